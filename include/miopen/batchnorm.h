@@ -1,0 +1,83 @@
+// Batch normalisation: training, inference and backward.
+// Not implemented yet: every function returns miopenStatusNotImplemented.
+//   y = (x - mean) * inverse_std * scale + bias, inverse_std = 1 / sqrt(variance + epsilon)
+// Only alpha 1 and beta 0. The V1 functions take one descriptor for scale, bias, mean and variance,
+// the V2 functions one for each.
+// SPDX-License-Identifier: MIT
+#ifndef MIOPEN_BATCHNORM_H_
+#define MIOPEN_BATCHNORM_H_
+
+#include <miopen/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Which elements share a mean and a variance.
+typedef enum {
+  miopenBNPerActivation = 0,  ///< those of all N; parameters are (1, C, [D,] H, W)
+  miopenBNSpatial = 1,        ///< those of a channel; parameters are (1, C, 1, 1[, 1])
+} miopenBatchNormMode_t;
+
+/// Fills `derivedBnDesc`, a created descriptor, with the sizes of the parameters for x in this
+/// mode. Their type is miopenFloat for 16-bit x.
+MIOPEN_EXPORT miopenStatus_t miopenDeriveBNTensorDescriptor(miopenTensorDescriptor_t derivedBnDesc,
+                                                            const miopenTensorDescriptor_t xDesc,
+                                                            miopenBatchNormMode_t bn_mode);
+
+/// Normalises x by the mean and variance of this batch. If the running pointers are not null, they
+/// become (1 - expAvgFactor) * running + expAvgFactor * batch. If the save pointers are not null,
+/// they receive the mean and the inverse standard deviation for the backward pass.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardTraining(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t bnScaleBiasMeanVarDesc,
+    void* bnScale, void* bnBias, double expAvgFactor, void* resultRunningMean, void* resultRunningVariance,
+    double epsilon, void* resultSaveMean, void* resultSaveInvVariance);
+
+/// miopenBatchNormalizationForwardTraining with a descriptor for each parameter.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardTraining_V2(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasVarDesc, const miopenTensorDescriptor_t savedMeanDesc,
+    const miopenTensorDescriptor_t savedVarDesc, void* bnScale, void* bnBias, double expAvgFactor,
+    void* resultRunningMean, void* resultRunningVariance, double epsilon, void* resultSaveMean,
+    void* resultSaveInvVariance);
+
+/// Normalises x by the given mean and variance.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardInference(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t bnScaleBiasMeanVarDesc,
+    void* bnScale, void* bnBias, void* estimatedMean, void* estimatedVariance, double epsilon);
+
+/// miopenBatchNormalizationForwardInference with a descriptor for each parameter.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardInference_V2(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasDesc, const miopenTensorDescriptor_t estMeanDesc,
+    const miopenTensorDescriptor_t estVarianceDesc, void* bnScale, void* bnBias, void* estimatedMean,
+    void* estimatedVariance, double epsilon);
+
+/// dx, and the gradients of scale and bias, from dy. `savedMean` and `savedInvVariance` are those
+/// of the forward call; if they are null they are computed again from x.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationBackward(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, const void* alphaDataDiff, const void* betaDataDiff,
+    const void* alphaParamDiff, const void* betaParamDiff, const miopenTensorDescriptor_t xDesc, const void* x,
+    const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t dxDesc, void* dx,
+    const miopenTensorDescriptor_t bnScaleBiasDiffDesc, const void* bnScale, void* resultBnScaleDiff,
+    void* resultBnBiasDiff, double epsilon, const void* savedMean, const void* savedInvVariance);
+
+/// miopenBatchNormalizationBackward with a descriptor for each parameter.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationBackward_V2(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, const void* alphaDataDiff, const void* betaDataDiff,
+    const void* alphaParamDiff, const void* betaParamDiff, const miopenTensorDescriptor_t xDesc, const void* x,
+    const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t dxDesc, void* dx,
+    const miopenTensorDescriptor_t scaleDesc, const miopenTensorDescriptor_t biasDesc,
+    const miopenTensorDescriptor_t savedMeanDesc, const miopenTensorDescriptor_t savedVarDesc, const void* bnScale,
+    void* resultBnScaleDiff, void* resultBnBiasDiff, double epsilon, const void* savedMean,
+    const void* savedInvVariance);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // MIOPEN_BATCHNORM_H_

@@ -1,0 +1,256 @@
+// Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved
+// and loaded. Implemented: miopenCreateConvProblem, miopenSetProblemTensorDescriptor and
+// miopenDestroyProblem; all other functions return miopenStatusNotImplemented.
+// SPDX-License-Identifier: MIT
+#ifndef MIOPEN_FIND2_H_
+#define MIOPEN_FIND2_H_
+
+#include <miopen/batchnorm.h>
+#include <miopen/convolution.h>
+#include <miopen/softmax.h>
+#include <miopen/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What is computed of an operation.
+typedef enum {
+  miopenProblemDirectionForward = 0,          ///< the result
+  miopenProblemDirectionBackward = 1,         ///< the gradient of the input
+  miopenProblemDirectionBackwardWeights = 2,  ///< the gradient of the weights
+#ifdef MIOPEN_BETA_API
+  miopenProblemDirectionInference = 4,  ///< the result, with given statistics (batch normalisation)
+#endif
+} miopenProblemDirection_t;
+
+/// Names an argument of a problem: the tensors of a convolution (X, W and Y stand for the gradients
+/// too), of multi-head attention, and so on. The highest bit marks scalars, whose buffer is host
+/// memory.
+MIOPEN_EXTENSION typedef enum {
+  miopenTensorArgumentIdInvalid = 0,
+  miopenTensorConvolutionX = 1,
+  miopenTensorConvolutionW = 2,
+  miopenTensorConvolutionY = 3,
+  miopenTensorMhaK = 4,
+  miopenTensorMhaQ = 5,
+  miopenTensorMhaV = 6,
+  miopenTensorMhaDescaleK = 7,
+  miopenTensorMhaDescaleQ = 8,
+  miopenTensorMhaDescaleV = 9,
+  miopenTensorMhaDescaleS = 10,
+  miopenTensorMhaScaleS = 11,
+  miopenTensorMhaScaleO = 12,
+  miopenTensorMhaDropoutProbability = 13,
+  miopenTensorMhaDropoutSeed = 14,
+  miopenTensorMhaDropoutOffset = 15,
+  miopenTensorMhaO = 16,
+  miopenTensorMhaAmaxO = 17,
+  miopenTensorMhaAmaxS = 18,
+  miopenTensorMhaM = 19,
+  miopenTensorMhaZInv = 20,
+  miopenTensorMhaDO = 21,
+  miopenTensorMhaDescaleO = 22,
+  miopenTensorMhaDescaleDO = 23,
+  miopenTensorMhaDescaleDS = 24,
+  miopenTensorMhaScaleDS = 25,
+  miopenTensorMhaScaleDQ = 26,
+  miopenTensorMhaScaleDK = 27,
+  miopenTensorMhaScaleDV = 28,
+  miopenTensorMhaDQ = 29,
+  miopenTensorMhaDK = 30,
+  miopenTensorMhaDV = 31,
+  miopenTensorMhaAmaxDQ = 32,
+  miopenTensorMhaAmaxDK = 33,
+  miopenTensorMhaAmaxDV = 34,
+  miopenTensorMhaAmaxDS = 35,
+  miopenTensorMhaBias = 36,
+#ifdef MIOPEN_BETA_API
+  miopenTensorActivationX = 37,
+  miopenTensorActivationY = 38,
+  miopenTensorActivationDX = 39,
+  miopenTensorActivationDY = 40,
+  miopenTensorBiasX = 41,
+  miopenTensorBiasY = 42,
+  miopenTensorBias = 43,
+  miopenTensorSoftmaxX = 44,
+  miopenTensorSoftmaxY = 45,
+  miopenTensorSoftmaxDX = 46,
+  miopenTensorSoftmaxDY = 47,
+  miopenTensorBatchnormX = 48,
+  miopenTensorBatchnormY = 49,
+  miopenTensorBatchnormRunningMean = 50,
+  miopenTensorBatchnormRunningVariance = 51,
+  miopenTensorBatchnormSavedMean = 52,
+  miopenTensorBatchnormSavedVariance = 53,
+  miopenTensorBatchnormScale = 54,
+  miopenTensorBatchnormScaleDiff = 55,
+  miopenTensorBatchnormEstimatedMean = 56,
+  miopenTensorBatchnormEstimatedVariance = 57,
+  miopenTensorBatchnormBias = 58,
+  miopenTensorBatchnormBiasDiff = 59,
+  miopenTensorBatchnormDX = 60,
+  miopenTensorBatchnormDY = 61,
+#endif
+  miopenTensorArgumentIsScalar = 1u << 31,
+  miopenTensorMhaMask = (1u << 31) | 1,
+#ifdef MIOPEN_BETA_API
+  miopenScalarBatchnormExpAvgFactor = (1u << 31) | 2,
+  miopenScalarBatchnormEpsilon = (1u << 31) | 3,
+#endif
+} miopenTensorArgumentId_t;
+
+/// Order of the solutions that find returns.
+typedef enum {
+  miopenFindResultsOrderByTime = 0,           ///< fastest first
+  miopenFindResultsOrderByWorkspaceSize = 1,  ///< least workspace first
+} miopenFindResultsOrder_t;
+
+/// Mask of an attention.
+typedef enum {
+  miopenMhaMaskNone = 0,    ///< every position sees all
+  miopenMhaMaskCausal = 1,  ///< a position sees itself and those before
+} miopenMhaMask_t;
+
+/// One argument of miopenRunSolution.
+typedef struct miopenTensorArgument_t {
+  miopenTensorArgumentId_t id;           ///< Which argument.
+  miopenTensorDescriptor_t* descriptor;  ///< Replaces the descriptor of the problem; may be null.
+  void* buffer;                          ///< The data; a host pointer if the id is a scalar.
+} miopenTensorArgument_t;
+
+/// Creates a problem: this convolution in this direction. The descriptor is copied. Add the tensors
+/// with miopenSetProblemTensorDescriptor, free it with miopenDestroyProblem.
+MIOPEN_EXPORT miopenStatus_t miopenCreateConvProblem(miopenProblem_t* problem,
+                                                     miopenConvolutionDescriptor_t operatorDesc,
+                                                     miopenProblemDirection_t direction);
+
+/// Creates a multi-head attention problem. The descriptor is copied.
+MIOPEN_EXPORT miopenStatus_t miopenCreateMhaProblem(miopenProblem_t* problem, miopenMhaDescriptor_t operatorDesc,
+                                                    miopenProblemDirection_t direction);
+
+/// Creates an attention descriptor.
+MIOPEN_EXPORT miopenStatus_t miopenCreateMhaDescriptor(miopenMhaDescriptor_t* mhaDesc);
+
+/// Sets the factor of the products of queries and keys.
+MIOPEN_EXPORT miopenStatus_t miopenSetMhaDescriptor(miopenMhaDescriptor_t mhaDesc, float scale);
+
+/// The factor.
+MIOPEN_EXPORT miopenStatus_t miopenGetMhaDescriptor(miopenMhaDescriptor_t mhaDesc, float* scale);
+
+/// Creates a softmax descriptor.
+MIOPEN_EXPORT miopenStatus_t miopenCreateSoftmaxDescriptor(miopenSoftmaxDescriptor_t* softmaxDesc);
+
+/// Sets the scaling factors, the algorithm and the mode; see softmax.h.
+MIOPEN_EXPORT miopenStatus_t miopenSetSoftmaxDescriptor(miopenSoftmaxDescriptor_t softmaxDesc, float alpha, float beta,
+                                                        miopenSoftmaxAlgorithm_t algorithm, miopenSoftmaxMode_t mode);
+
+/// The values of a softmax descriptor. Null outputs are skipped.
+MIOPEN_EXPORT miopenStatus_t miopenGetSoftmaxDescriptor(const miopenSoftmaxDescriptor_t softmaxDesc, float* alpha,
+                                                        float* beta, miopenSoftmaxAlgorithm_t* algorithm,
+                                                        miopenSoftmaxMode_t* mode);
+
+/// Frees a problem. BadParm if null.
+MIOPEN_EXPORT miopenStatus_t miopenDestroyProblem(miopenProblem_t problem);
+
+/// Gives the descriptor of one tensor of the problem; it is copied, and replaces one given before.
+/// A convolution needs miopenTensorConvolutionX, W and Y in every direction. BadParm if the problem
+/// has no such tensor.
+MIOPEN_EXPORT miopenStatus_t miopenSetProblemTensorDescriptor(miopenProblem_t problem, miopenTensorArgumentId_t id,
+                                                              const miopenTensorDescriptor_t descriptor);
+
+/// Creates options: no tuning, fastest first, no workspace limit, nothing preallocated. Free them
+/// with miopenDestroyFindOptions.
+MIOPEN_EXPORT miopenStatus_t miopenCreateFindOptions(miopenFindOptions_t* options);
+
+/// Frees options, not the buffers given to them. BadParm if null.
+MIOPEN_EXPORT miopenStatus_t miopenDestroyFindOptions(miopenFindOptions_t options);
+
+/// Not 0: find also tunes the parameters of each solver.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionTuning(miopenFindOptions_t options, int value);
+
+/// Sets the order of the results.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionResultsOrder(miopenFindOptions_t options,
+                                                             miopenFindResultsOrder_t value);
+
+/// Leaves out solutions that need more workspace bytes.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionWorkspaceLimit(miopenFindOptions_t options, size_t value);
+
+/// Gives find this workspace to measure with; it belongs to the caller.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFindOptions_t options, void* buffer,
+                                                                      size_t size);
+
+/// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data.
+/// Find allocates what is not given.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options,
+                                                                   miopenTensorArgumentId_t id, void* buffer);
+
+/// 1: saved solutions contain their compiled kernels.
+MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions_t options, unsigned attach);
+
+/// Finds up to `maxSolutions` solutions, at most one for each algorithm family, in the order of the
+/// options; these may be null. `*numSolutions` is how many were written; free each with
+/// miopenDestroySolution. InvalidValue if a tensor descriptor is missing.
+MIOPEN_EXPORT miopenStatus_t miopenFindSolutions(miopenHandle_t handle, miopenProblem_t problem,
+                                                 miopenFindOptions_t options, miopenSolution_t* solutions,
+                                                 size_t* numSolutions, size_t maxSolutions);
+
+/// Runs a solution with the given arguments, in any order. InvalidValue if one is missing, BadParm
+/// if the workspace is too small.
+MIOPEN_EXPORT miopenStatus_t miopenRunSolution(miopenHandle_t handle, miopenSolution_t solution, size_t nInputs,
+                                               const miopenTensorArgument_t* tensors, void* workspace,
+                                               size_t workspaceSize);
+
+/// Frees a solution. BadParm if null.
+MIOPEN_EXPORT miopenStatus_t miopenDestroySolution(miopenSolution_t solution);
+
+/// Creates a solution from saved bytes. InvalidValue if they are no solution, VersionMismatch if
+/// they are from another version.
+MIOPEN_EXPORT miopenStatus_t miopenLoadSolution(miopenSolution_t* solution, const char* data, size_t size);
+
+/// Writes a solution to `data`, which has room for miopenGetSolutionSize bytes.
+MIOPEN_EXPORT miopenStatus_t miopenSaveSolution(miopenSolution_t solution, char* data);
+
+/// Bytes of a saved solution.
+MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSize(miopenSolution_t solution, size_t* size);
+
+/// Workspace bytes of a run.
+MIOPEN_EXPORT miopenStatus_t miopenGetSolutionWorkspaceSize(miopenSolution_t solution, size_t* workspaceSize);
+
+/// Milliseconds of a run, as find measured it.
+MIOPEN_EXPORT miopenStatus_t miopenGetSolutionTime(miopenSolution_t solution, float* time);
+
+/// The id of the solver, as in the immediate mode.
+MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution, uint64_t* solverId);
+
+/// The algorithm family of a solver. InvalidValue if it is no convolution solver.
+MIOPEN_EXPORT miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result);
+
+#ifdef MIOPEN_BETA_API
+/// Creates an activation problem. The descriptor is copied.
+MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* problem,
+                                                           miopenActivationDescriptor_t operatorDesc,
+                                                           miopenProblemDirection_t direction);
+
+/// Creates a batch normalisation problem; `runningMeanVariance` also updates the running mean and
+/// variance.
+MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
+                                                          bool runningMeanVariance, miopenProblemDirection_t direction);
+
+/// Appends problem2 to problem1: the output of the first becomes the input of the second.
+MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
+
+/// Creates a problem that adds one bias per channel.
+MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
+
+/// Creates a softmax problem. The descriptor is copied.
+MIOPEN_EXPORT miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem,
+                                                        miopenSoftmaxDescriptor_t operatorDesc,
+                                                        miopenProblemDirection_t direction);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // MIOPEN_FIND2_H_

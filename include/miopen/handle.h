@@ -1,0 +1,64 @@
+// Handles: a device with its stream, its allocator and everything that is cached for it; and the
+// version of the API and the names of status codes.
+// SPDX-License-Identifier: MIT
+#ifndef MIOPEN_HANDLE_H_
+#define MIOPEN_HANDLE_H_
+
+#include <miopen/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Allocates `sizeBytes` of device memory; null if there is none. `context` is the allocatorContext
+/// of miopenSetAllocator. Called on the thread of the API call; it must not call the library.
+typedef void* (*miopenAllocatorFunction)(void* context, size_t sizeBytes);
+
+/// Frees memory of the matching allocator function.
+typedef void (*miopenDeallocatorFunction)(void* context, void* memory);
+
+/// The name of the enumerator, such as "miopenStatusBadParm"; "Unknown error status" for other
+/// values. The text is static. polymioGetLastError tells the reason of a failure.
+MIOPEN_EXPORT const char* miopenGetErrorString(miopenStatus_t error);
+
+/// The API level of the library, 3.3.0: compare it with MIOPEN_VERSION_MAJOR and so on. Null
+/// outputs are skipped. polymioGetVersion gives the version of the library itself.
+MIOPEN_EXPORT miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch);
+
+/// Creates a handle on the device that POLYMIO_DEVICE names; unset, on the CPU.
+/// polymioCreateOnDevice chooses explicitly.
+MIOPEN_EXPORT miopenStatus_t miopenCreate(miopenHandle_t* handle);
+
+/// Creates a handle that queues its work on `stream`. A null stream gives the same as miopenCreate;
+/// a CPU has no streams, there any other is BadParm.
+MIOPEN_EXPORT miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream);
+
+/// Waits for the work of the handle and frees it with all that it caches. Streams given by the
+/// caller stay alive. BadParm if null.
+MIOPEN_EXPORT miopenStatus_t miopenDestroy(miopenHandle_t handle);
+
+/// Queues later work on another stream of the same device; null is the default stream. Does not
+/// wait for work queued before. BadParm if the stream does not belong to the device of the handle.
+MIOPEN_EXPORT miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t streamID);
+
+/// The stream in use; null on a CPU and for the default stream. It is owned by whoever created it.
+MIOPEN_EXPORT miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID);
+
+/// Replaces the functions by which the handle allocates device memory for itself. Give both
+/// functions or none: two nulls restore the default. Memory allocated before is freed by the
+/// function that belonged to it. The context is passed through and must outlive the handle.
+MIOPEN_EXPORT miopenStatus_t miopenSetAllocator(miopenHandle_t handle, miopenAllocatorFunction allocator,
+                                                miopenDeallocatorFunction deallocator, void* allocatorContext);
+
+/// Milliseconds that the device spent on the last call that ran a kernel; 0 if profiling is off.
+MIOPEN_EXPORT miopenStatus_t miopenGetKernelTime(miopenHandle_t handle, float* time);
+
+/// Switches the timing for miopenGetKernelTime on or off (the default). While it is on each call
+/// waits for its work to finish.
+MIOPEN_EXPORT miopenStatus_t miopenEnableProfiling(miopenHandle_t handle, bool enable);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // MIOPEN_HANDLE_H_

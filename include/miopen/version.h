@@ -1,0 +1,11 @@
+// The level of the MIOpen API that these headers describe. The version of the library itself is
+// given by polymioGetVersion (polymio.h).
+// SPDX-License-Identifier: MIT
+#ifndef MIOPEN_VERSION_H_
+#define MIOPEN_VERSION_H_
+
+#define MIOPEN_VERSION_MAJOR 3
+#define MIOPEN_VERSION_MINOR 3
+#define MIOPEN_VERSION_PATCH 0
+
+#endif  // MIOPEN_VERSION_H_

@@ -1,0 +1,34 @@
+// Every environment variable the library reads, in one table (docs/env.md is generated from it).
+// Values are read when asked for, always on cold paths.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace polymio::env {
+
+struct Variable {
+  const char* name;
+  const char* fallback;  // the default, as text for the documentation
+  const char* help;
+};
+
+extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSystemDbPath, kDisableFindDb, kLogLevel,
+    kLogApi, kLogCommand, kDeterministic, kFp16Alt, kFp8Rounding, kFp8Seed, kConvGemm, kConvDirect, kConvFft,
+    kConvWinograd, kConvImplicitGemm;
+
+std::span<const Variable* const> all();
+
+/// The variable's text; nothing when unset or empty.
+std::optional<std::string> text(const Variable&);
+
+/// 1/0, yes/no, on/off, true/false, enable(d)/disable(d) in any case. Anything else is one warning
+/// and the default.
+bool flag(const Variable&, bool fallback);
+
+/// An integer; anything else is one warning and nothing.
+std::optional<std::int64_t> integer(const Variable&);
+
+}  // namespace polymio::env

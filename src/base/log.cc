@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "base/log.h"
+
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/env.h"
+
+namespace polymio::log {
+namespace {
+
+int threshold() {
+  // Bootstrap: read without env::integer, whose own warning would ask for this very value.
+  static const int level = [] {
+    const auto value = env::text(env::kLogLevel);
+    const int n = value && value->size() == 1 && (*value)[0] >= '0' && (*value)[0] <= '7' ? (*value)[0] - '0' : 0;
+    return n == 0 ? static_cast<int>(Level::kWarning) : n;
+  }();
+  return level;
+}
+
+}  // namespace
+
+bool enabled(Level level) { return static_cast<int>(level) <= threshold(); }
+
+bool api_enabled() {
+  static const bool on = env::flag(env::kLogApi, false);
+  return on;
+}
+
+bool command_enabled() {
+  static const bool on = env::flag(env::kLogCommand, false);
+  return on;
+}
+
+void write(std::string_view level, std::string_view text) {
+  const auto line = fmt::format("MIOpen({}): {}\n", level, text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+bool first_time(std::string_view cause) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> seen;
+  const std::scoped_lock lock(mutex);
+  return seen.size() < 1000 && seen.emplace(cause).second;
+}
+
+}  // namespace polymio::log

@@ -1,0 +1,404 @@
+// Group `convolutions`, execution: workspace, find, run and immediate mode in three directions.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "base/log.h"
+#include "capi/guard.h"
+#include "capi/translate.h"
+
+using namespace polymio;
+using capi::ConvolutionCall;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+using convolution::Direction;
+
+namespace {
+
+constexpr std::size_t kMaxSolutions = 10;  // clients keep fixed arrays of this size
+
+/// Tensors and buffers of one call under their roles of a direction, as the API names them.
+struct Tensors {
+  miopenTensorDescriptor_t x, w, y;
+};
+struct Buffers {
+  const void* x;
+  const void* w;
+  const void* y;
+};
+
+ConvolutionCall call(Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t) {
+  return capi::make_call(deref(conv), d, capi::described(t.x, "x"), capi::described(t.w, "w"),
+                         capi::described(t.y, "y"));
+}
+
+convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b, void* workspace, std::size_t bytes) {
+  not_null(b.x, "the buffer of x");
+  not_null(b.w, "the buffer of w");
+  not_null(b.y, "the buffer of y");
+  convolution::Problem::Args args;
+  // The inputs are only read; one field serves all three directions.
+  args.x = const_cast<void*>(c.swapped ? b.y : b.x);
+  args.w = const_cast<void*>(b.w);
+  args.y = const_cast<void*>(c.swapped ? b.x : b.y);
+  args.workspace = workspace;
+  args.workspace_bytes = workspace ? bytes : 0;
+  args.seed = c.seed;
+  return args;
+}
+
+void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function) {
+  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, c.problem.key()));
+  if (!log::command_enabled()) return;
+  std::string scalars;
+  if (args.alpha != 1 || args.beta != 0) scalars = fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
+  log::write("command", "MIOpenDriver " + c.problem.key() + scalars);
+}
+
+convolution::Scalars classify(double alpha, double beta) {
+  return beta != 0    ? convolution::Scalars::kBilinear
+         : alpha != 1 ? convolution::Scalars::kScale
+                      : convolution::Scalars::kDefault;
+}
+
+/// The algorithm of a direction's enumeration; the deprecated transposed GEMM is GEMM.
+Algorithm algorithm(int value) {
+  if (value == miopenTransposeBwdDataAlgoGEMM) return Algorithm::kGemm;
+  require(value >= 0 && value <= 5,
+          "algorithm {} is unknown: allowed are 0 (GEMM), 1 (Direct), 2 (FFT), 3 (Winograd), "
+          "5 (ImplicitGEMM)",
+          value);
+  return static_cast<Algorithm>(value);
+}
+
+miopenStatus_t workspace_size(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                              size_t* size) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    *not_null(size, "workSpaceSize") = convolution::find_workspace(h, c.problem, c.constraints);
+  });
+}
+
+struct FindOutput {
+  int requested;
+  int* returned;
+  miopenConvAlgoPerf_t* results;
+};
+
+miopenStatus_t find(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                    const Buffers& b, const FindOutput& out, void* workspace, size_t bytes, bool exhaustive) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    not_null(out.returned, "returnedAlgoCount");
+    not_null(out.results, "perfResults");
+    require(out.requested >= 1, "requestAlgoCount is {}, it must be at least 1", out.requested);
+    const auto c = call(d, conv, t);
+    const auto args = arguments(c, b, workspace, bytes);
+    log_call(c, args, "find");
+    const auto found = convolution::find(h, c.problem, c.constraints, args, exhaustive);
+    const auto count = std::min(found.size(), static_cast<std::size_t>(out.requested));
+    for (std::size_t i = 0; i < count; ++i) {
+      out.results[i].fwd_algo = static_cast<miopenConvFwdAlgorithm_t>(found[i].solver->info().algorithm);
+      out.results[i].time = static_cast<float>(found[i].us * 1e-3);
+      out.results[i].memory = found[i].workspace;
+    }
+    *out.returned = static_cast<int>(count);
+  });
+}
+
+miopenStatus_t run(miopenHandle_t handle, Direction d, const void* alpha, const void* beta,
+                   miopenConvolutionDescriptor_t conv, const Tensors& t, const Buffers& b, int algo, void* workspace,
+                   size_t bytes) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    auto c = call(d, conv, t);
+    auto args = arguments(c, b, workspace, bytes);
+    const DataType y = c.swapped ? c.problem.x.type : c.problem.y.type;
+    args.alpha = capi::scalar(alpha, y, "alpha");
+    args.beta = capi::scalar(beta, y, "beta");
+    c.problem.scalars = classify(args.alpha, args.beta);
+    log_call(c, args, "run");
+    convolution::run(h, c.problem, c.constraints, args, algorithm(algo));
+  });
+}
+
+miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                              size_t* count) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    const auto rq = convolution::request(h, c.problem, c.constraints);
+    const std::size_t n = search::rank(rq).candidates.size();
+    *not_null(count, "solutionCount") = std::min(n, kMaxSolutions);
+    if (n == 0)
+      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(), search::refusals(rq));
+  });
+}
+
+miopenStatus_t solutions(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                         size_t most, size_t* count, miopenConvSolution_t* out) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    const auto ranked = search::rank(convolution::request(h, c.problem, c.constraints)).candidates;
+    const std::size_t n = std::min({ranked.size(), most, kMaxSolutions});
+    if (count) *count = n;
+    if (!out) return;
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto info = ranked[i].solver->info();
+      out[i].time = static_cast<float>(ranked[i].us * 1e-3);
+      out[i].workspace_size = ranked[i].workspace;
+      out[i].solution_id = info.id;
+      out[i].algorithm = static_cast<miopenConvAlgorithm_t>(info.algorithm);
+    }
+  });
+}
+
+miopenStatus_t solution_workspace(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv,
+                                  const Tensors& t, uint64_t id, size_t* size) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    *not_null(size, "workSpaceSize") = convolution::solution_workspace(h, c.problem, c.constraints, id);
+  });
+}
+
+miopenStatus_t compile(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                       uint64_t id) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    convolution::prepare(h, c.problem, c.constraints, id);
+  });
+}
+
+miopenStatus_t immediate(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                         const Buffers& b, void* workspace, size_t bytes, uint64_t id) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const auto c = call(d, conv, t);
+    const auto args = arguments(c, b, workspace, bytes);
+    log_call(c, args, "immediate");
+    convolution::run(h, c.problem, c.constraints, args, id);
+  });
+}
+
+}  // namespace
+
+miopenStatus_t miopenConvolutionForwardGetWorkSpaceSize(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
+                                                        const miopenTensorDescriptor_t xDesc,
+                                                        const miopenConvolutionDescriptor_t convDesc,
+                                                        const miopenTensorDescriptor_t yDesc, size_t* workSpaceSize) {
+  return workspace_size(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, workSpaceSize);
+}
+
+miopenStatus_t miopenFindConvolutionForwardAlgorithm(miopenHandle_t handle, const miopenTensorDescriptor_t xDesc,
+                                                     const void* x, const miopenTensorDescriptor_t wDesc, const void* w,
+                                                     const miopenConvolutionDescriptor_t convDesc,
+                                                     const miopenTensorDescriptor_t yDesc, void* y,
+                                                     const int requestAlgoCount, int* returnedAlgoCount,
+                                                     miopenConvAlgoPerf_t* perfResults, void* workSpace,
+                                                     size_t workSpaceSize, bool exhaustiveSearch) {
+  return find(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, {x, w, y},
+              {requestAlgoCount, returnedAlgoCount, perfResults}, workSpace, workSpaceSize, exhaustiveSearch);
+}
+
+miopenStatus_t miopenConvolutionForward(miopenHandle_t handle, const void* alpha, const miopenTensorDescriptor_t xDesc,
+                                        const void* x, const miopenTensorDescriptor_t wDesc, const void* w,
+                                        const miopenConvolutionDescriptor_t convDesc, miopenConvFwdAlgorithm_t algo,
+                                        const void* beta, const miopenTensorDescriptor_t yDesc, void* y,
+                                        void* workSpace, size_t workSpaceSize) {
+  return run(handle, Direction::kForward, alpha, beta, convDesc, {xDesc, wDesc, yDesc}, {x, w, y},
+             static_cast<int>(algo), workSpace, workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionForwardGetSolutionCount(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
+                                                        const miopenTensorDescriptor_t xDesc,
+                                                        const miopenConvolutionDescriptor_t convDesc,
+                                                        const miopenTensorDescriptor_t yDesc, size_t* solutionCount) {
+  return solution_count(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, solutionCount);
+}
+
+miopenStatus_t miopenConvolutionForwardGetSolution(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
+                                                   const miopenTensorDescriptor_t xDesc,
+                                                   const miopenConvolutionDescriptor_t convDesc,
+                                                   const miopenTensorDescriptor_t yDesc, const size_t maxSolutionCount,
+                                                   size_t* solutionCount, miopenConvSolution_t* solutions) {
+  return ::solutions(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, maxSolutionCount, solutionCount,
+                     solutions);
+}
+
+miopenStatus_t miopenConvolutionForwardGetSolutionWorkspaceSize(miopenHandle_t handle,
+                                                                const miopenTensorDescriptor_t wDesc,
+                                                                const miopenTensorDescriptor_t xDesc,
+                                                                const miopenConvolutionDescriptor_t convDesc,
+                                                                const miopenTensorDescriptor_t yDesc,
+                                                                const uint64_t solution_id, size_t* workSpaceSize) {
+  return solution_workspace(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, solution_id, workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionForwardCompileSolution(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
+                                                       const miopenTensorDescriptor_t xDesc,
+                                                       const miopenConvolutionDescriptor_t convDesc,
+                                                       const miopenTensorDescriptor_t yDesc,
+                                                       const uint64_t solution_id) {
+  return compile(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, solution_id);
+}
+
+miopenStatus_t miopenConvolutionForwardImmediate(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
+                                                 const void* w, const miopenTensorDescriptor_t xDesc, const void* x,
+                                                 const miopenConvolutionDescriptor_t convDesc,
+                                                 const miopenTensorDescriptor_t yDesc, void* y, void* workSpace,
+                                                 size_t workSpaceSize, const uint64_t solution_id) {
+  return immediate(handle, Direction::kForward, convDesc, {xDesc, wDesc, yDesc}, {x, w, y}, workSpace, workSpaceSize,
+                   solution_id);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataGetWorkSpaceSize(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t wDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dxDesc, size_t* workSpaceSize) {
+  return workspace_size(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, workSpaceSize);
+}
+
+miopenStatus_t miopenFindConvolutionBackwardDataAlgorithm(miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc,
+                                                          const void* dy, const miopenTensorDescriptor_t wDesc,
+                                                          const void* w, const miopenConvolutionDescriptor_t convDesc,
+                                                          const miopenTensorDescriptor_t dxDesc, void* dx,
+                                                          const int requestAlgoCount, int* returnedAlgoCount,
+                                                          miopenConvAlgoPerf_t* perfResults, void* workSpace,
+                                                          size_t workSpaceSize, bool exhaustiveSearch) {
+  return find(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, {dx, w, dy},
+              {requestAlgoCount, returnedAlgoCount, perfResults}, workSpace, workSpaceSize, exhaustiveSearch);
+}
+
+miopenStatus_t miopenConvolutionBackwardData(miopenHandle_t handle, const void* alpha,
+                                             const miopenTensorDescriptor_t dyDesc, const void* dy,
+                                             const miopenTensorDescriptor_t wDesc, const void* w,
+                                             const miopenConvolutionDescriptor_t convDesc,
+                                             miopenConvBwdDataAlgorithm_t algo, const void* beta,
+                                             const miopenTensorDescriptor_t dxDesc, void* dx, void* workSpace,
+                                             size_t workSpaceSize) {
+  return run(handle, Direction::kBackwardData, alpha, beta, convDesc, {dxDesc, wDesc, dyDesc}, {dx, w, dy},
+             static_cast<int>(algo), workSpace, workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataGetSolutionCount(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t wDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dxDesc, size_t* solutionCount) {
+  return solution_count(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, solutionCount);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataGetSolution(miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc,
+                                                        const miopenTensorDescriptor_t wDesc,
+                                                        const miopenConvolutionDescriptor_t convDesc,
+                                                        const miopenTensorDescriptor_t dxDesc,
+                                                        const size_t maxSolutionCount, size_t* solutionCount,
+                                                        miopenConvSolution_t* solutions) {
+  return ::solutions(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, maxSolutionCount,
+                     solutionCount, solutions);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataGetSolutionWorkspaceSize(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t wDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dxDesc, const uint64_t solution_id,
+    size_t* workSpaceSize) {
+  return solution_workspace(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, solution_id,
+                            workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataCompileSolution(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t wDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dxDesc, const uint64_t solution_id) {
+  return compile(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, solution_id);
+}
+
+miopenStatus_t miopenConvolutionBackwardDataImmediate(miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc,
+                                                      const void* dy, const miopenTensorDescriptor_t wDesc,
+                                                      const void* w, const miopenConvolutionDescriptor_t convDesc,
+                                                      const miopenTensorDescriptor_t dxDesc, void* dx, void* workSpace,
+                                                      size_t workSpaceSize, const uint64_t solution_id) {
+  return immediate(handle, Direction::kBackwardData, convDesc, {dxDesc, wDesc, dyDesc}, {dx, w, dy}, workSpace,
+                   workSpaceSize, solution_id);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsGetWorkSpaceSize(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t xDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dwDesc, size_t* workSpaceSize) {
+  return workspace_size(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, workSpaceSize);
+}
+
+miopenStatus_t miopenFindConvolutionBackwardWeightsAlgorithm(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dwDesc, void* dw,
+    const int requestAlgoCount, int* returnedAlgoCount, miopenConvAlgoPerf_t* perfResults, void* workSpace,
+    size_t workSpaceSize, bool exhaustiveSearch) {
+  return find(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, {x, dw, dy},
+              {requestAlgoCount, returnedAlgoCount, perfResults}, workSpace, workSpaceSize, exhaustiveSearch);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeights(miopenHandle_t handle, const void* alpha,
+                                                const miopenTensorDescriptor_t dyDesc, const void* dy,
+                                                const miopenTensorDescriptor_t xDesc, const void* x,
+                                                const miopenConvolutionDescriptor_t convDesc,
+                                                miopenConvBwdWeightsAlgorithm_t algo, const void* beta,
+                                                const miopenTensorDescriptor_t dwDesc, void* dw, void* workSpace,
+                                                size_t workSpaceSize) {
+  return run(handle, Direction::kBackwardWeights, alpha, beta, convDesc, {xDesc, dwDesc, dyDesc}, {x, dw, dy},
+             static_cast<int>(algo), workSpace, workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsGetSolutionCount(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t xDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dwDesc, size_t* solutionCount) {
+  return solution_count(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, solutionCount);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsGetSolution(miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc,
+                                                           const miopenTensorDescriptor_t xDesc,
+                                                           const miopenConvolutionDescriptor_t convDesc,
+                                                           const miopenTensorDescriptor_t dwDesc,
+                                                           const size_t maxSolutionCount, size_t* solutionCount,
+                                                           miopenConvSolution_t* solutions) {
+  return ::solutions(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, maxSolutionCount,
+                     solutionCount, solutions);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t xDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dwDesc, const uint64_t solution_id,
+    size_t* workSpaceSize) {
+  return solution_workspace(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, solution_id,
+                            workSpaceSize);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsCompileSolution(
+    miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc, const miopenTensorDescriptor_t xDesc,
+    const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t dwDesc, const uint64_t solution_id) {
+  return compile(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, solution_id);
+}
+
+miopenStatus_t miopenConvolutionBackwardWeightsImmediate(miopenHandle_t handle, const miopenTensorDescriptor_t dyDesc,
+                                                         const void* dy, const miopenTensorDescriptor_t xDesc,
+                                                         const void* x, const miopenConvolutionDescriptor_t convDesc,
+                                                         const miopenTensorDescriptor_t dwDesc, void* dw,
+                                                         void* workSpace, size_t workSpaceSize,
+                                                         const uint64_t solution_id) {
+  return immediate(handle, Direction::kBackwardWeights, convDesc, {xDesc, dwDesc, dyDesc}, {x, dw, dy}, workSpace,
+                   workSpaceSize, solution_id);
+}
+
+miopenStatus_t miopenConvolutionABBackwardWeightsGetWorkSpaceSize(const miopenAlphaBetaCase_t alpha_beta_case,
+                                                                  const miopenTensorDescriptor_t inputTensorDesc,
+                                                                  const miopenTensorDescriptor_t outputTensorDesc,
+                                                                  const miopenConvolutionDescriptor_t convDesc,
+                                                                  size_t* buffer_size) {
+  return guard([&] {
+    deref(convDesc);
+    capi::described(inputTensorDesc, "the input");
+    capi::described(outputTensorDesc, "the output");
+    require(alpha_beta_case >= DEFAULT && alpha_beta_case <= BILINEAR,
+            "alpha-beta case {} is unknown: allowed are 0, 1, 2", static_cast<int>(alpha_beta_case));
+    *not_null(buffer_size, "buffer_size") = 0;  // no solver needs a buffer on top of its workspace
+  });
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "capi/guard.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "base/log.h"
+
+namespace polymio::capi {
+namespace {
+
+constexpr std::size_t kTextBytes = 8192;
+thread_local char t_text[kTextBytes] = "";
+
+}  // namespace
+
+miopenStatus_t keep_error(Status status, const char* text) noexcept {
+  std::snprintf(t_text, kTextBytes, "%s", text);
+  if (log::enabled(log::Level::kInfo)) log::write("info", t_text);
+  return static_cast<miopenStatus_t>(status);
+}
+
+const char* last_error() noexcept { return t_text; }
+
+miopenStatus_t not_implemented(const char* function) noexcept {
+  char text[256];
+  std::snprintf(text, sizeof text, "%s is not implemented by this version of the library", function);
+  return keep_error(Status::kNotImplemented, text);
+}
+
+}  // namespace polymio::capi

@@ -1,0 +1,39 @@
+// What every exported function shares: no exception leaves, the reason of a failure is kept.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <miopen/types.h>
+
+#include <exception>
+#include <new>
+
+#include "base/error.h"
+
+namespace polymio::capi {
+
+/// Keeps `text` for polymioGetLastError and returns `status` as the C type.
+miopenStatus_t keep_error(Status status, const char* text) noexcept;
+
+/// The text kept last on this thread.
+const char* last_error() noexcept;
+
+/// Status NotImplemented, with a text naming the function.
+miopenStatus_t not_implemented(const char* function) noexcept;
+
+/// Runs `body`; every exported function is one call of this.
+template <class Body>
+miopenStatus_t guard(Body&& body) noexcept {
+  try {
+    body();
+    return miopenStatusSuccess;
+  } catch (const Error& e) {
+    return keep_error(e.status, e.what());
+  } catch (const std::bad_alloc&) {
+    return keep_error(Status::kAllocFailed, "out of memory");
+  } catch (const std::exception& e) {
+    return keep_error(Status::kInternalError, e.what());
+  } catch (...) {
+    return keep_error(Status::kUnknownError, "unknown exception");
+  }
+}
+
+}  // namespace polymio::capi

@@ -1,0 +1,96 @@
+// Group `handle`: library version, handles, streams, allocator, profiling.
+// SPDX-License-Identifier: MIT
+#include <miopen/version.h>
+
+#include "base/env.h"
+#include "capi/guard.h"
+#include "capi/translate.h"
+
+using namespace polymio;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+
+namespace {
+
+void create(miopenHandle_t* handle, const std::string& device, void* stream) {
+  *not_null(handle, "handle") = nullptr;
+  *handle = new capi::HandleObject(device, stream);
+}
+
+std::string default_device() { return env::text(env::kDevice).value_or("cpu"); }
+
+}  // namespace
+
+const char* miopenGetErrorString(miopenStatus_t error) {
+  switch (error) {
+    case miopenStatusSuccess:
+      return "miopenStatusSuccess";
+    case miopenStatusNotInitialized:
+      return "miopenStatusNotInitialized";
+    case miopenStatusInvalidValue:
+      return "miopenStatusInvalidValue";
+    case miopenStatusBadParm:
+      return "miopenStatusBadParm";
+    case miopenStatusAllocFailed:
+      return "miopenStatusAllocFailed";
+    case miopenStatusInternalError:
+      return "miopenStatusInternalError";
+    case miopenStatusNotImplemented:
+      return "miopenStatusNotImplemented";
+    case miopenStatusUnknownError:
+      return "miopenStatusUnknownError";
+    case miopenStatusUnsupportedOp:
+      return "miopenStatusUnsupportedOp";
+    case miopenStatusGpuOperationsSkipped:
+      return "miopenStatusGpuOperationsSkipped";
+    case miopenStatusVersionMismatch:
+      return "miopenStatusVersionMismatch";
+  }
+  return "Unknown error status";
+}
+
+miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch) {
+  if (major) *major = MIOPEN_VERSION_MAJOR;
+  if (minor) *minor = MIOPEN_VERSION_MINOR;
+  if (patch) *patch = MIOPEN_VERSION_PATCH;
+  return miopenStatusSuccess;
+}
+
+miopenStatus_t miopenCreate(miopenHandle_t* handle) {
+  return guard([&] { create(handle, default_device(), nullptr); });
+}
+
+miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream) {
+  return guard([&] { create(handle, default_device(), stream); });
+}
+
+miopenStatus_t miopenDestroy(miopenHandle_t handle) {
+  return guard([&] { delete &capi::checked<capi::HandleObject>(handle); });
+}
+
+miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t streamID) {
+  return guard([&] {
+    deref(handle);
+    require(!streamID, "a stream was given, but the handle's device is the CPU, which has none (pass null)");
+  });
+}
+
+miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID) {
+  return guard([&] {
+    *not_null(streamID, "streamID") = static_cast<miopenAcceleratorQueue_t>(deref(handle).stream().native());
+  });
+}
+
+miopenStatus_t miopenSetAllocator(miopenHandle_t handle, miopenAllocatorFunction allocator,
+                                  miopenDeallocatorFunction deallocator, void* allocatorContext) {
+  return guard([&] { deref(handle).set_allocator(allocator, deallocator, allocatorContext); });
+}
+
+miopenStatus_t miopenGetKernelTime(miopenHandle_t handle, float* time) {
+  return guard([&] { *not_null(time, "time") = deref(handle).kernel_ms(); });
+}
+
+miopenStatus_t miopenEnableProfiling(miopenHandle_t handle, bool enable) {
+  return guard([&] { deref(handle).enable_profiling(enable); });
+}

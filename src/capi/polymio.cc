@@ -1,0 +1,167 @@
+// Our extensions: error text, devices, memory, threads, explanations.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "capi/guard.h"
+#include "capi/translate.h"
+#include "search/find.h"
+
+using namespace polymio;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+
+namespace {
+
+void put(char* field, std::size_t capacity, const std::string& text) {
+  std::memset(field, 0, capacity);
+  std::memcpy(field, text.data(), std::min(text.size(), capacity - 1));
+}
+
+/// Writes as much of `value` as the caller's (older or newer) struct holds; its size stays.
+template <class T>
+void put_sized(T* out, T value, const char* name) {
+  const std::size_t size = not_null(out, name)->size;
+  require(size >= sizeof(std::size_t), "{}->size is {}: set it to sizeof({}) first", name, size, name);
+  value.size = size;
+  std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof(T)));
+}
+
+void put_device(polymioDeviceInfo_t* out, const DeviceInfo& d) {
+  polymioDeviceInfo_t value{};
+  put(value.name, sizeof value.name, d.name);
+  put(value.model, sizeof value.model, d.model);
+  put(value.architecture, sizeof value.architecture, d.architecture);
+  value.kind = static_cast<int>(d.kind);
+  value.units = d.units;
+  value.memory_bytes = d.memory_bytes;
+  std::copy(d.cache_bytes.begin(), d.cache_bytes.end(), value.cache_bytes);
+  put_sized(out, value, "info");
+}
+
+/// The call that a complete problem object describes.
+capi::ConvolutionCall call_of(const capi::ProblemObject& p) {
+  const auto tensor = [&](miopenTensorArgumentId_t id, const char* name) -> const TensorDesc& {
+    const auto it = p.tensors.find(id);
+    require(it != p.tensors.end(), "the problem has no descriptor for {}: call miopenSetProblemTensorDescriptor", name);
+    return it->second;
+  };
+  return capi::make_call(p.conv, p.direction, tensor(miopenTensorConvolutionX, "miopenTensorConvolutionX"),
+                         tensor(miopenTensorConvolutionW, "miopenTensorConvolutionW"),
+                         tensor(miopenTensorConvolutionY, "miopenTensorConvolutionY"));
+}
+
+}  // namespace
+
+const char* polymioGetLastError(void) { return capi::last_error(); }
+
+miopenStatus_t polymioGetVersion(size_t* major, size_t* minor, size_t* patch) {
+  if (major) *major = POLYMIO_VERSION_MAJOR;
+  if (minor) *minor = POLYMIO_VERSION_MINOR;
+  if (patch) *patch = POLYMIO_VERSION_PATCH;
+  return miopenStatusSuccess;
+}
+
+miopenStatus_t polymioGetDeviceCount(int* count) {
+  return guard([&] { *not_null(count, "count") = static_cast<int>(devices().size()); });
+}
+
+miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info) {
+  return guard([&] {
+    const auto& list = devices();
+    require(index >= 0 && index < static_cast<int>(list.size()),
+            "device index {} is out of range: there are {} devices", index, list.size());
+    put_device(info, list[static_cast<std::size_t>(index)]);
+  });
+}
+
+miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device) {
+  return guard([&] {
+    *not_null(handle, "handle") = nullptr;
+    *handle = new capi::HandleObject(not_null(device, "device"), nullptr);
+  });
+}
+
+miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t* info) {
+  return guard([&] { put_device(info, deref(handle).device()); });
+}
+
+miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak) {
+  return guard([&] {
+    const DevicePeak p = deref(handle).stream().measure_peak();
+    put_sized(peak, {0, p.fp32_gflops, p.bandwidth_gbs, p.threads}, "peak");
+  });
+}
+
+miopenStatus_t polymioMalloc(miopenHandle_t handle, void** memory, size_t bytes) {
+  return guard([&] {
+    *not_null(memory, "memory") = nullptr;
+    *memory = deref(handle).stream().allocate(bytes);
+  });
+}
+
+miopenStatus_t polymioFree(miopenHandle_t handle, void* memory) {
+  return guard([&] { deref(handle).stream().deallocate(memory); });
+}
+
+miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, size_t bytes, polymioCopyKind_t kind) {
+  return guard([&] {
+    Stream& stream = deref(handle).stream();
+    require(kind >= polymioCopyHostToDevice && kind <= polymioCopyDeviceToDevice,
+            "copy kind {} is unknown: allowed are 0 (host to device), 1 (device to host), 2 (device to device)",
+            static_cast<int>(kind));
+    if (bytes) stream.copy(not_null(dst, "dst"), not_null(src, "src"), bytes);
+  });
+}
+
+miopenStatus_t polymioSynchronize(miopenHandle_t handle) {
+  return guard([&] { deref(handle).stream().synchronize(); });
+}
+
+miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads) {
+  return guard([&] { deref(handle).stream().set_threads(threads); });
+}
+
+miopenStatus_t polymioGetThreadCap(miopenHandle_t handle, int* threads) {
+  return guard([&] { *not_null(threads, "threads") = deref(handle).stream().threads(); });
+}
+
+miopenStatus_t polymioSetExecutor(miopenHandle_t handle, polymioExecutorFunction function, void* context) {
+  return guard([&] { deref(handle).stream().set_executor(function, context); });
+}
+
+miopenStatus_t polymioSetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t mode) {
+  return guard([&] {
+    require(mode >= polymioMathStrict && mode <= polymioMathAny,
+            "math mode {} is unknown: allowed are 0 (strict), 1 (accurate), 2 (tf32), 3 (any)", static_cast<int>(mode));
+    deref(convDesc).math = static_cast<MathMode>(mode);
+  });
+}
+
+miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t* mode) {
+  return guard([&] { *not_null(mode, "mode") = static_cast<polymioMathMode_t>(deref(convDesc).math); });
+}
+
+miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
+  return guard([&] {
+    not_null(size, "size");
+    const auto call = call_of(deref(problem));
+    const std::string text = search::explain(convolution::request(deref(handle), call.problem, call.constraints));
+    const std::size_t capacity = *size;
+    *size = text.size() + 1;
+    if (!buffer) return;
+    require(capacity > text.size(), "the buffer holds {} bytes, {} are needed", capacity, text.size() + 1);
+    std::memcpy(buffer, text.c_str(), text.size() + 1);
+  });
+}
+
+miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
+  return guard([&] {
+    not_null(name, "name");
+    const SolverBase* solver = convolution::solver_by_id(solution_id);
+    require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
+    *name = solver->info().name;
+  });
+}

@@ -1,0 +1,139 @@
+// Group `tensor`, descriptors: create, set, get, destroy. Arithmetic is in tensor_ops.cc.
+// SPDX-License-Identifier: MIT
+#include <array>
+#include <limits>
+
+#include "capi/guard.h"
+#include "capi/translate.h"
+
+using namespace polymio;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+
+namespace {
+
+template <class T>
+std::vector<std::int64_t> widen(const T* values, int count, const char* name) {
+  if (!values) fail(Status::kInvalidValue, "{} is null", name);
+  if (count <= 0) fail(Status::kInvalidValue, "the number of dimensions must be positive, {} was given", count);
+  std::vector<std::int64_t> wide;
+  for (int i = 0; i < count; ++i) {
+    if constexpr (std::is_unsigned_v<T>)
+      require(values[i] <= static_cast<T>(std::numeric_limits<std::int64_t>::max()), "{}[{}] exceeds 2^63 - 1", name,
+              i);
+    wide.push_back(static_cast<std::int64_t>(values[i]));
+  }
+  return wide;
+}
+
+template <class T>
+void set(miopenTensorDescriptor_t tensor, miopenDataType_t type, int count, const T* lens, const T* strides) {
+  TensorDesc& desc = deref(tensor);
+  const auto wide = widen(lens, count, "dimsA");
+  desc = make_tensor(static_cast<DataType>(type), wide,
+                     strides ? widen(strides, count, "stridesA") : std::vector<std::int64_t>{});
+}
+
+void narrow(int* out, std::int64_t value, const char* what) {
+  if (!out) return;
+  require(value <= std::numeric_limits<int>::max(), "{} is {}, which does not fit an int", what, value);
+  *out = static_cast<int>(value);
+}
+
+}  // namespace
+
+miopenStatus_t miopenCreateTensorDescriptor(miopenTensorDescriptor_t* tensorDesc) {
+  return guard([&] { *not_null(tensorDesc, "tensorDesc") = new capi::TensorObject; });
+}
+
+miopenStatus_t miopenDestroyTensorDescriptor(miopenTensorDescriptor_t tensorDesc) {
+  return guard([&] { delete &capi::checked<capi::TensorObject>(tensorDesc); });
+}
+
+miopenStatus_t miopenSet4dTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType, int n, int c,
+                                           int h, int w) {
+  return guard([&] {
+    const int lens[] = {n, c, h, w};
+    set<int>(tensorDesc, dataType, 4, lens, nullptr);
+  });
+}
+
+miopenStatus_t miopenSet4dTensorDescriptorEx(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType, int n,
+                                             int c, int h, int w, int nStride, int cStride, int hStride, int wStride) {
+  return guard([&] {
+    const int lens[] = {n, c, h, w}, strides[] = {nStride, cStride, hStride, wStride};
+    set<int>(tensorDesc, dataType, 4, lens, strides);
+  });
+}
+
+miopenStatus_t miopenSetNdTensorDescriptorWithLayout(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType,
+                                                     miopenTensorLayout_t tensorLayout, const int* lens, int num_lens) {
+  return guard([&] {
+    TensorDesc& desc = deref(tensorDesc);
+    desc =
+        make_tensor(static_cast<DataType>(dataType), static_cast<Layout>(tensorLayout), widen(lens, num_lens, "lens"));
+  });
+}
+
+miopenStatus_t miopenSetTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType, int nbDims,
+                                         const int* dimsA, const int* stridesA) {
+  return guard([&] { set(tensorDesc, dataType, nbDims, dimsA, stridesA); });
+}
+
+miopenStatus_t miopenSetTensorDescriptorV2(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType, int nbDims,
+                                           const size_t* dimsA, const size_t* stridesA) {
+  return guard([&] { set(tensorDesc, dataType, nbDims, dimsA, stridesA); });
+}
+
+miopenStatus_t miopenSetTensorCastType(miopenTensorDescriptor_t tensorDesc, miopenDataType_t cast_type) {
+  return guard([&] {
+    TensorDesc& desc = deref(tensorDesc);
+    const auto type = static_cast<DataType>(cast_type);
+    require(desc.rank > 0, "set the tensor descriptor before its cast type");
+    require(is_valid(type) && (is_fp8(type) || type == desc.type),
+            "cast type {} is not allowed: float8, bfloat8, or the tensor's own type to turn casting off",
+            static_cast<int>(cast_type));
+    require(!is_integer(desc.type) || type == desc.type, "integer tensors have no cast type");
+    desc.cast = type;
+  });
+}
+
+miopenStatus_t miopenGet4dTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t* dataType, int* n,
+                                           int* c, int* h, int* w, int* nStride, int* cStride, int* hStride,
+                                           int* wStride) {
+  return guard([&] {
+    const TensorDesc& desc = deref(tensorDesc);
+    require(desc.rank == 4, "the tensor has rank {}, this function is for rank 4", desc.rank);
+    if (dataType) *dataType = static_cast<miopenDataType_t>(desc.type);
+    int* const lens[] = {n, c, h, w};
+    int* const strides[] = {nStride, cStride, hStride, wStride};
+    for (std::size_t i = 0; i < 4; ++i) {
+      narrow(lens[i], desc.lens[i], "a length");
+      narrow(strides[i], desc.strides[i], "a stride");
+    }
+  });
+}
+
+miopenStatus_t miopenGetTensorDescriptorSize(miopenTensorDescriptor_t tensorDesc, int* size) {
+  return guard([&] { *not_null(size, "size") = deref(tensorDesc).rank; });
+}
+
+miopenStatus_t miopenGetTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t* dataType, int* dimsA,
+                                         int* stridesA) {
+  return guard([&] {
+    const TensorDesc& desc = deref(tensorDesc);
+    if (dataType) *dataType = static_cast<miopenDataType_t>(desc.type);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(desc.rank); ++i) {
+      narrow(dimsA ? dimsA + i : nullptr, desc.lens[i], "a length");
+      narrow(stridesA ? stridesA + i : nullptr, desc.strides[i], "a stride");
+    }
+  });
+}
+
+miopenStatus_t miopenGetTensorNumBytes(miopenTensorDescriptor_t tensorDesc, size_t* numBytes) {
+  return guard([&] {
+    const TensorDesc& desc = deref(tensorDesc);
+    *not_null(numBytes, "numBytes") = desc.rank ? desc.bytes() : 0;
+  });
+}

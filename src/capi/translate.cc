@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "capi/translate.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+
+namespace polymio::capi {
+namespace {
+
+using convolution::Direction;
+
+/// The attributes' environment overrides: read once, since calls on the hot path need them.
+struct Overrides {
+  std::optional<std::int64_t> deterministic = env::integer(env::kDeterministic);
+  std::optional<std::int64_t> rounding = env::integer(env::kFp8Rounding);
+  std::optional<std::int64_t> seed = env::integer(env::kFp8Seed);
+  unsigned algorithms = convolution::enabled_algorithms();
+};
+
+const Overrides& overrides() {
+  static const Overrides values;
+  return values;
+}
+
+convolution::Geometry geometry(const ConvolutionObject::State& c, int rank) {
+  const int spatial = static_cast<int>(c.pad.size());
+  require(spatial >= 1 && spatial <= 3, "the convolution descriptor has {} spatial dimensions, 1 to 3 are supported",
+          spatial);
+  require(rank == spatial + 2, "a convolution with {} spatial dimensions needs tensors of rank {}, rank {} was given",
+          spatial, spatial + 2, rank);
+  convolution::Geometry g;
+  g.spatial = spatial;
+  g.groups = c.groups;
+  std::copy(c.pad.begin(), c.pad.end(), g.pad.begin());
+  std::copy(c.stride.begin(), c.stride.end(), g.stride.begin());
+  std::copy(c.dilation.begin(), c.dilation.end(), g.dilation.begin());
+  return g;
+}
+
+Direction swap(Direction d) {
+  switch (d) {
+    case Direction::kForward:
+      return Direction::kBackwardData;
+    case Direction::kBackwardData:
+      return Direction::kForward;
+    case Direction::kBackwardWeights:
+      return d;
+  }
+  return d;
+}
+
+}  // namespace
+
+const TensorDesc& described(miopenTensorDescriptor_t t, const char* role) {
+  require(t, "the descriptor of {} is null", role);
+  const TensorDesc& desc = deref(t);
+  require(desc.rank > 0, "the descriptor of {} has not been set", role);
+  return desc;
+}
+
+double scalar(const void* p, DataType output, const char* name) {
+  require(p, "{} is null: it must point to a {}", name, output == DataType::kDouble ? "double" : "float");
+  return output == DataType::kDouble ? *static_cast<const double*>(p) : *static_cast<const float*>(p);
+}
+
+ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction, const TensorDesc& x,
+                          const TensorDesc& w, const TensorDesc& y) {
+  const Overrides& forced = overrides();
+  ConvolutionCall call{{}, {}, forced.seed ? static_cast<std::uint64_t>(*forced.seed) : c.seed, c.transposed};
+  auto& p = call.problem;
+  p.direction = c.transposed ? swap(direction) : direction;
+  p.x = c.transposed ? y : x;
+  p.w = w;
+  p.y = c.transposed ? x : y;
+  p.geometry = geometry(c, x.rank);
+  if (is_fp8(p.output().type) || p.has_casts())
+    p.rounding = forced.rounding.value_or(c.fp8_rounding) ? convolution::Rounding::kStochastic
+                                                          : convolution::Rounding::kStandard;
+  convolution::validate(p);
+  call.constraints.deterministic = forced.deterministic.value_or(c.deterministic) != 0;
+  call.constraints.math = c.math;
+  call.constraints.algorithms = forced.algorithms;
+  return call;
+}
+
+std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const TensorDesc& x, const TensorDesc& w) {
+  const auto g = geometry(c, x.rank);
+  require(w.rank == x.rank, "x has rank {}, w has rank {}: they must be equal", x.rank, w.rank);
+  require(x.type == w.type || is_fp8(x.type) || is_fp8(w.type), "x is {}, w is {}: their data types must be equal",
+          name_of(x.type), name_of(w.type));
+  require(g.groups >= 1, "group count must be positive, {} was given", g.groups);
+  const std::int64_t in_c = x.lens[1], w_k = w.lens[0], w_c = w.lens[1];
+  if (c.transposed) {
+    require(in_c == w_k, "x has {} channels, w has {} filters: a transposed convolution needs them equal", in_c, w_k);
+    require(w_k % g.groups == 0, "group count {} must divide the {} channels of x", g.groups, w_k);
+  } else {
+    require(in_c == w_c * g.groups, "x has {} channels; w has {} a filter in {} group(s)", in_c, w_c, g.groups);
+    require(w_k % g.groups == 0, "group count {} must divide the {} filters of w", g.groups, w_k);
+  }
+  std::vector<std::int64_t> sizes{x.lens[0], c.transposed ? w_c * g.groups : w_k};
+  for (std::size_t i = 0; i < c.pad.size(); ++i) {
+    const std::int64_t in = x.lens[i + 2], filter = w.lens[i + 2];
+    if (!c.transposed) {
+      sizes.push_back(convolution::forward_size(in, filter, g.pad[i], g.stride[i], g.dilation[i]));
+      continue;
+    }
+    const std::int64_t extra = c.output_pad[i];
+    require(extra >= 0 && extra < g.stride[i],
+            "output padding {} in spatial dimension {} must be at least 0 and below the stride {}", extra, i,
+            g.stride[i]);
+    sizes.push_back(
+        std::max<std::int64_t>(1, g.stride[i] * (in - 1) + 1 + g.dilation[i] * (filter - 1) - 2 * g.pad[i] + extra));
+  }
+  return sizes;
+}
+
+}  // namespace polymio::capi

@@ -1,0 +1,108 @@
+// The objects behind the opaque handles of the C API, and their checked access.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <miopen/miopen.h>
+#include <miopen/miopen_internal.h>
+#include <miopen/polymio.h>
+
+#include <map>
+#include <vector>
+
+#include "base/error.h"
+#include "core/handle.h"
+#include "core/tensor.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::capi {
+
+/// Tells live objects of one kind from anything else a caller may pass; cleared on destruction.
+template <std::uint64_t kTag>
+class Magic {
+ public:
+  Magic() = default;
+  ~Magic() { *const_cast<volatile std::uint64_t*>(&value_) = 0; }
+  bool alive() const { return value_ == kTag; }
+
+ private:
+  std::uint64_t value_ = kTag;
+};
+
+struct HandleObject : miopenHandle {
+  static constexpr const char* kKind = "handle";
+  Magic<0x706f6c7968616e64> magic;
+  Handle handle;
+  HandleObject(const std::string& device, void* stream) : handle(device, stream) {}
+};
+
+struct TensorObject : miopenTensorDescriptor {
+  static constexpr const char* kKind = "tensor descriptor";
+  Magic<0x706f6c7974656e73> magic;
+  TensorDesc desc;  // rank 0 until set
+};
+
+struct ConvolutionObject : miopenConvolutionDescriptor {
+  static constexpr const char* kKind = "convolution descriptor";
+  Magic<0x706f6c79636f6e76> magic;
+  struct State {
+    bool transposed = false;
+    std::vector<int> pad{0, 0}, stride{1, 1}, dilation{1, 1}, output_pad{0, 0};
+    int groups = 1;
+    int fp16_alt = -1, deterministic = 0, fp8_rounding = 1;
+    int find_mode = 5;
+    MathMode math = MathMode::kAccurate;
+    std::uint64_t seed = 0;  // of stochastic rounding
+  } state;
+};
+
+struct ProblemObject : miopenProblem {
+  static constexpr const char* kKind = "problem";
+  Magic<0x706f6c7970726f62> magic;
+  ConvolutionObject::State conv;
+  convolution::Direction direction = convolution::Direction::kForward;
+  std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
+};
+
+/// The object behind a handle; BadParm for null, foreign and destroyed ones.
+template <class Object, class Base>
+Object& checked(Base* base) {
+  require(base, "the {} is null", Object::kKind);
+  require(reinterpret_cast<std::uintptr_t>(base) % alignof(Object) == 0 && static_cast<Object*>(base)->magic.alive(),
+          "the given pointer is not a live {}", Object::kKind);
+  return *static_cast<Object*>(base);
+}
+
+inline Handle& deref(miopenHandle_t h) { return checked<HandleObject>(h).handle; }
+inline TensorDesc& deref(miopenTensorDescriptor_t t) { return checked<TensorObject>(t).desc; }
+inline ConvolutionObject::State& deref(miopenConvolutionDescriptor_t c) { return checked<ConvolutionObject>(c).state; }
+inline ProblemObject& deref(miopenProblem_t p) { return checked<ProblemObject>(p); }
+
+/// A tensor descriptor that has been set.
+const TensorDesc& described(miopenTensorDescriptor_t t, const char* role);
+
+/// A pointer argument that must not be null.
+template <class T>
+T* not_null(T* p, const char* name) {
+  require(p != nullptr, "{} is null", name);
+  return p;
+}
+
+/// The scalar behind alpha or beta: a double when `output` is double, else a float.
+double scalar(const void* p, DataType output, const char* name);
+
+/// What one convolution call computes, in the form of a plain convolution: a transposed one swaps x
+/// and y, and forward with backward data.
+struct ConvolutionCall {
+  convolution::Problem problem;
+  Constraints constraints;
+  std::uint64_t seed;
+  bool swapped;
+};
+
+/// Checks and translates. `x`, `w`, `y` as the API names them for the direction (dx, dw, dy included).
+ConvolutionCall make_call(const ConvolutionObject::State&, convolution::Direction, const TensorDesc& x,
+                          const TensorDesc& w, const TensorDesc& y);
+
+/// Sizes of the result of a convolution (or transposed convolution) of x with w.
+std::vector<std::int64_t> output_sizes(const ConvolutionObject::State&, const TensorDesc& x, const TensorDesc& w);
+
+}  // namespace polymio::capi

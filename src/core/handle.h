@@ -1,0 +1,68 @@
+// Per-handle state: the stream, the plans built for it, profiling, the caller's allocator.
+// Safe for concurrent calls; set_stream, set_allocator and profiling are not meant to race with work.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/plan_cache.h"
+#include "runtime/device.h"
+
+namespace polymio {
+
+using AllocatorFunction = void* (*)(void* context, std::size_t bytes);
+using DeallocatorFunction = void (*)(void* context, void* memory);
+
+class Handle {
+ public:
+  Handle(const std::string& device, void* native_stream) : stream_(create_stream(device, native_stream)) {}
+
+  Stream& stream() { return *stream_; }
+  const DeviceInfo& device() const { return stream_->info(); }
+  PlanCache& plans() { return plans_; }
+
+  void set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context);
+  /// Memory from the caller's allocator, else the device's; null results throw AllocFailed.
+  void* allocate(std::size_t bytes);
+  void deallocate(void* memory) noexcept;
+
+  void enable_profiling(bool on) {
+    profiling_ = on;
+    kernel_ms_ = 0;
+  }
+  bool profiling() const { return profiling_; }
+  float kernel_ms() const { return profiling_ ? kernel_ms_.load() : 0.0f; }
+  void set_kernel_ms(float ms) { kernel_ms_ = ms; }
+
+  /// Runs the plan, timing it when profiling is on.
+  void run(const Plan& plan, const void* args);
+
+ private:
+  std::unique_ptr<Stream> stream_;
+  PlanCache plans_;
+  AllocatorFunction allocator_ = nullptr;
+  DeallocatorFunction deallocator_ = nullptr;
+  void* allocator_context_ = nullptr;
+  std::atomic<bool> profiling_{false};
+  std::atomic<float> kernel_ms_{0};
+};
+
+/// Device memory for the length of a scope.
+class Buffer {
+ public:
+  Buffer(Handle& handle, std::size_t bytes) : handle_(handle), memory_(bytes ? handle.allocate(bytes) : nullptr) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (memory_) handle_.deallocate(memory_);
+  }
+  void* get() const { return memory_; }
+
+ private:
+  Handle& handle_;
+  void* memory_;
+};
+
+}  // namespace polymio

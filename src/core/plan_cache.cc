@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "core/plan_cache.h"
+
+#include "base/hash.h"
+
+namespace polymio {
+namespace {
+
+/// What one entry holds, closures and index node included: a generous constant, since invokers of
+/// all solvers capture a problem and little else.
+constexpr std::size_t kEntryBytes = 4096;
+
+}  // namespace
+
+bool PlanCache::Entry::matches(const PlanKey& key) const {
+  return solver == key.solver && algorithm == key.algorithm && constraints == key.constraints &&
+         problem->equals(*key.problem);
+}
+
+std::uint64_t PlanCache::hash_of(const PlanKey& key) {
+  return mix(key.constraints.hash(key.problem->hash()), key.solver * 8 + static_cast<std::uint64_t>(key.algorithm + 1));
+}
+
+PlanCache::Order::iterator PlanCache::find(const PlanKey& key, std::uint64_t hash) {
+  const auto [first, last] = index_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (it->second->matches(key)) return it->second;
+  return order_.end();
+}
+
+PlanCache::Order::iterator PlanCache::insert(const PlanKey& key, std::uint64_t hash) {
+  order_.push_front({key.problem->clone(), key.constraints, key.solver, key.algorithm, hash, nullptr});
+  index_.emplace(hash, order_.begin());
+  return order_.begin();
+}
+
+void PlanCache::erase(Order::iterator entry) {
+  const auto [first, last] = index_.equal_range(entry->hash);
+  for (auto it = first; it != last; ++it)
+    if (it->second == entry) {
+      index_.erase(it);
+      break;
+    }
+  order_.erase(entry);
+}
+
+void PlanCache::trim() {
+  while (order_.size() > 1 && order_.size() * kEntryBytes > limit_ && order_.back().plan)
+    erase(std::prev(order_.end()));
+}
+
+std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan()> make) {
+  const std::uint64_t hash = hash_of(key);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto entry = find(key, hash);
+    if (entry == order_.end()) break;
+    if (entry->plan) {
+      order_.splice(order_.begin(), order_, entry);
+      return entry->plan;
+    }
+    made_.wait(lock);
+  }
+  const auto entry = insert(key, hash);  // marks the key as being made
+  lock.unlock();
+  std::shared_ptr<const Plan> plan;
+  try {
+    plan = std::make_shared<const Plan>(make());
+  } catch (...) {
+    lock.lock();
+    erase(entry);
+    made_.notify_all();
+    throw;
+  }
+  lock.lock();
+  entry->plan = plan;
+  trim();
+  made_.notify_all();
+  return plan;
+}
+
+void PlanCache::put(const PlanKey& key, Plan plan) {
+  const std::uint64_t hash = hash_of(key);
+  const std::scoped_lock lock(mutex_);
+  auto entry = find(key, hash);
+  if (entry == order_.end()) entry = insert(key, hash);
+  if (!entry->plan) made_.notify_all();
+  entry->plan = std::make_shared<const Plan>(std::move(plan));
+  trim();
+}
+
+std::size_t PlanCache::size() const {
+  const std::scoped_lock lock(mutex_);
+  return order_.size();
+}
+
+}  // namespace polymio

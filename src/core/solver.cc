@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "core/solver.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/hash.h"
+
+namespace polymio {
+
+const char* name_of(Algorithm a) {
+  switch (a) {
+    case Algorithm::kGemm:
+      return "GEMM";
+    case Algorithm::kDirect:
+      return "Direct";
+    case Algorithm::kFft:
+      return "FFT";
+    case Algorithm::kWinograd:
+      return "Winograd";
+    case Algorithm::kImplicitGemm:
+      return "ImplicitGEMM";
+  }
+  return "unknown";
+}
+
+std::uint64_t Constraints::hash(std::uint64_t seed) const {
+  seed = mix(seed, workspace_limit);
+  return mix(seed, static_cast<std::uint64_t>(math) | (deterministic ? 16u : 0u) |
+                       static_cast<std::uint64_t>(algorithms & 0xffffu) << 8 |
+                       static_cast<std::uint64_t>(alignment) << 32);
+}
+
+std::string Verdict::text() const {
+  if (!reason) return "";
+  return numbers ? fmt::format("{} (limit {}, given {})", reason, need, have) : reason;
+}
+
+std::string to_text(const TunePoint& point) { return fmt::format("{}", fmt::join(point, ",")); }
+
+TunePoint parse_tune_point(const std::string& text) {
+  TunePoint point;
+  const char* p = text.data();
+  const char* end = p + text.size();
+  while (p < end) {
+    int value = 0;
+    const auto [rest, error] = std::from_chars(p, end, value);
+    if (error != std::errc{} || (rest != end && *rest != ',')) return {};
+    point.push_back(value);
+    p = rest + (rest != end);
+  }
+  return point;
+}
+
+Verdict admit(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem,
+              const Constraints& allowed) {
+  const SolverInfo info = solver.info();
+  POLYMIO_REQUIRE(info.devices & static_cast<unsigned>(device.kind), "does not run on this kind of device");
+  POLYMIO_REQUIRE(allowed.algorithms >> static_cast<int>(info.algorithm) & 1u, "its algorithm is disabled");
+  POLYMIO_REQUIRE(!allowed.deterministic || info.deterministic, "not deterministic, and determinism is required");
+  if (const Verdict v = solver.is_applicable(device, problem); !v) return v;
+  POLYMIO_REQUIRE_MOST(static_cast<int>(solver.error_class(problem)), static_cast<int>(allowed.math),
+                       "its error class exceeds the math mode");
+  const std::size_t bytes = solver.workspace_size(device, problem, solver.default_point(device, problem));
+  if (bytes > allowed.workspace_limit)
+    return {"needs more workspace than is available", static_cast<std::int64_t>(allowed.workspace_limit),
+            static_cast<std::int64_t>(bytes), true};
+  return {};
+}
+
+}  // namespace polymio

@@ -1,0 +1,156 @@
+// The whole solver interface. A solver is stateless, const and thread-safe; what it learns goes into
+// the Invoker it builds. Search and databases see the non-template bases only.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace polymio {
+
+/// Numbers equal miopenConvAlgorithm_t.
+enum class Algorithm : int { kGemm = 0, kDirect = 1, kFft = 2, kWinograd = 3, kImplicitGemm = 5 };
+inline constexpr int kAlgorithmSlots = 6;
+const char* name_of(Algorithm);
+
+/// How close a result is to the exact one, closest first. A math mode admits every class up to its own
+/// number: strict, accurate, tf32, any.
+enum class ErrorClass : int {
+  kExact = 0,        // integer arithmetic, or fp64 accumulation rounded once
+  kAccurate = 1,     // fp32 accumulation (fp64 for fp64 tensors)
+  kReduced = 2,      // tf32 or bf16 products
+  kApproximate = 3,  // transforms that amplify rounding, as large Winograd tiles
+};
+enum class MathMode : int { kStrict = 0, kAccurate = 1, kTf32 = 2, kAny = 3 };
+
+/// What is allowed. Filters solvers and stored records; part of the plan key, never of a database key.
+struct Constraints {
+  std::size_t workspace_limit = SIZE_MAX;
+  MathMode math = MathMode::kAccurate;
+  bool deterministic = false;
+  unsigned algorithms = ~0u;  // bit i: Algorithm i may be used
+  int alignment = 16;         // smallest alignment of the data pointers, in bytes
+  bool operator==(const Constraints&) const = default;
+  std::uint64_t hash(std::uint64_t seed) const;
+};
+
+/// Acceptance, or the reason for declining: a literal, with the two numbers it compares if any.
+struct Verdict {
+  const char* reason = nullptr;
+  std::int64_t need = 0, have = 0;
+  bool numbers = false;
+  explicit operator bool() const { return reason == nullptr; }
+  std::string text() const;
+};
+#define POLYMIO_REQUIRE(condition, why)               \
+  do {                                                \
+    if (!(condition)) return ::polymio::Verdict{why}; \
+  } while (0)
+#define POLYMIO_REQUIRE_MOST(value, limit, why)                            \
+  do {                                                                     \
+    const std::int64_t have_ = (value), need_ = (limit);                   \
+    if (have_ > need_) return ::polymio::Verdict{why, need_, have_, true}; \
+  } while (0)
+
+struct SolverInfo {
+  std::uint64_t id;  // frozen, never reused: users hold it (immediate mode)
+  const char* name;  // frozen: the database key, never derived from a type name
+  Algorithm algorithm;
+  int version;       // bumped when stored times no longer describe the solver
+  unsigned devices;  // OR of DeviceKind
+  bool dynamic;      // not specialised on N, H, W
+  bool deterministic;
+  bool capture_safe;
+  bool reference;  // obvious and slow: never chosen while anything else applies
+};
+
+struct Knob {
+  const char* name;
+  std::vector<int> values;
+};
+using TuneSpace = std::vector<Knob>;             // empty: nothing to tune
+using TunePoint = std::vector<int>;              // one value a knob, in order
+std::string to_text(const TunePoint&);           // "4,2"; "" for none
+TunePoint parse_tune_point(const std::string&);  // the inverse; unreadable text gives an empty point
+
+/// What is computed: a value with equality, a hash for the hot path and one canonical text.
+class ProblemBase {
+ public:
+  virtual ~ProblemBase() = default;
+  virtual std::string key() const = 0;
+  virtual std::uint64_t hash() const = 0;
+  virtual bool equals(const ProblemBase&) const = 0;
+  virtual std::unique_ptr<ProblemBase> clone() const = 0;
+};
+
+/// Launch-ready: holds all it needs; never looks up, allocates, logs or reads the environment.
+using AnyInvoker = std::function<void(Stream&, const void* args)>;
+
+class SolverBase {
+ public:
+  virtual SolverInfo info() const = 0;
+  virtual Verdict is_applicable(const DeviceInfo&, const ProblemBase&) const = 0;
+  virtual ErrorClass error_class(const ProblemBase&) const = 0;
+  virtual std::size_t workspace_size(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
+  virtual double estimate(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
+  virtual TuneSpace tune_space(const DeviceInfo&, const ProblemBase&) const = 0;
+  virtual bool is_valid(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
+  virtual TunePoint default_point(const DeviceInfo&, const ProblemBase&) const = 0;
+  virtual AnyInvoker build(Stream&, const ProblemBase&, const TunePoint&) const = 0;
+
+ protected:
+  ~SolverBase() = default;
+};
+using SolverList = std::span<const SolverBase* const>;
+
+/// Gives a primitive's solvers their types back. Problem derives from ProblemBase and has an Args.
+template <class Problem>
+class Solver : public SolverBase {
+ public:
+  using Args = typename Problem::Args;
+  using Invoker = std::function<void(Stream&, const Args&)>;
+
+  virtual Verdict check(const DeviceInfo&, const Problem&) const = 0;  // under 1 us, no allocation
+  virtual ErrorClass accuracy(const Problem&) const { return ErrorClass::kAccurate; }
+  virtual std::size_t workspace(const DeviceInfo&, const Problem&, const TunePoint&) const { return 0; }
+  virtual double predict(const DeviceInfo&, const Problem&, const TunePoint&) const = 0;  // microseconds
+  virtual TuneSpace knobs(const DeviceInfo&, const Problem&) const { return {}; }
+  virtual bool accepts(const DeviceInfo&, const Problem&, const TunePoint&) const { return true; }
+  virtual TunePoint start(const DeviceInfo&, const Problem&) const { return {}; }
+  virtual Invoker make(Stream&, const Problem&, const TunePoint&) const = 0;
+
+  Verdict is_applicable(const DeviceInfo& d, const ProblemBase& p) const final { return check(d, typed(p)); }
+  ErrorClass error_class(const ProblemBase& p) const final { return accuracy(typed(p)); }
+  std::size_t workspace_size(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
+    return workspace(d, typed(p), t);
+  }
+  double estimate(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
+    return predict(d, typed(p), t);
+  }
+  TuneSpace tune_space(const DeviceInfo& d, const ProblemBase& p) const final { return knobs(d, typed(p)); }
+  bool is_valid(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
+    return accepts(d, typed(p), t);
+  }
+  TunePoint default_point(const DeviceInfo& d, const ProblemBase& p) const final { return start(d, typed(p)); }
+  AnyInvoker build(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
+    return [invoke = make(s, typed(p), t)](Stream& stream, const void* args) {
+      invoke(stream, *static_cast<const Args*>(args));
+    };
+  }
+
+ protected:
+  ~Solver() = default;
+
+ private:
+  static const Problem& typed(const ProblemBase& p) { return static_cast<const Problem&>(p); }
+};
+
+/// Whether `constraints` and the device admit the solver for the problem, with the reason if not.
+Verdict admit(const SolverBase&, const DeviceInfo&, const ProblemBase&, const Constraints&);
+
+}  // namespace polymio

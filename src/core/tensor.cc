@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "core/tensor.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace polymio {
+namespace {
+
+/// Size-1 dimensions may have any stride: nothing is ever stepped over them.
+bool is_dense(const TensorDesc& t, std::span<const int> order) {
+  std::int64_t expected = t.vector_length;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const auto d = static_cast<std::size_t>(*it);
+    if (t.lens[d] != 1 && t.strides[d] != expected) return false;
+    expected *= t.lens[d];
+  }
+  return t.vector_length == 1;
+}
+
+std::array<int, kMaxRank> channels_last_order(int rank) {
+  std::array<int, kMaxRank> order{};
+  for (int i = 1; i + 1 < rank; ++i) order[static_cast<std::size_t>(i)] = i + 1;
+  if (rank > 1) order[static_cast<std::size_t>(rank - 1)] = 1;
+  return order;
+}
+
+void check_type(DataType type) {
+  require(is_valid(type),
+          "data type {} is unknown: allowed are half 0, float 1, int32 2, int8 3, "
+          "bfloat16 5, double 6, float8 7, bfloat8 8, int64 9",
+          static_cast<int>(type));
+}
+
+void check_lens(std::span<const std::int64_t> lens) {
+  if (lens.empty()) fail(Status::kInvalidValue, "a tensor needs at least one dimension, 0 were given");
+  require(lens.size() <= kMaxRank, "{} dimensions were given, at most {} are supported", lens.size(), kMaxRank);
+  std::int64_t total = 1;
+  for (std::size_t i = 0; i < lens.size(); ++i) {
+    require(lens[i] > 0, "lengths must be positive: length {} is {}", i, lens[i]);
+    require(!__builtin_mul_overflow(total, lens[i], &total), "the tensor has more than 2^63 elements");
+  }
+}
+
+/// Dense strides with `order` listing dimensions from slowest to fastest.
+void set_dense(TensorDesc& t, std::span<const int> order) {
+  std::int64_t step = t.vector_length;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    t.strides[static_cast<std::size_t>(*it)] = step;
+    step *= t.lens[static_cast<std::size_t>(*it)];
+  }
+}
+
+TensorDesc base_tensor(DataType type, std::span<const std::int64_t> lens) {
+  check_type(type);
+  check_lens(lens);
+  TensorDesc t;
+  t.type = t.cast = type;
+  t.rank = static_cast<int>(lens.size());
+  std::copy(lens.begin(), lens.end(), t.lens.begin());
+  return t;
+}
+
+constexpr std::array<int, kMaxRank> kIdentity = {0, 1, 2, 3, 4, 5, 6, 7};
+
+}  // namespace
+
+std::int64_t TensorDesc::count() const {
+  std::int64_t n = vector_length;
+  for (const auto l : sizes()) n *= l;
+  return n;
+}
+
+std::int64_t TensorDesc::space() const {
+  std::int64_t last = vector_length;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) last += (lens[i] - 1) * strides[i];
+  return last;
+}
+
+std::uint64_t TensorDesc::hash(std::uint64_t seed) const {
+  seed = mix(seed, static_cast<std::uint64_t>(type) | static_cast<std::uint64_t>(cast) << 8 |
+                       static_cast<std::uint64_t>(rank) << 16 | static_cast<std::uint64_t>(vector_length) << 24);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i)
+    seed = mix(seed, static_cast<std::uint64_t>(lens[i]) * 0x100000001b3ull + static_cast<std::uint64_t>(strides[i]));
+  return seed;
+}
+
+bool TensorDesc::is_channels_first() const {
+  return is_dense(*this, std::span(kIdentity).first(static_cast<std::size_t>(rank)));
+}
+
+bool TensorDesc::is_channels_last() const {
+  const auto order = channels_last_order(rank);
+  return is_dense(*this, std::span(order).first(static_cast<std::size_t>(rank)));
+}
+
+TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::span<const std::int64_t> strides) {
+  TensorDesc t = base_tensor(type, lens);
+  if (strides.empty()) {
+    set_dense(t, std::span(kIdentity).first(lens.size()));
+    return t;
+  }
+  require(strides.size() == lens.size(), "{} strides were given for {} lengths", strides.size(), lens.size());
+  std::int64_t last = 1;
+  for (std::size_t i = 0; i < lens.size(); ++i) {
+    require(strides[i] > 0, "strides must be positive: stride {} is {}", i, strides[i]);
+    t.strides[i] = strides[i];
+    std::int64_t step = 0;
+    require(!__builtin_mul_overflow(lens[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last),
+            "the tensor spans more than 2^63 elements");
+  }
+  return t;
+}
+
+TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_t> lens) {
+  TensorDesc t = base_tensor(type, lens);
+  const bool volume = layout == Layout::kNCDHW || layout == Layout::kNDHWC;
+  require(static_cast<int>(layout) >= 0 && static_cast<int>(layout) <= 8, "layout {} is unknown: allowed are 0 to 8",
+          static_cast<int>(layout));
+  require(t.rank == (volume ? 5 : 4), "layout {} needs {} lengths, {} were given", static_cast<int>(layout),
+          volume ? 5 : 4, t.rank);
+  static constexpr int kNchw[] = {0, 1, 2, 3}, kNhwc[] = {0, 2, 3, 1}, kChwn[] = {1, 2, 3, 0},
+                       kNdhwc[] = {0, 2, 3, 4, 1};
+  switch (layout) {
+    case Layout::kNCHW:
+      set_dense(t, kNchw);
+      return t;
+    case Layout::kNHWC:
+      set_dense(t, kNhwc);
+      return t;
+    case Layout::kCHWN:
+      set_dense(t, kChwn);
+      return t;
+    case Layout::kNCDHW:
+      set_dense(t, std::span(kIdentity).first(5));
+      return t;
+    case Layout::kNDHWC:
+      set_dense(t, kNdhwc);
+      return t;
+    default:
+      break;
+  }
+  const bool four = layout == Layout::kNCHWc4 || layout == Layout::kCHWNc4;
+  t.vector_length = four ? 4 : 8;
+  require(t.lens[1] % t.vector_length == 0, "layout {} needs a channel count divisible by {}, {} was given",
+          static_cast<int>(layout), t.vector_length, t.lens[1]);
+  t.lens[1] /= t.vector_length;
+  const bool channels_outermost = layout == Layout::kCHWNc4 || layout == Layout::kCHWNc8;
+  if (channels_outermost)
+    set_dense(t, kChwn);
+  else
+    set_dense(t, kNchw);
+  return t;
+}
+
+std::string layout_name(const TensorDesc& t) {
+  static constexpr const char* kFirst[] = {"NC", "NCW", "NCHW", "NCDHW"};
+  static constexpr const char* kLast[] = {"NC", "NWC", "NHWC", "NDHWC"};
+  if (t.rank < 2 || t.rank > 5) return "";
+  const auto i = static_cast<std::size_t>(t.rank - 2);
+  if (t.is_channels_first()) return kFirst[i];
+  if (t.is_channels_last()) return kLast[i];
+  return "";
+}
+
+}  // namespace polymio

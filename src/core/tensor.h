@@ -1,0 +1,61 @@
+// A tensor's description: element type, sizes and strides in N, C, [D], H, W order.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace polymio {
+
+inline constexpr int kMaxRank = 8;
+
+/// Numbers equal miopenTensorLayout_t.
+enum class Layout : int {
+  kNCHW = 0,
+  kNHWC = 1,
+  kCHWN = 2,
+  kNCHWc4 = 3,
+  kNCHWc8 = 4,
+  kCHWNc4 = 5,
+  kCHWNc8 = 6,
+  kNCDHW = 7,
+  kNDHWC = 8,
+};
+
+struct TensorDesc {
+  DataType type = DataType::kFloat;
+  DataType cast = DataType::kFloat;  // elements are rounded to this type when read; = type if none
+  int rank = 0;
+  int vector_length = 1;                                 // 4 or 8 in the NCHWc and CHWNc layouts, else 1
+  std::array<std::int64_t, kMaxRank> lens{}, strides{};  // strides in elements; unused entries 0
+
+  bool operator==(const TensorDesc&) const = default;
+  std::span<const std::int64_t> sizes() const { return {lens.data(), static_cast<std::size_t>(rank)}; }
+
+  std::int64_t count() const;  // elements
+  std::int64_t space() const;  // elements from the first to the last, gaps included
+  std::size_t bytes() const { return static_cast<std::size_t>(space()) * size_of(type); }
+  bool packed() const { return count() == space(); }
+  bool has_cast() const { return cast != type; }
+  std::uint64_t hash(std::uint64_t seed) const;
+
+  /// Dense in N, C, [D], H, W order.
+  bool is_channels_first() const;
+  /// Dense in N, [D], H, W, C order.
+  bool is_channels_last() const;
+};
+
+/// Validates and builds. Null `strides` (empty span) means dense in the order of `lens`. Throws
+/// BadParm naming the wrong value, InvalidValue when there are no dimensions.
+TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::span<const std::int64_t> strides);
+
+/// Dense in `layout`; `lens` in N, C, [D], H, W order.
+TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_t> lens);
+
+/// "NCHW", "NHWC" ... when dense in that order (the first that fits), else "".
+std::string layout_name(const TensorDesc&);
+
+}  // namespace polymio

@@ -1,0 +1,127 @@
+// Convolution: the face of this folder. Problems are in the form of a plain (cross-correlation)
+// convolution; transposed mode is swapped into it before it comes here.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+
+#include "core/handle.h"
+#include "core/solver.h"
+#include "core/tensor.h"
+#include "search/find.h"
+
+namespace polymio::convolution {
+
+/// y = x * w; dx from dy and w; dw from dy and x. x and y stand for dx and dy too.
+enum class Direction : int { kForward = 0, kBackwardData = 1, kBackwardWeights = 2 };
+
+/// What (alpha, beta) may be: (1, 0), (any, 0), (any, any). The values are in Args.
+enum class Scalars : int { kDefault = 0, kScale = 1, kBilinear = 2 };
+
+/// How values are rounded to the 8-bit float formats. Numbers equal miopenF8RoundingMode_t.
+enum class Rounding : int { kStandard = 0, kStochastic = 1 };
+
+/// Pads, strides, dilations of up to three spatial dimensions ([D], H, W order), and groups.
+struct Geometry {
+  int spatial = 2;
+  std::array<std::int64_t, 3> pad{}, stride{1, 1, 1}, dilation{1, 1, 1};
+  std::int64_t groups = 1;
+  bool operator==(const Geometry&) const = default;
+};
+
+/// Work fused behind the convolution: y = activation(alpha * conv + beta * y + bias + residual).
+/// A solver accepts the value or refuses it with a reason.
+struct Epilogue {
+  bool bias = false, residual = false;
+  int activation = 0;  // miopenActivationMode_t; 0 is none
+  bool operator==(const Epilogue&) const = default;
+  bool empty() const { return *this == Epilogue{}; }
+};
+
+struct Problem final : ProblemBase {
+  struct Args {
+    // The direction's output is written, the other two are only read.
+    void* x = nullptr;
+    void* w = nullptr;
+    void* y = nullptr;
+    double alpha = 1, beta = 0;
+    void* workspace = nullptr;
+    std::size_t workspace_bytes = 0;
+    std::uint64_t seed = 0;  // of stochastic rounding
+  };
+
+  Direction direction = Direction::kForward;
+  TensorDesc x, w, y;  // w is (K, C / groups, filter...)
+  Geometry geometry;
+  Scalars scalars = Scalars::kDefault;
+  Rounding rounding = Rounding::kStandard;  // kStandard when no 8-bit float is written or cast to
+  Epilogue epilogue;
+
+  bool operator==(const Problem& o) const {
+    return direction == o.direction && x == o.x && w == o.w && y == o.y && geometry == o.geometry &&
+           scalars == o.scalars && rounding == o.rounding && epilogue == o.epilogue;
+  }
+  /// The MIOpenDriver line of the problem; alpha and beta are left out, since they hardly change times.
+  std::string key() const override;
+  std::uint64_t hash() const override;
+  bool equals(const ProblemBase& o) const override { return *this == static_cast<const Problem&>(o); }
+  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
+
+  std::int64_t n() const { return x.lens[0]; }
+  std::int64_t c() const { return x.lens[1]; }
+  std::int64_t k() const { return y.lens[1]; }
+  std::int64_t groups() const { return geometry.groups; }
+  int spatial() const { return geometry.spatial; }
+  // Spatial dimension i in [0, spatial()): 0 is the outermost ([D], H, W).
+  std::int64_t in(int i) const { return x.lens[static_cast<std::size_t>(i) + 2]; }
+  std::int64_t filter(int i) const { return w.lens[static_cast<std::size_t>(i) + 2]; }
+  std::int64_t out(int i) const { return y.lens[static_cast<std::size_t>(i) + 2]; }
+  const TensorDesc& output() const {
+    return direction == Direction::kForward ? y : direction == Direction::kBackwardData ? x : w;
+  }
+  bool all_types(DataType t) const { return x.type == t && w.type == t && y.type == t; }
+  bool has_casts() const { return x.has_cast() || w.has_cast() || y.has_cast(); }
+  bool depthwise() const { return geometry.groups > 1 && geometry.groups == c(); }
+  /// 2 N K C/g R S P Q: the usual count, padded taps included.
+  double flops() const;
+};
+
+/// Throws BadParm, naming what is wrong, unless the tensors and the geometry fit together.
+void validate(const Problem&);
+
+/// Sizes of y for x and w: floor((in + 2 pad - (dilation (filter - 1) + 1)) / stride) + 1, at least 1.
+std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
+                          std::int64_t dilation);
+
+/// Every convolution solver, in order of preference at equal times.
+SolverList solvers();
+
+/// The solver with this frozen id, or null.
+const SolverBase* solver_by_id(std::uint64_t id);
+
+/// The solvers' view of a call: the handle's device, this folder's solvers, the environment's switches.
+search::Request request(Handle&, const Problem&, Constraints);
+
+/// Constraints from the environment: algorithms switched off, forced determinism left to the caller.
+unsigned enabled_algorithms();
+
+/// Workspace that lets find consider everything it would: the largest of the best of each algorithm
+/// when the database answers, else of every allowed solver.
+std::size_t find_workspace(Handle&, const Problem&, const Constraints&);
+
+/// Best candidate of each algorithm, fastest first: from the database, else measured on the caller's
+/// buffers (the output is overwritten). Throws NotImplemented with reasons when nothing applies.
+std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&, bool exhaustive);
+
+/// Runs the fastest known solver of `algorithm` within args.workspace_bytes.
+void run(Handle&, const Problem&, Constraints, const Problem::Args&, Algorithm algorithm);
+
+/// Immediate mode: the solver `id`. `prepare` only builds its plan.
+void run(Handle&, const Problem&, Constraints, const Problem::Args&, std::uint64_t id);
+void prepare(Handle&, const Problem&, Constraints, std::uint64_t id);
+
+/// Workspace the solver `id` needs; BadParm when it is unknown or does not apply.
+std::size_t solution_workspace(Handle&, const Problem&, const Constraints&, std::uint64_t id);
+
+}  // namespace polymio::convolution

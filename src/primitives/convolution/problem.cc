@@ -1,0 +1,166 @@
+// The convolution problem as text, hash and checked value.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+namespace {
+
+const char* base_arg(const Problem& p) {
+  switch (p.x.type) {
+    case DataType::kHalf:
+      return "convfp16";
+    case DataType::kBFloat16:
+      return "convbfp16";
+    case DataType::kInt8:
+      return "convint8";
+    case DataType::kFloat8:
+      return "convfp8";
+    case DataType::kBFloat8:
+      return "convbfp8";
+    case DataType::kDouble:
+      return "convfp64";
+    default:
+      return "conv";
+  }
+}
+
+/// A layout flag when dense in another order than N, C, [D], H, W, else explicit strides when not dense.
+std::string layout_flags(const TensorDesc& t, const char* layout_flag, const char* stride_flag) {
+  if (t.is_channels_first()) return "";
+  const std::string name = layout_name(t);
+  if (!name.empty()) return fmt::format(" {} {}", layout_flag, name);
+  return fmt::format(" {} {}", stride_flag, fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
+}
+
+std::string cast_flag(const TensorDesc& t, const char* flag) {
+  return t.has_cast() ? fmt::format(" {} {}", flag, name_of(t.cast)) : "";
+}
+
+std::string type_flags(const Problem& p) {
+  const DataType base = p.x.type;
+  const DataType out = base == DataType::kInt8 ? DataType::kInt32 : base;
+  std::string text;
+  if (p.w.type != base) text += fmt::format(" --wei_type {}", name_of(p.w.type));
+  if (p.y.type != out) text += fmt::format(" --out_type {}", name_of(p.y.type));
+  return text;
+}
+
+std::string size_flags(const Problem& p) {
+  struct Flag {
+    const char* flag;
+    std::int64_t value;
+  };
+  const auto& g = p.geometry;
+  const int last = p.spatial() - 1;
+  std::string text = fmt::format(" -n {} -c {} -k {}", p.n(), p.c(), p.k());
+  const char* const kNames[3][6] = {
+      {"-!", "-@", "-$", "-#", "-^", ""}, {"-H", "-y", "-p", "-u", "-l", ""}, {"-W", "-x", "-q", "-v", "-j", ""}};
+  for (int i = 0; i <= last; ++i) {
+    const auto& names = kNames[3 - p.spatial() + i];
+    const auto d = static_cast<std::size_t>(i);
+    for (const Flag& f : {Flag{names[0], p.in(i)}, Flag{names[1], p.filter(i)}, Flag{names[2], g.pad[d]},
+                          Flag{names[3], g.stride[d]}, Flag{names[4], g.dilation[d]}})
+      text += fmt::format(" {} {}", f.flag, f.value);
+  }
+  return text;
+}
+
+void check_types(const Problem& p) {
+  for (const TensorDesc* t : {&p.x, &p.w, &p.y})
+    require(t->type != DataType::kInt64 && (t->type != DataType::kInt32 || t == &p.y),
+            "{} tensors are not supported by convolution here", name_of(t->type));
+  if (p.x.type == DataType::kInt8 || p.w.type == DataType::kInt8) {
+    require(p.x.type == DataType::kInt8 && p.w.type == DataType::kInt8 &&
+                (p.y.type == DataType::kInt8 || p.y.type == DataType::kInt32 || p.y.type == DataType::kFloat),
+            "int8 convolution takes x and w in int8 and y in int8, int32 or fp32; given x {}, w {}, y {}",
+            name_of(p.x.type), name_of(p.w.type), name_of(p.y.type));
+    return;
+  }
+  const bool small = is_fp8(p.x.type) || is_fp8(p.w.type) || is_fp8(p.y.type);
+  require(small || (p.x.type == p.w.type && p.x.type == p.y.type),
+          "x, w and y must have one data type (int8 and 8-bit floats may be mixed); given x {}, w {}, y {}",
+          name_of(p.x.type), name_of(p.w.type), name_of(p.y.type));
+  require(!is_integer(p.y.type), "y of type {} goes with int8 x and w only; given x {}, w {}", name_of(p.y.type),
+          name_of(p.x.type), name_of(p.w.type));
+}
+
+void check_channels(const Problem& p) {
+  const std::int64_t g = p.groups();
+  require(g >= 1, "group count must be positive, {} was given", g);
+  require(p.c() % g == 0 && p.k() % g == 0, "group count {} must divide the channels of x ({}) and of y ({})", g, p.c(),
+          p.k());
+  require(p.w.lens[1] == p.c() / g, "w has {} channels a filter, x has {} in {} group(s): {} are needed", p.w.lens[1],
+          p.c(), g, p.c() / g);
+  require(p.w.lens[0] == p.k(), "w has {} filters, y has {} channels: they must be equal", p.w.lens[0], p.k());
+  require(p.x.lens[0] == p.y.lens[0], "x has batch {}, y has batch {}: they must be equal", p.x.lens[0], p.y.lens[0]);
+}
+
+}  // namespace
+
+std::string Problem::key() const {
+  std::string text = base_arg(*this);
+  if (spatial() != 2) text += fmt::format(" -_ {}", spatial());
+  text += size_flags(*this);
+  text += fmt::format(" -g {} -m conv -F {}", groups(), 1 << static_cast<int>(direction));
+  text += type_flags(*this);
+  text += layout_flags(x, "-I", "--in_strides") + layout_flags(w, "-f", "--wei_strides") +
+          layout_flags(y, "-O", "--out_strides");
+  text += cast_flag(x, "-U") + cast_flag(w, "-R") + cast_flag(y, "-T");
+  if (rounding == Rounding::kStochastic) text += " --fp8_rounding stochastic";
+  if (!epilogue.empty())
+    text += fmt::format(" --fuse {}{}{}", epilogue.bias ? "b" : "", epilogue.residual ? "r" : "", epilogue.activation);
+  return text;
+}
+
+std::uint64_t Problem::hash() const {
+  std::uint64_t h = mix(static_cast<std::uint64_t>(direction) | static_cast<std::uint64_t>(scalars) << 4 |
+                            static_cast<std::uint64_t>(rounding) << 8,
+                        static_cast<std::uint64_t>(geometry.groups));
+  h = y.hash(w.hash(x.hash(h)));
+  for (std::size_t i = 0; i < 3; ++i)
+    h = mix(h, static_cast<std::uint64_t>(geometry.pad[i]) << 40 ^
+                   static_cast<std::uint64_t>(geometry.stride[i]) << 20 ^
+                   static_cast<std::uint64_t>(geometry.dilation[i]));
+  return h;
+}
+
+double Problem::flops() const {
+  double f = 2.0 * static_cast<double>(y.count()) * static_cast<double>(w.lens[1]);
+  for (int i = 0; i < spatial(); ++i) f *= static_cast<double>(filter(i));
+  return f;
+}
+
+std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
+                          std::int64_t dilation) {
+  return std::max<std::int64_t>(1, (in + 2 * pad - (1 + dilation * (filter - 1))) / stride + 1);
+}
+
+void validate(const Problem& p) {
+  const int rank = p.spatial() + 2;
+  require(p.spatial() >= 1 && p.spatial() <= 3, "convolution has 1 to 3 spatial dimensions, {} were given",
+          p.spatial());
+  for (const TensorDesc* t : {&p.x, &p.w, &p.y}) {
+    require(t->rank == rank, "a {}-D convolution needs tensors of rank {}: x has {}, w has {}, y has {}", p.spatial(),
+            rank, p.x.rank, p.w.rank, p.y.rank);
+    if (t->vector_length != 1)
+      fail(Status::kNotImplemented, "convolution does not support the vectorised layouts (NCHWc, CHWNc)");
+  }
+  check_types(p);
+  check_channels(p);
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    const auto& g = p.geometry;
+    const std::int64_t want = forward_size(p.in(i), p.filter(i), g.pad[d], g.stride[d], g.dilation[d]);
+    require(p.out(i) == want,
+            "y has size {} in spatial dimension {}, but x size {}, filter {}, pad {}, stride {}, dilation {} give {}",
+            p.out(i), i, p.in(i), p.filter(i), g.pad[d], g.stride[d], g.dilation[d], want);
+  }
+}
+
+}  // namespace polymio::convolution

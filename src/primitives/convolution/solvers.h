@@ -1,0 +1,10 @@
+// The solver objects that the list in solvers.cc is made of. One class serves three directions.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+
+const Solver<Problem>& cpu_reference(Direction);  // ids 1, 2, 3
+
+}  // namespace polymio::convolution

@@ -1,0 +1,123 @@
+// The two built-in executors: an arena of oneTBB, and plain std::thread workers.
+// SPDX-License-Identifier: MIT
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/cpu/cpu.h"
+
+namespace polymio::cpu {
+namespace {
+
+class TbbExecutor final : public Executor {
+ public:
+  explicit TbbExecutor(int threads) : arena_(threads) {}
+
+  void run(std::size_t tasks, TaskRef task) override {
+    arena_.execute([&] {
+      tbb::parallel_for(
+          std::size_t{0}, tasks, [&](std::size_t i) { task(i); }, tbb::simple_partitioner());
+    });
+  }
+
+ private:
+  tbb::task_arena arena_;
+};
+
+/// Workers wait for a batch; the caller works too. A second caller at the same time runs its batch
+/// inline instead of waiting, so nested and concurrent use cannot deadlock.
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(int threads) {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+  ~ThreadExecutor() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+  }
+
+  void run(std::size_t tasks, TaskRef task) override {
+    const std::unique_lock owner(owner_, std::try_to_lock);
+    if (!owner || workers_.empty()) {
+      for (std::size_t i = 0; i < tasks; ++i) task(i);
+      return;
+    }
+    Batch batch{task, tasks};
+    {
+      const std::scoped_lock lock(mutex_);
+      batch_ = &batch;
+      ++generation_;
+    }
+    wake_.notify_all();
+    batch.drain();
+    std::unique_lock lock(mutex_);
+    batch_ = nullptr;  // nobody joins from here on; wait for those inside
+    done_.wait(lock, [&] { return inside_ == 0; });
+    if (batch.error) std::rethrow_exception(batch.error);
+  }
+
+ private:
+  struct Batch {
+    TaskRef task;
+    std::size_t tasks;
+    std::atomic<std::size_t> next{0};
+    std::mutex error_mutex{};
+    std::exception_ptr error{};
+
+    void drain() {
+      for (std::size_t i = next++; i < tasks; i = next++) {
+        try {
+          task(i);
+        } catch (...) {
+          const std::scoped_lock lock(error_mutex);
+          if (!error) error = std::current_exception();
+        }
+      }
+    }
+  };
+
+  void work() {
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      if (stop_) return;
+      seen = generation_;
+      Batch* batch = batch_;
+      if (!batch) continue;
+      ++inside_;
+      lock.unlock();
+      batch->drain();
+      lock.lock();
+      if (--inside_ == 0) done_.notify_all();
+    }
+  }
+
+  std::mutex owner_, mutex_;
+  std::condition_variable wake_, done_;
+  std::vector<std::thread> workers_;
+  Batch* batch_ = nullptr;
+  std::uint64_t generation_ = 0;
+  int inside_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const std::string& kind, int threads) {
+  if (kind == "tbb") return std::make_unique<TbbExecutor>(threads);
+  require(kind == "threads", "POLYMIO_EXECUTOR={}: allowed are tbb and threads", kind);
+  return std::make_unique<ThreadExecutor>(threads);
+}
+
+}  // namespace polymio::cpu

@@ -1,0 +1,110 @@
+// Describes this machine's CPU: model, caches, usable cores, instruction set.
+// SPDX-License-Identifier: MIT
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <fstream>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/env.h"
+#include "base/log.h"
+#include "runtime/cpu/cpu.h"
+
+namespace polymio::cpu {
+namespace {
+
+#if defined(__x86_64__)
+std::string model_name() {
+  unsigned regs[12] = {};
+  for (unsigned leaf = 0; leaf < 3; ++leaf)
+    __get_cpuid(0x80000002u + leaf, &regs[4 * leaf], &regs[4 * leaf + 1], &regs[4 * leaf + 2], &regs[4 * leaf + 3]);
+  std::string name(reinterpret_cast<const char*>(regs), sizeof regs);
+  name = name.substr(0, name.find('\0'));
+  const auto first = name.find_first_not_of(' ');
+  return first == std::string::npos ? "x86-64" : name.substr(first);
+}
+
+/// "intel-6-207": maker, family and model, the unit at which kernels behave alike.
+std::string microarchitecture() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  char maker[13] = {};
+  __get_cpuid(0, &a, reinterpret_cast<unsigned*>(maker), reinterpret_cast<unsigned*>(maker + 8),
+              reinterpret_cast<unsigned*>(maker + 4));
+  __get_cpuid(1, &a, &b, &c, &d);
+  const unsigned base_family = (a >> 8) & 15, family = base_family + (base_family == 15 ? (a >> 20) & 255 : 0);
+  const unsigned model = ((a >> 4) & 15) | ((a >> 12) & 0xf0);
+  const std::string text = maker;
+  const std::string vendor = text == "GenuineIntel" ? "intel" : text == "AuthenticAMD" ? "amd" : "x86";
+  return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
+}
+
+CpuIsa best_isa() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return CpuIsa::kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CpuIsa::kAvx2;
+  return CpuIsa::kGeneric;
+}
+#else
+std::string model_name() { return "generic CPU"; }
+std::string microarchitecture() { return "generic"; }
+CpuIsa best_isa() { return CpuIsa::kGeneric; }
+#endif
+
+CpuIsa usable_isa() {
+  const CpuIsa best = best_isa();
+  auto cap = env::text(env::kCpuIsa);
+  if (!cap || *cap == "best") return best;
+  std::transform(cap->begin(), cap->end(), cap->begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (*cap == "generic") return CpuIsa::kGeneric;
+  if (*cap == "avx2") return std::min(best, CpuIsa::kAvx2);
+  if (*cap == "avx512") return std::min(best, CpuIsa::kAvx512);
+  log::warn_once(env::kCpuIsa.name, "{}={} is unknown (generic, avx2, avx512, best); using best", env::kCpuIsa.name,
+                 *cap);
+  return best;
+}
+
+std::size_t cache_size(int name, std::size_t fallback) {
+  const long bytes = sysconf(name);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : fallback;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+DeviceInfo detect() {
+  DeviceInfo d;
+  d.name = "cpu";
+  d.model = model_name();
+  d.isa = usable_isa();
+  d.architecture = "cpu-" + microarchitecture();
+  if (d.isa != best_isa()) d.architecture += d.isa == CpuIsa::kAvx2 ? "-avx2" : "-generic";
+  d.units = usable_cores();
+  d.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  d.cache_bytes = {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32u << 10), cache_size(_SC_LEVEL2_CACHE_SIZE, 1u << 20),
+                   cache_size(_SC_LEVEL3_CACHE_SIZE, 8u << 20)};
+  // Two FMA ports at about 3 GHz: 2 ports x 2 flops x lanes x 3. Estimates need proportions only.
+  d.unit_gflops = d.isa == CpuIsa::kAvx512 ? 192 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
+  d.bandwidth_gbs = 20;
+  return d;
+}
+
+}  // namespace
+
+const DeviceInfo& info() {
+  static const DeviceInfo device = detect();
+  return device;
+}
+
+}  // namespace polymio::cpu

@@ -1,0 +1,43 @@
+// Compiles as C++17 with every function visible: object types as template arguments, default
+// arguments, the layout of the public structs. It is never run; the checks are static assertions.
+// SPDX-License-Identifier: MIT
+#ifndef MIOPEN_BETA_API
+#define MIOPEN_BETA_API
+#endif
+#include <miopen/miopen.h>
+#include <miopen/miopen_internal.h>
+#include <miopen/polymio.h>
+
+#include <type_traits>
+#include <utility>
+
+// Frameworks own descriptors like this: the tag and both functions are template arguments.
+template <class T, miopenStatus_t (*kCreate)(T**), miopenStatus_t (*kDestroy)(T*)>
+struct Descriptor {
+  using Type = T;
+};
+using Tensor = Descriptor<miopenTensorDescriptor, &miopenCreateTensorDescriptor, &miopenDestroyTensorDescriptor>;
+using Convolution =
+    Descriptor<miopenConvolutionDescriptor, &miopenCreateConvolutionDescriptor, &miopenDestroyConvolutionDescriptor>;
+static_assert(std::is_same_v<Tensor::Type*, miopenTensorDescriptor_t>);
+static_assert(std::is_same_v<Convolution::Type*, miopenConvolutionDescriptor_t>);
+
+// Tags are complete and empty, so that programs can derive from them.
+static_assert(std::is_empty_v<miopenHandle> && std::is_empty_v<miopenSolution>);
+static_assert(std::is_empty_v<miopenBackendDescriptor>);
+
+// The last two arguments have defaults in C++.
+template <class... Args>
+auto kth_value(Args... args) -> decltype(miopenKthvalueForward(args...));
+static_assert(
+    std::is_same_v<decltype(kth_value(miopenHandle_t{}, miopenTensorDescriptor_t{}, nullptr, miopenTensorDescriptor_t{},
+                                      nullptr, miopenTensorDescriptor_t{}, static_cast<size_t*>(nullptr), size_t{1})),
+                   miopenStatus_t>);
+
+static_assert(sizeof(miopenConvAlgoPerf_t) == 16 && offsetof(miopenConvAlgoPerf_t, memory) == 8);
+static_assert(sizeof(miopenConvSolution_t) == 32);
+static_assert(offsetof(miopenConvSolution_t, algorithm) == 24);
+static_assert(sizeof(miopenTensorArgument_t) == 24);
+static_assert(std::is_standard_layout_v<polymioDeviceInfo_t>);
+static_assert(std::is_same_v<miopenAcceleratorQueue_t, void*>);
+static_assert(sizeof(miopenTensorArgumentId_t) == sizeof(int));

@@ -1,0 +1,238 @@
+// Every registered solver x every case line x every direction, against the independent evaluation in
+// double. Also checked: guard bytes around outputs and workspace, gaps of strided outputs, poisoned
+// outputs fully written, inputs untouched, run-twice equality, buffers off by one element.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "core/handle.h"
+#include "driver/conv_args.h"
+#include "driver/problem.h"
+#include "primitives/convolution/convolution.h"
+#include "reference/convolution.h"
+#include "reference/tolerance.h"
+
+namespace polymio {
+namespace {
+
+namespace fs = std::filesystem;
+using convolution::Direction;
+using convolution::Problem;
+
+constexpr std::size_t kGuard = 256;
+constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
+
+Handle& handle() {
+  static Handle h("cpu", nullptr);
+  return h;
+}
+
+TensorDesc describe(const reference::Tensor& t) {
+  TensorDesc d = make_tensor(static_cast<DataType>(t.type), t.lens, t.strides);
+  d.cast = static_cast<DataType>(t.cast);
+  return d;
+}
+
+Problem translate(const driver::Problem& p) {
+  Problem q;
+  q.direction = static_cast<Direction>(p.math.direction);
+  q.x = describe(p.math.x), q.w = describe(p.math.w), q.y = describe(p.math.y);
+  q.geometry.spatial = static_cast<int>(p.math.pad.size());
+  q.geometry.groups = p.math.groups;
+  for (std::size_t i = 0; i < p.math.pad.size(); ++i) {
+    q.geometry.pad[i] = p.math.pad[i];
+    q.geometry.stride[i] = p.math.stride[i];
+    q.geometry.dilation[i] = p.math.dilation[i];
+  }
+  const double a = p.args.alpha, b = p.args.beta;
+  q.scalars = b != 0   ? convolution::Scalars::kBilinear
+              : a != 1 ? convolution::Scalars::kScale
+                       : convolution::Scalars::kDefault;
+  if (p.args.fp8_rounding == 1) q.rounding = convolution::Rounding::kStochastic;
+  convolution::validate(q);
+  return q;
+}
+
+/// A buffer with guard bytes before and after, its data `shift` elements off the 64-byte boundary.
+class Guarded {
+ public:
+  Guarded(std::size_t bytes, std::size_t shift) : bytes_(bytes), shift_(shift), memory_(bytes + shift + 2 * kGuard) {
+    std::memset(memory_.data(), kPoison, memory_.size());
+  }
+  unsigned char* data() { return memory_.data() + kGuard + shift_; }
+  std::size_t bytes() const { return bytes_; }
+  bool guards_intact() const {
+    const auto poisoned = [](unsigned char c) { return c == kPoison; };
+    const auto* p = memory_.data();
+    return std::all_of(p, p + kGuard + shift_, poisoned) &&
+           std::all_of(p + kGuard + shift_ + bytes_, p + memory_.size(), poisoned);
+  }
+
+ private:
+  std::size_t bytes_, shift_;
+  std::vector<unsigned char> memory_;
+};
+
+void randomise(const TensorDesc& t, void* data, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::uniform_real_distribution<double> real(-1, 1);
+  std::uniform_int_distribution<int> integer(-100, 100);
+  for (std::int64_t i = 0; i < t.space(); ++i)
+    dtype::store(t.type, data, i, is_integer(t.type) ? integer(engine) : real(engine));
+}
+
+/// True for each byte that belongs to an element (not to a gap between strided elements).
+std::vector<bool> element_bytes(const reference::Tensor& t) {
+  const std::size_t size = reference::size_of(t.type);
+  std::vector<bool> mask(t.bytes(), false);
+  for (std::int64_t i = 0; i < t.count(); ++i)
+    for (std::size_t b = 0; b < size; ++b) mask[static_cast<std::size_t>(t.offset(i)) * size + b] = true;
+  return mask;
+}
+
+struct Trial {
+  const driver::Problem& source;
+  Problem problem;
+  std::vector<unsigned char> x, w, y;  // contents before the run
+  reference::Result expected;
+  reference::Arithmetic arithmetic;
+
+  explicit Trial(const driver::Problem& p) : source(p), problem(translate(p)) {
+    const auto fill = [](const TensorDesc& t, std::uint64_t seed) {
+      std::vector<unsigned char> bytes(t.bytes());
+      randomise(t, bytes.data(), seed);
+      return bytes;
+    };
+    x = fill(problem.x, 1), w = fill(problem.w, 2), y = fill(problem.y, 3);
+    expected = reference::evaluate(p.math, {x.data(), w.data(), y.data()});
+    arithmetic.output = p.math.output().type;
+    arithmetic.accumulate = reference::accumulator(p.math);
+    arithmetic.reduction_length = p.math.reduction_length();
+    arithmetic.stochastic_rounding = problem.rounding == convolution::Rounding::kStochastic;
+  }
+};
+
+/// Runs one solver on fresh buffers; returns the output's bytes.
+std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, std::size_t shift_elements) {
+  const auto& p = t.problem;
+  const auto point = solver.default_point(handle().device(), p);
+  Guarded x(t.x.size(), shift_elements * size_of(p.x.type)), w(t.w.size(), shift_elements * size_of(p.w.type)),
+      y(t.y.size(), shift_elements * size_of(p.y.type)),
+      workspace(solver.workspace_size(handle().device(), p, point), shift_elements * 4);
+  Guarded& out = p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w;
+  const auto load = [&](Guarded& buffer, const std::vector<unsigned char>& bytes) {
+    if (&buffer != &out || t.source.args.beta != 0) std::memcpy(buffer.data(), bytes.data(), bytes.size());
+  };
+  load(x, t.x), load(w, t.w), load(y, t.y);
+  const Problem::Args args{.x = x.data(),
+                           .w = w.data(),
+                           .y = y.data(),
+                           .alpha = t.source.args.alpha,
+                           .beta = t.source.args.beta,
+                           .workspace = workspace.bytes() ? workspace.data() : nullptr,
+                           .workspace_bytes = workspace.bytes(),
+                           .seed = 7};
+  solver.build(handle().stream(), p, point)(handle().stream(), &args);
+  EXPECT_TRUE(x.guards_intact() && w.guards_intact() && y.guards_intact()) << "wrote outside a tensor";
+  EXPECT_TRUE(workspace.guards_intact()) << "wrote outside the workspace";
+  const auto untouched = [&](Guarded& buffer, const std::vector<unsigned char>& bytes) {
+    return &buffer == &out || std::memcmp(buffer.data(), bytes.data(), bytes.size()) == 0;
+  };
+  EXPECT_TRUE(untouched(x, t.x) && untouched(w, t.w) && untouched(y, t.y)) << "changed an input";
+  return {out.data(), out.data() + out.bytes()};
+}
+
+void check_gaps(const Trial& t, const std::vector<unsigned char>& result) {
+  const auto mask = element_bytes(t.source.math.output());
+  const auto& before = t.problem.direction == Direction::kForward        ? t.y
+                       : t.problem.direction == Direction::kBackwardData ? t.x
+                                                                         : t.w;
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (!mask[i] && result[i] != (t.source.args.beta != 0 ? before[i] : kPoison)) {
+      ADD_FAILURE() << "wrote into the gap at byte " << i;
+      return;
+    }
+}
+
+void check(const Trial& t, const SolverBase& solver) {
+  const auto result = run(t, solver, 0);
+  const auto c = reference::compare(t.arithmetic, t.source.math.output(), result.data(), t.expected);
+  EXPECT_TRUE(c.ok()) << c.failures << " of " << t.expected.value.size() << " outputs are wrong; worst: index "
+                      << c.index << " is " << c.got << ", should be " << c.want << " +- " << c.tolerance;
+  check_gaps(t, result);
+  const auto again = run(t, solver, 1);
+  if (solver.info().deterministic) EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
+}
+
+class SolverCases : public testing::TestWithParam<std::string> {};
+
+TEST_P(SolverCases, MatchReference) {
+  const fs::path file = fs::path(POLYMIO_CASES_DIR) / (GetParam() + ".txt");
+  std::ifstream in(file);
+  ASSERT_TRUE(in) << file;
+  std::map<std::string, int> served;
+  int lines = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    ++lines;
+    const auto args = driver::parse_line(line);
+    for (const auto d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
+      if (!(driver::direction_mask(args) & d)) continue;
+      SCOPED_TRACE(driver::problem_line(args, d));
+      const driver::Problem source(args, d);
+      const Trial trial(source);
+      Constraints any;
+      any.math = MathMode::kAny;
+      int solvers = 0;
+      for (const SolverBase* solver : convolution::solvers()) {
+        if (!admit(*solver, handle().device(), trial.problem, any)) continue;
+        SCOPED_TRACE(solver->info().name);
+        check(trial, *solver);
+        ++served[solver->info().name], ++solvers;
+      }
+      EXPECT_GT(solvers, 0) << "no solver";
+    }
+  }
+  EXPECT_GT(lines, 0);
+  for (const auto& [name, count] : served) std::printf("  %-28s %4d\n", name.c_str(), count);
+}
+
+std::vector<std::string> case_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(POLYMIO_CASES_DIR))
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, SolverCases, testing::ValuesIn(case_files()),
+                         [](const auto& info) { return info.param; });
+
+/// Every solver of the registry must be served by some case, or a new one could go untested.
+TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
+  std::map<std::string, bool> seen;
+  for (const SolverBase* s : convolution::solvers()) seen[s->info().name] = false;
+  for (const auto& name : case_files()) {
+    std::ifstream in(fs::path(POLYMIO_CASES_DIR) / (name + ".txt"));
+    for (std::string line; std::getline(in, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      const auto args = driver::parse_line(line);
+      for (const auto d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
+        if (!(driver::direction_mask(args) & d)) continue;
+        const Problem p = translate(driver::Problem(args, d));
+        for (const SolverBase* s : convolution::solvers())
+          if (s->is_applicable(handle().device(), p)) seen[s->info().name] = true;
+      }
+    }
+  }
+  for (const auto& [name, found] : seen) EXPECT_TRUE(found) << name << " has no case";
+}
+
+}  // namespace
+}  // namespace polymio
