@@ -77,7 +77,6 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
   if (is_fp8(p.output().type) || p.has_casts())
     p.rounding = forced.rounding.value_or(c.fp8_rounding) ? convolution::Rounding::kStochastic
                                                           : convolution::Rounding::kStandard;
-  convolution::validate(p);
   call.constraints.deterministic = forced.deterministic.value_or(c.deterministic) != 0;
   call.constraints.math = c.math;
   call.constraints.algorithms = forced.algorithms;

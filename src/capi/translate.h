@@ -98,7 +98,8 @@ struct ConvolutionCall {
   bool swapped;
 };
 
-/// Checks and translates. `x`, `w`, `y` as the API names them for the direction (dx, dw, dy included).
+/// Translates. `x`, `w`, `y` as the API names them for the direction (dx, dw, dy included). The problem
+/// is validated by convolution:: before anything new is made for it.
 ConvolutionCall make_call(const ConvolutionObject::State&, convolution::Direction, const TensorDesc& x,
                           const TensorDesc& w, const TensorDesc& y);
 

@@ -167,7 +167,9 @@ void check(const Trial& t, const SolverBase& solver) {
                       << c.index << " is " << c.got << ", should be " << c.want << " +- " << c.tolerance;
   check_gaps(t, result);
   const auto again = run(t, solver, 1);
-  if (solver.info().deterministic) EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
+  if (solver.info().deterministic) {
+    EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
+  }
 }
 
 class SolverCases : public testing::TestWithParam<std::string> {};

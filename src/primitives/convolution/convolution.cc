@@ -72,7 +72,8 @@ unsigned enabled_algorithms() {
   return mask;
 }
 
-search::Request request(Handle& handle, const Problem& problem, Constraints allowed) {
+search::Request request(Handle& handle, const Problem& problem, const Constraints& allowed) {
+  validate(problem);
   return {handle, solvers(), problem, allowed};
 }
 
@@ -94,25 +95,29 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
   return best;
 }
 
-void run(Handle& handle, const Problem& problem, Constraints allowed, const Problem::Args& args, Algorithm algorithm) {
-  const auto rq = request(handle, problem, for_call(allowed, args));
-  const auto plan = handle.plans().get({&problem, rq.constraints, 0, static_cast<int>(algorithm)}, [&] {
-    search::Request one = rq;
-    one.constraints.algorithms &= 1u << static_cast<int>(algorithm);
-    const auto candidates = search::rank(one).candidates;
-    if (candidates.empty()) fail_unsolved(one);
+// A plan that exists has the very problem asked for, so a warm call skips validation.
+void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
+         Algorithm algorithm) {
+  const Constraints limits = for_call(allowed, args);
+  const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
+    search::Request rq = request(handle, problem, limits);
+    rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
+    const auto candidates = search::rank(rq).candidates;
+    if (candidates.empty()) fail_unsolved(rq);
     return build(rq, *candidates[0].solver, candidates[0].point);
   });
   handle.run(*plan, &args);
 }
 
-void run(Handle& handle, const Problem& problem, Constraints allowed, const Problem::Args& args, std::uint64_t id) {
-  const auto rq = request(handle, problem, for_call(allowed, args));
-  const auto plan = handle.plans().get({&problem, rq.constraints, id}, [&] { return build_by_id(rq, id); });
+void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
+         std::uint64_t id) {
+  const Constraints limits = for_call(allowed, args);
+  const auto plan = handle.plans().get({&problem, limits, id},
+                                       [&] { return build_by_id(request(handle, problem, limits), id); });
   handle.run(*plan, &args);
 }
 
-void prepare(Handle& handle, const Problem& problem, Constraints allowed, std::uint64_t id) {
+void prepare(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id) {
   const auto rq = request(handle, problem, allowed);
   // The caller will run with exactly the workspace the solver asks for.
   auto plan = build_by_id(rq, id);

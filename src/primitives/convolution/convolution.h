@@ -100,10 +100,10 @@ SolverList solvers();
 /// The solver with this frozen id, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
 
-/// The solvers' view of a call: the handle's device, this folder's solvers, the environment's switches.
-search::Request request(Handle&, const Problem&, Constraints);
+/// The solvers' view of a call. Validates the problem.
+search::Request request(Handle&, const Problem&, const Constraints&);
 
-/// Constraints from the environment: algorithms switched off, forced determinism left to the caller.
+/// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();
 
 /// Workspace that lets find consider everything it would: the largest of the best of each algorithm
@@ -115,11 +115,11 @@ std::size_t find_workspace(Handle&, const Problem&, const Constraints&);
 std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&, bool exhaustive);
 
 /// Runs the fastest known solver of `algorithm` within args.workspace_bytes.
-void run(Handle&, const Problem&, Constraints, const Problem::Args&, Algorithm algorithm);
+void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algorithm algorithm);
 
 /// Immediate mode: the solver `id`. `prepare` only builds its plan.
-void run(Handle&, const Problem&, Constraints, const Problem::Args&, std::uint64_t id);
-void prepare(Handle&, const Problem&, Constraints, std::uint64_t id);
+void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
+void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
 /// Workspace the solver `id` needs; BadParm when it is unknown or does not apply.
 std::size_t solution_workspace(Handle&, const Problem&, const Constraints&, std::uint64_t id);

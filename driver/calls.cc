@@ -1,0 +1,234 @@
+// One function per question, one branch per direction.
+// SPDX-License-Identifier: MIT
+#include "driver/calls.h"
+
+#include <algorithm>
+
+namespace polymio::driver {
+namespace {
+
+constexpr int kRequested = 4;
+constexpr std::size_t kMaxSolutions = 10;
+
+// alpha and beta as the API reads them.
+struct Scalars {
+  double wide[2];
+  float narrow[2];
+  bool is_double;
+
+  explicit Scalars(const Problem& problem)
+      : wide{problem.args.alpha, problem.args.beta},
+        narrow{static_cast<float>(problem.args.alpha), static_cast<float>(problem.args.beta)},
+        is_double(problem.tensors[problem.written()].type == reference::Type::kDouble) {}
+  const void* get(int i) const {
+    return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i];
+  }
+};
+
+}  // namespace
+
+std::size_t find_workspace(const Session& session, const Problem& p) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  std::size_t bytes = 0;
+  switch (p.direction) {
+    case kForward:
+      check(miopenConvolutionForwardGetWorkSpaceSize(session.get(), w, x, p.conv.get(), y, &bytes),
+            "miopenConvolutionForwardGetWorkSpaceSize");
+      break;
+    case kBackwardData:
+      check(miopenConvolutionBackwardDataGetWorkSpaceSize(session.get(), y, w, p.conv.get(), x,
+                                                          &bytes),
+            "miopenConvolutionBackwardDataGetWorkSpaceSize");
+      break;
+    case kBackwardWeights:
+      check(miopenConvolutionBackwardWeightsGetWorkSpaceSize(session.get(), y, x, p.conv.get(), w,
+                                                             &bytes),
+            "miopenConvolutionBackwardWeightsGetWorkSpaceSize");
+      break;
+  }
+  return bytes;
+}
+
+std::vector<Algorithm> find(const Session& session, const Problem& p, const DeviceData& data,
+                            bool exhaustive) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  void* const* t = data.tensors;
+  miopenConvAlgoPerf_t results[kRequested] = {};
+  int count = 0;
+  switch (p.direction) {
+    case kForward:
+      check(miopenFindConvolutionForwardAlgorithm(session.get(), x, t[kX], w, t[kW], p.conv.get(),
+                                                  y, t[kY], kRequested, &count, results,
+                                                  data.workspace, data.workspace_bytes, exhaustive),
+            "miopenFindConvolutionForwardAlgorithm");
+      break;
+    case kBackwardData:
+      check(miopenFindConvolutionBackwardDataAlgorithm(
+                session.get(), y, t[kY], w, t[kW], p.conv.get(), x, t[kX], kRequested, &count,
+                results, data.workspace, data.workspace_bytes, exhaustive),
+            "miopenFindConvolutionBackwardDataAlgorithm");
+      break;
+    case kBackwardWeights:
+      check(miopenFindConvolutionBackwardWeightsAlgorithm(
+                session.get(), y, t[kY], x, t[kX], p.conv.get(), w, t[kW], kRequested, &count,
+                results, data.workspace, data.workspace_bytes, exhaustive),
+            "miopenFindConvolutionBackwardWeightsAlgorithm");
+      break;
+  }
+  std::vector<Algorithm> found;
+  for (int i = 0; i < std::min(count, kRequested); ++i) {
+    found.push_back({static_cast<int>(results[i].fwd_algo), results[i].time, results[i].memory});
+  }
+  if (found.empty()) throw RunError("find returned no algorithm");
+  return found;
+}
+
+void run(const Session& session, const Problem& p, const DeviceData& data, int algorithm) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  void* const* t = data.tensors;
+  const Scalars scalars(p);
+  switch (p.direction) {
+    case kForward:
+      check(
+          miopenConvolutionForward(session.get(), scalars.get(0), x, t[kX], w, t[kW], p.conv.get(),
+                                   static_cast<miopenConvFwdAlgorithm_t>(algorithm), scalars.get(1),
+                                   y, t[kY], data.workspace, data.workspace_bytes),
+          "miopenConvolutionForward");
+      break;
+    case kBackwardData:
+      check(miopenConvolutionBackwardData(
+                session.get(), scalars.get(0), y, t[kY], w, t[kW], p.conv.get(),
+                static_cast<miopenConvBwdDataAlgorithm_t>(algorithm), scalars.get(1), x, t[kX],
+                data.workspace, data.workspace_bytes),
+            "miopenConvolutionBackwardData");
+      break;
+    case kBackwardWeights:
+      check(miopenConvolutionBackwardWeights(
+                session.get(), scalars.get(0), y, t[kY], x, t[kX], p.conv.get(),
+                static_cast<miopenConvBwdWeightsAlgorithm_t>(algorithm), scalars.get(1), w, t[kW],
+                data.workspace, data.workspace_bytes),
+            "miopenConvolutionBackwardWeights");
+      break;
+  }
+}
+
+std::vector<miopenConvSolution_t> solutions(const Session& session, const Problem& p) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  std::vector<miopenConvSolution_t> found(kMaxSolutions);
+  std::size_t count = 0;
+  switch (p.direction) {
+    case kForward:
+      check(miopenConvolutionForwardGetSolution(session.get(), w, x, p.conv.get(), y, kMaxSolutions,
+                                                &count, found.data()),
+            "miopenConvolutionForwardGetSolution");
+      break;
+    case kBackwardData:
+      check(miopenConvolutionBackwardDataGetSolution(session.get(), y, w, p.conv.get(), x,
+                                                     kMaxSolutions, &count, found.data()),
+            "miopenConvolutionBackwardDataGetSolution");
+      break;
+    case kBackwardWeights:
+      check(miopenConvolutionBackwardWeightsGetSolution(session.get(), y, x, p.conv.get(), w,
+                                                        kMaxSolutions, &count, found.data()),
+            "miopenConvolutionBackwardWeightsGetSolution");
+      break;
+  }
+  found.resize(std::min(count, kMaxSolutions));
+  return found;
+}
+
+std::size_t solution_workspace(const Session& session, const Problem& p, std::uint64_t id) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  std::size_t bytes = 0;
+  switch (p.direction) {
+    case kForward:
+      check(miopenConvolutionForwardGetSolutionWorkspaceSize(session.get(), w, x, p.conv.get(), y,
+                                                             id, &bytes),
+            "miopenConvolutionForwardGetSolutionWorkspaceSize");
+      break;
+    case kBackwardData:
+      check(miopenConvolutionBackwardDataGetSolutionWorkspaceSize(session.get(), y, w, p.conv.get(),
+                                                                  x, id, &bytes),
+            "miopenConvolutionBackwardDataGetSolutionWorkspaceSize");
+      break;
+    case kBackwardWeights:
+      check(miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(session.get(), y, x,
+                                                                     p.conv.get(), w, id, &bytes),
+            "miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize");
+      break;
+  }
+  return bytes;
+}
+
+void compile_solution(const Session& session, const Problem& p, std::uint64_t id) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  switch (p.direction) {
+    case kForward:
+      check(miopenConvolutionForwardCompileSolution(session.get(), w, x, p.conv.get(), y, id),
+            "miopenConvolutionForwardCompileSolution");
+      break;
+    case kBackwardData:
+      check(miopenConvolutionBackwardDataCompileSolution(session.get(), y, w, p.conv.get(), x, id),
+            "miopenConvolutionBackwardDataCompileSolution");
+      break;
+    case kBackwardWeights:
+      check(
+          miopenConvolutionBackwardWeightsCompileSolution(session.get(), y, x, p.conv.get(), w, id),
+          "miopenConvolutionBackwardWeightsCompileSolution");
+      break;
+  }
+}
+
+void run_solution(const Session& session, const Problem& p, const DeviceData& data,
+                  std::uint64_t id) {
+  const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
+  void* const* t = data.tensors;
+  switch (p.direction) {
+    case kForward:
+      check(miopenConvolutionForwardImmediate(session.get(), w, t[kW], x, t[kX], p.conv.get(), y,
+                                              t[kY], data.workspace, data.workspace_bytes, id),
+            "miopenConvolutionForwardImmediate");
+      break;
+    case kBackwardData:
+      check(
+          miopenConvolutionBackwardDataImmediate(session.get(), y, t[kY], w, t[kW], p.conv.get(), x,
+                                                 t[kX], data.workspace, data.workspace_bytes, id),
+          "miopenConvolutionBackwardDataImmediate");
+      break;
+    case kBackwardWeights:
+      check(miopenConvolutionBackwardWeightsImmediate(session.get(), y, t[kY], x, t[kX],
+                                                      p.conv.get(), w, t[kW], data.workspace,
+                                                      data.workspace_bytes, id),
+            "miopenConvolutionBackwardWeightsImmediate");
+      break;
+  }
+}
+
+std::string solution_name(std::uint64_t id) {
+  const char* name = nullptr;
+  return polymioGetSolutionName(id, &name) == miopenStatusSuccess ? name : "UNKNOWN";
+}
+
+std::string explain(const Session& session, const Problem& p) {
+  const miopenProblemDirection_t direction = p.direction == kForward ? miopenProblemDirectionForward
+                                             : p.direction == kBackwardData
+                                                 ? miopenProblemDirectionBackward
+                                                 : miopenProblemDirectionBackwardWeights;
+  miopenProblem_t raw = nullptr;
+  check(miopenCreateConvProblem(&raw, p.conv.get(), direction), "miopenCreateConvProblem");
+  const ConvProblem owner(raw);
+  const miopenTensorArgumentId_t ids[] = {miopenTensorConvolutionX, miopenTensorConvolutionW,
+                                          miopenTensorConvolutionY};
+  for (int role = kX; role <= kY; ++role) {
+    check(miopenSetProblemTensorDescriptor(raw, ids[role], p.descriptor(static_cast<Role>(role))),
+          "miopenSetProblemTensorDescriptor");
+  }
+  std::size_t size = 0;
+  check(polymioExplain(session.get(), raw, nullptr, &size), "polymioExplain");
+  std::string text(size, '\0');
+  check(polymioExplain(session.get(), raw, text.data(), &size), "polymioExplain");
+  text.resize(text.find('\0') == std::string::npos ? text.size() : text.find('\0'));
+  return text;
+}
+
+}  // namespace polymio::driver

@@ -1,0 +1,44 @@
+// The C API's three families of convolution calls as one: same questions for every direction, so
+// that the rest of the driver does not care about argument orders. SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/problem.h"
+
+namespace polymio::driver {
+
+struct Algorithm {
+  int algorithm;
+  float ms;
+  std::size_t workspace;
+};
+
+// Device memory by Role, and workspace.
+struct DeviceData {
+  void* tensors[3];
+  void* workspace;
+  std::size_t workspace_bytes;
+};
+
+std::size_t find_workspace(const Session& session, const Problem& problem);
+std::vector<Algorithm> find(const Session& session, const Problem& problem, const DeviceData& data,
+                            bool exhaustive);
+void run(const Session& session, const Problem& problem, const DeviceData& data, int algorithm);
+
+// At most ten, best first.
+std::vector<miopenConvSolution_t> solutions(const Session& session, const Problem& problem);
+std::size_t solution_workspace(const Session& session, const Problem& problem, std::uint64_t id);
+void compile_solution(const Session& session, const Problem& problem, std::uint64_t id);
+void run_solution(const Session& session, const Problem& problem, const DeviceData& data,
+                  std::uint64_t id);
+
+// "UNKNOWN" for an id without name.
+std::string solution_name(std::uint64_t id);
+
+// polymioExplain's JSON text.
+std::string explain(const Session& session, const Problem& problem);
+
+}  // namespace polymio::driver

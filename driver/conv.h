@@ -1,0 +1,27 @@
+// Runs convolution problems: choose, time, verify, print.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "driver/library.h"
+#include "driver/result.h"
+
+namespace polymio::driver {
+
+struct RunOptions {
+  bool print = true;          // the lines of MIOpenDriver on stdout
+  bool explain = false;       // fill Result::explanation
+  std::int64_t samples = -1;  // outputs to verify; -1: as -V says
+  double seconds = 0;         // stop the timed runs after this long; 0: run all iterations
+};
+
+// One direction. With --all-solvers one result per solution, else one result. Errors become Result::error.
+std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
+                                  const RunOptions& options);
+
+// All directions of -F with output as the flags ask for. True if everything ran and verified.
+bool run_conv(const Session& session, const ConvArgs& args, std::vector<Result>& results);
+
+}  // namespace polymio::driver

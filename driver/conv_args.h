@@ -1,0 +1,143 @@
+// The text form of a convolution problem: MIOpenDriver's flags, parsed to a plain struct and
+// written back. Command lines, list files, test cases and report rows all use it. Depends on the
+// standard library and fmt only. SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace polymio::driver {
+
+// A command line that cannot be understood; the text names the flag, its value and what is allowed.
+class ArgError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One bit per direction, as in -F.
+enum Direction : int { kForward = 1, kBackwardData = 2, kBackwardWeights = 4 };
+
+// miopenDataType_t's numbers, so that this file needs no MIOpen header. kNoType: not given.
+enum DataType : int {
+  kNoType = -1,
+  kHalf = 0,
+  kFloat = 1,
+  kInt32 = 2,
+  kInt8 = 3,
+  kBFloat16 = 5,
+  kDouble = 6,
+  kFloat8 = 7,
+  kBFloat8 = 8,
+};
+
+enum PadMode : int { kPadDefault = 0, kPadSame = 1, kPadValid = 2 };
+
+constexpr std::int64_t kDemoBatch = 4;  // -n of the base argument demo
+
+// Every flag's value; the initial values are the defaults. After parse() the sizes of axes beyond
+// spatial_dim (depth, and height in 1-D) hold their defaults, so equal problems compare equal.
+struct ConvArgs {
+  std::string base = "conv";
+
+  std::int64_t spatial_dim = 2;
+  std::int64_t batch = 100;
+  std::int64_t in_channels = 3;
+  std::int64_t in_d = 32, in_h = 32, in_w = 32;
+  std::int64_t out_channels = 32;
+  std::int64_t fil_d = 3, fil_h = 3, fil_w = 3;
+  std::int64_t pad_d = 0, pad_h = 0, pad_w = 0;
+  std::int64_t stride_d = 1, stride_h = 1, stride_w = 1;
+  std::int64_t dilation_d = 1, dilation_h = 1, dilation_w = 1;
+  std::int64_t output_pad_d = 0, output_pad_h = 0, output_pad_w = 0;
+  std::int64_t groups = 1;
+  int transpose = 0;
+  int pad_mode = kPadDefault;
+  std::int64_t directions = 0;                    // bits of Direction; 0 = all three
+  std::string in_layout, wei_layout, out_layout;  // empty: NCW, NCHW or NCDHW by rank
+  std::vector<std::int64_t> in_strides, wei_strides, out_strides;  // empty: packed in the layout
+  int out_type = kNoType;
+  int in_cast = kNoType, wei_cast = kNoType, out_cast = kNoType;
+  double alpha = 1, beta = 0;
+  int math = 1;  // polymioMathMode_t's numbers
+  std::int64_t deterministic = 0;
+  int fp8_rounding = -1;  // -1: the descriptor's own default; 0 standard, 1 stochastic
+  std::int64_t bias = 0;
+
+  std::int64_t iterations = 10;
+  std::int64_t verify = 1;
+  std::int64_t time = 0;
+  std::int64_t wall = 0;
+  std::int64_t search = 0;
+  std::string solution = "-1";
+  std::int64_t print_conv = 1;
+  std::int64_t dump_output = 0;
+  std::string in_data, weights, dout_data, in_bias;
+  std::string verification_cache;
+  std::int64_t gpu_alloc = 0;
+  std::int64_t tensor_vect = 0;
+  std::int64_t vector_length = 1;
+  std::int64_t pad_value = 0;
+
+  std::string device;
+  bool json = false;
+  bool explain = false;
+  bool all_solvers = false;
+  std::string from_list;
+  std::string report;
+  std::string baseline;
+  bool help = false;
+
+  bool operator==(const ConvArgs&) const = default;
+};
+
+// Base arguments that parse() accepts, in the order of the help text.
+const std::vector<std::string>& base_args();
+
+// Words after the program name: base argument, then flags. `defaults` supplies the values of flags
+// not given. Throws ArgError.
+ConvArgs parse(const std::vector<std::string>& words, const ConvArgs& defaults = {});
+
+// One line of text; a leading program name (ending in MIOpenDriver) is skipped. Throws ArgError.
+ConvArgs parse_line(std::string_view line, const ConvArgs& defaults = {});
+
+// The canonical line of the whole struct: parse_line(to_line(a)) == a.
+std::string to_line(const ConvArgs& args);
+
+// The canonical line of the problem alone, for the given directions: no run control.
+std::string problem_line(const ConvArgs& args, std::int64_t directions);
+
+// What --help prints: usage and every flag with its default.
+std::string help_text();
+
+// Directions asked for; -F 0 becomes all three.
+std::int64_t direction_mask(const ConvArgs& args);
+
+// Lengths in N,C,[D],[H],W order. Throws ArgError when the groups do not divide the channels.
+std::vector<std::int64_t> input_lens(const ConvArgs& args);
+std::vector<std::int64_t> weight_lens(const ConvArgs& args);
+
+// One value per spatial axis; pads already take --pad_mode into account.
+std::vector<std::int64_t> pads(const ConvArgs& args);
+std::vector<std::int64_t> strides(const ConvArgs& args);
+std::vector<std::int64_t> dilations(const ConvArgs& args);
+std::vector<std::int64_t> output_pads(const ConvArgs& args);
+
+// Element strides in N,C,[D],[H],W order: `given` when not empty, else packed in `layout` (empty:
+// channels first).
+std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens,
+                                         const std::string& layout,
+                                         const std::vector<std::int64_t>& given);
+
+// Types of the three tensors for one direction. For convint8 the two inputs are int8 and the tensor
+// that the direction writes has --out_type (int32 when not given).
+struct TensorTypes {
+  int x, w, y;
+};
+TensorTypes tensor_types(const ConvArgs& args, Direction direction);
+
+const char* type_name(int type);
+
+}  // namespace polymio::driver

@@ -1,0 +1,158 @@
+// Random numbers are a hash of the element's index, so that threads can share the work and the
+// result does not depend on their number. SPDX-License-Identifier: MIT
+#include "driver/data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+namespace polymio::driver {
+namespace {
+
+// Finaliser of splitmix64: every input bit changes half of the output bits.
+std::uint64_t mix(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+template <class Body>
+void parallel_blocks(std::int64_t count, Body body) {
+  constexpr std::int64_t kSmallest = 1 << 16;  // below this a thread costs more than it gives
+  const std::int64_t wanted = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const std::int64_t blocks = std::clamp<std::int64_t>(count / kSmallest, 1, wanted);
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 1; i < blocks; ++i) {
+    threads.emplace_back([=] { body(count * i / blocks, count * (i + 1) / blocks); });
+  }
+  body(0, count / blocks);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Maps a fraction in [0, 1) to the range of a type.
+double value_of(reference::Type type, bool weights, double fraction) {
+  using reference::Type;
+  switch (type) {
+    case Type::kInt8:
+    case Type::kInt32:
+    case Type::kInt64:
+      return weights ? static_cast<double>(static_cast<int>(fraction * 127) - 63)
+                     : static_cast<double>(static_cast<int>(fraction * 127));
+    case Type::kFloat8:
+    case Type::kBFloat8:
+      return 2 * fraction - 1;
+    default:
+      return 0.01 * (weights ? fraction - 0.5 : fraction);
+  }
+}
+
+template <class Real>
+void fill_real(Real* out, std::int64_t count, std::uint64_t seed, bool weights) {
+  parallel_blocks(count, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double fraction =
+          static_cast<double>(mix(seed ^ static_cast<std::uint64_t>(i)) >> 40) * 0x1p-24;
+      out[i] = static_cast<Real>(value_of(reference::Type::kFloat, weights, fraction));
+    }
+  });
+}
+
+// Narrow types: 65,536 values converted once, then picked by the hash.
+template <class Bits>
+void fill_table(reference::Type type, Bits* out, std::int64_t count, std::uint64_t seed,
+                bool weights) {
+  constexpr std::int64_t kEntries = 1 << 16;
+  std::vector<Bits> table(kEntries);
+  for (std::int64_t i = 0; i < kEntries; ++i) {
+    reference::store(type, table.data(), i,
+                     value_of(type, weights, static_cast<double>(i) / kEntries));
+  }
+  const Bits* values = table.data();
+  parallel_blocks(count, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      out[i] = values[mix(seed ^ static_cast<std::uint64_t>(i)) >> 48];
+    }
+  });
+}
+
+const char* role_name(Role role) {
+  static const char* const kNames[] = {"the input", "the filter", "the output"};
+  return kNames[role];
+}
+
+void fill(const Problem& problem, Role role, void* memory) {
+  const reference::Tensor& tensor = problem.tensors[role];
+  const std::string* const files[] = {&problem.args.in_data, &problem.args.weights,
+                                      &problem.args.dout_data};
+  if (role != problem.written() && !files[role]->empty()) {
+    read_file(*files[role], memory, tensor.bytes());
+    return;
+  }
+  if (role == problem.written() && problem.args.beta == 0) {
+    std::memset(memory, 0xff, tensor.bytes());
+    return;
+  }
+  fill_random(tensor, memory, mix(static_cast<std::uint64_t>(role) + 1), role == kW);
+}
+
+}  // namespace
+
+TensorData::TensorData(const Session& session, const Problem& problem) {
+  for (int i = kX; i <= kY; ++i) {
+    const Role role = static_cast<Role>(i);
+    buffers[i] = Buffer(session, problem.tensors[i].bytes(), role_name(role));
+    fill(problem, role, buffers[i].host());
+    buffers[i].upload();
+  }
+  if (problem.args.beta == 0) return;
+  const auto* written = static_cast<const unsigned char*>(buffers[problem.written()].host());
+  old.assign(written, written + buffers[problem.written()].bytes());
+}
+
+void TensorData::reset_written(const Problem& problem) {
+  Buffer& buffer = buffers[problem.written()];
+  if (old.empty()) {
+    std::memset(buffer.host(), 0xff, buffer.bytes());
+  } else {
+    std::memcpy(buffer.host(), old.data(), old.size());
+  }
+  buffer.upload();
+}
+
+void fill_random(const reference::Tensor& tensor, void* memory, std::uint64_t seed, bool weights) {
+  const std::int64_t count = tensor.space();
+  if (tensor.type == reference::Type::kFloat) {
+    fill_real(static_cast<float*>(memory), count, seed, weights);
+  } else if (tensor.type == reference::Type::kDouble) {
+    fill_real(static_cast<double*>(memory), count, seed, weights);
+  } else if (reference::size_of(tensor.type) == 1) {
+    fill_table(tensor.type, static_cast<std::uint8_t*>(memory), count, seed, weights);
+  } else if (reference::size_of(tensor.type) == 2) {
+    fill_table(tensor.type, static_cast<std::uint16_t*>(memory), count, seed, weights);
+  } else {
+    fill_table(tensor.type, static_cast<std::uint32_t*>(memory), count, seed, weights);
+  }
+}
+
+void read_file(const std::string& path, void* memory, std::size_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw RunError(fmt::format("cannot open '{}' for reading", path));
+  file.read(static_cast<char*>(memory), static_cast<std::streamsize>(bytes));
+  if (static_cast<std::size_t>(file.gcount()) != bytes) {
+    throw RunError(
+        fmt::format("'{}' has {} bytes, the tensor needs {}", path, file.gcount(), bytes));
+  }
+}
+
+void write_file(const std::string& path, const void* memory, std::size_t bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(static_cast<const char*>(memory), static_cast<std::streamsize>(bytes));
+  file.close();
+  if (!file) throw RunError(fmt::format("cannot write {} bytes to '{}'", bytes, path));
+}
+
+}  // namespace polymio::driver

@@ -1,0 +1,82 @@
+// RAII over the public C API: statuses become exceptions with the library's text, descriptors and
+// device memory free themselves. SPDX-License-Identifier: MIT
+#pragma once
+
+#ifndef MIOPEN_BETA_API
+#define MIOPEN_BETA_API
+#endif
+#include <miopen/miopen.h>
+#include <miopen/polymio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace polymio::driver {
+
+// A call failed or a result is wrong; the text is meant for the user.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Throws RunError with the function, the status and polymioGetLastError() unless status is success.
+void check(miopenStatus_t status, const char* function);
+
+template <auto Destroy>
+struct Deleter {
+  template <class T>
+  void operator()(T* object) const {
+    Destroy(object);
+  }
+};
+
+template <class T, auto Destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, Deleter<Destroy>>;
+
+using Handle = Owned<miopenHandle_t, miopenDestroy>;
+using TensorDescriptor = Owned<miopenTensorDescriptor_t, miopenDestroyTensorDescriptor>;
+using ConvDescriptor = Owned<miopenConvolutionDescriptor_t, miopenDestroyConvolutionDescriptor>;
+using ConvProblem = Owned<miopenProblem_t, miopenDestroyProblem>;
+
+// A handle and the device it works on.
+struct Session {
+  Handle handle;
+  polymioDeviceInfo_t device;
+
+  // Empty name: the library's choice of device.
+  explicit Session(const std::string& device_name);
+  miopenHandle_t get() const { return handle.get(); }
+};
+
+TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens,
+                             const std::vector<std::int64_t>& strides, int cast_type);
+
+// Device memory with a host view of it: the same bytes on the CPU, a copy elsewhere.
+class Buffer {
+ public:
+  Buffer() = default;
+  // `what` names the buffer in the error when memory does not suffice.
+  Buffer(const Session& session, std::size_t bytes, const char* what);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* device() const { return device_; }
+  void* host();
+  std::size_t bytes() const { return bytes_; }
+  void upload();
+  void download();
+
+ private:
+  const Session* session_ = nullptr;
+  std::size_t bytes_ = 0;
+  void* device_ = nullptr;
+  std::vector<unsigned char> copy_;
+};
+
+}  // namespace polymio::driver

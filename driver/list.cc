@@ -1,0 +1,124 @@
+// Reads a file of driver lines and runs them in order. Flags of the command line are the lines' defaults.
+// SPDX-License-Identifier: MIT
+#include "driver/list.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "driver/conv.h"
+#include "driver/progress.h"
+#include "driver/report.h"
+
+namespace polymio::driver {
+namespace {
+
+struct Item {
+  std::int64_t number;  // line of the file
+  ConvArgs args;
+};
+
+// The run control of the command line, with the shape defaults of an empty line.
+ConvArgs line_defaults(const ConvArgs& outer) {
+  ConvArgs defaults;
+  defaults.iterations = outer.iterations;
+  defaults.verify = outer.verify;
+  defaults.search = outer.search;
+  defaults.solution = outer.solution;
+  defaults.verification_cache = outer.verification_cache;
+  defaults.gpu_alloc = outer.gpu_alloc;
+  defaults.all_solvers = outer.all_solvers;
+  defaults.math = outer.math;
+  defaults.deterministic = outer.deterministic;
+  defaults.directions = outer.directions;
+  return defaults;
+}
+
+std::vector<Item> read_list(const ConvArgs& outer) {
+  std::ifstream file(outer.from_list);
+  if (!file) throw ArgError(fmt::format("--from-list: cannot open '{}'", outer.from_list));
+  const ConvArgs defaults = line_defaults(outer);
+  std::vector<Item> items;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    line = line.substr(0, line.find(" #"));
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos || line[first] == '#') continue;
+    try {
+      items.push_back({number, parse_line(line, defaults)});
+    } catch (const ArgError& error) {
+      throw ArgError(fmt::format("{}:{}: {}", outer.from_list, number, error.what()));
+    }
+  }
+  if (items.empty()) throw ArgError(fmt::format("'{}' has no problem", outer.from_list));
+  return items;
+}
+
+// Work of one direction, for the bar: a call costs something however small the problem.
+double cost(const ConvArgs& args) {
+  double size = 1;
+  for (const std::int64_t n : input_lens(args)) size *= static_cast<double>(n);
+  for (const std::int64_t n : weight_lens(args)) size *= static_cast<double>(n);
+  return 1e-2 + size * 1e-9 / static_cast<double>(args.in_channels);
+}
+
+int count_directions(const ConvArgs& args) {
+  return __builtin_popcountll(static_cast<unsigned long long>(direction_mask(args)));
+}
+
+struct Totals {
+  std::int64_t runs = 0, failed = 0;
+  double gflop = 0, ms = 0;
+
+  void add(const Result& result) {
+    ++runs;
+    if (!result.ok()) ++failed;
+    gflop += result.gflop;
+    ms += result.ms;
+  }
+};
+
+}  // namespace
+
+int run_list(const ConvArgs& args) {
+  const std::vector<Item> items = read_list(args);
+  const Session session(args.device);
+  double total = 0;
+  for (const Item& item : items) total += cost(item.args) * count_directions(item.args);
+  Progress progress(fmt::format("{} problems", items.size()), total);
+  RunOptions options;
+  options.print = false;
+  options.explain = args.explain || !args.report.empty();
+  if (!args.json) progress.line(row_header(0));
+  Totals totals;
+  std::vector<Result> results;
+  for (const Item& item : items) {
+    for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+      if ((direction_mask(item.args) & direction) == 0) continue;
+      for (Result& result : run_direction(session, item.args, direction, options)) {
+        totals.add(result);
+        progress.line(args.json ? to_json(result).dump() : row(result, 0));
+        if (!result.ok() && !result.verify_text.empty()) progress.line("  " + result.verify_text);
+        if (!args.report.empty()) results.push_back(std::move(result));
+      }
+      progress.advance(cost(item.args));
+    }
+  }
+  if (!args.json) {
+    progress.line(fmt::format("{} problems, {} runs, {} failed; {:.3f} GFLOP in {:.3f} ms: {:.1f} "
+                              "GFLOP/s",
+                              items.size(), totals.runs, totals.failed, totals.gflop, totals.ms,
+                              totals.ms > 0 ? totals.gflop / totals.ms * 1e3 : 0));
+  }
+  if (!args.report.empty()) {
+    ReportInfo info;
+    info.title = args.from_list;
+    write_report(session, info, results, args.report);
+  }
+  return totals.failed == 0 ? 0 : 1;
+}
+
+}  // namespace polymio::driver

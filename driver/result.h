@@ -1,0 +1,55 @@
+// What one run of one direction gave, as a value: printed, written as JSON, drawn in the report.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "driver/conv_args.h"
+
+namespace polymio::driver {
+
+struct Result {
+  std::string line;   // the problem with this direction alone, in the driver's syntax
+  std::string layer;  // name in a network; may be empty
+  Direction direction = kForward;
+  std::string error;  // not empty: it did not run to the end, and why
+
+  int algorithm = -1;
+  std::string solver = "UNKNOWN";
+  std::uint64_t solution = 0;
+  std::size_t workspace = 0;
+  std::string source;  // of the choice: database (before this run), measured (by it), estimate
+
+  double gflop = 0;
+  double bytes_read = 0, bytes_written = 0;
+  double ms = 0;          // median of the timed runs
+  double average_ms = 0;  // without the first run
+  double find_ms = 0;     // wall-clock time until the choice was made
+
+  bool checked = false;
+  bool verified = false;
+  std::int64_t outputs_checked = 0, outputs = 0;
+  double worst_error = 0, worst_tolerance = 0;
+  std::string verify_text;
+
+  nlohmann::json explanation;  // polymioExplain's object, or null
+
+  bool ok() const { return error.empty() && (!checked || verified); }
+  double gflops() const { return ms > 0 ? gflop / ms * 1e3 : 0; }
+  double gbytes() const { return ms > 0 ? (bytes_read + bytes_written) / ms * 1e-6 : 0; }
+  double intensity() const { return gflop * 1e9 / (bytes_read + bytes_written); }
+};
+
+nlohmann::json to_json(const Result& result);
+
+// One line of a list: direction, problem or layer, algorithm, solver, time, rate, part of `peak_gflops` (0: not
+// shown), workspace, verification.
+std::string row(const Result& result, double peak_gflops);
+std::string row_header(double peak_gflops);
+
+// "12.3 MiB"; "0" for none.
+std::string bytes_text(double bytes);
+
+}  // namespace polymio::driver

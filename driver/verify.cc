@@ -1,0 +1,150 @@
+// The expected values and the comparison.
+// SPDX-License-Identifier: MIT
+#include "driver/verify.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace polymio::driver {
+namespace {
+
+std::uint64_t hash_bytes(const void* memory, std::size_t bytes, std::uint64_t hash) {
+  const auto* bytes_in = static_cast<const unsigned char*>(memory);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ bytes_in[i]) * 0x100000001b3u;  // FNV-1a
+  return hash;
+}
+
+bool stochastic_output(const Problem& problem) {
+  const reference::Type type = problem.tensors[problem.written()].type;
+  if (type != reference::Type::kFloat8 && type != reference::Type::kBFloat8) return false;
+  int mode = 0;
+  check(miopenGetConvolutionAttribute(problem.conv.get(),
+                                      MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, &mode),
+        "miopenGetConvolutionAttribute");
+  return mode == miopenF8RoundingModeStochastic;
+}
+
+const char* verify_name(Direction direction) {
+  if (direction == kForward) return "Forward Convolution";
+  return direction == kBackwardData ? "Backward Convolution Data" : "Backward Convolution Weights";
+}
+
+bool read_doubles(std::ifstream& file, std::vector<double>& values, std::size_t count) {
+  values.resize(count);
+  file.read(reinterpret_cast<char*>(values.data()),
+            static_cast<std::streamsize>(count * sizeof(double)));
+  return static_cast<bool>(file);
+}
+
+}  // namespace
+
+std::int64_t samples_for(const Problem& problem, std::int64_t level) {
+  return level >= 2 || problem.gflop() <= kFullGflop ? 0 : kSampleCount;
+}
+
+std::string verify_line(const std::string& name, const reference::Comparison& comparison) {
+  const double error = std::abs(comparison.got - comparison.want);
+  if (comparison.ok()) {
+    return fmt::format("{} Verifies OK on CPU reference ({:.3g} {} {:.3g})", name, error,
+                       error < comparison.tolerance ? "<" : "<=", comparison.tolerance);
+  }
+  return fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})",
+                     name, error, comparison.tolerance, comparison.failures, comparison.index,
+                     comparison.got, comparison.want);
+}
+
+Verifier::Verifier(const Problem& problem, TensorData& data, std::int64_t samples)
+    : problem_(problem), data_(data) {
+  const reference::Tensor& written = problem.tensors[problem.written()];
+  if (samples > 0 && samples < written.count()) {
+    sample_ = reference::sample_indices(written, samples);
+  }
+}
+
+void Verifier::prepare() {
+  if (!expected_.value.empty()) return;
+  const std::string path = cache_path();
+  if (!path.empty() && read_cache(path)) return;
+  const void* data[3] = {data_.host(kX), data_.host(kW), data_.host(kY)};
+  const void* old = data_.old.empty() ? nullptr : data_.old.data();
+  const reference::Operands inputs = operands(problem_, data, old);
+  expected_ = sample_.empty() ? reference::evaluate(problem_.math, inputs)
+                              : reference::evaluate(problem_.math, inputs, sample_);
+  if (!path.empty()) write_cache(path);
+}
+
+void Verifier::check(Result& result, const std::string& error_class) {
+  prepare();
+  const Role role = problem_.written();
+  const reference::Tensor& tensor = problem_.tensors[role];
+  data_.buffers[role].download();
+
+  reference::Arithmetic arithmetic;
+  arithmetic.output = tensor.type;
+  arithmetic.accumulate = reference::accumulator(problem_.math);
+  arithmetic.reduction_length = problem_.math.reduction_length();
+  arithmetic.input_rounding = error_class == "reduced" ? 0x1p-8 : 0;  // bfloat16's, the coarsest
+  arithmetic.stochastic_rounding = stochastic_output(problem_);
+  const reference::Comparison comparison =
+      reference::compare(arithmetic, tensor, data_.host(role), expected_, sample_);
+
+  result.checked = true;
+  result.verified = comparison.ok();
+  result.outputs = tensor.count();
+  result.outputs_checked = static_cast<std::int64_t>(expected_.value.size());
+  result.worst_error = std::abs(comparison.got - comparison.want);
+  result.worst_tolerance = comparison.tolerance;
+  result.verify_text = verify_line(verify_name(problem_.direction), comparison);
+  if (!sample_.empty()) {
+    result.verify_text += fmt::format(
+        "\n{} sampled outputs of {} compared, all corners included: {:.1f} GFLOP is above {:.0f} "
+        "(-V 2 compares all)",
+        result.outputs_checked, result.outputs, problem_.gflop(), kFullGflop);
+  }
+}
+
+std::string Verifier::cache_path() const {
+  const std::string& folder = problem_.args.verification_cache;
+  if (folder.empty()) return "";
+  const std::string line = problem_.line();
+  std::uint64_t key = hash_bytes(line.data(), line.size(), 0xcbf29ce484222325u + sample_.size());
+  for (int role = kX; role <= kY; ++role) {
+    if (role == problem_.written()) continue;
+    Buffer& buffer = data_.buffers[role];
+    key = hash_bytes(buffer.host(), buffer.bytes(), key);
+  }
+  return fmt::format("{}/{:016x}.ref", folder, key);
+}
+
+// A cache file holds the values, then the magnitudes.
+bool Verifier::read_cache(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  const std::size_t count =
+      sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count())
+                      : sample_.size();
+  if (read_doubles(file, expected_.value, count) && read_doubles(file, expected_.magnitude, count)) {
+    return true;
+  }
+  expected_ = {};
+  return false;
+}
+
+void Verifier::write_cache(const std::string& path) const {
+  std::error_code ignored;
+  std::filesystem::create_directories(problem_.args.verification_cache, ignored);
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  for (const std::vector<double>* values : {&expected_.value, &expected_.magnitude}) {
+    file.write(reinterpret_cast<const char*>(values->data()),
+               static_cast<std::streamsize>(values->size() * sizeof(double)));
+  }
+  file.close();
+  if (!file) throw RunError(fmt::format("cannot write the verification cache '{}'", temporary));
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace polymio::driver

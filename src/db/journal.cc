@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+#include "db/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace polymio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kHashDigits = 16;
+constexpr std::size_t kChunk = std::size_t{1} << 16;  // also the longest line that is looked at
+constexpr auto kLockPatience = std::chrono::seconds(5);
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool names_open_file(const fs::path& path, int fd) {
+  struct stat named{}, opened{};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && same_file(named, opened);
+}
+
+/// File systems whose locks or appends other machines may not see.
+bool is_network(const fs::path& folder) {
+  struct statfs info{};
+  if (::statfs(folder.c_str(), &info) != 0) return false;
+  constexpr std::array<std::uint32_t, 15> kNetwork = {
+      0x00006969 /* nfs */,   0x0000517b /* smb */,    0xfe534d42 /* smb2 */,  0xff534d42 /* cifs */,
+      0x0bd00bd0 /* lustre */, 0x00c36400 /* ceph */,  0x5346414f /* afs */,   0x6b414653 /* kafs */,
+      0x01021997 /* 9p */,    0x65735546 /* fuse */,   0x47504653 /* gpfs */,  0x19830326 /* beegfs */,
+      0xaad7aaea /* panfs */, 0x01161970 /* gfs2 */,   0x7461636f /* ocfs2 */};
+  const auto type = static_cast<std::uint32_t>(info.f_type);
+  return std::find(kNetwork.begin(), kNetwork.end(), type) != kNetwork.end();
+}
+
+bool locks_fail(const fs::path& folder) {
+  const File probe(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!probe) return false;
+  return ::flock(probe.fd(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK && errno != EINTR;
+}
+
+/// 0, or the error; EWOULDBLOCK when patience ended. A stopped process that compacts must not stop
+/// everybody else, so this never blocks in the kernel.
+int lock_shared(int fd) {
+  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+  while (::flock(fd, LOCK_SH | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
+    if (std::chrono::steady_clock::now() > deadline) return EWOULDBLOCK;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return 0;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == 0) return "localhost";
+  std::string text = name.data();
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '_';
+  return text;
+}
+
+/// "name" and ".txt" of "name.txt": files of other hosts are "name.<host>.txt".
+std::pair<std::string, std::string> split_name(const fs::path& path) {
+  return {path.stem().string() + ".", path.extension().string()};
+}
+
+std::string framed(std::string_view record) {
+  return fmt::format("\n{:016x} {}\n", content_hash(record), record);
+}
+
+/// The record of a line when its checksum holds.
+bool unframe(std::string_view line, std::string_view& record) {
+  if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return false;
+  std::uint64_t expected = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + kHashDigits, expected, 16);
+  if (error != std::errc{} || end != line.data() + kHashDigits) return false;
+  record = line.substr(kHashDigits + 1);
+  return content_hash(record) == expected;
+}
+
+/// Visits the good records of complete lines from `offset` on; gives the offset after the last line
+/// break, or -1 with errno set.
+off_t scan(int fd, off_t offset, const Journal::Visitor& visit) {
+  std::string chunk(kChunk, '\0');
+  for (;;) {
+    const ssize_t got = ::pread(fd, chunk.data(), chunk.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    const std::string_view text(chunk.data(), static_cast<std::size_t>(got));
+    const std::size_t last = text.rfind('\n');
+    if (last == std::string_view::npos && text.size() < kChunk) return offset;
+    std::string_view lines = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+    offset += static_cast<off_t>(lines.empty() ? text.size() : lines.size());
+    for (std::string_view record; !lines.empty();) {
+      const std::size_t end = lines.find('\n');
+      if (unframe(lines.substr(0, end), record)) visit(record);
+      lines.remove_prefix(end + 1);
+    }
+  }
+}
+
+/// 0, or the error. Everything in one call: a short count counts as a full disk.
+int write_once(int fd, std::string_view text) {
+  for (;;) {
+    const ssize_t put = ::write(fd, text.data(), text.size());
+    if (put == static_cast<ssize_t>(text.size())) return 0;
+    if (put >= 0) return ENOSPC;
+    if (errno != EINTR) return errno;
+  }
+}
+
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = ::write(fd, text.data(), text.size());
+    if (put < 0 && errno != EINTR) return errno;
+    if (put > 0) text.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return 0;
+}
+
+/// Puts `text` in place of `path` such that a crash leaves either the old or the new file.
+int replace_file(const fs::path& path, std::string_view text, mode_t mode) {
+  const fs::path temporary = path.string() + ".tmp";
+  ::unlink(temporary.c_str());  // left by a compaction that was killed
+  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return errno;
+  int error = write_all(file.fd(), text);
+  if (error == 0 && (::fchmod(file.fd(), mode & 07777) != 0 || ::fsync(file.fd()) != 0 ||
+                     ::rename(temporary.c_str(), path.c_str()) != 0))
+    error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  const File folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.fd());
+  return 0;
+}
+
+}  // namespace
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Journal::Journal(fs::path path, std::string header, Sharing sharing)
+    : path_(std::move(path)),
+      header_(std::move(header)),
+      per_host_(sharing == Sharing::kPerHost),
+      decided_(per_host_) {}
+
+void Journal::decide_sharing() {
+  std::error_code error;
+  const fs::path folder = path_.parent_path();
+  if (decided_ || !fs::is_directory(folder, error)) return;
+  decided_ = true;
+  per_host_ = is_network(folder) || locks_fail(folder);
+  if (per_host_) log::info("find database {}: one file per host", path_.string());
+}
+
+fs::path Journal::own_path() const {
+  if (!per_host_) return path_;
+  const auto [stem, extension] = split_name(path_);
+  return path_.parent_path() / (stem + host_name() + extension);
+}
+
+/// The shared file first; then, in name order, those of all hosts.
+void Journal::list_tails() {
+  std::vector<fs::path> paths;
+  const auto [stem, extension] = split_name(path_);
+  std::error_code error;
+  if (per_host_) {
+    for (fs::directory_iterator it(path_.parent_path(), error), end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (name.size() > stem.size() + extension.size() && name.starts_with(stem) && name.ends_with(extension))
+        paths.push_back(it->path());
+    }
+    std::sort(paths.begin(), paths.end());
+  }
+  paths.insert(paths.begin(), path_);
+  for (const fs::path& path : paths) {
+    const auto known = [&](const Tail& tail) { return tail.path == path; };
+    if (std::none_of(tails_.begin(), tails_.end(), known)) tails_.push_back({path, {}, 0, 0, 0});
+  }
+}
+
+bool Journal::must_restart(const Tail& tail) const {
+  if (!tail.file) return false;
+  struct stat now{};
+  if (::stat(tail.path.c_str(), &now) != 0) return errno == ENOENT;
+  return now.st_dev != tail.device || now.st_ino != tail.inode || now.st_size < tail.offset;
+}
+
+void Journal::follow(Tail& tail, const Visitor& visit) {
+  if (!tail.file) {
+    // NONBLOCK: opening a fifo in the journal's place must not wait for a writer.
+    File file(::open(tail.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file && (errno == ENOENT || errno == ENOTDIR)) return;
+    struct stat info{};
+    const bool regular = file && ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
+    if (!regular) {
+      const char* why = file ? "not a regular file" : std::strerror(errno);
+      log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}",
+                     tail.path.string(), why);
+      return;
+    }
+    tail.file = std::move(file);
+    tail.device = info.st_dev;
+    tail.inode = info.st_ino;
+    tail.offset = 0;
+  }
+  struct stat info{};
+  if (::fstat(tail.file.fd(), &info) != 0 || info.st_size == tail.offset) return;
+  const off_t end = scan(tail.file.fd(), tail.offset, visit);
+  if (end >= 0) {
+    tail.offset = end;
+    return;
+  }
+  const int error = errno;
+  log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}",
+                 tail.path.string(), std::strerror(error));
+}
+
+void Journal::read_new(const std::function<void()>& restart, const Visitor& visit) {
+  decide_sharing();
+  if (tails_.empty() || per_host_) list_tails();
+  const auto changed = [this](const Tail& tail) { return must_restart(tail); };
+  if (std::any_of(tails_.begin(), tails_.end(), changed)) {
+    tails_.clear();
+    list_tails();
+    restart();
+  }
+  for (Tail& tail : tails_) follow(tail, visit);
+}
+
+bool Journal::failed(const char* action, int error) {
+  writable_ = false;
+  log::warn_once("find-db-write:" + path_.string(),
+                 "find database {}: cannot {}: {}; new results stay in memory (MIOPEN_USER_DB_PATH "
+                 "chooses another folder)",
+                 own_path().string(), action, std::strerror(error));
+  return false;
+}
+
+/// Opened and locked under the path it still has; empty with errno set otherwise. Opening anew every
+/// time keeps a forked child from sharing its parent's lock.
+File Journal::open_for_append() {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const fs::path path = own_path();
+    File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+    struct stat info{};
+    if (!file || ::fstat(file.fd(), &info) != 0) return {};
+    if (!S_ISREG(info.st_mode)) {
+      errno = EINVAL;
+      return {};
+    }
+    const int error = lock_shared(file.fd());
+    if (per_host_ || (error == 0 && names_open_file(path, file.fd()))) return file;
+    if (error == EWOULDBLOCK) {
+      errno = error;
+      return {};
+    }
+    per_host_ = error != 0;
+  }
+  errno = EAGAIN;
+  return {};
+}
+
+bool Journal::append(std::span<const std::string> records) {
+  if (!writable_) return false;
+  std::error_code error;
+  fs::create_directories(path_.parent_path(), error);
+  if (error) return failed("make its folder", error.value());
+  decide_sharing();
+  const File file = open_for_append();
+  if (!file) return failed("open it", errno);
+  struct stat info{};
+  std::string text;
+  if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";
+  for (const std::string& record : records) text += framed(record);
+  const int write_error = write_once(file.fd(), text);
+  return write_error == 0 || failed("write it", write_error);
+}
+
+bool Journal::compact(const Rewrite& rewrite) {
+  decide_sharing();
+  if (!writable_ || per_host_) return false;
+  // NOFOLLOW: the rename would put a file in place of somebody's link.
+  const File file(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info{};
+  if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !names_open_file(path_, file.fd())) return false;
+  std::vector<std::string> records;
+  const auto keep = [&](std::string_view record) { records.emplace_back(record); };
+  if (scan(file.fd(), 0, keep) < 0) return false;
+  std::string text = "# " + header_ + "\n";
+  for (const std::string& record : rewrite(std::move(records))) text += framed(record);
+  const int error = replace_file(path_, text, info.st_mode);
+  if (error == 0) return true;
+  log::warn_once("find-db-compact:" + path_.string(), "find database {}: cannot compact: {}", path_.string(),
+                 std::strerror(error));
+  return false;
+}
+
+}  // namespace polymio

@@ -1,0 +1,87 @@
+// An append-only text file of records shared by many processes: one record a line behind its
+// checksum. Appenders share an flock on the file itself; compaction takes it alone and replaces the
+// file by rename. Where locks cannot be trusted every host appends to a file of its own.
+// No I/O failure throws: it is one warning and a false.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace polymio {
+
+/// An owned file descriptor.
+class File {
+ public:
+  File() = default;
+  explicit File(int fd) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File();
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Not thread-safe; any number of processes and of objects may use one path.
+class Journal {
+ public:
+  enum class Sharing { kDetect, kPerHost };
+  using Visitor = std::function<void(std::string_view record)>;
+  using Rewrite = std::function<std::vector<std::string>(std::vector<std::string> records)>;
+
+  /// `header` is the comment that starts a new file. Nothing is touched until the first call below.
+  Journal(std::filesystem::path path, std::string header, Sharing sharing = Sharing::kDetect);
+
+  /// Visits the records that appeared since the last call, in file order. When a file was replaced
+  /// or shortened, `restart` is called first and every record is visited again.
+  void read_new(const std::function<void()>& restart, const Visitor& visit);
+
+  /// Appends records (no line breaks inside) with one write; makes the folder when missing. After
+  /// the first failure the journal is not written any more.
+  bool append(std::span<const std::string> records);
+
+  /// Replaces the records by `rewrite(all of them)`. False when somebody else holds the file, when
+  /// every host has its own, or on failure.
+  bool compact(const Rewrite& rewrite);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  /// One file being followed. The open descriptor keeps the inode number from being reused.
+  struct Tail {
+    std::filesystem::path path;
+    File file;
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t offset = 0;
+  };
+
+  void decide_sharing();
+  void list_tails();
+  bool must_restart(const Tail& tail) const;
+  void follow(Tail& tail, const Visitor& visit);
+  std::filesystem::path own_path() const;
+  File open_for_append();
+  bool failed(const char* action, int error);
+
+  std::filesystem::path path_;
+  std::string header_;
+  bool per_host_;
+  bool decided_;
+  bool writable_ = true;
+  std::vector<Tail> tails_;
+};
+
+}  // namespace polymio

@@ -1,0 +1,345 @@
+// Convolution geometry to matrix products, and their cutting into pieces.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/conv_gemm.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kernels/cpu/columns.h"
+
+namespace polymio::kernels {
+namespace {
+
+using std::int64_t;
+
+/// One spatial dimension of a product: coordinate = origin + pixel * pixel_move + tap * tap_move.
+struct Window {
+  int64_t pixels, taps;                      // how many of each
+  int64_t origin, pixel_move, tap_move;      // in the gathered tensor
+  int64_t first_pixel = 0, pixel_step = 1;   // position in the other tensor
+  int64_t first_tap = 0, tap_step = 1;       // position in the filter
+};
+
+struct Geometry {
+  Window window[kSpatial];
+};
+
+/// Digits (outer, d0, d1, d2), or (d0, d1, d2, outer) when the outer index is innermost in memory.
+Axis make_axis(const Level& outer, const Level (&dims)[kSpatial], bool outer_last) {
+  Axis axis;
+  axis.level[outer_last ? kSpatial : 0] = outer;
+  for (int d = 0; d < kSpatial; ++d) axis.level[d + (outer_last ? 0 : 1)] = dims[d];
+  return axis;
+}
+
+/// The im2col view of a tensor: pixels (batch and positions) by taps (channel and filter taps).
+struct Gather {
+  Axis pixels, taps;
+  int64_t offset = 0, origin[kSpatial] = {}, extent[kSpatial] = {};
+};
+
+Gather gather_view(const Geometry& g, const Level& batch, const Level& channel,
+                   const int64_t (&strides)[kSpatial], const int64_t (&sizes)[kSpatial],
+                   bool channels_last) {
+  Gather view;
+  Level pixels[kSpatial], taps[kSpatial];
+  for (int d = 0; d < kSpatial; ++d) {
+    const Window& w = g.window[d];
+    pixels[d] = {w.pixels, w.pixel_move * strides[d], d, w.pixel_move};
+    taps[d] = {w.taps, w.tap_move * strides[d], d, w.tap_move};
+    view.offset += w.origin * strides[d];
+    view.origin[d] = w.origin;
+    view.extent[d] = sizes[d];
+  }
+  view.pixels = make_axis(batch, pixels, false);
+  view.taps = make_axis(channel, taps, channels_last);
+  return view;
+}
+
+/// Positions of the tensor that is not gathered, in the order of the gather's pixels.
+Axis pixel_axis(const Geometry& g, const Level& batch, const int64_t (&strides)[kSpatial]) {
+  Level dims[kSpatial];
+  for (int d = 0; d < kSpatial; ++d) {
+    dims[d] = {g.window[d].pixels, g.window[d].pixel_step * strides[d], -1, 0};
+  }
+  return make_axis(batch, dims, false);
+}
+
+Axis filter_axis(const Geometry& g, const Level& channel, const int64_t (&strides)[kSpatial],
+                 bool channels_last) {
+  Level dims[kSpatial];
+  for (int d = 0; d < kSpatial; ++d) {
+    dims[d] = {g.window[d].taps, g.window[d].tap_step * strides[d], -1, 0};
+  }
+  return make_axis(channel, dims, channels_last);
+}
+
+int64_t first_offset(const Geometry& g, const int64_t (&strides)[kSpatial], bool pixels) {
+  int64_t offset = 0;
+  for (int d = 0; d < kSpatial; ++d) {
+    offset += (pixels ? g.window[d].first_pixel : g.window[d].first_tap) * strides[d];
+  }
+  return offset;
+}
+
+Operand gathered(DataType dtype, const Gather& view, bool pixels_are_lanes) {
+  Operand operand;
+  operand.dtype = dtype;
+  operand.offset = view.offset;
+  operand.lanes = pixels_are_lanes ? view.pixels : view.taps;
+  operand.depth = pixels_are_lanes ? view.taps : view.pixels;
+  for (int d = 0; d < kSpatial; ++d) {
+    operand.origin[d] = view.origin[d];
+    operand.extent[d] = view.extent[d];
+  }
+  return operand;
+}
+
+Operand matrix(DataType dtype, int64_t offset, const Axis& lanes, const Axis& depth) {
+  Operand operand;
+  operand.dtype = dtype;
+  operand.offset = offset;
+  operand.lanes = lanes;
+  operand.depth = depth;
+  return operand;
+}
+
+int64_t inner_stride(const Axis& axis) { return axis.level[kLevels - 1].stride; }
+int64_t inner_size(const Axis& axis) { return axis.level[kLevels - 1].size; }
+
+/// Columns should be the direction in which C is contiguous: swaps the roles of A and B if not.
+void orient(ConvProduct& p) {
+  Output& c = p.gemm.c;
+  simplify(p.gemm.a);
+  simplify(p.gemm.b);
+  simplify(c);
+  const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
+  const bool swap = rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns)
+                                              : rows_unit && p.gemm.m > 4;
+  if (!swap) return;
+  std::swap(p.gemm.a, p.gemm.b);
+  std::swap(p.a, p.b);
+  std::swap(p.a_group, p.b_group);
+  std::swap(c.rows, c.columns);
+  std::swap(p.gemm.m, p.gemm.n);
+}
+
+Geometry forward_geometry(const ConvShape& s) {
+  Geometry g;
+  for (int d = 0; d < kSpatial; ++d) {
+    g.window[d] = {s.out[d], s.taps[d], -s.pad[d], s.stride[d], s.dilation[d]};
+  }
+  return g;
+}
+
+/// dx at positions phase + i * stride sees the taps first + t * step, at dy position
+/// origin + i - t * dilation / gcd.
+Window phase_window(const ConvShape& s, int d, int64_t phase) {
+  const int64_t stride = s.stride[d], dilation = s.dilation[d], divisor = std::gcd(stride, dilation);
+  const int64_t step = stride / divisor;
+  Window w{(s.in[d] - phase + stride - 1) / stride, 0, 0, 1, -dilation / divisor,
+           phase, stride, 0, step};
+  for (int64_t r = 0; r < std::min(step, s.taps[d]); ++r) {
+    const int64_t position = phase + s.pad[d] - r * dilation;
+    if (position % stride != 0) continue;
+    w.first_tap = r;
+    w.origin = position / stride;
+    w.taps = (s.taps[d] - r + step - 1) / step;
+    break;
+  }
+  return w;
+}
+
+ConvProduct forward_product(const ConvShape& s) {
+  const Geometry g = forward_geometry(s);
+  const bool channels_last = s.x_c <= s.x_d[kSpatial - 1] && s.w_c <= s.w_d[kSpatial - 1];
+  const Gather x = gather_view(g, {s.n, s.x_n}, {s.c, s.x_c}, s.x_d, s.in, channels_last);
+  ConvProduct p;
+  p.gemm.m = s.k;
+  p.gemm.n = x.pixels.size();
+  p.gemm.k = x.taps.size();
+  const Axis filters = make_axis({s.k, s.w_k}, {}, false);
+  p.gemm.a = matrix(s.dtype, 0, filters, filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last));
+  p.gemm.b = gathered(s.dtype, x, true);
+  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.y_k}, {}, false),
+              pixel_axis(g, {s.n, s.y_n}, s.y_d)};
+  p.a = ConvTensor::kW;
+  p.b = ConvTensor::kX;
+  p.a_group = s.k * s.w_k;
+  p.b_group = s.c * s.x_c;
+  p.c_group = s.k * s.y_k;
+  return p;
+}
+
+ConvProduct data_product(const ConvShape& s, const Geometry& g) {
+  const bool channels_last = s.y_k <= s.y_d[kSpatial - 1];
+  const Gather y = gather_view(g, {s.n, s.y_n}, {s.k, s.y_k}, s.y_d, s.out, channels_last);
+  ConvProduct p;
+  p.gemm.m = s.c;
+  p.gemm.n = y.pixels.size();
+  p.gemm.k = y.taps.size();
+  p.gemm.a = matrix(s.dtype, first_offset(g, s.w_d, false), make_axis({s.c, s.w_c}, {}, false),
+                    filter_axis(g, {s.k, s.w_k}, s.w_d, channels_last));
+  p.gemm.b = gathered(s.dtype, y, true);
+  p.gemm.c = {s.dtype, nullptr, first_offset(g, s.x_d, true),
+              make_axis({s.c, s.x_c}, {}, false), pixel_axis(g, {s.n, s.x_n}, s.x_d)};
+  p.a = ConvTensor::kW;
+  p.b = ConvTensor::kY;
+  p.a_group = s.k * s.w_k;
+  p.b_group = s.k * s.y_k;
+  p.c_group = s.c * s.x_c;
+  return p;
+}
+
+ConvProduct weights_product(const ConvShape& s) {
+  const Geometry g = forward_geometry(s);
+  const bool channels_last = s.w_c <= s.w_d[kSpatial - 1];
+  const Gather x = gather_view(g, {s.n, s.x_n}, {s.c, s.x_c}, s.x_d, s.in, channels_last);
+  ConvProduct p;
+  p.gemm.m = s.k;
+  p.gemm.n = x.taps.size();
+  p.gemm.k = x.pixels.size();
+  p.gemm.a = matrix(s.dtype, 0, make_axis({s.k, s.y_k}, {}, false),
+                    pixel_axis(g, {s.n, s.y_n}, s.y_d));
+  p.gemm.b = gathered(s.dtype, x, false);
+  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.w_k}, {}, false),
+              filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last)};
+  p.a = ConvTensor::kY;
+  p.b = ConvTensor::kX;
+  p.a_group = s.k * s.y_k;
+  p.b_group = s.c * s.x_c;
+  p.c_group = s.k * s.w_k;
+  return p;
+}
+
+// Cycles of the cost model, per element: multiplications are 2 vectors of 16 a cycle.
+constexpr double kPackCost = 0.5, kMultiplyCost = 1.0 / 32, kPieceCost = 2000;
+
+/// Rows and columns of a piece.
+struct Cut {
+  int64_t rows, columns;
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
+  const double k = static_cast<double>(g.k), scale = 16.0 / static_cast<double>(tile.lanes);
+  const auto rows = static_cast<double>(ceil_div(cut.rows, tile.rows) * tile.rows);
+  const auto columns = static_cast<double>(ceil_div(cut.columns, tile.lanes) * tile.lanes);
+  return k * (rows * columns * kMultiplyCost * scale + (rows + columns) * kPackCost) + kPieceCost;
+}
+
+/// Sums of 16-bit results stay in scratch: their piece is smaller.
+int64_t column_limit(const Gemm& g, const Cut& cut) {
+  const bool narrow = size_of(g.c.dtype) < sizeof(float);
+  return narrow ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
+}
+
+Cut best_cut(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads) {
+  const int64_t most = size_of(g.c.dtype) == sizeof(double) ? kGemmRowBlock / 2 : kGemmRowBlock;
+  Cut best{std::min(g.m, most), g.n};
+  double best_cost = -1;
+  for (int64_t m_parts = ceil_div(g.m, most); m_parts <= ceil_div(g.m, tile.rows); m_parts *= 2) {
+    const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
+    const int64_t limit = column_limit(g, {rows, g.n});
+    for (int64_t n_parts = ceil_div(g.n, limit); n_parts <= ceil_div(g.n, tile.lanes);
+         n_parts += 1 + n_parts / 8) {
+      const Cut cut{rows, ceil_div(ceil_div(g.n, n_parts), tile.lanes) * tile.lanes};
+      const int64_t pieces = ceil_div(g.m, cut.rows) * ceil_div(g.n, cut.columns) * copies;
+      const double waves = static_cast<double>(ceil_div(pieces, threads)) + 0.05;
+      const double cost = waves * piece_cost(g, cut, tile);
+      if (best_cost >= 0 && cost >= best_cost) continue;
+      best_cost = cost;
+      best = cut;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void set_packed_strides(ConvShape& s, bool channels_last) {
+  const int64_t c = s.c * s.groups, k = s.k * s.groups;
+  int64_t x = channels_last ? c : 1, w = channels_last ? s.c : 1, y = channels_last ? k : 1;
+  for (int d = kSpatial - 1; d >= 0; --d) {
+    s.x_d[d] = x;
+    s.w_d[d] = w;
+    s.y_d[d] = y;
+    x *= s.in[d];
+    w *= s.taps[d];
+    y *= s.out[d];
+  }
+  s.x_c = channels_last ? 1 : x;
+  s.w_c = channels_last ? 1 : w;
+  s.y_k = channels_last ? 1 : y;
+  s.x_n = channels_last ? x : x * c;
+  s.w_k = channels_last ? w : w * s.c;
+  s.y_n = channels_last ? y : y * k;
+}
+
+ConvProduct column_product(const ConvShape& s, DataType type) {
+  const Geometry g = forward_geometry(s);
+  const bool channels_last = columns_are_channels_last(s);
+  const Axis taps = filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last);
+  const Axis pixels = pixel_axis(g, {s.n, s.y_n}, s.y_d);
+  ConvProduct p;
+  p.gemm.m = taps.size();
+  p.gemm.n = pixels.size();
+  p.gemm.k = s.k;
+  p.gemm.a = matrix(s.dtype, 0, taps, make_axis({s.k, s.w_k}, {}, false));
+  p.gemm.b = matrix(s.dtype, 0, pixels, make_axis({s.k, s.y_k}, {}, false));
+  const int64_t tap_stride = channels_last ? 1 : p.gemm.n, pixel_stride = channels_last ? p.gemm.m : 1;
+  p.gemm.c = {type, nullptr, 0, make_axis({p.gemm.m, tap_stride}, {}, false),
+              make_axis({p.gemm.n, pixel_stride}, {}, false)};
+  p.a = ConvTensor::kW;
+  p.b = ConvTensor::kY;
+  p.a_group = s.k * s.w_k;
+  p.b_group = s.k * s.y_k;
+  p.c_group = p.gemm.m * p.gemm.n;
+  orient(p);
+  return p;
+}
+
+std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction) {
+  std::vector<ConvProduct> products;
+  if (direction == ConvDirection::kForward) {
+    products.push_back(forward_product(s));
+  } else if (direction == ConvDirection::kBackwardWeights) {
+    products.push_back(weights_product(s));
+  } else {
+    int64_t phases[kSpatial], total = 1;
+    for (int d = 0; d < kSpatial; ++d) total *= phases[d] = std::min(s.stride[d], s.in[d]);
+    for (int64_t i = 0; i < total; ++i) {
+      Geometry g;
+      int64_t rest = i;
+      for (int d = kSpatial - 1; d >= 0; --d) {
+        g.window[d] = phase_window(s, d, rest % phases[d]);
+        rest /= phases[d];
+      }
+      products.push_back(data_product(s, g));
+    }
+  }
+  for (ConvProduct& p : products) orient(p);
+  return products;
+}
+
+std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, int64_t groups,
+                                    const TileShape& tile, int64_t threads) {
+  std::vector<ConvPiece> pieces;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const Gemm& g = products[i].gemm;
+    const Cut cut = best_cut(g, groups, tile, threads);
+    for (int64_t group = 0; group < groups; ++group) {
+      for (int64_t n = 0; n < g.n; n += cut.columns) {
+        for (int64_t m = 0; m < g.m; m += cut.rows) {
+          pieces.push_back({static_cast<int64_t>(i), group, m, std::min(m + cut.rows, g.m), n,
+                            std::min(n + cut.columns, g.n)});
+        }
+      }
+    }
+  }
+  return pieces;
+}
+
+}  // namespace polymio::kernels

@@ -1,0 +1,75 @@
+// Matrix multiplication over implicit operands: C = alpha * A * B + beta * C, where an operand is
+// any affine view of memory, optionally with bounds (an im2col matrix that is never stored).
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace polymio::kernels {
+
+inline constexpr int kLevels = 4;  // batch and three spatial dimensions, or channel and three taps
+inline constexpr int kSpatial = 3;
+
+/// One digit of a mixed-radix index. A step moves the address by `stride` elements and, when
+/// dim >= 0, the coordinate of spatial dimension `dim` by `move`.
+struct Level {
+  std::int64_t size = 1;
+  std::int64_t stride = 0;
+  int dim = -1;
+  std::int64_t move = 0;
+};
+
+/// Linear index -> element offset; level 0 is the slowest.
+struct Axis {
+  Level level[kLevels];
+  std::int64_t size() const;
+};
+
+/// A matrix whose element (lane, depth) is at offset + lanes(lane) + depth(depth), and zero where a
+/// coordinate origin[d] + (moves of both axes) lies outside [0, extent[d]). Lanes run along the
+/// rows of A or the columns of B; depth is the dimension that is summed over. extent[d] == 0 means
+/// that dimension d is not bounded.
+struct Operand {
+  DataType dtype = DataType::kFloat;
+  const void* data = nullptr;
+  std::int64_t offset = 0;  // may lie outside the buffer as long as every unmasked element is inside
+  Axis lanes, depth;
+  std::int64_t origin[kSpatial] = {0, 0, 0};
+  std::int64_t extent[kSpatial] = {0, 0, 0};
+};
+
+/// Where C lies: element (i, j) at offset + rows(i) + columns(j). Elements must not overlap.
+struct Output {
+  DataType dtype = DataType::kFloat;
+  void* data = nullptr;
+  std::int64_t offset = 0;
+  Axis rows, columns;
+};
+
+/// The whole product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
+/// fp32, fp16 or bf16 (widened to fp32 on reading, rounded once on writing).
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  Operand a, b;
+  Output c;
+  double alpha = 1, beta = 0;  // beta == 0: C is never read
+};
+
+/// Removes bounds that cannot be exceeded and merges levels that are contiguous with each other.
+/// Not needed for correctness; without it runs are shorter and packing slower.
+void simplify(Operand& operand);
+void simplify(Output& output);
+
+/// The unit in which C is best cut: multiples of rows x columns make no edge tiles.
+struct TileShape {
+  std::int64_t rows = 1, columns = 1;  // micro tile
+  std::int64_t lanes = 1;              // columns are handled in multiples of it
+};
+
+/// The most rows that one call may be asked for with its scratch still in the second-level cache.
+inline constexpr std::int64_t kGemmRowBlock = 512;
+inline constexpr std::size_t kScratchAlignment = 64;
+
+}  // namespace polymio::kernels

@@ -1,0 +1,11 @@
+// Instruction-set levels that the CPU kernels are compiled for.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+namespace polymio::kernels {
+
+/// kGeneric is the baseline of the build (x86-64: SSE2); kAvx2 adds AVX2, FMA and F16C; kAvx512
+/// adds AVX-512 F, BW, DQ and VL. The caller chooses one that the running CPU has.
+enum class Isa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2 };
+
+}  // namespace polymio::kernels

@@ -1,0 +1,165 @@
+// im2col and col2im: memory-bound loops over rows, any layout, stride, dilation and padding.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/pack.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+/// As copy_run, but writes exactly `length` elements.
+template <class T>
+void copy_exactly(const T* src, i64 stride, int low, int high, int length, T* dst) {
+  for (int e = 0; e < low; ++e) dst[e] = 0;
+  if (stride == 1) {
+    for (int e = low; e < high; ++e) dst[e] = src[e];
+  } else {
+    for (int e = low; e < high; ++e) dst[e] = src[e * stride];
+  }
+  for (int e = high; e < length; ++e) dst[e] = 0;
+}
+
+template <class T>
+void store_rows(const Columns& what, i64 first, i64 end, T* columns) {
+  constexpr int kChunk = 128;
+  const Operand& view = what.view;
+  const Axis& row_axis = what.lanes_are_rows ? view.lanes : view.depth;
+  const Axis& axis = what.lanes_are_rows ? view.depth : view.lanes;
+  const Level& inner = axis.level[kLevels - 1];
+  Run runs[kChunk];
+  for (i64 begin = 0; begin < what.row_size; begin += kChunk) {
+    const int some = static_cast<int>(min_of<i64>(kChunk, what.row_size - begin));
+    const int count = cut_runs(axis, begin, some, runs);
+    Cursor cursor = seek(row_axis, first);
+    for (i64 row = first; row < end; ++row, step(cursor, row_axis)) {
+      const Line line = line_at(view, cursor);
+      T* dst = columns + row * what.row_size + begin;
+      for (int r = 0; r < count; ++r) {
+        int low = 0, high = runs[r].length;
+        visible(view, inner, line, runs[r], low, high);
+        const T* src = static_cast<const T*>(view.data) + line.offset + runs[r].offset;
+        copy_exactly(src, inner.stride, low, high, runs[r].length, dst);
+        dst += runs[r].length;
+      }
+    }
+  }
+}
+
+/// The output position that tap r of dimension d connects with input position h, or -1.
+i64 output_at(const ConvShape& s, int d, i64 h, i64 r) {
+  const i64 position = h + s.pad[d] - r * s.dilation[d];
+  if (position < 0 || position % s.stride[d] != 0) return -1;
+  return position / s.stride[d] < s.out[d] ? position / s.stride[d] : -1;
+}
+
+/// Calls visit(tap, pixel) for the pairs of outer filter taps (r0, r1) and output rows that reach the
+/// input row (n, h0, h1); both indices are those of the first inner element.
+template <class Visit>
+void for_outer_taps(const ConvShape& s, i64 n, i64 h0, i64 h1, const Visit& visit) {
+  for (i64 r0 = 0; r0 < s.taps[0]; ++r0) {
+    const i64 p0 = output_at(s, 0, h0, r0);
+    if (p0 < 0) continue;
+    for (i64 r1 = 0; r1 < s.taps[1]; ++r1) {
+      const i64 p1 = output_at(s, 1, h1, r1);
+      if (p1 < 0) continue;
+      visit((r0 * s.taps[1] + r1) * s.taps[2],
+            ((n * s.out[0] + p0) * s.out[1] + p1) * s.out[2]);
+    }
+  }
+}
+
+template <class S, class T>
+void write(S* dx, i64 stride, i64 count, const T* sum, T beta) {
+  for (i64 i = 0; i < count; ++i) {
+    T v = sum[i];
+    if (beta != 0) v += beta * static_cast<T>(widen(dx[i * stride]));
+    dx[i * stride] = narrow<S>(v);
+  }
+}
+
+/// One row of one channel; columns are taps x pixels.
+template <class S, class T>
+void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
+  const ConvShape& s = sum.shape;
+  const i64 h1 = row % s.in[1], h0 = row / s.in[1] % s.in[0];
+  const i64 c = row / (s.in[1] * s.in[0]) % s.c, n = row / (s.in[1] * s.in[0] * s.c);
+  const i64 pixels = s.n * s.out[0] * s.out[1] * s.out[2];
+  const i64 taps = s.taps[0] * s.taps[1] * s.taps[2], width = s.in[2];
+  for (i64 i = 0; i < width; ++i) total[i] = 0;
+  for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
+    for (i64 r = 0; r < s.taps[2]; ++r) {
+      const T* column = static_cast<const T*>(sum.columns) + (c * taps + tap + r) * pixels + pixel;
+      const i64 base = r * s.dilation[2] - s.pad[2], step = s.stride[2];
+      const i64 low = base < 0 ? (-base + step - 1) / step : 0;
+      const i64 high = base >= width ? 0 : min_of(s.out[2], (width - 1 - base) / step + 1);
+      if (step == 1) {
+        for (i64 q = low; q < high; ++q) total[base + q] += column[q];
+      } else {
+        for (i64 q = low; q < high; ++q) total[base + q * step] += column[q];
+      }
+    }
+  });
+  S* dx = static_cast<S*>(sum.dx) + n * s.x_n + c * s.x_c + h0 * s.x_d[0] + h1 * s.x_d[1];
+  write(dx, s.x_d[2], width, total, static_cast<T>(sum.beta));
+}
+
+/// One row of all channels; columns are pixels x (taps, channels).
+template <class S, class T>
+void sum_row(const ColumnSum& sum, i64 row, T* total) {
+  const ConvShape& s = sum.shape;
+  const i64 h1 = row % s.in[1], h0 = row / s.in[1] % s.in[0], n = row / (s.in[1] * s.in[0]);
+  const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c;
+  for (i64 h2 = 0; h2 < s.in[2]; ++h2) {
+    for (i64 c = 0; c < s.c; ++c) total[c] = 0;
+    for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
+      for (i64 r = 0; r < s.taps[2]; ++r) {
+        const i64 p2 = output_at(s, 2, h2, r);
+        if (p2 < 0) continue;
+        const T* column =
+            static_cast<const T*>(sum.columns) + (pixel + p2) * row_size + (tap + r) * s.c;
+        for (i64 c = 0; c < s.c; ++c) total[c] += column[c];
+      }
+    });
+    S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + h2 * s.x_d[2];
+    write(dx, s.x_c, s.c, total, static_cast<T>(sum.beta));
+  }
+}
+
+template <class S, class T>
+void sum_rows(const ColumnSum& sum, i64 first, i64 end, T* scratch) {
+  const bool channels_last = sum.shape.x_c <= sum.shape.x_d[kSpatial - 1];
+  for (i64 row = first; row < end; ++row) {
+    if (channels_last) {
+      sum_row<S, T>(sum, row, scratch);
+    } else {
+      sum_channel_row<S, T>(sum, row, scratch);
+    }
+  }
+}
+
+}  // namespace
+
+void im2col(const Columns& what, i64 first, i64 end, void* columns) {
+  switch (what.view.dtype) {
+    case DataType::kDouble: store_rows(what, first, end, static_cast<double*>(columns)); break;
+    case DataType::kFloat: store_rows(what, first, end, static_cast<float*>(columns)); break;
+    default: store_rows(what, first, end, static_cast<std::uint16_t*>(columns)); break;
+  }
+}
+
+void col2im(const ColumnSum& sum, i64 first, i64 end, void* scratch) {
+  float* total = static_cast<float*>(scratch);
+  switch (sum.shape.dtype) {
+    case DataType::kDouble:
+      sum_rows<double>(sum, first, end, static_cast<double*>(scratch));
+      break;
+    case DataType::kHalf: sum_rows<Half>(sum, first, end, total); break;
+    case DataType::kBFloat16: sum_rows<Bfloat16>(sum, first, end, total); break;
+    default: sum_rows<float>(sum, first, end, total); break;
+  }
+}
+
+std::size_t col2im_scratch(const ColumnSum& sum) {
+  return static_cast<std::size_t>(max_of(sum.shape.c, sum.shape.in[2])) * sizeof(double);
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

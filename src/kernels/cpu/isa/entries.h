@@ -1,0 +1,16 @@
+// Entry points that each instruction set's object files provide to the kernel table.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/kernels.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+TileShape gemm_tile(DataType type);
+std::size_t gemm_scratch(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
+void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1,
+          void* scratch);
+void im2col(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
+void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
+std::size_t col2im_scratch(const ColumnSum& sum);
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,280 @@
+// Packing of implicit operands into panels: element (lane, depth) goes to panel[depth * width + lane].
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Elements that packing may write beyond the end of a panel or a line.
+template <class T>
+inline constexpr int kSlack = kLanes<T>;
+
+/// Lines that are transposed together.
+template <class T>
+inline constexpr int kBlock = kRowsPerTile < kLanes<T> ? kRowsPerTile : kLanes<T>;
+
+/// A position on an axis that can step forward.
+struct Cursor {
+  i64 index[kLevels];
+  i64 offset;
+  i64 coord[kSpatial];
+};
+
+static inline void move_by(Cursor& cursor, const Level& level, i64 steps) {
+  cursor.offset += steps * level.stride;
+  if (level.dim >= 0) cursor.coord[level.dim] += steps * level.move;
+}
+
+static inline Cursor seek(const Axis& axis, i64 position) {
+  Cursor cursor{};
+  for (int l = kLevels - 1; l >= 0 && position > 0; --l) {
+    const Level& level = axis.level[l];
+    if (level.size == 1) continue;
+    cursor.index[l] = l == 0 ? position : position % level.size;
+    position /= level.size;
+    move_by(cursor, level, cursor.index[l]);
+  }
+  return cursor;
+}
+
+static inline void step(Cursor& cursor, const Axis& axis) {
+  for (int l = kLevels - 1; l >= 0; --l) {
+    const Level& level = axis.level[l];
+    move_by(cursor, level, 1);
+    if (++cursor.index[l] < level.size || l == 0) return;
+    move_by(cursor, level, -cursor.index[l]);
+    cursor.index[l] = 0;
+  }
+}
+
+/// Consecutive positions of an axis that differ in its innermost level only.
+struct Run {
+  int length;
+  i64 offset;
+  i64 coord[kSpatial];
+};
+
+/// Cuts `count` positions from `first` into runs; at most `count` of them.
+static inline int cut_runs(const Axis& axis, i64 first, int count, Run* runs) {
+  const Level& inner = axis.level[kLevels - 1];
+  Cursor cursor = seek(axis, first);
+  int made = 0;
+  while (count > 0) {
+    const i64 left = inner.size - cursor.index[kLevels - 1];
+    const int length = left < count ? static_cast<int>(left) : count;
+    Run& run = runs[made++];
+    run.length = length;
+    run.offset = cursor.offset;
+    for (int d = 0; d < kSpatial; ++d) run.coord[d] = cursor.coord[d];
+    count -= length;
+    move_by(cursor, inner, length - 1);
+    cursor.index[kLevels - 1] += length - 1;
+    step(cursor, axis);
+  }
+  return made;
+}
+
+/// One line of an operand: the part of offset and coordinates that is common to all its positions.
+struct Line {
+  i64 offset;
+  i64 coord[kSpatial];
+};
+
+static inline Line line_at(const Operand& operand, const Cursor& cursor) {
+  Line line{operand.offset + cursor.offset, {}};
+  for (int d = 0; d < kSpatial; ++d) line.coord[d] = operand.origin[d] + cursor.coord[d];
+  return line;
+}
+
+static inline bool is_bounded(const Operand& operand) {
+  return (operand.extent[0] | operand.extent[1] | operand.extent[2]) != 0;
+}
+
+/// Narrows [low, high) to the steps e with 0 <= coord + e * move < extent.
+static inline void clip(i64 coord, i64 move, i64 extent, int& low, int& high) {
+  if (move == 1) {
+    if (coord < 0) low = -coord < high ? static_cast<int>(-coord) : high;
+    if (extent - coord < high) high = extent > coord ? static_cast<int>(extent - coord) : 0;
+    return;
+  }
+  while (low < high && static_cast<std::uint64_t>(coord + low * move) >=
+                           static_cast<std::uint64_t>(extent)) {
+    ++low;
+  }
+  while (low < high && static_cast<std::uint64_t>(coord + (high - 1) * move) >=
+                           static_cast<std::uint64_t>(extent)) {
+    --high;
+  }
+}
+
+/// The steps of a run that are inside the bounds, as [low, high).
+static inline void visible(const Operand& operand, const Level& inner, const Line& line,
+                           const Run& run, int& low, int& high) {
+  for (int d = 0; d < kSpatial; ++d) {
+    if (operand.extent[d] == 0) continue;
+    const i64 coord = line.coord[d] + run.coord[d];
+    if (d == inner.dim) {
+      clip(coord, inner.move, operand.extent[d], low, high);
+    } else if (static_cast<std::uint64_t>(coord) >= static_cast<std::uint64_t>(operand.extent[d])) {
+      high = 0;
+    }
+  }
+  if (high < low) high = low;
+}
+
+/// dst[e] = src[e * stride] for low <= e < high, zero in the rest of [0, length); may write kSlack
+/// more elements.
+template <class T, class S>
+static inline void copy_run(const S* src, i64 stride, int low, int high, int length, T* dst) {
+  constexpr int kN = kLanes<T>;
+  if constexpr (sizeof(T) == sizeof(S)) {
+    if (stride == 1) {
+      for (int e = 0; e < length; e += kN) {
+        const int from = max_of(low - e, 0), to = min_of(high - e, kN);
+        if (from == 0 && to == kN) {
+          store(dst + e, load(src + e));
+        } else if (from >= to) {
+          store(dst + e, Vec<T>{});
+        } else {
+          store(dst + e, load_lanes(src + e, from, to));
+        }
+      }
+      return;
+    }
+  }
+  for (int e = 0; e < low; ++e) dst[e] = 0;
+  for (int e = low; e < high; ++e) dst[e] = widen(src[e * stride]);
+  for (int e = high; e < length; ++e) dst[e] = 0;
+}
+
+/// Reads the positions of `runs` on one line into dst.
+template <class T, class S>
+static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line,
+                         const Run* runs, int count, T* dst) {
+  const S* data = static_cast<const S*>(operand.data) + line.offset;
+  for (int r = 0; r < count; ++r) {
+    const Run& run = runs[r];
+    int low = 0, high = run.length;
+    if (bounded) visible(operand, inner, line, run, low, high);
+    copy_run<T, S>(data + run.offset, inner.stride, low, high, run.length, dst);
+    dst += run.length;
+  }
+}
+
+/// Working memory of one packing call.
+template <class T>
+struct PackScratch {
+  Run* runs;   // kc + 1
+  T* lines;    // kBlock lines of line_stride elements
+  i64 line_stride;
+};
+
+/// Lanes are copied as they lie, one depth after the other.
+template <class T, class S>
+static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int width, i64 depth0,
+                        int depths, T* panel, const PackScratch<T>& scratch) {
+  const Level& inner = operand.lanes.level[kLevels - 1];
+  const int count = cut_runs(operand.lanes, lane0, lanes, scratch.runs);
+  const bool bounded = is_bounded(operand);
+  Cursor cursor = seek(operand.depth, depth0);
+  const bool plain = sizeof(T) == sizeof(S) && count == 1 && !bounded && inner.stride == 1 &&
+                     lanes == width;
+  for (int k = 0; k < depths; ++k) {
+    const Line line = line_at(operand, cursor);
+    if (plain) {
+      const T* src = static_cast<const T*>(operand.data) + line.offset + scratch.runs[0].offset;
+      for (int i = 0; i < width; i += kBlock<T>) {
+        store<T, kBlock<T>>(panel + i, load<T, kBlock<T>>(src + i));
+      }
+    } else {
+      fetch<T, S>(operand, inner, bounded, line, scratch.runs, count, panel);
+      for (int i = lanes; i < width; ++i) panel[i] = 0;
+    }
+    step(cursor, operand.depth);
+    panel += width;
+  }
+}
+
+/// Depths are read as they lie, kBlock lanes at a time, and transposed.
+template <class T, class S>
+static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int width,
+                              const Run* runs, int count, int depths, T* panel,
+                              const PackScratch<T>& scratch) {
+  constexpr int kB = kBlock<T>;
+  const Level& inner = operand.depth.level[kLevels - 1];
+  const bool bounded = is_bounded(operand);
+  const bool plain = sizeof(T) == sizeof(S) && count == 1 && !bounded && inner.stride == 1;
+  Cursor cursor = seek(operand.lanes, lane0);
+  for (int group = 0; group < width; group += kB) {
+    const T* source[kB];
+    for (int t = 0; t < kB; ++t) {
+      T* buffer = scratch.lines + t * scratch.line_stride;
+      source[t] = buffer;
+      if (group + t >= lanes) {
+        for (int k = 0; k < depths; ++k) buffer[k] = 0;
+        continue;
+      }
+      const Line line = line_at(operand, cursor);
+      if (plain) {
+        source[t] = static_cast<const T*>(operand.data) + line.offset + runs[0].offset;
+      } else {
+        fetch<T, S>(operand, inner, bounded, line, runs, count, buffer);
+      }
+      step(cursor, operand.lanes);
+    }
+    int k = 0;
+    for (; k + kB <= depths; k += kB) {
+      typename VecType<T, kB>::type rows[kB];
+      for (int t = 0; t < kB; ++t) rows[t] = load<T, kB>(source[t] + k);
+      transpose(rows);
+      for (int t = 0; t < kB; ++t) store<T, kB>(panel + (k + t) * width + group, rows[t]);
+    }
+    for (; k < depths; ++k) {
+      for (int t = 0; t < kB; ++t) panel[k * width + group + t] = source[t][k];
+    }
+  }
+}
+
+/// Rough cost of reading along an axis: many elements per run and unit stride are cheap.
+static inline double run_cost(const Axis& axis) {
+  const Level& inner = axis.level[kLevels - 1];
+  return inner.stride == 1 ? 8.0 / static_cast<double>(inner.size) : 2.0;
+}
+
+/// Packs lanes [lane0, lane0 + lanes) x depths [depth0, depth0 + depths) into consecutive panels
+/// `width` lanes wide; missing lanes of the last panel are zero.
+template <class T, class S>
+static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0,
+                        int depths, T* panels, const PackScratch<T>& scratch) {
+  const bool across = run_cost(operand.lanes) <= run_cost(operand.depth);
+  int count = 0;
+  if (!across) count = cut_runs(operand.depth, depth0, depths, scratch.runs);
+  for (i64 i = 0; i < lanes; i += width) {
+    const int some = static_cast<int>(min_of<i64>(width, lanes - i));
+    if (across) {
+      pack_across<T, S>(operand, lane0 + i, some, width, depth0, depths, panels, scratch);
+    } else {
+      pack_along<T, S>(operand, lane0 + i, some, width, scratch.runs, count, depths, panels,
+                       scratch);
+    }
+    panels += static_cast<i64>(width) * depths;
+  }
+}
+
+/// pack_panels for the operand's own element type.
+template <class T>
+static void pack(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths,
+                 T* panels, const PackScratch<T>& scratch) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    pack_panels<T, double>(operand, lane0, lanes, width, depth0, depths, panels, scratch);
+  } else if (operand.dtype == DataType::kHalf) {
+    pack_panels<T, Half>(operand, lane0, lanes, width, depth0, depths, panels, scratch);
+  } else if (operand.dtype == DataType::kBFloat16) {
+    pack_panels<T, Bfloat16>(operand, lane0, lanes, width, depth0, depths, panels, scratch);
+  } else {
+    pack_panels<T, float>(operand, lane0, lanes, width, depth0, depths, panels, scratch);
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

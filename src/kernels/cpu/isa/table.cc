@@ -1,0 +1,10 @@
+// The kernel table of one instruction set.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/entries.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+extern const KernelTable kTable;
+const KernelTable kTable = {gemm_tile, gemm_scratch, gemm, im2col, col2im, col2im_scratch};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

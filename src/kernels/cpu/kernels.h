@@ -1,0 +1,31 @@
+// The table of CPU kernels: one set of entry points per instruction set.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/columns.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/isa.h"
+
+namespace polymio::kernels {
+
+/// Every entry point is serial and reentrant; callers cut the work into pieces and pass each piece
+/// scratch memory aligned to kScratchAlignment.
+struct KernelTable {
+  /// Micro tile for a type of C; DataType::kDouble or any 32/16-bit float.
+  TileShape (*gemm_tile)(DataType type);
+  /// Bytes of scratch for a call on `rows` x `columns` of C.
+  std::size_t (*gemm_scratch)(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
+  /// Computes rows [m0, m1) x columns [n0, n1) of C, all of k. The value of an element does not
+  /// depend on how C is cut.
+  void (*gemm)(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0,
+               std::int64_t n1, void* scratch);
+  /// Stores rows [first, end) of the columns at `columns`, in the view's element type.
+  void (*im2col)(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
+  /// Rows [first, end) of the sum; scratch holds col2im_scratch bytes.
+  void (*col2im)(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*col2im_scratch)(const ColumnSum& sum);
+};
+
+/// The entry points for an instruction set that the running CPU must have.
+const KernelTable& kernel_table(Isa isa);
+
+}  // namespace polymio::kernels

@@ -1,0 +1,200 @@
+// Vectors of the instruction set a file is compiled for: compiler vector types, partial loads and
+// stores, 16-bit conversions and small transposes. Include only from files in kernels/cpu/isa.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+// Every function lives in a namespace named after the instruction set: two levels never share a
+// symbol, so the linker cannot mix them. Standard library functions are avoided for that reason.
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+using i64 = std::int64_t;
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+inline constexpr int kRowsPerTile = 8;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+inline constexpr int kRowsPerTile = 4;
+#else
+inline constexpr int kVectorBytes = 16;
+inline constexpr int kRowsPerTile = 4;
+#endif
+
+/// Storage types of the 16-bit formats.
+struct Half {
+  std::uint16_t bits;
+};
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+
+template <class T, int N>
+struct VecType {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+  typedef T unaligned __attribute__((vector_size(N * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+/// The widest vector of T.
+template <class T>
+using Vec = typename VecType<T, kLanes<T>>::type;
+
+template <class T>
+static inline T min_of(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+static inline T max_of(T a, T b) {
+  return a < b ? b : a;
+}
+
+template <class T, int N = kLanes<T>>
+static inline typename VecType<T, N>::type load(const T* p) {
+  return *reinterpret_cast<const typename VecType<T, N>::unaligned*>(p);
+}
+
+template <class T, int N = kLanes<T>>
+static inline void store(T* p, typename VecType<T, N>::type v) {
+  *reinterpret_cast<typename VecType<T, N>::unaligned*>(p) = v;
+}
+
+template <class T>
+static inline Vec<T> broadcast(T value) {
+  return value - Vec<T>{};  // subtracting zero is exact and folds away; adding it would not (-0)
+}
+
+#if defined(__AVX512F__)
+/// Lanes [lo, hi) of the vector at p, zero elsewhere; memory outside the range is not touched.
+static inline Vec<float> load_lanes(const float* p, int lo, int hi) {
+  const unsigned mask = (0xffffu >> (16 - hi)) & (0xffffu << lo);
+  return (Vec<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p);
+}
+static inline Vec<double> load_lanes(const double* p, int lo, int hi) {
+  const unsigned mask = (0xffu >> (8 - hi)) & (0xffu << lo);
+  return (Vec<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p);
+}
+/// Stores the first n lanes.
+static inline void store_lanes(float* p, Vec<float> v, int n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>(0xffffu >> (16 - n)), (__m512)v);
+}
+static inline void store_lanes(double* p, Vec<double> v, int n) {
+  _mm512_mask_storeu_pd(p, static_cast<__mmask8>(0xffu >> (8 - n)), (__m512d)v);
+}
+#else
+template <class T>
+static inline Vec<T> load_lanes(const T* p, int lo, int hi) {
+  Vec<T> v{};
+  for (int i = lo; i < hi; ++i) v[i] = p[i];
+  return v;
+}
+template <class T>
+static inline void store_lanes(T* p, Vec<T> v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = v[i];
+}
+#endif
+
+// ---- 16-bit formats: widening is exact, narrowing rounds to nearest even ----
+
+static inline float float_of_bits(std::uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+static inline std::uint32_t bits_of_float(float value) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static inline float widen(float v) { return v; }
+static inline double widen(double v) { return v; }
+static inline float widen(Bfloat16 v) {
+  return float_of_bits(static_cast<std::uint32_t>(v.bits) << 16);
+}
+static inline float widen(Half v) {
+#if defined(__F16C__) || defined(__AVX512F__)
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(v.bits)));
+#else
+  const std::uint32_t sign = static_cast<std::uint32_t>(v.bits & 0x8000u) << 16;
+  const std::uint32_t body = static_cast<std::uint32_t>(v.bits & 0x7fffu) << 13;
+  if (body >= 0x0f800000u) return float_of_bits(sign | body | 0x7f800000u);
+  // Multiplying by 2^112 rebiases the exponent and normalises subnormals in one exact step.
+  return float_of_bits(sign | bits_of_float(float_of_bits(body) * 0x1p112f));
+#endif
+}
+
+template <class S, class T>
+static inline S narrow(T value) {
+  if constexpr (sizeof(S) == sizeof(T)) {
+    return value;
+  } else if constexpr (__is_same(S, Bfloat16)) {
+    const std::uint32_t bits = bits_of_float(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+      return S{static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
+    }
+    return S{static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+  } else {
+#if defined(__F16C__) || defined(__AVX512F__)
+    const __m128i packed = _mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_NEAREST_INT);
+    return S{static_cast<std::uint16_t>(_mm_cvtsi128_si32(packed))};
+#else
+    const std::uint32_t bits = bits_of_float(value);
+    const std::uint32_t sign = (bits >> 16) & 0x8000u;
+    const std::uint32_t body = bits & 0x7fffffffu;
+    std::uint32_t result = 0;
+    if (body > 0x7f800000u) {
+      result = 0x7e00u;
+    } else if (body >= 0x477ff000u) {
+      result = 0x7c00u;
+    } else if (body < 0x38800000u) {
+      // Adding 0.5 puts the last kept bit of a subnormal at the end of the fraction.
+      result = bits_of_float(float_of_bits(body) + 0.5f) - 0x3f000000u;
+    } else {
+      result = (body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13;
+    }
+    return S{static_cast<std::uint16_t>(sign | result)};
+#endif
+  }
+}
+
+// ---- transposes ----
+
+/// Exchanges the off-diagonal blocks of size Step of two rows of an N x N matrix.
+template <int N, int Step, class V, std::size_t... I>
+static inline void exchange(V& a, V& b, std::index_sequence<I...>) {
+  const V low = __builtin_shufflevector(
+      a, b, ((I & Step) != 0 ? static_cast<int>(N + I - Step) : static_cast<int>(I))...);
+  const V high = __builtin_shufflevector(
+      a, b, ((I & Step) != 0 ? static_cast<int>(N + I) : static_cast<int>(I + Step))...);
+  a = low;
+  b = high;
+}
+
+template <int N, int Step, class V>
+static inline void transpose_steps(V (&rows)[N]) {
+  if constexpr (Step < N) {
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) {
+      if ((i & Step) == 0) {
+        exchange<N, Step>(rows[i], rows[i + Step], std::make_index_sequence<N>{});
+      }
+    }
+    transpose_steps<N, Step * 2>(rows);
+  }
+}
+
+/// Transposes an N x N block held in N vectors of N lanes.
+template <int N, class V>
+static inline void transpose(V (&rows)[N]) {
+  transpose_steps<N, 1>(rows);
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/tensor_ops/cpu/loop.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace polymio::tensor_ops {
+namespace {
+
+constexpr std::size_t kChannel = 1;
+
+bool mergeable(const Loop::Dim& outer, const Loop::Dim& inner) {
+  for (std::size_t o = 0; o < kOperands; ++o)
+    if (outer.strides[o] != inner.strides[o] * inner.size) return false;
+  return true;
+}
+
+}  // namespace
+
+TensorDesc unvectored(const TensorDesc& t) {
+  TensorDesc plain = t;
+  if (t.vector_length > 1) plain.lens[kChannel] *= t.vector_length;
+  return plain;
+}
+
+std::int64_t Loop::count() const {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < rank; ++d) n *= dims[d].size;
+  return n;
+}
+
+bool Loop::separate() const {
+  std::int64_t reach = 0;  // of the dimensions inside
+  for (std::size_t d = rank; d-- > 0;) {
+    if (dims[d].size > 1 && dims[d].strides[0] <= reach) return false;
+    reach += (dims[d].size - 1) * dims[d].strides[0];
+  }
+  return true;
+}
+
+void Loop::simplify() {
+  const auto first = dims.begin();
+  const auto end =
+      std::remove_if(first, first + static_cast<std::ptrdiff_t>(rank), [](const Dim& d) { return d.size == 1; });
+  std::stable_sort(first, end, [](const Dim& a, const Dim& b) { return a.strides[0] > b.strides[0]; });
+  const auto used = static_cast<std::size_t>(end - first);
+  rank = 0;
+  for (std::size_t d = 0; d < used; ++d) {
+    const Dim dim = dims[d];
+    if (rank > 0 && mergeable(dims[rank - 1], dim)) {
+      dims[rank - 1] = {dims[rank - 1].size * dim.size, dim.strides};
+    } else {
+      push(dim);
+    }
+  }
+  if (rank == 0) push({});
+}
+
+Loop make_loop(std::span<const TensorDesc* const> operands) {
+  std::int64_t vector = 1;
+  for (const auto* t : operands) vector = std::max<std::int64_t>(vector, t->vector_length);
+  const TensorDesc sizes = unvectored(*operands[0]);
+  Loop loop;
+  for (int i = 0; i < sizes.rank; ++i) loop.push({sizes.lens[static_cast<std::size_t>(i)], {}});
+  if (vector > 1) {
+    loop.dims[kChannel].size /= vector;
+    loop.push({vector, {}});
+  }
+  const std::size_t dense = static_cast<std::size_t>(sizes.rank);
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    const TensorDesc& t = *operands[o];
+    require(t.vector_length == 1 || t.vector_length == vector, "layouts with vectors of {} and {} channels do not mix",
+            t.vector_length, vector);
+    for (std::size_t d = 0; d < dense; ++d) loop.dims[d].strides[o] = t.lens[d] == 1 ? 0 : t.strides[d];
+    if (vector == 1) continue;
+    const bool plain = t.vector_length == 1;
+    loop.dims[dense].strides[o] = plain ? loop.dims[kChannel].strides[o] : 1;
+    if (plain) loop.dims[kChannel].strides[o] *= vector;
+  }
+  return loop;
+}
+
+Cursor::Cursor(const Loop& loop, std::int64_t start) : loop_(&loop) {
+  for (std::size_t d = loop.rank; d-- > 0;) {
+    index_[d] = start % loop.dims[d].size;
+    start /= loop.dims[d].size;
+    move(d, index_[d]);
+  }
+}
+
+void Cursor::advance(std::int64_t n) {
+  std::size_t d = loop_->rank - 1;
+  index_[d] += n;
+  move(d, n);
+  while (d > 0 && index_[d] == loop_->dims[d].size) {
+    move(d, -index_[d]);
+    index_[d--] = 0;
+    ++index_[d];
+    move(d, 1);
+  }
+}
+
+}  // namespace polymio::tensor_ops

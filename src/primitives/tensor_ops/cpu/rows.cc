@@ -1,0 +1,187 @@
+// Conversions are written without branches where the compiler can then vectorize them.
+// SPDX-License-Identifier: MIT
+#include "primitives/tensor_ops/cpu/rows.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "base/error.h"
+
+namespace polymio::tensor_ops {
+namespace {
+
+using dtype::BFloat16;
+using dtype::BFloat8;
+using dtype::Float8;
+using dtype::Half;
+
+template <class T>
+constexpr bool kSmallFloat =
+    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8> || std::is_same_v<T, BFloat8>;
+
+template <class T>
+const std::array<float, 256>& byte_values() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> v{};
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = dtype::to_float(T{static_cast<std::uint8_t>(i)});
+    return v;
+  }();
+  return values;
+}
+
+float widen(Half v) {
+  const std::uint32_t sign = std::uint32_t{v.bits & 0x8000u} << 16, body = std::uint32_t{v.bits & 0x7fffu} << 13;
+  // Multiplying by 2^112 moves the exponent and normalises subnormals, exactly.
+  const std::uint32_t finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) * 0x1p112f);
+  return std::bit_cast<float>(sign | (body >= 0x0f800000u ? body | 0x7f800000u : finite));
+}
+
+Half narrow_half(float f) {
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  const std::uint32_t body = u & 0x7fffffffu;
+  const std::uint32_t normal = std::min((body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13, 0x7c00u);
+  // Adding 0.5 leaves the last kept bit of a subnormal at the end of the fraction.
+  const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) + 0.5f) - 0x3f000000u;
+  const std::uint32_t number = body < 0x38800000u ? tiny : normal;
+  return {static_cast<std::uint16_t>((u >> 16 & 0x8000u) | (body > 0x7f800000u ? 0x7e00u : number))};
+}
+
+/// The float next to `d` towards zero with its last bit set, unless `d` is a float: rounding it once
+/// more to a smaller format gives what rounding `d` itself would.
+float to_odd(double d) {
+  const auto f = static_cast<float>(d);
+  const double back = f;
+  if (back == d || std::isnan(d)) return f;
+  const bool away = std::fabs(back) > std::fabs(d);
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(f) - (away ? 1u : 0u)) | 1u);
+}
+float to_odd(float f) { return f; }
+
+template <class T>
+T narrow_small(float f) {
+  if constexpr (std::is_same_v<T, Half>) return narrow_half(f);
+  if constexpr (std::is_same_v<T, BFloat16>) return dtype::to_bfloat16(f);
+  if constexpr (std::is_same_v<T, Float8>) return dtype::to_float8(f);
+  if constexpr (std::is_same_v<T, BFloat8>) return dtype::to_bfloat8(f);
+}
+
+/// Integers narrower than the fraction of D: adding this number leaves no bits below the point.
+template <class T, class D>
+T round_narrow(D v) {
+  constexpr D kShift = std::is_same_v<D, float> ? D(0x1.8p23) : D(0x1.8p52);
+  constexpr D kLow = D(std::numeric_limits<T>::min()), kHigh = D(std::numeric_limits<T>::max());
+  const D number = v == v ? v : D(0);
+  const D clamped = number < kLow ? kLow : (number > kHigh ? kHigh : number);
+  return static_cast<T>((clamped + kShift) - kShift);
+}
+
+template <class T, class D>
+T narrow(D v) {
+  if constexpr (std::is_same_v<D, Wide>) {
+    return static_cast<T>(
+        std::clamp<Wide>(v, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+  } else if constexpr (kSmallFloat<T>) {
+    return narrow_small<T>(to_odd(v));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(v);
+  } else if constexpr (sizeof(T) < sizeof(D)) {
+    return round_narrow<T>(v);
+  } else {
+    return dtype::to_integer<T>(v);
+  }
+}
+
+template <class T, class D>
+struct Widen {
+  D operator()(T v) const {
+    if constexpr (std::is_same_v<T, Half>)
+      return widen(v);
+    else if constexpr (std::is_same_v<T, BFloat16>)
+      return dtype::to_float(v);
+    else if constexpr (kSmallFloat<T>)
+      return table[v.bits];
+    else
+      return static_cast<D>(v);
+  }
+  const float* table = nullptr;
+};
+
+template <class T, class D>
+void read_row(const void* src, std::int64_t stride, std::int64_t n, D* dst) {
+  const T* p = static_cast<const T*>(src);
+  Widen<T, D> widened;
+  if constexpr (kSmallFloat<T> && sizeof(T) == 1) widened.table = byte_values<T>().data();
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = widened(p[i]);
+  } else if (stride == 0) {
+    std::fill_n(dst, n, widened(p[0]));
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = widened(p[i * stride]);
+  }
+}
+
+template <class T, class D>
+void write_row(const D* src, std::int64_t n, void* dst, std::int64_t stride) {
+  T* p = static_cast<T*>(dst);
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < n; ++i) p[i] = narrow<T>(src[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) p[i * stride] = narrow<T>(src[i]);
+  }
+}
+
+template <class D, class F>
+auto with_type(DataType type, F f) {
+  switch (type) {
+    case DataType::kInt32:
+      return f.template operator()<std::int32_t>();
+    case DataType::kInt8:
+      return f.template operator()<std::int8_t>();
+    case DataType::kInt64:
+      return f.template operator()<std::int64_t>();
+    default:
+      break;
+  }
+  if constexpr (!std::is_same_v<D, Wide>) {
+    switch (type) {
+      case DataType::kHalf:
+        return f.template operator()<Half>();
+      case DataType::kFloat:
+        return f.template operator()<float>();
+      case DataType::kBFloat16:
+        return f.template operator()<BFloat16>();
+      case DataType::kDouble:
+        return f.template operator()<double>();
+      case DataType::kFloat8:
+        return f.template operator()<Float8>();
+      case DataType::kBFloat8:
+        return f.template operator()<BFloat8>();
+      default:
+        break;
+    }
+  }
+  fail(Status::kInternalError, "no rows of {} in this arithmetic", name_of(type));
+}
+
+}  // namespace
+
+template <class D>
+ReadRow<D> reader(DataType type) {
+  return with_type<D>(type, []<class T>() -> ReadRow<D> { return &read_row<T, D>; });
+}
+
+template <class D>
+WriteRow<D> writer(DataType type) {
+  return with_type<D>(type, []<class T>() -> WriteRow<D> { return &write_row<T, D>; });
+}
+
+template ReadRow<float> reader(DataType);
+template ReadRow<double> reader(DataType);
+template ReadRow<Wide> reader(DataType);
+template WriteRow<float> writer(DataType);
+template WriteRow<double> writer(DataType);
+template WriteRow<Wide> writer(DataType);
+
+}  // namespace polymio::tensor_ops

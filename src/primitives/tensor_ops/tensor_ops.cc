@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/tensor_ops/tensor_ops.h"
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "primitives/tensor_ops/cpu/bias_backward.h"
+#include "primitives/tensor_ops/cpu/elementwise.h"
+
+namespace polymio::tensor_ops {
+namespace {
+
+std::string sizes(const TensorDesc& t) { return fmt::format("{}", fmt::join(unvectored(t).sizes(), "x")); }
+
+void require_same_type(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
+  require(a.type == b.type, "{} is {}, {} is {}: their data types must be equal", a_name, name_of(a.type), b_name,
+          name_of(b.type));
+}
+
+void require_same_sizes(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
+  const TensorDesc plain_a = unvectored(a), plain_b = unvectored(b);
+  require(a.rank == b.rank && plain_a.lens == plain_b.lens, "{} has sizes {}, {} has {}: they must be equal", a_name,
+          sizes(a), b_name, sizes(b));
+}
+
+void require_repeatable(const TensorDesc& b, const TensorDesc& c) {
+  const TensorDesc small = unvectored(b), large = unvectored(c);
+  bool fits = b.rank == c.rank;
+  for (std::size_t d = 0; fits && d < static_cast<std::size_t>(b.rank); ++d)
+    fits = small.lens[d] == 1 || small.lens[d] == large.lens[d];
+  require(fits, "b has sizes {}, c has {}: each size of b must be 1 or that of c", sizes(b), sizes(c));
+}
+
+void require_bias(const TensorDesc& bias, const char* bias_name, const TensorDesc& tensor, const char* tensor_name) {
+  require(tensor.rank >= 2, "{} has rank {}: a bias needs channels, so at least rank 2", tensor_name, tensor.rank);
+  TensorDesc wanted = unvectored(tensor);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(wanted.rank); ++d)
+    if (d != 1) wanted.lens[d] = 1;
+  require(bias.rank == wanted.rank && unvectored(bias).lens == wanted.lens,
+          "{} has sizes {}: for {} of sizes {} they must be {}", bias_name, sizes(bias), tensor_name, sizes(tensor),
+          sizes(wanted));
+  require_same_type(bias, bias_name, tensor, tensor_name);
+}
+
+void binary(Stream& stream, Function function, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
+  const TensorDesc* operands[] = {&c.desc, &a.desc, &b.desc};
+  Elementwise pass{function, alpha1, alpha2, beta, make_loop(operands), {c.data, a.data, b.data}, {}, c.data};
+  pass.types = {c.desc.type, a.desc.type, b.desc.type};
+  pass.loop.simplify();
+  run_elementwise(stream, pass);
+}
+
+/// One value of y's type, which repeats over all of it.
+TensorDesc single(const TensorDesc& y) {
+  TensorDesc t = y;
+  t.vector_length = 1;
+  t.lens.fill(0);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(y.rank); ++d) t.lens[d] = 1;
+  return t;
+}
+
+}  // namespace
+
+void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
+  require(static_cast<int>(op) >= 0 && static_cast<int>(op) <= 3,
+          "tensor operation {} is unknown: allowed are add 0, mul 1, min 2, max 3", static_cast<int>(op));
+  require(c.desc.rank <= kMaxOpRank, "c has rank {}, at most {} is supported", c.desc.rank, kMaxOpRank);
+  require_same_type(a.desc, "a", c.desc, "c");
+  require_same_type(b.desc, "b", c.desc, "c");
+  require_same_sizes(a.desc, "a", c.desc, "c");
+  require_repeatable(b.desc, c.desc);
+  binary(stream, static_cast<Function>(op), alpha1, a, alpha2, b, beta, c);
+}
+
+void set(Stream& stream, Output y, const void* value) {
+  const TensorDesc repeated = single(y.desc);
+  const TensorDesc* operands[] = {&y.desc, &repeated};
+  Loop loop = make_loop(operands);
+  loop.simplify();
+  run_copy(stream, loop, size_of(y.desc.type), value, y.data);
+}
+
+void scale(Stream& stream, Output y, const void* factor) {
+  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {single(y.desc), factor}, 0, y);
+}
+
+void transform(Stream& stream, double alpha, Input x, double beta, Output y) {
+  require_same_sizes(x.desc, "x", y.desc, "y");
+  const TensorDesc* operands[] = {&y.desc, &x.desc};
+  Loop loop = make_loop(operands);
+  loop.simplify();
+  if (x.desc.type == y.desc.type && alpha == 1 && beta == 0)
+    return run_copy(stream, loop, size_of(y.desc.type), x.data, y.data);
+  Elementwise pass{Function::kFirst, alpha, 0, beta, loop, {y.data, x.data}, {y.desc.type, x.desc.type}, y.data};
+  run_elementwise(stream, pass);
+}
+
+void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y) {
+  require_bias(b.desc, "b", y.desc, "y");
+  binary(stream, Function::kAdd, alpha, {y.desc, y.data}, alpha, b, beta, y);
+}
+
+void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db) {
+  require_bias(db.desc, "db", dy.desc, "dy");
+  run_bias_backward(stream, alpha, dy, beta, db);
+}
+
+}  // namespace polymio::tensor_ops
