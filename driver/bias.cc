@@ -17,7 +17,8 @@ struct BiasTensor {
 
   BiasTensor(const Session& session, const Problem& problem)
       : tensor(problem.tensors[kY].type, lens_of(problem)),
-        descriptor(make_tensor(static_cast<int>(tensor.type), tensor.lens, tensor.strides, kNoType)),
+        descriptor(
+            make_tensor(static_cast<int>(tensor.type), tensor.lens, tensor.strides, kNoType)),
         buffer(session, tensor.bytes(), "the bias") {
     if (problem.args.in_bias.empty()) {
       fill_random(tensor, buffer.host(), 7, true);
@@ -38,12 +39,11 @@ std::string compare_bias(const char* name, const reference::Tensor& tensor, cons
                          const reference::Result& expected, std::int64_t terms, Result& result) {
   reference::Arithmetic arithmetic;
   arithmetic.output = tensor.type;
-  arithmetic.accumulate = reference::is_integer(tensor.type) ? reference::Type::kInt64
+  arithmetic.accumulate = reference::is_integer(tensor.type)        ? reference::Type::kInt64
                           : tensor.type == reference::Type::kDouble ? reference::Type::kDouble
                                                                     : reference::Type::kFloat;
   arithmetic.reduction_length = terms;
-  const reference::Comparison comparison =
-      reference::compare(arithmetic, tensor, data, expected);
+  const reference::Comparison comparison = reference::compare(arithmetic, tensor, data, expected);
   result.checked = true;
   result.verified = result.verified && comparison.ok();
   return verify_line(name, comparison);
@@ -82,8 +82,7 @@ std::string run_bias(const Session& session, const Problem& problem, TensorData&
         "miopenConvolutionBackwardBias");
   if (!verify) return "Backward Convolution Bias ran";
   bias.buffer.download();
-  const auto expected =
-      reference::bias_backward(1, y, data.host(kY), 0, bias.tensor, nullptr);
+  const auto expected = reference::bias_backward(1, y, data.host(kY), 0, bias.tensor, nullptr);
   return compare_bias("Backward Convolution Bias", bias.tensor, bias.buffer.host(), expected,
                       y.count() / y.lens[1], result);
 }

@@ -148,7 +148,8 @@ Choice immediate_choice(const miopenConvSolution_t& solution) {
 
 std::vector<Choice> DirectionRun::choose_all(Result& result) {
   if (problem_.args.alpha != 1 || problem_.args.beta != 0) {
-    throw RunError("immediate mode (-S, --all-solvers) knows no --alpha and --beta; use find (-S -1)");
+    throw RunError(
+        "immediate mode (-S, --all-solvers) knows no --alpha and --beta; use find (-S -1)");
   }
   const auto start = Clock::now();
   const auto found = solutions(session_, problem_);

@@ -17,7 +17,8 @@ struct RunOptions {
   double seconds = 0;         // stop the timed runs after this long; 0: run all iterations
 };
 
-// One direction. With --all-solvers one result per solution, else one result. Errors become Result::error.
+// One direction. With --all-solvers one result per solution, else one result. Errors become
+// Result::error.
 std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
                                   const RunOptions& options);
 

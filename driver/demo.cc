@@ -1,6 +1,5 @@
-// The demo. The first process searches and measures; a second one, started with the same database and cache
-// folders, must find every answer there.
-// SPDX-License-Identifier: MIT
+// The demo. The first process searches and measures; a second one, started with the same database
+// and cache folders, must find every answer there. SPDX-License-Identifier: MIT
 #include "driver/demo.h"
 
 #include <fmt/format.h>
@@ -27,9 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
-constexpr double kSecondsPerRun = 0.25;           // timed runs of one problem in the first process
-constexpr double kSecondsPerRunAgain = 0.02;      // and in the second
-constexpr std::int64_t kSamplesAgain = 256;       // outputs verified again in the second
+constexpr double kSecondsPerRun = 0.25;       // timed runs of one problem in the first process
+constexpr double kSecondsPerRunAgain = 0.02;  // and in the second
+constexpr std::int64_t kSamplesAgain = 256;   // outputs verified again in the second
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -171,10 +170,11 @@ int run_again(const ConvArgs& args) {
   }
   const Times again{find_seconds(results), seconds_since(start)};
   const std::size_t failed = count_failed(results);
-  fmt::print("{} of {} answered from the find database, {} wrong or failed; choosing took {:.3f} s "
-             "instead of {:.2f} s: {:.2f} s saved ({:.1f}%)\n",
-             results.size() - searched, results.size(), failed, again.find, first.find,
-             first.find - again.find, 100 * (1 - again.find / first.find));
+  fmt::print(
+      "{} of {} answered from the find database, {} wrong or failed; choosing took {:.3f} s "
+      "instead of {:.2f} s: {:.2f} s saved ({:.1f}%)\n",
+      results.size() - searched, results.size(), failed, again.find, first.find,
+      first.find - again.find, 100 * (1 - again.find / first.find));
   write_times(args.baseline + ".again", again);
   return searched == 0 && failed == 0 ? 0 : 1;
 }
@@ -196,10 +196,11 @@ int run_demo(const ConvArgs& args) {
   use_fresh_folders(folder.path());
   const Session session(args.device);
   const polymioDevicePeak_t peak = measure_peak(session);
-  fmt::print("ResNet-50 v1.5, batch {}, fp32, on {} ({}): measured peak {:.1f} GFLOP/s, {:.1f} GB/s, "
-             "{} threads\n",
-             args.batch, session.device.name, session.device.model, peak.fp32_gflops,
-             peak.bandwidth_gbytes, peak.threads);
+  fmt::print(
+      "ResNet-50 v1.5, batch {}, fp32, on {} ({}): measured peak {:.1f} GFLOP/s, {:.1f} GB/s, "
+      "{} threads\n",
+      args.batch, session.device.name, session.device.model, peak.fp32_gflops,
+      peak.bandwidth_gbytes, peak.threads);
   RunOptions options;
   options.print = false;
   options.explain = true;
@@ -216,7 +217,8 @@ int run_demo(const ConvArgs& args) {
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";
   write_times(baseline, first);
-  std::vector<std::string> words = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
+  std::vector<std::string> words = {"demo", "-n", std::to_string(args.batch), "--baseline",
+                                    baseline};
   if (!args.device.empty()) words.insert(words.end(), {"--device", args.device});
   const int again_status = run_child(words);
 

@@ -1,5 +1,5 @@
-// Reads a file of driver lines and runs them in order. Flags of the command line are the lines' defaults.
-// SPDX-License-Identifier: MIT
+// Reads a file of driver lines and runs them in order. Flags of the command line are the lines'
+// defaults. SPDX-License-Identifier: MIT
 #include "driver/list.h"
 
 #include <fmt/format.h>
@@ -108,10 +108,11 @@ int run_list(const ConvArgs& args) {
     }
   }
   if (!args.json) {
-    progress.line(fmt::format("{} problems, {} runs, {} failed; {:.3f} GFLOP in {:.3f} ms: {:.1f} "
-                              "GFLOP/s",
-                              items.size(), totals.runs, totals.failed, totals.gflop, totals.ms,
-                              totals.ms > 0 ? totals.gflop / totals.ms * 1e3 : 0));
+    progress.line(
+        fmt::format("{} problems, {} runs, {} failed; {:.3f} GFLOP in {:.3f} ms: {:.1f} "
+                    "GFLOP/s",
+                    items.size(), totals.runs, totals.failed, totals.gflop, totals.ms,
+                    totals.ms > 0 ? totals.gflop / totals.ms * 1e3 : 0));
   }
   if (!args.report.empty()) {
     ReportInfo info;

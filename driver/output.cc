@@ -73,17 +73,19 @@ void print_times(const Problem& problem, const Result& result, double wall_ms, d
   static const char* const kOut[] = {"wo", "ho, wo", "do, ho, wo"};
   static const char* const kFilter[] = {"x", "x, y", "z, y, x"};
   const double ms = result.average_ms;
-  fmt::print("stats: name, n, c, {}, {}, k, flopCnt, bytesRead, bytesWritten, GFLOPs, GB/s, timeMs\n",
-             kOut[out.size() - 1], kFilter[filter.size() - 1]);
-  fmt::print("stats: {}-conv{}, {}, {}, {}, {}, {},  {:.0f}, {:.0f}, {:.0f}, {:.2f}, {:.2f}, {:.6f}\n",
-             direction_short(problem.direction), filter_text(problem), x[0], x[1],
-             fmt::join(out, ", "), fmt::join(filter, ", "), y[1], result.gflop * 1e9,
-             result.bytes_read, result.bytes_written, result.gflop / ms * 1e3,
-             (result.bytes_read + result.bytes_written) / ms * 1e-6, ms);
+  fmt::print(
+      "stats: name, n, c, {}, {}, k, flopCnt, bytesRead, bytesWritten, GFLOPs, GB/s, timeMs\n",
+      kOut[out.size() - 1], kFilter[filter.size() - 1]);
+  fmt::print(
+      "stats: {}-conv{}, {}, {}, {}, {}, {},  {:.0f}, {:.0f}, {:.0f}, {:.2f}, {:.2f}, {:.6f}\n",
+      direction_short(problem.direction), filter_text(problem), x[0], x[1], fmt::join(out, ", "),
+      fmt::join(filter, ", "), y[1], result.gflop * 1e9, result.bytes_read, result.bytes_written,
+      result.gflop / ms * 1e3, (result.bytes_read + result.bytes_written) / ms * 1e-6, ms);
   if (problem.args.wall != 0) {
-    fmt::print("Wall-clock Time {} Conv. Elapsed: {:.6f} ms, Auxiliary API calls: {:.6f} ms (GWSS: "
-               "{:.6f})\n",
-               title, wall_ms, result.find_ms, query_ms);
+    fmt::print(
+        "Wall-clock Time {} Conv. Elapsed: {:.6f} ms, Auxiliary API calls: {:.6f} ms (GWSS: "
+        "{:.6f})\n",
+        title, wall_ms, result.find_ms, query_ms);
   }
 }
 

@@ -55,8 +55,7 @@ void Progress::line(const std::string& text) {
 void Progress::draw() {
   const double fraction = std::min(done_ / total_, 1.0);
   const double passed = seconds_between(start_, Clock::now());
-  const std::string left =
-      fraction > 0 ? clock_text(passed / fraction - passed) : std::string("?");
+  const std::string left = fraction > 0 ? clock_text(passed / fraction - passed) : std::string("?");
   if (!terminal_) {
     fmt::print(stderr, "{} {:.0f}%, {} passed, {} left\n", what_, 100 * fraction,
                clock_text(passed), left);

@@ -1,5 +1,5 @@
-// A progress bar with the time left on stderr: redrawn in place on a terminal, a line now and then elsewhere.
-// SPDX-License-Identifier: MIT
+// A progress bar with the time left on stderr: redrawn in place on a terminal, a line now and then
+// elsewhere. SPDX-License-Identifier: MIT
 #pragma once
 
 #include <chrono>

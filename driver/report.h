@@ -12,7 +12,7 @@ namespace polymio::driver {
 
 struct ReportInfo {
   std::string title;
-  std::string command;                                     // that makes the page again; may be empty
+  std::string command;  // that makes the page again; may be empty
   std::vector<std::pair<std::string, std::string>> facts;  // shown beside the machine's
 };
 

@@ -44,8 +44,8 @@ struct Result {
 
 nlohmann::json to_json(const Result& result);
 
-// One line of a list: direction, problem or layer, algorithm, solver, time, rate, part of `peak_gflops` (0: not
-// shown), workspace, verification.
+// One line of a list: direction, problem or layer, algorithm, solver, time, rate, part of
+// `peak_gflops` (0: not shown), workspace, verification.
 std::string row(const Result& result, double peak_gflops);
 std::string row_header(double peak_gflops);
 

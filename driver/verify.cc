@@ -126,7 +126,8 @@ bool Verifier::read_cache(const std::string& path) {
   const std::size_t count =
       sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count())
                       : sample_.size();
-  if (read_doubles(file, expected_.value, count) && read_doubles(file, expected_.magnitude, count)) {
+  if (read_doubles(file, expected_.value, count) &&
+      read_doubles(file, expected_.magnitude, count)) {
     return true;
   }
   expected_ = {};

@@ -40,6 +40,11 @@ struct TensorObject : miopenTensorDescriptor {
   TensorDesc desc;  // rank 0 until set
 };
 
+struct SeqTensorObject : miopenSeqTensorDescriptor {
+  static constexpr const char* kKind = "sequence tensor descriptor";
+  Magic<0x706f6c7973657174> magic;
+};
+
 struct ConvolutionObject : miopenConvolutionDescriptor {
   static constexpr const char* kKind = "convolution descriptor";
   Magic<0x706f6c79636f6e76> magic;

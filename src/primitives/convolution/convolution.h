@@ -80,6 +80,9 @@ struct Problem final : ProblemBase {
   const TensorDesc& output() const {
     return direction == Direction::kForward ? y : direction == Direction::kBackwardData ? x : w;
   }
+  /// The two tensors that are read: x or dy first, then w, or dy for the weights' gradient.
+  const TensorDesc& first_input() const { return direction == Direction::kBackwardData ? y : x; }
+  const TensorDesc& second_input() const { return direction == Direction::kBackwardWeights ? y : w; }
   bool all_types(DataType t) const { return x.type == t && w.type == t && y.type == t; }
   bool has_casts() const { return x.has_cast() || w.has_cast() || y.has_cast(); }
   bool depthwise() const { return geometry.groups > 1 && geometry.groups == c(); }

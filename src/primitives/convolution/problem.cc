@@ -12,7 +12,7 @@ namespace polymio::convolution {
 namespace {
 
 const char* base_arg(const Problem& p) {
-  switch (p.x.type) {
+  switch (p.first_input().type) {
     case DataType::kHalf:
       return "convfp16";
     case DataType::kBFloat16:
@@ -42,12 +42,13 @@ std::string cast_flag(const TensorDesc& t, const char* flag) {
   return t.has_cast() ? fmt::format(" {} {}", flag, name_of(t.cast)) : "";
 }
 
+/// Types that the base argument does not imply: int8 goes to int32, the others stay what they are.
 std::string type_flags(const Problem& p) {
-  const DataType base = p.x.type;
+  const DataType base = p.first_input().type;
   const DataType out = base == DataType::kInt8 ? DataType::kInt32 : base;
   std::string text;
-  if (p.w.type != base) text += fmt::format(" --wei_type {}", name_of(p.w.type));
-  if (p.y.type != out) text += fmt::format(" --out_type {}", name_of(p.y.type));
+  if (p.second_input().type != base) text += fmt::format(" --second_type {}", name_of(p.second_input().type));
+  if (p.output().type != out) text += fmt::format(" --out_type {}", name_of(p.output().type));
   return text;
 }
 
@@ -72,22 +73,18 @@ std::string size_flags(const Problem& p) {
 }
 
 void check_types(const Problem& p) {
-  for (const TensorDesc* t : {&p.x, &p.w, &p.y})
-    require(t->type != DataType::kInt64 && (t->type != DataType::kInt32 || t == &p.y),
-            "{} tensors are not supported by convolution here", name_of(t->type));
-  if (p.x.type == DataType::kInt8 || p.w.type == DataType::kInt8) {
-    require(p.x.type == DataType::kInt8 && p.w.type == DataType::kInt8 &&
-                (p.y.type == DataType::kInt8 || p.y.type == DataType::kInt32 || p.y.type == DataType::kFloat),
-            "int8 convolution takes x and w in int8 and y in int8, int32 or fp32; given x {}, w {}, y {}",
-            name_of(p.x.type), name_of(p.w.type), name_of(p.y.type));
+  const DataType a = p.first_input().type, b = p.second_input().type, out = p.output().type;
+  if (a == DataType::kInt8 || b == DataType::kInt8) {
+    require(a == b && (out == DataType::kInt8 || out == DataType::kInt32 || out == DataType::kFloat),
+            "int8 convolution reads two int8 tensors and writes int8, int32 or fp32; given {} and {} to {}", name_of(a),
+            name_of(b), name_of(out));
     return;
   }
-  const bool small = is_fp8(p.x.type) || is_fp8(p.w.type) || is_fp8(p.y.type);
-  require(small || (p.x.type == p.w.type && p.x.type == p.y.type),
+  require(!is_integer(a) && !is_integer(b) && !is_integer(out),
+          "convolution does not take these data types: {} and {} to {}", name_of(a), name_of(b), name_of(out));
+  require(is_fp8(a) || is_fp8(b) || is_fp8(out) || (a == b && a == out),
           "x, w and y must have one data type (int8 and 8-bit floats may be mixed); given x {}, w {}, y {}",
           name_of(p.x.type), name_of(p.w.type), name_of(p.y.type));
-  require(!is_integer(p.y.type), "y of type {} goes with int8 x and w only; given x {}, w {}", name_of(p.y.type),
-          name_of(p.x.type), name_of(p.w.type));
 }
 
 void check_channels(const Problem& p) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/tensor_ops.h"
 
-#include <fmt/ranges.h>
-
 #include "base/error.h"
 #include "primitives/tensor_ops/cpu/bias_backward.h"
 #include "primitives/tensor_ops/cpu/elementwise.h"
@@ -10,7 +8,12 @@
 namespace polymio::tensor_ops {
 namespace {
 
-std::string sizes(const TensorDesc& t) { return fmt::format("{}", fmt::join(unvectored(t).sizes(), "x")); }
+std::string sizes(const TensorDesc& t) {
+  const TensorDesc plain = unvectored(t);
+  std::string text;
+  for (const std::int64_t size : plain.sizes()) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
 
 void require_same_type(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
   require(a.type == b.type, "{} is {}, {} is {}: their data types must be equal", a_name, name_of(a.type), b_name,
@@ -81,7 +84,8 @@ void set(Stream& stream, Output y, const void* value) {
 }
 
 void scale(Stream& stream, Output y, const void* factor) {
-  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {single(y.desc), factor}, 0, y);
+  const TensorDesc repeated = single(y.desc);
+  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {repeated, factor}, 0, y);
 }
 
 void transform(Stream& stream, double alpha, Input x, double beta, Output y) {

@@ -127,11 +127,8 @@ struct Job {
   Reader a, b;
 
   Job(const Problem& problem, const Problem::Args& arguments)
-      : p(problem), d(problem), args(arguments), a(reader(first(), 1)), b(reader(second(), 2)) {}
+      : p(problem), d(problem), args(arguments), a(reader(p.first_input(), 1)), b(reader(p.second_input(), 2)) {}
 
-  /// x for forward and weights, dy for data.
-  const TensorDesc& first() const { return p.direction == Direction::kBackwardData ? p.y : p.x; }
-  const TensorDesc& second() const { return p.direction == Direction::kBackwardWeights ? p.y : p.w; }
   Reader reader(const TensorDesc& t, std::uint64_t salt) const {
     const void* data = &t == &p.x ? args.x : &t == &p.w ? args.w : args.y;
     return {t, data, p.rounding == Rounding::kStochastic, args.seed + salt};
@@ -228,7 +225,7 @@ class CpuReference final : public Solver<Problem> {
       const Job job(p, args);
       const TensorDesc& o = p.output();
       const std::int64_t rows = o.count() / o.lens[static_cast<std::size_t>(o.rank - 1)];
-      const bool integer = p.x.type == DataType::kInt8;
+      const bool integer = p.first_input().type == DataType::kInt8;
       // Enough tasks to balance, few enough to be cheap: a task is at least about 16,000 multiply-adds.
       const double work_a_row = p.flops() / 2 / static_cast<double>(rows);
       const auto chunk = std::max<std::int64_t>(

@@ -1,0 +1,128 @@
+// Problems as kernel shapes, and products run piece by piece.
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/cpu/products.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace polymio::convolution {
+
+using kernels::ConvPiece;
+using kernels::ConvProduct;
+
+kernels::ConvShape conv_shape(const Problem& p) {
+  kernels::ConvShape s;
+  s.dtype = p.x.type;
+  s.n = p.n();
+  s.groups = p.groups();
+  s.c = p.c() / s.groups;
+  s.k = p.k() / s.groups;
+  s.x_n = p.x.strides[0];
+  s.x_c = p.x.strides[1];
+  s.w_k = p.w.strides[0];
+  s.w_c = p.w.strides[1];
+  s.y_n = p.y.strides[0];
+  s.y_k = p.y.strides[1];
+  const int missing = kernels::kSpatial - p.spatial();
+  for (int d = missing; d < kernels::kSpatial; ++d) {
+    const int from = d - missing;
+    const auto i = static_cast<std::size_t>(from);
+    s.in[d] = p.in(from);
+    s.out[d] = p.out(from);
+    s.taps[d] = p.filter(from);
+    s.stride[d] = p.geometry.stride[i];
+    s.dilation[d] = p.geometry.dilation[i];
+    s.pad[d] = p.geometry.pad[i];
+    s.x_d[d] = p.x.strides[i + 2];
+    s.w_d[d] = p.w.strides[i + 2];
+    s.y_d[d] = p.y.strides[i + 2];
+  }
+  return s;
+}
+
+kernels::ConvDirection kernel_direction(Direction d) {
+  return d == Direction::kForward        ? kernels::ConvDirection::kForward
+         : d == Direction::kBackwardData ? kernels::ConvDirection::kBackwardData
+                                         : kernels::ConvDirection::kBackwardWeights;
+}
+
+const kernels::KernelTable& kernel_table(const DeviceInfo& device) {
+  return kernels::kernel_table(device.isa == CpuIsa::kAvx512 ? kernels::Isa::kAvx512
+                               : device.isa == CpuIsa::kAvx2 ? kernels::Isa::kAvx2
+                                                             : kernels::Isa::kGeneric);
+}
+
+Verdict check_float_problem(const Problem& p, Direction direction) {
+  POLYMIO_REQUIRE(p.direction == direction, "computes another direction");
+  POLYMIO_REQUIRE(p.epilogue.empty(), "has no fused epilogue");
+  POLYMIO_REQUIRE(!p.has_casts(), "does not cast elements");
+  const DataType t = p.x.type;
+  POLYMIO_REQUIRE(p.all_types(t), "the three tensors must have one data type");
+  POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kDouble || t == DataType::kHalf || t == DataType::kBFloat16,
+                  "computes fp32, fp64, fp16 and bf16 only");
+  return {};
+}
+
+bool is_pointwise(const Problem& p) {
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    if (p.filter(i) != 1 || p.geometry.stride[d] != 1 || p.geometry.pad[d] != 0) return false;
+  }
+  return true;
+}
+
+double tensor_bytes(const Problem& p) { return static_cast<double>(p.x.bytes() + p.w.bytes() + p.y.bytes()); }
+
+double roofline_us(const DeviceInfo& device, const Problem& p, double efficiency, double bytes) {
+  const double type_rate = p.x.type == DataType::kDouble ? 0.5 : 1.0;
+  const double gflops = std::max(device.unit_gflops, 1.0) * device.units * type_rate * efficiency;
+  const double gbs = std::max(device.bandwidth_gbs, 1.0);
+  return std::max(p.flops() / gflops, bytes / gbs) * 1e-3 + 2.0;
+}
+
+double tile_efficiency(const Problem& p) {
+  const auto part = [](std::int64_t size, std::int64_t unit) {
+    return static_cast<double>(size) / static_cast<double>((size + unit - 1) / unit * unit);
+  };
+  std::int64_t pixels = p.n(), taps = 1;
+  for (int i = 0; i < p.spatial(); ++i) {
+    pixels *= p.direction == Direction::kBackwardData ? p.in(i) : p.out(i);
+    taps *= p.filter(i);
+  }
+  const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups();
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  const std::int64_t rows = p.direction == Direction::kBackwardData ? c : k, columns = weights ? c * taps : pixels;
+  // Packing costs about as much as multiplying by 16 rows or columns.
+  const auto least = static_cast<double>(std::min(rows, columns));
+  return part(rows, 8) * part(columns, 16) * least / (least + 16.0);
+}
+
+Products::Products(std::vector<ConvProduct> products, std::int64_t groups, const kernels::KernelTable& table,
+                   int threads)
+    : table_(&table), products_(std::move(products)) {
+  if (products_.empty()) return;
+  pieces_ = cut_products(products_, groups, table.gemm_tile(products_[0].gemm.c.dtype), threads);
+  for (const ConvPiece& piece : pieces_) {
+    const kernels::Gemm& g = products_[static_cast<std::size_t>(piece.product)].gemm;
+    scratch_bytes_ = std::max(scratch_bytes_, table.gemm_scratch(g, piece.m1 - piece.m0, piece.n1 - piece.n0));
+  }
+}
+
+void Products::run(Stream& stream, const ProductArgs& args) const {
+  stream.parallel_for(pieces_.size(), scratch_bytes_, [&](std::size_t i, void* scratch) {
+    const ConvPiece& piece = pieces_[i];
+    const ConvProduct& product = products_[static_cast<std::size_t>(piece.product)];
+    kernels::Gemm g = product.gemm;
+    const auto shift = [&](std::int64_t elements, DataType type) {
+      return piece.group * elements * static_cast<std::int64_t>(size_of(type));
+    };
+    g.a.data = static_cast<const char*>(args.tensors[static_cast<int>(product.a)]) + shift(product.a_group, g.a.dtype);
+    g.b.data = static_cast<const char*>(args.tensors[static_cast<int>(product.b)]) + shift(product.b_group, g.b.dtype);
+    g.c.data = static_cast<char*>(args.result) + shift(product.c_group, g.c.dtype);
+    g.alpha = args.alpha;
+    g.beta = args.beta;
+    table_->gemm(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
+  });
+}
+
+}  // namespace polymio::convolution

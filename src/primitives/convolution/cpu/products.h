@@ -1,0 +1,57 @@
+// What the matrix-product solvers share: a problem's shape for the kernels, and a set of products cut
+// into pieces, ready to run on a stream.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+
+/// Missing spatial dimensions become leading dimensions of size 1.
+kernels::ConvShape conv_shape(const Problem&);
+
+kernels::ConvDirection kernel_direction(Direction);
+
+/// The kernels for the device's instruction set.
+const kernels::KernelTable& kernel_table(const DeviceInfo&);
+
+/// Refuses what no CPU floating-point kernel does: other directions, epilogues, casts, mixed types.
+Verdict check_float_problem(const Problem&, Direction);
+
+/// All taps 1, strides 1, no padding: x is already the matrix.
+bool is_pointwise(const Problem&);
+
+/// Seconds x 1e6 for `flops` at `efficiency` of the device's peak, or for moving `bytes`, whichever is
+/// longer, and a few microseconds of overhead.
+double roofline_us(const DeviceInfo&, const Problem&, double efficiency, double bytes);
+
+/// The part of a micro tile's work that is useful for this problem's matrix sizes, in (0, 1].
+double tile_efficiency(const Problem&);
+
+/// Bytes of the three tensors.
+double tensor_bytes(const Problem&);
+
+/// Addresses by kernels::ConvTensor, and of the result.
+struct ProductArgs {
+  const void* tensors[3];
+  void* result;
+  double alpha, beta;
+};
+
+/// Products of all groups as pieces of work. Immutable: invokers share it.
+class Products {
+ public:
+  Products(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::KernelTable&, int threads);
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  void run(Stream&, const ProductArgs&) const;
+
+ private:
+  const kernels::KernelTable* table_;
+  std::vector<kernels::ConvProduct> products_;
+  std::vector<kernels::ConvPiece> pieces_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace polymio::convolution
