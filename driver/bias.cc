@@ -68,7 +68,7 @@ std::string run_bias(const Session& session, const Problem& problem, TensorData&
     std::vector<unsigned char> old(y_buffer.bytes());
     std::memcpy(old.data(), y_buffer.host(), old.size());
     check(miopenConvolutionForwardBias(session.get(), one, bias.descriptor.get(),
-                                       bias.buffer.device(), one, problem.descriptor(kY),
+                                       bias.buffer.device(), zero, problem.descriptor(kY),
                                        y_buffer.device()),
           "miopenConvolutionForwardBias");
     if (!verify) return "Forward Convolution Bias ran";

@@ -80,7 +80,7 @@ constexpr Flag kFlags[] = {
     {"", "deterministic", kOption, -1, Number{&A::deterministic, 0, 1},
      "1: only solvers that give the same bits every time"},
     {"", "fp8_rounding", kOption, -1, Selection{&A::fp8_rounding, kRoundings},
-     "rounding to 8-bit floats (default: the library's)"},
+     "rounding to 8-bit floats (default: the library's; standard with cast types)"},
     {"b", "bias", kOption, -1, Number{&A::bias, 0, 1}, "1: also run bias forward / backward"},
     {"F", "forw", kShape, -1, Number{&A::directions, 0, 7},
      "directions: sum of 1 forward, 2 backward data, 4 backward weights; 0 = all"},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -33,30 +34,37 @@ void parallel_blocks(std::int64_t count, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Maps a fraction in [0, 1) to the range of a type.
-double value_of(reference::Type type, bool weights, double fraction) {
-  using reference::Type;
-  switch (type) {
-    case Type::kInt8:
-    case Type::kInt32:
-    case Type::kInt64:
-      return weights ? static_cast<double>(static_cast<int>(fraction * 127) - 63)
-                     : static_cast<double>(static_cast<int>(fraction * 127));
-    case Type::kFloat8:
-    case Type::kBFloat8:
-      return 2 * fraction - 1;
-    default:
-      return 0.01 * (weights ? fraction - 0.5 : fraction);
+// Values are low + fraction * (high - low), without the fraction part for integers.
+struct Range {
+  double low, high;
+  bool integer;
+
+  double at(double fraction) const {
+    const double value = low + fraction * (high - low);
+    return integer ? std::floor(value) : value;
   }
+};
+
+bool is_fp8(reference::Type type) {
+  return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8;
+}
+
+// In the usual range of floats nearly all values cast to 8 bits would be subnormal.
+Range range_of(const reference::Tensor& tensor, bool weights) {
+  if (reference::is_integer(tensor.type)) {
+    return weights ? Range{-63, 64, true} : Range{0, 127, true};
+  }
+  if (is_fp8(tensor.type) || is_fp8(tensor.cast)) return {-1, 1, false};
+  return weights ? Range{-0.005, 0.005, false} : Range{0, 0.01, false};
 }
 
 template <class Real>
-void fill_real(Real* out, std::int64_t count, std::uint64_t seed, bool weights) {
+void fill_real(Real* out, std::int64_t count, std::uint64_t seed, const Range& range) {
   parallel_blocks(count, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const double fraction =
           static_cast<double>(mix(seed ^ static_cast<std::uint64_t>(i)) >> 40) * 0x1p-24;
-      out[i] = static_cast<Real>(value_of(reference::Type::kFloat, weights, fraction));
+      out[i] = static_cast<Real>(range.at(fraction));
     }
   });
 }
@@ -64,12 +72,11 @@ void fill_real(Real* out, std::int64_t count, std::uint64_t seed, bool weights) 
 // Narrow types: 65,536 values converted once, then picked by the hash.
 template <class Bits>
 void fill_table(reference::Type type, Bits* out, std::int64_t count, std::uint64_t seed,
-                bool weights) {
+                const Range& range) {
   constexpr std::int64_t kEntries = 1 << 16;
   std::vector<Bits> table(kEntries);
   for (std::int64_t i = 0; i < kEntries; ++i) {
-    reference::store(type, table.data(), i,
-                     value_of(type, weights, static_cast<double>(i) / kEntries));
+    reference::store(type, table.data(), i, range.at(static_cast<double>(i) / kEntries));
   }
   const Bits* values = table.data();
   parallel_blocks(count, [=](std::int64_t begin, std::int64_t end) {
@@ -125,16 +132,17 @@ void TensorData::reset_written(const Problem& problem) {
 
 void fill_random(const reference::Tensor& tensor, void* memory, std::uint64_t seed, bool weights) {
   const std::int64_t count = tensor.space();
+  const Range range = range_of(tensor, weights);
   if (tensor.type == reference::Type::kFloat) {
-    fill_real(static_cast<float*>(memory), count, seed, weights);
+    fill_real(static_cast<float*>(memory), count, seed, range);
   } else if (tensor.type == reference::Type::kDouble) {
-    fill_real(static_cast<double*>(memory), count, seed, weights);
+    fill_real(static_cast<double*>(memory), count, seed, range);
   } else if (reference::size_of(tensor.type) == 1) {
-    fill_table(tensor.type, static_cast<std::uint8_t*>(memory), count, seed, weights);
+    fill_table(tensor.type, static_cast<std::uint8_t*>(memory), count, seed, range);
   } else if (reference::size_of(tensor.type) == 2) {
-    fill_table(tensor.type, static_cast<std::uint16_t*>(memory), count, seed, weights);
+    fill_table(tensor.type, static_cast<std::uint16_t*>(memory), count, seed, range);
   } else {
-    fill_table(tensor.type, static_cast<std::uint32_t*>(memory), count, seed, weights);
+    fill_table(tensor.type, static_cast<std::uint32_t*>(memory), count, seed, range);
   }
 }
 

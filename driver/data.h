@@ -24,8 +24,8 @@ struct TensorData {
 };
 
 // Uniform random elements in memory of tensor.space() elements. Float types: [0, 0.01), symmetric
-// about 0 if `weights`; int8 and int32: [0, 127) and [-63, 63]; 8-bit floats: [-1, 1). Equal seeds
-// give equal data.
+// about 0 if `weights`; int8 and int32: [0, 127) and [-63, 63]; 8-bit floats and tensors cast to
+// them: [-1, 1). Equal seeds give equal data.
 void fill_random(const reference::Tensor& tensor, void* memory, std::uint64_t seed, bool weights);
 
 // The raw elements of a file. Throws RunError when it is shorter than `bytes`.

@@ -43,9 +43,12 @@ ConvDescriptor make_conv(const ConvArgs& args) {
     check(miopenSetConvolutionAttribute(raw, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1),
           "miopenSetConvolutionAttribute");
   }
-  if (args.fp8_rounding >= 0) {
-    check(miopenSetConvolutionAttribute(raw, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE,
-                                        args.fp8_rounding),
+  const bool casts =
+      args.in_cast != kNoType || args.wei_cast != kNoType || args.out_cast != kNoType;
+  if (args.fp8_rounding >= 0 || casts) {
+    const int rounding =
+        args.fp8_rounding == 1 ? miopenF8RoundingModeStochastic : miopenF8RoundingModeStandard;
+    check(miopenSetConvolutionAttribute(raw, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, rounding),
           "miopenSetConvolutionAttribute");
   }
   return conv;

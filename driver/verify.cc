@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -17,14 +18,16 @@ std::uint64_t hash_bytes(const void* memory, std::size_t bytes, std::uint64_t ha
   return hash;
 }
 
-bool stochastic_output(const Problem& problem) {
-  const reference::Type type = problem.tensors[problem.written()].type;
-  if (type != reference::Type::kFloat8 && type != reference::Type::kBFloat8) return false;
+bool is_stochastic(const Problem& problem) {
   int mode = 0;
   check(miopenGetConvolutionAttribute(problem.conv.get(),
                                       MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, &mode),
         "miopenGetConvolutionAttribute");
   return mode == miopenF8RoundingModeStochastic;
+}
+
+bool is_fp8(reference::Type type) {
+  return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8;
 }
 
 const char* verify_name(Direction direction) {
@@ -82,12 +85,17 @@ void Verifier::check(Result& result, const std::string& error_class) {
   const reference::Tensor& tensor = problem_.tensors[role];
   data_.buffers[role].download();
 
-  reference::Arithmetic arithmetic;
-  arithmetic.output = tensor.type;
-  arithmetic.accumulate = reference::accumulator(problem_.math);
-  arithmetic.reduction_length = problem_.math.reduction_length();
+  reference::Arithmetic arithmetic = reference::arithmetic(problem_.math);
   arithmetic.input_rounding = error_class == "reduced" ? 0x1p-8 : 0;  // bfloat16's, the coarsest
-  arithmetic.stochastic_rounding = stochastic_output(problem_);
+  if (is_stochastic(problem_)) {
+    arithmetic.stochastic_rounding = is_fp8(tensor.type);
+    // A cast goes to either neighbour: twice the distance that nearest rounding allows.
+    for (const reference::Tensor& input : problem_.tensors) {
+      if (!is_fp8(input.cast) || input.cast == input.type) continue;
+      arithmetic.input_rounding =
+          std::max(arithmetic.input_rounding, 2 * reference::unit_roundoff(input.cast));
+    }
+  }
   const reference::Comparison comparison =
       reference::compare(arithmetic, tensor, data_.host(role), expected_, sample_);
 

@@ -44,7 +44,7 @@ MIOPEN_EXPORT miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAccele
 /// The stream in use; null on a CPU and for the default stream. It is owned by whoever created it.
 MIOPEN_EXPORT miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID);
 
-/// Replaces the functions by which the handle allocates device memory for itself. Give both
+/// Replaces the functions by which the handle allocates device memory, polymioMalloc included. Give both
 /// functions or none: two nulls restore the default. Memory allocated before is freed by the
 /// function that belonged to it. The context is passed through and must outlive the handle.
 MIOPEN_EXPORT miopenStatus_t miopenSetAllocator(miopenHandle_t handle, miopenAllocatorFunction allocator,

@@ -71,8 +71,8 @@ typedef struct polymioDevicePeak_t {
 /// ms; the handle keeps the result until the cap changes. Other load on the machine lowers it.
 MIOPEN_EXPORT miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak);
 
-/// Allocates `bytes` of the handle's device, which may be 0, aligned to at least 64 bytes.
-/// AllocFailed if there is not enough. Free it with polymioFree on a handle of the same device.
+/// Allocates `bytes` (may be 0) on the handle's device, aligned to 64 bytes; or by the functions of
+/// miopenSetAllocator, if set. AllocFailed if there is not enough. Free it with polymioFree on this handle.
 MIOPEN_EXPORT miopenStatus_t polymioMalloc(miopenHandle_t handle, void** memory, size_t bytes);
 
 /// Frees memory of polymioMalloc once the work queued on the handle is done. Null is allowed.

@@ -32,7 +32,7 @@ const Variable kLogCommand{"MIOPEN_ENABLE_LOGGING_CMD", "0",
 const Variable kDeterministic{"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC", "unset",
                               "0 or 1 overrides the DETERMINISTIC convolution attribute."};
 const Variable kFp16Alt{"MIOPEN_DEBUG_CONVOLUTION_ATTRIB_FP16_ALT_IMPL", "unset",
-                        "0 or 1 overrides the FP16_ALT_IMPL convolution attribute."};
+                        "Accepted for compatibility: no solver here has an alternative fp16 path."};
 const Variable kFp8Rounding{"MIOPEN_DEBUG_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE", "unset",
                             "0 (standard) or 1 (stochastic) overrides FP8_ROUNDING_MODE."};
 const Variable kFp8Seed{"MIOPEN_DEBUG_CONVOLUTION_ATTRIB_FP8_ROUNDING_SEED", "unset",

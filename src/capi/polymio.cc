@@ -98,12 +98,15 @@ miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* 
 miopenStatus_t polymioMalloc(miopenHandle_t handle, void** memory, size_t bytes) {
   return guard([&] {
     *not_null(memory, "memory") = nullptr;
-    *memory = deref(handle).stream().allocate(bytes);
+    *memory = deref(handle).allocate(bytes);
   });
 }
 
 miopenStatus_t polymioFree(miopenHandle_t handle, void* memory) {
-  return guard([&] { deref(handle).stream().deallocate(memory); });
+  return guard([&] {
+    Handle& h = deref(handle);
+    if (memory) h.deallocate(memory);
+  });
 }
 
 miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, size_t bytes, polymioCopyKind_t kind) {

@@ -53,7 +53,7 @@ struct ConvolutionObject : miopenConvolutionDescriptor {
     std::vector<int> pad{0, 0}, stride{1, 1}, dilation{1, 1}, output_pad{0, 0};
     int groups = 1;
     int fp16_alt = -1, deterministic = 0, fp8_rounding = 1;
-    int find_mode = 5;
+    int find_mode = 3;  // hybrid
     MathMode math = MathMode::kAccurate;
     std::uint64_t seed = 0;  // of stochastic rounding
   } state;

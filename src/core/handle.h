@@ -3,9 +3,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "core/plan_cache.h"
 #include "runtime/device.h"
@@ -26,7 +27,8 @@ class Handle {
   void set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context);
   /// Memory from the caller's allocator, else the device's; null results throw AllocFailed.
   void* allocate(std::size_t bytes);
-  void deallocate(void* memory) noexcept;
+  /// Frees by the function that belonged to the memory, whatever has been set since.
+  void deallocate(void* memory);
 
   void enable_profiling(bool on) {
     profiling_ = on;
@@ -42,27 +44,16 @@ class Handle {
  private:
   std::unique_ptr<Stream> stream_;
   PlanCache plans_;
-  AllocatorFunction allocator_ = nullptr;
-  DeallocatorFunction deallocator_ = nullptr;
-  void* allocator_context_ = nullptr;
+  struct CallerAllocator {
+    AllocatorFunction allocate = nullptr;
+    DeallocatorFunction deallocate = nullptr;
+    void* context = nullptr;
+  };
+  std::mutex allocator_mutex_;
+  CallerAllocator allocator_;
+  std::unordered_map<void*, CallerAllocator> callers_memory_;
   std::atomic<bool> profiling_{false};
   std::atomic<float> kernel_ms_{0};
-};
-
-/// Device memory for the length of a scope.
-class Buffer {
- public:
-  Buffer(Handle& handle, std::size_t bytes) : handle_(handle), memory_(bytes ? handle.allocate(bytes) : nullptr) {}
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (memory_) handle_.deallocate(memory_);
-  }
-  void* get() const { return memory_; }
-
- private:
-  Handle& handle_;
-  void* memory_;
 };
 
 }  // namespace polymio

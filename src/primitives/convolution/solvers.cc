@@ -9,6 +9,12 @@ namespace polymio::convolution {
 
 SolverList solvers() {
   static const SolverBase* const list[] = {
+      &cpu_gemm(Direction::kForward),
+      &cpu_gemm(Direction::kBackwardData),
+      &cpu_gemm(Direction::kBackwardWeights),
+      &cpu_implicit_gemm(Direction::kForward),
+      &cpu_implicit_gemm(Direction::kBackwardData),
+      &cpu_implicit_gemm(Direction::kBackwardWeights),
       &cpu_reference(Direction::kForward),
       &cpu_reference(Direction::kBackwardData),
       &cpu_reference(Direction::kBackwardWeights),

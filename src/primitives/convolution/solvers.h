@@ -5,6 +5,8 @@
 
 namespace polymio::convolution {
 
-const Solver<Problem>& cpu_reference(Direction);  // ids 1, 2, 3
+const Solver<Problem>& cpu_reference(Direction);      // ids 1, 2, 3
+const Solver<Problem>& cpu_gemm(Direction);           // ids 4, 5, 6
+const Solver<Problem>& cpu_implicit_gemm(Direction);  // ids 7, 8, 9
 
 }  // namespace polymio::convolution

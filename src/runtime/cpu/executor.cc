@@ -1,8 +1,10 @@
 // The two built-in executors: an arena of oneTBB, and plain std::thread workers.
 // SPDX-License-Identifier: MIT
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -17,7 +19,8 @@ namespace {
 
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(int threads) : arena_(threads) {}
+  // oneTBB warns on stderr when an arena asks for more threads than the machine has.
+  explicit TbbExecutor(int threads) : arena_(std::min(threads, tbb::info::default_concurrency())) {}
 
   void run(std::size_t tasks, TaskRef task) override {
     arena_.execute([&] {

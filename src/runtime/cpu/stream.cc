@@ -80,7 +80,8 @@ class CpuStream final : public Stream {
   void copy(void* dst, const void* src, std::size_t bytes) override { std::memmove(dst, src, bytes); }
 
   void* allocate(std::size_t bytes) override {
-    void* p = ::operator new (round_up(bytes ? bytes : 1), std::align_val_t{kAlign}, std::nothrow);
+    const std::size_t rounded = round_up(bytes ? bytes : 1);  // 0 when it overflows
+    void* p = rounded < bytes ? nullptr : ::operator new (rounded, std::align_val_t{kAlign}, std::nothrow);
     if (!p) fail(Status::kAllocFailed, "cannot allocate {} bytes of memory", bytes);
     return p;
   }
