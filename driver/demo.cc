@@ -63,7 +63,7 @@ std::vector<Result> run_network(const Session& session, const ConvArgs& args, do
   std::map<std::string, Result> known;
   std::vector<Result> results;
   Progress progress("ResNet-50", static_cast<double>(3 * layers.size()));
-  if (list_rows) progress.line(row_header(peak));
+  if (list_rows) progress.line(row_header(true, peak));
   for (const Layer& layer : layers) {
     for (const Direction direction : kDirections) {
       ConvArgs problem = layer.args;

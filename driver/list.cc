@@ -92,7 +92,7 @@ int run_list(const ConvArgs& args) {
   RunOptions options;
   options.print = false;
   options.explain = args.explain || !args.report.empty();
-  if (!args.json) progress.line(row_header(0));
+  if (!args.json) progress.line(row_header(false, 0));
   Totals totals;
   std::vector<Result> results;
   for (const Item& item : items) {

@@ -42,6 +42,13 @@ std::string facts(const Session& session, const ReportInfo& info, const polymioD
   return html + "</dl>\n";
 }
 
+// 1234567 as "1 234 567", with spaces that do not break.
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, "\u202f");
+  return digits;
+}
+
 std::string tile(Direction direction, const std::vector<Result>& results, double peak) {
   double gflop = 0, ms = 0;
   std::size_t count = 0;
@@ -73,7 +80,7 @@ std::string tiles(const std::vector<Result>& results, double peak) {
   html += fmt::format(
       "<div class='tile {}'><h3>Verified</h3><p class=big>{} <small>of {}</small></p>"
       "<p>{} wrong or failed</p><p class=dim>{} outputs against double</p></div>\n",
-      wrong == 0 ? "good" : "wrong", verified, results.size(), wrong, outputs);
+      wrong == 0 ? "good" : "wrong", verified, results.size(), wrong, grouped(outputs));
   return html + "</div>\n";
 }
 
@@ -96,15 +103,21 @@ std::string results_table(const std::vector<Result>& results, double peak) {
       "<th>Solver</th><th class=num>ms</th><th class=num>GFLOP/s</th><th class=num>% peak</th>"
       "<th class=num>Workspace</th><th>Check</th></tr></thead><tbody>\n";
   std::string last;
+  int place = 0;
   for (const Result& result : results) {
     const std::string name = row_name(result);
+    // A group of rows: the layer, then its shape, then nothing.
+    place = name == last ? place + 1 : 0;
+    const std::string label = place == 0 ? escape_html(name)
+                              : place == 1 && !result.layer.empty()
+                                  ? "<span class=dim>" + shape_text(result.line, true) + "</span>"
+                                  : "";
     html += fmt::format(
         "<tr{}><td title=\"{}\">{}</td><td><i class=b{}></i>{}</td><td>{}</td><td>{}</td>"
         "<td class=num>{:.3f}</td><td class=num>{:.1f}</td><td class=num>{:.0f}</td>"
         "<td class=num>{}</td>{}</tr>\n",
-        name == last ? "" : " class=first", escape_html(result.line),
-        name == last ? "" : escape_html(name), static_cast<int>(result.direction),
-        direction_title(result.direction),
+        place == 0 ? " class=first" : "", escape_html(result.line), label,
+        static_cast<int>(result.direction), direction_title(result.direction),
         result.error.empty() ? algorithm_name(result.algorithm) : "",
         result.error.empty() ? escape_html(result.solver) : "", result.ms, result.gflops(),
         100 * result.gflops() / peak, bytes_text(static_cast<double>(result.workspace)),
@@ -217,7 +230,8 @@ void write_report(const Session& session, const ReportInfo& info,
   file << "</header>\n"
        << tiles(results, peak.fp32_gflops) << facts(session, info, peak)
        << "<h2>Roofline</h2>\n<p class=dim>One point per layer and direction: how fast it ran, "
-          "against what arithmetic and memory of this machine allow.</p>\n<figure>"
+          "against what arithmetic and memory of this machine allow. Points above the memory roof "
+          "found their tensors in the caches.</p>\n<figure>"
        << roofline(results, peak)
        << "</figure>\n<h2>Layers</h2>\n<p class=dim>Part of the measured peak, and time of one "
           "run.</p>\n<figure>"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "driver/problem.h"
 
@@ -92,7 +93,7 @@ std::string roofs(const LogAxis& x, const LogAxis& y, const polymioDevicePeak_t&
   svg += fmt::format(
       "<text class=rooftext text-anchor=middle transform='translate({:.1f} {:.1f}) "
       "rotate({:.2f})'>memory {:.1f} GB/s</text>\n",
-      x.at(middle), y.at(middle * peak.bandwidth_gbytes) - 9, angle, peak.bandwidth_gbytes);
+      x.at(middle), y.at(middle * peak.bandwidth_gbytes) + 18, angle, peak.bandwidth_gbytes);
   return svg;
 }
 
@@ -105,11 +106,6 @@ std::string legend(double x, double y) {
     x += 34 + 7.2 * static_cast<double>(std::string(direction_title(direction)).size());
   }
   return svg;
-}
-
-std::string lens_text(const std::vector<std::int64_t>& lens, std::size_t from) {
-  return fmt::format(
-      "{}", fmt::join(lens.begin() + static_cast<std::ptrdiff_t>(from), lens.end(), "\u00d7"));
 }
 
 // Rows in order of first appearance; per row one result (or null) for each direction.
@@ -142,7 +138,7 @@ std::string bar(const Result* result, double x, double y, double width, double p
   }
   const double part = peak > 0 ? result->gflops() / peak : 0;
   const double length = std::max(1.0, width * std::min(part, 1.0));
-  const bool inside = length > 0.68 * width;
+  const bool inside = length > 0.58 * width;
   return fmt::format(
       "<g><title>{}</title><rect class=track x={} y={} width={} height=14 rx=2 />"
       "<rect class=d{} x={} y={} width={:.1f} height=14 rx=2 />"
@@ -181,17 +177,7 @@ std::string escape_html(const std::string& text) {
 }
 
 std::string row_name(const Result& result) {
-  if (!result.layer.empty()) return result.layer;
-  const ConvArgs args = parse_line(result.line);
-  const auto x = input_lens(args);
-  const auto w = weight_lens(args);
-  std::string name =
-      fmt::format("{} {} \u2192 {}, {}", x[0], lens_text(x, 1), args.out_channels, lens_text(w, 2));
-  if (strides(args) != std::vector<std::int64_t>(strides(args).size(), 1)) {
-    name += fmt::format(" s{}", strides(args).back());
-  }
-  if (args.groups > 1) name += fmt::format(" g{}", args.groups);
-  return args.base == "conv" ? name : fmt::format("{} {}", args.base.substr(4), name);
+  return result.layer.empty() ? shape_text(result.line, true) : result.layer;
 }
 
 std::string row_key(const Result& result) {
@@ -212,8 +198,9 @@ std::string roofline(const std::vector<Result>& results, const polymioDevicePeak
   const LogAxis y{step_down(low_y * 0.8), step_up(peak.fp32_gflops * 1.3), 400, 40};
   std::string svg = "<svg viewBox='0 0 900 450' role=img aria-label='Roofline plot'>\n";
   svg += grid(x, y) + roofs(x, y, peak) + legend(70, 22);
+  std::set<std::string> drawn;
   for (const Result& result : results) {
-    if (!result.error.empty() || result.ms <= 0) continue;
+    if (!result.error.empty() || result.ms <= 0 || !drawn.insert(result.line).second) continue;
     svg += fmt::format(
         "<circle class='point d{}' cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n",
         static_cast<int>(result.direction), x.at(result.intensity()), y.at(result.gflops()),

@@ -12,7 +12,7 @@ namespace polymio::driver {
 
 std::string escape_html(const std::string& text);
 
-// Name of a result's row: its layer, else its problem in short ("64x56x56 to 64, 3x3").
+// Name of a result's row: its layer, else shape_text().
 std::string row_name(const Result& result);
 // Results with equal keys share a row, one cell per direction.
 std::string row_key(const Result& result);

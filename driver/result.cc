@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "driver/problem.h"
 
 namespace polymio::driver {
@@ -15,6 +17,12 @@ std::string verdict(const Result& result) {
   const char* word = result.verified ? "verified" : "WRONG";
   if (result.outputs_checked == result.outputs) return fmt::format("{} all", word);
   return fmt::format("{} {} of {}", word, result.outputs_checked, result.outputs);
+}
+
+// The end of the part to print: one value when all are equal.
+std::vector<std::int64_t>::const_iterator same(const std::vector<std::int64_t>& values) {
+  const bool equal = std::equal(values.begin() + 1, values.end(), values.begin());
+  return equal ? values.begin() + 1 : values.end();
 }
 
 }  // namespace
@@ -52,24 +60,49 @@ nlohmann::json to_json(const Result& result) {
   return json;
 }
 
-std::string row_header(double peak_gflops) {
-  return fmt::format("{:<3}  {:<12} {:<26} {:>10} {:>9}{} {:>10}  {:<22} {}", "dir", "algorithm",
-                     "solver", "ms", "GFLOP/s", peak_gflops > 0 ? "  %peak" : "", "workspace",
-                     "check", "problem");
+std::string shape_text(const std::string& line, bool typeset) {
+  const char* const times = typeset ? "\u00d7" : "x";
+  const ConvArgs args = parse_line(line);
+  const auto x = input_lens(args);
+  const auto w = weight_lens(args);
+  const std::vector<std::int64_t> filter(w.begin() + 2, w.end());
+  std::string text = fmt::format("{} {} {}, {}", fmt::join(x, times), typeset ? "\u2192" : "->",
+                                 args.out_channels, fmt::join(filter, times));
+  const auto stride = strides(args);
+  const auto dilation = dilations(args);
+  if (*std::max_element(stride.begin(), stride.end()) > 1) {
+    text += fmt::format(" s{}", fmt::join(stride.begin(), same(stride), times));
+  }
+  if (*std::max_element(dilation.begin(), dilation.end()) > 1) {
+    text += fmt::format(" d{}", fmt::join(dilation.begin(), same(dilation), times));
+  }
+  if (args.groups > 1) text += fmt::format(" g{}", args.groups);
+  if (args.transpose != 0) text += " trans";
+  return args.base == "conv" ? text : fmt::format("{} {}", args.base.substr(4), text);
+}
+
+std::string row_header(bool layers, double peak_gflops) {
+  const std::string head = layers ? fmt::format("{:<18} {:<28} ", "layer", "problem") : "";
+  return fmt::format("{}{:<3} {:<12} {:<23} {:>9} {:>8}{} {:>9}  {}{}", head, "dir", "algorithm",
+                     "solver", "ms", "GFLOP/s", peak_gflops > 0 ? " %peak" : "", "workspace",
+                     layers ? "check" : fmt::format("{:<24}", "check"), layers ? "" : "problem");
 }
 
 std::string row(const Result& result, double peak_gflops) {
-  const std::string part =
-      peak_gflops > 0 ? fmt::format(" {:>5.1f}%", 100 * result.gflops() / peak_gflops) : "";
-  const std::string name =
-      result.layer.empty() ? result.line : fmt::format("{}: {}", result.layer, result.line);
+  const bool layers = !result.layer.empty();
+  const std::string head =
+      layers ? fmt::format("{:<18} {:<28} ", result.layer, shape_text(result.line, false)) : "";
   if (!result.error.empty()) {
-    return fmt::format("{:<3}  {}  {}", direction_short(result.direction), verdict(result), name);
+    return fmt::format("{}{:<3} {}  {}", head, direction_short(result.direction), verdict(result),
+                       layers ? "" : result.line);
   }
-  return fmt::format("{:<3}  {:<12} {:<26} {:>10.3f} {:>9.1f}{} {:>10}  {:<22} {}",
-                     direction_short(result.direction), algorithm_name(result.algorithm),
-                     result.solver, result.ms, result.gflops(), part,
-                     bytes_text(static_cast<double>(result.workspace)), verdict(result), name);
+  const std::string part =
+      peak_gflops > 0 ? fmt::format(" {:>4.0f}%", 100 * result.gflops() / peak_gflops) : "";
+  return fmt::format(
+      "{}{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f}{} {:>9}  {}", head,
+      direction_short(result.direction), algorithm_name(result.algorithm), result.solver, result.ms,
+      result.gflops(), part, bytes_text(static_cast<double>(result.workspace)),
+      layers ? verdict(result) : fmt::format("{:<24}{}", verdict(result), result.line));
 }
 
 std::string bytes_text(double bytes) {

@@ -44,10 +44,15 @@ struct Result {
 
 nlohmann::json to_json(const Result& result);
 
-// One line of a list: direction, problem or layer, algorithm, solver, time, rate, part of
-// `peak_gflops` (0: not shown), workspace, verification.
+// "4x64x56x56 -> 64, 3x3 s2 g32": the sizes of a driver line in short. `typeset` uses real
+// multiplication signs and arrows.
+std::string shape_text(const std::string& line, bool typeset);
+
+// One line of a table: layer and shape if it has a layer; direction, algorithm, solver, time, rate,
+// part of `peak_gflops` (0: not shown), workspace, verification; the driver line if it has no
+// layer.
 std::string row(const Result& result, double peak_gflops);
-std::string row_header(double peak_gflops);
+std::string row_header(bool layers, double peak_gflops);
 
 // "12.3 MiB"; "0" for none.
 std::string bytes_text(double bytes);

@@ -576,27 +576,29 @@ TEST(ConvolutionStatus, TensorsThatDoNotFitAreNamedWithNumbers) {
   Checked c(handle, kShapes[0]);  // x 2 6 9 8, w 8 6 3 3, y 2 8 9 8
   const struct {
     miopenTensorDescriptor_t Call::*tensor;
-    Tensor replacement;
+    miopenDataType_t type;
+    Ints lens;
     const char* part;
   } cases[] = {
-      {&Call::y_desc, {miopenFloat, {3, 8, 9, 8}}, "batch 3"},
-      {&Call::y_desc, {miopenFloat, {2, 7, 9, 8}}, "y has 7 channels"},
-      {&Call::y_desc, {miopenFloat, {2, 8, 10, 8}}, "y has size 10 in spatial dimension 0"},
-      {&Call::y_desc, {miopenFloat, {2, 8, 9, 1}}, "y has size 1 in spatial dimension 1"},
-      {&Call::x_desc, {miopenFloat, {2, 5, 9, 8}}, "x has 5"},
-      {&Call::w_desc, {miopenFloat, {8, 5, 3, 3}}, "w has 5 channels"},
-      {&Call::w_desc, {miopenFloat, {9, 6, 3, 3}}, "w has 9 filters"},
-      {&Call::w_desc, {miopenFloat, {8, 6, 3}}, "w has 3"},
-      {&Call::x_desc, {miopenFloat, {2, 6, 9}}, "rank 3"},
-      {&Call::x_desc, {miopenHalf, {2, 6, 9, 8}}, "x fp16"},
-      {&Call::w_desc, {miopenInt8, {8, 6, 3, 3}}, "w int8"},
-      {&Call::y_desc, {miopenInt32, {2, 8, 9, 8}}, "int32"},
-      {&Call::x_desc, {miopenInt64, {2, 6, 9, 8}}, "int64"},
+      {&Call::y_desc, miopenFloat, {3, 8, 9, 8}, "batch 3"},
+      {&Call::y_desc, miopenFloat, {2, 7, 9, 8}, "y has 7 channels"},
+      {&Call::y_desc, miopenFloat, {2, 8, 10, 8}, "y has size 10 in spatial dimension 0"},
+      {&Call::y_desc, miopenFloat, {2, 8, 9, 1}, "y has size 1 in spatial dimension 1"},
+      {&Call::x_desc, miopenFloat, {2, 5, 9, 8}, "x has 5"},
+      {&Call::w_desc, miopenFloat, {8, 5, 3, 3}, "w has 5 channels"},
+      {&Call::w_desc, miopenFloat, {9, 6, 3, 3}, "w has 9 filters"},
+      {&Call::w_desc, miopenFloat, {8, 6, 3}, "w has 3"},
+      {&Call::x_desc, miopenFloat, {2, 6, 9}, "rank 3"},
+      {&Call::x_desc, miopenHalf, {2, 6, 9, 8}, "x fp16"},
+      {&Call::w_desc, miopenInt8, {8, 6, 3, 3}, "w int8"},
+      {&Call::y_desc, miopenInt32, {2, 8, 9, 8}, "int32"},
+      {&Call::x_desc, miopenInt64, {2, 6, 9, 8}, "int64"},
   };
   for (const auto& bad : cases)
     for (const auto d : kDirections) {
       Call call = c.call;
-      call.*bad.tensor = bad.replacement;
+      const Tensor replacement(bad.type, bad.lens);
+      call.*bad.tensor = replacement;
       expect_all_bad(call, d, bad.part);
     }
 }

@@ -111,9 +111,7 @@ struct Trial {
     };
     x = fill(problem.x, 1), w = fill(problem.w, 2), y = fill(problem.y, 3);
     expected = reference::evaluate(p.math, {x.data(), w.data(), y.data()});
-    arithmetic.output = p.math.output().type;
-    arithmetic.accumulate = reference::accumulator(p.math);
-    arithmetic.reduction_length = p.math.reduction_length();
+    arithmetic = reference::arithmetic(p.math);
     arithmetic.stochastic_rounding = problem.rounding == convolution::Rounding::kStochastic;
   }
 };
@@ -192,7 +190,7 @@ TEST_P(SolverCases, MatchReference) {
       Constraints any;
       any.math = MathMode::kAny;
       int solvers = 0;
-      for (const SolverBase* solver : convolution::solvers()) {
+      for (const SolverBase* solver : convolution::solvers(trial.problem.direction)) {
         if (!admit(*solver, handle().device(), trial.problem, any)) continue;
         SCOPED_TRACE(solver->info().name);
         check(trial, *solver);
@@ -219,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, SolverCases, testing::ValuesIn(case_files()),
 /// Every solver of the registry must be served by some case, or a new one could go untested.
 TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
   std::map<std::string, bool> seen;
-  for (const SolverBase* s : convolution::solvers()) seen[s->info().name] = false;
+  for (const auto d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+    for (const SolverBase* s : convolution::solvers(d)) seen[s->info().name] = false;
   for (const auto& name : case_files()) {
     std::ifstream in(fs::path(POLYMIO_CASES_DIR) / (name + ".txt"));
     for (std::string line; std::getline(in, line);) {
@@ -228,7 +227,7 @@ TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
       for (const auto d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
         if (!(driver::direction_mask(args) & d)) continue;
         const Problem p = translate(driver::Problem(args, d));
-        for (const SolverBase* s : convolution::solvers())
+        for (const SolverBase* s : convolution::solvers(p.direction))
           if (s->is_applicable(handle().device(), p)) seen[s->info().name] = true;
       }
     }

@@ -3,10 +3,10 @@
 #include "kernels/cpu/conv_gemm.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "kernels/cpu/columns.h"
+#include "kernels/cpu/depthwise.h"
 
 namespace polymio::kernels {
 namespace {
@@ -133,22 +133,10 @@ Geometry forward_geometry(const ConvShape& s) {
   return g;
 }
 
-/// dx at positions phase + i * stride sees the taps first + t * step, at dy position
-/// origin + i - t * dilation / gcd.
-Window phase_window(const ConvShape& s, int d, int64_t phase) {
-  const int64_t stride = s.stride[d], dilation = s.dilation[d], divisor = std::gcd(stride, dilation);
-  const int64_t step = stride / divisor;
-  Window w{(s.in[d] - phase + stride - 1) / stride, 0, 0, 1, -dilation / divisor,
-           phase, stride, 0, step};
-  for (int64_t r = 0; r < std::min(step, s.taps[d]); ++r) {
-    const int64_t position = phase + s.pad[d] - r * dilation;
-    if (position % stride != 0) continue;
-    w.first_tap = r;
-    w.origin = position / stride;
-    w.taps = (s.taps[d] - r + step - 1) / step;
-    break;
-  }
-  return w;
+/// dx at positions phase + i * stride.
+Window data_window(const ConvShape& s, int d, int64_t phase) {
+  const PhaseWindow w = phase_window(s, d, phase);
+  return {w.pixels, w.taps, w.origin, 1, w.tap_move, phase, s.stride[d], w.first_tap, w.tap_step};
 }
 
 ConvProduct forward_product(const ConvShape& s) {
@@ -314,7 +302,7 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
       Geometry g;
       int64_t rest = i;
       for (int d = kSpatial - 1; d >= 0; --d) {
-        g.window[d] = phase_window(s, d, rest % phases[d]);
+        g.window[d] = data_window(s, d, rest % phases[d]);
         rest /= phases[d];
       }
       products.push_back(data_product(s, g));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/columns.h"
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
 
@@ -23,6 +24,9 @@ struct KernelTable {
   /// Rows [first, end) of the sum; scratch holds col2im_scratch bytes.
   void (*col2im)(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*col2im_scratch)(const ColumnSum& sum);
+  /// Pieces [first, end) of a depthwise convolution; scratch holds depthwise_scratch bytes.
+  void (*depthwise)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*depthwise_scratch)(const Depthwise& job);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

@@ -74,7 +74,7 @@ unsigned enabled_algorithms() {
 
 search::Request request(Handle& handle, const Problem& problem, const Constraints& allowed) {
   validate(problem);
-  return {handle, solvers(), problem, allowed};
+  return {handle, solvers(problem.direction), problem, allowed};
 }
 
 std::size_t find_workspace(Handle& handle, const Problem& problem, const Constraints& allowed) {

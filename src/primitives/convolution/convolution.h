@@ -97,10 +97,10 @@ void validate(const Problem&);
 std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                           std::int64_t dilation);
 
-/// Every convolution solver, in order of preference at equal times.
-SolverList solvers();
+/// Every solver of a direction, in order of preference at equal times.
+SolverList solvers(Direction);
 
-/// The solver with this frozen id, or null.
+/// The solver with this frozen id, of any direction, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
 
 /// The solvers' view of a call. Validates the problem.

@@ -3,28 +3,30 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/solvers.h"
 
+#include <array>
+#include <vector>
+
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 
-SolverList solvers() {
-  static const SolverBase* const list[] = {
-      &cpu_gemm(Direction::kForward),
-      &cpu_gemm(Direction::kBackwardData),
-      &cpu_gemm(Direction::kBackwardWeights),
-      &cpu_implicit_gemm(Direction::kForward),
-      &cpu_implicit_gemm(Direction::kBackwardData),
-      &cpu_implicit_gemm(Direction::kBackwardWeights),
-      &cpu_reference(Direction::kForward),
-      &cpu_reference(Direction::kBackwardData),
-      &cpu_reference(Direction::kBackwardWeights),
+SolverList solvers(Direction direction) {
+  const auto list = [](Direction d) {
+    return std::vector<const SolverBase*>{
+        &cpu_gemm(d),
+        &cpu_implicit_gemm(d),
+        &cpu_reference(d),
+    };
   };
-  return list;
+  static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
+                                   list(Direction::kBackwardWeights)};
+  return lists[static_cast<std::size_t>(direction)];
 }
 
 const SolverBase* solver_by_id(std::uint64_t id) {
-  for (const SolverBase* s : solvers())
-    if (s->info().id == id) return s;
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+    for (const SolverBase* s : solvers(d))
+      if (s->info().id == id) return s;
   return nullptr;
 }
 

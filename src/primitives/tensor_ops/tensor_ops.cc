@@ -11,7 +11,10 @@ namespace {
 std::string sizes(const TensorDesc& t) {
   const TensorDesc plain = unvectored(t);
   std::string text;
-  for (const std::int64_t size : plain.sizes()) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (const std::int64_t size : plain.sizes()) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
   return text;
 }
 

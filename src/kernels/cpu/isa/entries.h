@@ -12,5 +12,7 @@ void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, s
 void im2col(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
 void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t col2im_scratch(const ColumnSum& sum);
+void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
+std::size_t depthwise_scratch(const Depthwise& job);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -5,6 +5,8 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 extern const KernelTable kTable;
-const KernelTable kTable = {gemm_tile, gemm_scratch, gemm, im2col, col2im, col2im_scratch};
+const KernelTable kTable = {gemm_tile,      gemm_scratch, gemm,
+                             im2col,         col2im,       col2im_scratch,
+                             depthwise,      depthwise_scratch};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -12,10 +12,10 @@
 namespace polymio::tensor_ops {
 namespace {
 
-constexpr std::int64_t kBlock = 512;                         // elements; all buffers of a pass fit the L1 cache
-constexpr std::int64_t kLongRun = 128;                       // worth a block of its own
+constexpr std::int64_t kBlock = 512;                           // elements; all buffers of a pass fit the L1 cache
+constexpr std::int64_t kLongRun = 128;                         // worth a block of its own
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // some 10 us: well above the cost of a task
-constexpr std::int64_t kTasksPerThread = 4;                  // evens out threads of unequal speed
+constexpr std::int64_t kTasksPerThread = 4;                    // evens out threads of unequal speed
 
 template <class D>
 struct Scalars {

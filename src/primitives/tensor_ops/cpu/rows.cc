@@ -80,8 +80,7 @@ T round_narrow(D v) {
 template <class T, class D>
 T narrow(D v) {
   if constexpr (std::is_same_v<D, Wide>) {
-    return static_cast<T>(
-        std::clamp<Wide>(v, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    return static_cast<T>(std::clamp<Wide>(v, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
   } else if constexpr (kSmallFloat<T>) {
     return narrow_small<T>(to_odd(v));
   } else if constexpr (std::is_floating_point_v<T>) {

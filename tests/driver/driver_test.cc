@@ -1,0 +1,227 @@
+// The built driver as a process: its output lines and exit statuses.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+
+namespace {
+
+// stdout and stderr together, and the exit status.
+struct Outcome {
+  std::string text;
+  int status = -1;
+};
+
+Outcome drive(const std::string& arguments) {
+  Outcome outcome;
+  const std::string command = std::string(POLYMIO_DRIVER_PATH) + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  char part[4096];
+  for (std::size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) outcome.text.append(part, n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
+  return outcome;
+}
+
+::testing::AssertionResult has(const Outcome& outcome, const std::string& pattern) {
+  std::istringstream lines(outcome.text);
+  const std::regex expression(pattern);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, expression)) return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << "no line matches " << pattern << " in\n" << outcome.text;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
+
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& name, const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              (name + "." + std::to_string(static_cast<long>(getpid())))) {
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+  std::string content() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+const std::string kSmall = "-n 2 -c 8 -H 9 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 -i 2 ";
+
+TEST(Driver, VersionAndHelp) {
+  const Outcome version = drive("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.text, "MIOpen (version: 3.3.0)\n");
+  for (const char* words : {"--help", "conv --help", "conv -h", "conv '-?'"}) {
+    const Outcome help = drive(words);
+    EXPECT_EQ(help.status, 0) << words;
+    EXPECT_TRUE(has(help, "-n, --batchsize .*\\[100\\]")) << words;
+  }
+}
+
+TEST(Driver, BadArgumentsFailWithAText) {
+  const struct {
+    const char* words;
+    const char* pattern;
+  } cases[] = {
+      {"pool", "Incorrect BaseArg 'pool'.*convfp16"},
+      {"conv -n 0", "-n --batchsize: bad value '0', allowed: an integer from 1"},
+      {"conv --frobnicate 1", "unknown flag '--frobnicate'"},
+      {"conv --device warp:9 -n 1", "warp:9"},
+      {"conv --from-list /nonexistent/list", "cannot open"},
+      {"conv -n 1 -F 1 -S 998", "no solution '998'"},
+      {"conv -n 1 -F 1 -S NoSuchSolver", "no solution 'NoSuchSolver'"},
+      {"conv -n 1 -F 1 -S 0 --beta 2", "knows no --alpha and --beta"},
+      {"conv -n 1 -F 1 -d /nonexistent/x.bin", "cannot open '/nonexistent/x.bin'"},
+  };
+  for (const auto& item : cases) {
+    const Outcome outcome = drive(item.words);
+    EXPECT_EQ(outcome.status, 1) << item.words;
+    EXPECT_TRUE(has(outcome, item.pattern)) << item.words;
+  }
+}
+
+TEST(Driver, LinesThatOtherProgramsParse) {
+  const Outcome outcome = drive("conv " + kSmall + "-t 1 -w 1");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.text.rfind("MIOpenDriver conv -n 2 -c 8", 0), 0u) << outcome.text;
+  for (const std::string title : {"Forward", "Backward Data", "Backward Weights"}) {
+    EXPECT_TRUE(has(outcome, "^MIOpen " + title + " Conv. Algorithm: \\d+, Solution: \\d+/\\w+$"));
+    EXPECT_TRUE(has(outcome,
+                    "^GPU Kernel Time " + title + " Conv. Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
+    EXPECT_TRUE(has(outcome, "^Wall-clock Time " + title +
+                                 " Conv. Elapsed: .* ms, Auxiliary API calls: .* ms \\(GWSS: "));
+  }
+  EXPECT_EQ(count(outcome.text,
+                  "stats: name, n, c, ho, wo, x, y, k, flopCnt, bytesRead, "
+                  "bytesWritten, GFLOPs, GB/s, timeMs\n"),
+            3u);
+  // 2*2*8*3*3*6*9*7 operations; x and w are read, y is written, 4 bytes each.
+  EXPECT_TRUE(has(outcome, "^stats: fwd-conv3x3u1, 2, 8, 9, 7, 3, 3, 6,  108864, 5760, 3024, "));
+  EXPECT_TRUE(has(outcome, "^stats: bwd-conv3x3u1, .*,  108864, 4752, 4032, "));
+  EXPECT_TRUE(has(outcome, "^stats: wrw-conv3x3u1, .*,  108864, 7056, 1728, "));
+  EXPECT_TRUE(has(outcome, "^Forward Convolution Verifies OK on CPU reference \\(.* <=? .*\\)$"));
+  EXPECT_TRUE(has(outcome, "^Backward Convolution Data Verifies OK on CPU reference"));
+  EXPECT_TRUE(has(outcome, "^Backward Convolution Weights Verifies OK on CPU reference"));
+}
+
+TEST(Driver, EveryBaseArgumentVerifies) {
+  for (const std::string base :
+       {"conv", "convfp16", "convbfp16", "convint8", "convfp8", "convbfp8", "convfp64"}) {
+    const Outcome outcome = drive(base + " " + kSmall);
+    EXPECT_EQ(outcome.status, 0) << base;
+    EXPECT_EQ(count(outcome.text, "Verifies OK"), 3u) << outcome.text;
+  }
+}
+
+TEST(Driver, ShapesAndScalarsVerify) {
+  for (const std::string flags :
+       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC",
+        "-g 2", "-z same -u 2", "-I NHWC -O NHWC -f NHWC", "--alpha 0.5 --beta 2",
+        "-U fp8 -R bfp8 -T fp8", "--in_strides 1000,100,10,1", "--deterministic 1 --math strict"}) {
+    const Outcome outcome = drive("conv " + kSmall + flags);
+    EXPECT_EQ(outcome.status, 0) << flags;
+    EXPECT_EQ(count(outcome.text, "Verifies OK"), 3u) << outcome.text;
+  }
+}
+
+TEST(Driver, BiasIsVerifiedToo) {
+  const Outcome outcome = drive("conv " + kSmall + "-b 1 -F 3");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "^Forward Convolution Bias Verifies OK"));
+  EXPECT_TRUE(has(outcome, "^Backward Convolution Bias Verifies OK"));
+}
+
+TEST(Driver, ImmediateMode) {
+  const Outcome best = drive("conv " + kSmall + "-F 1 -S 0 -t 1");
+  EXPECT_EQ(best.status, 0);
+  EXPECT_TRUE(has(best, "^Forward Conv solutions available: [1-9]"));
+  EXPECT_TRUE(has(best, "^- id: \\d+ algo: \\d+, time: .* ms, ws: \\d+, name: \\w+"));
+  const Outcome named = drive("conv " + kSmall + "-F 1 -S ConvCpuReferenceFwd -t 1");
+  EXPECT_EQ(named.status, 0);
+  EXPECT_TRUE(has(named, "Solution: \\d+/ConvCpuReferenceFwd$"));
+  const Outcome all = drive("conv " + kSmall + "-F 1 --all-solvers -t 1");
+  EXPECT_EQ(all.status, 0);
+  EXPECT_EQ(count(all.text, "- id: "), count(all.text, "Verifies OK"));
+  EXPECT_TRUE(has(all, "ConvCpuReferenceFwd"));
+}
+
+TEST(Driver, WrongResultsFail) {
+  // The cached expected values are spoilt: the same right output must now be refused.
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("polymio-cache." + std::to_string(static_cast<long>(getpid())));
+  const std::string line = "conv " + kSmall + "-F 1 -C " + folder.string();
+  EXPECT_EQ(drive(line).status, 0);
+  EXPECT_EQ(drive(line).status, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    const double wrong = 1;
+    file.write(reinterpret_cast<const char*>(&wrong), sizeof wrong);
+  }
+  const Outcome spoilt = drive(line);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(spoilt.status, 1);
+  EXPECT_TRUE(has(spoilt, "^Forward Convolution FAILED: .* > .*1 wrong outputs; worst at 0"));
+}
+
+TEST(Driver, JsonAndExplain) {
+  const Outcome json = drive("conv " + kSmall + "-F 5 --json --explain");
+  EXPECT_EQ(json.status, 0);
+  EXPECT_EQ(count(json.text, "\n"), 2u) << json.text;
+  EXPECT_TRUE(has(json, "^\\{.*\"direction\":\"fwd\".*\"solvers\":\\[.*\\}$"));
+  EXPECT_TRUE(has(json, "^\\{.*\"direction\":\"wrw\".*\\}$"));
+  const Outcome table = drive("conv " + kSmall + "-F 1 --explain");
+  EXPECT_TRUE(has(table, "ConvCpuReferenceFwd +Direct +[0-9.]+"));
+}
+
+TEST(Driver, ListsAndReports) {
+  const TemporaryFile list("list.txt", "# a list\n\nconv " + kSmall + "-F 1  # one direction\n" +
+                                           "convfp16 " + kSmall + "\n");
+  const TemporaryFile report("report.html", "");
+  const Outcome good = drive("conv --from-list " + list.path() + " --report " + report.path());
+  EXPECT_EQ(good.status, 0) << good.text;
+  EXPECT_EQ(count(good.text, "verified all"), 4u) << good.text;
+  EXPECT_TRUE(has(good, "^2 problems, 4 runs, 0 failed"));
+  const std::string page = report.content();
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_NE(page.find("</html>"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos) << "the page must not need a network";
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+
+  const TemporaryFile bad("bad.txt", "conv " + kSmall + "\nconv -n zero\n");
+  const Outcome refused = drive("conv --from-list " + bad.path());
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(has(refused, ":2: -n --batchsize: bad value 'zero'"));
+}
+
+TEST(Driver, LargeProblemsAreSampled) {
+  const Outcome outcome = drive("conv -n 8 -c 128 -H 56 -W 56 -k 128 -p 1 -q 1 -F 1 -i 1 -P 0");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "^4096 sampled outputs of 3211264 compared, all corners included"));
+}
+
+}  // namespace
