@@ -109,6 +109,10 @@ void fill(const Problem& problem, Role role, void* memory) {
 }  // namespace
 
 TensorData::TensorData(const Session& session, const Problem& problem) {
+  std::size_t bytes = 0;
+  for (const reference::Tensor& tensor : problem.tensors) bytes += tensor.bytes();
+  if (problem.args.beta != 0) bytes += problem.tensors[problem.written()].bytes();
+  require_memory(session, bytes, "the tensors");
   for (int i = kX; i <= kY; ++i) {
     const Role role = static_cast<Role>(i);
     buffers[i] = Buffer(session, problem.tensors[i].bytes(), role_name(role));

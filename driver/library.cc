@@ -4,10 +4,25 @@
 
 #include <fmt/format.h>
 
-#include <new>
+#include <fstream>
+#include <limits>
 #include <utility>
 
 namespace polymio::driver {
+namespace {
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
+std::size_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (std::size_t kibibytes = 0; file >> name >> kibibytes; file.ignore(64, '\n')) {
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace
 
 void check(miopenStatus_t status, const char* function) {
   if (status == miopenStatusSuccess) return;
@@ -45,14 +60,24 @@ TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens,
   return tensor;
 }
 
+void require_memory(const Session& session, std::size_t bytes, const char* what) {
+  constexpr std::size_t kMargin = std::size_t{256} << 20;  // for everything else in the process
+  const std::size_t available = available_bytes();
+  if (session.device.kind != polymioDeviceCpu || bytes + kMargin <= available) return;
+  throw RunError(
+      fmt::format("{} of {:.1f} MiB and a margin of {:.0f} MiB do not fit into the "
+                  "{:.1f} MiB of memory that are free",
+                  what, mebibytes(bytes), mebibytes(kMargin), mebibytes(available)));
+}
+
 Buffer::Buffer(const Session& session, std::size_t bytes, const char* what)
     : session_(&session), bytes_(bytes) {
+  require_memory(session, bytes, what);
   const miopenStatus_t status = polymioMalloc(session.get(), &device_, bytes);
   if (status != miopenStatusSuccess || (device_ == nullptr && bytes > 0)) {
     throw RunError(fmt::format("{} needs {:.1f} MiB, which {} ({:.1f} MiB in all) cannot give: {}",
-                               what, static_cast<double>(bytes) / 1048576.0, session.device.name,
-                               static_cast<double>(session.device.memory_bytes) / 1048576.0,
-                               polymioGetLastError()));
+                               what, mebibytes(bytes), session.device.name,
+                               mebibytes(session.device.memory_bytes), polymioGetLastError()));
   }
 }
 

@@ -56,6 +56,10 @@ struct Session {
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens,
                              const std::vector<std::int64_t>& strides, int cast_type);
 
+// Throws RunError when the CPU's free memory does not hold `bytes`: the system would promise more
+// than it has and end the process later.
+void require_memory(const Session& session, std::size_t bytes, const char* what);
+
 // Device memory with a host view of it: the same bytes on the CPU, a copy elsewhere.
 class Buffer {
  public:

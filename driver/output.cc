@@ -4,9 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
-
 #include "driver/calls.h"
 
 namespace polymio::driver {
@@ -24,13 +21,6 @@ std::string filter_text(const Problem& problem) {
   const auto stride = strides(problem.args);
   const std::size_t axis = stride.size() > 1 ? stride.size() - 2 : 0;
   return fmt::format("{}u{}", fmt::join(filter, "x"), stride[axis]);
-}
-
-double time_of(const nlohmann::json& solver) {
-  for (const char* key : {"measured_us", "predicted_us"}) {
-    if (solver.contains(key) && solver[key].is_number()) return solver[key].get<double>();
-  }
-  return std::numeric_limits<double>::infinity();
 }
 
 std::string time_text(const nlohmann::json& solver, const char* key) {
@@ -92,26 +82,21 @@ void print_times(const Problem& problem, const Result& result, double wall_ms, d
 void print_explanation(const Result& result) {
   if (!result.explanation.is_object()) return;
   const nlohmann::json& all = result.explanation;
-  std::vector<nlohmann::json> solvers = all.value("solvers", std::vector<nlohmann::json>{});
-  std::stable_sort(solvers.begin(), solvers.end(),
-                   [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+  const Solvers solvers = solvers_of(all);
   fmt::print("{} Conv: {} on {}, chosen {} (source: {})\n", direction_title(result.direction),
              all.value("problem", ""), all.value("device", ""), all.value("chosen", ""),
              result.source);
   fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm",
              "predicted us", "measured us", "workspace", "det.", "class, tune point");
-  for (const nlohmann::json& solver : solvers) {
-    if (!solver.value("applicable", false)) continue;
+  for (const nlohmann::json& solver : solvers.usable) {
     fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}\n", solver.value("name", ""),
                solver.value("algorithm", ""), time_text(solver, "predicted_us"),
                time_text(solver, "measured_us"), bytes_text(solver.value("workspace", 0.0)),
                solver.value("deterministic", false) ? "yes" : "no", solver.value("error_class", ""),
                solver.value("tune_point", ""));
   }
-  for (const nlohmann::json& solver : solvers) {
-    if (solver.value("applicable", false)) continue;
-    fmt::print("  {:<28} {:<13} refused: {}\n", solver.value("name", ""),
-               solver.value("algorithm", ""), solver.value("reason", ""));
+  for (const auto& [reason, names] : solvers.refused) {
+    fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);
   }
 }
 

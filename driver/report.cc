@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -127,13 +126,6 @@ std::string results_table(const std::vector<Result>& results, double peak) {
   return html + "</tbody></table></div>\n";
 }
 
-double time_of(const nlohmann::json& solver) {
-  for (const char* key : {"measured_us", "predicted_us"}) {
-    if (solver.contains(key) && solver[key].is_number()) return solver[key].get<double>();
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 std::string time_cell(const nlohmann::json& solver, const char* key) {
   if (!solver.contains(key) || !solver[key].is_number()) return "<td class='num dim'>\u2013</td>";
   return fmt::format("<td class=num>{:.1f}</td>", solver[key].get<double>());
@@ -144,10 +136,6 @@ std::string solver_row(const nlohmann::json& solver, const std::string& chosen, 
   std::string html =
       fmt::format("<tr{}><td>{}</td><td>{}</td>", name == chosen ? " class=chosen" : "",
                   escape_html(name), escape_html(solver.value("algorithm", "")));
-  if (!solver.value("applicable", false)) {
-    return html + fmt::format("<td colspan=5 class=dim>refused: {}</td></tr>\n",
-                              escape_html(solver.value("reason", "")));
-  }
   html += time_cell(solver, "measured_us") + time_cell(solver, "predicted_us");
   html += fmt::format(
       "<td class=num>{}</td><td class=num>{}</td><td class=dim>{}</td></tr>\n",
@@ -158,28 +146,20 @@ std::string solver_row(const nlohmann::json& solver, const std::string& chosen, 
 
 // One expandable entry: every solver for one problem and direction.
 std::string explanation(const Result& result) {
-  std::vector<nlohmann::json> solvers =
-      result.explanation.value("solvers", std::vector<nlohmann::json>{});
-  std::stable_sort(solvers.begin(), solvers.end(), [](const auto& a, const auto& b) {
-    const bool usable_a = a.value("applicable", false), usable_b = b.value("applicable", false);
-    return usable_a != usable_b ? usable_a : time_of(a) < time_of(b);
-  });
-  std::string runner_up = "no other applies", refused;
-  std::size_t refusals = 0;
+  const Solvers solvers = solvers_of(result.explanation);
   double best = std::numeric_limits<double>::infinity();
-  for (const nlohmann::json& solver : solvers) {
+  for (const nlohmann::json& solver : solvers.usable) {
     if (solver.value("name", "") == result.solver) best = time_of(solver);
   }
-  for (const nlohmann::json& solver : solvers) {
-    if (!solver.value("applicable", false)) {
-      ++refusals;
-    } else if (solver.value("name", "") != result.solver && runner_up == "no other applies") {
-      runner_up = fmt::format("then {} at {:.2f}\u00d7 its time", solver.value("name", ""),
-                              time_of(solver) / best);
-    }
+  std::string runner_up = "no other applies";
+  for (const nlohmann::json& solver : solvers.usable) {
+    if (solver.value("name", "") == result.solver) continue;
+    runner_up = fmt::format("then {} at {:.2f}\u00d7 its time", solver.value("name", ""),
+                            time_of(solver) / best);
+    break;
   }
   std::string html = fmt::format(
-      "<details><summary><i class=b{}></i><b>{}</b> {}: {} <span class=dim>{}; {} refused</span>"
+      "<details><summary><i class=b{}></i><b>{}</b> {}: {} <span class=dim>{}</span>"
       "</summary>\n<code>{}</code>\n<div class=scroll><table><thead><tr><th>Solver</th>"
       "<th>Algorithm</th><th class=num>Measured \u00b5s</th><th class=num>Predicted \u00b5s</th>"
       "<th class=num>Against chosen</th><th class=num>Workspace</th><th>Tune "
@@ -187,9 +167,17 @@ std::string explanation(const Result& result) {
       "<tbody>\n",
       static_cast<int>(result.direction), escape_html(row_name(result)),
       direction_title(result.direction), escape_html(result.solver), escape_html(runner_up),
-      refusals, escape_html(result.line));
-  for (const nlohmann::json& solver : solvers) html += solver_row(solver, result.solver, best);
-  return html + "</tbody></table></div></details>\n";
+      escape_html(result.line));
+  for (const nlohmann::json& solver : solvers.usable) {
+    html += solver_row(solver, result.solver, best);
+  }
+  html += "</tbody></table></div>\n";
+  for (const auto& [reason, names] : solvers.refused) {
+    html +=
+        fmt::format("<p class=refused><b>{}</b> refused: {}</p>\n",
+                    escape_html(fmt::format("{}", fmt::join(names, ", "))), escape_html(reason));
+  }
+  return html + "</details>\n";
 }
 
 std::string explanations(const std::vector<Result>& results) {

@@ -3,9 +3,9 @@
 #include "driver/report_style.h"
 
 namespace polymio::driver {
+namespace {
 
-const char* report_style() {
-  return R"css(
+constexpr char kStyle[] = R"css(
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1b2430; --dim: #647084;
   --line: #dfe3ea; --track: #eef1f5; --fwd: #2563c9; --bwd: #d2691e; --wrw: #0d8a6a; --good:
   #0d8a6a;
@@ -16,7 +16,7 @@ const char* report_style() {
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 64px; }
+main { max-width: 1160px; margin: 0 auto; padding: 32px 20px 64px; }
 h1 { font-size: 32px; line-height: 1.2; margin: 0 0 4px; letter-spacing: -.02em; overflow-wrap:
   anywhere; }
 h2 { font-size: 20px; margin: 40px 0 4px; letter-spacing: -.01em; }
@@ -59,9 +59,9 @@ svg .onbar { font-size: 11px; fill: var(--dim); } svg .inbar { font-size: 11px; 
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; background: var(--card);
   font-variant-numeric: tabular-nums; }
 .scroll { border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
-th, td { text-align: left; padding: 4px 10px; white-space: nowrap; }
+th, td { text-align: left; padding: 4px 9px; white-space: nowrap; }
 td.bad, td[colspan] { white-space: normal; overflow-wrap: anywhere; }
-th { color: var(--dim); font-weight: 600; border-bottom: 1px solid var(--line); padding: 8px 10px; }
+th { color: var(--dim); font-weight: 600; border-bottom: 1px solid var(--line); padding: 8px 9px; }
 th.num, td.num { text-align: right; } tr.first td { border-top: 1px solid var(--line); }
 td.ok { color: var(--good); } td.bad { color: var(--bad); font-weight: 600; } tr.chosen td {
   font-weight: 650; }
@@ -70,8 +70,13 @@ i { display: inline-block; width: 9px; height: 9px; border-radius: 50%; margin-r
 details { background: var(--card); border: 1px solid var(--line); border-radius: 8px; margin: 6px 0;
   padding: 0 14px; }
 summary { cursor: pointer; padding: 8px 0; } details[open] { padding-bottom: 14px; }
+.refused { margin: 10px 9px 0; font-size: 13.5px; color: var(--dim); overflow-wrap: anywhere; }
+.refused b { font-weight: 600; }
 details code { display: block; margin: 0 0 10px; color: var(--dim); } details .scroll { border: 0; }
 )css";
-}
+
+}  // namespace
+
+const char* report_style() { return kStyle; }
 
 }  // namespace polymio::driver

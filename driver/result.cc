@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "driver/problem.h"
 
@@ -103,6 +104,31 @@ std::string row(const Result& result, double peak_gflops) {
       direction_short(result.direction), algorithm_name(result.algorithm), result.solver, result.ms,
       result.gflops(), part, bytes_text(static_cast<double>(result.workspace)),
       layers ? verdict(result) : fmt::format("{:<24}{}", verdict(result), result.line));
+}
+
+Solvers solvers_of(const nlohmann::json& explanation) {
+  Solvers solvers;
+  for (const nlohmann::json& solver : explanation.value("solvers", nlohmann::json::array())) {
+    if (solver.value("applicable", false)) {
+      solvers.usable.push_back(solver);
+      continue;
+    }
+    const std::string reason = solver.value("reason", "");
+    auto place = std::find_if(solvers.refused.begin(), solvers.refused.end(),
+                              [&](const auto& group) { return group.first == reason; });
+    if (place == solvers.refused.end()) place = solvers.refused.insert(place, {reason, {}});
+    place->second.push_back(solver.value("name", ""));
+  }
+  std::stable_sort(solvers.usable.begin(), solvers.usable.end(),
+                   [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+  return solvers;
+}
+
+double time_of(const nlohmann::json& solver) {
+  for (const char* key : {"measured_us", "predicted_us"}) {
+    if (solver.contains(key) && solver[key].is_number()) return solver[key].get<double>();
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 std::string bytes_text(double bytes) {

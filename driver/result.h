@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "driver/conv_args.h"
 
@@ -53,6 +55,17 @@ std::string shape_text(const std::string& line, bool typeset);
 // layer.
 std::string row(const Result& result, double peak_gflops);
 std::string row_header(bool layers, double peak_gflops);
+
+// The solvers of polymioExplain's object: usable ones by time, and the names of refused ones by
+// reason.
+struct Solvers {
+  std::vector<nlohmann::json> usable;
+  std::vector<std::pair<std::string, std::vector<std::string>>> refused;
+};
+Solvers solvers_of(const nlohmann::json& explanation);
+
+// Microseconds of one of those solvers: measured, else predicted, else infinite.
+double time_of(const nlohmann::json& solver);
 
 // "12.3 MiB"; "0" for none.
 std::string bytes_text(double bytes);

@@ -56,6 +56,9 @@ def check(root):
     for path, limit in sorted(worst.items()):
         if (n := len(path.read_text().splitlines())) > limit:
             yield f"{path.relative_to(root)}: {n} lines, at most {limit}"
+    readme, example = root / "README.md", root / "examples/convolution.c"
+    if readme.exists() and f"```c\n{example.read_text()}```" not in readme.read_text():
+        yield "README.md: its C example is not examples/convolution.c"
     cmake = [p for p in root.rglob("CMakeLists.txt") if "build" not in p.relative_to(root).parts]
     if (n := sum(len(p.read_text().splitlines()) for p in cmake)) > MAX_CMAKE:
         yield f"{n} lines of CMake, at most {MAX_CMAKE}"
@@ -73,9 +76,11 @@ def self_test():
         "src/db/f.cc": "int no_licence;\n",
         "src/base/g.h": "// SPDX-License-Identifier: MIT\n" + "".join(f"#define POLYMIO_M{i}\n" for i in range(11)),
         "CMakeLists.txt": "#\n" * 701,
+        "README.md": "```c\nint main(void);\n```\n",
+        "examples/convolution.c": "int main(void) { return 0; }\n",
     }
     wanted = ["base may not include core", "only capi/ sees", "kernels see base/dtype.h only", "sees a backend",
-              "face only", "e.h: 301 lines", "no SPDX", "11 macros", "701 lines of CMake"]
+              "face only", "e.h: 301 lines", "no SPDX", "11 macros", "701 lines of CMake", "its C example is not"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in planted.items():

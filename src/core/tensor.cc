@@ -35,13 +35,13 @@ void check_type(DataType type) {
           static_cast<int>(type));
 }
 
-void check_lens(std::span<const std::int64_t> lens) {
+void check_lens(DataType type, std::span<const std::int64_t> lens) {
   if (lens.empty()) fail(Status::kInvalidValue, "a tensor needs at least one dimension, 0 were given");
   require(lens.size() <= kMaxRank, "{} dimensions were given, at most {} are supported", lens.size(), kMaxRank);
-  std::int64_t total = 1;
+  auto bytes = static_cast<std::int64_t>(size_of(type));
   for (std::size_t i = 0; i < lens.size(); ++i) {
     require(lens[i] > 0, "lengths must be positive: length {} is {}", i, lens[i]);
-    require(!__builtin_mul_overflow(total, lens[i], &total), "the tensor has more than 2^63 elements");
+    require(!__builtin_mul_overflow(bytes, lens[i], &bytes), "the tensor has more than 2^63 bytes");
   }
 }
 
@@ -56,7 +56,7 @@ void set_dense(TensorDesc& t, std::span<const int> order) {
 
 TensorDesc base_tensor(DataType type, std::span<const std::int64_t> lens) {
   check_type(type);
-  check_lens(lens);
+  check_lens(type, lens);
   TensorDesc t;
   t.type = t.cast = type;
   t.rank = static_cast<int>(lens.size());
@@ -112,6 +112,9 @@ TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::s
     require(!__builtin_mul_overflow(lens[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last),
             "the tensor spans more than 2^63 elements");
   }
+  std::int64_t bytes = 0;
+  require(!__builtin_mul_overflow(last, static_cast<std::int64_t>(size_of(type)), &bytes),
+          "the tensor spans more than 2^63 bytes");
   return t;
 }
 

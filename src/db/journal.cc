@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashDigits = 16;
 constexpr std::size_t kChunk = std::size_t{1} << 16;  // also the longest line that is looked at
-constexpr auto kLockPatience = std::chrono::seconds(5);
+constexpr auto kLockPatience = std::chrono::seconds(2);
 
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -58,13 +58,14 @@ bool locks_fail(const fs::path& folder) {
   return ::flock(probe.fd(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK && errno != EINTR;
 }
 
-/// 0, or the error; EWOULDBLOCK when patience ended. A stopped process that compacts must not stop
+using Clock = std::chrono::steady_clock;
+
+/// 0, or the error; EWOULDBLOCK when the time is over. A stopped process that compacts must not stop
 /// everybody else, so this never blocks in the kernel.
-int lock_shared(int fd) {
-  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+int lock_shared(int fd, Clock::time_point deadline) {
   while (::flock(fd, LOCK_SH | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return errno;
-    if (std::chrono::steady_clock::now() > deadline) return EWOULDBLOCK;
+    if (Clock::now() > deadline) return EWOULDBLOCK;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return 0;
@@ -265,7 +266,8 @@ bool Journal::failed(const char* action, int error) {
 /// Opened and locked under the path it still has; empty with errno set otherwise. Opening anew every
 /// time keeps a forked child from sharing its parent's lock.
 File Journal::open_for_append() {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
+  const auto deadline = Clock::now() + kLockPatience;
+  do {
     const fs::path path = own_path();
     File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
     struct stat info{};
@@ -274,15 +276,12 @@ File Journal::open_for_append() {
       errno = EINVAL;
       return {};
     }
-    const int error = lock_shared(file.fd());
+    const int error = lock_shared(file.fd(), deadline);
     if (per_host_ || (error == 0 && names_open_file(path, file.fd()))) return file;
-    if (error == EWOULDBLOCK) {
-      errno = error;
-      return {};
-    }
+    if (error == EWOULDBLOCK) break;
     per_host_ = error != 0;
-  }
-  errno = EAGAIN;
+  } while (Clock::now() < deadline);
+  errno = EWOULDBLOCK;
   return {};
 }
 
@@ -293,7 +292,7 @@ bool Journal::append(std::span<const std::string> records) {
   if (error) return failed("make its folder", error.value());
   decide_sharing();
   const File file = open_for_append();
-  if (!file) return failed("open it", errno);
+  if (!file) return failed(errno == EWOULDBLOCK ? "lock it in time" : "open it", errno);
   struct stat info{};
   std::string text;
   if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";

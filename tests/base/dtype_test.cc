@@ -15,9 +15,9 @@ namespace {
 struct Format {
   const char* name;
   int exponent, mantissa;
-  bool finite_top;      // e4m3fn: the top exponent holds numbers, all ones is the only NaN
-  bool saturate;        // overflow gives the largest number, else infinity
-  double max;           // the largest number
+  bool finite_top;  // e4m3fn: the top exponent holds numbers, all ones is the only NaN
+  bool saturate;    // overflow gives the largest number, else infinity
+  double max;       // the largest number
   float (*decode)(unsigned bits);
   unsigned (*encode)(float value);
 

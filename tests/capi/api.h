@@ -47,8 +47,7 @@ class Owned {
   Pointer object_ = nullptr;
 };
 using Handle = Owned<miopenHandle_t, miopenCreate, miopenDestroy>;
-using TensorDescriptor =
-    Owned<miopenTensorDescriptor_t, miopenCreateTensorDescriptor, miopenDestroyTensorDescriptor>;
+using TensorDescriptor = Owned<miopenTensorDescriptor_t, miopenCreateTensorDescriptor, miopenDestroyTensorDescriptor>;
 using ConvolutionDescriptor =
     Owned<miopenConvolutionDescriptor_t, miopenCreateConvolutionDescriptor, miopenDestroyConvolutionDescriptor>;
 
@@ -206,17 +205,17 @@ class Convolution {
                                                 shape.mode));
     expect_ok(miopenSetConvolutionGroupCount(conv, shape.groups));
     if (!shape.output_pad.empty())
-      expect_ok(
-          miopenSetTransposeConvNdOutputPadding(conv, static_cast<int>(spatial), shape.output_pad.data()));
+      expect_ok(miopenSetTransposeConvNdOutputPadding(conv, static_cast<int>(spatial), shape.output_pad.data()));
     x.set(types.x, shape.x, types.x_strides);
     w.set(types.w, shape.w, types.w_strides);
     int rank = 0;
     y_lens.resize(shape.x.size());
-    expect_ok(miopenGetConvolutionNdForwardOutputDim(conv, x, w, &rank, y_lens.data()));
+    // Sizes only: the query wants one type, gradients of int8 tensors have two.
+    const Tensor x_sizes(miopenFloat, shape.x), w_sizes(miopenFloat, shape.w);
+    expect_ok(miopenGetConvolutionNdForwardOutputDim(conv, x_sizes, w_sizes, &rank, y_lens.data()));
     y.set(types.y, y_lens, types.y_strides);
     x_data.resize(x.bytes()), w_data.resize(w.bytes()), y_data.resize(y.bytes());
-    call = {handle,        x,     w,     y, conv, x_data.data(), w_data.data(), y_data.data(),
-            &kOne, &kZero, nullptr, 0};
+    call = {handle, x, w, y, conv, x_data.data(), w_data.data(), y_data.data(), &kOne, &kZero, nullptr, 0};
     if (types.y == miopenDouble || types.x == miopenDouble) call.alpha = &kOneDouble, call.beta = &kZeroDouble;
   }
 

@@ -2,7 +2,7 @@
 // workspace rules, attributes, plan identity, and the status of every wrong argument.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -51,7 +51,8 @@ struct Checked : Convolution {
       reference::store(t.type, data.data(), i, reference::is_integer(t.type) ? integer(engine) : real(engine));
   }
 
-  /// Runs `action`, which must succeed, and compares the output of direction `d` with the reference.
+  /// Runs `action`, which must succeed, compares the output of direction `d` with the reference and puts
+  /// back what was there before.
   template <class Action>
   void expect_right(Direction d, double alpha, double beta, Action action, int line = __builtin_LINE()) {
     const testing::ScopedTrace trace("checked at line", line, "");
@@ -70,11 +71,13 @@ struct Checked : Convolution {
     const Bytes first = swap ? y_data : x_data, second = w_data, third = swap ? x_data : y_data;
     const auto expected = reference::evaluate(math, {first.data(), second.data(), third.data()});
     Bytes& out = output(d);
+    const Bytes before = out;
     if (beta == 0) std::fill(out.begin(), out.end(), 0xff);  // NaN in every float type: must not be read
     expect_ok(action());
     const auto c = reference::compare(reference::arithmetic(math), math.output(), out.data(), expected);
     EXPECT_TRUE(c.ok()) << c.failures << " wrong; index " << c.index << " is " << c.got << ", should be " << c.want
                         << " +- " << c.tolerance;
+    std::copy(before.begin(), before.end(), out.begin());
   }
 
   /// Find, then run the first result, with the workspace find asked for.
@@ -84,8 +87,7 @@ struct Checked : Convolution {
     miopenConvAlgoPerf_t perf[5];
     expect_ok(call.find(d, 5, &count, perf));
     ASSERT_GE(count, 1);
-    for (int i = 0; i < count; ++i)
-      expect_right(d, 1, 0, [&] { return call.run(d, perf[i].fwd_algo); });
+    for (int i = 0; i < count; ++i) expect_right(d, 1, 0, [&] { return call.run(d, perf[i].fwd_algo); });
   }
 
   miopenDataType_t x_cast, w_cast, y_cast;
@@ -172,8 +174,12 @@ TEST(ConvolutionRun, EveryDataType) {
                                               miopenF8RoundingModeStandard));
       c.expect_find_and_run_right(d);
     }
-  for (const auto y : {miopenInt8, miopenInt32, miopenFloat})
-    Checked(handle, s, {miopenInt8, miopenInt8, y}).expect_find_and_run_right(Direction::kForward);
+  for (const auto out : {miopenInt8, miopenInt32, miopenFloat}) {
+    SCOPED_TRACE(testing::Message() << "int8 to type " << out);
+    Checked(handle, s, {miopenInt8, miopenInt8, out}).expect_find_and_run_right(Direction::kForward);
+    Checked(handle, s, {out, miopenInt8, miopenInt8}).expect_find_and_run_right(Direction::kBackwardData);
+    Checked(handle, s, {miopenInt8, out, miopenInt8}).expect_find_and_run_right(Direction::kBackwardWeights);
+  }
 }
 
 TEST(ConvolutionRun, LayoutsAndStrides) {
@@ -371,7 +377,34 @@ TEST(ConvolutionWorkspace, TooLittleIsBadWithBothNumbers) {
       EXPECT_EQ(bytes, most) << "enough for every solver";
       EXPECT_TRUE(free) << "a solver without workspace always exists";
     }
-  RecordProperty("solutions_with_workspace", with_workspace);
+  EXPECT_GT(with_workspace, 0) << "no solver needs workspace: the rule goes untested";
+}
+
+TEST(ConvolutionWorkspace, AFamilyThatNeedsMoreIsBadWithBothNumbers) {
+  const Handle handle;
+  int tried = 0;
+  for (const Shape& s : kShapes)
+    for (const auto d : kDirections) {
+      Checked c(handle, s);
+      std::map<int, std::size_t> least;
+      for (const auto& solution : c.solutions(d)) {
+        const auto at = least.emplace(solution.algorithm, solution.workspace_size).first;
+        at->second = std::min(at->second, solution.workspace_size);
+      }
+      for (const auto& [algorithm, need] : least) {
+        if (need == 0) continue;
+        ++tried;
+        const std::string number = std::to_string(need), have = std::to_string(need - 1) + " bytes";
+        Bytes workspace(need);
+        expect_bad(c.call.run(d, algorithm), {"workspace", "0 bytes", number.c_str()});
+        c.call.workspace = workspace.data(), c.call.workspace_bytes = need - 1;
+        expect_bad(c.call.run(d, algorithm), {"workspace", have.c_str(), number.c_str()});
+        c.call.workspace_bytes = need;
+        c.expect_right(d, 1, 0, [&, family = algorithm] { return c.call.run(d, family); });
+        c.call.workspace = nullptr, c.call.workspace_bytes = 0;
+      }
+    }
+  EXPECT_GT(tried, 0) << "no family needs workspace: the rule goes untested";
 }
 
 TEST(ConvolutionWorkspace, NoneIsEnoughForFindAndRun) {
@@ -410,9 +443,8 @@ TEST(ConvolutionPlans, OneDescriptorMayChangeBetweenCalls) {
     Checked c(handle, {{1, 3, 6, 6}, {3, 3, 3, 3}, {pad, pad}});
     const auto solution = c.solutions(Direction::kForward)[0];
     c.provide_workspace(Direction::kForward);
-    c.expect_right(Direction::kForward, 1, 0, [&] {
-      return c.call.immediate(Direction::kForward, solution.solution_id);
-    });
+    c.expect_right(Direction::kForward, 1, 0,
+                   [&] { return c.call.immediate(Direction::kForward, solution.solution_id); });
   }
 }
 
@@ -421,7 +453,8 @@ TEST(ConvolutionAttributes, DeterministicRestrictsEveryAnswer) {
   for (const auto d : kDirections) {
     Checked c(handle, {{2, 8, 10, 10}, {8, 8, 3, 3}});
     expect_ok(miopenSetConvolutionAttribute(c.conv, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1));
-    for (const auto& s : explain(c.call, d)["solvers"]) {
+    const auto explained = explain(c.call, d);
+    for (const auto& s : explained["solvers"]) {
       EXPECT_TRUE(!s["applicable"] || s["deterministic"]) << s;
       EXPECT_TRUE(s["deterministic"] || !s["reason"].get<std::string>().empty()) << s;
     }
@@ -446,7 +479,8 @@ TEST(ConvolutionAttributes, MathModesAdmitMoreAndMore) {
     for (int mode = polymioMathStrict; mode <= polymioMathAny; ++mode) {
       expect_ok(polymioSetConvolutionMathMode(c.conv, static_cast<polymioMathMode_t>(mode)));
       std::set<std::string> now;
-      for (const auto& s : explain(c.call, d)["solvers"]) {
+      const auto explained = explain(c.call, d);
+      for (const auto& s : explained["solvers"]) {
         if (!s["applicable"]) continue;
         now.insert(s["name"]);
         const auto at = std::find(classes.begin(), classes.end(), s["error_class"].get<std::string>());
@@ -496,7 +530,12 @@ TEST(ConvolutionStatus, UnknownAlgorithmsAreBadAndAbsentOnesNotImplemented) {
   }
   const Direction d = Direction::kBackwardData;
   c.provide_workspace(d);
-  EXPECT_EQ(c.call.run(d, miopenTransposeBwdDataAlgoGEMM), c.call.run(d, miopenConvolutionBwdDataAlgoGEMM));
+  std::fill(c.x_data.begin(), c.x_data.end(), 0xff);
+  const auto wanted = c.call.run(d, miopenConvolutionBwdDataAlgoGEMM);
+  const Bytes by_gemm = c.x_data;
+  std::fill(c.x_data.begin(), c.x_data.end(), 0xff);
+  EXPECT_EQ(c.call.run(d, miopenTransposeBwdDataAlgoGEMM), wanted) << "the deprecated name of GEMM";
+  EXPECT_EQ(c.x_data, by_gemm);
 }
 
 /// Makes every call of a direction and expects each to fail with BadParm and a text holding `part`.
@@ -526,7 +565,8 @@ void expect_all_bad(const Call& call, Direction d, const char* part, bool buffer
 TEST(ConvolutionStatus, NullArgumentsAreNamed) {
   const Handle handle;
   Checked c(handle, kShapes[0]);
-  const TensorDescriptor unset;
+  const TensorDescriptor object;
+  const miopenTensorDescriptor_t unset = object;
   for (const auto d : kDirections) {
     const auto with = [&](auto member, auto value) {
       Call call = c.call;
@@ -590,7 +630,7 @@ TEST(ConvolutionStatus, TensorsThatDoNotFitAreNamedWithNumbers) {
       {&Call::w_desc, miopenFloat, {8, 6, 3}, "w has 3"},
       {&Call::x_desc, miopenFloat, {2, 6, 9}, "rank 3"},
       {&Call::x_desc, miopenHalf, {2, 6, 9, 8}, "x fp16"},
-      {&Call::w_desc, miopenInt8, {8, 6, 3, 3}, "w int8"},
+      {&Call::w_desc, miopenInt8, {8, 6, 3, 3}, "int8"},
       {&Call::y_desc, miopenInt32, {2, 8, 9, 8}, "int32"},
       {&Call::x_desc, miopenInt64, {2, 6, 9, 8}, "int64"},
   };

@@ -128,8 +128,8 @@ TEST(ConvolutionDescriptor, ZeroToNineDimensions) {
   for (int dims = 0; dims <= 9; ++dims) {
     Ints pad, stride, dilation;
     for (int i = 0; i < dims; ++i) pad.push_back(i), stride.push_back(i + 1), dilation.push_back(i + 2);
-    expect_ok(miopenInitConvolutionNdDescriptor(conv, dims, pad.data(), stride.data(), dilation.data(),
-                                                miopenConvolution));
+    expect_ok(
+        miopenInitConvolutionNdDescriptor(conv, dims, pad.data(), stride.data(), dilation.data(), miopenConvolution));
     const Settings s = settings(conv);
     EXPECT_EQ(s.spatial, dims);
     EXPECT_EQ(s.pad, pad);

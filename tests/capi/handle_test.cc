@@ -21,12 +21,15 @@ TEST(Version, IsTheLevelOfTheApi) {
 }
 
 TEST(ErrorString, IsTheNameOfTheEnumerator) {
-  const char* const names[] = {"miopenStatusSuccess",       "miopenStatusNotInitialized", "miopenStatusInvalidValue",
-                               "miopenStatusBadParm",       "miopenStatusAllocFailed",    "miopenStatusInternalError",
-                               "miopenStatusNotImplemented", "miopenStatusUnknownError",  "miopenStatusUnsupportedOp",
-                               "miopenStatusGpuOperationsSkipped", "miopenStatusVersionMismatch"};
+  const char* const names[] = {"miopenStatusSuccess",        "miopenStatusNotInitialized",
+                               "miopenStatusInvalidValue",   "miopenStatusBadParm",
+                               "miopenStatusAllocFailed",    "miopenStatusInternalError",
+                               "miopenStatusNotImplemented", "miopenStatusUnknownError",
+                               "miopenStatusUnsupportedOp",  "miopenStatusGpuOperationsSkipped",
+                               "miopenStatusVersionMismatch"};
   for (int i = 0; i < 11; ++i) EXPECT_STREQ(miopenGetErrorString(static_cast<miopenStatus_t>(i)), names[i]);
-  for (const int i : {11, 15}) EXPECT_STREQ(miopenGetErrorString(static_cast<miopenStatus_t>(i)), "Unknown error status");
+  for (const int i : {11, 15})
+    EXPECT_STREQ(miopenGetErrorString(static_cast<miopenStatus_t>(i)), "Unknown error status");
 }
 
 TEST(HandleObject, CreateAndDestroy) {

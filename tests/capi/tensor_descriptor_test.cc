@@ -57,9 +57,9 @@ TEST(TensorDescriptor, EveryFunctionRefusesNullAndForeignObjects) {
   const ConvolutionDescriptor other;
   const Tensor live(miopenFloat, {1, 1, 1, 1});
   char* misaligned = reinterpret_cast<char*>(static_cast<miopenTensorDescriptor_t>(live)) + 1;
-  const miopenTensorDescriptor_t bad[] = {nullptr, reinterpret_cast<miopenTensorDescriptor_t>(
-                                                       static_cast<miopenConvolutionDescriptor_t>(other)),
-                                          reinterpret_cast<miopenTensorDescriptor_t>(misaligned)};
+  const miopenTensorDescriptor_t bad[] = {
+      nullptr, reinterpret_cast<miopenTensorDescriptor_t>(static_cast<miopenConvolutionDescriptor_t>(other)),
+      reinterpret_cast<miopenTensorDescriptor_t>(misaligned)};
   const int one[] = {1, 1, 1, 1};
   const std::size_t one_wide[] = {1, 1, 1, 1};
   int n = 0;
@@ -211,8 +211,10 @@ TEST(TensorDescriptor, LayoutsNeedTheirRankAndChannels) {
     expect_bad(set(layout, 5), {"needs 4", "5"});
   }
   for (const auto layout : {miopenTensorNCDHW, miopenTensorNDHWC}) expect_bad(set(layout, 4), {"needs 5", "4"});
-  for (const auto layout : {miopenTensorNCHWc4, miopenTensorCHWNc4}) expect_bad(set(layout, 4), {"divisible by 4", "6"});
-  for (const auto layout : {miopenTensorNCHWc8, miopenTensorCHWNc8}) expect_bad(set(layout, 4), {"divisible by 8", "6"});
+  for (const auto layout : {miopenTensorNCHWc4, miopenTensorCHWNc4})
+    expect_bad(set(layout, 4), {"divisible by 4", "6"});
+  for (const auto layout : {miopenTensorNCHWc8, miopenTensorCHWNc8})
+    expect_bad(set(layout, 4), {"divisible by 8", "6"});
   expect_bad(set(static_cast<miopenTensorLayout_t>(9), 4), {"layout 9", "0 to 8"});
 }
 

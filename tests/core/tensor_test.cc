@@ -53,9 +53,8 @@ TEST(MakeTensor, RefusesWithNumbers) {
   expect_error(Status::kBadParm, {"9", "8"}, [] { tensor(Sizes(9, 1)); });
   expect_error(Status::kBadParm, {"2^63"}, [] { tensor({INT64_MAX, 2}); });
   expect_error(Status::kBadParm, {"2^63"}, [] { tensor({3, 2}, {INT64_MAX / 2, INT64_MAX / 2}); });
-  expect_error(Status::kBadParm, {"data type 4", "float8 7"}, [] {
-    make_tensor(static_cast<DataType>(4), Sizes{1}, {});
-  });
+  expect_error(Status::kBadParm, {"data type 4", "float8 7"},
+               [] { make_tensor(static_cast<DataType>(4), Sizes{1}, {}); });
 }
 
 TEST(MakeTensor, EveryLayoutHasItsStrides) {
@@ -145,7 +144,8 @@ TEST(Verdict, TextHasTheTwoNumbers) {
 }
 
 TEST(TunePoint, TextAndBack) {
-  for (const TunePoint& p : {TunePoint{}, TunePoint{4}, TunePoint{4, -2, 128}}) EXPECT_EQ(parse_tune_point(to_text(p)), p);
+  for (const TunePoint& p : {TunePoint{}, TunePoint{4}, TunePoint{4, -2, 128}})
+    EXPECT_EQ(parse_tune_point(to_text(p)), p);
   for (const char* bad : {"4,x", "a", "4;2", "4 ", "99999999999999"}) EXPECT_TRUE(parse_tune_point(bad).empty()) << bad;
 }
 

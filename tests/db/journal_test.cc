@@ -6,15 +6,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <random>
 #include <set>
 #include <sstream>
@@ -189,6 +193,18 @@ TEST_F(JournalTest, CompactionIsSkippedWhenBusyMissingOrALink) {
   EXPECT_EQ(read_file(), (Lines{"one", "two"}));
 }
 
+TEST_F(JournalTest, AStoppedCompactionDoesNotStopOthersForLong) {
+  Journal journal(path_, "test");
+  append_one(journal, "one");
+  const File stopped(::open(path_.c_str(), O_RDWR));
+  ASSERT_EQ(::flock(stopped.fd(), LOCK_EX), 0);
+  Journal reader(path_, "test");
+  EXPECT_EQ(read_all(reader), Lines{"one"});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(append_one(journal, "two"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
 TEST_F(JournalTest, FailureIsFalseAndPermanent) {
   std::ofstream(folder_ / "file") << "x";
   Journal below_file(folder_ / "file" / "sub" / "d.pdb.txt", "test");
@@ -254,32 +270,45 @@ TEST_F(JournalTest, FullDiskLosesOnlyTheRecordThatDidNotFit) {
 }
 
 TEST_F(JournalTest, ManyProcessesLoseNothingWhileOneCompacts) {
-  constexpr int kWriters = 8, kRecords = 200;
+  constexpr int kWriters = 8, kRecords = 200, kCompactions = 3;
+  struct Shared {
+    std::atomic<int> compactions, records;
+  };
+  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Shared& shared = *new (memory) Shared{};
   Journal inherited(path_, "test");  // used by every child, as a program that forks would
   append_one(inherited, "first");
-  std::vector<pid_t> children;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::set<pid_t> running;
   for (int w = 0; w < kWriters; ++w) {
-    children.push_back(spawn([&] {
-      for (int r = 0; r < kRecords; ++r)
-        if (!append_one(inherited, fmt::format("{} {} {}", w, r, std::string(r, 'p')))) ::_exit(1);
+    running.insert(spawn([&] {
+      // At full speed first; then with gaps, until the compactions have found some.
+      const auto more = [&] { return shared.compactions < kCompactions && std::chrono::steady_clock::now() < deadline; };
+      for (int r = 0; r < kRecords || more(); ++r) {
+        if (!append_one(inherited, fmt::format("{} {} {}", w, r, std::string(r % 200, 'p')))) ::_exit(1);
+        ++shared.records;
+        if (r >= kRecords) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
     }));
   }
-  std::set<pid_t> running(children.begin(), children.end());
-  int compactions = 0;
   while (!running.empty()) {
-    compactions += inherited.compact([](Lines all) { return all; });
+    shared.compactions += inherited.compact([](Lines all) { return all; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     int status = 0;
     const pid_t done = ::waitpid(-1, &status, WNOHANG);
     if (done <= 0) continue;
     EXPECT_EQ(status, 0);
     running.erase(done);
   }
-  EXPECT_GT(compactions, 0);
+  EXPECT_GE(shared.compactions, kCompactions);
+  EXPECT_GE(shared.records, kWriters * kRecords);
   const Lines lines = read_file();
-  EXPECT_EQ(lines.size(), 1u + kWriters * kRecords);
+  EXPECT_EQ(lines.size(), 1u + static_cast<std::size_t>(shared.records));
   const std::set<std::string> distinct(lines.begin(), lines.end());
   EXPECT_EQ(distinct.size(), lines.size());
   EXPECT_EQ(distinct.count(fmt::format("7 199 {}", std::string(199, 'p'))), 1u);
+  ::munmap(memory, sizeof(Shared));
 }
 
 TEST_F(JournalTest, ReaderSeesEveryRecordWhileOthersWriteAndCompact) {
@@ -318,11 +347,12 @@ TEST_F(JournalTest, SurvivesKillAtAnyMoment) {
       }
     });
     ::close(pipe_ends[1]);
-    std::this_thread::sleep_for(std::chrono::microseconds(5000 + random() % 15000));
+    std::string told(1 << 20, '\0');
+    ASSERT_EQ(::read(pipe_ends[0], told.data(), 1), 1);  // it has begun
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 15000));
     ::kill(child, SIGKILL);
     EXPECT_TRUE(WIFSIGNALED(wait_for(child)));
-    std::string told(1 << 20, '\0');
-    std::size_t size = 0;
+    std::size_t size = 1;
     for (ssize_t got; (got = ::read(pipe_ends[0], &told[size], told.size() - size)) > 0;)
       size += static_cast<std::size_t>(got);
     ::close(pipe_ends[0]);
@@ -335,7 +365,7 @@ TEST_F(JournalTest, SurvivesKillAtAnyMoment) {
   const Lines lines = read_file();
   const std::set<std::string> present(lines.begin(), lines.end());
   for (const std::string& record : promised) EXPECT_EQ(present.count(record), 1u) << record;
-  EXPECT_GT(promised.size(), 100u);
+  EXPECT_GE(promised.size(), 30u);
   EXPECT_EQ(lines.back(), "alive");
 }
 

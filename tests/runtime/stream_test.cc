@@ -133,9 +133,7 @@ TEST(ParallelFor, AnExceptionComesBackUnderEveryExecutor) {
 TEST(ParallelFor, NestedCallsFinish) {
   const auto s = stream(3);
   std::atomic<int> runs{0};
-  s->parallel_for(8, 64, [&](std::size_t, void*) {
-    s->parallel_for(8, 64, [&](std::size_t, void*) { ++runs; });
-  });
+  s->parallel_for(8, 64, [&](std::size_t, void*) { s->parallel_for(8, 64, [&](std::size_t, void*) { ++runs; }); });
   EXPECT_EQ(runs, 64);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/direct.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
 
@@ -27,6 +28,9 @@ struct KernelTable {
   /// Pieces [first, end) of a depthwise convolution; scratch holds depthwise_scratch bytes.
   void (*depthwise)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*depthwise_scratch)(const Depthwise& job);
+  /// Pieces [first, end) of a direct forward convolution; scratch holds direct_scratch bytes.
+  void (*direct)(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*direct_scratch)(const Direct& job);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

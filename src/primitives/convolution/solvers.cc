@@ -12,11 +12,10 @@ namespace polymio::convolution {
 
 SolverList solvers(Direction direction) {
   const auto list = [](Direction d) {
-    return std::vector<const SolverBase*>{
-        &cpu_gemm(d),
-        &cpu_implicit_gemm(d),
-        &cpu_reference(d),
-    };
+    std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
+    if (d == Direction::kForward) all.push_back(&cpu_direct_forward());
+    all.push_back(&cpu_reference(d));
+    return all;
   };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
                                    list(Direction::kBackwardWeights)};

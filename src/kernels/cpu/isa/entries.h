@@ -14,5 +14,7 @@ void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* sc
 std::size_t col2im_scratch(const ColumnSum& sum);
 void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t depthwise_scratch(const Depthwise& job);
+void direct(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
+std::size_t direct_scratch(const Direct& job);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

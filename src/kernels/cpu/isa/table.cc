@@ -7,6 +7,7 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 extern const KernelTable kTable;
 const KernelTable kTable = {gemm_tile,      gemm_scratch, gemm,
                              im2col,         col2im,       col2im_scratch,
-                             depthwise,      depthwise_scratch};
+                             depthwise,      depthwise_scratch, direct,
+                             direct_scratch};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,104 @@
+// A zero-padded copy of an input plane in which every filter tap of an output row is a unit-stride row,
+// and small helpers of the kernels that use it.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+static inline i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
+
+/// A padded copy of a plane: element e of a dimension is source element e - before. Columns of residue
+/// j modulo `split` lie in part j of a row.
+struct Padded {
+  i64 before[kSpatial], size[kSpatial];  // size in source elements; of a part in the last dimension
+  i64 split, part, row, slab, total;     // elements: of a part, a row, a slab of rows, everything
+};
+
+template <class T>
+static inline Padded finish(Padded p) {
+  p.part = round_up(p.size[2], kLanes<T>) + kLanes<T>;
+  p.row = p.part * p.split;
+  p.slab = p.row * p.size[1];
+  p.total = p.slab * p.size[0];
+  return p;
+}
+
+/// What forward and weights read: output o with tap r is at o * stride + r * dilation.
+template <class T>
+static inline Padded pad_x(const ConvShape& s) {
+  Padded p{};
+  for (int d = 0; d < kSpatial; ++d) {
+    p.before[d] = s.pad[d];
+    p.size[d] = (s.out[d] - 1) * s.stride[d] + (s.taps[d] - 1) * s.dilation[d] + 1;
+  }
+  p.split = s.stride[2];
+  p.size[2] = round_up(s.out[2], kLanes<T>) + (s.taps[2] - 1) * s.dilation[2] / p.split;
+  return finish<T>(p);
+}
+
+/// Copies one row; columns outside the source become zero.
+template <class T>
+static inline void pad_row(const Padded& p, const T* src, i64 width, T* dst) {
+  for (i64 j = 0; j < p.split; ++j) {
+    T* part = dst + j * p.part;
+    const i64 base = j - p.before[2];  // element i of the part is source element base + i * split
+    i64 low = base >= 0 ? 0 : (-base + p.split - 1) / p.split;
+    i64 high = base >= width ? 0 : (width - 1 - base) / p.split + 1;
+    low = min_of(low, p.part);
+    high = max_of(min_of(high, p.part), low);
+    for (i64 i = 0; i < low; ++i) part[i] = 0;
+    if (p.split == 1) {
+      for (i64 i = low; i < high; ++i) part[i] = src[base + i];
+    } else {
+      for (i64 i = low; i < high; ++i) part[i] = src[base + i * p.split];
+    }
+    for (i64 i = high; i < p.part; ++i) part[i] = 0;
+  }
+}
+
+template <class T>
+static inline void pad_plane(const Padded& p, const T* src, const i64 (&size)[kSpatial], const i64 (&stride)[kSpatial],
+               T* dst) {
+  for (i64 e0 = 0; e0 < p.size[0]; ++e0) {
+    for (i64 e1 = 0; e1 < p.size[1]; ++e1, dst += p.row) {
+      const i64 i0 = e0 - p.before[0], i1 = e1 - p.before[1];
+      const bool inside = i0 >= 0 && i0 < size[0] && i1 >= 0 && i1 < size[1];
+      pad_row(p, inside ? src + i0 * stride[0] + i1 * stride[1] : src, inside ? size[2] : 0, dst);
+    }
+  }
+}
+
+/// Where tap (r0, r1, r2) of an output at the origin reads in pad_x's copy.
+static inline i64 x_tap(const ConvShape& s, const Padded& p, i64 r0, i64 r1, i64 r2) {
+  const i64 column = r2 * s.dilation[2];
+  return r0 * s.dilation[0] * p.slab + r1 * s.dilation[1] * p.row + column % p.split * p.part +
+         column / p.split;
+}
+
+template <class Visit>
+static inline void for_taps(const i64 (&taps)[kSpatial], const Visit& visit) {
+  for (i64 r0 = 0; r0 < taps[0]; ++r0) {
+    for (i64 r1 = 0; r1 < taps[1]; ++r1) {
+      for (i64 r2 = 0; r2 < taps[2]; ++r2) visit(r0, r1, r2);
+    }
+  }
+}
+
+template <class T>
+static inline void write_vector(T* out, i64 stride, i64 count, Vec<T> v, T alpha, T beta) {
+  const int some = static_cast<int>(min_of<i64>(count, kLanes<T>));
+  v *= broadcast(alpha);
+  if (stride == 1) {
+    if (beta != 0) v += broadcast(beta) * load_lanes(out, 0, some);
+    store_lanes(out, v, some);
+    return;
+  }
+  for (int i = 0; i < some; ++i) {
+    T& element = out[i * stride];
+    element = beta != 0 ? v[i] + beta * element : v[i];
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

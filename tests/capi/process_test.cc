@@ -1,0 +1,258 @@
+// What needs a process of its own: silence on stderr, log lines, variables that are read once. Each
+// test starts this program again with one of the disabled tests below and reads its output.
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "api.h"
+
+namespace polymio::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+/// A folder for the length of a scope.
+struct Folder {
+  fs::path path;
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "polymio_test_XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path); }
+};
+
+struct Output {
+  int code = -1;
+  std::string out, err;
+};
+
+Output run_command(const std::string& command) {
+  const Folder folder;
+  const auto out = folder.path / "out", err = folder.path / "err";
+  Output result;
+  result.code = std::system(("env MIOPEN_USER_DB_PATH=" + (folder.path / "db").string() + " " + command + " >" +
+                             out.string() + " 2>" + err.string())
+                                .c_str());
+  result.out = read(out), result.err = read(err);
+  return result;
+}
+
+/// Runs one disabled test of this program in a process with more environment and a new database.
+Output run_child(const std::string& test, const std::string& environment = "") {
+  char self[4096];
+  const auto length = readlink("/proc/self/exe", self, sizeof self);
+  EXPECT_GT(length, 0);
+  const std::string program(self, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  const Output o =
+      run_command(environment + " '" + program +
+                  "' --gtest_also_run_disabled_tests --gtest_color=no --gtest_filter=InChild.DISABLED_" + test);
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_NE(o.out.find("[  PASSED  ] 1 test."), std::string::npos) << o.out;
+  return o;
+}
+
+/// The rest of the first line of `text` that holds `mark`, from there on.
+std::string after(const std::string& text, const std::string& mark) {
+  const auto at = text.find(mark);
+  EXPECT_NE(at, std::string::npos) << "no '" << mark << "' in: " << text;
+  if (at == std::string::npos) return "";
+  return text.substr(at + mark.size(), text.find('\n', at) - at - mark.size());
+}
+
+std::size_t lines_with(const std::string& text, const std::string& mark) {
+  std::size_t n = 0;
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) ++n;
+  return n;
+}
+
+std::string explain_forward(const Convolution& c) {
+  miopenProblem_t problem = nullptr;
+  expect_ok(miopenCreateConvProblem(&problem, c.conv, miopenProblemDirectionForward));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionX, c.x));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionW, c.w));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionY, c.y));
+  std::size_t size = 0;
+  expect_ok(polymioExplain(c.call.handle, problem, nullptr, &size));
+  std::string text(size, '\0');
+  expect_ok(polymioExplain(c.call.handle, problem, text.data(), &size));
+  expect_ok(miopenDestroyProblem(problem));
+  return text.c_str();
+}
+
+/// Everything a healthy program does, and refused calls too: they have statuses, not messages.
+TEST(InChild, DISABLED_Healthy) {
+  const Handle handle;
+  for (const int cap : {0, 1, 8}) {
+    expect_ok(polymioSetThreadCap(handle, cap));
+    for (const auto d : kDirections) {
+      Convolution c(handle, {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}});
+      c.provide_workspace(d);
+      int count = 0;
+      miopenConvAlgoPerf_t perf[5];
+      expect_ok(c.call.find(d, 5, &count, perf));
+      expect_ok(c.call.run(d, perf[0].fwd_algo));
+      expect_ok(c.call.immediate(d, c.solutions(d)[0].solution_id));
+      expect_bad(c.call.immediate(d, 999999), {"999999"});
+      expect_bad(c.call.run(d, 7), {"algorithm 7"});
+      explain_forward(c);
+    }
+  }
+}
+
+TEST(Process, AHealthyRunPrintsNothing) {
+  for (const char* executor : {"", "POLYMIO_EXECUTOR=threads"}) EXPECT_EQ(run_child("Healthy", executor).err, "");
+}
+
+TEST(InChild, DISABLED_OneRun) {
+  const Handle handle;
+  Convolution c(handle, {{2, 4, 9, 8}, {6, 2, 3, 1}, {1, 0}, {2, 1}, {1, 1}, 2}, {.x_strides = {288, 1, 32, 4}});
+  const float alpha = 0.5f;
+  c.call.alpha = &alpha;
+  const auto d = Direction::kForward;
+  c.provide_workspace(d);
+  expect_ok(c.call.run(d, c.solutions(d)[0].algorithm));
+}
+
+TEST(Process, TheCommandLogReplaysTheCall) {
+  const Output o = run_child("OneRun", "MIOPEN_ENABLE_LOGGING_CMD=1");
+  EXPECT_EQ(lines_with(o.err, "\n"), 1u) << o.err;
+  const std::string line = after(o.err, "MIOpenDriver ") + " ";
+  for (const char* part : {"conv ", " -n 2 ", " -c 4 ", " -k 6 ", " -H 9 ", " -W 8 ", " -y 3 ", " -x 1 ", " -p 1 ",
+                           " -q 0 ", " -u 2 ", " -v 1 ", " -g 2 ", " -F 1 ", " -I NHWC ", " --alpha 0.5 "})
+    EXPECT_NE((" " + line).find(part), std::string::npos) << "no '" << part << "' in: " << line;
+  if (access(POLYMIO_DRIVER_PATH, X_OK) != 0) return;  // built without the driver
+  const Output replay = run_command(std::string("'") + POLYMIO_DRIVER_PATH + "' " + line + " -V 1 -i 1");
+  EXPECT_EQ(replay.code, 0) << line << "\n" << replay.out << replay.err;
+}
+
+TEST(Process, TheApiLogNamesTheCall) {
+  const Output o = run_child("OneRun", "MIOPEN_ENABLE_LOGGING=1");
+  EXPECT_EQ(lines_with(o.err, "run conv -n 2 -c 4 -k 6"), 1u) << o.err;
+  EXPECT_EQ(run_child("OneRun", "MIOPEN_ENABLE_LOGGING=0").err, "");
+}
+
+TEST(Process, ABadVariableIsOneWarning) {
+  const Output o = run_child("OneRun", "MIOPEN_DEBUG_CONV_GEMM=perhaps");
+  EXPECT_EQ(lines_with(o.err, "\n"), 1u) << o.err;
+  EXPECT_NE(o.err.find("MIOPEN_DEBUG_CONV_GEMM=perhaps"), std::string::npos) << o.err;
+  EXPECT_EQ(run_child("OneRun", "MIOPEN_LOG_LEVEL=1 MIOPEN_DEBUG_CONV_GEMM=perhaps").err, "") << "quiet is quiet";
+}
+
+/// 4096 outputs that are 1.03125, a quarter of the way from 1 to 1.125, the next number of e4m3.
+TEST(InChild, DISABLED_Stochastic) {
+  const Handle handle;
+  Convolution c(handle, {{1, 2, 64, 64}, {1, 2, 1, 1}}, {miopenFloat8, miopenFloat8, miopenFloat8});
+  std::memset(c.x_data.data(), 0x38, 4096);         // 1
+  std::memset(c.x_data.data() + 4096, 0x10, 4096);  // 2^-5
+  std::memset(c.w_data.data(), 0x38, 2);
+  const auto d = Direction::kForward;
+  for (int run = 0; run < 2; ++run) {
+    expect_ok(c.call.immediate(d, c.solutions(d).back().solution_id));
+    std::string bits;
+    for (const unsigned char b : c.y_data) bits += b == 0x38 ? '0' : b == 0x39 ? '1' : '?';
+    std::printf("bits%d=%s\n", run, bits.c_str());
+  }
+  std::printf("problem=%s\n", explain_forward(c).c_str());
+}
+
+TEST(Process, StochasticRoundingIsRightOnAverageAndSeeded) {
+  std::set<std::string> seen;
+  for (const char* seed : {"1", "2", "12345678901"}) {
+    const std::string environment = std::string("MIOPEN_DEBUG_CONVOLUTION_ATTRIB_FP8_ROUNDING_SEED=") + seed;
+    const std::string text = run_child("Stochastic", environment).out;
+    const std::string bits = after(text, "bits0=");
+    ASSERT_EQ(bits.size(), 4096u);
+    EXPECT_EQ(bits.find('?'), std::string::npos) << "only the two neighbours may appear";
+    // A quarter, within 5 standard deviations of 4096 draws.
+    const double share = static_cast<double>(lines_with(bits, "1")) / 4096;
+    EXPECT_NEAR(share, 0.25, 5 * std::sqrt(0.25 * 0.75 / 4096));
+    // Neighbours are independent: both go up with probability 1/16 (lines_with counts overlaps).
+    EXPECT_NEAR(static_cast<double>(lines_with(bits, "11")) / 4095, 0.0625, 0.02);
+    EXPECT_EQ(after(text, "bits1="), bits) << "equal seeds give equal bits in one process";
+    EXPECT_EQ(after(run_child("Stochastic", environment).out, "bits0="), bits) << "and in another";
+    EXPECT_TRUE(seen.insert(bits).second) << "other seeds give other bits";
+  }
+}
+
+TEST(Process, TheRoundingModeVariableWinsOverTheAttribute) {
+  const std::string standard = run_child("Stochastic", "MIOPEN_DEBUG_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE=0").out;
+  EXPECT_EQ(after(standard, "bits0="), std::string(4096, '0'));
+  EXPECT_EQ(after(standard, "problem=").find("stochastic"), std::string::npos);
+  const std::string stochastic = run_child("Stochastic").out;
+  EXPECT_NE(after(stochastic, "bits0=").find('1'), std::string::npos);
+  EXPECT_NE(after(stochastic, "problem=").find("--fp8_rounding stochastic"), std::string::npos);
+}
+
+TEST(InChild, DISABLED_Explain) {
+  const Handle handle;
+  const Convolution c(handle, {{1, 4, 8, 8}, {4, 4, 3, 3}});
+  int threads = 0, deterministic = -1;
+  expect_ok(polymioGetThreadCap(handle, &threads));
+  expect_ok(miopenGetConvolutionAttribute(c.conv, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, &deterministic));
+  std::printf("threads=%d\ndeterministic=%d\njson=%s\n", threads, deterministic, explain_forward(c).c_str());
+}
+
+TEST(Process, AlgorithmsCanBeSwitchedOff) {
+  const char* const variables[] = {"GEMM", "DIRECT", "WINOGRAD", "IMPLICIT_GEMM", "FFT"};
+  const char* const names[] = {"GEMM", "Direct", "Winograd", "ImplicitGEMM", "FFT"};
+  const auto all = nlohmann::json::parse(after(run_child("Explain").out, "json="));
+  for (std::size_t i = 0; i < 5; ++i) {
+    const Output o = run_child("Explain", std::string("MIOPEN_DEBUG_CONV_") + variables[i] + "=0");
+    const auto j = nlohmann::json::parse(after(o.out, "json="));
+    ASSERT_EQ(j["solvers"].size(), all["solvers"].size());
+    for (std::size_t k = 0; k < all["solvers"].size(); ++k) {
+      const auto& s = j["solvers"][k];
+      if (s["algorithm"] == names[i]) {
+        EXPECT_FALSE(s["applicable"].get<bool>()) << s;
+        EXPECT_NE(s["reason"].get<std::string>().find("disabled"), std::string::npos) << s;
+      } else {
+        EXPECT_EQ(s["applicable"], all["solvers"][k]["applicable"]) << s;
+      }
+    }
+  }
+}
+
+TEST(Process, VariablesOfHandlesAndAttributes) {
+  const Output o = run_child("Explain", "POLYMIO_NUM_THREADS=3 MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC=1");
+  EXPECT_EQ(after(o.out, "threads="), "3");
+  EXPECT_EQ(after(o.out, "deterministic="), "0") << "the getter gives what was set";
+  const auto j = nlohmann::json::parse(after(o.out, "json="));
+  for (const auto& s : j["solvers"]) EXPECT_TRUE(!s["applicable"].get<bool>() || s["deterministic"].get<bool>()) << s;
+}
+
+TEST(InChild, DISABLED_BadDevice) {
+  miopenHandle_t h = nullptr;
+  expect_bad(miopenCreate(&h), {"abacus", "cpu"});
+  expect_ok(polymioCreateOnDevice(&h, "cpu"));
+  expect_ok(miopenDestroy(h));
+}
+
+TEST(InChild, DISABLED_BadExecutor) {
+  miopenHandle_t h = nullptr;
+  expect_bad(miopenCreate(&h), {"POLYMIO_EXECUTOR", "fibers", "tbb", "threads"});
+}
+
+TEST(Process, UnknownDevicesAndExecutorsAreRefusedByName) {
+  EXPECT_EQ(run_child("BadDevice", "POLYMIO_DEVICE=abacus").err, "");
+  EXPECT_EQ(run_child("BadExecutor", "POLYMIO_EXECUTOR=fibers").err, "");
+}
+
+}  // namespace
+}  // namespace polymio::test
