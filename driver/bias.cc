@@ -17,8 +17,7 @@ struct BiasTensor {
 
   BiasTensor(const Session& session, const Problem& problem)
       : tensor(problem.tensors[kY].type, lens_of(problem)),
-        descriptor(
-            make_tensor(static_cast<int>(tensor.type), tensor.lens, tensor.strides, kNoType)),
+        descriptor(make_tensor(static_cast<int>(tensor.type), tensor.lens, tensor.strides, kNoType)),
         buffer(session, tensor.bytes(), "the bias") {
     if (problem.args.in_bias.empty()) {
       fill_random(tensor, buffer.host(), 7, true);
@@ -51,8 +50,7 @@ std::string compare_bias(const char* name, const reference::Tensor& tensor, cons
 
 }  // namespace
 
-std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify,
-                     Result& result) {
+std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify, Result& result) {
   const reference::Tensor& y = problem.tensors[kY];
   BiasTensor bias(session, problem);
   const bool is_double = y.type == reference::Type::kDouble;
@@ -67,24 +65,22 @@ std::string run_bias(const Session& session, const Problem& problem, TensorData&
     y_buffer.download();
     std::vector<unsigned char> old(y_buffer.bytes());
     std::memcpy(old.data(), y_buffer.host(), old.size());
-    check(miopenConvolutionForwardBias(session.get(), one, bias.descriptor.get(),
-                                       bias.buffer.device(), zero, problem.descriptor(kY),
-                                       y_buffer.device()),
+    check(miopenConvolutionForwardBias(session.get(), one, bias.descriptor.get(), bias.buffer.device(), zero,
+                                       problem.descriptor(kY), y_buffer.device()),
           "miopenConvolutionForwardBias");
     if (!verify) return "Forward Convolution Bias ran";
     y_buffer.download();
-    const auto expected =
-        reference::bias_forward(1, bias.tensor, bias.buffer.host(), 1, y, old.data());
+    const auto expected = reference::bias_forward(1, bias.tensor, bias.buffer.host(), 1, y, old.data());
     return compare_bias("Forward Convolution Bias", y, y_buffer.host(), expected, 1, result);
   }
-  check(miopenConvolutionBackwardBias(session.get(), one, problem.descriptor(kY), y_buffer.device(),
-                                      zero, bias.descriptor.get(), bias.buffer.device()),
+  check(miopenConvolutionBackwardBias(session.get(), one, problem.descriptor(kY), y_buffer.device(), zero,
+                                      bias.descriptor.get(), bias.buffer.device()),
         "miopenConvolutionBackwardBias");
   if (!verify) return "Backward Convolution Bias ran";
   bias.buffer.download();
   const auto expected = reference::bias_backward(1, y, data.host(kY), 0, bias.tensor, nullptr);
-  return compare_bias("Backward Convolution Bias", bias.tensor, bias.buffer.host(), expected,
-                      y.count() / y.lens[1], result);
+  return compare_bias("Backward Convolution Bias", bias.tensor, bias.buffer.host(), expected, y.count() / y.lens[1],
+                      result);
 }
 
 }  // namespace polymio::driver

@@ -11,7 +11,6 @@ namespace polymio::driver {
 
 // Forward: adds a bias to the written output. Backward: sums the output gradient per channel.
 // Returns the line to print; a wrong result clears result.verified.
-std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify,
-                     Result& result);
+std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify, Result& result);
 
 }  // namespace polymio::driver

@@ -20,9 +20,7 @@ struct Scalars {
       : wide{problem.args.alpha, problem.args.beta},
         narrow{static_cast<float>(problem.args.alpha), static_cast<float>(problem.args.beta)},
         is_double(problem.tensors[problem.written()].type == reference::Type::kDouble) {}
-  const void* get(int i) const {
-    return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i];
-  }
+  const void* get(int i) const { return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i]; }
 };
 
 }  // namespace
@@ -36,42 +34,38 @@ std::size_t find_workspace(const Session& session, const Problem& p) {
             "miopenConvolutionForwardGetWorkSpaceSize");
       break;
     case kBackwardData:
-      check(miopenConvolutionBackwardDataGetWorkSpaceSize(session.get(), y, w, p.conv.get(), x,
-                                                          &bytes),
+      check(miopenConvolutionBackwardDataGetWorkSpaceSize(session.get(), y, w, p.conv.get(), x, &bytes),
             "miopenConvolutionBackwardDataGetWorkSpaceSize");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeightsGetWorkSpaceSize(session.get(), y, x, p.conv.get(), w,
-                                                             &bytes),
+      check(miopenConvolutionBackwardWeightsGetWorkSpaceSize(session.get(), y, x, p.conv.get(), w, &bytes),
             "miopenConvolutionBackwardWeightsGetWorkSpaceSize");
       break;
   }
   return bytes;
 }
 
-std::vector<Algorithm> find(const Session& session, const Problem& p, const DeviceData& data,
-                            bool exhaustive) {
+std::vector<Algorithm> find(const Session& session, const Problem& p, const DeviceData& data, bool exhaustive) {
   const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
   void* const* t = data.tensors;
   miopenConvAlgoPerf_t results[kRequested] = {};
   int count = 0;
   switch (p.direction) {
     case kForward:
-      check(miopenFindConvolutionForwardAlgorithm(session.get(), x, t[kX], w, t[kW], p.conv.get(),
-                                                  y, t[kY], kRequested, &count, results,
-                                                  data.workspace, data.workspace_bytes, exhaustive),
+      check(miopenFindConvolutionForwardAlgorithm(session.get(), x, t[kX], w, t[kW], p.conv.get(), y, t[kY], kRequested,
+                                                  &count, results, data.workspace, data.workspace_bytes, exhaustive),
             "miopenFindConvolutionForwardAlgorithm");
       break;
     case kBackwardData:
-      check(miopenFindConvolutionBackwardDataAlgorithm(
-                session.get(), y, t[kY], w, t[kW], p.conv.get(), x, t[kX], kRequested, &count,
-                results, data.workspace, data.workspace_bytes, exhaustive),
+      check(miopenFindConvolutionBackwardDataAlgorithm(session.get(), y, t[kY], w, t[kW], p.conv.get(), x, t[kX],
+                                                       kRequested, &count, results, data.workspace,
+                                                       data.workspace_bytes, exhaustive),
             "miopenFindConvolutionBackwardDataAlgorithm");
       break;
     case kBackwardWeights:
-      check(miopenFindConvolutionBackwardWeightsAlgorithm(
-                session.get(), y, t[kY], x, t[kX], p.conv.get(), w, t[kW], kRequested, &count,
-                results, data.workspace, data.workspace_bytes, exhaustive),
+      check(miopenFindConvolutionBackwardWeightsAlgorithm(session.get(), y, t[kY], x, t[kX], p.conv.get(), w, t[kW],
+                                                          kRequested, &count, results, data.workspace,
+                                                          data.workspace_bytes, exhaustive),
             "miopenFindConvolutionBackwardWeightsAlgorithm");
       break;
   }
@@ -89,24 +83,21 @@ void run(const Session& session, const Problem& p, const DeviceData& data, int a
   const Scalars scalars(p);
   switch (p.direction) {
     case kForward:
-      check(
-          miopenConvolutionForward(session.get(), scalars.get(0), x, t[kX], w, t[kW], p.conv.get(),
-                                   static_cast<miopenConvFwdAlgorithm_t>(algorithm), scalars.get(1),
-                                   y, t[kY], data.workspace, data.workspace_bytes),
-          "miopenConvolutionForward");
+      check(miopenConvolutionForward(session.get(), scalars.get(0), x, t[kX], w, t[kW], p.conv.get(),
+                                     static_cast<miopenConvFwdAlgorithm_t>(algorithm), scalars.get(1), y, t[kY],
+                                     data.workspace, data.workspace_bytes),
+            "miopenConvolutionForward");
       break;
     case kBackwardData:
-      check(miopenConvolutionBackwardData(
-                session.get(), scalars.get(0), y, t[kY], w, t[kW], p.conv.get(),
-                static_cast<miopenConvBwdDataAlgorithm_t>(algorithm), scalars.get(1), x, t[kX],
-                data.workspace, data.workspace_bytes),
+      check(miopenConvolutionBackwardData(session.get(), scalars.get(0), y, t[kY], w, t[kW], p.conv.get(),
+                                          static_cast<miopenConvBwdDataAlgorithm_t>(algorithm), scalars.get(1), x,
+                                          t[kX], data.workspace, data.workspace_bytes),
             "miopenConvolutionBackwardData");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeights(
-                session.get(), scalars.get(0), y, t[kY], x, t[kX], p.conv.get(),
-                static_cast<miopenConvBwdWeightsAlgorithm_t>(algorithm), scalars.get(1), w, t[kW],
-                data.workspace, data.workspace_bytes),
+      check(miopenConvolutionBackwardWeights(session.get(), scalars.get(0), y, t[kY], x, t[kX], p.conv.get(),
+                                             static_cast<miopenConvBwdWeightsAlgorithm_t>(algorithm), scalars.get(1), w,
+                                             t[kW], data.workspace, data.workspace_bytes),
             "miopenConvolutionBackwardWeights");
       break;
   }
@@ -118,18 +109,18 @@ std::vector<miopenConvSolution_t> solutions(const Session& session, const Proble
   std::size_t count = 0;
   switch (p.direction) {
     case kForward:
-      check(miopenConvolutionForwardGetSolution(session.get(), w, x, p.conv.get(), y, kMaxSolutions,
-                                                &count, found.data()),
+      check(miopenConvolutionForwardGetSolution(session.get(), w, x, p.conv.get(), y, kMaxSolutions, &count,
+                                                found.data()),
             "miopenConvolutionForwardGetSolution");
       break;
     case kBackwardData:
-      check(miopenConvolutionBackwardDataGetSolution(session.get(), y, w, p.conv.get(), x,
-                                                     kMaxSolutions, &count, found.data()),
+      check(miopenConvolutionBackwardDataGetSolution(session.get(), y, w, p.conv.get(), x, kMaxSolutions, &count,
+                                                     found.data()),
             "miopenConvolutionBackwardDataGetSolution");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeightsGetSolution(session.get(), y, x, p.conv.get(), w,
-                                                        kMaxSolutions, &count, found.data()),
+      check(miopenConvolutionBackwardWeightsGetSolution(session.get(), y, x, p.conv.get(), w, kMaxSolutions, &count,
+                                                        found.data()),
             "miopenConvolutionBackwardWeightsGetSolution");
       break;
   }
@@ -142,18 +133,15 @@ std::size_t solution_workspace(const Session& session, const Problem& p, std::ui
   std::size_t bytes = 0;
   switch (p.direction) {
     case kForward:
-      check(miopenConvolutionForwardGetSolutionWorkspaceSize(session.get(), w, x, p.conv.get(), y,
-                                                             id, &bytes),
+      check(miopenConvolutionForwardGetSolutionWorkspaceSize(session.get(), w, x, p.conv.get(), y, id, &bytes),
             "miopenConvolutionForwardGetSolutionWorkspaceSize");
       break;
     case kBackwardData:
-      check(miopenConvolutionBackwardDataGetSolutionWorkspaceSize(session.get(), y, w, p.conv.get(),
-                                                                  x, id, &bytes),
+      check(miopenConvolutionBackwardDataGetSolutionWorkspaceSize(session.get(), y, w, p.conv.get(), x, id, &bytes),
             "miopenConvolutionBackwardDataGetSolutionWorkspaceSize");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(session.get(), y, x,
-                                                                     p.conv.get(), w, id, &bytes),
+      check(miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(session.get(), y, x, p.conv.get(), w, id, &bytes),
             "miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize");
       break;
   }
@@ -172,33 +160,29 @@ void compile_solution(const Session& session, const Problem& p, std::uint64_t id
             "miopenConvolutionBackwardDataCompileSolution");
       break;
     case kBackwardWeights:
-      check(
-          miopenConvolutionBackwardWeightsCompileSolution(session.get(), y, x, p.conv.get(), w, id),
-          "miopenConvolutionBackwardWeightsCompileSolution");
+      check(miopenConvolutionBackwardWeightsCompileSolution(session.get(), y, x, p.conv.get(), w, id),
+            "miopenConvolutionBackwardWeightsCompileSolution");
       break;
   }
 }
 
-void run_solution(const Session& session, const Problem& p, const DeviceData& data,
-                  std::uint64_t id) {
+void run_solution(const Session& session, const Problem& p, const DeviceData& data, std::uint64_t id) {
   const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
   void* const* t = data.tensors;
   switch (p.direction) {
     case kForward:
-      check(miopenConvolutionForwardImmediate(session.get(), w, t[kW], x, t[kX], p.conv.get(), y,
-                                              t[kY], data.workspace, data.workspace_bytes, id),
+      check(miopenConvolutionForwardImmediate(session.get(), w, t[kW], x, t[kX], p.conv.get(), y, t[kY], data.workspace,
+                                              data.workspace_bytes, id),
             "miopenConvolutionForwardImmediate");
       break;
     case kBackwardData:
-      check(
-          miopenConvolutionBackwardDataImmediate(session.get(), y, t[kY], w, t[kW], p.conv.get(), x,
-                                                 t[kX], data.workspace, data.workspace_bytes, id),
-          "miopenConvolutionBackwardDataImmediate");
+      check(miopenConvolutionBackwardDataImmediate(session.get(), y, t[kY], w, t[kW], p.conv.get(), x, t[kX],
+                                                   data.workspace, data.workspace_bytes, id),
+            "miopenConvolutionBackwardDataImmediate");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeightsImmediate(session.get(), y, t[kY], x, t[kX],
-                                                      p.conv.get(), w, t[kW], data.workspace,
-                                                      data.workspace_bytes, id),
+      check(miopenConvolutionBackwardWeightsImmediate(session.get(), y, t[kY], x, t[kX], p.conv.get(), w, t[kW],
+                                                      data.workspace, data.workspace_bytes, id),
             "miopenConvolutionBackwardWeightsImmediate");
       break;
   }
@@ -210,15 +194,13 @@ std::string solution_name(std::uint64_t id) {
 }
 
 std::string explain(const Session& session, const Problem& p) {
-  const miopenProblemDirection_t direction = p.direction == kForward ? miopenProblemDirectionForward
-                                             : p.direction == kBackwardData
-                                                 ? miopenProblemDirectionBackward
-                                                 : miopenProblemDirectionBackwardWeights;
+  const miopenProblemDirection_t direction = p.direction == kForward        ? miopenProblemDirectionForward
+                                             : p.direction == kBackwardData ? miopenProblemDirectionBackward
+                                                                            : miopenProblemDirectionBackwardWeights;
   miopenProblem_t raw = nullptr;
   check(miopenCreateConvProblem(&raw, p.conv.get(), direction), "miopenCreateConvProblem");
   const ConvProblem owner(raw);
-  const miopenTensorArgumentId_t ids[] = {miopenTensorConvolutionX, miopenTensorConvolutionW,
-                                          miopenTensorConvolutionY};
+  const miopenTensorArgumentId_t ids[] = {miopenTensorConvolutionX, miopenTensorConvolutionW, miopenTensorConvolutionY};
   for (int role = kX; role <= kY; ++role) {
     check(miopenSetProblemTensorDescriptor(raw, ids[role], p.descriptor(static_cast<Role>(role))),
           "miopenSetProblemTensorDescriptor");

@@ -24,16 +24,14 @@ struct DeviceData {
 };
 
 std::size_t find_workspace(const Session& session, const Problem& problem);
-std::vector<Algorithm> find(const Session& session, const Problem& problem, const DeviceData& data,
-                            bool exhaustive);
+std::vector<Algorithm> find(const Session& session, const Problem& problem, const DeviceData& data, bool exhaustive);
 void run(const Session& session, const Problem& problem, const DeviceData& data, int algorithm);
 
 // At most ten, best first.
 std::vector<miopenConvSolution_t> solutions(const Session& session, const Problem& problem);
 std::size_t solution_workspace(const Session& session, const Problem& problem, std::uint64_t id);
 void compile_solution(const Session& session, const Problem& problem, std::uint64_t id);
-void run_solution(const Session& session, const Problem& problem, const DeviceData& data,
-                  std::uint64_t id);
+void run_solution(const Session& session, const Problem& problem, const DeviceData& data, std::uint64_t id);
 
 // "UNKNOWN" for an id without name.
 std::string solution_name(std::uint64_t id);

@@ -35,14 +35,12 @@ struct Choice {
 
 class DirectionRun {
  public:
-  DirectionRun(const Session& session, const ConvArgs& args, Direction direction,
-               const RunOptions& options)
+  DirectionRun(const Session& session, const ConvArgs& args, Direction direction, const RunOptions& options)
       : session_(session),
         options_(options),
         problem_(args, direction),
         data_(session, problem_),
-        verifier_(problem_, data_,
-                  options.samples >= 0 ? options.samples : samples_for(problem_, args.verify)) {}
+        verifier_(problem_, data_, options.samples >= 0 ? options.samples : samples_for(problem_, args.verify)) {}
 
   std::vector<Result> run();
 
@@ -148,8 +146,7 @@ Choice immediate_choice(const miopenConvSolution_t& solution) {
 
 std::vector<Choice> DirectionRun::choose_all(Result& result) {
   if (problem_.args.alpha != 1 || problem_.args.beta != 0) {
-    throw RunError(
-        "immediate mode (-S, --all-solvers) knows no --alpha and --beta; use find (-S -1)");
+    throw RunError("immediate mode (-S, --all-solvers) knows no --alpha and --beta; use find (-S -1)");
   }
   const auto start = Clock::now();
   const auto found = solutions(session_, problem_);
@@ -226,10 +223,8 @@ void DirectionRun::time_runs(const Choice& choice, Result& result) {
   }
   wall_ms_ /= static_cast<double>(times.size());
   if (times.size() > 1) times.erase(times.begin());
-  result.average_ms =
-      std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
+  result.average_ms = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   result.ms = times[times.size() / 2];
 }
 

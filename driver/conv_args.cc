@@ -16,15 +16,13 @@ namespace {
 
 // "-n", or "--name" when there is no letter that a shell leaves alone.
 std::string spelling(const Flag& flag) {
-  const bool plain =
-      !flag.letter.empty() && std::isalpha(static_cast<unsigned char>(flag.letter[0])) != 0;
+  const bool plain = !flag.letter.empty() && std::isalpha(static_cast<unsigned char>(flag.letter[0])) != 0;
   return plain ? fmt::format("-{}", flag.letter) : fmt::format("--{}", flag.name);
 }
 
 [[noreturn]] void fail_value(const Flag& flag, std::string_view value, const std::string& allowed) {
   const std::string letter = flag.letter.empty() ? "" : fmt::format("-{} ", flag.letter);
-  throw ArgError(
-      fmt::format("{}--{}: bad value '{}', allowed: {}", letter, flag.name, value, allowed));
+  throw ArgError(fmt::format("{}--{}: bad value '{}', allowed: {}", letter, flag.name, value, allowed));
 }
 
 template <class T>
@@ -36,8 +34,7 @@ bool read_number(std::string_view text, T& value) {
 
 std::string allowed_names(std::span<const Choice> choices) {
   std::string names;
-  for (const Choice& choice : choices)
-    names += fmt::format("{}{}", names.empty() ? "" : " ", choice.name);
+  for (const Choice& choice : choices) names += fmt::format("{}{}", names.empty() ? "" : " ", choice.name);
   return names;
 }
 
@@ -50,16 +47,14 @@ struct Assign {
     std::int64_t value = 0;
     if (!read_number(text, value) || value < field.low || value > field.high) {
       fail_value(flag, text,
-                 field.low == field.high
-                     ? fmt::format("{}", field.low)
-                     : fmt::format("an integer from {} to {}", field.low, field.high));
+                 field.low == field.high ? fmt::format("{}", field.low)
+                                         : fmt::format("an integer from {} to {}", field.low, field.high));
     }
     args.*field.member = value;
   }
   void operator()(const Real& field) const {
     double value = 0;
-    if (!read_number(text, value) || !(value - value == 0))
-      fail_value(flag, text, "a finite number");
+    if (!read_number(text, value) || !(value - value == 0)) fail_value(flag, text, "a finite number");
     args.*field.member = value;
   }
   void operator()(const Text& field) const {
@@ -103,9 +98,7 @@ struct Assign {
 struct Show {
   const ConvArgs& args;
 
-  std::string operator()(const Number& field) const {
-    return fmt::format("{}", args.*field.member);
-  }
+  std::string operator()(const Number& field) const { return fmt::format("{}", args.*field.member); }
   std::string operator()(const Real& field) const { return fmt::format("{}", args.*field.member); }
   std::string operator()(const Text& field) const { return args.*field.member; }
   std::string operator()(const Layout& field) const { return args.*field.member; }
@@ -115,9 +108,7 @@ struct Show {
     }
     return "";
   }
-  std::string operator()(const List& field) const {
-    return fmt::format("{}", fmt::join(args.*field.member, ","));
-  }
+  std::string operator()(const List& field) const { return fmt::format("{}", fmt::join(args.*field.member, ",")); }
   std::string operator()(const Switch& field) const { return args.*field.member ? "on" : ""; }
 };
 
@@ -125,11 +116,9 @@ const Flag& find_flag(std::string_view word) {
   if (word == "-?") word = "-h";
   for (const Flag& flag : flags()) {
     if (word.starts_with("--") && word.substr(2) == flag.name) return flag;
-    if (!flag.letter.empty() && word.size() == 2 && word[0] == '-' && word.substr(1) == flag.letter)
-      return flag;
+    if (!flag.letter.empty() && word.size() == 2 && word[0] == '-' && word.substr(1) == flag.letter) return flag;
   }
-  throw ArgError(
-      fmt::format("unknown flag '{}'; 'MIOpenDriver conv --help' lists the allowed flags", word));
+  throw ArgError(fmt::format("unknown flag '{}'; 'MIOpenDriver conv --help' lists the allowed flags", word));
 }
 
 void check_layout(const char* flag, const std::string& layout, std::int64_t spatial_dim) {
@@ -137,21 +126,18 @@ void check_layout(const char* flag, const std::string& layout, std::int64_t spat
   static constexpr std::string_view kLast[] = {"NWC", "NHWC", "NDHWC"};
   const auto index = static_cast<std::size_t>(spatial_dim - 1);
   if (layout.empty() || layout == kFirst[index] || layout == kLast[index]) return;
-  throw ArgError(fmt::format("{}: bad value '{}', allowed with --spatial_dim {}: {} {}", flag,
-                             layout, spatial_dim, kFirst[index], kLast[index]));
+  throw ArgError(fmt::format("{}: bad value '{}', allowed with --spatial_dim {}: {} {}", flag, layout, spatial_dim,
+                             kFirst[index], kLast[index]));
 }
 
-void check_strides(const char* flag, const std::vector<std::int64_t>& given,
-                   std::int64_t spatial_dim) {
+void check_strides(const char* flag, const std::vector<std::int64_t>& given, std::int64_t spatial_dim) {
   const auto rank = static_cast<std::size_t>(spatial_dim + 2);
   if (given.empty() || given.size() == rank) return;
   throw ArgError(fmt::format("{}: bad value '{}', allowed with --spatial_dim {}: {} strides", flag,
                              fmt::join(given, ","), spatial_dim, rank));
 }
 
-bool is_unused(const Flag& flag, std::int64_t spatial_dim) {
-  return flag.axis >= 0 && flag.axis < 3 - spatial_dim;
-}
+bool is_unused(const Flag& flag, std::int64_t spatial_dim) { return flag.axis >= 0 && flag.axis < 3 - spatial_dim; }
 
 void normalise(ConvArgs& args) {
   static const ConvArgs defaults;
@@ -189,8 +175,7 @@ std::string write_line(const ConvArgs& args, Wanted wanted) {
 }
 
 // Symmetric pad of one axis for --pad_mode same.
-std::int64_t same_pad(std::int64_t in, std::int64_t extent, std::int64_t stride,
-                      const std::int64_t* output_pad) {
+std::int64_t same_pad(std::int64_t in, std::int64_t extent, std::int64_t stride, const std::int64_t* output_pad) {
   if (output_pad != nullptr) return std::max<std::int64_t>(extent - stride + *output_pad, 0) / 2;
   const std::int64_t out = (in + stride - 1) / stride;
   const std::int64_t total = std::max<std::int64_t>((out - 1) * stride + extent - in, 0);
@@ -198,8 +183,7 @@ std::int64_t same_pad(std::int64_t in, std::int64_t extent, std::int64_t stride,
   return (in + 2 * more - extent) / stride + 1 == out ? more : total / 2;
 }
 
-std::vector<std::int64_t> last_axes(std::int64_t spatial_dim, std::int64_t d, std::int64_t h,
-                                    std::int64_t w) {
+std::vector<std::int64_t> last_axes(std::int64_t spatial_dim, std::int64_t d, std::int64_t h, std::int64_t w) {
   const std::int64_t all[] = {d, h, w};
   return {all + (3 - spatial_dim), all + 3};
 }
@@ -214,20 +198,17 @@ const std::vector<std::string>& base_args() {
 
 ConvArgs parse(const std::vector<std::string>& words, const ConvArgs& defaults) {
   ConvArgs args = defaults;
-  if (words.empty())
-    throw ArgError(fmt::format("no base argument, allowed: {}", fmt::join(base_args(), " ")));
+  if (words.empty()) throw ArgError(fmt::format("no base argument, allowed: {}", fmt::join(base_args(), " ")));
   const auto& bases = base_args();
   if (std::find(bases.begin(), bases.end(), words[0]) == bases.end()) {
-    throw ArgError(
-        fmt::format("Incorrect BaseArg '{}', allowed: {}", words[0], fmt::join(bases, " ")));
+    throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", words[0], fmt::join(bases, " ")));
   }
   args.base = words[0];
   if (args.base == "demo") args.batch = kDemoBatch;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const Flag& flag = find_flag(words[i]);
     const bool takes_value = !std::holds_alternative<Switch>(flag.field);
-    if (takes_value && i + 1 == words.size())
-      throw ArgError(fmt::format("{}: its value is missing", words[i]));
+    if (takes_value && i + 1 == words.size()) throw ArgError(fmt::format("{}: its value is missing", words[i]));
     const std::string_view value = takes_value ? std::string_view(words[++i]) : std::string_view();
     std::visit(Assign{flag, value, args}, flag.field);
   }
@@ -276,27 +257,23 @@ std::string help_text() {
   return text + "Exit status: 0 when everything ran and verified, 1 otherwise.\n";
 }
 
-std::int64_t direction_mask(const ConvArgs& args) {
-  return args.directions == 0 ? 7 : args.directions;
-}
+std::int64_t direction_mask(const ConvArgs& args) { return args.directions == 0 ? 7 : args.directions; }
 
 std::vector<std::int64_t> input_lens(const ConvArgs& args) {
   std::vector<std::int64_t> lens = {args.batch, args.in_channels};
-  for (std::int64_t size : last_axes(args.spatial_dim, args.in_d, args.in_h, args.in_w))
-    lens.push_back(size);
+  for (std::int64_t size : last_axes(args.spatial_dim, args.in_d, args.in_h, args.in_w)) lens.push_back(size);
   return lens;
 }
 
 std::vector<std::int64_t> weight_lens(const ConvArgs& args) {
   if (args.in_channels % args.groups != 0 || args.out_channels % args.groups != 0) {
-    throw ArgError(fmt::format(
-        "-g --group_count: bad value '{}', allowed: a divisor of {} input and {} output channels",
-        args.groups, args.in_channels, args.out_channels));
+    throw ArgError(
+        fmt::format("-g --group_count: bad value '{}', allowed: a divisor of {} input and {} output channels",
+                    args.groups, args.in_channels, args.out_channels));
   }
   std::vector<std::int64_t> lens = {args.out_channels, args.in_channels / args.groups};
   if (args.transpose != 0) lens = {args.in_channels, args.out_channels / args.groups};
-  for (std::int64_t size : last_axes(args.spatial_dim, args.fil_d, args.fil_h, args.fil_w))
-    lens.push_back(size);
+  for (std::int64_t size : last_axes(args.spatial_dim, args.fil_d, args.fil_h, args.fil_w)) lens.push_back(size);
   return lens;
 }
 
@@ -328,8 +305,7 @@ std::vector<std::int64_t> output_pads(const ConvArgs& args) {
   return last_axes(args.spatial_dim, args.output_pad_d, args.output_pad_h, args.output_pad_w);
 }
 
-std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens,
-                                         const std::string& layout,
+std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens, const std::string& layout,
                                          const std::vector<std::int64_t>& given) {
   if (!given.empty()) return given;
   std::vector<std::int64_t> result(lens.size());

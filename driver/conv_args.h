@@ -55,8 +55,8 @@ struct ConvArgs {
   std::int64_t groups = 1;
   int transpose = 0;
   int pad_mode = kPadDefault;
-  std::int64_t directions = 0;                    // bits of Direction; 0 = all three
-  std::string in_layout, wei_layout, out_layout;  // empty: NCW, NCHW or NCDHW by rank
+  std::int64_t directions = 0;                                     // bits of Direction; 0 = all three
+  std::string in_layout, wei_layout, out_layout;                   // empty: NCW, NCHW or NCDHW by rank
   std::vector<std::int64_t> in_strides, wei_strides, out_strides;  // empty: packed in the layout
   int out_type = kNoType;
   int in_cast = kNoType, wei_cast = kNoType, out_cast = kNoType;
@@ -127,8 +127,7 @@ std::vector<std::int64_t> output_pads(const ConvArgs& args);
 
 // Element strides in N,C,[D],[H],W order: `given` when not empty, else packed in `layout` (empty:
 // channels first).
-std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens,
-                                         const std::string& layout,
+std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens, const std::string& layout,
                                          const std::vector<std::int64_t>& given);
 
 // Types of the three tensors for one direction. For convint8 the two inputs are int8 and the tensor

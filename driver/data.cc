@@ -45,9 +45,7 @@ struct Range {
   }
 };
 
-bool is_fp8(reference::Type type) {
-  return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8;
-}
+bool is_fp8(reference::Type type) { return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8; }
 
 // In the usual range of floats nearly all values cast to 8 bits would be subnormal.
 Range range_of(const reference::Tensor& tensor, bool weights) {
@@ -62,8 +60,7 @@ template <class Real>
 void fill_real(Real* out, std::int64_t count, std::uint64_t seed, const Range& range) {
   parallel_blocks(count, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const double fraction =
-          static_cast<double>(mix(seed ^ static_cast<std::uint64_t>(i)) >> 40) * 0x1p-24;
+      const double fraction = static_cast<double>(mix(seed ^ static_cast<std::uint64_t>(i)) >> 40) * 0x1p-24;
       out[i] = static_cast<Real>(range.at(fraction));
     }
   });
@@ -71,8 +68,7 @@ void fill_real(Real* out, std::int64_t count, std::uint64_t seed, const Range& r
 
 // Narrow types: 65,536 values converted once, then picked by the hash.
 template <class Bits>
-void fill_table(reference::Type type, Bits* out, std::int64_t count, std::uint64_t seed,
-                const Range& range) {
+void fill_table(reference::Type type, Bits* out, std::int64_t count, std::uint64_t seed, const Range& range) {
   constexpr std::int64_t kEntries = 1 << 16;
   std::vector<Bits> table(kEntries);
   for (std::int64_t i = 0; i < kEntries; ++i) {
@@ -93,8 +89,7 @@ const char* role_name(Role role) {
 
 void fill(const Problem& problem, Role role, void* memory) {
   const reference::Tensor& tensor = problem.tensors[role];
-  const std::string* const files[] = {&problem.args.in_data, &problem.args.weights,
-                                      &problem.args.dout_data};
+  const std::string* const files[] = {&problem.args.in_data, &problem.args.weights, &problem.args.dout_data};
   if (role != problem.written() && !files[role]->empty()) {
     read_file(*files[role], memory, tensor.bytes());
     return;
@@ -155,8 +150,7 @@ void read_file(const std::string& path, void* memory, std::size_t bytes) {
   if (!file) throw RunError(fmt::format("cannot open '{}' for reading", path));
   file.read(static_cast<char*>(memory), static_cast<std::streamsize>(bytes));
   if (static_cast<std::size_t>(file.gcount()) != bytes) {
-    throw RunError(
-        fmt::format("'{}' has {} bytes, the tensor needs {}", path, file.gcount(), bytes));
+    throw RunError(fmt::format("'{}' has {} bytes, the tensor needs {}", path, file.gcount(), bytes));
   }
 }
 

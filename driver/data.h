@@ -14,8 +14,7 @@ namespace polymio::driver {
 // verify.
 struct TensorData {
   Buffer buffers[3];
-  std::vector<unsigned char>
-      old;  // contents of the written tensor before the run; empty if beta is 0
+  std::vector<unsigned char> old;  // contents of the written tensor before the run; empty if beta is 0
 
   TensorData(const Session& session, const Problem& problem);
   const void* host(Role role) { return buffers[role].host(); }

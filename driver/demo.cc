@@ -30,9 +30,7 @@ constexpr double kSecondsPerRun = 0.25;       // timed runs of one problem in th
 constexpr double kSecondsPerRunAgain = 0.02;  // and in the second
 constexpr std::int64_t kSamplesAgain = 256;   // outputs verified again in the second
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A folder that disappears with the object.
 class TemporaryFolder {
@@ -57,8 +55,8 @@ class TemporaryFolder {
 };
 
 // All layers and directions in order; equal problems are run once and listed each time.
-std::vector<Result> run_network(const Session& session, const ConvArgs& args, double peak,
-                                const RunOptions& options, bool list_rows) {
+std::vector<Result> run_network(const Session& session, const ConvArgs& args, double peak, const RunOptions& options,
+                                bool list_rows) {
   const std::vector<Layer> layers = resnet50(args.batch);
   std::map<std::string, Result> known;
   std::vector<Result> results;
@@ -173,8 +171,8 @@ int run_again(const ConvArgs& args) {
   fmt::print(
       "{} of {} answered from the find database, {} wrong or failed; choosing took {:.3f} s "
       "instead of {:.2f} s: {:.2f} s saved ({:.1f}%)\n",
-      results.size() - searched, results.size(), failed, again.find, first.find,
-      first.find - again.find, 100 * (1 - again.find / first.find));
+      results.size() - searched, results.size(), failed, again.find, first.find, first.find - again.find,
+      100 * (1 - again.find / first.find));
   write_times(args.baseline + ".again", again);
   return searched == 0 && failed == 0 ? 0 : 1;
 }
@@ -199,8 +197,7 @@ int run_demo(const ConvArgs& args) {
   fmt::print(
       "ResNet-50 v1.5, batch {}, fp32, on {} ({}): measured peak {:.1f} GFLOP/s, {:.1f} GB/s, "
       "{} threads\n",
-      args.batch, session.device.name, session.device.model, peak.fp32_gflops,
-      peak.bandwidth_gbytes, peak.threads);
+      args.batch, session.device.name, session.device.model, peak.fp32_gflops, peak.bandwidth_gbytes, peak.threads);
   RunOptions options;
   options.print = false;
   options.explain = true;
@@ -211,22 +208,20 @@ int run_demo(const ConvArgs& args) {
   fmt::print("\n");
   print_summary(results, peak.fp32_gflops);
   const Times first{find_seconds(results), seconds_since(start)};
-  fmt::print("{} of {} verified; finding took {:.2f} s, everything {:.1f} s\n\n",
-             results.size() - failed, results.size(), first.find, first.total);
+  fmt::print("{} of {} verified; finding took {:.2f} s, everything {:.1f} s\n\n", results.size() - failed,
+             results.size(), first.find, first.total);
 
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";
   write_times(baseline, first);
-  std::vector<std::string> words = {"demo", "-n", std::to_string(args.batch), "--baseline",
-                                    baseline};
+  std::vector<std::string> words = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
   if (!args.device.empty()) words.insert(words.end(), {"--device", args.device});
   const int again_status = run_child(words);
 
   ReportInfo info;
   info.title = "ResNet-50 v1.5";
   info.command = fmt::format("MIOpenDriver demo -n {}", args.batch);
-  info.facts = {{"Batch", std::to_string(args.batch)},
-                {"Search, first process", fmt::format("{:.2f} s", first.find)}};
+  info.facts = {{"Batch", std::to_string(args.batch)}, {"Search, first process", fmt::format("{:.2f} s", first.find)}};
   if (again_status == 0) {
     const Times again = read_times(baseline + ".again");
     info.facts.emplace_back("Find database, second process", fmt::format("{:.3f} s", again.find));
@@ -234,8 +229,8 @@ int run_demo(const ConvArgs& args) {
   const std::string path = args.report.empty() ? "resnet50.html" : args.report;
   write_report(session, info, results, path);
   const bool ok = failed == 0 && again_status == 0;
-  fmt::print("{} in {:.1f} s; report: {}\n", ok ? "Everything is right" : "SOMETHING IS WRONG",
-             seconds_since(start), path);
+  fmt::print("{} in {:.1f} s; report: {}\n", ok ? "Everything is right" : "SOMETHING IS WRONG", seconds_since(start),
+             path);
   return ok ? 0 : 1;
 }
 

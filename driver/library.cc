@@ -27,8 +27,7 @@ std::size_t available_bytes() {
 void check(miopenStatus_t status, const char* function) {
   if (status == miopenStatusSuccess) return;
   const std::string text = polymioGetLastError();
-  throw RunError(fmt::format("{}: {}{}{}", function, miopenGetErrorString(status),
-                             text.empty() ? "" : ": ", text));
+  throw RunError(fmt::format("{}: {}{}{}", function, miopenGetErrorString(status), text.empty() ? "" : ": ", text));
 }
 
 Session::Session(const std::string& device_name) : device{} {
@@ -43,19 +42,18 @@ Session::Session(const std::string& device_name) : device{} {
   check(polymioGetHandleDevice(raw, &device), "polymioGetHandleDevice");
 }
 
-TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens,
-                             const std::vector<std::int64_t>& strides, int cast_type) {
+TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
+                             int cast_type) {
   miopenTensorDescriptor_t raw = nullptr;
   check(miopenCreateTensorDescriptor(&raw), "miopenCreateTensorDescriptor");
   TensorDescriptor tensor(raw);
   const std::vector<std::size_t> sizes(lens.begin(), lens.end());
   const std::vector<std::size_t> steps(strides.begin(), strides.end());
-  check(miopenSetTensorDescriptorV2(raw, static_cast<miopenDataType_t>(type),
-                                    static_cast<int>(sizes.size()), sizes.data(), steps.data()),
+  check(miopenSetTensorDescriptorV2(raw, static_cast<miopenDataType_t>(type), static_cast<int>(sizes.size()),
+                                    sizes.data(), steps.data()),
         "miopenSetTensorDescriptorV2");
   if (cast_type >= 0) {
-    check(miopenSetTensorCastType(raw, static_cast<miopenDataType_t>(cast_type)),
-          "miopenSetTensorCastType");
+    check(miopenSetTensorCastType(raw, static_cast<miopenDataType_t>(cast_type)), "miopenSetTensorCastType");
   }
   return tensor;
 }
@@ -70,14 +68,13 @@ void require_memory(const Session& session, std::size_t bytes, const char* what)
                   what, mebibytes(bytes), mebibytes(kMargin), mebibytes(available)));
 }
 
-Buffer::Buffer(const Session& session, std::size_t bytes, const char* what)
-    : session_(&session), bytes_(bytes) {
+Buffer::Buffer(const Session& session, std::size_t bytes, const char* what) : session_(&session), bytes_(bytes) {
   require_memory(session, bytes, what);
   const miopenStatus_t status = polymioMalloc(session.get(), &device_, bytes);
   if (status != miopenStatusSuccess || (device_ == nullptr && bytes > 0)) {
-    throw RunError(fmt::format("{} needs {:.1f} MiB, which {} ({:.1f} MiB in all) cannot give: {}",
-                               what, mebibytes(bytes), session.device.name,
-                               mebibytes(session.device.memory_bytes), polymioGetLastError()));
+    throw RunError(fmt::format("{} needs {:.1f} MiB, which {} ({:.1f} MiB in all) cannot give: {}", what,
+                               mebibytes(bytes), session.device.name, mebibytes(session.device.memory_bytes),
+                               polymioGetLastError()));
   }
 }
 
@@ -103,16 +100,14 @@ void* Buffer::host() {
 
 void Buffer::upload() {
   if (bytes_ == 0 || host() == device_) return;
-  check(polymioCopy(session_->get(), device_, host(), bytes_, polymioCopyHostToDevice),
-        "polymioCopy");
+  check(polymioCopy(session_->get(), device_, host(), bytes_, polymioCopyHostToDevice), "polymioCopy");
 }
 
 void Buffer::download() {
   if (bytes_ == 0) return;
   check(polymioSynchronize(session_->get()), "polymioSynchronize");
   if (host() == device_) return;
-  check(polymioCopy(session_->get(), host(), device_, bytes_, polymioCopyDeviceToHost),
-        "polymioCopy");
+  check(polymioCopy(session_->get(), host(), device_, bytes_, polymioCopyDeviceToHost), "polymioCopy");
 }
 
 }  // namespace polymio::driver

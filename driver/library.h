@@ -53,8 +53,8 @@ struct Session {
   miopenHandle_t get() const { return handle.get(); }
 };
 
-TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens,
-                             const std::vector<std::int64_t>& strides, int cast_type);
+TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
+                             int cast_type);
 
 // Throws RunError when the CPU's free memory does not hold `bytes`: the system would promise more
 // than it has and end the process later.

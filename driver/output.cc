@@ -10,8 +10,7 @@ namespace polymio::driver {
 namespace {
 
 std::string describe(const char* name, const reference::Tensor& tensor) {
-  return fmt::format("{} {} {}", name, fmt::join(tensor.lens, "x"),
-                     type_name(static_cast<int>(tensor.type)));
+  return fmt::format("{} {} {}", name, fmt::join(tensor.lens, "x"), type_name(static_cast<int>(tensor.type)));
 }
 
 // "3x3u1": the filter and the vertical stride (the horizontal one in 1-D).
@@ -34,9 +33,8 @@ void print_convolution(const Problem& problem) {
   const ConvArgs& args = problem.args;
   fmt::print("{} convolution{}: {}, {}, {}; pad {} stride {} dilation {} groups {}; {:.4g} GFLOP\n",
              direction_title(problem.direction), args.transpose != 0 ? " (transposed)" : "",
-             describe("x", problem.tensors[kX]), describe("w", problem.tensors[kW]),
-             describe("y", problem.tensors[kY]), fmt::join(pads(args), "x"),
-             fmt::join(strides(args), "x"), fmt::join(dilations(args), "x"), args.groups,
+             describe("x", problem.tensors[kX]), describe("w", problem.tensors[kW]), describe("y", problem.tensors[kY]),
+             fmt::join(pads(args), "x"), fmt::join(strides(args), "x"), fmt::join(dilations(args), "x"), args.groups,
              problem.gflop());
 }
 
@@ -51,8 +49,8 @@ void print_solutions(Direction direction, const std::vector<miopenConvSolution_t
 
 void print_times(const Problem& problem, const Result& result, double wall_ms, double query_ms) {
   const char* title = direction_title(problem.direction);
-  fmt::print("MIOpen {} Conv. Algorithm: {}, Solution: {}/{}\n", title, result.algorithm,
-             result.solution, result.solver);
+  fmt::print("MIOpen {} Conv. Algorithm: {}, Solution: {}/{}\n", title, result.algorithm, result.solution,
+             result.solver);
   fmt::print("GPU Kernel Time {} Conv. Elapsed: {:.6f} ms (average)\n", title, result.average_ms);
 
   const auto& x = problem.tensors[kX].lens;
@@ -63,14 +61,12 @@ void print_times(const Problem& problem, const Result& result, double wall_ms, d
   static const char* const kOut[] = {"wo", "ho, wo", "do, ho, wo"};
   static const char* const kFilter[] = {"x", "x, y", "z, y, x"};
   const double ms = result.average_ms;
-  fmt::print(
-      "stats: name, n, c, {}, {}, k, flopCnt, bytesRead, bytesWritten, GFLOPs, GB/s, timeMs\n",
-      kOut[out.size() - 1], kFilter[filter.size() - 1]);
-  fmt::print(
-      "stats: {}-conv{}, {}, {}, {}, {}, {},  {:.0f}, {:.0f}, {:.0f}, {:.2f}, {:.2f}, {:.6f}\n",
-      direction_short(problem.direction), filter_text(problem), x[0], x[1], fmt::join(out, ", "),
-      fmt::join(filter, ", "), y[1], result.gflop * 1e9, result.bytes_read, result.bytes_written,
-      result.gflop / ms * 1e3, (result.bytes_read + result.bytes_written) / ms * 1e-6, ms);
+  fmt::print("stats: name, n, c, {}, {}, k, flopCnt, bytesRead, bytesWritten, GFLOPs, GB/s, timeMs\n",
+             kOut[out.size() - 1], kFilter[filter.size() - 1]);
+  fmt::print("stats: {}-conv{}, {}, {}, {}, {}, {},  {:.0f}, {:.0f}, {:.0f}, {:.2f}, {:.2f}, {:.6f}\n",
+             direction_short(problem.direction), filter_text(problem), x[0], x[1], fmt::join(out, ", "),
+             fmt::join(filter, ", "), y[1], result.gflop * 1e9, result.bytes_read, result.bytes_written,
+             result.gflop / ms * 1e3, (result.bytes_read + result.bytes_written) / ms * 1e-6, ms);
   if (problem.args.wall != 0) {
     fmt::print(
         "Wall-clock Time {} Conv. Elapsed: {:.6f} ms, Auxiliary API calls: {:.6f} ms (GWSS: "
@@ -83,17 +79,15 @@ void print_explanation(const Result& result) {
   if (!result.explanation.is_object()) return;
   const nlohmann::json& all = result.explanation;
   const Solvers solvers = solvers_of(all);
-  fmt::print("{} Conv: {} on {}, chosen {} (source: {})\n", direction_title(result.direction),
-             all.value("problem", ""), all.value("device", ""), all.value("chosen", ""),
-             result.source);
-  fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm",
-             "predicted us", "measured us", "workspace", "det.", "class, tune point");
+  fmt::print("{} Conv: {} on {}, chosen {} (source: {})\n", direction_title(result.direction), all.value("problem", ""),
+             all.value("device", ""), all.value("chosen", ""), result.source);
+  fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}\n", "solver", "algorithm", "predicted us", "measured us",
+             "workspace", "det.", "class, tune point");
   for (const nlohmann::json& solver : solvers.usable) {
     fmt::print("  {:<28} {:<13} {:>13} {:>12} {:>10} {:<4} {}, {}\n", solver.value("name", ""),
-               solver.value("algorithm", ""), time_text(solver, "predicted_us"),
-               time_text(solver, "measured_us"), bytes_text(solver.value("workspace", 0.0)),
-               solver.value("deterministic", false) ? "yes" : "no", solver.value("error_class", ""),
-               solver.value("tune_point", ""));
+               solver.value("algorithm", ""), time_text(solver, "predicted_us"), time_text(solver, "measured_us"),
+               bytes_text(solver.value("workspace", 0.0)), solver.value("deterministic", false) ? "yes" : "no",
+               solver.value("error_class", ""), solver.value("tune_point", ""));
   }
   for (const auto& [reason, names] : solvers.refused) {
     fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);

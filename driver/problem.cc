@@ -10,12 +10,10 @@
 namespace polymio::driver {
 namespace {
 
-std::vector<int> to_int(const std::vector<std::int64_t>& values) {
-  return {values.begin(), values.end()};
-}
+std::vector<int> to_int(const std::vector<std::int64_t>& values) { return {values.begin(), values.end()}; }
 
-reference::Tensor describe(int type, const std::vector<std::int64_t>& lens,
-                           const std::vector<std::int64_t>& strides, int cast) {
+reference::Tensor describe(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
+                           int cast) {
   reference::Tensor tensor(static_cast<reference::Type>(type), lens, strides);
   if (cast != kNoType) tensor.cast = static_cast<reference::Type>(cast);
   return tensor;
@@ -26,28 +24,23 @@ ConvDescriptor make_conv(const ConvArgs& args) {
   check(miopenCreateConvolutionDescriptor(&raw), "miopenCreateConvolutionDescriptor");
   ConvDescriptor conv(raw);
   const int rank = static_cast<int>(args.spatial_dim);
-  check(miopenInitConvolutionNdDescriptor(
-            raw, rank, to_int(pads(args)).data(), to_int(strides(args)).data(),
-            to_int(dilations(args)).data(),
-            args.transpose != 0 ? miopenTranspose : miopenConvolution),
+  check(miopenInitConvolutionNdDescriptor(raw, rank, to_int(pads(args)).data(), to_int(strides(args)).data(),
+                                          to_int(dilations(args)).data(),
+                                          args.transpose != 0 ? miopenTranspose : miopenConvolution),
         "miopenInitConvolutionNdDescriptor");
-  check(miopenSetConvolutionGroupCount(raw, static_cast<int>(args.groups)),
-        "miopenSetConvolutionGroupCount");
+  check(miopenSetConvolutionGroupCount(raw, static_cast<int>(args.groups)), "miopenSetConvolutionGroupCount");
   if (args.transpose != 0) {
     check(miopenSetTransposeConvNdOutputPadding(raw, rank, to_int(output_pads(args)).data()),
           "miopenSetTransposeConvNdOutputPadding");
   }
-  check(polymioSetConvolutionMathMode(raw, static_cast<polymioMathMode_t>(args.math)),
-        "polymioSetConvolutionMathMode");
+  check(polymioSetConvolutionMathMode(raw, static_cast<polymioMathMode_t>(args.math)), "polymioSetConvolutionMathMode");
   if (args.deterministic != 0) {
     check(miopenSetConvolutionAttribute(raw, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1),
           "miopenSetConvolutionAttribute");
   }
-  const bool casts =
-      args.in_cast != kNoType || args.wei_cast != kNoType || args.out_cast != kNoType;
+  const bool casts = args.in_cast != kNoType || args.wei_cast != kNoType || args.out_cast != kNoType;
   if (args.fp8_rounding >= 0 || casts) {
-    const int rounding =
-        args.fp8_rounding == 1 ? miopenF8RoundingModeStochastic : miopenF8RoundingModeStandard;
+    const int rounding = args.fp8_rounding == 1 ? miopenF8RoundingModeStochastic : miopenF8RoundingModeStandard;
     check(miopenSetConvolutionAttribute(raw, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, rounding),
           "miopenSetConvolutionAttribute");
   }
@@ -99,8 +92,7 @@ Problem::Problem(const ConvArgs& arguments, Direction which)
   const auto w_any = make_tensor(read_type, w_lens, w_strides, kNoType);
   int rank = static_cast<int>(x_lens.size());
   std::vector<int> y_dims(x_lens.size());
-  check(miopenGetConvolutionNdForwardOutputDim(conv.get(), x_any.get(), w_any.get(), &rank,
-                                               y_dims.data()),
+  check(miopenGetConvolutionNdForwardOutputDim(conv.get(), x_any.get(), w_any.get(), &rank, y_dims.data()),
         "miopenGetConvolutionNdForwardOutputDim");
   const std::vector<std::int64_t> y_lens(y_dims.begin(), y_dims.end());
   const auto y_strides = tensor_strides(y_lens, args.out_layout, args.out_strides);

@@ -57,13 +57,12 @@ void Progress::draw() {
   const double passed = seconds_between(start_, Clock::now());
   const std::string left = fraction > 0 ? clock_text(passed / fraction - passed) : std::string("?");
   if (!terminal_) {
-    fmt::print(stderr, "{} {:.0f}%, {} passed, {} left\n", what_, 100 * fraction,
-               clock_text(passed), left);
+    fmt::print(stderr, "{} {:.0f}%, {} passed, {} left\n", what_, 100 * fraction, clock_text(passed), left);
     return;
   }
   const int full = static_cast<int>(fraction * kWidth);
-  fmt::print(stderr, "\r\x1b[K{} [{:#<{}}{:.<{}}] {:.0f}% ETA {}", what_, "", full, "",
-             kWidth - full, 100 * fraction, left);
+  fmt::print(stderr, "\r\x1b[K{} [{:#<{}}{:.<{}}] {:.0f}% ETA {}", what_, "", full, "", kWidth - full, 100 * fraction,
+             left);
   std::fflush(stderr);
   drawn_ = true;
 }

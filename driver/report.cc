@@ -30,10 +30,9 @@ std::string facts(const Session& session, const ReportInfo& info, const polymioD
   html += fact("Measured fp32 peak", fmt::format("{:.1f} GFLOP/s", peak.fp32_gflops));
   html += fact("Measured bandwidth", fmt::format("{:.1f} GB/s", peak.bandwidth_gbytes));
   html += fact("Memory", bytes_text(static_cast<double>(device.memory_bytes)));
-  html += fact("Caches",
-               fmt::format("{} / {} / {}", bytes_text(static_cast<double>(device.cache_bytes[0])),
-                           bytes_text(static_cast<double>(device.cache_bytes[1])),
-                           bytes_text(static_cast<double>(device.cache_bytes[2]))));
+  html += fact("Caches", fmt::format("{} / {} / {}", bytes_text(static_cast<double>(device.cache_bytes[0])),
+                                     bytes_text(static_cast<double>(device.cache_bytes[1])),
+                                     bytes_text(static_cast<double>(device.cache_bytes[2]))));
   std::size_t major = 0, minor = 0, patch = 0;
   check(polymioGetVersion(&major, &minor, &patch), "polymioGetVersion");
   html += fact("Library", fmt::format("Polymio {}.{}.{}", major, minor, patch));
@@ -62,8 +61,7 @@ std::string tile(Direction direction, const std::vector<Result>& results, double
   return fmt::format(
       "<div class='tile t{}'><h3>{}</h3><p class=big>{:.4g} <small>ms</small></p>"
       "<p>{:.1f} GFLOP/s, {:.0f}% of peak</p><p class=dim>{} runs, {:.4g} GFLOP</p></div>\n",
-      static_cast<int>(direction), direction_title(direction), ms, rate, 100 * rate / peak, count,
-      gflop);
+      static_cast<int>(direction), direction_title(direction), ms, rate, 100 * rate / peak, count, gflop);
 }
 
 std::string tiles(const std::vector<Result>& results, double peak) {
@@ -88,12 +86,11 @@ std::string check_cell(const Result& result) {
     return fmt::format("<td class=bad>{}</td>", escape_html(result.error));
   }
   if (!result.checked) return "<td class=dim>no</td>";
-  return fmt::format(
-      "<td class={} title=\"{}\">{}</td>", result.verified ? "ok" : "bad",
-      escape_html(result.verify_text),
-      result.outputs_checked == result.outputs
-          ? fmt::format("{} all", result.verified ? "\u2713" : "\u2717")
-          : fmt::format("{} {}", result.verified ? "\u2713" : "\u2717", result.outputs_checked));
+  return fmt::format("<td class={} title=\"{}\">{}</td>", result.verified ? "ok" : "bad",
+                     escape_html(result.verify_text),
+                     result.outputs_checked == result.outputs
+                         ? fmt::format("{} all", result.verified ? "\u2713" : "\u2717")
+                         : fmt::format("{} {}", result.verified ? "\u2713" : "\u2717", result.outputs_checked));
 }
 
 std::string results_table(const std::vector<Result>& results, double peak) {
@@ -115,12 +112,10 @@ std::string results_table(const std::vector<Result>& results, double peak) {
         "<tr{}><td title=\"{}\">{}</td><td><i class=b{}></i>{}</td><td>{}</td><td>{}</td>"
         "<td class=num>{:.3f}</td><td class=num>{:.1f}</td><td class=num>{:.0f}</td>"
         "<td class=num>{}</td>{}</tr>\n",
-        place == 0 ? " class=first" : "", escape_html(result.line), label,
-        static_cast<int>(result.direction), direction_title(result.direction),
-        result.error.empty() ? algorithm_name(result.algorithm) : "",
+        place == 0 ? " class=first" : "", escape_html(result.line), label, static_cast<int>(result.direction),
+        direction_title(result.direction), result.error.empty() ? algorithm_name(result.algorithm) : "",
         result.error.empty() ? escape_html(result.solver) : "", result.ms, result.gflops(),
-        100 * result.gflops() / peak, bytes_text(static_cast<double>(result.workspace)),
-        check_cell(result));
+        100 * result.gflops() / peak, bytes_text(static_cast<double>(result.workspace)), check_cell(result));
     last = name;
   }
   return html + "</tbody></table></div>\n";
@@ -133,14 +128,12 @@ std::string time_cell(const nlohmann::json& solver, const char* key) {
 
 std::string solver_row(const nlohmann::json& solver, const std::string& chosen, double best) {
   const std::string name = solver.value("name", "");
-  std::string html =
-      fmt::format("<tr{}><td>{}</td><td>{}</td>", name == chosen ? " class=chosen" : "",
-                  escape_html(name), escape_html(solver.value("algorithm", "")));
+  std::string html = fmt::format("<tr{}><td>{}</td><td>{}</td>", name == chosen ? " class=chosen" : "",
+                                 escape_html(name), escape_html(solver.value("algorithm", "")));
   html += time_cell(solver, "measured_us") + time_cell(solver, "predicted_us");
-  html += fmt::format(
-      "<td class=num>{}</td><td class=num>{}</td><td class=dim>{}</td></tr>\n",
-      name == chosen ? "chosen" : fmt::format("{:.2f}\u00d7", time_of(solver) / best),
-      bytes_text(solver.value("workspace", 0.0)), escape_html(solver.value("tune_point", "")));
+  html += fmt::format("<td class=num>{}</td><td class=num>{}</td><td class=dim>{}</td></tr>\n",
+                      name == chosen ? "chosen" : fmt::format("{:.2f}\u00d7", time_of(solver) / best),
+                      bytes_text(solver.value("workspace", 0.0)), escape_html(solver.value("tune_point", "")));
   return html;
 }
 
@@ -154,8 +147,7 @@ std::string explanation(const Result& result) {
   std::string runner_up = "no other applies";
   for (const nlohmann::json& solver : solvers.usable) {
     if (solver.value("name", "") == result.solver) continue;
-    runner_up = fmt::format("then {} at {:.2f}\u00d7 its time", solver.value("name", ""),
-                            time_of(solver) / best);
+    runner_up = fmt::format("then {} at {:.2f}\u00d7 its time", solver.value("name", ""), time_of(solver) / best);
     break;
   }
   std::string html = fmt::format(
@@ -165,17 +157,15 @@ std::string explanation(const Result& result) {
       "<th class=num>Against chosen</th><th class=num>Workspace</th><th>Tune "
       "point</th></tr></thead>"
       "<tbody>\n",
-      static_cast<int>(result.direction), escape_html(row_name(result)),
-      direction_title(result.direction), escape_html(result.solver), escape_html(runner_up),
-      escape_html(result.line));
+      static_cast<int>(result.direction), escape_html(row_name(result)), direction_title(result.direction),
+      escape_html(result.solver), escape_html(runner_up), escape_html(result.line));
   for (const nlohmann::json& solver : solvers.usable) {
     html += solver_row(solver, result.solver, best);
   }
   html += "</tbody></table></div>\n";
   for (const auto& [reason, names] : solvers.refused) {
-    html +=
-        fmt::format("<p class=refused><b>{}</b> refused: {}</p>\n",
-                    escape_html(fmt::format("{}", fmt::join(names, ", "))), escape_html(reason));
+    html += fmt::format("<p class=refused><b>{}</b> refused: {}</p>\n",
+                        escape_html(fmt::format("{}", fmt::join(names, ", "))), escape_html(reason));
   }
   return html + "</details>\n";
 }
@@ -202,16 +192,16 @@ polymioDevicePeak_t measure_peak(const Session& session) {
   return peak;
 }
 
-void write_report(const Session& session, const ReportInfo& info,
-                  const std::vector<Result>& results, const std::string& path) {
+void write_report(const Session& session, const ReportInfo& info, const std::vector<Result>& results,
+                  const std::string& path) {
   const polymioDevicePeak_t peak = measure_peak(session);
   const std::string title = escape_html(info.title);
   std::ofstream file(path);
   file << "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n"
        << "<meta name=viewport content='width=device-width, initial-scale=1'>\n"
        << "<title>" << title << " \u2013 Polymio</title>\n<style>" << report_style()
-       << "</style></head>\n<body><main>\n<header><p class=brand>Polymio convolution report</p><h1>"
-       << title << "</h1>\n";
+       << "</style></head>\n<body><main>\n<header><p class=brand>Polymio convolution report</p><h1>" << title
+       << "</h1>\n";
   if (!info.command.empty()) {
     file << "<p class=dim>Made by <code>" << escape_html(info.command) << "</code></p>\n";
   }
@@ -224,8 +214,7 @@ void write_report(const Session& session, const ReportInfo& info,
        << "</figure>\n<h2>Layers</h2>\n<p class=dim>Part of the measured peak, and time of one "
           "run.</p>\n<figure>"
        << bars(results, peak) << "</figure>\n<h2>All runs</h2>\n"
-       << results_table(results, peak.fp32_gflops) << explanations(results)
-       << "</main></body></html>\n";
+       << results_table(results, peak.fp32_gflops) << explanations(results) << "</main></body></html>\n";
   file.close();
   if (!file) throw RunError(fmt::format("cannot write the report '{}'", path));
 }

@@ -12,13 +12,13 @@ namespace polymio::driver {
 
 struct ReportInfo {
   std::string title;
-  std::string command;  // that makes the page again; may be empty
+  std::string command;                                     // that makes the page again; may be empty
   std::vector<std::pair<std::string, std::string>> facts;  // shown beside the machine's
 };
 
 // Throws RunError if the file cannot be written.
-void write_report(const Session& session, const ReportInfo& info,
-                  const std::vector<Result>& results, const std::string& path);
+void write_report(const Session& session, const ReportInfo& info, const std::vector<Result>& results,
+                  const std::string& path);
 
 polymioDevicePeak_t measure_peak(const Session& session);
 

@@ -53,8 +53,7 @@ std::string number(double value) { return fmt::format("{:.4g}", value); }
 // What a pointer resting on a mark shows.
 std::string tip(const Result& result) {
   return escape_html(fmt::format("{} ({}): {:.3f} ms, {:.1f} GFLOP/s, {}", row_name(result),
-                                 direction_title(result.direction), result.ms, result.gflops(),
-                                 result.solver));
+                                 direction_title(result.direction), result.ms, result.gflops(), result.solver));
 }
 
 std::string grid(const LogAxis& x, const LogAxis& y) {
@@ -77,10 +76,9 @@ std::string grid(const LogAxis& x, const LogAxis& y) {
 std::string roofs(const LogAxis& x, const LogAxis& y, const polymioDevicePeak_t& peak) {
   const double ridge = peak.fp32_gflops / peak.bandwidth_gbytes;
   const double left = std::max(x.low, y.low / peak.bandwidth_gbytes);
-  std::string svg =
-      fmt::format("<polyline class=roof points='{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}' />\n",
-                  x.at(left), y.at(left * peak.bandwidth_gbytes), x.at(ridge),
-                  y.at(peak.fp32_gflops), x.stop, y.at(peak.fp32_gflops));
+  std::string svg = fmt::format("<polyline class=roof points='{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}' />\n",
+                                x.at(left), y.at(left * peak.bandwidth_gbytes), x.at(ridge), y.at(peak.fp32_gflops),
+                                x.stop, y.at(peak.fp32_gflops));
   svg += fmt::format(
       "<text class=rooftext x={:.1f} y={:.1f} text-anchor=end>measured peak {:.1f} "
       "GFLOP/s</text>\n",
@@ -100,9 +98,8 @@ std::string roofs(const LogAxis& x, const LogAxis& y, const polymioDevicePeak_t&
 std::string legend(double x, double y) {
   std::string svg;
   for (const Direction direction : kDirections) {
-    svg +=
-        fmt::format("<circle class=d{} cx={} cy={} r=5 /><text class=label x={} y={}>{}</text>\n",
-                    static_cast<int>(direction), x, y - 4, x + 11, y, direction_title(direction));
+    svg += fmt::format("<circle class=d{} cx={} cy={} r=5 /><text class=label x={} y={}>{}</text>\n",
+                       static_cast<int>(direction), x, y - 4, x + 11, y, direction_title(direction));
     x += 34 + 7.2 * static_cast<double>(std::string(direction_title(direction)).size());
   }
   return svg;
@@ -143,9 +140,8 @@ std::string bar(const Result* result, double x, double y, double width, double p
       "<g><title>{}</title><rect class=track x={} y={} width={} height=14 rx=2 />"
       "<rect class=d{} x={} y={} width={:.1f} height=14 rx=2 />"
       "<text class={} x={:.1f} y={} text-anchor={}>{:.0f}% \u00b7 {:.3g} ms</text></g>\n",
-      tip(*result), x, y + 2, width, static_cast<int>(result->direction), x, y + 2, length,
-      inside ? "inbar" : "onbar", inside ? x + length - 6 : x + length + 6, y + 13,
-      inside ? "end" : "start", 100 * part, result->ms);
+      tip(*result), x, y + 2, width, static_cast<int>(result->direction), x, y + 2, length, inside ? "inbar" : "onbar",
+      inside ? x + length - 6 : x + length + 6, y + 13, inside ? "end" : "start", 100 * part, result->ms);
 }
 
 }  // namespace
@@ -201,10 +197,9 @@ std::string roofline(const std::vector<Result>& results, const polymioDevicePeak
   std::set<std::string> drawn;
   for (const Result& result : results) {
     if (!result.error.empty() || result.ms <= 0 || !drawn.insert(result.line).second) continue;
-    svg += fmt::format(
-        "<circle class='point d{}' cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n",
-        static_cast<int>(result.direction), x.at(result.intensity()), y.at(result.gflops()),
-        tip(result));
+    svg +=
+        fmt::format("<circle class='point d{}' cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n",
+                    static_cast<int>(result.direction), x.at(result.intensity()), y.at(result.gflops()), tip(result));
   }
   svg += fmt::format(
       "<text class=label x={} y=442 text-anchor=middle>arithmetic intensity, FLOP per "
@@ -224,12 +219,10 @@ std::string bars(const std::vector<Result>& results, const polymioDevicePeak_t& 
   const double panel = (900 - label) / 3;
   const double width = panel - 18;
   const double height = kTop + kRowHeight * static_cast<double>(rows.size()) + 4;
-  std::string svg = fmt::format(
-      "<svg viewBox='0 0 900 {}' role=img aria-label='Part of peak per layer'>\n", height);
+  std::string svg = fmt::format("<svg viewBox='0 0 900 {}' role=img aria-label='Part of peak per layer'>\n", height);
   for (int column = 0; column < 3; ++column) {
     const double x = label + panel * column;
-    svg += fmt::format("<text class=head x={} y=16>{}</text>\n", x,
-                       direction_title(kDirections[column]));
+    svg += fmt::format("<text class=head x={} y=16>{}</text>\n", x, direction_title(kDirections[column]));
     for (const double part : {0.25, 0.5, 0.75, 1.0}) {
       svg += fmt::format(
           "<line class=grid x1={0:.1f} x2={0:.1f} y1={1} y2={2} />"
@@ -239,8 +232,8 @@ std::string bars(const std::vector<Result>& results, const polymioDevicePeak_t& 
   }
   double y = kTop;
   for (const Row& row : rows) {
-    svg += fmt::format("<text class=label x={} y={} text-anchor=end>{}</text>\n", label - 10,
-                       y + 13, escape_html(row.name));
+    svg += fmt::format("<text class=label x={} y={} text-anchor=end>{}</text>\n", label - 10, y + 13,
+                       escape_html(row.name));
     for (int column = 0; column < 3; ++column) {
       svg += bar(row.cells[column], label + panel * column, y, width, peak.fp32_gflops);
     }

@@ -36,11 +36,9 @@ std::vector<Layer> resnet50(std::int64_t batch) {
       const std::string prefix = fmt::format("layer{}.{}", stage + 1, block);
       layers.push_back(make_layer(batch, prefix + ".conv1", {channels, size, width, 1, 1}));
       layers.push_back(make_layer(batch, prefix + ".conv2", {width, size, width, 3, stride}));
-      layers.push_back(
-          make_layer(batch, prefix + ".conv3", {width, size / stride, 4 * width, 1, 1}));
+      layers.push_back(make_layer(batch, prefix + ".conv3", {width, size / stride, 4 * width, 1, 1}));
       if (block == 0) {
-        layers.push_back(
-            make_layer(batch, prefix + ".downsample", {channels, size, 4 * width, 1, stride}));
+        layers.push_back(make_layer(batch, prefix + ".downsample", {channels, size, 4 * width, 1, stride}));
       }
       size /= stride;
       channels = 4 * width;

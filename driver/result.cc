@@ -67,8 +67,8 @@ std::string shape_text(const std::string& line, bool typeset) {
   const auto x = input_lens(args);
   const auto w = weight_lens(args);
   const std::vector<std::int64_t> filter(w.begin() + 2, w.end());
-  std::string text = fmt::format("{} {} {}, {}", fmt::join(x, times), typeset ? "\u2192" : "->",
-                                 args.out_channels, fmt::join(filter, times));
+  std::string text = fmt::format("{} {} {}, {}", fmt::join(x, times), typeset ? "\u2192" : "->", args.out_channels,
+                                 fmt::join(filter, times));
   const auto stride = strides(args);
   const auto dilation = dilations(args);
   if (*std::max_element(stride.begin(), stride.end()) > 1) {
@@ -84,26 +84,23 @@ std::string shape_text(const std::string& line, bool typeset) {
 
 std::string row_header(bool layers, double peak_gflops) {
   const std::string head = layers ? fmt::format("{:<18} {:<28} ", "layer", "problem") : "";
-  return fmt::format("{}{:<3} {:<12} {:<23} {:>9} {:>8}{} {:>9}  {}{}", head, "dir", "algorithm",
-                     "solver", "ms", "GFLOP/s", peak_gflops > 0 ? " %peak" : "", "workspace",
-                     layers ? "check" : fmt::format("{:<24}", "check"), layers ? "" : "problem");
+  return fmt::format("{}{:<3} {:<12} {:<23} {:>9} {:>8}{} {:>9}  {}{}", head, "dir", "algorithm", "solver", "ms",
+                     "GFLOP/s", peak_gflops > 0 ? " %peak" : "", "workspace",
+                     layers ? "check" : fmt::format("{:<27}", "check"), layers ? "" : "problem");
 }
 
 std::string row(const Result& result, double peak_gflops) {
   const bool layers = !result.layer.empty();
-  const std::string head =
-      layers ? fmt::format("{:<18} {:<28} ", result.layer, shape_text(result.line, false)) : "";
+  const std::string head = layers ? fmt::format("{:<18} {:<28} ", result.layer, shape_text(result.line, false)) : "";
   if (!result.error.empty()) {
     return fmt::format("{}{:<3} {}  {}", head, direction_short(result.direction), verdict(result),
                        layers ? "" : result.line);
   }
-  const std::string part =
-      peak_gflops > 0 ? fmt::format(" {:>4.0f}%", 100 * result.gflops() / peak_gflops) : "";
-  return fmt::format(
-      "{}{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f}{} {:>9}  {}", head,
-      direction_short(result.direction), algorithm_name(result.algorithm), result.solver, result.ms,
-      result.gflops(), part, bytes_text(static_cast<double>(result.workspace)),
-      layers ? verdict(result) : fmt::format("{:<24}{}", verdict(result), result.line));
+  const std::string part = peak_gflops > 0 ? fmt::format(" {:>4.0f}%", 100 * result.gflops() / peak_gflops) : "";
+  return fmt::format("{}{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f}{} {:>9}  {}", head, direction_short(result.direction),
+                     algorithm_name(result.algorithm), result.solver, result.ms, result.gflops(), part,
+                     bytes_text(static_cast<double>(result.workspace)),
+                     layers ? verdict(result) : fmt::format("{:<26} {}", verdict(result), result.line));
 }
 
 Solvers solvers_of(const nlohmann::json& explanation) {

@@ -20,15 +20,12 @@ std::uint64_t hash_bytes(const void* memory, std::size_t bytes, std::uint64_t ha
 
 bool is_stochastic(const Problem& problem) {
   int mode = 0;
-  check(miopenGetConvolutionAttribute(problem.conv.get(),
-                                      MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, &mode),
+  check(miopenGetConvolutionAttribute(problem.conv.get(), MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, &mode),
         "miopenGetConvolutionAttribute");
   return mode == miopenF8RoundingModeStochastic;
 }
 
-bool is_fp8(reference::Type type) {
-  return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8;
-}
+bool is_fp8(reference::Type type) { return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8; }
 
 const char* verify_name(Direction direction) {
   if (direction == kForward) return "Forward Convolution";
@@ -37,8 +34,7 @@ const char* verify_name(Direction direction) {
 
 bool read_doubles(std::ifstream& file, std::vector<double>& values, std::size_t count) {
   values.resize(count);
-  file.read(reinterpret_cast<char*>(values.data()),
-            static_cast<std::streamsize>(count * sizeof(double)));
+  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * sizeof(double)));
   return static_cast<bool>(file);
 }
 
@@ -54,13 +50,11 @@ std::string verify_line(const std::string& name, const reference::Comparison& co
     return fmt::format("{} Verifies OK on CPU reference ({:.3g} {} {:.3g})", name, error,
                        error < comparison.tolerance ? "<" : "<=", comparison.tolerance);
   }
-  return fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})",
-                     name, error, comparison.tolerance, comparison.failures, comparison.index,
-                     comparison.got, comparison.want);
+  return fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})", name, error,
+                     comparison.tolerance, comparison.failures, comparison.index, comparison.got, comparison.want);
 }
 
-Verifier::Verifier(const Problem& problem, TensorData& data, std::int64_t samples)
-    : problem_(problem), data_(data) {
+Verifier::Verifier(const Problem& problem, TensorData& data, std::int64_t samples) : problem_(problem), data_(data) {
   const reference::Tensor& written = problem.tensors[problem.written()];
   if (samples > 0 && samples < written.count()) {
     sample_ = reference::sample_indices(written, samples);
@@ -92,12 +86,10 @@ void Verifier::check(Result& result, const std::string& error_class) {
     // A cast goes to either neighbour: twice the distance that nearest rounding allows.
     for (const reference::Tensor& input : problem_.tensors) {
       if (!is_fp8(input.cast) || input.cast == input.type) continue;
-      arithmetic.input_rounding =
-          std::max(arithmetic.input_rounding, 2 * reference::unit_roundoff(input.cast));
+      arithmetic.input_rounding = std::max(arithmetic.input_rounding, 2 * reference::unit_roundoff(input.cast));
     }
   }
-  const reference::Comparison comparison =
-      reference::compare(arithmetic, tensor, data_.host(role), expected_, sample_);
+  const reference::Comparison comparison = reference::compare(arithmetic, tensor, data_.host(role), expected_, sample_);
 
   result.checked = true;
   result.verified = comparison.ok();
@@ -132,10 +124,8 @@ bool Verifier::read_cache(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return false;
   const std::size_t count =
-      sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count())
-                      : sample_.size();
-  if (read_doubles(file, expected_.value, count) &&
-      read_doubles(file, expected_.magnitude, count)) {
+      sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count()) : sample_.size();
+  if (read_doubles(file, expected_.value, count) && read_doubles(file, expected_.magnitude, count)) {
     return true;
   }
   expected_ = {};

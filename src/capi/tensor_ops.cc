@@ -3,6 +3,7 @@
 #include "primitives/tensor_ops/tensor_ops.h"
 
 #include <chrono>
+#include <cstring>
 
 #include "capi/guard.h"
 #include "capi/translate.h"
@@ -47,9 +48,9 @@ miopenStatus_t miopenOpTensor(miopenHandle_t handle, miopenTensorOp_t tensorOp, 
     const auto c = output(cDesc, C, "C");
     const double scale_a = scalar(alpha1, c.desc.type, "alpha1"), scale_b = scalar(alpha2, c.desc.type, "alpha2");
     const double kept = scalar(beta, c.desc.type, "beta");
-    run(handle, [&](Stream& stream) {
-      tensor_ops::op_tensor(stream, static_cast<tensor_ops::Op>(tensorOp), scale_a, a, scale_b, b, kept, c);
-    });
+    tensor_ops::Op op;  // copied as bytes: a C caller's value may be outside the enumeration
+    std::memcpy(&op, &tensorOp, sizeof op);
+    run(handle, [&](Stream& stream) { tensor_ops::op_tensor(stream, op, scale_a, a, scale_b, b, kept, c); });
   });
 }
 

@@ -164,9 +164,8 @@ std::optional<FindRecord> decode(std::string_view text) {
   }
   FindRecord r;
   int measured = 0;
-  const bool good = unescape(words[0], r.key) && unescape(words[1], r.solver) &&
-                    parse(words[2], r.solver_version) && parse(words[3], r.time_us) &&
-                    parse(words[4], r.workspace) && unescape(words[5], r.tune_point) &&
+  const bool good = unescape(words[0], r.key) && unescape(words[1], r.solver) && parse(words[2], r.solver_version) &&
+                    parse(words[3], r.time_us) && parse(words[4], r.workspace) && unescape(words[5], r.tune_point) &&
                     parse(words[6], r.units) && parse(words[7], r.thread_cap) && parse(words[8], measured);
   if (!good || !std::isfinite(r.time_us) || (measured != 0 && measured != 1)) return std::nullopt;
   r.measured = measured == 1;
@@ -221,8 +220,7 @@ std::vector<FindRecord> FindDb::lookup(const std::string& key) {
     }
   }
   const auto order = [](const FindRecord& r) { return std::tie(r.solver, r.units, r.thread_cap); };
-  std::sort(found.begin(), found.end(),
-            [&](const FindRecord& a, const FindRecord& b) { return order(a) < order(b); });
+  std::sort(found.begin(), found.end(), [&](const FindRecord& a, const FindRecord& b) { return order(a) < order(b); });
   return found;
 }
 

@@ -30,23 +30,23 @@ constexpr std::size_t kHashDigits = 16;
 constexpr std::size_t kChunk = std::size_t{1} << 16;  // also the longest line that is looked at
 constexpr auto kLockPatience = std::chrono::seconds(2);
 
-bool same_file(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
+bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 bool names_open_file(const fs::path& path, int fd) {
-  struct stat named{}, opened{};
+  struct stat named {
+  }, opened{};
   return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && same_file(named, opened);
 }
 
 /// File systems whose locks or appends other machines may not see.
 bool is_network(const fs::path& folder) {
-  struct statfs info{};
+  struct statfs info {};
   if (::statfs(folder.c_str(), &info) != 0) return false;
   constexpr std::array<std::uint32_t, 15> kNetwork = {
-      0x00006969 /* nfs */,   0x0000517b /* smb */,    0xfe534d42 /* smb2 */,  0xff534d42 /* cifs */,
-      0x0bd00bd0 /* lustre */, 0x00c36400 /* ceph */,  0x5346414f /* afs */,   0x6b414653 /* kafs */,
-      0x01021997 /* 9p */,    0x65735546 /* fuse */,   0x47504653 /* gpfs */,  0x19830326 /* beegfs */,
+      0x00006969 /* nfs */,   0x0000517b /* smb */,    0xfe534d42 /* smb2 */,
+      0xff534d42 /* cifs */,  0x0bd00bd0 /* lustre */, 0x00c36400 /* ceph */,
+      0x5346414f /* afs */,   0x6b414653 /* kafs */,   0x01021997 /* 9p */,
+      0x65735546 /* fuse */,  0x47504653 /* gpfs */,   0x19830326 /* beegfs */,
       0xaad7aaea /* panfs */, 0x01161970 /* gfs2 */,   0x7461636f /* ocfs2 */};
   const auto type = static_cast<std::uint32_t>(info.f_type);
   return std::find(kNetwork.begin(), kNetwork.end(), type) != kNetwork.end();
@@ -85,9 +85,7 @@ std::pair<std::string, std::string> split_name(const fs::path& path) {
   return {path.stem().string() + ".", path.extension().string()};
 }
 
-std::string framed(std::string_view record) {
-  return fmt::format("\n{:016x} {}\n", content_hash(record), record);
-}
+std::string framed(std::string_view record) { return fmt::format("\n{:016x} {}\n", content_hash(record), record); }
 
 /// The record of a line when its checksum holds.
 bool unframe(std::string_view line, std::string_view& record) {
@@ -207,7 +205,7 @@ void Journal::list_tails() {
 
 bool Journal::must_restart(const Tail& tail) const {
   if (!tail.file) return false;
-  struct stat now{};
+  struct stat now {};
   if (::stat(tail.path.c_str(), &now) != 0) return errno == ENOENT;
   return now.st_dev != tail.device || now.st_ino != tail.inode || now.st_size < tail.offset;
 }
@@ -217,12 +215,12 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
     // NONBLOCK: opening a fifo in the journal's place must not wait for a writer.
     File file(::open(tail.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file && (errno == ENOENT || errno == ENOTDIR)) return;
-    struct stat info{};
+    struct stat info {};
     const bool regular = file && ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
     if (!regular) {
       const char* why = file ? "not a regular file" : std::strerror(errno);
-      log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}",
-                     tail.path.string(), why);
+      log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
+                     why);
       return;
     }
     tail.file = std::move(file);
@@ -230,7 +228,7 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
     tail.inode = info.st_ino;
     tail.offset = 0;
   }
-  struct stat info{};
+  struct stat info {};
   if (::fstat(tail.file.fd(), &info) != 0 || info.st_size == tail.offset) return;
   const off_t end = scan(tail.file.fd(), tail.offset, visit);
   if (end >= 0) {
@@ -238,8 +236,8 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
     return;
   }
   const int error = errno;
-  log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}",
-                 tail.path.string(), std::strerror(error));
+  log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
+                 std::strerror(error));
 }
 
 void Journal::read_new(const std::function<void()>& restart, const Visitor& visit) {
@@ -270,7 +268,7 @@ File Journal::open_for_append() {
   do {
     const fs::path path = own_path();
     File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-    struct stat info{};
+    struct stat info {};
     if (!file || ::fstat(file.fd(), &info) != 0) return {};
     if (!S_ISREG(info.st_mode)) {
       errno = EINVAL;
@@ -293,7 +291,7 @@ bool Journal::append(std::span<const std::string> records) {
   decide_sharing();
   const File file = open_for_append();
   if (!file) return failed(errno == EWOULDBLOCK ? "lock it in time" : "open it", errno);
-  struct stat info{};
+  struct stat info {};
   std::string text;
   if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";
   for (const std::string& record : records) text += framed(record);
@@ -306,7 +304,7 @@ bool Journal::compact(const Rewrite& rewrite) {
   if (!writable_ || per_host_) return false;
   // NOFOLLOW: the rename would put a file in place of somebody's link.
   const File file(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info{};
+  struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !names_open_file(path_, file.fd())) return false;
   std::vector<std::string> records;

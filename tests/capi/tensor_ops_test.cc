@@ -463,9 +463,8 @@ TEST(TensorOps, RankEightWorksWhereNoLimitIsStated) {
 
 class TensorOpsErrors : public testing::Test {
  protected:
-  miopenStatus_t op(miopenTensorDescriptor_t a, miopenTensorDescriptor_t b, miopenTensorDescriptor_t c,
-                    miopenTensorOp_t kind = miopenTensorOpAdd) {
-    return miopenOpTensor(handle, kind, &one, a, x, &one, b, x, &zero, c, x);
+  miopenStatus_t op(miopenTensorDescriptor_t a, miopenTensorDescriptor_t b, miopenTensorDescriptor_t c) {
+    return miopenOpTensor(handle, miopenTensorOpAdd, &one, a, x, &one, b, x, &zero, c, x);
   }
 
   const Handle handle;
@@ -481,7 +480,8 @@ TEST_F(TensorOpsErrors, OpTensor) {
   expect_bad(op(large, Tensor(miopenFloat, {2, 3, 4}), large), {"b has sizes 2x3x4", "2x3x4x5"});
   expect_bad(op(half, large, large), {"a is fp16, c is fp32"});
   expect_bad(op(large, half, large), {"b is fp16, c is fp32"});
-  expect_bad(op(large, large, large, static_cast<miopenTensorOp_t>(4)), {"tensor operation 4", "max 3"});
+  expect_bad(miopenOpTensor(handle, static_cast<miopenTensorOp_t>(4), &one, large, x, &one, large, x, &zero, large, x),
+             {"tensor operation 4", "max 3"});
   const Tensor six(miopenFloat, {1, 1, 1, 1, 1, 2});
   expect_bad(op(six, six, six), {"rank 6", "at most 5"});
   expect_bad(op(unset, large, large), {"descriptor of A has not been set"});

@@ -63,6 +63,7 @@ class LargeTensors : public testing::Test {
       solver->build(handle_.stream(), p, point)(handle_.stream(), &with);
       check();
       std::printf("  %s\n", solver->info().name);
+      std::fflush(stdout);
       ++ran;
     }
     EXPECT_GE(ran, 1) << "no solver accepts " << p.key();

@@ -35,7 +35,8 @@ class FindDbTest : public ::testing::Test {
     system_ = folder_ / "system";
   }
   void TearDown() override {
-    for (const auto& [name, value] : saved_) value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+    for (const auto& [name, value] : saved_)
+      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
     fs::remove_all(folder_);
   }
   void set(const char* name, const char* value) {
@@ -71,10 +72,10 @@ TEST(FindRecordText, RefusesForeignText) {
   const std::string good = encode(record("S", 1.5));
   ASSERT_TRUE(decode(good));
   EXPECT_TRUE(decode(good + " future fields")) << "later fields are for later readers";
-  for (const char* bad : {"", " ", "k", "k S 1 1.5 64 t 4 2", "k S 1 x 64 t 4 2 1", "k S 1 1.5 -64 t 4 2 1",
-                          "k S 1 1.5 64 t 4 2 7", "k S 1.5 1.5 64 t 4 2 1", "k%2 S 1 1.5 64 t 4 2 1",
-                          "k%zz S 1 1.5 64 t 4 2 1", "k S 1 nan 64 t 4 2 1", "k S 1 inf 64 t 4 2 1",
-                          "k  S 1 1.5 64 t 4 2 1", "k S 99999999999 1.5 64 t 4 2 1"})
+  for (const char* bad :
+       {"", " ", "k", "k S 1 1.5 64 t 4 2", "k S 1 x 64 t 4 2 1", "k S 1 1.5 -64 t 4 2 1", "k S 1 1.5 64 t 4 2 7",
+        "k S 1.5 1.5 64 t 4 2 1", "k%2 S 1 1.5 64 t 4 2 1", "k%zz S 1 1.5 64 t 4 2 1", "k S 1 nan 64 t 4 2 1",
+        "k S 1 inf 64 t 4 2 1", "k  S 1 1.5 64 t 4 2 1", "k S 99999999999 1.5 64 t 4 2 1"})
     EXPECT_FALSE(decode(bad)) << bad;
 }
 
@@ -201,6 +202,18 @@ TEST_F(FindDbTest, UnwritableFolderMeansMemory) {
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
   EXPECT_NE(told.find("cannot"), std::string::npos);
   EXPECT_EQ(db.lookup("k"), (Records{record("A", 2), record("B", 3)}));
+}
+
+TEST_F(FindDbTest, WhatCouldNotBeSavedOutlivesAReplacedFile) {
+  FindDb db = open();
+  db.store(Records{record("A", 1)});
+  fs::remove(db.path());
+  fs::create_directory(db.path());
+  db.store(Records{record("B", 2)});
+  fs::remove(db.path());
+  store(open(), {record("C", 3)});
+  EXPECT_EQ(db.lookup("k"), (Records{record("B", 2), record("C", 3)}));
+  EXPECT_EQ(open().lookup("k"), Records{record("C", 3)});
 }
 
 TEST_F(FindDbTest, NoFolderMeansMemoryWithoutAWord) {

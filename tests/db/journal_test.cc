@@ -101,10 +101,10 @@ TEST_F(JournalTest, SkipsTornForeignAndForgedLines) {
   Journal journal(path_, "test");
   append_one(journal, "good 1");
   const std::string whole = text();
-  add_bytes("\n0123456789abcdef good 9\n");                     // wrong checksum
-  add_bytes(std::string("\n\0\xff\xfe binary \x80\n", 14));      // foreign bytes
+  add_bytes("\n0123456789abcdef good 9\n");                  // wrong checksum
+  add_bytes(std::string("\n\0\xff\xfe binary \x80\n", 14));  // foreign bytes
   add_bytes("\nzzzzzzzzzzzzzzzz text\n\n\nshort\n");
-  add_bytes(whole.substr(whole.find("good 1") - 17, 20));        // a record that lost its end
+  add_bytes(whole.substr(whole.find("good 1") - 17, 20));  // a record that lost its end
   append_one(journal, "good 2");
   EXPECT_EQ(read_file(), (Lines{"good 1", "good 2"}));
 }
@@ -168,7 +168,7 @@ TEST_F(JournalTest, CompactionKeepsModeAndHeader) {
   EXPECT_EQ(seen, (Lines{"a", "b", "c"}));
   EXPECT_EQ(read_file(), (Lines{"c", "a"}));
   EXPECT_EQ(text().find("# test\n"), 0u);
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0640u);
   EXPECT_FALSE(fs::exists(path_.string() + ".tmp"));
@@ -284,7 +284,9 @@ TEST_F(JournalTest, ManyProcessesLoseNothingWhileOneCompacts) {
   for (int w = 0; w < kWriters; ++w) {
     running.insert(spawn([&] {
       // At full speed first; then with gaps, until the compactions have found some.
-      const auto more = [&] { return shared.compactions < kCompactions && std::chrono::steady_clock::now() < deadline; };
+      const auto more = [&] {
+        return shared.compactions < kCompactions && std::chrono::steady_clock::now() < deadline;
+      };
       for (int r = 0; r < kRecords || more(); ++r) {
         if (!append_one(inherited, fmt::format("{} {} {}", w, r, std::string(r % 200, 'p')))) ::_exit(1);
         ++shared.records;

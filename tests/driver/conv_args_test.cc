@@ -49,8 +49,8 @@ TEST(ConvArgs, RoundTrip) {
       "convfp8 -U fp8 -R bfp8 -T 8 --fp8_rounding stochastic",
       "convbfp8 -U -1 --fp8_rounding standard",
       "convfp64 -_ 1 -W 100 -x 5 -q 2 -v 2 -j 3 -I NWC --in_strides 300,1,3",
-      "conv --spatial_dim 3 --in_d 17 -H 9 -W 8 --fil_d 3 --pad_d 1 --conv_stride_d 2 "
-      "--dilation_d 2 -I NDHWC",
+      "conv --spatial_dim 3 --in_d 17 -H 9 --fil_d 3 --pad_d 1 --conv_stride_d 2 -I NDHWC",
+      "conv --spatial_dim 3 --dilation_d 2 -O ndhwc",
       "conv -_ 3 -! 5 -@ 2 -# 2 -$ 1 -^ 1 -% 0",
       "conv -m trans -c 8 -k 4 -g 2 -u 2 -v 2 -X 1 -Y 1",
       "conv --wei_strides 27,9,3,1 --out_strides 4,3,2,1 --alpha 0.1 --beta -2.5e-3",
@@ -161,8 +161,8 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
 
 TEST(ConvArgs, HelpNamesEveryFlag) {
   const std::string help = help_text();
-  for (const char* name : {"-n, --batchsize", "--spatial_dim", "--in_strides", "--all-solvers",
-                           "--verify", "--solution", "-Y, --trans_output_pad_h", "[100]"}) {
+  for (const char* name : {"-n, --batchsize", "--spatial_dim", "--in_strides", "--all-solvers", "--verify",
+                           "--solution", "-Y, --trans_output_pad_h", "[100]"}) {
     EXPECT_NE(help.find(name), std::string::npos) << name;
   }
 }

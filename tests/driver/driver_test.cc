@@ -49,8 +49,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 class TemporaryFile {
  public:
   TemporaryFile(const std::string& name, const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              (name + "." + std::to_string(static_cast<long>(getpid())))) {
+      : path_(std::filesystem::temp_directory_path() / (name + "." + std::to_string(static_cast<long>(getpid())))) {
     std::ofstream(path_) << text;
   }
   ~TemporaryFile() {
@@ -111,10 +110,9 @@ TEST(Driver, LinesThatOtherProgramsParse) {
   EXPECT_EQ(outcome.text.rfind("MIOpenDriver conv -n 2 -c 8", 0), 0u) << outcome.text;
   for (const std::string title : {"Forward", "Backward Data", "Backward Weights"}) {
     EXPECT_TRUE(has(outcome, "^MIOpen " + title + " Conv. Algorithm: \\d+, Solution: \\d+/\\w+$"));
-    EXPECT_TRUE(has(outcome,
-                    "^GPU Kernel Time " + title + " Conv. Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
-    EXPECT_TRUE(has(outcome, "^Wall-clock Time " + title +
-                                 " Conv. Elapsed: .* ms, Auxiliary API calls: .* ms \\(GWSS: "));
+    EXPECT_TRUE(has(outcome, "^GPU Kernel Time " + title + " Conv. Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
+    EXPECT_TRUE(
+        has(outcome, "^Wall-clock Time " + title + " Conv. Elapsed: .* ms, Auxiliary API calls: .* ms \\(GWSS: "));
   }
   EXPECT_EQ(count(outcome.text,
                   "stats: name, n, c, ho, wo, x, y, k, flopCnt, bytesRead, "
@@ -130,8 +128,7 @@ TEST(Driver, LinesThatOtherProgramsParse) {
 }
 
 TEST(Driver, EveryBaseArgumentVerifies) {
-  for (const std::string base :
-       {"conv", "convfp16", "convbfp16", "convint8", "convfp8", "convbfp8", "convfp64"}) {
+  for (const std::string base : {"conv", "convfp16", "convbfp16", "convint8", "convfp8", "convbfp8", "convfp64"}) {
     const Outcome outcome = drive(base + " " + kSmall);
     EXPECT_EQ(outcome.status, 0) << base;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 3u) << outcome.text;
@@ -140,9 +137,9 @@ TEST(Driver, EveryBaseArgumentVerifies) {
 
 TEST(Driver, ShapesAndScalarsVerify) {
   for (const std::string flags :
-       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC",
-        "-g 2", "-z same -u 2", "-I NHWC -O NHWC -f NHWC", "--alpha 0.5 --beta 2",
-        "-U fp8 -R bfp8 -T fp8", "--in_strides 1000,100,10,1", "--deterministic 1 --math strict"}) {
+       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC", "-g 2", "-z same -u 2",
+        "-I NHWC -O NHWC -f NHWC", "--alpha 0.5 --beta 2", "-U fp8 -R bfp8 -T fp8", "--in_strides 1000,100,10,1",
+        "--deterministic 1 --math strict"}) {
     const Outcome outcome = drive("conv " + kSmall + flags);
     EXPECT_EQ(outcome.status, 0) << flags;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 3u) << outcome.text;
@@ -172,8 +169,8 @@ TEST(Driver, ImmediateMode) {
 
 TEST(Driver, WrongResultsFail) {
   // The cached expected values are spoilt: the same right output must now be refused.
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("polymio-cache." + std::to_string(static_cast<long>(getpid())));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("polymio-cache." + std::to_string(static_cast<long>(getpid())));
   const std::string line = "conv " + kSmall + "-F 1 -C " + folder.string();
   EXPECT_EQ(drive(line).status, 0);
   EXPECT_EQ(drive(line).status, 0);
@@ -199,8 +196,8 @@ TEST(Driver, JsonAndExplain) {
 }
 
 TEST(Driver, ListsAndReports) {
-  const TemporaryFile list("list.txt", "# a list\n\nconv " + kSmall + "-F 1  # one direction\n" +
-                                           "convfp16 " + kSmall + "\n");
+  const TemporaryFile list("list.txt",
+                           "# a list\n\nconv " + kSmall + "-F 1  # one direction\n" + "convfp16 " + kSmall + "\n");
   const TemporaryFile report("report.html", "");
   const Outcome good = drive("conv --from-list " + list.path() + " --report " + report.path());
   EXPECT_EQ(good.status, 0) << good.text;

@@ -17,12 +17,15 @@ using i64 = std::int64_t;
 
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
+inline constexpr bool kMaskedAccess = true;  // load_lanes and store_lanes are one instruction
 inline constexpr int kRowsPerTile = 8;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32;
+inline constexpr bool kMaskedAccess = false;
 inline constexpr int kRowsPerTile = 4;
 #else
 inline constexpr int kVectorBytes = 16;
+inline constexpr bool kMaskedAccess = false;
 inline constexpr int kRowsPerTile = 4;
 #endif
 

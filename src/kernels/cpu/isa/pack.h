@@ -148,10 +148,33 @@ static inline void copy_run(const S* src, i64 stride, int low, int high, int len
   for (int e = high; e < length; ++e) dst[e] = 0;
 }
 
+/// fetch for unit stride: one masked load a vector.
+template <class T>
+static inline void fetch_masked(const Operand& operand, const Level& inner, const Line& line, const Run* runs,
+                                int count, T* dst) {
+  constexpr int kN = kLanes<T>;
+  const T* data = static_cast<const T*>(operand.data) + line.offset;
+  for (int r = 0; r < count; ++r) {
+    const Run& run = runs[r];
+    const T* src = data + run.offset;
+    int low = 0, high = run.length;
+    visible(operand, inner, line, run, low, high);
+    store(dst, load_lanes(src, min_of(low, kN), min_of(high, kN)));
+    for (int e = kN; e < run.length; e += kN) {
+      const int from = max_of(low - e, 0), to = max_of(min_of(high - e, kN), 0);
+      store(dst + e, load_lanes(src + e, min_of(from, kN), to));
+    }
+    dst += run.length;
+  }
+}
+
 /// Reads the positions of `runs` on one line into dst.
 template <class T, class S>
 static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line,
                          const Run* runs, int count, T* dst) {
+  if constexpr (kMaskedAccess && sizeof(T) == sizeof(S)) {
+    if (inner.stride == 1) return fetch_masked(operand, inner, line, runs, count, dst);
+  }
   const S* data = static_cast<const S*>(operand.data) + line.offset;
   for (int r = 0; r < count; ++r) {
     const Run& run = runs[r];

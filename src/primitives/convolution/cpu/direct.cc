@@ -2,6 +2,7 @@
 // all channels and taps. fp32, channels first or last, no workspace.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
@@ -54,9 +55,12 @@ class CpuDirect final : public Solver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const kernels::ConvShape s = conv_shape(p);
-    const std::int64_t lanes = s.x_d[2] == 1 && s.y_d[2] == 1 ? s.out[2] : s.k;
-    const double used = static_cast<double>(lanes) / static_cast<double>((lanes + 15) / 16 * 16);
-    return roofline_us(d, p, 0.7 * used, tensor_bytes(p));
+    const bool rows = s.x_d[2] == 1 && s.y_d[2] == 1;
+    const auto lanes = static_cast<double>(rows ? s.out[2] : s.k);
+    // Each block packs the weights it uses again.
+    const auto pixels = static_cast<double>(s.out[1] * s.out[2] * (rows ? 1 : s.n));
+    const double efficiency = 0.8 * lanes / (std::ceil(lanes / 16) * 16) * pixels / (pixels + 200);
+    return roofline_us(d, p, s.stride[2] == 1 ? efficiency : efficiency / 2, tensor_bytes(p));
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {

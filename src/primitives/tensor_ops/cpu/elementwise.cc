@@ -13,7 +13,7 @@ namespace polymio::tensor_ops {
 namespace {
 
 constexpr std::int64_t kBlock = 512;                           // elements; all buffers of a pass fit the L1 cache
-constexpr std::int64_t kLongRun = 128;                         // worth a block of its own
+constexpr std::int64_t kLongRun = 32;                          // worth a block of its own
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // some 10 us: well above the cost of a task
 constexpr std::int64_t kTasksPerThread = 4;                    // evens out threads of unequal speed
 
@@ -80,8 +80,9 @@ Kernel<D> kernel(Function f, bool beta) {
 template <class D>
 class Pass {
  public:
-  explicit Pass(const Elementwise& p)
+  Pass(const Elementwise& p, const Loop& loop)
       : p_(p),
+        loop_(loop),
         scalars_{static_cast<D>(p.alpha1), static_cast<D>(p.alpha2), static_cast<D>(p.beta)},
         kernel_(kernel<D>(p.function, p.beta != 0)),
         write_(writer<D>(p.types[0])) {
@@ -96,7 +97,7 @@ class Pass {
   void run(std::int64_t begin, std::int64_t end) const {
     alignas(64) D buffers[kOperands + 1][kBlock];
     const bool direct = in_place_[0] && in_place_[1] && (in_place_[2] || !reads_[2]);
-    Cursor cursor(p_.loop, begin);
+    Cursor cursor(loop_, begin);
     for (std::int64_t i = begin; i < end;) {
       const std::int64_t run = std::min(cursor.run(), end - i);
       const bool dense = run >= kLongRun;
@@ -107,7 +108,7 @@ class Pass {
   }
 
  private:
-  const Loop::Dim& inner() const { return p_.loop.dims[p_.loop.rank - 1]; }
+  const Loop::Dim& inner() const { return loop_.dims[loop_.rank - 1]; }
 
   /// Moves the cursor over n elements, which are one run if `dense`.
   void block(Cursor& cursor, std::int64_t n, bool dense, D (&buffers)[kOperands + 1][kBlock]) const {
@@ -143,6 +144,7 @@ class Pass {
   }
 
   const Elementwise& p_;
+  const Loop& loop_;
   Scalars<D> scalars_;
   Kernel<D> kernel_;
   WriteRow<D> write_;
@@ -155,7 +157,7 @@ class Pass {
 template <class Body>
 void split(Stream& stream, const Loop& loop, Body body) {
   const std::int64_t count = loop.count();
-  const std::int64_t most = loop.separate() ? kTasksPerThread * stream.threads() : 1;
+  const std::int64_t most = loop.separate ? kTasksPerThread * stream.threads() : 1;
   const std::int64_t tasks = std::clamp<std::int64_t>(count / kTaskElements, 1, most);
   const std::int64_t part = ((count + tasks - 1) / tasks + kBlock - 1) / kBlock * kBlock;
   stream.parallel_for(static_cast<std::size_t>((count + part - 1) / part), 0, [&](std::size_t i, void*) {
@@ -166,8 +168,11 @@ void split(Stream& stream, const Loop& loop, Body body) {
 
 template <class D>
 void run_in(Stream& stream, const Elementwise& p) {
-  const Pass<D> pass(p);
-  split(stream, p.loop, [&](std::int64_t begin, std::int64_t end) { pass.run(begin, end); });
+  const Tiles tiles(p.loop);
+  for (std::size_t i = 0; i < tiles.count; ++i) {
+    const Pass<D> pass(p, tiles.loops[i]);
+    split(stream, tiles.loops[i], [&](std::int64_t begin, std::int64_t end) { pass.run(begin, end); });
+  }
 }
 
 template <class T>
@@ -197,7 +202,9 @@ void copy_elements(Stream& stream, const Loop& loop, const T* src, T* dst) {
 
 template <class T>
 void copy_as(Stream& stream, const Loop& loop, const void* src, void* dst) {
-  copy_elements(stream, loop, static_cast<const T*>(src), static_cast<T*>(dst));
+  const Tiles tiles(loop);
+  for (std::size_t i = 0; i < tiles.count; ++i)
+    copy_elements(stream, tiles.loops[i], static_cast<const T*>(src), static_cast<T*>(dst));
 }
 
 }  // namespace

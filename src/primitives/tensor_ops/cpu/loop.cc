@@ -9,11 +9,33 @@ namespace polymio::tensor_ops {
 namespace {
 
 constexpr std::size_t kChannel = 1;
+constexpr std::int64_t kTile = 64;  // a few cache lines of the output, and as many as L1 holds of the input
 
 bool mergeable(const Loop::Dim& outer, const Loop::Dim& inner) {
   for (std::size_t o = 0; o < kOperands; ++o)
     if (outer.strides[o] != inner.strides[o] * inner.size) return false;
   return true;
+}
+
+/// Every dimension steps over all that lie inside it: enough for operand 0 to be separate.
+bool nested(const Loop& loop) {
+  std::int64_t reach = 0;
+  for (std::size_t d = loop.rank; d-- > 0;) {
+    if (loop.dims[d].size > 1 && loop.dims[d].strides[0] <= reach) return false;
+    reach += (loop.dims[d].size - 1) * loop.dims[d].strides[0];
+  }
+  return true;
+}
+
+/// The dimension in which a strided input is dense, or the innermost one if there is none.
+std::size_t dense_input_dim(const Loop& loop) {
+  const std::size_t inner = loop.rank - 1;
+  for (std::size_t o = 1; o < kOperands; ++o) {
+    if (loop.dims[inner].strides[o] <= 1) continue;
+    for (std::size_t d = inner; d-- > 0;)
+      if (loop.dims[d].strides[o] == 1) return d;
+  }
+  return inner;
 }
 
 }  // namespace
@@ -28,15 +50,6 @@ std::int64_t Loop::count() const {
   std::int64_t n = 1;
   for (std::size_t d = 0; d < rank; ++d) n *= dims[d].size;
   return n;
-}
-
-bool Loop::separate() const {
-  std::int64_t reach = 0;  // of the dimensions inside
-  for (std::size_t d = rank; d-- > 0;) {
-    if (dims[d].size > 1 && dims[d].strides[0] <= reach) return false;
-    reach += (dims[d].size - 1) * dims[d].strides[0];
-  }
-  return true;
 }
 
 void Loop::simplify() {
@@ -55,6 +68,35 @@ void Loop::simplify() {
     }
   }
   if (rank == 0) push({});
+  separate = nested(*this);
+}
+
+Tiles::Tiles(const Loop& loop) : loops{loop, loop} {
+  const std::size_t inner = loop.rank - 1, dense = dense_input_dim(loop);
+  if (dense == inner) return;
+  Loop& main = loops[0];
+  const Loop::Dim turned = loop.dims[dense], row = loop.dims[inner];
+  std::copy(loop.dims.begin() + static_cast<std::ptrdiff_t>(dense) + 1,
+            loop.dims.begin() + static_cast<std::ptrdiff_t>(inner),
+            main.dims.begin() + static_cast<std::ptrdiff_t>(dense));
+  main.rank -= 2;
+  Loop& rest = loops[1] = main;
+  const std::int64_t left = row.size % kTile, tiles = row.size / kTile;
+  if (tiles > 0) {
+    Loop::Dim steps{tiles, row.strides};
+    for (auto& stride : steps.strides) stride *= kTile;
+    main.push(steps);
+    main.push(turned);
+    main.push({kTile, row.strides});
+  }
+  if (left == 0) return;
+  for (std::size_t o = 0; o < kOperands; ++o) rest.base[o] += tiles * kTile * row.strides[o];
+  rest.push(turned);
+  rest.push({left, row.strides});
+  if (tiles > 0)
+    count = 2;
+  else
+    main = rest;
 }
 
 Loop make_loop(std::span<const TensorDesc* const> operands) {
@@ -81,7 +123,7 @@ Loop make_loop(std::span<const TensorDesc* const> operands) {
   return loop;
 }
 
-Cursor::Cursor(const Loop& loop, std::int64_t start) : loop_(&loop) {
+Cursor::Cursor(const Loop& loop, std::int64_t start) : loop_(&loop), offsets_(loop.base) {
   for (std::size_t d = loop.rank; d-- > 0;) {
     index_[d] = start % loop.dims[d].size;
     start /= loop.dims[d].size;

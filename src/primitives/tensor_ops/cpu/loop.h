@@ -19,16 +19,25 @@ struct Loop {
     std::int64_t size = 1;
     std::array<std::int64_t, kOperands> strides{};  // in elements; 0 where an operand repeats
   };
-  std::array<Dim, kMaxRank + 1> dims{};  // slowest first
+  std::array<Dim, kMaxRank + 3> dims{};  // slowest first
   std::size_t rank = 0;
+  std::array<std::int64_t, kOperands> base{};  // offset of the first element
+  bool separate = false;                       // no element of operand 0 shares memory with another, after simplify
 
   std::int64_t count() const;
-  /// No two elements of operand 0 can be the same memory (sufficient, not necessary).
-  bool separate() const;
   void push(const Dim& dim) { dims[rank++] = dim; }
   /// Drops sizes of 1, sorts by operand 0 and merges dimensions that are one in every operand. At
   /// least one dimension remains.
   void simplify();
+};
+
+/// The same elements as one or two loops. Where an input is dense in another dimension than operand
+/// 0, its cache lines are used up in short runs of the innermost dimension instead of being read again
+/// for every element in them.
+struct Tiles {
+  explicit Tiles(const Loop& loop);
+  std::array<Loop, 2> loops;
+  std::size_t count = 1;
 };
 
 /// One dimension for each of operand 0, then one for the vectors of NCHWc layouts if any operand has
@@ -52,7 +61,7 @@ class Cursor {
   }
 
   const Loop* loop_;
-  std::array<std::int64_t, kMaxRank + 1> index_{};
+  std::array<std::int64_t, kMaxRank + 3> index_{};
   std::array<std::int64_t, kOperands> offsets_{};
 };
 

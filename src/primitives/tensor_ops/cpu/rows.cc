@@ -31,21 +31,38 @@ const std::array<float, 256>& byte_values() {
   return values;
 }
 
+/// Without a branch, whatever the compiler knows of the values.
+template <class Bits>
+Bits select(bool condition, Bits yes, Bits no) {
+  const Bits mask = Bits{0} - Bits{condition};
+  return (yes & mask) | (no & ~mask);
+}
+
+// Signed comparisons of bit patterns below 2^31 are the ones that every vector unit has.
+bool below(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b); }
+
 float widen(Half v) {
   const std::uint32_t sign = std::uint32_t{v.bits & 0x8000u} << 16, body = std::uint32_t{v.bits & 0x7fffu} << 13;
   // Multiplying by 2^112 moves the exponent and normalises subnormals, exactly.
-  const std::uint32_t finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) * 0x1p112f);
-  return std::bit_cast<float>(sign | (body >= 0x0f800000u ? body | 0x7f800000u : finite));
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) * 0x1p112f);
+  return std::bit_cast<float>(sign | select(below(body, 0x0f800000u), finite, body | 0x7f800000u));
 }
 
 Half narrow_half(float f) {
   const auto u = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t body = u & 0x7fffffffu;
-  const std::uint32_t normal = std::min((body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13, 0x7c00u);
+  const std::uint32_t rounded = (body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13;
+  const std::uint32_t normal = select(below(rounded, 0x7c00u), rounded, 0x7c00u);
   // Adding 0.5 leaves the last kept bit of a subnormal at the end of the fraction.
   const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) + 0.5f) - 0x3f000000u;
-  const std::uint32_t number = body < 0x38800000u ? tiny : normal;
-  return {static_cast<std::uint16_t>((u >> 16 & 0x8000u) | (body > 0x7f800000u ? 0x7e00u : number))};
+  const std::uint32_t number = select(below(body, 0x38800000u), tiny, normal);
+  return {static_cast<std::uint16_t>((u >> 16 & 0x8000u) | select(below(0x7f800000u, body), 0x7e00u, number))};
+}
+
+BFloat16 narrow_bfloat16(float f) {
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  const std::uint32_t number = u + 0x7fffu + ((u >> 16) & 1u);
+  return {static_cast<std::uint16_t>(select(below(0x7f800000u, u & 0x7fffffffu), u | 0x400000u, number) >> 16)};
 }
 
 /// The float next to `d` towards zero with its last bit set, unless `d` is a float: rounding it once
@@ -62,19 +79,24 @@ float to_odd(float f) { return f; }
 template <class T>
 T narrow_small(float f) {
   if constexpr (std::is_same_v<T, Half>) return narrow_half(f);
-  if constexpr (std::is_same_v<T, BFloat16>) return dtype::to_bfloat16(f);
+  if constexpr (std::is_same_v<T, BFloat16>) return narrow_bfloat16(f);
   if constexpr (std::is_same_v<T, Float8>) return dtype::to_float8(f);
   if constexpr (std::is_same_v<T, BFloat8>) return dtype::to_bfloat8(f);
 }
 
-/// Integers narrower than the fraction of D: adding this number leaves no bits below the point.
+/// For integers narrower than the fraction of D: after the sum, the fraction ends in the integer.
 template <class T, class D>
 T round_narrow(D v) {
+  using Bits = std::conditional_t<std::is_same_v<D, float>, std::uint32_t, std::uint64_t>;
   constexpr D kShift = std::is_same_v<D, float> ? D(0x1.8p23) : D(0x1.8p52);
   constexpr D kLow = D(std::numeric_limits<T>::min()), kHigh = D(std::numeric_limits<T>::max());
-  const D number = v == v ? v : D(0);
-  const D clamped = number < kLow ? kLow : (number > kHigh ? kHigh : number);
-  return static_cast<T>((clamped + kShift) - kShift);
+  const auto choose = [](bool condition, D yes, D no) {
+    return std::bit_cast<D>(select(condition, std::bit_cast<Bits>(yes), std::bit_cast<Bits>(no)));
+  };
+  const D number = choose(v == v, v, D(0));
+  const D above = choose(number < kLow, kLow, number);
+  const D clamped = choose(above > kHigh, kHigh, above);
+  return static_cast<T>(std::bit_cast<Bits>(clamped + kShift) - std::bit_cast<Bits>(kShift));
 }
 
 template <class T, class D>
