@@ -96,9 +96,10 @@ void set_find_mode(miopenConvolutionDescriptor_t conv, int mode) {
 
 miopenStatus_t miopenCreateConvolutionDescriptor(miopenConvolutionDescriptor_t* convDesc) {
   return guard([&] {
+    not_null(convDesc, "convDesc");
     auto object = std::make_unique<capi::ConvolutionObject>();
     object->state.seed = std::random_device{}();
-    *not_null(convDesc, "convDesc") = object.release();
+    *convDesc = object.release();
   });
 }
 

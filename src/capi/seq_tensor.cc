@@ -8,7 +8,10 @@ using capi::guard;
 using capi::not_null;
 
 miopenStatus_t miopenCreateSeqTensorDescriptor(miopenSeqTensorDescriptor_t* tensorDesc) {
-  return guard([&] { *not_null(tensorDesc, "tensorDesc") = new capi::SeqTensorObject; });
+  return guard([&] {
+    not_null(tensorDesc, "tensorDesc");
+    *tensorDesc = new capi::SeqTensorObject;
+  });
 }
 
 miopenStatus_t miopenDestroySeqTensorDescriptor(miopenSeqTensorDescriptor_t tensorDesc) {

@@ -44,7 +44,10 @@ void narrow(int* out, std::int64_t value, const char* what) {
 }  // namespace
 
 miopenStatus_t miopenCreateTensorDescriptor(miopenTensorDescriptor_t* tensorDesc) {
-  return guard([&] { *not_null(tensorDesc, "tensorDesc") = new capi::TensorObject; });
+  return guard([&] {
+    not_null(tensorDesc, "tensorDesc");
+    *tensorDesc = new capi::TensorObject;
+  });
 }
 
 miopenStatus_t miopenDestroyTensorDescriptor(miopenTensorDescriptor_t tensorDesc) {

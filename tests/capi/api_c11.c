@@ -101,6 +101,7 @@ static void backward(const struct objects* o) {
   free(workspace);
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // its companion for undefined behaviour objects to these values in C++
 static void wrong_enumerators(const struct objects* o) {
   BAD(miopenInitConvolutionDescriptor(o->conv, (miopenConvolutionMode_t)4, 0, 0, 1, 1, 1, 1), "mode 4");
   BAD(miopenInitConvolutionDescriptor(o->conv, (miopenConvolutionMode_t)-1, 0, 0, 1, 1, 1, 1), "mode -1");
@@ -113,6 +114,7 @@ static void wrong_enumerators(const struct objects* o) {
   CHECK(strcmp(miopenGetErrorString((miopenStatus_t)-1), "Unknown error status") == 0);
   CHECK(strcmp(miopenGetErrorString((miopenStatus_t)1000), "Unknown error status") == 0);
 }
+#endif
 
 int main(void) {
   struct objects o;
@@ -120,7 +122,9 @@ int main(void) {
   if (failures == 0) {
     forward(&o);
     backward(&o);
+#if !defined(__SANITIZE_ADDRESS__)
     wrong_enumerators(&o);
+#endif
   }
   destroy(&o);
   BAD(miopenDestroy(NULL), "null");

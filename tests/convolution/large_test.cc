@@ -128,12 +128,14 @@ class LargeInt8 : public LargeTensors, public testing::WithParamInterface<Cut> {
     const bool forward = d == Direction::kForward;
     const Problem::Args args{
         .x = forward ? in.data() : out.data(), .w = w.data(), .y = forward ? out.data() : in.data()};
-    for (const std::int64_t i : places()) out.int8()[i] = 99;  // beyond every result
+    const auto poison = [&] {
+      for (const std::int64_t i : places()) out.int8()[i] = 99;  // beyond every result
+    };
+    poison();
     run_all(p, args, [&] {
-      for (const std::int64_t i : places()) {
+      for (const std::int64_t i : places())
         ASSERT_EQ(static_cast<int>(out.int8()[i]), expected(i, step)) << "element " << i;
-        out.int8()[i] = 99;
-      }
+      poison();
     });
   }
 };

@@ -98,19 +98,16 @@ static inline void clip(i64 coord, i64 move, i64 extent, int& low, int& high) {
     if (extent - coord < high) high = extent > coord ? static_cast<int>(extent - coord) : 0;
     return;
   }
-  while (low < high && static_cast<std::uint64_t>(coord + low * move) >=
-                           static_cast<std::uint64_t>(extent)) {
-    ++low;
-  }
-  while (low < high && static_cast<std::uint64_t>(coord + (high - 1) * move) >=
-                           static_cast<std::uint64_t>(extent)) {
-    --high;
-  }
+  const auto outside = [=](i64 e) {
+    return static_cast<std::uint64_t>(coord + e * move) >= static_cast<std::uint64_t>(extent);
+  };
+  while (low < high && outside(low)) ++low;
+  while (low < high && outside(high - 1)) --high;
 }
 
 /// The steps of a run that are inside the bounds, as [low, high).
-static inline void visible(const Operand& operand, const Level& inner, const Line& line,
-                           const Run& run, int& low, int& high) {
+static inline void visible(const Operand& operand, const Level& inner, const Line& line, const Run& run, int& low,
+                           int& high) {
   for (int d = 0; d < kSpatial; ++d) {
     if (operand.extent[d] == 0) continue;
     const i64 coord = line.coord[d] + run.coord[d];
@@ -221,9 +218,8 @@ static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int
 
 /// Depths are read as they lie, kBlock lanes at a time, and transposed.
 template <class T, class S>
-static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int width,
-                              const Run* runs, int count, int depths, T* panel,
-                              const PackScratch<T>& scratch) {
+static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int width, const Run* runs, int count,
+                              int depths, T* panel, const PackScratch<T>& scratch) {
   constexpr int kB = kBlock<T>;
   const Level& inner = operand.depth.level[kLevels - 1];
   const bool bounded = is_bounded(operand);
@@ -278,8 +274,7 @@ static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width,
     if (across) {
       pack_across<T, S>(operand, lane0 + i, some, width, depth0, depths, panels, scratch);
     } else {
-      pack_along<T, S>(operand, lane0 + i, some, width, scratch.runs, count, depths, panels,
-                       scratch);
+      pack_along<T, S>(operand, lane0 + i, some, width, scratch.runs, count, depths, panels, scratch);
     }
     panels += static_cast<i64>(width) * depths;
   }

@@ -95,7 +95,7 @@ class Pass {
   }
 
   void run(std::int64_t begin, std::int64_t end) const {
-    alignas(64) D buffers[kOperands + 1][kBlock];
+    Buffers buffers;
     const bool direct = in_place_[0] && in_place_[1] && (in_place_[2] || !reads_[2]);
     Cursor cursor(loop_, begin);
     for (std::int64_t i = begin; i < end;) {
@@ -108,22 +108,27 @@ class Pass {
   }
 
  private:
+  struct Buffers {
+    alignas(64) D rows[kOperands + 1][kBlock];
+    std::array<std::int64_t, kOperands> repeated{-1, -1, -1};  // offset of the element that fills the row
+  };
+
   const Loop::Dim& inner() const { return loop_.dims[loop_.rank - 1]; }
 
   /// Moves the cursor over n elements, which are one run if `dense`.
-  void block(Cursor& cursor, std::int64_t n, bool dense, D (&buffers)[kOperands + 1][kBlock]) const {
+  void block(Cursor& cursor, std::int64_t n, bool dense, Buffers& buffers) const {
     std::array<const D*, kOperands> in{};
     for (std::size_t o = 0; o < kOperands; ++o) {
       if (!reads_[o]) continue;
       const void* start = at(p_.data[o], p_.types[o], cursor.offset(o));
-      in[o] = dense && in_place_[o] ? static_cast<const D*>(start) : gather(o, cursor, n, buffers[o]);
+      in[o] = dense && in_place_[o] ? static_cast<const D*>(start) : gather(o, cursor, n, dense, buffers);
     }
     if (dense && in_place_[0]) {
       kernel_(scalars_, in[1], in[2], in[0], static_cast<D*>(at(p_.out, p_.types[0], cursor.offset(0))), n);
       cursor.advance(n);
       return;
     }
-    D* result = buffers[kOperands];
+    D* result = buffers.rows[kOperands];
     kernel_(scalars_, in[1], in[2], in[0], result, n);
     for (std::int64_t done = 0; done < n;) {
       const std::int64_t m = std::min(cursor.run(), n - done);
@@ -133,7 +138,15 @@ class Pass {
     }
   }
 
-  const D* gather(std::size_t o, Cursor cursor, std::int64_t n, D* buffer) const {
+  const D* gather(std::size_t o, Cursor cursor, std::int64_t n, bool dense, Buffers& buffers) const {
+    D* buffer = buffers.rows[o];
+    const bool repeats = dense && inner().strides[o] == 0;
+    if (repeats && buffers.repeated[o] == cursor.offset(o)) return buffer;
+    buffers.repeated[o] = repeats ? cursor.offset(o) : -1;
+    if (repeats) {
+      read_[o](at(p_.data[o], p_.types[o], cursor.offset(o)), 0, kBlock, buffer);
+      return buffer;
+    }
     for (std::int64_t done = 0; done < n;) {
       const std::int64_t m = std::min(cursor.run(), n - done);
       read_[o](at(p_.data[o], p_.types[o], cursor.offset(o)), inner().strides[o], m, buffer + done);
