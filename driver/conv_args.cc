@@ -152,9 +152,6 @@ void normalise(ConvArgs& args) {
   check_strides("--in_strides", args.in_strides, args.spatial_dim);
   check_strides("--wei_strides", args.wei_strides, args.spatial_dim);
   check_strides("--out_strides", args.out_strides, args.spatial_dim);
-  if (args.out_type != kNoType && args.base != "convint8") {
-    throw ArgError(fmt::format("--out_type: allowed only with convint8, given with {}", args.base));
-  }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
   weight_lens(args);
@@ -333,10 +330,11 @@ TensorTypes tensor_types(const ConvArgs& args, Direction direction) {
     if (base == args.base) type = base_type;
   }
   TensorTypes types{type, type, type};
-  if (type == kInt8) {
-    int& written = direction == kForward ? types.y : direction == kBackwardData ? types.x : types.w;
-    written = args.out_type == kNoType ? static_cast<int>(kInt32) : args.out_type;
-  }
+  int& written = direction == kForward ? types.y : direction == kBackwardData ? types.x : types.w;
+  int& second = direction == kBackwardWeights ? types.y : types.w;
+  if (type == kInt8) written = kInt32;
+  if (args.out_type != kNoType) written = args.out_type;
+  if (args.second_type != kNoType) second = args.second_type;
   return types;
 }
 

@@ -58,7 +58,7 @@ struct ConvArgs {
   std::int64_t directions = 0;                                     // bits of Direction; 0 = all three
   std::string in_layout, wei_layout, out_layout;                   // empty: NCW, NCHW or NCDHW by rank
   std::vector<std::int64_t> in_strides, wei_strides, out_strides;  // empty: packed in the layout
-  int out_type = kNoType;
+  int out_type = kNoType, second_type = kNoType;
   int in_cast = kNoType, wei_cast = kNoType, out_cast = kNoType;
   double alpha = 1, beta = 0;
   int math = 1;  // polymioMathMode_t's numbers
@@ -130,8 +130,8 @@ std::vector<std::int64_t> output_pads(const ConvArgs& args);
 std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens, const std::string& layout,
                                          const std::vector<std::int64_t>& given);
 
-// Types of the three tensors for one direction. For convint8 the two inputs are int8 and the tensor
-// that the direction writes has --out_type (int32 when not given).
+// Types of the three tensors for one direction: the base argument's, but for the tensor that the direction
+// writes (--out_type; int32 with convint8) and the second one that it reads (--second_type).
 struct TensorTypes {
   int x, w, y;
 };

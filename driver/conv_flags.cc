@@ -7,7 +7,8 @@ namespace {
 
 constexpr Choice kModes[] = {{"conv", 0}, {"trans", 1}};
 constexpr Choice kPadModes[] = {{"default", kPadDefault}, {"same", kPadSame}, {"valid", kPadValid}};
-constexpr Choice kOutTypes[] = {{"int8", kInt8}, {"int32", kInt32}, {"float", kFloat}};
+constexpr Choice kTypes[] = {{"int8", kInt8}, {"int32", kInt32},       {"float", kFloat}, {"double", kDouble},
+                             {"half", kHalf}, {"bfloat16", kBFloat16}, {"fp8", kFloat8},  {"bfp8", kBFloat8}};
 constexpr Choice kCastTypes[] = {
     {"fp8", kFloat8}, {"bfp8", kBFloat8}, {"-1", kNoType}, {"7", kFloat8}, {"8", kBFloat8}};
 constexpr Choice kMathModes[] = {{"strict", 0}, {"accurate", 1}, {"tf32", 2}, {"any", 3}};
@@ -56,8 +57,10 @@ constexpr Flag kFlags[] = {
      "element strides N,C,[D],[H],W of the input; override the layout"},
     {"", "wei_strides", kOption, -1, List{&A::wei_strides}, "element strides of the filter"},
     {"", "out_strides", kOption, -1, List{&A::out_strides}, "element strides of the output"},
-    {"", "out_type", kOption, -1, Selection{&A::out_type, kOutTypes},
-     "convint8: type of the tensor that is written (default int32)"},
+    {"", "out_type", kOption, -1, Selection{&A::out_type, kTypes},
+     "type of the tensor that is written (default: int32 for convint8, else that of the base argument)"},
+    {"", "second_type", kOption, -1, Selection{&A::second_type, kTypes},
+     "type of the second tensor that is read: the filter, or the output gradient for -F 4"},
     {"U", "in_cast_type", kOption, -1, Selection{&A::in_cast, kCastTypes},
      "round the input to this type before multiplying"},
     {"R", "wei_cast_type", kOption, -1, Selection{&A::wei_cast, kCastTypes},

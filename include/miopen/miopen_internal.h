@@ -22,8 +22,8 @@ typedef enum {
   miopenConvolutionFindModeDynamicHybrid = 5,
 } miopenConvolutionFindMode_t;
 
-/// Sets the find mode of a convolution; it replaces what MIOPEN_FIND_MODE gave when the descriptor
-/// was created. BadParm for other values.
+/// Sets the find mode of a convolution; hybrid until it is set. BadParm for other values. This version
+/// stores the mode and finds as hybrid whatever it is.
 MIOPEN_EXPORT miopenStatus_t miopenSetConvolutionFindMode(miopenConvolutionDescriptor_t convDesc,
                                                           miopenConvolutionFindMode_t findMode);
 

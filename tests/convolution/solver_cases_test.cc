@@ -170,6 +170,15 @@ void check(const Trial& t, const SolverBase& solver) {
   }
 }
 
+/// The problem's key is a driver line: parsing it must give the very problem back.
+void check_key(const Problem& p) {
+  const auto args = driver::parse_line(p.key());
+  const driver::Problem again(args, static_cast<driver::Direction>(driver::direction_mask(args)));
+  Problem same = translate(again);
+  same.scalars = p.scalars;  // not part of the key
+  EXPECT_TRUE(same == p) << p.key() << " became " << same.key();
+}
+
 class SolverCases : public testing::TestWithParam<std::string> {};
 
 TEST_P(SolverCases, MatchReference) {
@@ -187,6 +196,7 @@ TEST_P(SolverCases, MatchReference) {
       SCOPED_TRACE(driver::problem_line(args, d));
       const driver::Problem source(args, d);
       const Trial trial(source);
+      check_key(trial.problem);
       Constraints any;
       any.math = MathMode::kAny;
       int solvers = 0;

@@ -145,7 +145,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv --in_strides 1,2", {"--in_strides", "1,2", "4 strides"}},
       {"conv --in_strides 1,0,1,1", {"--in_strides", "1,0,1,1", "positive"}},
       {"conv --alpha nan", {"--alpha", "'nan'", "finite"}},
-      {"conv --out_type int8", {"--out_type", "convint8"}},
+      {"conv --out_type int9", {"--out_type", "int9"}},
       {"conv -c 6 -g 4 -k 8", {"--group_count", "'4'", "6 input", "8 output"}},
       {"conv -V 3", {"-V --verify", "'3'"}},
       {"conv -w 1", {"-w --wall", "-t 1"}},

@@ -112,8 +112,8 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id) {
   const Constraints limits = for_call(allowed, args);
-  const auto plan = handle.plans().get({&problem, limits, id},
-                                       [&] { return build_by_id(request(handle, problem, limits), id); });
+  const auto plan =
+      handle.plans().get({&problem, limits, id}, [&] { return build_by_id(request(handle, problem, limits), id); });
   handle.run(*plan, &args);
 }
 

@@ -42,13 +42,29 @@ std::string cast_flag(const TensorDesc& t, const char* flag) {
   return t.has_cast() ? fmt::format(" {} {}", flag, name_of(t.cast)) : "";
 }
 
+/// The driver's name of a type.
+const char* flag_value(DataType t) {
+  switch (t) {
+    case DataType::kHalf:
+      return "half";
+    case DataType::kFloat:
+      return "float";
+    case DataType::kBFloat16:
+      return "bfloat16";
+    case DataType::kDouble:
+      return "double";
+    default:
+      return name_of(t);
+  }
+}
+
 /// Types that the base argument does not imply: int8 goes to int32, the others stay what they are.
 std::string type_flags(const Problem& p) {
   const DataType base = p.first_input().type;
   const DataType out = base == DataType::kInt8 ? DataType::kInt32 : base;
   std::string text;
-  if (p.second_input().type != base) text += fmt::format(" --second_type {}", name_of(p.second_input().type));
-  if (p.output().type != out) text += fmt::format(" --out_type {}", name_of(p.output().type));
+  if (p.second_input().type != base) text += fmt::format(" --second_type {}", flag_value(p.second_input().type));
+  if (p.output().type != out) text += fmt::format(" --out_type {}", flag_value(p.output().type));
   return text;
 }
 
@@ -109,7 +125,8 @@ std::string Problem::key() const {
   text += layout_flags(x, "-I", "--in_strides") + layout_flags(w, "-f", "--wei_strides") +
           layout_flags(y, "-O", "--out_strides");
   text += cast_flag(x, "-U") + cast_flag(w, "-R") + cast_flag(y, "-T");
-  if (rounding == Rounding::kStochastic) text += " --fp8_rounding stochastic";
+  if (is_fp8(output().type) || has_casts())
+    text += rounding == Rounding::kStochastic ? " --fp8_rounding stochastic" : " --fp8_rounding standard";
   if (!epilogue.empty())
     text += fmt::format(" --fuse {}{}{}", epilogue.bias ? "b" : "", epilogue.residual ? "r" : "", epilogue.activation);
   return text;

@@ -5,6 +5,19 @@
 
 namespace polymio::convolution {
 
+/// The traits that all CPU solvers share.
+constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algorithm) {
+  return {.id = id,
+          .name = name,
+          .algorithm = algorithm,
+          .version = 1,
+          .devices = static_cast<unsigned>(DeviceKind::kCpu),
+          .dynamic = true,
+          .deterministic = true,
+          .capture_safe = true,
+          .reference = false};
+}
+
 const Solver<Problem>& cpu_reference(Direction);      // ids 1, 2, 3
 const Solver<Problem>& cpu_gemm(Direction);           // ids 4, 5, 6
 const Solver<Problem>& cpu_implicit_gemm(Direction);  // ids 7, 8, 9

@@ -27,16 +27,8 @@ class CpuDepthwise final : public Solver<Problem> {
 
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw"};
-    const int i = static_cast<int>(direction_);
-    return {.id = static_cast<std::uint64_t>(10 + i),
-            .name = kNames[i],
-            .algorithm = Algorithm::kDirect,
-            .version = 1,
-            .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = false};
+    const auto i = static_cast<std::size_t>(direction_);
+    return cpu_info(10 + i, kNames[i], Algorithm::kDirect);
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
@@ -89,8 +81,7 @@ class CpuDepthwise final : public Solver<Problem> {
 }  // namespace
 
 const Solver<Problem>& cpu_depthwise(Direction d) {
-  static constexpr CpuDepthwise kSolvers[] = {CpuDepthwise(Direction::kForward),
-                                              CpuDepthwise(Direction::kBackwardData),
+  static constexpr CpuDepthwise kSolvers[] = {CpuDepthwise(Direction::kForward), CpuDepthwise(Direction::kBackwardData),
                                               CpuDepthwise(Direction::kBackwardWeights)};
   return kSolvers[static_cast<int>(d)];
 }

@@ -28,17 +28,7 @@ kernels::Direct job_of(const kernels::KernelTable& table, const Problem& p, int 
 
 class CpuDirect final : public Solver<Problem> {
  public:
-  SolverInfo info() const override {
-    return {.id = 13,
-            .name = "ConvCpuDirectFwd",
-            .algorithm = Algorithm::kDirect,
-            .version = 1,
-            .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = false};
-  }
+  SolverInfo info() const override { return cpu_info(13, "ConvCpuDirectFwd", Algorithm::kDirect); }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     const Verdict common = check_float_problem(p, Direction::kForward);

@@ -66,9 +66,7 @@ class Pass {
     products_ = std::make_unique<const Products>(std::vector{product}, p.groups(), table, threads);
   }
 
-  std::size_t scratch_bytes() const {
-    return std::max(products_->scratch_bytes(), table_->col2im_scratch(sum_));
-  }
+  std::size_t scratch_bytes() const { return std::max(products_->scratch_bytes(), table_->col2im_scratch(sum_)); }
 
   void run(Stream& stream, const Buffers& b) const {
     if (direction_ == Direction::kBackwardData) {
@@ -167,16 +165,8 @@ class CpuGemm final : public Solver<Problem> {
 
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvCpuGemmFwd", "ConvCpuGemmBwd", "ConvCpuGemmWrw"};
-    const int i = static_cast<int>(direction_);
-    return {.id = static_cast<std::uint64_t>(4 + i),
-            .name = kNames[i],
-            .algorithm = Algorithm::kGemm,
-            .version = 1,
-            .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = false};
+    const auto i = static_cast<std::size_t>(direction_);
+    return cpu_info(4 + i, kNames[i], Algorithm::kGemm);
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override { return check_float_problem(p, direction_); }

@@ -17,16 +17,8 @@ class CpuImplicitGemm final : public Solver<Problem> {
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvCpuImplicitGemmFwd", "ConvCpuImplicitGemmBwd",
                                              "ConvCpuImplicitGemmWrw"};
-    const int i = static_cast<int>(direction_);
-    return {.id = static_cast<std::uint64_t>(7 + i),
-            .name = kNames[i],
-            .algorithm = Algorithm::kImplicitGemm,
-            .version = 1,
-            .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = false};
+    const auto i = static_cast<std::size_t>(direction_);
+    return cpu_info(7 + i, kNames[i], Algorithm::kImplicitGemm);
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override {
@@ -41,9 +33,9 @@ class CpuImplicitGemm final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const auto products = std::make_shared<const Products>(
-        kernels::conv_products(conv_shape(p), kernel_direction(direction_)), p.groups(), kernel_table(stream.info()),
-        stream.threads());
+    const auto products =
+        std::make_shared<const Products>(kernels::conv_products(conv_shape(p), kernel_direction(direction_)),
+                                         p.groups(), kernel_table(stream.info()), stream.threads());
     stream.reserve_scratch(products->scratch_bytes());
     return [products, direction = direction_](Stream& on, const Args& a) {
       void* const results[] = {a.y, a.x, a.w};

@@ -196,16 +196,10 @@ class CpuReference final : public Solver<Problem> {
 
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvCpuReferenceFwd", "ConvCpuReferenceBwd", "ConvCpuReferenceWrw"};
-    const int i = static_cast<int>(direction_);
-    return {.id = static_cast<std::uint64_t>(1 + i),
-            .name = kNames[i],
-            .algorithm = Algorithm::kDirect,
-            .version = 1,
-            .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = true};
+    const auto i = static_cast<std::size_t>(direction_);
+    SolverInfo info = cpu_info(1 + i, kNames[i], Algorithm::kDirect);
+    info.reference = true;
+    return info;
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override {
