@@ -170,13 +170,20 @@ void check(const Trial& t, const SolverBase& solver) {
   }
 }
 
+/// Strides of size-1 dimensions say nothing: equal problems may differ in them.
+Problem without_idle_strides(Problem p) {
+  for (TensorDesc* t : {&p.x, &p.w, &p.y})
+    for (std::size_t i = 0; i < static_cast<std::size_t>(t->rank); ++i)
+      if (t->lens[i] == 1) t->strides[i] = 0;
+  return p;
+}
+
 /// The problem's key is a driver line: parsing it must give the very problem back.
 void check_key(const Problem& p) {
   const auto args = driver::parse_line(p.key());
-  const driver::Problem again(args, static_cast<driver::Direction>(driver::direction_mask(args)));
-  Problem same = translate(again);
+  Problem same = translate(driver::Problem(args, static_cast<driver::Direction>(driver::direction_mask(args))));
   same.scalars = p.scalars;  // not part of the key
-  EXPECT_TRUE(same == p) << p.key() << " became " << same.key();
+  EXPECT_TRUE(without_idle_strides(same) == without_idle_strides(p)) << p.key() << " became " << same.key();
 }
 
 class SolverCases : public testing::TestWithParam<std::string> {};
