@@ -91,6 +91,25 @@ static inline void store_lanes(float* p, Vec<float> v, int n) {
 static inline void store_lanes(double* p, Vec<double> v, int n) {
   _mm512_mask_storeu_pd(p, static_cast<__mmask8>(0xffu >> (8 - n)), (__m512d)v);
 }
+/// Every second element: lane i is p[2 * i] for lo <= i < hi, zero elsewhere; memory outside p[2 * lo]
+/// to p[2 * hi - 2] is not touched.
+template <class T, std::size_t... I>
+static inline Vec<T> load_even(const T* p, int lo, int hi, std::index_sequence<I...>) {
+  constexpr int kN = kLanes<T>;
+  const int first = 2 * lo, last = 2 * hi - 1;
+  const Vec<T> a = load_lanes(p, min_of(first, kN), max_of(min_of(last, kN), 0));
+  const Vec<T> b = load_lanes(p + kN, min_of(max_of(first - kN, 0), kN), max_of(last - kN, 0));
+  return __builtin_shufflevector(a, b, static_cast<int>(2 * I)...);
+}
+/// Lane i is p[kStride * i] for lo <= i < hi, zero elsewhere; kStride is 1 or 2.
+template <int kStride, class T>
+static inline Vec<T> load_steps(const T* p, int lo, int hi) {
+  if constexpr (kStride == 1) {
+    return load_lanes(p, lo, hi);
+  } else {
+    return load_even(p, lo, hi, std::make_index_sequence<kLanes<T>>{});
+  }
+}
 #else
 template <class T>
 static inline Vec<T> load_lanes(const T* p, int lo, int hi) {

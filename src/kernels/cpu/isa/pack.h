@@ -145,8 +145,8 @@ static inline void copy_run(const S* src, i64 stride, int low, int high, int len
   for (int e = high; e < length; ++e) dst[e] = 0;
 }
 
-/// fetch for unit stride: one masked load a vector.
-template <class T>
+/// fetch for stride 1 or 2: masked loads.
+template <int kStride, class T>
 static inline void fetch_masked(const Operand& operand, const Level& inner, const Line& line, const Run* runs,
                                 int count, T* dst) {
   constexpr int kN = kLanes<T>;
@@ -156,10 +156,10 @@ static inline void fetch_masked(const Operand& operand, const Level& inner, cons
     const T* src = data + run.offset;
     int low = 0, high = run.length;
     visible(operand, inner, line, run, low, high);
-    store(dst, load_lanes(src, min_of(low, kN), min_of(high, kN)));
+    store(dst, load_steps<kStride>(src, min_of(low, kN), min_of(high, kN)));
     for (int e = kN; e < run.length; e += kN) {
       const int from = max_of(low - e, 0), to = max_of(min_of(high - e, kN), 0);
-      store(dst + e, load_lanes(src + e, min_of(from, kN), to));
+      store(dst + e, load_steps<kStride>(src + e * kStride, min_of(from, kN), to));
     }
     dst += run.length;
   }
@@ -170,7 +170,8 @@ template <class T, class S>
 static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line,
                          const Run* runs, int count, T* dst) {
   if constexpr (kMaskedAccess && sizeof(T) == sizeof(S)) {
-    if (inner.stride == 1) return fetch_masked(operand, inner, line, runs, count, dst);
+    if (inner.stride == 1) return fetch_masked<1>(operand, inner, line, runs, count, dst);
+    if (inner.stride == 2) return fetch_masked<2>(operand, inner, line, runs, count, dst);
   }
   const S* data = static_cast<const S*>(operand.data) + line.offset;
   for (int r = 0; r < count; ++r) {
@@ -255,10 +256,11 @@ static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int 
   }
 }
 
-/// Rough cost of reading along an axis: many elements per run and unit stride are cheap.
+/// Rough cost of reading along an axis: many elements per run and small strides are cheap.
 static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
-  return inner.stride == 1 ? 8.0 / static_cast<double>(inner.size) : 2.0;
+  const bool quick = inner.stride == 1 || (kMaskedAccess && inner.stride == 2);
+  return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 
 /// Packs lanes [lane0, lane0 + lanes) x depths [depth0, depth0 + depths) into consecutive panels
