@@ -122,7 +122,8 @@ std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, std::si
   const auto point = solver.default_point(handle().device(), p);
   Guarded x(t.x.size(), shift_elements * size_of(p.x.type)), w(t.w.size(), shift_elements * size_of(p.w.type)),
       y(t.y.size(), shift_elements * size_of(p.y.type)),
-      workspace(solver.workspace_size(handle().device(), p, point), shift_elements * 4);
+      workspace(solver.workspace_size(handle().device(), p, point),
+                shift_elements * std::max(sizeof(float), size_of(p.x.type)));
   Guarded& out = p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w;
   const auto load = [&](Guarded& buffer, const std::vector<unsigned char>& bytes) {
     if (&buffer != &out || t.source.args.beta != 0) std::memcpy(buffer.data(), bytes.data(), bytes.size());
