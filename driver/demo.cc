@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -208,8 +209,10 @@ int run_demo(const ConvArgs& args) {
   fmt::print("\n");
   print_summary(results, peak.fp32_gflops);
   const Times first{find_seconds(results), seconds_since(start)};
-  fmt::print("{} of {} verified; finding took {:.2f} s, everything {:.1f} s\n\n", results.size() - failed,
-             results.size(), first.find, first.total);
+  std::set<std::string> distinct;
+  for (const Result& r : results) distinct.insert(r.line);
+  fmt::print("{} of {} verified ({} distinct, each run once); finding took {:.2f} s, everything {:.1f} s\n\n",
+             results.size() - failed, results.size(), distinct.size(), first.find, first.total);
 
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";

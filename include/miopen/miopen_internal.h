@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/// How a find function obtains its results.
+/// How a find function obtains its results. This version stores the mode and finds as hybrid.
 typedef enum {
   miopenConvolutionFindModeNormal = 1,      ///< Always measures every applicable solver.
   miopenConvolutionFindModeFast = 2,        ///< The find database, else predictions.

@@ -18,7 +18,7 @@ const Variable kThreads{"POLYMIO_NUM_THREADS", "0",
                         "Thread cap of new handles; 0 means all cores this process may use."};
 const Variable kExecutor{"POLYMIO_EXECUTOR", "tbb",
                          "Thread pool of new handles: tbb (oneTBB arena) or threads (std::thread)."};
-const Variable kUserDbPath{"MIOPEN_USER_DB_PATH", "~/.config/miopen",
+const Variable kUserDbPath{"MIOPEN_USER_DB_PATH", "$XDG_CONFIG_HOME/miopen, else ~/.config/miopen",
                            "Folder of the user's find database; created when missing."};
 const Variable kSystemDbPath{"MIOPEN_SYSTEM_DB_PATH", "<library>/../share/miopen/db",
                              "Folder of the read-only find database shipped with the library."};
@@ -71,14 +71,14 @@ bool flag(const Variable& v, bool fallback) {
   return fallback;
 }
 
-std::optional<std::int64_t> integer(const Variable& v) {
+std::optional<std::int64_t> integer(const Variable& v, std::int64_t least, std::int64_t most) {
   const auto value = text(v);
   if (!value) return std::nullopt;
   std::int64_t number = 0;
   const char* end = value->data() + value->size();
   const auto [rest, error] = std::from_chars(value->data(), end, number);
-  if (error == std::errc{} && rest == end) return number;
-  log::warn_once(v.name, "{}={} is not an integer; using the default", v.name, *value);
+  if (error == std::errc{} && rest == end && number >= least && number <= most) return number;
+  log::warn_once(v.name, "{}={} is not an integer from {} to {}; using the default", v.name, *value, least, most);
   return std::nullopt;
 }
 

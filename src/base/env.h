@@ -28,7 +28,7 @@ std::optional<std::string> text(const Variable&);
 /// and the default.
 bool flag(const Variable&, bool fallback);
 
-/// An integer; anything else is one warning and nothing.
-std::optional<std::int64_t> integer(const Variable&);
+/// An integer in [least, most]; anything else is one warning and nothing.
+std::optional<std::int64_t> integer(const Variable&, std::int64_t least, std::int64_t most);
 
 }  // namespace polymio::env

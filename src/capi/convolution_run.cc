@@ -47,12 +47,19 @@ convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b,
   return args;
 }
 
-void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function) {
+/// The driver line that computes the same: of the plain convolution that a transposed one stands for.
+void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,
+              std::uint64_t solution = 0) {
   if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, c.problem.key()));
   if (!log::command_enabled()) return;
-  std::string scalars;
-  if (args.alpha != 1 || args.beta != 0) scalars = fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
-  log::write("command", "MIOpenDriver " + c.problem.key() + scalars);
+  static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
+  std::string line = "MIOpenDriver " + c.problem.key();
+  if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
+  if (c.constraints.math != MathMode::kAccurate)
+    line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
+  if (c.constraints.deterministic) line += " --deterministic 1";
+  if (solution) line += fmt::format(" -S {}", solution);
+  log::write("command", line);
 }
 
 convolution::Scalars classify(double alpha, double beta) {
@@ -179,7 +186,7 @@ miopenStatus_t immediate(miopenHandle_t handle, Direction d, miopenConvolutionDe
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
     const auto args = arguments(c, b, workspace, bytes);
-    log_call(c, args, "immediate");
+    log_call(c, args, "immediate", id);
     convolution::run(h, c.problem, c.constraints, args, id);
   });
 }

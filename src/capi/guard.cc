@@ -17,7 +17,10 @@ thread_local char t_text[kTextBytes] = "";
 
 miopenStatus_t keep_error(Status status, const char* text) noexcept {
   std::snprintf(t_text, kTextBytes, "%s", text);
-  if (log::enabled(log::Level::kInfo)) log::write("info", t_text);
+  try {
+    if (log::enabled(log::Level::kInfo)) log::write("info", t_text);
+  } catch (...) {  // no memory for a log line: the text is kept all the same
+  }
   return static_cast<miopenStatus_t>(status);
 }
 

@@ -17,6 +17,7 @@ template <class T>
 std::vector<std::int64_t> widen(const T* values, int count, const char* name) {
   if (!values) fail(Status::kInvalidValue, "{} is null", name);
   if (count <= 0) fail(Status::kInvalidValue, "the number of dimensions must be positive, {} was given", count);
+  require(count <= kMaxRank, "{} dimensions were given, at most {} are supported", count, kMaxRank);
   std::vector<std::int64_t> wide;
   for (int i = 0; i < count; ++i) {
     if constexpr (std::is_unsigned_v<T>)

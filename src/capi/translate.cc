@@ -12,9 +12,9 @@ using convolution::Direction;
 
 /// The attributes' environment overrides: read once, since calls on the hot path need them.
 struct Overrides {
-  std::optional<std::int64_t> deterministic = env::integer(env::kDeterministic);
-  std::optional<std::int64_t> rounding = env::integer(env::kFp8Rounding);
-  std::optional<std::int64_t> seed = env::integer(env::kFp8Seed);
+  std::optional<std::int64_t> deterministic = env::integer(env::kDeterministic, 0, 1);
+  std::optional<std::int64_t> rounding = env::integer(env::kFp8Rounding, 0, 1);
+  std::optional<std::int64_t> seed = env::integer(env::kFp8Seed, 0, INT64_MAX);
   unsigned algorithms = convolution::enabled_algorithms();
 };
 

@@ -1,5 +1,5 @@
 // Per-handle state: the stream, the plans built for it, profiling, the caller's allocator.
-// Safe for concurrent calls; set_stream, set_allocator and profiling are not meant to race with work.
+// Safe for concurrent calls; thread cap, executor and profiling are not meant to change while others work.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>

@@ -29,7 +29,7 @@ PlanCache::Order::iterator PlanCache::find(const PlanKey& key, std::uint64_t has
 }
 
 PlanCache::Order::iterator PlanCache::insert(const PlanKey& key, std::uint64_t hash) {
-  order_.push_front({key.problem->clone(), key.constraints, key.solver, key.algorithm, hash, nullptr});
+  order_.push_front({key.problem->clone(), key.constraints, key.solver, key.algorithm, hash, nullptr, false});
   index_.emplace(hash, order_.begin());
   return order_.begin();
 }
@@ -45,8 +45,11 @@ void PlanCache::erase(Order::iterator entry) {
 }
 
 void PlanCache::trim() {
-  while (order_.size() > 1 && order_.size() * kEntryBytes > limit_ && order_.back().plan)
-    erase(std::prev(order_.end()));
+  for (auto it = order_.end(); it != order_.begin() && order_.size() * kEntryBytes > limit_;) {
+    --it;
+    if (it->making || it == order_.begin()) continue;
+    erase(it++);
+  }
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan()> make) {
@@ -61,19 +64,23 @@ std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan(
     }
     made_.wait(lock);
   }
-  const auto entry = insert(key, hash);  // marks the key as being made
+  const auto entry = insert(key, hash);
+  entry->making = true;  // it stays in the list, so `entry` stays valid
   lock.unlock();
   std::shared_ptr<const Plan> plan;
   try {
     plan = std::make_shared<const Plan>(make());
   } catch (...) {
     lock.lock();
-    erase(entry);
+    entry->making = false;
+    if (!entry->plan) erase(entry);  // put() may have given one meanwhile
     made_.notify_all();
     throw;
   }
   lock.lock();
   entry->plan = plan;
+  entry->making = false;
+  order_.splice(order_.begin(), order_, entry);
   trim();
   made_.notify_all();
   return plan;

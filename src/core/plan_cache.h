@@ -46,7 +46,8 @@ class PlanCache {
     std::uint64_t solver;
     int algorithm;
     std::uint64_t hash;
-    std::shared_ptr<const Plan> plan;  // null while it is being made
+    std::shared_ptr<const Plan> plan;  // null until there is one
+    bool making = false;               // get() is at work on it: it must not be dropped
     bool matches(const PlanKey&) const;
   };
   using Order = std::list<Entry>;  // most recently used first

@@ -46,11 +46,27 @@ void sort(std::vector<Candidate>& candidates) {
   });
 }
 
-std::vector<Candidate> run_all(const Request& rq, std::vector<Candidate> candidates, const void* args) {
+/// Builds what can be built: a candidate whose preparation fails (for want of memory, say) is left out,
+/// unless none is left.
+std::vector<AnyInvoker> build_all(const Request& rq, std::vector<Candidate>& candidates) {
   std::vector<AnyInvoker> invokers;
-  std::vector<std::function<void()>> contestants;
+  for (auto it = candidates.begin(); it != candidates.end();) {
+    try {
+      invokers.push_back(it->solver->build(rq.handle.stream(), rq.problem, it->point));
+      ++it;
+    } catch (const std::exception& e) {
+      log::info("find: {} leaves the search: {}", it->solver->info().name, e.what());
+      if (candidates.size() == 1) throw;
+      it = candidates.erase(it);
+    }
+  }
+  return invokers;
+}
+
+std::vector<Candidate> run_all(const Request& rq, std::vector<Candidate> candidates, const void* args) {
   Stream& stream = rq.handle.stream();
-  for (const auto& c : candidates) invokers.push_back(c.solver->build(stream, rq.problem, c.point));
+  const auto invokers = build_all(rq, candidates);
+  std::vector<std::function<void()>> contestants;
   for (const auto& invoke : invokers)
     contestants.push_back([&stream, &invoke, args] {
       invoke(stream, args);
@@ -109,7 +125,9 @@ Ranking rank(const Request& rq) {
 
 Ranking find(const Request& rq, const void* args) {
   Ranking ranking = rank(rq);
-  const bool hit = ranking.source == Source::kDatabase && !env::flag(env::kDisableFindDb, false);
+  // A prediction may stand for a solver that another one beats, never for the answer itself.
+  const bool hit =
+      ranking.source == Source::kDatabase && ranking.candidates[0].measured && !env::flag(env::kDisableFindDb, false);
   if (hit || ranking.candidates.empty()) return ranking;
   std::vector<Candidate> run, skipped;
   for (const auto& c : ranking.candidates) (c.solver->info().reference && !run.empty() ? skipped : run).push_back(c);

@@ -22,7 +22,7 @@ void set(const Variable& v, const char* value) { ASSERT_EQ(setenv(v.name, value,
 TEST(Environment, UnsetAndEmptyAreNothing) {
   unsetenv(kText.name);
   EXPECT_FALSE(text(kText));
-  EXPECT_FALSE(integer(kText));
+  EXPECT_FALSE(integer(kText, INT64_MIN, INT64_MAX));
   EXPECT_TRUE(flag(kText, true));
   EXPECT_FALSE(flag(kText, false));
   set(kText, "");
@@ -45,11 +45,11 @@ TEST(Environment, FlagsInEverySpelling) {
 
 TEST(Environment, IntegersAreReadWhole) {
   set(kNumber, "42");
-  EXPECT_EQ(integer(kNumber), 42);
+  EXPECT_EQ(integer(kNumber, INT64_MIN, INT64_MAX), 42);
   set(kNumber, "-7");
-  EXPECT_EQ(integer(kNumber), -7);
+  EXPECT_EQ(integer(kNumber, INT64_MIN, INT64_MAX), -7);
   set(kNumber, "9223372036854775807");
-  EXPECT_EQ(integer(kNumber), INT64_MAX);
+  EXPECT_EQ(integer(kNumber, INT64_MIN, INT64_MAX), INT64_MAX);
 }
 
 TEST(Environment, BadValuesGiveTheDefaultAndOneWarning) {
@@ -60,8 +60,12 @@ TEST(Environment, BadValuesGiveTheDefaultAndOneWarning) {
   EXPECT_FALSE(flag(kBadFlag, false));
   for (const char* bad : {"12x", "x", "9223372036854775808", " 1"}) {
     set(kBadNumber, bad);
-    EXPECT_FALSE(integer(kBadNumber)) << bad;
+    EXPECT_FALSE(integer(kBadNumber, INT64_MIN, INT64_MAX)) << bad;
   }
+  set(kBadNumber, "5");
+  EXPECT_FALSE(integer(kBadNumber, 0, 4));
+  EXPECT_FALSE(integer(kBadNumber, 6, 9));
+  EXPECT_EQ(integer(kBadNumber, 5, 5), 5);
   const std::string seen = testing::internal::GetCapturedStderr();
   const auto count = [&](const std::string& part) {
     int n = 0;

@@ -524,7 +524,7 @@ TEST(ConvolutionStatus, UnknownAlgorithmsAreBadAndAbsentOnesNotImplemented) {
     }
     for (const int algorithm : {0, 1, 2, 3, 5}) {
       if (available.count(algorithm)) continue;
-      expect_error(c.call.run(d, algorithm), miopenStatusNotImplemented, {"no solver", "Reasons"});
+      expect_error(c.call.run(d, algorithm), miopenStatusNotImplemented, {"no solver", "Available"});
     }
     EXPECT_LT(available.size(), 5u) << "no family is absent: the status above goes untested";
   }
@@ -686,6 +686,29 @@ TEST(ConvolutionStatus, AHandleServesOnAfterErrors) {
     expect_bad(c.call.run(Direction::kForward, 7), {"algorithm 7"});
     c.expect_find_and_run_right(Direction::kForward);
   }
+}
+
+TEST(ConvolutionApi, AnOutputThatOverlapsItselfIsRefused) {
+  Handle handle;
+  TensorDescriptor x, w, y;
+  ConvolutionDescriptor conv;
+  expect_ok(miopenSet4dTensorDescriptor(x, miopenFloat, 2, 3, 4, 4));
+  expect_ok(miopenSet4dTensorDescriptor(w, miopenFloat, 5, 3, 1, 1));
+  expect_ok(miopenSet4dTensorDescriptorEx(y, miopenFloat, 2, 5, 4, 4, 1, 1, 1, 1));
+  size_t bytes = 0;
+  expect_bad(miopenConvolutionForwardGetWorkSpaceSize(handle, w, x, conv, y, &bytes), {"overlaps itself", "stride 1"});
+}
+
+TEST(ConvolutionApi, AnAlgorithmWithoutSolverNamesThoseThereAre) {
+  Handle handle;
+  TensorDescriptor t;
+  ConvolutionDescriptor conv;
+  expect_ok(miopenSet4dTensorDescriptor(t, miopenFloat, 1, 1, 1, 1));
+  const float one = 1, zero = 0, x = 2, w = 3;
+  float y = 0;
+  expect_error(
+      miopenConvolutionForward(handle, &one, t, &x, t, &w, conv, miopenConvolutionFwdAlgoFFT, &zero, t, &y, nullptr, 0),
+      miopenStatusNotImplemented, {"no solver has the algorithm FFT", "Available: ", "GEMM"});
 }
 
 }  // namespace

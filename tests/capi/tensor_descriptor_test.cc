@@ -91,6 +91,12 @@ TEST(TensorDescriptor, ADestroyedOneIsRefused) {
   expect_bad(miopenDestroyTensorDescriptor(t), {"not a live tensor descriptor"});
 }
 
+TEST(TensorDescriptor, TooManyDimensionsAreRefusedUnread) {
+  TensorDescriptor t;
+  const int lens[] = {1, 1};
+  expect_bad(miopenSetTensorDescriptor(t, miopenFloat, INT_MAX, lens, lens), {"2147483647 dimensions", "at most 8"});
+}
+
 TEST(TensorDescriptor, FourDimensions) {
   const TensorDescriptor t;
   expect_ok(miopenSet4dTensorDescriptor(t, miopenHalf, 2, 3, 4, 5));

@@ -20,7 +20,9 @@ struct FakeProblem final : ProblemBase {
   std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<FakeProblem>(*this); }
 };
 
-Plan plan(std::size_t workspace) { return {[](Stream&, const void*) {}, nullptr, workspace}; }
+Plan plan(std::size_t workspace) {
+  return {[](Stream&, const void*) {}, nullptr, workspace};
+}
 
 TEST(PlanCache, ComparesInFull) {
   PlanCache cache;
@@ -42,6 +44,31 @@ TEST(PlanCache, KeepsNothingWhenMakingThrows) {
   EXPECT_THROW(cache.get({&p, {}}, []() -> Plan { throw std::runtime_error("no"); }), std::runtime_error);
   EXPECT_EQ(cache.size(), 0u);
   EXPECT_EQ(cache.get({&p, {}}, [] { return plan(1); })->workspace, 1u);
+}
+
+TEST(PlanCache, AKeyBeingMadeSurvivesPutAndEviction) {
+  PlanCache cache(4096);
+  const FakeProblem a(1), b(2), c(3);
+  const auto made = cache.get({&a, {}}, [&] {
+    cache.put({&a, {}}, plan(5));  // as another thread might
+    cache.put({&b, {}}, plan(6));
+    cache.put({&c, {}}, plan(7));
+    return plan(8);
+  });
+  EXPECT_EQ(made->workspace, 8u);
+  EXPECT_EQ(cache.get({&a, {}}, [] { return plan(9); })->workspace, 8u);
+}
+
+TEST(PlanCache, APlanPutWhileMakingFailsStays) {
+  PlanCache cache;
+  const FakeProblem a(1);
+  EXPECT_THROW(cache.get({&a, {}},
+                         [&]() -> Plan {
+                           cache.put({&a, {}}, plan(5));
+                           throw std::runtime_error("no");
+                         }),
+               std::runtime_error);
+  EXPECT_EQ(cache.get({&a, {}}, [] { return plan(9); })->workspace, 5u);
 }
 
 TEST(PlanCache, MakesOncePerKeyUnderContention) {

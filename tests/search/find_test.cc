@@ -31,6 +31,7 @@ struct FakeSolver final : Solver<FakeProblem> {
   std::size_t bytes = 0;
   ErrorClass error = ErrorClass::kAccurate;
   mutable int runs = 0;
+  bool broken = false;
 
   FakeSolver(std::uint64_t id, const char* name, Algorithm a, int sleep, double prediction)
       : traits{id, name, a, 1, static_cast<unsigned>(DeviceKind::kCpu), true, true, true, false},
@@ -45,6 +46,7 @@ struct FakeSolver final : Solver<FakeProblem> {
   std::size_t workspace(const DeviceInfo&, const FakeProblem&, const TunePoint&) const override { return bytes; }
   double predict(const DeviceInfo&, const FakeProblem&, const TunePoint&) const override { return predicted; }
   Invoker make(Stream&, const FakeProblem&, const TunePoint&) const override {
+    if (broken) throw std::bad_alloc();
     return [this](Stream&, const Args&) {
       ++runs;
       std::this_thread::sleep_for(std::chrono::microseconds(sleep_us));
@@ -115,6 +117,23 @@ TEST_F(FindTest, RunsTheReferenceWhenNothingElseIsAllowed) {
   EXPECT_EQ(names(r.candidates), (Names{"Reference"}));
   EXPECT_GT(reference.runs, 0);
   EXPECT_TRUE(r.candidates[0].measured);
+}
+
+TEST_F(FindTest, APredictionOfTheReferenceIsNoAnswer) {
+  const FakeProblem p("a");
+  find(request(p), &args);  // stores the reference as predicted
+  Constraints c;
+  c.algorithms = 1u << static_cast<int>(Algorithm::kDirect);
+  const auto r = find(request(p, c), &args);
+  EXPECT_EQ(r.source, Source::kMeasured);
+  EXPECT_TRUE(r.candidates[0].measured);
+  EXPECT_GT(reference.runs, 0);
+}
+
+TEST_F(FindTest, ACandidateThatCannotBeBuiltLeavesTheSearch) {
+  const FakeProblem p("a");
+  fast.broken = true;
+  EXPECT_EQ(names(find(request(p), &args).candidates), (Names{"Hungry", "Slow", "Reference"}));
 }
 
 TEST_F(FindTest, AVersionBumpMakesOneRecordStale) {

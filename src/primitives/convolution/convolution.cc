@@ -17,10 +17,22 @@ namespace {
   const auto possible = search::rank(unlimited).candidates;
   std::size_t least = SIZE_MAX;
   for (const auto& c : possible) least = std::min(least, c.workspace);
-  if (!possible.empty())
+  if (!possible.empty() && least > rq.constraints.workspace_limit)
     fail(Status::kBadParm, "not enough workspace: {} bytes were given, at least {} are needed for: {}",
          rq.constraints.workspace_limit, least, rq.problem.key());
   fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), search::refusals(rq));
+}
+
+/// The same for a call that named its algorithm: says which ones there are.
+[[noreturn]] void fail_algorithm(search::Request rq, Algorithm wanted, unsigned enabled) {
+  for (const SolverBase* solver : rq.solvers)
+    if (solver->info().algorithm == wanted) fail_unsolved(rq);
+  rq.constraints.algorithms = enabled;
+  std::string others;
+  for (const auto& c : search::best_per_algorithm(search::rank(rq).candidates))
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", name_of(c.solver->info().algorithm));
+  fail(Status::kNotImplemented, "no solver has the algorithm {} for: {}. Available: {}", name_of(wanted),
+       rq.problem.key(), others);
 }
 
 Plan build(const search::Request& rq, const SolverBase& solver, const TunePoint& point) {
@@ -34,15 +46,20 @@ const SolverBase& known_solver(std::uint64_t id) {
   return *solver;
 }
 
-/// The plan of solver `id`, with its best known tune point; BadParm with the reason if it does not apply.
-Plan build_by_id(const search::Request& rq, std::uint64_t id) {
+/// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
+search::Candidate candidate_by_id(const search::Request& rq, std::uint64_t id) {
   const SolverBase& solver = known_solver(id);
   const Verdict verdict = admit(solver, rq.handle.device(), rq.problem, rq.constraints);
   require(static_cast<bool>(verdict), "solution {} ({}) does not apply to: {}. Reason: {}", id, solver.info().name,
           rq.problem.key(), verdict.text());
   for (const auto& c : search::rank(rq).candidates)
-    if (c.solver == &solver) return build(rq, solver, c.point);
+    if (c.solver == &solver) return c;
   fail(Status::kInternalError, "{} was admitted but not ranked", solver.info().name);
+}
+
+Plan build_by_id(const search::Request& rq, std::uint64_t id) {
+  const auto c = candidate_by_id(rq, id);
+  return build(rq, *c.solver, c.point);
 }
 
 int alignment(std::initializer_list<const void*> pointers) {
@@ -92,6 +109,10 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
   const auto rq = request(handle, problem, for_call(allowed, args));
   const auto best = search::best_per_algorithm(search::find(rq, &args).candidates);
   if (best.empty()) fail_unsolved(rq);
+  // What was found is what the next run takes, whatever was chosen before.
+  for (const auto& c : best)
+    handle.plans().put({&problem, rq.constraints, 0, static_cast<int>(c.solver->info().algorithm)},
+                       build(rq, *c.solver, c.point));
   return best;
 }
 
@@ -103,7 +124,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
     search::Request rq = request(handle, problem, limits);
     rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
     const auto candidates = search::rank(rq).candidates;
-    if (candidates.empty()) fail_unsolved(rq);
+    if (candidates.empty()) fail_algorithm(rq, algorithm, allowed.algorithms);
     return build(rq, *candidates[0].solver, candidates[0].point);
   });
   handle.run(*plan, &args);
@@ -127,7 +148,7 @@ void prepare(Handle& handle, const Problem& problem, const Constraints& allowed,
 }
 
 std::size_t solution_workspace(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id) {
-  return build_by_id(request(handle, problem, allowed), id).workspace;
+  return candidate_by_id(request(handle, problem, allowed), id).workspace;
 }
 
 }  // namespace polymio::convolution

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -114,6 +116,32 @@ void check_channels(const Problem& p) {
   require(p.x.lens[0] == p.y.lens[0], "x has batch {}, y has batch {}: they must be equal", p.x.lens[0], p.y.lens[0]);
 }
 
+/// Two elements of the output at one address would be written by two tasks.
+void check_separate(const TensorDesc& t) {
+  std::vector<std::size_t> order(static_cast<std::size_t>(t.rank));
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return t.strides[a] < t.strides[b]; });
+  std::int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const std::size_t d : order) {
+    if (t.lens[d] == 1) continue;
+    require(t.strides[d] > reach,
+            "the output overlaps itself: stride {} of dimension {} is within the {} elements of "
+            "the dimensions inside it",
+            t.strides[d], d, reach + 1);
+    reach += (t.lens[d] - 1) * t.strides[d];
+  }
+}
+
+void check_extents(const Problem& p) {
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    std::int64_t reach = 0;
+    require(!__builtin_mul_overflow(p.geometry.dilation[d], p.filter(i) - 1, &reach) && reach < (INT64_MAX >> 2),
+            "filter {} with dilation {} reaches too far in spatial dimension {}", p.filter(i), p.geometry.dilation[d],
+            i);
+  }
+}
+
 }  // namespace
 
 std::string Problem::key() const {
@@ -152,7 +180,10 @@ double Problem::flops() const {
 
 std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                           std::int64_t dilation) {
-  return std::max<std::int64_t>(1, (in + 2 * pad - (1 + dilation * (filter - 1))) / stride + 1);
+  // Any of these may be near 2^63; the result is not.
+  __extension__ using Wide = __int128;
+  const Wide room = Wide{in} + Wide{2} * pad - (Wide{1} + Wide{dilation} * (filter - 1));
+  return static_cast<std::int64_t>(std::max(Wide{1}, room / stride + 1));
 }
 
 void validate(const Problem& p) {
@@ -167,6 +198,8 @@ void validate(const Problem& p) {
   }
   check_types(p);
   check_channels(p);
+  check_extents(p);
+  check_separate(p.output());
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);
     const auto& g = p.geometry;

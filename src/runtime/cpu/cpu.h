@@ -14,7 +14,7 @@ std::unique_ptr<Stream> create_stream();
 /// caller's own use of oneTBB) or "threads" (std::thread workers, visible to ThreadSanitizer).
 std::unique_ptr<Executor> make_executor(const std::string& kind, int threads);
 
-/// FMA rate of one thread at `isa` (GFLOP/s) over about `milliseconds`.
-double measure_fma(CpuIsa isa, double milliseconds);
+/// Multiplies and adds on this thread for about `milliseconds`; returns the operations done.
+double run_fma(CpuIsa isa, double milliseconds);
 
 }  // namespace polymio::cpu

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -38,16 +39,14 @@ class TbbExecutor final : public Executor {
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  }
-  ~ThreadExecutor() override {
-    {
-      const std::scoped_lock lock(mutex_);
-      stop_ = true;
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error& e) {
+      stop();
+      fail(Status::kAllocFailed, "cannot start {} threads: {}", threads, e.what());
     }
-    wake_.notify_all();
-    for (auto& w : workers_) w.join();
   }
+  ~ThreadExecutor() override { stop(); }
 
   void run(std::size_t tasks, TaskRef task) override {
     const std::unique_lock owner(owner_, std::try_to_lock);
@@ -88,6 +87,15 @@ class ThreadExecutor final : public Executor {
       }
     }
   };
+
+  void stop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+  }
 
   void work() {
     std::uint64_t seen = 0;

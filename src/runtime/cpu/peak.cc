@@ -1,4 +1,4 @@
-// Times the FMA loop of the chosen ISA on one thread.
+// Runs the FMA loop of the chosen ISA on one thread.
 // SPDX-License-Identifier: MIT
 #include <chrono>
 
@@ -31,16 +31,15 @@ double run(CpuIsa isa, long iterations, float* sink) {
 
 }  // namespace
 
-double measure_fma(CpuIsa isa, double milliseconds) {
+double run_fma(CpuIsa isa, double milliseconds) {
   using Clock = std::chrono::steady_clock;
   float sink = 0;
-  double flops = 0, seconds = 0;
+  double flops = 0;
   const auto start = Clock::now();
   do {
     flops += run(isa, 20000, &sink);
-    seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  } while (seconds * 1e3 < milliseconds);
-  return sink >= 0 ? flops / seconds * 1e-9 : 0;
+  } while (std::chrono::duration<double, std::milli>(Clock::now() - start).count() < milliseconds);
+  return sink >= 0 ? flops : 0;
 }
 
 }  // namespace polymio::cpu

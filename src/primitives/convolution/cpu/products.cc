@@ -60,6 +60,15 @@ Verdict check_float_problem(const Problem& p, Direction direction) {
   POLYMIO_REQUIRE(p.all_types(t), "the three tensors must have one data type");
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kDouble || t == DataType::kHalf || t == DataType::kBFloat16,
                   "computes fp32, fp64, fp16 and bf16 only");
+  // Beyond these, sizes of padded copies and of column matrices would not fit 64 bits.
+  double padded = 1, columns = static_cast<double>(p.n()) * static_cast<double>(p.c());
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    const double reach = static_cast<double>(p.geometry.dilation[d]) * static_cast<double>(p.filter(i));
+    padded *= static_cast<double>(p.in(i)) + 2 * static_cast<double>(p.geometry.pad[d]) + reach;
+    columns *= static_cast<double>(p.out(i)) * static_cast<double>(p.filter(i));
+  }
+  POLYMIO_REQUIRE(padded < 0x1p46 && columns < 0x1p56, "its padded extents are too large");
   return {};
 }
 
