@@ -67,8 +67,8 @@ typedef struct polymioDevicePeak_t {
   int threads;              ///< Threads that were used: the thread cap of the handle.
 } polymioDevicePeak_t;
 
-/// Measures the arithmetic and memory peak with the threads that the handle may use. Takes about 50
-/// ms; the handle keeps the result until the cap changes. Other load on the machine lowers it.
+/// Measures the arithmetic and memory peak with the threads that the handle may use. Takes about 0.15
+/// s; the handle keeps the result until the cap changes. Other load on the machine lowers it.
 MIOPEN_EXPORT miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak);
 
 /// Allocates `bytes` (may be 0) on the handle's device, aligned to 64 bytes; or by the functions of

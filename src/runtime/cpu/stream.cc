@@ -155,13 +155,14 @@ class CpuStream final : public Stream {
     std::exception_ptr error_;
   };
 
-  /// All operations over the wall time, so that tasks that share a thread are not counted twice.
+  /// All operations over the wall time, so that tasks that share a thread are not counted twice. The best
+  /// of many short rounds: it can take the scheduler tens of milliseconds to spread the threads.
   double parallel_fma() {
     std::vector<double> flops(static_cast<std::size_t>(std::min(threads_, info().units)));
     double best = 0;
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 15; ++round) {
       const auto start = std::chrono::steady_clock::now();
-      parallel_for(flops.size(), 0, [&](std::size_t i, void*) { flops[i] = run_fma(info().isa, 8); });
+      parallel_for(flops.size(), 0, [&](std::size_t i, void*) { flops[i] = run_fma(info().isa, 5); });
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       double sum = 0;
       for (const double f : flops) sum += f;
