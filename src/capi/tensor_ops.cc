@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/tensor_ops.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "capi/guard.h"
@@ -16,18 +15,6 @@ using capi::not_null;
 using capi::scalar;
 
 namespace {
-
-/// Calls body(stream), timed if profiling is on.
-template <class Body>
-void run(miopenHandle_t handle, Body body) {
-  Handle& h = deref(handle);
-  if (!h.profiling()) return body(h.stream());
-  h.stream().synchronize();
-  const auto start = std::chrono::steady_clock::now();
-  body(h.stream());
-  h.stream().synchronize();
-  h.set_kernel_ms(std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count());
-}
 
 tensor_ops::Input input(miopenTensorDescriptor_t desc, const void* data, const char* name) {
   return {described(desc, name), not_null(data, name)};
@@ -50,7 +37,7 @@ miopenStatus_t miopenOpTensor(miopenHandle_t handle, miopenTensorOp_t tensorOp, 
     const double kept = scalar(beta, c.desc.type, "beta");
     tensor_ops::Op op;  // copied as bytes: a C caller's value may be outside the enumeration
     std::memcpy(&op, &tensorOp, sizeof op);
-    run(handle, [&](Stream& stream) { tensor_ops::op_tensor(stream, op, scale_a, a, scale_b, b, kept, c); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::op_tensor(stream, op, scale_a, a, scale_b, b, kept, c); });
   });
 }
 
@@ -59,7 +46,7 @@ miopenStatus_t miopenSetTensor(miopenHandle_t handle, const miopenTensorDescript
   return guard([&] {
     const auto out = output(yDesc, y, "y");
     not_null(alpha, "alpha");
-    run(handle, [&](Stream& stream) { tensor_ops::set(stream, out, alpha); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::set(stream, out, alpha); });
   });
 }
 
@@ -68,7 +55,7 @@ miopenStatus_t miopenScaleTensor(miopenHandle_t handle, const miopenTensorDescri
   return guard([&] {
     const auto out = output(yDesc, y, "y");
     not_null(alpha, "alpha");
-    run(handle, [&](Stream& stream) { tensor_ops::scale(stream, out, alpha); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::scale(stream, out, alpha); });
   });
 }
 
@@ -78,7 +65,7 @@ miopenStatus_t miopenTransformTensor(miopenHandle_t handle, const void* alpha, c
     const auto in = input(xDesc, x, "x");
     const auto out = output(yDesc, y, "y");
     const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
-    run(handle, [&](Stream& stream) { tensor_ops::transform(stream, factor, in, kept, out); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::transform(stream, factor, in, kept, out); });
   });
 }
 
@@ -89,7 +76,7 @@ miopenStatus_t miopenConvolutionForwardBias(miopenHandle_t handle, const void* a
     const auto bias = input(bDesc, b, "b");
     const auto out = output(yDesc, y, "y");
     const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
-    run(handle, [&](Stream& stream) { tensor_ops::bias_forward(stream, factor, bias, kept, out); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::bias_forward(stream, factor, bias, kept, out); });
   });
 }
 
@@ -100,6 +87,6 @@ miopenStatus_t miopenConvolutionBackwardBias(miopenHandle_t handle, const void* 
     const auto in = input(dyDesc, dy, "dy");
     const auto out = output(dbDesc, db, "db");
     const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
-    run(handle, [&](Stream& stream) { tensor_ops::bias_backward(stream, factor, in, kept, out); });
+    deref(handle).run([&](Stream& stream) { tensor_ops::bias_backward(stream, factor, in, kept, out); });
   });
 }

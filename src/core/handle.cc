@@ -31,14 +31,14 @@ void Handle::deallocate(void* memory) {
   owner.deallocate(owner.context, memory);
 }
 
-void Handle::run(const Plan& plan, const void* args) {
+void Handle::run(FunctionRef<void(Stream&)> work) {
   if (!profiling_) {
-    plan.invoke(*stream_, args);
+    work(*stream_);
     return;
   }
   stream_->synchronize();
   const auto start = std::chrono::steady_clock::now();
-  plan.invoke(*stream_, args);
+  work(*stream_);
   stream_->synchronize();
   kernel_ms_ = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

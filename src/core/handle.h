@@ -36,10 +36,12 @@ class Handle {
   }
   bool profiling() const { return profiling_; }
   float kernel_ms() const { return profiling_ ? kernel_ms_.load() : 0.0f; }
-  void set_kernel_ms(float ms) { kernel_ms_ = ms; }
 
-  /// Runs the plan, timing it when profiling is on.
-  void run(const Plan& plan, const void* args);
+  /// Calls `work` on the stream, timing it when profiling is on.
+  void run(FunctionRef<void(Stream&)> work);
+  void run(const Plan& plan, const void* args) {
+    run([&](Stream& stream) { plan.invoke(stream, args); });
+  }
 
  private:
   std::unique_ptr<Stream> stream_;

@@ -184,19 +184,10 @@ class CpuGemm final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
-    if (!is_pointwise(p)) {
-      const auto passes = std::make_shared<const Passes>(p, table, stream.threads());
-      stream.reserve_scratch(passes->scratch_bytes());
-      return [passes](Stream& on, const Args& a) { passes->run(on, a); };
-    }
-    const auto products = std::make_shared<const Products>(
-        kernels::conv_products(conv_shape(p), kernel_direction(direction_)), p.groups(), table, stream.threads());
-    stream.reserve_scratch(products->scratch_bytes());
-    return [products, direction = direction_](Stream& on, const Args& a) {
-      void* const results[] = {a.y, a.x, a.w};
-      products->run(on, {{a.x, a.w, a.y}, results[static_cast<int>(direction)], a.alpha, a.beta});
-    };
+    if (is_pointwise(p)) return products_invoker(stream, p);
+    const auto passes = std::make_shared<const Passes>(p, kernel_table(stream.info()), stream.threads());
+    stream.reserve_scratch(passes->scratch_bytes());
+    return [passes](Stream& on, const Args& a) { passes->run(on, a); };
   }
 
  private:

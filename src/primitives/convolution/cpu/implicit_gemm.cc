@@ -33,14 +33,7 @@ class CpuImplicitGemm final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const auto products =
-        std::make_shared<const Products>(kernels::conv_products(conv_shape(p), kernel_direction(direction_)),
-                                         p.groups(), kernel_table(stream.info()), stream.threads());
-    stream.reserve_scratch(products->scratch_bytes());
-    return [products, direction = direction_](Stream& on, const Args& a) {
-      void* const results[] = {a.y, a.x, a.w};
-      products->run(on, {{a.x, a.w, a.y}, results[static_cast<int>(direction)], a.alpha, a.beta});
-    };
+    return products_invoker(stream, p);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include "primitives/convolution/cpu/products.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace polymio::convolution {
@@ -132,6 +133,17 @@ void Products::run(Stream& stream, const ProductArgs& args) const {
     g.beta = args.beta;
     table_->gemm(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
   });
+}
+
+Solver<Problem>::Invoker products_invoker(Stream& stream, const Problem& p) {
+  const auto products =
+      std::make_shared<const Products>(kernels::conv_products(conv_shape(p), kernel_direction(p.direction)), p.groups(),
+                                       kernel_table(stream.info()), stream.threads());
+  stream.reserve_scratch(products->scratch_bytes());
+  return [products, direction = p.direction](Stream& on, const Problem::Args& a) {
+    void* const results[] = {a.y, a.x, a.w};
+    products->run(on, {{a.x, a.w, a.y}, results[static_cast<int>(direction)], a.alpha, a.beta});
+  };
 }
 
 }  // namespace polymio::convolution

@@ -54,4 +54,7 @@ class Products {
   std::size_t scratch_bytes_ = 0;
 };
 
+/// An invoker of the problem's own products (kernels::conv_products), with its scratch reserved.
+Solver<Problem>::Invoker products_invoker(Stream&, const Problem&);
+
 }  // namespace polymio::convolution
