@@ -10,6 +10,16 @@
 extern "C" {
 #endif
 
+// Threads: calls on different handles never disturb each other. On one handle any number of threads may
+// find, run, tune, ask, allocate and set limits at the same time, each with outputs and a workspace of its own
+// and descriptors that nobody changes meanwhile; results are the same as one after the other. While no
+// other call is under way on the handle: miopenDestroy, miopenSetStream, polymioSetThreadCap,
+// polymioSetExecutor. With profiling on, the time is that of whichever call ended last.
+
+// Fork: the child of a process that had a handle works on the thread that calls, with new handles and with
+// those that no other thread was using during the fork; polymioGetThreadCap gives 1. An executor that the child
+// sets itself is used. A child of a process without a handle so far has no limits.
+
 /// Allocates `sizeBytes` of device memory; null if there is none. `context` is the allocatorContext
 /// of miopenSetAllocator. Called on the thread of the API call; it must not call the library.
 typedef void* (*miopenAllocatorFunction)(void* context, size_t sizeBytes);

@@ -42,12 +42,42 @@ const Variable kConvDirect{"MIOPEN_DEBUG_CONV_DIRECT", "1", "0 disables the Dire
 const Variable kConvFft{"MIOPEN_DEBUG_CONV_FFT", "1", "0 disables the FFT algorithm."};
 const Variable kConvWinograd{"MIOPEN_DEBUG_CONV_WINOGRAD", "1", "0 disables the Winograd algorithm."};
 const Variable kConvImplicitGemm{"MIOPEN_DEBUG_CONV_IMPLICIT_GEMM", "1", "0 disables the ImplicitGEMM algorithm."};
+const Variable kFindMode{"MIOPEN_FIND_MODE", "DYNAMIC_HYBRID",
+                         "Find mode of new convolution descriptors: 1 NORMAL, 2 FAST, 3 HYBRID, 4 (as NORMAL), "
+                         "5 DYNAMIC_HYBRID; name or number."};
+const Variable kFindEnforce{
+    "MIOPEN_FIND_ENFORCE", "NONE",
+    "Tuning forced on every find: 1 NONE, 2 DB_UPDATE, 3 SEARCH, 4 SEARCH_DB_UPDATE, 5 DB_CLEAN; "
+    "name or number."};
+const Variable kFindOnlySolver{"MIOPEN_DEBUG_FIND_ONLY_SOLVER", "all",
+                               "Find considers only these solvers: names or ids, separated by semicolons."};
+const Variable kImmediateFallback{"MIOPEN_DEBUG_CONV_IMMED_FALLBACK", "1",
+                                  "0: immediate mode lists stored results only, never predictions."};
+const Variable kLearnedFallback{"MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "1",
+                                "0: predictions come from the roofline estimate, not from a learned model."};
+const Variable kCheckNumerics{"MIOPEN_CHECK_NUMERICS", "0",
+                              "Scans convolution tensors for NaN and infinity. Sum of: 1 info, 2 warning, 4 the call "
+                              "fails with InternalError, 16 statistics."};
+const Variable kTuningTime{"MIOPEN_TUNING_TIME_MS_MAX", "7200000", "Milliseconds that tuning one solver may take."};
+const Variable kTuningPatience{"MIOPEN_TUNING_PATIENCE", "unlimited",
+                               "Tuning a solver stops after so many candidates in a row without a better one."};
+const Variable kTuningIterations{"MIOPEN_DEBUG_TUNING_ITERATIONS_MAX", "unlimited",
+                                 "Candidates that tuning one solver tries at most."};
+const Variable kFindBudget{"POLYMIO_FIND_BUDGET_MS", "0",
+                           "Milliseconds that a find may take on new handles; 0: as long as it needs."};
+const Variable kTuneWhileRunning{"POLYMIO_TUNE_WHILE_RUNNING", "0",
+                                 "1: runs on new handles try other solvers in turn until the fastest is known."};
+const Variable kRecord{"POLYMIO_RECORD", "off", "File that collects each distinct problem as a MIOpenDriver line."};
 
 std::span<const Variable* const> all() {
-  static const std::array list = {&kDevice,        &kCpuIsa,        &kThreads,      &kExecutor,        &kUserDbPath,
-                                  &kSystemDbPath,  &kDisableFindDb, &kLogLevel,     &kLogApi,          &kLogCommand,
-                                  &kDeterministic, &kFp16Alt,       &kFp8Rounding,  &kFp8Seed,         &kConvGemm,
-                                  &kConvDirect,    &kConvFft,       &kConvWinograd, &kConvImplicitGemm};
+  static const std::array list = {
+      &kDevice,        &kCpuIsa,         &kThreads,           &kExecutor,         &kUserDbPath,
+      &kSystemDbPath,  &kDisableFindDb,  &kLogLevel,          &kLogApi,           &kLogCommand,
+      &kDeterministic, &kFp16Alt,        &kFp8Rounding,       &kFp8Seed,          &kConvGemm,
+      &kConvDirect,    &kConvFft,        &kConvWinograd,      &kConvImplicitGemm, &kFindMode,
+      &kFindEnforce,   &kFindOnlySolver, &kImmediateFallback, &kLearnedFallback,  &kCheckNumerics,
+      &kTuningTime,    &kTuningPatience, &kTuningIterations,  &kFindBudget,       &kTuneWhileRunning,
+      &kRecord};
   return list;
 }
 

@@ -17,7 +17,8 @@ struct Variable {
 
 extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSystemDbPath, kDisableFindDb, kLogLevel,
     kLogApi, kLogCommand, kDeterministic, kFp16Alt, kFp8Rounding, kFp8Seed, kConvGemm, kConvDirect, kConvFft,
-    kConvWinograd, kConvImplicitGemm;
+    kConvWinograd, kConvImplicitGemm, kFindMode, kFindEnforce, kFindOnlySolver, kImmediateFallback, kLearnedFallback,
+    kCheckNumerics, kTuningTime, kTuningPatience, kTuningIterations, kFindBudget, kTuneWhileRunning, kRecord;
 
 std::span<const Variable* const> all();
 

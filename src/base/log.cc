@@ -2,14 +2,16 @@
 #include "base/log.h"
 
 #include <cstdio>
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "base/env.h"
+#include "base/process_mutex.h"
 
 namespace polymio::log {
 namespace {
+
+ProcessMutex causes;
 
 int threshold() {
   // Bootstrap: read without env::integer, whose own warning would ask for this very value.
@@ -41,9 +43,8 @@ void write(std::string_view level, std::string_view text) {
 }
 
 bool first_time(std::string_view cause) {
-  static std::mutex mutex;
   static std::set<std::string, std::less<>> seen;
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(causes);
   return seen.size() < 1000 && seen.emplace(cause).second;
 }
 

@@ -1,11 +1,60 @@
 // SPDX-License-Identifier: MIT
 #include "core/handle.h"
 
+#include <unistd.h>
+
 #include <chrono>
 
+#include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 
 namespace polymio {
+
+Handle::Handle(const std::string& device, void* native_stream) : stream_(create_stream(device, native_stream)) {
+  constexpr std::int64_t kHourMs = 3'600'000;
+  find_budget_us_ = 1e3 * static_cast<double>(env::integer(env::kFindBudget, 0, kHourMs).value_or(0));
+  tunes_while_running_ = env::flag(env::kTuneWhileRunning, false);
+}
+
+Handle::~Handle() {
+  if (!background_.joinable()) return;
+  if (background_process_ == ::getpid())
+    background_.join();
+  else
+    background_.detach();
+}
+
+bool Handle::searched(const std::string& key) {
+  const std::scoped_lock lock(searched_mutex_);
+  return !searched_.insert(key).second;
+}
+
+void Handle::in_background(std::function<void()> work) {
+  const std::scoped_lock lock(background_mutex_);
+  if (background_busy_ || (background_.joinable() && background_process_ != ::getpid())) return;
+  if (background_.joinable()) background_.join();
+  background_process_ = ::getpid();
+  background_busy_ = true;
+  background_ = std::thread([this, work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      log::info("background work ended: {}", e.what());
+    }
+    background_busy_ = false;
+  });
+}
+
+Handle::TuningCallback Handle::tuning_callback() const {
+  const std::scoped_lock lock(callback_mutex_);
+  return tuning_callback_;
+}
+
+void Handle::set_tuning_callback(TuningCallback callback) {
+  const std::scoped_lock lock(callback_mutex_);
+  tuning_callback_ = std::move(callback);
+}
 
 void Handle::set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context) {
   require(!a == !d, "give both an allocator and a deallocator, or neither to restore the default");

@@ -6,19 +6,31 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/plan_cache.h"
 #include "runtime/device.h"
 
 namespace polymio {
 
+/// How far the tuning of one solver for one problem is.
+struct TuningProgress {
+  std::string problem;  // its key
+  const char* solver;
+  std::size_t done, total;  // candidates
+  double best_us;           // infinite until there is one
+  double eta_seconds;       // for the rest, at the pace so far
+};
+
 using AllocatorFunction = void* (*)(void* context, std::size_t bytes);
 using DeallocatorFunction = void (*)(void* context, void* memory);
 
 class Handle {
  public:
-  Handle(const std::string& device, void* native_stream) : stream_(create_stream(device, native_stream)) {}
+  Handle(const std::string& device, void* native_stream);
+  ~Handle();
 
   Stream& stream() { return *stream_; }
   const DeviceInfo& device() const { return stream_->info(); }
@@ -29,6 +41,29 @@ class Handle {
   void* allocate(std::size_t bytes);
   /// Frees by the function that belonged to the memory, whatever has been set since.
   void deallocate(void* memory);
+
+  /// The most bytes of workspace that anything done through this handle may ask for or allocate.
+  std::size_t workspace_limit() const { return workspace_limit_; }
+  void set_workspace_limit(std::size_t bytes) { workspace_limit_ = bytes; }
+
+  /// Microseconds that one find may take; 0: as long as it needs.
+  double find_budget_us() const { return find_budget_us_; }
+  void set_find_budget_us(double us) { find_budget_us_ = us; }
+
+  /// Whether runs try other solvers in turn until the fastest is known.
+  bool tunes_while_running() const { return tunes_while_running_; }
+  void set_tunes_while_running(bool on) { tunes_while_running_ = on; }
+
+  /// Whether this handle has searched the problem with this key before; from now on it has.
+  bool searched(const std::string& key);
+
+  /// Runs `work` on a thread of its own, unless one is still at work. The handle's end waits for it.
+  void in_background(std::function<void()> work);
+
+  /// What a tuning in progress tells; returning true stops it.
+  using TuningCallback = std::function<bool(const TuningProgress&)>;
+  TuningCallback tuning_callback() const;
+  void set_tuning_callback(TuningCallback);
 
   void enable_profiling(bool on) {
     profiling_ = on;
@@ -54,6 +89,17 @@ class Handle {
   std::mutex allocator_mutex_;
   CallerAllocator allocator_;
   std::unordered_map<void*, CallerAllocator> callers_memory_;
+  std::atomic<std::size_t> workspace_limit_{SIZE_MAX};
+  std::atomic<double> find_budget_us_{0};
+  std::atomic<bool> tunes_while_running_{false};
+  mutable std::mutex callback_mutex_;
+  TuningCallback tuning_callback_;
+  std::mutex searched_mutex_;
+  std::unordered_set<std::string> searched_;
+  std::mutex background_mutex_;
+  std::thread background_;
+  std::atomic<bool> background_busy_{false};
+  int background_process_ = 0;  // a forked child has no such thread
   std::atomic<bool> profiling_{false};
   std::atomic<float> kernel_ms_{0};
 };

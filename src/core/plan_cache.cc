@@ -14,6 +14,7 @@ constexpr std::size_t kEntryBytes = 4096;
 
 bool PlanCache::Entry::matches(const PlanKey& key) const {
   return solver == key.solver && algorithm == key.algorithm && constraints == key.constraints &&
+         point.has_value() == (key.point != nullptr) && (!point || *point == *key.point) &&
          problem->equals(*key.problem);
 }
 
@@ -29,7 +30,8 @@ PlanCache::Order::iterator PlanCache::find(const PlanKey& key, std::uint64_t has
 }
 
 PlanCache::Order::iterator PlanCache::insert(const PlanKey& key, std::uint64_t hash) {
-  order_.push_front({key.problem->clone(), key.constraints, key.solver, key.algorithm, hash, nullptr, false});
+  order_.push_front({key.problem->clone(), key.constraints, key.solver, key.algorithm,
+                     key.point ? std::optional(*key.point) : std::nullopt, hash, nullptr, false});
   index_.emplace(hash, order_.begin());
   return order_.begin();
 }

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "core/solver.h"
@@ -18,12 +19,13 @@ struct Plan {
   std::size_t workspace = 0;  // bytes the invoker needs
 };
 
-/// Which plan is wanted. `solver` 0 means any; `algorithm` -1 means any.
+/// Which plan is wanted. `solver` 0 means any; `algorithm` -1 means any; without a point it is the best known.
 struct PlanKey {
   const ProblemBase* problem;
   Constraints constraints;
   std::uint64_t solver = 0;
   int algorithm = -1;
+  const TunePoint* point = nullptr;
 };
 
 class PlanCache {
@@ -45,6 +47,7 @@ class PlanCache {
     Constraints constraints;
     std::uint64_t solver;
     int algorithm;
+    std::optional<TunePoint> point;
     std::uint64_t hash;
     std::shared_ptr<const Plan> plan;  // null until there is one
     bool making = false;               // get() is at work on it: it must not be dropped

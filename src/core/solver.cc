@@ -53,6 +53,36 @@ TunePoint parse_tune_point(const std::string& text) {
   return point;
 }
 
+std::vector<TunePoint> valid_points(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem) {
+  const TuneSpace space = solver.tune_space(device, problem);
+  std::vector<TunePoint> points(space.empty() ? 0 : 1);
+  for (const Knob& knob : space) {
+    std::vector<TunePoint> longer;
+    for (const TunePoint& p : points)
+      for (const int value : knob.values) {
+        longer.push_back(p);
+        longer.back().push_back(value);
+      }
+    points = std::move(longer);
+  }
+  std::erase_if(points, [&](const TunePoint& p) { return !solver.is_valid(device, problem, p); });
+  return points;
+}
+
+std::optional<TunePoint> starting_point(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem,
+                                        std::size_t limit) {
+  const TunePoint standard = solver.default_point(device, problem);
+  if (solver.workspace_size(device, problem, standard) <= limit) return standard;
+  std::optional<TunePoint> best;
+  double best_us = 0;
+  for (TunePoint& p : valid_points(solver, device, problem)) {
+    if (solver.workspace_size(device, problem, p) > limit) continue;
+    const double us = solver.estimate(device, problem, p);
+    if (!best || us < best_us) best = std::move(p), best_us = us;
+  }
+  return best;
+}
+
 Verdict admit(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem,
               const Constraints& allowed) {
   const SolverInfo info = solver.info();
@@ -62,10 +92,11 @@ Verdict admit(const SolverBase& solver, const DeviceInfo& device, const ProblemB
   if (const Verdict v = solver.is_applicable(device, problem); !v) return v;
   POLYMIO_REQUIRE_MOST(static_cast<int>(solver.error_class(problem)), static_cast<int>(allowed.math),
                        "its error class exceeds the math mode");
-  const std::size_t bytes = solver.workspace_size(device, problem, solver.default_point(device, problem));
-  if (bytes > allowed.workspace_limit)
+  if (!starting_point(solver, device, problem, allowed.workspace_limit)) {
+    const std::size_t bytes = solver.workspace_size(device, problem, solver.default_point(device, problem));
     return {"needs more workspace than is available", static_cast<std::int64_t>(allowed.workspace_limit),
             static_cast<std::int64_t>(bytes), true};
+  }
   return {};
 }
 

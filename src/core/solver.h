@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,13 @@ class ProblemBase {
   virtual std::uint64_t hash() const = 0;
   virtual bool equals(const ProblemBase&) const = 0;
   virtual std::unique_ptr<ProblemBase> clone() const = 0;
+  /// Problems of one family differ in sizes only (direction, types, layouts, filter, strides and the kind of
+  /// grouping are equal): what is known about one says something about the others.
+  virtual std::string family() const = 0;
+  /// Base-2 logarithms of the sizes in which members of a family differ, always in the same order.
+  virtual std::vector<float> log_sizes() const = 0;
+  /// Operations, or bytes where nothing is computed: times of a family's members are scaled by it.
+  virtual double work() const = 0;
 };
 
 /// Launch-ready: holds all it needs; never looks up, allocates, logs or reads the environment.
@@ -149,6 +157,12 @@ class Solver : public SolverBase {
  private:
   static const Problem& typed(const ProblemBase& p) { return static_cast<const Problem&>(p); }
 };
+
+/// Every combination of the knobs' values that the solver accepts; none when it has nothing to tune.
+std::vector<TunePoint> valid_points(const SolverBase&, const DeviceInfo&, const ProblemBase&);
+
+/// The default point, or where that needs more workspace than `limit` the best predicted one that does not.
+std::optional<TunePoint> starting_point(const SolverBase&, const DeviceInfo&, const ProblemBase&, std::size_t limit);
 
 /// Whether `constraints` and the device admit the solver for the problem, with the reason if not.
 Verdict admit(const SolverBase&, const DeviceInfo&, const ProblemBase&, const Constraints&);

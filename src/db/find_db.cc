@@ -3,18 +3,27 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cctype>
-#include <charconv>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
+#include "base/process_mutex.h"
+#include "db/record_text.h"
+#include "db/table.h"
 
 namespace polymio {
 namespace {
@@ -23,89 +32,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHeader =
     "Polymio find database, format 1: checksum key solver version microseconds workspace tune-point "
-    "units thread-cap measured";
-constexpr std::size_t kFields = 9;
-constexpr std::size_t kCompactFrom = 2048;  // records; smaller files are not worth a rewrite
+    "units thread-cap kind family log-sizes work";
+ProcessMutex g_databases_mutex;
 
-/// One word without blanks: bytes outside the printable ASCII range, blanks and '%' become %XX. An
-/// empty text is "-", a lone "-" is escaped.
-std::string escape(std::string_view text) {
-  if (text.empty()) return "-";
-  if (text == "-") return "%2D";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > 0x20 && byte < 0x7f && c != '%')
-      out += c;
-    else
-      out += fmt::format("%{:02X}", byte);
-  }
-  return out;
-}
+constexpr std::size_t kCompactFrom = 2048;  // lines; smaller files are not worth a rewrite
 
-bool unescape(std::string_view word, std::string& out) {
-  out.clear();
-  if (word == "-") return true;
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    if (word[i] != '%') {
-      out += word[i];
-      continue;
-    }
-    unsigned byte = 0;
-    if (i + 2 >= word.size()) return false;
-    const auto [end, error] = std::from_chars(&word[i + 1], &word[i + 1] + 2, byte, 16);
-    if (error != std::errc{} || end != &word[i + 1] + 2) return false;
-    out += static_cast<char>(byte);
-    i += 2;
-  }
-  return !word.empty();
-}
-
-template <class T>
-bool parse(std::string_view word, T& out) {
-  const char* end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, out);
-  return error == std::errc{} && rest == end;
-}
-
-/// Merges with "newest wins" and says whether the table grew.
-bool merge(std::vector<FindRecord>& records, const FindRecord& record) {
-  const auto same = [&](const FindRecord& r) {
-    return r.solver == record.solver && r.units == record.units && r.thread_cap == record.thread_cap;
-  };
-  const auto old = std::find_if(records.begin(), records.end(), same);
-  if (old == records.end()) {
-    records.push_back(record);
-    return true;
-  }
-  const bool weaker = old->measured && !record.measured && old->solver_version == record.solver_version;
-  if (!weaker) *old = record;
-  return false;
-}
-
-/// What `merge` would leave of the lines, which keep their order. Valid lines of another format stay.
-std::vector<std::string> without_dead(std::vector<std::string> lines) {
-  using Slot = std::tuple<std::string, std::string, int, int>;
-  std::map<Slot, std::size_t> places;
-  std::vector<std::optional<FindRecord>> records;
-  for (const std::string& line : lines) records.push_back(decode(line));
-  std::vector<char> dead(lines.size(), 0);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (!records[i]) continue;
-    const FindRecord& now = *records[i];
-    const auto [place, first] = places.try_emplace(Slot{now.key, now.solver, now.units, now.thread_cap}, i);
-    if (first) continue;
-    std::vector<FindRecord> pair = {*records[place->second]};
-    merge(pair, now);
-    const bool replaced = pair[0] == now;
-    dead[replaced ? place->second : i] = 1;
-    if (replaced) place->second = i;
-  }
-  std::vector<std::string> kept;
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    if (!dead[i]) kept.push_back(std::move(lines[i]));
-  return kept;
-}
+/// Records of a pack that was loaded; never moved, since the table refers to its text.
+struct Pack {
+  std::string path, text;
+  Table table;
+};
 
 std::optional<Journal> journal_in(const std::optional<fs::path>& folder, const std::string& device_class,
                                   Journal::Sharing sharing) {
@@ -148,115 +84,290 @@ std::optional<fs::path> system_folder() {
   return library.parent_path().parent_path() / "share" / "miopen" / "db";
 }
 
+/// Counts the lines of a text into `layer`; false unless one is a record.
+bool count_lines(std::string_view text, FindDb::Layer& layer) {
+  layer.bytes = text.size();
+  each_line(text, [&](std::string_view line) {
+    if (line.empty() || line[0] == '#') return;
+    std::string_view record;
+    const bool whole = open_line(line, record);
+    layer.bad_lines += !whole;
+    layer.records += whole && decode(record);
+  });
+  return layer.records > 0;
+}
+
+/// Why a new file cannot be made at the path, or an old one written; empty when it can.
+std::string obstacle_to_writing(fs::path path) {
+  std::error_code error;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return "not a regular file";
+  const bool missing = !fs::exists(path, error);
+  while (!fs::exists(path, error) && path.has_relative_path()) path = path.parent_path();
+  if (missing && !fs::is_directory(path, error)) return fmt::format("{} is no folder", path.string());
+  if (::access(path.c_str(), missing ? W_OK | X_OK : W_OK) == 0) return "";
+  return fmt::format("cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+FindDb::Layer describe_file(const char* name, const fs::path& path) {
+  FindDb::Layer layer;
+  layer.name = name;
+  layer.path = path.string();
+  std::string text;
+  const int error = read_file(path, text);
+  layer.readable = error == 0;
+  if (error != 0 && error != ENOENT) layer.problem = fmt::format("cannot read it: {}", std::strerror(error));
+  if (error == 0) count_lines(text, layer);
+  return layer;
+}
+
 }  // namespace
 
-std::string encode(const FindRecord& r) {
-  return fmt::format("{} {} {} {} {} {} {} {} {}", escape(r.key), escape(r.solver), r.solver_version, r.time_us,
-                     r.workspace, escape(r.tune_point), r.units, r.thread_cap, r.measured ? 1 : 0);
-}
+struct FindDb::State {
+  bool enabled = true;
+  std::string path;
+  ProcessMutex mutex;
+  std::optional<Journal> user_journal, system_journal;
+  Table user, system;
+  std::vector<std::unique_ptr<Pack>> packs;  // the weakest first
+  std::deque<std::string> unsaved;           // lines that the user's file did not take
 
-std::optional<FindRecord> decode(std::string_view text) {
-  std::array<std::string_view, kFields> words;
-  for (std::string_view& word : words) {
-    const std::size_t end = text.find(' ');
-    word = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  /// Says whether the table was read anew.
+  static bool follow(Journal& journal, Table& table) {
+    bool restarted = false;
+    const auto restart = [&] {
+      table = {};
+      restarted = true;
+    };
+    journal.read_new(restart, [&](std::string_view line) { table.add(line); });
+    return restarted;
   }
-  FindRecord r;
-  int measured = 0;
-  const bool good = unescape(words[0], r.key) && unescape(words[1], r.solver) && parse(words[2], r.solver_version) &&
-                    parse(words[3], r.time_us) && parse(words[4], r.workspace) && unescape(words[5], r.tune_point) &&
-                    parse(words[6], r.units) && parse(words[7], r.thread_cap) && parse(words[8], measured);
-  if (!good || !std::isfinite(r.time_us) || (measured != 0 && measured != 1)) return std::nullopt;
-  r.measured = measured == 1;
-  return r;
-}
+
+  /// Reads what other processes have stored by now.
+  void refresh() {
+    if (system_journal) follow(*system_journal, system);
+    if (user_journal && follow(*user_journal, user))
+      for (const std::string& line : unsaved) user.add(line);
+  }
+
+  /// Records that `wanted` accepts of the live lines that `select` takes from the tables.
+  template <class Select, class Wanted>
+  std::vector<FindRecord> records(bool with_system, Select&& select, Wanted&& wanted) {
+    if (!enabled) return {};
+    const std::scoped_lock lock(mutex);
+    refresh();
+    Table::Lines all;
+    int layers = 0;
+    const auto add = [&](Table& table) {
+      const Table::Lines alive = live_lines(select(table));
+      all.insert(all.end(), alive.begin(), alive.end());
+      layers += !alive.empty();
+    };
+    if (with_system) add(system);
+    for (const auto& pack : packs) add(pack->table);
+    add(user);
+    if (layers > 1) all = live_lines(all, true);
+    std::vector<FindRecord> found;
+    for (const std::string_view line : all)
+      if (auto record = decode(line); record && wanted(*record)) found.push_back(*std::move(record));
+    return found;
+  }
+
+  template <class Wanted>
+  std::vector<FindRecord> of_key(const std::string& key, bool with_system, Wanted&& wanted) {
+    const std::string word = escape_word(key);
+    return records(
+        with_system, [&](const Table& table) { return table.of_key(word); }, wanted);
+  }
+
+  std::vector<FindRecord> lookup(const std::string& key, bool with_system) {
+    auto found = of_key(key, with_system, [](const FindRecord& r) { return r.is_find(); });
+    const auto order = [](const FindRecord& r) { return std::tie(r.solver, r.units, r.thread_cap); };
+    std::sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    return found;
+  }
+
+  void store(const std::vector<std::string>& texts) {
+    const std::scoped_lock lock(mutex);
+    const bool saved = user_journal && user_journal->append(texts);
+    refresh();  // also when it failed: then the first lines may have been written
+    if (saved) {
+      if (user.size() >= kCompactFrom && user.size() > 2 * user.live()) user_journal->compact(without_dead);
+      return;
+    }
+    for (const std::string& text : texts) user.add(unsaved.emplace_back(text));
+  }
+
+  static std::vector<std::string_view> without_dead(const std::vector<std::string_view>& all) {
+    return live_lines(all);
+  }
+
+  void add_pack(const std::string& file, std::string text) {
+    Layer counted;
+    const std::string origin = file.empty() ? "memory" : file;
+    require(count_lines(text, counted), "the pack in {} has {} bytes and not one record: it is no pack, or damaged",
+            origin, text.size());
+    if (counted.bad_lines > 0) log::info("pack in {}: {} damaged lines are skipped", origin, counted.bad_lines);
+    auto pack = std::make_unique<Pack>();
+    pack->path = file;
+    pack->text = std::move(text);
+    each_line(pack->text, [&](std::string_view line) {
+      std::string_view record;
+      if (open_line(line, record)) pack->table.add(record);
+    });
+    const std::scoped_lock lock(mutex);
+    std::erase_if(packs, [&](const auto& old) { return file.empty() ? old->text == pack->text : old->path == file; });
+    packs.push_back(std::move(pack));
+  }
+};
 
 FindDb::FindDb(std::string device_class, std::optional<fs::path> user_dir, std::optional<fs::path> system_dir,
                bool enabled, Journal::Sharing sharing)
-    : enabled_(enabled) {
+    : state_(std::make_unique<State>()) {
+  state_->enabled = enabled;
   if (!enabled) return;
-  user_journal_ = journal_in(user_dir, device_class, sharing);
-  system_journal_ = journal_in(system_dir, device_class, sharing);
-  if (user_journal_) path_ = user_journal_->path().string();
+  state_->user_journal = journal_in(user_dir, device_class, sharing);
+  state_->system_journal = journal_in(system_dir, device_class, sharing);
+  if (state_->user_journal) state_->path = state_->user_journal->path().string();
 }
 
-void FindDb::refresh() {
-  if (system_journal_) {
-    const auto visit = [this](std::string_view text) {
-      if (auto record = decode(text)) merge(system_[record->key], *record);
-    };
-    system_journal_->read_new([this] { system_.clear(); }, visit);
-  }
-  if (!user_journal_) return;
-  bool restarted = false;
-  const auto restart = [&] {
-    restarted = true;
-    user_.clear();
-    user_lines_ = user_live_ = 0;
-  };
-  const auto visit = [this](std::string_view text) {
-    ++user_lines_;
-    if (auto record = decode(text)) user_live_ += merge(user_[record->key], *record);
-  };
-  user_journal_->read_new(restart, visit);
-  if (!restarted) return;
-  for (const FindRecord& record : unsaved_) user_live_ += merge(user_[record.key], record);
+FindDb::~FindDb() = default;
+
+const std::string& FindDb::path() const { return state_->path; }
+
+std::vector<FindRecord> FindDb::lookup(const std::string& key) { return state_->lookup(key, true); }
+
+std::vector<FindRecord> FindDb::lookup_user(const std::string& key) { return state_->lookup(key, false); }
+
+std::vector<FindRecord> FindDb::trials(const std::string& key, const std::string& solver) {
+  return state_->of_key(key, true, [&](const FindRecord& r) {
+    return r.solver == solver && (r.kind == RecordKind::kTrial || r.kind == RecordKind::kFailed);
+  });
 }
 
-std::vector<FindRecord> FindDb::lookup(const std::string& key) {
-  if (!enabled_) return {};
-  const std::scoped_lock lock(mutex_);
-  refresh();
-  std::vector<FindRecord> found;
-  if (const auto mine = user_.find(key); mine != user_.end()) found = mine->second;
-  if (const auto shipped = system_.find(key); shipped != system_.end()) {
-    for (const FindRecord& record : shipped->second) {
-      const auto shadows = [&](const FindRecord& r) {
-        return r.solver == record.solver && r.units == record.units && r.thread_cap == record.thread_cap &&
-               r.solver_version >= record.solver_version;
-      };
-      if (std::none_of(found.begin(), found.end(), shadows)) merge(found, record);
-    }
-  }
-  const auto order = [](const FindRecord& r) { return std::tie(r.solver, r.units, r.thread_cap); };
-  std::sort(found.begin(), found.end(), [&](const FindRecord& a, const FindRecord& b) { return order(a) < order(b); });
-  return found;
+std::vector<FindRecord> FindDb::quarantined(const std::string& family) {
+  const std::string word = escape_word(family);
+  return state_->records(
+      true, [&](Table& table) { return table.quarantines_of_family(word); },
+      [&](const FindRecord& r) { return r.family == family; });
+}
+
+std::vector<FindRecord> FindDb::relatives(const std::string& family) {
+  const std::string word = escape_word(family);
+  return state_->records(
+      true, [&](Table& table) { return table.of_family(word); },
+      [&](const FindRecord& r) { return r.family == family && r.measured(); });
 }
 
 void FindDb::store(std::span<const FindRecord> records) {
-  if (!enabled_ || records.empty()) return;
-  const std::scoped_lock lock(mutex_);
-  std::vector<std::string> lines;
-  for (const FindRecord& record : records) lines.push_back(encode(record));
-  if (!user_journal_ || !user_journal_->append(lines)) {
-    for (const FindRecord& record : records) user_live_ += merge(user_[record.key], record);
-    // Kept apart only where a changing file may have the table read again.
-    if (user_journal_) unsaved_.insert(unsaved_.end(), records.begin(), records.end());
-    return;
-  }
-  refresh();
-  if (user_lines_ >= kCompactFrom && user_lines_ > 2 * user_live_) compact_locked();
+  if (!state_->enabled || records.empty()) return;
+  std::vector<std::string> texts;
+  for (const FindRecord& record : records) texts.push_back(encode(record));
+  state_->store(texts);
 }
+
+std::optional<Calibration> FindDb::calibration(int units, int threads) {
+  if (!state_->enabled) return std::nullopt;
+  const std::scoped_lock lock(state_->mutex);
+  state_->refresh();
+  std::optional<Calibration> newest;
+  for (const std::string_view line : state_->user.of_key(kCalibrationWord))
+    if (const auto c = decode_calibration(line); c && c->units == units && c->threads == threads) newest = c;
+  return newest;
+}
+
+void FindDb::store(const Calibration& calibration) {
+  if (state_->enabled) state_->store({encode(calibration)});
+}
+
+void FindDb::load_pack(const fs::path& file) {
+  std::string text;
+  const int error = read_file(file, text);
+  require(error == 0, "the pack {} cannot be read: {}", file.string(), std::strerror(error));
+  state_->add_pack(file.string(), std::move(text));
+}
+
+void FindDb::load_pack(std::string_view text) { state_->add_pack("", std::string(text)); }
 
 bool FindDb::compact() {
-  const std::scoped_lock lock(mutex_);
-  return compact_locked();
+  const std::scoped_lock lock(state_->mutex);
+  return state_->user_journal && state_->user_journal->compact(State::without_dead);
 }
 
-bool FindDb::compact_locked() { return user_journal_ && user_journal_->compact(without_dead); }
+std::vector<FindDb::Layer> FindDb::layers() {
+  const std::scoped_lock lock(state_->mutex);
+  std::vector<Layer> layers;
+  if (!state_->user_journal) {
+    layers.emplace_back().name = "user";
+    layers.back().problem = state_->enabled ? "no folder (no HOME, no MIOPEN_USER_DB_PATH): results stay in memory"
+                                            : "MIOPEN_DEBUG_DISABLE_FIND_DB is set: nothing is stored or found";
+  }
+  if (state_->user_journal) {
+    for (const fs::path& file : state_->user_journal->files()) {
+      Layer& layer = layers.emplace_back(describe_file("user", file));
+      std::string obstacle = state_->user_journal->problem();
+      if (obstacle.empty()) obstacle = obstacle_to_writing(file);
+      layer.writable = obstacle.empty();
+      if (layer.problem.empty()) layer.problem = obstacle;
+    }
+  }
+  for (auto pack = state_->packs.rbegin(); pack != state_->packs.rend(); ++pack) {
+    Layer& layer = layers.emplace_back();
+    layer.name = "pack";
+    layer.path = (*pack)->path;
+    layer.readable = true;
+    count_lines((*pack)->text, layer);
+  }
+  if (state_->system_journal)
+    for (const fs::path& file : state_->system_journal->files()) layers.push_back(describe_file("system", file));
+  return layers;
+}
 
 FindDb& find_db(const std::string& device_class) {
   using Key = std::tuple<std::string, std::string, std::string, bool>;
-  static std::mutex mutex;
   // Never destroyed: handles may outlive static destruction.
   static auto& databases = *new std::map<Key, std::unique_ptr<FindDb>>;
   const auto user = user_folder(), system = system_folder();
   const bool enabled = !env::flag(env::kDisableFindDb, false);
-  const std::scoped_lock lock(mutex);
+  const std::scoped_lock lock(g_databases_mutex);
   auto& db = databases[{device_class, user.value_or("").string(), system.value_or("").string(), enabled}];
   if (!db) db = std::make_unique<FindDb>(device_class, user, system, enabled);
   return *db;
+}
+
+void read_pack(const fs::path& file,
+               const std::function<bool(std::size_t line, std::string_view text, const FindRecord* record)>& visit) {
+  std::string text;
+  const int error = read_file(file, text);
+  require(error == 0, "{} cannot be read: {}", file.string(), std::strerror(error));
+  std::size_t number = 0;
+  bool go_on = true;
+  each_line(text, [&](std::string_view line) {
+    ++number;
+    std::string_view inner;
+    if (!go_on || line.empty() || line[0] == '#') return;
+    const bool whole = open_line(line, inner);
+    if (whole && decode_calibration(inner)) return;
+    const auto record = whole ? decode(inner) : std::nullopt;
+    go_on = visit(number, line, record ? &*record : nullptr);
+  });
+}
+
+void write_pack(const fs::path& file, std::span<const FindRecord> records) {
+  static std::atomic<unsigned> counter = 0;
+  std::vector<std::string> texts;
+  for (const FindRecord& record : records) texts.push_back(encode(record));
+  std::string content = fmt::format("# {}\n", kHeader);
+  for (const std::string_view line : live_lines({texts.begin(), texts.end()})) append_line(content, line);
+  std::error_code error;
+  fs::path target = file;
+  if (fs::is_symlink(target, error)) target = fs::weakly_canonical(file, error);  // the rename must not replace a link
+  struct stat info {};
+  const bool exists = ::stat(target.c_str(), &info) == 0;
+  require(!exists || S_ISREG(info.st_mode), "cannot write {}: it is not a regular file", file.string());
+  const fs::path temporary = fmt::format("{}.{}-{}.tmp", target.string(), ::getpid(), counter++);
+  const int failure = replace_file(target, temporary, content, exists ? info.st_mode : 0);
+  require(failure == 0, "cannot write {}: {}; what was there is unchanged", file.string(), std::strerror(failure));
 }
 
 }  // namespace polymio

@@ -12,13 +12,12 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
 
-#include "base/hash.h"
 #include "base/log.h"
 
 namespace polymio {
@@ -26,17 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHashDigits = 16;
-constexpr std::size_t kChunk = std::size_t{1} << 16;  // also the longest line that is looked at
-constexpr auto kLockPatience = std::chrono::seconds(2);
-
-bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
-
-bool names_open_file(const fs::path& path, int fd) {
-  struct stat named {
-  }, opened{};
-  return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && same_file(named, opened);
-}
+constexpr std::size_t kLongestLine = std::size_t{1} << 16;
+constexpr std::size_t kChunk = std::size_t{4} << 20;
+constexpr auto kLockPatience = std::chrono::seconds(5);
 
 /// File systems whose locks or appends other machines may not see.
 bool is_network(const fs::path& folder) {
@@ -85,39 +76,6 @@ std::pair<std::string, std::string> split_name(const fs::path& path) {
   return {path.stem().string() + ".", path.extension().string()};
 }
 
-std::string framed(std::string_view record) { return fmt::format("\n{:016x} {}\n", content_hash(record), record); }
-
-/// The record of a line when its checksum holds.
-bool unframe(std::string_view line, std::string_view& record) {
-  if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return false;
-  std::uint64_t expected = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + kHashDigits, expected, 16);
-  if (error != std::errc{} || end != line.data() + kHashDigits) return false;
-  record = line.substr(kHashDigits + 1);
-  return content_hash(record) == expected;
-}
-
-/// Visits the good records of complete lines from `offset` on; gives the offset after the last line
-/// break, or -1 with errno set.
-off_t scan(int fd, off_t offset, const Journal::Visitor& visit) {
-  std::string chunk(kChunk, '\0');
-  for (;;) {
-    const ssize_t got = ::pread(fd, chunk.data(), chunk.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return -1;
-    const std::string_view text(chunk.data(), static_cast<std::size_t>(got));
-    const std::size_t last = text.rfind('\n');
-    if (last == std::string_view::npos && text.size() < kChunk) return offset;
-    std::string_view lines = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-    offset += static_cast<off_t>(lines.empty() ? text.size() : lines.size());
-    for (std::string_view record; !lines.empty();) {
-      const std::size_t end = lines.find('\n');
-      if (unframe(lines.substr(0, end), record)) visit(record);
-      lines.remove_prefix(end + 1);
-    }
-  }
-}
-
 /// 0, or the error. Everything in one call: a short count counts as a full disk.
 int write_once(int fd, std::string_view text) {
   for (;;) {
@@ -128,38 +86,38 @@ int write_once(int fd, std::string_view text) {
   }
 }
 
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t put = ::write(fd, text.data(), text.size());
-    if (put < 0 && errno != EINTR) return errno;
-    if (put > 0) text.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return 0;
-}
-
-/// Puts `text` in place of `path` such that a crash leaves either the old or the new file.
-int replace_file(const fs::path& path, std::string_view text, mode_t mode) {
-  const fs::path temporary = path.string() + ".tmp";
-  ::unlink(temporary.c_str());  // left by a compaction that was killed
-  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) return errno;
-  int error = write_all(file.fd(), text);
-  if (error == 0 && (::fchmod(file.fd(), mode & 07777) != 0 || ::fsync(file.fd()) != 0 ||
-                     ::rename(temporary.c_str(), path.c_str()) != 0))
-    error = errno;
-  if (error != 0) {
-    ::unlink(temporary.c_str());
-    return error;
-  }
-  const File folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::fsync(folder.fd());
-  return 0;
-}
-
 }  // namespace
 
-File::~File() {
-  if (fd_ >= 0) ::close(fd_);
+std::pair<char*, std::size_t> Journal::Arena::room() {
+  if (chunks_.empty() || kChunk - used_ < kLongestLine) {
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(kChunk));
+    used_ = 0;
+  }
+  return {chunks_.back().get() + used_, kChunk - used_};
+}
+
+/// Visits the good records of complete lines from `offset` on; gives the offset after the last line
+/// break, or -1 with errno set.
+off_t Journal::scan(int fd, off_t offset, Arena& arena, const Visitor& visit) {
+  for (;;) {
+    const auto [room, size] = arena.room();
+    const ssize_t got = ::pread(fd, room, size, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    const std::string_view text(room, static_cast<std::size_t>(got));
+    const std::size_t last = text.rfind('\n');
+    if (last == std::string_view::npos && text.size() < kLongestLine) return offset;
+    const std::string_view lines = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+    offset += static_cast<off_t>(lines.empty() ? text.size() : lines.size());
+    bool good = false;
+    each_line(lines, [&](std::string_view line) {
+      std::string_view record;
+      if (!open_line(line, record)) return;
+      good = true;
+      visit(record);
+    });
+    if (good) arena.use(lines.size());
+  }
 }
 
 Journal::Journal(fs::path path, std::string header, Sharing sharing)
@@ -210,6 +168,14 @@ bool Journal::must_restart(const Tail& tail) const {
   return now.st_dev != tail.device || now.st_ino != tail.inode || now.st_size < tail.offset;
 }
 
+std::vector<fs::path> Journal::files() {
+  decide_sharing();
+  list_tails();
+  std::vector<fs::path> paths;
+  for (const Tail& tail : tails_) paths.push_back(tail.path);
+  return paths;
+}
+
 void Journal::follow(Tail& tail, const Visitor& visit) {
   if (!tail.file) {
     // NONBLOCK: opening a fifo in the journal's place must not wait for a writer.
@@ -219,8 +185,7 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
     const bool regular = file && ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
     if (!regular) {
       const char* why = file ? "not a regular file" : std::strerror(errno);
-      log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
-                     why);
+      log::warn_once("find-db:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(), why);
       return;
     }
     tail.file = std::move(file);
@@ -230,13 +195,13 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
   }
   struct stat info {};
   if (::fstat(tail.file.fd(), &info) != 0 || info.st_size == tail.offset) return;
-  const off_t end = scan(tail.file.fd(), tail.offset, visit);
+  const off_t end = scan(tail.file.fd(), tail.offset, text_, visit);
   if (end >= 0) {
     tail.offset = end;
     return;
   }
   const int error = errno;
-  log::warn_once("find-db-read:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
+  log::warn_once("find-db:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
                  std::strerror(error));
 }
 
@@ -246,6 +211,7 @@ void Journal::read_new(const std::function<void()>& restart, const Visitor& visi
   const auto changed = [this](const Tail& tail) { return must_restart(tail); };
   if (std::any_of(tails_.begin(), tails_.end(), changed)) {
     tails_.clear();
+    text_ = {};
     list_tails();
     restart();
   }
@@ -253,11 +219,10 @@ void Journal::read_new(const std::function<void()>& restart, const Visitor& visi
 }
 
 bool Journal::failed(const char* action, int error) {
-  writable_ = false;
-  log::warn_once("find-db-write:" + path_.string(),
-                 "find database {}: cannot {}: {}; new results stay in memory (MIOPEN_USER_DB_PATH "
-                 "chooses another folder)",
-                 own_path().string(), action, std::strerror(error));
+  problem_ = fmt::format("cannot {}: {}", action, std::strerror(error));
+  log::warn_once("find-db:" + own_path().string(),
+                 "find database {}: {}; new results stay in memory (MIOPEN_USER_DB_PATH chooses another folder)",
+                 own_path().string(), problem_);
   return false;
 }
 
@@ -284,7 +249,7 @@ File Journal::open_for_append() {
 }
 
 bool Journal::append(std::span<const std::string> records) {
-  if (!writable_) return false;
+  if (!problem_.empty()) return false;
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) return failed("make its folder", error.value());
@@ -294,25 +259,25 @@ bool Journal::append(std::span<const std::string> records) {
   struct stat info {};
   std::string text;
   if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";
-  for (const std::string& record : records) text += framed(record);
+  for (const std::string& record : records) append_line(text, record);
   const int write_error = write_once(file.fd(), text);
   return write_error == 0 || failed("write it", write_error);
 }
 
 bool Journal::compact(const Rewrite& rewrite) {
   decide_sharing();
-  if (!writable_ || per_host_) return false;
+  if (!problem_.empty() || per_host_) return false;
   // NOFOLLOW: the rename would put a file in place of somebody's link.
   const File file(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !names_open_file(path_, file.fd())) return false;
-  std::vector<std::string> records;
-  const auto keep = [&](std::string_view record) { records.emplace_back(record); };
-  if (scan(file.fd(), 0, keep) < 0) return false;
+  Arena arena;
+  std::vector<std::string_view> records;
+  if (scan(file.fd(), 0, arena, [&](std::string_view record) { records.push_back(record); }) < 0) return false;
   std::string text = "# " + header_ + "\n";
-  for (const std::string& record : rewrite(std::move(records))) text += framed(record);
-  const int error = replace_file(path_, text, info.st_mode);
+  for (const std::string_view record : rewrite(std::move(records))) append_line(text, record);
+  const int error = replace_file(path_, path_.string() + ".tmp", text, info.st_mode);
   if (error == 0) return true;
   log::warn_once("find-db-compact:" + path_.string(), "find database {}: cannot compact: {}", path_.string(),
                  std::strerror(error));

@@ -8,44 +8,30 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "db/text_file.h"
+
 namespace polymio {
-
-/// An owned file descriptor.
-class File {
- public:
-  File() = default;
-  explicit File(int fd) : fd_(fd) {}
-  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~File();
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 /// Not thread-safe; any number of processes and of objects may use one path.
 class Journal {
  public:
   enum class Sharing { kDetect, kPerHost };
   using Visitor = std::function<void(std::string_view record)>;
-  using Rewrite = std::function<std::vector<std::string>(std::vector<std::string> records)>;
+  using Rewrite = std::function<std::vector<std::string_view>(std::vector<std::string_view> records)>;
 
   /// `header` is the comment that starts a new file. Nothing is touched until the first call below.
   Journal(std::filesystem::path path, std::string header, Sharing sharing = Sharing::kDetect);
 
-  /// Visits the records that appeared since the last call, in file order. When a file was replaced
-  /// or shortened, `restart` is called first and every record is visited again.
+  /// Visits the records that appeared since the last call, in file order; their text is kept. When a file
+  /// was replaced or shortened, `restart` is called first, when the text of old records is gone, and every
+  /// record is visited again.
   void read_new(const std::function<void()>& restart, const Visitor& visit);
 
   /// Appends records (no line breaks inside) with one write; makes the folder when missing. After
@@ -58,7 +44,25 @@ class Journal {
 
   const std::filesystem::path& path() const { return path_; }
 
+  /// The files read so far or to be read: one, or one for each host.
+  std::vector<std::filesystem::path> files();
+
+  /// Why nothing is written any more; empty as long as all is well.
+  const std::string& problem() const { return problem_; }
+
  private:
+  /// Text in chunks that stay where they are.
+  class Arena {
+   public:
+    /// Free bytes behind what is used: at least as many as the longest line that is looked at.
+    std::pair<char*, std::size_t> room();
+    void use(std::size_t bytes) { used_ += bytes; }
+
+   private:
+    std::vector<std::unique_ptr<char[]>> chunks_;
+    std::size_t used_ = 0;  // of the last chunk
+  };
+
   /// One file being followed. The open descriptor keeps the inode number from being reused.
   struct Tail {
     std::filesystem::path path;
@@ -72,6 +76,7 @@ class Journal {
   void list_tails();
   bool must_restart(const Tail& tail) const;
   void follow(Tail& tail, const Visitor& visit);
+  static off_t scan(int fd, off_t offset, Arena& arena, const Visitor& visit);
   std::filesystem::path own_path() const;
   File open_for_append();
   bool failed(const char* action, int error);
@@ -80,8 +85,9 @@ class Journal {
   std::string header_;
   bool per_host_;
   bool decided_;
-  bool writable_ = true;
+  std::string problem_;
   std::vector<Tail> tails_;
+  Arena text_;
 };
 
 }  // namespace polymio

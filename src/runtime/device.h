@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +30,10 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0;
   std::array<std::size_t, 3> cache_bytes{};  // L1 data, L2 (per core), L3 (shared)
   CpuIsa isa = CpuIsa::kGeneric;
-  double unit_gflops = 0;    // nominal fp32 peak of one unit
-  double bandwidth_gbs = 0;  // nominal memory bandwidth of the device
+  int threads = 1;           // that work of the stream may use
+  double fp32_gflops = 0;    // peak with these threads: measured once calibrated, else nominal
+  double bandwidth_gbs = 0;  // memory bandwidth with these threads, likewise
+  bool calibrated = false;
 };
 
 /// What a short measurement found, with `threads` threads.
@@ -55,6 +59,7 @@ using ExecutorFunction = void (*)(void* context, std::size_t tasks, void (*task)
 class Stream {
  public:
   virtual ~Stream() = default;
+  /// Changes with the thread cap and with calibration; a reference stays valid for the process.
   virtual const DeviceInfo& info() const = 0;
   virtual void* native() const = 0;  // the caller's stream handle, null for the default one
   virtual void synchronize() = 0;
@@ -64,7 +69,8 @@ class Stream {
 
   /// CPU only. Tasks [0, tasks) run on at most threads() threads, in any order. Each gets scratch of
   /// at least `scratch_bytes` (64-byte aligned, private to the running thread, contents undefined).
-  /// One task runs inline on the caller's thread. An exception of a task is rethrown here.
+  /// One task runs inline on the caller's thread. An exception of a task is rethrown here. In a forked
+  /// child of the process that made the stream, threads() is 1 and every task runs inline.
   using Task = FunctionRef<void(std::size_t index, void* scratch)>;
   virtual void parallel_for(std::size_t tasks, std::size_t scratch_bytes, Task task) = 0;
   virtual int threads() const = 0;
@@ -73,6 +79,42 @@ class Stream {
   /// Makes scratch for later calls now, so that they allocate nothing.
   virtual void reserve_scratch(std::size_t bytes_per_thread) = 0;
   virtual DevicePeak measure_peak() = 0;
+
+  /// Peak and bandwidth in less than 50 ms, less precise than measure_peak.
+  virtual DevicePeak quick_peak() = 0;
+  /// Makes info() say so from now on, in every stream of the device with so many threads. Numbers that
+  /// are not positive and finite are ignored: they may come from a file.
+  virtual void calibrate(const DevicePeak&) = 0;
+};
+
+/// While one lives, work that this thread starts stops between tasks once `when` has passed; the call
+/// that was running throws Stopped. Nests: the earliest counts. The outputs are then undefined.
+class StopAt {
+ public:
+  explicit StopAt(std::chrono::steady_clock::time_point when);
+  ~StopAt();
+  StopAt(const StopAt&) = delete;
+  StopAt& operator=(const StopAt&) = delete;
+  /// The time that counts on this thread; time_point::max() without any.
+  static std::chrono::steady_clock::time_point current();
+
+  /// While one lives, this thread has no stop time: around foreign code.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    std::chrono::steady_clock::time_point outer_;
+  };
+
+ private:
+  std::chrono::steady_clock::time_point outer_;
+};
+struct Stopped : std::exception {
+  const char* what() const noexcept override { return "stopped: the time allowed for it is over"; }
 };
 
 /// Every device of this machine, CPU first.

@@ -18,6 +18,9 @@ struct FakeProblem final : ProblemBase {
   std::uint64_t hash() const override { return 1; }  // all collide: equality must decide
   bool equals(const ProblemBase& o) const override { return value == static_cast<const FakeProblem&>(o).value; }
   std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<FakeProblem>(*this); }
+  std::string family() const override { return ""; }
+  std::vector<float> log_sizes() const override { return {}; }
+  double work() const override { return 1; }
 };
 
 Plan plan(std::size_t workspace) {

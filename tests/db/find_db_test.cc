@@ -1,83 +1,35 @@
-// The find database: record text, merging, layers, folders from the environment.
+// The find database: merging of times, the system's pack, folders from the environment.
 // SPDX-License-Identifier: MIT
-#include "db/find_db.h"
-
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cfloat>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <thread>
+
+#include "scratch.h"
 
 namespace polymio {
 namespace {
 
 namespace fs = std::filesystem;
-using Records = std::vector<FindRecord>;
 
-FindRecord record(std::string solver, double time_us, std::string key = "k") {
-  return {std::move(key), std::move(solver), 1, time_us, 64, "tile=8x6", 4, 2, true};
-}
-
-class FindDbTest : public ::testing::Test {
+class FindDbTest : public ScratchTest {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "polymio-finddb-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    user_ = folder_ / "user";
-    system_ = folder_ / "system";
-  }
   void TearDown() override {
     for (const auto& [name, value] : saved_)
       value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
-    fs::remove_all(folder_);
+    ScratchTest::TearDown();
   }
   void set(const char* name, const char* value) {
     const char* old = std::getenv(name);
     saved_.emplace(name, old ? std::optional<std::string>(old) : std::nullopt);
     value ? ::setenv(name, value, 1) : ::unsetenv(name);
   }
-  FindDb open() const { return FindDb("dev-1", user_, system_); }
-  static void store(FindDb&& db, const Records& records) { db.store(records); }
 
-  fs::path folder_, user_, system_;
   std::map<std::string, std::optional<std::string>> saved_;
 };
-
-TEST(FindRecordText, RoundTripsAnything) {
-  std::string every_byte;
-  for (int c = 1; c < 256; ++c) every_byte += static_cast<char>(c);
-  every_byte += '\0';
-  for (const std::string& key : {std::string("conv n1c3h224"), every_byte, std::string("-"), std::string("%"),
-                                 std::string("a%20b"), std::string(" "), std::string("\n\n")}) {
-    for (const double time : {0.0, 0.1, 1.0 / 3, 123456789.123456789, DBL_MIN, DBL_MAX, 5e-324}) {
-      FindRecord r{key, "Conv" + key, -3, time, SIZE_MAX, "", 128, 0, time > 1};
-      const std::string text = encode(r);
-      for (const unsigned char c : text) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << text;
-      const auto back = decode(text);
-      ASSERT_TRUE(back) << text;
-      EXPECT_EQ(*back, r) << text;
-    }
-  }
-}
-
-TEST(FindRecordText, RefusesForeignText) {
-  const std::string good = encode(record("S", 1.5));
-  ASSERT_TRUE(decode(good));
-  EXPECT_TRUE(decode(good + " future fields")) << "later fields are for later readers";
-  for (const char* bad :
-       {"", " ", "k", "k S 1 1.5 64 t 4 2", "k S 1 x 64 t 4 2 1", "k S 1 1.5 -64 t 4 2 1", "k S 1 1.5 64 t 4 2 7",
-        "k S 1.5 1.5 64 t 4 2 1", "k%2 S 1 1.5 64 t 4 2 1", "k%zz S 1 1.5 64 t 4 2 1", "k S 1 nan 64 t 4 2 1",
-        "k S 1 inf 64 t 4 2 1", "k  S 1 1.5 64 t 4 2 1", "k S 99999999999 1.5 64 t 4 2 1"})
-    EXPECT_FALSE(decode(bad)) << bad;
-}
 
 TEST_F(FindDbTest, KeepsRecordsForTheNextProcess) {
   store(open(), {record("B", 2.5), record("A", 1.25), record("A", 9, "other key")});
@@ -110,7 +62,7 @@ TEST_F(FindDbTest, NewestWinsPerSolverUnitsAndCap) {
 TEST_F(FindDbTest, PredictionNeverHidesAMeasurementOfTheSameVersion) {
   FindDb db = open();
   FindRecord predicted = record("A", 1);
-  predicted.measured = false;
+  predicted.kind = RecordKind::kPredicted;
   db.store(Records{predicted});
   EXPECT_EQ(db.lookup("k"), Records{predicted});
   db.store(Records{record("A", 2)});
@@ -166,7 +118,7 @@ TEST_F(FindDbTest, DeviceClassesAreApart) {
 TEST_F(FindDbTest, CompactionKeepsWhatLookupSees) {
   FindDb db = open();
   FindRecord predicted = record("A", 1);
-  predicted.measured = false;
+  predicted.kind = RecordKind::kPredicted;
   for (int i = 0; i < 50; ++i) db.store(Records{record("A", i), record("B", 100 + i), record("A", i, "other")});
   db.store(Records{predicted});
   std::ofstream(db.path(), std::ios::app) << "\nforeign line\n";

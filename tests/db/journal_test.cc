@@ -29,6 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
+using Views = std::vector<std::string_view>;
 
 class JournalTest : public ::testing::Test {
  protected:
@@ -141,7 +142,7 @@ TEST_F(JournalTest, StartsAgainWhenTheFileIsReplacedShortenedOrRemoved) {
   };
   append_one(writer, "one");
   EXPECT_EQ(read(), Lines{"one"});
-  EXPECT_TRUE(writer.compact([](Lines) { return Lines{"replaced"}; }));
+  EXPECT_TRUE(writer.compact([](Views) { return Views{"replaced"}; }));
   EXPECT_EQ(read(), Lines{"replaced"});
   EXPECT_EQ(restarts, 1);
   fs::resize_file(path_, 0);
@@ -161,9 +162,9 @@ TEST_F(JournalTest, CompactionKeepsModeAndHeader) {
   journal.append(Lines{"a", "b", "c"});
   ASSERT_EQ(::chmod(path_.c_str(), 0640), 0);
   Lines seen;
-  EXPECT_TRUE(journal.compact([&](Lines all) {
-    seen = all;
-    return Lines{all[2], all[0]};
+  EXPECT_TRUE(journal.compact([&](Views all) {
+    seen.assign(all.begin(), all.end());
+    return Views{all[2], all[0]};
   }));
   EXPECT_EQ(seen, (Lines{"a", "b", "c"}));
   EXPECT_EQ(read_file(), (Lines{"c", "a"}));
@@ -175,7 +176,7 @@ TEST_F(JournalTest, CompactionKeepsModeAndHeader) {
 }
 
 TEST_F(JournalTest, CompactionIsSkippedWhenBusyMissingOrALink) {
-  const auto keep = [](Lines all) { return all; };
+  const auto keep = [](Views all) { return all; };
   Journal journal(path_, "test");
   EXPECT_FALSE(journal.compact(keep));
   append_one(journal, "one");
@@ -226,7 +227,7 @@ TEST_F(JournalTest, FifoInItsPlaceDoesNotBlock) {
   Journal journal(path_, "test");
   EXPECT_TRUE(read_all(journal).empty());
   EXPECT_FALSE(append_one(journal, "one"));
-  EXPECT_FALSE(journal.compact([](Lines all) { return all; }));
+  EXPECT_FALSE(journal.compact([](Views all) { return all; }));
 }
 
 TEST_F(JournalTest, ReadOnlyFolderIsReadAndNotWritten) {
@@ -295,7 +296,7 @@ TEST_F(JournalTest, ManyProcessesLoseNothingWhileOneCompacts) {
     }));
   }
   while (!running.empty()) {
-    shared.compactions += inherited.compact([](Lines all) { return all; });
+    shared.compactions += inherited.compact([](Views all) { return all; });
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     int status = 0;
     const pid_t done = ::waitpid(-1, &status, WNOHANG);
@@ -318,7 +319,7 @@ TEST_F(JournalTest, ReaderSeesEveryRecordWhileOthersWriteAndCompact) {
     Journal writer(path_, "test");
     for (int r = 0; r < 300; ++r) {
       if (!append_one(writer, fmt::format("{}", r))) ::_exit(1);
-      if (r % 20 == 19) writer.compact([](Lines all) { return all; });
+      if (r % 20 == 19) writer.compact([](Views all) { return all; });
     }
   });
   Journal reader(path_, "test");
@@ -345,7 +346,7 @@ TEST_F(JournalTest, SurvivesKillAtAnyMoment) {
         if (!append_one(writer, record)) ::_exit(1);
         const std::string line = record + "\n";
         if (::write(pipe_ends[1], line.data(), line.size()) < 0) ::_exit(2);
-        if (r % 7 == 6) writer.compact([](Lines all) { return all; });
+        if (r % 7 == 6) writer.compact([](Views all) { return all; });
       }
     });
     ::close(pipe_ends[1]);
@@ -363,7 +364,7 @@ TEST_F(JournalTest, SurvivesKillAtAnyMoment) {
   }
   Journal journal(path_, "test");
   EXPECT_TRUE(append_one(journal, "alive"));
-  EXPECT_TRUE(journal.compact([](Lines all) { return all; })) << "the dead must not hold the lock";
+  EXPECT_TRUE(journal.compact([](Views all) { return all; })) << "the dead must not hold the lock";
   const Lines lines = read_file();
   const std::set<std::string> present(lines.begin(), lines.end());
   for (const std::string& record : promised) EXPECT_EQ(present.count(record), 1u) << record;
@@ -389,7 +390,7 @@ TEST_F(JournalTest, PerHostFilesAreAllReadAndNeverCompacted) {
   EXPECT_EQ(lines, (Lines{"mine", "shared", "theirs"}));
   append_one(elsewhere, "more");
   EXPECT_EQ(read_all(mine), Lines{"more"});
-  EXPECT_FALSE(mine.compact([](Lines all) { return all; }));
+  EXPECT_FALSE(mine.compact([](Views all) { return all; }));
 }
 
 TEST_F(JournalTest, LeavesNoDescriptorToChildPrograms) {

@@ -1,9 +1,13 @@
-// The CPU stream: parallel_for with its scratch, executors of the caller, memory, device list.
+// The CPU stream: parallel_for with its scratch, stop times, executors of the caller, memory, device list,
+// calibration.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <cstring>
+#include <ctime>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -168,6 +172,155 @@ TEST(Threads, CapsAreChecked) {
   EXPECT_EQ(s->threads(), s->info().units);
   expect_error(Status::kBadParm, "-1", [&] { s->set_threads(-1); });
   EXPECT_EQ(s->threads(), s->info().units);
+}
+
+TEST(Calibration, IsSharedByStreamsWithAsManyThreadsAndOldReferencesStay) {
+  int n = 5;  // calibrations are for the life of the process
+  while (stream(n)->info().calibrated) ++n;
+  const auto first = stream(n), second = stream(n), other = stream(n + 1);
+  const DeviceInfo& before = first->info();
+  EXPECT_EQ(before.threads, n);
+  EXPECT_GT(before.fp32_gflops, 0);
+  EXPECT_GT(before.bandwidth_gbs, 0);
+  EXPECT_EQ(before.units, devices()[0].units);
+  first->calibrate({123, 45, n});
+  const auto later = stream(n);
+  for (const auto* s : {&first, &second, &later}) {
+    const DeviceInfo& d = (*s)->info();
+    EXPECT_TRUE(d.calibrated);
+    EXPECT_EQ(d.fp32_gflops, 123);
+    EXPECT_EQ(d.bandwidth_gbs, 45);
+    EXPECT_EQ(d.threads, n);
+    EXPECT_EQ(d.architecture, before.architecture);
+  }
+  EXPECT_FALSE(before.calibrated) << "who holds the old description keeps it";
+  EXPECT_FALSE(other->info().calibrated);
+  other->set_threads(n);
+  EXPECT_EQ(other->info().fp32_gflops, 123);
+  for (const DevicePeak& nonsense : {DevicePeak{0, 1, n}, DevicePeak{1, -1, n}, DevicePeak{NAN, 1, n},
+                                     DevicePeak{1, INFINITY, n}, DevicePeak{1, 1, 0}})
+    first->calibrate(nonsense);
+  EXPECT_EQ(first->info().fp32_gflops, 123);
+}
+
+TEST(Calibration, ReadersDoNotDisturbWriters) {
+  const auto s = stream(4);
+  std::thread writer([&] {
+    for (int i = 1; i <= 1000; ++i) s->calibrate({1.0 * i, 1.0 * i, 4});
+  });
+  for (int i = 0; i < 1000; ++i) {
+    const DeviceInfo& d = s->info();
+    if (d.calibrated) {
+      EXPECT_EQ(d.fp32_gflops, d.bandwidth_gbs);
+    }
+  }
+  writer.join();
+  EXPECT_EQ(s->info().fp32_gflops, 1000);
+}
+
+TEST(Calibration, TheQuickPeakIsQuick) {
+  const auto s = stream(0);
+  const bool calibrated = s->info().calibrated;
+  double best_ms = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    // Of the processor: the wall's time is also that of others who use the machine.
+    const std::clock_t start = std::clock();
+    const DevicePeak peak = s->quick_peak();
+    best_ms = std::min(best_ms, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / s->info().units);
+    EXPECT_EQ(peak.threads, s->threads());
+    EXPECT_GT(peak.fp32_gflops, 0.1);
+    EXPECT_LT(peak.fp32_gflops, 1e3 * s->info().units) << "no core is that fast";
+    EXPECT_GT(peak.bandwidth_gbs, 0.1);
+    EXPECT_LT(peak.bandwidth_gbs, 1e3 * s->info().units);
+  }
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  EXPECT_LT(best_ms, 1000);
+#else
+  EXPECT_LT(best_ms, 50);
+#endif
+  EXPECT_EQ(s->info().calibrated, calibrated) << "measuring alone changes nothing";
+}
+
+/// Runs tasks of 2 ms, far too many for the time; returns how many were started.
+int run_until_stopped(Stream& s) {
+  using namespace std::chrono_literals;
+  std::atomic<int> runs{0};
+  const auto begin = std::chrono::steady_clock::now();
+  const StopAt stop(begin + 20ms);
+  EXPECT_THROW(s.parallel_for(100'000, 64,
+                              [&](std::size_t, void*) {
+                                ++runs;
+                                std::this_thread::sleep_for(2ms);
+                              }),
+               Stopped);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  return runs;
+}
+
+void spawn_a_thread_each(void*, std::size_t tasks, void (*task)(void*, std::size_t), void* context) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < tasks; ++i) threads.emplace_back([=] { task(context, i); });
+  for (auto& t : threads) t.join();
+}
+
+TEST(Stopping, EndsBetweenTasksUnderEveryExecutor) {
+  for (const int threads : {1, 3})
+    for (const bool callers : {false, true}) {
+      const auto s = stream(threads);
+      if (callers) s->set_executor(spawn_a_thread_each, nullptr);
+      const int runs = run_until_stopped(*s);
+      EXPECT_GT(runs, 0);
+      EXPECT_LE(runs, 11 * threads);
+      std::atomic<int> after{0};
+      s->parallel_for(50, 0, [&](std::size_t, void*) { ++after; });
+      EXPECT_EQ(after, 50) << "no stop time is left";
+    }
+}
+
+TEST(Stopping, WhatFitsIsNotDisturbedAndWhatIsLateDoesNotStart) {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  for (const int threads : {1, 4}) {
+    const auto s = stream(threads);
+    std::atomic<int> runs{0};
+    const auto count = [&](std::size_t, void*) { ++runs; };
+    {
+      const StopAt later(now + 1h);
+      s->parallel_for(100, 0, count);
+      EXPECT_EQ(runs, 100);
+      {
+        const StopAt past(now - 1ms), much_later(now + 2h);
+        EXPECT_THROW(s->parallel_for(1, 0, count), Stopped);
+        EXPECT_THROW(s->parallel_for(100, 0, count), Stopped);
+        EXPECT_EQ(runs, 100) << "the earliest time counts";
+      }
+      s->parallel_for(100, 0, count);
+      EXPECT_EQ(runs, 200);
+    }
+    // A task that was begun in time is finished, and then nothing is missing.
+    const StopAt soon(std::chrono::steady_clock::now() + 30ms);
+    s->parallel_for(1, 0, [&](std::size_t, void*) { std::this_thread::sleep_for(40ms); });
+  }
+}
+
+TEST(Stopping, DoesNotConcernOtherThreadsNorTheCallersExecutor) {
+  const auto s = stream(2), other = stream(1);
+  struct Context {
+    Stream* other;
+    int runs = 0;
+  } context{other.get()};
+  s->set_executor(
+      [](void* c, std::size_t tasks, void (*task)(void*, std::size_t), void* task_context) {
+        auto& self = *static_cast<Context*>(c);
+        self.other->parallel_for(3, 0, [&](std::size_t, void*) { ++self.runs; });
+        for (std::size_t i = 0; i < tasks; ++i) task(task_context, i);
+      },
+      &context);
+  const StopAt past(std::chrono::steady_clock::now());
+  EXPECT_THROW(s->parallel_for(10, 0, [](std::size_t, void*) {}), Stopped);
+  EXPECT_EQ(context.runs, 3);
+  std::thread([&] { other->parallel_for(3, 0, [&](std::size_t, void*) { ++context.runs; }); }).join();
+  EXPECT_EQ(context.runs, 6);
 }
 
 TEST(Memory, IsAlignedAndCopied) {

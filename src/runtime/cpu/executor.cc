@@ -1,5 +1,6 @@
 // The two built-in executors: an arena of oneTBB, and plain std::thread workers.
 // SPDX-License-Identifier: MIT
+#include <pthread.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -123,11 +124,19 @@ class ThreadExecutor final : public Executor {
   bool stop_ = false;
 };
 
+std::atomic<int> forks{0};
+
 }  // namespace
 
+int generation() { return forks.load(std::memory_order_relaxed); }
+
 std::unique_ptr<Executor> make_executor(const std::string& kind, int threads) {
+  require(kind == "tbb" || kind == "threads", "POLYMIO_EXECUTOR={}: allowed are tbb and threads", kind);
+  // From here on there are threads that a child would miss.
+  static const int watching = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  static_cast<void>(watching);
+  if (generation() > 0) return nullptr;
   if (kind == "tbb") return std::make_unique<TbbExecutor>(threads);
-  require(kind == "threads", "POLYMIO_EXECUTOR={}: allowed are tbb and threads", kind);
   return std::make_unique<ThreadExecutor>(threads);
 }
 

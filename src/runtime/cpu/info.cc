@@ -1,12 +1,13 @@
-// Describes this machine's CPU: model, caches, usable cores, instruction set.
+// Describes this machine's CPU: model, caches, usable cores, instruction set, speed by number of threads.
 // SPDX-License-Identifier: MIT
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
-#include <fstream>
+#include <cmath>
+#include <deque>
+#include <map>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -14,6 +15,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/process_mutex.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
@@ -83,6 +85,15 @@ int usable_cores() {
   return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+/// Until something is measured: two FMA ports at 2.5 GHz (3 GHz for narrower vectors), and memory that
+/// some eight cores saturate.
+void set_nominal(DeviceInfo& d) {
+  const double core_gflops = d.isa == CpuIsa::kAvx512 ? 160 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
+  const int cores = std::min(d.threads, d.units);
+  d.fp32_gflops = core_gflops * cores;
+  d.bandwidth_gbs = 12.0 * std::min(cores, 8);
+}
+
 DeviceInfo detect() {
   DeviceInfo d;
   d.name = "cpu";
@@ -94,17 +105,46 @@ DeviceInfo detect() {
   d.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   d.cache_bytes = {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32u << 10), cache_size(_SC_LEVEL2_CACHE_SIZE, 1u << 20),
                    cache_size(_SC_LEVEL3_CACHE_SIZE, 8u << 20)};
-  // Two FMA ports at about 3 GHz: 2 ports x 2 flops x lanes x 3. Estimates need proportions only.
-  d.unit_gflops = d.isa == CpuIsa::kAvx512 ? 192 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
-  d.bandwidth_gbs = 20;
+  d.threads = d.units;
+  set_nominal(d);
   return d;
 }
+
+/// Descriptions stay where they are, for whoever holds one.
+struct Table {
+  ProcessMutex mutex;
+  std::deque<DeviceInfo> descriptions;
+  std::map<int, InfoSlot> slots;
+
+  void publish(const DeviceInfo& d) { slots[d.threads] = &descriptions.emplace_back(d); }
+};
+Table& table = *new Table;  // never destroyed: streams may outlive static objects
 
 }  // namespace
 
 const DeviceInfo& info() {
   static const DeviceInfo device = detect();
   return device;
+}
+
+InfoSlot& info_slot(int threads) {
+  DeviceInfo device = info();
+  device.threads = threads;
+  set_nominal(device);
+  const std::scoped_lock lock(table.mutex);
+  if (!table.slots.contains(threads)) table.publish(device);
+  return table.slots[threads];
+}
+
+void calibrate(const DevicePeak& peak) {
+  const auto plausible = [](double v) { return v > 0 && std::isfinite(v); };
+  if (peak.threads < 1 || !plausible(peak.fp32_gflops) || !plausible(peak.bandwidth_gbs)) return;
+  DeviceInfo device = *info_slot(peak.threads).load();
+  device.fp32_gflops = peak.fp32_gflops;
+  device.bandwidth_gbs = peak.bandwidth_gbs;
+  device.calibrated = true;
+  const std::scoped_lock lock(table.mutex);
+  table.publish(device);
 }
 
 }  // namespace polymio::cpu

@@ -1,7 +1,12 @@
-// Runs the FMA loop of the chosen ISA on one thread.
+// Peak arithmetic and memory bandwidth of a stream: the best of many short rounds, because it can take
+// the scheduler tens of milliseconds to spread the threads, and others use the machine too.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <chrono>
+#include <memory>
+#include <new>
 
+#include "base/error.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
@@ -20,7 +25,7 @@ double fma_flops(long iterations, float* sink);
 
 namespace {
 
-double run(CpuIsa isa, long iterations, float* sink) {
+double fma_flops(CpuIsa isa, long iterations, float* sink) {
 #if defined(__x86_64__)
   if (isa == CpuIsa::kAvx512) return avx512::fma_flops(iterations, sink);
   if (isa == CpuIsa::kAvx2) return avx2::fma_flops(iterations, sink);
@@ -29,17 +34,72 @@ double run(CpuIsa isa, long iterations, float* sink) {
   return generic::fma_flops(iterations, sink);
 }
 
+class Clock {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Calls `round`, which returns what it did, until the time is over, at least twice: the first one warms up.
+/// The most that was done per second. It is wall time, so tasks that share a thread are not counted twice.
+template <class Round>
+double best_rate(double milliseconds, Round round) {
+  const Clock all;
+  round();
+  double best = 0;
+  do {
+    const Clock one;
+    const double done = round();
+    best = std::max(best, done / one.ms() * 1e3);
+  } while (all.ms() < milliseconds);
+  return best;
+}
+
+double fma_rate(Stream& stream, const Effort& effort) {
+  const DeviceInfo& device = stream.info();
+  std::vector<double> flops(static_cast<std::size_t>(std::min(device.threads, device.units)));
+  std::vector<float> sinks(flops.size());
+  return best_rate(effort.fma, [&] {
+    stream.parallel_for(flops.size(), 0, [&](std::size_t i, void*) {
+      const Clock clock;
+      for (flops[i] = 0; clock.ms() < effort.fma_round;) flops[i] += fma_flops(device.isa, 20000, &sinks[i]);
+    });
+    double sum = 0;
+    for (std::size_t i = 0; i < flops.size(); ++i) sum += sinks[i] >= 0 ? flops[i] : 0;
+    return sum;
+  });
+}
+
+/// Sums of a buffer that should not fit the caches, in two pieces a thread.
+double read_rate(Stream& stream, const Effort& effort) {
+  const std::size_t pieces = 2 * static_cast<std::size_t>(stream.threads());
+  const std::size_t piece = effort.bytes / sizeof(double) / pieces / 8 * 8;
+  const std::unique_ptr<double[]> data(new (std::nothrow) double[pieces * piece]);
+  if (!data) fail(Status::kAllocFailed, "cannot allocate {} bytes to measure the memory bandwidth", effort.bytes);
+  std::vector<double> sums(pieces);
+  // Pages are there only once they are written.
+  stream.parallel_for(pieces, 0, [&](std::size_t t, void*) { std::fill_n(data.get() + t * piece, piece, 1.0); });
+  return best_rate(effort.bandwidth, [&] {
+    stream.parallel_for(pieces, 0, [&](std::size_t t, void*) {
+      double s[8] = {};
+      const double* p = data.get() + t * piece;
+      for (std::size_t i = 0; i < piece; i += 8)
+        for (std::size_t j = 0; j < 8; ++j) s[j] += p[i + j];
+      sums[t] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+    });
+    return sums[0] > 0 ? static_cast<double>(pieces * piece * sizeof(double)) : 0;
+  });
+}
+
 }  // namespace
 
-double run_fma(CpuIsa isa, double milliseconds) {
-  using Clock = std::chrono::steady_clock;
-  float sink = 0;
-  double flops = 0;
-  const auto start = Clock::now();
-  do {
-    flops += run(isa, 20000, &sink);
-  } while (std::chrono::duration<double, std::milli>(Clock::now() - start).count() < milliseconds);
-  return sink >= 0 ? flops : 0;
+DevicePeak measure_peak(Stream& stream, const Effort& effort) {
+  const int threads = stream.threads();
+  return {fma_rate(stream, effort) * 1e-9, read_rate(stream, effort) * 1e-9, threads};
 }
 
 }  // namespace polymio::cpu

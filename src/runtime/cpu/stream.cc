@@ -1,5 +1,6 @@
-// The CPU stream: tasks through an executor, scratch per thread, memory, peak measurement.
+// The CPU stream: tasks through an executor, scratch per thread, memory.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
@@ -68,13 +70,55 @@ class CallerExecutor final : public Executor {
   void* context_;
 };
 
+using Time = std::chrono::steady_clock::time_point;
+
+bool is_over(Time stop) { return stop != Time::max() && std::chrono::steady_clock::now() >= stop; }
+
+/// Draws task numbers; an exception crosses the caller's executor only as a value.
+class Batch {
+ public:
+  Batch(std::size_t tasks, Time stop) : tasks_(tasks), stop_(stop) {}
+  void drain(Stream::Task task, void* scratch) noexcept {
+    while (next_ < tasks_ && !is_over(stop_)) {
+      const std::size_t i = next_++;
+      if (i >= tasks_) return;
+      try {
+        task(i, scratch);
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+      }
+    }
+  }
+  void finish() const {
+    if (failed_) std::rethrow_exception(error_);
+    if (next_ >= tasks_) return;
+    if (is_over(stop_)) throw Stopped();
+    fail(Status::kInternalError, "the executor returned before it ran every task");
+  }
+
+ private:
+  std::size_t tasks_;
+  Time stop_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+};
+
+/// Said by the process, however many streams it has inherited.
+void say_forked() {
+  static std::atomic<int> said{0};
+  if (said != generation() && said.exchange(generation()) != generation())
+    log::info("this process was forked from one that had started threads: handles work on the calling thread only");
+}
+
 class CpuStream final : public Stream {
  public:
   CpuStream() : kind_(env::text(env::kExecutor).value_or("tbb")) {
     set_threads(static_cast<int>(env::integer(env::kThreads, 0, 1024).value_or(0)));
   }
+  ~CpuStream() override { drop_executor(); }
 
-  const DeviceInfo& info() const override { return cpu::info(); }
+  const DeviceInfo& info() const override { return *(alone() ? alone_ : *info_).load(std::memory_order_acquire); }
   void* native() const override { return nullptr; }
   void synchronize() override {}
   void copy(void* dst, const void* src, std::size_t bytes) override { std::memmove(dst, src, bytes); }
@@ -89,113 +133,81 @@ class CpuStream final : public Stream {
 
   void parallel_for(std::size_t tasks, std::size_t scratch_bytes, Task task) override {
     if (tasks == 0) return;
-    const std::size_t stride = round_up(scratch_bytes);
-    const std::size_t workers = std::min(tasks, static_cast<std::size_t>(threads_));
-    const ScratchPool::Lease scratch(scratch_, stride * static_cast<std::size_t>(stride ? threads_ : 0));
+    const std::size_t stride = round_up(scratch_bytes), threads = static_cast<std::size_t>(this->threads());
+    const std::size_t workers = std::min(tasks, threads);
+    const ScratchPool::Lease scratch(scratch_, stride * (stride ? threads : 0));
+    const Time stop = StopAt::current();
     if (workers == 1) {
-      for (std::size_t i = 0; i < tasks; ++i) task(i, scratch.memory());
+      if (alone()) say_forked();
+      for (std::size_t i = 0; i < tasks; ++i) {
+        if (is_over(stop)) throw Stopped();
+        task(i, scratch.memory());
+      }
       return;
     }
     // Workers draw tasks, so that a worker's index names its scratch under any executor.
-    Batch batch(tasks);
+    Batch batch(tasks, stop);
     auto work = [&](std::size_t worker) { batch.drain(task, scratch.memory() + worker * stride); };
-    executor_->run(workers, TaskRef(work));
+    {
+      // What the executor calls on this thread is not ours to stop.
+      const StopAt::Pause pause;
+      executor_->run(workers, TaskRef(work));
+    }
     batch.finish();
   }
 
-  int threads() const override { return threads_; }
+  int threads() const override { return alone() ? 1 : threads_; }
 
   void set_threads(int cap) override {
     require(cap >= 0, "thread cap {}: allowed are 0 (all cores) and positive numbers", cap);
-    threads_ = cap == 0 ? info().units : std::min(cap, 1024);
-    if (!caller_executor_) executor_ = make_executor(kind_, threads_);
+    const int threads = cap == 0 ? cpu::info().units : std::min(cap, 1024);
+    if (!caller_executor_) use(make_executor(kind_, threads));
+    threads_ = threads;
+    info_ = &info_slot(threads);
   }
 
   void set_executor(ExecutorFunction function, void* context) override {
+    auto next = function ? std::make_unique<CallerExecutor>(function, context) : make_executor(kind_, threads_);
+    use(std::move(next));
     caller_executor_ = function != nullptr;
-    if (function)
-      executor_ = std::make_unique<CallerExecutor>(function, context);
-    else
-      executor_ = make_executor(kind_, threads_);
   }
 
   void reserve_scratch(std::size_t bytes) override {
-    const ScratchPool::Lease lease(scratch_, round_up(bytes) * static_cast<std::size_t>(threads_));
+    const ScratchPool::Lease lease(scratch_, round_up(bytes) * static_cast<std::size_t>(threads()));
   }
 
   DevicePeak measure_peak() override {
     const std::scoped_lock lock(peak_mutex_);
-    if (peak_.threads != threads_) peak_ = {parallel_fma(), parallel_bandwidth(), threads_};
+    if (peak_.threads != threads()) peak_ = cpu::measure_peak(*this, {75, 5, 50, std::size_t{64} << 20});
     return peak_;
   }
 
+  DevicePeak quick_peak() override { return cpu::measure_peak(*this, {15, 1.5, 10, std::size_t{32} << 20}); }
+  void calibrate(const DevicePeak& peak) override { cpu::calibrate(peak); }
+
  private:
-  /// Draws task numbers; an exception crosses the caller's executor only as a value.
-  class Batch {
-   public:
-    explicit Batch(std::size_t tasks) : tasks_(tasks) {}
-    void drain(Task task, void* scratch) noexcept {
-      for (std::size_t i = next_++; i < tasks_; i = next_++) {
-        try {
-          task(i, scratch);
-        } catch (...) {
-          if (!failed_.exchange(true)) error_ = std::current_exception();
-        }
-      }
-    }
-    void finish() const {
-      if (failed_) std::rethrow_exception(error_);
-      if (next_ < tasks_) fail(Status::kInternalError, "the executor returned before it ran every task");
-    }
+  /// In a child of the process that made the executor there are no threads for it.
+  bool alone() const { return generation_ != generation(); }
 
-   private:
-    std::size_t tasks_;
-    std::atomic<std::size_t> next_{0};
-    std::atomic<bool> failed_{false};
-    std::exception_ptr error_;
-  };
-
-  /// All operations over the wall time, so that tasks that share a thread are not counted twice. The best
-  /// of many short rounds: it can take the scheduler tens of milliseconds to spread the threads.
-  double parallel_fma() {
-    std::vector<double> flops(static_cast<std::size_t>(std::min(threads_, info().units)));
-    double best = 0;
-    for (int round = 0; round < 15; ++round) {
-      const auto start = std::chrono::steady_clock::now();
-      parallel_for(flops.size(), 0, [&](std::size_t i, void*) { flops[i] = run_fma(info().isa, 5); });
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      double sum = 0;
-      for (const double f : flops) sum += f;
-      best = std::max(best, sum / seconds.count() * 1e-9);
-    }
-    return best;
+  void use(std::unique_ptr<Executor> next) {
+    drop_executor();
+    executor_ = std::move(next);
+    generation_ = executor_ ? generation() : -1;
   }
 
-  /// Sum over a buffer beyond L2 and most of L3; best of three.
-  double parallel_bandwidth() {
-    constexpr std::size_t kChunk = std::size_t{1} << 20;  // 8 MiB of doubles a task
-    const std::size_t chunks = 2 * static_cast<std::size_t>(threads_) + 4;
-    std::vector<double> data(chunks * kChunk, 1.0), sums(chunks);
-    double best = 0;
-    for (int round = 0; round < 3; ++round) {
-      const auto start = std::chrono::steady_clock::now();
-      parallel_for(chunks, 0, [&](std::size_t t, void*) {
-        double s[8] = {};
-        const double* p = data.data() + t * kChunk;
-        for (std::size_t i = 0; i < kChunk; i += 8)
-          for (std::size_t j = 0; j < 8; ++j) s[j] += p[i + j];
-        sums[t] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
-      });
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      best = std::max(best, static_cast<double>(data.size() * sizeof(double)) / seconds.count() * 1e-9);
-    }
-    return sums[0] > 0 ? best : 0;
+  void drop_executor() {
+    // Left alone after a fork: its destructor would wait for threads that are not there.
+    if (alone()) static_cast<void>(executor_.release());
+    executor_.reset();
   }
 
   std::string kind_;
   int threads_ = 1;
+  InfoSlot* info_ = nullptr;
+  InfoSlot& alone_ = info_slot(1);
   bool caller_executor_ = false;
   std::unique_ptr<Executor> executor_;
+  int generation_ = 0;  // that the executor belongs to
   ScratchPool scratch_;
   std::mutex peak_mutex_;
   DevicePeak peak_;

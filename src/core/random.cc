@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include "core/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace polymio {
+
+void fill_random(Stream& stream, const TensorDesc& t, void* data, std::uint64_t seed) {
+  const std::int64_t length = std::min<std::int64_t>(65521, t.space());
+  std::vector<unsigned char> row(static_cast<std::size_t>(length) * size_of(t.type));
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::uint64_t bits = mix(mix(seed, static_cast<std::uint64_t>(i)), 0x9fb21c651e98df25ull);
+    const double unit = static_cast<double>(bits >> 41) * 0x1p-22 - 1;
+    dtype::store(t.type, row.data(), i, is_integer(t.type) ? std::floor(16 * unit) : unit);
+  }
+  for (std::size_t at = 0; at < t.bytes(); at += row.size())
+    stream.copy(static_cast<unsigned char*>(data) + at, row.data(), std::min(row.size(), t.bytes() - at));
+}
+
+}  // namespace polymio

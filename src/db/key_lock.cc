@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "db/key_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace polymio {
+
+KeyLock::KeyLock(const std::filesystem::path& folder, const std::string& key, std::chrono::milliseconds patience) {
+  if (folder.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  path_ = folder / fmt::format("{:016x}.busy", content_hash(key));
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(20))) {
+    // Opened anew each time: the last holder has removed the file that was waited for.
+    File file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    const bool locked = file && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno != EWOULDBLOCK && errno != EINTR) {
+      log::info("no lock file {}: {}; everybody works alone", path_.string(), std::strerror(errno));
+      return;
+    }
+    if (locked && names_open_file(path_, file.fd())) {
+      file_ = std::move(file);
+      return;
+    }
+    waited_ = true;
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return;
+    std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(left, pause));
+  }
+}
+
+KeyLock::~KeyLock() {
+  if (!held()) return;
+  ::unlink(path_.c_str());
+  ::flock(file_.fd(), LOCK_UN);  // closing is not enough when a child of a fork has the descriptor too
+}
+
+}  // namespace polymio
