@@ -1,8 +1,11 @@
 // The whole decision about one problem as JSON.
 // SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "db/find_db.h"
 #include "search/find.h"
 
 namespace polymio::search {
@@ -22,7 +25,7 @@ const char* name_of(ErrorClass e) {
   return "unknown";
 }
 
-nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, const Ranking& ranking) {
+nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, const std::vector<Candidate>& ranking) {
   const SolverInfo info = solver.info();
   const auto& device = rq.handle.device();
   nlohmann::ordered_json j = {{"name", info.name},
@@ -30,37 +33,106 @@ nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, con
                               {"algorithm", polymio::name_of(info.algorithm)},
                               {"version", info.version},
                               {"reference", info.reference},
+                              {"dynamic", info.dynamic},
                               {"deterministic", info.deterministic}};
   const Verdict verdict = admit(solver, device, rq.problem, rq.constraints);
-  j["applicable"] = static_cast<bool>(verdict);
-  if (!verdict) {
-    j["reason"] = verdict.text();
+  const auto it = std::find_if(ranking.begin(), ranking.end(), [&](const Candidate& c) { return c.solver == &solver; });
+  j["applicable"] = verdict && it != ranking.end();
+  if (!verdict || it == ranking.end()) {
+    j["reason"] = verdict ? "quarantined: it gave a wrong result on this kind of problem" : verdict.text();
     return j;
   }
-  const auto it = std::find_if(ranking.candidates.begin(), ranking.candidates.end(),
-                               [&](const Candidate& c) { return c.solver == &solver; });
-  if (it == ranking.candidates.end()) return j;
-  j["predicted_us"] = solver.estimate(device, rq.problem, it->point);
-  j["measured_us"] = it->measured ? nlohmann::ordered_json(it->us) : nlohmann::ordered_json();
+  j["source"] = name_of(it->source);
+  j["predicted_us"] = it->source == Source::kMeasured ? solver.estimate(device, rq.problem, it->point) : it->us;
+  j["measured_us"] = it->source == Source::kMeasured ? nlohmann::ordered_json(it->us) : nlohmann::ordered_json();
   j["workspace"] = it->workspace;
   j["error_class"] = name_of(solver.error_class(rq.problem));
   j["tune_point"] = to_text(it->point);
+  j["tuned"] = it->tuned;
   return j;
+}
+
+/// Where the choice comes from: "database" when every allowed solver has a record.
+std::string source_of(const std::vector<Candidate>& ranking) {
+  if (is_hit(ranking, FindMode::kHybrid)) return "database";
+  return ranking.empty() ? "" : name_of(ranking[0].source);
+}
+
+/// Why the database does not answer, and what to do about it; "" when it does.
+std::pair<std::string, std::string> miss(const Request& rq, const std::vector<Candidate>& ranking) {
+  if (ranking.empty()) return {"no solver can do it: " + refusals(rq), "change the problem or its constraints"};
+  if (is_hit(ranking, FindMode::kHybrid)) return {"", ""};
+  const auto& device = rq.handle.device();
+  const auto records = find_db(device.architecture).lookup(rq.problem.key());
+  if (records.empty()) return {"no record of this problem", "run find once, or: MIOpenDriver tune --from-list FILE"};
+  for (const Candidate& c : ranking) {
+    if (c.current) continue;
+    const SolverInfo info = c.solver->info();
+    for (const FindRecord& r : records) {
+      if (r.solver != info.name) continue;
+      if (r.solver_version != info.version)
+        return {fmt::format("{} is version {}, its record is of version {}", info.name, info.version, r.solver_version),
+                "run find again: only this solver is measured anew"};
+      return {fmt::format("{} was measured with {} of {} cores, now it is {} of {}", info.name, r.thread_cap, r.units,
+                          device.threads, device.units),
+              "run find with these threads"};
+    }
+    return {fmt::format("{} has no record", info.name), "run find again"};
+  }
+  return {"the best solver was predicted, not measured", "run find without a budget"};
 }
 
 }  // namespace
 
 std::string explain(const Request& rq) {
-  const Ranking ranking = rank(rq);
+  const auto ranking = rank(rq);
+  const auto& device = rq.handle.device();
   nlohmann::ordered_json j;
   j["problem"] = rq.problem.key();
-  j["device"] = rq.handle.device().name;
-  j["architecture"] = rq.handle.device().architecture;
-  j["threads"] = rq.handle.stream().threads();
-  j["source"] = name_of(ranking.source);
-  j["chosen"] = ranking.candidates.empty() ? "" : ranking.candidates[0].solver->info().name;
+  j["family"] = rq.problem.family();
+  j["device"] = device.name;
+  j["architecture"] = device.architecture;
+  j["threads"] = device.threads;
+  j["peak"] = {
+      {"fp32_gflops", device.fp32_gflops}, {"bandwidth_gbs", device.bandwidth_gbs}, {"measured", device.calibrated}};
+  j["source"] = source_of(ranking);
+  j["chosen"] = ranking.empty() ? "" : ranking[0].solver->info().name;
   j["solvers"] = nlohmann::ordered_json::array();
   for (const SolverBase* solver : rq.solvers) j["solvers"].push_back(describe(rq, *solver, ranking));
+  return j.dump();
+}
+
+std::string diagnose(Handle& handle, const Request* rq) {
+  const auto& device = handle.device();
+  nlohmann::ordered_json j;
+  j["device"] = device.name;
+  j["architecture"] = device.architecture;
+  j["units"] = device.units;
+  j["threads"] = device.threads;
+  j["files"] = nlohmann::ordered_json::array();
+  for (const FindDb::Layer& l : find_db(device.architecture).layers())
+    j["files"].push_back({{"layer", l.name},
+                          {"path", l.path},
+                          {"readable", l.readable},
+                          {"writable", l.writable},
+                          {"problem", l.problem},
+                          {"records", l.records},
+                          {"bad_lines", l.bad_lines},
+                          {"bytes", l.bytes}});
+  j["find_mode"] = static_cast<int>(default_find_mode());
+  j["find_enforce"] = static_cast<int>(enforce());
+  j["find_budget_ms"] = handle.find_budget_us() * 1e-3;
+  if (handle.workspace_limit() != SIZE_MAX) j["workspace_limit"] = handle.workspace_limit();
+  if (rq) {
+    const auto ranking = rank(*rq);
+    const auto [why, advice] = miss(*rq, ranking);
+    j["problem"] = {{"line", rq->problem.key()},
+                    {"hit", why.empty()},
+                    {"chosen", ranking.empty() ? "" : ranking[0].solver->info().name},
+                    {"source", source_of(ranking)},
+                    {"why_missed", why},
+                    {"advice", advice}};
+  }
   return j.dump();
 }
 

@@ -1,161 +1,266 @@
+// Find: its modes, the database hit, the contest of candidates, tuning on demand, the budget.
 // SPDX-License-Identifier: MIT
 #include "search/find.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <filesystem>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "db/find_db.h"
-#include "search/measure.h"
+#include "db/key_lock.h"
+#include "search/contest.h"
+#include "search/tune.h"
 
 namespace polymio::search {
 namespace {
 
-bool is_current(const FindRecord& r, const SolverInfo& info, Stream& stream) {
-  return r.solver == info.name && r.solver_version == info.version && r.units == stream.info().units &&
-         r.thread_cap == stream.threads();
-}
+thread_local std::string report;
 
-const FindRecord* record_of(const std::vector<FindRecord>& records, const SolverBase& solver, Stream& stream) {
-  const SolverInfo info = solver.info();
-  const auto it =
-      std::find_if(records.begin(), records.end(), [&](const FindRecord& r) { return is_current(r, info, stream); });
-  return it == records.end() ? nullptr : &*it;
-}
-
-Candidate candidate(const Request& rq, const SolverBase& solver, const FindRecord* record) {
-  const auto& device = rq.handle.device();
-  Candidate c{&solver, solver.default_point(device, rq.problem), 0, 0, false};
-  if (record) {
-    const TunePoint stored = parse_tune_point(record->tune_point);
-    if (stored.size() == c.point.size() && solver.is_valid(device, rq.problem, stored)) c.point = stored;
+class Finder {
+ public:
+  Finder(const Request& rq, const FindOptions& options, const void* args)
+      : rq_(rq), options_(options), args_(args), start_us_(rq.clock->now_us()), budget_us_(rq.handle.find_budget_us()) {
+    if (options_.forced != Enforce::kNone) options_.mode = FindMode::kNormal;
+    if (options_.mode == FindMode::kReserved) options_.mode = FindMode::kNormal;
+    again_ = options_.tune && (options_.forced == Enforce::kDbUpdate || options_.forced == Enforce::kSearchDbUpdate);
+    if (options_.forced == Enforce::kSearch) options_.tune = true;
+    if (options_.forced == Enforce::kSearchDbUpdate) options_.tune = again_ = true;
+    if (options_.forced == Enforce::kDbClean) options_.tune = false;
   }
-  c.workspace = solver.workspace_size(device, rq.problem, c.point);
-  c.us = record ? record->time_us : solver.estimate(device, rq.problem, c.point);
-  c.measured = record && record->measured;
-  return c;
-}
 
-/// Fastest first; equal times keep the order of the list; the reference solver comes last.
-void sort(std::vector<Candidate>& candidates) {
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    const bool ra = a.solver->info().reference, rb = b.solver->info().reference;
-    return ra != rb ? rb : a.us < b.us;
-  });
-}
+  /// Searches with tuning whatever the mode and the budget of finds.
+  TunedAll tune_all(double budget_us, bool again) {
+    budget_us_ = 0;
+    tuning_us_ = budget_us > 0 ? budget_us : INFINITY;
+    again_ = again;
+    const KeyLock lock = wait_for_others();
+    outcome_.candidates = search(considered());
+    return outcome_;
+  }
 
-/// Builds what can be built: a candidate whose preparation fails (for want of memory, say) is left out,
-/// unless none is left.
-std::vector<AnyInvoker> build_all(const Request& rq, std::vector<Candidate>& candidates) {
-  std::vector<AnyInvoker> invokers;
-  for (auto it = candidates.begin(); it != candidates.end();) {
-    try {
-      invokers.push_back(it->solver->build(rq.handle.stream(), rq.problem, it->point));
-      ++it;
-    } catch (const std::exception& e) {
-      log::info("find: {} leaves the search: {}", it->solver->info().name, e.what());
-      if (candidates.size() == 1) throw;
-      it = candidates.erase(it);
+  std::vector<Candidate> find() {
+    std::vector<Candidate> candidates = considered();
+    report.clear();
+    if (candidates.empty()) return candidates;
+    if (options_.forced == Enforce::kDbClean) {
+      erase(candidates);
+      candidates = considered();
     }
+    if (answered(candidates)) return candidates;
+    const KeyLock lock = wait_for_others();
+    if (lock.waited()) {
+      candidates = considered();
+      if (answered(candidates)) return candidates;
+    }
+    return search(std::move(candidates));
   }
-  return invokers;
-}
 
-std::vector<Candidate> run_all(const Request& rq, std::vector<Candidate> candidates, const void* args) {
-  Stream& stream = rq.handle.stream();
-  const auto invokers = build_all(rq, candidates);
-  std::vector<std::function<void()>> contestants;
-  for (const auto& invoke : invokers)
-    contestants.push_back([&stream, &invoke, args] {
-      invoke(stream, args);
-      stream.synchronize();
+ private:
+  bool limited() const { return budget_us_ > 0; }
+  double left_us() const { return limited() ? budget_us_ - (rq_.clock->now_us() - start_us_) : INFINITY; }
+
+  /// What is ranked and may be searched.
+  std::vector<Candidate> considered() const {
+    auto candidates = rank(rq_);
+    if (options_.only.empty()) return candidates;
+    std::erase_if(candidates, [&](const Candidate& c) {
+      return std::find(options_.only.begin(), options_.only.end(), c.solver) == options_.only.end();
     });
-  const auto timings = measure(steady_clock(), contestants, Budget{});
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    candidates[i].us = timings[i].median_us;
-    candidates[i].measured = true;
-    log::detail("find: {} takes {:.1f} us ({} samples)", candidates[i].solver->info().name, timings[i].median_us,
-                timings[i].samples);
+    return candidates;
   }
-  return candidates;
-}
 
-void store(const Request& rq, const std::vector<Candidate>& candidates) {
-  std::vector<FindRecord> records;
-  const std::string key = rq.problem.key();
-  for (const auto& c : candidates) {
-    const SolverInfo info = c.solver->info();
-    records.push_back({key, info.name, info.version, c.us, c.workspace, to_text(c.point), rq.handle.device().units,
-                       rq.handle.stream().threads(), c.measured});
+  /// Reduces to the one answer where nothing has to run.
+  bool answered(std::vector<Candidate>& candidates) {
+    const bool database = !env::flag(env::kDisableFindDb, false);
+    const bool hit = database && is_hit(candidates, options_.mode);
+    if (hit || options_.mode == FindMode::kFast) {
+      if (hit) std::erase_if(candidates, [](const Candidate& c) { return !c.current; });
+      const char* why = hit ? "from the database" : "FAST: nothing measured";
+      report = fmt::format("{}: {} {:.1f} us", why, candidates[0].solver->info().name, candidates[0].us);
+      candidates.erase(candidates.begin() + 1, candidates.end());
+      return true;
+    }
+    if (options_.mode != FindMode::kNormal || options_.tune || options_.forced != Enforce::kNone || !database)
+      return false;
+    // NORMAL repeats a search unless this handle made it.
+    if (!is_hit(candidates, FindMode::kHybrid) || !rq_.handle.searched(rq_.problem.key())) return false;
+    report = "searched by this handle before";
+    return true;
   }
-  find_db(rq.handle.device().architecture).store(records);
+
+  /// Drops the user's records of every solver that is visited.
+  void erase(const std::vector<Candidate>& candidates) const {
+    std::vector<FindRecord> erased;
+    for (const auto& c : candidates) erased.push_back(record_of(rq_, c, RecordKind::kErased));
+    find_db(rq_.handle.device().architecture).store(erased);
+  }
+
+  /// One search of a problem at a time on this machine; the others wait for its result, for a while.
+  KeyLock wait_for_others() const {
+    const std::string file = find_db(rq_.handle.device().architecture).path();
+    const double patience_ms = std::min(30e3, 0.1e-3 * left_us());
+    const std::filesystem::path path(file);
+    return {file.empty() ? std::filesystem::path() : path.parent_path(),
+            path.filename().string() + " " + rq_.problem.key(),
+            std::chrono::milliseconds(static_cast<std::int64_t>(std::max(patience_ms, 0.0)))};
+  }
+
+  bool searched(const Candidate& c) const { return searches(options_.mode, c); }
+
+  std::vector<Candidate> search(std::vector<Candidate> candidates) {
+    std::vector<Candidate> run, rest;
+    for (auto& c : candidates) {
+      // The reference solver is predicted, not run, where another one is there.
+      const bool skip = (c.solver->info().reference && !run.empty()) || !searched(c) || (limited() && c.current);
+      (skip ? rest : run).push_back(std::move(c));
+    }
+    if (run.empty()) run.swap(rest);  // nothing dynamic: better a search than no answer
+    Verifier verifier(rq_, args_, most_workspace(run));
+    if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !tune_one(verifier, c); });
+    auto found = contest(verifier, std::move(run));
+    std::erase_if(rest, [&](const Candidate& c) { return !searched(c); });
+    found.insert(found.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+    std::vector<Candidate> fresh;
+    std::copy_if(found.begin(), found.end(), std::back_inserter(fresh),
+                 [&](const Candidate& c) { return !skipped(c) && !(limited() && c.current); });
+    store(rq_, fresh);
+    rq_.handle.searched(rq_.problem.key());
+    sort(found);
+    return found;
+  }
+
+  bool skipped(const Candidate& c) const {
+    return std::find(skipped_.begin(), skipped_.end(), c.solver) != skipped_.end();
+  }
+
+  std::size_t most_workspace(const std::vector<Candidate>& run) const {
+    std::size_t most = 0;
+    for (const auto& c : run) most = std::max(most, c.workspace);
+    if (!options_.tune) return most;
+    for (const auto& c : run)
+      for (const auto& p : tune_points(rq_, c))
+        most = std::max(most, c.solver->workspace_size(rq_.handle.device(), rq_.problem, p));
+    return most;
+  }
+
+  /// False when the solver turned out to be wrong.
+  bool tune_one(Verifier& verifier, Candidate& c) {
+    TuneLimits limits = tune_limits();
+    limits.time_us = std::min(limits.time_us, tuning_us_ - (rq_.clock->now_us() - start_us_));
+    if (limited()) limits.time_us = std::min(limits.time_us, 0.5 * left_us());
+    const TuneResult tuned = tune(rq_, verifier, c, args_, limits, again_);
+    outcome_.complete = outcome_.complete && tuned.complete;
+    outcome_.measured += tuned.measured;
+    if (tuned.measured)
+      say("tuned {} over {} candidates{}", c.solver->info().name, tuned.measured,
+          tuned.complete ? "" : ", not finished");
+    if (tuned.wrong) say("{} is out: a point gave a wrong result", c.solver->info().name);
+    return !tuned.wrong;
+  }
+
+  /// Times the candidates; those that cannot take part are left out, those that did not fit the budget keep
+  /// their predictions.
+  std::vector<Candidate> contest(Verifier& verifier, std::vector<Candidate> run) {
+    std::deque<Entrant> entrants;
+    std::vector<Contestant> contestants;
+    for (auto& c : run) contestants.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
+    Budget budget;
+    if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs, 0.0), .strict = true};
+    const auto timings = measure(*rq_.clock, contestants, budget);
+    std::vector<Candidate> result;
+    std::string reasons;
+    for (std::size_t i = 0; i < entrants.size(); ++i) {
+      Candidate c = entrants[i].candidate();
+      const char* name = c.solver->info().name;
+      switch (timings[i].state) {
+        case Timing::State::kMeasured:
+          c.us = timings[i].us;
+          c.source = Source::kMeasured;
+          c.current = false;  // newer than the record
+          say("measured {} {:.1f} us ({} samples)", name, c.us, timings[i].samples);
+          break;
+        case Timing::State::kStopped:
+          say("stopped {} after {:.1f} us", name, timings[i].us);
+          c.us = std::max(c.us, timings[i].us);
+          c.source = Source::kEstimate;
+          break;
+        case Timing::State::kSkipped:
+          say("skipped {}: twice its prediction of {:.1f} us does not fit the {:.1f} us left", name, c.us,
+              timings[i].us);
+          skipped_.push_back(c.solver);
+          break;
+        case Timing::State::kOut:
+          say("{} is out: {}", name, entrants[i].note());
+          reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, entrants[i].note());
+          continue;
+      }
+      result.push_back(std::move(c));
+    }
+    if (result.empty())
+      fail(Status::kInternalError, "no solver works for: {}. Reasons: {}", rq_.problem.key(), reasons);
+    return result;
+  }
+
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    const std::string line = fmt::format(text, std::forward<Args>(args)...);
+    log::detail("find: {}", line);
+    report += (report.empty() ? "" : "; ") + line;
+  }
+
+  // What storing the results and building the plan may take of a budget.
+  static constexpr double kReserveUs = 500;
+
+  const Request& rq_;
+  FindOptions options_;
+  const void* args_;
+  double start_us_;
+  double budget_us_;
+  double tuning_us_ = INFINITY;  // for all solvers together
+  bool again_ = false;
+  TunedAll outcome_;
+  std::vector<const SolverBase*> skipped_;
+};
+
+/// Whether a search would learn anything.
+bool all_tuned(const Request& rq, const std::vector<Candidate>& candidates) {
+  return is_hit(candidates, FindMode::kHybrid) && std::all_of(candidates.begin(), candidates.end(), [&](const auto& c) {
+           return c.tuned || c.solver->info().reference || tune_points(rq, c).empty();
+         });
 }
 
 }  // namespace
 
-const char* name_of(Source s) {
-  switch (s) {
-    case Source::kDatabase:
-      return "database";
-    case Source::kMeasured:
-      return "measured";
-    case Source::kEstimate:
-      return "estimate";
+TunedAll tune_all(const Request& rq, const TuneAll& options) {
+  TunedAll known{rank(rq)};
+  if (known.candidates.empty() || (!options.again && all_tuned(rq, known.candidates))) return known;
+  std::size_t bytes = 0;
+  for (const auto& c : known.candidates) {
+    bytes = std::max(bytes, c.workspace);
+    for (const auto& p : tune_points(rq, c))
+      bytes = std::max(bytes, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
   }
-  return "unknown";
+  const std::size_t limit = rq.handle.workspace_limit();
+  const auto data = bytes < limit ? rq.judge->private_case(rq.handle, limit - bytes) : nullptr;
+  if (!data || !data->problem().equals(rq.problem))
+    fail(Status::kBadParm, "the workspace limit of {} bytes has no room for the tensors of: {}", limit,
+         rq.problem.key());
+  const Memory workspace(rq.handle, bytes);
+  Request own = rq;
+  own.judge = &data->judge();
+  return Finder(own, {FindMode::kNormal, true}, data->args(workspace.data, bytes))
+      .tune_all(options.budget_us, options.again);
 }
 
-Ranking rank(const Request& rq) {
-  const auto records = find_db(rq.handle.device().architecture).lookup(rq.problem.key());
-  Ranking ranking;
-  bool complete = true;
-  for (const SolverBase* solver : rq.solvers) {
-    if (!admit(*solver, rq.handle.device(), rq.problem, rq.constraints)) continue;
-    const FindRecord* record = record_of(records, *solver, rq.handle.stream());
-    complete = complete && record;
-    const Candidate c = candidate(rq, *solver, record);
-    if (c.workspace <= rq.constraints.workspace_limit) ranking.candidates.push_back(c);
-  }
-  sort(ranking.candidates);
-  if (complete && !ranking.candidates.empty()) ranking.source = Source::kDatabase;
-  return ranking;
-}
+const std::string& last_report() { return report; }
 
-Ranking find(const Request& rq, const void* args) {
-  Ranking ranking = rank(rq);
-  // A prediction may stand for a solver that another one beats, never for the answer itself.
-  const bool hit =
-      ranking.source == Source::kDatabase && ranking.candidates[0].measured && !env::flag(env::kDisableFindDb, false);
-  if (hit || ranking.candidates.empty()) return ranking;
-  std::vector<Candidate> run, skipped;
-  for (const auto& c : ranking.candidates) (c.solver->info().reference && !run.empty() ? skipped : run).push_back(c);
-  run = run_all(rq, std::move(run), args);
-  run.insert(run.end(), skipped.begin(), skipped.end());
-  sort(run);
-  store(rq, run);
-  return {std::move(run), Source::kMeasured};
-}
-
-std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>& candidates) {
-  std::vector<Candidate> best;
-  for (const auto& c : candidates) {
-    const Algorithm algorithm = c.solver->info().algorithm;
-    if (std::none_of(best.begin(), best.end(),
-                     [&](const Candidate& b) { return b.solver->info().algorithm == algorithm; }))
-      best.push_back(c);
-  }
-  return best;
-}
-
-std::string refusals(const Request& rq) {
-  std::string text;
-  for (const SolverBase* solver : rq.solvers) {
-    const Verdict v = admit(*solver, rq.handle.device(), rq.problem, rq.constraints);
-    if (!v) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", solver->info().name, v.text());
-  }
-  return text;
+std::vector<Candidate> find(const Request& rq, const FindOptions& options, const void* args) {
+  return Finder(rq, options, args).find();
 }
 
 }  // namespace polymio::search

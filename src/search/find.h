@@ -1,23 +1,44 @@
-// Choosing solvers: ranking by stored records and estimates, and find, which measures.
-// Works on solver and problem bases, so it is the same for every primitive.
+// Choosing solvers: ranking by what is known, and find, which measures. Works on solver and problem bases,
+// so it is the same for every primitive.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/handle.h"
 #include "core/solver.h"
+#include "search/judge.h"
+#include "search/measure.h"
 
 namespace polymio::search {
+
+/// Numbers equal miopenConvolutionFindMode_t.
+enum class FindMode : int { kNormal = 1, kFast = 2, kHybrid = 3, kReserved = 4, kDynamicHybrid = 5 };
+
+/// MIOPEN_FIND_ENFORCE.
+enum class Enforce : int { kNone = 1, kDbUpdate = 2, kSearch = 3, kSearchDbUpdate = 4, kDbClean = 5 };
+
+/// The values of MIOPEN_FIND_MODE, MIOPEN_FIND_ENFORCE, read once per process; garbage is one warning and the default.
+FindMode default_find_mode();
+Enforce enforce();
 
 struct Request {
   Handle& handle;
   SolverList solvers;
   const ProblemBase& problem;
   Constraints constraints;
+  const Judge* judge = nullptr;  // without one results are not verified
+  Clock* clock = &steady_clock();
 };
 
-enum class Source { kDatabase, kMeasured, kEstimate };
+/// Where a time comes from, the weakest first. Numbers equal polymioSource_t.
+enum class Source : int {
+  kEstimate = 0,   // the solver's roofline model
+  kModel = 1,      // the learned model
+  kNeighbour = 2,  // measured on a similar problem, on other cores, or by another version of the solver
+  kMeasured = 3,   // measured on this problem, now or stored
+};
 const char* name_of(Source);
 
 struct Candidate {
@@ -25,20 +46,37 @@ struct Candidate {
   TunePoint point;
   double us;              // time, measured or predicted
   std::size_t workspace;  // bytes
-  bool measured;          // else `us` is an estimate
+  Source source;
+  bool tuned = false;    // `point` is the result of a completed search
+  bool current = false;  // a record of this solver version on these cores says so
 };
 
-struct Ranking {
-  std::vector<Candidate> candidates;  // allowed solvers, best first; the reference solver always last
-  Source source = Source::kEstimate;  // kDatabase: every allowed solver has a current record
+/// Orders the allowed solvers without running anything, best first, the reference solver always last: by
+/// stored records, else neighbours, else the learned model, else estimates. Solvers that were caught
+/// giving wrong results on this family are left out.
+std::vector<Candidate> rank(const Request&);
+
+struct FindOptions {
+  FindMode mode = default_find_mode();
+  bool tune = false;  // exhaustiveSearch
+  Enforce forced = enforce();
+  std::vector<const SolverBase*> only{};  // empty: all
 };
 
-/// Orders the allowed solvers without running anything.
-Ranking rank(const Request&);
+/// The candidates, best first. Where the mode trusts a database hit that is the best one alone, and nothing
+/// runs; FAST takes a prediction on a miss. Else candidates are verified and measured on `args` (outputs are
+/// overwritten), tuned if asked, and what is learned is stored.
+std::vector<Candidate> find(const Request&, const FindOptions&, const void* args);
 
-/// Like rank, but on a database miss runs the candidates on `args` (outputs are overwritten), and
-/// stores what it learns. The reference solver is predicted, not run, where another applies.
-Ranking find(const Request&, const void* args);
+/// Whether the mode measures the candidate on a miss: DYNAMIC_HYBRID leaves out what is not dynamic.
+bool searches(FindMode, const Candidate&);
+
+/// Whether `find` in this mode would answer from the database: every solver that the mode searches has a
+/// current record, and the best of those was measured.
+bool is_hit(const std::vector<Candidate>&, FindMode);
+
+/// What the last find of this thread measured and what it skipped, with reasons; "" before the first.
+const std::string& last_report();
 
 /// The fastest of each algorithm, in order.
 std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>&);
@@ -48,5 +86,8 @@ std::string refusals(const Request&);
 
 /// JSON: problem, device, source, chosen, and for every solver its verdict, times, workspace, class.
 std::string explain(const Request&);
+
+/// JSON of polymioDiagnose: database files and settings; and of the problem, if given, why it misses.
+std::string diagnose(Handle&, const Request*);
 
 }  // namespace polymio::search

@@ -4,10 +4,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 namespace polymio::search {
 namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+// A first run is cold: it may be slow and win all the same.
+constexpr double kColdRatio = 10, kColdUs = 2000;
+
+constexpr double kShortUs = 5000;
+constexpr std::size_t kSureSamples = 3;
 
 class SteadyClock final : public Clock {
  public:
@@ -17,11 +23,15 @@ class SteadyClock final : public Clock {
 };
 
 struct Runner {
-  const std::function<void()>* run;
-  std::vector<double> samples;
+  const Contestant* contestant;
+  std::vector<double> samples{};
   int repeats = 1;
-  bool alive = true;
+  Timing::State state = Timing::State::kMeasured;
+  double us = 0;  // when stopped or skipped
 
+  bool gave_up = false;  // measured, and no match for the best
+
+  bool alive() const { return state == Timing::State::kMeasured && !gave_up; }
   double fastest() const { return *std::min_element(samples.begin(), samples.end()); }
   double slowest() const { return *std::max_element(samples.begin(), samples.end()); }
   double median() const {
@@ -32,39 +42,110 @@ struct Runner {
   }
 };
 
-double sample(Clock& clock, const Runner& r) {
-  const double start = clock.now_us();
-  for (int i = 0; i < r.repeats; ++i) (*r.run)();
-  return (clock.now_us() - start) / r.repeats;
-}
+class Match {
+ public:
+  Match(Clock& clock, const std::vector<Contestant>& contestants, const Budget& budget)
+      : clock_(clock), budget_(budget), start_(clock.now_us()) {
+    for (const auto& c : contestants) runners_.push_back({&c});
+  }
 
-void warm_up(Clock& clock, Runner& r, const Budget& budget) {
-  const double us = sample(clock, r);
-  if (us > 0.5 * budget.total_us) r.samples.push_back(us);
-  if (us < budget.sample_us)
-    r.repeats = static_cast<int>(std::min(1000.0, std::ceil(budget.sample_us / std::max(us, 0.1))));
-}
+  std::vector<Timing> play() {
+    for (auto& r : runners_) begin(r);
+    for (int round = 1; round < budget_.rounds; ++round) {
+      drop_losers();
+      if (left() <= 0 || (round >= 3 && separated())) break;
+      for (auto& r : runners_)
+        if (r.alive() && left() > 0 && fits(r.repeats * r.median())) sample(r);
+    }
+    std::vector<Timing> result;
+    for (const auto& r : runners_) result.push_back(timing(r));
+    return result;
+  }
 
-double best_median(const std::vector<Runner>& runners) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const auto& r : runners)
-    if (!r.samples.empty()) best = std::min(best, r.median());
-  return best;
-}
+ private:
+  double left() const { return budget_.total_us - (clock_.now_us() - start_); }
 
-void drop_losers(std::vector<Runner>& runners, double ratio) {
-  const double best = best_median(runners);
-  for (auto& r : runners) r.alive = r.alive && r.fastest() <= ratio * best;
-}
+  /// Whether something of this length may start.
+  bool fits(double predicted_us) const { return !budget_.strict || 2 * predicted_us <= left(); }
 
-/// True when one contestant's samples all lie below everybody else's.
-bool separated(const std::vector<Runner>& runners) {
-  const Runner* winner = nullptr;
-  for (const auto& r : runners)
-    if (r.alive && (!winner || r.median() < winner->median())) winner = &r;
-  return std::all_of(runners.begin(), runners.end(),
-                     [&](const Runner& r) { return &r == winner || !r.alive || r.fastest() > winner->slowest(); });
-}
+  double allowed(double loser_us) const { return budget_.strict ? std::min(loser_us, left()) : loser_us; }
+
+  double best() const {
+    double us = budget_.rival_us;
+    for (const auto& r : runners_)
+      if (!r.samples.empty()) us = std::min(us, r.median());
+    return us;
+  }
+
+  /// Starts a contestant and takes its first sample.
+  void begin(Runner& r) {
+    if (!fits(r.contestant->predicted_us)) {
+      r.state = Timing::State::kSkipped;
+      r.us = std::max(left(), 0.0);
+      return;
+    }
+    double warm_us = 0;
+    const double most = allowed(kColdRatio * best() + kColdUs);
+    const Run started = r.contestant->start(most, warm_us);
+    if (started != Run::kDone) return leave(r, started, most);
+    if (!fits(warm_us)) return r.samples.push_back(warm_us);
+    sample(r);
+    if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
+    // Too short for the clock: the first sample only says how often to repeat.
+    r.repeats = static_cast<int>(std::min(1000.0, std::ceil(budget_.sample_us / std::max(r.samples[0], 0.1))));
+    r.samples.clear();
+    sample(r);
+  }
+
+  static void leave(Runner& r, Run how, double after_us) {
+    r.state = how == Run::kStopped ? Timing::State::kStopped : Timing::State::kOut;
+    r.us = after_us;
+  }
+
+  void sample(Runner& r) {
+    const double most = allowed(std::max(2 * budget_.give_up_ratio * best(), kShortUs));
+    const double start = clock_.now_us();
+    for (int i = 0; i < r.repeats; ++i) {
+      const Run ended = r.contestant->run(most);
+      if (ended == Run::kDone) continue;
+      // What was seen of it before stays its time.
+      if (ended == Run::kStopped && !r.samples.empty())
+        r.gave_up = true;
+      else
+        leave(r, ended, most);
+      return;
+    }
+    r.samples.push_back((clock_.now_us() - start) / r.repeats);
+  }
+
+  /// Short runs get more than one chance: the system may have interrupted one for longer than it takes.
+  void drop_losers() {
+    const double limit = budget_.give_up_ratio * best();
+    for (auto& r : runners_) {
+      const bool sure = r.samples.size() >= kSureSamples || (!r.samples.empty() && r.fastest() > kShortUs);
+      r.gave_up = r.gave_up || (sure && r.fastest() > limit);
+    }
+  }
+
+  /// True when one contestant's samples all lie below everybody else's.
+  bool separated() const {
+    const Runner* winner = nullptr;
+    for (const auto& r : runners_)
+      if (r.alive() && (!winner || r.median() < winner->median())) winner = &r;
+    return std::all_of(runners_.begin(), runners_.end(),
+                       [&](const Runner& r) { return &r == winner || !r.alive() || r.fastest() > winner->slowest(); });
+  }
+
+  static Timing timing(const Runner& r) {
+    const bool seen = r.state == Timing::State::kMeasured;
+    return {r.state, seen ? r.median() : r.us, static_cast<int>(r.samples.size())};
+  }
+
+  Clock& clock_;
+  const Budget& budget_;
+  double start_;
+  std::vector<Runner> runners_;
+};
 
 }  // namespace
 
@@ -73,22 +154,8 @@ Clock& steady_clock() {
   return clock;
 }
 
-std::vector<Timing> measure(Clock& clock, const std::vector<std::function<void()>>& contestants, const Budget& budget) {
-  std::vector<Runner> runners;
-  for (const auto& c : contestants) runners.push_back({&c, {}});
-  const double start = clock.now_us();
-  for (auto& r : runners) warm_up(clock, r, budget);
-  for (int round = 0; round < budget.rounds; ++round) {
-    for (auto& r : runners) {
-      const bool in_time = clock.now_us() - start < budget.total_us;
-      if (r.alive && (in_time || r.samples.empty())) r.samples.push_back(sample(clock, r));
-    }
-    drop_losers(runners, budget.give_up_ratio);
-    if (clock.now_us() - start >= budget.total_us || (round >= 2 && separated(runners))) break;
-  }
-  std::vector<Timing> result;
-  for (const auto& r : runners) result.push_back({r.median(), static_cast<int>(r.samples.size())});
-  return result;
+std::vector<Timing> measure(Clock& clock, const std::vector<Contestant>& contestants, const Budget& budget) {
+  return Match(clock, contestants, budget).play();
 }
 
 }  // namespace polymio::search

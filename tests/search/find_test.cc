@@ -1,186 +1,277 @@
-// Ranking and find over fake solvers: what is run, what is stored, what a hit answers.
+// Ranking and find over fake solvers: what each mode runs, stores and answers, on a hit and on a miss.
 // SPDX-License-Identifier: MIT
 #include "search/find.h"
 
-#include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+
+#include "fake.h"
+#include "search/model.h"
 
 namespace polymio::search {
 namespace {
 
-struct FakeProblem final : ProblemBase {
-  struct Args {};
-  std::string name;
-  explicit FakeProblem(std::string n) : name(std::move(n)) {}
-  std::string key() const override { return name; }
-  std::uint64_t hash() const override { return 1; }
-  bool equals(const ProblemBase& o) const override { return name == static_cast<const FakeProblem&>(o).name; }
-  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<FakeProblem>(*this); }
-};
-
-/// A solver that sleeps; counts its runs.
-struct FakeSolver final : Solver<FakeProblem> {
-  SolverInfo traits;
-  int sleep_us;
-  double predicted;
-  std::size_t bytes = 0;
-  ErrorClass error = ErrorClass::kAccurate;
-  mutable int runs = 0;
-  bool broken = false;
-
-  FakeSolver(std::uint64_t id, const char* name, Algorithm a, int sleep, double prediction)
-      : traits{id, name, a, 1, static_cast<unsigned>(DeviceKind::kCpu), true, true, true, false},
-        sleep_us(sleep),
-        predicted(prediction) {}
-  SolverInfo info() const override { return traits; }
-  Verdict check(const DeviceInfo&, const FakeProblem& p) const override {
-    POLYMIO_REQUIRE(p.name != "unsupported", "cannot do unsupported problems");
-    return {};
+struct FindTest : SearchTest {
+  FindOptions options(FindMode mode, bool tune = false, Enforce forced = Enforce::kNone) {
+    return {mode, tune, forced, {}};
   }
-  ErrorClass accuracy(const FakeProblem&) const override { return error; }
-  std::size_t workspace(const DeviceInfo&, const FakeProblem&, const TunePoint&) const override { return bytes; }
-  double predict(const DeviceInfo&, const FakeProblem&, const TunePoint&) const override { return predicted; }
-  Invoker make(Stream&, const FakeProblem&, const TunePoint&) const override {
-    if (broken) throw std::bad_alloc();
-    return [this](Stream&, const Args&) {
-      ++runs;
-      std::this_thread::sleep_for(std::chrono::microseconds(sleep_us));
-    };
+  int runs() const { return reference.runs + slow.runs + fast.runs + hungry.runs; }
+  std::vector<Candidate> search(const ProblemBase& p, FindMode mode = FindMode::kDynamicHybrid, Constraints c = {}) {
+    return find(request(p, c), options(mode), &args);
   }
 };
-
-class FindTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder = std::filesystem::temp_directory_path() / ("polymio_find_" + std::to_string(::getpid()) + "_" +
-                                                       testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(folder);
-    ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
-    reference.traits.reference = true;
-    hungry.bytes = 1000;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-
-  Request request(const ProblemBase& p, Constraints c = {}) { return {handle, list, p, c}; }
-
-  std::filesystem::path folder;
-  Handle handle{"cpu", nullptr};
-  // Predictions are wrong on purpose: measuring must correct them.
-  FakeSolver reference{1, "Reference", Algorithm::kDirect, 200, 1};
-  FakeSolver slow{2, "Slow", Algorithm::kGemm, 3000, 10};
-  FakeSolver fast{3, "Fast", Algorithm::kGemm, 500, 20};
-  FakeSolver hungry{4, "Hungry", Algorithm::kImplicitGemm, 1500, 30};
-  const SolverBase* const list[4] = {&reference, &slow, &fast, &hungry};
-  const FakeProblem::Args args{};
-};
-
-std::vector<std::string> names(const std::vector<Candidate>& candidates) {
-  std::vector<std::string> n;
-  for (const auto& c : candidates) n.push_back(c.solver->info().name);
-  return n;
-}
-using Names = std::vector<std::string>;
 
 TEST_F(FindTest, RanksByEstimateWithTheReferenceLast) {
   const FakeProblem p("a");
   const auto r = rank(request(p));
-  EXPECT_EQ(r.source, Source::kEstimate);
-  EXPECT_EQ(names(r.candidates), (Names{"Slow", "Fast", "Hungry", "Reference"}));
+  EXPECT_EQ(names(r), (Names{"Slow", "Fast", "Hungry", "Reference"}));
+  for (const auto& c : r) EXPECT_EQ(c.source, Source::kEstimate);
+  EXPECT_FALSE(is_hit(r, FindMode::kHybrid));
 }
 
-TEST_F(FindTest, MeasuresStoresAndAnswersFromTheDatabase) {
+/// NORMAL measures everything whatever is stored, unless this very handle did; FAST measures nothing;
+/// the others take a hit, and measure on a miss.
+TEST_F(FindTest, EveryModeOnAMissAndOnAHit) {
+  for (const FindMode mode :
+       {FindMode::kNormal, FindMode::kFast, FindMode::kHybrid, FindMode::kReserved, FindMode::kDynamicHybrid}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    FakeProblem p("mode " + std::to_string(static_cast<int>(mode)));
+    p.kin = p.name;  // no neighbours
+    const bool fast_mode = mode == FindMode::kFast;
+    const bool normal = mode == FindMode::kNormal || mode == FindMode::kReserved;
+    int before = runs();
+    const auto miss = find(request(p), options(mode), &args);
+    EXPECT_EQ(runs() > before, !fast_mode);
+    if (fast_mode) {
+      EXPECT_EQ(names(miss), (Names{"Slow"})) << "the best prediction alone";
+      EXPECT_TRUE(db().lookup(p.key()).empty()) << "a prediction is not stored";
+      find(request(p), options(FindMode::kNormal), &args);
+    } else {
+      EXPECT_EQ(names(miss), (Names{"Fast", "Hungry", "Slow", "Reference"}));
+    }
+    Handle other("cpu", nullptr);
+    const Request again{other, list, p, {}, &judge, &clock};
+    before = runs();
+    const auto hit = find(again, options(mode), &args);
+    EXPECT_EQ(runs() > before, normal);
+    EXPECT_EQ(hit[0].solver, &fast);
+    EXPECT_EQ(hit.size(), normal ? 4u : 1u) << "a hit gives exactly one result";
+    before = runs();
+    find(again, options(mode), &args);
+    EXPECT_EQ(runs(), before) << "the handle has searched it";
+  }
+}
+
+TEST_F(FindTest, DynamicHybridSearchesDynamicSolversOnly) {
   const FakeProblem p("a");
-  const auto first = find(request(p), &args);
-  EXPECT_EQ(first.source, Source::kMeasured);
-  EXPECT_EQ(names(first.candidates), (Names{"Fast", "Hungry", "Slow", "Reference"}));
-  EXPECT_EQ(reference.runs, 0) << "predicted, not run, where others apply";
-  EXPECT_FALSE(first.candidates.back().measured);
-  const int runs = fast.runs;
-  const auto second = find(request(p), &args);
-  EXPECT_EQ(second.source, Source::kDatabase);
-  EXPECT_EQ(names(second.candidates), names(first.candidates));
-  EXPECT_EQ(fast.runs, runs);
-  EXPECT_DOUBLE_EQ(second.candidates[0].us, first.candidates[0].us);
-  EXPECT_EQ(names(best_per_algorithm(second.candidates)), (Names{"Fast", "Hungry", "Reference"}));
+  fast.traits.dynamic = false;
+  EXPECT_EQ(names(search(p)), (Names{"Hungry", "Slow", "Reference"}));
+  EXPECT_EQ(fast.runs, 0);
+  const int before = runs();
+  EXPECT_EQ(names(search(p)), (Names{"Hungry"}));
+  EXPECT_EQ(runs(), before) << "complete as far as this mode goes";
+  EXPECT_EQ(search(p, FindMode::kHybrid)[0].solver, &fast) << "HYBRID misses the other one";
+}
+
+TEST_F(FindTest, TheReferenceIsPredictedNotRun) {
+  const FakeProblem p("a");
+  const auto first = search(p);
+  EXPECT_EQ(reference.runs, 0);
+  EXPECT_EQ(first.back().source, Source::kEstimate);
+  EXPECT_EQ(db().lookup(p.key()).size(), 4u);
 }
 
 TEST_F(FindTest, RunsTheReferenceWhenNothingElseIsAllowed) {
   const FakeProblem p("a");
+  search(p);  // stores the reference as predicted
   Constraints c;
   c.algorithms = 1u << static_cast<int>(Algorithm::kDirect);
-  const auto r = find(request(p, c), &args);
-  EXPECT_EQ(names(r.candidates), (Names{"Reference"}));
+  const auto r = search(p, FindMode::kHybrid, c);
+  EXPECT_EQ(names(r), (Names{"Reference"}));
   EXPECT_GT(reference.runs, 0);
-  EXPECT_TRUE(r.candidates[0].measured);
+  EXPECT_EQ(r[0].source, Source::kMeasured);
 }
 
-TEST_F(FindTest, APredictionOfTheReferenceIsNoAnswer) {
+TEST_F(FindTest, OnlyTheNamedSolvers) {
   const FakeProblem p("a");
-  find(request(p), &args);  // stores the reference as predicted
-  Constraints c;
-  c.algorithms = 1u << static_cast<int>(Algorithm::kDirect);
-  const auto r = find(request(p, c), &args);
-  EXPECT_EQ(r.source, Source::kMeasured);
-  EXPECT_TRUE(r.candidates[0].measured);
-  EXPECT_GT(reference.runs, 0);
+  FindOptions o = options(FindMode::kHybrid);
+  o.only = {&slow, &hungry};
+  EXPECT_EQ(names(find(request(p), o, &args)), (Names{"Hungry", "Slow"}));
+  EXPECT_EQ(fast.runs, 0);
 }
 
 TEST_F(FindTest, ACandidateThatCannotBeBuiltLeavesTheSearch) {
   const FakeProblem p("a");
   fast.broken = true;
-  EXPECT_EQ(names(find(request(p), &args).candidates), (Names{"Hungry", "Slow", "Reference"}));
+  EXPECT_EQ(names(search(p)), (Names{"Hungry", "Slow", "Reference"}));
+  EXPECT_NE(last_report().find("Fast is out: std::bad_alloc"), std::string::npos) << last_report();
 }
 
-TEST_F(FindTest, AVersionBumpMakesOneRecordStale) {
-  const FakeProblem p("a");
-  find(request(p), &args);
+TEST_F(FindTest, AWrongSolverIsNeverSelectedNorRunAgain) {
+  const FakeProblem p("a"), q("b");
+  fast.answer = 41;
+  EXPECT_EQ(names(search(p)), (Names{"Hungry", "Slow", "Reference"}));
+  const int seen = fast.runs;
+  EXPECT_EQ(seen, 1) << "one run was enough";
+  const auto quarantined = db().quarantined("fake");
+  ASSERT_EQ(quarantined.size(), 1u);
+  EXPECT_EQ(quarantined[0].solver, "Fast");
+  Handle other("cpu", nullptr);
+  EXPECT_EQ(names(rank({other, list, q, {}, &judge, &clock})), (Names{"Hungry", "Slow", "Reference"}))
+      << "the whole family is affected";
   fast.traits.version = 2;
-  EXPECT_EQ(rank(request(p)).source, Source::kEstimate);
+  EXPECT_EQ(rank(request(q)).size(), 4u) << "a new version gets a new chance";
+}
+
+TEST_F(FindTest, AVersionBumpDropsOneRecordAndKeepsItsTimeAsPrior) {
+  const FakeProblem p("a");
+  search(p);
+  fast.traits.version = 2;
+  const auto r = rank(request(p));
+  EXPECT_FALSE(is_hit(r, FindMode::kHybrid));
+  EXPECT_EQ(r[0].solver, &fast) << "by its old time, not by its wrong prediction";
+  EXPECT_EQ(r[0].source, Source::kNeighbour);
   Constraints without;
   without.algorithms = ~(1u << static_cast<int>(Algorithm::kGemm));
-  EXPECT_EQ(rank(request(p, without)).source, Source::kDatabase) << "the other records are still good";
+  EXPECT_TRUE(is_hit(rank(request(p, without)), FindMode::kHybrid)) << "the other records are still good";
 }
 
 TEST_F(FindTest, ConstraintsFilterSolversAndRecords) {
   const FakeProblem p("a");
-  find(request(p), &args);
+  search(p);
   Constraints c;
   c.workspace_limit = 999;
-  EXPECT_EQ(names(rank(request(p, c)).candidates), (Names{"Fast", "Slow", "Reference"}));
-  EXPECT_EQ(rank(request(p, c)).source, Source::kDatabase);
+  EXPECT_EQ(names(rank(request(p, c))), (Names{"Fast", "Slow", "Reference"}));
+  EXPECT_TRUE(is_hit(rank(request(p, c)), FindMode::kHybrid));
   fast.traits.deterministic = false;
   c.deterministic = true;
-  EXPECT_EQ(names(rank(request(p, c)).candidates), (Names{"Slow", "Reference"}));
+  EXPECT_EQ(names(rank(request(p, c))), (Names{"Slow", "Reference"}));
   slow.error = ErrorClass::kApproximate;
-  EXPECT_EQ(names(rank(request(p, c)).candidates), (Names{"Reference"}));
+  EXPECT_EQ(names(rank(request(p, c))), (Names{"Reference"}));
   c.math = MathMode::kAny;
-  EXPECT_EQ(names(rank(request(p, c)).candidates), (Names{"Slow", "Reference"}));
+  EXPECT_EQ(names(rank(request(p, c))), (Names{"Slow", "Reference"}));
 }
 
-TEST_F(FindTest, AnotherThreadCapHasItsOwnRecords) {
+TEST_F(FindTest, RecordsOfOtherCoresAreAPrior) {
   const FakeProblem p("a");
-  find(request(p), &args);
+  search(p);
   handle.stream().set_threads(handle.stream().threads() + 1);
-  EXPECT_EQ(rank(request(p)).source, Source::kEstimate);
+  const auto r = rank(request(p));
+  EXPECT_FALSE(is_hit(r, FindMode::kHybrid));
+  EXPECT_EQ(r[0].solver, &fast);
+  EXPECT_EQ(r[0].source, Source::kNeighbour);
+}
+
+TEST_F(FindTest, AnUnseenSizeBorrowsFromTheNearestTunedOne) {
+  fast.space = {{"knob", {1, 2, 3}}};
+  fast.factor = [](const TunePoint& t) { return t[0] == 3 ? 0.5 : 1.0; };
+  const FakeProblem small("small", 1), twice("twice", 2), far("far", 64);
+  find(request(small), options(FindMode::kNormal, true), &args);
+  const auto r = rank(request(twice));
+  EXPECT_EQ(r[0].solver, &fast);
+  EXPECT_EQ(r[0].source, Source::kNeighbour);
+  EXPECT_EQ(r[0].point, (TunePoint{3})) << "the tuned point too";
+  EXPECT_NEAR(r[0].us, 2 * 0.5 * fast.run_us, fast.run_us) << "scaled by the work";
+  EXPECT_EQ(rank(request(far))[0].source, Source::kEstimate) << "64 times the size is no neighbour";
+}
+
+TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
+  struct Fixed final : Model {
+    std::optional<double> predict_us(const DeviceInfo&, const ProblemBase& p, const SolverBase& s) const override {
+      if (p.key() == "foreign") return std::nullopt;
+      return s.info().id == 3 ? 1 : 100;
+    }
+  } model;
+  const FakeProblem p("a"), foreign("foreign");
+  set_learned_model(&model);
+  const bool built_in = learned_model();
+  const auto learned = rank(request(p)), declined = rank(request(foreign));
+  ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
+  const auto off = rank(request(p));
+  ::unsetenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK");
+  set_learned_model(nullptr);
+  EXPECT_EQ(learned[0].source, built_in ? Source::kModel : Source::kEstimate);
+  EXPECT_EQ(learned[0].solver == &fast, built_in);
+  EXPECT_EQ(learned.back().solver, &reference) << "no model can choose the reference";
+  EXPECT_EQ(declined[0].source, Source::kEstimate);
+  EXPECT_EQ(off[0].source, Source::kEstimate);
+}
+
+TEST_F(FindTest, ABudgetSkipsWhatDoesNotFitAndSaysSo) {
+  const FakeProblem p("a");
+  slow.predicted = 100e3;
+  handle.set_find_budget_us(20e3);
+  const auto r = search(p);
+  EXPECT_LT(clock.now, 20e3);
+  EXPECT_EQ(r[0].solver, &fast) << last_report();
+  EXPECT_EQ(slow.runs, 0);
+  EXPECT_NE(last_report().find("skipped Slow: twice its prediction"), std::string::npos) << last_report();
+  EXPECT_EQ(db().lookup(p.key()).size(), 3u) << "what was skipped has no record";
+  handle.set_find_budget_us(0);
+  search(p);
+  EXPECT_GT(slow.runs, 0) << "a find without a budget completes it";
+}
+
+TEST_F(FindTest, ABudgetOfAlmostNothingStillAnswers) {
+  const FakeProblem p("a");
+  handle.set_find_budget_us(1);
+  EXPECT_EQ(names(search(p))[0], "Slow");
+  EXPECT_EQ(runs(), 0);
+}
+
+TEST_F(FindTest, ManyProcessesSearchOnce) {
+  const FakeProblem p("a");
+  fast.on_run = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  handle.device();  // nothing of the library starts threads before the fork
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      search(p);
+      ::_exit(fast.runs > 0 ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  int searched = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    searched += WEXITSTATUS(status);
+  }
+  EXPECT_EQ(searched, 1) << "the others waited for its result";
+}
+
+TEST_F(FindTest, AWorkspaceLimitPicksAPointThatFits) {
+  fast.space = {{"passes", {1, 2, 4}}};
+  fast.workspace_of = [](const TunePoint& t) { return t.empty() ? 0u : 4000u / static_cast<unsigned>(t[0]); };
+  const FakeProblem p("a");
+  Constraints c;
+  c.workspace_limit = 2500;
+  const auto r = rank(request(p, c));
+  const auto it = std::find_if(r.begin(), r.end(), [&](const Candidate& k) { return k.solver == &fast; });
+  ASSERT_NE(it, r.end());
+  EXPECT_EQ(it->workspace, 2000u);
+  c.workspace_limit = 999;
+  EXPECT_EQ(names(rank(request(p, c))), (Names{"Slow", "Reference"})) << "no point fits";
 }
 
 TEST_F(FindTest, NothingAllowedIsAnEmptyAnswerWithReasons) {
   const FakeProblem p("unsupported");
-  EXPECT_TRUE(find(request(p), &args).candidates.empty());
+  EXPECT_TRUE(search(p).empty());
   EXPECT_NE(refusals(request(p)).find("Fast: cannot do unsupported problems"), std::string::npos);
 }
 
 TEST_F(FindTest, ExplainsEverySolver) {
   const FakeProblem p("a");
-  find(request(p), &args);
+  hungry.answer = 0;
+  search(p);
   Constraints c;
   c.workspace_limit = 10;
-  const auto j = nlohmann::json::parse(explain(request(p, c)));
+  auto j = nlohmann::json::parse(explain(request(p, c)));
   EXPECT_EQ(j["chosen"], "Fast");
   EXPECT_EQ(j["source"], "database");
   ASSERT_EQ(j["solvers"].size(), 4u);
@@ -188,6 +279,22 @@ TEST_F(FindTest, ExplainsEverySolver) {
   EXPECT_EQ(j["solvers"][3]["reason"], "needs more workspace than is available (limit 10, given 1000)");
   EXPECT_TRUE(j["solvers"][0]["measured_us"].is_null());
   EXPECT_GT(j["solvers"][2]["measured_us"], 400.0);
+  j = nlohmann::json::parse(explain(request(p)));
+  EXPECT_EQ(j["solvers"][3]["applicable"], false);
+  EXPECT_NE(j["solvers"][3]["reason"].get<std::string>().find("quarantined"), std::string::npos);
+}
+
+TEST_F(FindTest, DiagnosesAMiss) {
+  const FakeProblem p("a");
+  const auto why = [&] {
+    const Request rq = request(p);
+    return nlohmann::json::parse(diagnose(handle, &rq))["problem"]["why_missed"].get<std::string>();
+  };
+  EXPECT_EQ(why(), "no record of this problem");
+  search(p);
+  EXPECT_EQ(why(), "");
+  fast.traits.version = 2;
+  EXPECT_NE(why().find("Fast is version 2, its record is of version 1"), std::string::npos) << why();
 }
 
 }  // namespace

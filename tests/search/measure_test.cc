@@ -4,25 +4,34 @@
 
 #include <gtest/gtest.h>
 
+#include "fake.h"
+
 namespace polymio::search {
 namespace {
 
-/// A clock that contestants advance.
-struct FakeClock : Clock {
-  double now = 0;
-  double now_us() override { return now; }
-};
-
-/// Takes `times[i]` on its i-th run; the last value repeats.
+/// Takes `times[i]` on its i-th run, the first of which is the warm-up; the last value repeats. Stops when
+/// it is asked to.
 struct Script {
   FakeClock& clock;
   std::vector<double> times;
+  double predicted = 0;
+  Run ends = Run::kDone;
   int runs = 0;
-  std::function<void()> contestant() {
-    return [this] {
-      clock.now += times[std::min<std::size_t>(static_cast<std::size_t>(runs), times.size() - 1)];
-      ++runs;
-    };
+
+  Run once(double most_us) {
+    const double us = times[std::min<std::size_t>(static_cast<std::size_t>(runs), times.size() - 1)];
+    ++runs;
+    clock.now += std::min(us, most_us);
+    return us > most_us ? Run::kStopped : ends;
+  }
+  Contestant contestant() {
+    return {[this](double most_us, double& warm_us) {
+              const double before = clock.now;
+              const Run ended = once(most_us);
+              warm_us = clock.now - before;
+              return ended;
+            },
+            [this](double most_us) { return once(most_us); }, predicted};
   }
 };
 
@@ -31,7 +40,8 @@ TEST(Measure, ConstantTimesAreReportedExactly) {
     FakeClock clock;
     Script a{clock, {us}};
     const auto t = measure(clock, {a.contestant()}, Budget{});
-    EXPECT_DOUBLE_EQ(t[0].median_us, us);
+    EXPECT_DOUBLE_EQ(t[0].us, us);
+    EXPECT_EQ(t[0].state, Timing::State::kMeasured);
     EXPECT_GE(t[0].samples, 1);
   }
 }
@@ -39,22 +49,57 @@ TEST(Measure, ConstantTimesAreReportedExactly) {
 TEST(Measure, WarmUpDoesNotCount) {
   FakeClock clock;
   Script a{clock, {50e3, 100}};
-  EXPECT_DOUBLE_EQ(measure(clock, {a.contestant()}, Budget{})[0].median_us, 100);
+  EXPECT_DOUBLE_EQ(measure(clock, {a.contestant()}, Budget{})[0].us, 100);
 }
 
 TEST(Measure, OneOutlierDoesNotMoveTheMedian) {
   FakeClock clock;
-  Script a{clock, {100, 100, 9000, 100, 100, 100}}, b{clock, {105}};
+  Script a{clock, {100, 100, 150, 100, 100, 100}}, b{clock, {105}};
   const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
-  EXPECT_DOUBLE_EQ(t[0].median_us, 100);
-  EXPECT_DOUBLE_EQ(t[1].median_us, 105);
+  EXPECT_DOUBLE_EQ(t[0].us, 100);
+  EXPECT_DOUBLE_EQ(t[1].us, 105);
 }
 
 TEST(Measure, LosersLeaveEarly) {
   FakeClock clock;
-  Script fast{clock, {100, 100, 101, 99, 100, 101}}, slow{clock, {5000}};
-  measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
-  EXPECT_EQ(slow.runs, 2);  // the warm-up and one sample
+  Script fast{clock, {10e3, 10e3, 10.1e3, 9.9e3, 10e3, 10.1e3}}, slow{clock, {30e3}};
+  const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
+  EXPECT_EQ(slow.runs, 2) << "the warm-up and one sample";
+  EXPECT_DOUBLE_EQ(t[1].us, 30e3);
+}
+
+TEST(Measure, AnInterruptedShortRunIsNoLoserYet) {
+  FakeClock clock;
+  Script fast{clock, {100, 1900, 60}}, other{clock, {80}};
+  const auto t = measure(clock, {other.contestant(), fast.contestant()}, Budget{});
+  EXPECT_DOUBLE_EQ(t[1].us, 60);
+}
+
+TEST(Measure, AHopelessRunIsStopped) {
+  FakeClock clock;
+  Script fast{clock, {100}}, slow{clock, {1e6}};
+  const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
+  EXPECT_EQ(t[1].state, Timing::State::kStopped);
+  EXPECT_EQ(slow.runs, 1);
+  EXPECT_LT(clock.now, 10e3) << "R10: not at full cost";
+  EXPECT_GE(t[1].us, 1000) << "the time it certainly takes";
+}
+
+TEST(Measure, AKnownRivalStopsALoser) {
+  FakeClock clock;
+  Script a{clock, {10e3}};
+  const auto t = measure(clock, {a.contestant()}, {.rival_us = 5000, .give_up_ratio = 1.2});
+  EXPECT_EQ(a.runs, 2);
+  EXPECT_EQ(t[0].samples, 1);
+}
+
+TEST(Measure, WhoIsOutIsNotRunAgain) {
+  FakeClock clock;
+  Script a{clock, {100}}, b{clock, {50}, 0, Run::kOut};
+  const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
+  EXPECT_EQ(t[1].state, Timing::State::kOut);
+  EXPECT_EQ(b.runs, 1);
+  EXPECT_DOUBLE_EQ(t[0].us, 100);
 }
 
 TEST(Measure, StopsWhenSeparated) {
@@ -67,8 +112,7 @@ TEST(Measure, StopsWhenSeparated) {
 
 TEST(Measure, OverlappingContestantsGetEveryRound) {
   FakeClock clock;
-  Script a{clock, {100, 100, 130}}, b{clock, {120}};
-  a.times = {100, 100, 130, 100, 130, 100, 130, 100, 130};
+  Script a{clock, {100, 100, 130, 100, 130, 100, 130, 100, 130}}, b{clock, {120}};
   const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
   EXPECT_EQ(t[0].samples, Budget{}.rounds);
 }
@@ -76,18 +120,44 @@ TEST(Measure, OverlappingContestantsGetEveryRound) {
 TEST(Measure, TheBudgetBindsButEveryoneIsMeasured) {
   FakeClock clock;
   Script a{clock, {100e3}}, b{clock, {90e3}}, c{clock, {300e3}};
-  const Budget budget{.total_us = 250e3};
-  const auto t = measure(clock, {a.contestant(), b.contestant(), c.contestant()}, budget);
-  for (const auto& timing : t) EXPECT_GE(timing.samples, 1);
-  EXPECT_EQ(c.runs, 1) << "its warm-up took longer than half the budget and is its sample";
-  EXPECT_LT(clock.now, 900e3);
+  const auto t = measure(clock, {a.contestant(), b.contestant(), c.contestant()}, {.total_us = 250e3});
+  for (const auto& timing : t) EXPECT_EQ(timing.samples, 1);
+  EXPECT_LE(clock.now, 2 * (100e3 + 90e3 + 300e3));
+}
+
+TEST(Measure, AStrictBudgetStartsNothingThatMayNotFit) {
+  FakeClock clock;
+  Script a{clock, {1000}, 900}, b{clock, {1000}, 9600};
+  const auto t = measure(clock, {a.contestant(), b.contestant()}, {.total_us = 20e3, .strict = true});
+  EXPECT_EQ(t[0].state, Timing::State::kMeasured);
+  EXPECT_EQ(t[1].state, Timing::State::kSkipped) << "twice 9.6 ms are more than is left";
+  EXPECT_EQ(b.runs, 0);
+  EXPECT_LE(clock.now, 20e3);
+}
+
+TEST(Measure, AStrictBudgetStopsWhoeverIsSlowerThanPredicted) {
+  FakeClock clock;
+  Script a{clock, {1e6}, 5e3}, b{clock, {100}, 100};
+  const auto t = measure(clock, {a.contestant(), b.contestant()}, {.total_us = 20e3, .strict = true});
+  EXPECT_EQ(t[0].state, Timing::State::kStopped);
+  EXPECT_EQ(t[1].state, Timing::State::kSkipped);
+  EXPECT_LE(clock.now, 20e3);
+}
+
+TEST(Measure, AWarmUpIsASampleWhenThereIsNoTimeForAnother) {
+  FakeClock clock;
+  Script a{clock, {8e3}, 8e3};
+  const auto t = measure(clock, {a.contestant()}, {.total_us = 20e3, .strict = true});
+  EXPECT_EQ(t[0].state, Timing::State::kMeasured);
+  EXPECT_DOUBLE_EQ(t[0].us, 8e3);
+  EXPECT_EQ(a.runs, 1);
 }
 
 TEST(Measure, ShortRunsAreRepeatedInsideASample) {
   FakeClock clock;
   Script a{clock, {0.5}};
   const auto t = measure(clock, {a.contestant()}, Budget{});
-  EXPECT_DOUBLE_EQ(t[0].median_us, 0.5);
+  EXPECT_DOUBLE_EQ(t[0].us, 0.5);
   EXPECT_GE(a.runs, 60);
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "search/contest.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/log.h"
+
+namespace polymio::search {
+namespace {
+
+/// Runs to completion, or stops after `most_us`.
+Run run_once(Stream& stream, const AnyInvoker& invoke, const void* args, double most_us) {
+  using Time = std::chrono::steady_clock;
+  try {
+    std::optional<StopAt> stop;
+    constexpr double kYearUs = 3e13;
+    if (most_us < kYearUs) stop.emplace(Time::now() + std::chrono::microseconds(static_cast<std::int64_t>(most_us)));
+    invoke(stream, args);
+    stream.synchronize();
+    return Run::kDone;
+  } catch (const Stopped&) {
+    return Run::kStopped;
+  }
+}
+
+// Private data of a verification: enough for one image of nearly everything; little where time counts.
+constexpr std::size_t kMostPrivate = std::size_t{256} << 20, kMostPrivateInBudget = std::size_t{4} << 20;
+
+}  // namespace
+
+FindRecord record_of(const Request& rq, const Candidate& c, RecordKind kind) {
+  const SolverInfo info = c.solver->info();
+  const auto& device = rq.handle.device();
+  return {rq.problem.key(),       info.name,        info.version,   c.us, c.workspace,
+          to_text(c.point),       device.units,     device.threads, kind, rq.problem.family(),
+          rq.problem.log_sizes(), rq.problem.work()};
+}
+
+void store(const Request& rq, const std::vector<Candidate>& candidates) {
+  std::vector<FindRecord> records;
+  for (const auto& c : candidates) {
+    const bool measured = c.source == Source::kMeasured;
+    records.push_back(record_of(rq, c,
+                                !measured ? RecordKind::kPredicted
+                                : c.tuned ? RecordKind::kTuned
+                                          : RecordKind::kMeasured));
+  }
+  find_db(rq.handle.device().architecture).store(records);
+}
+
+Verifier::Verifier(const Request& rq, const void* args, std::size_t workspace)
+    : rq_(rq), args_(args), workspace_(workspace) {}
+
+void Verifier::before() {
+  if (rq_.judge) rq_.judge->poison(rq_.handle.stream(), args_);
+}
+
+bool Verifier::accept(const Candidate& c) {
+  if (!rq_.judge || c.solver->info().reference) return true;
+  std::string text;
+  Opinion opinion = rq_.judge->judge(rq_.handle.stream(), args_, c.solver->error_class(rq_.problem), text);
+  const ProblemBase* judged = &rq_.problem;
+  if (opinion == Opinion::kInconclusive) {
+    opinion = judge_private(c, text);
+    if (case_) judged = &case_->problem();
+  }
+  if (opinion == Opinion::kWrong) quarantine(c, *judged, text);
+  return opinion != Opinion::kWrong;
+}
+
+/// The caller's data prove nothing: judges a run on private random data, if the workspace limit has room.
+Opinion Verifier::judge_private(const Candidate& c, std::string& text) {
+  Handle& handle = rq_.handle;
+  const std::size_t limit = handle.workspace_limit();
+  const std::size_t most = handle.find_budget_us() > 0 ? kMostPrivateInBudget : kMostPrivate;
+  if (!case_tried_ && limit > workspace_) case_ = rq_.judge->private_case(handle, std::min(limit - workspace_, most));
+  case_tried_ = true;
+  const SolverInfo info = c.solver->info();
+  if (!case_) {
+    log::info("{}: the result of {} is not verified: {}; the workspace limit of {} bytes leaves no room for other data",
+              rq_.problem.key(), info.name, text, limit);
+    return Opinion::kInconclusive;
+  }
+  const ProblemBase& problem = case_->problem();
+  const auto& device = handle.device();
+  if (!c.solver->is_applicable(device, problem)) return Opinion::kInconclusive;
+  const TunePoint point = c.point.empty() || c.solver->is_valid(device, problem, c.point)
+                              ? c.point
+                              : c.solver->default_point(device, problem);
+  const std::size_t bytes = c.solver->workspace_size(device, problem, point);
+  if (bytes > workspace_) return Opinion::kInconclusive;
+  const Memory workspace(handle, bytes);
+  const void* args = case_->args(workspace.data, bytes);
+  const AnyInvoker invoke = c.solver->build(handle.stream(), problem, point);
+  case_->judge().poison(handle.stream(), args);
+  run_once(handle.stream(), invoke, args, INFINITY);
+  return case_->judge().judge(handle.stream(), args, c.solver->error_class(problem), text);
+}
+
+void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const std::string& text) {
+  const SolverInfo info = c.solver->info();
+  log::warn_once(rq_.problem.family() + info.name,
+                 "{} gave a wrong result ({}) and is not used any more for this kind of problem. To reproduce: "
+                 "MIOPEN_DEBUG_DISABLE_FIND_DB=1 MIOpenDriver {} -S {} -V 1",
+                 info.name, text, problem.key(), info.id);
+  const FindRecord record = record_of(rq_, c, RecordKind::kQuarantined);
+  find_db(rq_.handle.device().architecture).store({&record, 1});
+}
+
+Entrant::Entrant(const Request& rq, Verifier& verifier, Candidate candidate, const void* args)
+    : rq_(rq), verifier_(verifier), candidate_(std::move(candidate)), args_(args) {}
+
+Contestant Entrant::contestant() {
+  return {[this](double most_us, double& warm_us) { return start(most_us, warm_us); },
+          [this](double most_us) { return run(most_us); }, candidate_.us};
+}
+
+Run Entrant::start(double most_us, double& warm_us) {
+  try {
+    if (!invoker_) invoker_ = candidate_.solver->build(rq_.handle.stream(), rq_.problem, candidate_.point);
+    verifier_.before();
+    const double before = rq_.clock->now_us();
+    const Run ended = run_once(rq_.handle.stream(), invoker_, args_, most_us);
+    warm_us = rq_.clock->now_us() - before;
+    if (ended != Run::kDone || verifier_.accept(candidate_)) return ended;
+    note_ = "gave a wrong result";
+    wrong_ = true;
+  } catch (const std::exception& e) {
+    note_ = e.what();
+    log::info("{}: {} leaves the search: {}", rq_.problem.key(), candidate_.solver->info().name, note_);
+  }
+  return Run::kOut;
+}
+
+Run Entrant::run(double most_us) {
+  try {
+    return run_once(rq_.handle.stream(), invoker_, args_, most_us);
+  } catch (const std::exception& e) {
+    note_ = e.what();
+    return Run::kOut;
+  }
+}
+
+}  // namespace polymio::search

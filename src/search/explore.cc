@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "search/explore.h"
+
+#include <algorithm>
+
+namespace polymio::search {
+namespace {
+
+// Exploring pays off over a training run or a server's day, so that its cost is spread over many calls;
+// it stops at a quarter below the promise, since the last try may cost more than was predicted.
+constexpr double kHorizon = 1000, kAllowance = 0.015;
+constexpr std::size_t kSamples = 3;  // per candidate that may still win
+constexpr double kHopeless = 1.5;    // one sample so far over the best is enough
+
+}  // namespace
+
+double Explorer::Arm::us() const {
+  if (samples.empty()) return predicted_us;
+  auto s = samples;
+  std::sort(s.begin(), s.end());
+  return s[s.size() / 2];
+}
+
+Explorer::Explorer(const std::vector<double>& predicted_us) {
+  for (const double us : predicted_us) arms_.push_back({us});
+  settled_ = arms_.size() <= 1;
+}
+
+std::size_t Explorer::best() const {
+  std::size_t best = arms_.size();
+  for (std::size_t i = 0; i < arms_.size(); ++i) {
+    if (arms_[i].out || arms_[i].samples.empty()) continue;
+    if (best == arms_.size() || arms_[i].us() < arms_[best].us()) best = i;
+  }
+  if (best < arms_.size()) return best;
+  const auto first = std::find_if(arms_.begin(), arms_.end(), [](const Arm& a) { return !a.out; });
+  return first == arms_.end() ? 0 : static_cast<std::size_t>(first - arms_.begin());
+}
+
+/// Whether another sample of the arm could change the choice and is affordable.
+bool Explorer::open(const Arm& arm) const {
+  if (arm.out || arm.samples.size() >= kSamples) return false;
+  const double best_us = us(best());
+  if (!arm.samples.empty() && arm.us() > kHopeless * best_us) return false;
+  return spent_us_ + std::max(arm.us() - best_us, 0.0) <= kAllowance * kHorizon * best_us;
+}
+
+std::size_t Explorer::next() const {
+  if (settled_ || calls_ == 0) return best();
+  std::size_t choice = arms_.size();
+  for (std::size_t i = 0; i < arms_.size(); ++i) {
+    if (!open(arms_[i])) continue;
+    const bool better = choice == arms_.size() || arms_[i].samples.size() < arms_[choice].samples.size();
+    if (better) choice = i;
+  }
+  return choice == arms_.size() ? best() : choice;
+}
+
+void Explorer::took(std::size_t candidate, double us) {
+  if (calls_++ == 0) first_ = candidate;
+  if (settled_) return;
+  arms_[candidate].samples.push_back(us);
+  update();
+}
+
+void Explorer::discard(std::size_t candidate) {
+  arms_[candidate].out = true;
+  update();
+}
+
+void Explorer::update() {
+  spent_us_ = 0;
+  const double best_us = us(best());
+  for (std::size_t i = 0; i < arms_.size(); ++i) {
+    // The very first call would have cost the same without tuning.
+    const std::size_t free = i == first_ && calls_ > 0 ? 1 : 0;
+    for (std::size_t s = free; s < arms_[i].samples.size(); ++s)
+      spent_us_ += std::max(arms_[i].samples[s] - best_us, 0.0);
+  }
+  settled_ = std::none_of(arms_.begin(), arms_.end(), [this](const Arm& a) { return open(a); });
+}
+
+}  // namespace polymio::search

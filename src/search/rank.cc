@@ -1,0 +1,210 @@
+// Ordering solvers by what is known. An exact record goes before everything; then, as predictions: the
+// solver's record for other cores or of another version, the nearest relative, the learned model, the
+// solver's own estimate.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "db/find_db.h"
+#include "search/calibrate.h"
+#include "search/find.h"
+#include "search/model.h"
+
+namespace polymio::search {
+namespace {
+
+// Relatives are at most this far away: the Euclidean distance of the log2 sizes. 2 is one size at a
+// quarter or four times, or four sizes at half or twice.
+constexpr double kNearby = 2.0;
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+/// What the database knows about one problem and its family, read once for all solvers.
+class Knowledge {
+ public:
+  explicit Knowledge(const Request& rq)
+      : rq_(rq),
+        db_(find_db(rq.handle.device().architecture)),
+        family_(rq.problem.family()),
+        records_(db_.lookup(rq.problem.key())),
+        quarantined_(db_.quarantined(family_)) {}
+
+  bool quarantined(const SolverInfo& info) const {
+    return std::any_of(quarantined_.begin(), quarantined_.end(),
+                       [&](const FindRecord& r) { return r.solver == info.name && r.solver_version == info.version; });
+  }
+
+  /// The record that says what this solver does here and now.
+  const FindRecord* exact(const SolverInfo& info) const {
+    const auto it = std::find_if(records_.begin(), records_.end(),
+                                 [&](const FindRecord& r) { return same_solver(r, info) && same_cores(r); });
+    return it == records_.end() ? nullptr : &*it;
+  }
+
+  /// The solver's record for this problem on other cores or of another version.
+  const FindRecord* prior(const SolverInfo& info) const {
+    const FindRecord* best = nullptr;
+    for (const FindRecord& r : records_)
+      if (r.solver == info.name && r.measured() && (!best || same_cores(r))) best = &r;
+    return best;
+  }
+
+  /// The solver's record for the nearest problem of the family.
+  const FindRecord* neighbour(const SolverInfo& info) {
+    if (!relatives_read_) relatives_ = db_.relatives(family_), sizes_ = rq_.problem.log_sizes(), relatives_read_ = true;
+    const FindRecord* best = nullptr;
+    double nearest = kNearby;
+    for (const FindRecord& r : relatives_) {
+      if (!same_solver(r, info) || !same_cores(r) || r.work <= 0) continue;
+      const double d = distance(r.log_sizes, sizes_);
+      if (d <= nearest) nearest = d, best = &r;
+    }
+    return best;
+  }
+
+ private:
+  static bool same_solver(const FindRecord& r, const SolverInfo& info) {
+    return r.solver == info.name && r.solver_version == info.version;
+  }
+  bool same_cores(const FindRecord& r) const {
+    return r.units == rq_.handle.device().units && r.thread_cap == rq_.handle.device().threads;
+  }
+
+  const Request& rq_;
+  FindDb& db_;
+  std::string family_;
+  std::vector<FindRecord> records_, quarantined_, relatives_;
+  std::vector<float> sizes_;
+  bool relatives_read_ = false;
+};
+
+/// Takes the record's point where it is valid here and needs no more workspace than allowed.
+bool take_point(const Request& rq, Candidate& c, const FindRecord& record) {
+  const auto& device = rq.handle.device();
+  const TunePoint stored = parse_tune_point(record.tune_point);
+  if (stored.size() != c.point.size() || (!stored.empty() && !c.solver->is_valid(device, rq.problem, stored)))
+    return false;
+  const std::size_t bytes = c.solver->workspace_size(device, rq.problem, stored);
+  if (bytes > rq.constraints.workspace_limit) return false;
+  c.point = stored;
+  c.workspace = bytes;
+  return true;
+}
+
+void predict(const Request& rq, Knowledge& known, Candidate& c) {
+  const SolverInfo info = c.solver->info();
+  const auto& device = rq.handle.device();
+  if (const FindRecord* r = known.prior(info)) {
+    take_point(rq, c, *r);
+    const double threads = r->thread_cap > 0 ? static_cast<double>(r->thread_cap) / device.threads : 1;
+    c.us = r->time_us * threads;
+    c.source = Source::kNeighbour;
+  } else if (const FindRecord* n = info.reference ? nullptr : known.neighbour(info); n && take_point(rq, c, *n)) {
+    c.us = n->time_us * rq.problem.work() / n->work;
+    c.source = Source::kNeighbour;
+    log::info("{}: borrowed {} us and point '{}' of {} from: {}", rq.problem.key(), c.us, n->tune_point, info.name,
+              n->key);
+  } else {
+    const Model* model = learned_model();
+    const auto learned = model && !info.reference ? model->predict_us(device, rq.problem, *c.solver) : std::nullopt;
+    c.us = learned ? *learned : c.solver->estimate(device, rq.problem, c.point);
+    c.source = learned ? Source::kModel : Source::kEstimate;
+  }
+}
+
+Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solver) {
+  const auto& device = rq.handle.device();
+  Candidate c{&solver, *starting_point(solver, device, rq.problem, rq.constraints.workspace_limit), 0, 0,
+              Source::kEstimate};
+  c.workspace = solver.workspace_size(device, rq.problem, c.point);
+  const FindRecord* record = known.exact(solver.info());
+  // A stored time that needs more workspace than there is says nothing about the default point.
+  if (!record || !take_point(rq, c, *record)) {
+    predict(rq, known, c);
+    return c;
+  }
+  c.us = record->time_us;
+  c.source = record->measured() ? Source::kMeasured : Source::kEstimate;
+  c.tuned = record->kind == RecordKind::kTuned;
+  c.current = true;
+  return c;
+}
+
+}  // namespace
+
+const char* name_of(Source s) {
+  switch (s) {
+    case Source::kEstimate:
+      return "estimate";
+    case Source::kModel:
+      return "model";
+    case Source::kNeighbour:
+      return "neighbour";
+    case Source::kMeasured:
+      return "measured";
+  }
+  return "unknown";
+}
+
+void sort(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    const bool ra = a.solver->info().reference, rb = b.solver->info().reference;
+    return ra != rb ? rb : a.us < b.us;
+  });
+}
+
+std::vector<Candidate> rank(const Request& rq) {
+  ensure_calibrated(rq.handle);
+  Knowledge known(rq);
+  std::vector<Candidate> candidates;
+  for (const SolverBase* solver : rq.solvers) {
+    if (!admit(*solver, rq.handle.device(), rq.problem, rq.constraints)) continue;
+    if (known.quarantined(solver->info())) continue;
+    candidates.push_back(candidate(rq, known, *solver));
+  }
+  sort(candidates);
+  return candidates;
+}
+
+bool is_hit(const std::vector<Candidate>& candidates, FindMode mode) {
+  if (mode == FindMode::kNormal || mode == FindMode::kReserved) return false;
+  const bool complete = std::all_of(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& c) { return c.current || !searches(mode, c); });
+  // A prediction may stand for a solver that another one beats, never for the answer itself.
+  const auto best = std::find_if(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.current; });
+  return complete && best != candidates.end() && best->source == Source::kMeasured;
+}
+
+bool searches(FindMode mode, const Candidate& c) {
+  return mode != FindMode::kDynamicHybrid || c.solver->info().dynamic;
+}
+
+std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>& candidates) {
+  std::vector<Candidate> best;
+  for (const auto& c : candidates) {
+    const Algorithm algorithm = c.solver->info().algorithm;
+    if (std::none_of(best.begin(), best.end(),
+                     [&](const Candidate& b) { return b.solver->info().algorithm == algorithm; }))
+      best.push_back(c);
+  }
+  return best;
+}
+
+std::string refusals(const Request& rq) {
+  std::string text;
+  for (const SolverBase* solver : rq.solvers) {
+    const Verdict v = admit(*solver, rq.handle.device(), rq.problem, rq.constraints);
+    if (!v) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", solver->info().name, v.text());
+  }
+  return text;
+}
+
+}  // namespace polymio::search

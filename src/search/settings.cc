@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "search/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace polymio::search {
+namespace {
+
+/// The index of `text` in `names`, which start at 1, or the number it is.
+std::optional<int> parse(std::string text, std::span<const char* const> names) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (text == names[i] || text == std::to_string(i + 1)) return static_cast<int>(i + 1);
+  return std::nullopt;
+}
+
+constexpr std::array kModes = {"NORMAL", "FAST", "HYBRID", "4", "DYNAMIC_HYBRID"};
+constexpr std::array kEnforces = {"NONE", "DB_UPDATE", "SEARCH", "SEARCH_DB_UPDATE", "DB_CLEAN"};
+
+template <class T, class Parse>
+T read(const env::Variable& v, T fallback, const char* allowed, const Parse& parse_value) {
+  const auto text = env::text(v);
+  if (!text) return fallback;
+  if (const auto value = parse_value(*text)) return *value;
+  log::warn_once(v.name, "{}={} is unknown: allowed are {}; using {}", v.name, *text, allowed, v.fallback);
+  return fallback;
+}
+
+}  // namespace
+
+std::optional<FindMode> parse_find_mode(const std::string& text) {
+  const auto number = parse(text, kModes);
+  return number ? std::optional(static_cast<FindMode>(*number)) : std::nullopt;
+}
+
+std::optional<Enforce> parse_enforce(const std::string& text) {
+  const auto number = parse(text, kEnforces);
+  return number ? std::optional(static_cast<Enforce>(*number)) : std::nullopt;
+}
+
+FindMode default_find_mode() {
+  static const FindMode mode =
+      read(env::kFindMode, FindMode::kDynamicHybrid,
+           "1 (NORMAL), 2 (FAST), 3 (HYBRID), 4 (as NORMAL), 5 (DYNAMIC_HYBRID)", parse_find_mode);
+  return mode;
+}
+
+Enforce enforce() {
+  static const Enforce value =
+      read(env::kFindEnforce, Enforce::kNone, "1 (NONE), 2 (DB_UPDATE), 3 (SEARCH), 4 (SEARCH_DB_UPDATE), 5 (DB_CLEAN)",
+           parse_enforce);
+  return value;
+}
+
+TuneLimits tune_limits() {
+  static const TuneLimits limits = [] {
+    constexpr std::int64_t kTwoHoursMs = 7'200'000;
+    const auto count = [](const env::Variable& v) {
+      const auto n = env::integer(v, 1, INT64_MAX);
+      return n ? static_cast<std::size_t>(*n) : SIZE_MAX;
+    };
+    const auto ms = env::integer(env::kTuningTime, 1, INT64_MAX / 1000).value_or(kTwoHoursMs);
+    return TuneLimits{1e3 * static_cast<double>(ms), count(env::kTuningIterations), count(env::kTuningPatience)};
+  }();
+  return limits;
+}
+
+}  // namespace polymio::search

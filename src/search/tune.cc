@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "search/tune.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "base/log.h"
+
+namespace polymio::search {
+namespace {
+
+constexpr std::size_t kFinalists = 3;
+
+class Search {
+ public:
+  Search(const Request& rq, Verifier& verifier, Candidate& candidate, const void* args, const TuneLimits& limits)
+      : rq_(rq),
+        verifier_(verifier),
+        candidate_(candidate),
+        args_(args),
+        limits_(limits),
+        points_(tune_points(rq, candidate)),
+        callback_(rq.handle.tuning_callback()) {}
+
+  /// Takes over what an earlier search measured.
+  void resume() {
+    const SolverInfo info = candidate_.solver->info();
+    const auto& device = rq_.handle.device();
+    for (const FindRecord& r : find_db(device.architecture).trials(rq_.problem.key(), info.name)) {
+      if (r.solver_version != info.version || r.units != device.units || r.thread_cap != device.threads) continue;
+      const TunePoint point = parse_tune_point(r.tune_point);
+      if (std::find(points_.begin(), points_.end(), point) == points_.end()) continue;
+      times_[point] = r.kind == RecordKind::kTrial ? r.time_us : INFINITY;
+      best_us_ = std::min(best_us_, times_[point]);
+    }
+  }
+
+  TuneResult run() {
+    start_us_ = rq_.clock->now_us();
+    std::size_t without_gain = 0;
+    bool exhausted = true;
+    for (const TunePoint& point : points_) {
+      if (times_.contains(point)) continue;
+      if (times_.size() >= limits_.iterations || without_gain >= limits_.patience) break;
+      if (rq_.clock->now_us() - start_us_ >= limits_.time_us || tell()) {
+        exhausted = false;
+        break;
+      }
+      const double us = try_point(point);
+      without_gain = us < best_us_ ? 0 : without_gain + 1;
+      best_us_ = std::min(best_us_, us);
+      ++result_.measured;
+      if (result_.wrong) return result_;
+    }
+    result_.complete = exhausted;
+    if (exhausted) tell();
+    decide();
+    return result_;
+  }
+
+ private:
+  /// True when the callback wants to end it.
+  bool tell() const {
+    if (!callback_) return false;
+    const double spent = (rq_.clock->now_us() - start_us_) * 1e-6;
+    const auto rest = static_cast<double>(points_.size() - times_.size());
+    const double pace = result_.measured ? spent / static_cast<double>(result_.measured) : 0;
+    return callback_(
+        {rq_.problem.key(), candidate_.solver->info().name, times_.size(), points_.size(), best_us_, pace * rest});
+  }
+
+  Candidate at(const TunePoint& point) const {
+    Candidate c = candidate_;
+    const auto& device = rq_.handle.device();
+    c.point = point;
+    c.workspace = c.solver->workspace_size(device, rq_.problem, point);
+    c.us = c.solver->estimate(device, rq_.problem, point);
+    c.source = Source::kMeasured;
+    return c;
+  }
+
+  /// Measures a point and appends what came of it; infinite when it failed.
+  double try_point(const TunePoint& point) {
+    Entrant entrant(rq_, verifier_, at(point), args_);
+    const Budget budget{.total_us = 100e3, .rounds = 4, .rival_us = best_us_, .give_up_ratio = 1.2};
+    const Timing timing = measure(*rq_.clock, {entrant.contestant()}, budget)[0];
+    result_.wrong = entrant.wrong();
+    Candidate tried = entrant.candidate();
+    tried.us = timing.us;
+    const bool good = timing.state == Timing::State::kMeasured;
+    if (timing.state == Timing::State::kOut) tried.us = 0;
+    const FindRecord record = record_of(rq_, tried, good ? RecordKind::kTrial : RecordKind::kFailed);
+    find_db(rq_.handle.device().architecture).store({&record, 1});
+    return times_[point] = good ? timing.us : INFINITY;
+  }
+
+  /// The few best against each other, now and not at different times; the first of equals stays.
+  void decide() {
+    std::vector<TunePoint> order;
+    for (const TunePoint& p : points_)
+      if (const auto it = times_.find(p); it != times_.end() && it->second < INFINITY) order.push_back(p);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const TunePoint& a, const TunePoint& b) { return times_[a] < times_[b]; });
+    order.resize(std::min(order.size(), kFinalists));
+    if (order.empty()) return;
+    std::deque<Entrant> entrants;
+    std::vector<Contestant> contestants;
+    for (const TunePoint& p : order)
+      contestants.push_back(entrants.emplace_back(rq_, verifier_, at(p), args_).contestant());
+    const auto timings = measure(*rq_.clock, contestants, Budget{});
+    std::size_t best = order.size();
+    for (std::size_t i = 0; i < order.size(); ++i)
+      if (timings[i].state == Timing::State::kMeasured && (best == order.size() || timings[i].us < timings[best].us))
+        best = i;
+    if (best == order.size()) return;
+    candidate_ = entrants[best].candidate();
+    candidate_.us = timings[best].us;
+    candidate_.tuned = result_.complete;
+  }
+
+  const Request& rq_;
+  Verifier& verifier_;
+  Candidate& candidate_;
+  const void* args_;
+  TuneLimits limits_;
+  std::vector<TunePoint> points_;
+  Handle::TuningCallback callback_;
+  std::map<TunePoint, double> times_;
+  double best_us_ = INFINITY, start_us_ = 0;
+  TuneResult result_;
+};
+
+}  // namespace
+
+std::vector<TunePoint> tune_points(const Request& rq, const Candidate& start) {
+  const auto& device = rq.handle.device();
+  const SolverBase& solver = *start.solver;
+  std::vector<std::pair<double, TunePoint>> found;
+  for (TunePoint& point : valid_points(solver, device, rq.problem)) {
+    if (point == start.point) continue;
+    if (solver.workspace_size(device, rq.problem, point) > rq.constraints.workspace_limit) continue;
+    const double us = solver.estimate(device, rq.problem, point);
+    found.emplace_back(us, std::move(point));
+  }
+  if (found.empty()) return {};
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TunePoint> points{start.point};
+  for (auto& f : found) points.push_back(std::move(f.second));
+  return points;
+}
+
+TuneResult tune(const Request& rq, Verifier& verifier, Candidate& candidate, const void* args, const TuneLimits& limits,
+                bool again) {
+  if (tune_points(rq, candidate).empty() || (candidate.tuned && !again)) return {};
+  candidate.tuned = false;
+  Search search(rq, verifier, candidate, args, limits);
+  if (!again) search.resume();
+  return search.run();
+}
+
+}  // namespace polymio::search
