@@ -1,113 +1,18 @@
 // Concurrency through the C API: several threads on one handle and on their own, calls nested in an
 // executor of the caller, and results that do not depend on the number of threads.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <thread>
 
-#include "../capi/api.h"
+#include "job.h"
 
 namespace polymio::test {
 namespace {
-
-/// A convolution on small whole numbers, so that every order of summation gives the same floats, with
-/// its results by plain loops.
-class Job {
- public:
-  Job(miopenHandle_t handle, int variant) : c_(handle, shape(variant)) {
-    fill(c_.x_data, 5), fill(c_.w_data, 3), fill(c_.y_data, 7);
-    given_[0] = values(c_.x_data), given_[1] = values(c_.w_data), given_[2] = values(c_.y_data);
-    for (const auto d : kDirections) expected_[static_cast<int>(d)] = compute(d);
-  }
-
-  /// Find, run, list, compile, immediate in one direction, each result checked.
-  void do_everything(Direction d) {
-    c_.provide_workspace(d);
-    int count = 0;
-    miopenConvAlgoPerf_t perf[5];
-    expect_ok(c_.call.find(d, 5, &count, perf));
-    ASSERT_GE(count, 1);
-    for (int i = 0; i < count; ++i) {
-      clear(d);
-      expect_ok(c_.call.run(d, perf[i].fwd_algo));
-      check(d);
-    }
-    for (const auto& s : c_.solutions(d)) {
-      expect_ok(c_.call.compile(d, s.solution_id));
-      run_once(d, s.solution_id);
-    }
-    restore(d);
-  }
-
-  void run_once(Direction d, std::uint64_t id) {
-    clear(d);
-    expect_ok(c_.call.immediate(d, id));
-    check(d);
-  }
-
-  void run_first(Direction d) {
-    c_.provide_workspace(d);
-    run_once(d, c_.solutions(d)[0].solution_id);
-    restore(d);
-  }
-
- private:
-  static Shape shape(int variant) {
-    switch (variant % 4) {
-      case 0:
-        return {{2, 4, 9, 8}, {6, 4, 3, 3}, {1, 1}};
-      case 1:
-        return {{1, 8, 12, 12}, {8, 8, 1, 1}};
-      case 2:
-        return {{2, 6, 7, 9}, {6, 2, 3, 2}, {1, 0}, {2, 1}, {1, 2}, 3};
-      default:
-        return {{3, 5, 10, 6}, {4, 5, 5, 3}, {2, 1}, {1, 2}};
-    }
-  }
-  static void fill(std::vector<unsigned char>& bytes, int range) {
-    auto* v = reinterpret_cast<float*>(bytes.data());
-    for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i)
-      v[i] = static_cast<float>(static_cast<int>(i * 7 % 11) % range - range / 2);
-  }
-  static std::vector<float> values(const std::vector<unsigned char>& bytes) {
-    std::vector<float> v(bytes.size() / sizeof(float));
-    std::memcpy(v.data(), bytes.data(), bytes.size());
-    return v;
-  }
-  static int at(const Ints& v, std::size_t i, int otherwise) { return v.empty() ? otherwise : v[i]; }
-
-  /// Visits every product of the convolution by its three offsets, and adds it up in the output.
-  std::vector<float> compute(Direction d) const {
-    const Shape& s = c_.shape;
-    const Ints &x = s.x, &w = s.w, &y = c_.y_lens;
-    std::vector<float> out(given_[d == Direction::kForward ? 2 : d == Direction::kBackwardData ? 0 : 1].size(), 0);
-    const int per_group = y[1] / s.groups;
-    for (int i = 0; i < y[0] * y[1] * y[2] * y[3]; ++i) {
-      const int q = i % y[3], p = i / y[3] % y[2], k = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
-      for (int j = 0; j < w[1] * w[2] * w[3]; ++j) {
-        const int t = j % w[3], r = j / w[3] % w[2], c = j / w[3] / w[2];
-        const int h = p * at(s.stride, 0, 1) + r * at(s.dilation, 0, 1) - at(s.pad, 0, 0);
-        const int v = q * at(s.stride, 1, 1) + t * at(s.dilation, 1, 1) - at(s.pad, 1, 0);
-        if (h < 0 || h >= x[2] || v < 0 || v >= x[3]) continue;
-        const auto xi = static_cast<std::size_t>(((n * x[1] + k / per_group * w[1] + c) * x[2] + h) * x[3] + v);
-        const auto wi = static_cast<std::size_t>(k * w[1] * w[2] * w[3] + j), yi = static_cast<std::size_t>(i);
-        if (d == Direction::kForward) out[yi] += given_[0][xi] * given_[1][wi];
-        if (d == Direction::kBackwardData) out[xi] += given_[2][yi] * given_[1][wi];
-        if (d == Direction::kBackwardWeights) out[wi] += given_[0][xi] * given_[2][yi];
-      }
-    }
-    return out;
-  }
-
-  void clear(Direction d) { std::fill(c_.output(d).begin(), c_.output(d).end(), 0xff); }
-  void check(Direction d) { EXPECT_EQ(values(c_.output(d)), expected_[static_cast<int>(d)]); }
-  void restore(Direction d) {
-    const auto& v = given_[d == Direction::kForward ? 2 : d == Direction::kBackwardData ? 0 : 1];
-    std::memcpy(c_.output(d).data(), v.data(), c_.output(d).size());
-  }
-
-  Convolution c_;
-  std::vector<float> given_[3], expected_[3];  // x, w, y; results by direction
-};
 
 void in_threads(int count, const std::function<void(int)>& body) {
   std::atomic<int> waiting{count};
@@ -146,6 +51,102 @@ TEST(Threading, OneHandleEachCreatedAndDestroyedOften) {
       expect_ok(polymioSetThreadCap(handle, 1 + i));
       Job(handle, i + round).do_everything(kDirections[round % 3]);
     }
+  });
+}
+
+TEST(Threading, ManyHandlesOnManyThreads) {
+  in_threads(8, [](int i) {
+    const Handle handle;
+    Job first(handle, i), second(handle, i + 1);
+    for (const auto d : kDirections) first.do_everything(d), second.find_and_run(d);
+  });
+}
+
+/// The ids of all solutions, the workspace that find wants, the number of solutions.
+std::vector<std::uint64_t> answers(const Job& job, Direction d) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& s : job.convolution().solutions(d)) ids.push_back(s.solution_id);
+  std::sort(ids.begin(), ids.end());
+  std::size_t workspace = 0, count = 0;
+  expect_ok(job.convolution().call.workspace_size(d, &workspace));
+  expect_ok(job.convolution().call.solution_count(d, &count));
+  ids.push_back(workspace), ids.push_back(count);
+  return ids;
+}
+
+TEST(Threading, EveryKindOfCallAtOnceOnOneHandle) {
+  const Handle handle;
+  std::vector<std::uint64_t> expected[3];
+  {
+    const Handle alone;
+    const Job job(alone, 2);
+    for (const auto d : kDirections) expected[static_cast<int>(d)] = answers(job, d);
+  }
+  in_threads(8, [&](int i) {
+    Job job(handle, 2);
+    const auto compare = [&](Direction d) { EXPECT_EQ(answers(job, d), expected[static_cast<int>(d)]); };
+    for (int round = 0; round < 10; ++round)
+      for (const auto d : kDirections) switch (i % 4) {
+          case 0:
+            job.find_and_run(d);
+            break;
+          case 1:
+            job.run_first(d);
+            break;
+          case 2:
+            job.do_everything(d);
+            break;
+          default:
+            compare(d);
+        }
+  });
+}
+
+/// The exhaustive find of one direction, ended by the callback after some candidates.
+void tune(miopenHandle_t handle, Job& job, Direction d) {
+  const auto enough = [](void* context, const polymioTuningProgress_t*) {
+    return static_cast<int>(++*static_cast<int*>(context) >= 12);
+  };
+  int calls = 0;
+  expect_ok(polymioSetTuningCallback(handle, enough, &calls));
+  job.tune(d);
+  expect_ok(polymioSetTuningCallback(handle, nullptr, nullptr));
+  EXPECT_GT(calls, 0);
+}
+
+/// An empty database for the length of a scope.
+struct NewDatabase {
+  NewDatabase() {
+    std::string name = (std::filesystem::temp_directory_path() / "polymio_test_XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+    setenv("MIOPEN_USER_DB_PATH", name.c_str(), 1);
+  }
+  NewDatabase(const NewDatabase&) = delete;
+  NewDatabase& operator=(const NewDatabase&) = delete;
+  ~NewDatabase() {
+    before ? setenv("MIOPEN_USER_DB_PATH", before->c_str(), 1) : unsetenv("MIOPEN_USER_DB_PATH");
+    std::filesystem::remove_all(folder);
+  }
+  const char* const given = getenv("MIOPEN_USER_DB_PATH");
+  const std::optional<std::string> before = given ? std::optional<std::string>(given) : std::nullopt;
+  std::filesystem::path folder;
+};
+
+TEST(Threading, TuningBesideRuns) {
+  const NewDatabase database;  // what is tuned already is not tuned again
+  const Handle handle;
+  std::atomic<int> tuning{1};
+  in_threads(4, [&](int i) {
+    Job job(handle, i < 2 ? 3 : i);
+    if (i == 0) {
+      for (const auto d : kDirections) tune(handle, job, d);
+      tuning = 0;
+      return;
+    }
+    do {
+      for (const auto d : kDirections) i == 1 ? job.find_and_run(d) : job.run_first(d);
+    } while (tuning);
   });
 }
 

@@ -15,10 +15,10 @@ using std::int64_t;
 
 /// One spatial dimension of a product: coordinate = origin + pixel * pixel_move + tap * tap_move.
 struct Window {
-  int64_t pixels, taps;                      // how many of each
-  int64_t origin, pixel_move, tap_move;      // in the gathered tensor
-  int64_t first_pixel = 0, pixel_step = 1;   // position in the other tensor
-  int64_t first_tap = 0, tap_step = 1;       // position in the filter
+  int64_t pixels, taps;                     // how many of each
+  int64_t origin, pixel_move, tap_move;     // in the gathered tensor
+  int64_t first_pixel = 0, pixel_step = 1;  // position in the other tensor
+  int64_t first_tap = 0, tap_step = 1;      // position in the filter
 };
 
 struct Geometry {
@@ -39,9 +39,8 @@ struct Gather {
   int64_t offset = 0, origin[kSpatial] = {}, extent[kSpatial] = {};
 };
 
-Gather gather_view(const Geometry& g, const Level& batch, const Level& channel,
-                   const int64_t (&strides)[kSpatial], const int64_t (&sizes)[kSpatial],
-                   bool channels_last) {
+Gather gather_view(const Geometry& g, const Level& batch, const Level& channel, const int64_t (&strides)[kSpatial],
+                   const int64_t (&sizes)[kSpatial], bool channels_last) {
   Gather view;
   Level pixels[kSpatial], taps[kSpatial];
   for (int d = 0; d < kSpatial; ++d) {
@@ -66,8 +65,7 @@ Axis pixel_axis(const Geometry& g, const Level& batch, const int64_t (&strides)[
   return make_axis(batch, dims, false);
 }
 
-Axis filter_axis(const Geometry& g, const Level& channel, const int64_t (&strides)[kSpatial],
-                 bool channels_last) {
+Axis filter_axis(const Geometry& g, const Level& channel, const int64_t (&strides)[kSpatial], bool channels_last) {
   Level dims[kSpatial];
   for (int d = 0; d < kSpatial; ++d) {
     dims[d] = {g.window[d].taps, g.window[d].tap_step * strides[d], -1, 0};
@@ -115,8 +113,7 @@ void orient(ConvProduct& p) {
   simplify(p.gemm.b);
   simplify(c);
   const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
-  const bool swap = rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns)
-                                              : rows_unit && p.gemm.m > 4;
+  const bool swap = rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns) : rows_unit && p.gemm.m > 4;
   if (!swap) return;
   std::swap(p.gemm.a, p.gemm.b);
   std::swap(p.a, p.b);
@@ -150,8 +147,7 @@ ConvProduct forward_product(const ConvShape& s) {
   const Axis filters = make_axis({s.k, s.w_k}, {}, false);
   p.gemm.a = matrix(s.dtype, 0, filters, filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last));
   p.gemm.b = gathered(s.dtype, x, true);
-  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.y_k}, {}, false),
-              pixel_axis(g, {s.n, s.y_n}, s.y_d)};
+  p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.y_k}, {}, false), pixel_axis(g, {s.n, s.y_n}, s.y_d)};
   p.a = ConvTensor::kW;
   p.b = ConvTensor::kX;
   p.a_group = s.k * s.w_k;
@@ -170,8 +166,8 @@ ConvProduct data_product(const ConvShape& s, const Geometry& g) {
   p.gemm.a = matrix(s.dtype, first_offset(g, s.w_d, false), make_axis({s.c, s.w_c}, {}, false),
                     filter_axis(g, {s.k, s.w_k}, s.w_d, channels_last));
   p.gemm.b = gathered(s.dtype, y, true);
-  p.gemm.c = {s.dtype, nullptr, first_offset(g, s.x_d, true),
-              make_axis({s.c, s.x_c}, {}, false), pixel_axis(g, {s.n, s.x_n}, s.x_d)};
+  p.gemm.c = {s.dtype, nullptr, first_offset(g, s.x_d, true), make_axis({s.c, s.x_c}, {}, false),
+              pixel_axis(g, {s.n, s.x_n}, s.x_d)};
   p.a = ConvTensor::kW;
   p.b = ConvTensor::kY;
   p.a_group = s.k * s.w_k;
@@ -188,8 +184,7 @@ ConvProduct weights_product(const ConvShape& s) {
   p.gemm.m = s.k;
   p.gemm.n = x.taps.size();
   p.gemm.k = x.pixels.size();
-  p.gemm.a = matrix(s.dtype, 0, make_axis({s.k, s.y_k}, {}, false),
-                    pixel_axis(g, {s.n, s.y_n}, s.y_d));
+  p.gemm.a = matrix(s.dtype, 0, make_axis({s.k, s.y_k}, {}, false), pixel_axis(g, {s.n, s.y_n}, s.y_d));
   p.gemm.b = gathered(s.dtype, x, false);
   p.gemm.c = {s.dtype, nullptr, 0, make_axis({s.k, s.w_k}, {}, false),
               filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last)};
@@ -203,11 +198,6 @@ ConvProduct weights_product(const ConvShape& s) {
 
 // Cycles of the cost model, per element: multiplications are 2 vectors of 16 a cycle.
 constexpr double kPackCost = 0.5, kMultiplyCost = 1.0 / 32, kPieceCost = 2000;
-
-/// Rows and columns of a piece.
-struct Cut {
-  int64_t rows, columns;
-};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -224,15 +214,27 @@ int64_t column_limit(const Gemm& g, const Cut& cut) {
   return narrow ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
 }
 
-Cut best_cut(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads) {
-  const int64_t most = size_of(g.c.dtype) == sizeof(double) ? kGemmRowBlock / 2 : kGemmRowBlock;
+/// Rows whose packed block is not larger than kGemmRowBlock floats of full depth.
+int64_t row_limit(const Gemm& g) {
+  const auto bytes = static_cast<int64_t>(std::max(size_of(g.c.dtype), sizeof(float)));
+  const int64_t step = std::max(g.depth_step(), kGemmDepthBlock);
+  return kGemmRowBlock * kGemmDepthBlock * static_cast<int64_t>(sizeof(float)) / (step * bytes);
+}
+
+}  // namespace
+
+Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutWish& wish) {
+  const int64_t most = wish.rows > 0 ? std::min(wish.rows, row_limit(g)) : row_limit(g);
+  const int64_t most_m_parts = wish.rows > 0 ? ceil_div(g.m, most) : ceil_div(g.m, tile.rows);
   Cut best{std::min(g.m, most), g.n};
   double best_cost = -1;
-  for (int64_t m_parts = ceil_div(g.m, most); m_parts <= ceil_div(g.m, tile.rows); m_parts *= 2) {
+  for (int64_t m_parts = ceil_div(g.m, most); m_parts <= most_m_parts; m_parts *= 2) {
     const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
-    const int64_t limit = column_limit(g, {rows, g.n});
-    for (int64_t n_parts = ceil_div(g.n, limit); n_parts <= ceil_div(g.n, tile.lanes);
-         n_parts += 1 + n_parts / 8) {
+    int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n})), last = std::max(first, ceil_div(g.n, tile.lanes));
+    if (wish.pieces > 0) {
+      first = last = std::clamp(ceil_div(wish.pieces * threads, ceil_div(g.m, rows) * copies), first, last);
+    }
+    for (int64_t n_parts = first; n_parts <= last; n_parts += 1 + n_parts / 8) {
       const Cut cut{rows, ceil_div(ceil_div(g.n, n_parts), tile.lanes) * tile.lanes};
       const int64_t pieces = ceil_div(g.m, cut.rows) * ceil_div(g.n, cut.columns) * copies;
       const double waves = static_cast<double>(ceil_div(pieces, threads)) + 0.05;
@@ -244,8 +246,6 @@ Cut best_cut(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threa
   }
   return best;
 }
-
-}  // namespace
 
 void set_packed_strides(ConvShape& s, bool channels_last) {
   const int64_t c = s.c * s.groups, k = s.k * s.groups;
@@ -312,17 +312,17 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
   return products;
 }
 
-std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, int64_t groups,
-                                    const TileShape& tile, int64_t threads) {
+std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, int64_t groups, const TileShape& tile,
+                                    int64_t threads, const CutWish& wish) {
   std::vector<ConvPiece> pieces;
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Gemm& g = products[i].gemm;
-    const Cut cut = best_cut(g, groups, tile, threads);
+    const Cut cut = cut_of(g, groups, tile, threads, wish);
     for (int64_t group = 0; group < groups; ++group) {
       for (int64_t n = 0; n < g.n; n += cut.columns) {
         for (int64_t m = 0; m < g.m; m += cut.rows) {
-          pieces.push_back({static_cast<int64_t>(i), group, m, std::min(m + cut.rows, g.m), n,
-                            std::min(n + cut.columns, g.n)});
+          pieces.push_back(
+              {static_cast<int64_t>(i), group, m, std::min(m + cut.rows, g.m), n, std::min(n + cut.columns, g.n)});
         }
       }
     }

@@ -47,9 +47,24 @@ struct ConvPiece {
   std::int64_t product, group, m0, m1, n0, n1;
 };
 
+/// What a cut is wished to be; 0: whatever is predicted to be fastest.
+struct CutWish {
+  std::int64_t rows = 0;    // of a piece, at most
+  std::int64_t pieces = 0;  // of a product, for each thread
+};
+
+/// Rows and columns of a piece.
+struct Cut {
+  std::int64_t rows = 1, columns = 1;
+  bool operator==(const Cut&) const = default;
+};
+
+/// The cut of one product that is done for `copies` groups.
+Cut cut_of(const Gemm& gemm, std::int64_t copies, const TileShape& tile, std::int64_t threads, const CutWish& wish);
+
 /// Cuts all products of all groups into pieces of similar cost, enough for `threads`. The cut has no
 /// influence on values.
 std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, std::int64_t groups,
-                                    const TileShape& tile, std::int64_t threads);
+                                    const TileShape& tile, std::int64_t threads, const CutWish& wish);
 
 }  // namespace polymio::kernels

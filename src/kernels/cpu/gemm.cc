@@ -52,6 +52,11 @@ std::int64_t Axis::size() const {
   return product;
 }
 
+std::int64_t Gemm::depth_step() const {
+  const std::int64_t blocks = std::max<std::int64_t>((k + depth_block - 1) / depth_block, 1);
+  return (k + blocks - 1) / blocks;
+}
+
 void simplify(Operand& operand) {
   for (int d = 0; d < kSpatial; ++d) {
     if (operand.extent[d] == 0) continue;

@@ -48,13 +48,19 @@ struct Output {
   Axis rows, columns;
 };
 
+/// Depth is summed in equal blocks of at most so many; partial sums are added up block by block.
+inline constexpr std::int64_t kGemmDepthBlock = 256;
+
 /// The whole product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
 /// fp32, fp16 or bf16 (widened to fp32 on reading, rounded once on writing).
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   Operand a, b;
   Output c;
-  double alpha = 1, beta = 0;  // beta == 0: C is never read
+  double alpha = 1, beta = 0;                  // beta == 0: C is never read
+  std::int64_t depth_block = kGemmDepthBlock;  // decides the order of summation
+  /// Equal blocks of the depth, the last one may be smaller.
+  std::int64_t depth_step() const;
 };
 
 /// Removes bounds that cannot be exceeded and merges levels that are contiguous with each other.
@@ -68,7 +74,8 @@ struct TileShape {
   std::int64_t lanes = 1;              // columns are handled in multiples of it
 };
 
-/// The most rows that one call may be asked for with its scratch still in the second-level cache.
+/// The most rows that one call may be asked for with its scratch still in the second-level cache, if the
+/// depth block is kGemmDepthBlock and elements have four bytes.
 inline constexpr std::int64_t kGemmRowBlock = 512;
 inline constexpr std::size_t kScratchAlignment = 64;
 

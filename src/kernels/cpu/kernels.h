@@ -1,9 +1,11 @@
 // The table of CPU kernels: one set of entry points per instruction set.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/direct.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
 
@@ -31,6 +33,10 @@ struct KernelTable {
   /// Pieces [first, end) of a direct forward convolution; scratch holds direct_scratch bytes.
   void (*direct)(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*direct_scratch)(const Direct& job);
+  /// Elements [first, end).
+  void (*activation)(const Activation& job, std::int64_t first, std::int64_t end);
+  /// Rows [m0, m1) x columns [n0, n1) of y.
+  void (*epilogue)(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

@@ -6,17 +6,30 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "primitives/convolution/fused.h"
+#include "primitives/convolution/numerics.h"
+#include "search/record.h"
+#include "search/running.h"
+#include "search/tune.h"
 
 namespace polymio::convolution {
 namespace {
+
+/// The least workspace that the solver can do with.
+std::size_t least_workspace(const search::Request& rq, const search::Candidate& c) {
+  std::size_t least = c.workspace;
+  for (const TunePoint& p : valid_points(*c.solver, rq.handle.device(), rq.problem))
+    least = std::min(least, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
+  return least;
+}
 
 /// Throws for a request nothing satisfies: BadParm when only workspace is short, else NotImplemented.
 [[noreturn]] void fail_unsolved(const search::Request& rq) {
   search::Request unlimited = rq;
   unlimited.constraints.workspace_limit = SIZE_MAX;
-  const auto possible = search::rank(unlimited).candidates;
+  const auto possible = search::rank(unlimited);
   std::size_t least = SIZE_MAX;
-  for (const auto& c : possible) least = std::min(least, c.workspace);
+  for (const auto& c : possible) least = std::min(least, least_workspace(rq, c));
   if (!possible.empty() && least > rq.constraints.workspace_limit)
     fail(Status::kBadParm, "not enough workspace: {} bytes were given, at least {} are needed for: {}",
          rq.constraints.workspace_limit, least, rq.problem.key());
@@ -29,7 +42,7 @@ namespace {
     if (solver->info().algorithm == wanted) fail_unsolved(rq);
   rq.constraints.algorithms = enabled;
   std::string others;
-  for (const auto& c : search::best_per_algorithm(search::rank(rq).candidates))
+  for (const auto& c : search::best_per_algorithm(search::rank(rq)))
     others += fmt::format("{}{}", others.empty() ? "" : ", ", name_of(c.solver->info().algorithm));
   fail(Status::kNotImplemented, "no solver has the algorithm {} for: {}. Available: {}", name_of(wanted),
        rq.problem.key(), others);
@@ -40,7 +53,10 @@ Plan build(const search::Request& rq, const SolverBase& solver, const TunePoint&
   return {solver.build(stream, rq.problem, point), &solver, solver.workspace_size(stream.info(), rq.problem, point)};
 }
 
-const SolverBase& known_solver(std::uint64_t id) {
+/// As the request lists it; a solver of another direction will be refused with that reason.
+const SolverBase& known_solver(const search::Request& rq, std::uint64_t id) {
+  for (const SolverBase* s : rq.solvers)
+    if (s->info().id == id) return *s;
   const SolverBase* solver = solver_by_id(id);
   require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", id);
   return *solver;
@@ -48,13 +64,14 @@ const SolverBase& known_solver(std::uint64_t id) {
 
 /// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
 search::Candidate candidate_by_id(const search::Request& rq, std::uint64_t id) {
-  const SolverBase& solver = known_solver(id);
+  const SolverBase& solver = known_solver(rq, id);
   const Verdict verdict = admit(solver, rq.handle.device(), rq.problem, rq.constraints);
   require(static_cast<bool>(verdict), "solution {} ({}) does not apply to: {}. Reason: {}", id, solver.info().name,
           rq.problem.key(), verdict.text());
-  for (const auto& c : search::rank(rq).candidates)
+  for (const auto& c : search::rank(rq))
     if (c.solver == &solver) return c;
-  fail(Status::kInternalError, "{} was admitted but not ranked", solver.info().name);
+  fail(Status::kBadParm, "solution {} ({}) gave a wrong result on this kind of problem and is not used: {}", id,
+       solver.info().name, rq.problem.key());
 }
 
 Plan build_by_id(const search::Request& rq, std::uint64_t id) {
@@ -68,10 +85,36 @@ int alignment(std::initializer_list<const void*> pointers) {
   return 1 << __builtin_ctzll(bits);
 }
 
-Constraints for_call(Constraints allowed, const Problem::Args& args) {
-  allowed.workspace_limit = args.workspace ? args.workspace_bytes : 0;
+Constraints for_call(const Handle& handle, Constraints allowed, const Problem::Args& args) {
+  allowed.workspace_limit = std::min(args.workspace ? args.workspace_bytes : 0, handle.workspace_limit());
   allowed.alignment = alignment({args.x, args.w, args.y});
   return allowed;
+}
+
+/// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers; BadParm when it names one that does not exist.
+std::vector<const SolverBase*> only_solvers() {
+  std::vector<const SolverBase*> only;
+  const std::string text = env::text(env::kFindOnlySolver).value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(';', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    const SolverBase* solver = solver_by_name(word);
+    require(solver, "{}={}: there is no solver '{}'; names and ids are in MIOpenDriver conv --explain",
+            env::kFindOnlySolver.name, text, word);
+    only.push_back(solver);
+  }
+  return only;
+}
+
+/// Plays candidates in real calls. Not where beta is: a wrong result could not be computed again.
+Plan running_plan(const search::Request& rq, const Problem& problem) {
+  search::Subject subject{problem.clone(), make_judge(problem), rq.solvers, rq.constraints};
+  const SolverBase* first = search::rank(rq)[0].solver;
+  std::size_t workspace = 0;
+  auto invoke = search::tune_while_running(rq.handle, std::move(subject), workspace);
+  return {std::move(invoke), first, workspace};
 }
 
 }  // namespace
@@ -89,25 +132,32 @@ unsigned enabled_algorithms() {
   return mask;
 }
 
-search::Request request(Handle& handle, const Problem& problem, const Constraints& allowed) {
-  validate(problem);
-  return {handle, solvers(problem.direction), problem, allowed};
+Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
+    : judge_((validate(problem), make_judge(problem))),
+      request_{handle, solvers(problem), problem, allowed, judge_.get()} {
+  request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
+  search::record_problem(problem.key());
 }
 
-std::size_t find_workspace(Handle& handle, const Problem& problem, const Constraints& allowed) {
-  const auto rq = request(handle, problem, allowed);
-  auto ranking = search::rank(rq);
-  if (ranking.candidates.empty()) fail_unsolved(rq);
-  if (ranking.source == search::Source::kDatabase) ranking.candidates = search::best_per_algorithm(ranking.candidates);
+std::size_t find_workspace(Handle& handle, const Problem& problem, const Constraints& allowed, search::FindMode mode) {
+  const Call call(handle, problem, allowed);
+  auto ranking = search::rank(call.request());
+  if (ranking.empty()) fail_unsolved(call.request());
+  const bool fast = mode == search::FindMode::kFast && search::enforce() == search::Enforce::kNone;
+  if (fast || search::is_hit(ranking, mode)) return ranking[0].workspace;
   std::size_t most = 0;
-  for (const auto& c : ranking.candidates) most = std::max(most, c.workspace);
+  for (const auto& c : ranking) most = std::max(most, c.workspace);
   return most;
 }
 
 std::vector<search::Candidate> find(Handle& handle, const Problem& problem, const Constraints& allowed,
-                                    const Problem::Args& args, bool) {
-  const auto rq = request(handle, problem, for_call(allowed, args));
-  const auto best = search::best_per_algorithm(search::find(rq, &args).candidates);
+                                    const Problem::Args& args, const search::FindOptions& options) {
+  const Call call(handle, problem, for_call(handle, allowed, args));
+  const auto& rq = call.request();
+  search::FindOptions narrowed = options;
+  narrowed.only = only_solvers();
+  for (const SolverBase*& s : narrowed.only) s = &known_solver(rq, s->info().id);
+  const auto best = search::best_per_algorithm(search::find(rq, narrowed, &args));
   if (best.empty()) fail_unsolved(rq);
   // What was found is what the next run takes, whatever was chosen before.
   for (const auto& c : best)
@@ -116,39 +166,88 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
   return best;
 }
 
+std::vector<search::Candidate> solutions(Handle& handle, const Problem& problem, const Constraints& allowed) {
+  const Call call(handle, problem, allowed);
+  auto ranking = search::rank(call.request());
+  if (!env::flag(env::kImmediateFallback, true))
+    std::erase_if(ranking, [](const search::Candidate& c) { return c.source != search::Source::kMeasured; });
+  return ranking;
+}
+
 // A plan that exists has the very problem asked for, so a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          Algorithm algorithm) {
-  const Constraints limits = for_call(allowed, args);
+  const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
-    search::Request rq = request(handle, problem, limits);
+    const Call call(handle, problem, limits);
+    search::Request rq = call.request();
     rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
-    const auto candidates = search::rank(rq).candidates;
+    const auto candidates = search::rank(rq);
     if (candidates.empty()) fail_algorithm(rq, algorithm, allowed.algorithms);
+    if (handle.tunes_while_running() && problem.scalars != Scalars::kBilinear)
+      return running_plan(call.request(), problem);
     return build(rq, *candidates[0].solver, candidates[0].point);
   });
-  handle.run(*plan, &args);
+  run_checked(handle, problem, *plan, args);
 }
 
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id) {
-  const Constraints limits = for_call(allowed, args);
-  const auto plan =
-      handle.plans().get({&problem, limits, id}, [&] { return build_by_id(request(handle, problem, limits), id); });
-  handle.run(*plan, &args);
+  const Constraints limits = for_call(handle, allowed, args);
+  const auto plan = handle.plans().get({&problem, limits, id}, [&] {
+    // What GetSolutionWorkspaceSize says must be given: less is a mistake, not a wish for a slower plan.
+    Plan made = build_by_id(Call(handle, problem, allowed).request(), id);
+    require(made.workspace <= limits.workspace_limit,
+            "solution {} ({}) needs {} bytes of workspace, {} were given for: {}", id, made.solver->info().name,
+            made.workspace, limits.workspace_limit, problem.key());
+    return made;
+  });
+  run_checked(handle, problem, *plan, args);
+}
+
+void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
+         std::uint64_t id, const TunePoint& point) {
+  const Constraints limits = for_call(handle, allowed, args);
+  const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point},
+                                       [&] { return plan(handle, problem, limits, id, point); });
+  run_checked(handle, problem, *made, args);
 }
 
 void prepare(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id) {
-  const auto rq = request(handle, problem, allowed);
+  const Call call(handle, problem, allowed);
   // The caller will run with exactly the workspace the solver asks for.
-  auto plan = build_by_id(rq, id);
+  auto plan = build_by_id(call.request(), id);
   Constraints exact = allowed;
   exact.workspace_limit = plan.workspace;
   handle.plans().put({&problem, exact, id}, std::move(plan));
 }
 
+Plan plan(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id,
+          const TunePoint& point) {
+  const Call call(handle, problem, allowed);
+  const auto& rq = call.request();
+  if (!point.empty()) {
+    // The point may need less workspace than the one that is best known.
+    search::Request unlimited = rq;
+    unlimited.constraints.workspace_limit = SIZE_MAX;
+    const auto c = candidate_by_id(unlimited, id);
+    if (point.size() == c.point.size() && c.solver->is_valid(handle.device(), problem, point) &&
+        c.solver->workspace_size(handle.device(), problem, point) <= rq.constraints.workspace_limit)
+      return build(rq, *c.solver, point);
+  }
+  return build_by_id(rq, id);
+}
+
+Tuned tune(Handle& handle, const Problem& problem, const Constraints& allowed, const Tuning& tuning) {
+  const Call call(handle, problem, allowed);
+  search::TuneAll all{tuning.budget_us, tuning.again};
+  const auto result = search::tune_all(call.request(), all);
+  if (result.candidates.empty()) fail_unsolved(call.request());
+  return {result.complete, result.measured, result.candidates[0]};
+}
+
 std::size_t solution_workspace(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id) {
-  return candidate_by_id(request(handle, problem, allowed), id).workspace;
+  return candidate_by_id(Call(handle, problem, allowed).request(), id).workspace;
 }
 
 }  // namespace polymio::convolution

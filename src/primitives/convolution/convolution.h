@@ -30,10 +30,10 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-/// Work fused behind the convolution: y = activation(alpha * conv + beta * y + bias + residual).
-/// A solver accepts the value or refuses it with a reason.
+/// Work fused behind a forward convolution: y = activation(alpha * conv + beta * y + bias). A solver accepts
+/// the value or refuses it with a reason; then the primitive runs a pass behind the solver.
 struct Epilogue {
-  bool bias = false, residual = false;
+  bool bias = false;
   int activation = 0;  // miopenActivationMode_t; 0 is none
   bool operator==(const Epilogue&) const = default;
   bool empty() const { return *this == Epilogue{}; }
@@ -49,6 +49,9 @@ struct Problem final : ProblemBase {
     void* workspace = nullptr;
     std::size_t workspace_bytes = 0;
     std::uint64_t seed = 0;  // of stochastic rounding
+    // Of the epilogue: one bias per channel of y, in y's type; the activation's parameters.
+    const void* bias = nullptr;
+    double activation_alpha = 0, activation_beta = 0, activation_gamma = 0;
   };
 
   Direction direction = Direction::kForward;
@@ -67,6 +70,9 @@ struct Problem final : ProblemBase {
   std::uint64_t hash() const override;
   bool equals(const ProblemBase& o) const override { return *this == static_cast<const Problem&>(o); }
   std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
+  std::string family() const override;
+  std::vector<float> log_sizes() const override;  // n, c, k, groups, input and output sizes
+  double work() const override { return flops(); }
 
   std::int64_t n() const { return x.lens[0]; }
   std::int64_t c() const { return x.lens[1]; }
@@ -103,19 +109,36 @@ SolverList solvers(Direction);
 /// The solver with this frozen id, of any direction, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
 
+/// The same by its frozen name, or by its id as text.
+const SolverBase* solver_by_name(const std::string& text);
+
 /// The solvers' view of a call. Validates the problem.
-search::Request request(Handle&, const Problem&, const Constraints&);
+class Call {
+ public:
+  Call(Handle&, const Problem&, const Constraints&);
+  const search::Request& request() const { return request_; }
+
+ private:
+  std::unique_ptr<const search::Judge> judge_;
+  search::Request request_;
+};
+
+/// Judges results of the problem by a point-wise evaluation in double.
+std::unique_ptr<const search::Judge> make_judge(const Problem&);
 
 /// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();
 
-/// Workspace that lets find consider everything it would: the largest of the best of each algorithm
-/// when the database answers, else of every allowed solver.
-std::size_t find_workspace(Handle&, const Problem&, const Constraints&);
+/// Workspace that lets find in this mode consider everything it would: that of the best on a hit, else the
+/// largest of every allowed solver.
+std::size_t find_workspace(Handle&, const Problem&, const Constraints&, search::FindMode);
 
-/// Best candidate of each algorithm, fastest first: from the database, else measured on the caller's
-/// buffers (the output is overwritten). Throws NotImplemented with reasons when nothing applies.
-std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&, bool exhaustive);
+/// Best candidate of each algorithm, fastest first. Throws NotImplemented with reasons when nothing applies.
+std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&,
+                                    const search::FindOptions&);
+
+/// Immediate mode's list, best first; only stored results when the environment forbids predictions.
+std::vector<search::Candidate> solutions(Handle&, const Problem&, const Constraints&);
 
 /// Runs the fastest known solver of `algorithm` within args.workspace_bytes.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algorithm algorithm);
@@ -123,6 +146,25 @@ void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algo
 /// Immediate mode: the solver `id`. `prepare` only builds its plan.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
+
+/// The solver `id` at this tune point; the best known one where it is empty, invalid for the problem or needs
+/// more workspace than allowed. BadParm when the solver does not apply.
+Plan plan(Handle&, const Problem&, const Constraints&, std::uint64_t id, const TunePoint&);
+
+/// Runs that plan.
+void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id, const TunePoint&);
+
+/// Tunes every solver on private data; see polymioTune.
+struct Tuning {
+  double budget_us = 0;  // 0: no limit but the environment's
+  bool again = false;
+};
+struct Tuned {
+  bool complete = false;
+  std::size_t candidates = 0;
+  search::Candidate best{};
+};
+Tuned tune(Handle&, const Problem&, const Constraints&, const Tuning&);
 
 /// Workspace the solver `id` needs; BadParm when it is unknown or does not apply.
 std::size_t solution_workspace(Handle&, const Problem&, const Constraints&, std::uint64_t id);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -90,6 +91,14 @@ std::string size_flags(const Problem& p) {
   return text;
 }
 
+const char* layout_class(const TensorDesc& t) {
+  return t.is_channels_first() ? "first" : t.is_channels_last() ? "last" : "strided";
+}
+
+std::string type_class(const TensorDesc& t) {
+  return t.has_cast() ? fmt::format("{}>{}", name_of(t.type), name_of(t.cast)) : name_of(t.type);
+}
+
 void check_types(const Problem& p) {
   const DataType a = p.first_input().type, b = p.second_input().type, out = p.output().type;
   if (a == DataType::kInt8 || b == DataType::kInt8) {
@@ -155,21 +164,47 @@ std::string Problem::key() const {
   text += cast_flag(x, "-U") + cast_flag(w, "-R") + cast_flag(y, "-T");
   if (is_fp8(output().type) || has_casts())
     text += rounding == Rounding::kStochastic ? " --fp8_rounding stochastic" : " --fp8_rounding standard";
-  if (!epilogue.empty())
-    text += fmt::format(" --fuse {}{}{}", epilogue.bias ? "b" : "", epilogue.residual ? "r" : "", epilogue.activation);
+  if (!epilogue.empty()) text += fmt::format(" --fuse {}{}", epilogue.bias ? "b" : "", epilogue.activation);
   return text;
 }
 
 std::uint64_t Problem::hash() const {
-  std::uint64_t h = mix(static_cast<std::uint64_t>(direction) | static_cast<std::uint64_t>(scalars) << 4 |
-                            static_cast<std::uint64_t>(rounding) << 8,
-                        static_cast<std::uint64_t>(geometry.groups));
+  std::uint64_t h =
+      mix(static_cast<std::uint64_t>(direction) | static_cast<std::uint64_t>(scalars) << 4 |
+              static_cast<std::uint64_t>(rounding) << 8 | static_cast<std::uint64_t>(epilogue.bias) << 12 |
+              static_cast<std::uint64_t>(epilogue.activation) << 16,
+          static_cast<std::uint64_t>(geometry.groups));
   h = y.hash(w.hash(x.hash(h)));
   for (std::size_t i = 0; i < 3; ++i)
     h = mix(h, static_cast<std::uint64_t>(geometry.pad[i]) << 40 ^
                    static_cast<std::uint64_t>(geometry.stride[i]) << 20 ^
                    static_cast<std::uint64_t>(geometry.dilation[i]));
   return h;
+}
+
+std::string Problem::family() const {
+  static constexpr const char* kDirections[] = {"fwd", "bwd", "wrw"};
+  const auto d = static_cast<std::size_t>(spatial());
+  const auto by = [d](const std::int64_t* v) { return fmt::format("{}", fmt::join(v, v + d, "x")); };
+  const auto& g = geometry;
+  const bool padded = std::any_of(g.pad.begin(), g.pad.begin() + spatial(), [](auto pad) { return pad != 0; });
+  const char* kind = groups() == 1 ? "plain" : depthwise() ? "depthwise" : "grouped";
+  std::string text =
+      fmt::format("conv {} {} {} {} {},{},{} {} s{} d{} {} {}", kDirections[static_cast<int>(direction)], type_class(x),
+                  type_class(w), type_class(y), layout_class(x), layout_class(w), layout_class(y), by(&w.lens[2]),
+                  by(g.stride.data()), by(g.dilation.data()), padded ? "p" : "p0", kind);
+  if (rounding == Rounding::kStochastic) text += " stochastic";
+  if (!epilogue.empty()) text += fmt::format(" {}a{}", epilogue.bias ? "b" : "", epilogue.activation);
+  return text;
+}
+
+std::vector<float> Problem::log_sizes() const {
+  std::vector<float> sizes;
+  const auto add = [&](std::int64_t size) { sizes.push_back(std::log2(static_cast<float>(size))); };
+  for (const std::int64_t size : {n(), c(), k(), groups()}) add(size);
+  for (int i = 0; i < spatial(); ++i) add(in(i));
+  for (int i = 0; i < spatial(); ++i) add(out(i));
+  return sizes;
 }
 
 double Problem::flops() const {

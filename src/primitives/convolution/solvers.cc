@@ -29,4 +29,11 @@ const SolverBase* solver_by_id(std::uint64_t id) {
   return nullptr;
 }
 
+const SolverBase* solver_by_name(const std::string& text) {
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+    for (const SolverBase* s : solvers(d))
+      if (s->info().name == text || std::to_string(s->info().id) == text) return s;
+  return nullptr;
+}
+
 }  // namespace polymio::convolution

@@ -42,4 +42,11 @@ void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y);
 /// depends on the problem alone.
 void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db);
 
+/// What the values of a tensor look like. The last four are over the finite values; 0 without any.
+struct Numerics {
+  std::int64_t nan, infinite, zeros, count;
+  double least, most, mean, mean_abs;
+};
+Numerics scan(Stream& stream, const TensorDesc& desc, const void* data);
+
 }  // namespace polymio::tensor_ops

@@ -69,6 +69,7 @@ Operand weight_view(const Direct& job, i64 group) {
   for (int d = 0; d < kSpatial; ++d) {
     view.depth.level[d + (job.channels_last ? 0 : 1)] = {s.taps[d], s.w_d[d], -1, 0};
   }
+  simplify(view);  // long runs: packing is repeated for every block
   return view;
 }
 

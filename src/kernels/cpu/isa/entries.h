@@ -16,5 +16,7 @@ void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void*
 std::size_t depthwise_scratch(const Depthwise& job);
 void direct(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t direct_scratch(const Direct& job);
+void activation(const Activation& job, std::int64_t first, std::int64_t end);
+void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

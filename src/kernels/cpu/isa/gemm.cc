@@ -8,11 +8,10 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr int kMaxVectors = 3;    // vectors in a row of a micro tile
-constexpr int kDepthBlock = 256;  // fixed: it decides the order of summation
+constexpr int kMaxVectors = 3;  // vectors in a row of a micro tile
 
 template <class T>
-constexpr int kMaxColumns = kMaxVectors * kLanes<T>;
+constexpr int kMaxColumns = kMaxVectors* kLanes<T>;
 
 /// rows[i][0 .. V * lanes) = alpha * A * B + beta * rows[i], with a and b packed panels.
 template <class T, int R, int V>
@@ -48,24 +47,30 @@ using MicroTile = void (*)(i64, const T*, const T*, T* const*, T, T);
 
 template <class T, int R>
 constexpr MicroTile<T> micro_by_vectors(int vectors) {
-  return vectors == 1   ? micro_tile<T, R, 1>
-         : vectors == 2 ? micro_tile<T, R, 2>
-                        : micro_tile<T, R, 3>;
+  return vectors == 1 ? micro_tile<T, R, 1> : vectors == 2 ? micro_tile<T, R, 2> : micro_tile<T, R, 3>;
 }
 
 template <class T>
 MicroTile<T> micro_for(int rows, int vectors) {
   switch (rows) {
-    case 1: return micro_by_vectors<T, 1>(vectors);
-    case 2: return micro_by_vectors<T, 2>(vectors);
-    case 3: return micro_by_vectors<T, 3>(vectors);
+    case 1:
+      return micro_by_vectors<T, 1>(vectors);
+    case 2:
+      return micro_by_vectors<T, 2>(vectors);
+    case 3:
+      return micro_by_vectors<T, 3>(vectors);
 #if defined(__AVX512F__)
-    case 4: return micro_by_vectors<T, 4>(vectors);
-    case 5: return micro_by_vectors<T, 5>(vectors);
-    case 6: return micro_by_vectors<T, 6>(vectors);
-    case 7: return micro_by_vectors<T, 7>(vectors);
+    case 4:
+      return micro_by_vectors<T, 4>(vectors);
+    case 5:
+      return micro_by_vectors<T, 5>(vectors);
+    case 6:
+      return micro_by_vectors<T, 6>(vectors);
+    case 7:
+      return micro_by_vectors<T, 7>(vectors);
 #endif
-    default: return micro_by_vectors<T, kRowsPerTile>(vectors);
+    default:
+      return micro_by_vectors<T, kRowsPerTile>(vectors);
   }
 }
 
@@ -98,8 +103,7 @@ void write_row(S* c, i64 stride, const Run* runs, int count, const T* value, T a
 }
 
 template <class T>
-void write_row(const Output& c, i64 offset, const Run* runs, int count, const T* value, T alpha,
-               T beta) {
+void write_row(const Output& c, i64 offset, const Run* runs, int count, const T* value, T alpha, T beta) {
   const i64 stride = c.columns.level[kLevels - 1].stride;
   if constexpr (sizeof(T) == sizeof(double)) {
     write_row(static_cast<double*>(c.data) + offset, stride, runs, count, value, alpha, beta);
@@ -114,15 +118,7 @@ void write_row(const Output& c, i64 offset, const Run* runs, int count, const T*
 
 i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 
-/// Depth is cut into equal blocks of at most kDepthBlock.
-int depth_block(i64 k) {
-  const i64 blocks = max_of<i64>((k + kDepthBlock - 1) / kDepthBlock, 1);
-  return static_cast<int>((k + blocks - 1) / blocks);
-}
-
-bool keeps_sums_in_scratch(const Gemm& g) {
-  return g.c.dtype == DataType::kHalf || g.c.dtype == DataType::kBFloat16;
-}
+bool keeps_sums_in_scratch(const Gemm& g) { return g.c.dtype == DataType::kHalf || g.c.dtype == DataType::kBFloat16; }
 
 /// Scratch of one call, carved in order; with base null it only counts bytes.
 template <class T>
@@ -135,7 +131,7 @@ struct Workplace {
   std::size_t bytes = 0;
 
   Workplace(const Gemm& g, i64 rows, i64 columns, char* base) {
-    const int kc = depth_block(g.k);
+    const int kc = static_cast<int>(g.depth_step());
     sums_stride = round_up(columns, kLanes<T>);
     pack.line_stride = round_up(kc, kLanes<T>) + kSlack<T>;
     a = take<T>(base, round_up(rows, kRowsPerTile) * kc + kSlack<T>);
@@ -166,18 +162,16 @@ struct Panel {
 
 template <class T>
 Panel panel_at(const Gemm& g, i64 first, i64 end, int vectors, Run* runs) {
-  Panel panel{first, static_cast<int>(min_of<i64>(end - first, vectors * kLanes<T>)), vectors, 0,
-              false};
+  Panel panel{first, static_cast<int>(min_of<i64>(end - first, vectors * kLanes<T>)), vectors, 0, false};
   panel.runs = cut_runs(g.c.columns, first, panel.columns, runs);
-  panel.contiguous = panel.runs == 1 && panel.columns == vectors * kLanes<T> &&
-                     g.c.columns.level[kLevels - 1].stride == 1;
+  panel.contiguous =
+      panel.runs == 1 && panel.columns == vectors * kLanes<T> && g.c.columns.level[kLevels - 1].stride == 1;
   return panel;
 }
 
 /// Multiplies every packed row panel by the packed column panel and adds the result to C.
 template <class T>
-void multiply_panel(const Gemm& g, i64 rows, int depth, const Panel& panel, T alpha, T beta,
-                    const Workplace<T>& work) {
+void multiply_panel(const Gemm& g, i64 rows, int depth, const Panel& panel, T alpha, T beta, const Workplace<T>& work) {
   const i64 column = panel.contiguous ? work.column_runs[0].offset : 0;
   for (i64 i = 0; i < rows; i += kRowsPerTile) {
     const int some = static_cast<int>(min_of<i64>(kRowsPerTile, rows - i));
@@ -203,16 +197,14 @@ void multiply_panel(const Gemm& g, i64 rows, int depth, const Panel& panel, T al
 
 /// As multiply_panel, into the sums kept in scratch.
 template <class T>
-void accumulate_panel(i64 rows, i64 n0, int depth, const Panel& panel, bool first,
-                      const Workplace<T>& work) {
+void accumulate_panel(i64 rows, i64 n0, int depth, const Panel& panel, bool first, const Workplace<T>& work) {
   for (i64 i = 0; i < rows; i += kRowsPerTile) {
     const int some = static_cast<int>(min_of<i64>(kRowsPerTile, rows - i));
     T* out[kRowsPerTile];
     for (int r = 0; r < some; ++r) {
       out[r] = work.sums + (i + r) * work.sums_stride + (panel.first - n0);
     }
-    micro_for<T>(some, panel.vectors)(depth, work.a + i * depth, work.b, out, T{1},
-                                      first ? T{0} : T{1});
+    micro_for<T>(some, panel.vectors)(depth, work.a + i * depth, work.b, out, T{1}, first ? T{0} : T{1});
   }
 }
 
@@ -220,8 +212,7 @@ template <class T>
 void write_sums(const Gemm& g, i64 rows, const Panel& panel, i64 n0, const Workplace<T>& work) {
   for (i64 i = 0; i < rows; ++i) {
     write_row(g.c, work.row_offsets[i], work.column_runs, panel.runs,
-              work.sums + i * work.sums_stride + (panel.first - n0), static_cast<T>(g.alpha),
-              static_cast<T>(g.beta));
+              work.sums + i * work.sums_stride + (panel.first - n0), static_cast<T>(g.alpha), static_cast<T>(g.beta));
   }
 }
 
@@ -230,7 +221,7 @@ void run(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, char* scratch) {
   const i64 rows = m1 - m0;
   const Workplace<T> work(g, rows, n1 - n0, scratch);
   const bool in_scratch = keeps_sums_in_scratch(g);
-  const int kc = depth_block(g.k);
+  const int kc = static_cast<int>(g.depth_step());
   Cursor row = seek(g.c.rows, m0);
   for (i64 i = 0; i < rows; ++i, step(row, g.c.rows)) {
     work.row_offsets[i] = g.c.offset + row.offset;
@@ -244,16 +235,13 @@ void run(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, char* scratch) {
     pack<T>(g.a, m0, rows, kRowsPerTile, k0, depth, work.a, work.pack);
     for (i64 p = 0; p < panels; ++p) {
       const i64 from = vectors * p / panels, to = vectors * (p + 1) / panels;
-      const Panel panel = panel_at<T>(g, n0 + from * kLanes<T>, n1, static_cast<int>(to - from),
-                                      work.column_runs);
-      pack<T>(g.b, panel.first, panel.columns, panel.vectors * kLanes<T>, k0, depth, work.b,
-              work.pack);
+      const Panel panel = panel_at<T>(g, n0 + from * kLanes<T>, n1, static_cast<int>(to - from), work.column_runs);
+      pack<T>(g.b, panel.first, panel.columns, panel.vectors * kLanes<T>, k0, depth, work.b, work.pack);
       if (in_scratch) {
         accumulate_panel(rows, n0, depth, panel, first, work);
         if (last) write_sums(g, rows, panel, n0, work);
       } else {
-        multiply_panel(g, rows, depth, panel, static_cast<T>(g.alpha),
-                       first ? static_cast<T>(g.beta) : T{1}, work);
+        multiply_panel(g, rows, depth, panel, static_cast<T>(g.alpha), first ? static_cast<T>(g.beta) : T{1}, work);
       }
     }
     k0 += depth;

@@ -8,6 +8,6 @@ extern const KernelTable kTable;
 const KernelTable kTable = {gemm_tile,      gemm_scratch, gemm,
                              im2col,         col2im,       col2im_scratch,
                              depthwise,      depthwise_scratch, direct,
-                             direct_scratch};
+                             direct_scratch, activation, epilogue};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

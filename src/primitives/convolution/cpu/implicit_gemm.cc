@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
 
+#include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
@@ -22,18 +23,31 @@ class CpuImplicitGemm final : public Solver<Problem> {
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override {
-    const Verdict common = check_float_problem(p, direction_);
+    const Verdict common = check_float_problem(p, direction_, true);
     if (!common) return common;
     POLYMIO_REQUIRE(!is_pointwise(p), "x is already a matrix: the GEMM solver runs the same product");
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    return roofline_us(d, p, 0.75 * tile_efficiency(p), tensor_bytes(p));
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return own_products_us(d, p, read_tuning(point));
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
-    return products_invoker(stream, p);
+  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+    return product_knobs(products_of(p), kernel_table(d).gemm_tile(p.x.type));
+  }
+
+  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return point.size() == 3 &&
+           is_distinct(products_of(p), p.groups(), kernel_table(d).gemm_tile(p.x.type), d.threads, point);
+  }
+
+  TunePoint start(const DeviceInfo&, const Problem&) const override {
+    return {0, 0, static_cast<int>(kernels::kGemmDepthBlock)};
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    return products_invoker(stream, p, read_tuning(point));
   }
 
  private:

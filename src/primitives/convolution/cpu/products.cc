@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "primitives/convolution/cpu/epilogue.h"
+
 namespace polymio::convolution {
 
 using kernels::ConvPiece;
@@ -53,9 +55,10 @@ const kernels::KernelTable& kernel_table(const DeviceInfo& device) {
                                                              : kernels::Isa::kGeneric);
 }
 
-Verdict check_float_problem(const Problem& p, Direction direction) {
+Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {
   POLYMIO_REQUIRE(p.direction == direction, "computes another direction");
-  POLYMIO_REQUIRE(p.epilogue.empty(), "has no fused epilogue");
+  POLYMIO_REQUIRE(fuses || p.epilogue.empty(), "has no fused epilogue");
+  if (const Verdict v = check_epilogue(p); !v) return v;
   POLYMIO_REQUIRE(!p.has_casts(), "does not cast elements");
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(p.all_types(t), "the three tensors must have one data type");
@@ -83,35 +86,12 @@ bool is_pointwise(const Problem& p) {
 
 double tensor_bytes(const Problem& p) { return static_cast<double>(p.x.bytes() + p.w.bytes() + p.y.bytes()); }
 
-double roofline_us(const DeviceInfo& device, const Problem& p, double efficiency, double bytes) {
-  const double type_rate = p.x.type == DataType::kDouble ? 0.5 : 1.0;
-  const double gflops = std::max(device.unit_gflops, 1.0) * device.units * type_rate * efficiency;
-  const double gbs = std::max(device.bandwidth_gbs, 1.0);
-  return std::max(p.flops() / gflops, bytes / gbs) * 1e-3 + 2.0;
-}
-
-double tile_efficiency(const Problem& p) {
-  const auto part = [](std::int64_t size, std::int64_t unit) {
-    return static_cast<double>(size) / static_cast<double>((size + unit - 1) / unit * unit);
-  };
-  std::int64_t pixels = p.n(), taps = 1;
-  for (int i = 0; i < p.spatial(); ++i) {
-    pixels *= p.direction == Direction::kBackwardData ? p.in(i) : p.out(i);
-    taps *= p.filter(i);
-  }
-  const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups();
-  const bool weights = p.direction == Direction::kBackwardWeights;
-  const std::int64_t rows = p.direction == Direction::kBackwardData ? c : k, columns = weights ? c * taps : pixels;
-  // Packing costs about as much as multiplying by 16 rows or columns.
-  const auto least = static_cast<double>(std::min(rows, columns));
-  return part(rows, 8) * part(columns, 16) * least / (least + 16.0);
-}
-
 Products::Products(std::vector<ConvProduct> products, std::int64_t groups, const kernels::KernelTable& table,
-                   int threads)
+                   int threads, const ProductTuning& tuning)
     : table_(&table), products_(std::move(products)) {
   if (products_.empty()) return;
-  pieces_ = cut_products(products_, groups, table.gemm_tile(products_[0].gemm.c.dtype), threads);
+  for (ConvProduct& p : products_) p.gemm.depth_block = tuning.depth;
+  pieces_ = cut_products(products_, groups, table.gemm_tile(products_[0].gemm.c.dtype), threads, tuning.cut);
   for (const ConvPiece& piece : pieces_) {
     const kernels::Gemm& g = products_[static_cast<std::size_t>(piece.product)].gemm;
     scratch_bytes_ = std::max(scratch_bytes_, table.gemm_scratch(g, piece.m1 - piece.m0, piece.n1 - piece.n0));
@@ -132,17 +112,31 @@ void Products::run(Stream& stream, const ProductArgs& args) const {
     g.alpha = args.alpha;
     g.beta = args.beta;
     table_->gemm(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
+    if (!args.epilogue) return;
+    kernels::Epilogue e = *args.epilogue;
+    e.y = g.c;
+    e.channels_are_rows = product.a == kernels::ConvTensor::kW;
+    if (e.bias) e.bias = static_cast<const char*>(e.bias) + shift(e.channels_are_rows ? g.m : g.n, g.c.dtype);
+    table_->epilogue(e, piece.m0, piece.m1, piece.n0, piece.n1);
   });
 }
 
-Solver<Problem>::Invoker products_invoker(Stream& stream, const Problem& p) {
-  const auto products =
-      std::make_shared<const Products>(kernels::conv_products(conv_shape(p), kernel_direction(p.direction)), p.groups(),
-                                       kernel_table(stream.info()), stream.threads());
+std::vector<ConvProduct> products_of(const Problem& p) {
+  return kernels::conv_products(conv_shape(p), kernel_direction(p.direction));
+}
+
+Solver<Problem>::Invoker products_invoker(Stream& stream, const Problem& p, const ProductTuning& tuning) {
+  const auto products = std::make_shared<const Products>(products_of(p), p.groups(), kernel_table(stream.info()),
+                                                         stream.threads(), tuning);
   stream.reserve_scratch(products->scratch_bytes());
-  return [products, direction = p.direction](Stream& on, const Problem::Args& a) {
+  return [products, p](Stream& on, const Problem::Args& a) {
     void* const results[] = {a.y, a.x, a.w};
-    products->run(on, {{a.x, a.w, a.y}, results[static_cast<int>(direction)], a.alpha, a.beta});
+    const kernels::Epilogue epilogue = epilogue_job(p, a);
+    products->run(on, {{a.x, a.w, a.y},
+                       results[static_cast<int>(p.direction)],
+                       a.alpha,
+                       a.beta,
+                       p.epilogue.empty() ? nullptr : &epilogue});
   };
 }
 

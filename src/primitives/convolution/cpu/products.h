@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cpu/tuning.h"
 
 namespace polymio::convolution {
 
@@ -17,18 +18,12 @@ kernels::ConvDirection kernel_direction(Direction);
 /// The kernels for the device's instruction set.
 const kernels::KernelTable& kernel_table(const DeviceInfo&);
 
-/// Refuses what no CPU floating-point kernel does: other directions, epilogues, casts, mixed types.
-Verdict check_float_problem(const Problem&, Direction);
+/// Refuses what no CPU floating-point kernel does: other directions, casts, mixed types, and epilogues unless
+/// the solver `fuses` them.
+Verdict check_float_problem(const Problem&, Direction, bool fuses = false);
 
 /// All taps 1, strides 1, no padding: x is already the matrix.
 bool is_pointwise(const Problem&);
-
-/// Seconds x 1e6 for `flops` at `efficiency` of the device's peak, or for moving `bytes`, whichever is
-/// longer, and a few microseconds of overhead.
-double roofline_us(const DeviceInfo&, const Problem&, double efficiency, double bytes);
-
-/// The part of a micro tile's work that is useful for this problem's matrix sizes, in (0, 1].
-double tile_efficiency(const Problem&);
 
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
@@ -38,12 +33,14 @@ struct ProductArgs {
   const void* tensors[3];
   void* result;
   double alpha, beta;
+  const kernels::Epilogue* epilogue = nullptr;  // of a forward convolution: runs tile by tile behind the product
 };
 
 /// Products of all groups as pieces of work. Immutable: invokers share it.
 class Products {
  public:
-  Products(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::KernelTable&, int threads);
+  Products(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::KernelTable&, int threads,
+           const ProductTuning&);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   void run(Stream&, const ProductArgs&) const;
 
@@ -54,7 +51,10 @@ class Products {
   std::size_t scratch_bytes_ = 0;
 };
 
-/// An invoker of the problem's own products (kernels::conv_products), with its scratch reserved.
-Solver<Problem>::Invoker products_invoker(Stream&, const Problem&);
+/// The problem's own products: kernels::conv_products.
+std::vector<kernels::ConvProduct> products_of(const Problem&);
+
+/// An invoker of products_of, with its scratch reserved.
+Solver<Problem>::Invoker products_invoker(Stream&, const Problem&, const ProductTuning&);
 
 }  // namespace polymio::convolution

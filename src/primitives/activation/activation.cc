@@ -1,0 +1,103 @@
+// What an activation call does, above the solvers.
+// SPDX-License-Identifier: MIT
+#include "primitives/activation/activation.h"
+
+#include <optional>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "primitives/activation/solvers.h"
+
+namespace polymio::activation {
+namespace {
+
+constexpr std::int64_t kApplyPart = 1 << 14;  // elements of a task of apply()
+
+/// The best after a find on data of our own, or nothing where there is no memory for it.
+std::optional<search::Candidate> found(const search::Request& rq) {
+  try {
+    const auto own = rq.judge->private_case(rq.handle, rq.handle.workspace_limit());
+    if (own && own->problem().equals(rq.problem)) return search::find(rq, {}, own->args(nullptr, 0)).at(0);
+    log::info("not tuned: its data would exceed the workspace limit: {}", rq.problem.key());
+  } catch (const Error& e) {
+    if (e.status != Status::kAllocFailed) throw;
+    log::info("not tuned: {}: {}", e.what(), rq.problem.key());
+  }
+  return std::nullopt;
+}
+
+/// Those that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id; all if it names none of them.
+std::vector<const SolverBase*> allowed_solvers(Direction d) {
+  const SolverList all = solvers(d);
+  const std::string named = ";" + env::text(env::kFindOnlySolver).value_or("") + ";";
+  std::vector<const SolverBase*> allowed;
+  for (const SolverBase* solver : all) {
+    const SolverInfo info = solver->info();
+    for (const std::string& word : {std::string(info.name), std::to_string(info.id)})
+      if (named.find(";" + word + ";") != std::string::npos) allowed.push_back(solver);
+  }
+  if (allowed.empty()) allowed.assign(all.begin(), all.end());
+  return allowed;
+}
+
+Plan first_plan(Handle& handle, const Problem& problem) {
+  validate(problem);
+  const auto judge = make_judge(problem);
+  const auto allowed = allowed_solvers(problem.direction);
+  const search::Request rq{handle, allowed, problem, {}, judge.get()};
+  std::optional<search::Candidate> best;
+  if (search::enforce() != search::Enforce::kNone) best = found(rq);
+  if (!best) {
+    const auto ranking = search::rank(rq);
+    if (ranking.empty())
+      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", problem.key(), search::refusals(rq));
+    best = ranking[0];
+  }
+  return {best->solver->build(handle.stream(), problem, best->point), best->solver, best->workspace};
+}
+
+/// Tensors that are interleaved in memory may be views that share no element; dense ones may not.
+void check_memory(const TensorDesc& in, const void* data, const char* name, const TensorDesc& out, const void* result) {
+  if (data == result) {
+    require(same_memory(in, out), "the result is written over {}, but their strides differ", name);
+    return;
+  }
+  if (!in.packed() || !out.packed()) return;
+  const auto a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(result);
+  require(a + in.bytes() <= b || b + out.bytes() <= a,
+          "the result overlaps {}: it must be the same buffer or another one, and starts {} bytes from it", name,
+          static_cast<std::int64_t>(b - a));
+}
+
+Parameters rounded(const Parameters& p, DataType t) {
+  if (t == DataType::kDouble) return p;
+  return {static_cast<float>(p.alpha), static_cast<float>(p.beta), static_cast<float>(p.gamma)};
+}
+
+}  // namespace
+
+// A plan that exists has the very problem asked for, so a warm call skips validation.
+void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
+  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] { return first_plan(handle, problem); });
+  check_memory(problem.x, given.x, "x", problem.output(), given.result);
+  if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
+  Problem::Args args = given;
+  args.parameters = rounded(given.parameters, problem.x.type);
+  handle.run(*plan, &args);
+}
+
+void apply(Stream& stream, const TensorDesc& desc, void* data, Mode mode, const Parameters& parameters) {
+  const Problem p = forward_problem(mode, desc, desc);
+  Problem::Args args;
+  args.x = args.result = data;
+  args.parameters = rounded(parameters, desc.type);
+  const kernels::Activation job = kernel_job(p, args);
+  const kernels::KernelTable& table = kernel_table(stream.info());
+  const Grid grid = grid_of(p);
+  if (!grid.flat()) return run_strided(stream, grid, table, job);
+  for_parts(stream, grid.count(), kApplyPart,
+            [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
+}
+
+}  // namespace polymio::activation

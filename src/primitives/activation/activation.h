@@ -1,0 +1,102 @@
+// Activation functions and their gradients, any strides: the face of this folder. It has no find of its own
+// in the C API: a first run takes the best known solver, and tunes when the environment enforces search.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/handle.h"
+#include "core/solver.h"
+#include "core/tensor.h"
+#include "search/find.h"
+
+namespace polymio::activation {
+
+/// Numbers equal miopenActivationMode_t; the formulas are there.
+enum class Mode : int {
+  kPassthru = 0,
+  kLogistic = 1,
+  kTanh = 2,
+  kRelu = 3,
+  kSoftrelu = 4,
+  kAbs = 5,
+  kPower = 6,
+  kClippedRelu = 7,
+  kLeakyRelu = 8,
+  kElu = 9,
+};
+const char* name_of(Mode);
+
+/// Of the function. They are rounded to float unless the tensors are fp64.
+struct Parameters {
+  double alpha = 0, beta = 0, gamma = 0;
+};
+
+/// y = f(x), or dx = dy * f'(x).
+enum class Direction : int { kForward = 0, kBackward = 1 };
+
+inline constexpr int kMostRank = 5;
+
+struct Problem final : ProblemBase {
+  struct Args {
+    const void* x = nullptr;
+    const void* dy = nullptr;  // backward only
+    void* result = nullptr;    // y, or dx; may be x or dy
+    Parameters parameters;
+    double scale = 1, keep = 0;  // result = scale * (...) + keep * result
+    bool x_is_y = false;         // backward of a forward pass in place: x holds its result
+  };
+
+  Direction direction = Direction::kForward;
+  Mode mode = Mode::kPassthru;
+  TensorDesc x, y;    // forward: read and written
+  TensorDesc dy, dx;  // backward: read and written; rank 0 forward
+
+  bool operator==(const Problem& o) const {
+    return direction == o.direction && mode == o.mode && x == o.x && y == o.y && dy == o.dy && dx == o.dx;
+  }
+  /// The MIOpenDriver line of the problem; parameters and scalars are left out.
+  std::string key() const override;
+  std::uint64_t hash() const override;
+  bool equals(const ProblemBase&) const override;
+  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
+  std::string family() const override;
+  std::vector<float> log_sizes() const override;  // the number of elements
+  double work() const override;                   // bytes
+
+  bool forward() const { return direction == Direction::kForward; }
+  const TensorDesc& output() const { return forward() ? y : dx; }
+  std::int64_t count() const { return x.count(); }
+};
+
+/// Tensors of rank 1 become those of one image. Nothing is checked.
+Problem forward_problem(Mode, const TensorDesc& x, const TensorDesc& y);
+Problem backward_problem(Mode, const TensorDesc& x, const TensorDesc& y, const TensorDesc& dy, const TensorDesc& dx);
+
+/// Throws BadParm, naming what is wrong, unless the tensors fit together.
+void validate(const Problem&);
+
+/// y and its buffer are not read, unless the forward pass was in place: then x is y, `x_is_y` is set, and
+/// BadParm is thrown for functions whose derivative y does not tell.
+bool forward_was_in_place(Mode, const Parameters&, const void* x, const void* y);
+
+/// Every solver of a direction, in order of preference at equal times.
+SolverList solvers(Direction);
+
+/// Judges results of the problem by an evaluation in double.
+std::unique_ptr<const search::Judge> make_judge(const Problem&);
+
+/// Runs the best known solver. The first run of a problem tunes, on data of its own, when MIOPEN_FIND_ENFORCE
+/// says so. Throws BadParm when the result overlaps an input without being it.
+void run(Handle&, const Problem&, const Problem::Args&);
+
+/// data = f(data), any strides, without search: the pass that other primitives run behind their own work.
+void apply(Stream&, const TensorDesc& desc, void* data, Mode, const Parameters&);
+
+/// out = a * logistic(b), where a and b are the halves of `in` along dimension `dim`; and the gradient of `in`.
+void glu_forward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out, void* y, std::int64_t dim);
+void glu_backward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out_grad, const void* dy,
+                  const TensorDesc& in_grad, void* dx, std::int64_t dim);
+
+}  // namespace polymio::activation

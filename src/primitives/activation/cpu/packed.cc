@@ -1,0 +1,83 @@
+// ActivCpuPacked: tensors that lie in memory alike, without gaps, are one row of elements. Tuned are the
+// bytes that a task writes, and whether it writes past the caches.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "primitives/activation/grid.h"
+#include "primitives/activation/solvers.h"
+
+namespace polymio::activation {
+namespace {
+
+constexpr int kLeastKib = 16, kMostKib = 1024;
+
+double output_bytes(const Problem& p) {
+  return static_cast<double>(p.count()) * static_cast<double>(size_of(p.x.type));
+}
+
+/// All tensors together leave no room in the caches for what the caller does next.
+bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
+
+class CpuPacked final : public Solver<Problem> {
+ public:
+  constexpr explicit CpuPacked(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    return direction_ == Direction::kForward ? cpu_info(1001, "ActivCpuPackedFwd")
+                                             : cpu_info(1002, "ActivCpuPackedBwd");
+  }
+
+  Verdict check(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    POLYMIO_REQUIRE(grid_of(p).flat(), "the tensors must have equal strides and no gaps");
+    return {};
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    return {{"kib", {kLeastKib, 64, 256, kMostKib}}, {"around", {0, 1}}};
+  }
+  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const bool part = t[0] == kLeastKib || t[0] * 1024.0 < output_bytes(p);
+    return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]));
+  }
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    // Four tasks a thread even out threads of unequal speed.
+    const double share = output_bytes(p) / (4.0 * d.threads * 1024);
+    return {share >= 256 ? 256 : share >= 64 ? 64 : kLeastKib, exceeds_caches(d, p) ? 1 : 0};
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double written = output_bytes(p), read = p.work() - written;
+    const bool around = t[1] != 0, large = exceeds_caches(d, p);
+    // A plain store reads the line first. Caches are some four times as fast as memory.
+    const double traffic = read + (around || !large ? written : 2 * written);
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || around ? 1 : 4);
+    const double tasks = std::ceil(written / (t[0] * 1024.0)), turns = std::ceil(tasks / d.threads);
+    const double idle = turns * d.threads / tasks;  // threads without a task in the last turn
+    const double overhead = tasks > 1 ? 2 + 0.2 * turns : 0.1;
+    return idle * std::max(traffic / gbs * 1e-3, arithmetic_us(d, p)) + overhead;
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    const kernels::KernelTable& table = kernel_table(stream.info());
+    const std::int64_t count = p.count(), part = t[0] * 1024 / static_cast<std::int64_t>(size_of(p.x.type));
+    return [p, &table, count, part, around = t[1] != 0](Stream& on, const Args& args) {
+      kernels::Activation job = kernel_job(p, args);
+      job.around_caches = around;
+      for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& cpu_packed(Direction d) {
+  static constexpr CpuPacked kSolvers[] = {CpuPacked(Direction::kForward), CpuPacked(Direction::kBackward)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::activation

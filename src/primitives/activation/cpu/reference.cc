@@ -1,0 +1,66 @@
+// ActivCpuReference: one element after the other in double, any strides; obvious and slow.
+// SPDX-License-Identifier: MIT
+#include "primitives/activation/grid.h"
+#include "primitives/activation/scalar.h"
+#include "primitives/activation/solvers.h"
+
+namespace polymio::activation {
+namespace {
+
+constexpr std::int64_t kPart = 4096;
+
+double element(const Problem& p, const Problem::Args& args, const Cursor& at) {
+  const DataType t = p.x.type;
+  const double x = dtype::load(t, args.x, at.offset(1));
+  if (p.forward()) return value_at(p.mode, args.parameters, x);
+  const double dy = dtype::load(t, args.dy, at.offset(2));
+  return args.x_is_y ? gradient_from_y(p.mode, args.parameters, x, dy) : gradient_at(p.mode, args.parameters, x, dy);
+}
+
+class CpuReference final : public Solver<Problem> {
+ public:
+  constexpr explicit CpuReference(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    SolverInfo info = direction_ == Direction::kForward ? cpu_info(1003, "ActivCpuReferenceFwd")
+                                                        : cpu_info(1004, "ActivCpuReferenceBwd");
+    info.reference = true;
+    return info;
+  }
+
+  Verdict check(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    return {};
+  }
+  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kExact; }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    return 0.03 * static_cast<double>(p.count()) / d.threads + 1;
+  }
+
+  Invoker make(Stream&, const Problem& p, const TunePoint&) const override {
+    return [p, grid = grid_of(p)](Stream& stream, const Args& args) {
+      const DataType t = p.x.type;
+      for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
+        Cursor at(grid, first);
+        for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
+          double v = args.scale * element(p, args, at);
+          if (args.keep != 0) v += args.keep * dtype::load(t, args.result, at.offset(0));
+          dtype::store(t, args.result, at.offset(0), v);
+        }
+      });
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& cpu_reference(Direction d) {
+  static constexpr CpuReference kSolvers[] = {CpuReference(Direction::kForward), CpuReference(Direction::kBackward)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::activation

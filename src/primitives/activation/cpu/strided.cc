@@ -1,0 +1,146 @@
+// ActivCpuStrided: any strides. Rows that are contiguous in every tensor are computed in place; other
+// elements are gathered into a block, computed on and scattered.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+
+#include "primitives/activation/grid.h"
+#include "primitives/activation/solvers.h"
+
+namespace polymio::activation {
+namespace {
+
+constexpr std::int64_t kBlock = 512;     // elements; the buffers of a block stay in the first-level cache
+constexpr std::int64_t kLongRun = 64;    // worth a call of its own
+constexpr std::int64_t kPart = 1 << 14;  // elements of a task
+
+template <class T>
+void gather(const void* from, Cursor at, std::size_t operand, std::int64_t stride, std::int64_t n, void* to) {
+  const T* src = static_cast<const T*>(from);
+  T* dst = static_cast<T*>(to);
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t m = std::min(at.run(), n - done), base = at.offset(operand);
+    for (std::int64_t i = 0; i < m; ++i) dst[done + i] = src[base + i * stride];
+    at.advance(m);
+    done += m;
+  }
+}
+
+template <class T>
+void scatter(const void* from, Cursor at, std::int64_t stride, std::int64_t n, void* to) {
+  const T* src = static_cast<const T*>(from);
+  T* dst = static_cast<T*>(to);
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t m = std::min(at.run(), n - done), base = at.offset(0);
+    for (std::int64_t i = 0; i < m; ++i) dst[base + i * stride] = src[done + i];
+    at.advance(m);
+    done += m;
+  }
+}
+
+/// T is an unsigned integer of the size of an element.
+template <class T>
+class Pass {
+ public:
+  Pass(const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job)
+      : grid_(grid), table_(table), job_(job), in_place_(grid.contiguous()) {}
+
+  void run(std::int64_t first, std::int64_t end) const {
+    Cursor at(grid_, first);
+    for (std::int64_t i = first; i < end;) {
+      const std::int64_t run = std::min(at.run(), end - i);
+      const bool row = in_place_ && run >= kLongRun;
+      const std::int64_t n = row ? run : std::min(end - i, kBlock);
+      row ? compute_row(at, n) : compute_block(at, n);
+      i += n;
+    }
+  }
+
+ private:
+  void compute_row(Cursor& at, std::int64_t n) const {
+    kernels::Activation job = job_;
+    job.result = static_cast<T*>(job_.result) + at.offset(0);
+    job.x = static_cast<const T*>(job_.x) + at.offset(1);
+    if (job_.dy) job.dy = static_cast<const T*>(job_.dy) + at.offset(2);
+    table_.activation(job, 0, n);
+    at.advance(n);
+  }
+
+  void compute_block(Cursor& at, std::int64_t n) const {
+    alignas(64) T result[kBlock], x[kBlock], dy[kBlock];
+    const auto& strides = grid_.inner().strides;
+    kernels::Activation job = job_;
+    gather<T>(job_.x, at, 1, strides[1], n, x);
+    if (job_.dy) gather<T>(job_.dy, at, 2, strides[2], n, dy);
+    if (job_.keep != 0) gather<T>(job_.result, at, 0, strides[0], n, result);
+    job.x = x, job.dy = dy, job.result = result;
+    table_.activation(job, 0, n);
+    scatter<T>(result, at, strides[0], n, job_.result);
+    for (std::int64_t done = 0; done < n;) {
+      const std::int64_t m = std::min(at.run(), n - done);
+      at.advance(m);
+      done += m;
+    }
+  }
+
+  const Grid& grid_;
+  const kernels::KernelTable& table_;
+  const kernels::Activation& job_;
+  bool in_place_;
+};
+
+template <class T>
+void run_as(Stream& stream, const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job) {
+  const Pass<T> pass(grid, table, job);
+  for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) { pass.run(first, end); });
+}
+
+class CpuStrided final : public Solver<Problem> {
+ public:
+  constexpr explicit CpuStrided(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    return direction_ == Direction::kForward ? cpu_info(1005, "ActivCpuStridedFwd")
+                                             : cpu_info(1006, "ActivCpuStridedBwd");
+  }
+
+  Verdict check(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    return {};
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    // Elements are copied one by one, and a cache line may be fetched for each.
+    const double copies = 1e-3 * static_cast<double>(p.count()) / d.threads;
+    return copies + 3 * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3 + arithmetic_us(d, p) + 2;
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
+    return [p, grid = grid_of(p), &table = kernel_table(stream.info())](Stream& on, const Args& args) {
+      run_strided(on, grid, table, kernel_job(p, args));
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+void run_strided(Stream& stream, const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job) {
+  switch (size_of(job.type)) {
+    case 2:
+      return run_as<std::uint16_t>(stream, grid, table, job);
+    case 4:
+      return run_as<std::uint32_t>(stream, grid, table, job);
+    default:
+      return run_as<std::uint64_t>(stream, grid, table, job);
+  }
+}
+
+const Solver<Problem>& cpu_strided(Direction d) {
+  static constexpr CpuStrided kSolvers[] = {CpuStrided(Direction::kForward), CpuStrided(Direction::kBackward)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::activation

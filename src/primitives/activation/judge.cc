@@ -1,0 +1,172 @@
+// Judges the result of an activation: some of its elements, all corners among them, are compared with
+// their evaluation in double.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+#include "base/hash.h"
+#include "primitives/activation/grid.h"
+#include "primitives/activation/scalar.h"
+
+namespace polymio::activation {
+namespace {
+
+using search::Judge;
+using search::Opinion;
+
+constexpr std::int64_t kSamples = 256;
+
+double rounded(DataType t, double v) {
+  double memory = 0;
+  dtype::store(t, &memory, 0, v);
+  return dtype::load(t, &memory, 0);
+}
+
+/// What the arithmetic may be off by: some units in the last place, and more where the function magnifies
+/// the rounding of its argument.
+double error_bound(const Problem& p, const Parameters& a, double x, double value) {
+  const bool wide = p.x.type == DataType::kDouble;
+  double units = 8;
+  if (p.mode == Mode::kTanh) units += 4 * std::fabs(a.alpha * x);
+  if (p.mode == Mode::kPower && wide) {
+    const double size = std::fabs(a.alpha) + std::fabs(a.beta * x), base = a.alpha + a.beta * x;
+    units += 4 * (std::fabs(a.gamma) + 1) * size / std::max(base, DBL_MIN);
+  }
+  return units * (wide ? 0x1p-53 : 0x1p-24) * std::fabs(value) + (wide ? DBL_MIN : FLT_MIN);
+}
+
+class ActivationJudge final : public Judge {
+ public:
+  explicit ActivationJudge(const Problem& p) : p_(p), grid_(grid_of(p)) {
+    const std::int64_t count = p.count();
+    for (std::int64_t i = 0; i < std::min(count, kSamples); ++i) {
+      const std::uint64_t draw = mix(mix(p.hash(), static_cast<std::uint64_t>(i)), 1);
+      const bool all = count <= kSamples;
+      const std::int64_t inside = static_cast<std::int64_t>(draw % static_cast<std::uint64_t>(count));
+      samples_.push_back(all ? i : i == 0 ? 0 : i == 1 ? count - 1 : inside);
+    }
+  }
+
+  void poison(Stream& stream, const void* arguments) const override {
+    const auto& args = *static_cast<const Problem::Args*>(arguments);
+    stream.synchronize();
+    if (!judgeable(args)) return;
+    const std::size_t size = size_of(p_.x.type);
+    for (const std::int64_t i : samples_)
+      std::memset(
+          static_cast<unsigned char*>(args.result) + static_cast<std::size_t>(Cursor(grid_, i).offset(0)) * size, 0xff,
+          size);
+  }
+
+  Opinion judge(Stream&, const void* args, ErrorClass, std::string& text) const override;
+  std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
+
+ private:
+  /// The inputs are as they were before the run.
+  static bool judgeable(const Problem::Args& a) { return a.keep == 0 && a.x != a.result && a.dy != a.result; }
+
+  double expected(const Problem::Args& args, double x, const Cursor& at) const {
+    if (p_.forward()) return args.scale * value_at(p_.mode, args.parameters, x);
+    const double dy = dtype::load(p_.x.type, args.dy, at.offset(2));
+    return args.scale * (args.x_is_y ? gradient_from_y(p_.mode, args.parameters, x, dy)
+                                     : gradient_at(p_.mode, args.parameters, x, dy));
+  }
+
+  const Problem p_;
+  const Grid grid_;
+  std::vector<std::int64_t> samples_;  // numbers of elements in the grid's order
+};
+
+Opinion ActivationJudge::judge(Stream& stream, const void* arguments, ErrorClass, std::string& text) const {
+  const auto& args = *static_cast<const Problem::Args*>(arguments);
+  stream.synchronize();
+  if (!judgeable(args)) return text = "the inputs are overwritten", Opinion::kInconclusive;
+  const DataType t = p_.x.type;
+  std::size_t finite = 0;
+  for (const std::int64_t i : samples_) {
+    const Cursor at(grid_, i);
+    const double x = dtype::load(t, args.x, at.offset(1)), want = expected(args, x, at);
+    if (!std::isfinite(x) || !std::isfinite(rounded(t, want))) continue;
+    ++finite;
+    const double bound = error_bound(p_, args.parameters, x, want);
+    const double got = dtype::load(t, args.result, at.offset(0));
+    if (rounded(t, want - bound) <= got && got <= rounded(t, want + bound)) continue;
+    text = fmt::format("{} at offset {} is {:.9g}, should be {:.9g} +- {:.3g}", p_.forward() ? "y" : "dx", at.offset(0),
+                       got, rounded(t, want), bound);
+    return Opinion::kWrong;
+  }
+  if (finite > 0) return Opinion::kRight;
+  return text = "no result is finite", Opinion::kInconclusive;
+}
+
+/// Memory of a tensor from the handle, with a row of random elements in [-limit, limit), repeated.
+class RandomTensor {
+ public:
+  RandomTensor(Handle& handle, const TensorDesc& t, std::uint64_t seed, double limit)
+      : data_(handle.allocate(t.bytes()), [&handle](void* p) { handle.deallocate(p); }) {
+    const std::int64_t length = std::min<std::int64_t>(65521, t.space());
+    const std::size_t bytes = static_cast<std::size_t>(length) * size_of(t.type);
+    std::vector<unsigned char> row(bytes);
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::uint64_t bits = mix(mix(seed, static_cast<std::uint64_t>(i)), 1);
+      dtype::store(t.type, row.data(), i, limit * (static_cast<double>(bits >> 41) * 0x1p-22 - 1));
+    }
+    auto* to = static_cast<unsigned char*>(data());
+    handle.stream().parallel_for((t.bytes() + bytes - 1) / bytes, 0, [&](std::size_t i, void*) {
+      std::memcpy(to + i * bytes, row.data(), std::min(bytes, t.bytes() - i * bytes));
+    });
+  }
+  void* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<void, std::function<void(void*)>> data_;
+};
+
+class ActivationCase final : public Judge::PrivateCase {
+ public:
+  ActivationCase(Handle& handle, const Problem& p)
+      : problem_(p), judge_(p), x_(handle, p.x, 1, 4), result_(handle, p.output(), 3, 1) {
+    if (!p.forward()) dy_ = std::make_unique<RandomTensor>(handle, p.dy, 2, 1);
+    args_.x = x_.data();
+    args_.dy = dy_ ? dy_->data() : nullptr;
+    args_.result = result_.data();
+    args_.parameters = {0.5, 0.25, 1.5};
+  }
+
+  const ProblemBase& problem() const override { return problem_; }
+  const Judge& judge() const override { return judge_; }
+  const void* args(void*, std::size_t) override { return &args_; }
+
+ private:
+  const Problem problem_;
+  const ActivationJudge judge_;
+  const RandomTensor x_, result_;
+  std::unique_ptr<const RandomTensor> dy_;
+  Problem::Args args_;
+};
+
+double private_bytes(const Problem& p) {
+  const std::size_t all = p.x.bytes() + p.output().bytes() + (p.forward() ? 0 : p.dy.bytes());
+  return static_cast<double>(all);
+}
+
+std::unique_ptr<Judge::PrivateCase> ActivationJudge::private_case(Handle& handle, std::size_t most_bytes) const {
+  Problem p = p_;
+  while (private_bytes(p) > static_cast<double>(most_bytes)) {
+    if (p.x.lens[0] == 1) return nullptr;
+    p.x.lens[0] /= 2;
+    p.y.lens[0] = p.x.lens[0];
+    if (!p.forward()) p.dy.lens[0] = p.dx.lens[0] = p.x.lens[0];
+  }
+  return std::make_unique<ActivationCase>(handle, p);
+}
+
+}  // namespace
+
+std::unique_ptr<const Judge> make_judge(const Problem& p) { return std::make_unique<ActivationJudge>(p); }
+
+}  // namespace polymio::activation

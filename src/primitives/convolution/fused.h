@@ -1,0 +1,12 @@
+// Convolutions with an epilogue: the solvers as they serve such a problem. One that refuses the epilogue is
+// composed with a pass over y behind it, under its own name and id.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+
+/// Every solver for the problem, in order of preference at equal times.
+SolverList solvers(const Problem&);
+
+}  // namespace polymio::convolution

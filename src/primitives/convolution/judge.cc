@@ -1,0 +1,417 @@
+// Judges the result of a convolution: about 64 of its elements are compared with their evaluation in
+// double, within what the solver's arithmetic allows.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "base/hash.h"
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/point.h"
+
+namespace polymio::convolution {
+namespace {
+
+using search::Judge;
+using search::Opinion;
+
+constexpr std::int64_t kMostSamples = 64, kLeastSamples = 8;
+constexpr double kMostPairs = 2e6;  // multiply-adds of one judgement, unless the fewest samples need more
+
+/// Depends on the seed and the number of the draw only.
+std::uint64_t draw(std::uint64_t seed, std::uint64_t number) { return mix(mix(seed, number), 0x9fb21c651e98df25ull); }
+
+/// The arguments with addresses that the host may use, all earlier work done. The CPU's are such.
+Problem::Args on_host(Stream& stream, const void* args) {
+  stream.synchronize();
+  return *static_cast<const Problem::Args*>(args);
+}
+
+std::int64_t flat_size(const Points& points) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : points.sizes()) count *= size;
+  return count;
+}
+
+Position position(const std::int64_t (&at)[5]) { return {{at[0], at[1]}, {at[2], at[3], at[4]}}; }
+
+Position position(const Points& points, std::int64_t index) {
+  std::int64_t at[5];
+  for (int d = 4; d >= 0; --d) {
+    at[d] = index % points.sizes()[d];
+    index /= points.sizes()[d];
+  }
+  return position(at);
+}
+
+/// Picks positions: corners, then turn by turn the end, the start and the inside of each dimension, where
+/// solvers go wrong, with the other coordinates at random. A group's channels end and start as well.
+class Sampler {
+ public:
+  Sampler(const Problem& p, const Points& points) : points_(points), seed_(p.hash()) {
+    for (std::size_t d = 0; d < 5; ++d) block_[d] = points.sizes()[d];
+    block_[p.direction == Direction::kBackwardWeights ? 0 : 1] /= p.groups();
+  }
+
+  std::vector<Position> pick(std::int64_t count) {
+    const std::int64_t all = flat_size(points_);
+    if (all <= count) {
+      for (std::int64_t i = 0; i < all; ++i) add(position(points_, i));
+      return std::move(picked_);
+    }
+    add(position(points_, 0));
+    add(position(points_, all - 1));
+    for (int turn = 0; static_cast<std::int64_t>(picked_.size()) < count && turn < 20 * kMostSamples; ++turn)
+      add(random(turn % 5, turn / 5 % 3));
+    return std::move(picked_);
+  }
+
+ private:
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(draw(seed_, ++draws_) % static_cast<std::uint64_t>(n));
+  }
+
+  /// With coordinate `d` at an end (place 0) or a start (1) of a block. Elements that nothing is added to
+  /// say little: a few attempts are made to avoid them.
+  Position random(int d, int place) {
+    std::int64_t at[5];
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      for (int i = 0; i < 5; ++i) at[i] = below(points_.sizes()[i]);
+      if (place < 2) at[d] = at[d] / block_[d] * block_[d] + (place == 0 ? block_[d] - 1 : 0);
+      if (points_.walk(position(at)).pairs() > 0) break;
+    }
+    return position(at);
+  }
+
+  void add(const Position& p) {
+    const std::int64_t offset = points_.offset(p);
+    if (std::none_of(picked_.begin(), picked_.end(), [&](const auto& o) { return points_.offset(o) == offset; }))
+      picked_.push_back(p);
+  }
+
+  const Points& points_;
+  std::uint64_t seed_, draws_ = 0;
+  std::int64_t block_[5]{};
+  std::vector<Position> picked_;
+};
+
+/// What one output should be, before the activation: the sum of a bias and `pairs` products, whose absolute
+/// values add up to `magnitude`.
+struct Expected {
+  double value = 0, magnitude = 0, pairs = 0, bias = 0;
+};
+
+double rounded(DataType t, double v) {
+  std::int64_t memory = 0;
+  dtype::store(t, &memory, 0, v);
+  return dtype::load(t, &memory, 0);
+}
+
+/// Smallest positive value.
+double smallest(DataType t) {
+  switch (t) {
+    case DataType::kDouble:
+      return DBL_TRUE_MIN;
+    case DataType::kFloat:
+    case DataType::kBFloat16:
+      return FLT_TRUE_MIN;
+    case DataType::kHalf:
+      return 0x1p-24;
+    case DataType::kFloat8:
+      return 0x1p-9;
+    case DataType::kBFloat8:
+      return 0x1p-16;
+    default:
+      return 1;
+  }
+}
+
+/// Largest distance of neighbours over their value.
+double relative_step(DataType t) {
+  switch (t) {
+    case DataType::kDouble:
+      return 0x1p-52;
+    case DataType::kFloat:
+      return 0x1p-23;
+    case DataType::kHalf:
+      return 0x1p-10;
+    case DataType::kBFloat16:
+      return 0x1p-7;
+    case DataType::kFloat8:
+      return 0x1p-3;
+    case DataType::kBFloat8:
+      return 0x1p-2;
+    default:
+      return 0;
+  }
+}
+
+/// What the arithmetic of a solver of this class, before the rounding to the output's type, may be off by.
+/// n u is the worst case of a sum of n terms; 8 sqrt(n) u is exceeded by independent errors once in 10^13.
+double error_bound(const Problem& p, ErrorClass error, const Expected& e) {
+  const bool wide = error == ErrorClass::kExact || p.all_types(DataType::kDouble);
+  const double n = e.pairs + 3;  // scaling, bias and the evaluation's own error
+  const double sum = std::min(n, 8 * std::sqrt(n)) * (wide ? 0x1p-52 : 0x1p-24);
+  double relative = error == ErrorClass::kApproximate ? 64 * sum : sum;
+  if (error == ErrorClass::kReduced) relative += 0x1p-7;                   // both factors rounded to bf16
+  double bound = relative * e.magnitude + n * (wide ? DBL_MIN : FLT_MIN);  // what is as small may be flushed to zero
+  const DataType t = p.output().type;
+  if (is_fp8(t) && p.rounding == Rounding::kStochastic) bound += relative_step(t) * std::fabs(e.value) + smallest(t);
+  // A pass behind a solver reads results that were rounded already.
+  if (!p.epilogue.empty() && error != ErrorClass::kExact)
+    bound += relative_step(t) / 2 * std::fabs(e.value - e.bias) + smallest(t);
+  return bound;
+}
+
+/// Right results: the smallest, the largest, and the exact one rounded.
+struct Accepted {
+  double low, high, want;
+};
+
+/// What an activation makes of ranges. Each is monotone on either side of 0.
+void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vector<Accepted>& ranges) {
+  std::vector<double> values;
+  for (const Accepted& r : ranges)
+    for (const double v : {r.low, r.high, std::clamp(0.0, r.low, r.high), r.want}) values.push_back(v);
+  const std::int64_t lens[] = {static_cast<std::int64_t>(values.size())};
+  activation::apply(stream, make_tensor(DataType::kDouble, lens, {}), values.data(),
+                    static_cast<activation::Mode>(p.epilogue.activation),
+                    {a.activation_alpha, a.activation_beta, a.activation_gamma});
+  // The function itself is a few roundings off.
+  const double function_error = p.all_types(DataType::kDouble) ? 0x1p-44 : 0x1p-18;
+  const double* v = values.data();
+  for (Accepted& r : ranges) {
+    const auto [low, high] = std::minmax({v[0], v[1], v[2]});
+    r = {low - function_error * std::fabs(low), high + function_error * std::fabs(high), v[3]};
+    v += 4;
+  }
+}
+
+/// Transforms spread an element's error over its neighbours.
+void spread(std::vector<Expected>& expected) {
+  double largest = 0;
+  for (const Expected& e : expected) largest = std::max(largest, e.magnitude);
+  for (Expected& e : expected) e.magnitude = std::max(e.magnitude, largest);
+}
+
+bool all_finite(const Reader& r) {
+  if (is_integer(r.desc.type)) return true;
+  for (std::int64_t i = 0; i < r.desc.space(); ++i)
+    if (!std::isfinite(dtype::load(r.desc.type, r.data, i))) return false;
+  return true;
+}
+
+class ConvolutionJudge final : public Judge {
+ public:
+  explicit ConvolutionJudge(const Problem& p) : p_(p), points_(p_) {}
+
+  void poison(Stream& stream, const void* args) const override {
+    const Problem::Args a = on_host(stream, args);
+    if (a.beta != 0) return;
+    const DataType t = p_.output().type;
+    auto* out = static_cast<unsigned char*>(output_of(p_, a));
+    for (const Position& at : samples())
+      std::memset(out + static_cast<std::size_t>(points_.offset(at)) * size_of(t), is_integer(t) ? 0x5a : 0xff,
+                  size_of(t));
+  }
+
+  Opinion judge(Stream& stream, const void* args, ErrorClass error, std::string& text) const override;
+
+  std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
+
+ private:
+  std::vector<Expected> evaluate(Stream&, const Problem::Args&) const;
+  Expected evaluate(const Problem::Args&, const Position&) const;
+  std::vector<Accepted> accepted(Stream&, const Problem::Args&, ErrorClass, const std::vector<Expected>&) const;
+  std::string describe(const Position&, double got, const Accepted&) const;
+
+  /// Picked when first asked for: most judges of a hit are never asked.
+  const std::vector<Position>& samples() const;
+
+  const Problem p_;
+  const Points points_;
+  mutable std::once_flag picked_;
+  mutable std::vector<Position> samples_;
+};
+
+const std::vector<Position>& ConvolutionJudge::samples() const {
+  std::call_once(picked_, [this] {
+    const double pairs = p_.flops() / 2 / static_cast<double>(p_.output().count());
+    const auto affordable = static_cast<std::int64_t>(kMostPairs / std::max(pairs, 1.0));
+    samples_ = Sampler(p_, points_).pick(std::clamp(affordable, kLeastSamples, kMostSamples));
+  });
+  return samples_;
+}
+
+/// Products of 8-bit integers add up exactly in double, too.
+template <class First, class Second>
+Expected sum_products(const Walk& walk, const First& first, const Second& second) {
+  double sum = 0, magnitude = 0;
+  walk.each([&](std::int64_t i, std::int64_t j) {
+    const double product = first(i) * second(j);
+    sum += product;
+    magnitude += std::fabs(product);
+  });
+  return {sum, magnitude, static_cast<double>(walk.pairs())};
+}
+
+Expected ConvolutionJudge::evaluate(const Problem::Args& a, const Position& at) const {
+  const Reader first = first_reader(p_, a), second = second_reader(p_, a);
+  const auto floats = [](const Reader& r) {
+    return [data = static_cast<const float*>(r.data)](std::int64_t i) { return static_cast<double>(data[i]); };
+  };
+  const bool plain = p_.all_types(DataType::kFloat) && !p_.has_casts();  // the usual case, several times faster
+  const Walk walk = points_.walk(at);
+  Expected e = plain ? sum_products(walk, floats(first), floats(second)) : sum_products(walk, first, second);
+  e.bias = p_.epilogue.bias ? dtype::load(p_.y.type, a.bias, at.i[1]) : 0;
+  e.value = a.alpha * e.value + e.bias;
+  e.magnitude = std::fabs(a.alpha) * e.magnitude + std::fabs(e.bias);
+  return e;
+}
+
+std::vector<Expected> ConvolutionJudge::evaluate(Stream& stream, const Problem::Args& a) const {
+  const auto& at = samples();
+  std::vector<Expected> expected(at.size());
+  double pairs = 0;
+  for (const Position& position : at) pairs += static_cast<double>(points_.walk(position).pairs());
+  // A few tasks where there is enough to do: starting one costs microseconds.
+  const auto tasks = static_cast<std::size_t>(std::clamp(pairs / 20000, 1.0, static_cast<double>(at.size())));
+  stream.parallel_for(tasks, 0, [&](std::size_t t, void*) {
+    for (std::size_t i = t; i < at.size(); i += tasks) expected[i] = evaluate(a, at[i]);
+  });
+  return expected;
+}
+
+std::vector<Accepted> ConvolutionJudge::accepted(Stream& stream, const Problem::Args& a, ErrorClass error,
+                                                 const std::vector<Expected>& expected) const {
+  std::vector<Accepted> ranges;
+  for (const Expected& e : expected) {
+    const double bound = error_bound(p_, error, e);
+    ranges.push_back({e.value - bound, e.value + bound, e.value});
+  }
+  if (p_.epilogue.activation != 0) activate(stream, p_, a, ranges);
+  const DataType t = p_.output().type;
+  for (Accepted& r : ranges) r = {rounded(t, r.low), rounded(t, r.high), rounded(t, r.want)};
+  return ranges;
+}
+
+std::string ConvolutionJudge::describe(const Position& at, double got, const Accepted& right) const {
+  static constexpr const char* kNames[] = {"y", "dx", "dw"};
+  const auto spatial = static_cast<std::size_t>(p_.spatial());
+  return fmt::format("{}[{},{},{}] is {:.9g}, should be {:.9g} +- {:.3g}", kNames[static_cast<int>(p_.direction)],
+                     at.i[0], at.i[1], fmt::join(std::end(at.s) - spatial, std::end(at.s), ","), got, right.want,
+                     std::max(right.high - right.want, right.want - right.low));
+}
+
+/// Whether the inputs are such that nothing can be said; "" if they are not.
+const char* unclear(const Problem& p, ErrorClass error, const std::vector<Expected>& expected) {
+  const double most = (p.all_types(DataType::kDouble) ? DBL_MAX : FLT_MAX) / 4;
+  std::size_t sums = 0, telling = 0;
+  for (const Expected& e : expected) {
+    if (!(e.magnitude < most)) return "a result is not finite";
+    sums += e.pairs > 0;
+    telling += e.pairs > 0 && 4 * (error_bound(p, error, e) + smallest(p.output().type)) < e.magnitude;
+  }
+  return 10 * telling < sums ? "the inputs are zero or negligible nearly everywhere" : "";
+}
+
+Opinion ConvolutionJudge::judge(Stream& stream, const void* args, ErrorClass error, std::string& text) const {
+  const Problem::Args a = on_host(stream, args);
+  auto expected = evaluate(stream, a);
+  if (error == ErrorClass::kApproximate) spread(expected);
+  text = a.beta != 0 ? "the output's earlier values are not known" : unclear(p_, error, expected);
+  if (!text.empty()) return Opinion::kInconclusive;
+
+  const auto ranges = accepted(stream, a, error, expected);
+  for (std::size_t i = 0; i < ranges.size() && text.empty(); ++i) {
+    const double got = dtype::load(p_.output().type, output_of(p_, a), points_.offset(samples()[i]));
+    if (!(ranges[i].low <= got && got <= ranges[i].high)) text = describe(samples()[i], got, ranges[i]);
+  }
+  if (text.empty()) return Opinion::kRight;
+  // What is not finite may reach results that it should not: through padding that is multiplied, for one.
+  if (all_finite(first_reader(p_, a)) && all_finite(second_reader(p_, a))) return Opinion::kWrong;
+  text = "an input has elements that are not finite";
+  return Opinion::kInconclusive;
+}
+
+/// Memory of a tensor from the handle, with random elements that are cheap to make: a row of them, of a
+/// length that no size has as a factor, repeated.
+class RandomTensor {
+ public:
+  RandomTensor(Handle& handle, const TensorDesc& t, std::uint64_t seed)
+      : data_(handle.allocate(t.bytes()), [&handle](void* p) { handle.deallocate(p); }) {
+    const std::int64_t length = std::min<std::int64_t>(65521, t.space());
+    const std::size_t bytes = static_cast<std::size_t>(length) * size_of(t.type);
+    std::vector<unsigned char> row(bytes);
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::uint64_t bits = draw(seed, static_cast<std::uint64_t>(i));
+      const double unit = static_cast<double>(bits >> 41) * 0x1p-22 - 1;  // in [-1, 1)
+      dtype::store(t.type, row.data(), i, is_integer(t.type) ? std::floor(16 * unit) : unit);
+    }
+    auto* to = static_cast<unsigned char*>(data());
+    handle.stream().parallel_for((t.bytes() + bytes - 1) / bytes, 0, [&](std::size_t i, void*) {
+      std::memcpy(to + i * bytes, row.data(), std::min(bytes, t.bytes() - i * bytes));
+    });
+  }
+  void* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<void, std::function<void(void*)>> data_;
+};
+
+TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
+
+class ConvolutionCase final : public Judge::PrivateCase {
+ public:
+  ConvolutionCase(Handle& handle, const Problem& p)
+      : problem_(p), judge_(p), x_(handle, p.x, 1), w_(handle, p.w, 2), y_(handle, p.y, 3) {
+    if (p.epilogue.bias) bias_.emplace(handle, bias_tensor(p), 4);
+    args_.x = x_.data(), args_.w = w_.data(), args_.y = y_.data();
+    args_.bias = bias_ ? bias_->data() : nullptr;
+    args_.alpha = p.scalars == Scalars::kDefault ? 1 : 0.75;
+    args_.activation_alpha = 0.5;
+    args_.activation_beta = args_.activation_gamma = 1;
+  }
+
+  const ProblemBase& problem() const override { return problem_; }
+  const Judge& judge() const override { return judge_; }
+  const void* args(void* workspace, std::size_t bytes) override {
+    args_.workspace = workspace;
+    args_.workspace_bytes = bytes;
+    return &args_;
+  }
+
+ private:
+  const Problem problem_;
+  const ConvolutionJudge judge_;
+  const RandomTensor x_, w_, y_;
+  std::optional<RandomTensor> bias_;
+  Problem::Args args_;
+};
+
+bool fits(const Problem& p, std::size_t most_bytes) {
+  double bytes = p.epilogue.bias ? static_cast<double>(bias_tensor(p).bytes()) : 0;
+  for (const TensorDesc* t : {&p.x, &p.w, &p.y}) bytes += static_cast<double>(t->bytes());
+  return bytes <= static_cast<double>(most_bytes);
+}
+
+std::unique_ptr<Judge::PrivateCase> ConvolutionJudge::private_case(Handle& handle, std::size_t most_bytes) const {
+  Problem p = p_;
+  while (!fits(p, most_bytes)) {
+    if (p.n() == 1) return nullptr;
+    p.x.lens[0] /= 2;
+    p.y.lens[0] = p.x.lens[0];
+  }
+  return std::make_unique<ConvolutionCase>(handle, p);
+}
+
+}  // namespace
+
+std::unique_ptr<const Judge> make_judge(const Problem& p) { return std::make_unique<ConvolutionJudge>(p); }
+
+}  // namespace polymio::convolution

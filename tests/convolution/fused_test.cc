@@ -1,0 +1,310 @@
+// Convolutions with bias and activation: every solver, fusing or composed with a pass, against the definition
+// in double; who fuses, what is refused, and find on such problems.
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/fused.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "reference/activation.h"
+#include "reference/convolution.h"
+#include "reference/tolerance.h"
+#include "sample_problem.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr int kRelu = 3, kLeaky = 8, kModes = 10;
+
+Handle& handle() {
+  static Handle h("cpu", nullptr);
+  return h;
+}
+
+Problem fused(const Shape& shape, const Epilogue& epilogue) {
+  Problem p = problem(Direction::kForward, shape);
+  p.epilogue = epilogue;
+  return p;
+}
+
+/// Data with a bias, and activation parameters that no function treats specially.
+struct FusedData : Data {
+  std::vector<unsigned char> bias;
+  explicit FusedData(const Problem& p) : Data(p) {
+    const TensorDesc desc = make_tensor(p.y.type, Sizes{p.k()}, {});
+    bias.resize(desc.bytes());
+    fill(desc, bias, 4);
+    args.bias = bias.data();
+    args.activation_alpha = 0.75;
+    args.activation_beta = 0.5;
+    args.activation_gamma = 1.5;
+  }
+};
+
+reference::Tensor describe(const TensorDesc& t) {
+  const auto rank = static_cast<std::ptrdiff_t>(t.rank);
+  return {static_cast<reference::Type>(t.type),
+          {t.lens.begin(), t.lens.begin() + rank},
+          {t.strides.begin(), t.strides.begin() + rank}};
+}
+
+reference::Convolution plain_reference(const Problem& p, const Problem::Args& a) {
+  reference::Convolution c;
+  c.x = describe(p.x), c.w = describe(p.w), c.y = describe(p.y);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(p.spatial()); ++i) {
+    c.pad.push_back(p.geometry.pad[i]);
+    c.stride.push_back(p.geometry.stride[i]);
+    c.dilation.push_back(p.geometry.dilation[i]);
+  }
+  c.groups = p.groups();
+  c.alpha = a.alpha, c.beta = a.beta;
+  return c;
+}
+
+/// The range of right results of every output, in dense order.
+std::vector<reference::Interval> expected(const Problem& p, const FusedData& data) {
+  const Problem::Args& a = data.args;
+  const auto conv = plain_reference(p, a);
+  const auto sums = reference::evaluate(conv, {data.x.data(), data.w.data(), data.y.data()});
+  const auto arithmetic = reference::arithmetic(conv);
+  reference::Activation f;
+  f.mode = static_cast<reference::ActivationMode>(p.epilogue.activation);
+  f.alpha = a.activation_alpha, f.beta = a.activation_beta, f.gamma = a.activation_gamma;
+  const reference::Type type = conv.y.type;
+  const bool wide = type == reference::Type::kDouble;
+  const std::int64_t positions = p.y.count() / p.n() / p.k();
+  std::vector<reference::Interval> ranges;
+  for (std::size_t i = 0; i < sums.value.size(); ++i) {
+    const std::int64_t channel = static_cast<std::int64_t>(i) / positions % p.k();
+    const double bias = p.epilogue.bias ? dtype::load(p.y.type, data.bias.data(), channel) : 0;
+    const double v = sums.value[i] + bias;
+    // The sum may be rounded to the output's type before the epilogue reads it.
+    const double between = type == reference::Type::kHalf ? 0x1p-11 : type == reference::Type::kBFloat16 ? 0x1p-8 : 0;
+    const double bound = reference::error_bound(arithmetic, sums.magnitude[i] + std::fabs(bias)) +
+                         between * std::fabs(sums.value[i]) + (between > 0 ? 0x1p-24 : 0);
+    double low = INFINITY, high = -INFINITY;
+    for (const double x : {v - bound, v + bound, v - bound < 0 && v + bound > 0 ? 0.0 : v}) {
+      const double y = reference::activate(f, x);
+      low = std::min(low, y), high = std::max(high, y);
+    }
+    const double error = (wide ? 0x1p-48 : 0x1p-20) * std::max(std::fabs(low), std::fabs(high));
+    ranges.push_back({reference::round_to(type, low - error), reference::round_to(type, high + error)});
+  }
+  return ranges;
+}
+
+/// Runs every solver that applies; counts how often each did.
+void check_all(const Shape& shape, const Epilogue& epilogue, std::map<std::string, int>& ran, double alpha = 1,
+               double beta = 0) {
+  Problem p = fused(shape, epilogue);
+  p.scalars = beta != 0 ? Scalars::kBilinear : alpha != 1 ? Scalars::kScale : Scalars::kDefault;
+  FusedData data(p);
+  data.args.alpha = alpha, data.args.beta = beta;
+  const auto before = data.y;
+  const auto ranges = expected(p, data);
+  const reference::Tensor y = describe(p.y);
+  for (const SolverBase* solver : solvers(p)) {
+    if (!solver->is_applicable(handle().device(), p)) continue;
+    ++ran[solver->info().name];
+    data.y = before;
+    data.args.y = data.y.data();
+    run_solver(handle(), *solver, p, data);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const double got = reference::load(y.type, data.y.data(), y.offset(static_cast<std::int64_t>(i)));
+      ASSERT_TRUE(ranges[i].low <= got && got <= ranges[i].high)
+          << solver->info().name << ": " << p.key() << ": y[" << i << "] is " << got << ", allowed are "
+          << ranges[i].low << " to " << ranges[i].high;
+    }
+  }
+}
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> kShapes = {
+      {{2, 16, 14, 15}, {24, 16, 3, 3}, {1, 1}},
+      {{3, 32, 17, 17}, {40, 32, 1, 1}},
+      {{2, 12, 11, 10}, {18, 4, 3, 3}, {1, 1}, {2, 1}, {}, 3},
+      {{2, 16, 13, 9}, {16, 1, 3, 3}, {1, 1}, {}, {}, 16},
+      {{2, 4, 40}, {6, 4, 5}, {2}, {2}},
+      {{1, 4, 6, 7, 8}, {5, 4, 3, 3, 3}, {1, 1, 1}},
+      {{2, 16, 9, 10}, {300, 16, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat, DataType::kFloat, true},
+      {{2, 12, 9, 10}, {18, 6, 3, 3}, {1, 1}, {}, {}, 2, DataType::kFloat, DataType::kFloat, true},
+      {{2, 5, 8, 8}, {6, 5, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat, DataType::kFloat, false, 2},
+      {{1, 7, 3, 3}, {1, 7, 3, 3}},
+      {{1, 3, 40, 50}, {8, 3, 1, 1}},
+  };
+  return kShapes;
+}
+
+TEST(Fused, EverySolverComputesEveryActivation) {
+  std::map<std::string, int> ran;
+  for (const Shape& shape : shapes())
+    for (int mode = 0; mode < kModes; ++mode) {
+      check_all(shape, {true, mode}, ran);
+      check_all(shape, {false, mode}, ran);
+      if (HasFatalFailure()) return;
+    }
+  for (const SolverBase* s : solvers(Direction::kForward)) EXPECT_GE(ran[s->info().name], kModes) << s->info().name;
+}
+
+TEST(Fused, EveryTypeAndLayout) {
+  std::map<std::string, int> ran;
+  for (const DataType type : {DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
+    for (Shape shape : shapes()) {
+      shape.type = type;
+      for (const int mode : {0, 2, kRelu, 6, 9}) check_all(shape, {true, mode}, ran);
+      check_all(shape, {false, 1}, ran);
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST(Fused, ScalarsComeBeforeBiasAndActivation) {
+  std::map<std::string, int> ran;
+  for (const Shape& shape : shapes()) {
+    check_all(shape, {true, kLeaky}, ran, 0.5, 0.25);
+    check_all(shape, {true, kLeaky}, ran, -2);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Fused, MatrixProductsFuseAndTheOthersSayThatTheyDoNot) {
+  const Problem p = fused(shapes()[0], {true, kRelu});
+  std::map<std::string, std::string> refusals;
+  for (const SolverBase* s : solvers(Direction::kForward))
+    refusals[s->info().name] = s->is_applicable(handle().device(), p).text();
+  EXPECT_EQ(refusals["ConvCpuGemmFwd"], "");
+  EXPECT_EQ(refusals["ConvCpuImplicitGemmFwd"], "");
+  EXPECT_EQ(refusals["ConvCpuReferenceFwd"], "");
+  EXPECT_NE(refusals["ConvCpuDirectFwd"].find("epilogue"), std::string::npos) << refusals["ConvCpuDirectFwd"];
+}
+
+TEST(Fused, NamesAndIdsAreThoseOfThePlainSolvers) {
+  const auto plain = solvers(Direction::kForward), composed = solvers(fused(shapes()[0], {true, 0}));
+  ASSERT_EQ(plain.size(), composed.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(plain[i]->info().id, composed[i]->info().id);
+    EXPECT_STREQ(plain[i]->info().name, composed[i]->info().name);
+  }
+}
+
+TEST(Fused, WhatHasNoEpilogueIsRefusedWithAReason) {
+  const auto refused = [](const Problem& p, const char* why) {
+    for (const SolverBase* s : solvers(p)) {
+      const Verdict v = s->is_applicable(handle().device(), p);
+      EXPECT_FALSE(static_cast<bool>(v)) << s->info().name << " takes " << p.key();
+      if (s->info().reference) {
+        EXPECT_NE(v.text().find(why), std::string::npos) << v.text();
+      }
+    }
+  };
+  for (const Direction d : {Direction::kBackwardData, Direction::kBackwardWeights}) {
+    Problem p = problem(d, shapes()[0]);
+    p.epilogue = {true, kRelu};
+    refused(p, "forward");
+  }
+  refused(fused({{1, 4, 8, 8}, {4, 4, 3, 3}, {}, {}, {}, 1, DataType::kInt8, DataType::kInt32}, {true, 0}), "fp32");
+  refused(fused(shapes()[0], {true, kModes}), "activation");
+}
+
+TEST(Fused, KeysAndHashesTellEpiloguesApart) {
+  const Problem plain = problem(Direction::kForward, shapes()[0]);
+  std::map<std::string, std::uint64_t> seen;
+  for (const Epilogue& e : {Epilogue{}, Epilogue{true, 0}, Epilogue{false, 3}, Epilogue{true, 3}, Epilogue{true, 8}}) {
+    Problem p = plain;
+    p.epilogue = e;
+    EXPECT_TRUE(seen.emplace(p.key(), p.hash()).second) << p.key();
+    EXPECT_EQ(p.equals(plain), e.empty());
+  }
+}
+
+/// The judge accepts what every solver gives in every type, and sees a bias or an activation that is missing.
+TEST(Fused, TheJudgeKnowsEpilogues) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
+    for (int mode = 0; mode < kModes; ++mode)
+      for (Shape shape : {shapes()[0], shapes()[3], shapes()[6]}) {
+        shape.type = type;
+        const Problem p = fused(shape, {true, mode});
+        FusedData data(p);
+        const auto judge = make_judge(p);
+        const auto opinion = [&](const SolverBase& s, const Problem& done, std::string& text) {
+          judge->poison(handle().stream(), &data.args);
+          run_solver(handle(), s, done, data);
+          return judge->judge(handle().stream(), &data.args, s.error_class(p), text);
+        };
+        for (const SolverBase* s : solvers(p)) {
+          if (!s->is_applicable(handle().device(), p)) continue;
+          std::string text;
+          EXPECT_EQ(opinion(*s, p, text), search::Opinion::kRight) << s->info().name << ": " << text << ": " << p.key();
+        }
+        Problem without = p;
+        without.epilogue.bias = false;
+        std::string text;
+        EXPECT_EQ(opinion(reference_solver(p.direction), without, text), search::Opinion::kWrong) << p.key();
+        if (mode == 0) continue;
+        without.epilogue = {true, 0};
+        EXPECT_EQ(opinion(reference_solver(p.direction), without, text), search::Opinion::kWrong) << p.key();
+      }
+}
+
+TEST(Fused, FindMeasuresAndTheWinnersPlanRuns) {
+  for (const DataType type : {DataType::kFloat, DataType::kBFloat16}) {
+    Shape shape = shapes()[0];
+    shape.type = type;
+    const Problem p = fused(shape, {true, kRelu});
+    FusedData data(p);
+    const Constraints allowed{};
+    data.provide_workspace(find_workspace(handle(), p, allowed, search::FindMode::kNormal));
+    const auto found = find(handle(), p, allowed, data.args, {search::FindMode::kNormal});
+    ASSERT_GE(found.size(), 2u);
+    EXPECT_EQ(search::last_report().find("is out"), std::string::npos) << search::last_report();
+    const auto ranges = expected(p, data);
+    for (const auto& c : found) {
+      std::fill(data.y.begin(), data.y.end(), static_cast<unsigned char>(0xff));
+      run(handle(), p, allowed, data.args, c.solver->info().id, c.point);
+      for (std::size_t i = 0; i < ranges.size(); ++i) {
+        const double got = dtype::load(p.y.type, data.y.data(), static_cast<std::int64_t>(i));
+        ASSERT_TRUE(ranges[i].low <= got && got <= ranges[i].high) << c.solver->info().name << " y[" << i << "]";
+      }
+    }
+  }
+}
+
+/// A plan is that of the point asked for, where it is valid and fits the workspace.
+TEST(Plans, OfTunePoints) {
+  const Problem p = problem(Direction::kForward, {{8, 16, 40, 40}, {16, 16, 3, 3}, {1, 1}});
+  constexpr std::uint64_t kGemm = 4;
+  const SolverBase& gemm = *solver_by_id(kGemm);
+  const DeviceInfo& device = handle().device();
+  const TunePoint usual = gemm.default_point(device, p);
+  ASSERT_FALSE(usual.empty());
+  TunePoint large = usual;
+  std::size_t most = 0;
+  for (const Knob& knob : gemm.tune_space(device, p))
+    if (knob.name == std::string("images"))
+      for (const int v : knob.values) {
+        TunePoint point = usual;
+        point[0] = v;
+        if (!gemm.is_valid(device, p, point) || gemm.workspace_size(device, p, point) <= most) continue;
+        large = point, most = gemm.workspace_size(device, p, point);
+      }
+  const std::size_t need = gemm.workspace_size(device, p, usual);
+  ASSERT_GT(most, need);
+  Constraints allowed;
+  EXPECT_EQ(plan(handle(), p, allowed, kGemm, large).workspace, most);
+  EXPECT_LT(plan(handle(), p, allowed, kGemm, {}).workspace, most);
+  allowed.workspace_limit = most - 1;
+  EXPECT_LT(plan(handle(), p, allowed, kGemm, large).workspace, most);
+  EXPECT_EQ(plan(handle(), p, {}, kGemm, {1, 2}).workspace, plan(handle(), p, {}, kGemm, {}).workspace);
+
+  Data data(p);
+  data.provide_workspace(most);
+  const std::size_t before = handle().plans().size();
+  for (int i = 0; i < 2; ++i)
+    for (const TunePoint& point : {usual, large, TunePoint{}}) run(handle(), p, {}, data.args, kGemm, point);
+  EXPECT_EQ(handle().plans().size(), before + 3);
+}
+
+}  // namespace
+}  // namespace polymio::convolution
