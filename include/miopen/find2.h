@@ -1,6 +1,7 @@
-// Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved
-// and loaded. Implemented: miopenCreateConvProblem, miopenSetProblemTensorDescriptor and
-// miopenDestroyProblem; all other functions return miopenStatusNotImplemented.
+// Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
+// loaded. Implemented for convolutions, and for a forward convolution with a bias, an activation, or a bias
+// and then an activation fused behind it; what concerns attention, softmax and batch normalisation returns
+// miopenStatusNotImplemented. Null and foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
 #define MIOPEN_FIND2_H_
@@ -169,34 +170,42 @@ MIOPEN_EXPORT miopenStatus_t miopenDestroyFindOptions(miopenFindOptions_t option
 /// Not 0: find also tunes the parameters of each solver.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionTuning(miopenFindOptions_t options, int value);
 
-/// Sets the order of the results.
+/// Sets the order of the results; by time is the default.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionResultsOrder(miopenFindOptions_t options,
                                                              miopenFindResultsOrder_t value);
 
-/// Leaves out solutions that need more workspace bytes.
+/// Leaves out solutions that need more workspace bytes. SIZE_MAX, the default, is no limit but the handle's
+/// (polymioSetWorkspaceLimit).
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionWorkspaceLimit(miopenFindOptions_t options, size_t value);
 
-/// Gives find this workspace to measure with; it belongs to the caller.
+/// Gives find this workspace to measure with; it belongs to the caller. Solutions that need more are left
+/// out; a null buffer of size 0 leaves out all that need any.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFindOptions_t options, void* buffer,
                                                                       size_t size);
 
-/// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data.
-/// Find allocates what is not given.
+/// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data. What is not
+/// given comes from the handle's allocator for the time of the find, with random contents. Tensors that a
+/// problem does not have are ignored.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options,
                                                                    miopenTensorArgumentId_t id, void* buffer);
 
-/// 1: saved solutions contain their compiled kernels.
+/// 1: saved solutions contain their compiled kernels. On the CPU there are none. BadParm if not 0 or 1.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions_t options, unsigned attach);
 
 /// Finds up to `maxSolutions` solutions, at most one for each algorithm family, in the order of the
-/// options; these may be null. `*numSolutions` is how many were written; free each with
-/// miopenDestroySolution. InvalidValue if a tensor descriptor is missing.
+/// options; these may be null. `*numSolutions`, unless null, is how many were written; free each with
+/// miopenDestroySolution. The find mode of the convolution holds: on a database hit there may be one solution
+/// only. InvalidValue if a tensor descriptor is missing, NotImplemented with reasons if no solver applies. A
+/// solution keeps nothing of the problem, the options or the handle.
 MIOPEN_EXPORT miopenStatus_t miopenFindSolutions(miopenHandle_t handle, miopenProblem_t problem,
                                                  miopenFindOptions_t options, miopenSolution_t* solutions,
                                                  size_t* numSolutions, size_t maxSolutions);
 
-/// Runs a solution with the given arguments, in any order. InvalidValue if one is missing, BadParm
-/// if the workspace is too small.
+/// Runs a solution with the given arguments, in any order. The output of a fused problem is that of its last
+/// operation (miopenTensorBiasY or miopenTensorActivationY); buffers of results in between are ignored. With a
+/// descriptor that differs from the problem's, the same solver computes that other problem; it may then need
+/// other workspace. Several threads may run one solution. InvalidValue if an argument is missing, BadParm if
+/// the workspace is too small.
 MIOPEN_EXPORT miopenStatus_t miopenRunSolution(miopenHandle_t handle, miopenSolution_t solution, size_t nInputs,
                                                const miopenTensorArgument_t* tensors, void* workspace,
                                                size_t workspaceSize);
@@ -204,8 +213,9 @@ MIOPEN_EXPORT miopenStatus_t miopenRunSolution(miopenHandle_t handle, miopenSolu
 /// Frees a solution. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroySolution(miopenSolution_t solution);
 
-/// Creates a solution from saved bytes. InvalidValue if they are no solution, VersionMismatch if
-/// they are from another version.
+/// Creates a solution from saved bytes; nothing runs. InvalidValue if they are no solution or damaged,
+/// VersionMismatch if they are in another format or for a solver that this version does not have. If the
+/// solver has changed since, its tuned parameters are dropped.
 MIOPEN_EXPORT miopenStatus_t miopenLoadSolution(miopenSolution_t* solution, const char* data, size_t size);
 
 /// Writes a solution to `data`, which has room for miopenGetSolutionSize bytes.
@@ -217,7 +227,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSize(miopenSolution_t solution, si
 /// Workspace bytes of a run.
 MIOPEN_EXPORT miopenStatus_t miopenGetSolutionWorkspaceSize(miopenSolution_t solution, size_t* workspaceSize);
 
-/// Milliseconds of a run, as find measured it.
+/// Milliseconds of a run, as find measured or predicted it (polymioGetFoundSolutionSource).
 MIOPEN_EXPORT miopenStatus_t miopenGetSolutionTime(miopenSolution_t solution, float* time);
 
 /// The id of the solver, as in the immediate mode.
@@ -227,7 +237,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution
 MIOPEN_EXPORT miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result);
 
 #ifdef MIOPEN_BETA_API
-/// Creates an activation problem. The descriptor is copied.
+/// Creates an activation problem, to be fused behind a convolution. The descriptor is copied.
 MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* problem,
                                                            miopenActivationDescriptor_t operatorDesc,
                                                            miopenProblemDirection_t direction);
@@ -237,10 +247,14 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* prob
 MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
                                                           bool runningMeanVariance, miopenProblemDirection_t direction);
 
-/// Appends problem2 to problem1: the output of the first becomes the input of the second.
+/// Appends problem2 to problem1: the output of the first becomes the input of the second. problem2 stays as
+/// it is. Set tensors before: X and W of the convolution and miopenTensorBias are needed; the output, where no
+/// descriptor gives it, has the sizes that follow, in the order of X. UnsupportedOp for anything but the
+/// forward convolution, bias, activation.
 MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
 
-/// Creates a problem that adds one bias per channel.
+/// Creates a problem that adds one bias per channel, to be fused behind a convolution. miopenTensorBias is
+/// packed, [1, channels, 1, ...], in the type of the output.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
 
 /// Creates a softmax problem. The descriptor is copied.

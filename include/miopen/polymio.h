@@ -97,7 +97,8 @@ MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 /// run on, the default unless the environment sets another. BadParm if negative.
 MIOPEN_EXPORT miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads);
 
-/// How many threads calls on this handle may use; with the cap 0 that is the number of cores.
+/// How many threads calls on this handle may use; with the cap 0 that is the number of cores, and 1 in a forked
+/// child (see handle.h).
 MIOPEN_EXPORT miopenStatus_t polymioGetThreadCap(miopenHandle_t handle, int* threads);
 
 /// Runs `task(task_context, index)` exactly once for each index from 0 to `tasks` less one, in any
@@ -141,6 +142,150 @@ MIOPEN_EXPORT miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem
 /// The name of the solver behind an immediate-mode solution id, such as "ConvCpuGemmFwd". Names
 /// never change. The text is static. BadParm if the id is unknown.
 MIOPEN_EXPORT miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name);
+
+/// Where a time comes from.
+typedef enum {
+  polymioSourceEstimate = 0,   ///< Predicted by the solver's roofline model of this machine.
+  polymioSourceModel = 1,      ///< Predicted by the learned model.
+  polymioSourceNeighbour = 2,  ///< Borrowed: measured on a similar problem, or with other cores.
+  polymioSourceMeasured = 3,   ///< Measured on this problem, now or earlier.
+} polymioSource_t;
+
+/// One way to compute a problem.
+typedef struct polymioOption_t {
+  size_t size;             ///< Set by the caller in every element: sizeof(polymioOption_t).
+  uint64_t solution_id;    ///< For the immediate mode.
+  float time;              ///< Milliseconds.
+  size_t workspace_size;   ///< Bytes.
+  polymioSource_t source;  ///< Where the time comes from.
+} polymioOption_t;
+
+/// The trade between time and workspace: the solutions that no other one beats in both, least
+/// workspace first, each faster than the one before. The first needs no workspace. `*count` is the
+/// capacity of `options` on entry and their number on return; a null `options` asks for the number
+/// only. Nothing is measured.
+MIOPEN_EXPORT miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem, polymioOption_t* options,
+                                               size_t* count);
+
+/// Where the time that the immediate mode reports for a solution comes from. BadParm if the solution
+/// does not apply to the problem.
+MIOPEN_EXPORT miopenStatus_t polymioGetSolutionSource(miopenHandle_t handle, miopenProblem_t problem,
+                                                      uint64_t solution_id, polymioSource_t* source);
+
+/// The same for a solution of miopenFindSolutions.
+MIOPEN_EXPORT miopenStatus_t polymioGetFoundSolutionSource(miopenSolution_t solution, polymioSource_t* source);
+
+/// The one workspace number: nothing done through the handle needs, offers or allocates more. It binds
+/// the size queries, find, the immediate mode, stored results and the private buffers of tuning.
+/// SIZE_MAX, the default, is no limit. A solution without workspace always exists.
+MIOPEN_EXPORT miopenStatus_t polymioSetWorkspaceLimit(miopenHandle_t handle, size_t bytes);
+MIOPEN_EXPORT miopenStatus_t polymioGetWorkspaceLimit(miopenHandle_t handle, size_t* bytes);
+
+/// How long one find may take, in milliseconds; 0, the default, is as long as it needs. Under a budget
+/// find measures what fits, best prediction first, and answers with predictions for the rest;
+/// polymioGetLastFindReport says what it skipped.
+MIOPEN_EXPORT miopenStatus_t polymioSetFindBudget(miopenHandle_t handle, double milliseconds);
+MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double* milliseconds);
+
+/// What the last find of this thread measured and what it skipped, and why, as text. "" before the first.
+/// Owned by the library, valid until the next find of this thread. Never null.
+MIOPEN_EXPORT const char* polymioGetLastFindReport(void);
+
+/// On: runs that name an algorithm (miopenConvolutionForward and its siblings) try the promising solvers
+/// of the problem in turn, whatever the algorithm, within the workspace given, and stay with the fastest.
+/// Exploring is paid for by at most 2% of the time of the calls so far. Results of different solvers
+/// differ by rounding. Off is the default.
+MIOPEN_EXPORT miopenStatus_t polymioSetTuneWhileRunning(miopenHandle_t handle, int on);
+
+/// How far the tuning of one solver for one problem is.
+typedef struct polymioTuningProgress_t {
+  size_t size;          ///< Set by the library.
+  const char* problem;  ///< Its MIOpenDriver line; valid during the call.
+  const char* solver;   ///< Its name.
+  size_t done;          ///< Candidates that are measured.
+  size_t total;         ///< All candidates of this solver.
+  double best_time;     ///< Milliseconds of the best so far; infinite before there is one.
+  double eta;           ///< Seconds that the rest of this solver will take.
+} polymioTuningProgress_t;
+
+/// Called between the candidates of any tuning on the handle, by the thread that tunes. Anything but 0
+/// ends the tuning: what was measured is kept, and a later tuning goes on from there.
+typedef int (*polymioTuningCallback)(void* context, const polymioTuningProgress_t* progress);
+
+/// Sets the callback; null removes it. `context` must stay alive until then.
+MIOPEN_EXPORT miopenStatus_t polymioSetTuningCallback(miopenHandle_t handle, polymioTuningCallback function,
+                                                      void* context);
+
+/// What polymioTune may do.
+typedef struct polymioTuneOptions_t {
+  size_t size;       ///< Set by the caller: sizeof(polymioTuneOptions_t).
+  double budget_ms;  ///< For the whole problem; 0: MIOPEN_TUNING_TIME_MS_MAX for each solver.
+  int again;         ///< Not 0: also what is tuned already.
+} polymioTuneOptions_t;
+
+/// What polymioTune did.
+typedef struct polymioTuneResult_t {
+  size_t size;           ///< Set by the caller: sizeof(polymioTuneResult_t).
+  int complete;          ///< 1: every solver is tuned; 0: budget or callback ended it before.
+  size_t candidates;     ///< Measured by this call.
+  uint64_t solution_id;  ///< The fastest.
+  float time;            ///< Its milliseconds.
+  size_t workspace_size;
+} polymioTuneResult_t;
+
+/// Tunes every solver of a problem on random inputs in private memory (bounded by the handle's workspace
+/// limit) and stores the results; goes on where an earlier tuning was stopped. `options` may be null.
+MIOPEN_EXPORT miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem,
+                                         const polymioTuneOptions_t* options, polymioTuneResult_t* result);
+
+/// What a record of a database or pack says. Texts are valid during the call only.
+typedef enum {
+  polymioRecordPredicted = 0,
+  polymioRecordMeasured = 1,
+  polymioRecordTuned = 2,        ///< Measured at the best point of a completed search.
+  polymioRecordTrial = 3,        ///< One point of a search.
+  polymioRecordFailed = 4,       ///< A point that does not work, or loses.
+  polymioRecordQuarantined = 5,  ///< The solver was wrong on a problem of this family.
+  polymioRecordErased = 6,       ///< The user's record was dropped.
+} polymioRecordKind_t;
+
+typedef struct polymioRecord_t {
+  size_t size;  ///< Set by whoever fills it: sizeof(polymioRecord_t).
+  const char* problem;
+  const char* solver;
+  int solver_version;
+  double time;  ///< Milliseconds.
+  size_t workspace_size;
+  const char* tune_point;  ///< "" when nothing is tuned.
+  int units;               ///< Cores or multiprocessors it ran on.
+  int threads;
+  polymioRecordKind_t kind;
+  const char* family;     ///< "" when unknown.
+  const char* log_sizes;  ///< Numbers separated by commas.
+  double work;
+} polymioRecord_t;
+
+/// Gets every line of a file: `record` is null when the line is damaged or foreign, `text` is the line.
+/// Anything but 0 ends the reading.
+typedef int (*polymioRecordVisitor)(void* context, size_t line, const char* text, const polymioRecord_t* record);
+
+/// Reads a database or pack. BadParm if it cannot be read.
+MIOPEN_EXPORT miopenStatus_t polymioReadRecords(const char* file, polymioRecordVisitor visitor, void* context);
+
+/// Writes a pack: these records, merged, in place of the file as a whole; if that fails the old file stays.
+MIOPEN_EXPORT miopenStatus_t polymioWriteRecords(const char* file, const polymioRecord_t* records, size_t count);
+
+/// Answers from this pack too, in this process, for devices of the class `architecture` (as in
+/// polymioDeviceInfo_t): the user's own results go before it, it goes before the system's. BadParm if it is
+/// no pack.
+MIOPEN_EXPORT miopenStatus_t polymioLoadPack(const char* architecture, const char* file);
+MIOPEN_EXPORT miopenStatus_t polymioLoadPackFromMemory(const char* architecture, const void* data, size_t size);
+
+/// JSON: which database files answer for the handle's device, whether they can be read and written, how
+/// many records and damaged lines they have; and, if `problem` is not null, whether it hits, and if not,
+/// why and what to do. `buffer` and `size` as in polymioExplain.
+MIOPEN_EXPORT miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer,
+                                             size_t* size);
 
 #ifdef __cplusplus
 }

@@ -1,49 +1,126 @@
-// Activation functions: every function answers that it is not implemented.
+// Group `activation`.
 // SPDX-License-Identifier: MIT
 #include <miopen/activation.h>
 
+#include "base/log.h"
+#include "capi/activation_object.h"
 #include "capi/guard.h"
 
-using polymio::capi::not_implemented;
+using namespace polymio;
+using activation::Problem;
+using capi::ActivationObject;
+using capi::deref;
+using capi::described;
+using capi::guard;
+using capi::not_null;
+using capi::scalar;
 
-miopenStatus_t miopenCreateActivationDescriptor(miopenActivationDescriptor_t*) {
-  return not_implemented("miopenCreateActivationDescriptor");
+namespace {
+
+/// The driver line that computes the same.
+void log_call(const Problem& problem, const Problem::Args& args, const char* function) {
+  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
+  if (!log::command_enabled()) return;
+  const auto& p = args.parameters;
+  std::string line = fmt::format("MIOpenDriver {} -A {} -B {} -G {}", problem.key(), p.alpha, p.beta, p.gamma);
+  if (args.scale != 1 || args.keep != 0)
+    line += fmt::format(" --scale_alpha {} --scale_beta {}", args.scale, args.keep);
+  log::write("command", line);
 }
 
-miopenStatus_t miopenSetActivationDescriptor(const miopenActivationDescriptor_t, miopenActivationMode_t, double, double,
-                                             double) {
-  return not_implemented("miopenSetActivationDescriptor");
+void run(miopenHandle_t handle, const ActivationObject& descriptor, const Problem& problem, Problem::Args args,
+         const void* alpha, const void* beta, const char* function) {
+  args.parameters = descriptor.parameters;
+  args.scale = scalar(alpha, problem.output().type, "alpha");
+  args.keep = scalar(beta, problem.output().type, "beta");
+  log_call(problem, args, function);
+  activation::run(deref(handle), problem, args);
 }
 
-miopenStatus_t miopenGetActivationDescriptor(const miopenActivationDescriptor_t, miopenActivationMode_t*, double*,
-                                             double*, double*) {
-  return not_implemented("miopenGetActivationDescriptor");
+}  // namespace
+
+miopenStatus_t miopenCreateActivationDescriptor(miopenActivationDescriptor_t* activDesc) {
+  return guard([&] { *not_null(activDesc, "activDesc") = new ActivationObject; });
 }
 
-miopenStatus_t miopenActivationForward(miopenHandle_t, const miopenActivationDescriptor_t, const void*,
-                                       const miopenTensorDescriptor_t, const void*, const void*,
-                                       const miopenTensorDescriptor_t, void*) {
-  return not_implemented("miopenActivationForward");
+miopenStatus_t miopenSetActivationDescriptor(const miopenActivationDescriptor_t activDesc, miopenActivationMode_t mode,
+                                             double activAlpha, double activBeta, double activGamma) {
+  return guard([&] {
+    ActivationObject& descriptor = deref(activDesc);
+    const int number = static_cast<int>(mode);
+    require(number >= 0 && number <= 9, "activation mode {} is unknown: allowed are 0 (passthru) to 9 (ELU)", number);
+    descriptor.mode = static_cast<activation::Mode>(number);
+    descriptor.parameters = {activAlpha, activBeta, activGamma};
+  });
 }
 
-miopenStatus_t miopenActivationBackward(miopenHandle_t, const miopenActivationDescriptor_t, const void*,
-                                        const miopenTensorDescriptor_t, const void*, const miopenTensorDescriptor_t,
-                                        const void*, const miopenTensorDescriptor_t, const void*, const void*,
-                                        const miopenTensorDescriptor_t, void*) {
-  return not_implemented("miopenActivationBackward");
+miopenStatus_t miopenGetActivationDescriptor(const miopenActivationDescriptor_t activDesc, miopenActivationMode_t* mode,
+                                             double* activAlpha, double* activBeta, double* activGamma) {
+  return guard([&] {
+    const ActivationObject& descriptor = deref(activDesc);
+    if (mode) *mode = static_cast<miopenActivationMode_t>(descriptor.mode);
+    if (activAlpha) *activAlpha = descriptor.parameters.alpha;
+    if (activBeta) *activBeta = descriptor.parameters.beta;
+    if (activGamma) *activGamma = descriptor.parameters.gamma;
+  });
 }
 
-miopenStatus_t miopenDestroyActivationDescriptor(miopenActivationDescriptor_t) {
-  return not_implemented("miopenDestroyActivationDescriptor");
+miopenStatus_t miopenActivationForward(miopenHandle_t handle, const miopenActivationDescriptor_t activDesc,
+                                       const void* alpha, const miopenTensorDescriptor_t xDesc, const void* x,
+                                       const void* beta, const miopenTensorDescriptor_t yDesc, void* y) {
+  return guard([&] {
+    const ActivationObject& descriptor = deref(activDesc);
+    const Problem problem = activation::forward_problem(descriptor.mode, described(xDesc, "x"), described(yDesc, "y"));
+    Problem::Args args;
+    args.x = not_null(x, "the buffer of x");
+    args.result = not_null(y, "the buffer of y");
+    run(handle, descriptor, problem, args, alpha, beta, "miopenActivationForward");
+  });
 }
 
-miopenStatus_t miopenGLUForward(miopenHandle_t, const miopenTensorDescriptor_t, const void*,
-                                const miopenTensorDescriptor_t, void*, const uint32_t) {
-  return not_implemented("miopenGLUForward");
+miopenStatus_t miopenActivationBackward(miopenHandle_t handle, const miopenActivationDescriptor_t activDesc,
+                                        const void* alpha, const miopenTensorDescriptor_t yDesc, const void* y,
+                                        const miopenTensorDescriptor_t dyDesc, const void* dy,
+                                        const miopenTensorDescriptor_t xDesc, const void* x, const void* beta,
+                                        const miopenTensorDescriptor_t dxDesc, void* dx) {
+  return guard([&] {
+    const ActivationObject& descriptor = deref(activDesc);
+    const Problem problem = activation::backward_problem(descriptor.mode, described(xDesc, "x"), described(yDesc, "y"),
+                                                         described(dyDesc, "dy"), described(dxDesc, "dx"));
+    Problem::Args args;
+    args.x = not_null(x, "the buffer of x");
+    args.dy = not_null(dy, "the buffer of dy");
+    args.result = not_null(dx, "the buffer of dx");
+    not_null(y, "the buffer of y");
+    args.x_is_y = activation::forward_was_in_place(descriptor.mode, descriptor.parameters, x, y);
+    run(handle, descriptor, problem, args, alpha, beta, "miopenActivationBackward");
+  });
 }
 
-miopenStatus_t miopenGLUBackward(miopenHandle_t, const miopenTensorDescriptor_t, const void*,
-                                 const miopenTensorDescriptor_t, const void*, const miopenTensorDescriptor_t, void*,
-                                 const uint32_t) {
-  return not_implemented("miopenGLUBackward");
+miopenStatus_t miopenDestroyActivationDescriptor(miopenActivationDescriptor_t activDesc) {
+  return guard([&] { delete &deref(activDesc); });
+}
+
+miopenStatus_t miopenGLUForward(miopenHandle_t handle, const miopenTensorDescriptor_t inputDesc, const void* input,
+                                const miopenTensorDescriptor_t outputDesc, void* output, const uint32_t dim) {
+  return guard([&] {
+    const TensorDesc &in = described(inputDesc, "the input"), &out = described(outputDesc, "the output");
+    not_null(input, "the buffer of the input");
+    not_null(output, "the buffer of the output");
+    deref(handle).run([&](Stream& s) { activation::glu_forward(s, in, input, out, output, dim); });
+  });
+}
+
+miopenStatus_t miopenGLUBackward(miopenHandle_t handle, const miopenTensorDescriptor_t inputDesc, const void* input,
+                                 const miopenTensorDescriptor_t outputGradDesc, const void* outputGrad,
+                                 const miopenTensorDescriptor_t inputGradDesc, void* inputGrad, const uint32_t dim) {
+  return guard([&] {
+    const TensorDesc &in = described(inputDesc, "the input"), &out = described(outputGradDesc, "outputGrad");
+    const TensorDesc& grad = described(inputGradDesc, "inputGrad");
+    not_null(input, "the buffer of the input");
+    not_null(outputGrad, "the buffer of outputGrad");
+    not_null(inputGrad, "the buffer of inputGrad");
+    deref(handle).run(
+        [&](Stream& s) { activation::glu_backward(s, in, input, out, outputGrad, grad, inputGrad, dim); });
+  });
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "base/log.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
 
@@ -47,21 +46,6 @@ convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b,
   return args;
 }
 
-/// The driver line that computes the same: of the plain convolution that a transposed one stands for.
-void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,
-              std::uint64_t solution = 0) {
-  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, c.problem.key()));
-  if (!log::command_enabled()) return;
-  static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
-  std::string line = "MIOpenDriver " + c.problem.key();
-  if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
-  if (c.constraints.math != MathMode::kAccurate)
-    line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
-  if (c.constraints.deterministic) line += " --deterministic 1";
-  if (solution) line += fmt::format(" -S {}", solution);
-  log::write("command", line);
-}
-
 convolution::Scalars classify(double alpha, double beta) {
   return beta != 0    ? convolution::Scalars::kBilinear
          : alpha != 1 ? convolution::Scalars::kScale
@@ -78,12 +62,16 @@ Algorithm algorithm(int value) {
   return static_cast<Algorithm>(value);
 }
 
+search::FindMode mode(miopenConvolutionDescriptor_t conv) {
+  return static_cast<search::FindMode>(deref(conv).find_mode);
+}
+
 miopenStatus_t workspace_size(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
                               size_t* size) {
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    *not_null(size, "workSpaceSize") = convolution::find_workspace(h, c.problem, c.constraints);
+    *not_null(size, "workSpaceSize") = convolution::find_workspace(h, c.problem, c.constraints, mode(conv));
   });
 }
 
@@ -102,8 +90,8 @@ miopenStatus_t find(miopenHandle_t handle, Direction d, miopenConvolutionDescrip
     require(out.requested >= 1, "requestAlgoCount is {}, it must be at least 1", out.requested);
     const auto c = call(d, conv, t);
     const auto args = arguments(c, b, workspace, bytes);
-    log_call(c, args, "find");
-    const auto found = convolution::find(h, c.problem, c.constraints, args, exhaustive);
+    capi::log_call(c, args, "find");
+    const auto found = convolution::find(h, c.problem, c.constraints, args, {mode(conv), exhaustive});
     const auto count = std::min(found.size(), static_cast<std::size_t>(out.requested));
     for (std::size_t i = 0; i < count; ++i) {
       out.results[i].fwd_algo = static_cast<miopenConvFwdAlgorithm_t>(found[i].solver->info().algorithm);
@@ -125,7 +113,7 @@ miopenStatus_t run(miopenHandle_t handle, Direction d, const void* alpha, const 
     args.alpha = capi::scalar(alpha, y, "alpha");
     args.beta = capi::scalar(beta, y, "beta");
     c.problem.scalars = classify(args.alpha, args.beta);
-    log_call(c, args, "run");
+    capi::log_call(c, args, "run");
     convolution::run(h, c.problem, c.constraints, args, algorithm(algo));
   });
 }
@@ -135,11 +123,12 @@ miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolut
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    const auto rq = convolution::request(h, c.problem, c.constraints);
-    const std::size_t n = search::rank(rq).candidates.size();
+    const std::size_t n = convolution::solutions(h, c.problem, c.constraints).size();
     *not_null(count, "solutionCount") = std::min(n, kMaxSolutions);
-    if (n == 0)
-      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(), search::refusals(rq));
+    if (n > 0) return;
+    const convolution::Call call(h, c.problem, c.constraints);
+    fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(),
+         search::refusals(call.request()));
   });
 }
 
@@ -148,7 +137,7 @@ miopenStatus_t solutions(miopenHandle_t handle, Direction d, miopenConvolutionDe
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    const auto ranked = search::rank(convolution::request(h, c.problem, c.constraints)).candidates;
+    const auto ranked = convolution::solutions(h, c.problem, c.constraints);
     const std::size_t n = std::min({ranked.size(), most, kMaxSolutions});
     if (count) *count = n;
     if (!out) return;
@@ -186,7 +175,7 @@ miopenStatus_t immediate(miopenHandle_t handle, Direction d, miopenConvolutionDe
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
     const auto args = arguments(c, b, workspace, bytes);
-    log_call(c, args, "immediate", id);
+    capi::log_call(c, args, "immediate", id);
     convolution::run(h, c.problem, c.constraints, args, id);
   });
 }

@@ -1,13 +1,311 @@
-// Find 2.0 beyond convolution problems: every function answers that it is not implemented.
+// Find 2.0 from options to solutions: find, run, save and load, getters.
 // SPDX-License-Identifier: MIT
 #include <miopen/find2.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "capi/find2_objects.h"
 #include "capi/guard.h"
+#include "core/random.h"
 
-using polymio::capi::not_implemented;
+using namespace polymio;
+using capi::ConvolutionCall;
+using capi::deref;
+using capi::FindOptionsState;
+using capi::guard;
+using capi::not_implemented;
+using capi::not_null;
+using capi::ProblemState;
+using capi::SolutionState;
 
-miopenStatus_t miopenCreateMhaProblem(miopenProblem_t*, miopenMhaDescriptor_t, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateMhaProblem");
+namespace {
+
+/// The buffers of a problem, as the API names them.
+struct Buffers {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* y = nullptr;
+  void* bias = nullptr;
+};
+
+struct Role {
+  miopenTensorArgumentId_t id;
+  const TensorDesc* desc;  // null: the problem has no such argument
+  void** buffer;
+};
+
+/// The arguments that need memory.
+std::array<Role, 4> roles(const ProblemState& p, const ConvolutionCall& c, Buffers& b) {
+  const auto& q = c.problem;
+  return {{{miopenTensorConvolutionX, c.swapped ? &q.y : &q.x, &b.x},
+           {miopenTensorConvolutionW, &q.w, &b.w},
+           {capi::output_id(p), c.swapped ? &q.x : &q.y, &b.y},
+           {miopenTensorBias, p.has_bias ? &p.tensors.at(miopenTensorBias) : nullptr, &b.bias}}};
+}
+
+convolution::Problem::Args arguments(const ProblemState& p, const ConvolutionCall& c, const Buffers& b) {
+  convolution::Problem::Args args;
+  args.x = c.swapped ? b.y : b.x;
+  args.w = b.w;
+  args.y = c.swapped ? b.x : b.y;
+  args.seed = c.seed;
+  args.bias = b.bias;
+  args.activation_alpha = p.activation.alpha;
+  args.activation_beta = p.activation.beta;
+  args.activation_gamma = p.activation.gamma;
+  return args;
+}
+
+void check_no_scalar(miopenTensorArgumentId_t id) {
+  require((id & miopenTensorArgumentIsScalar) == 0, "argument id {:#x} is a scalar: convolutions have none",
+          static_cast<unsigned>(id));
+}
+
+// ---- find ----
+
+using Memory = std::unique_ptr<void, std::function<void(void*)>>;
+
+Memory allocate(Handle& h, std::size_t bytes) {
+  return {h.allocate(bytes), [&h](void* p) { h.deallocate(p); }};
+}
+
+/// What find measures on: the caller's buffers, and own ones for the rest.
+class Trial {
+ public:
+  Trial(Handle& h, const ProblemState& p, const ConvolutionCall& c, const FindOptionsState& o) {
+    Buffers buffers;
+    for (const Role& role : roles(p, c, buffers)) {
+      if (!role.desc) continue;
+      const auto given = o.tensors.find(role.id);
+      if (given != o.tensors.end()) {
+        *role.buffer = given->second;
+        continue;
+      }
+      own_.push_back(allocate(h, role.desc->bytes()));
+      *role.buffer = own_.back().get();
+      fill_random(h.stream(), *role.desc, *role.buffer, static_cast<std::uint64_t>(role.id));
+    }
+    args_ = arguments(p, c, buffers);
+  }
+
+  void take_workspace(void* data, std::size_t bytes) {
+    args_.workspace = data;
+    args_.workspace_bytes = data ? bytes : 0;
+  }
+  void allocate_workspace(Handle& h, std::size_t bytes) {
+    if (bytes == 0) return;
+    own_.push_back(allocate(h, bytes));
+    take_workspace(own_.back().get(), bytes);
+  }
+
+  const convolution::Problem::Args& args() const { return args_; }
+
+ private:
+  std::vector<Memory> own_;
+  convolution::Problem::Args args_;
+};
+
+std::vector<search::Candidate> find(Handle& h, const ProblemState& p, const ConvolutionCall& c,
+                                    const FindOptionsState& o) {
+  const search::FindOptions options{static_cast<search::FindMode>(p.conv.find_mode), o.tune};
+  Constraints allowed = c.constraints;
+  allowed.workspace_limit = std::min(o.workspace_limit, h.workspace_limit());
+  // Before memory is taken for a problem that nothing solves.
+  const std::size_t bytes = convolution::find_workspace(h, c.problem, allowed, options.mode);
+  Trial trial(h, p, c, o);
+  if (o.workspace)
+    trial.take_workspace(o.workspace->data, std::min(o.workspace->bytes, allowed.workspace_limit));
+  else
+    trial.allocate_workspace(h, bytes);
+  capi::log_call(c, trial.args(), "find");
+  auto found = convolution::find(h, c.problem, allowed, trial.args(), options);
+  if (o.order == miopenFindResultsOrderByWorkspaceSize)
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.workspace < b.workspace; });
+  return found;
+}
+
+// ---- run ----
+
+/// The arguments of one run: buffers, and the problem with other descriptors if any were given.
+struct Run {
+  Buffers buffers;
+  std::unique_ptr<SolutionState> changed;
+
+  Run(const SolutionState& s, std::size_t count, const miopenTensorArgument_t* tensors) {
+    for (std::size_t i = 0; i < count; ++i) take(s, tensors[i]);
+    if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
+    const SolutionState& now = changed ? *changed : s;
+    for (const Role& role : roles(now.problem, now.call, buffers))
+      if (role.desc && !*role.buffer)
+        fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(role.id),
+             static_cast<unsigned>(role.id));
+  }
+
+ private:
+  void take(const SolutionState& s, const miopenTensorArgument_t& argument) {
+    check_no_scalar(argument.id);
+    capi::check_id(s.problem, argument.id);
+    // Results between fused operations are in no memory: their buffers are ignored.
+    for (const Role& role : roles(s.problem, s.call, buffers)) {
+      if (role.id != argument.id) continue;
+      require(!*role.buffer, "{} was given twice", capi::name_of(role.id));
+      *role.buffer = argument.buffer;
+    }
+    if (!argument.descriptor) return;
+    const TensorDesc& desc = capi::described(*argument.descriptor, capi::name_of(argument.id));
+    const auto old = s.problem.tensors.find(argument.id);
+    if (old != s.problem.tensors.end() && old->second == desc) return;
+    if (!changed) changed = std::make_unique<SolutionState>(s);
+    changed->problem.tensors[argument.id] = desc;
+  }
+};
+
+void run(Handle& h, const SolutionState& s, const Run& run, void* workspace, std::size_t bytes) {
+  const SolutionState& now = run.changed ? *run.changed : s;
+  const std::size_t have = workspace ? bytes : 0;
+  if (!run.changed && have < s.candidate.workspace)
+    fail(Status::kBadParm, "not enough workspace: the solution needs {} bytes, {} were given", s.candidate.workspace,
+         have);
+  auto args = arguments(now.problem, now.call, run.buffers);
+  args.workspace = workspace;
+  args.workspace_bytes = have;
+  const std::uint64_t id = s.candidate.solver->info().id;
+  capi::log_call(now.call, args, "solution", id);
+  convolution::run(h, now.call.problem, now.call.constraints, args, id, s.candidate.point);
+}
+
+}  // namespace
+
+miopenStatus_t miopenCreateFindOptions(miopenFindOptions_t* options) {
+  return guard([&] {
+    *not_null(options, "options") = nullptr;
+    *options = new capi::FindOptionsObject;
+  });
+}
+
+miopenStatus_t miopenDestroyFindOptions(miopenFindOptions_t options) {
+  return guard([&] { delete &capi::checked<capi::FindOptionsObject>(options); });
+}
+
+miopenStatus_t miopenSetFindOptionTuning(miopenFindOptions_t options, int value) {
+  return guard([&] { deref(options).tune = value != 0; });
+}
+
+miopenStatus_t miopenSetFindOptionResultsOrder(miopenFindOptions_t options, miopenFindResultsOrder_t value) {
+  return guard([&] {
+    require(value == miopenFindResultsOrderByTime || value == miopenFindResultsOrderByWorkspaceSize,
+            "results order {} is unknown: allowed are 0 (by time), 1 (by workspace size)", static_cast<int>(value));
+    deref(options).order = value;
+  });
+}
+
+miopenStatus_t miopenSetFindOptionWorkspaceLimit(miopenFindOptions_t options, size_t value) {
+  return guard([&] { deref(options).workspace_limit = value; });
+}
+
+miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFindOptions_t options, void* buffer, size_t size) {
+  return guard([&] {
+    FindOptionsState& o = deref(options);
+    require(buffer || size == 0, "a workspace of {} bytes was given, but its buffer is null", size);
+    o.workspace = {buffer, size};
+  });
+}
+
+miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options, miopenTensorArgumentId_t id,
+                                                     void* buffer) {
+  return guard([&] {
+    FindOptionsState& o = deref(options);
+    check_no_scalar(id);
+    require(id != miopenTensorArgumentIdInvalid, "tensor id 0 names no tensor");
+    o.tensors[id] = not_null(buffer, "buffer");
+  });
+}
+
+miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions_t options, unsigned attach) {
+  return guard([&] {
+    deref(options);
+    require(attach <= 1, "attach is {}: allowed are 0 and 1", attach);
+  });
+}
+
+miopenStatus_t miopenFindSolutions(miopenHandle_t handle, miopenProblem_t problem, miopenFindOptions_t options,
+                                   miopenSolution_t* solutions, size_t* numSolutions, size_t maxSolutions) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const ProblemState& p = deref(problem);
+    if (maxSolutions > 0) not_null(solutions, "solutions");
+    if (numSolutions) *numSolutions = 0;
+    const auto call = capi::make_call(p, Status::kInvalidValue);
+    auto found = find(h, p, call, options ? deref(options) : FindOptionsState{});
+    found.resize(std::min(found.size(), maxSolutions));
+    std::vector<std::unique_ptr<capi::SolutionObject>> objects;
+    for (auto& candidate : found)
+      objects.push_back(std::make_unique<capi::SolutionObject>(SolutionState{p, std::move(candidate), call}));
+    for (std::size_t i = 0; i < objects.size(); ++i) solutions[i] = objects[i].release();
+    if (numSolutions) *numSolutions = objects.size();
+  });
+}
+
+miopenStatus_t miopenRunSolution(miopenHandle_t handle, miopenSolution_t solution, size_t nInputs,
+                                 const miopenTensorArgument_t* tensors, void* workspace, size_t workspaceSize) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    const SolutionState& s = deref(solution);
+    if (nInputs > 0) not_null(tensors, "tensors");
+    run(h, s, Run(s, nInputs, tensors), workspace, workspaceSize);
+  });
+}
+
+miopenStatus_t miopenDestroySolution(miopenSolution_t solution) {
+  return guard([&] { delete &capi::checked<capi::SolutionObject>(solution); });
+}
+
+miopenStatus_t miopenLoadSolution(miopenSolution_t* solution, const char* data, size_t size) {
+  return guard([&] {
+    *not_null(solution, "solution") = nullptr;
+    *solution = new capi::SolutionObject(capi::load({not_null(data, "data"), size}));
+  });
+}
+
+miopenStatus_t miopenSaveSolution(miopenSolution_t solution, char* data) {
+  return guard([&] {
+    const std::string bytes = capi::save(deref(solution));
+    std::memcpy(not_null(data, "data"), bytes.data(), bytes.size());
+  });
+}
+
+miopenStatus_t miopenGetSolutionSize(miopenSolution_t solution, size_t* size) {
+  return guard([&] { *not_null(size, "size") = capi::save(deref(solution)).size(); });
+}
+
+miopenStatus_t miopenGetSolutionWorkspaceSize(miopenSolution_t solution, size_t* workspaceSize) {
+  return guard([&] { *not_null(workspaceSize, "workspaceSize") = deref(solution).candidate.workspace; });
+}
+
+miopenStatus_t miopenGetSolutionTime(miopenSolution_t solution, float* time) {
+  return guard([&] { *not_null(time, "time") = static_cast<float>(deref(solution).candidate.us * 1e-3); });
+}
+
+miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution, uint64_t* solverId) {
+  return guard([&] { *not_null(solverId, "solverId") = deref(solution).candidate.solver->info().id; });
+}
+
+miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result) {
+  return guard([&] {
+    not_null(result, "result");
+    const SolverBase* solver = convolution::solver_by_id(solverId);
+    if (!solver) fail(Status::kInvalidValue, "solver id {} is not one of a convolution solver", solverId);
+    *result = static_cast<miopenConvAlgorithm_t>(solver->info().algorithm);
+  });
+}
+
+miopenStatus_t polymioGetFoundSolutionSource(miopenSolution_t solution, polymioSource_t* source) {
+  return guard([&] { *not_null(source, "source") = static_cast<polymioSource_t>(deref(solution).candidate.source); });
 }
 
 miopenStatus_t miopenCreateMhaDescriptor(miopenMhaDescriptor_t*) {
@@ -34,84 +332,4 @@ miopenStatus_t miopenSetSoftmaxDescriptor(miopenSoftmaxDescriptor_t, float, floa
 miopenStatus_t miopenGetSoftmaxDescriptor(const miopenSoftmaxDescriptor_t, float*, float*, miopenSoftmaxAlgorithm_t*,
                                           miopenSoftmaxMode_t*) {
   return not_implemented("miopenGetSoftmaxDescriptor");
-}
-
-miopenStatus_t miopenCreateFindOptions(miopenFindOptions_t*) { return not_implemented("miopenCreateFindOptions"); }
-
-miopenStatus_t miopenDestroyFindOptions(miopenFindOptions_t) { return not_implemented("miopenDestroyFindOptions"); }
-
-miopenStatus_t miopenSetFindOptionTuning(miopenFindOptions_t, int) {
-  return not_implemented("miopenSetFindOptionTuning");
-}
-
-miopenStatus_t miopenSetFindOptionResultsOrder(miopenFindOptions_t, miopenFindResultsOrder_t) {
-  return not_implemented("miopenSetFindOptionResultsOrder");
-}
-
-miopenStatus_t miopenSetFindOptionWorkspaceLimit(miopenFindOptions_t, size_t) {
-  return not_implemented("miopenSetFindOptionWorkspaceLimit");
-}
-
-miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFindOptions_t, void*, size_t) {
-  return not_implemented("miopenSetFindOptionPreallocatedWorkspace");
-}
-
-miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t, miopenTensorArgumentId_t, void*) {
-  return not_implemented("miopenSetFindOptionPreallocatedTensor");
-}
-
-miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions_t, unsigned) {
-  return not_implemented("miopenSetFindOptionAttachBinaries");
-}
-
-miopenStatus_t miopenFindSolutions(miopenHandle_t, miopenProblem_t, miopenFindOptions_t, miopenSolution_t*, size_t*,
-                                   size_t) {
-  return not_implemented("miopenFindSolutions");
-}
-
-miopenStatus_t miopenRunSolution(miopenHandle_t, miopenSolution_t, size_t, const miopenTensorArgument_t*, void*,
-                                 size_t) {
-  return not_implemented("miopenRunSolution");
-}
-
-miopenStatus_t miopenDestroySolution(miopenSolution_t) { return not_implemented("miopenDestroySolution"); }
-
-miopenStatus_t miopenLoadSolution(miopenSolution_t*, const char*, size_t) {
-  return not_implemented("miopenLoadSolution");
-}
-
-miopenStatus_t miopenSaveSolution(miopenSolution_t, char*) { return not_implemented("miopenSaveSolution"); }
-
-miopenStatus_t miopenGetSolutionSize(miopenSolution_t, size_t*) { return not_implemented("miopenGetSolutionSize"); }
-
-miopenStatus_t miopenGetSolutionWorkspaceSize(miopenSolution_t, size_t*) {
-  return not_implemented("miopenGetSolutionWorkspaceSize");
-}
-
-miopenStatus_t miopenGetSolutionTime(miopenSolution_t, float*) { return not_implemented("miopenGetSolutionTime"); }
-
-miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t, uint64_t*) {
-  return not_implemented("miopenGetSolutionSolverId");
-}
-
-miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t, miopenConvAlgorithm_t*) {
-  return not_implemented("miopenGetSolverIdConvAlgorithm");
-}
-
-miopenStatus_t miopenCreateActivationProblem(miopenProblem_t*, miopenActivationDescriptor_t, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateActivationProblem");
-}
-
-miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t*, miopenBatchNormMode_t, bool, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateBatchnormProblem");
-}
-
-miopenStatus_t miopenFuseProblems(miopenProblem_t, miopenProblem_t) { return not_implemented("miopenFuseProblems"); }
-
-miopenStatus_t miopenCreateBiasProblem(miopenProblem_t*, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateBiasProblem");
-}
-
-miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t*, miopenSoftmaxDescriptor_t, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateSoftmaxProblem");
 }

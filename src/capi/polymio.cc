@@ -20,15 +20,6 @@ void put(char* field, std::size_t capacity, const std::string& text) {
   std::memcpy(field, text.data(), std::min(text.size(), capacity - 1));
 }
 
-/// Writes as much of `value` as the caller's (older or newer) struct holds; its size stays.
-template <class T>
-void put_sized(T* out, T value, const char* name) {
-  const std::size_t size = not_null(out, name)->size;
-  require(size >= sizeof(std::size_t), "{}->size is {}: set it to sizeof({}) first", name, size, name);
-  value.size = size;
-  std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof(T)));
-}
-
 void put_device(polymioDeviceInfo_t* out, const DeviceInfo& d) {
   polymioDeviceInfo_t value{};
   put(value.name, sizeof value.name, d.name);
@@ -38,19 +29,7 @@ void put_device(polymioDeviceInfo_t* out, const DeviceInfo& d) {
   value.units = d.units;
   value.memory_bytes = d.memory_bytes;
   std::copy(d.cache_bytes.begin(), d.cache_bytes.end(), value.cache_bytes);
-  put_sized(out, value, "info");
-}
-
-/// The call that a complete problem object describes.
-capi::ConvolutionCall call_of(const capi::ProblemObject& p) {
-  const auto tensor = [&](miopenTensorArgumentId_t id, const char* name) -> const TensorDesc& {
-    const auto it = p.tensors.find(id);
-    require(it != p.tensors.end(), "the problem has no descriptor for {}: call miopenSetProblemTensorDescriptor", name);
-    return it->second;
-  };
-  return capi::make_call(p.conv, p.direction, tensor(miopenTensorConvolutionX, "miopenTensorConvolutionX"),
-                         tensor(miopenTensorConvolutionW, "miopenTensorConvolutionW"),
-                         tensor(miopenTensorConvolutionY, "miopenTensorConvolutionY"));
+  capi::put_sized(out, value, "info");
 }
 
 }  // namespace
@@ -91,7 +70,7 @@ miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t
 miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak) {
   return guard([&] {
     const DevicePeak p = deref(handle).stream().measure_peak();
-    put_sized(peak, {0, p.fp32_gflops, p.bandwidth_gbs, p.threads}, "peak");
+    capi::put_sized(peak, {0, p.fp32_gflops, p.bandwidth_gbs, p.threads}, "peak");
   });
 }
 
@@ -149,14 +128,9 @@ miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convD
 
 miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
-    not_null(size, "size");
-    const auto call = call_of(deref(problem));
-    const std::string text = search::explain(convolution::request(deref(handle), call.problem, call.constraints));
-    const std::size_t capacity = *size;
-    *size = text.size() + 1;
-    if (!buffer) return;
-    require(capacity > text.size(), "the buffer holds {} bytes, {} are needed", capacity, text.size() + 1);
-    std::memcpy(buffer, text.c_str(), text.size() + 1);
+    const auto call = capi::make_call(deref(problem), Status::kBadParm);
+    const convolution::Call problem_call(deref(handle), call.problem, call.constraints);
+    capi::put_text(search::explain(problem_call.request()), buffer, size);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "base/log.h"
 
 namespace polymio::capi {
 namespace {
@@ -59,6 +60,14 @@ const TensorDesc& described(miopenTensorDescriptor_t t, const char* role) {
   return desc;
 }
 
+void put_text(const std::string& text, char* buffer, std::size_t* size) {
+  const std::size_t capacity = *not_null(size, "size");
+  *size = text.size() + 1;
+  if (!buffer) return;
+  require(capacity > text.size(), "the buffer holds {} bytes, {} are needed", capacity, text.size() + 1);
+  std::memcpy(buffer, text.c_str(), text.size() + 1);
+}
+
 double scalar(const void* p, DataType output, const char* name) {
   require(p, "{} is null: it must point to a {}", name, output == DataType::kDouble ? "double" : "float");
   return output == DataType::kDouble ? *static_cast<const double*>(p) : *static_cast<const float*>(p);
@@ -81,6 +90,20 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
   call.constraints.math = c.math;
   call.constraints.algorithms = forced.algorithms;
   return call;
+}
+
+void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,
+              std::uint64_t solution) {
+  if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, c.problem.key()));
+  if (!log::command_enabled()) return;
+  static constexpr const char* kMath[] = {"strict", "accurate", "tf32", "any"};
+  std::string line = "MIOpenDriver " + c.problem.key();
+  if (args.alpha != 1 || args.beta != 0) line += fmt::format(" --alpha {} --beta {}", args.alpha, args.beta);
+  if (c.constraints.math != MathMode::kAccurate)
+    line += fmt::format(" --math {}", kMath[static_cast<int>(c.constraints.math)]);
+  if (c.constraints.deterministic) line += " --deterministic 1";
+  if (solution) line += fmt::format(" -S {}", solution);
+  log::write("command", line);
 }
 
 std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const TensorDesc& x, const TensorDesc& w) {

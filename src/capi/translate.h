@@ -5,6 +5,8 @@
 #include <miopen/miopen_internal.h>
 #include <miopen/polymio.h>
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -53,18 +55,28 @@ struct ConvolutionObject : miopenConvolutionDescriptor {
     std::vector<int> pad{0, 0}, stride{1, 1}, dilation{1, 1}, output_pad{0, 0};
     int groups = 1;
     int fp16_alt = -1, deterministic = 0, fp8_rounding = 1;
-    int find_mode = 3;  // hybrid
+    int find_mode = static_cast<int>(search::default_find_mode());
     MathMode math = MathMode::kAccurate;
     std::uint64_t seed = 0;  // of stochastic rounding
   } state;
 };
 
-struct ProblemObject : miopenProblem {
-  static constexpr const char* kKind = "problem";
-  Magic<0x706f6c7970726f62> magic;
+/// A problem of find 2.0: a convolution with what is fused behind it, or operations that wait for one.
+struct ProblemState {
+  bool has_convolution = false, has_bias = false, has_activation = false;  // its operations, in this order
   ConvolutionObject::State conv;
   convolution::Direction direction = convolution::Direction::kForward;
+  struct Activation {
+    int mode = 0;  // miopenActivationMode_t
+    double alpha = 0, beta = 0, gamma = 0;
+  } activation;
   std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
+  bool fused() const { return has_convolution + has_bias + has_activation > 1; }
+};
+
+struct ProblemObject : miopenProblem, ProblemState {
+  static constexpr const char* kKind = "problem";
+  Magic<0x706f6c7970726f62> magic;
 };
 
 /// The object behind a handle; BadParm for null, foreign and destroyed ones.
@@ -91,6 +103,18 @@ T* not_null(T* p, const char* name) {
   return p;
 }
 
+/// Writes as much of `value` as the caller's (older or newer) struct holds; its size stays.
+template <class T>
+void put_sized(T* out, T value, const char* name) {
+  const std::size_t size = not_null(out, name)->size;
+  require(size >= sizeof(std::size_t), "{}->size is {}: set it to sizeof({}) first", name, size, name);
+  value.size = size;
+  std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof(T)));
+}
+
+/// Text for a buffer of `*size` bytes, which becomes the bytes needed; a null buffer asks for those only.
+void put_text(const std::string& text, char* buffer, std::size_t* size);
+
 /// The scalar behind alpha or beta: a double when `output` is double, else a float.
 double scalar(const void* p, DataType output, const char* name);
 
@@ -107,6 +131,20 @@ struct ConvolutionCall {
 /// is validated by convolution:: before anything new is made for it.
 ConvolutionCall make_call(const ConvolutionObject::State&, convolution::Direction, const TensorDesc& x,
                           const TensorDesc& w, const TensorDesc& y);
+
+/// The same for a complete problem; `missing` is the status when a tensor descriptor is not set.
+ConvolutionCall make_call(const ProblemState&, Status missing);
+
+/// Logs the driver line that computes the same: of the plain convolution that a transposed one stands for.
+void log_call(const ConvolutionCall&, const convolution::Problem::Args&, const char* function,
+              std::uint64_t solution = 0);
+
+/// BadParm unless the argument belongs to the problem.
+void check_id(const ProblemState&, miopenTensorArgumentId_t);
+const char* name_of(miopenTensorArgumentId_t);
+
+/// The argument that the last operation of the problem writes, or the result of a convolution alone.
+miopenTensorArgumentId_t output_id(const ProblemState&);
 
 /// Sizes of the result of a convolution (or transposed convolution) of x with w.
 std::vector<std::int64_t> output_sizes(const ConvolutionObject::State&, const TensorDesc& x, const TensorDesc& w);

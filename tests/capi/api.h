@@ -7,6 +7,7 @@
 #include <miopen/miopen_internal.h>
 #include <miopen/polymio.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -103,17 +104,18 @@ struct Call {
         return miopenConvolutionBackwardWeightsGetWorkSpaceSize(handle, y_desc, x_desc, conv, w_desc, size);
     }
   }
-  miopenStatus_t find(Direction d, int request, int* count, miopenConvAlgoPerf_t* results) const {
+  miopenStatus_t find(Direction d, int request, int* count, miopenConvAlgoPerf_t* results,
+                      bool exhaustive = false) const {
     switch (d) {
       case Direction::kForward:
         return miopenFindConvolutionForwardAlgorithm(handle, x_desc, x, w_desc, w, conv, y_desc, y, request, count,
-                                                     results, workspace, workspace_bytes, false);
+                                                     results, workspace, workspace_bytes, exhaustive);
       case Direction::kBackwardData:
         return miopenFindConvolutionBackwardDataAlgorithm(handle, y_desc, y, w_desc, w, conv, x_desc, x, request, count,
-                                                          results, workspace, workspace_bytes, false);
+                                                          results, workspace, workspace_bytes, exhaustive);
       default:
         return miopenFindConvolutionBackwardWeightsAlgorithm(handle, y_desc, y, x_desc, x, conv, w_desc, w, request,
-                                                             count, results, workspace, workspace_bytes, false);
+                                                             count, results, workspace, workspace_bytes, exhaustive);
     }
   }
   miopenStatus_t run(Direction d, int algorithm) const {
@@ -219,10 +221,14 @@ class Convolution {
     if (types.y == miopenDouble || types.x == miopenDouble) call.alpha = &kOneDouble, call.beta = &kZeroDouble;
   }
 
-  /// Gives the call the workspace that find asks for in this direction.
+  /// Gives the call workspace for find and for every solution of this direction.
   void provide_workspace(Direction d) {
     std::size_t bytes = 0;
     expect_ok(call.workspace_size(d, &bytes));
+    for (const auto& s : solutions(d)) bytes = std::max(bytes, s.workspace_size);
+    provide_workspace(bytes);
+  }
+  void provide_workspace(std::size_t bytes) {
     workspace.assign(bytes, 0xee);
     call.workspace = bytes ? workspace.data() : nullptr;
     call.workspace_bytes = bytes;

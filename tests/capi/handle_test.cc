@@ -186,13 +186,9 @@ TEST(LastError, BelongsToTheThreadAndStaysUntilTheNextFailure) {
 }
 
 TEST(NotImplemented, IsSaidByName) {
-  miopenFindOptions_t options = nullptr;
-  if (miopenCreateFindOptions(&options) == miopenStatusSuccess) {
-    expect_ok(miopenDestroyFindOptions(options));
-  } else {
-    expect_error(miopenCreateFindOptions(&options), miopenStatusNotImplemented,
-                 {"miopenCreateFindOptions", "not implemented"});
-  }
+  miopenMhaDescriptor_t attention = nullptr;
+  expect_error(miopenCreateMhaDescriptor(&attention), miopenStatusNotImplemented,
+               {"miopenCreateMhaDescriptor", "not implemented"});
 }
 
 }  // namespace

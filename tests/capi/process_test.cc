@@ -237,6 +237,105 @@ TEST(Process, VariablesOfHandlesAndAttributes) {
   for (const auto& s : j["solvers"]) EXPECT_TRUE(!s["applicable"].get<bool>() || s["deterministic"].get<bool>()) << s;
 }
 
+TEST(InChild, DISABLED_FindMode) {
+  const ConvolutionDescriptor conv;
+  miopenConvolutionFindMode_t mode{};
+  expect_ok(miopenGetConvolutionFindMode(conv, &mode));
+  std::printf("mode=%d\n", static_cast<int>(mode));
+}
+
+TEST(Process, TheFindModeIsANameOrANumberInAnyCase) {
+  const std::pair<const char*, const char*> values[] = {
+      {"", "5"}, {"NORMAL", "1"}, {"fast", "2"}, {"Hybrid", "3"}, {"4", "4"}, {"dynamic_hybrid", "5"}, {"1", "1"}};
+  for (const auto& [value, want] : values) {
+    const Output o = run_child("FindMode", std::string("MIOPEN_FIND_MODE=") + value);
+    EXPECT_EQ(after(o.out, "mode="), want) << value;
+    EXPECT_EQ(o.err, "");
+  }
+  for (const char* garbage : {"quick", "6", "-1", "1.5"}) {
+    const Output o = run_child("FindMode", std::string("MIOPEN_FIND_MODE=") + garbage);
+    EXPECT_EQ(after(o.out, "mode="), "5") << garbage;
+    EXPECT_EQ(lines_with(o.err, "\n"), 1u) << o.err;
+    EXPECT_NE(o.err.find(std::string("MIOPEN_FIND_MODE=") + garbage + " is unknown: allowed are"), std::string::npos);
+  }
+}
+
+TEST(InChild, DISABLED_FindTwice) {
+  const Handle handle;
+  Convolution c(handle, {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}});
+  const auto d = Direction::kForward;
+  c.provide_workspace(d);
+  for (int i = 0; i < 2; ++i) {
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    const miopenStatus_t status = c.call.find(d, 5, &count, perf);
+    std::printf("status%d=%d\ncount%d=%d\nreport%d=%s\n", i, status, i, count, i, polymioGetLastFindReport());
+    if (status != miopenStatusSuccess) std::printf("error=%s\n", polymioGetLastError());
+  }
+}
+
+TEST(Process, FindConsidersOnlyTheNamedSolvers) {
+  const Output by_name = run_child("FindTwice", "MIOPEN_DEBUG_FIND_ONLY_SOLVER='ConvCpuGemmFwd;ConvCpuDirectFwd'");
+  EXPECT_EQ(after(by_name.out, "count0="), "2");
+  EXPECT_EQ(after(by_name.out, "report0=").find("Implicit"), std::string::npos) << by_name.out;
+  const Output by_id = run_child("FindTwice", "MIOPEN_DEBUG_FIND_ONLY_SOLVER=4");
+  EXPECT_EQ(after(by_id.out, "count0="), "1");
+  const Output bad = run_child("FindTwice", "MIOPEN_DEBUG_FIND_ONLY_SOLVER=Fancy");
+  EXPECT_EQ(after(bad.out, "status0="), std::to_string(miopenStatusBadParm));
+  EXPECT_NE(after(bad.out, "error=").find("there is no solver 'Fancy'"), std::string::npos) << bad.out;
+}
+
+TEST(Process, EnforcedSearchTunesAndADisabledDatabaseForgets) {
+  EXPECT_EQ(after(run_child("FindTwice").out, "report0=").find("tuned"), std::string::npos);
+  const Output forced = run_child("FindTwice", "MIOPEN_FIND_ENFORCE=search");
+  EXPECT_NE(after(forced.out, "report0=").find("tuned ConvCpu"), std::string::npos) << forced.out;
+  EXPECT_EQ(after(forced.out, "report1=").find("tuned ConvCpu"), std::string::npos) << "it is in the database now";
+  EXPECT_EQ(after(run_child("FindTwice").out, "report1=").find("measured"), std::string::npos) << "a hit";
+  const Output off = run_child("FindTwice", "MIOPEN_DEBUG_DISABLE_FIND_DB=1");
+  EXPECT_NE(after(off.out, "report1=").find("measured"), std::string::npos) << off.out;
+  const Output fast = run_child("FindTwice", "MIOPEN_FIND_MODE=FAST");
+  EXPECT_EQ(after(fast.out, "report0=").find("measured ConvCpu"), std::string::npos) << fast.out;
+  EXPECT_EQ(after(fast.out, "count0="), "1");
+}
+
+TEST(InChild, DISABLED_NotANumber) {
+  const Handle handle;
+  Convolution c(handle, {{1, 2, 5, 5}, {2, 2, 3, 3}});
+  const float nan = NAN;
+  std::memcpy(c.x_data.data(), &nan, sizeof nan);
+  const auto d = Direction::kForward;
+  std::printf("status=%d\n", c.call.immediate(d, c.solutions(d).back().solution_id));
+}
+
+TEST(Process, NumericsAreCheckedWhenAsked) {
+  EXPECT_EQ(run_child("NotANumber").err, "");
+  const Output info = run_child("NotANumber", "MIOPEN_CHECK_NUMERICS=1");
+  EXPECT_NE(info.err.find("the input x has 1 NaN and 0 infinite of 50 values"), std::string::npos) << info.err;
+  EXPECT_EQ(lines_with(info.err, "\n"), 3u) << "x, w and y: " << info.err;
+  const Output warn = run_child("NotANumber", "MIOPEN_CHECK_NUMERICS=2");
+  EXPECT_EQ(lines_with(warn.err, "warning"), 2u) << "x and y: " << warn.err;
+  const Output fails = run_child("NotANumber", "MIOPEN_CHECK_NUMERICS=4");
+  EXPECT_EQ(after(fails.out, "status="), std::to_string(miopenStatusInternalError));
+  const Output statistics = run_child("NotANumber", "MIOPEN_CHECK_NUMERICS=16");
+  EXPECT_EQ(lines_with(statistics.err, "mean of absolutes"), 3u) << statistics.err;
+  EXPECT_EQ(after(statistics.out, "status="), "0");
+}
+
+TEST(Process, RecordCollectsDistinctProblems) {
+  const Folder folder;
+  const std::string file = (folder.path / "problems.txt").string();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_child("FindTwice", "POLYMIO_RECORD=" + file).err, "");
+    EXPECT_EQ(run_child("OneRun", "POLYMIO_RECORD=" + file).err, "");
+  }
+  const std::string text = read(file);
+  EXPECT_EQ(lines_with(text, "\n"), 2u) << text;
+  EXPECT_EQ(lines_with(text, "MIOpenDriver conv -n 2 -c 8"), 1u) << text;
+  const Output bad = run_child("FindTwice", "POLYMIO_RECORD=/proc/none/problems.txt");
+  EXPECT_EQ(lines_with(bad.err, "\n"), 1u) << bad.err;
+  EXPECT_NE(bad.err.find("cannot be written"), std::string::npos) << bad.err;
+}
+
 TEST(InChild, DISABLED_BadDevice) {
   miopenHandle_t h = nullptr;
   expect_bad(miopenCreate(&h), {"abacus", "cpu"});

@@ -1,0 +1,18 @@
+// The object behind an activation descriptor.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "capi/translate.h"
+#include "primitives/activation/activation.h"
+
+namespace polymio::capi {
+
+struct ActivationObject : miopenActivationDescriptor {
+  static constexpr const char* kKind = "activation descriptor";
+  Magic<0x706f6c7961637469> magic;
+  activation::Mode mode = activation::Mode::kPassthru;
+  activation::Parameters parameters;
+};
+
+inline ActivationObject& deref(miopenActivationDescriptor_t a) { return checked<ActivationObject>(a); }
+
+}  // namespace polymio::capi

@@ -1,0 +1,57 @@
+// The objects of find 2.0 that come out of a problem: options of a find, and solutions with their saved form.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <miopen/find2.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "capi/translate.h"
+#include "search/find.h"
+
+namespace polymio::capi {
+
+struct FindOptionsState {
+  bool tune = false;
+  miopenFindResultsOrder_t order = miopenFindResultsOrderByTime;
+  std::size_t workspace_limit = SIZE_MAX;
+  struct Workspace {
+    void* data;
+    std::size_t bytes;
+  };
+  std::optional<Workspace> workspace;  // the caller's
+  std::map<miopenTensorArgumentId_t, void*> tensors;
+};
+
+struct FindOptionsObject : miopenFindOptions {
+  static constexpr const char* kKind = "find options object";
+  Magic<0x706f6c796f707473> magic;
+  FindOptionsState state;
+};
+
+/// How to compute a problem. Immutable, so that many threads may run it.
+struct SolutionState {
+  ProblemState problem;
+  search::Candidate candidate;
+  ConvolutionCall call;  // of the problem
+};
+
+struct SolutionObject : miopenSolution {
+  static constexpr const char* kKind = "solution";
+  Magic<0x706f6c79736f6c75> magic;
+  const SolutionState state;
+  explicit SolutionObject(SolutionState s) : state(std::move(s)) {}
+};
+
+inline FindOptionsState& deref(miopenFindOptions_t o) { return checked<FindOptionsObject>(o).state; }
+inline const SolutionState& deref(miopenSolution_t s) { return checked<SolutionObject>(s).state; }
+
+/// A solution as bytes: magic, format version, size, fields, checksum.
+std::string save(const SolutionState&);
+
+/// The inverse. InvalidValue for anything that `save` did not write, VersionMismatch for another version's.
+SolutionState load(std::string_view bytes);
+
+}  // namespace polymio::capi

@@ -1,0 +1,208 @@
+// Solutions of find 2.0 as bytes. One description of the fields serves both ways; whatever is read is checked,
+// since a checksum keeps out accidents only.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/hash.h"
+#include "capi/find2_objects.h"
+
+namespace polymio::capi {
+namespace {
+
+constexpr std::string_view kMagic = "PolymioS";
+constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kMostElements = 64;  // of any list; the longest are tensors of a problem and tune points
+
+struct Header {
+  char magic[8];
+  std::uint32_t format;
+  std::uint32_t bytes;  // of the fields, which lie between the header and the checksum
+};
+constexpr std::size_t kFrame = sizeof(Header) + sizeof(std::uint64_t);
+
+void expect(bool condition, const char* what) {
+  if (!condition) fail(Status::kInvalidValue, "the saved solution is damaged: {}", what);
+}
+
+/// Numbers, in eight bytes each.
+struct Writer {
+  static constexpr bool kReads = false;
+  std::string out;
+
+  void raw(const void* p, std::size_t n) { out.append(static_cast<const char*>(p), n); }
+  void operator()(double& v) { raw(&v, sizeof v); }
+  template <class T>
+  void operator()(T& v) {
+    const auto wide = static_cast<std::int64_t>(v);
+    raw(&wide, sizeof wide);
+  }
+};
+
+struct Reader {
+  static constexpr bool kReads = true;
+  std::string_view rest;
+
+  void raw(void* p, std::size_t n) {
+    expect(n <= rest.size(), "it ends too early");
+    std::memcpy(p, rest.data(), n);
+    rest.remove_prefix(n);
+  }
+  void operator()(double& v) { raw(&v, sizeof v); }
+  template <class T>
+  void operator()(T& v) {
+    std::int64_t wide = 0;
+    raw(&wide, sizeof wide);
+    using Number = typename std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::type_identity<T>>::type;
+    const auto number = static_cast<Number>(wide);
+    expect(static_cast<std::int64_t>(number) == wide, "a number is out of range");
+    v = static_cast<T>(number);
+  }
+};
+
+template <class Archive, class List>
+void list(Archive& a, List& values) {
+  std::size_t count = values.size();
+  a(count);
+  if constexpr (Archive::kReads) {
+    expect(count <= kMostElements, "a list is too long");
+    values.resize(count);
+  }
+  for (auto& v : values) a(v);
+}
+
+template <class Archive>
+void fields(Archive& a, TensorDesc& t) {
+  a(t.type), a(t.cast), a(t.rank);
+  expect(t.rank >= 1 && t.rank <= kMaxRank, "a tensor's rank is out of range");
+  for (std::size_t i = 0; i < static_cast<std::size_t>(t.rank); ++i) a(t.lens[i]), a(t.strides[i]);
+}
+
+template <class Archive>
+void fields(Archive& a, ConvolutionObject::State& c) {
+  a(c.transposed), list(a, c.pad), list(a, c.stride), list(a, c.dilation), list(a, c.output_pad);
+  a(c.groups), a(c.fp16_alt), a(c.deterministic), a(c.fp8_rounding), a(c.find_mode), a(c.math), a(c.seed);
+}
+
+template <class Archive>
+void fields(Archive& a, ProblemState& p) {
+  a(p.has_convolution), a(p.has_bias), a(p.has_activation);
+  fields(a, p.conv);
+  a(p.direction), a(p.activation.mode), a(p.activation.alpha), a(p.activation.beta), a(p.activation.gamma);
+  std::size_t count = p.tensors.size();
+  a(count);
+  expect(count <= kMostElements, "it has too many tensors");
+  auto it = p.tensors.begin();
+  for (; count > 0; --count) {
+    auto id = Archive::kReads ? miopenTensorArgumentIdInvalid : it->first;
+    a(id);
+    fields(a, Archive::kReads ? p.tensors[id] : (it++)->second);
+  }
+}
+
+/// What tells which solver it is.
+struct Name {
+  std::uint64_t id = 0;
+  int version = 0;
+  std::string text;
+};
+
+template <class Archive>
+void fields(Archive& a, Name& name, ProblemState& problem, search::Candidate& c) {
+  a(name.id), a(name.version), list(a, name.text);
+  fields(a, problem);
+  list(a, c.point);
+  a(c.us), a(c.workspace), a(c.source), a(c.tuned);
+}
+
+/// Throws unless all that the API would have refused is absent.
+void check(const ProblemState& p) {
+  const auto& c = p.conv;
+  const auto dims = c.pad.size();
+  const auto least = [](const std::vector<int>& v, int limit) {
+    return std::all_of(v.begin(), v.end(), [&](int i) { return i >= limit; });
+  };
+  expect(dims >= 1 && dims <= 3 && c.stride.size() == dims && c.dilation.size() == dims && c.output_pad.size() == dims,
+         "the convolution's dimensions disagree");
+  expect(least(c.pad, 0) && least(c.stride, 1) && least(c.dilation, 1) && least(c.output_pad, 0),
+         "a pad, stride or dilation is out of range");
+  expect(c.math >= MathMode::kStrict && c.math <= MathMode::kAny, "the math mode is unknown");
+  expect(p.direction >= convolution::Direction::kForward && p.direction <= convolution::Direction::kBackwardWeights,
+         "the direction is unknown");
+  expect(!p.fused() || p.direction == convolution::Direction::kForward, "it is fused, and not forward");
+  expect(p.activation.mode >= 0 && p.activation.mode <= miopenActivationELU, "the activation is unknown");
+  for (const auto& [id, t] : p.tensors) {
+    check_id(p, id);
+    make_tensor(t.type, t.sizes(), {t.strides.data(), static_cast<std::size_t>(t.rank)});
+    expect(is_valid(t.cast), "a cast type is unknown");
+  }
+}
+
+SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
+  candidate.solver = convolution::solver_by_id(name.id);
+  if (!candidate.solver || name.text != candidate.solver->info().name)
+    fail(Status::kVersionMismatch, "the saved solution is for the solver {} ({}), which this version does not have",
+         name.text, name.id);
+  if (name.version != candidate.solver->info().version) {
+    candidate.point.clear();
+    candidate.tuned = false;
+    candidate.source = std::min(candidate.source, search::Source::kNeighbour);
+  }
+  ConvolutionCall call = make_call(problem, Status::kInvalidValue);
+  convolution::validate(call.problem);
+  const auto list = convolution::solvers(call.problem.direction);
+  expect(std::find(list.begin(), list.end(), candidate.solver) != list.end(), "its solver is for another direction");
+  return {std::move(problem), std::move(candidate), std::move(call)};
+}
+
+}  // namespace
+
+std::string save(const SolutionState& s) {
+  const SolverInfo info = s.candidate.solver->info();
+  Name name{info.id, info.version, info.name};
+  ProblemState problem = s.problem;
+  search::Candidate candidate = s.candidate;
+  Writer body;
+  fields(body, name, problem, candidate);
+  Header header{{}, kFormat, static_cast<std::uint32_t>(body.out.size())};
+  std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
+  Writer all;
+  all.raw(&header, sizeof header);
+  all.out += body.out;
+  const std::uint64_t sum = content_hash(all.out);
+  all.raw(&sum, sizeof sum);
+  return std::move(all.out);
+}
+
+SolutionState load(std::string_view bytes) {
+  Header header;
+  if (bytes.size() < kFrame || bytes.substr(0, kMagic.size()) != kMagic)
+    fail(Status::kInvalidValue, "the {} bytes are no saved solution", bytes.size());
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.format != kFormat)
+    fail(Status::kVersionMismatch, "the saved solution has format {}, this version reads {}", header.format, kFormat);
+  expect(bytes.size() == kFrame + header.bytes, "its size is wrong");
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, bytes.data() + bytes.size() - sizeof sum, sizeof sum);
+  expect(sum == content_hash(bytes.substr(0, bytes.size() - sizeof sum)), "its checksum is wrong");
+  Reader body{bytes.substr(sizeof header, header.bytes)};
+  Name name;
+  ProblemState problem;
+  search::Candidate candidate{};
+  fields(body, name, problem, candidate);
+  expect(body.rest.empty(), "it has bytes left over");
+  expect(std::isfinite(candidate.us) && candidate.us >= 0, "its time is no time");
+  expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,
+         "the source of its time is unknown");
+  try {
+    check(problem);
+    return restore(name, std::move(problem), std::move(candidate));
+  } catch (const Error& e) {
+    if (e.status == Status::kInvalidValue || e.status == Status::kVersionMismatch) throw;
+    fail(Status::kInvalidValue, "the saved solution is damaged: {}", e.what());
+  }
+}
+
+}  // namespace polymio::capi

@@ -1,0 +1,142 @@
+// Our extensions around find: options, workspace limit, budget, tuning, diagnosis.
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "capi/guard.h"
+#include "capi/translate.h"
+
+using namespace polymio;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+
+namespace {
+
+/// A problem as the solvers see it, for the length of a call.
+struct Asked {
+  capi::ConvolutionCall call;
+  convolution::Call solvers;
+  Asked(miopenHandle_t handle, miopenProblem_t problem)
+      : call(capi::make_call(deref(problem), Status::kBadParm)),
+        solvers(deref(handle), call.problem, call.constraints) {}
+};
+
+std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
+  const Asked asked(handle, problem);
+  return convolution::solutions(deref(handle), asked.call.problem, asked.call.constraints);
+}
+
+/// Those that no other one beats in time and workspace, least workspace first.
+std::vector<search::Candidate> pareto(std::vector<search::Candidate> all) {
+  std::stable_sort(all.begin(), all.end(), [](const search::Candidate& a, const search::Candidate& b) {
+    return a.workspace != b.workspace ? a.workspace < b.workspace : a.us < b.us;
+  });
+  std::vector<search::Candidate> front;
+  for (const auto& c : all)
+    if (front.empty() || c.us < front.back().us) front.push_back(c);
+  return front;
+}
+
+Handle::TuningCallback callback(polymioTuningCallback function, void* context) {
+  if (!function) return nullptr;
+  return [function, context](const TuningProgress& p) {
+    const polymioTuningProgress_t progress{sizeof progress, p.problem.c_str(), p.solver,     p.done,
+                                           p.total,         p.best_us * 1e-3,  p.eta_seconds};
+    return function(context, &progress) != 0;
+  };
+}
+
+}  // namespace
+
+miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem, polymioOption_t* options,
+                                 size_t* count) {
+  return guard([&] {
+    const auto front = pareto(ranked(handle, problem));
+    const std::size_t capacity = *not_null(count, "count");
+    *count = front.size();
+    if (!options) return;
+    require(capacity >= front.size(), "there is room for {} options, {} are needed", capacity, front.size());
+    for (std::size_t i = 0; i < front.size(); ++i) {
+      const auto& c = front[i];
+      capi::put_sized(&options[i],
+                      {0, c.solver->info().id, static_cast<float>(c.us * 1e-3), c.workspace,
+                       static_cast<polymioSource_t>(c.source)},
+                      "options");
+    }
+  });
+}
+
+miopenStatus_t polymioGetSolutionSource(miopenHandle_t handle, miopenProblem_t problem, uint64_t solution_id,
+                                        polymioSource_t* source) {
+  return guard([&] {
+    not_null(source, "source");
+    for (const auto& c : ranked(handle, problem)) {
+      if (c.solver->info().id != solution_id) continue;
+      *source = static_cast<polymioSource_t>(c.source);
+      return;
+    }
+    require(convolution::solver_by_id(solution_id), "solution id {} is unknown; ask GetSolution for the valid ones",
+            solution_id);
+    fail(Status::kBadParm, "solution {} does not apply to the problem", solution_id);
+  });
+}
+
+miopenStatus_t polymioSetWorkspaceLimit(miopenHandle_t handle, size_t bytes) {
+  return guard([&] { deref(handle).set_workspace_limit(bytes); });
+}
+
+miopenStatus_t polymioGetWorkspaceLimit(miopenHandle_t handle, size_t* bytes) {
+  return guard([&] { *not_null(bytes, "bytes") = deref(handle).workspace_limit(); });
+}
+
+miopenStatus_t polymioSetFindBudget(miopenHandle_t handle, double milliseconds) {
+  return guard([&] {
+    require(std::isfinite(milliseconds) && milliseconds >= 0,
+            "the find budget is {} ms: it must be 0 (no limit) or positive", milliseconds);
+    deref(handle).set_find_budget_us(milliseconds * 1e3);
+  });
+}
+
+miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double* milliseconds) {
+  return guard([&] { *not_null(milliseconds, "milliseconds") = deref(handle).find_budget_us() * 1e-3; });
+}
+
+const char* polymioGetLastFindReport(void) { return search::last_report().c_str(); }
+
+miopenStatus_t polymioSetTuneWhileRunning(miopenHandle_t handle, int on) {
+  return guard([&] { deref(handle).set_tunes_while_running(on != 0); });
+}
+
+miopenStatus_t polymioSetTuningCallback(miopenHandle_t handle, polymioTuningCallback function, void* context) {
+  return guard([&] { deref(handle).set_tuning_callback(callback(function, context)); });
+}
+
+miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const polymioTuneOptions_t* options,
+                           polymioTuneResult_t* result) {
+  return guard([&] {
+    convolution::Tuning tuning;
+    if (options) {
+      polymioTuneOptions_t given{};
+      require(options->size >= sizeof(std::size_t), "options->size is {}: set it to sizeof(polymioTuneOptions_t) first",
+              options->size);
+      std::memcpy(&given, options, std::min(options->size, sizeof given));
+      require(std::isfinite(given.budget_ms) && given.budget_ms >= 0,
+              "the tuning budget is {} ms: it must be 0 (no limit) or positive", given.budget_ms);
+      tuning = {given.budget_ms * 1e3, given.again != 0};
+    }
+    const auto call = capi::make_call(deref(problem), Status::kBadParm);
+    const auto tuned = convolution::tune(deref(handle), call.problem, call.constraints, tuning);
+    capi::put_sized(result,
+                    {0, tuned.complete, tuned.candidates, tuned.best.solver->info().id,
+                     static_cast<float>(tuned.best.us * 1e-3), tuned.best.workspace},
+                    "result");
+  });
+}
+
+miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
+  return guard([&] {
+    if (!problem) return capi::put_text(search::diagnose(deref(handle), nullptr), buffer, size);
+    const Asked asked(handle, problem);
+    capi::put_text(search::diagnose(deref(handle), &asked.solvers.request()), buffer, size);
+  });
+}

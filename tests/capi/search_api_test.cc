@@ -1,0 +1,281 @@
+// Our extensions around find through the public API: options, sources, the workspace number, budgets, tuning,
+// packs, diagnosis, and the variables that are read once per process.
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api.h"
+
+namespace polymio::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A handle with a database of its own.
+class SearchApi : public testing::Test {
+ protected:
+  SearchApi() {
+    std::string name = (fs::temp_directory_path() / "polymio_search_api_XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+    const char* before = std::getenv("MIOPEN_USER_DB_PATH");
+    old = before ? before : "";
+    ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
+  }
+  ~SearchApi() override {
+    ::setenv("MIOPEN_USER_DB_PATH", old.c_str(), 1);
+    fs::remove_all(folder);
+  }
+  fs::path folder;
+  std::string old;
+};
+
+struct Problem {
+  miopenProblem_t object = nullptr;
+  explicit Problem(const Convolution& c, miopenProblemDirection_t d = miopenProblemDirectionForward) {
+    expect_ok(miopenCreateConvProblem(&object, c.conv, d));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionX, c.x));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionW, c.w));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionY, c.y));
+  }
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+  ~Problem() { expect_ok(miopenDestroyProblem(object)); }
+  operator miopenProblem_t() const { return object; }  // NOLINT: passes to the API as it is
+};
+
+/// Floats between -1 and 1.
+void fill(std::vector<unsigned char>& data) {
+  auto* values = reinterpret_cast<float*>(data.data());
+  for (std::size_t i = 0; i < data.size() / sizeof(float); ++i)
+    values[i] = static_cast<float>(i * 2654435761u % 2001) / 1000.0f - 1.0f;
+}
+
+const Shape kShape{{4, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}};
+
+std::vector<polymioOption_t> options_of(miopenHandle_t handle, miopenProblem_t problem) {
+  std::size_t count = 0;
+  expect_ok(polymioGetOptions(handle, problem, nullptr, &count));
+  std::vector<polymioOption_t> options(count, polymioOption_t{sizeof(polymioOption_t), 0, 0, 0, {}});
+  expect_ok(polymioGetOptions(handle, problem, options.data(), &count));
+  return options;
+}
+
+nlohmann::json diagnose(miopenHandle_t handle, miopenProblem_t problem) {
+  std::size_t size = 0;
+  expect_ok(polymioDiagnose(handle, problem, nullptr, &size));
+  std::string text(size, '\0');
+  expect_ok(polymioDiagnose(handle, problem, text.data(), &size));
+  return nlohmann::json::parse(text.c_str());
+}
+
+TEST_F(SearchApi, OptionsAreAParetoSetThatStartsWithoutWorkspace) {
+  const Handle handle;
+  for (const auto d :
+       {miopenProblemDirectionForward, miopenProblemDirectionBackward, miopenProblemDirectionBackwardWeights}) {
+    const Convolution c(handle, kShape);
+    const Problem problem(c, d);
+    const auto options = options_of(handle, problem);
+    ASSERT_FALSE(options.empty());
+    EXPECT_EQ(options[0].workspace_size, 0u);
+    for (std::size_t i = 1; i < options.size(); ++i) {
+      EXPECT_GT(options[i].workspace_size, options[i - 1].workspace_size);
+      EXPECT_LT(options[i].time, options[i - 1].time);
+    }
+  }
+  const Convolution c(handle, kShape);
+  const Problem problem(c);
+  std::size_t none = 0;
+  polymioOption_t unsized{};
+  expect_bad(polymioGetOptions(handle, problem, &unsized, &none), {"room for 0 options"});
+  none = 100;
+  expect_bad(polymioGetOptions(handle, problem, &unsized, &none), {"size", "sizeof"});
+}
+
+TEST_F(SearchApi, SolutionsSayWhereTheirTimesComeFrom) {
+  const Handle handle;
+  Convolution c(handle, kShape);
+  const Problem problem(c);
+  const auto id = c.solutions(Direction::kForward)[0].solution_id;
+  polymioSource_t source = polymioSourceMeasured;
+  expect_ok(polymioGetSolutionSource(handle, problem, id, &source));
+  EXPECT_EQ(source, polymioSourceEstimate);
+  c.provide_workspace(Direction::kForward);
+  int count = 0;
+  miopenConvAlgoPerf_t perf[5];
+  expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+  expect_ok(polymioGetSolutionSource(handle, problem, c.solutions(Direction::kForward)[0].solution_id, &source));
+  EXPECT_EQ(source, polymioSourceMeasured);
+  expect_bad(polymioGetSolutionSource(handle, problem, 999999, &source), {"999999"});
+  expect_bad(polymioGetSolutionSource(handle, problem, 5, &source), {"5", "does not apply"});
+}
+
+/// Counts what the library allocates.
+struct Meter {
+  std::size_t now = 0, most = 0;
+  std::map<void*, std::size_t> sizes;
+  static void* allocate(void* context, std::size_t bytes) {
+    auto& m = *static_cast<Meter*>(context);
+    void* p = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    m.sizes[p] = bytes;
+    m.now += bytes;
+    m.most = std::max(m.most, m.now);
+    return p;
+  }
+  static void release(void* context, void* p) {
+    auto& m = *static_cast<Meter*>(context);
+    m.now -= m.sizes[p];
+    m.sizes.erase(p);
+    std::free(p);
+  }
+};
+
+TEST_F(SearchApi, OneWorkspaceNumberBindsEverything) {
+  const Handle handle;
+  Meter meter;
+  expect_ok(miopenSetAllocator(handle, Meter::allocate, Meter::release, &meter));
+  Convolution c(handle, kShape);
+  const auto d = Direction::kForward;
+  std::size_t unlimited = 0, limited = 0;
+  expect_ok(c.call.workspace_size(d, &unlimited));
+  ASSERT_GT(unlimited, 1000u);
+  expect_ok(polymioSetWorkspaceLimit(handle, 1000));
+  expect_ok(polymioGetWorkspaceLimit(handle, &limited));
+  EXPECT_EQ(limited, 1000u);
+  expect_ok(c.call.workspace_size(d, &limited));
+  EXPECT_LE(limited, 1000u) << "the query";
+  for (const auto& s : c.solutions(d)) EXPECT_LE(s.workspace_size, 1000u) << "immediate mode";
+  std::vector<char> workspace(unlimited);
+  c.call.workspace = workspace.data();
+  c.call.workspace_bytes = unlimited;
+  for (int round = 0; round < 2; ++round) {
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    expect_ok(c.call.find(d, 5, &count, perf, true));
+    for (int i = 0; i < count; ++i) EXPECT_LE(perf[i].memory, 1000u) << "find, and a database hit";
+  }
+  // Not finite, so that verification wants data of its own, for which there is no room.
+  std::fill(c.x_data.begin(), c.x_data.end(), static_cast<unsigned char>(0xff));
+  Convolution other(handle, {{2, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}});
+  std::fill(other.x_data.begin(), other.x_data.end(), static_cast<unsigned char>(0xff));
+  int count = 0;
+  miopenConvAlgoPerf_t perf[5];
+  expect_ok(other.call.find(d, 5, &count, perf, true));
+  EXPECT_LE(meter.most, 1000u) << "the tuner itself";
+  const Convolution untuned(handle, {{3, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}});
+  const Problem problem(untuned);
+  polymioTuneResult_t result{};
+  result.size = sizeof result;
+  expect_bad(polymioTune(handle, problem, nullptr, &result), {"1000 bytes", "no room"});
+  expect_ok(polymioSetWorkspaceLimit(handle, SIZE_MAX));
+}
+
+TEST_F(SearchApi, ABudgetBoundsFindAndSaysWhatItSkipped) {
+  const Handle handle;
+  expect_bad(polymioSetFindBudget(handle, -1), {"-1"});
+  expect_bad(polymioSetFindBudget(handle, NAN), {"nan"});
+  expect_ok(polymioSetFindBudget(handle, 0.01));
+  double ms = 0;
+  expect_ok(polymioGetFindBudget(handle, &ms));
+  EXPECT_DOUBLE_EQ(ms, 0.01);
+  Convolution c(handle, {{8, 64, 56, 56}, {64, 64, 3, 3}, {1, 1}});
+  int count = 0;
+  miopenConvAlgoPerf_t perf[5];
+  expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+  EXPECT_GE(count, 1);
+  EXPECT_NE(std::string(polymioGetLastFindReport()).find("skipped"), std::string::npos) << polymioGetLastFindReport();
+  expect_ok(polymioSetFindBudget(handle, 0));
+}
+
+TEST_F(SearchApi, TuneReportsProgressCancelsResumesAndStores) {
+  const Handle handle;
+  const Convolution c(handle, {{2, 8, 16, 16}, {16, 8, 3, 3}, {1, 1}});
+  const Problem problem(c);
+  struct Seen {
+    std::size_t calls = 0, stop_at = 5;
+    std::set<std::string> solvers;
+  } seen;
+  const auto progress = [](void* context, const polymioTuningProgress_t* p) {
+    auto& s = *static_cast<Seen*>(context);
+    EXPECT_EQ(p->size, sizeof *p);
+    EXPECT_NE(std::string(p->problem).find("-n 2 -c 8"), std::string::npos);
+    EXPECT_LE(p->done, p->total);
+    s.solvers.insert(p->solver);
+    return ++s.calls == s.stop_at ? 1 : 0;
+  };
+  expect_ok(polymioSetTuningCallback(handle, progress, &seen));
+  polymioTuneResult_t first{}, second{}, third{};
+  first.size = second.size = third.size = sizeof first;
+  expect_ok(polymioTune(handle, problem, nullptr, &first));
+  EXPECT_EQ(first.complete, 0) << "cancelled";
+  seen.stop_at = SIZE_MAX;
+  expect_ok(polymioTune(handle, problem, nullptr, &second));
+  EXPECT_EQ(second.complete, 1);
+  EXPECT_GT(second.candidates, 0u);
+  EXPECT_GE(seen.solvers.size(), 1u);
+  EXPECT_GT(second.time, 0.0f);
+  expect_ok(polymioTune(handle, problem, nullptr, &third));
+  EXPECT_EQ(third.candidates, 0u) << "nothing is left to do";
+  EXPECT_EQ(third.complete, 1);
+  EXPECT_TRUE(diagnose(handle, problem)["problem"]["hit"].get<bool>());
+  polymioTuneOptions_t options{sizeof options, -3, 0};
+  expect_bad(polymioTune(handle, problem, &options, &third), {"-3"});
+  options = {0, 0, 0};
+  expect_bad(polymioTune(handle, problem, &options, &third), {"size"});
+  expect_ok(polymioSetTuningCallback(handle, nullptr, nullptr));
+}
+
+TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
+  const Handle handle;
+  Convolution plain(handle, kShape), tuned(handle, kShape);
+  const auto d = Direction::kForward;
+  plain.provide_workspace(d), tuned.provide_workspace(d);
+  for (Convolution* c : {&plain, &tuned}) {
+    fill(c->x_data);
+    fill(c->w_data);
+  }
+  expect_ok(plain.call.run(d, plain.solutions(d)[0].algorithm));
+  const Handle other;
+  tuned.call.handle = other;
+  expect_ok(polymioSetTuneWhileRunning(other, 1));
+  const auto* want = reinterpret_cast<const float*>(plain.y_data.data());
+  const auto* got = reinterpret_cast<const float*>(tuned.y_data.data());
+  for (int i = 0; i < 60; ++i) {
+    std::fill(tuned.y_data.begin(), tuned.y_data.end(), static_cast<unsigned char>(0xee));
+    expect_ok(tuned.call.run(d, plain.solutions(d)[0].algorithm));
+    for (std::size_t k = 0; k < plain.y_data.size() / sizeof(float); k += 97)
+      ASSERT_NEAR(got[k], want[k], 1e-3 * (1 + std::fabs(want[k]))) << "call " << i;
+  }
+  const Problem problem(tuned);
+  EXPECT_TRUE(diagnose(other, problem)["problem"]["hit"].get<bool>()) << "what was learned is stored";
+}
+
+TEST_F(SearchApi, DiagnosesFilesAndMisses) {
+  const Handle handle;
+  Convolution c(handle, kShape);
+  const Problem problem(c);
+  auto j = diagnose(handle, problem);
+  EXPECT_FALSE(j["problem"]["hit"].get<bool>());
+  EXPECT_EQ(j["problem"]["why_missed"], "no record of this problem");
+  EXPECT_FALSE(j["problem"]["advice"].get<std::string>().empty());
+  ASSERT_FALSE(j["files"].empty());
+  EXPECT_EQ(j["files"][0]["layer"], "user");
+  EXPECT_EQ(j["files"][0]["path"].get<std::string>().find(folder.string()), 0u);
+  c.provide_workspace(Direction::kForward);
+  int count = 0;
+  miopenConvAlgoPerf_t perf[5];
+  expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+  j = diagnose(handle, problem);
+  EXPECT_TRUE(j["problem"]["hit"].get<bool>()) << j["problem"];
+  EXPECT_GT(j["files"][0]["records"], 0);
+  EXPECT_TRUE(diagnose(handle, nullptr)["problem"].is_null());
+}
+
+}  // namespace
+}  // namespace polymio::test
