@@ -23,6 +23,42 @@ struct Scalars {
   const void* get(int i) const { return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i]; }
 };
 
+// A JSON text of the library: its size first, then the text. It may grow in between, as files do.
+std::string text_of(miopenStatus_t (*ask)(miopenHandle_t, miopenProblem_t, char*, std::size_t*), const char* name,
+                    const Session& session, miopenProblem_t problem) {
+  std::size_t size = 0;
+  check(ask(session.get(), problem, nullptr, &size), name);
+  size += 256;
+  std::string text(size, '\0');
+  check(ask(session.get(), problem, text.data(), &size), name);
+  text.resize(std::min(text.size(), text.find('\0')));
+  return text;
+}
+
+void fuse_bias(miopenProblem_t convolution, const Problem& p) {
+  miopenProblem_t raw = nullptr;
+  check(miopenCreateBiasProblem(&raw, miopenProblemDirectionForward), "miopenCreateBiasProblem");
+  const ConvProblem owner(raw);
+  std::vector<std::int64_t> lens(p.tensors[kY].lens.size(), 1);
+  lens[1] = p.tensors[kY].lens[1];
+  const auto bias = make_tensor(static_cast<int>(p.tensors[kY].type), lens, tensor_strides(lens, "", {}), kNoType);
+  check(miopenSetProblemTensorDescriptor(raw, miopenTensorBias, bias.get()), "miopenSetProblemTensorDescriptor");
+  check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
+}
+
+void fuse_activation(miopenProblem_t convolution, int mode) {
+  miopenActivationDescriptor_t raw_descriptor = nullptr;
+  check(miopenCreateActivationDescriptor(&raw_descriptor), "miopenCreateActivationDescriptor");
+  const Owned<miopenActivationDescriptor_t, miopenDestroyActivationDescriptor> descriptor(raw_descriptor);
+  check(miopenSetActivationDescriptor(raw_descriptor, static_cast<miopenActivationMode_t>(mode), 1, 1, 1),
+        "miopenSetActivationDescriptor");
+  miopenProblem_t raw = nullptr;
+  check(miopenCreateActivationProblem(&raw, raw_descriptor, miopenProblemDirectionForward),
+        "miopenCreateActivationProblem");
+  const ConvProblem owner(raw);
+  check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
+}
+
 }  // namespace
 
 std::size_t find_workspace(const Session& session, const Problem& p) {
@@ -193,24 +229,31 @@ std::string solution_name(std::uint64_t id) {
   return polymioGetSolutionName(id, &name) == miopenStatusSuccess ? name : "UNKNOWN";
 }
 
-std::string explain(const Session& session, const Problem& p) {
+ConvProblem make_problem(const Problem& p) {
   const miopenProblemDirection_t direction = p.direction == kForward        ? miopenProblemDirectionForward
                                              : p.direction == kBackwardData ? miopenProblemDirectionBackward
                                                                             : miopenProblemDirectionBackwardWeights;
   miopenProblem_t raw = nullptr;
   check(miopenCreateConvProblem(&raw, p.conv.get(), direction), "miopenCreateConvProblem");
-  const ConvProblem owner(raw);
+  ConvProblem owner(raw);
   const miopenTensorArgumentId_t ids[] = {miopenTensorConvolutionX, miopenTensorConvolutionW, miopenTensorConvolutionY};
   for (int role = kX; role <= kY; ++role) {
     check(miopenSetProblemTensorDescriptor(raw, ids[role], p.descriptor(static_cast<Role>(role))),
           "miopenSetProblemTensorDescriptor");
   }
-  std::size_t size = 0;
-  check(polymioExplain(session.get(), raw, nullptr, &size), "polymioExplain");
-  std::string text(size, '\0');
-  check(polymioExplain(session.get(), raw, text.data(), &size), "polymioExplain");
-  text.resize(text.find('\0') == std::string::npos ? text.size() : text.find('\0'));
-  return text;
+  if (p.args.fuse.starts_with('b')) fuse_bias(raw, p);
+  if (!p.args.fuse.empty() && p.args.fuse.back() != '0') fuse_activation(raw, p.args.fuse.back() - '0');
+  return owner;
+}
+
+std::string explain(const Session& session, const Problem& p) {
+  const ConvProblem problem = make_problem(p);
+  return text_of(polymioExplain, "polymioExplain", session, problem.get());
+}
+
+std::string diagnose(const Session& session, const Problem* p) {
+  const ConvProblem problem = p == nullptr ? nullptr : make_problem(*p);
+  return text_of(polymioDiagnose, "polymioDiagnose", session, problem.get());
 }
 
 }  // namespace polymio::driver

@@ -120,8 +120,10 @@ Choice DirectionRun::choose_by_find(Result& result) {
   const std::size_t bytes = find_workspace(session_, problem_);
   workspace_query_ms_ = ms_since(start);
   reserve_workspace(bytes);
+  check(polymioSetFindBudget(session_.get(), problem_.args.budget), "polymioSetFindBudget");
   const auto found = find(session_, problem_, device_data(), problem_.args.search != 0);
   result.find_ms = ms_since(start);
+  if (options_.explain) result.find_report = polymioGetLastFindReport();
   Choice choice;
   choice.algorithm = found[0].algorithm;
   choice.workspace = found[0].workspace;
@@ -282,6 +284,7 @@ void DirectionRun::dump() {
 std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
                                   const RunOptions& options) {
   try {
+    if (!args.fuse.empty()) throw RunError("--fuse: conv runs no fused problems; tune, doctor and options take them");
     return DirectionRun(session, args, direction, options).run();
   } catch (const std::exception& error) {
     Result result;

@@ -152,6 +152,10 @@ void normalise(ConvArgs& args) {
   check_strides("--in_strides", args.in_strides, args.spatial_dim);
   check_strides("--wei_strides", args.wei_strides, args.spatial_dim);
   check_strides("--out_strides", args.out_strides, args.spatial_dim);
+  const std::string_view mode = std::string_view(args.fuse).substr(args.fuse.starts_with('b') ? 1 : 0);
+  if (!args.fuse.empty() && (mode.size() != 1 || mode[0] < '0' || mode[0] > '9')) {
+    throw ArgError(fmt::format("--fuse: bad value '{}', allowed: b0 (bias), 0 to 9 (activation), b1 to b9", args.fuse));
+  }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
   weight_lens(args);
@@ -235,6 +239,7 @@ std::string help_text() {
   static const ConvArgs defaults;
   std::string text = fmt::format(
       "Usage: MIOpenDriver <base> [flags]\n"
+      "       MIOpenDriver db | doctor | options | tune ...   (each has its own --help)\n"
       "       MIOpenDriver --version | --help\n"
       "Bases: {}\n"
       "A flag's value is the next word. 'demo' runs every convolution of ResNet-50 and writes "

@@ -65,12 +65,14 @@ struct ConvArgs {
   std::int64_t deterministic = 0;
   int fp8_rounding = -1;  // -1: the descriptor's own default; 0 standard, 1 stochastic
   std::int64_t bias = 0;
+  std::string fuse;  // "b" for a bias, then the number of an activation mode, 0 for none; empty: not fused
 
   std::int64_t iterations = 10;
   std::int64_t verify = 1;
   std::int64_t time = 0;
   std::int64_t wall = 0;
   std::int64_t search = 0;
+  double budget = 0;  // milliseconds of a find; 0: none
   std::string solution = "-1";
   std::int64_t print_conv = 1;
   std::int64_t dump_output = 0;

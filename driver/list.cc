@@ -4,8 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "driver/conv.h"
@@ -15,17 +20,13 @@
 namespace polymio::driver {
 namespace {
 
-struct Item {
-  std::int64_t number;  // line of the file
-  ConvArgs args;
-};
-
 // The run control of the command line, with the shape defaults of an empty line.
 ConvArgs line_defaults(const ConvArgs& outer) {
   ConvArgs defaults;
   defaults.iterations = outer.iterations;
   defaults.verify = outer.verify;
   defaults.search = outer.search;
+  defaults.budget = outer.budget;
   defaults.solution = outer.solution;
   defaults.verification_cache = outer.verification_cache;
   defaults.gpu_alloc = outer.gpu_alloc;
@@ -34,35 +35,6 @@ ConvArgs line_defaults(const ConvArgs& outer) {
   defaults.deterministic = outer.deterministic;
   defaults.directions = outer.directions;
   return defaults;
-}
-
-std::vector<Item> read_list(const ConvArgs& outer) {
-  std::ifstream file(outer.from_list);
-  if (!file) throw ArgError(fmt::format("--from-list: cannot open '{}'", outer.from_list));
-  const ConvArgs defaults = line_defaults(outer);
-  std::vector<Item> items;
-  std::int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    line = line.substr(0, line.find(" #"));
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos || line[first] == '#') continue;
-    try {
-      items.push_back({number, parse_line(line, defaults)});
-    } catch (const ArgError& error) {
-      throw ArgError(fmt::format("{}:{}: {}", outer.from_list, number, error.what()));
-    }
-  }
-  if (items.empty()) throw ArgError(fmt::format("'{}' has no problem", outer.from_list));
-  return items;
-}
-
-// Work of one direction, for the bar: a call costs something however small the problem.
-double cost(const ConvArgs& args) {
-  double size = 1;
-  for (const std::int64_t n : input_lens(args)) size *= static_cast<double>(n);
-  for (const std::int64_t n : weight_lens(args)) size *= static_cast<double>(n);
-  return 1e-2 + size * 1e-9 / static_cast<double>(args.in_channels);
 }
 
 int count_directions(const ConvArgs& args) {
@@ -81,13 +53,61 @@ struct Totals {
   }
 };
 
+// A line of a primitive that is no convolution, as POLYMIO_RECORD writes them too.
+bool is_other(std::string_view line) {
+  std::istringstream words{std::string(line)};
+  std::string base;
+  words >> base;
+  if (base.ends_with("MIOpenDriver")) words >> base;
+  return base.starts_with("activ");
+}
+
+std::ifstream open_list(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    throw ArgError(fmt::format("--from-list: '{}' is a directory, allowed: a file with one problem per line", path));
+  }
+  std::ifstream file(path);
+  if (!file) throw ArgError(fmt::format("--from-list: cannot open '{}': {}", path, std::strerror(errno)));
+  return file;
+}
+
 }  // namespace
 
+std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults, std::size_t* others) {
+  std::ifstream file = open_list(path);
+  std::vector<ListItem> items;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    line = line.substr(0, line.find(" #"));
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos || line[first] == '#') continue;
+    if (others != nullptr && is_other(line)) {
+      ++*others;
+      continue;
+    }
+    try {
+      items.push_back({number, parse_line(line, defaults)});
+    } catch (const ArgError& error) {
+      throw ArgError(fmt::format("{}:{}: {}", path, number, error.what()));
+    }
+  }
+  if (items.empty()) throw ArgError(fmt::format("'{}' has no problem", path));
+  return items;
+}
+
+double cost(const ConvArgs& args) {
+  double size = 1;
+  for (const std::int64_t n : input_lens(args)) size *= static_cast<double>(n);
+  for (const std::int64_t n : weight_lens(args)) size *= static_cast<double>(n);
+  return 1e-2 + size * 1e-9 / static_cast<double>(args.in_channels);
+}
+
 int run_list(const ConvArgs& args) {
-  const std::vector<Item> items = read_list(args);
+  const std::vector<ListItem> items = read_list(args.from_list, line_defaults(args));
   const Session session(args.device);
   double total = 0;
-  for (const Item& item : items) total += cost(item.args) * count_directions(item.args);
+  for (const ListItem& item : items) total += cost(item.args) * count_directions(item.args);
   Progress progress(fmt::format("{} problems", items.size()), total);
   RunOptions options;
   options.print = false;
@@ -95,7 +115,7 @@ int run_list(const ConvArgs& args) {
   if (!args.json) progress.line(row_header(false, 0));
   Totals totals;
   std::vector<Result> results;
-  for (const Item& item : items) {
+  for (const ListItem& item : items) {
     for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
       if ((direction_mask(item.args) & direction) == 0) continue;
       for (Result& result : run_direction(session, item.args, direction, options)) {

@@ -1,16 +1,26 @@
-// MIOpenDriver: runs convolutions through the public C API.
+// MIOpenDriver: runs convolutions and activations through the public C API.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "driver/activ.h"
+#include "driver/activ_args.h"
 #include "driver/conv.h"
 #include "driver/conv_args.h"
+#include "driver/db.h"
 #include "driver/demo.h"
+#include "driver/doctor.h"
 #include "driver/list.h"
+#include "driver/options.h"
 #include "driver/report.h"
+#include "driver/tune.h"
 
 namespace polymio::driver {
 namespace {
@@ -34,12 +44,30 @@ int run_problem(const ConvArgs& args) {
   return ok ? 0 : 1;
 }
 
+// Commands that are no base argument; nothing if the word is none of them.
+std::optional<int> run_command(std::span<const std::string> words) {
+  static constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
+      {"db", run_db}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
+  for (const auto& [name, command] : kCommands) {
+    if (words[0] != name) continue;
+    try {
+      return command(words.subspan(1));
+    } catch (const ArgError& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      return 2;
+    }
+  }
+  return std::nullopt;
+}
+
 int run(std::vector<std::string> words) {
   if (!words.empty() && (words[0] == "--version" || words[0] == "-v")) return print_version();
   if (words.empty() || words[0] == "-h" || words[0] == "-?" || words[0] == "--help") {
-    fmt::print("{}", help_text());
+    fmt::print("{}Activation functions have their own flags: MIOpenDriver activ --help\n", help_text());
     return words.empty() ? 1 : 0;
   }
+  if (const auto status = run_command(words)) return *status;
+  if (is_activ(words[0])) return run_activ(words);
   if (words[0].starts_with('-')) words.insert(words.begin(), "conv");
   const ConvArgs args = parse(words);
   if (args.help) {

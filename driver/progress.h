@@ -16,6 +16,10 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void advance(double work);
+  // What is going on, behind the bar; shown on a terminal only.
+  void note(const std::string& text);
+  // The time left is never shown as more than what remains of this.
+  void limit(double seconds) { limit_ = seconds; }
   // A line on stdout that does not tear the bar.
   void line(const std::string& text);
 
@@ -26,6 +30,8 @@ class Progress {
   std::string what_;
   double total_;
   double done_ = 0;
+  double limit_ = 0;
+  std::string note_;
   bool terminal_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point start_;

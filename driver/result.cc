@@ -58,6 +58,7 @@ nlohmann::json to_json(const Result& result) {
                             {"text", result.verify_text}};
   }
   if (!result.explanation.is_null()) json["explain"] = result.explanation;
+  if (!result.find_report.empty()) json["find_report"] = result.find_report;
   return json;
 }
 

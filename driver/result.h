@@ -36,6 +36,7 @@ struct Result {
   double worst_error = 0, worst_tolerance = 0;
   std::string verify_text;
 
+  std::string find_report;     // what find measured and skipped; may be empty
   nlohmann::json explanation;  // polymioExplain's object, or null
 
   bool ok() const { return error.empty() && (!checked || verified); }

@@ -55,6 +55,7 @@ TEST(ConvArgs, RoundTrip) {
       "conv -m trans -c 8 -k 4 -g 2 -u 2 -v 2 -X 1 -Y 1",
       "conv --wei_strides 27,9,3,1 --out_strides 4,3,2,1 --alpha 0.1 --beta -2.5e-3",
       "conv --math tf32 --deterministic 1 -b 1 -S ConvCpuGemmFwd -C /tmp/cache -s 1",
+      "conv --fuse b3 --budget 12.5",
       "conv --json --explain --all-solvers --device cpu --report a.html --from-list b.txt -S 0",
       "conv -d x.bin -e w.bin -D dy.bin -a b.bin -o 1 -P 0 -G 1 -Z 0 -L 1 -r 0",
   };
@@ -147,6 +148,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv --alpha nan", {"--alpha", "'nan'", "finite"}},
       {"conv --out_type int9", {"--out_type", "int9"}},
       {"conv -c 6 -g 4 -k 8", {"--group_count", "'4'", "6 input", "8 output"}},
+      {"conv --fuse c3", {"--fuse", "'c3'", "b0"}},
       {"conv -V 3", {"-V --verify", "'3'"}},
       {"conv -w 1", {"-w --wall", "-t 1"}},
       {"conv -Z 1", {"--tensor_vect", "'1'", "allowed: 0"}},

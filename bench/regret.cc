@@ -1,0 +1,331 @@
+// Regret of choosing by estimate: measures every solver of every problem of a list and compares the one
+// with the best prediction against the fastest. Also: how far predictions are off, by solver.
+//   regret [--list FILE]... [--limit N] [--seconds S] [--json]
+// With POLYMIO_NUM_THREADS=1 times are the thread's own, so that a busy machine disturbs little.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/handle.h"
+#include "driver/conv_args.h"
+#include "primitives/convolution/convolution.h"
+#include "search/measure.h"
+
+namespace {
+
+using namespace polymio;
+using convolution::Direction;
+using convolution::Problem;
+
+struct Options {
+  std::vector<std::string> lists;
+  std::size_t limit = SIZE_MAX;  // lines of a list, evenly spread
+  double seconds = 0.5;          // of all solvers once, as predicted
+  bool json = false;
+};
+
+struct Entry {
+  std::string solver;
+  double predicted = 0, measured = 0;  // microseconds
+  double ratio() const { return predicted / measured; }
+};
+
+struct Result {
+  std::string problem, chosen, best;
+  double regret = 1;
+  std::vector<Entry> entries;
+};
+
+/// The plain convolution of one direction of a line.
+Problem problem_of(const driver::ConvArgs& args, Direction direction) {
+  if (args.transpose != 0) throw driver::ArgError("transposed convolutions: give the plain one");
+  Problem p;
+  p.direction = direction;
+  const auto x = driver::input_lens(args), w = driver::weight_lens(args);
+  const auto pads = driver::pads(args), strides = driver::strides(args), dilations = driver::dilations(args);
+  std::vector<std::int64_t> y{x[0], w[0]};
+  p.geometry.spatial = static_cast<int>(pads.size());
+  p.geometry.groups = args.groups;
+  for (std::size_t i = 0; i < pads.size(); ++i) {
+    p.geometry.pad[i] = pads[i];
+    p.geometry.stride[i] = strides[i];
+    p.geometry.dilation[i] = dilations[i];
+    y.push_back(convolution::forward_size(x[i + 2], w[i + 2], pads[i], strides[i], dilations[i]));
+  }
+  const auto types = driver::tensor_types(args, static_cast<driver::Direction>(1 << static_cast<int>(direction)));
+  const auto tensor = [](int type, const auto& lens, const std::string& layout, const auto& given) {
+    return make_tensor(static_cast<DataType>(type), lens, driver::tensor_strides(lens, layout, given));
+  };
+  p.x = tensor(types.x, x, args.in_layout, args.in_strides);
+  p.w = tensor(types.w, w, args.wei_layout, args.wei_strides);
+  p.y = tensor(types.y, y, args.out_layout, args.out_strides);
+  convolution::validate(p);
+  return p;
+}
+
+class Memory {
+ public:
+  Memory(Handle& handle, std::size_t bytes)
+      : handle_(&handle), data_(handle.allocate(std::max<std::size_t>(bytes, 1))) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { handle_->deallocate(data_); }
+  void* data() const { return data_; }
+
+ private:
+  Handle* handle_;
+  void* data_;
+};
+
+void fill(const TensorDesc& t, void* data) {
+  for (std::int64_t i = 0; i < t.space(); ++i) dtype::store(t.type, data, i, static_cast<double>(i % 17 - 8) / 8, -1);
+}
+
+/// Time that this thread computed: what other programs do hardly matters.
+class ThreadClock final : public search::Clock {
+ public:
+  double now_us() override {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return 1e6 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_nsec);
+  }
+};
+
+search::Clock& clock_for(int threads) {
+  static ThreadClock clock;
+  return threads == 1 ? clock : search::steady_clock();
+}
+
+struct Contestant {
+  const SolverBase* solver;
+  TunePoint point;
+  double predicted;
+};
+
+/// Solvers by prediction. The reference is measured only where it is quick: it is never chosen.
+std::vector<Contestant> contestants(Handle& handle, const Problem& p, const Options& options) {
+  std::vector<Contestant> all;
+  double total = 0;
+  for (const SolverBase* s : convolution::solvers(p.direction)) {
+    if (!admit(*s, handle.device(), p, Constraints{})) continue;
+    TunePoint point = s->default_point(handle.device(), p);
+    const double us = s->estimate(handle.device(), p, point);
+    if (s->info().reference && us > 0.1e6 * options.seconds) continue;
+    if (!s->info().reference) total += us;
+    all.push_back({s, std::move(point), us});
+  }
+  if (total > 1e6 * options.seconds) all.clear();
+  std::stable_sort(all.begin(), all.end(), [](const Contestant& a, const Contestant& b) {
+    return std::make_pair(a.solver->info().reference, a.predicted) <
+           std::make_pair(b.solver->info().reference, b.predicted);
+  });
+  return all;
+}
+
+std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<Contestant>& all) {
+  std::size_t workspace = 0;
+  for (const Contestant& c : all)
+    workspace = std::max(workspace, c.solver->workspace_size(handle.device(), p, c.point));
+  const Memory x(handle, p.x.bytes()), w(handle, p.w.bytes()), y(handle, p.y.bytes()), space(handle, workspace);
+  fill(p.x, x.data());
+  fill(p.w, w.data());
+  fill(p.y, y.data());
+  Problem::Args args;
+  args.x = x.data();
+  args.w = w.data();
+  args.y = y.data();
+  args.workspace = space.data();
+  args.workspace_bytes = workspace;
+  search::Clock& clock = clock_for(handle.stream().threads());
+  std::vector<search::Contestant> runs;
+  for (const Contestant& c : all) {
+    const auto run = [&handle, &args, invoke = c.solver->build(handle.stream(), p, c.point)](double) {
+      invoke(handle.stream(), &args);
+      return search::Run::kDone;
+    };
+    runs.push_back({[run, &clock](double most_us, double& warm_us) {
+                      const double start = clock.now_us();
+                      run(most_us);
+                      warm_us = clock.now_us() - start;
+                      return search::Run::kDone;
+                    },
+                    run, c.predicted});
+  }
+  search::Budget budget;
+  budget.sample_us = 300;
+  budget.give_up_ratio = 4;
+  const auto times = search::measure(clock, runs, budget);
+  std::vector<Entry> entries;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    entries.push_back({all[i].solver->info().name, all[i].predicted, times[i].us});
+  return entries;
+}
+
+/// Nothing when all solvers together would take too long, or when there is only the reference.
+std::vector<Result> run_problem(Handle& handle, const Problem& p, const Options& options) {
+  const auto all = contestants(handle, p, options);
+  if (all.empty() || all[0].solver->info().reference) return {};
+  Result r;
+  r.problem = p.key();
+  r.entries = measure(handle, p, all);
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!all[i].solver->info().reference && r.entries[i].measured < r.entries[best].measured) best = i;
+  r.chosen = r.entries[0].solver;
+  r.best = r.entries[best].solver;
+  r.regret = r.entries[0].measured / r.entries[best].measured;
+  return {r};
+}
+
+std::vector<std::string> read_lines(const std::string& file, std::size_t limit) {
+  std::ifstream in(file);
+  if (!in) throw driver::ArgError(fmt::format("cannot open {}", file));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(line);
+  }
+  std::vector<std::string> some;
+  for (std::size_t i = 0, count = std::min(limit, lines.size()); i < count; ++i)
+    some.push_back(lines[i * lines.size() / count]);
+  return some;
+}
+
+struct Statistics {
+  double geomean = 1, p5 = 1, p50 = 1, p95 = 1, worst = 1;
+};
+
+Statistics statistics(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  double logs = 0;
+  for (const double v : values) logs += std::log(v);
+  const auto at = [&](double part) {
+    return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
+  };
+  return {std::exp(logs / static_cast<double>(values.size())), at(0.05), at(0.5), at(0.95), values.back()};
+}
+
+void print_text(std::vector<Result> results, std::size_t skipped, const DeviceInfo& device) {
+  fmt::print("{} with {} threads: {:.0f} GFLOP/s, {:.1f} GB/s; {} problems, {} skipped as too long\n", device.model,
+             device.threads, device.fp32_gflops, device.bandwidth_gbs, results.size(), skipped);
+  std::vector<double> regrets;
+  std::map<std::string, std::vector<double>> ratios;
+  std::size_t entries = 0, close = 0, low = 0;
+  for (const Result& r : results) {
+    regrets.push_back(r.regret);
+    for (const Entry& e : r.entries) {
+      ratios[e.solver].push_back(e.ratio());
+      ++entries;
+      close += e.ratio() >= 0.5 && e.ratio() <= 2;
+      low += e.ratio() < 0.5;
+    }
+  }
+  const Statistics s = statistics(regrets);
+  fmt::print("chosen / best measured: geomean {:.3f}  p95 {:.3f}  worst {:.3f}\n\n", s.geomean, s.p95, s.worst);
+  fmt::print("predicted / measured        problems  geomean     p5    p50    p95\n");
+  for (const auto& [solver, values] : ratios) {
+    const Statistics r = statistics(values);
+    fmt::print("{:26} {:9} {:8.2f} {:6.2f} {:6.2f} {:6.2f}\n", solver, values.size(), r.geomean, r.p5, r.p50, r.p95);
+  }
+  fmt::print("within a factor of 2: {:.1f}%; less than half of the time: {:.1f}%\n\nworst choices\n",
+             100.0 * static_cast<double>(close) / static_cast<double>(std::max<std::size_t>(entries, 1)),
+             100.0 * static_cast<double>(low) / static_cast<double>(std::max<std::size_t>(entries, 1)));
+  std::stable_sort(results.begin(), results.end(),
+                   [](const Result& a, const Result& b) { return a.regret > b.regret; });
+  for (std::size_t i = 0; i < std::min<std::size_t>(results.size(), 10); ++i)
+    fmt::print("{:6.2f}  {} instead of {}: {}\n", results[i].regret, results[i].chosen, results[i].best,
+               results[i].problem);
+}
+
+void print_json(const std::vector<Result>& results, std::size_t skipped, const DeviceInfo& device) {
+  nlohmann::json out{{"device", device.model},      {"threads", device.threads}, {"gflops", device.fp32_gflops},
+                     {"gbs", device.bandwidth_gbs}, {"skipped", skipped},        {"problems", nlohmann::json::array()}};
+  for (const Result& r : results) {
+    nlohmann::json solvers = nlohmann::json::array();
+    for (const Entry& e : r.entries)
+      solvers.push_back({{"solver", e.solver}, {"predicted_us", e.predicted}, {"measured_us", e.measured}});
+    out["problems"].push_back(
+        {{"problem", r.problem}, {"chosen", r.chosen}, {"best", r.best}, {"regret", r.regret}, {"solvers", solvers}});
+  }
+  fmt::print("{}\n", out.dump(1));
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--json") {
+      o.json = true;
+      continue;
+    }
+    if (i + 1 == argc || (flag != "--list" && flag != "--limit" && flag != "--seconds"))
+      throw driver::ArgError(fmt::format("'{}': allowed are --list FILE, --limit N, --seconds S and --json", flag));
+    const std::string value = argv[++i];
+    if (flag == "--list") {
+      o.lists.push_back(value);
+      continue;
+    }
+    char* end = nullptr;
+    const double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != '\0' || !(number > 0))
+      throw driver::ArgError(fmt::format("{} {}: give a positive number", flag, value));
+    if (flag == "--limit") o.limit = static_cast<std::size_t>(std::min(number, 1e9));
+    if (flag == "--seconds") o.seconds = number;
+  }
+  if (o.lists.empty())
+    for (const char* name : {"cpu_suite.txt", "cpu_variants.txt", "miopen_finddb_fp32.txt"})
+      o.lists.push_back(std::string(POLYMIO_PROBLEMS_DIR "/") + name);
+  return o;
+}
+
+/// The best of many short measurements: the machine may be busy.
+DevicePeak best_peak(Stream& stream) {
+  DevicePeak best = stream.quick_peak();
+  for (int i = 0; i < 15; ++i) {
+    const DevicePeak peak = stream.quick_peak();
+    best.fp32_gflops = std::max(best.fp32_gflops, peak.fp32_gflops);
+    best.bandwidth_gbs = std::max(best.bandwidth_gbs, peak.bandwidth_gbs);
+  }
+  return best;
+}
+
+void run(const Options& options) {
+  Handle handle("cpu", nullptr);
+  handle.stream().calibrate(best_peak(handle.stream()));
+  std::vector<Result> results;
+  std::size_t skipped = 0;
+  for (const std::string& list : options.lists)
+    for (const std::string& line : read_lines(list, options.limit)) {
+      const driver::ConvArgs args = driver::parse_line(line);
+      for (int d = 0; d < 3; ++d) {
+        if ((driver::direction_mask(args) >> d & 1) == 0) continue;
+        const auto some = run_problem(handle, problem_of(args, static_cast<Direction>(d)), options);
+        skipped += some.empty();
+        results.insert(results.end(), some.begin(), some.end());
+      }
+    }
+  options.json ? print_json(results, skipped, handle.device()) : print_text(results, skipped, handle.device());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "regret: {}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,13 @@
+// Runs activation problems: time, verify, print.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace polymio::driver {
+
+// The process exit status: 0 if everything ran and verified.
+int run_activ(std::span<const std::string> words);
+
+}  // namespace polymio::driver

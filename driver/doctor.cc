@@ -1,0 +1,182 @@
+// Text from polymioDiagnose's JSON.
+// SPDX-License-Identifier: MIT
+#include "driver/doctor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "driver/calls.h"
+#include "driver/db_records.h"
+#include "driver/result.h"
+#include "driver/words.h"
+
+namespace polymio::driver {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr WordFlag kFlags[] = {
+    {"--json", "", "the library's own report, as JSON"},
+    {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
+};
+constexpr Command kCommand{"doctor",
+                           "[PROBLEM]",
+                           "Says which database files answer and in which state they are; and of a problem,\n"
+                           "given as 'conv -n ...', whether it hits, and if not, why and what to do.",
+                           kFlags,
+                           0,
+                           0};
+
+const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
+
+// True when something is wrong.
+bool print_file(const Json& file) {
+  const std::string layer = file.value("layer", "?"), path = file.value("path", "");
+  const std::string problem = file.value("problem", "");
+  const bool readable = file.value("readable", false), writable = file.value("writable", false);
+  const auto records = file.value("records", std::size_t{0}), bad = file.value("bad_lines", std::size_t{0});
+  fmt::print("  {:<7} {}\n", layer, path.empty() ? "in memory" : path);
+  const bool missing = !readable && (problem.empty() || writable);
+  if (missing) {
+    fmt::print("          not there{}\n", layer == "user" ? " yet" : "");
+  } else {
+    fmt::print("          {}; {} record{}, {}\n",
+               !readable  ? "not readable"
+               : writable ? "readable and writable"
+                          : "read-only",
+               records, plural(records), bytes_text(file.value("bytes", 0.0)));
+  }
+  if (!problem.empty()) fmt::print("          ! {}\n", problem);
+  if (bad > 0) {
+    fmt::print("          ! {} damaged or foreign line{}, which are skipped; to see and to drop them:\n", bad,
+               plural(bad));
+    fmt::print("            MIOpenDriver db verify {0}\n            MIOpenDriver db prune {0}\n", path);
+  }
+  const bool useless = layer == "user" && !writable;  // as it may be meant, in a container
+  if (useless) {
+    fmt::print("          > what find learns is lost when the process ends; name a folder that can be written in\n");
+    fmt::print("            MIOPEN_USER_DB_PATH, or ship a pack: docs/ship-tuned.md\n");
+  }
+  return bad > 0 || (!readable && !problem.empty() && !useless);
+}
+
+const char* mode_name(int mode) {
+  static constexpr const char* kNames[] = {"?", "NORMAL", "FAST", "HYBRID", "4 (as NORMAL)", "DYNAMIC_HYBRID"};
+  return mode >= 1 && mode <= 5 ? kNames[mode] : kNames[0];
+}
+
+const char* enforce_name(int enforce) {
+  static constexpr const char* kNames[] = {"?", "NONE", "DB_UPDATE", "SEARCH", "SEARCH_DB_UPDATE", "DB_CLEAN"};
+  return enforce >= 1 && enforce <= 5 ? kNames[enforce] : kNames[0];
+}
+
+void print_settings(const Json& report) {
+  const double budget = report.value("find_budget_ms", 0.0);
+  fmt::print("settings\n");
+  fmt::print("  find mode {}, enforce {}, budget {}, workspace {}\n", mode_name(report.value("find_mode", 0)),
+             enforce_name(report.value("find_enforce", 0)), budget > 0 ? fmt::format("{} ms", budget) : "none",
+             report.contains("workspace_limit") ? "at most " + bytes_text(report.value("workspace_limit", 0.0))
+                                                : std::string("unlimited"));
+  for (const char* name : {"MIOPEN_USER_DB_PATH", "MIOPEN_SYSTEM_DB_PATH", "MIOPEN_DEBUG_DISABLE_FIND_DB",
+                           "MIOPEN_DEBUG_FIND_ONLY_SOLVER", "POLYMIO_NUM_THREADS", "POLYMIO_RECORD"}) {
+    if (const char* value = std::getenv(name)) fmt::print("  {}={}\n", name, value);
+  }
+}
+
+void print_problem(const Json& problem) {
+  fmt::print("problem\n  {}\n", problem.value("line", ""));
+  if (problem.value("hit", false)) {
+    fmt::print("  hit: {} answers, {}\n", problem.value("chosen", ""), problem.value("source", ""));
+    return;
+  }
+  const std::string chosen = problem.value("chosen", "");
+  fmt::print("  miss: {}\n", problem.value("why_missed", ""));
+  if (!chosen.empty()) fmt::print("  until then: {} ({})\n", chosen, problem.value("source", ""));
+  fmt::print("  what to do: {}\n", problem.value("advice", ""));
+}
+
+int print_state(const Json& report) {
+  fmt::print("device {} ({}), {} of {} cores\n", report.value("device", ""), report.value("architecture", ""),
+             report.value("threads", 0), report.value("units", 0));
+  fmt::print("database files, in order of precedence\n");
+  bool wrong = false;
+  const Json files = report.value("files", Json::array());
+  for (const Json& file : files) wrong = print_file(file) || wrong;
+  if (files.empty()) fmt::print("  none: the find database is switched off or there is no folder for it\n");
+  print_settings(report);
+  return wrong ? 1 : 0;
+}
+
+std::vector<Json> user_layers(const std::string& device) {
+  const Session session(device);
+  const Json report = Json::parse(diagnose(session, nullptr));
+  std::vector<Json> layers;
+  for (const Json& file : report.value("files", Json::array())) {
+    if (file.value("layer", "") == "user") layers.push_back(file);
+  }
+  return layers;
+}
+
+int report_all(const Session& session, const ConvArgs* args, bool json) {
+  int status = -1;
+  for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+    if (args != nullptr && (direction_mask(*args) & direction) == 0) continue;
+    std::optional<Problem> problem;
+    if (args != nullptr) problem.emplace(*args, direction);
+    const std::string text = diagnose(session, problem ? &*problem : nullptr);
+    const Json report = Json::parse(text);
+    if (json) {
+      fmt::print("{}\n", text);
+    } else {
+      if (status < 0) status = print_state(report);
+      if (report.contains("problem")) print_problem(report["problem"]);
+    }
+    if (args == nullptr) break;
+  }
+  return std::max(status, 0);
+}
+
+}  // namespace
+
+int run_doctor(std::span<const std::string> words) {
+  const auto& bases = base_args();
+  const auto base = std::find_first_of(words.begin(), words.end(), bases.begin(), bases.end());
+  const Words flags(kCommand, {words.begin(), base});
+  if (flags.help()) {
+    fmt::print("{}", help_of(kCommand));
+    return 0;
+  }
+  std::optional<ConvArgs> args;
+  if (base != words.end()) args = parse({base, words.end()});
+  const Session session(flags.value("--device").value_or(args ? args->device : ""));
+  return report_all(session, args ? &*args : nullptr, flags.has("--json") || (args && args->json));
+}
+
+std::vector<std::string> user_files(const std::string& device) {
+  std::vector<std::string> paths;
+  std::string problem;
+  for (const Json& file : user_layers(device)) {
+    if (const std::string path = file.value("path", ""); !path.empty()) paths.push_back(path);
+    problem = file.value("problem", "");
+  }
+  if (paths.empty()) throw RunError(fmt::format("there is no database of your own: {}; name a file", problem));
+  return paths;
+}
+
+void require_storage(const std::string& device) {
+  std::string problem = "there is none";
+  for (const Json& file : user_layers(device)) {
+    if (file.value("writable", false)) return;
+    problem = fmt::format("{} {}", file.value("path", ""), file.value("problem", ""));
+  }
+  throw RunError(
+      fmt::format("results cannot be stored in your own database: {}; name a folder that can be written in "
+                  "MIOPEN_USER_DB_PATH",
+                  problem));
+}
+
+}  // namespace polymio::driver

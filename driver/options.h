@@ -1,0 +1,13 @@
+// 'options': the trade between time and workspace.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace polymio::driver {
+
+// `words` follow 'options': a problem. The process exit status.
+int run_options(std::span<const std::string> words);
+
+}  // namespace polymio::driver

@@ -1,0 +1,13 @@
+// 'tune': tunes the problems of a list within a budget, over jobs, devices and ranks.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace polymio::driver {
+
+// `words` follow 'tune'. 0: everything is tuned; 3: budget or a signal ended it before; 1: a problem failed.
+int run_tune(std::span<const std::string> words);
+
+}  // namespace polymio::driver

@@ -1,0 +1,341 @@
+// The commands about databases and tuning as processes: what they print, write and return.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+#include <miopen/polymio.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+#include <vector>
+
+#include "tests/driver/drive.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kLine = "conv -n 1 -c 8 -H 9 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 ";
+
+// A folder with a find database of its own.
+class Commands : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_);
+    setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name), std::ios::binary) << text;
+    return file(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(file(name)).rdbuf();
+    return text.str();
+  }
+  // Finds all three directions, so that the database has something.
+  void learn() const { ASSERT_EQ(drive(kLine + "-V 0 -i 1").status, 0); }
+  std::string database() const {
+    for (const auto& entry : fs::directory_iterator(folder_ / "db")) {
+      if (entry.path().string().ends_with(".pdb.txt")) return entry.path().string();
+    }
+    return "";
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("polymio-commands." + std::to_string(static_cast<long>(getpid())));
+};
+
+TEST_F(Commands, WrongWordsAreStatus2AndSayWhatIsAllowed) {
+  const struct {
+    const char* words;
+    const char* pattern;
+  } cases[] = {
+      {"db", "db: no sub-command, allowed: list merge diff prune verify import export doctor"},
+      {"db frob", "db: unknown sub-command 'frob', allowed: list"},
+      {"db list --frob", "db list: unknown flag '--frob', allowed: --json --kind --filter --help"},
+      {"db list --kind nice", "--kind: bad value 'nice', allowed: predicted measured tuned trial"},
+      {"db merge out", "1 of 2 arguments given; usage: MIOpenDriver db merge OUT IN"},
+      {"db diff a b c", "'c' is one argument too many"},
+      {"tune", "tune: no list, allowed: --from-list FILE"},
+      {"tune --from-list x --budget 10", "--budget: bad value '10', allowed: .*90s, 10m, 2h"},
+      {"tune --from-list x --jobs 0", "--jobs: bad value '0', allowed: an integer from 1"},
+      {"tune --from-list x --share 2/2", "--share: bad value '2/2', allowed: I/N"},
+      {"tune --from-list /", "'/' is a directory"},
+      {"doctor --frob", "doctor: unknown flag '--frob'"},
+      {"doctor conv --frob", "unknown flag '--frob'"},
+      {"options conv -n 0", "-n --batchsize: bad value '0'"},
+  };
+  for (const auto& item : cases) {
+    const Outcome outcome = drive(item.words);
+    EXPECT_EQ(outcome.status, 2) << item.words << '\n' << outcome.text;
+    EXPECT_TRUE(has(outcome, item.pattern)) << item.words;
+  }
+}
+
+TEST_F(Commands, EachHasHelp) {
+  for (const char* words :
+       {"db --help", "db list --help", "db merge -h", "db diff --help", "db prune --help", "db verify --help",
+        "db import --help", "db export --help", "tune --help", "doctor --help", "options --help"}) {
+    const Outcome help = drive(words);
+    EXPECT_EQ(help.status, 0) << words;
+    EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << words;
+  }
+  EXPECT_TRUE(has(drive("--help"), "db \\| doctor \\| options \\| tune"));
+}
+
+TEST_F(Commands, ListExportMergeDiff) {
+  EXPECT_TRUE(has(drive("db list"), "^0 records of 0 problems$"));
+  learn();
+  const Outcome list = drive("db list");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_TRUE(has(list, "^conv -n 1 -c 8 .*-H 9 .*-F 1$"));
+  EXPECT_TRUE(has(list, "^  measured +[0-9.]+ ms +.* ConvCpu\\w+Fwd v\\d+"));
+  EXPECT_TRUE(has(list, "^\\d+ records of 3 problems$"));
+  const Outcome json = drive("db list --json --kind measured --filter ConvCpuGemmWrw");
+  EXPECT_EQ(count(json.text, "\n"), count(json.text, "\"solver\":\"ConvCpuGemmWrw\",")) << json.text;
+  EXPECT_TRUE(has(json, "^\\{\"problem\":\"conv .*\"kind\":\"measured\""));
+
+  EXPECT_EQ(drive("db export " + file("all.pack")).status, 0);
+  EXPECT_EQ(drive("db export --measured-only " + file("measured.pack")).status, 0);
+  EXPECT_EQ(drive("db diff " + file("all.pack") + " " + file("all.pack")).status, 0);
+  const Outcome fewer = drive("db list " + file("measured.pack"));
+  EXPECT_EQ(count(fewer.text, "\n  predicted"), 0u) << fewer.text;
+  EXPECT_EQ(drive("db merge " + file("merged.pack") + " " + file("measured.pack") + " " + file("all.pack")).status, 0);
+  const Outcome same = drive("db diff " + file("all.pack") + " " + file("merged.pack"));
+  EXPECT_EQ(same.status, 0) << same.text;
+  EXPECT_TRUE(has(same, "0 only in A, 0 only in B, 0 with another time, 0 with another winner"));
+}
+
+TEST_F(Commands, DiffSeesMissingSlowerAndOtherWinners) {
+  const auto pack = [&](const char* name, const std::vector<std::tuple<const char*, const char*, double>>& entries) {
+    std::vector<polymioRecord_t> records;
+    for (const auto& [problem, solver, ms] : entries) {
+      records.push_back(
+          {sizeof(polymioRecord_t), problem, solver, 1, ms, 0, "", 2, 2, polymioRecordMeasured, "f", "1", 1});
+    }
+    ASSERT_EQ(polymioWriteRecords(file(name).c_str(), records.data(), records.size()), miopenStatusSuccess);
+  };
+  pack("a", {{"conv 1", "S", 1}, {"conv 2", "S", 1}, {"conv 2", "T", 1.05}, {"conv 3", "S", 1}, {"conv 4", "S", 1}});
+  pack("b",
+       {{"conv 1", "S", 1.05}, {"conv 2", "S", 1.08}, {"conv 2", "T", 1.0}, {"conv 3", "S", 1.5}, {"conv 5", "S", 1}});
+  const Outcome outcome = drive("db diff " + file("a") + " " + file("b"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(has(outcome, "^< conv 4$"));
+  EXPECT_TRUE(has(outcome, "^> conv 5$"));
+  EXPECT_TRUE(has(outcome, "^~ conv 3$"));
+  EXPECT_TRUE(has(outcome, "^    S: measured 1 ms -> measured 1.5 ms \\(\\+50%\\)$"));
+  EXPECT_TRUE(has(outcome, "^! conv 2$"));
+  EXPECT_TRUE(has(outcome, "^    fastest: S 1 ms -> T 1 ms$"));
+  EXPECT_TRUE(has(outcome, "^3 same, 1 only in A, 1 only in B, 1 with another time, 1 with another winner$"));
+}
+
+TEST_F(Commands, MergeTakesLaterInputsAndNewerVersions) {
+  const auto pack = [&](const char* name, int version, double ms) {
+    const polymioRecord_t records[] = {
+        {sizeof(polymioRecord_t), "conv 1", "S", 1, ms, 0, "", 2, 2, polymioRecordMeasured, "f", "1", 1},
+        {sizeof(polymioRecord_t), "conv 2", "S", version, ms, 0, "", 2, 2, polymioRecordMeasured, "f", "1", 1}};
+    ASSERT_EQ(polymioWriteRecords(file(name).c_str(), records, 2), miopenStatusSuccess);
+  };
+  pack("a", 2, 1);
+  pack("b", 1, 3);
+  ASSERT_EQ(drive("db merge " + file("c") + " " + file("a") + " " + file("b")).status, 0);
+  const Outcome merged = drive("db list --json " + file("c"));
+  EXPECT_TRUE(has(merged, "conv 1\".*\"ms\":3.0,"));
+  EXPECT_TRUE(has(merged, "conv 2\".*\"solver_version\":2,.*\"ms\":1.0,"));
+}
+
+TEST_F(Commands, PruneDropsKindsOldVersionsAndWhatWasReplaced) {
+  std::vector<polymioRecord_t> records;
+  const auto add = [&](const char* problem, int version, polymioRecordKind_t kind, const char* point) {
+    records.push_back({sizeof(polymioRecord_t), problem, "S", version, 1, 0, point, 2, 2, kind, "f", "1", 1});
+  };
+  add("conv 1", 1, polymioRecordMeasured, "");
+  add("conv 2", 2, polymioRecordMeasured, "");
+  add("conv 2", 2, polymioRecordTrial, "1,2");
+  add("conv 3", 2, polymioRecordFailed, "1,2");
+  add("conv 4", 2, polymioRecordQuarantined, "");
+  ASSERT_EQ(polymioWriteRecords(file("a").c_str(), records.data(), records.size()), miopenStatusSuccess);
+  ASSERT_EQ(drive("db prune " + file("a") + " --older-versions --kind trial,failed --out " + file("b")).status, 0);
+  const Outcome kept = drive("db list --json " + file("b"));
+  EXPECT_EQ(count(kept.text, "\n"), 2u) << kept.text;
+  EXPECT_TRUE(has(kept, "\"problem\":\"conv 2\".*\"kind\":\"measured\""));
+  EXPECT_TRUE(has(kept, "\"problem\":\"conv 4\".*\"kind\":\"quarantined\""));
+  EXPECT_EQ(count(drive("db list --json " + file("a")).text, "\n"), 5u) << "with --out the file itself stays";
+}
+
+TEST_F(Commands, VerifyNamesDamagedLinesAndPruneDropsThem) {
+  learn();
+  const std::string path = database();
+  ASSERT_FALSE(path.empty());
+  EXPECT_EQ(drive("db verify").status, 0);
+  std::ifstream in(path);
+  std::size_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  std::ofstream(path, std::ios::app) << "foreign \x01\xff bytes\n";
+  const Outcome verify = drive("db verify " + path);
+  EXPECT_EQ(verify.status, 1);
+  EXPECT_TRUE(has(verify, ":" + std::to_string(lines + 1) + ": damaged or foreign: foreign \\?\\? bytes$"));
+  EXPECT_TRUE(has(verify, "1 damaged line$"));
+  EXPECT_EQ(drive("doctor").status, 1);
+  const Outcome before = drive("db list --json");
+  const Outcome prune = drive("db prune " + path);
+  EXPECT_EQ(prune.status, 0);
+  EXPECT_TRUE(has(prune, "1 damaged line dropped"));
+  EXPECT_EQ(drive("db verify").status, 0);
+  // Nothing else was lost (standard error of the first one names the damage).
+  std::string kept = before.text;
+  if (kept.find(path) == 0) kept.erase(0, kept.find('\n') + 1);
+  EXPECT_EQ(drive("db list --json").text, kept);
+}
+
+TEST_F(Commands, WhatCannotBeWrittenStaysAsItWas) {
+  learn();
+  ASSERT_EQ(drive("db export " + file("a")).status, 0);
+  const std::string before = read("a");
+  fs::create_directory(file("folder"));
+  EXPECT_EQ(drive("db export " + file("folder")).status, 1);
+  EXPECT_EQ(drive("db merge " + file("a") + " " + file("missing")).status, 1);
+  EXPECT_EQ(drive("db prune " + file("a") + " --kind measured --out /proc/none/b").status, 1);
+  EXPECT_EQ(drive("db import " + write("list", "no record\n") + " --out " + file("a")).status, 1);
+  EXPECT_EQ(read("a"), before);
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Commands, ImportGivesAListThatRuns) {
+  const std::string source = std::string(POLYMIO_CASES_DIR) + "/../driver/data/finddb_new.txt";
+  const Outcome printed = drive("db import --verbose " + source);
+  EXPECT_EQ(printed.status, 0);
+  EXPECT_TRUE(has(printed, "finddb_new.txt:12: no '=' between key and results"));
+  EXPECT_TRUE(has(printed, "9 problems from 10 records, 9 lines skipped"));
+  const std::string small = "4-6-6-3x3-8-6-6-2-1x1-1x1-1x1-0-NCHW-FP32-B=SolverOne:0.1,0,algorithm\n";
+  ASSERT_EQ(drive("db import " + write("small", small) + " --out " + file("list")).status, 0);
+  EXPECT_EQ(read("list"), "conv -n 2 -c 8 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -g 1 -m conv -F 2\n");
+  EXPECT_EQ(drive("conv --from-list " + file("list")).status, 0);
+}
+
+TEST_F(Commands, DoctorSaysWhatIsThereAndWhyAProblemMissed) {
+  const Outcome fresh = drive("doctor " + kLine + "-F 1");
+  EXPECT_EQ(fresh.status, 0) << fresh.text;
+  EXPECT_TRUE(has(fresh, "^device cpu \\("));
+  EXPECT_TRUE(has(fresh, "miss: no record of this problem"));
+  EXPECT_TRUE(has(fresh, "what to do: run find"));
+  learn();
+  const Outcome known = drive("doctor " + kLine);
+  EXPECT_TRUE(has(known, "readable and writable; \\d+ records"));
+  EXPECT_EQ(count(known.text, "\n  hit: "), 3u) << known.text;
+  EXPECT_EQ(drive("db doctor " + kLine).text, known.text);
+  EXPECT_TRUE(has(drive("doctor --json"), "^\\{\"device\":\"cpu\".*\"files\":\\["));
+}
+
+TEST_F(Commands, DoctorOnAFolderThatCannotBeWritten) {
+  const std::string no_folder = write("file", "") + "/db";
+  setenv("MIOPEN_USER_DB_PATH", no_folder.c_str(), 1);
+  const Outcome outcome = drive("doctor");
+  EXPECT_TRUE(has(outcome, "^          ! cannot read it: Not a directory"));
+  EXPECT_TRUE(has(outcome, "what find learns is lost when the process ends"));
+  EXPECT_EQ(drive("db export " + file("a")).status, 0);
+  const Outcome tune = drive("tune --from-list " + write("list", kLine));
+  EXPECT_EQ(tune.status, 1);
+  EXPECT_TRUE(has(tune, "^results cannot be stored in your own database: .*; name a folder"));
+  setenv("MIOPEN_DEBUG_DISABLE_FIND_DB", "1", 1);
+  EXPECT_TRUE(has(drive("db list"), "there is no database of your own: MIOPEN_DEBUG_DISABLE_FIND_DB is set"));
+  unsetenv("MIOPEN_DEBUG_DISABLE_FIND_DB");
+}
+
+TEST_F(Commands, OptionsListTheTrade) {
+  const Outcome outcome = drive("options " + kLine + "-F 5");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(count(outcome.text, "   workspace         ms source"), 2u) << outcome.text;
+  EXPECT_TRUE(has(outcome, "^ +0 +[0-9.e-]+ \\w+ +\\d+ ConvCpu\\w+Fwd$"));
+  EXPECT_TRUE(has(drive("options " + kLine + "-F 1 --json"), "^\\{\"problem\":.*\"workspace_bytes\":0"));
+}
+
+TEST_F(Commands, TuneCompletesResumesAndWritesAPack) {
+  const std::string list = write("list", "MIOpenDriver " + kLine + "-F 3\n" + kLine + "-F 1  # again\nactiv -n 1\n");
+  const Outcome first = drive("tune --from-list " + list + " --out " + file("pack"));
+  EXPECT_EQ(first.status, 0) << first.text;
+  EXPECT_TRUE(has(first, "1 lines of other primitives are left out"));
+  EXPECT_TRUE(has(first, "^1x8x9x7 -> 6, 3x3 .* \\d+\\.\\d\\d +\\d+  ConvCpu\\w+Fwd$"));
+  EXPECT_TRUE(has(first, "^2 of 2 problems tuned, 0 failed; [1-9]\\d* candidates in "));
+  const Outcome pack = drive("db list " + file("pack"));
+  EXPECT_TRUE(has(pack, "^  tuned +[0-9.]+ ms .* ConvCpu\\w+Fwd v\\d+ \\["));
+  EXPECT_TRUE(has(pack, "of 2 problems$"));
+  EXPECT_EQ(count(pack.text, "\n  trial"), 0u);
+  const Outcome second = drive("tune --from-list " + list);
+  EXPECT_EQ(second.status, 0);
+  EXPECT_TRUE(has(second, "^2 of 2 problems tuned, 0 failed; 0 candidates in ")) << "nothing is left to do";
+  EXPECT_TRUE(has(drive("tune --again --from-list " + list), "; [1-9]\\d* candidates in "));
+}
+
+TEST_F(Commands, TuneEndsWithTheBudget) {
+  std::string lines;
+  for (int n = 1; n <= 40; ++n) lines += "conv -n " + std::to_string(n) + " -c 64 -H 30 -W 30 -k 64 -p 1 -q 1 -V 0\n";
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = drive("tune --budget 300ms --from-list " + write("list", lines));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(outcome.status, 3) << outcome.text;
+  EXPECT_TRUE(has(outcome, "^\\d+ of 120 problems tuned"));
+  EXPECT_LT(seconds.count(), 30) << "a budget of 0.3 s";
+}
+
+TEST_F(Commands, TuneIsCancelledByASignalAndGoesOn) {
+  std::string lines;
+  for (int n = 1; n <= 40; ++n) lines += "conv -n " + std::to_string(n) + " -c 64 -H 30 -W 30 -k 64 -p 1 -q 1\n";
+  const std::string list = write("list", lines);
+  for (const char* jobs : {"", " --jobs 2"}) {
+    const Outcome outcome = run("timeout --foreground -s INT 2 " POLYMIO_DRIVER_PATH " tune --from-list " + list +
+                                jobs + "; echo status $?");
+    EXPECT_TRUE(has(outcome, "of 120 problems tuned")) << outcome.text;
+    // timeout itself gives 124 when it had to send the signal.
+    EXPECT_TRUE(has(outcome, "^status 124$")) << outcome.text;
+    EXPECT_EQ(drive("db verify").status, 0);
+  }
+}
+
+TEST_F(Commands, JobsAndSharesCoverTheListOnce) {
+  std::string lines;
+  for (int c = 1; c <= 5; ++c) lines += "conv -n 1 -c " + std::to_string(c) + " -H 9 -W 9 -k 4 -p 1 -q 1 -F 1\n";
+  const std::string list = write("list", lines);
+  const Outcome jobs = drive("tune --jobs 2 --from-list " + list);
+  EXPECT_EQ(jobs.status, 0) << jobs.text;
+  EXPECT_TRUE(has(jobs, "^5 of 5 problems tuned"));
+  EXPECT_EQ(count(jobs.text, "-> 4, 3x3"), 5u) << jobs.text;
+  for (const char* rank : {"0", "1"}) {
+    const std::string prefix = std::string("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=") + rank + " ";
+    EXPECT_EQ(run(prefix + POLYMIO_DRIVER_PATH " tune --from-list " + list + " --out " + file("pack")).status, 0);
+  }
+  ASSERT_EQ(drive("db merge " + file("all") + " " + file("pack.0") + " " + file("pack.1")).status, 0);
+  EXPECT_TRUE(has(drive("db list " + file("all")), "of 5 problems$"));
+  EXPECT_FALSE(has(drive("db list " + file("pack.0")), "of 5 problems$"));
+}
+
+TEST_F(Commands, TuneReportsWhatFails) {
+  const std::string line = "conv -n 1000000 -c 8 -H 100000 -W 100000 -k 1 -y 1 -x 1 -F 1\n";  // no memory for it
+  const Outcome outcome = drive("tune --from-list " + write("list", line + kLine + "-F 1\n"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(has(outcome, "^FAILED conv -n 1000000 "));
+  EXPECT_TRUE(has(outcome, "^1 of 2 problems tuned, 1 failed"));
+}
+
+TEST_F(Commands, FusedProblemsAreTunedByTheirLines) {
+  const Outcome outcome = drive("tune --from-list " + write("list", kLine + "-F 1 --fuse b3\n"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(has(drive("db list --kind tuned"), "^conv .* -F 1 --fuse b3$"));
+  EXPECT_TRUE(has(drive("doctor " + kLine + "-F 1 --fuse b3"), "^  hit: "));
+  EXPECT_TRUE(has(drive(kLine + "-F 1 --fuse b3"), "conv runs no fused problems"));
+}
+
+TEST_F(Commands, BudgetOfAFind) {
+  const Outcome outcome = drive(kLine + "-F 1 --budget 5 --explain");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(has(outcome, "^  find: "));
+  EXPECT_TRUE(has(drive(kLine + "-F 1 --budget -1"), "budget"));
+  EXPECT_TRUE(has(drive("conv --from-list " + folder_.string()), "is a directory"));
+}
+
+}  // namespace
