@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,17 +47,25 @@ struct Convolution {
     int n, k, h, width;
     CHECK(miopenGetConvolutionForwardOutputDim(conv, x, w, &n, &k, &h, &width));
     CHECK(miopenSet4dTensorDescriptor(y, miopenFloat, n, k, h, width));
-    x_data.resize(elements(x), 0.5f), w_data.resize(elements(w), 0.25f), y_data.resize(elements(y), 0);
-    for (std::size_t i = 0; i < x_data.size(); ++i) x_data[i] = static_cast<float>(i % 17) - 8;
+    x_data = memory(0, elements(x)), w_data = memory(1, elements(w)), y_data = memory(2, elements(y));
     std::size_t bytes = 0;
     CHECK(miopenConvolutionForwardGetWorkSpaceSize(handle, w, x, conv, y, &bytes));
-    workspace.resize(bytes);
+    workspace = memory(3, bytes / sizeof(float) + 1);
+    workspace_bytes = bytes;
   }
   Convolution(const Convolution&) = delete;
   Convolution& operator=(const Convolution&) = delete;
   ~Convolution() {
     for (auto* t : {&x, &w, &y}) miopenDestroyTensorDescriptor(*t);
     miopenDestroyConvolutionDescriptor(conv);
+  }
+
+  /// Buffers that all shapes share, so that the bench does not spend its time on fresh pages.
+  static float* memory(int role, std::size_t count) {
+    static std::vector<float> buffers[4];
+    auto& b = buffers[role];
+    for (std::size_t i = b.size(); i < count; ++i) b.push_back(static_cast<float>(i % 17) - 8);
+    return b.data();
   }
 
   static std::size_t elements(miopenTensorDescriptor_t t) {
@@ -69,40 +78,37 @@ struct Convolution {
   miopenConvFwdAlgorithm_t find() {
     int count = 0;
     miopenConvAlgoPerf_t best;
-    CHECK(miopenFindConvolutionForwardAlgorithm(handle_, x, x_data.data(), w, w_data.data(), conv, y, y_data.data(), 1,
-                                                &count, &best, workspace.data(), workspace.size(), false));
+    CHECK(miopenFindConvolutionForwardAlgorithm(handle_, x, x_data, w, w_data, conv, y, y_data, 1, &count, &best,
+                                                workspace, workspace_bytes, false));
     return best.fwd_algo;
   }
 
   double run(miopenConvFwdAlgorithm_t algorithm) {
     const float one = 1, zero = 0;
     const double start = now_ms();
-    CHECK(miopenConvolutionForward(handle_, &one, x, x_data.data(), w, w_data.data(), conv, algorithm, &zero, y,
-                                   y_data.data(), workspace.data(), workspace.size()));
+    CHECK(miopenConvolutionForward(handle_, &one, x, x_data, w, w_data, conv, algorithm, &zero, y, y_data, workspace,
+                                   workspace_bytes));
     return now_ms() - start;
   }
 
   miopenHandle_t handle_;
   miopenConvolutionDescriptor_t conv = nullptr;
   miopenTensorDescriptor_t x = nullptr, w = nullptr, y = nullptr;
-  std::vector<float> x_data, w_data, y_data;
-  std::vector<char> workspace;
+  float *x_data = nullptr, *w_data = nullptr, *y_data = nullptr, *workspace = nullptr;
+  std::size_t workspace_bytes = 0;
 };
 
+/// Sizes of inference and small training batches, evenly spread on a logarithmic scale.
 Shape draw(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<int> values) {
     return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
   };
-  const auto between = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-  Shape s{between(1, 16),
-          between(3, 512),
-          between(7, 112),
-          between(8, 512),
-          pick({1, 1, 3, 3, 3, 5, 7}),
-          pick({1, 1, 1, 2}),
-          1};
-  if (between(0, 9) == 0) s.groups = s.k = s.c;
-  if (s.c * s.h * s.h > 1 << 20) s.c = std::max(3, (1 << 20) / (s.h * s.h)), s.groups = 1;
+  const auto spread = [&](double least, double most) {
+    return static_cast<int>(std::exp(std::uniform_real_distribution<double>(std::log(least), std::log(most))(random)));
+  };
+  Shape s{
+      spread(1, 8), spread(3, 512), spread(7, 112), spread(8, 512), pick({1, 1, 3, 3, 3, 5, 7}), pick({1, 1, 1, 2}), 1};
+  if (pick({0, 0, 0, 0, 0, 0, 0, 1}) == 1) s.groups = s.k = s.c;
   return s;
 }
 

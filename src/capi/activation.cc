@@ -40,7 +40,10 @@ void run(miopenHandle_t handle, const ActivationObject& descriptor, const Proble
 }  // namespace
 
 miopenStatus_t miopenCreateActivationDescriptor(miopenActivationDescriptor_t* activDesc) {
-  return guard([&] { *not_null(activDesc, "activDesc") = new ActivationObject; });
+  return guard([&] {
+    not_null(activDesc, "activDesc");
+    *activDesc = new ActivationObject;
+  });
 }
 
 miopenStatus_t miopenSetActivationDescriptor(const miopenActivationDescriptor_t activDesc, miopenActivationMode_t mode,

@@ -170,7 +170,7 @@ class Finder {
     std::vector<Contestant> contestants;
     for (auto& c : run) contestants.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
     Budget budget;
-    if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs, 0.0), .strict = true};
+    if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs - kReserve * budget_us_, 0.0), .strict = true};
     const auto timings = measure(*rq_.clock, contestants, budget);
     std::vector<Candidate> result;
     std::string reasons;
@@ -213,8 +213,9 @@ class Finder {
     report += (report.empty() ? "" : "; ") + line;
   }
 
-  // What storing the results and building the plan may take of a budget.
-  static constexpr double kReserveUs = 500;
+  // What storing the results and building the plan may take of a budget, and the end of a task that is
+  // running when the time is over.
+  static constexpr double kReserveUs = 500, kReserve = 0.1;
 
   const Request& rq_;
   FindOptions options_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <typeinfo>
 
 #include "core/handle.h"
 #include "core/solver.h"
@@ -68,7 +69,9 @@ struct Problem final : ProblemBase {
   /// The MIOpenDriver line of the problem; alpha and beta are left out, since they hardly change times.
   std::string key() const override;
   std::uint64_t hash() const override;
-  bool equals(const ProblemBase& o) const override { return *this == static_cast<const Problem&>(o); }
+  bool equals(const ProblemBase& o) const override {
+    return typeid(o) == typeid(Problem) && *this == static_cast<const Problem&>(o);
+  }
   std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
   std::string family() const override;
   std::vector<float> log_sizes() const override;  // n, c, k, groups, input and output sizes

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "primitives/convolution/cpu/cost.h"
@@ -233,7 +234,8 @@ class Passes {
   void run(Stream& stream, const Problem::Args& a) const {
     const auto size = static_cast<std::int64_t>(size_of(problem_.x.type));
     const bool weights = problem_.direction == Direction::kBackwardWeights;
-    const kernels::Epilogue epilogue = epilogue_job(problem_, a);
+    std::optional<kernels::Epilogue> epilogue;
+    if (!problem_.epilogue.empty()) epilogue = epilogue_job(problem_, a);
     for (std::int64_t n = 0; n < problem_.n(); n += images_) {
       const Buffers b{static_cast<char*>(a.x) + n * problem_.x.strides[0] * size,
                       static_cast<char*>(a.w),
@@ -241,7 +243,7 @@ class Passes {
                       static_cast<char*>(a.workspace),
                       a.alpha,
                       weights && n > 0 ? 1.0 : a.beta,
-                      problem_.epilogue.empty() ? nullptr : &epilogue};
+                      epilogue ? &*epilogue : nullptr};
       (n + images_ <= problem_.n() ? whole_ : *rest_).run(stream, b);
     }
   }

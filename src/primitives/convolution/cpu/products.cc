@@ -131,12 +131,12 @@ Solver<Problem>::Invoker products_invoker(Stream& stream, const Problem& p, cons
   stream.reserve_scratch(products->scratch_bytes());
   return [products, p](Stream& on, const Problem::Args& a) {
     void* const results[] = {a.y, a.x, a.w};
+    const ProductArgs plain{{a.x, a.w, a.y}, results[static_cast<int>(p.direction)], a.alpha, a.beta, nullptr};
+    if (p.epilogue.empty()) return products->run(on, plain);
     const kernels::Epilogue epilogue = epilogue_job(p, a);
-    products->run(on, {{a.x, a.w, a.y},
-                       results[static_cast<int>(p.direction)],
-                       a.alpha,
-                       a.beta,
-                       p.epilogue.empty() ? nullptr : &epilogue});
+    ProductArgs fused = plain;
+    fused.epilogue = &epilogue;
+    products->run(on, fused);
   };
 }
 

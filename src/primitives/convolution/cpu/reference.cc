@@ -3,6 +3,7 @@
 // int64, everything else in double, rounded once.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
@@ -58,6 +59,13 @@ struct Job {
   }
 };
 
+/// Enough tasks to balance, few enough to be cheap: a task is at least about 16,000 multiply-adds.
+std::int64_t rows_a_task(const Problem& p, std::int64_t rows, int threads) {
+  const double work_a_row = p.flops() / 2 / static_cast<double>(rows);
+  return std::max<std::int64_t>(
+      {1, rows / (16 * threads), static_cast<std::int64_t>(16000 / std::max(work_a_row, 1.0))});
+}
+
 class CpuReference final : public Solver<Problem> {
  public:
   constexpr explicit CpuReference(Direction d) : direction_(d) {}
@@ -78,16 +86,18 @@ class CpuReference final : public Solver<Problem> {
   ErrorClass accuracy(const Problem&) const override { return ErrorClass::kExact; }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    // Both elements of a pair are read through a switch by type.
+    constexpr double kOutputCycles = 95, kPairsCycles = 15, kPairCycles = 7;
     const TensorDesc& o = p.output();
     const auto last = static_cast<std::size_t>(o.rank - 1);
     const bool weights = p.direction == Direction::kBackwardWeights;
-    const auto elements = static_cast<double>(o.count());
-    const double pairs = p.flops() / 2, line = static_cast<double>(weights ? p.y.lens[last] : p.w.lens[last]);
-    // Both elements of a pair are read through a switch by type.
-    constexpr double kOutputCycles = 95, kPairsCycles = 15, kPairCycles = 7;
+    const double elements = static_cast<double>(o.count()), pairs = p.flops() / 2;
+    const auto line = static_cast<double>(weights ? p.y.lens[last] : p.w.lens[last]);
+    const std::int64_t rows = o.count() / o.lens[last];
     Work work;
     work.cycles = elements * kOutputCycles + pairs / line * kPairsCycles + pairs * kPairCycles;
-    work.pieces = 16 * d.threads;
+    work.pieces = std::ceil(static_cast<double>(rows) / static_cast<double>(rows_a_task(p, rows, d.threads)));
+    work.largest = work.cycles / work.pieces;
     return Machine(d).loop_us(work, 0);
   }
 
@@ -97,10 +107,7 @@ class CpuReference final : public Solver<Problem> {
       const TensorDesc& o = p.output();
       const std::int64_t rows = o.count() / o.lens[static_cast<std::size_t>(o.rank - 1)];
       const bool integer = p.first_input().type == DataType::kInt8;
-      // Enough tasks to balance, few enough to be cheap: a task is at least about 16,000 multiply-adds.
-      const double work_a_row = p.flops() / 2 / static_cast<double>(rows);
-      const auto chunk = std::max<std::int64_t>(
-          {1, rows / (16 * stream.threads()), static_cast<std::int64_t>(16000 / std::max(work_a_row, 1.0))});
+      const std::int64_t chunk = rows_a_task(p, rows, stream.threads());
       stream.parallel_for(static_cast<std::size_t>((rows + chunk - 1) / chunk), 0, [&](std::size_t t, void*) {
         const std::int64_t first = static_cast<std::int64_t>(t) * chunk;
         for (std::int64_t r = first; r < std::min(rows, first + chunk); ++r)
