@@ -149,6 +149,21 @@ bool is_activ(const std::string& word) {
   return std::any_of(std::begin(kBases), std::end(kBases), [&](const auto& base) { return base.first == word; });
 }
 
+std::string activ_bases() {
+  std::string all;
+  for (const auto& [base, type] : kBases) all += fmt::format("{}{}", all.empty() ? "" : " ", base);
+  return all;
+}
+
+void refuse_activ(std::string_view command, std::span<const std::string> words) {
+  const auto found = std::find_if(words.begin(), words.end(), is_activ);
+  if (found == words.end()) return;
+  throw ArgError(
+      fmt::format("{}: '{}' is no convolution: the command is for convolutions only, allowed: {}; activations are "
+                  "tuned by running them with MIOPEN_FIND_ENFORCE=SEARCH",
+                  command, *found, fmt::join(base_args(), " ")));
+}
+
 ActivArgs parse_activ(std::span<const std::string> words) {
   ActivArgs args;
   for (const auto& [base, type] : kBases)

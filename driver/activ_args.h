@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "driver/conv_args.h"
@@ -26,7 +27,13 @@ struct ActivArgs {
   bool help = false;
 };
 
+// The base arguments, separated by blanks.
+std::string activ_bases();
+
 bool is_activ(const std::string& word);
+
+// Throws ArgError, naming `command`, when one of the words is a base argument of this file.
+void refuse_activ(std::string_view command, std::span<const std::string> words);
 
 // Words after the program name. Throws ArgError: what was wrong, what was given, what is allowed.
 ActivArgs parse_activ(std::span<const std::string> words);

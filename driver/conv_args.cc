@@ -235,17 +235,17 @@ std::string problem_line(const ConvArgs& args, std::int64_t directions) {
   return write_line(copy, [](const Flag& flag) { return flag.part != Part::kRun; });
 }
 
-std::string help_text() {
+std::string help_text(std::string_view other_bases) {
   static const ConvArgs defaults;
   std::string text = fmt::format(
       "Usage: MIOpenDriver <base> [flags]\n"
       "       MIOpenDriver db | doctor | options | tune ...   (each has its own --help)\n"
       "       MIOpenDriver --version | --help\n"
-      "Bases: {}\n"
+      "Bases: {}{}{}\n"
       "A flag's value is the next word. 'demo' runs every convolution of ResNet-50 and writes "
       "resnet50.html.\n"
       "Flags (default in brackets):\n",
-      fmt::join(base_args(), " "));
+      fmt::join(base_args(), " "), other_bases.empty() ? "" : " ", other_bases);
   for (const Flag& flag : flags()) {
     const std::string letter = flag.letter.empty() ? "    " : fmt::format("-{}, ", flag.letter);
     const std::string value = std::visit(Show{defaults}, flag.field);

@@ -112,7 +112,7 @@ std::string to_line(const ConvArgs& args);
 std::string problem_line(const ConvArgs& args, std::int64_t directions);
 
 // What --help prints: usage and every flag with its default.
-std::string help_text();
+std::string help_text(std::string_view other_bases = "");
 
 // Directions asked for; -F 0 becomes all three.
 std::int64_t direction_mask(const ConvArgs& args);

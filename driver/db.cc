@@ -131,6 +131,7 @@ int merge(const Words& words) {
   std::vector<Record> all;
   for (std::size_t i = 1; i < words.operands().size(); ++i) {
     RecordFile file = read_records(words.operands()[i]);
+    require_pack(words.operands()[i], file);
     warn_damaged(words.operands()[i], file);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(all));
   }
@@ -245,13 +246,15 @@ int prune(const Words& words) {
   const std::string path = files[0], out = words.value("--out").value_or(path);
   const ExclusiveUse lock(path);
   const RecordFile file = read_records(path);
+  require_pack(path, file);
   std::vector<Record> kept = current(file.records);
   std::map<std::string, int> newest;
   for (const Record& r : kept) newest[r.solver] = std::max(newest[r.solver], r.solver_version);
   std::erase_if(kept, [&](const Record& r) {
     return kinds.contains(r.kind) || (words.has("--older-versions") && r.solver_version < newest[r.solver]);
   });
-  write_records(out, kept);
+  std::error_code differs;
+  std::filesystem::equivalent(out, path, differs) ? lock.replace(kept) : write_records(out, kept);
   fmt::print("{}: {} record{} kept, {} dropped, {} damaged line{} dropped\n", out, kept.size(), plural(kept.size()),
              file.records.size() - kept.size(), file.damaged.size(), plural(file.damaged.size()));
   return 0;

@@ -98,6 +98,12 @@ RecordFile read_records(const std::string& path) {
   return std::move(reader.file);
 }
 
+void require_pack(const std::string& path, const RecordFile& file) {
+  if (!file.records.empty() || file.damaged.empty()) return;
+  throw RunError(
+      fmt::format("'{}' is no pack: none of its {} lines is a record; nothing was written", path, file.damaged.size()));
+}
+
 std::vector<Record> current(const std::vector<Record>& records, bool several) {
   std::vector<Record> kept;
   std::map<Identity, std::size_t> places;
@@ -168,7 +174,7 @@ const std::vector<std::string>& kind_names() {
   return names;
 }
 
-ExclusiveUse::ExclusiveUse(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+ExclusiveUse::ExclusiveUse(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (fd_ < 0) return;
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::seconds(5);
@@ -180,6 +186,21 @@ ExclusiveUse::ExclusiveUse(const std::string& path) : fd_(open(path.c_str(), O_R
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+void ExclusiveUse::replace(const std::vector<Record>& records) const {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path target = fs::canonical(path_, error);  // of a link, the file that it names
+  if (error) throw RunError(fmt::format("cannot write '{}': {}", path_, error.message()));
+  const std::string temporary = fmt::format("{}.{}.tmp", target.string(), static_cast<long>(getpid()));
+  write_records(temporary, records);
+  fs::permissions(temporary, fs::status(target, error).permissions(), error);
+  fs::rename(temporary, target, error);
+  if (!error) return;
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  throw RunError(fmt::format("cannot write '{}': {}", path_, error.message()));
 }
 
 ExclusiveUse::~ExclusiveUse() {

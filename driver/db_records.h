@@ -39,6 +39,9 @@ struct RecordFile {
 // Throws RunError.
 RecordFile read_records(const std::string& path);
 
+// Throws RunError when the file has lines but no record: it is something else, which nothing should be made of.
+void require_pack(const std::string& path, const RecordFile& file);
+
 // What a database with these records would answer: a later record replaces an earlier one of the same thing,
 // except that no prediction replaces a measurement of the same solver version; and, where the records come from
 // several files, that no find record replaces one of a newer solver version.
@@ -62,10 +65,14 @@ class ExclusiveUse {
  public:
   explicit ExclusiveUse(const std::string& path);
   ~ExclusiveUse();
+  // Puts these records in place of the file that is held, as a whole: write_records would wait for this very lock.
+  // On failure throws RunError and leaves what was there.
+  void replace(const std::vector<Record>& records) const;
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;
 
  private:
+  std::string path_;
   int fd_ = -1;
 };
 

@@ -3,12 +3,19 @@
 #include "driver/doctor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string_view>
 
+#include "driver/activ_args.h"
 #include "driver/calls.h"
 #include "driver/db_records.h"
 #include "driver/result.h"
@@ -33,6 +40,14 @@ constexpr Command kCommand{"doctor",
 
 const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
+// There is no database of the user's own, for this reason.
+void print_no_folder(const std::string& problem) {
+  fmt::print("          ! {}\n", problem);
+  if (problem.starts_with("MIOPEN_DEBUG_DISABLE_FIND_DB")) return;
+  fmt::print("          > there is no HOME to keep it in: set MIOPEN_USER_DB_PATH to a folder that can be\n");
+  fmt::print("            written in, or HOME; until then what find learns is lost when the process ends\n");
+}
+
 // True when something is wrong.
 bool print_file(const Json& file) {
   const std::string layer = file.value("layer", "?"), path = file.value("path", "");
@@ -40,6 +55,10 @@ bool print_file(const Json& file) {
   const bool readable = file.value("readable", false), writable = file.value("writable", false);
   const auto records = file.value("records", std::size_t{0}), bad = file.value("bad_lines", std::size_t{0});
   fmt::print("  {:<7} {}\n", layer, path.empty() ? "in memory" : path);
+  if (path.empty() && layer == "user") {
+    print_no_folder(problem);
+    return false;
+  }
   const bool missing = !readable && (problem.empty() || writable);
   if (missing) {
     fmt::print("          not there{}\n", layer == "user" ? " yet" : "");
@@ -81,16 +100,30 @@ void print_settings(const Json& report) {
              enforce_name(report.value("find_enforce", 0)), budget > 0 ? fmt::format("{} ms", budget) : "none",
              report.contains("workspace_limit") ? "at most " + bytes_text(report.value("workspace_limit", 0.0))
                                                 : std::string("unlimited"));
-  for (const char* name : {"MIOPEN_USER_DB_PATH", "MIOPEN_SYSTEM_DB_PATH", "MIOPEN_DEBUG_DISABLE_FIND_DB",
-                           "MIOPEN_DEBUG_FIND_ONLY_SOLVER", "POLYMIO_NUM_THREADS", "POLYMIO_RECORD"}) {
-    if (const char* value = std::getenv(name)) fmt::print("  {}={}\n", name, value);
+  std::set<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (text.starts_with("MIOPEN_") || text.starts_with("POLYMIO_")) variables.emplace(text);
   }
+  for (const std::string& text : variables) fmt::print("  {}\n", text);
 }
 
-void print_problem(const Json& problem) {
+// The settings that make find search although the database knows the answer.
+std::string searching_settings(const Json& report) {
+  const int mode = report.value("find_mode", 0), enforce = report.value("find_enforce", 0);
+  const bool normal = mode == 1 || mode == 4, enforced = enforce > 1;
+  return fmt::format("{}{}{}", normal ? fmt::format("find mode {}", mode_name(mode)) : "",
+                     normal && enforced ? ", " : "",
+                     enforced ? fmt::format("MIOPEN_FIND_ENFORCE={}", enforce_name(enforce)) : "");
+}
+
+void print_problem(const Json& report) {
+  const Json& problem = report["problem"];
   fmt::print("problem\n  {}\n", problem.value("line", ""));
   if (problem.value("hit", false)) {
     fmt::print("  hit: {} answers, {}\n", problem.value("chosen", ""), problem.value("source", ""));
+    if (problem.value("searches_anyway", false))
+      fmt::print("  ! yet every find searches: {}\n", searching_settings(report));
     return;
   }
   const std::string chosen = problem.value("chosen", "");
@@ -106,9 +139,23 @@ int print_state(const Json& report) {
   bool wrong = false;
   const Json files = report.value("files", Json::array());
   for (const Json& file : files) wrong = print_file(file) || wrong;
-  if (files.empty()) fmt::print("  none: the find database is switched off or there is no folder for it\n");
   print_settings(report);
   return wrong ? 1 : 0;
+}
+
+// Why the file cannot be written; empty when it can. Tries it, since access rights allow root everything, on /proc
+// too.
+std::string obstacle_to_writing(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error) return fmt::format("cannot make its folder: {}", error.message());
+  const bool there = fs::exists(path, error);
+  const std::string tried = there ? path : fmt::format("{}.{}.tmp", path, static_cast<long>(getpid()));
+  const bool opened = std::ofstream(tried, std::ios::app).is_open();
+  const std::string text = std::strerror(errno);
+  if (opened && !there) fs::remove(tried, error);
+  return opened ? "" : fmt::format("cannot write it: {}", text);
 }
 
 std::vector<Json> user_layers(const std::string& device) {
@@ -133,7 +180,7 @@ int report_all(const Session& session, const ConvArgs* args, bool json) {
       fmt::print("{}\n", text);
     } else {
       if (status < 0) status = print_state(report);
-      if (report.contains("problem")) print_problem(report["problem"]);
+      if (report.contains("problem")) print_problem(report);
     }
     if (args == nullptr) break;
   }
@@ -143,6 +190,7 @@ int report_all(const Session& session, const ConvArgs* args, bool json) {
 }  // namespace
 
 int run_doctor(std::span<const std::string> words) {
+  refuse_activ(kCommand.name, words);
   const auto& bases = base_args();
   const auto base = std::find_first_of(words.begin(), words.end(), bases.begin(), bases.end());
   const Words flags(kCommand, {words.begin(), base});
@@ -170,8 +218,11 @@ std::vector<std::string> user_files(const std::string& device) {
 void require_storage(const std::string& device) {
   std::string problem = "there is none";
   for (const Json& file : user_layers(device)) {
-    if (file.value("writable", false)) return;
-    problem = fmt::format("{} {}", file.value("path", ""), file.value("problem", ""));
+    const std::string path = file.value("path", "");
+    std::string obstacle = file.value("problem", "");
+    if (file.value("writable", false)) obstacle = obstacle_to_writing(path);
+    if (obstacle.empty()) return;
+    problem = fmt::format("{}{}{}", path, path.empty() ? "" : ": ", obstacle);
   }
   throw RunError(
       fmt::format("results cannot be stored in your own database: {}; name a folder that can be written in "

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/activ_args.h"
 #include "driver/conv.h"
 #include "driver/progress.h"
 #include "driver/report.h"
@@ -59,7 +60,7 @@ bool is_other(std::string_view line) {
   std::string base;
   words >> base;
   if (base.ends_with("MIOpenDriver")) words >> base;
-  return base.starts_with("activ");
+  return is_activ(base);
 }
 
 std::ifstream open_list(const std::string& path) {
@@ -73,17 +74,17 @@ std::ifstream open_list(const std::string& path) {
 
 }  // namespace
 
-std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults, std::size_t* others) {
+std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults) {
   std::ifstream file = open_list(path);
   std::vector<ListItem> items;
-  std::int64_t number = 0;
+  std::int64_t number = 0, others = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
     line = line.substr(0, line.find(" #"));
     const std::size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string::npos || line[first] == '#') continue;
-    if (others != nullptr && is_other(line)) {
-      ++*others;
+    if (is_other(line)) {
+      ++others;
       continue;
     }
     try {
@@ -92,7 +93,11 @@ std::vector<ListItem> read_list(const std::string& path, const ConvArgs& default
       throw ArgError(fmt::format("{}:{}: {}", path, number, error.what()));
     }
   }
-  if (items.empty()) throw ArgError(fmt::format("'{}' has no problem", path));
+  if (others > 0) {
+    fmt::print(stderr, "{}: {} of other primitives {} left out\n", path,
+               others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
+  }
+  if (items.empty()) throw ArgError(fmt::format("'{}' has no convolution", path));
   return items;
 }
 

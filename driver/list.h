@@ -15,9 +15,9 @@ struct ListItem {
   ConvArgs args;
 };
 
-// The convolutions of a file of driver lines; `defaults` for flags that a line does not give. `others` counts lines
-// of other primitives; without it such a line is an error. Throws ArgError.
-std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults, std::size_t* others = nullptr);
+// The convolutions of a file of driver lines; `defaults` for flags that a line does not give. Lines of other
+// primitives are left out with a note on standard error. Throws ArgError.
+std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults);
 
 // Work of one direction, for bars and budgets: a call costs something however small the problem.
 double cost(const ConvArgs& args);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <span>
@@ -44,10 +45,11 @@ int run_problem(const ConvArgs& args) {
   return ok ? 0 : 1;
 }
 
+constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
+    {"db", run_db}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
+
 // Commands that are no base argument; nothing if the word is none of them.
 std::optional<int> run_command(std::span<const std::string> words) {
-  static constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
-      {"db", run_db}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
   for (const auto& [name, command] : kCommands) {
     if (words[0] != name) continue;
     try {
@@ -60,18 +62,29 @@ std::optional<int> run_command(std::span<const std::string> words) {
   return std::nullopt;
 }
 
+// Of all that may be the first word, the parser of convolutions knows its own only.
+void check_base(const std::string& word) {
+  const auto& bases = base_args();
+  if (std::find(bases.begin(), bases.end(), word) != bases.end()) return;
+  std::string commands;
+  for (const auto& [name, command] : kCommands) commands += fmt::format(" {}", name);
+  throw ArgError(
+      fmt::format("Incorrect BaseArg '{}', allowed: {} {}{}", word, fmt::join(bases, " "), activ_bases(), commands));
+}
+
 int run(std::vector<std::string> words) {
   if (!words.empty() && (words[0] == "--version" || words[0] == "-v")) return print_version();
   if (words.empty() || words[0] == "-h" || words[0] == "-?" || words[0] == "--help") {
-    fmt::print("{}Activation functions have their own flags: MIOpenDriver activ --help\n", help_text());
+    fmt::print("{}Activation functions have their own flags: MIOpenDriver activ --help\n", help_text(activ_bases()));
     return words.empty() ? 1 : 0;
   }
   if (const auto status = run_command(words)) return *status;
   if (is_activ(words[0])) return run_activ(words);
   if (words[0].starts_with('-')) words.insert(words.begin(), "conv");
+  check_base(words[0]);
   const ConvArgs args = parse(words);
   if (args.help) {
-    fmt::print("{}", help_text());
+    fmt::print("{}", help_text(activ_bases()));
     return 0;
   }
   if (args.base == "demo") return run_demo(args);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "driver/activ_args.h"
 #include "driver/calls.h"
 #include "driver/result.h"
 #include "driver/words.h"
@@ -72,6 +73,7 @@ int run_options(std::span<const std::string> words) {
     fmt::print("{}", help_of(kCommand));
     return 0;
   }
+  refuse_activ(kCommand.name, words);
   const ConvArgs args = parse({words.begin(), words.end()});
   const Session session(args.device);
   for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {

@@ -68,17 +68,15 @@ TuneSettings settings_of(const Words& words) {
 
 // Each direction by itself, each once, of this share.
 std::vector<TuneProblem> problems_of(const TuneSettings& settings) {
-  std::size_t others = 0;
   std::vector<TuneProblem> all;
   std::set<std::string> seen;
-  for (const ListItem& item : read_list(settings.list, {}, &others)) {
+  for (const ListItem& item : read_list(settings.list, {})) {
     for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
       if ((direction_mask(item.args) & direction) == 0) continue;
       if (!seen.insert(problem_line(item.args, direction)).second) continue;
       all.push_back({item.args, direction, cost(item.args)});
     }
   }
-  if (others > 0) fmt::print(stderr, "{}: {} lines of other primitives are left out\n", settings.list, others);
   std::vector<double> costs;
   for (const TuneProblem& problem : all) costs.push_back(problem.cost);
   std::vector<TuneProblem> mine;
@@ -154,6 +152,7 @@ class Tally {
 void write_packs(const TuneSettings& settings, const std::string& out, const std::set<std::string>& keys) {
   const auto classes = by_class(settings.devices);
   for (const auto& [architecture, devices] : classes) {
+    require_storage(devices[0]);  // a disk may have filled up meanwhile
     std::vector<Record> kept = user_records(devices[0]);
     std::erase_if(kept, [&](const Record& r) {
       return !keys.contains(r.problem) || (!r.is_find() && r.kind != polymioRecordQuarantined);

@@ -98,7 +98,8 @@ TuneRow tune_one(const Session& session, const TuneProblem& item, double seconds
     row.candidates = result.candidates;
     row.solver = solution_name(result.solution_id);
     row.after_ms = static_cast<double>(result.time);
-    row.before_ms = time_before(before, nlohmann::json::parse(explain(session, problem)), watch);
+    if (row.candidates > 0)
+      row.before_ms = time_before(before, nlohmann::json::parse(explain(session, problem)), watch);
   } catch (const std::exception& error) {
     row.error = error.what();
   }

@@ -217,7 +217,8 @@ MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardGetSolutionCount(
     const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t yDesc, size_t* solutionCount);
 
 /// Up to `maxSolutionCount` solutions, fastest first, but the reference solver always last;
-/// `*solutionCount` is how many were written. Both outputs may be null. No solution is Success with a count of 0. Nothing is measured.
+/// `*solutionCount` is how many were written. Both outputs may be null. No solution is Success with a count of 0.
+/// Nothing is measured.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardGetSolution(
     miopenHandle_t handle, const miopenTensorDescriptor_t wDesc, const miopenTensorDescriptor_t xDesc,
     const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t yDesc, const size_t maxSolutionCount,
@@ -311,10 +312,10 @@ MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardGetWorkSpaceSize(
     const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t yDesc, size_t* workSpaceSize);
 
 /// Finds the fastest solver of each algorithm family and returns up to `requestAlgoCount` (at least
-/// 1) of them, fastest first. Answers from the find database if it can; else it runs the candidates on the given buffers: y is
-/// overwritten, x and w are read and should hold typical data. `exhaustiveSearch` asks to tune solvers
-/// that have parameters; none has in this version. NotImplemented if no solver applies; BadParm if all of them need more
-/// workspace.
+/// 1) of them, fastest first. Answers from the find database if it can; else it runs the candidates on the given
+/// buffers: y is overwritten, x and w are read and should hold typical data. `exhaustiveSearch` asks to tune the
+/// solvers' parameters, where something is measured. NotImplemented if no solver applies; BadParm if all of them need
+/// more workspace.
 MIOPEN_EXPORT miopenStatus_t miopenFindConvolutionForwardAlgorithm(
     miopenHandle_t handle, const miopenTensorDescriptor_t xDesc, const void* x, const miopenTensorDescriptor_t wDesc,
     const void* w, const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t yDesc, void* y,

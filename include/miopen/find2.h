@@ -184,8 +184,8 @@ MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFind
                                                                       size_t size);
 
 /// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data. What is not
-/// given comes from the handle's allocator for the time of the find, with random contents. Tensors that a
-/// problem does not have are ignored.
+/// given comes from the handle's allocator for the time of a find that runs something, with random contents.
+/// Tensors that a problem does not have are ignored.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options,
                                                                    miopenTensorArgumentId_t id, void* buffer);
 
@@ -195,8 +195,11 @@ MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions
 /// Finds up to `maxSolutions` solutions, at most one for each algorithm family, in the order of the
 /// options; these may be null. `*numSolutions`, unless null, is how many were written; free each with
 /// miopenDestroySolution. The find mode of the convolution holds: on a database hit there may be one solution
-/// only. InvalidValue if a tensor descriptor is missing, NotImplemented with reasons if no solver applies. A
-/// solution keeps nothing of the problem, the options or the handle.
+/// only. A find that runs nothing (a hit, FAST) allocates nothing. What another one allocates, tensors and
+/// workspace, is within the limit of the handle: BadParm if the tensors alone are not. If its find budget has no
+/// time to make them, the solutions are predictions. InvalidValue if a tensor descriptor is missing,
+/// NotImplemented with reasons if no solver applies. A solution keeps nothing of the problem, the options or the
+/// handle.
 MIOPEN_EXPORT miopenStatus_t miopenFindSolutions(miopenHandle_t handle, miopenProblem_t problem,
                                                  miopenFindOptions_t options, miopenSolution_t* solutions,
                                                  size_t* numSolutions, size_t maxSolutions);

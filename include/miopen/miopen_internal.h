@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/// How a find function obtains its results. This version stores the mode and finds as hybrid.
+/// How a find function obtains its results.
 typedef enum {
   miopenConvolutionFindModeNormal = 1,      ///< Always measures every applicable solver.
   miopenConvolutionFindModeFast = 2,        ///< The find database, else predictions.
@@ -22,8 +22,8 @@ typedef enum {
   miopenConvolutionFindModeDynamicHybrid = 5,
 } miopenConvolutionFindMode_t;
 
-/// Sets the find mode of a convolution; hybrid until it is set. BadParm for other values. This version
-/// stores the mode and finds as hybrid whatever it is.
+/// Sets the find mode of a convolution; until then it is that of MIOPEN_FIND_MODE, else dynamic hybrid. BadParm for
+/// other values.
 MIOPEN_EXPORT miopenStatus_t miopenSetConvolutionFindMode(miopenConvolutionDescriptor_t convDesc,
                                                           miopenConvolutionFindMode_t findMode);
 

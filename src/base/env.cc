@@ -112,4 +112,15 @@ std::optional<std::int64_t> integer(const Variable& v, std::int64_t least, std::
   return std::nullopt;
 }
 
+std::optional<double> number(const Variable& v, double least, double most) {
+  const auto value = text(v);
+  if (!value) return std::nullopt;
+  double number = 0;
+  const char* end = value->data() + value->size();
+  const auto [rest, error] = std::from_chars(value->data(), end, number);
+  if (error == std::errc{} && rest == end && number >= least && number <= most) return number;
+  log::warn_once(v.name, "{}={} is not a number from {} to {}; using the default", v.name, *value, least, most);
+  return std::nullopt;
+}
+
 }  // namespace polymio::env

@@ -32,4 +32,7 @@ bool flag(const Variable&, bool fallback);
 /// An integer in [least, most]; anything else is one warning and nothing.
 std::optional<std::int64_t> integer(const Variable&, std::int64_t least, std::int64_t most);
 
+/// The same for a number with a fraction.
+std::optional<double> number(const Variable&, double least, double most);
+
 }  // namespace polymio::env

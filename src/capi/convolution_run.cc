@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "base/env.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
 
@@ -127,6 +128,9 @@ miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolut
     *not_null(count, "solutionCount") = std::min(n, kMaxSolutions);
     if (n > 0) return;
     const convolution::Call call(h, c.problem, c.constraints);
+    if (!search::rank(call.request()).empty())
+      fail(Status::kNotImplemented, "{}=0, and no result is stored for: {}", env::kImmediateFallback.name,
+           c.problem.key());
     fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(),
          search::refusals(call.request()));
   });

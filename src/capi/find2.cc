@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -69,64 +70,109 @@ void check_no_scalar(miopenTensorArgumentId_t id) {
 
 using Memory = std::unique_ptr<void, std::function<void(void*)>>;
 
-Memory allocate(Handle& h, std::size_t bytes) {
-  return {h.allocate(bytes), [&h](void* p) { h.deallocate(p); }};
-}
-
-/// What find measures on: the caller's buffers, and own ones for the rest.
+/// What find measures on: the caller's buffers, and own ones for the rest once they are made.
 class Trial {
  public:
-  Trial(Handle& h, const ProblemState& p, const ConvolutionCall& c, const FindOptionsState& o) {
-    Buffers buffers;
-    for (const Role& role : roles(p, c, buffers)) {
+  Trial(const ProblemState& p, const ConvolutionCall& c, const FindOptionsState& o) : problem_(p), call_(c) {
+    for (const Role& role : roles(p, c, buffers_)) {
       if (!role.desc) continue;
       const auto given = o.tensors.find(role.id);
-      if (given != o.tensors.end()) {
+      if (given != o.tensors.end())
         *role.buffer = given->second;
-        continue;
-      }
-      own_.push_back(allocate(h, role.desc->bytes()));
-      *role.buffer = own_.back().get();
+      else
+        missing_.push_back(role);
+    }
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  /// Bytes of the tensors that have to be made; SIZE_MAX when there are more.
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const Role& role : missing_) sum += std::min(role.desc->bytes(), SIZE_MAX - sum);
+    return sum;
+  }
+
+  void make_tensors(Handle& h) {
+    for (const Role& role : missing_) {
+      *role.buffer = make(h, role.desc->bytes());
       fill_random(h.stream(), *role.desc, *role.buffer, static_cast<std::uint64_t>(role.id));
     }
-    args_ = arguments(p, c, buffers);
   }
-
+  void make_workspace(Handle& h, std::size_t bytes) {
+    if (bytes > 0) take_workspace(make(h, bytes), bytes);
+  }
   void take_workspace(void* data, std::size_t bytes) {
-    args_.workspace = data;
-    args_.workspace_bytes = data ? bytes : 0;
-  }
-  void allocate_workspace(Handle& h, std::size_t bytes) {
-    if (bytes == 0) return;
-    own_.push_back(allocate(h, bytes));
-    take_workspace(own_.back().get(), bytes);
+    workspace_ = data;
+    workspace_bytes_ = data ? bytes : 0;
   }
 
-  const convolution::Problem::Args& args() const { return args_; }
+  convolution::Problem::Args args() const {
+    auto args = arguments(problem_, call_, buffers_);
+    args.workspace = workspace_;
+    args.workspace_bytes = workspace_bytes_;
+    return args;
+  }
 
  private:
+  void* make(Handle& h, std::size_t bytes) {
+    return own_.emplace_back(h.allocate(bytes), [&h](void* p) { h.deallocate(p); }).get();
+  }
+
+  const ProblemState& problem_;
+  const ConvolutionCall& call_;
+  Buffers buffers_;
+  std::vector<Role> missing_;
+  void* workspace_ = nullptr;
+  std::size_t workspace_bytes_ = 0;
   std::vector<Memory> own_;
-  convolution::Problem::Args args_;
 };
+
+constexpr double kFillBytesPerUs = 2e3;  // a slow machine's pace for fresh memory
+
+/// Find where something has to run, in memory within the handle's limit and time within its budget.
+std::vector<search::Candidate> measure(Handle& h, const ConvolutionCall& c, const FindOptionsState& o, Trial& trial,
+                                       Constraints allowed, search::FindOptions options) {
+  const auto start = std::chrono::steady_clock::now() - std::chrono::duration<double, std::micro>(options.spent_us);
+  const double left_us = h.find_budget_us() - options.spent_us;
+  const std::size_t tensors = trial.bytes(), limit = h.workspace_limit();
+  if (h.find_budget_us() > 0 && static_cast<double>(tensors) / kFillBytesPerUs > 0.5 * left_us)
+    return *convolution::answer(h, c.problem, allowed, trial.args(), options,
+                                "the budget has no time to make the tensors");
+  if (tensors > limit)
+    fail(Status::kBadParm,
+         "the workspace limit of {} bytes has no room for the tensors of: {}. They have {} bytes; "
+         "miopenSetFindOptionPreallocatedTensor gives find yours",
+         limit, c.problem.key(), tensors);
+  if (o.workspace) {
+    trial.take_workspace(o.workspace->data, allowed.workspace_limit);
+  } else {
+    allowed.workspace_limit = std::min(allowed.workspace_limit, limit - tensors);
+    trial.make_workspace(h, convolution::find_workspace(h, c.problem, allowed, search::FindMode::kNormal));
+  }
+  trial.make_tensors(h);
+  options.spent_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  return convolution::find(h, c.problem, allowed, trial.args(), options);
+}
 
 std::vector<search::Candidate> find(Handle& h, const ProblemState& p, const ConvolutionCall& c,
                                     const FindOptionsState& o) {
-  const search::FindOptions options{static_cast<search::FindMode>(p.conv.find_mode), o.tune};
+  const auto start = std::chrono::steady_clock::now();
+  search::FindOptions options{static_cast<search::FindMode>(p.conv.find_mode), o.tune};
+  Trial trial(p, c, o);
   Constraints allowed = c.constraints;
   allowed.workspace_limit = std::min(o.workspace_limit, h.workspace_limit());
-  // Before memory is taken for a problem that nothing solves.
-  const std::size_t bytes = convolution::find_workspace(h, c.problem, allowed, options.mode);
-  Trial trial(h, p, c, o);
   if (o.workspace)
-    trial.take_workspace(o.workspace->data, std::min(o.workspace->bytes, allowed.workspace_limit));
-  else
-    trial.allocate_workspace(h, bytes);
+    allowed.workspace_limit = std::min(allowed.workspace_limit, o.workspace->data ? o.workspace->bytes : 0);
+  // Before any memory is taken: most calls need none.
+  auto found = convolution::answer(h, c.problem, allowed, trial.args(), options);
   capi::log_call(c, trial.args(), "find");
-  auto found = convolution::find(h, c.problem, allowed, trial.args(), options);
+  options.spent_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  if (!found) found = measure(h, c, o, trial, allowed, options);
   if (o.order == miopenFindResultsOrderByWorkspaceSize)
-    std::stable_sort(found.begin(), found.end(),
+    std::stable_sort(found->begin(), found->end(),
                      [](const auto& a, const auto& b) { return a.workspace < b.workspace; });
-  return found;
+  return std::move(*found);
 }
 
 // ---- run ----

@@ -58,7 +58,9 @@ miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem,
     require(capacity >= front.size(), "there is room for {} options, {} are needed", capacity, front.size());
     for (std::size_t i = 0; i < front.size(); ++i) {
       const auto& c = front[i];
-      capi::put_sized(&options[i],
+      // The caller's elements may be longer or shorter than ours.
+      auto* element = reinterpret_cast<char*>(options) + i * options->size;
+      capi::put_sized(reinterpret_cast<polymioOption_t*>(element),
                       {0, c.solver->info().id, static_cast<float>(c.us * 1e-3), c.workspace,
                        static_cast<polymioSource_t>(c.source)},
                       "options");

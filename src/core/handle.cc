@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -12,38 +13,51 @@
 namespace polymio {
 
 Handle::Handle(const std::string& device, void* native_stream) : stream_(create_stream(device, native_stream)) {
-  constexpr std::int64_t kHourMs = 3'600'000;
-  find_budget_us_ = 1e3 * static_cast<double>(env::integer(env::kFindBudget, 0, kHourMs).value_or(0));
+  constexpr double kHourMs = 3'600'000;
+  find_budget_us_ = 1e3 * env::number(env::kFindBudget, 0, kHourMs).value_or(0);
   tunes_while_running_ = env::flag(env::kTuneWhileRunning, false);
 }
 
 Handle::~Handle() {
-  if (!background_.joinable()) return;
+  if (!background_) return;
   if (background_process_ == ::getpid())
-    background_.join();
+    background_->join();
   else
-    background_.detach();
+    static_cast<void>(background_.release());  // of the parent: neither to be joined nor detached here
 }
 
-bool Handle::searched(const std::string& key) {
+bool Handle::searched(const std::string& key) const {
   const std::scoped_lock lock(searched_mutex_);
-  return !searched_.insert(key).second;
+  return searched_.contains(key);
+}
+
+void Handle::set_searched(const std::string& key) {
+  const std::scoped_lock lock(searched_mutex_);
+  constexpr std::size_t kMost = 10'000;  // forgetting one costs a search in mode NORMAL
+  if (searched_.size() >= kMost) searched_.clear();
+  searched_.insert(key);
 }
 
 void Handle::in_background(std::function<void()> work) {
   const std::scoped_lock lock(background_mutex_);
-  if (background_busy_ || (background_.joinable() && background_process_ != ::getpid())) return;
-  if (background_.joinable()) background_.join();
+  if (background_busy_ || (background_ && background_process_ != ::getpid())) return;
+  if (background_) background_->join();
+  background_.reset();
   background_process_ = ::getpid();
   background_busy_ = true;
-  background_ = std::thread([this, work = std::move(work)] {
-    try {
-      work();
-    } catch (const std::exception& e) {
-      log::info("background work ended: {}", e.what());
-    }
+  try {
+    background_ = std::make_unique<std::thread>([this, work = std::move(work)] {
+      try {
+        work();
+      } catch (const std::exception& e) {
+        log::info("background work ended: {}", e.what());
+      }
+      background_busy_ = false;
+    });
+  } catch (const std::system_error& e) {
     background_busy_ = false;
-  });
+    log::info("no background work: {}", e.what());
+  }
 }
 
 Handle::TuningCallback Handle::tuning_callback() const {

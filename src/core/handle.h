@@ -54,8 +54,9 @@ class Handle {
   bool tunes_while_running() const { return tunes_while_running_; }
   void set_tunes_while_running(bool on) { tunes_while_running_ = on; }
 
-  /// Whether this handle has searched the problem with this key before; from now on it has.
-  bool searched(const std::string& key);
+  /// Whether this handle has searched the problem with this key before.
+  bool searched(const std::string& key) const;
+  void set_searched(const std::string& key);
 
   /// Runs `work` on a thread of its own, unless one is still at work. The handle's end waits for it.
   void in_background(std::function<void()> work);
@@ -94,14 +95,30 @@ class Handle {
   std::atomic<bool> tunes_while_running_{false};
   mutable std::mutex callback_mutex_;
   TuningCallback tuning_callback_;
-  std::mutex searched_mutex_;
+  mutable std::mutex searched_mutex_;
   std::unordered_set<std::string> searched_;
   std::mutex background_mutex_;
-  std::thread background_;
+  std::unique_ptr<std::thread> background_;
   std::atomic<bool> background_busy_{false};
   int background_process_ = 0;  // a forked child has no such thread
   std::atomic<bool> profiling_{false};
   std::atomic<float> kernel_ms_{0};
+};
+
+/// Memory of a handle for the length of a scope; null for 0 bytes.
+class Memory {
+ public:
+  Memory(Handle& handle, std::size_t bytes) : handle_(handle), data_(bytes ? handle.allocate(bytes) : nullptr) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    if (data_) handle_.deallocate(data_);
+  }
+  void* data() const { return data_; }
+
+ private:
+  Handle& handle_;
+  void* const data_;
 };
 
 }  // namespace polymio

@@ -4,13 +4,6 @@
 #include "base/hash.h"
 
 namespace polymio {
-namespace {
-
-/// What one entry holds, closures and index node included: a generous constant, since invokers of
-/// all solvers capture a problem and little else.
-constexpr std::size_t kEntryBytes = 4096;
-
-}  // namespace
 
 bool PlanCache::Entry::matches(const PlanKey& key) const {
   return solver == key.solver && algorithm == key.algorithm && constraints == key.constraints &&
@@ -43,11 +36,18 @@ void PlanCache::erase(Order::iterator entry) {
       index_.erase(it);
       break;
     }
+  if (entry->plan) bytes_ -= entry->plan->bytes;
   order_.erase(entry);
 }
 
+void PlanCache::keep(Order::iterator entry, std::shared_ptr<const Plan> plan) {
+  if (entry->plan) bytes_ -= entry->plan->bytes;
+  bytes_ += plan->bytes;
+  entry->plan = std::move(plan);
+}
+
 void PlanCache::trim() {
-  for (auto it = order_.end(); it != order_.begin() && order_.size() * kEntryBytes > limit_;) {
+  for (auto it = order_.end(); it != order_.begin() && bytes_ > limit_;) {
     --it;
     if (it->making || it == order_.begin()) continue;
     erase(it++);
@@ -80,7 +80,8 @@ std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan(
     throw;
   }
   lock.lock();
-  entry->plan = plan;
+  if (!entry->plan) keep(entry, std::move(plan));  // else put() has given a better one meanwhile
+  plan = entry->plan;
   entry->making = false;
   order_.splice(order_.begin(), order_, entry);
   trim();
@@ -94,8 +95,16 @@ void PlanCache::put(const PlanKey& key, Plan plan) {
   auto entry = find(key, hash);
   if (entry == order_.end()) entry = insert(key, hash);
   if (!entry->plan) made_.notify_all();
-  entry->plan = std::make_shared<const Plan>(std::move(plan));
+  keep(entry, std::make_shared<const Plan>(std::move(plan)));
   trim();
+}
+
+void PlanCache::drop(const SolverBase& solver) {
+  const std::scoped_lock lock(mutex_);
+  for (auto it = order_.begin(); it != order_.end();) {
+    const auto entry = it++;
+    if (entry->plan && entry->plan->solver == &solver && !entry->making) erase(entry);
+  }
 }
 
 std::size_t PlanCache::size() const {

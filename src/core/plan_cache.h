@@ -17,6 +17,7 @@ struct Plan {
   AnyInvoker invoke;
   const SolverBase* solver = nullptr;
   std::size_t workspace = 0;  // bytes the invoker needs
+  std::size_t bytes = 4096;   // that it holds, closures and index node included: generous for most solvers
 };
 
 /// Which plan is wanted. `solver` 0 means any; `algorithm` -1 means any; without a point it is the best known.
@@ -39,6 +40,9 @@ class PlanCache {
   /// Puts a plan, replacing one with the same key.
   void put(const PlanKey& key, Plan plan);
 
+  /// Forgets the plans of a solver.
+  void drop(const SolverBase&);
+
   std::size_t size() const;
 
  private:
@@ -59,9 +63,10 @@ class PlanCache {
   Order::iterator find(const PlanKey&, std::uint64_t hash);
   Order::iterator insert(const PlanKey&, std::uint64_t hash);
   void erase(Order::iterator);
+  void keep(Order::iterator, std::shared_ptr<const Plan>);
   void trim();
 
-  std::size_t limit_;
+  std::size_t limit_, bytes_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable made_;
   Order order_;

@@ -34,7 +34,7 @@ std::uint64_t Constraints::hash(std::uint64_t seed) const {
 
 std::string Verdict::text() const {
   if (!reason) return "";
-  return numbers ? fmt::format("{} (limit {}, given {})", reason, need, have) : reason;
+  return numbers ? fmt::format("{} (limit {}, here {})", reason, need, have) : reason;
 }
 
 std::string to_text(const TunePoint& point) { return fmt::format("{}", fmt::join(point, ",")); }

@@ -2,7 +2,9 @@
 #include "db/find_db.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <tuple>
 
 #include "base/env.h"
@@ -36,6 +39,11 @@ constexpr const char* kHeader =
 ProcessMutex g_databases_mutex;
 
 constexpr std::size_t kCompactFrom = 2048;  // lines; smaller files are not worth a rewrite
+constexpr auto kCompactPatience = std::chrono::milliseconds(100);
+constexpr std::size_t kRelatives = 2048;  // decoded in some milliseconds
+constexpr auto kReplacePatience = std::chrono::seconds(2);
+
+using Clock = std::chrono::steady_clock;
 
 /// Records of a pack that was loaded; never moved, since the table refers to its text.
 struct Pack {
@@ -121,6 +129,19 @@ FindDb::Layer describe_file(const char* name, const fs::path& path) {
   return layer;
 }
 
+/// The file that the path names, locked against appending and compaction until closed; empty where there is none.
+File lock_alone(const fs::path& path) {
+  const auto deadline = Clock::now() + kReplacePatience;
+  for (;;) {
+    File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file) return file;
+    const int error = lock_file(file.fd(), LOCK_EX, deadline);
+    require(error != EWOULDBLOCK, "cannot write {}: other processes hold it locked, which was waited for {} s",
+            path.string(), kReplacePatience.count());
+    if (error != 0 || names_open_file(path, file.fd())) return file;  // an error: a file system without locks
+  }
+}
+
 }  // namespace
 
 struct FindDb::State {
@@ -130,7 +151,8 @@ struct FindDb::State {
   std::optional<Journal> user_journal, system_journal;
   Table user, system;
   std::vector<std::unique_ptr<Pack>> packs;  // the weakest first
-  std::deque<std::string> unsaved;           // lines that the user's file did not take
+  std::deque<std::string> kept;              // lines that the user's file did not take when they were stored
+  std::size_t unsaved = 0;                   // how many of them, the last ones, it still does not have
 
   /// Says whether the table was read anew.
   static bool follow(Journal& journal, Table& table) {
@@ -146,27 +168,49 @@ struct FindDb::State {
   /// Reads what other processes have stored by now.
   void refresh() {
     if (system_journal) follow(*system_journal, system);
-    if (user_journal && follow(*user_journal, user))
-      for (const std::string& line : unsaved) user.add(line);
+    if (!user_journal || !follow(*user_journal, user)) return;
+    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(unsaved));
+    for (const std::string& line : kept) user.add(line);
+  }
+
+  /// The selected lines of each layer that has some, the strongest last, in `text`: the tables' own may be gone
+  /// once the mutex is free.
+  template <class Select>
+  std::vector<Table::Lines> copy_lines(bool with_system, std::string& text, Select&& select) {
+    const std::scoped_lock lock(mutex);
+    refresh();
+    std::vector<Table::Lines> layers;
+    std::size_t size = 0;
+    const auto add = [&](Table& table) {
+      Table::Lines lines = select(table);
+      for (const std::string_view line : lines) size += line.size();
+      if (!lines.empty()) layers.push_back(std::move(lines));
+    };
+    if (with_system) add(system);
+    for (const auto& pack : packs) add(pack->table);
+    add(user);
+    text.reserve(size);
+    for (Table::Lines& lines : layers) {
+      for (std::string_view& line : lines) {
+        text += line;
+        line = std::string_view(text).substr(text.size() - line.size());
+      }
+    }
+    return layers;
   }
 
   /// Records that `wanted` accepts of the live lines that `select` takes from the tables.
   template <class Select, class Wanted>
   std::vector<FindRecord> records(bool with_system, Select&& select, Wanted&& wanted) {
     if (!enabled) return {};
-    const std::scoped_lock lock(mutex);
-    refresh();
+    std::string text;
     Table::Lines all;
-    int layers = 0;
-    const auto add = [&](Table& table) {
-      const Table::Lines alive = live_lines(select(table));
+    const auto layers = copy_lines(with_system, text, select);
+    for (const Table::Lines& lines : layers) {
+      const Table::Lines alive = live_lines(lines);
       all.insert(all.end(), alive.begin(), alive.end());
-      layers += !alive.empty();
-    };
-    if (with_system) add(system);
-    for (const auto& pack : packs) add(pack->table);
-    add(user);
-    if (layers > 1) all = live_lines(all, true);
+    }
+    if (layers.size() > 1) all = live_lines(all, true);
     std::vector<FindRecord> found;
     for (const std::string_view line : all)
       if (auto record = decode(line); record && wanted(*record)) found.push_back(*std::move(record));
@@ -187,15 +231,36 @@ struct FindDb::State {
     return found;
   }
 
-  void store(const std::vector<std::string>& texts) {
-    const std::scoped_lock lock(mutex);
-    const bool saved = user_journal && user_journal->append(texts);
+  /// Appends what is unsaved, then the texts, if the file can be locked at once.
+  bool append(const std::vector<std::string>& texts) {
+    if (!user_journal || !user_journal->problem().empty()) return false;
+    std::vector<std::string> all(kept.end() - static_cast<std::ptrdiff_t>(unsaved), kept.end());
+    all.insert(all.end(), texts.begin(), texts.end());
+    if (!user_journal->append(all, std::chrono::milliseconds(0))) return false;
+    unsaved = 0;
+    return true;
+  }
+
+  void store(const std::vector<std::string>& texts, std::chrono::milliseconds patience) {
+    const auto deadline = Clock::now() + patience;
+    std::unique_lock lock(mutex);
+    bool saved = append(texts);
+    const auto busy = [&] { return !saved && user_journal && user_journal->problem().empty(); };
+    while (busy() && Clock::now() < deadline) {
+      lock.unlock();  // lookups go on
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      lock.lock();
+      saved = append(texts);
+    }
     refresh();  // also when it failed: then the first lines may have been written
     if (saved) {
-      if (user.size() >= kCompactFrom && user.size() > 2 * user.live()) user_journal->compact(without_dead);
+      const bool large = patience >= kCompactPatience && user.size() >= kCompactFrom;
+      if (large && user.size() > 2 * user.live()) user_journal->compact(without_dead);
       return;
     }
-    for (const std::string& text : texts) user.add(unsaved.emplace_back(text));
+    if (busy()) log::info("find database {} is in use: {} new lines wait for the next store", path, texts.size());
+    for (const std::string& text : texts) user.add(kept.emplace_back(text));
+    unsaved += texts.size();
   }
 
   static std::vector<std::string_view> without_dead(const std::vector<std::string_view>& all) {
@@ -255,15 +320,15 @@ std::vector<FindRecord> FindDb::quarantined(const std::string& family) {
 std::vector<FindRecord> FindDb::relatives(const std::string& family) {
   const std::string word = escape_word(family);
   return state_->records(
-      true, [&](Table& table) { return table.of_family(word); },
+      true, [&](Table& table) { return table.finds_of_family(word, kRelatives); },
       [&](const FindRecord& r) { return r.family == family && r.measured(); });
 }
 
-void FindDb::store(std::span<const FindRecord> records) {
+void FindDb::store(std::span<const FindRecord> records, std::chrono::milliseconds patience) {
   if (!state_->enabled || records.empty()) return;
   std::vector<std::string> texts;
   for (const FindRecord& record : records) texts.push_back(encode(record));
-  state_->store(texts);
+  state_->store(texts, patience);
 }
 
 std::optional<Calibration> FindDb::calibration(int units, int threads) {
@@ -277,7 +342,7 @@ std::optional<Calibration> FindDb::calibration(int units, int threads) {
 }
 
 void FindDb::store(const Calibration& calibration) {
-  if (state_->enabled) state_->store({encode(calibration)});
+  if (state_->enabled) state_->store({encode(calibration)}, std::chrono::seconds(2));
 }
 
 void FindDb::load_pack(const fs::path& file) {
@@ -365,6 +430,7 @@ void write_pack(const fs::path& file, std::span<const FindRecord> records) {
   struct stat info {};
   const bool exists = ::stat(target.c_str(), &info) == 0;
   require(!exists || S_ISREG(info.st_mode), "cannot write {}: it is not a regular file", file.string());
+  const File lock = lock_alone(target);
   const fs::path temporary = fmt::format("{}.{}-{}.tmp", target.string(), ::getpid(), counter++);
   const int failure = replace_file(target, temporary, content, exists ? info.st_mode : 0);
   require(failure == 0, "cannot write {}: {}; what was there is unchanged", file.string(), std::strerror(failure));

@@ -3,6 +3,7 @@
 // the system's.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -100,10 +101,13 @@ class FindDb {
   /// Quarantine records of a family: of all solvers, one per (solver, version).
   std::vector<FindRecord> quarantined(const std::string& family);
 
-  /// Measured find records of all problems of a family, merged as in lookup.
+  /// Measured find records of all problems of a family, merged as in lookup. Looks at the newest 2048 find records
+  /// of the family in each file and pack.
   std::vector<FindRecord> relatives(const std::string& family);
 
-  void store(std::span<const FindRecord> records);
+  /// Records that cannot be written within `patience`, since another process holds the file, are found all the same
+  /// and written by the next store that can. Lookups go on meanwhile. Compacts only with 100 ms or more.
+  void store(std::span<const FindRecord> records, std::chrono::milliseconds patience = std::chrono::seconds(2));
 
   /// The user's newest.
   std::optional<Calibration> calibration(int units, int threads);
@@ -146,7 +150,8 @@ FindDb& find_db(const std::string& device_class);
 void read_pack(const std::filesystem::path& file,
                const std::function<bool(std::size_t line, std::string_view text, const FindRecord* record)>& visit);
 
-/// Replaces `file` as a whole by these records, merged; a failure leaves what was there and throws.
+/// Replaces `file` as a whole by these records, merged; a failure leaves what was there and throws. Nobody
+/// appends to the file meanwhile; a failure is also when others hold it for more than two seconds.
 void write_pack(const std::filesystem::path& file, std::span<const FindRecord> records);
 
 }  // namespace polymio

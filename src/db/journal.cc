@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <thread>
 
 #include "base/log.h"
 
@@ -27,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 constexpr std::size_t kChunk = std::size_t{4} << 20;
-constexpr auto kLockPatience = std::chrono::seconds(5);
 
 /// File systems whose locks or appends other machines may not see.
 bool is_network(const fs::path& folder) {
@@ -50,17 +48,6 @@ bool locks_fail(const fs::path& folder) {
 }
 
 using Clock = std::chrono::steady_clock;
-
-/// 0, or the error; EWOULDBLOCK when the time is over. A stopped process that compacts must not stop
-/// everybody else, so this never blocks in the kernel.
-int lock_shared(int fd, Clock::time_point deadline) {
-  while (::flock(fd, LOCK_SH | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
-    if (Clock::now() > deadline) return EWOULDBLOCK;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return 0;
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -228,8 +215,8 @@ bool Journal::failed(const char* action, int error) {
 
 /// Opened and locked under the path it still has; empty with errno set otherwise. Opening anew every
 /// time keeps a forked child from sharing its parent's lock.
-File Journal::open_for_append() {
-  const auto deadline = Clock::now() + kLockPatience;
+File Journal::open_for_append(std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
   do {
     const fs::path path = own_path();
     File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
@@ -239,7 +226,7 @@ File Journal::open_for_append() {
       errno = EINVAL;
       return {};
     }
-    const int error = lock_shared(file.fd(), deadline);
+    const int error = lock_file(file.fd(), LOCK_SH, deadline);
     if (per_host_ || (error == 0 && names_open_file(path, file.fd()))) return file;
     if (error == EWOULDBLOCK) break;
     per_host_ = error != 0;
@@ -248,14 +235,14 @@ File Journal::open_for_append() {
   return {};
 }
 
-bool Journal::append(std::span<const std::string> records) {
+bool Journal::append(std::span<const std::string> records, std::chrono::milliseconds patience) {
   if (!problem_.empty()) return false;
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) return failed("make its folder", error.value());
   decide_sharing();
-  const File file = open_for_append();
-  if (!file) return failed(errno == EWOULDBLOCK ? "lock it in time" : "open it", errno);
+  const File file = open_for_append(patience);
+  if (!file) return errno != EWOULDBLOCK && failed("open it", errno);
   struct stat info {};
   std::string text;
   if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";

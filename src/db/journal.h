@@ -6,6 +6,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -35,8 +36,9 @@ class Journal {
   void read_new(const std::function<void()>& restart, const Visitor& visit);
 
   /// Appends records (no line breaks inside) with one write; makes the folder when missing. After
-  /// the first failure the journal is not written any more.
-  bool append(std::span<const std::string> records);
+  /// the first failure the journal is not written any more. That somebody else has locked the file for longer
+  /// than `patience` is none: then this is false without a problem().
+  bool append(std::span<const std::string> records, std::chrono::milliseconds patience = std::chrono::seconds(2));
 
   /// Replaces the records by `rewrite(all of them)`. False when somebody else holds the file, when
   /// every host has its own, or on failure.
@@ -78,7 +80,7 @@ class Journal {
   void follow(Tail& tail, const Visitor& visit);
   static off_t scan(int fd, off_t offset, Arena& arena, const Visitor& visit);
   std::filesystem::path own_path() const;
-  File open_for_append();
+  File open_for_append(std::chrono::milliseconds patience);
   bool failed(const char* action, int error);
 
   std::filesystem::path path_;

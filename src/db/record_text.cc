@@ -69,7 +69,7 @@ bool parse_record(const Words& words, FindRecord& r) {
   if (!kind) return false;
   r.kind = *kind;
   const bool good = is_escaped(w[kKey]) && is_escaped(w[kSolver]) && parse(w[kVersion], r.solver_version) &&
-                    parse_finite(w[kTime], r.time_us) && parse(w[kWorkspace], r.workspace) &&
+                    parse_finite(w[kTime], r.time_us) && r.time_us >= 0 && parse(w[kWorkspace], r.workspace) &&
                     is_escaped(w[kTunePoint]) && parse(w[kUnits], r.units) && parse(w[kThreadCap], r.thread_cap);
   if (!good || words.count == kOldFields) return good;
   return is_escaped(w[kFamily]) && parse_log_sizes(w[kLogSizes], r.log_sizes) && parse_finite(w[kWork], r.work);

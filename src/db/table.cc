@@ -33,9 +33,9 @@ void HashLists::add(std::uint64_t hash, std::size_t value) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) link(i);
 }
 
-std::vector<std::size_t> HashLists::of(std::uint64_t hash) const {
+std::vector<std::size_t> HashLists::of(std::uint64_t hash, std::size_t limit) const {
   std::vector<std::size_t> values;
-  for (std::size_t at = find(hash); at != kNone; at = nodes_[at].next)
+  for (std::size_t at = find(hash); at != kNone && values.size() < limit; at = nodes_[at].next)
     if (nodes_[at].hash == hash) values.push_back(nodes_[at].value);
   std::reverse(values.begin(), values.end());
   return values;
@@ -65,17 +65,20 @@ void Table::index_families() {
     if (kind == RecordKind::kErased) {
       erasures_.push_back(families_end_);
     } else if (kind && words.count == kFields) {
-      HashLists& lists = kind == RecordKind::kQuarantined ? quarantines_ : families_;
-      lists.add(content_hash(words.word[kFamily]), families_end_);
+      const std::uint64_t family = content_hash(words.word[kFamily]);
+      if (kind == RecordKind::kQuarantined) quarantines_.add(family, families_end_);
+      if (kind <= RecordKind::kTuned) finds_.add(family, families_end_);
     }
   }
 }
 
-Table::Lines Table::of_family(std::string_view word) {
+Table::Lines Table::finds_of_family(std::string_view word, std::size_t limit) {
   index_families();
-  std::vector<std::size_t> indices = families_.of(content_hash(word));
+  std::vector<std::size_t> indices = finds_.of(content_hash(word), limit);
+  if (indices.empty()) return {};
+  const auto since = std::lower_bound(erasures_.begin(), erasures_.end(), indices.front());
   const auto middle = static_cast<std::ptrdiff_t>(indices.size());
-  indices.insert(indices.end(), erasures_.begin(), erasures_.end());
+  indices.insert(indices.end(), since, erasures_.end());
   std::inplace_merge(indices.begin(), indices.begin() + middle, indices.end());
   return lines_at(indices);
 }

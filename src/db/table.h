@@ -12,8 +12,8 @@ namespace polymio {
 class HashLists {
  public:
   void add(std::uint64_t hash, std::size_t value);
-  /// In the order of adding.
-  std::vector<std::size_t> of(std::uint64_t hash) const;
+  /// The last `limit`, in the order of adding.
+  std::vector<std::size_t> of(std::uint64_t hash, std::size_t limit = SIZE_MAX) const;
   bool contains(std::uint64_t hash) const { return find(hash) != kNone; }
 
  private:
@@ -40,8 +40,8 @@ class Table {
   /// Lines whose first word this is, oldest first.
   Lines of_key(std::string_view word) const;
 
-  /// Lines of a family but its quarantines, and every erasure.
-  Lines of_family(std::string_view word);
+  /// The newest `limit` find records of a family, and the erasures since.
+  Lines finds_of_family(std::string_view word, std::size_t limit);
 
   Lines quarantines_of_family(std::string_view word);
 
@@ -55,7 +55,7 @@ class Table {
   Lines lines_at(const std::vector<std::size_t>& indices) const;
 
   Lines lines_;
-  HashLists keys_, families_, quarantines_, identities_;
+  HashLists keys_, finds_, quarantines_, identities_;
   std::vector<std::size_t> erasures_;
   std::size_t families_end_ = 0, live_end_ = 0;  // how many lines are worked in
   std::size_t live_ = 0;

@@ -2,11 +2,13 @@
 #include "db/text_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <thread>
 
 #include "base/hash.h"
 
@@ -39,6 +41,15 @@ bool names_open_file(const fs::path& path, int fd) {
   }, opened{};
   return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
          named.st_ino == opened.st_ino;
+}
+
+int lock_file(int fd, int operation, std::chrono::steady_clock::time_point deadline) {
+  while (::flock(fd, operation | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
+    if (std::chrono::steady_clock::now() >= deadline) return EWOULDBLOCK;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return 0;
 }
 
 void append_line(std::string& out, std::string_view record) {

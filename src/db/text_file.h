@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ class File {
 
 /// Whether the path still leads to the open file.
 bool names_open_file(const std::filesystem::path& path, int fd);
+
+/// An flock, LOCK_SH or LOCK_EX, tried until `deadline`. Whoever holds it may be stopped, so this never waits
+/// in the kernel. 0, or the error; EWOULDBLOCK when the time is over.
+int lock_file(int fd, int operation, std::chrono::steady_clock::time_point deadline);
 
 /// Appends line break, checksum, blank, record, line break. The first break ends a line that a crash tore.
 void append_line(std::string& out, std::string_view record);

@@ -6,7 +6,10 @@
 namespace polymio::search {
 
 /// Sees to it that handle.device() is calibrated: from the database, else by a measurement of less than 50
-/// ms; under a find budget that runs in the background and nominal values serve until then.
+/// ms. Under a find budget nothing is measured here: nominal values serve.
 void ensure_calibrated(Handle&);
+
+/// Measures what is missing in the background, on threads of its own.
+void calibrate_later(Handle&);
 
 }  // namespace polymio::search

@@ -4,8 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
 
+#include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
+#include "base/process_mutex.h"
 
 namespace polymio::search {
 namespace {
@@ -28,6 +34,14 @@ Run run_once(Stream& stream, const AnyInvoker& invoke, const void* args, double 
 // Private data of a verification: enough for one image of nearly everything; little where time counts.
 constexpr std::size_t kMostPrivate = std::size_t{256} << 20, kMostPrivateInBudget = std::size_t{4} << 20;
 
+/// Solvers caught by this process where the database, which remembers them otherwise, is switched off.
+using Wrong = std::tuple<std::string, std::string, int>;
+ProcessMutex wrong_solvers_mutex;
+std::set<Wrong>& wrong_solvers() {
+  static auto& all = *new std::set<Wrong>;
+  return all;
+}
+
 }  // namespace
 
 FindRecord record_of(const Request& rq, const Candidate& c, RecordKind kind) {
@@ -47,11 +61,18 @@ void store(const Request& rq, const std::vector<Candidate>& candidates) {
                                 : c.tuned ? RecordKind::kTuned
                                           : RecordKind::kMeasured));
   }
-  find_db(rq.handle.device().architecture).store(records);
+  // Under a budget a lock that others hold is not waited for: the records are written with later ones.
+  const std::chrono::milliseconds patience(rq.handle.find_budget_us() > 0 ? 1 : 2000);
+  find_db(rq.handle.device().architecture).store(records, patience);
 }
 
-Verifier::Verifier(const Request& rq, const void* args, std::size_t workspace)
-    : rq_(rq), args_(args), workspace_(workspace) {}
+bool caught(const SolverInfo& info, const std::string& family) {
+  const std::scoped_lock lock(wrong_solvers_mutex);
+  return wrong_solvers().contains({family, info.name, info.version});
+}
+
+Verifier::Verifier(const Request& rq, const void* args, std::size_t workspace, Data data)
+    : rq_(rq), args_(args), workspace_(workspace), data_(data) {}
 
 void Verifier::before() {
   if (rq_.judge) rq_.judge->poison(rq_.handle.stream(), args_);
@@ -62,7 +83,7 @@ bool Verifier::accept(const Candidate& c) {
   std::string text;
   Opinion opinion = rq_.judge->judge(rq_.handle.stream(), args_, c.solver->error_class(rq_.problem), text);
   const ProblemBase* judged = &rq_.problem;
-  if (opinion == Opinion::kInconclusive) {
+  if (opinion == Opinion::kInconclusive && data_ == Data::kPrivateToo) {
     opinion = judge_private(c, text);
     if (case_) judged = &case_->problem();
   }
@@ -71,12 +92,12 @@ bool Verifier::accept(const Candidate& c) {
 }
 
 /// The caller's data prove nothing: judges a run on private random data, if the workspace limit has room.
-Opinion Verifier::judge_private(const Candidate& c, std::string& text) {
+Opinion Verifier::judge_private(const Candidate& c, std::string& text) try {
   Handle& handle = rq_.handle;
   const std::size_t limit = handle.workspace_limit();
   const std::size_t most = handle.find_budget_us() > 0 ? kMostPrivateInBudget : kMostPrivate;
-  if (!case_tried_ && limit > workspace_) case_ = rq_.judge->private_case(handle, std::min(limit - workspace_, most));
-  case_tried_ = true;
+  if (!std::exchange(case_tried_, true) && limit > workspace_)
+    case_ = rq_.judge->private_case(handle, std::min(limit - workspace_, most));
   const SolverInfo info = c.solver->info();
   if (!case_) {
     log::info("{}: the result of {} is not verified: {}; the workspace limit of {} bytes leaves no room for other data",
@@ -92,11 +113,15 @@ Opinion Verifier::judge_private(const Candidate& c, std::string& text) {
   const std::size_t bytes = c.solver->workspace_size(device, problem, point);
   if (bytes > workspace_) return Opinion::kInconclusive;
   const Memory workspace(handle, bytes);
-  const void* args = case_->args(workspace.data, bytes);
+  const void* args = case_->args(workspace.data(), bytes);
   const AnyInvoker invoke = c.solver->build(handle.stream(), problem, point);
   case_->judge().poison(handle.stream(), args);
   run_once(handle.stream(), invoke, args, INFINITY);
   return case_->judge().judge(handle.stream(), args, c.solver->error_class(problem), text);
+} catch (const Error& e) {
+  if (e.status != Status::kAllocFailed) throw;
+  log::info("{}: the result of {} is not verified: {}", rq_.problem.key(), c.solver->info().name, e.what());
+  return Opinion::kInconclusive;
 }
 
 void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const std::string& text) {
@@ -105,6 +130,11 @@ void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const 
                  "{} gave a wrong result ({}) and is not used any more for this kind of problem. To reproduce: "
                  "MIOPEN_DEBUG_DISABLE_FIND_DB=1 MIOpenDriver {} -S {} -V 1",
                  info.name, text, problem.key(), info.id);
+  if (env::flag(env::kDisableFindDb, false)) {
+    const std::scoped_lock lock(wrong_solvers_mutex);
+    wrong_solvers().insert({rq_.problem.family(), info.name, info.version});
+  }
+  rq_.handle.plans().drop(*c.solver);
   const FindRecord record = record_of(rq_, c, RecordKind::kQuarantined);
   find_db(rq_.handle.device().architecture).store({&record, 1});
 }

@@ -11,18 +11,6 @@
 
 namespace polymio::search {
 
-/// Device memory for the length of a scope.
-struct Memory {
-  Handle& handle;
-  void* data;
-  Memory(Handle& h, std::size_t bytes) : handle(h), data(bytes ? h.allocate(bytes) : nullptr) {}
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory() {
-    if (data) handle.deallocate(data);
-  }
-};
-
 /// Fastest first; equal times keep their order; the reference solver comes last.
 void sort(std::vector<Candidate>&);
 
@@ -30,11 +18,17 @@ void sort(std::vector<Candidate>&);
 void store(const Request&, const std::vector<Candidate>&);
 FindRecord record_of(const Request&, const Candidate&, RecordKind);
 
+/// Whether the solver gave a wrong result for this family while the database was switched off.
+bool caught(const SolverInfo&, const std::string& family);
+
 /// Checks results, and quarantines the solvers that gave a wrong one.
 class Verifier {
  public:
-  /// `args` are what candidates run on; their workspaces need up to `workspace` bytes.
-  Verifier(const Request&, const void* args, std::size_t workspace);
+  enum class Data { kPrivateToo, kCallersOnly };
+
+  /// `args` are what candidates run on; their workspaces need up to `workspace` bytes. Without private data
+  /// a result that the caller's data say nothing about counts as right.
+  Verifier(const Request&, const void* args, std::size_t workspace, Data data = Data::kPrivateToo);
 
   /// To be called before the run that is judged, and after it. False: the candidate is wrong.
   void before();
@@ -47,6 +41,7 @@ class Verifier {
   const Request& rq_;
   const void* args_;
   std::size_t workspace_;
+  Data data_;
   std::unique_ptr<Judge::PrivateCase> case_;
   bool case_tried_ = false;
 };

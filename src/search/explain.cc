@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/env.h"
 #include "db/find_db.h"
 #include "search/find.h"
 
@@ -58,26 +59,40 @@ std::string source_of(const std::vector<Candidate>& ranking) {
   return ranking.empty() ? "" : name_of(ranking[0].source);
 }
 
-/// Why the database does not answer, and what to do about it; "" when it does.
-std::pair<std::string, std::string> miss(const Request& rq, const std::vector<Candidate>& ranking) {
-  if (ranking.empty()) return {"no solver can do it: " + refusals(rq), "change the problem or its constraints"};
-  if (is_hit(ranking, FindMode::kHybrid)) return {"", ""};
+struct Miss {
+  std::string why, advice;  // empty: the database answers
+};
+
+/// The record of a solver that could not be taken: why, and what to do about it.
+Miss unusable(const Request& rq, const SolverInfo& info, const FindRecord& r) {
   const auto& device = rq.handle.device();
-  const auto records = find_db(device.architecture).lookup(rq.problem.key());
+  if (r.solver_version != info.version)
+    return {fmt::format("{} is version {}, its record is of version {}", info.name, info.version, r.solver_version),
+            "run find again: only this solver is measured anew"};
+  if (r.units != device.units || r.thread_cap != device.threads)
+    return {fmt::format("{} was measured with {} of {} cores, now it is {} of {}", info.name, r.thread_cap, r.units,
+                        device.threads, device.units),
+            "run find with these threads"};
+  return {fmt::format("the record of {} does not fit: its point '{}' takes {} bytes of workspace, the limit is {}",
+                      info.name, r.tune_point, r.workspace, rq.constraints.workspace_limit),
+          "allow the workspace, or run find again within the limit"};
+}
+
+/// Why the database does not answer, and what to do about it.
+Miss miss(const Request& rq, const std::vector<Candidate>& ranking) {
+  if (ranking.empty()) return {"no solver can do it: " + refusals(rq), "change the problem or its constraints"};
+  if (env::flag(env::kDisableFindDb, false))
+    return {fmt::format("{} is set: nothing is read or stored", env::kDisableFindDb.name), "unset it"};
+  if (is_hit(ranking, FindMode::kHybrid)) return {};
+  const auto records = find_db(rq.handle.device().architecture).lookup(rq.problem.key());
   if (records.empty()) return {"no record of this problem", "run find once, or: MIOpenDriver tune --from-list FILE"};
   for (const Candidate& c : ranking) {
     if (c.current) continue;
     const SolverInfo info = c.solver->info();
-    for (const FindRecord& r : records) {
-      if (r.solver != info.name) continue;
-      if (r.solver_version != info.version)
-        return {fmt::format("{} is version {}, its record is of version {}", info.name, info.version, r.solver_version),
-                "run find again: only this solver is measured anew"};
-      return {fmt::format("{} was measured with {} of {} cores, now it is {} of {}", info.name, r.thread_cap, r.units,
-                          device.threads, device.units),
-              "run find with these threads"};
-    }
-    return {fmt::format("{} has no record", info.name), "run find again"};
+    const FindRecord* found = nullptr;
+    for (const FindRecord& r : records)
+      if (r.solver == info.name && (!found || r.solver_version > found->solver_version)) found = &r;
+    return found ? unusable(rq, info, *found) : Miss{fmt::format("{} has no record", info.name), "run find again"};
   }
   return {"the best solver was predicted, not measured", "run find without a budget"};
 }
@@ -125,13 +140,15 @@ std::string diagnose(Handle& handle, const Request* rq) {
   if (handle.workspace_limit() != SIZE_MAX) j["workspace_limit"] = handle.workspace_limit();
   if (rq) {
     const auto ranking = rank(*rq);
-    const auto [why, advice] = miss(*rq, ranking);
+    const Miss missed = miss(*rq, ranking);
+    const bool normal = default_find_mode() == FindMode::kNormal || default_find_mode() == FindMode::kReserved;
     j["problem"] = {{"line", rq->problem.key()},
-                    {"hit", why.empty()},
+                    {"hit", missed.why.empty()},
+                    {"searches_anyway", normal || enforce() != Enforce::kNone},
                     {"chosen", ranking.empty() ? "" : ranking[0].solver->info().name},
                     {"source", source_of(ranking)},
-                    {"why_missed", why},
-                    {"advice", advice}};
+                    {"why_missed", missed.why},
+                    {"advice", missed.advice}};
   }
   return j.dump();
 }

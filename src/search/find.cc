@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "db/find_db.h"
 #include "db/key_lock.h"
+#include "search/calibrate.h"
 #include "search/contest.h"
 #include "search/tune.h"
 
@@ -24,7 +26,11 @@ thread_local std::string report;
 class Finder {
  public:
   Finder(const Request& rq, const FindOptions& options, const void* args)
-      : rq_(rq), options_(options), args_(args), start_us_(rq.clock->now_us()), budget_us_(rq.handle.find_budget_us()) {
+      : rq_(rq),
+        options_(options),
+        args_(args),
+        start_us_(rq.clock->now_us() - options.spent_us),
+        budget_us_(rq.handle.find_budget_us()) {
     if (options_.forced != Enforce::kNone) options_.mode = FindMode::kNormal;
     if (options_.mode == FindMode::kReserved) options_.mode = FindMode::kNormal;
     again_ = options_.tune && (options_.forced == Enforce::kDbUpdate || options_.forced == Enforce::kSearchDbUpdate);
@@ -38,20 +44,41 @@ class Finder {
     budget_us_ = 0;
     tuning_us_ = budget_us > 0 ? budget_us : INFINITY;
     again_ = again;
+    report.clear();
     const KeyLock lock = wait_for_others();
     outcome_.candidates = search(considered());
     return outcome_;
   }
 
   std::vector<Candidate> find() {
-    std::vector<Candidate> candidates = considered();
-    report.clear();
-    if (candidates.empty()) return candidates;
-    if (options_.forced == Enforce::kDbClean) {
-      erase(candidates);
-      candidates = considered();
+    auto candidates = answer();
+    if (limited()) calibrate_later(rq_.handle);
+    return candidates;
+  }
+
+  std::optional<std::vector<Candidate>> answer_without_running(const char* reason) {
+    auto candidates = reason ? cleaned() : considered();
+    if (!candidates.empty() && !answered(candidates)) {
+      if (!reason) return std::nullopt;
+      say("nothing measured: {}", reason);
     }
-    if (answered(candidates)) return candidates;
+    if (limited()) calibrate_later(rq_.handle);
+    return candidates;
+  }
+
+ private:
+  /// What a find begins with: its records are gone if that is enforced.
+  std::vector<Candidate> cleaned() const {
+    report.clear();
+    auto candidates = considered();
+    if (candidates.empty() || options_.forced != Enforce::kDbClean) return candidates;
+    erase(candidates);
+    return considered();
+  }
+
+  std::vector<Candidate> answer() {
+    std::vector<Candidate> candidates = cleaned();
+    if (candidates.empty() || answered(candidates)) return candidates;
     const KeyLock lock = wait_for_others();
     if (lock.waited()) {
       candidates = considered();
@@ -60,7 +87,7 @@ class Finder {
     return search(std::move(candidates));
   }
 
- private:
+  double tuning_left_us() const { return tuning_us_ - (rq_.clock->now_us() - start_us_); }
   bool limited() const { return budget_us_ > 0; }
   double left_us() const { return limited() ? budget_us_ - (rq_.clock->now_us() - start_us_) : INFINITY; }
 
@@ -121,15 +148,19 @@ class Finder {
     }
     if (run.empty()) run.swap(rest);  // nothing dynamic: better a search than no answer
     Verifier verifier(rq_, args_, most_workspace(run));
-    if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !tune_one(verifier, c); });
+    if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
+    outcome_.complete = outcome_.complete && !cancelled_;
     auto found = contest(verifier, std::move(run));
+    if (found.empty()) found = contest(verifier, std::exchange(rest, {}));
+    if (found.empty())
+      fail(Status::kInternalError, "no solver works for: {}. Reasons: {}", rq_.problem.key(), reasons_);
     std::erase_if(rest, [&](const Candidate& c) { return !searched(c); });
     found.insert(found.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
     std::vector<Candidate> fresh;
     std::copy_if(found.begin(), found.end(), std::back_inserter(fresh),
                  [&](const Candidate& c) { return !skipped(c) && !(limited() && c.current); });
     store(rq_, fresh);
-    rq_.handle.searched(rq_.problem.key());
+    rq_.handle.set_searched(rq_.problem.key());
     sort(found);
     return found;
   }
@@ -151,14 +182,16 @@ class Finder {
   /// False when the solver turned out to be wrong.
   bool tune_one(Verifier& verifier, Candidate& c) {
     TuneLimits limits = tune_limits();
-    limits.time_us = std::min(limits.time_us, tuning_us_ - (rq_.clock->now_us() - start_us_));
-    if (limited()) limits.time_us = std::min(limits.time_us, 0.5 * left_us());
+    limits.time_us = std::min(limits.time_us, tuning_left_us());
+    if (limited()) limits.time_us = std::min(limits.time_us, 0.4 * left_us());
+    limits.strict = limited() || tuning_us_ < INFINITY;
     const TuneResult tuned = tune(rq_, verifier, c, args_, limits, again_);
     outcome_.complete = outcome_.complete && tuned.complete;
     outcome_.measured += tuned.measured;
     if (tuned.measured)
       say("tuned {} over {} candidates{}", c.solver->info().name, tuned.measured,
           tuned.complete ? "" : ", not finished");
+    cancelled_ = tuned.cancelled;
     if (tuned.wrong) say("{} is out: a point gave a wrong result", c.solver->info().name);
     return !tuned.wrong;
   }
@@ -171,9 +204,11 @@ class Finder {
     for (auto& c : run) contestants.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
     Budget budget;
     if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs - kReserve * budget_us_, 0.0), .strict = true};
+    // A tuning that has to end now measures no more than it has time for.
+    if (tuning_us_ < INFINITY) budget = {.total_us = std::max(tuning_left_us(), 0.0), .strict = true};
+    if (cancelled_) budget = {.total_us = 0, .strict = true};
     const auto timings = measure(*rq_.clock, contestants, budget);
     std::vector<Candidate> result;
-    std::string reasons;
     for (std::size_t i = 0; i < entrants.size(); ++i) {
       Candidate c = entrants[i].candidate();
       const char* name = c.solver->info().name;
@@ -192,17 +227,15 @@ class Finder {
         case Timing::State::kSkipped:
           say("skipped {}: twice its prediction of {:.1f} us does not fit the {:.1f} us left", name, c.us,
               timings[i].us);
-          skipped_.push_back(c.solver);
+          if (c.source != Source::kMeasured) skipped_.push_back(c.solver);
           break;
         case Timing::State::kOut:
           say("{} is out: {}", name, entrants[i].note());
-          reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, entrants[i].note());
+          reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", name, entrants[i].note());
           continue;
       }
       result.push_back(std::move(c));
     }
-    if (result.empty())
-      fail(Status::kInternalError, "no solver works for: {}. Reasons: {}", rq_.problem.key(), reasons);
     return result;
   }
 
@@ -223,9 +256,10 @@ class Finder {
   double start_us_;
   double budget_us_;
   double tuning_us_ = INFINITY;  // for all solvers together
-  bool again_ = false;
+  bool again_ = false, cancelled_ = false;
   TunedAll outcome_;
   std::vector<const SolverBase*> skipped_;
+  std::string reasons_;
 };
 
 /// Whether a search would learn anything.
@@ -254,7 +288,7 @@ TunedAll tune_all(const Request& rq, const TuneAll& options) {
   const Memory workspace(rq.handle, bytes);
   Request own = rq;
   own.judge = &data->judge();
-  return Finder(own, {FindMode::kNormal, true}, data->args(workspace.data, bytes))
+  return Finder(own, {FindMode::kNormal, true}, data->args(workspace.data(), bytes))
       .tune_all(options.budget_us, options.again);
 }
 
@@ -262,6 +296,10 @@ const std::string& last_report() { return report; }
 
 std::vector<Candidate> find(const Request& rq, const FindOptions& options, const void* args) {
   return Finder(rq, options, args).find();
+}
+
+std::optional<std::vector<Candidate>> answer(const Request& rq, const FindOptions& options, const char* reason) {
+  return Finder(rq, options, nullptr).answer_without_running(reason);
 }
 
 }  // namespace polymio::search

@@ -60,6 +60,7 @@ struct FindOptions {
   FindMode mode = default_find_mode();
   bool tune = false;  // exhaustiveSearch
   Enforce forced = enforce();
+  double spent_us = 0;                    // of the budget, by what the caller did before
   std::vector<const SolverBase*> only{};  // empty: all
 };
 
@@ -67,6 +68,10 @@ struct FindOptions {
 /// runs; FAST takes a prediction on a miss. Else candidates are verified and measured on `args` (outputs are
 /// overwritten), tuned if asked, and what is learned is stored.
 std::vector<Candidate> find(const Request&, const FindOptions&, const void* args);
+
+/// What `find` answers without running anything; nothing where it would have to run. With a reason to run
+/// nothing at all that is the whole ranking, and the reason goes into the report.
+std::optional<std::vector<Candidate>> answer(const Request&, const FindOptions&, const char* reason = nullptr);
 
 /// Whether the mode measures the candidate on a miss: DYNAMIC_HYBRID leaves out what is not dynamic.
 bool searches(FindMode, const Candidate&);

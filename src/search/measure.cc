@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // A first run is cold: it may be slow and win all the same.
-constexpr double kColdRatio = 10, kColdUs = 2000;
+constexpr double kColdRatio = 10, kColdUs = 20e3;
 
 constexpr double kShortUs = 5000;
 constexpr std::size_t kSureSamples = 3;
@@ -28,6 +28,7 @@ struct Runner {
   int repeats = 1;
   Timing::State state = Timing::State::kMeasured;
   double us = 0;  // when stopped or skipped
+  double warm_us = 0;
 
   bool gave_up = false;  // measured, and no match for the best
 
@@ -84,11 +85,10 @@ class Match {
       r.us = std::max(left(), 0.0);
       return;
     }
-    double warm_us = 0;
     const double most = allowed(kColdRatio * best() + kColdUs);
-    const Run started = r.contestant->start(most, warm_us);
+    const Run started = r.contestant->start(most, r.warm_us);
     if (started != Run::kDone) return leave(r, started, most);
-    if (!fits(warm_us)) return r.samples.push_back(warm_us);
+    if (!fits(r.warm_us)) return r.samples.push_back(r.warm_us);
     sample(r);
     if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
     // Too short for the clock: the first sample only says how often to repeat.
@@ -108,8 +108,11 @@ class Match {
     for (int i = 0; i < r.repeats; ++i) {
       const Run ended = r.contestant->run(most);
       if (ended == Run::kDone) continue;
-      // What was seen of it before stays its time.
-      if (ended == Run::kStopped && !r.samples.empty())
+      // What was seen of it before stays its time, be it the warm-up alone.
+      const bool interrupted = r.samples.empty() && r.warm_us < most;
+      if (ended == Run::kStopped && interrupted)
+        r.samples.push_back(r.warm_us);
+      else if (ended == Run::kStopped && !r.samples.empty())
         r.gave_up = true;
       else
         leave(r, ended, most);
@@ -122,7 +125,8 @@ class Match {
   void drop_losers() {
     const double limit = budget_.give_up_ratio * best();
     for (auto& r : runners_) {
-      const bool sure = r.samples.size() >= kSureSamples || (!r.samples.empty() && r.fastest() > kShortUs);
+      const bool slow = !r.samples.empty() && std::min(r.fastest(), r.warm_us) > kShortUs;
+      const bool sure = slow || r.samples.size() >= kSureSamples;
       r.gave_up = r.gave_up || (sure && r.fastest() > limit);
     }
   }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "db/find_db.h"
 #include "search/calibrate.h"
+#include "search/contest.h"
 #include "search/find.h"
 #include "search/model.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 // Relatives are at most this far away: the Euclidean distance of the log2 sizes. 2 is one size at a
 // quarter or four times, or four sizes at half or twice.
-constexpr double kNearby = 2.0;
+constexpr double kNearby = 2.0 + 1e-2;  // sizes are stored with three decimals
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return INFINITY;
@@ -38,8 +39,9 @@ class Knowledge {
         quarantined_(db_.quarantined(family_)) {}
 
   bool quarantined(const SolverInfo& info) const {
-    return std::any_of(quarantined_.begin(), quarantined_.end(),
-                       [&](const FindRecord& r) { return r.solver == info.name && r.solver_version == info.version; });
+    return caught(info, family_) || std::any_of(quarantined_.begin(), quarantined_.end(), [&](const FindRecord& r) {
+             return r.solver == info.name && r.solver_version == info.version;
+           });
   }
 
   /// The record that says what this solver does here and now.
@@ -110,12 +112,15 @@ void predict(const Request& rq, Knowledge& known, Candidate& c) {
   } else if (const FindRecord* n = info.reference ? nullptr : known.neighbour(info); n && take_point(rq, c, *n)) {
     c.us = n->time_us * rq.problem.work() / n->work;
     c.source = Source::kNeighbour;
-    log::info("{}: borrowed {} us and point '{}' of {} from: {}", rq.problem.key(), c.us, n->tune_point, info.name,
-              n->key);
+    if (log::enabled(log::Level::kInfo) && log::first_time("borrowed " + rq.problem.key() + info.name))
+      log::info("{}: borrowed {:.1f} us and point '{}' of {} from: {}", rq.problem.key(), c.us, n->tune_point,
+                info.name, n->key);
   } else {
+    ensure_calibrated(rq.handle);
     const Model* model = learned_model();
-    const auto learned = model && !info.reference ? model->predict_us(device, rq.problem, *c.solver) : std::nullopt;
-    c.us = learned ? *learned : c.solver->estimate(device, rq.problem, c.point);
+    const auto learned =
+        model && !info.reference ? model->predict_us(rq.handle.device(), rq.problem, *c.solver) : std::nullopt;
+    c.us = learned ? *learned : c.solver->estimate(rq.handle.device(), rq.problem, c.point);
     c.source = learned ? Source::kModel : Source::kEstimate;
   }
 }
@@ -125,6 +130,7 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
   Candidate c{&solver, *starting_point(solver, device, rq.problem, rq.constraints.workspace_limit), 0, 0,
               Source::kEstimate};
   c.workspace = solver.workspace_size(device, rq.problem, c.point);
+  const std::size_t wanted = c.workspace;
   const FindRecord* record = known.exact(solver.info());
   // A stored time that needs more workspace than there is says nothing about the default point.
   if (!record || !take_point(rq, c, *record)) {
@@ -134,7 +140,8 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
   c.us = record->time_us;
   c.source = record->measured() ? Source::kMeasured : Source::kEstimate;
   c.tuned = record->kind == RecordKind::kTuned;
-  c.current = true;
+  // A point that was found within less workspace does not speak for the one that would be tried now.
+  c.current = c.tuned || c.workspace >= wanted;
   return c;
 }
 
@@ -162,7 +169,6 @@ void sort(std::vector<Candidate>& candidates) {
 }
 
 std::vector<Candidate> rank(const Request& rq) {
-  ensure_calibrated(rq.handle);
   Knowledge known(rq);
   std::vector<Candidate> candidates;
   for (const SolverBase* solver : rq.solvers) {

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <unordered_set>
+#include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -27,21 +29,31 @@ class Recorder {
     if (broken_ || !seen_.insert(line).second) return;
     const File file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (!file) return fail();
-    ::flock(file.fd(), LOCK_EX);
-    read();  // others may have written it meanwhile
-    if (written_.contains(line)) return;
-    const std::string text = line + "\n";
+    // Who was left waiting by an earlier call does not wait again.
+    const auto patience = std::chrono::seconds(waiting_.empty() ? 1 : 0);
+    waiting_.push_back(line);
+    if (lock_file(file.fd(), LOCK_EX, std::chrono::steady_clock::now() + patience) == EWOULDBLOCK)
+      return log::info("{} is locked by others: {} lines wait for the next problem", path_, waiting_.size());
+    std::string text = read() ? "\n" : "";  // others may have written them meanwhile, or died while writing
+    const std::size_t empty = text.size();
+    for (const std::string& next : waiting_)
+      if (!written_.contains(next)) text += next + "\n";
+    waiting_.clear();
+    if (text.size() == empty) return;
     if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail();
   }
 
  private:
-  void read() {
+  /// Whether the last line has no end.
+  bool read() {
     std::ifstream file(path_);
     file.seekg(read_);
-    for (std::string line; std::getline(file, line) && !file.eof();) {
+    std::string line;
+    while (std::getline(file, line) && !file.eof()) {
       written_.insert(line);
       read_ += static_cast<std::streamoff>(line.size() + 1);
     }
+    return !line.empty();
   }
 
   void fail() {
@@ -54,6 +66,7 @@ class Recorder {
   std::string path_;
   std::streamoff read_ = 0;
   std::unordered_set<std::string> seen_, written_;
+  std::vector<std::string> waiting_;
   bool broken_ = false;
 };
 

@@ -23,7 +23,10 @@ class RunningContest {
       : subject_(std::move(subject)),
         request_{handle, subject_.solvers, *subject_.problem, subject_.constraints, subject_.judge.get()} {
     for (const Candidate& c : rank(request_)) {
-      if (c.solver->info().reference && !arms_.empty()) continue;
+      if (c.solver->info().reference && !arms_.empty()) {
+        last_resort_.candidate = c;
+        continue;
+      }
       add(c);
       if (!c.tuned) add_points(c);
     }
@@ -42,11 +45,13 @@ class RunningContest {
   void run(Stream& stream, const void* args) {
     if (const Arm* winner = winner_.load(std::memory_order_acquire)) return winner->invoke(stream, args);
     const std::scoped_lock lock(mutex_);  // one at a time: concurrent calls would time each other
-    for (;;) {
+    while (lost_ < arms_.size()) {
       const std::size_t i = explorer_->next();
-      if (!ready(i)) continue;
-      if (play(i, stream, args)) return;
+      if (ready(i) && play(i, stream, args)) return;
     }
+    if (!last_resort_.candidate.solver) fail(Status::kInternalError, "no solver works for: {}", request_.problem.key());
+    if (!last_resort_.invoke) build(last_resort_);
+    last_resort_.invoke(stream, args);
   }
 
  private:
@@ -57,6 +62,10 @@ class RunningContest {
   };
 
   void add(const Candidate& c) { arms_.push_back({c}); }
+
+  void build(Arm& arm) {
+    arm.invoke = arm.candidate.solver->build(request_.handle.stream(), request_.problem, arm.candidate.point);
+  }
 
   /// The solver's best predicted points beside the one it has, scaled to its own time.
   void add_points(const Candidate& c) {
@@ -77,12 +86,12 @@ class RunningContest {
     Arm& arm = arms_[i];
     if (arm.invoke) return true;
     try {
-      arm.invoke = arm.candidate.solver->build(request_.handle.stream(), request_.problem, arm.candidate.point);
+      build(arm);
       return true;
     } catch (const std::exception& e) {
       log::info("{}: {} leaves the search: {}", request_.problem.key(), arm.candidate.solver->info().name, e.what());
       explorer_->discard(i);
-      if (++lost_ == arms_.size()) throw;
+      ++lost_;
       return false;
     }
   }
@@ -90,7 +99,7 @@ class RunningContest {
   /// False when the result was wrong and has to be computed again.
   bool play(std::size_t i, Stream& stream, const void* args) {
     Arm& arm = arms_[i];
-    Verifier verifier(request_, args, arm.candidate.workspace);
+    Verifier verifier(request_, args, arm.candidate.workspace, Verifier::Data::kCallersOnly);
     if (!arm.checked) verifier.before();
     const double before = request_.clock->now_us();
     arm.invoke(stream, args);
@@ -98,8 +107,7 @@ class RunningContest {
     const double us = request_.clock->now_us() - before;
     if (!arm.checked && !verifier.accept(arm.candidate)) {
       explorer_->discard(i);
-      if (++lost_ == arms_.size())
-        fail(Status::kInternalError, "every solver gives wrong results for: {}", request_.problem.key());
+      ++lost_;
       return false;
     }
     arm.checked = true;
@@ -132,6 +140,7 @@ class RunningContest {
   Subject subject_;
   Request request_;
   std::vector<Arm> arms_;
+  Arm last_resort_{};  // the reference, where others are there: runs when all of them failed
   std::unique_ptr<Explorer> explorer_;
   std::size_t workspace_ = 0, lost_ = 0;
   std::mutex mutex_;

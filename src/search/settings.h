@@ -16,6 +16,7 @@ struct TuneLimits {
   double time_us;
   std::size_t iterations = SIZE_MAX;  // candidates
   std::size_t patience = SIZE_MAX;    // candidates in a row that are no better
+  bool strict = false;                // nothing starts that may not fit the time, nor runs beyond it
 };
 TuneLimits tune_limits();
 

@@ -20,8 +20,7 @@ class Search {
         candidate_(candidate),
         args_(args),
         limits_(limits),
-        points_(tune_points(rq, candidate)),
-        callback_(rq.handle.tuning_callback()) {}
+        points_(tune_points(rq, candidate)) {}
 
   /// Takes over what an earlier search measured.
   void resume() {
@@ -43,7 +42,7 @@ class Search {
     for (const TunePoint& point : points_) {
       if (times_.contains(point)) continue;
       if (times_.size() >= limits_.iterations || without_gain >= limits_.patience) break;
-      if (rq_.clock->now_us() - start_us_ >= limits_.time_us || tell()) {
+      if (!fits(point) || tell()) {
         exhausted = false;
         break;
       }
@@ -60,14 +59,40 @@ class Search {
   }
 
  private:
+  double left_us() const { return limits_.time_us - (rq_.clock->now_us() - start_us_); }
+
+  /// Whether a wider workspace limit would allow more points.
+  bool narrowed() const {
+    const auto& device = rq_.handle.device();
+    for (const TunePoint& p : valid_points(*candidate_.solver, device, rq_.problem))
+      if (candidate_.solver->workspace_size(device, rq_.problem, p) > rq_.constraints.workspace_limit) return true;
+    return false;
+  }
+
+  /// Under a strict limit half of the time stays for the decision.
+  bool fits(const TunePoint& point) const {
+    if (!limits_.strict) return left_us() > 0;
+    const double us = candidate_.solver->estimate(rq_.handle.device(), rq_.problem, point);
+    return 2 * us <= left_us() - 0.5 * limits_.time_us;
+  }
+
+  /// The budget; under a strict limit what is left but for a share of it.
+  Budget within(Budget budget, double share) const {
+    if (limits_.strict) budget.total_us = std::max(0.0, left_us() - share * limits_.time_us), budget.strict = true;
+    if (result_.cancelled) budget.total_us = 0, budget.strict = true;
+    return budget;
+  }
+
   /// True when the callback wants to end it.
-  bool tell() const {
-    if (!callback_) return false;
+  bool tell() {
+    const auto callback = rq_.handle.tuning_callback();  // it may be replaced meanwhile
+    if (!callback) return false;
     const double spent = (rq_.clock->now_us() - start_us_) * 1e-6;
     const auto rest = static_cast<double>(points_.size() - times_.size());
     const double pace = result_.measured ? spent / static_cast<double>(result_.measured) : 0;
-    return callback_(
+    result_.cancelled = callback(
         {rq_.problem.key(), candidate_.solver->info().name, times_.size(), points_.size(), best_us_, pace * rest});
+    return result_.cancelled;
   }
 
   Candidate at(const TunePoint& point) const {
@@ -83,7 +108,7 @@ class Search {
   /// Measures a point and appends what came of it; infinite when it failed.
   double try_point(const TunePoint& point) {
     Entrant entrant(rq_, verifier_, at(point), args_);
-    const Budget budget{.total_us = 100e3, .rounds = 4, .rival_us = best_us_, .give_up_ratio = 1.2};
+    const Budget budget = within({.total_us = 100e3, .rounds = 4, .rival_us = best_us_, .give_up_ratio = 1.2}, 0.5);
     const Timing timing = measure(*rq_.clock, {entrant.contestant()}, budget)[0];
     result_.wrong = entrant.wrong();
     Candidate tried = entrant.candidate();
@@ -108,15 +133,16 @@ class Search {
     std::vector<Contestant> contestants;
     for (const TunePoint& p : order)
       contestants.push_back(entrants.emplace_back(rq_, verifier_, at(p), args_).contestant());
-    const auto timings = measure(*rq_.clock, contestants, Budget{});
+    const auto timings = measure(*rq_.clock, contestants, within(Budget{}, 0));
     std::size_t best = order.size();
     for (std::size_t i = 0; i < order.size(); ++i)
       if (timings[i].state == Timing::State::kMeasured && (best == order.size() || timings[i].us < timings[best].us))
         best = i;
-    if (best == order.size()) return;
+    const bool decided = best < order.size();
+    if (!decided) best = 0;  // there was no time: the trials decide
     candidate_ = entrants[best].candidate();
-    candidate_.us = timings[best].us;
-    candidate_.tuned = result_.complete;
+    candidate_.us = decided ? timings[best].us : times_[order[0]];
+    candidate_.tuned = result_.complete && !narrowed();
   }
 
   const Request& rq_;
@@ -125,7 +151,6 @@ class Search {
   const void* args_;
   TuneLimits limits_;
   std::vector<TunePoint> points_;
-  Handle::TuningCallback callback_;
   std::map<TunePoint, double> times_;
   double best_us_ = INFINITY, start_us_ = 0;
   TuneResult result_;

@@ -11,6 +11,7 @@ struct TuneResult {
   bool complete = true;      // the space is exhausted, or the limits on iterations or patience say so
   std::size_t measured = 0;  // candidates of this call; those of an earlier one are taken from the database
   bool wrong = false;        // a point gave a wrong result: the solver must not be used
+  bool cancelled = false;    // the callback wants no more tuning
 };
 
 /// Every valid point within the workspace limit, best prediction first, but the starting point at the head.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -271,6 +273,39 @@ TEST_F(ActivationSearch, TheDriverRunsTheSolverThatIsNamed) {
     EXPECT_EQ(drive(p.key() + " -A 1 -S " + solver), 0) << solver;
   EXPECT_NE(drive(gaps.key() + " -A 1 -S ActivCpuPackedFwd 2> /dev/null"), 0) << "it does not apply";
   EXPECT_EQ(drive(gaps.key() + " -A 1 -S ActivCpuStridedFwd"), 0);
+}
+
+TEST_F(ActivationSearch, SolversThatDoNotExistAreRefused) {
+  const Problem p = forward_of(Mode::kElu, {2, 3, 5, 7});
+  const std::string errors = folder_ / "errors";
+  const auto text = [&] {
+    std::ostringstream all;
+    all << std::ifstream(errors).rdbuf();
+    return all.str();
+  };
+  for (const char* solver : {"nope", "'ActivCpuPackedFwd;1999'", "'ActivCpuPackedFwd '"}) {
+    EXPECT_NE(drive(p.key() + " -S " + solver + " 2> " + errors), 0) << solver;
+    EXPECT_NE(text().find("MIOPEN_DEBUG_FIND_ONLY_SOLVER="), std::string::npos) << text();
+    EXPECT_NE(text().find("there is no solver '"), std::string::npos) << text();
+  }
+  // One variable serves a program with both primitives.
+  EXPECT_EQ(drive(p.key() + " -S 'ConvCpuDirectFwd;;ActivCpuReferenceFwd'"), 0);
+  EXPECT_EQ(drive(p.key() + " -S ConvCpuDirectFwd"), 0);
+  EXPECT_EQ(drive(p.key() + " -S ActivCpuPackedBwd"), 0) << "it is a choice for the other direction";
+}
+
+TEST_F(ActivationSearch, ProblemsAreRecordedOnce) {
+  const Problem p = forward_of(Mode::kElu, {2, 3, 5, 7});
+  const std::string list = folder_ / "list";
+  setenv("POLYMIO_RECORD", list.c_str(), 1);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(drive("activ -n 2 -c 3 -H 5 -W 7 -m 9 -F 0 -A 1"), 0);
+  unsetenv("POLYMIO_RECORD");
+  std::ifstream file(list);
+  std::string first, second, third;
+  std::getline(file, first), std::getline(file, second), std::getline(file, third);
+  EXPECT_EQ(first, "MIOpenDriver " + p.key());
+  EXPECT_EQ(second, "MIOpenDriver activ -n 2 -c 3 -H 5 -W 7 -m 9 -F 2");
+  EXPECT_EQ(third, "");
 }
 
 TEST_F(ActivationSearch, TheDriverTakesEveryKey) {

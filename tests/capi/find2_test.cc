@@ -1,176 +1,16 @@
-// Find 2.0: problems, options, solutions, their saved form, and fused problems. Data are small integers, so that
-// every solver gives the very same bytes.
+// Find 2.0: problems, options, solutions, their saved form, and fused problems.
 // SPDX-License-Identifier: MIT
-#include <miopen/find2.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <random>
 #include <set>
 #include <thread>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "api.h"
+#include "find2_case.h"
 
 namespace polymio::test {
 namespace {
-
-using Bytes = std::vector<unsigned char>;
-
-template <class T>
-class Object {
- public:
-  using Destroy = miopenStatus_t (*)(T);
-  Object(T object, Destroy destroy) : object_(object), destroy_(destroy) {}
-  Object(Object&& o) noexcept : object_(std::exchange(o.object_, nullptr)), destroy_(o.destroy_) {}
-  Object& operator=(Object&&) = delete;
-  ~Object() { reset(); }
-  void reset() {
-    if (object_) expect_ok(destroy_(std::exchange(object_, nullptr)));
-  }
-  operator T() const { return object_; }  // NOLINT: passes to the API as it is
-
- private:
-  T object_;
-  Destroy destroy_;
-};
-using Problem = Object<miopenProblem_t>;
-using Solution = Object<miopenSolution_t>;
-using Options = Owned<miopenFindOptions_t, miopenCreateFindOptions, miopenDestroyFindOptions>;
-using Activation =
-    Owned<miopenActivationDescriptor_t, miopenCreateActivationDescriptor, miopenDestroyActivationDescriptor>;
-
-Problem own(miopenProblem_t p) { return {p, miopenDestroyProblem}; }
-
-/// A convolution whose data are integers, with the expected output of one direction.
-struct Case : Convolution {
-  Case(miopenHandle_t handle, const Shape& s, const Types& t = {}) : Convolution(handle, s, t) {
-    expect_ok(miopenSetConvolutionFindMode(conv, miopenConvolutionFindModeNormal));
-    fill(x_data, 1), fill(w_data, 2), fill(y_data, 3);
-  }
-
-  static void fill(Bytes& data, unsigned seed) {
-    std::mt19937 engine(seed);
-    for (std::size_t i = 0; i + 4 <= data.size(); i += 4) {
-      const auto value = static_cast<float>(static_cast<int>(engine() % 7) - 3);
-      std::memcpy(data.data() + i, &value, 4);
-    }
-  }
-
-  /// By the reference solver of the immediate mode.
-  Bytes expected(Direction d) {
-    const bool swap = shape.mode == miopenTranspose && d != Direction::kBackwardWeights;
-    const auto plain = static_cast<std::uint64_t>(d) ^ static_cast<std::uint64_t>(swap);
-    const Bytes before = output(d);
-    const auto limits = std::make_pair(call.workspace, call.workspace_bytes);
-    call.workspace = nullptr, call.workspace_bytes = 0;
-    expect_ok(call.immediate(d, 1 + plain));
-    std::tie(call.workspace, call.workspace_bytes) = limits;
-    Bytes result = output(d);
-    output(d) = before;
-    return result;
-  }
-
-  Problem problem(Direction d) const {
-    miopenProblem_t p = nullptr;
-    expect_ok(miopenCreateConvProblem(&p, conv, static_cast<miopenProblemDirection_t>(d)));
-    expect_ok(miopenSetProblemTensorDescriptor(p, miopenTensorConvolutionX, x));
-    expect_ok(miopenSetProblemTensorDescriptor(p, miopenTensorConvolutionW, w));
-    expect_ok(miopenSetProblemTensorDescriptor(p, miopenTensorConvolutionY, y));
-    return own(p);
-  }
-
-  std::vector<miopenTensorArgument_t> arguments() {
-    return {{miopenTensorConvolutionY, nullptr, y_data.data()},
-            {miopenTensorConvolutionX, nullptr, x_data.data()},
-            {miopenTensorConvolutionW, nullptr, w_data.data()}};
-  }
-};
-
-std::vector<Solution> find(miopenHandle_t h, miopenProblem_t p, miopenFindOptions_t o = nullptr,
-                           std::size_t most = 10) {
-  std::vector<miopenSolution_t> raw(most, nullptr);
-  std::size_t count = 99;
-  expect_ok(miopenFindSolutions(h, p, o, raw.data(), &count, most));
-  std::vector<Solution> solutions;
-  for (std::size_t i = 0; i < std::min(count, most); ++i) solutions.emplace_back(raw[i], miopenDestroySolution);
-  return solutions;
-}
-
-std::size_t workspace_of(miopenSolution_t s) {
-  std::size_t bytes = 0;
-  expect_ok(miopenGetSolutionWorkspaceSize(s, &bytes));
-  return bytes;
-}
-float time_of(miopenSolution_t s) {
-  float ms = -1;
-  expect_ok(miopenGetSolutionTime(s, &ms));
-  return ms;
-}
-std::uint64_t id_of(miopenSolution_t s) {
-  std::uint64_t id = 0;
-  expect_ok(miopenGetSolutionSolverId(s, &id));
-  return id;
-}
-polymioSource_t source_of(miopenSolution_t s) {
-  polymioSource_t source = polymioSourceEstimate;
-  expect_ok(polymioGetFoundSolutionSource(s, &source));
-  return source;
-}
-
-miopenStatus_t run(miopenHandle_t h, miopenSolution_t s, const std::vector<miopenTensorArgument_t>& arguments) {
-  Bytes workspace(workspace_of(s));
-  return miopenRunSolution(h, s, arguments.size(), arguments.data(), workspace.empty() ? nullptr : workspace.data(),
-                           workspace.size());
-}
-
-/// Runs the solution over a poisoned output.
-void expect_right(miopenHandle_t h, miopenSolution_t s, Case& c, Direction d, const Bytes& expected,
-                  int line = __builtin_LINE()) {
-  const testing::ScopedTrace trace("checked at line", line, "solver " + std::to_string(id_of(s)));
-  const Bytes before = c.output(d);
-  std::fill(c.output(d).begin(), c.output(d).end(), static_cast<unsigned char>(0xff));
-  expect_ok(run(h, s, c.arguments()));
-  EXPECT_TRUE(c.output(d) == expected);
-  c.output(d) = before;
-}
-
-const Shape kPlain = {{2, 16, 14, 13}, {24, 16, 3, 3}, {1, 1}};
-const Shape kShapes[] = {
-    kPlain,
-    {{2, 8, 9, 8}, {12, 8, 1, 1}},
-    {{1, 4, 11, 10}, {6, 2, 3, 2}, {1, 0}, {2, 3}, {2, 1}, 2},
-    {{2, 5, 7, 7}, {10, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 5},
-    {{2, 6, 9, 8}, {6, 8, 3, 3}, {1, 1}, {2, 2}, {}, 1, miopenTranspose, {1, 0}},
-    {{2, 6, 9, 8}, {6, 2, 3, 3}, {1, 0}, {2, 1}, {}, 2, miopenTranspose},
-    {{2, 3, 20}, {4, 3, 5}, {2}, {2}},
-    {{1, 2, 5, 6, 7}, {3, 2, 2, 3, 3}, {1, 1, 0}, {1, 2, 1}},
-};
-
-/// Memory of the handle, counted; `most_after` is the largest block after those of the tensors.
-struct Pool {
-  std::size_t now = 0, most = 0, calls = 0;
-  std::map<void*, std::size_t> blocks;
-  static void* allocate(void* context, std::size_t bytes) {
-    auto& pool = *static_cast<Pool*>(context);
-    ++pool.calls;
-    void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    pool.blocks[memory] = bytes;
-    pool.most = std::max(pool.most, pool.now += bytes);
-    return memory;
-  }
-  static void deallocate(void* context, void* memory) {
-    auto& pool = *static_cast<Pool*>(context);
-    pool.now -= pool.blocks.at(memory);
-    pool.blocks.erase(memory);
-    std::free(memory);
-  }
-};
 
 TEST(Find2, SolutionsOfEveryDirectionAreRight) {
   const Handle handle;
@@ -245,60 +85,6 @@ TEST(Find2, OrderAndNumberAreAsAsked) {
   miopenSolution_t one = nullptr;
   expect_ok(miopenFindSolutions(handle, problem, nullptr, &one, nullptr, 1));
   const Solution owned(one, miopenDestroySolution);
-}
-
-TEST(Find2, WorkspaceStaysWithinTheOptionsLimitAndTheHandles) {
-  const Direction d = Direction::kForward;
-  for (const bool by_option : {true, false})
-    for (const std::size_t limit : {std::size_t{0}, std::size_t{4096}, SIZE_MAX}) {
-      Pool pool;
-      const Handle handle;
-      expect_ok(miopenSetAllocator(handle, Pool::allocate, Pool::deallocate, &pool));
-      Case c(handle, kPlain);
-      const Options options;
-      expect_ok(by_option ? miopenSetFindOptionWorkspaceLimit(options, limit)
-                          : polymioSetWorkspaceLimit(handle, limit));
-      const auto solutions = find(handle, c.problem(d), options);
-      ASSERT_FALSE(solutions.empty());
-      std::size_t largest = 0;
-      for (const Solution& s : solutions) largest = std::max(largest, workspace_of(s));
-      EXPECT_LE(largest, limit);
-      EXPECT_EQ(largest > 4096, limit == SIZE_MAX);
-      const std::size_t tensors = c.x.bytes() + c.w.bytes() + c.y.bytes();
-      EXPECT_GE(pool.most, tensors);
-      EXPECT_LE(pool.most - tensors, limit);
-      EXPECT_TRUE(pool.blocks.empty()) << "memory of the search is given back";
-      expect_ok(miopenSetAllocator(handle, nullptr, nullptr, nullptr));
-    }
-}
-
-TEST(Find2, PreallocatedMemoryIsUsedAndInputsStay) {
-  Pool pool;
-  const Handle handle;
-  Case c(handle, kPlain);
-  c.provide_workspace(Direction::kForward);
-  expect_ok(miopenSetAllocator(handle, Pool::allocate, Pool::deallocate, &pool));
-  const Options options;
-  expect_ok(miopenSetFindOptionPreallocatedTensor(options, miopenTensorConvolutionX, c.x_data.data()));
-  expect_ok(miopenSetFindOptionPreallocatedTensor(options, miopenTensorConvolutionW, c.w_data.data()));
-  expect_ok(miopenSetFindOptionPreallocatedTensor(options, miopenTensorConvolutionY, c.y_data.data()));
-  expect_ok(miopenSetFindOptionPreallocatedTensor(options, miopenTensorMhaBias, c.y_data.data()));
-  expect_ok(miopenSetFindOptionPreallocatedWorkspace(options, c.workspace.data(), c.workspace.size()));
-  expect_ok(miopenSetFindOptionAttachBinaries(options, 1));
-  const Bytes x = c.x_data, w = c.w_data, y = c.y_data;
-  EXPECT_GE(find(handle, c.problem(Direction::kForward), options).size(), 3u);
-  EXPECT_EQ(pool.calls, 0u);
-  EXPECT_TRUE(c.x_data == x && c.w_data == w);
-  EXPECT_FALSE(c.y_data == y) << "outputs are overwritten";
-
-  // An empty workspace is a workspace, and each tensor that is not given is allocated.
-  const Options none;
-  expect_ok(miopenSetFindOptionPreallocatedWorkspace(none, nullptr, 0));
-  expect_ok(miopenSetFindOptionPreallocatedTensor(none, miopenTensorConvolutionX, c.x_data.data()));
-  const Handle second;
-  expect_ok(miopenSetAllocator(second, Pool::allocate, Pool::deallocate, &pool));
-  for (const Solution& s : find(second, c.problem(Direction::kForward), none)) EXPECT_EQ(workspace_of(s), 0u);
-  EXPECT_EQ(pool.most, c.w.bytes() + c.y.bytes());
 }
 
 TEST(Find2, TuningGivesPointsThatSolutionsKeep) {

@@ -194,16 +194,22 @@ TEST_F(JournalTest, CompactionIsSkippedWhenBusyMissingOrALink) {
   EXPECT_EQ(read_file(), (Lines{"one", "two"}));
 }
 
-TEST_F(JournalTest, AStoppedCompactionDoesNotStopOthersForLong) {
+TEST_F(JournalTest, AHeldLockIsWaitedForAsLongAsAskedAndNoFailure) {
   Journal journal(path_, "test");
   append_one(journal, "one");
-  const File stopped(::open(path_.c_str(), O_RDWR));
+  File stopped(::open(path_.c_str(), O_RDWR));
   ASSERT_EQ(::flock(stopped.fd(), LOCK_EX), 0);
   Journal reader(path_, "test");
   EXPECT_EQ(read_all(reader), Lines{"one"});
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(append_one(journal, "two"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_FALSE(journal.append(Lines{"two"}, std::chrono::milliseconds(50)));
+  const auto waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(waited, std::chrono::milliseconds(50));
+  EXPECT_LT(waited, std::chrono::seconds(2));
+  EXPECT_EQ(journal.problem(), "");
+  stopped = {};
+  EXPECT_TRUE(append_one(journal, "three"));
+  EXPECT_EQ(read_all(reader), Lines{"three"});
 }
 
 TEST_F(JournalTest, FailureIsFalseAndPermanent) {

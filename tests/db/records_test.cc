@@ -106,6 +106,7 @@ TEST_F(RecordsTest, ForeignTextIsRefused) {
                           "k%zz S 1 1.5 64 t 4 2 1",
                           "k S 1 nan 64 t 4 2 1",
                           "k S 1 inf 64 t 4 2 1",
+                          "k S 1 -5 64 t 4 2 1",
                           "k  S 1 1.5 64 t 4 2 1",
                           "k S 99999999999 1.5 64 t 4 2 1",
                           "k S 1 1.5 64 t 4 2 1 f",
@@ -207,6 +208,22 @@ TEST_F(RecordsTest, RelativesOfPacksAreMerged) {
   store(FindDb("dev-1", system_, std::nullopt), {record("A", 10, "k1"), record("A", 20, "k2")});
   store(open(), {record("A", 1, "k1")});
   EXPECT_EQ(open().relatives("conv fwd"), (Records{record("A", 20, "k2"), record("A", 1, "k1")}));
+}
+
+// A long search must not hide what was measured before it.
+TEST_F(RecordsTest, RelativesAreTheNewestFindRecords) {
+  Records all = {record("A", 1, "oldest"), record("B", 1, "erased")};
+  for (int i = 0; i < 2047; ++i) all.push_back(record("A", i, std::to_string(i)));
+  FindRecord erase = erased("B");
+  erase.key = "erased";
+  all.push_back(erase);
+  for (int i = 0; i < 3000; ++i) all.push_back(trial(std::to_string(i), i));
+  store(open(), all);
+  EXPECT_EQ(open().relatives("conv fwd"), Records(all.begin() + 2, all.begin() + 2049));
+  store(open(), {record("A", 5, "newest")});
+  const Records found = open().relatives("conv fwd");
+  EXPECT_EQ(found.size(), 2048u);
+  EXPECT_EQ(found.back().key, "newest");
 }
 
 TEST_F(RecordsTest, CalibrationTheNewestPerUnitsAndThreads) {

@@ -4,6 +4,7 @@
 #include <miopen/polymio.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -22,9 +23,14 @@ class Commands : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::create_directories(folder_);
+    if (const char* outer = std::getenv("MIOPEN_USER_DB_PATH")) outer_ = outer;
     setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override {
+    // Tests of other suites follow in this process.
+    outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& text) const {
@@ -45,6 +51,7 @@ class Commands : public ::testing::Test {
     return "";
   }
 
+  std::string outer_;
   fs::path folder_ = fs::temp_directory_path() / ("polymio-commands." + std::to_string(static_cast<long>(getpid())));
 };
 
@@ -67,6 +74,8 @@ TEST_F(Commands, WrongWordsAreStatus2AndSayWhatIsAllowed) {
       {"doctor --frob", "doctor: unknown flag '--frob'"},
       {"doctor conv --frob", "unknown flag '--frob'"},
       {"options conv -n 0", "-n --batchsize: bad value '0'"},
+      {"options activ -n 1", "options: 'activ' is no convolution: .*conv convfp16"},
+      {"doctor --json activfp16 -n 1", "doctor: 'activfp16' is no convolution: .*conv convfp16"},
   };
   for (const auto& item : cases) {
     const Outcome outcome = drive(item.words);
@@ -84,6 +93,7 @@ TEST_F(Commands, EachHasHelp) {
     EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << words;
   }
   EXPECT_TRUE(has(drive("--help"), "db \\| doctor \\| options \\| tune"));
+  EXPECT_TRUE(has(drive("--help"), "^Bases: conv .* demo activ activfp16 activbfp16 activfp64$"));
 }
 
 TEST_F(Commands, ListExportMergeDiff) {
@@ -206,6 +216,23 @@ TEST_F(Commands, WhatCannotBeWrittenStaysAsItWas) {
   }
 }
 
+TEST_F(Commands, FilesThatAreNoPacksReplaceNothing) {
+  learn();
+  ASSERT_EQ(drive("db export " + file("a")).status, 0);
+  const std::string before = read("a");
+  const std::string foreign = write("foreign", "root:x:0:0\nbin:x:1:1\n");
+  for (const std::string& words :
+       {"db merge " + file("a") + " " + foreign, "db merge " + file("a") + " " + file("a") + " " + foreign,
+        "db prune " + foreign, "db prune " + foreign + " --out " + file("a")}) {
+    const Outcome outcome = drive(words);
+    EXPECT_EQ(outcome.status, 1) << words;
+    EXPECT_TRUE(has(outcome, "foreign' is no pack: none of its 2 lines is a record; nothing was written")) << words;
+  }
+  EXPECT_EQ(read("a"), before);
+  EXPECT_EQ(read("foreign"), "root:x:0:0\nbin:x:1:1\n");
+  EXPECT_EQ(drive("db merge " + file("b") + " " + write("empty", "") + " " + file("a")).status, 0);
+}
+
 TEST_F(Commands, ImportGivesAListThatRuns) {
   const std::string source = std::string(POLYMIO_CASES_DIR) + "/../driver/data/finddb_new.txt";
   const Outcome printed = drive("db import --verbose " + source);
@@ -247,6 +274,54 @@ TEST_F(Commands, DoctorOnAFolderThatCannotBeWritten) {
   unsetenv("MIOPEN_DEBUG_DISABLE_FIND_DB");
 }
 
+TEST_F(Commands, TuneRefusesAFolderThatCannotBeMade) {
+  setenv("MIOPEN_USER_DB_PATH", "/proc/x", 1);  // where access rights alone let root write
+  const std::string list = write("list", kLine + "-F 1");
+  for (const std::string& more : {std::string(), " --out " + file("pack"), " --jobs 2 --out " + file("pack")}) {
+    const Outcome tune = drive("tune --from-list " + list + more);
+    EXPECT_EQ(tune.status, 1) << more;
+    EXPECT_TRUE(has(tune, "^results cannot be stored in your own database: /proc/x/.*; name a folder")) << more;
+  }
+  EXPECT_FALSE(fs::exists(file("pack")));
+}
+
+TEST_F(Commands, DoctorWithoutADatabaseOfOnesOwn) {
+  const Outcome homeless = run("env -u MIOPEN_USER_DB_PATH -u XDG_CONFIG_HOME -u HOME " POLYMIO_DRIVER_PATH " doctor");
+  EXPECT_TRUE(has(homeless, "^          ! no folder \\(no HOME"));
+  EXPECT_TRUE(has(homeless, "there is no HOME .*: set MIOPEN_USER_DB_PATH to a folder"));
+  EXPECT_FALSE(has(homeless, "not readable|0 records"));
+  const Outcome off = run("MIOPEN_DEBUG_DISABLE_FIND_DB=1 " POLYMIO_DRIVER_PATH " doctor " + kLine + "-F 1");
+  EXPECT_TRUE(has(off, "^  miss: MIOPEN_DEBUG_DISABLE_FIND_DB is set"));
+  EXPECT_TRUE(has(off, "^  what to do: unset it"));
+  EXPECT_FALSE(has(off, "not readable|0 records|name a folder"));
+}
+
+TEST_F(Commands, DoctorSaysThatAHitIsSearchedAllTheSame) {
+  learn();
+  const auto doctor = [](const std::string& variables) {
+    return run(variables + " " POLYMIO_DRIVER_PATH " doctor " + kLine + "-F 1");
+  };
+  const std::string yet = "^  ! yet every find searches: ";
+  EXPECT_FALSE(has(doctor(""), yet));
+  EXPECT_FALSE(has(doctor("MIOPEN_FIND_MODE=HYBRID"), yet));
+  EXPECT_TRUE(has(doctor("MIOPEN_FIND_MODE=1"), yet + "find mode NORMAL$"));
+  EXPECT_TRUE(has(doctor("MIOPEN_FIND_ENFORCE=3"), yet + "MIOPEN_FIND_ENFORCE=SEARCH$"));
+  const Outcome both = doctor("MIOPEN_FIND_MODE=NORMAL MIOPEN_FIND_ENFORCE=DB_UPDATE");
+  EXPECT_TRUE(has(both, yet + "find mode NORMAL, MIOPEN_FIND_ENFORCE=DB_UPDATE$"));
+  EXPECT_TRUE(has(both, "^  hit: "));
+}
+
+TEST_F(Commands, DoctorListsEveryVariableThatIsSet) {
+  const Outcome outcome =
+      run("MIOPEN_DEBUG_CONV_GEMM=0 POLYMIO_FIND_BUDGET_MS=7 MIOPEN_FIND_MODE=FAST "
+          "NOT_POLYMIO_AT_ALL=1 " POLYMIO_DRIVER_PATH " doctor");
+  for (const char* line : {"MIOPEN_DEBUG_CONV_GEMM=0", "POLYMIO_FIND_BUDGET_MS=7", "MIOPEN_FIND_MODE=FAST"}) {
+    EXPECT_TRUE(has(outcome, std::string("^  ") + line + "$"));
+  }
+  EXPECT_TRUE(has(outcome, "^  MIOPEN_USER_DB_PATH=" + (folder_ / "db").string() + "$"));
+  EXPECT_FALSE(has(outcome, "NOT_POLYMIO"));
+}
+
 TEST_F(Commands, OptionsListTheTrade) {
   const Outcome outcome = drive("options " + kLine + "-F 5");
   EXPECT_EQ(outcome.status, 0);
@@ -259,7 +334,7 @@ TEST_F(Commands, TuneCompletesResumesAndWritesAPack) {
   const std::string list = write("list", "MIOpenDriver " + kLine + "-F 3\n" + kLine + "-F 1  # again\nactiv -n 1\n");
   const Outcome first = drive("tune --from-list " + list + " --out " + file("pack"));
   EXPECT_EQ(first.status, 0) << first.text;
-  EXPECT_TRUE(has(first, "1 lines of other primitives are left out"));
+  EXPECT_TRUE(has(first, ": 1 line of other primitives is left out$"));
   EXPECT_TRUE(has(first, "^1x8x9x7 -> 6, 3x3 .* \\d+\\.\\d\\d +\\d+  ConvCpu\\w+Fwd$"));
   EXPECT_TRUE(has(first, "^2 of 2 problems tuned, 0 failed; [1-9]\\d* candidates in "));
   const Outcome pack = drive("db list " + file("pack"));
@@ -269,7 +344,21 @@ TEST_F(Commands, TuneCompletesResumesAndWritesAPack) {
   const Outcome second = drive("tune --from-list " + list);
   EXPECT_EQ(second.status, 0);
   EXPECT_TRUE(has(second, "^2 of 2 problems tuned, 0 failed; 0 candidates in ")) << "nothing is left to do";
+  EXPECT_TRUE(has(second, "^1x8x9x7 -> 6, 3x3 +- +[0-9.]+ +- +0  ConvCpu\\w+Fwd$")) << "nothing was measured";
+  EXPECT_FALSE(has(second, " ms untuned, "));
   EXPECT_TRUE(has(drive("tune --again --from-list " + list), "; [1-9]\\d* candidates in "));
+}
+
+TEST_F(Commands, ListsLeaveActivationsOut) {
+  const std::string activ = "MIOpenDriver activ -n 1 -c 2 -H 3 -W 4 -m 3 -F 1\n";
+  const Outcome mixed = drive("conv --from-list " + write("list", activ + kLine + "-F 1\nactivfp16 -n 1\n"));
+  EXPECT_EQ(mixed.status, 0) << mixed.text;
+  EXPECT_TRUE(has(mixed, "list: 2 lines of other primitives are left out$"));
+  EXPECT_TRUE(has(mixed, "^1 problems, 1 runs, 0 failed"));
+  for (const char* command : {"conv", "tune"}) {
+    EXPECT_TRUE(has(drive(command + (" --from-list " + write("activ", activ))), "activ' has no convolution"));
+  }
+  EXPECT_TRUE(has(drive("conv --from-list " + write("list", "activity -n 1\n")), ":1: Incorrect BaseArg 'activity'"));
 }
 
 TEST_F(Commands, TuneEndsWithTheBudget) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/error.h"
 #include "fake.h"
 #include "search/model.h"
 
@@ -222,6 +223,40 @@ TEST_F(FindTest, ABudgetOfAlmostNothingStillAnswers) {
   EXPECT_EQ(runs(), 0);
 }
 
+TEST_F(FindTest, TheReferenceAnswersWhenAllOthersAreOut) {
+  const FakeProblem p("a");
+  slow.broken = fast.broken = true;
+  hungry.answer = 41;
+  const auto r = search(p);
+  EXPECT_EQ(names(r), (Names{"Reference"}));
+  EXPECT_GT(reference.runs, 0);
+  reference.broken = true;
+  const FakeProblem q("b");
+  EXPECT_THROW(search(q), Error);
+}
+
+TEST_F(FindTest, ARecordWithinLessWorkspaceIsNoHitLater) {
+  fast.space = {{"passes", {1, 4}}};
+  fast.workspace_of = [](const TunePoint& t) { return t.empty() ? 0u : 4000u / static_cast<unsigned>(t[0]); };
+  const FakeProblem p("a");
+  Constraints narrow;
+  narrow.workspace_limit = 1500;
+  search(p, FindMode::kHybrid, narrow);
+  EXPECT_TRUE(is_hit(rank(request(p, narrow)), FindMode::kHybrid));
+  EXPECT_FALSE(is_hit(rank(request(p)), FindMode::kHybrid));
+}
+
+TEST_F(FindTest, QuarantineHoldsWithoutADatabase) {
+  FakeProblem p("a");
+  p.kin = "without a database";
+  fast.answer = 41;
+  ::setenv("MIOPEN_DEBUG_DISABLE_FIND_DB", "1", 1);
+  search(p);
+  const auto after = names(rank(request(p)));
+  ::unsetenv("MIOPEN_DEBUG_DISABLE_FIND_DB");
+  EXPECT_EQ(std::count(after.begin(), after.end(), "Fast"), 0);
+}
+
 TEST_F(FindTest, ManyProcessesSearchOnce) {
   const FakeProblem p("a");
   fast.on_run = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
@@ -276,7 +311,7 @@ TEST_F(FindTest, ExplainsEverySolver) {
   EXPECT_EQ(j["source"], "database");
   ASSERT_EQ(j["solvers"].size(), 4u);
   EXPECT_EQ(j["solvers"][3]["applicable"], false);
-  EXPECT_EQ(j["solvers"][3]["reason"], "needs more workspace than is available (limit 10, given 1000)");
+  EXPECT_EQ(j["solvers"][3]["reason"], "needs more workspace than is available (limit 10, here 1000)");
   EXPECT_TRUE(j["solvers"][0]["measured_us"].is_null());
   EXPECT_GT(j["solvers"][2]["measured_us"], 400.0);
   j = nlohmann::json::parse(explain(request(p)));

@@ -81,7 +81,7 @@ TEST(Measure, AHopelessRunIsStopped) {
   const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
   EXPECT_EQ(t[1].state, Timing::State::kStopped);
   EXPECT_EQ(slow.runs, 1);
-  EXPECT_LT(clock.now, 10e3) << "R10: not at full cost";
+  EXPECT_LT(clock.now, 30e3) << "not at full cost";
   EXPECT_GE(t[1].us, 1000) << "the time it certainly takes";
 }
 

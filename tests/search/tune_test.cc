@@ -150,6 +150,32 @@ TEST_F(TuneTest, DbCleanDropsTheTunedRecord) {
   EXPECT_EQ(tuned(), 0);
 }
 
+TEST_F(TuneTest, ABudgetBindsTuningToo) {
+  for (FakeSolver* s : {&slow, &fast, &hungry}) s->run_us = s->predicted = 3e3;
+  handle.set_find_budget_us(20e3);
+  find(request(p), {FindMode::kNormal, true, Enforce::kNone}, &args);
+  EXPECT_LE(clock.now, 20e3) << last_report();
+  handle.set_find_budget_us(0);
+}
+
+TEST_F(TuneTest, OneRefusalEndsTheTuningOfAllSolvers) {
+  slow.space = fast.space;
+  int calls = 0;
+  handle.set_tuning_callback([&](const TuningProgress&) { return ++calls == 3; });
+  const FakeProblem own("private");
+  const auto tuned = tune_all(request(own), {});
+  EXPECT_EQ(calls, 3);
+  EXPECT_FALSE(tuned.complete);
+}
+
+TEST_F(TuneTest, ATuningBudgetIsForTheWholeProblem) {
+  slow.space = fast.space;
+  const FakeProblem own("private");
+  const auto tuned = tune_all(request(own), {10e3});
+  EXPECT_LE(clock.now, 10e3 + slow.run_us) << "a fake run cannot be stopped half way";
+  EXPECT_FALSE(tuned.complete);
+}
+
 TEST_F(TuneTest, ExhaustiveSearchHasNoEffectOnAHit) {
   fast.run_us = 50;
   const Request rq = request(p);

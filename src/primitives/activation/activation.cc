@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/activation.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "primitives/activation/solvers.h"
+#include "primitives/convolution/convolution.h"
+#include "search/record.h"
 
 namespace polymio::activation {
 namespace {
@@ -27,15 +33,31 @@ std::optional<search::Candidate> found(const search::Request& rq) {
   return std::nullopt;
 }
 
-/// Those that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id; all if it names none of them.
+const SolverBase* solver_by_name(Direction d, std::string_view text) {
+  for (const SolverBase* solver : solvers(d)) {
+    const SolverInfo info = solver->info();
+    if (text == info.name || text == std::to_string(info.id)) return solver;
+  }
+  return nullptr;
+}
+
+/// Those that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id. All if it only names solvers of the other direction
+/// or of convolutions, since one variable serves them all; BadParm when it names one that does not exist.
 std::vector<const SolverBase*> allowed_solvers(Direction d) {
   const SolverList all = solvers(d);
-  const std::string named = ";" + env::text(env::kFindOnlySolver).value_or("") + ";";
+  const Direction other = d == Direction::kForward ? Direction::kBackward : Direction::kForward;
+  const std::string text = env::text(env::kFindOnlySolver).value_or("");
   std::vector<const SolverBase*> allowed;
-  for (const SolverBase* solver : all) {
-    const SolverInfo info = solver->info();
-    for (const std::string& word : {std::string(info.name), std::to_string(info.id)})
-      if (named.find(";" + word + ";") != std::string::npos) allowed.push_back(solver);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(';', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    const SolverBase* solver = solver_by_name(d, word);
+    require(solver || solver_by_name(other, word) || convolution::solver_by_name(word),
+            "{}={}: there is no solver '{}'; those of activations are in docs/activations.md",
+            env::kFindOnlySolver.name, text, word);
+    if (solver) allowed.push_back(solver);
   }
   if (allowed.empty()) allowed.assign(all.begin(), all.end());
   return allowed;
@@ -43,6 +65,7 @@ std::vector<const SolverBase*> allowed_solvers(Direction d) {
 
 Plan first_plan(Handle& handle, const Problem& problem) {
   validate(problem);
+  search::record_problem(problem.key());
   const auto judge = make_judge(problem);
   const auto allowed = allowed_solvers(problem.direction);
   const search::Request rq{handle, allowed, problem, {}, judge.get()};

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "core/random.h"
 #include "primitives/activation/grid.h"
 #include "primitives/activation/scalar.h"
 
@@ -102,29 +103,6 @@ Opinion ActivationJudge::judge(Stream& stream, const void* arguments, ErrorClass
   if (finite > 0) return Opinion::kRight;
   return text = "no result is finite", Opinion::kInconclusive;
 }
-
-/// Memory of a tensor from the handle, with a row of random elements in [-limit, limit), repeated.
-class RandomTensor {
- public:
-  RandomTensor(Handle& handle, const TensorDesc& t, std::uint64_t seed, double limit)
-      : data_(handle.allocate(t.bytes()), [&handle](void* p) { handle.deallocate(p); }) {
-    const std::int64_t length = std::min<std::int64_t>(65521, t.space());
-    const std::size_t bytes = static_cast<std::size_t>(length) * size_of(t.type);
-    std::vector<unsigned char> row(bytes);
-    for (std::int64_t i = 0; i < length; ++i) {
-      const std::uint64_t bits = mix(mix(seed, static_cast<std::uint64_t>(i)), 1);
-      dtype::store(t.type, row.data(), i, limit * (static_cast<double>(bits >> 41) * 0x1p-22 - 1));
-    }
-    auto* to = static_cast<unsigned char*>(data());
-    handle.stream().parallel_for((t.bytes() + bytes - 1) / bytes, 0, [&](std::size_t i, void*) {
-      std::memcpy(to + i * bytes, row.data(), std::min(bytes, t.bytes() - i * bytes));
-    });
-  }
-  void* data() const { return data_.get(); }
-
- private:
-  std::unique_ptr<void, std::function<void(void*)>> data_;
-};
 
 class ActivationCase final : public Judge::PrivateCase {
  public:

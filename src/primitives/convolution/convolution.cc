@@ -28,6 +28,8 @@ std::size_t least_workspace(const search::Request& rq, const search::Candidate& 
   search::Request unlimited = rq;
   unlimited.constraints.workspace_limit = SIZE_MAX;
   const auto possible = search::rank(unlimited);
+  if (const auto only = env::text(env::kFindOnlySolver); only && !search::rank(rq).empty())
+    fail(Status::kNotImplemented, "{}={} leaves no solver for: {}", env::kFindOnlySolver.name, *only, rq.problem.key());
   std::size_t least = SIZE_MAX;
   for (const auto& c : possible) least = std::min(least, least_workspace(rq, c));
   if (!possible.empty() && least > rq.constraints.workspace_limit)
@@ -91,8 +93,9 @@ Constraints for_call(const Handle& handle, Constraints allowed, const Problem::A
   return allowed;
 }
 
-/// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers; BadParm when it names one that does not exist.
-std::vector<const SolverBase*> only_solvers() {
+/// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers of the request's list; BadParm when it names one that does not
+/// exist. Those of other directions stay what they are, and match nothing.
+std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
   std::vector<const SolverBase*> only;
   const std::string text = env::text(env::kFindOnlySolver).value_or("");
   for (std::size_t at = 0; at < text.size();) {
@@ -103,9 +106,14 @@ std::vector<const SolverBase*> only_solvers() {
     const SolverBase* solver = solver_by_name(word);
     require(solver, "{}={}: there is no solver '{}'; names and ids are in MIOpenDriver conv --explain",
             env::kFindOnlySolver.name, text, word);
-    only.push_back(solver);
+    only.push_back(&known_solver(rq, solver->info().id));
   }
   return only;
+}
+
+search::FindOptions narrowed(const search::Request& rq, search::FindOptions options) {
+  options.only = only_solvers(rq);
+  return options;
 }
 
 /// Plays candidates in real calls. Not where beta is: a wrong result could not be computed again.
@@ -114,7 +122,8 @@ Plan running_plan(const search::Request& rq, const Problem& problem) {
   const SolverBase* first = search::rank(rq)[0].solver;
   std::size_t workspace = 0;
   auto invoke = search::tune_while_running(rq.handle, std::move(subject), workspace);
-  return {std::move(invoke), first, workspace};
+  constexpr std::size_t kBytes = 20'000;  // with the invokers of all candidates
+  return {std::move(invoke), first, workspace, kBytes};
 }
 
 }  // namespace
@@ -141,10 +150,13 @@ Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
 
 std::size_t find_workspace(Handle& handle, const Problem& problem, const Constraints& allowed, search::FindMode mode) {
   const Call call(handle, problem, allowed);
-  auto ranking = search::rank(call.request());
-  if (ranking.empty()) fail_unsolved(call.request());
-  const bool fast = mode == search::FindMode::kFast && search::enforce() == search::Enforce::kNone;
-  if (fast || search::is_hit(ranking, mode)) return ranking[0].workspace;
+  const auto& rq = call.request();
+  auto ranking = search::rank(rq);
+  if (const auto only = only_solvers(rq); !only.empty())
+    std::erase_if(ranking, [&](const auto& c) { return std::find(only.begin(), only.end(), c.solver) == only.end(); });
+  if (ranking.empty()) fail_unsolved(rq);
+  if (search::enforce() != search::Enforce::kNone) mode = search::FindMode::kNormal;
+  if (mode == search::FindMode::kFast || search::is_hit(ranking, mode)) return ranking[0].workspace;
   std::size_t most = 0;
   for (const auto& c : ranking) most = std::max(most, c.workspace);
   return most;
@@ -154,16 +166,25 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
                                     const Problem::Args& args, const search::FindOptions& options) {
   const Call call(handle, problem, for_call(handle, allowed, args));
   const auto& rq = call.request();
-  search::FindOptions narrowed = options;
-  narrowed.only = only_solvers();
-  for (const SolverBase*& s : narrowed.only) s = &known_solver(rq, s->info().id);
-  const auto best = search::best_per_algorithm(search::find(rq, narrowed, &args));
+  const auto best = search::best_per_algorithm(search::find(rq, narrowed(rq, options), &args));
   if (best.empty()) fail_unsolved(rq);
   // What was found is what the next run takes, whatever was chosen before.
   for (const auto& c : best)
     handle.plans().put({&problem, rq.constraints, 0, static_cast<int>(c.solver->info().algorithm)},
                        build(rq, *c.solver, c.point));
   return best;
+}
+
+std::optional<std::vector<search::Candidate>> answer(Handle& handle, const Problem& problem, Constraints allowed,
+                                                     const Problem::Args& args, const search::FindOptions& options,
+                                                     const char* reason) {
+  allowed.alignment = alignment({args.x, args.w, args.y});
+  const Call call(handle, problem, allowed);
+  const auto& rq = call.request();
+  const auto found = search::answer(rq, narrowed(rq, options), reason);
+  if (!found) return std::nullopt;
+  if (found->empty()) fail_unsolved(rq);
+  return search::best_per_algorithm(*found);
 }
 
 std::vector<search::Candidate> solutions(Handle& handle, const Problem& problem, const Constraints& allowed) {
@@ -195,11 +216,17 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
          std::uint64_t id) {
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {
-    // What GetSolutionWorkspaceSize says must be given: less is a mistake, not a wish for a slower plan.
-    Plan made = build_by_id(Call(handle, problem, allowed).request(), id);
-    require(made.workspace <= limits.workspace_limit,
-            "solution {} ({}) needs {} bytes of workspace, {} were given for: {}", id, made.solver->info().name,
-            made.workspace, limits.workspace_limit, problem.key());
+    // What GetSolutionWorkspaceSize said must be given. That may have been the default point's, before the
+    // database knew a better one with more.
+    const Call call(handle, problem, allowed);
+    const auto c = candidate_by_id(call.request(), id);
+    const std::size_t least =
+        std::min(c.workspace,
+                 c.solver->workspace_size(handle.device(), problem, c.solver->default_point(handle.device(), problem)));
+    require(least <= limits.workspace_limit, "solution {} ({}) needs {} bytes of workspace, {} were given for: {}", id,
+            c.solver->info().name, least, limits.workspace_limit, problem.key());
+    Plan made = c.workspace <= limits.workspace_limit ? build(call.request(), *c.solver, c.point)
+                                                      : build_by_id(Call(handle, problem, limits).request(), id);
     return made;
   });
   run_checked(handle, problem, *plan, args);

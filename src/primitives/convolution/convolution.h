@@ -74,7 +74,7 @@ struct Problem final : ProblemBase {
   }
   std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
   std::string family() const override;
-  std::vector<float> log_sizes() const override;  // n, c, k, groups, input and output sizes
+  std::vector<float> log_sizes() const override;  // n, c, k, groups and input sizes
   double work() const override { return flops(); }
 
   std::int64_t n() const { return x.lens[0]; }
@@ -139,6 +139,10 @@ std::size_t find_workspace(Handle&, const Problem&, const Constraints&, search::
 /// Best candidate of each algorithm, fastest first. Throws NotImplemented with reasons when nothing applies.
 std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&,
                                     const search::FindOptions&);
+
+/// What find answers without running anything, see search::answer: neither buffers nor workspace are needed.
+std::optional<std::vector<search::Candidate>> answer(Handle&, const Problem&, Constraints, const Problem::Args&,
+                                                     const search::FindOptions&, const char* reason = nullptr);
 
 /// Immediate mode's list, best first; only stored results when the environment forbids predictions.
 std::vector<search::Candidate> solutions(Handle&, const Problem&, const Constraints&);

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "core/random.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/point.h"
 
@@ -338,31 +339,6 @@ Opinion ConvolutionJudge::judge(Stream& stream, const void* args, ErrorClass err
   text = "an input has elements that are not finite";
   return Opinion::kInconclusive;
 }
-
-/// Memory of a tensor from the handle, with random elements that are cheap to make: a row of them, of a
-/// length that no size has as a factor, repeated.
-class RandomTensor {
- public:
-  RandomTensor(Handle& handle, const TensorDesc& t, std::uint64_t seed)
-      : data_(handle.allocate(t.bytes()), [&handle](void* p) { handle.deallocate(p); }) {
-    const std::int64_t length = std::min<std::int64_t>(65521, t.space());
-    const std::size_t bytes = static_cast<std::size_t>(length) * size_of(t.type);
-    std::vector<unsigned char> row(bytes);
-    for (std::int64_t i = 0; i < length; ++i) {
-      const std::uint64_t bits = draw(seed, static_cast<std::uint64_t>(i));
-      const double unit = static_cast<double>(bits >> 41) * 0x1p-22 - 1;  // in [-1, 1)
-      dtype::store(t.type, row.data(), i, is_integer(t.type) ? std::floor(16 * unit) : unit);
-    }
-    auto* to = static_cast<unsigned char*>(data());
-    handle.stream().parallel_for((t.bytes() + bytes - 1) / bytes, 0, [&](std::size_t i, void*) {
-      std::memcpy(to + i * bytes, row.data(), std::min(bytes, t.bytes() - i * bytes));
-    });
-  }
-  void* data() const { return data_.get(); }
-
- private:
-  std::unique_ptr<void, std::function<void(void*)>> data_;
-};
 
 TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
 

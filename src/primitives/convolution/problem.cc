@@ -202,8 +202,7 @@ std::vector<float> Problem::log_sizes() const {
   std::vector<float> sizes;
   const auto add = [&](std::int64_t size) { sizes.push_back(std::log2(static_cast<float>(size))); };
   for (const std::int64_t size : {n(), c(), k(), groups()}) add(size);
-  for (int i = 0; i < spatial(); ++i) add(in(i));
-  for (int i = 0; i < spatial(); ++i) add(out(i));
+  for (int i = 0; i < spatial(); ++i) add(in(i));  // the output's follow from these and the family
   return sizes;
 }
 

@@ -22,7 +22,7 @@ namespace {
 class TbbExecutor final : public Executor {
  public:
   // oneTBB warns on stderr when an arena asks for more threads than the machine has.
-  explicit TbbExecutor(int threads) : arena_(std::min(threads, tbb::info::default_concurrency())) {}
+  explicit TbbExecutor(int threads) : arena_(std::min(threads, tbb::info::default_concurrency())) { keep_workers(); }
 
   void run(std::size_t tasks, TaskRef task) override {
     arena_.execute([&] {
@@ -32,6 +32,13 @@ class TbbExecutor final : public Executor {
   }
 
  private:
+  /// Holds oneTBB's workers to the end of the process: a forked child that exits while they come and go
+  /// crashes in oneTBB's clean-up, which detaches threads that are not there.
+  static void keep_workers() {
+    static tbb::task_arena& forever = *new tbb::task_arena;
+    forever.initialize();
+  }
+
   tbb::task_arena arena_;
 };
 
