@@ -127,7 +127,7 @@ namespace {
 void give(miopenProblem_t* problem, const ProblemState& state) {
   *not_null(problem, "problem") = nullptr;
   auto object = std::make_unique<capi::ProblemObject>();
-  static_cast<ProblemState&>(*object) = state;
+  object->state = state;
   *problem = object.release();
 }
 
@@ -202,7 +202,7 @@ miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t prob
 }
 
 miopenStatus_t miopenDestroyProblem(miopenProblem_t problem) {
-  return guard([&] { delete &deref(problem); });
+  return guard([&] { delete &capi::checked<capi::ProblemObject>(problem); });
 }
 
 miopenStatus_t miopenSetProblemTensorDescriptor(miopenProblem_t problem, miopenTensorArgumentId_t id,

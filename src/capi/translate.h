@@ -74,12 +74,14 @@ struct ProblemState {
   bool fused() const { return has_convolution + has_bias + has_activation > 1; }
 };
 
-struct ProblemObject : miopenProblem, ProblemState {
+struct ProblemObject : miopenProblem {
   static constexpr const char* kKind = "problem";
   Magic<0x706f6c7970726f62> magic;
+  ProblemState state;
 };
 
-/// The object behind a handle; BadParm for null, foreign and destroyed ones.
+/// The object behind a handle; BadParm for null, foreign and destroyed ones. Its magic comes first, so that
+/// looking for it stays within a smaller foreign object.
 template <class Object, class Base>
 Object& checked(Base* base) {
   require(base, "the {} is null", Object::kKind);
@@ -91,7 +93,7 @@ Object& checked(Base* base) {
 inline Handle& deref(miopenHandle_t h) { return checked<HandleObject>(h).handle; }
 inline TensorDesc& deref(miopenTensorDescriptor_t t) { return checked<TensorObject>(t).desc; }
 inline ConvolutionObject::State& deref(miopenConvolutionDescriptor_t c) { return checked<ConvolutionObject>(c).state; }
-inline ProblemObject& deref(miopenProblem_t p) { return checked<ProblemObject>(p); }
+inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
 
 /// A tensor descriptor that has been set.
 const TensorDesc& described(miopenTensorDescriptor_t t, const char* role);

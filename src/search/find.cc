@@ -80,10 +80,8 @@ class Finder {
     std::vector<Candidate> candidates = cleaned();
     if (candidates.empty() || answered(candidates)) return candidates;
     const KeyLock lock = wait_for_others();
-    if (lock.waited()) {
-      candidates = considered();
-      if (answered(candidates)) return candidates;
-    }
+    candidates = considered();  // somebody may have stored the answer since
+    if (candidates.empty() || answered(candidates)) return candidates;
     return search(std::move(candidates));
   }
 
