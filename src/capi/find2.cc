@@ -6,7 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <functional>
+#include <deque>
 #include <memory>
 
 #include "capi/find2_objects.h"
@@ -66,10 +66,6 @@ void check_no_scalar(miopenTensorArgumentId_t id) {
           static_cast<unsigned>(id));
 }
 
-// ---- find ----
-
-using Memory = std::unique_ptr<void, std::function<void(void*)>>;
-
 /// What find measures on: the caller's buffers, and own ones for the rest once they are made.
 class Trial {
  public:
@@ -115,9 +111,7 @@ class Trial {
   }
 
  private:
-  void* make(Handle& h, std::size_t bytes) {
-    return own_.emplace_back(h.allocate(bytes), [&h](void* p) { h.deallocate(p); }).get();
-  }
+  void* make(Handle& h, std::size_t bytes) { return own_.emplace_back(h, bytes).data(); }
 
   const ProblemState& problem_;
   const ConvolutionCall& call_;
@@ -125,7 +119,7 @@ class Trial {
   std::vector<Role> missing_;
   void* workspace_ = nullptr;
   std::size_t workspace_bytes_ = 0;
-  std::vector<Memory> own_;
+  std::deque<Memory> own_;
 };
 
 constexpr double kFillBytesPerUs = 2e3;  // a slow machine's pace for fresh memory
@@ -174,8 +168,6 @@ std::vector<search::Candidate> find(Handle& h, const ProblemState& p, const Conv
                      [](const auto& a, const auto& b) { return a.workspace < b.workspace; });
   return std::move(*found);
 }
-
-// ---- run ----
 
 /// The arguments of one run: buffers, and the problem with other descriptors if any were given.
 struct Run {

@@ -23,6 +23,18 @@ namespace {
 
 thread_local std::string report;
 
+/// The most that any of the candidates takes, with tuning at any of its points.
+std::size_t most_workspace(const Request& rq, const std::vector<Candidate>& candidates, bool tune) {
+  std::size_t most = 0;
+  for (const auto& c : candidates) {
+    most = std::max(most, c.workspace);
+    if (!tune) continue;
+    for (const auto& p : tune_points(rq, c))
+      most = std::max(most, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
+  }
+  return most;
+}
+
 class Finder {
  public:
   Finder(const Request& rq, const FindOptions& options, const void* args)
@@ -145,7 +157,7 @@ class Finder {
       (skip ? rest : run).push_back(std::move(c));
     }
     if (run.empty()) run.swap(rest);  // nothing dynamic: better a search than no answer
-    Verifier verifier(rq_, args_, most_workspace(run));
+    Verifier verifier(rq_, args_, most_workspace(rq_, run, options_.tune));
     if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
     outcome_.complete = outcome_.complete && !cancelled_;
     auto found = contest(verifier, std::move(run));
@@ -165,16 +177,6 @@ class Finder {
 
   bool skipped(const Candidate& c) const {
     return std::find(skipped_.begin(), skipped_.end(), c.solver) != skipped_.end();
-  }
-
-  std::size_t most_workspace(const std::vector<Candidate>& run) const {
-    std::size_t most = 0;
-    for (const auto& c : run) most = std::max(most, c.workspace);
-    if (!options_.tune) return most;
-    for (const auto& c : run)
-      for (const auto& p : tune_points(rq_, c))
-        most = std::max(most, c.solver->workspace_size(rq_.handle.device(), rq_.problem, p));
-    return most;
   }
 
   /// False when the solver turned out to be wrong.
@@ -272,12 +274,7 @@ bool all_tuned(const Request& rq, const std::vector<Candidate>& candidates) {
 TunedAll tune_all(const Request& rq, const TuneAll& options) {
   TunedAll known{rank(rq)};
   if (known.candidates.empty() || (!options.again && all_tuned(rq, known.candidates))) return known;
-  std::size_t bytes = 0;
-  for (const auto& c : known.candidates) {
-    bytes = std::max(bytes, c.workspace);
-    for (const auto& p : tune_points(rq, c))
-      bytes = std::max(bytes, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
-  }
+  const std::size_t bytes = most_workspace(rq, known.candidates, true);
   const std::size_t limit = rq.handle.workspace_limit();
   const auto data = bytes < limit ? rq.judge->private_case(rq.handle, limit - bytes) : nullptr;
   if (!data || !data->problem().equals(rq.problem))
