@@ -19,7 +19,7 @@ namespace polymio {
 enum class DeviceKind : unsigned { kCpu = 1, kCuda = 2, kOpenCl = 4, kHip = 8 };
 
 /// Highest instruction set that CPU kernels may use, weakest first.
-enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2 };
+enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;

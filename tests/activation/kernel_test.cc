@@ -24,6 +24,7 @@ std::vector<kernels::Isa> isas() {
   const CpuIsa best = devices()[0].isa;
   if (best >= CpuIsa::kAvx2) all.push_back(kernels::Isa::kAvx2);
   if (best >= CpuIsa::kAvx512) all.push_back(kernels::Isa::kAvx512);
+  if (best >= CpuIsa::kAvx512Bf16) all.push_back(kernels::Isa::kAvx512Bf16);
   return all;
 }
 

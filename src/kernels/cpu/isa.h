@@ -5,7 +5,8 @@
 namespace polymio::kernels {
 
 /// kGeneric is the baseline of the build (x86-64: SSE2); kAvx2 adds AVX2, FMA and F16C; kAvx512
-/// adds AVX-512 F, BW, DQ and VL. The caller chooses one that the running CPU has.
-enum class Isa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2 };
+/// adds AVX-512 F, BW, DQ and VL; kAvx512Bf16 adds AVX-512 BF16 and VNNI. The caller chooses one that
+/// the running CPU has. Numbers equal CpuIsa of runtime/device.h.
+enum class Isa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
 
 }  // namespace polymio::kernels

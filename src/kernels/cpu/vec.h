@@ -84,7 +84,14 @@ static inline Vec<double> load_lanes(const double* p, int lo, int hi) {
   const unsigned mask = (0xffu >> (8 - hi)) & (0xffu << lo);
   return (Vec<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p);
 }
+static inline Vec<std::int32_t> load_lanes(const std::int32_t* p, int lo, int hi) {
+  const unsigned mask = (0xffffu >> (16 - hi)) & (0xffffu << lo);
+  return (Vec<std::int32_t>)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), p);
+}
 /// Stores the first n lanes.
+static inline void store_lanes(std::int32_t* p, Vec<std::int32_t> v, int n) {
+  _mm512_mask_storeu_epi32(p, static_cast<__mmask16>(0xffffu >> (16 - n)), (__m512i)v);
+}
 static inline void store_lanes(float* p, Vec<float> v, int n) {
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>(0xffffu >> (16 - n)), (__m512)v);
 }
@@ -185,6 +192,63 @@ static inline S narrow(T value) {
     return S{static_cast<std::uint16_t>(sign | result)};
 #endif
   }
+}
+
+/// kLanes<float> elements of a float type, widened exactly.
+static inline Vec<float> load_widened(const float* p) { return load(p); }
+static inline Vec<float> load_widened(const Bfloat16* p) {
+  const auto bits = load<std::uint16_t, kLanes<float>>(reinterpret_cast<const std::uint16_t*>(p));
+  return (Vec<float>)(__builtin_convertvector(bits, Vec<std::uint32_t>) << 16);
+}
+static inline Vec<float> load_widened(const Half* p) {
+#if defined(__AVX512F__)
+  return (Vec<float>)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__F16C__)
+  return (Vec<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+  Vec<float> v{};
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = widen(p[i]);
+  return v;
+#endif
+}
+/// The first n of them, zero elsewhere; memory behind them is not touched.
+static inline Vec<float> load_widened(const float* p, int n) { return load_lanes(p, 0, n); }
+template <class S>
+static inline Vec<float> load_widened(const S* p, int n) {
+  if (n == kLanes<float>) return load_widened(p);
+  S line[kLanes<float>] = {};
+  for (int i = 0; i < n; ++i) line[i] = p[i];
+  return load_widened(line);
+}
+
+/// kLanes<float> elements rounded to nearest even.
+static inline void store_narrowed(float* p, Vec<float> v) { store(p, v); }
+static inline void store_narrowed(Bfloat16* p, Vec<float> v) {
+  const auto bits = (Vec<std::uint32_t>)v;
+  const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
+  const Vec<std::uint32_t> near = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Vec<std::uint32_t> result = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : near;
+  store<std::uint16_t, kLanes<float>>(
+      reinterpret_cast<std::uint16_t*>(p),
+      __builtin_convertvector(result, typename VecType<std::uint16_t, kLanes<float>>::type));
+}
+static inline void store_narrowed(Half* p, Vec<float> v) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < kLanes<float>; ++i) p[i] = narrow<Half>(v[i]);
+#endif
+}
+/// The first n of them.
+static inline void store_narrowed(float* p, Vec<float> v, int n) { store_lanes(p, v, n); }
+template <class S>
+static inline void store_narrowed(S* p, Vec<float> v, int n) {
+  if (n == kLanes<float>) return store_narrowed(p, v);
+  S line[kLanes<float>];
+  store_narrowed(line, v);
+  for (int i = 0; i < n; ++i) p[i] = line[i];
 }
 
 // ---- transposes ----

@@ -22,9 +22,7 @@ double arithmetic_us(const DeviceInfo& device, const Problem& p) {
 }
 
 const kernels::KernelTable& kernel_table(const DeviceInfo& device) {
-  return kernels::kernel_table(device.isa == CpuIsa::kAvx512 ? kernels::Isa::kAvx512
-                               : device.isa == CpuIsa::kAvx2 ? kernels::Isa::kAvx2
-                                                             : kernels::Isa::kGeneric);
+  return kernels::kernel_table(static_cast<kernels::Isa>(device.isa));
 }
 
 kernels::Activation kernel_job(const Problem& p, const Problem::Args& args) {

@@ -49,8 +49,10 @@ std::string microarchitecture() {
 CpuIsa best_isa() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return CpuIsa::kAvx512;
+      __builtin_cpu_supports("avx512dq")) {
+    const bool dots = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+    return dots ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
+  }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CpuIsa::kAvx2;
   return CpuIsa::kGeneric;
 }
@@ -60,17 +62,18 @@ std::string microarchitecture() { return "generic"; }
 CpuIsa best_isa() { return CpuIsa::kGeneric; }
 #endif
 
+constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16"};  // by CpuIsa
+
 CpuIsa usable_isa() {
   const CpuIsa best = best_isa();
   auto cap = env::text(env::kCpuIsa);
   if (!cap || *cap == "best") return best;
   std::transform(cap->begin(), cap->end(), cap->begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (*cap == "generic") return CpuIsa::kGeneric;
-  if (*cap == "avx2") return std::min(best, CpuIsa::kAvx2);
-  if (*cap == "avx512") return std::min(best, CpuIsa::kAvx512);
-  log::warn_once(env::kCpuIsa.name, "{}={} is unknown (generic, avx2, avx512, best); using best", env::kCpuIsa.name,
-                 *cap);
+  for (std::size_t i = 0; i < std::size(kIsaNames); ++i)
+    if (*cap == kIsaNames[i]) return std::min(best, static_cast<CpuIsa>(i));
+  log::warn_once(env::kCpuIsa.name, "{}={} is unknown (generic, avx2, avx512, avx512_bf16, best); using best",
+                 env::kCpuIsa.name, *cap);
   return best;
 }
 
@@ -88,7 +91,7 @@ int usable_cores() {
 /// Until something is measured: two FMA ports at 2.5 GHz (3 GHz for narrower vectors), and memory that
 /// some eight cores saturate.
 void set_nominal(DeviceInfo& d) {
-  const double core_gflops = d.isa == CpuIsa::kAvx512 ? 160 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
+  const double core_gflops = d.isa >= CpuIsa::kAvx512 ? 160 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
   const int cores = std::min(d.threads, d.units);
   d.fp32_gflops = core_gflops * cores;
   d.bandwidth_gbs = 12.0 * std::min(cores, 8);
@@ -100,7 +103,7 @@ DeviceInfo detect() {
   d.model = model_name();
   d.isa = usable_isa();
   d.architecture = "cpu-" + microarchitecture();
-  if (d.isa != best_isa()) d.architecture += d.isa == CpuIsa::kAvx2 ? "-avx2" : "-generic";
+  if (d.isa != best_isa()) d.architecture += std::string("-") + kIsaNames[static_cast<int>(d.isa)];
   d.units = usable_cores();
   d.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   d.cache_bytes = {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32u << 10), cache_size(_SC_LEVEL2_CACHE_SIZE, 1u << 20),

@@ -21,12 +21,16 @@ double fma_flops(long iterations, float* sink);
 namespace avx512 {
 double fma_flops(long iterations, float* sink);
 }
+namespace avx512_bf16 {
+double fma_flops(long iterations, float* sink);
+}
 #endif
 
 namespace {
 
 double fma_flops(CpuIsa isa, long iterations, float* sink) {
 #if defined(__x86_64__)
+  if (isa == CpuIsa::kAvx512Bf16) return avx512_bf16::fma_flops(iterations, sink);
   if (isa == CpuIsa::kAvx512) return avx512::fma_flops(iterations, sink);
   if (isa == CpuIsa::kAvx2) return avx2::fma_flops(iterations, sink);
 #endif

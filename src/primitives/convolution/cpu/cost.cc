@@ -127,7 +127,7 @@ void Work::add(const Work& other) {
 }
 
 Machine::Machine(const DeviceInfo& d) {
-  vector_bytes_ = d.isa == CpuIsa::kAvx512 ? 64 : d.isa == CpuIsa::kAvx2 ? 32 : 16;
+  vector_bytes_ = d.isa >= CpuIsa::kAvx512 ? 64 : d.isa == CpuIsa::kAvx2 ? 32 : 16;
   threads_ = std::max(d.threads, 1);
   // Without a fused instruction, a multiplication and an addition are one of each.
   const double flops = vector_bytes_ / 4 * (d.isa == CpuIsa::kGeneric ? 2 : 4);

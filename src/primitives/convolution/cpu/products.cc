@@ -50,9 +50,7 @@ kernels::ConvDirection kernel_direction(Direction d) {
 }
 
 const kernels::KernelTable& kernel_table(const DeviceInfo& device) {
-  return kernels::kernel_table(device.isa == CpuIsa::kAvx512 ? kernels::Isa::kAvx512
-                               : device.isa == CpuIsa::kAvx2 ? kernels::Isa::kAvx2
-                                                             : kernels::Isa::kGeneric);
+  return kernels::kernel_table(static_cast<kernels::Isa>(device.isa));
 }
 
 Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {

@@ -1,0 +1,205 @@
+// Every shape of the micro-kernel, for every kind of product the instruction set has.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/micro.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+#include <utility>
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+template <Dot kDot>
+struct Kind;
+
+template <class T>
+struct Multiply {
+  using Sum = T;
+  using Vector = Vec<T>;
+  static Vector spread(const char* a) {
+    T value;
+    __builtin_memcpy(&value, a, sizeof value);
+    return broadcast(value);
+  }
+  static Vector fetch(const char* b) { return load(reinterpret_cast<const T*>(b)); }
+  static Vec<T> add(Vec<T> sum, Vector a, Vector b) { return sum + a * b; }
+};
+template <>
+struct Kind<Dot::kFloat> : Multiply<float> {};
+template <>
+struct Kind<Dot::kDouble> : Multiply<double> {};
+
+/// Products of groups: a lane is 32 bits of A or B.
+struct Groups {
+  using Vector = Vec<std::int32_t>;
+  static Vector spread(const char* a) {
+    std::int32_t bits;
+    __builtin_memcpy(&bits, a, sizeof bits);
+    return broadcast(bits);
+  }
+  static Vector fetch(const char* b) { return load(reinterpret_cast<const std::int32_t*>(b)); }
+};
+
+#if defined(__AVX512BF16__)
+template <>
+struct Kind<Dot::kBf16> : Groups {
+  using Sum = float;
+  static Vec<float> add(Vec<float> sum, Vector a, Vector b) {
+    return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+  }
+};
+#endif
+#if defined(__AVX512VNNI__)
+template <>
+struct Kind<Dot::kInt8> : Groups {
+  using Sum = std::int32_t;
+  static Vector add(Vector sum, Vector a, Vector b) {
+    return (Vector)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+  }
+};
+#endif
+
+template <>
+struct Kind<Dot::kInt16> : Groups {
+  using Sum = std::int32_t;
+  static Vector add(Vector sum, Vector a, Vector b) {
+#if defined(__AVX512VNNI__)
+    return (Vector)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#elif defined(__AVX512BW__)
+    return sum + (Vector)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return sum + (Vector)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+    return sum + (Vector)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+    const Vector low = ((a << 16) >> 16) * ((b << 16) >> 16);
+    return sum + low + (a >> 16) * (b >> 16);
+#endif
+  }
+};
+
+/// Keeps a value in its register; otherwise compilers read B again for every row of small tiles.
+template <class V>
+inline void hold(V& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#elif defined(__SSE2__)
+  __asm__("" : "+x"(v));
+#else
+  static_cast<void>(v);
+#endif
+}
+
+template <class K, int kRows, int kVectors>
+void tile(const Micro& m) {
+  using Sum = typename K::Sum;
+  Vec<Sum> sum[kRows][kVectors] = {};
+  const char* const a0 = static_cast<const char*>(m.a);
+  const char* const b0 = static_cast<const char*>(m.b);
+  const i64 row = m.a_row, a_step = m.a_step, b_step = m.b_step;
+  for (i64 i = 0; i < m.blocks; ++i) {
+    const char* a = a0 + (m.a_block ? m.a_block[i] : 0);
+    const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
+    for (i64 k = 0; k < m.depth; ++k, a += a_step, b += b_step) {
+      typename K::Vector bs[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        bs[j] = K::fetch(b + j * kVectorBytes);
+        hold(bs[j]);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const typename K::Vector ar = K::spread(a + r * row);
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) sum[r][j] = K::add(sum[r][j], ar, bs[j]);
+      }
+    }
+  }
+  const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    Sum* c = reinterpret_cast<Sum*>(static_cast<char*>(m.c) + r * m.c_row);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      const bool last = j + 1 == kVectors && tail < kLanes<Sum>;
+      Sum* p = c + j * kLanes<Sum>;
+      if (last) {
+        store_lanes(p, m.add ? load_lanes(p, 0, tail) + sum[r][j] : sum[r][j], tail);
+      } else {
+        store(p, m.add ? load(p) + sum[r][j] : sum[r][j]);
+      }
+    }
+  }
+}
+
+template <class K, int kVectors, std::size_t... kRow>
+MicroKernel of_rows(int rows, std::index_sequence<kRow...>) {
+  static constexpr MicroKernel kAll[] = {tile<K, static_cast<int>(kRow) + 1, kVectors>...};
+  return kAll[rows - 1];
+}
+
+template <class K>
+MicroKernel of_shape(int rows, int vectors) {
+  switch (vectors) {
+    case 1:
+      return of_rows<K, 1>(rows, std::make_index_sequence<kMicroRows[1]>{});
+    case 2:
+      return of_rows<K, 2>(rows, std::make_index_sequence<kMicroRows[2]>{});
+    case 3:
+      return of_rows<K, 3>(rows, std::make_index_sequence<kMicroRows[3]>{});
+    default:
+      return of_rows<K, 4>(rows, std::make_index_sequence<kMicroRows[4]>{});
+  }
+}
+
+#if defined(__AVX512BF16__)
+/// Cycles of the fastest of some short runs.
+std::uint64_t cycles_of(Dot dot) {
+  constexpr int kRows = kMicroRows[2], kDepth = 64;
+  alignas(64) static const char kZeros[2 * kVectorBytes * kDepth] = {};
+  alignas(64) char sums[kRows * 2 * kVectorBytes];
+  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes, .c = sums,
+                .c_row = 2 * kVectorBytes};
+  const MicroKernel kernel = micro_kernel(dot, kRows, 2);
+  std::uint64_t best = ~std::uint64_t{0};
+  for (int i = 0; i < 20; ++i) {
+    const std::uint64_t start = __builtin_ia32_rdtsc();
+    kernel(m);
+    best = min_of<std::uint64_t>(best, __builtin_ia32_rdtsc() - start);
+  }
+  return best;
+}
+#endif
+
+}  // namespace
+
+bool prefers_bf16_dot() {
+#if defined(__AVX512BF16__)
+  static const bool kFaster = cycles_of(Dot::kBf16) < 2 * cycles_of(Dot::kFloat);
+  return kFaster;
+#else
+  return false;
+#endif
+}
+
+MicroKernel micro_kernel(Dot dot, int rows, int vectors) {
+  switch (dot) {
+#if defined(__AVX512BF16__)
+    case Dot::kBf16:
+      return of_shape<Kind<Dot::kBf16>>(rows, vectors);
+#endif
+#if defined(__AVX512VNNI__)
+    case Dot::kInt8:
+      return of_shape<Kind<Dot::kInt8>>(rows, vectors);
+#endif
+    case Dot::kInt16:
+      return of_shape<Kind<Dot::kInt16>>(rows, vectors);
+    case Dot::kDouble:
+      return of_shape<Kind<Dot::kDouble>>(rows, vectors);
+    default:
+      return of_shape<Kind<Dot::kFloat>>(rows, vectors);
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
