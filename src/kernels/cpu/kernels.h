@@ -30,9 +30,12 @@ struct KernelTable {
   /// Pieces [first, end) of a depthwise convolution; scratch holds depthwise_scratch bytes.
   void (*depthwise)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*depthwise_scratch)(const Depthwise& job);
-  /// Pieces [first, end) of a direct forward convolution; scratch holds direct_scratch bytes.
-  void (*direct)(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
-  std::size_t (*direct_scratch)(const Direct& job);
+  /// What direct convolutions of a type of input are made with.
+  DirectUnit (*direct_unit)(DataType type);
+  /// Pieces [first, end) of a direct convolution; scratch holds job.places.total bytes.
+  void (*direct)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+  /// Panels [first, end) of all groups into args.packed; scratch as above.
+  void (*direct_pack)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
   /// Elements [first, end).
   void (*activation)(const Activation& job, std::int64_t first, std::int64_t end);
   /// Rows [m0, m1) x columns [n0, n1) of y.

@@ -13,7 +13,7 @@ namespace polymio::convolution {
 SolverList solvers(Direction direction) {
   const auto list = [](Direction d) {
     std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
-    if (d == Direction::kForward) all.push_back(&cpu_direct_forward());
+    if (d != Direction::kBackwardWeights) all.push_back(&cpu_direct(d));
     all.push_back(&cpu_reference(d));
     return all;
   };

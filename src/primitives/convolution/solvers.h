@@ -6,11 +6,11 @@
 namespace polymio::convolution {
 
 /// The traits that all CPU solvers share.
-constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algorithm) {
+constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algorithm, int version = 1) {
   return {.id = id,
           .name = name,
           .algorithm = algorithm,
-          .version = 1,
+          .version = version,
           .devices = static_cast<unsigned>(DeviceKind::kCpu),
           .dynamic = true,
           .deterministic = true,
@@ -22,6 +22,6 @@ const Solver<Problem>& cpu_reference(Direction);      // ids 1, 2, 3
 const Solver<Problem>& cpu_gemm(Direction);           // ids 4, 5, 6
 const Solver<Problem>& cpu_implicit_gemm(Direction);  // ids 7, 8, 9
 const Solver<Problem>& cpu_depthwise(Direction);      // ids 10, 11, 12
-const Solver<Problem>& cpu_direct_forward();          // id 13
+const Solver<Problem>& cpu_direct(Direction);         // ids 13, 14: not weights
 
 }  // namespace polymio::convolution

@@ -14,8 +14,9 @@ void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* sc
 std::size_t col2im_scratch(const ColumnSum& sum);
 void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t depthwise_scratch(const Depthwise& job);
-void direct(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
-std::size_t direct_scratch(const Direct& job);
+DirectUnit direct_unit(DataType type);
+void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void activation(const Activation& job, std::int64_t first, std::int64_t end);
 void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
 
