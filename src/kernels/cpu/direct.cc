@@ -158,7 +158,7 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   job.panels = std::max<std::int64_t>(1, job.vectors / c.vectors);
   if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
-  job.in_place = c.fold == 1 && reads_in_place(job);
+  job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
   set_strip(job);
   set_places(job);
 }

@@ -16,9 +16,9 @@ enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kIn
 /// What an instruction set has for a data type.
 struct DirectUnit {
   DirectMath math = DirectMath::kFloat;
-  std::int64_t lanes = 4;    // of a vector of sums
-  std::int64_t group = 1;    // neighbouring channels that are multiplied in one step
-  std::int64_t element = 4;  // bytes of a channel in copies of the input and of the weights
+  std::int64_t lanes = 4;         // of a vector of sums
+  std::int64_t group = 1;         // neighbouring channels that are multiplied in one step
+  std::int64_t element = 4;       // bytes of a channel in copies of the input and of the weights
   int rows[5] = {0, 1, 1, 1, 1};  // the most rows of a tile of so many vectors
   std::int64_t lane_bytes() const { return math == DirectMath::kDouble ? 8 : 4; }
 };
@@ -42,6 +42,7 @@ struct DirectCut {
   std::int64_t fold = 1;                           // images side by side in a tile
   int vectors = 2;                                 // of a panel
   bool packed = false;                             // weights come packed from the caller
+  bool copied = false;                             // strips are copies even where the tensor could be read as it lies
 };
 
 /// The taps of one dimension that reach the outputs of one residue ("phase"), in the order of packed weights.
@@ -71,14 +72,14 @@ struct Direct {
   DirectCut cut;
   // Set by cut_direct().
   std::int64_t cells[kSpatial], phases[kSpatial];
-  std::int64_t first[kSpatial];  // smallest input position of cell 0
-  std::int64_t grain[kSpatial];  // the strip holds every so-manieth input position
-  std::int64_t step[kSpatial];   // strip positions from cell to cell
-  bool in_place = false;         // the strip is the tensor itself
-  bool merged = false;           // the taps of a row are neighbours in the strip: one run of channels
-  std::int64_t vectors = 1, panels = 1;          // of all output channels of a group
-  std::int64_t tap_steps = 1, row_steps = 1;     // steps of depth of a tap, of a row of taps
-  std::int64_t panel_bytes = 0;                  // of the widest panel with what belongs to it
+  std::int64_t first[kSpatial];               // smallest input position of cell 0
+  std::int64_t grain[kSpatial];               // the strip holds every so-manieth input position
+  std::int64_t step[kSpatial];                // strip positions from cell to cell
+  bool in_place = false;                      // the strip is the tensor itself
+  bool merged = false;                        // the taps of a row are neighbours in the strip: one run of channels
+  std::int64_t vectors = 1, panels = 1;       // of all output channels of a group
+  std::int64_t tap_steps = 1, row_steps = 1;  // steps of depth of a tap, of a row of taps
+  std::int64_t panel_bytes = 0;               // of the widest panel with what belongs to it
   DirectStrip strip{};
   DirectPlaces places{};
 

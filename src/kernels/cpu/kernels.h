@@ -8,6 +8,7 @@
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gradient.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/winograd.h"
 
@@ -22,8 +23,7 @@ struct KernelTable {
   std::size_t (*gemm_scratch)(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
   /// Computes rows [m0, m1) x columns [n0, n1) of C, all of k. The value of an element does not
   /// depend on how C is cut.
-  void (*gemm)(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0,
-               std::int64_t n1, void* scratch);
+  void (*gemm)(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, void* scratch);
   /// Stores rows [first, end) of the columns at `columns`, in the view's element type.
   void (*im2col)(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
   /// Rows [first, end) of the sum; scratch holds col2im_scratch bytes.
@@ -38,6 +38,12 @@ struct KernelTable {
   void (*direct)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
   /// Panels [first, end) of all groups into args.packed; scratch as above.
   void (*direct_pack)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+  /// Pieces [first, end) of the backward weights of a direct convolution; scratch holds job.places.total bytes.
+  void (*gradient)(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end,
+                   void* scratch);
+  /// Results [first, end) of job.results() from the slices; scratch as above.
+  void (*gradient_sum)(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end,
+                       void* scratch);
   /// Elements [first, end).
   void (*activation)(const Activation& job, std::int64_t first, std::int64_t end);
   /// Rows [m0, m1) x columns [n0, n1) of y.

@@ -15,6 +15,7 @@ SolverList solvers(Direction direction) {
     std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
     if (d != Direction::kBackwardWeights)
       all.insert(all.end(), {&cpu_direct(d), &cpu_winograd(d), &cpu_winograd_large(d), &cpu_fft(d)});
+    if (d == Direction::kBackwardWeights) all.push_back(&cpu_direct_weights());
     all.push_back(&cpu_reference(d));
     return all;
   };

@@ -17,6 +17,8 @@ std::size_t depthwise_scratch(const Depthwise& job);
 DirectUnit direct_unit(DataType type);
 void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void gradient(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void gradient_sum(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void activation(const Activation& job, std::int64_t first, std::int64_t end);
 void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
 void fft(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);

@@ -8,7 +8,7 @@ extern const KernelTable kTable;
 const KernelTable kTable = {gemm_tile,      gemm_scratch, gemm,
                              im2col,         col2im,       col2im_scratch,
                              depthwise,      depthwise_scratch, direct_unit,
-                             direct,         direct_pack,  activation, epilogue,
+                             direct,         direct_pack,  gradient,   gradient_sum, activation, epilogue,
                              winograd_panel, winograd_filters, winograd, winograd_scratch, winograd_memory, fft};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

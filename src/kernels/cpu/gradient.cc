@@ -1,0 +1,104 @@
+// How backward weights are cut: blocks of dw for a share of the second-level cache, steps for another.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/gradient.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace polymio::kernels {
+namespace {
+
+constexpr std::int64_t kAlign = 64;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
+
+/// Equal blocks of at most `most`, in whole units where there are several.
+std::int64_t equal_block(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  const std::int64_t count = ceil_div(size, std::clamp<std::int64_t>(most, 1, size));
+  return std::min(size, round_up(ceil_div(size, count), count > 1 ? unit : 1));
+}
+
+/// As square as the sums allow: x is copied for every block of k, dy for every block of c.
+void set_blocks(DirectGradient& g, std::int64_t bytes) {
+  const ConvShape& s = g.x.shape;
+  const std::int64_t sums = std::max<std::int64_t>(bytes / (g.x.unit.element * g.x.taps()), 1);  // k times c
+  constexpr std::int64_t kNarrow = 64;
+  const std::int64_t lanes = g.x.unit.lanes;
+  const bool whole = s.c * std::min(s.k, kNarrow) <= sums;
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(sums)));
+  g.c_block = whole ? s.c : equal_block(s.c, std::max(round_up(side, lanes), lanes), lanes);
+  g.k_block = equal_block(s.k, sums / g.c_block, 2);
+  g.c_blocks = ceil_div(s.c, g.c_block);
+  g.k_blocks = ceil_div(s.k, g.k_block);
+}
+
+std::int64_t outputs_of(const DirectCut& c) { return c.images * c.rows * c.columns; }
+
+/// The largest steps whose copies keep within `bytes` each.
+void set_steps(DirectGradient& g, std::int64_t bytes) {
+  Direct& x = g.x;
+  x.from.channels = g.c_block;
+  DirectCut cut;
+  cut.rows = x.cells[1];
+  cut.columns = x.cells[2];
+  cut.channels = INT64_MAX;
+  cut.copied = true;
+  const auto fits = [&] {
+    cut_direct(x, cut);
+    return x.strip.total * x.unit.element <= bytes && outputs_of(x.cut) * g.k_block * x.unit.element <= bytes;
+  };
+  for (std::int64_t* size : {&cut.rows, &cut.columns})
+    while (!fits() && *size > 1) *size = ceil_div(*size, 2);
+  cut.rows = ceil_div(x.cells[1], ceil_div(x.cells[1], cut.rows));
+  constexpr std::int64_t kEnough = 256;  // outputs: one addition to the sums in memory for so many in registers
+  while (fits() && outputs_of(x.cut) < kEnough && x.cut.images < x.shape.n) cut.images *= 2;
+  while (!fits() && cut.images > 1) cut.images = ceil_div(cut.images, 2);
+  cut_direct(x, cut);
+  g.steps = ceil_div(x.shape.n, x.cut.images) * x.cells[0] * ceil_div(x.cells[1], x.cut.rows) *
+            ceil_div(x.cells[2], x.cut.columns);
+}
+
+/// More pieces where blocks are few, as long as adding the slices up costs little.
+void set_slices(DirectGradient& g) {
+  constexpr std::int64_t kPieces = 16, kOutputs = 512;
+  const std::int64_t* out = g.x.shape.out;
+  const std::int64_t outputs = g.x.shape.n * out[0] * out[1] * out[2];
+  const std::int64_t wanted = std::min(ceil_div(kPieces, g.blocks()), outputs / kOutputs);
+  g.slices = std::clamp<std::int64_t>(wanted, 1, g.steps);
+}
+
+void set_places(DirectGradient& g) {
+  const Direct& x = g.x;
+  const std::int64_t size = x.unit.element, outputs = outputs_of(x.cut);
+  g.pitch = g.dy.c == 1 ? g.k_block : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
+  g.k_row = x.taps() * g.c_block;
+  g.sum_bytes = round_up(g.k_block * g.k_row * size + kAlign, kAlign);
+  g.places.total = 0;
+  const auto take = [&](std::int64_t bytes) {
+    const std::int64_t place = g.places.total;
+    g.places.total += round_up(bytes, kAlign);
+    return place;
+  };
+  // Behind a strip as much as the vectors of a tile may reach over its end.
+  g.places.strip = take(x.strip.total * size + 4 * kAlign);
+  g.places.dy = take((g.dy.c == 1 ? outputs : g.k_block) * g.pitch * size);
+  g.places.sums = take(g.sum_bytes);
+  g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
+}
+
+}  // namespace
+
+DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache) {
+  DirectGradient g;
+  g.x = direct_job(shape, false, dw_type, unit);
+  g.dy = g.x.to;
+  g.dy.type = shape.dtype;
+  set_blocks(g, cache / 4);
+  set_steps(g, cache / 6);
+  set_slices(g);
+  set_places(g);
+  return g;
+}
+
+}  // namespace polymio::kernels

@@ -1,0 +1,43 @@
+// Direct backward weights: a block of the filter gradient is summed in the cache over strips of x and copies of dy.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/direct.h"
+
+namespace polymio::kernels {
+
+/// Bytes from the start of a thread's scratch.
+struct GradientPlaces {
+  std::int64_t strip, dy, sums, lists, total;
+};
+
+/// A piece is a block of output channels times a block of input channels, summed over a slice of the steps. A step
+/// is what one strip serves: some images, rows and columns. Nothing depends on the number of threads.
+struct DirectGradient {
+  Direct x;  // reads x as forward does, a block of channels at a time; `to` has the type of dw
+  DirectSide dy;
+  std::int64_t k_block = 1, c_block = 1, k_blocks = 1, c_blocks = 1, steps = 1, slices = 1;
+  std::int64_t pitch = 1;      // elements of dy's copy from channel to channel, or from output to output
+  std::int64_t k_row = 1;      // elements of the sums from output channel to output channel
+  std::int64_t sum_bytes = 0;  // of a piece
+  GradientPlaces places{};
+
+  std::int64_t blocks() const { return x.shape.groups * k_blocks * c_blocks; }
+  std::int64_t pieces() const { return blocks() * slices; }
+  /// Output channels that gradient_sum finishes at once.
+  static constexpr std::int64_t kChannels = 8;
+  std::int64_t results() const { return slices == 1 ? 0 : blocks() * ((k_block + kChannels - 1) / kChannels); }
+  std::size_t workspace() const { return slices == 1 ? 0 : static_cast<std::size_t>(pieces() * sum_bytes); }
+};
+
+struct GradientArgs {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  void* dw = nullptr;
+  void* sums = nullptr;        // job.workspace() bytes
+  double alpha = 1, beta = 0;  // beta == 0: dw is never read
+};
+
+/// Cuts the work for a second-level cache of so many bytes. `unit` is that of fp32, or of fp64 for fp64.
+DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache);
+
+}  // namespace polymio::kernels

@@ -1,0 +1,251 @@
+// Direct backward weights. For a row of filter taps, a tile is output channels times (tap, input channel), summed over
+// the outputs of a step; neighbouring taps see the strip shifted by a pixel, so that one run of lanes holds them all.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/direct_parts.h"
+#include "kernels/cpu/isa/direct_words.h"
+#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/micro.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+i64 size_of_elements(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
+
+/// Which weights a block is.
+struct Block {
+  i64 group, k, c, ks, cs;  // first ones, and how many
+};
+
+Block block_at(const DirectGradient& g, i64 index) {
+  Block b;
+  b.c = index % g.c_blocks * g.c_block;
+  index /= g.c_blocks;
+  b.k = index % g.k_blocks * g.k_block;
+  b.group = index / g.k_blocks;
+  b.ks = min_of(g.k_block, g.x.shape.k - b.k);
+  b.cs = min_of(g.c_block, g.x.shape.c - b.c);
+  return b;
+}
+
+/// Output channels [first, end) of a block: scales, converts and stores sums.
+void store_block(const DirectGradient& g, const GradientArgs& args, const Block& b, char* sums, i64 first, i64 end) {
+  const ConvShape& s = g.x.shape;
+  const i64* d = s.w_d;
+  const bool even = (s.taps[1] == 1 || d[1] == s.taps[2] * d[2]) && (s.taps[0] == 1 || d[0] == s.taps[1] * d[1]);
+  const i64 count = even ? g.x.taps() : 1, size = g.x.unit.element;
+  DirectArgs scale;
+  scale.alpha = args.alpha;
+  scale.beta = args.beta;
+  char* const dw = static_cast<char*>(args.dw);
+  for (i64 k = first; k < end; ++k) {
+    const i64 to = (b.group * s.k + b.k + k) * s.w_k + b.c * s.w_c;
+    for (i64 tap = 0; tap < g.x.taps(); tap += count) {
+      const i64 t2 = tap % s.taps[2], t1 = tap / s.taps[2] % s.taps[1], t0 = tap / s.taps[2] / s.taps[1];
+      const i64 at = to + t0 * d[0] + t1 * d[1] + t2 * d[2];
+      const i64 pixel = s.taps[2] > 1 ? d[2] : s.taps[1] > 1 ? d[1] : d[0];
+      store_line(g.x, scale, {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
+                              dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
+    }
+  }
+}
+
+/// T: what is summed in; S: the type of dy.
+template <class T, class S>
+class Worker {
+ public:
+  Worker(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch)
+      : g_(g), args_(args), block_(block_at(g, index / g.slices)), slice_(index % g.slices), x_(g.x) {
+    x_.from.channels = block_.cs;
+    x_.merged = g.x.merged && block_.cs == g.c_block;
+    strip_ = scratch + g.places.strip;
+    dy_ = reinterpret_cast<T*>(scratch + g.places.dy);
+    sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
+    a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
+    b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
+  }
+
+  void run() {
+    T* const sums = reinterpret_cast<T*>(sums_);
+    for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
+    const ConvShape& s = x_.shape;
+    const char* x = static_cast<const char*>(args_.x);
+    x += size_of_elements(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
+    for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
+      locate(step);
+      fill_strip(x_, piece_, x, strip_);
+      copy_outputs();
+      for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
+        for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
+    }
+    if (g_.slices == 1) store_block(g_, args_, block_, sums_, 0, block_.ks);
+  }
+
+ private:
+  void locate(i64 step) {
+    const auto digit = [&](i64 count) {
+      const i64 value = step % count;
+      step /= count;
+      return value;
+    };
+    const i64 size[kSpatial] = {1, x_.cut.rows, x_.cut.columns};
+    for (int d = kSpatial - 1; d >= 0; --d) {
+      piece_.at[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
+      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.at[d]);
+    }
+    piece_.image = step * x_.cut.images;
+    piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
+  }
+
+  /// Where row `row` of image `image` of the step begins in dy's copy.
+  T* copied_row(i64 image, i64 row) const {
+    const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
+    return dy_ + (g_.dy.c == 1 ? output * g_.pitch : output);
+  }
+
+  void copy_outputs() {
+    const DirectSide& dy = g_.dy;
+    const S* from = static_cast<const S*>(args_.dy) + (block_.group * x_.shape.k + block_.k) * dy.c;
+    from += piece_.image * dy.n + piece_.at[0] * dy.d[0] + piece_.at[1] * dy.d[1] + piece_.at[2] * dy.d[2];
+    for (i64 image = 0; image < piece_.images; ++image)
+      for (i64 row = 0; row < piece_.count[1]; ++row)
+        copy_row(from + image * dy.n + row * dy.d[1], copied_row(image, row));
+  }
+
+  void copy_row(const S* from, T* to) const {
+    const DirectSide& dy = g_.dy;
+    const i64 columns = piece_.count[2];
+    if (dy.c == 1) {
+      for (i64 i = 0; i < columns; ++i) convert_run(from + i * dy.d[2], block_.ks, to + i * g_.pitch);
+    } else if (dy.d[2] == 1) {
+      for (i64 k = 0; k < block_.ks; ++k) convert_run(from + k * dy.c, columns, to + k * g_.pitch);
+    } else {
+      for (i64 k = 0; k < block_.ks; ++k)
+        for (i64 i = 0; i < columns; ++i) to[k * g_.pitch + i] = convert<T>(from[k * dy.c + i * dy.d[2]]);
+    }
+  }
+
+  /// Whether a tap reads inside the input; there is nothing to add where it reads padding.
+  bool inside(int d, i64 output, i64 tap) const {
+    const ConvShape& s = x_.shape;
+    const i64 position = output * s.stride[d] - s.pad[d] + tap * s.dilation[d];
+    return position >= 0 && position < s.in[d];
+  }
+
+  i64 in_strip(int d, i64 tap) const {
+    return (tap * x_.shape.dilation[d] - x_.shape.pad[d] - x_.first[d]) / x_.grain[d];
+  }
+
+  void add_tap_row(i64 t0, i64 t1) {
+    if (!inside(0, piece_.at[0], t0)) return;
+    const DirectStrip& strip = x_.strip;
+    Micro m;
+    m.blocks = 0;
+    for (i64 image = 0; image < piece_.images; ++image) {
+      for (i64 row = 0; row < piece_.count[1]; ++row) {
+        if (!inside(1, piece_.at[1] + row, t1)) continue;
+        const i64 b = image * strip.image + in_strip(0, t0) * strip.slab +
+                      (row * x_.step[1] + in_strip(1, t1)) * strip.row;
+        a_list_[m.blocks] = (copied_row(image, row) - dy_) * kSize;
+        b_list_[m.blocks++] = b * kSize;
+      }
+    }
+    if (m.blocks == 0) return;
+    m.a_block = a_list_;
+    m.b_block = b_list_;
+    m.depth = piece_.count[2];
+    m.a_row = (g_.dy.c == 1 ? 1 : g_.pitch) * kSize;
+    m.a_step = (g_.dy.c == 1 ? g_.pitch : 1) * kSize;
+    m.b_step = x_.step[2] * strip.pitch * kSize;
+    m.c_row = g_.k_row * kSize;
+    m.add = true;
+    const i64 taps = x_.shape.taps[2], row = (t0 * x_.shape.taps[1] + t1) * taps;
+    const i64 together = x_.merged ? taps : 1;
+    for (i64 t2 = 0; t2 < taps; t2 += together) {
+      const char* b = strip_ + in_strip(2, t2) * strip.pixel * kSize;
+      add_lanes(m, b, sums_ + (row + t2) * block_.cs * kSize, together * block_.cs);
+    }
+  }
+
+  /// All output channels times so many lanes.
+  void add_lanes(Micro m, const char* b, char* sums, i64 lanes) const {
+    constexpr int kN = kLanes<T>;
+    const i64 vectors = ceil_div(lanes, kN);
+    const i64 panels = ceil_div(vectors, vectors % 3 == 0 ? 3 : 2);
+    for (i64 p = 0; p < panels; ++p) {
+      const i64 start = vectors * p / panels, end = vectors * (p + 1) / panels;
+      const int width = static_cast<int>(end - start);
+      m.b = b + start * kVectorBytes;
+      m.tail = end == vectors ? static_cast<int>(lanes % kN) : 0;
+      const i64 tiles = ceil_div(block_.ks, kMicroRows[width]);
+      for (i64 t = 0; t < tiles; ++t) {
+        const i64 k = block_.ks * t / tiles, rows = block_.ks * (t + 1) / tiles - k;
+        m.a = reinterpret_cast<const char*>(dy_) + k * m.a_row;
+        m.c = sums + k * m.c_row + start * kVectorBytes;
+        micro_kernel(sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat, static_cast<int>(rows), width)(m);
+      }
+    }
+  }
+
+  static constexpr i64 kSize = sizeof(T);
+  const DirectGradient& g_;
+  const GradientArgs& args_;
+  const Block block_;
+  const i64 slice_;
+  Direct x_;  // of the channels there are
+  DirectPiece piece_{};
+  char *strip_, *sums_;
+  T* dy_;
+  i64 *a_list_, *b_list_;
+};
+
+template <class T>
+void sum_slices(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch) {
+  const i64 parts = ceil_div(g.k_block, DirectGradient::kChannels);
+  const Block b = block_at(g, index / parts);
+  const i64 first = index % parts * DirectGradient::kChannels;
+  const i64 end = min_of(first + DirectGradient::kChannels, b.ks);
+  if (first >= end) return;
+  const char* from = static_cast<const char*>(args.sums) + index / parts * g.slices * g.sum_bytes;
+  char* const sums = scratch + g.places.sums;
+  T* const to = reinterpret_cast<T*>(sums);
+  for (i64 slice = 0; slice < g.slices; ++slice) {
+    const T* part = reinterpret_cast<const T*>(from + slice * g.sum_bytes);
+    for (i64 i = first * g.k_row; i < end * g.k_row; ++i) to[i] = slice > 0 ? to[i] + part[i] : part[i];
+  }
+  store_block(g, args, b, sums, first, end);
+}
+
+}  // namespace
+
+void gradient(const DirectGradient& job, const GradientArgs& args, i64 first, i64 end, void* scratch) {
+  char* const memory = static_cast<char*>(scratch);
+  for (i64 piece = first; piece < end; ++piece) {
+    switch (job.dy.type) {
+      case DataType::kDouble:
+        Worker<double, double>(job, args, piece, memory).run();
+        break;
+      case DataType::kHalf:
+        Worker<float, Half>(job, args, piece, memory).run();
+        break;
+      case DataType::kBFloat16:
+        Worker<float, Bfloat16>(job, args, piece, memory).run();
+        break;
+      default:
+        Worker<float, float>(job, args, piece, memory).run();
+        break;
+    }
+  }
+}
+
+void gradient_sum(const DirectGradient& job, const GradientArgs& args, i64 first, i64 end, void* scratch) {
+  for (i64 i = first; i < end; ++i) {
+    if (job.dy.type == DataType::kDouble) {
+      sum_slices<double>(job, args, i, static_cast<char*>(scratch));
+    } else {
+      sum_slices<float>(job, args, i, static_cast<char*>(scratch));
+    }
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
