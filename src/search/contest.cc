@@ -81,7 +81,7 @@ void Verifier::before() {
 bool Verifier::accept(const Candidate& c) {
   if (!rq_.judge || c.solver->info().reference) return true;
   std::string text;
-  Opinion opinion = rq_.judge->judge(rq_.handle.stream(), args_, c.solver->error_class(rq_.problem), text);
+  Opinion opinion = rq_.judge->judge(rq_.handle.stream(), args_, {*c.solver, rq_.problem}, text);
   const ProblemBase* judged = &rq_.problem;
   if (opinion == Opinion::kInconclusive && data_ == Data::kPrivateToo) {
     opinion = judge_private(c, text);
@@ -117,7 +117,7 @@ Opinion Verifier::judge_private(const Candidate& c, std::string& text) try {
   const AnyInvoker invoke = c.solver->build(handle.stream(), problem, point);
   case_->judge().poison(handle.stream(), args);
   run_once(handle.stream(), invoke, args, INFINITY);
-  return case_->judge().judge(handle.stream(), args, c.solver->error_class(problem), text);
+  return case_->judge().judge(handle.stream(), args, {*c.solver, problem}, text);
 } catch (const Error& e) {
   if (e.status != Status::kAllocFailed) throw;
   log::info("{}: the result of {} is not verified: {}", rq_.problem.key(), c.solver->info().name, e.what());

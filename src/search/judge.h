@@ -15,6 +15,17 @@ enum class Opinion {
   kInconclusive,  // the inputs make the reference infinite, NaN or meaningless: nothing can be said
 };
 
+/// How far results may be from exact ones.
+struct Tolerance {
+  ErrorClass error;
+  bool transforms = false;  // which spread an element's error over its neighbours
+
+  Tolerance(ErrorClass e) : error(e) {}
+  Tolerance(const SolverBase& solver, const ProblemBase& p)
+      : error(solver.error_class(p)),
+        transforms(solver.info().algorithm == Algorithm::kWinograd || solver.info().algorithm == Algorithm::kFft) {}
+};
+
 /// Judges the results of one problem; made by the primitive. Thread-safe.
 class Judge {
  public:
@@ -24,9 +35,9 @@ class Judge {
   /// out is seen. Call it before the run to be judged.
   virtual void poison(Stream&, const void* args) const = 0;
 
-  /// Compares the samples of the output with an evaluation in double, within the tolerance of `error`.
+  /// Compares the samples of the output with an evaluation in double.
   /// `text` says which element is wrong, what it is, and what it should be.
-  virtual Opinion judge(Stream&, const void* args, ErrorClass error, std::string& text) const = 0;
+  virtual Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const = 0;
 
   /// The same problem, or one of fewer images, on random inputs in memory of its own.
   class PrivateCase {

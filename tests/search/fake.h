@@ -42,7 +42,7 @@ inline constexpr double kAnswer = 42;
 
 struct FakeJudge final : Judge {
   void poison(Stream&, const void* args) const override { *static_cast<const FakeProblem::Args*>(args)->y = NAN; }
-  Opinion judge(Stream&, const void* args, ErrorClass, std::string& text) const override {
+  Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const override {
     if (*static_cast<const FakeProblem::Args*>(args)->y == kAnswer) return Opinion::kRight;
     text = "not the answer";
     return Opinion::kWrong;

@@ -1,4 +1,5 @@
-// Depthwise convolution (one input channel a group) without a matrix product, fp32 and fp64.
+// Depthwise convolution (one input channel a group) and convolution with few channels a group, without a matrix
+// product. Forward and backward data are one stencil, written as passes along the three spatial dimensions.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace polymio::kernels {
 
-/// shape.c == 1; shape.k is the multiplier. Channels first: the innermost spatial strides of x and y
-/// are 1. Channels last: the channel strides are 1 and the multiplier is 1.
+/// Channels first: the innermost spatial strides of x and y are 1, and w_k is c * w_c unless c is 1. Channels last: c
+/// and k of a group are 1, as are the channel strides.
 struct Depthwise {
   ConvShape shape;
   ConvDirection direction = ConvDirection::kForward;
@@ -19,12 +20,13 @@ struct Depthwise {
   const void* y = nullptr;
   void* result = nullptr;
   double alpha = 1, beta = 0;  // beta == 0: the result is never read
-  /// Independent pieces of work: planes of an image, rows of pixels, or channels for weights.
+  /// Independent pieces of work: planes of an image or channels for weights; with channels
+  /// last, blocks of channels, for weights, or of some rows of an image.
   std::int64_t pieces() const;
 };
 
-/// Channels that one piece of backward weights covers with channels last.
-inline constexpr std::int64_t kChannelBlock = 64;
+/// Channels that one piece covers with channels last, and the most rows of pixels.
+inline constexpr std::int64_t kChannelBlock = 128, kRowBlock = 14;
 
 /// One dimension of backward data at positions phase + i * stride, i < pixels: taps first_tap +
 /// t * tap_step, t < taps, reach position origin + i + t * tap_move of dy.
@@ -32,5 +34,53 @@ struct PhaseWindow {
   std::int64_t pixels, taps, origin, tap_move, first_tap, tap_step;
 };
 PhaseWindow phase_window(const ConvShape& shape, int dim, std::int64_t phase);
+
+/// One dimension of a stencil. Result i < count is at out_first + i * out_step; its tap t reads source position
+/// first + i * stride + t * dilation, if that is inside, times weight w_first + t * w_step.
+struct Pass {
+  std::int64_t count, out_first, out_step;
+  std::int64_t first, stride, dilation;
+  std::int64_t taps, w_first, w_step;
+};
+
+/// Backward data has a pass for each residue of the position modulo the stride, everything else has one.
+std::int64_t pass_count(const ConvShape& shape, ConvDirection direction, int dim);
+Pass pass_of(const ConvShape& shape, ConvDirection direction, int dim, std::int64_t phase);
+
+/// Results first + m * step, m < count, of a pass. Of taps r0, r0 + tap_step, ..., the t-th reads for result m the
+/// source line m + t, where lines are `line` positions apart: what one result reads, its neighbours read too.
+struct Comb {
+  std::int64_t first, step, count, line, tap_step;
+};
+std::int64_t comb_count(const Pass& pass);
+Comb comb_of(const Pass& pass, std::int64_t index);
+
+/// Taps that lie one below another, for a block of results one below another: tap t of result j reads line j + t.
+struct TapColumn {
+  std::int64_t source;  // element of the source where line 0 is
+  std::int64_t weight;  // number of tap 0
+  int taps;             // 1, 2, 3 or 5
+  unsigned lines;       // bit i: line i is inside the source
+  int across;           // which tap of the last dimension
+};
+
+/// Where a stencil's source lies: element position * step, plus column[t] for tap t of the last dimension.
+struct StencilSource {
+  std::int64_t size[kSpatial];
+  std::int64_t step[2];
+  const std::int64_t* column;
+};
+
+/// The columns of taps of results m0 ... m0 + rows - 1 of a comb of the second dimension, at result i0 of the first;
+/// ordered by the tap of the last dimension, equally many of each. Returns their number, at most that of taps.
+std::int64_t list_columns(const Pass (&pass)[kSpatial], const Comb& comb, std::int64_t i0, std::int64_t m0,
+                          std::int64_t rows, const StencilSource& source, const std::int64_t (&taps)[kSpatial],
+                          TapColumn* to);
+
+/// The range [low, high) of i < count for which first + i * step is in [0, size).
+struct Range {
+  std::int64_t low, high;
+};
+Range inside(std::int64_t first, std::int64_t step, std::int64_t size, std::int64_t count);
 
 }  // namespace polymio::kernels

@@ -58,6 +58,12 @@ struct KernelTable {
   std::size_t (*winograd_memory)(const Winograd& job);
   /// Pieces [first, end) of a stage; scratch holds job.scratch() bytes.
   void (*fft)(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);
+  /// Pieces [first, end) into memory, which is winograd_weights_memory bytes.
+  void (*winograd_weights)(const WinogradWeights& job, std::int64_t first, std::int64_t end, void* scratch);
+  /// Vectors [first, end) of output channels, those of each group in turn: adds up slices and writes dw.
+  void (*winograd_weights_sum)(const WinogradWeights& job, std::int64_t first, std::int64_t end);
+  std::size_t (*winograd_weights_scratch)(const WinogradWeights& job);
+  std::size_t (*winograd_weights_memory)(const WinogradWeights& job);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

@@ -18,6 +18,7 @@ namespace {
 
 using search::Judge;
 using search::Opinion;
+using search::Tolerance;
 
 constexpr std::int64_t kSamples = 256;
 
@@ -63,7 +64,7 @@ class ActivationJudge final : public Judge {
           size);
   }
 
-  Opinion judge(Stream&, const void* args, ErrorClass, std::string& text) const override;
+  Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const override;
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
 
  private:
@@ -82,7 +83,7 @@ class ActivationJudge final : public Judge {
   std::vector<std::int64_t> samples_;  // numbers of elements in the grid's order
 };
 
-Opinion ActivationJudge::judge(Stream& stream, const void* arguments, ErrorClass, std::string& text) const {
+Opinion ActivationJudge::judge(Stream& stream, const void* arguments, Tolerance, std::string& text) const {
   const auto& args = *static_cast<const Problem::Args*>(arguments);
   stream.synchronize();
   if (!judgeable(args)) return text = "the inputs are overwritten", Opinion::kInconclusive;

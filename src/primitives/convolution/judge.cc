@@ -20,6 +20,7 @@ namespace {
 
 using search::Judge;
 using search::Opinion;
+using search::Tolerance;
 
 constexpr std::int64_t kMostSamples = 64, kLeastSamples = 8;
 constexpr double kMostPairs = 2e6;  // multiply-adds of one judgement, unless the fewest samples need more
@@ -193,7 +194,7 @@ void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vec
   }
 }
 
-/// Transforms spread an element's error over its neighbours.
+/// As transforms spread an element's error over its neighbours.
 void spread(std::vector<Expected>& expected) {
   double largest = 0;
   for (const Expected& e : expected) largest = std::max(largest, e.magnitude);
@@ -221,7 +222,7 @@ class ConvolutionJudge final : public Judge {
                   size_of(t));
   }
 
-  Opinion judge(Stream& stream, const void* args, ErrorClass error, std::string& text) const override;
+  Opinion judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const override;
 
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
 
@@ -321,10 +322,11 @@ const char* unclear(const Problem& p, ErrorClass error, const std::vector<Expect
   return 10 * telling < sums ? "the inputs are zero or negligible nearly everywhere" : "";
 }
 
-Opinion ConvolutionJudge::judge(Stream& stream, const void* args, ErrorClass error, std::string& text) const {
+Opinion ConvolutionJudge::judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const {
+  const ErrorClass error = tolerance.error;
   const Problem::Args a = on_host(stream, args);
   auto expected = evaluate(stream, a);
-  if (error == ErrorClass::kApproximate) spread(expected);
+  if (tolerance.transforms || error == ErrorClass::kApproximate) spread(expected);
   text = a.beta != 0 ? "the output's earlier values are not known" : unclear(p_, error, expected);
   if (!text.empty()) return Opinion::kInconclusive;
 

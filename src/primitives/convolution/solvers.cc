@@ -12,10 +12,10 @@ namespace polymio::convolution {
 
 SolverList solvers(Direction direction) {
   const auto list = [](Direction d) {
-    std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
-    if (d != Direction::kBackwardWeights)
-      all.insert(all.end(), {&cpu_direct(d), &cpu_winograd(d), &cpu_winograd_large(d), &cpu_fft(d)});
-    if (d == Direction::kBackwardWeights) all.push_back(&cpu_direct_weights());
+    std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_grouped(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
+    all.push_back(d == Direction::kBackwardWeights ? &cpu_direct_weights() : &cpu_direct(d));
+    if (d != Direction::kBackwardWeights) all.push_back(&cpu_fft(d));
+    all.insert(all.end(), {&cpu_winograd(d), &cpu_winograd_large(d)});
     all.push_back(&cpu_reference(d));
     return all;
   };

@@ -24,8 +24,9 @@ const Solver<Problem>& cpu_implicit_gemm(Direction);   // ids 7, 8, 9
 const Solver<Problem>& cpu_depthwise(Direction);       // ids 10, 11, 12
 const Solver<Problem>& cpu_direct(Direction);          // ids 13, 14: not weights
 const Solver<Problem>& cpu_direct_weights();           // id 15
+const Solver<Problem>& cpu_grouped(Direction);         // ids 22, 23, 24
 const Solver<Problem>& cpu_fft(Direction);             // ids 25, 26: forward, backward data
-const Solver<Problem>& cpu_winograd(Direction);        // ids 16, 17: not weights
-const Solver<Problem>& cpu_winograd_large(Direction);  // ids 19, 20: likewise, 6x6 tiles
+const Solver<Problem>& cpu_winograd(Direction);        // ids 16, 17, 18
+const Solver<Problem>& cpu_winograd_large(Direction);  // ids 19, 20, 21: tiles of 6x6
 
 }  // namespace polymio::convolution

@@ -27,5 +27,9 @@ void winograd_filters(const Winograd& job, std::int64_t first, std::int64_t end,
 void winograd(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t winograd_scratch(const Winograd& job);
 std::size_t winograd_memory(const Winograd& job);
+void winograd_weights(const WinogradWeights& job, std::int64_t first, std::int64_t end, void* scratch);
+void winograd_weights_sum(const WinogradWeights& job, std::int64_t first, std::int64_t end);
+std::size_t winograd_weights_scratch(const WinogradWeights& job);
+std::size_t winograd_weights_memory(const WinogradWeights& job);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

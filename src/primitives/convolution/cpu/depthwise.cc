@@ -1,5 +1,5 @@
-// ConvCpuDepthwise: one input channel a group, no matrix product, no workspace. Vectors run over the width
-// (channels first) or over channels (channels last).
+// ConvCpuDepthwise: one input channel a group; ConvCpuGrouped: few channels a group, channels first. No matrix product,
+// no workspace. Vectors run over the width (channels first) or over channels (channels last).
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -30,91 +30,122 @@ std::int64_t chunk_of(std::int64_t pieces, int threads) {
 
 using kernels::ConvDirection;
 
-constexpr double kRowCycles = 13;    // a row of outputs
-constexpr double kVectorCycles = 7;  // a vector of outputs, written
-constexpr double kTapCycles = 1.5;   // a tap of a vector: a load across two cache lines
-constexpr double kPlaneCycles = 27, kPlaneNext = 0.3, kPlaneStep = 1.6;  // a padded row, an element of it
-constexpr double kReachCycles = 3;                                       // finding a tap of a pixel
-constexpr double kChannelCycles = 2.2;                                   // a tap of a vector of channels
-constexpr double kChannelSum = 1.1;     // the same for weights: one sum after the other
-constexpr double kScatterCycles = 0.8;  // an element that is written on its own
+// Cycles of a tile, of a column of its taps, of loading a vector and of multiplying one.
+constexpr double kTileCycles = 25, kColumnCycles = 6, kLoadCycles = 1, kProductCycles = 0.5;
+constexpr double kStoreCycles = 2;    // a vector of two residues interleaved
+constexpr double kScatterCycles = 2;  // an element that is read or written on its own
+constexpr double kReduceCycles = 60;  // adding the lanes of a vector of taps
+constexpr double kWidenCycles = 5;    // widening or narrowing a vector of a 16-bit type
+constexpr double kSlabCycles = 150;   // listing the taps of a block of rows
+constexpr std::int64_t kGroup = 16;   // planes that share this
 
-double product(const std::int64_t (&sizes)[kernels::kSpatial]) {
+double volume(const std::int64_t (&sizes)[kernels::kSpatial]) {
   return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
 }
 
-/// Copying a plane with its padding.
-double pad_cycles(const kernels::ConvShape& s, const std::int64_t (&size)[kernels::kSpatial], std::int64_t split) {
-  double rows = 1;
-  for (int i = 0; i + 1 < kernels::kSpatial; ++i) rows *= static_cast<double>(size[i] + 2 * s.pad[i]);
-  return rows * (kPlaneCycles + static_cast<double>(size[2] + 2 * s.pad[2]) * (split == 1 ? kPlaneNext : kPlaneStep));
+/// Cycles of `taps` taps one below another for `rows` results, which are cut into columns.
+double column_cycles(double rows, double taps, double load) {
+  double cycles = 0;
+  for (double left = taps; left > 0; left -= 5) {
+    const double some = std::min(left, 5.0);
+    cycles += kColumnCycles + (rows + some - 1) * load + rows * some * kProductCycles;
+  }
+  return cycles;
 }
 
-/// One piece with channels first: a plane, or all planes of a channel for weights.
+/// Loading a vector of the source: of elements apart, they are loaded one by one.
+double load_cycles(const Machine& m, const kernels::Depthwise& job) {
+  const kernels::ConvShape& s = job.shape;
+  if (job.channels_last) return kLoadCycles / 2;  // aligned
+  if (s.stride[2] == 1) return kLoadCycles;
+  if (job.direction == ConvDirection::kBackwardData) return s.stride[2] == 2 ? kLoadCycles : 4;
+  return s.stride[2] == 2 && m.masked() ? 2.2 * kLoadCycles : kScatterCycles * m.lanes(s.dtype);
+}
+
+/// Everything for one vector of channels, or one result plane with channels first, of one image.
 double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
-  const double lanes = m.lanes(s.dtype), taps = product(s.taps), multiplier = static_cast<double>(s.k);
-  const auto vectors = [&](std::int64_t width) { return std::ceil(static_cast<double>(width) / lanes); };
-  const auto rows = static_cast<double>(s.out[0] * s.out[1]);
-  if (job.direction == ConvDirection::kForward)
-    return pad_cycles(s, s.in, s.stride[2]) +
-           multiplier * (5 * taps + rows * (kRowCycles + vectors(s.out[2]) * (kVectorCycles + taps * kTapCycles)));
-  if (job.direction == ConvDirection::kBackwardWeights) {
-    const double turns = std::ceil(taps / 9),
-                 image = rows * (turns * kRowCycles + vectors(s.out[2]) * taps * kTapCycles);
-    return static_cast<double>(s.n) * (pad_cycles(s, s.in, s.stride[2]) + multiplier * image) + 40 * taps * multiplier;
+  const bool data = job.direction == ConvDirection::kBackwardData;
+  const double lanes = m.lanes(s.dtype), most_rows = m.masked() ? 7 : 4;
+  const std::int64_t(&size)[kernels::kSpatial] = data ? s.in : s.out;
+  double taps[kernels::kSpatial], phases[kernels::kSpatial];
+  for (int d = 0; d < kernels::kSpatial; ++d) {
+    phases[d] = data ? static_cast<double>(std::min(s.stride[d], s.in[d])) : 1;
+    taps[d] = static_cast<double>(s.taps[d]) / phases[d];
   }
-  // Each output row is one of a phase in each dimension, which has its part of the taps.
-  const double phase_taps = taps / product(s.stride), phases = static_cast<double>(std::min(s.stride[2], s.in[2]));
-  const auto width = static_cast<double>(s.in[2]);
-  const double write = s.stride[2] == 1 ? 0 : width * kScatterCycles;
-  const double row = phases * (kRowCycles + vectors((s.in[2] + s.stride[2] - 1) / s.stride[2]) *
-                                                (kVectorCycles + multiplier * phase_taps * kTapCycles));
-  return multiplier * (pad_cycles(s, s.out, 1) + 10 * taps) + static_cast<double>(s.in[0] * s.in[1]) * (row + write);
+  const auto along = [&](int d) { return static_cast<double>(size[d]) / phases[d]; };
+  const double rows = std::min(std::ceil(along(1)), most_rows), blocks = std::ceil(along(1) / most_rows) * phases[1];
+  const double across = job.channels_last ? std::ceil(along(2)) : std::ceil(along(2) / lanes);
+  const double column = taps[0] * taps[2] * column_cycles(rows, taps[1], load_cycles(m, job));
+  const auto planes = static_cast<double>(data ? s.k : job.direction == ConvDirection::kForward ? s.c : 1);
+  double tile = kTileCycles + planes * column;
+  if (!job.channels_last && data && s.stride[2] == 2) tile += kStoreCycles * rows;
+  if (!job.channels_last && data && s.stride[2] > 2) tile += kScatterCycles * lanes * rows;
+  const double slabs = static_cast<double>(size[0]);
+  const double list = kSlabCycles / static_cast<double>(std::min(kGroup, s.groups * (data ? s.c : s.k)));
+  return slabs * blocks * phases[2] * (across * tile + list);
 }
 
-/// One piece with channels last: a row of pixels, or a block of channels for weights.
-double pixels_cycles(const Machine& m, const kernels::Depthwise& job) {
-  const kernels::ConvShape& s = job.shape;
-  const double lanes = m.lanes(s.dtype), taps = product(s.taps);
-  if (job.direction == ConvDirection::kBackwardWeights) {
-    const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups));
-    const double row = taps * (20 + std::ceil(channels / lanes) * (10 + kChannelSum * static_cast<double>(s.out[2])));
-    return static_cast<double>(s.n * s.out[0] * s.out[1]) * row + 200 * taps;
-  }
-  const bool forward = job.direction == ConvDirection::kForward;
-  const double reached = forward ? taps : taps / product(s.stride);
-  const double vectors = std::ceil(static_cast<double>(s.groups) / lanes);
-  const double pixel = kRowCycles + taps * kReachCycles * (forward ? 1 : 2) + vectors * (4 + kChannelCycles * reached);
-  return static_cast<double>(forward ? s.out[2] : s.in[2]) * pixel;
-}
-
+/// Products of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
-  return job.channels_last ? pixels_cycles(m, job) : plane_cycles(m, job);
+  const kernels::ConvShape& s = job.shape;
+  const double lanes = m.lanes(s.dtype), multiplier = static_cast<double>(s.k), plane = plane_cycles(m, job);
+  const bool weights = job.direction == ConvDirection::kBackwardWeights;
+  const double images = weights ? static_cast<double>(s.n) : 1, taps = volume(s.taps);
+  if (job.channels_last) {
+    const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups));
+    const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
+    const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
+    const double narrow = size_of(s.dtype) == 2 ? 1.3 : 1;
+    return images * std::ceil(channels / lanes) * plane * narrow / part + (weights ? 2 * channels * taps : 0);
+  }
+  const auto sources = static_cast<double>(s.c), results = job.direction == ConvDirection::kForward ? multiplier
+                                                           : weights ? multiplier * sources
+                                                                     : sources;
+  double cycles = images * results * plane;
+  if (size_of(s.dtype) == 2)
+    cycles += images * kWidenCycles * (sources * volume(s.in) + multiplier * volume(s.out)) / lanes;
+  return cycles + (weights ? results * kReduceCycles * std::ceil(taps / lanes) : 0);
 }
 
 /// What each task does first: with channels last it transposes the weights.
 double start_cycles(const kernels::Depthwise& job) {
   const bool transposes = job.channels_last && job.direction != ConvDirection::kBackwardWeights;
-  return 60 + (transposes ? 2 * product(job.shape.taps) * static_cast<double>(job.shape.groups) : 0);
+  const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, job.shape.groups));
+  return 200 + (transposes ? 1.5 * volume(job.shape.taps) * channels : 0);
 }
+
+/// Most input and output channels of a group that the grouped solver takes.
+constexpr std::int64_t kMostChannels = 32;
 
 class CpuDepthwise final : public Solver<Problem> {
  public:
-  constexpr explicit CpuDepthwise(Direction d) : direction_(d) {}
+  constexpr CpuDepthwise(Direction d, bool grouped) : direction_(d), grouped_(grouped) {}
 
   SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw"};
+    static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw",
+                                             "ConvCpuGroupedFwd",   "ConvCpuGroupedBwd",   "ConvCpuGroupedWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info(10 + i, kNames[i], Algorithm::kDirect);
+    if (grouped_) return cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect);
+    SolverInfo info = cpu_info(10 + i, kNames[i], Algorithm::kDirect);
+    info.version = 2;
+    return info;
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     const Verdict common = check_float_problem(p, direction_);
     if (!common) return common;
-    POLYMIO_REQUIRE(p.c() == p.groups(), "each group must have one input channel");
-    POLYMIO_REQUIRE(p.x.type == DataType::kFloat || p.x.type == DataType::kDouble, "computes fp32 and fp64 only");
     const kernels::Depthwise job = job_of(p);
+    const kernels::ConvShape& shape = job.shape;
+    if (grouped_) {
+      POLYMIO_REQUIRE(shape.c > 1, "each group must have more than one input channel");
+      POLYMIO_REQUIRE_MOST(shape.c, kMostChannels, "input channels of a group");
+      POLYMIO_REQUIRE_MOST(shape.k, kMostChannels, "output channels of a group");
+      POLYMIO_REQUIRE(!job.channels_last, "width must be contiguous in x and y");
+      POLYMIO_REQUIRE(shape.w_k == shape.c * shape.w_c, "the filters' channels must be evenly spaced");
+    } else {
+      POLYMIO_REQUIRE(shape.c == 1, "each group must have one input channel");
+    }
     if (job.channels_last) {
       POLYMIO_REQUIRE(p.x.strides[1] == 1 && p.y.strides[1] == 1, "width or channels must be contiguous in x and y");
       POLYMIO_REQUIRE(p.k() == p.c(), "with channels last, each group must have one output channel");
@@ -163,13 +194,20 @@ class CpuDepthwise final : public Solver<Problem> {
 
  private:
   Direction direction_;
+  bool grouped_;
 };
 
 }  // namespace
 
 const Solver<Problem>& cpu_depthwise(Direction d) {
-  static constexpr CpuDepthwise kSolvers[] = {CpuDepthwise(Direction::kForward), CpuDepthwise(Direction::kBackwardData),
-                                              CpuDepthwise(Direction::kBackwardWeights)};
+  static constexpr CpuDepthwise kSolvers[] = {
+      {Direction::kForward, false}, {Direction::kBackwardData, false}, {Direction::kBackwardWeights, false}};
+  return kSolvers[static_cast<int>(d)];
+}
+
+const Solver<Problem>& cpu_grouped(Direction d) {
+  static constexpr CpuDepthwise kSolvers[] = {
+      {Direction::kForward, true}, {Direction::kBackwardData, true}, {Direction::kBackwardWeights, true}};
   return kSolvers[static_cast<int>(d)];
 }
 

@@ -109,7 +109,7 @@ struct TransformCycles {
 };
 constexpr TransformCycles kSmallTile{8e3, 8e3, 6e3}, kLargeTile{40e3, 45e3, 36e3};  // measured
 constexpr double kMultiplyShare = 0.6;                                              // of the peak
-constexpr double kScattered = 1.5;  // frequencies are pages apart: memory is so much slower than in order
+constexpr double kScattered = 4;  // frequencies are pages apart: memory is so much slower than in order
 
 double cycles_of(const Machine& m, const Fft& job, double blocks) {
   const TransformCycles cost = job.tile == 16 ? kSmallTile : kLargeTile;

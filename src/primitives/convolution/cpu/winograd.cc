@@ -1,6 +1,8 @@
 // ConvCpuWinograd: 3x3 filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of
 // 4x4 outputs takes 36 products instead of 144; wins with 32 and more channels on all but the smallest images.
 // SPDX-License-Identifier: MIT
+#include "primitives/convolution/cpu/winograd.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -13,19 +15,11 @@ namespace {
 
 using kernels::Winograd;
 
-constexpr std::int64_t kMostScratch = 2 << 20;
-constexpr std::int64_t kFewestChannels = 8;  // fewer leave vectors empty
-constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
-constexpr std::int64_t kBlock = 64;          // channels of blocks
 constexpr std::int64_t kAlign = kernels::kScratchAlignment;
+constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
-
-/// Blocks of equal size, multiples of `unit`, at most `most`.
-std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit) {
-  return std::min(size, round_up(ceil_div(size, ceil_div(size, most)), unit));
-}
 
 /// The problem as a forward convolution without its cut. Backward data reads dy and writes dx: the filter's ends
 /// change places and its taps are reversed.
@@ -65,8 +59,8 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, st
   const kernels::ConvShape& s = job.shape;
   const std::int64_t panel = table.winograd_panel();
   const bool few = s.c <= kKeptChannels;
-  job.c_block = few ? s.c : equal_blocks(s.c, kBlock, panel / 2);
-  job.k_block = equal_blocks(s.k, kBlock, panel);
+  job.c_block = few ? s.c : equal_blocks(s.c, kWinogradBlock, panel / 2);
+  job.k_block = equal_blocks(s.k, kWinogradBlock, panel);
   const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
   const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
@@ -74,7 +68,7 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, st
   const std::int64_t all = std::max<std::int64_t>(job.all_tiles(), 1);
   job.tiles = ceil_div(all, ceil_div(all, tiles));
   job.stored = few && job.tile_blocks() > 2;
-  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_scratch(job)) > kMostScratch) {
+  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_scratch(job)) > kMostWinogradScratch) {
     job.tiles = (job.tiles + 1) / 2;
   }
   job.k_piece = few ? s.k : job.k_block;
@@ -84,32 +78,19 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, st
   return job;
 }
 
-/// Cycles of transforms: of one tile and a vector of channels, of one input channel and a vector of outputs.
-/// Measured, as kStalls is on whole layers: what transforms and products lose to each other in the caches.
-struct TransformCycles {
-  double input, filter, output;
-};
-constexpr double kStalls = 1.4;
-
-TransformCycles transform_cycles(int tile) {
-  if (tile == 2) return {130, 115, 60};
-  if (tile == 4) return {380, 215, 230};
-  return {750, 360, 570};
-}
-
 double cycles_of(const Machine& m, const Winograd& job) {
   const kernels::ConvShape& s = job.shape;
   const auto lanes = static_cast<std::int64_t>(m.lanes(DataType::kFloat));
   const auto of = [](std::int64_t n) { return static_cast<double>(n); };
   const double x_vectors = of(ceil_div(s.c, lanes)), y_vectors = of(ceil_div(s.k, lanes)), tiles = of(job.all_tiles());
   const double blocks = of(job.tile_blocks());
-  const TransformCycles cost = transform_cycles(job.tile);
+  const WinogradCycles cost = winograd_cycles(job.tile);
   // A register tile takes four cycles a step even if it has few rows.
   const double rows = std::max(of(job.tiles), 4.0) * blocks;
   const double multiply = of(job.points()) * rows * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
   const double input = tiles * x_vectors * cost.input * of(ceil_div(s.k, job.k_piece));
   const double filter = x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
-  return kStalls * of(s.groups) * (multiply + input + filter + tiles * y_vectors * cost.output);
+  return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * y_vectors * cost.output);
 }
 
 class CpuWinograd final : public Solver<Problem> {
@@ -117,8 +98,8 @@ class CpuWinograd final : public Solver<Problem> {
   constexpr CpuWinograd(Direction d, bool large) : direction_(d), large_(large) {}
 
   SolverInfo info() const override {
-    static constexpr const char* kNames[2][3] = {{"ConvCpuWinogradFwd", "ConvCpuWinogradBwd", "ConvCpuWinogradWrw"},
-                                                 {"ConvCpuWinograd6Fwd", "ConvCpuWinograd6Bwd", "ConvCpuWinograd6Wrw"}};
+    static constexpr const char* kNames[2][2] = {{"ConvCpuWinogradFwd", "ConvCpuWinogradBwd"},
+                                                 {"ConvCpuWinograd6Fwd", "ConvCpuWinograd6Bwd"}};
     const auto i = static_cast<std::size_t>(direction_);
     return cpu_info((large_ ? 19 : 16) + i, kNames[large_][i], Algorithm::kWinograd);
   }
@@ -128,23 +109,13 @@ class CpuWinograd final : public Solver<Problem> {
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
-    const Verdict common = check_float_problem(p, direction_);
-    if (!common) return common;
-    POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
-    POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "computes 3x3 filters only");
-    for (std::size_t i = 0; i < 2; ++i) {
-      POLYMIO_REQUIRE(p.geometry.stride[i] == 1 && p.geometry.dilation[i] == 1, "stride and dilation must be 1");
-    }
+    if (const Verdict v = check_float_problem(p, direction_); !v) return v;
+    if (const Verdict v = check_winograd(p); !v) return v;
     // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
     POLYMIO_REQUIRE(direction_ != Direction::kForward || std::max(p.geometry.pad[0], p.geometry.pad[1]) <= 2,
                     "some results are of padding only");
-    const Winograd job = plain_job(p, 2);
-    const kernels::ConvShape& s = job.shape;
-    POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
-                    "width or channels must be contiguous in x and y");
-    POLYMIO_REQUIRE_MOST(kFewestChannels, std::min(s.c, s.k), "input and output channels of a group, at least");
     const Winograd cut = job_of(d, p, large_ ? 6 : 4, 1, 0);
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostScratch,
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostWinogradScratch,
                          "bytes of scratch for one block");
     return {};
   }
@@ -223,13 +194,38 @@ class CpuWinograd final : public Solver<Problem> {
 
 }  // namespace
 
+Verdict check_winograd(const Problem& p) {
+  constexpr std::int64_t kFewestChannels = 16;  // fewer leave vectors empty
+  POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
+  POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "computes 3x3 filters only");
+  for (std::size_t i = 0; i < 2; ++i)
+    POLYMIO_REQUIRE(p.geometry.stride[i] == 1 && p.geometry.dilation[i] == 1, "stride and dilation must be 1");
+  const kernels::ConvShape s = conv_shape(p);
+  POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
+                  "width or channels must be contiguous in x and y");
+  POLYMIO_REQUIRE_MOST(kFewestChannels, std::min(s.c, s.k), "input and output channels of a group, at least");
+  return {};
+}
+
+std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  return std::min(size, round_up(ceil_div(size, ceil_div(size, most)), unit));
+}
+
+WinogradCycles winograd_cycles(int tile) {
+  if (tile == 2) return {130, 115, 60};
+  if (tile == 4) return {380, 215, 230};
+  return {750, 360, 570};
+}
+
 const Solver<Problem>& cpu_winograd(Direction d) {
+  if (d == Direction::kBackwardWeights) return cpu_winograd_weights(false);
   static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, false),
                                              CpuWinograd(Direction::kBackwardData, false)};
   return kSolvers[static_cast<int>(d)];
 }
 
 const Solver<Problem>& cpu_winograd_large(Direction d) {
+  if (d == Direction::kBackwardWeights) return cpu_winograd_weights(true);
   static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, true),
                                              CpuWinograd(Direction::kBackwardData, true)};
   return kSolvers[static_cast<int>(d)];

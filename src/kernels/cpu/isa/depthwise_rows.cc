@@ -1,0 +1,447 @@
+// Depthwise and grouped convolution with channels first: a tile is a vector of columns times a few rows. What lies
+// outside the source is masked away, column by column of taps, so that no padded copy is made.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/depthwise_rows.h"
+
+#include "kernels/cpu/isa/stencil.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+constexpr i64 kGroupBytes = 48 << 10;  // of planes that take turns for each block of rows, or of their sums
+constexpr i64 kMostPlanes = 256;
+
+i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+/// How a tile meets memory: source columns and results both next to each other, source columns 2 apart, results of
+/// two residues interleaved, or anything else.
+enum class Mode { kDense, kHalved, kDoubled, kAny };
+constexpr int most_rows(Mode mode) { return mode == Mode::kAny ? 1 : kMostRows; }
+constexpr int source_step(Mode mode) { return mode == Mode::kAny ? 0 : mode == Mode::kHalved ? 2 : 1; }
+
+/// What the tiles of a block of rows have in common.
+template <class T>
+struct Block {
+  const TapColumn* columns[2];  // of each residue
+  i64 count[2];
+  i64 pitch, out_pitch;  // between source lines, and result rows
+  i64 step, out_step;    // between source columns, and result columns
+  i64 w_step;
+  i64 planes, source_plane, weight_plane;  // that are summed
+  T alpha, beta;
+};
+
+/// Writes `count` results of each row.
+template <class T, int kRows>
+[[gnu::always_inline]] inline void put(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
+  if (count <= 0) return;
+  const Writer<T> writer(static_cast<int>(min_of<i64>(count, kLanes<T>)));
+  const i64 pitch = b.out_pitch;
+  if (b.alpha == 1 && b.beta == 0) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kRows; ++j) writer.store(out + j * pitch, rows[j]);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int j = 0; j < kRows; ++j) {
+    Vec<T> v = rows[j] * broadcast(b.alpha);
+    if (b.beta != 0) v += broadcast(b.beta) * writer.load(out + j * pitch);
+    writer.store(out + j * pitch, v);
+  }
+}
+
+template <class T, int kRows>
+void put_apart(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
+  for (int j = 0; j < kRows; ++j) {
+    for (int i = 0; i < min_of<i64>(count, kLanes<T>); ++i) {
+      T& element = out[j * b.out_pitch + i * b.out_step];
+      const T v = b.alpha * rows[j][i];
+      element = b.beta != 0 ? v + b.beta * element : v;
+    }
+  }
+}
+
+template <class V, std::size_t... I>
+[[gnu::always_inline]] inline void interleave(V& a, V& b, std::index_sequence<I...>) {
+  constexpr int kN = sizeof...(I);
+  const V low = __builtin_shufflevector(a, b, static_cast<int>(I / 2 + I % 2 * kN)...);
+  const V high = __builtin_shufflevector(a, b, static_cast<int>(kN / 2 + I / 2 + I % 2 * kN)...);
+  a = low;
+  b = high;
+}
+
+/// Results at `out`, `count` columns of them, from the source at x.
+template <class T, Mode kMode, int kRows>
+void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w, T* out, i64 count) {
+  using V = Vec<T>;
+  constexpr int kN = kLanes<T>, kResidues = kMode == Mode::kDoubled ? 2 : 1;
+  V sum[kResidues][kRows] = {};
+  for (i64 m = 0; m < b.planes; ++m, x += b.source_plane, w += b.weight_plane) {
+#pragma GCC unroll 2
+    for (int f = 0; f < kResidues; ++f) {
+      for (const TapColumn* c = b.columns[f]; c < b.columns[f] + b.count[f]; ++c) {
+        const T* source = x + c->source;
+        const T* weights = w + c->weight;
+        const Reader<T, source_step(kMode)> read(spans[f * taps + c->across], b.step);
+        with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+          add_taps<n.value, kRows>(
+              source, b.pitch, c->lines, read, [&](int t) { return broadcast(weights[t * b.w_step]); }, sum[f]);
+        });
+      }
+    }
+  }
+  if constexpr (kMode == Mode::kAny) {
+    put_apart<T, kRows>(b, out, count, sum[0]);
+  } else if constexpr (kMode == Mode::kDoubled) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kRows; ++j) interleave(sum[0][j], sum[1][j], std::make_index_sequence<kN>{});
+    put<T, kRows>(b, out, count, sum[0]);
+    put<T, kRows>(b, out + kN, count - kN, sum[1]);
+  } else {
+    put<T, kRows>(b, out, count, sum[0]);
+  }
+}
+
+/// Adds to the sums of taps what `count` columns of dy give.
+template <class T, Mode kMode, int kRows>
+void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy, i64 count, Vec<T>* sums) {
+  using V = Vec<T>;
+  const Writer<T> lanes(static_cast<int>(min_of<i64>(count, kLanes<T>)));
+  V rows[kRows];
+#pragma GCC unroll 16
+  for (int j = 0; j < kRows; ++j) rows[j] = lanes.load(dy + j * b.out_pitch);
+  for (const TapColumn* c = b.columns[0]; c < b.columns[0] + b.count[0]; ++c) {
+    const T* source = x + c->source;
+    const Reader<T, source_step(kMode)> read(spans[c->across], b.step);
+    V* const to = sums + c->weight;
+    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+      V sum[n.value];
+#pragma GCC unroll 16
+      for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
+      add_rows<n.value, kRows>(source, b.pitch, c->lines, read, rows, sum);
+#pragma GCC unroll 16
+      for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
+    });
+  }
+}
+
+/// Calls `use` with the mode and the rows of a tile as constants.
+template <Mode kMode, class Use>
+void with_mode_rows(i64 rows, const Use& use) {
+  with_rows<most_rows(kMode)>(rows, [&](auto count) { use(std::integral_constant<Mode, kMode>{}, count); });
+}
+template <class Use>
+void with_tile(Mode mode, i64 rows, const Use& use) {
+  switch (mode) {
+    case Mode::kDense:
+      return with_mode_rows<Mode::kDense>(rows, use);
+    case Mode::kHalved:
+      return with_mode_rows<Mode::kHalved>(rows, use);
+    case Mode::kDoubled:
+      return with_mode_rows<Mode::kDoubled>(rows, use);
+    default:
+      return with_mode_rows<Mode::kAny>(rows, use);
+  }
+}
+
+template <class T>
+class Planes {
+  static constexpr int kN = kLanes<T>;
+
+ public:
+  Planes(const Depthwise& job, void* scratch) : job_(job), s_(job.shape), direction_(job.direction) {
+    const bool data = direction_ == ConvDirection::kBackwardData;
+    taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
+    sums_plane_ = (taps_ + kN - 1) / kN * kN;
+    results_ = data ? s_.c : s_.k;
+    from_ = data ? s_.y_d : s_.x_d;
+    to_ = data ? s_.x_d : s_.y_d;
+    for (int d = 0; d < kSpatial; ++d) source_.size[d] = data ? s_.out[d] : s_.in[d];
+    source_.step[0] = from_[0];
+    source_.step[1] = from_[1];
+    const i64 residues = pass_count(s_, direction_, 2);
+    if (data) {
+      mode_ = s_.stride[2] == 1 ? Mode::kDense : s_.stride[2] == 2 && residues == 2 ? Mode::kDoubled : Mode::kAny;
+    } else {
+      mode_ = s_.stride[2] == 1 ? Mode::kDense : s_.stride[2] == 2 ? Mode::kHalved : Mode::kAny;
+    }
+    together_ = mode_ == Mode::kDoubled ? 2 : 1;
+    strips_ = ceil_div(pass_of(s_, direction_, 2, 0).count, kN);
+    copies_weights_ = s_.w_d[2] != 1 || s_.w_d[1] != s_.taps[2] ||
+                      (s_.taps[0] > 1 && s_.w_d[0] != s_.taps[1] * s_.taps[2]);
+    lay_out(static_cast<char*>(scratch));
+    block_.alpha = static_cast<T>(job.alpha);
+    block_.beta = static_cast<T>(job.beta);
+    w_k_ = copies_weights_ ? s_.c * taps_ : s_.w_k;
+    w_c_ = copies_weights_ ? taps_ : s_.w_c;
+    block_.planes = data ? s_.k : s_.c;
+    block_.source_plane = data ? s_.y_k : s_.x_c;
+    block_.weight_plane = data ? w_k_ : w_c_;
+  }
+
+  std::size_t bytes() const { return bytes_; }
+
+  /// Pieces [first, end): groups of an image, or groups for weights.
+  void run(i64 first, i64 end) {
+    const bool weights = direction_ == ConvDirection::kBackwardWeights;
+    for (i64 p = first; p < end; p += group_) {
+      const i64 some = min_of(group_, end - p);
+      if (weights) {
+        for (i64 i = 0; i < some * s_.k * s_.c * sums_plane_; ++i) sums_[i] = Vec<T>{};
+        for (i64 n = 0; n < s_.n; ++n) passes(n * s_.groups + p, some);
+        write(p, some);
+      } else {
+        if (copies_weights_) copy_weights(p, some);
+        passes(p, some);
+      }
+    }
+  }
+
+ private:
+  void lay_out(char* scratch) {
+    const bool weights = direction_ == ConvDirection::kBackwardWeights;
+    const i64 elements = s_.c * s_.in[0] * s_.in[1] * s_.in[2] + s_.k * s_.out[0] * s_.out[1] * s_.out[2];
+    const i64 filters = s_.k * s_.c;
+    const i64 most = kGroupBytes / max_of<i64>(elements * static_cast<i64>(sizeof(T)), 1);
+    const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
+    const i64 fits = kGroupBytes / (filters * sums);
+    group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);
+    prefetches_ = most < 8;
+    char* next = scratch;
+    const auto take = [&]<class E>(E*& pointer, i64 count) {
+      pointer = reinterpret_cast<E*>(next);
+      next += (count * static_cast<i64>(sizeof(E)) + 63) / 64 * 64;
+    };
+    take(sums_, weights ? group_ * filters * sums_plane_ : 0);
+    take(weights_, copies_weights_ && !weights ? group_ * filters * taps_ : 0);
+    take(columns_, together_ * taps_);
+    take(offsets_, s_.taps[2]);
+    take(spans_, together_ * strips_ * s_.taps[2]);
+    bytes_ = static_cast<std::size_t>(next - scratch);
+  }
+
+  void copy_weights(i64 piece, i64 some) {
+    T* to = weights_;
+    for (i64 i = 0; i < some * s_.k * s_.c; ++i) {
+      const i64 group = (piece + i / (s_.k * s_.c)) % s_.groups, k = group * s_.k + i / s_.c % s_.k;
+      const T* from = static_cast<const T*>(job_.w) + k * s_.w_k + i % s_.c * s_.w_c;
+      for_taps([&](i64 at) { *to++ = from[at]; });
+    }
+  }
+  template <class Use>
+  void for_taps(const Use& use) const {
+    for (i64 r0 = 0; r0 < s_.taps[0]; ++r0) {
+      for (i64 r1 = 0; r1 < s_.taps[1]; ++r1) {
+        for (i64 r2 = 0; r2 < s_.taps[2]; ++r2) use(r0 * s_.w_d[0] + r1 * s_.w_d[1] + r2 * s_.w_d[2]);
+      }
+    }
+  }
+
+  void passes(i64 piece, i64 some) {
+    for (i64 f2 = 0; f2 < pass_count(s_, direction_, 2); f2 += together_) {
+      for (i64 f = 0; f < together_; ++f) across_[f] = pass_of(s_, direction_, 2, f2 + f);
+      find_spans();
+      for (i64 f0 = 0; f0 < pass_count(s_, direction_, 0); ++f0) {
+        for (i64 f1 = 0; f1 < pass_count(s_, direction_, 1); ++f1) {
+          const Pass depth = pass_of(s_, direction_, 0, f0), height = pass_of(s_, direction_, 1, f1);
+          for (i64 i0 = 0; i0 < depth.count; ++i0) slab(depth, height, i0, piece, some);
+        }
+      }
+    }
+  }
+
+  /// Which lanes of the source are inside and belong to a result, for each strip, residue and tap of the last
+  /// dimension. Others are cleared: they may be infinite.
+  void find_spans() {
+    Span* to = spans_;
+    for (i64 strip = 0; strip < strips_; ++strip) {
+      for (i64 f = 0; f < together_; ++f) {
+        const Pass& p = across_[f];
+        for (i64 t = 0; t < s_.taps[2]; ++t) {
+          const Range r = inside(p.first + strip * kN * p.stride + t * p.dilation, p.stride, source_.size[2],
+                                 max_of<i64>(min_of<i64>(p.count - strip * kN, kN), 0));
+          *to++ = {static_cast<int>(r.low), static_cast<int>(r.high), p.stride};
+        }
+      }
+    }
+  }
+
+  void slab(const Pass& depth, const Pass& height, i64 i0, i64 piece, i64 some) {
+    for (i64 a = 0; a < comb_count(height); ++a) {
+      const Comb comb = comb_of(height, a);
+      block_.pitch = comb.line * from_[1];
+      block_.w_step = comb.tap_step * height.w_step * s_.taps[2];
+      block_.out_pitch = comb.step * height.out_step * to_[1];
+      block_.step = across_[0].stride;
+      block_.out_step = across_[0].out_step;
+      i64 rows = 0;
+      for (i64 m = 0; m < comb.count; m += rows) {
+        rows = most_rows(mode_) == 1 ? 1 : tile_rows(comb.count - m, most_rows(mode_));
+        TapColumn* columns = columns_;
+        for (i64 f = 0; f < together_; ++f) {
+          for (i64 t = 0; t < across_[f].taps; ++t) offsets_[t] = across_[f].first + t * across_[f].dilation;
+          const Pass pass[kSpatial] = {depth, height, across_[f]};
+          source_.column = offsets_;
+          block_.columns[f] = columns;
+          block_.count[f] = list_columns(pass, comb, i0, m, rows, source_, s_.taps, columns);
+          columns += block_.count[f];
+        }
+        const i64 out = (depth.out_first + i0 * depth.out_step) * to_[0] +
+                        (height.out_first + (comb.first + m * comb.step) * height.out_step) * to_[1] +
+                        across_[0].out_first;
+        all_planes(rows, out, piece, some);
+      }
+    }
+  }
+
+  /// Where a plane's source, result (dy for weights, which is not written), weights and sums are.
+  struct Place {
+    const T* source;
+    T* result;
+    const T* weights;
+    Vec<T>* sums;
+  };
+  Place place_of(i64 n, i64 g, i64 i) const {
+    const i64 x = n * s_.x_n + g * s_.c * s_.x_c, y = n * s_.y_n + g * s_.k * s_.y_k;
+    const bool weights = direction_ == ConvDirection::kBackwardWeights;
+    Place p{static_cast<const T*>(job_.x) + x, static_cast<T*>(job_.result) + y, nullptr, nullptr};
+    if (direction_ == ConvDirection::kBackwardData) {
+      p.source = static_cast<const T*>(job_.y) + y;
+      p.result = static_cast<T*>(job_.result) + x;
+    } else if (weights) {
+      p.result = const_cast<T*>(static_cast<const T*>(job_.y)) + y;
+      p.sums = sums_ + i * s_.k * s_.c * sums_plane_;
+    }
+    if (weights) return p;
+    p.weights = copies_weights_ ? weights_ + i * s_.k * w_k_ : static_cast<const T*>(job_.w) + g * s_.k * w_k_;
+    return p;
+  }
+
+  /// Tiles of `rows` rows at element `out` of the result, in `some` planes.
+  void all_planes(i64 rows, i64 out, i64 piece, i64 some) {
+    i64 n = piece / s_.groups, g = piece % s_.groups;
+    for (i64 i = 0; i < some;) {
+      const i64 count = min_of(some - i, s_.groups - g);
+      Place place = place_of(n, g, i);
+      place.result += out;
+      with_tile(mode_, rows, [&](auto mode, auto row_count) {
+        if (direction_ != ConvDirection::kBackwardWeights) {
+          planes<mode.value, row_count.value, false>(place, count);
+        } else if constexpr (mode.value != Mode::kDoubled) {
+          planes<mode.value, row_count.value, true>(place, count);
+        }
+      });
+      i += count;
+      ++n;
+      g = 0;
+    }
+  }
+
+  template <Mode kMode, int kRows, bool kWeights>
+  void planes(Place place, i64 count) {
+    const bool data = direction_ == ConvDirection::kBackwardData;
+    const i64 source_group = data ? s_.k * s_.y_k : s_.c * s_.x_c, result_plane = data ? s_.x_c : s_.y_k;
+    const i64 weight_plane = data ? w_c_ : w_k_, weight_group = s_.k * w_k_ - results_ * weight_plane;
+    const Block<T> block = block_;
+    for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
+      for (i64 r = 0; r < results_; ++r, place.result += result_plane, place.weights += weight_plane) {
+        if constexpr (kWeights) {
+          for (i64 c = 0; c < s_.c; ++c, place.sums += sums_plane_) {
+            strips<kMode, kRows, true>(block, place.source + c * s_.x_c, place);
+          }
+        } else {
+          strips<kMode, kRows, false>(block, place.source, place);
+        }
+      }
+    }
+  }
+
+  template <Mode kMode, int kRows, bool kWeights>
+  [[gnu::always_inline]] void strips(const Block<T>& block, const T* x, const Place& place) const {
+    constexpr int kReach = kMode == Mode::kDoubled ? 2 * kN : kN;
+    const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count, taps = s_.taps[2];
+    const i64 step = kN * across_[0].stride, out_step = kN * across_[0].out_step;
+    T* y = place.result;
+    const Span* spans = spans_;
+    const i64 ahead = direction_ == ConvDirection::kBackwardData ? s_.y_k : s_.x_c;
+    for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * taps) {
+      if (prefetches_ && block.count[0] > 0) {  // the next plane, whose start the hardware does not foresee
+#pragma GCC unroll 16
+        for (int j = 0; j < kRows; ++j) {
+          __builtin_prefetch(x + ahead + block.columns[0]->source + j * block.pitch, 0, 2);
+        }
+      }
+      if constexpr (kWeights) {
+        weights_tile<T, kMode, kRows>(block, x, spans, y, left, place.sums);
+      } else {
+        tile<T, kMode, kRows>(block, x, spans, taps, place.weights, y, left);
+      }
+    }
+  }
+
+  void write(i64 g, i64 some) {
+    const Vec<T>* sums = sums_;
+    for (i64 k = g * s_.k; k < (g + some) * s_.k; ++k) {
+      for (i64 c = 0; c < s_.c; ++c, sums += sums_plane_) {
+        write_filter(sums, static_cast<T*>(job_.result) + k * s_.w_k + c * s_.w_c);
+      }
+    }
+  }
+  void write_filter(const Vec<T>* sums, T* dw) {
+    for (i64 t = 0; t < taps_; t += kN) {
+      Vec<T> rows[kN];
+#pragma GCC unroll 16
+      for (i64 j = 0; j < kN; ++j) rows[j] = sums[t + j];
+      const i64 count = min_of<i64>(kN, taps_ - t);
+      const Vec<T> total[1] = {sum_lanes<kN / 2, kN>(rows, count)};
+      if (!copies_weights_) {
+        put<T, 1>(block_, dw + t, count, total);
+        continue;
+      }
+      i64 tap = 0;
+      for_taps([&](i64 at) {
+        const i64 lane = tap++ - t;
+        if (lane < 0 || lane >= count) return;
+        const T value = block_.alpha * total[0][lane];
+        dw[at] = block_.beta != 0 ? value + block_.beta * dw[at] : value;
+      });
+    }
+  }
+
+  const Depthwise& job_;
+  const ConvShape& s_;
+  const ConvDirection direction_;
+  Mode mode_;
+  bool copies_weights_, prefetches_;
+  i64 taps_, sums_plane_, w_k_, w_c_, results_, strips_, group_;
+  i64 together_;  // residues of the last dimension in a tile
+  const i64 *from_, *to_;
+  StencilSource source_{};
+  Pass across_[2];
+  Block<T> block_{};
+  Vec<T>* sums_;
+  T* weights_;
+  TapColumn* columns_;
+  i64* offsets_;
+  Span* spans_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  const DataType type = job.shape.dtype;
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_widened(job, first, end, scratch);
+  if (transposes(job)) return depthwise_transposed(job, first, end, scratch);
+  if (type == DataType::kDouble) return Planes<double>(job, scratch).run(first, end);
+  Planes<float>(job, scratch).run(first, end);
+}
+
+std::size_t depthwise_rows_scratch(const Depthwise& job) {
+  const DataType type = job.shape.dtype;
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_widened_scratch(job);
+  if (transposes(job)) return depthwise_transposed_scratch(job);
+  return type == DataType::kDouble ? Planes<double>(job, nullptr).bytes() : Planes<float>(job, nullptr).bytes();
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

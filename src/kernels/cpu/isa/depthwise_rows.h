@@ -1,0 +1,21 @@
+// Depthwise convolution with channels first: vectors run along the rows of x and y, which are used where they lie.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch);
+std::size_t depthwise_rows_scratch(const Depthwise& job);
+
+/// The same for 16-bit types, by way of float copies of a few planes at a time.
+void depthwise_widened(const Depthwise& job, i64 first, i64 end, void* scratch);
+std::size_t depthwise_widened_scratch(const Depthwise& job);
+
+/// Backward weights of float and double by way of transposed copies of some channels, and whether that is faster.
+bool transposes(const Depthwise& job);
+void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch);
+std::size_t depthwise_transposed_scratch(const Depthwise& job);
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

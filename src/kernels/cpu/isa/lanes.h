@@ -1,0 +1,175 @@
+// Parts of vectors of float or double, next to each other in memory or some steps apart.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Lanes [low, high) of a vector whose lane i is p[i * step]; if the step is 1 or 2, `elements` has a bit for each
+/// element from p on that they are, or that lies between them.
+struct Span {
+  Span(int l, int h, i64 step) : low(l), high(h) {
+    const int unit = static_cast<int>(step);
+    if (step <= 2 && h > l) elements = (1u << (unit * (h - 1) + 1)) - (1u << (unit * l));
+  }
+  int low, high;
+  std::uint32_t elements = 0;
+};
+
+template <class T>
+[[gnu::noinline]] Vec<T> gather_lanes(const T* p, i64 step, const Span& s) {
+  Vec<T> v{};
+  for (int i = s.low; i < s.high; ++i) v[i] = p[i * step];
+  return v;
+}
+
+/// Every second lane of a and then of b.
+template <class V, std::size_t... I>
+[[gnu::always_inline]] inline V even_lanes(V a, V b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, static_cast<int>(2 * I)...);
+}
+
+/// Reads the lanes of a span, zero elsewhere; memory outside is not touched. kStep is the step if that is 1 or 2, else
+/// 0. What it takes is prepared once for many vectors.
+template <class T, int kStep>
+class Reader {
+ public:
+  Reader(const Span& span, i64 step) : span_(span), step_(step) {}
+  Vec<T> operator()(const T* p) const { return gather_lanes(p, step_, span_); }
+
+ private:
+  Span span_;
+  i64 step_;
+};
+
+#if defined(__AVX512F__)
+using LaneMask = __mmask16;
+static inline LaneMask lane_mask(std::uint32_t bits) {
+  auto mask = static_cast<LaneMask>(bits);
+  __asm__("" : "+Yk"(mask));  // compilers would make it again for each vector
+  return mask;
+}
+static inline Vec<float> load_masked(const float* p, LaneMask m) { return (Vec<float>)_mm512_maskz_loadu_ps(m, p); }
+static inline Vec<double> load_masked(const double* p, LaneMask m) {
+  return (Vec<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(m), p);
+}
+static inline void store_masked(float* p, LaneMask m, Vec<float> v) { _mm512_mask_storeu_ps(p, m, (__m512)v); }
+static inline void store_masked(double* p, LaneMask m, Vec<double> v) {
+  _mm512_mask_storeu_pd(p, static_cast<__mmask8>(m), (__m512d)v);
+}
+
+template <class T>
+class Reader<T, 1> {
+ public:
+  Reader(const Span& s, i64) : mask_(lane_mask(s.elements)) {}
+  Vec<T> operator()(const T* p) const { return load_masked(p, mask_); }
+
+ private:
+  LaneMask mask_;
+};
+
+template <class T>
+class Reader<T, 2> {
+  static constexpr int kN = kLanes<T>;
+
+ public:
+  Reader(const Span& s, i64) : low_(lane_mask(s.elements)), high_(lane_mask(s.elements >> kN)) {}
+  Vec<T> operator()(const T* p) const {
+    return even_lanes(load_masked(p, low_), load_masked(p + kN, high_), std::make_index_sequence<kN>{});
+  }
+
+ private:
+  LaneMask low_, high_;
+};
+#else
+#if defined(__AVX2__)
+using LaneMask = __m256i;
+static inline Vec<float> load_masked(const float* p, LaneMask m) { return (Vec<float>)_mm256_maskload_ps(p, m); }
+static inline Vec<double> load_masked(const double* p, LaneMask m) { return (Vec<double>)_mm256_maskload_pd(p, m); }
+static inline void store_masked(float* p, LaneMask m, Vec<float> v) { _mm256_maskstore_ps(p, m, (__m256)v); }
+static inline void store_masked(double* p, LaneMask m, Vec<double> v) { _mm256_maskstore_pd(p, m, (__m256d)v); }
+static inline LaneMask lane_mask(const Span& s, float) {
+  const Vec<std::int32_t> lane{0, 1, 2, 3, 4, 5, 6, 7};
+  return (LaneMask)((lane >= s.low) & (lane < s.high));
+}
+static inline LaneMask lane_mask(const Span& s, double) {
+  const Vec<i64> lane{0, 1, 2, 3};
+  return (LaneMask)((lane >= s.low) & (lane < s.high));
+}
+template <class T>
+class Reader<T, 1> {
+ public:
+  Reader(const Span& s, i64) : mask_(lane_mask(s, T{})) {}
+  Vec<T> operator()(const T* p) const { return load_masked(p, mask_); }
+
+ private:
+  LaneMask mask_;
+};
+#else
+template <class T>
+class Reader<T, 1> {
+ public:
+  Reader(const Span& s, i64) : span_(s) {}
+  Vec<T> operator()(const T* p) const {
+    return span_.low == 0 && span_.high == kLanes<T> ? load(p) : gather_lanes(p, 1, span_);
+  }
+
+ private:
+  Span span_;
+};
+#endif
+
+template <class T>
+class Reader<T, 2> {
+  static constexpr int kN = kLanes<T>;
+
+ public:
+  Reader(const Span& s, i64) : span_(s) {}
+  Vec<T> operator()(const T* p) const {
+    if (span_.low != 0 || span_.high != kN) return gather_lanes(p, 2, span_);
+    // The last element may be that of the last lane: what lies behind it is not read.
+    return last_lanes(load(p), load(p + kN - 1), std::make_index_sequence<kN>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  static Vec<T> last_lanes(Vec<T> a, Vec<T> b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, static_cast<int>(2 * I < kN ? 2 * I : 2 * I + 1)...);
+  }
+  Span span_;
+};
+#endif
+
+/// Writes the first n lanes of vectors, and reads them.
+template <class T>
+class Writer {
+ public:
+  explicit Writer(int n) : span_(0, n, 1), read_(span_, 1) {}
+  Vec<T> load(const T* p) const { return read_(p); }
+  void store(T* p, Vec<T> v) const {
+#if defined(__AVX512F__)
+    store_masked(p, static_cast<LaneMask>(span_.elements), v);
+#else
+    if (span_.high == kLanes<T>) {
+      POLYMIO_ISA_NAMESPACE::store(p, v);
+    } else {
+      store_some(p, v);
+    }
+#endif
+  }
+
+ private:
+#if !defined(__AVX512F__)
+  void store_some(T* p, Vec<T> v) const {
+#if defined(__AVX2__)
+    store_masked(p, lane_mask(span_, T{}), v);
+#else
+    store_lanes(p, v, span_.high);
+#endif
+  }
+#endif
+  Span span_;
+  Reader<T, 1> read_;
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,116 @@
+// Register tiles of stencils: sums of a few results one below another (forward, backward data) and sums of a few
+// taps (backward weights). A source vector is loaded once for all the taps and results of its column.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/isa/lanes.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+#if defined(__AVX512F__)
+inline constexpr int kMostRows = 7;  // of a tile
+#else
+inline constexpr int kMostRows = 4;
+#endif
+/// Tiles are made for 1, 2, 4 and 7 rows.
+static inline i64 tile_rows(i64 left, int most) {
+  if (most >= 7 && left >= 7 && left != 8) return 7;
+  return left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+/// Keeps a value in its register: compilers would read it again for each use.
+template <class V>
+[[gnu::always_inline]] inline void hold(V& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#elif defined(__SSE2__)
+  __asm__("" : "+x"(v));
+#else
+  static_cast<void>(v);
+#endif
+}
+
+/// Adds a column of taps to the sums of kRows results. `read` loads a vector of a source line, `weight(t)` tap t.
+template <int kTaps, int kRows, class S, class V, class Read, class Weight>
+[[gnu::always_inline]] inline void add_taps(const S* line, i64 pitch, unsigned lines, const Read& read,
+                                            const Weight& weight, V (&sum)[kRows]) {
+  V w[kTaps];
+#pragma GCC unroll 16
+  for (int t = 0; t < kTaps; ++t) w[t] = weight(t);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
+    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    V value = read(line);
+    hold(value);
+#pragma GCC unroll 16
+    for (int t = 0; t < kTaps; ++t) {
+      if (i - t >= 0 && i - t < kRows) sum[i - t] += value * w[t];
+    }
+  }
+}
+
+/// Lane i becomes the sum of all lanes of row i, if i < count: rows are halved by adding pairs of them.
+template <int kStep, int N, class V>
+[[gnu::always_inline]] inline V sum_lanes(V (&rows)[N], i64 count) {
+  if constexpr (kStep == 0) {
+    return rows[0];
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < kStep; ++i) {
+      if (i >= count) break;
+      exchange<N, kStep>(rows[i], rows[i + kStep], std::make_index_sequence<N>{});
+      rows[i] += rows[i + kStep];
+    }
+    return sum_lanes<kStep / 2, N>(rows, count);
+  }
+}
+
+/// Adds the products of kRows rows of dy with the lines of x that a column of taps reads to the sums of these taps.
+/// Two sums each, of even and of odd lines, are twice as many that do not wait for each other.
+template <int kTaps, int kRows, class S, class V, class Read>
+[[gnu::always_inline]] inline void add_rows(const S* line, i64 pitch, unsigned lines, const Read& read,
+                                            const V (&dy)[kRows], V (&sum)[kTaps]) {
+  V odd[kTaps] = {};
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
+    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    V value = read(line);
+    hold(value);
+#pragma GCC unroll 16
+    for (int t = 0; t < kTaps; ++t) {
+      if (i - t >= 0 && i - t < kRows) (i % 2 == 0 ? sum : odd)[t] += value * dy[i - t];
+    }
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < kTaps; ++t) sum[t] += odd[t];
+}
+
+/// Calls `use` with the number of rows of a tile, at most kMost, as a constant.
+template <int kMost, class Use>
+[[gnu::always_inline]] inline void with_rows(i64 rows, const Use& use) {
+  if constexpr (kMost >= 7) {
+    if (rows == 7) return use(std::integral_constant<int, 7>{});
+  }
+  if constexpr (kMost >= 4) {
+    if (rows == 4) return use(std::integral_constant<int, 4>{});
+    if (rows == 2) return use(std::integral_constant<int, 2>{});
+  }
+  use(std::integral_constant<int, 1>{});
+}
+
+/// Calls `use` with a column's number of taps as a constant.
+template <class Use>
+[[gnu::always_inline]] inline void with_taps(int taps, const Use& use) {
+  switch (taps) {
+    case 1:
+      return use(std::integral_constant<int, 1>{});
+    case 2:
+      return use(std::integral_constant<int, 2>{});
+    case 3:
+      return use(std::integral_constant<int, 3>{});
+    default:
+      return use(std::integral_constant<int, 5>{});
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,28 @@
+// What the Winograd solvers share: what they take on, how they cut channels, what transforms cost.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+
+inline constexpr std::int64_t kMostWinogradScratch = 2 << 20;
+inline constexpr std::int64_t kWinogradBlock = 64;  // channels of blocks
+
+/// 3x3 filters, stride 1, enough channels, layouts that can be read in vectors.
+Verdict check_winograd(const Problem&);
+
+/// Blocks of equal size, multiples of `unit`, at most `most`.
+std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit);
+
+/// Cycles of transforms: of one tile and a vector of channels, of one input channel and a vector of outputs.
+/// Measured, as kWinogradStalls is on whole layers: what transforms and products lose to each other in the caches.
+struct WinogradCycles {
+  double input, filter, output;
+};
+inline constexpr double kWinogradStalls = 1.4;
+WinogradCycles winograd_cycles(int tile);
+
+/// Backward weights, with tiles of 4x4 or of 6x6.
+const Solver<Problem>& cpu_winograd_weights(bool large);
+
+}  // namespace polymio::convolution

@@ -1,0 +1,157 @@
+// ConvCpuWinogradWrw: gradients of 3x3 filters with stride 1 by Winograd's minimal filtering, the tiles of dy being
+// the filters. Wins with 32 and more channels.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/winograd.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+using kernels::WinogradWeights;
+
+constexpr std::int64_t kAlign = kernels::kScratchAlignment;
+constexpr std::int64_t kFewestProducts = 64;  // of a sum: the rounding errors of fewer do not even out
+constexpr std::int64_t kFewestPieces = 16;
+constexpr int kTiles[] = {0, 14, 28, 56};  // of a block; 0: what the cache holds
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// The cut depends on the problem and the caches only: it decides the order of summation.
+WinogradWeights job_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const kernels::KernelTable& table = kernel_table(d);
+  WinogradWeights job;
+  job.tile = point[0];
+  const kernels::ConvShape& s = job.shape = conv_shape(p);
+  job.w_group = s.k * s.w_k;
+  const std::int64_t panel = table.winograd_panel();
+  job.c_block = equal_blocks(s.c, kWinogradBlock, panel / 2);
+  job.k_block = equal_blocks(s.k, kWinogradBlock, panel);
+  const double cache = 0.3 * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
+  const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
+  const std::int64_t tiles =
+      point[1] > 0 ? point[1] : std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
+  const std::int64_t all = std::max<std::int64_t>(job.all_tiles(), 1);
+  job.tiles = ceil_div(all, ceil_div(all, tiles));
+  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_weights_scratch(job)) > kMostWinogradScratch)
+    job.tiles = (job.tiles + 1) / 2;
+  job.slices = std::clamp<std::int64_t>(ceil_div(kFewestPieces, job.pieces()), 1, job.tile_blocks());
+  return job;
+}
+
+class CpuWinogradWeights final : public Solver<Problem> {
+ public:
+  constexpr explicit CpuWinogradWeights(bool large) : large_(large) {}
+
+  SolverInfo info() const override {
+    return cpu_info(large_ ? 21 : 18, large_ ? "ConvCpuWinograd6Wrw" : "ConvCpuWinogradWrw", Algorithm::kWinograd);
+  }
+
+  ErrorClass accuracy(const Problem&) const override {
+    return large_ ? ErrorClass::kApproximate : ErrorClass::kAccurate;
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
+    if (const Verdict v = check_winograd(p); !v) return v;
+    const kernels::ConvShape s = conv_shape(p);
+    // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
+    POLYMIO_REQUIRE(s.out[1] > s.pad[1] && s.out[2] > s.pad[2], "some results are of padding only");
+    POLYMIO_REQUIRE_MOST(kFewestProducts, s.n * (s.out[1] - s.pad[1]) * (s.out[2] - s.pad[2]),
+                         "products of a result, at least");
+    const WinogradWeights job = job_of(d, p, {large_ ? 6 : 4, 0});
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_weights_scratch(job)), kMostWinogradScratch,
+                         "bytes of scratch for one block");
+    return {};
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    return {{"tile", large_ ? std::vector{6} : std::vector{2, 4}}, {"tiles", {std::begin(kTiles), std::end(kTiles)}}};
+  }
+
+  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+    return point.size() == 2 && (large_ ? point[0] == 6 : point[0] == 2 || point[0] == 4) &&
+           std::find(std::begin(kTiles), std::end(kTiles), point[1]) != std::end(kTiles);
+  }
+
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    if (large_) return {6, 0};
+    const Machine m(d);
+    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, {tile, 0})); };
+    return {cycles(2) < cycles(4) ? 2 : 4, 0};
+  }
+
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return kernel_table(d).winograd_weights_memory(job_at(d, p, point)) + kAlign;
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Machine m(d);
+    const WinogradWeights job = job_at(d, p, point);
+    const auto memory = static_cast<double>(kernel_table(d).winograd_weights_memory(job));
+    Work work;
+    work.pieces = static_cast<double>(job.pieces());
+    work.cycles = cycles_of(m, job);
+    work.largest = work.cycles / work.pieces;
+    work.bytes = tensor_bytes(p) + 3 * memory;
+    return m.loop_us(work, tensor_bytes(p) + memory);
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    const kernels::KernelTable& table = kernel_table(stream.info());
+    const WinogradWeights job = job_at(stream.info(), p, point);
+    const std::size_t scratch = table.winograd_weights_scratch(job);
+    stream.reserve_scratch(scratch);
+    const std::int64_t lanes = table.winograd_panel() / 2, vectors = job.shape.groups * ceil_div(job.shape.k, lanes);
+    return [=, &table](Stream& on, const Args& a) {
+      WinogradWeights now = job;
+      now.x = a.x;
+      now.dy = a.y;
+      now.dw = a.w;
+      now.alpha = static_cast<float>(a.alpha);
+      now.beta = static_cast<float>(a.beta);
+      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
+      now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
+      on.parallel_for(static_cast<std::size_t>(now.pieces()), scratch, [&](std::size_t i, void* memory) {
+        const auto piece = static_cast<std::int64_t>(i);
+        table.winograd_weights(now, piece, piece + 1, memory);
+      });
+      on.parallel_for(static_cast<std::size_t>(vectors), 0, [&](std::size_t i, void*) {
+        const auto vector = static_cast<std::int64_t>(i);
+        table.winograd_weights_sum(now, vector, vector + 1);
+      });
+    };
+  }
+
+ private:
+  WinogradWeights job_at(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
+    return job_of(d, p, point.empty() ? start(d, p) : point);
+  }
+
+  static double cycles_of(const Machine& m, const WinogradWeights& job) {
+    const kernels::ConvShape& s = job.shape;
+    const auto of = [](std::int64_t n) { return static_cast<double>(n); };
+    const double lanes = m.lanes(DataType::kFloat), tiles = of(job.all_tiles());
+    const double x_vectors = std::ceil(of(s.c) / lanes), y_vectors = std::ceil(of(s.k) / lanes);
+    const double multiply = of(job.points()) * tiles * x_vectors * lanes * y_vectors / 2;
+    const double transform = winograd_cycles(job.tile).input;
+    const double spread = tiles * transform * (x_vectors * of(job.k_blocks()) + y_vectors * of(job.c_blocks()));
+    const double collect = of(job.slices) * x_vectors * lanes * y_vectors * winograd_cycles(job.tile).filter;
+    return kWinogradStalls * of(s.groups) * (multiply + spread + collect);
+  }
+
+  bool large_;
+};
+
+}  // namespace
+
+const Solver<Problem>& cpu_winograd_weights(bool large) {
+  static constexpr CpuWinogradWeights kSolvers[] = {CpuWinogradWeights(false), CpuWinogradWeights(true)};
+  return kSolvers[large];
+}
+
+}  // namespace polymio::convolution
