@@ -52,8 +52,12 @@ MIOPEN_EXPORT miopenStatus_t polymioGetDeviceCount(int* count);
 /// outside, or if `info->size` is not set.
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info);
 
-/// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list
-/// of devices if there is none. Free it with miopenDestroy.
+/// Why there is no device of this kind: a missing library, driver or device; "" if there is one. The text is
+/// valid as long as the process.
+MIOPEN_EXPORT miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason);
+
+/// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list of devices
+/// if there is none, NotInitialized with the reason if there is no device of this kind. Free it with miopenDestroy.
 MIOPEN_EXPORT miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device);
 
 /// Describes the device of a handle.

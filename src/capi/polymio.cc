@@ -56,6 +56,15 @@ miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info) {
   });
 }
 
+miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason) {
+  return guard([&] {
+    require(kind == polymioDeviceCpu || kind == polymioDeviceCuda || kind == polymioDeviceOpenCl ||
+                kind == polymioDeviceHip,
+            "device kind {} is unknown: allowed are 1 (CPU), 2 (CUDA), 4 (OpenCL), 8 (HIP)", static_cast<int>(kind));
+    *not_null(reason, "reason") = absence(static_cast<DeviceKind>(kind)).c_str();
+  });
+}
+
 miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device) {
   return guard([&] {
     *not_null(handle, "handle") = nullptr;
@@ -94,7 +103,14 @@ miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, si
     require(kind >= polymioCopyHostToDevice && kind <= polymioCopyDeviceToDevice,
             "copy kind {} is unknown: allowed are 0 (host to device), 1 (device to host), 2 (device to device)",
             static_cast<int>(kind));
-    if (bytes) stream.copy(not_null(dst, "dst"), not_null(src, "src"), bytes);
+    if (bytes == 0) return;
+    not_null(dst, "dst"), not_null(src, "src");
+    if (kind == polymioCopyHostToDevice)
+      stream.upload(dst, src, bytes);
+    else if (kind == polymioCopyDeviceToHost)
+      stream.download(dst, src, bytes);
+    else
+      stream.copy(dst, src, bytes);
   });
 }
 
