@@ -93,6 +93,15 @@ Constraints for_call(const Handle& handle, Constraints allowed, const Problem::A
   return allowed;
 }
 
+/// BadParm for pointers that the device cannot use. Costs what a warm call would notice.
+void check_memory(const Handle& handle, const Problem::Args& args) {
+  const Stream& stream = handle.stream();
+  stream.check_memory(args.x, "the buffer of x");
+  stream.check_memory(args.w, "the buffer of w");
+  stream.check_memory(args.y, "the buffer of y");
+  if (args.workspace) stream.check_memory(args.workspace, "the workspace");
+}
+
 /// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers of the request's list; BadParm when it names one that does not
 /// exist. Those of other directions stay what they are, and match nothing.
 std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
@@ -143,8 +152,16 @@ unsigned enabled_algorithms() {
 
 Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
     : judge_((validate(problem), make_judge(problem))),
-      request_{handle, solvers(problem), problem, allowed, judge_.get()} {
+      request_{handle, solvers(problem, handle.device().kind), problem, allowed, judge_.get()} {
   request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
+  if (handle.stream().capturing())
+    fail(Status::kNotInitialized,
+         "the stream is being captured and there is no plan yet: run or compile this once before, for: {}",
+         problem.key());
+  if (handle.device().kind != DeviceKind::kCpu) {
+    clock_ = search::device_clock(handle.stream());
+    request_.clock = clock_.get();
+  }
   search::record_problem(problem.key());
 }
 
@@ -164,6 +181,7 @@ std::size_t find_workspace(Handle& handle, const Problem& problem, const Constra
 
 std::vector<search::Candidate> find(Handle& handle, const Problem& problem, const Constraints& allowed,
                                     const Problem::Args& args, const search::FindOptions& options) {
+  check_memory(handle, args);
   const Call call(handle, problem, for_call(handle, allowed, args));
   const auto& rq = call.request();
   const auto best = search::best_per_algorithm(search::find(rq, narrowed(rq, options), &args));
@@ -200,6 +218,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
          Algorithm algorithm) {
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
+    check_memory(handle, args);
     const Call call(handle, problem, limits);
     search::Request rq = call.request();
     rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
@@ -216,6 +235,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
          std::uint64_t id) {
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {
+    check_memory(handle, args);
     // What GetSolutionWorkspaceSize said must be given. That may have been the default point's, before the
     // database knew a better one with more.
     const Call call(handle, problem, allowed);
@@ -235,8 +255,10 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id, const TunePoint& point) {
   const Constraints limits = for_call(handle, allowed, args);
-  const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point},
-                                       [&] { return plan(handle, problem, limits, id, point); });
+  const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point}, [&] {
+    check_memory(handle, args);
+    return plan(handle, problem, limits, id, point);
+  });
   run_checked(handle, problem, *made, args);
 }
 

@@ -106,8 +106,8 @@ void validate(const Problem&);
 std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                           std::int64_t dilation);
 
-/// Every solver of a direction, in order of preference at equal times.
-SolverList solvers(Direction);
+/// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times.
+SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
 
 /// The solver with this frozen id, of any direction, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
@@ -115,7 +115,7 @@ const SolverBase* solver_by_id(std::uint64_t id);
 /// The same by its frozen name, or by its id as text.
 const SolverBase* solver_by_name(const std::string& text);
 
-/// The solvers' view of a call. Validates the problem.
+/// The solvers' view of a call. Validates the problem; NotInitialized while the stream is being captured.
 class Call {
  public:
   Call(Handle&, const Problem&, const Constraints&);
@@ -123,6 +123,7 @@ class Call {
 
  private:
   std::unique_ptr<const search::Judge> judge_;
+  std::unique_ptr<search::Clock> clock_;  // of a GPU
   search::Request request_;
 };
 

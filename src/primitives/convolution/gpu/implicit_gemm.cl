@@ -7,6 +7,7 @@
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/tile.h"
+#include "kernels/gpu/partials.h"
 
 /// "src" is gathered through taps (x, or dy for backward data); "dst" is addressed by output pixels (y, dx, or dy
 /// for the weights' gradient). Strides are in elements. Channels are those of a group.
@@ -377,14 +378,3 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x,
   }
 }
 #endif
-
-/// dst = alpha * (sum of the partial results, in order) + beta * dst, for the elements of packed tensors.
-KERNEL THREADS_A_BLOCK(256)
-add_partials(GLOBAL const sum_t* RESTRICT partials, GLOBAL out_t* dst, const i64 size,
-                                            const int splits, const float alpha, const float beta) {
-  const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
-  if (i >= size) return;
-  sum_t sum = 0;
-  for (int s = 0; s < splits; ++s) sum += partials[s * size + i];
-  store_scaled(dst + i, sum, alpha, beta);
-}
