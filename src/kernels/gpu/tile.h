@@ -21,11 +21,6 @@
 #define THREAD_TILE_N(thread) ((thread) / (TILE_M / THREAD_M))
 #endif
 
-INLINE void local_load4(LOCAL const sum_t* p, sum_t* v) {
-  const u32x4 u = *(LOCAL const u32x4*)p;
-  v[0] = SUM_OF_BITS(u.x), v[1] = SUM_OF_BITS(u.y), v[2] = SUM_OF_BITS(u.z), v[3] = SUM_OF_BITS(u.w);
-}
-
 /// acc += a^T b over the TILE_K rows of both tiles, for the thread's part.
 INLINE void multiply_tiles(LOCAL const sum_t* a, LOCAL const sum_t* b, sum_t (*acc)[THREAD_N]) {
   UNROLL for (int k = 0; k < TILE_K; ++k) {
