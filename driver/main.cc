@@ -17,6 +17,7 @@
 #include "driver/conv_args.h"
 #include "driver/db.h"
 #include "driver/demo.h"
+#include "driver/devices.h"
 #include "driver/doctor.h"
 #include "driver/list.h"
 #include "driver/options.h"
@@ -46,7 +47,7 @@ int run_problem(const ConvArgs& args) {
 }
 
 constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
-    {"db", run_db}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
+    {"db", run_db}, {"devices", run_devices}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
 
 // Commands that are no base argument; nothing if the word is none of them.
 std::optional<int> run_command(std::span<const std::string> words) {

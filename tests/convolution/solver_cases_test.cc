@@ -29,6 +29,12 @@ using convolution::Problem;
 constexpr std::size_t kGuard = 256;
 constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
 
+/// Elsewhere than the build when the tests run on another machine.
+fs::path cases_dir() {
+  const char* folder = std::getenv("POLYMIO_TEST_CASES");
+  return folder ? folder : POLYMIO_CASES_DIR;
+}
+
 std::string device_name() {
   const char* name = std::getenv("POLYMIO_TEST_DEVICE");
   return name ? name : "cpu";
@@ -224,7 +230,7 @@ class SolverCases : public testing::TestWithParam<std::string> {};
 
 TEST_P(SolverCases, MatchReference) {
   if (const std::string why = missing_device(); !why.empty()) GTEST_SKIP() << device_name() << ": " << why;
-  const fs::path file = fs::path(POLYMIO_CASES_DIR) / (GetParam() + ".txt");
+  const fs::path file = cases_dir() / (GetParam() + ".txt");
   std::ifstream in(file);
   ASSERT_TRUE(in) << file;
   std::map<std::string, int> served;
@@ -257,7 +263,7 @@ TEST_P(SolverCases, MatchReference) {
 
 std::vector<std::string> case_files() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(POLYMIO_CASES_DIR))
+  for (const auto& entry : fs::directory_iterator(cases_dir()))
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
   return names;
@@ -286,7 +292,7 @@ TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
     for (const DeviceKind kind : kKinds)
       for (const SolverBase* s : convolution::solvers(d, kind)) seen[s->info().name] = false;
   for (const auto& name : case_files()) {
-    std::ifstream in(fs::path(POLYMIO_CASES_DIR) / (name + ".txt"));
+    std::ifstream in(cases_dir() / (name + ".txt"));
     for (std::string line; std::getline(in, line);) {
       if (line.empty() || line[0] == '#') continue;
       const auto args = driver::parse_line(line);
