@@ -56,7 +56,9 @@ typedef unsigned short u16;
 #define BLOCK(d) \
   ((int)((d) == 0 ? __builtin_amdgcn_workgroup_id_x() \
                   : (d) == 1 ? __builtin_amdgcn_workgroup_id_y() : __builtin_amdgcn_workgroup_id_z()))
-#define BLOCKS(d) ((int)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x()))
+#define BLOCKS(d) \
+  ((int)((d) == 0 ? __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x() \
+                  : (d) == 1 ? __builtin_amdgcn_grid_size_y() : __builtin_amdgcn_grid_size_z()))  // threads are along 0
 #define THREAD(d) ((int)__builtin_amdgcn_workitem_id_x())
 #define BARRIER() \
   (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \

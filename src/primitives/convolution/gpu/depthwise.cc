@@ -263,7 +263,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
       else
         launch(stream, *built[first], shape, x, y, workspace, plan.s);
       launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
-             std::int64_t{0}, size, plan.parts, static_cast<float>(a.alpha), static_cast<float>(a.beta));
+             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
+             static_cast<float>(a.beta));
     };
   }
 

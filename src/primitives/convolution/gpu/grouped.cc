@@ -177,7 +177,8 @@ class GpuGrouped final : public GpuSolver<Problem> {
       const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
       launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.strips);
       launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
-             std::int64_t{0}, size, plan.parts, static_cast<float>(a.alpha), static_cast<float>(a.beta));
+             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
+             static_cast<float>(a.beta));
     };
   }
 

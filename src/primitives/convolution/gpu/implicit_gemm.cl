@@ -72,11 +72,13 @@ INLINE Pixel pixel_at(int m, Axis rows, Axis cols, int images) {
   return p;
 }
 
-/// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums.
+/// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums. src and
+/// dst begin at an offset: they may lie in the workspace, too.
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
 implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
               GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
-              const i64 partials_at, const i64 partial_size, const float alpha, const float beta) {
+              const i64 partials_at, const i64 partial_size, const i64 src_at, const i64 dst_at, const float alpha,
+              const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -111,7 +113,8 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 #endif
 
   // What the thread loads: rows k of A for one pixel, or quads of channels for some pixels; quads of B.
-  src += (i64)group * s.reduced * s.src_channel;
+  src += src_at + (i64)group * s.reduced * s.src_channel;
+  dst += dst_at;
 #if QUADS
   const int a_k = thread % (TILE_K / 4) * 4, a_m = thread / (TILE_K / 4);
 #define A_COUNT (LOADS_A / 4)
@@ -246,7 +249,7 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
 implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
                       GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
-                      const float alpha, const float beta) {
+                      const i64 x_at, const float alpha, const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -254,7 +257,7 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
   const int n0 = BLOCK(0) % tiles_n * TILE_N, m0 = BLOCK(0) / tiles_n * TILE_M;
   const int per_image = s.dst_h * s.dst_w, pixels = s.images * per_image, steps = CEIL_DIV(pixels, TILE_K);
   const int begin = (int)((i64)steps * split / s.splits), end = (int)((i64)steps * (split + 1) / s.splits);
-  x += (i64)group * s.reduced * s.src_channel;
+  x += x_at + (i64)group * s.reduced * s.src_channel;
   dy += (i64)group * s.outputs * s.dst_channel;
 
   // Element n of a filter is tap and channel in the order of the filter's memory.
