@@ -6,13 +6,6 @@
 #define TAPS (FILTER_H * FILTER_W)
 #define MOST_CHANNELS 128  // of a block
 
-/// Packed tensors. src is what is gathered (x, or dy for backward data), dst what it is gathered for.
-typedef struct {
-  int images, channels, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
-  int vectors;  // of VEC channels that a block owns
-  int segment;  // rows of a thread
-} Depthwise;
-
 #if VEC == 4
 #define LOAD_VEC(p, v) load4(p, v)
 #define STORE_VEC(p, v) store4(p, v)
@@ -64,7 +57,7 @@ INLINE void multiply_add(const sum_t* a, const sum_t* b, sum_t* c) {
 INLINE void finish(GLOBAL out_t* at, sum_t* v, float alpha, float beta) {
   UNROLL for (int u = 0; u < VEC; ++u) {
     v[u] *= alpha;
-    if (beta != 0) v[u] += beta * LOAD(OUT, at, u);
+    if (beta != 0) v[u] = FMA(beta, LOAD(OUT, at, u), v[u]);
   }
   STORE_VEC(at, v);
 }

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// dst = alpha * (sum of the partial results) + beta * dst, for the elements of packed tensors.
+/// dst = alpha * (sum of the partial results) + beta * dst, for the elements of packed tensors. The partial results are
+/// `at` elements behind the beginning of the workspace.
 KERNEL THREADS_A_BLOCK(256)
-add_partials(GLOBAL const sum_t* RESTRICT partials, GLOBAL out_t* dst, const i64 size, const int splits,
+add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size, const int splits,
              const float alpha, const float beta) {
   const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
   if (i >= size) return;
+  GLOBAL const sum_t* partials = align16(workspace) + at;
   sum_t sum = 0;
   for (int s = 0; s < splits; ++s) sum += partials[s * size + i];
   store_scaled(dst + i, sum, alpha, beta);

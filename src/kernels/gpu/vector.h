@@ -2,6 +2,7 @@
 // OUT is int32). Division by numbers that the host prepared.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/gpu/conv_shapes.h"
 
 #define KIND_fp32 1
 #define KIND_fp16 2
@@ -57,9 +58,11 @@ INLINE u16 bf16_of_float(float v) {
 #define VECTOR 8
 #endif
 
-/// Four elements, at an address that is a multiple of their bytes.
+/// Four elements, at an address that is a multiple of their bytes; with UNALIGNED at any address.
 INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
-#if IN_KIND == KIND_fp32
+#ifdef UNALIGNED
+  UNROLL for (int i = 0; i < 4; ++i) v[i] = LOAD(IN, p, i);
+#elif IN_KIND == KIND_fp32
   const u32x4 u = *(GLOBAL const u32x4*)p;
   v[0] = FLOAT_OF_BITS(u.x), v[1] = FLOAT_OF_BITS(u.y), v[2] = FLOAT_OF_BITS(u.z), v[3] = FLOAT_OF_BITS(u.w);
 #elif IN_KIND == KIND_int8
@@ -72,7 +75,11 @@ INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
 }
 
 INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
-#if OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32
+#if defined(UNALIGNED) && OUT_KIND == KIND_int32
+  UNROLL for (int i = 0; i < 4; ++i) p[i] = v[i];
+#elif defined(UNALIGNED)
+  UNROLL for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
+#elif OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32
   u32x4 u;
   u.x = BITS_OF_SUM(v[0]), u.y = BITS_OF_SUM(v[1]), u.z = BITS_OF_SUM(v[2]), u.w = BITS_OF_SUM(v[3]);
   *(GLOBAL u32x4*)p = u;
@@ -83,7 +90,7 @@ INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
 
 /// VECTOR elements.
 INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
-#if IN_KIND == KIND_fp16 || IN_KIND == KIND_bf16
+#if (IN_KIND == KIND_fp16 || IN_KIND == KIND_bf16) && !defined(UNALIGNED)
   const u32x4 u = *(GLOBAL const u32x4*)p;
   v[0] = NARROW(u.x), v[1] = NARROW(u.x >> 16), v[2] = NARROW(u.y), v[3] = NARROW(u.y >> 16);
   v[4] = NARROW(u.z), v[5] = NARROW(u.z >> 16), v[6] = NARROW(u.w), v[7] = NARROW(u.w >> 16);
@@ -93,7 +100,7 @@ INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
 }
 
 INLINE void store_vector(GLOBAL out_t* p, const sum_t* v) {
-#if OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16
+#if (OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16) && !defined(UNALIGNED)
   u32x4 u;
   u.x = PAIR(v[0], v[1]), u.y = PAIR(v[2], v[3]), u.z = PAIR(v[4], v[5]), u.w = PAIR(v[6], v[7]);
   *(GLOBAL u32x4*)p = u;
@@ -108,13 +115,16 @@ INLINE void local_load4(LOCAL const sum_t* p, sum_t* v) {
   v[0] = SUM_OF_BITS(u.x), v[1] = SUM_OF_BITS(u.y), v[2] = SUM_OF_BITS(u.z), v[3] = SUM_OF_BITS(u.w);
 }
 
+/// The first place at or behind p that is a multiple of 16 bytes: workspace begins anywhere.
+INLINE GLOBAL const sum_t* align16(GLOBAL const sum_t* p) { return p + ((0 - ((u64)p >> 2)) & 3); }
+
 /// *p = alpha * v + beta * *p; what beta is 0 for is not read. Integers are stored as they are.
 INLINE void store_scaled(GLOBAL out_t* p, sum_t v, float alpha, float beta) {
 #if OUT_KIND == KIND_int32
   *p = v;
 #else
   v *= alpha;
-  if (beta != 0) v += beta * LOAD(OUT, p, 0);
+  if (beta != 0) v = FMA(beta, LOAD(OUT, p, 0), v);
   STORE(OUT, p, 0, v);
 #endif
 }
@@ -126,15 +136,10 @@ INLINE void store4_scaled(GLOBAL out_t* p, const sum_t* v, float alpha, float be
   sum_t scaled[4];
   UNROLL for (int i = 0; i < 4; ++i) {
     scaled[i] = v[i] * alpha;
-    if (beta != 0) scaled[i] += beta * LOAD(OUT, p, i);
+    if (beta != 0) scaled[i] = FMA(beta, LOAD(OUT, p, i), scaled[i]);
   }
   store4(p, scaled);
 #endif
 }
-
-/// For 0 <= n < 2^31, n / divisor is (the high word of n * multiplier, + n) >> shift.
-typedef struct {
-  u32 divisor, multiplier, shift;
-} Divider;
 
 INLINE int divide(int n, Divider d) { return (int)(((u32)(((u64)(u32)n * d.multiplier) >> 32) + (u32)n) >> d.shift); }

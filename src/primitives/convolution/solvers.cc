@@ -17,7 +17,9 @@ SolverList solvers(Direction direction, DeviceKind kind) {
     all.push_back(&cpu_reference(d));
     return all;
   };
-  const auto gpu_list = [](Direction d) { return std::vector<const SolverBase*>{&gpu_reference(d)}; };
+  const auto gpu_list = [](Direction d) {
+    return std::vector<const SolverBase*>{&gpu_implicit_gemm(d), &gpu_reference(d)};
+  };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
                                    list(Direction::kBackwardWeights)};
   static const std::array gpu_lists = {gpu_list(Direction::kForward), gpu_list(Direction::kBackwardData),

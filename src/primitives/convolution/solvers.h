@@ -24,5 +24,6 @@ const Solver<Problem>& cpu_implicit_gemm(Direction);  // ids 7, 8, 9
 const Solver<Problem>& cpu_depthwise(Direction);      // ids 10, 11, 12
 const Solver<Problem>& cpu_direct_forward();          // id 13
 const Solver<Problem>& gpu_reference(Direction);      // ids 101, 102, 103
+const Solver<Problem>& gpu_implicit_gemm(Direction);  // ids 104, 105, 106
 
 }  // namespace polymio::convolution

@@ -13,7 +13,7 @@
 
 #if STRIDE != 0 && !MARCH
 /// The window of a tile, row by row: a row is used by every output row that it belongs to.
-INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwise d, Tile t,
+INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
   const int h0 = t.row * STRIDE - d.pad_h, w0 = t.col * STRIDE - d.pad_w;
   NO_UNROLL for (int i = 0; i < TILE_H; ++i) {
@@ -37,13 +37,13 @@ INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 
 #if MARCH
 /// Row `i` of the window into v: what is outside of the source is 0.
-INLINE void load_row(GLOBAL const in_t* src, Depthwise d, int h, int w0, sum_t (*v)[VEC]) {
+INLINE void load_row(GLOBAL const in_t* src, DepthwiseShape d, int h, int w0, sum_t (*v)[VEC]) {
   const int row_inside = (u32)h < (u32)d.src_h;
   UNROLL for (int j = 0; j < TILE_W; ++j)
     load_inside(src + (i64)(h * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w, v[j]);
 }
 
-INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwise d, Tile t, GLOBAL out_t* dst, float alpha,
+INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t, GLOBAL out_t* dst, float alpha,
                   float beta) {
   const int rows = MIN(d.segment, d.dst_h - t.row), h0 = t.row - d.pad_h, w0 = t.col - d.pad_w;
   sum_t acc[FILTER_H][COLS][VEC], v[1 + PREFETCH][TILE_W][VEC], taps[TAPS][VEC];
@@ -77,7 +77,7 @@ INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwise d, Til
 
 #if STRIDE == 0
 /// Any stride and dilation: tap by tap; ROWS and COLS are 1.
-INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwise d, Tile t,
+INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                         sum_t (*acc)[COLS][VEC]) {
   for (int r = 0; r < FILTER_H; ++r)
     for (int s = 0; s < FILTER_W; ++s) {
@@ -99,7 +99,7 @@ INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwise 
 
 KERNEL THREADS_A_BLOCK(THREADS)
 depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   const Depthwise d, const int tiles, const float alpha, const float beta) {
+                   const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
   SHARED sum_t taps[TAPS * MOST_CHANNELS] __attribute__((aligned(16)));
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, count = MIN(width, d.channels - c0);
   for (int i = THREAD(0); i < count * TAPS; i += THREADS) {

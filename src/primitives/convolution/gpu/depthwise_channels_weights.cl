@@ -23,13 +23,13 @@
 #define GAP_W 1
 #endif
 
-INLINE void load_slopes(GLOBAL const in_t* dy, Depthwise d, int row, int col, int inside, sum_t (*g)[VEC]) {
+INLINE void load_slopes(GLOBAL const in_t* dy, DepthwiseShape d, int row, int col, int inside, sum_t (*g)[VEC]) {
   UNROLL for (int q = 0; q < COLS; ++q)
     load_inside(dy + (i64)(row * d.dst_w + col + q) * d.channels, inside && col + q < d.dst_w, g[q]);
 }
 
 #if MARCH
-INLINE void march(GLOBAL const in_t* x, GLOBAL const in_t* dy, Depthwise d, Tile t, sum_t (*acc)[FILTER_W][VEC]) {
+INLINE void march(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape d, Tile t, sum_t (*acc)[FILTER_W][VEC]) {
   const int rows = MIN(d.segment, d.dst_h - t.row), w0 = t.col - d.pad_w;
   sum_t g[FILTER_H][COLS][VEC];  // row o of dy is in slot o mod FILTER_H
   UNROLL for (int r = 0; r < FILTER_H; ++r) load_slopes(dy, d, 0, 0, 0, g[r]);
@@ -53,7 +53,7 @@ INLINE void march(GLOBAL const in_t* x, GLOBAL const in_t* dy, Depthwise d, Tile
 }
 #else
 /// What COLS outputs of one row give to TAP_ROWS rows of the filter, from `first_row` on.
-INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, Depthwise d, Tile t, int first_row,
+INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape d, Tile t, int first_row,
                      sum_t (*acc)[FILTER_W][VEC]) {
   sum_t g[COLS][VEC];
   load_slopes(dy, d, t.row, t.col, 1, g);
@@ -83,12 +83,13 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, Depthwise d, T
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
 depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                           const Depthwise d, const int tiles) {
+                           const DepthwiseShape d, const int tiles) {
   SHARED sum_t sums[THREADS * VEC];
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, a_block = THREADS / d.vectors;
   const int slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors, c = c0 + lane * VEC;
   const int first_row = BLOCK(2) * TAP_ROWS, tile_rows = MARCH ? d.segment : 1;
   const int rows = CEIL_DIV(d.dst_h, tile_rows), cols = CEIL_DIV(d.dst_w, COLS);
+  GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAP_ROWS][FILTER_W][VEC];
   UNROLL for (int r = 0; r < TAP_ROWS; ++r)
     UNROLL for (int s = 0; s < FILTER_W; ++s)
@@ -114,7 +115,7 @@ depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RES
       if (THREAD(0) < width && c0 + THREAD(0) < d.channels && first_row + r < FILTER_H) {
         sum_t sum = 0;
         for (int k = 0; k < a_block; ++k) sum += sums[k * width + THREAD(0)];
-        partials[((i64)BLOCK(0) * d.channels + c0 + THREAD(0)) * TAPS + (first_row + r) * FILTER_W + s] = sum;
+        results[((i64)BLOCK(0) * d.channels + c0 + THREAD(0)) * TAPS + (first_row + r) * FILTER_W + s] = sum;
       }
     }
 }

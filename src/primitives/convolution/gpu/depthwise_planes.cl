@@ -11,14 +11,6 @@
 #define TAPS (FILTER_H * FILTER_W)
 #define BAND_H ((ROWS - 1) * STRIDE + FILTER_H)
 
-/// Packed tensors. src is what is gathered (x, or dy for backward data), dst what it is gathered for. A block takes
-/// `planes` planes and `band` rows of each in dst.
-typedef struct {
-  int images, channels, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
-  int planes, band;
-  Divider by_width;  // by dst_w
-} Depthwise;
-
 #if STRIDE == 0
 #define STEP_H d.stride_h
 #define STEP_W d.stride_w
@@ -36,7 +28,7 @@ typedef struct {
   int first, end;
 } Band;
 
-INLINE Band band_of(Depthwise d, int row, int count) {
+INLINE Band band_of(DepthwiseShape d, int row, int count) {
   Band b;
   const int last = row + count - 1;
 #if DIRECTION == 1 && STRIDE == 0
@@ -85,7 +77,7 @@ INLINE int band_at(int j, i64 plane, i64 plane_size, int offset, int pitch) {
 #if DIRECTION != 2
 #if STRIDE != 0
 /// A column of outputs; `row` is the first one's, relative to the rows in local memory.
-INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, Depthwise d, int rows, int row, int col,
+INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
                         sum_t* acc) {
   int inside[FILTER_W];
   UNROLL for (int s = 0; s < FILTER_W; ++s) inside[s] = (u32)(col + s) < (u32)d.src_w;
@@ -102,7 +94,7 @@ INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, Depthwise d, in
   }
 }
 #else
-INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, Depthwise d, Band band, int row, int col) {
+INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, DepthwiseShape d, Band band, int row, int col) {
   sum_t sum = 0;
   for (int r = 0; r < FILTER_H; ++r)
     for (int s = 0; s < FILTER_W; ++s) {
@@ -122,7 +114,7 @@ INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, Depthwis
 
 KERNEL THREADS_A_BLOCK(THREADS)
 depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                 const Depthwise d, const float alpha, const float beta) {
+                 const DepthwiseShape d, const float alpha, const float beta) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const i64 all = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
   const int planes = (int)MIN((i64)d.planes, all - first), row0 = BLOCK(1) * d.band;
@@ -163,11 +155,12 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
 /// A block owns a channel and every BLOCKS(1)-th group of planes. partials[block of a channel][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
 depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                         const Depthwise d) {
+                         const DepthwiseShape d) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t sums[TAPS_AT_ONCE * THREADS];
   const int c = BLOCK(0), bands = CEIL_DIV(d.dst_h, d.band), groups = CEIL_DIV(d.images, d.planes);
   const i64 plane_size = (i64)d.src_h * d.src_w, total = d.images * plane_size * d.channels;
+  GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAPS];
   UNROLL for (int t = 0; t < TAPS; ++t) acc[t] = 0;
   for (int piece = BLOCK(1); piece < groups * bands; piece += BLOCKS(1)) {
@@ -224,7 +217,7 @@ depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
     if (THREAD(0) < TAPS_AT_ONCE && t0 + THREAD(0) < TAPS) {
       sum = 0;
       for (int k = 0; k < 32; ++k) sum += sums[THREAD(0) * 32 + k];
-      partials[((i64)BLOCK(1) * d.channels + c) * TAPS + t0 + THREAD(0)] = sum;
+      results[((i64)BLOCK(1) * d.channels + c) * TAPS + t0 + THREAD(0)] = sum;
     }
   }
 }

@@ -9,19 +9,6 @@
 #include "kernels/gpu/tile.h"
 #include "kernels/gpu/partials.h"
 
-/// "src" is gathered through taps (x, or dy for backward data); "dst" is addressed by output pixels (y, dx, or dy
-/// for the weights' gradient). Strides are in elements. Channels are those of a group.
-typedef struct {
-  i64 src_image, dst_image;
-  int src_channel, src_row, src_col, src_h, src_w;
-  int dst_channel, dst_row, dst_col, dst_h, dst_w;
-  int images, filter_h, filter_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
-  int tap_step_h, tap_step_w;  // backward data: taps of one phase are this far apart
-  int reduced, outputs;        // sizes of K (channels only) and N; for weights of N (channels only) and M
-  int reduced_padded, outputs_padded;
-  int splits, store_quads;
-} Shape;
-
 INLINE void put_partial4(GLOBAL sum_t* p, const sum_t* v) {
   u32x4 u;
   u.x = BITS_OF_SUM(v[0]), u.y = BITS_OF_SUM(v[1]), u.z = BITS_OF_SUM(v[2]), u.w = BITS_OF_SUM(v[3]);
@@ -85,13 +72,11 @@ INLINE Pixel pixel_at(int m, Axis rows, Axis cols, int images) {
   return p;
 }
 
+/// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums.
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-implicit_gemm(GLOBAL const in_t* RESTRICT src,
-                                                                GLOBAL const sum_t* RESTRICT weights,
-                                                                GLOBAL out_t* dst, GLOBAL sum_t* partials,
-                                                                const Shape s, const Divider by_channels,
-                                                                const Divider by_filter_w, const i64 partial_size,
-                                                                const float alpha, const float beta) {
+implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
+              GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
+              const i64 partials_at, const i64 partial_size, const float alpha, const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -147,7 +132,7 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src,
   }
   const int b_n = thread % (TILE_N / 4) * 4, b_k = thread / (TILE_N / 4);
   const int taps = s.filter_h * s.filter_w;
-  weights += (i64)group * (FLAT ? 1 : taps) * s.reduced_padded * s.outputs_padded + n0 + b_n;
+  weights = align16(weights) + (i64)group * (FLAT ? 1 : taps) * s.reduced_padded * s.outputs_padded + n0 + b_n;
 
   sum_t a_regs[LOADS_A];
   u32x4 b_regs[LOADS_B / 4];
@@ -210,7 +195,7 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src,
   }
 
   // Stores: quads along pixels, or along channels where these are innermost.
-  GLOBAL sum_t* partial = s.splits > 1 ? partials + split * partial_size : 0;
+  GLOBAL sum_t* partial = s.splits > 1 ? (GLOBAL sum_t*)align16(partials) + partials_at + split * partial_size : 0;
   UNROLL for (int i = 0; i < QUADS_M; ++i) {
     UNROLL for (int u = 0; u < 4; ++u) {
       const Pixel p = pixel_at(m0 + tile_m + i * QUAD_STEP_M + u, rows, cols, s.images);
@@ -242,11 +227,9 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src,
 /// Weights of one group after another as rows of outputs: row tap * reduced_padded + channel (or tap * channels +
 /// channel when FLAT), zeros beyond both sizes. `to_reduced` and `to_output` are strides of the filter tensor.
 KERNEL THREADS_A_BLOCK(256)
-pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups,
-                                            const int taps, const int filter_w, const int reduced, const int outputs,
-                                            const int rows, const int outputs_padded, const i64 to_group,
-                                            const i64 to_reduced, const i64 to_output, const i64 to_row,
-                                            const i64 to_col) {
+pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps, const int filter_w,
+             const int reduced, const int outputs, const int rows, const int outputs_padded, const i64 to_group,
+             const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col) {
   const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
   const int per_tap = FLAT ? reduced : rows / taps;
   const int n = (int)(i % outputs_padded), row = (int)(i / outputs_padded % rows);
@@ -254,20 +237,16 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
   if (group >= groups) return;
   const int tap = row / per_tap, c = row - tap * per_tap;
   const int inside = n < outputs && c < reduced && tap < taps;
-  packed[i] = inside ? LOAD(IN, w, group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row +
-                                   tap % filter_w * to_col)
-                     : 0;
+  const i64 from = group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
+  ((GLOBAL sum_t*)align16(packed))[i] = inside ? LOAD(IN, w, from) : 0;
 }
 
 #else
 
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-implicit_gemm_weights(GLOBAL const in_t* RESTRICT x,
-                                                                        GLOBAL const in_t* RESTRICT dy,
-                                                                        GLOBAL out_t* dw, GLOBAL sum_t* partials,
-                                                                        const Shape s, const Divider by_image,
-                                                                        const Divider by_row, const float alpha,
-                                                                        const float beta) {
+implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
+                      GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
+                      const float alpha, const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -361,7 +340,7 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x,
   }
 
   GLOBAL sum_t* partial =
-      s.splits > 1 ? partials + (i64)split * BLOCKS(1) * s.outputs * columns : 0;
+      s.splits > 1 ? (GLOBAL sum_t*)align16(partials) + (i64)split * BLOCKS(1) * s.outputs * columns : 0;
   UNROLL for (int i = 0; i < THREAD_M; ++i) {
     const int m = m0 + tile_m + i / 4 * QUAD_STEP_M + i % 4;
     if (m >= s.outputs) continue;
