@@ -25,5 +25,7 @@ const Solver<Problem>& cpu_depthwise(Direction);      // ids 10, 11, 12
 const Solver<Problem>& cpu_direct_forward();          // id 13
 const Solver<Problem>& gpu_reference(Direction);      // ids 101, 102, 103
 const Solver<Problem>& gpu_implicit_gemm(Direction);  // ids 104, 105, 106
+const Solver<Problem>& gpu_depthwise(Direction);      // ids 107, 108, 109
+const Solver<Problem>& gpu_grouped(Direction);        // ids 110, 111, 112
 
 }  // namespace polymio::convolution

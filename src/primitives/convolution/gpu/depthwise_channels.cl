@@ -11,7 +11,39 @@
 #define TILE_H ((ROWS - 1) * STRIDE + FILTER_H)
 #define TILE_W ((COLS - 1) * STRIDE + FILTER_W)
 
-#if STRIDE != 0 && !MARCH
+#if DIRECTION == 1 && STRIDE == 2
+#define PHASES 1  // a tile begins where tap 0 meets a pixel of src, so that taps and outputs meet by their parity
+#define FIRST_H (-((FILTER_H - 1) / 2))
+#define FIRST_W (-((FILTER_W - 1) / 2))
+#define SPAN_H ((ROWS - 1) / 2 - FIRST_H + 1)
+#define SPAN_W ((COLS - 1) / 2 - FIRST_W + 1)
+
+INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
+                          sum_t (*acc)[COLS][VEC]) {
+  const int h0 = (t.row + d.pad_h) / 2 + FIRST_H, w0 = (t.col + d.pad_w) / 2 + FIRST_W;
+  UNROLL for (int i = 0; i < SPAN_H; ++i) {
+    const int row_inside = (u32)(h0 + i) < (u32)d.src_h;
+    sum_t v[SPAN_W][VEC];
+    UNROLL for (int j = 0; j < SPAN_W; ++j)
+      load_inside(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
+                  v[j]);
+    UNROLL for (int p = 0; p < ROWS; ++p) {
+      const int r = p - 2 * (i + FIRST_H);
+      if (r < 0 || r >= FILTER_H) continue;
+      UNROLL for (int s = 0; s < FILTER_W; ++s) {
+        sum_t tap[VEC];
+        LOAD_TAP(w, r * FILTER_W + s, d.vectors, tap);
+        UNROLL for (int q = 0; q < COLS; ++q)
+          if ((q + s) % 2 == 0) multiply_add(v[(q - s) / 2 - FIRST_W], tap, acc[p][q]);
+      }
+    }
+  }
+}
+#else
+#define PHASES 0
+#endif
+
+#if STRIDE != 0 && !MARCH && !PHASES
 /// The window of a tile, row by row: a row is used by every output row that it belongs to.
 INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
@@ -103,18 +135,21 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
   SHARED sum_t taps[TAPS * MOST_CHANNELS] __attribute__((aligned(16)));
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, count = MIN(width, d.channels - c0);
   for (int i = THREAD(0); i < count * TAPS; i += THREADS) {
-    const int c = i / TAPS, tap = i - c * TAPS, flipped = DIRECTION == 1 && STRIDE != 0 ? TAPS - 1 - tap : tap;
+    const int c = i / TAPS, tap = i - c * TAPS, flipped = DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - tap : tap;
     taps[FILTER_AT(flipped, c % VEC / 4, c / VEC, d.vectors) + c % MIN(VEC, 4)] = LOAD(IN, w, c0 * TAPS + i);
   }
   BARRIER();
   const int a_block = THREADS / d.vectors, slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors;
   const int c = c0 + lane * VEC;
   if (slot >= a_block || lane * VEC >= count) return;
-  const int tile_rows = MARCH ? d.segment : ROWS, rows = CEIL_DIV(d.dst_h, tile_rows), cols = CEIL_DIV(d.dst_w, COLS);
+  const int before_h = PHASES ? d.pad_h % 2 : 0, before_w = PHASES ? d.pad_w % 2 : 0;
+  const int tile_rows = MARCH ? d.segment : ROWS;
+  const int rows = CEIL_DIV(d.dst_h + before_h, tile_rows), cols = CEIL_DIV(d.dst_w + before_w, COLS);
   for (int i = BLOCK(0) * a_block + slot; i < tiles; i += BLOCKS(0) * a_block) {
-    const Tile t = tile_at(i, rows, cols, tile_rows);
+    Tile t = tile_at(i, rows, cols, tile_rows);
+    t.row -= before_h, t.col -= before_w;
     GLOBAL const in_t* from = src + (i64)t.image * d.src_h * d.src_w * d.channels + c;
-    GLOBAL out_t* to = dst + ((i64)t.image * d.dst_h * d.dst_w + t.row * d.dst_w + t.col) * d.channels + c;
+    GLOBAL out_t* to = dst + ((i64)t.image * d.dst_h * d.dst_w + (t.row * d.dst_w + t.col)) * d.channels + c;
 #if MARCH
     march(from, taps + LANE_AT(lane), d, t, to, alpha, beta);
 #else
@@ -122,14 +157,16 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
     UNROLL for (int p = 0; p < ROWS; ++p)
       UNROLL for (int q = 0; q < COLS; ++q)
         UNROLL for (int u = 0; u < VEC; ++u) acc[p][q][u] = 0;
-#if STRIDE == 0
+#if PHASES
+    gather_phases(from, taps + LANE_AT(lane), d, t, acc);
+#elif STRIDE == 0
     gather_taps(from, taps + LANE_AT(lane), d, t, acc);
 #else
     gather_window(from, taps + LANE_AT(lane), d, t, acc);
 #endif
     UNROLL for (int p = 0; p < ROWS; ++p)
       UNROLL for (int q = 0; q < COLS; ++q)
-        if (t.row + p < d.dst_h && t.col + q < d.dst_w)
+        if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
           finish(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
 #endif
   }

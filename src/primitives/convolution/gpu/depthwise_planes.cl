@@ -9,7 +9,14 @@
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)
+// Backward data with stride 2: columns begin where tap 0 meets a row of src, so that taps and rows meet by parity.
+#define PHASES (DIRECTION == 1 && STRIDE == 2)
+#if PHASES
+#define FIRST_H (-((FILTER_H - 1) / 2))
+#define BAND_H ((ROWS - 1) / 2 - FIRST_H + 1)
+#else
 #define BAND_H ((ROWS - 1) * STRIDE + FILTER_H)
+#endif
 
 #if STRIDE == 0
 #define STEP_H d.stride_h
@@ -31,7 +38,7 @@ typedef struct {
 INLINE Band band_of(DepthwiseShape d, int row, int count) {
   Band b;
   const int last = row + count - 1;
-#if DIRECTION == 1 && STRIDE == 0
+#if DIRECTION == 1 && STRIDE != 1
   b.first = MAX(0, (row + d.pad_h - (FILTER_H - 1) * GAP_H + STEP_H - 1) / STEP_H);
   b.end = MIN(d.src_h, (last + d.pad_h) / STEP_H + 1);
 #else
@@ -79,15 +86,22 @@ INLINE int band_at(int j, i64 plane, i64 plane_size, int offset, int pitch) {
 /// A column of outputs; `row` is the first one's, relative to the rows in local memory.
 INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
                         sum_t* acc) {
-  int inside[FILTER_W];
-  UNROLL for (int s = 0; s < FILTER_W; ++s) inside[s] = (u32)(col + s) < (u32)d.src_w;
+  int inside[FILTER_W], at[FILTER_W];
+  UNROLL for (int s = 0; s < FILTER_W; ++s) {
+    at[s] = PHASES ? (col - s) / 2 : col + s;
+    inside[s] = (u32)at[s] < (u32)d.src_w && (!PHASES || (col >= s && (col - s) % 2 == 0));
+  }
   UNROLL for (int i = 0; i < BAND_H; ++i) {
     const int row_inside = (u32)(row + i) < (u32)rows;
     sum_t v[FILTER_W];
     UNROLL for (int s = 0; s < FILTER_W; ++s)
-      v[s] = row_inside && inside[s] ? tile[(row + i) * d.src_w + col + s] : 0;
+      v[s] = row_inside && inside[s] ? tile[(row + i) * d.src_w + at[s]] : 0;
     UNROLL for (int p = 0; p < ROWS; ++p) {
+#if PHASES
+      const int r = p - 2 * (i + FIRST_H);
+#else
       const int r = i - p * STRIDE;
+#endif
       if (r < 0 || r >= FILTER_H) continue;
       UNROLL for (int s = 0; s < FILTER_W; ++s) acc[p] = MULTIPLY_ADD(v[s], w[r * FILTER_W + s], acc[p]);
     }
@@ -118,7 +132,8 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const i64 all = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
   const int planes = (int)MIN((i64)d.planes, all - first), row0 = BLOCK(1) * d.band;
-  const int rows = MIN(d.band, d.dst_h - row0), strips = CEIL_DIV(rows, ROWS);
+  const int rows = MIN(d.band, d.dst_h - row0), before = PHASES ? d.pad_h % 2 : 0;
+  const int strips = CEIL_DIV(rows + before, ROWS);
   const Band band = band_of(d, row0, rows);
   const int elements = MAX(0, band.end - band.first) * d.src_w, offset = band.first * d.src_w;
   const int pitch = band_pitch(elements), first_channel = (int)(first % d.channels);
@@ -127,7 +142,7 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
   BARRIER();
   for (int i = THREAD(0); i < planes * strips * d.dst_w; i += THREADS) {
     const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / strips;
-    const int row = row0 + (line - j * strips) * ROWS;
+    const int row = row0 - before + (line - j * strips) * ROWS;
     const i64 plane = first + j;
     int c = first_channel + j;
     while (c >= d.channels) c -= d.channels;
@@ -138,13 +153,18 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
     acc[0] = gather_taps(from, filter, d, band, row, col);
 #else
     sum_t taps[TAPS];
-    UNROLL for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 ? TAPS - 1 - t : t);
+    UNROLL for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - t : t);
     UNROLL for (int p = 0; p < ROWS; ++p) acc[p] = 0;
-    walk_column(from, taps, d, band.end - band.first, row * STRIDE - d.pad_h - band.first, col * STRIDE - d.pad_w, acc);
+#if PHASES
+    const int h0 = (row + d.pad_h) / 2 + FIRST_H, w0 = col + d.pad_w;
+#else
+    const int h0 = row * STRIDE - d.pad_h, w0 = col * STRIDE - d.pad_w;
+#endif
+    walk_column(from, taps, d, band.end - band.first, h0 - band.first, w0, acc);
 #endif
     GLOBAL out_t* to = dst + (plane * d.dst_h + row) * d.dst_w + col;
     UNROLL for (int p = 0; p < ROWS; ++p)
-      if (row + p < row0 + rows) store_scaled(to + p * d.dst_w, acc[p], alpha, beta);
+      if (row + p >= row0 && row + p < row0 + rows) store_scaled(to + p * d.dst_w, acc[p], alpha, beta);
   }
 }
 
