@@ -9,4 +9,7 @@ namespace polymio::driver {
 
 int run_devices(std::span<const std::string> words);
 
+// `MIOpenDriver warm`: fills the kernel cache.
+int run_warm(std::span<const std::string> words);
+
 }  // namespace polymio::driver

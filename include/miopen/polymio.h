@@ -97,6 +97,16 @@ MIOPEN_EXPORT miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const
 /// Waits until all work queued on the handle is done; an error of that work is returned here.
 MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 
+/// Makes calls on these problems ready: every solver that may serve one is built and its kernels compiled, several
+/// at a time. Later runs on the handle with any algorithm, solution or workspace, alpha 1 and beta 0 then neither
+/// compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is NotInitialized.
+MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
+
+/// Compiles the GPU programs that serve nearly every convolution into the kernel cache on disk, unless they are
+/// there. `device` is a device ("cuda:0"), or an architecture ("cuda-sm90") whose compiler is installed though the
+/// device is not. Outputs may be null: how many programs there are (none for the CPU), how many were compiled now.
+MIOPEN_EXPORT miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled);
+
 /// Limits the CPU threads that calls on this handle use. 0 means every core that the process may
 /// run on, the default unless the environment sets another. BadParm if negative.
 MIOPEN_EXPORT miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads);

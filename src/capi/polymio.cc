@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
+#include "core/kernel_builder.h"
 #include "search/find.h"
 
 using namespace polymio;
@@ -116,6 +117,32 @@ miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, si
 
 miopenStatus_t polymioSynchronize(miopenHandle_t handle) {
   return guard([&] { deref(handle).stream().synchronize(); });
+}
+
+miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    std::vector<convolution::Wanted> wanted;
+    for (size_t i = 0; i < count; ++i) {
+      auto call = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
+      wanted.push_back({std::move(call.problem), call.constraints});
+    }
+    convolution::prepare(h, wanted);
+  });
+}
+
+miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled) {
+  return guard([&] {
+    const std::string name = not_null(device, "device");
+    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
+    const bool ahead = name.find('-') != std::string::npos;
+    const auto stream = ahead ? nullptr : create_stream(name, nullptr);
+    const auto compiler = ahead ? create_compiler(name) : nullptr;
+    const auto specs = convolution::base_programs(ahead ? usual_device(name) : stream->info());
+    const size_t made = specs.empty() ? 0 : compile_to_disk(ahead ? *compiler : stream->compiler(), specs);
+    if (programs) *programs = specs.size();
+    if (compiled) *compiled = made;
+  });
 }
 
 miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads) {

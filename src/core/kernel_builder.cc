@@ -55,13 +55,26 @@ std::string key_of(const std::string& identity, const KernelSpec& spec, const st
   return fmt::format("{:016x}{:016x}", content_hash(text), content_hash(text + "2"));
 }
 
-/// Loaded modules by device and key. Modules of another process's context are of no use after a fork, so the
+/// Loaded modules by context and key. Modules of another process's context are of no use after a fork, so the
 /// table belongs to one process.
 struct Modules {
   ProcessMutex mutex;
   std::map<std::string, std::shared_ptr<Module>> loaded;
 };
 Modules& modules = *new Modules;
+
+std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source) {
+  std::string log;
+  const auto start = std::chrono::steady_clock::now();
+  std::string program = compiler.compile(source, spec.options, log);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  log::info("compiled {} ({}) by {} in {:.0f} ms", spec.source, fmt::join(spec.options, " "), compiler.identity(),
+            took.count());
+  if (log.size() > 1) log::detail("{}", log);
+  return program;
+}
+
+constexpr std::chrono::seconds kPatience{30};  // with other processes that compile the same
 
 class Builder {
  public:
@@ -70,13 +83,12 @@ class Builder {
   std::shared_ptr<Module> module(const KernelSpec& spec) {
     const std::string source = kernel_source(spec.source);
     const std::string key = key_of(stream_.compiler().identity(), spec, source);
-    const std::string name = stream_.info().name + " " + key;
+    const std::string name = fmt::format("{} {}", stream_.context(), key);
     if (auto known = find(name)) return known;
     if (stream_.capturing())
-      fail(Status::kNotInitialized, "{} is not compiled and the stream is being captured: run the call once before",
+      fail(Status::kNotInitialized, "{} is not compiled and the stream is being captured: call polymioPrepare before",
            spec.entry);
     // One process compiles, the others read its file.
-    constexpr std::chrono::seconds kPatience{30};
     auto program = cache_.load(key);
     if (program) {
       if (auto made = stream_.load(*program)) return keep(name, std::move(made));
@@ -94,13 +106,7 @@ class Builder {
 
  private:
   std::shared_ptr<Module> compile(const KernelSpec& spec, const std::string& source, const std::string& key) {
-    std::string log;
-    const auto start = std::chrono::steady_clock::now();
-    const std::string program = stream_.compiler().compile(source, spec.options, log);
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    log::info("compiled {} ({}) for {} in {:.0f} ms", spec.source, fmt::join(spec.options, " "), stream_.info().name,
-              took.count());
-    if (log.size() > 1) log::detail("{}", log);
+    const std::string program = compile_source(stream_.compiler(), spec, source);
     auto made = stream_.load(program);
     if (!made)
       fail(Status::kInternalError, "{} does not take a program that {} has just made", stream_.info().name,
@@ -124,10 +130,26 @@ class Builder {
   KernelCache cache_;
 };
 
-std::size_t compile_threads(std::size_t programs) {
+/// Calls work(i) for each i, on as many threads as may compile at a time. The first error by number is rethrown.
+void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   const auto most =
       env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
-  return std::min(programs, static_cast<std::size_t>(most));
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> errors(count);
+  const auto loop = [&] {
+    for (std::size_t i; (i = next++) < count;) try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(most)); ++i) others.emplace_back(loop);
+    loop();
+  }
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
@@ -155,26 +177,24 @@ CompiledProgram compile_program(const Compiler& compiler, const KernelSpec& spec
 Kernels build_kernels(Stream& stream, std::span<const KernelSpec> specs) {
   Builder builder(stream);
   std::vector<std::shared_ptr<Module>> made(specs.size());
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> errors(specs.size());
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < specs.size();) try {
-        made[i] = builder.module(specs[i]);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < compile_threads(specs.size()); ++i) others.emplace_back(work);
-    work();
-  }
+  in_parallel(specs.size(), [&](std::size_t i) { made[i] = builder.module(specs[i]); });
   Kernels kernels;
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (errors[i]) std::rethrow_exception(errors[i]);
-    kernels.push_back(made[i]->kernel(specs[i].entry));
-  }
+  for (std::size_t i = 0; i < specs.size(); ++i) kernels.push_back(made[i]->kernel(specs[i].entry));
   return kernels;
+}
+
+std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec> specs) {
+  KernelCache cache(KernelCache::default_folder());
+  std::atomic<std::size_t> compiled{0};
+  in_parallel(specs.size(), [&](std::size_t i) {
+    const std::string source = kernel_source(specs[i].source);
+    const std::string key = key_of(compiler.identity(), specs[i], source);
+    const KeyLock lock(cache.folder(), key, kPatience);
+    if (cache.load(key)) return;
+    cache.store(key, compile_source(compiler, specs[i], source));
+    ++compiled;
+  });
+  return compiled;
 }
 
 }  // namespace polymio

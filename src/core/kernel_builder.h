@@ -24,6 +24,9 @@ struct CompiledProgram {
 };
 CompiledProgram compile_program(const Compiler&, const KernelSpec&);
 
+/// Compiles those that the disk does not hold yet, several at once, without loading them; how many that were.
+std::size_t compile_to_disk(const Compiler&, std::span<const KernelSpec>);
+
 /// A solver whose invokers launch kernels: those of kernels(), in that order.
 template <class Problem>
 class GpuSolver : public Solver<Problem> {

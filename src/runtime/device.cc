@@ -86,6 +86,18 @@ std::unique_ptr<Stream> create_stream(const std::string& name, void* native) {
   fail(Status::kBadParm, "no device '{}': available here: {}", name, known);
 }
 
+DeviceInfo usual_device(const std::string& architecture) {
+  const bool amd = architecture.starts_with("hip-");
+  DeviceInfo device;
+  device.kind = amd ? DeviceKind::kHip : DeviceKind::kCuda;
+  device.architecture = architecture;
+  device.units = 108;
+  device.fp32_gflops = 20'000;
+  device.bandwidth_gbs = 1'500;
+  device.gpu = {48u << 10, amd ? 64 : 32, 1024, true, true};
+  return device;
+}
+
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {
   if (architecture.starts_with("cuda-sm")) return cuda::create_compiler(architecture);
   if (architecture.starts_with("hip-")) return hip::create_compiler(architecture);

@@ -120,8 +120,9 @@ class Stream {
   virtual ~Stream() = default;
   /// Changes with the thread cap and with calibration; a reference stays valid for the process.
   virtual const DeviceInfo& info() const = 0;
-  virtual void* native() const = 0;    // the caller's stream handle, null for the default one
-  virtual void set_native(void*) = 0;  // work goes there from now on; BadParm where there is no such thing
+  virtual const void* context() const = 0;  // programs and memory are those of streams with the same
+  virtual void* native() const = 0;         // the caller's stream handle, null for the default one
+  virtual void set_native(void*) = 0;       // work goes there from now on; BadParm where there is no such thing
   virtual void synchronize() = 0;
   /// On the device, in order. Host memory is the stream's own business on the CPU only.
   virtual void copy(Buffer dst, Buffer src, std::size_t bytes) = 0;
@@ -216,6 +217,9 @@ std::string default_device(void* native);
 
 /// A stream on the device called `name` ("cpu", "cuda:0"); throws BadParm listing the devices otherwise.
 std::unique_ptr<Stream> create_stream(const std::string& name, void* native);
+
+/// A usual device of an architecture ("cuda-sm90", "hip-gfx90a"), to compile for where there is none.
+DeviceInfo usual_device(const std::string& architecture);
 
 /// A compiler for an architecture ("cuda-sm90") whose device need not be there; NotInitialized, with the
 /// reason, when the compiler is not.

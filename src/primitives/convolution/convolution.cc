@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "primitives/convolution/fused.h"
 #include "primitives/convolution/numerics.h"
+#include "primitives/convolution/prepare.h"
 #include "search/record.h"
 #include "search/running.h"
 #include "search/tune.h"
@@ -154,10 +155,7 @@ Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
     : judge_((validate(problem), make_judge(problem))),
       request_{handle, solvers(problem, handle.device().kind), problem, allowed, judge_.get()} {
   request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
-  if (handle.stream().capturing())
-    fail(Status::kNotInitialized,
-         "the stream is being captured and there is no plan yet: run or compile this once before, for: {}",
-         problem.key());
+  if (handle.stream().capturing()) fail_captured(problem);
   if (handle.device().kind != DeviceKind::kCpu) {
     clock_ = search::device_clock(handle.stream());
     request_.clock = clock_.get();
@@ -219,6 +217,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
     check_memory(handle, args);
+    if (handle.stream().capturing()) return prepared_plan(handle, problem, allowed, limits, algorithm);
     const Call call(handle, problem, limits);
     search::Request rq = call.request();
     rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
@@ -236,6 +235,8 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {
     check_memory(handle, args);
+    if (const SolverBase* solver = solver_by_id(id); solver && handle.stream().capturing())
+      return prepared_plan(handle, problem, allowed, limits, solver->info().algorithm, id);
     // What GetSolutionWorkspaceSize said must be given. That may have been the default point's, before the
     // database knew a better one with more.
     const Call call(handle, problem, allowed);

@@ -125,6 +125,7 @@ class CpuStream final : public Stream {
   ~CpuStream() override { drop_executor(); }
 
   const DeviceInfo& info() const override { return *(alone() ? alone_ : *info_).load(std::memory_order_acquire); }
+  const void* context() const override { return nullptr; }
   void* native() const override { return nullptr; }
   void set_native(void* stream) override {
     require(!stream, "a stream was given, but the handle's device is the CPU, which has none (pass null)");

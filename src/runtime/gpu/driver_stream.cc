@@ -86,6 +86,7 @@ class DriverStream final : public GpuStream {
   }
 
   const DeviceInfo& info() const override { return info_; }
+  const void* context() const override { return context_; }
   void* native() const override { return native_; }
   void set_native(void* stream) override {
     std::swap(native_, stream);

@@ -90,6 +90,7 @@ class QueueStream final : public gpu::GpuStream {
   }
 
   const DeviceInfo& info() const override { return scope_->info; }
+  const void* context() const override { return scope_->context; }
   void* native() const override { return native_; }
   void set_native(void* stream) override {
     QueueStream other(index_, static_cast<Queue*>(stream));

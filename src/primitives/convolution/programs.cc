@@ -1,0 +1,58 @@
+// The GPU programs that serve nearly every convolution: what the solvers name for a few problems of each kind.
+// SPDX-License-Identifier: MIT
+#include <set>
+
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+namespace {
+
+struct Shape {
+  std::int64_t channels, outputs, groups, filter, stride;
+};
+// Ordinary, pointwise, strided, first layer, large filter, grouped, depthwise.
+constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {64, 64, 1, 1, 1},    {64, 64, 1, 3, 2},  {3, 64, 1, 7, 2},
+                             {16, 16, 1, 11, 1}, {128, 128, 32, 3, 1}, {96, 96, 96, 3, 1}, {96, 96, 96, 3, 2},
+                             {96, 96, 96, 5, 1}, {96, 96, 96, 7, 1}};
+constexpr std::int64_t kImages = 8, kSide = 28;
+
+Problem make_problem(const Shape& s, Direction direction, DataType type, bool channels_last) {
+  const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
+  const std::int64_t pad = s.filter / 2, side = forward_size(kSide, s.filter, pad, s.stride, 1);
+  Problem p;
+  p.direction = direction;
+  p.geometry.pad = {pad, pad, 0};
+  p.geometry.stride = {s.stride, s.stride, 1};
+  p.geometry.groups = s.groups;
+  const DataType written = type == DataType::kInt8 ? DataType::kInt32 : type;
+  p.x = make_tensor(type, layout, std::array{kImages, s.channels, kSide, kSide});
+  p.w = make_tensor(type, layout, std::array{s.outputs, s.channels / s.groups, s.filter, s.filter});
+  p.y = make_tensor(written, layout, std::array{kImages, s.outputs, side, side});
+  return p;
+}
+
+}  // namespace
+
+std::vector<KernelSpec> base_programs(const DeviceInfo& device) {
+  std::vector<KernelSpec> programs;
+  std::set<std::string> seen;
+  const auto add = [&](const Problem& p) {
+    for (const SolverBase* s : solvers(p.direction, device.kind)) {
+      if (!s->is_applicable(device, p)) continue;
+      for (KernelSpec& spec : s->kernel_specs(device, p, s->default_point(device, p))) {
+        std::string name = spec.source;
+        for (const std::string& option : spec.options) name += ' ' + option;
+        if (seen.insert(std::move(name)).second) programs.push_back(std::move(spec));
+      }
+    }
+  };
+  if (device.kind == DeviceKind::kCpu) return programs;
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kInt8})
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+      for (const bool channels_last : {false, true})
+        for (const Shape& shape : kShapes)
+          if (type != DataType::kInt8 || d == Direction::kForward) add(make_problem(shape, d, type, channels_last));
+  return programs;
+}
+
+}  // namespace polymio::convolution
