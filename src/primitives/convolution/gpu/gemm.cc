@@ -46,7 +46,8 @@ bool is_pointwise(const Problem& p) {
 /// (images, channels, pixels) in the order that y has.
 TensorDesc matrix(DataType type, std::int64_t images, std::int64_t channels, std::int64_t pixels, bool last) {
   const std::int64_t lens[] = {images, channels, pixels};
-  const std::int64_t first_strides[] = {channels * pixels, pixels, 1}, last_strides[] = {channels * pixels, 1, channels};
+  const std::int64_t first_strides[] = {channels * pixels, pixels, 1},
+                     last_strides[] = {channels * pixels, 1, channels};
   return make_tensor(type, lens, last ? last_strides : first_strides);
 }
 
