@@ -18,8 +18,8 @@ SolverList solvers(Direction direction, DeviceKind kind) {
     return all;
   };
   const auto gpu_list = [](Direction d) {
-    return std::vector<const SolverBase*>{&gpu_depthwise(d), &gpu_grouped(d), &gpu_gemm(d), &gpu_implicit_gemm(d),
-                                          &gpu_reference(d)};
+    return std::vector<const SolverBase*>{&gpu_depthwise(d), &gpu_grouped(d),       &gpu_winograd(d),
+                                          &gpu_gemm(d),      &gpu_implicit_gemm(d), &gpu_reference(d)};
   };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
                                    list(Direction::kBackwardWeights)};

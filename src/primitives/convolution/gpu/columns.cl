@@ -25,10 +25,9 @@ im2col(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* columns, const i64 at, const 
        const ConvStrides e, const ColumnOrder o) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
-  const i64 size = (i64)rows * pixels;
-  for (i64 i = (i64)BLOCK(0) * THREADS + THREAD(0); i < size; i += (i64)BLOCKS(0) * THREADS) {
-    const int row = (int)(o.pixels_innermost ? i / pixels : i % rows);
-    const int pixel = (int)(o.pixels_innermost ? i % pixels : i / rows);
+  const int size = rows * pixels;
+  for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
+    const int row = o.pixels_innermost ? i / pixels : i % rows, pixel = o.pixels_innermost ? i % pixels : i / rows;
     const int group = row / (cg * taps), rest = row - group * cg * taps;
     const int c = group * cg + (o.taps_first ? rest % cg : rest / taps), tap = o.taps_first ? rest / cg : rest % taps;
     const int f2 = (int)z.filter[2], f1 = (int)z.filter[1], o2 = (int)z.out[2], o1 = (int)z.out[1];
@@ -42,8 +41,8 @@ im2col(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* columns, const i64 at, const 
 }
 
 /// The output that tap `r` takes to input `h`, or -1.
-INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
-  const i64 at = h + pad - r * dilation;
+INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
+  const int at = h + pad - r * dilation;
   return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
 }
 
@@ -52,19 +51,20 @@ col2im(GLOBAL const float* RESTRICT columns, GLOBAL out_t* x, const i64 at, cons
        const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
-  const i64 size = z.c * z.in[0] * z.in[1] * z.in[2], matrix = z.c * taps * pixels;
-  for (i64 i = (i64)BLOCK(0) * THREADS + THREAD(0); i < size; i += (i64)BLOCKS(0) * THREADS) {
-    const i64 h2 = i % z.in[2], h1 = i / z.in[2] % z.in[1], h0 = i / z.in[2] / z.in[1] % z.in[0];
-    const int c = (int)(i / z.in[2] / z.in[1] / z.in[0]);
+  const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
+  const i64 matrix = z.c * taps * pixels;
+  for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
+    const int h2 = i % x2, h1 = i / x2 % x1, h0 = i / x2 / x1 % x0, c = i / x2 / x1 / x0;
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
       float sum = 0;
       for (int tap = 0; tap < taps; ++tap) {
         const int f2 = (int)z.filter[2], f1 = (int)z.filter[1];
-        const i64 p0 = output_of(h0, tap / f2 / f1, t.pad[0], t.stride[0], t.dilation[0], z.out[0]);
-        const i64 p1 = output_of(h1, tap / f2 % f1, t.pad[1], t.stride[1], t.dilation[1], z.out[1]);
-        const i64 p2 = output_of(h2, tap % f2, t.pad[2], t.stride[2], t.dilation[2], z.out[2]);
-        if (p0 < 0 || p1 < 0 || p2 < 0) continue;
-        const int pixel = (int)((p0 * z.out[1] + p1) * z.out[2] + p2);
+        const int r[3] = {tap / f2 / f1, tap / f2 % f1, tap % f2}, h[3] = {h0, h1, h2};
+        int p[3];
+        UNROLL for (int d = 0; d < 3; ++d)
+          p[d] = output_of(h[d], r[d], (int)t.pad[d], (int)t.stride[d], (int)t.dilation[d], (int)z.out[d]);
+        if (p[0] < 0 || p[1] < 0 || p[2] < 0) continue;
+        const int pixel = (p[0] * (int)z.out[1] + p[1]) * (int)z.out[2] + p[2];
         sum += columns[at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)];
       }
       store_scaled(x + n * e.x[0] + c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4], sum, alpha, beta);

@@ -93,6 +93,15 @@ class GpuGemm final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(packed(p.y) && packed(p.w), "y or w is neither packed NCHW nor packed NHWC");
     const double depth = static_cast<double>(p.c()) * static_cast<double>(taps_of(p));
     POLYMIO_REQUIRE(depth * static_cast<double>(pixels_of(p)) <= kMost, "the matrix of an image is too large");
+    for (int i = 0; i < p.spatial(); ++i) {
+      const auto axis = static_cast<std::size_t>(i);
+      POLYMIO_REQUIRE(p.geometry.pad[axis] <= kMost / 4 && p.geometry.stride[axis] <= kMost,
+                      "padding or stride too large");
+      POLYMIO_REQUIRE(static_cast<double>(p.geometry.dilation[axis]) * static_cast<double>(p.filter(i)) <= kMost / 4,
+                      "the filter reaches too far");
+    }
+    POLYMIO_REQUIRE(static_cast<double>(p.x.space()) / static_cast<double>(p.n()) <= kMost,
+                    "an image of x is too large");
     const Plan plan = plan_of(p);
     if (const Verdict v = gpu::check_sizes(plan.product); !v) return v;
     return gpu::Product(d, plan.product, 0).check();
@@ -153,7 +162,7 @@ class GpuGemm final : public GpuSolver<Problem> {
       const Buffer workspace(a.workspace);
       launch(stream, *built.back(), shape, Buffer(a.x), workspace, at, sizes, steps, strides, plan.order);
       auto c = call(p, a, gpu::aligned(a) && is_aligned(a.workspace));
-      c.tensors.first = workspace, c.src_at = at;
+      c.tensors.first = workspace, c.first_at = at;
       product.run(stream, built, 0, c);
     };
   }
@@ -169,11 +178,11 @@ class GpuGemm final : public GpuSolver<Problem> {
             .aligned = aligned};
   }
 
-  /// Threads for the elements of an image, and blocks along the images.
+  /// Threads for the elements of an image; each goes through images, since these have their indices in common.
   static Launch launch_for(std::int64_t elements, std::int64_t images) {
-    constexpr std::int64_t kMostBlocks = 1 << 16, kMostImages = 1 << 12;
-    return gpu::launch_shape(kThreads, std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks),
-                             std::min(images, kMostImages));
+    constexpr std::int64_t kMostBlocks = 1 << 16, kEnough = 1 << 13;
+    const auto blocks = std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks);
+    return gpu::launch_shape(kThreads, blocks, std::clamp<std::int64_t>(kEnough / blocks, 1, images));
   }
 
   static Invoker back_invoker(const Plan& plan, const Problem& p, const gpu::Product& product, const Kernels& built) {

@@ -121,7 +121,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.22, kGeneral = 4;
+    constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.42, kGeneral = 4;
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
     const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);

@@ -232,7 +232,7 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 KERNEL THREADS_A_BLOCK(256)
 pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps, const int filter_w,
              const int reduced, const int outputs, const int rows, const int outputs_padded, const i64 to_group,
-             const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col) {
+             const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col, const i64 w_at) {
   const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
   const int per_tap = FLAT ? reduced : rows / taps;
   const int n = (int)(i % outputs_padded), row = (int)(i / outputs_padded % rows);
@@ -240,7 +240,7 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
   if (group >= groups) return;
   const int tap = row / per_tap, c = row - tap * per_tap;
   const int inside = n < outputs && c < reduced && tap < taps;
-  const i64 from = group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
+  const i64 from = w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
   ((GLOBAL sum_t*)align16(packed))[i] = inside ? LOAD(IN, w, from) : 0;
 }
 
@@ -249,7 +249,7 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
 implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
                       GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
-                      const i64 x_at, const float alpha, const float beta) {
+                      const i64 x_at, const i64 dy_at, const i64 dw_at, const float alpha, const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -257,8 +257,9 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
   const int n0 = BLOCK(0) % tiles_n * TILE_N, m0 = BLOCK(0) / tiles_n * TILE_M;
   const int per_image = s.dst_h * s.dst_w, pixels = s.images * per_image, steps = CEIL_DIV(pixels, TILE_K);
   const int begin = (int)((i64)steps * split / s.splits), end = (int)((i64)steps * (split + 1) / s.splits);
+  dw += dw_at;
   x += x_at + (i64)group * s.reduced * s.src_channel;
-  dy += (i64)group * s.outputs * s.dst_channel;
+  dy += dy_at + (i64)group * s.outputs * s.dst_channel;
 
   // Element n of a filter is tap and channel in the order of the filter's memory.
 #if QUADS

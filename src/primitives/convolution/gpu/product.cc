@@ -73,11 +73,19 @@ void Product::set_shape(const Problem& p) {
   weight_row_ = e.w[3], weight_col_ = e.w[4];
 }
 
-/// Enough splits of K for every multiprocessor, each of some steps at least.
+/// Splits of K that keep every multiprocessor busy to the end, each of some steps at least.
 int Product::splits_for(const DeviceInfo& d) const {
-  constexpr std::int64_t kLeastSteps = 8, kMostSplits = 256;
-  const std::int64_t wanted = std::int64_t{d.units} * tile_.resident / std::max<std::int64_t>(1, blocks_);
-  return narrow(std::clamp<std::int64_t>(std::min(wanted, steps_ / kLeastSteps), 1, kMostSplits));
+  constexpr std::int64_t kLeastSteps = 8, kMostSplits = 256, kMostWaves = 3;
+  const std::int64_t slots = std::int64_t{d.units} * tile_.resident;
+  const std::int64_t most = std::min(steps_ / kLeastSteps, kMostSplits);
+  std::int64_t best = 1, least = ceil_div(blocks_, slots) * steps_;
+  for (std::int64_t waves = 1; waves <= kMostWaves; ++waves) {
+    const std::int64_t splits = std::min(waves * slots / std::max<std::int64_t>(1, blocks_), most);
+    if (splits <= 1) continue;
+    const std::int64_t steps = ceil_div(blocks_ * splits, slots) * ceil_div(steps_, splits);
+    if (steps < least * 9 / 10) best = splits, least = steps;
+  }
+  return narrow(best);
 }
 
 void Product::plan_weights(const DeviceInfo& d, const Problem& p) {
@@ -167,7 +175,7 @@ void Product::pack(Stream& stream, const Kernel& kernel, const Call& c) const {
   const kernels::ProductShape& s = shape_;
   launch(stream, kernel, launch_shape(kThreads, ceil_div(packed_, kThreads)), c.tensors.second, c.workspace,
          narrow(groups_), narrow(taps_), s.filter_w, s.reduced, s.outputs, narrow(rows_), s.outputs_padded,
-         weight_group_, weight_reduced_, weight_output_, weight_row_, weight_col_);
+         weight_group_, weight_reduced_, weight_output_, weight_row_, weight_col_, c.second_at);
 }
 
 void Product::run(Stream& stream, const Kernels& built, std::size_t first, const Call& c) const {
@@ -178,11 +186,11 @@ void Product::run(Stream& stream, const Kernels& built, std::size_t first, const
   const auto& [src, second, output] = c.tensors;
   if (weights()) {
     launch(stream, *built[at], shape, src, second, output, c.workspace, s, divider(std::int64_t{s.dst_h} * s.dst_w),
-           divider(s.dst_w), c.src_at, c.alpha, c.beta);
+           divider(s.dst_w), c.first_at, c.second_at, c.output_at, c.alpha, c.beta);
   } else {
     pack(stream, *built[at + 2], c);
     launch(stream, *built[at], shape, src, c.workspace, output, c.workspace, s, divider(s.reduced), divider(s.filter_w),
-           packed_, result_, c.src_at, c.output_at, c.alpha, c.beta);
+           packed_, result_, c.first_at, c.output_at, c.alpha, c.beta);
   }
   if (s.splits == 1) return;
   launch(stream, *built[at + 1], launch_shape(kThreads, ceil_div(result_, kThreads)), c.workspace, output, packed_,

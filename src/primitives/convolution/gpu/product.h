@@ -23,13 +23,13 @@ class Product {
   double predict(const DeviceInfo&) const;
   std::vector<KernelSpec> kernels() const;
 
-  /// Buffers, and where in them src and the result begin, in elements.
+  /// Buffers, and where in them the tensors begin, in elements.
   struct Call {
     Operands tensors;
     Buffer workspace;
     float alpha, beta;
     bool aligned;  // all of them, to 16 bytes
-    std::int64_t src_at = 0, output_at = 0;
+    std::int64_t first_at = 0, second_at = 0, output_at = 0;
   };
   /// `built` holds kernels() from `first` on.
   void run(Stream&, const Kernels& built, std::size_t first, const Call&) const;
