@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs,
-# a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [CASES_DIR]; the last line says passed or failed.
+# Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
+# demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [CASES_DIR]; the last line says passed or failed.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
@@ -25,7 +25,7 @@ all_cases() {  # device
   local file name pids=() names=() i ok=passed
   for file in "$POLYMIO_TEST_CASES"/*.txt; do
     name=$(basename "$file" .txt)
-    POLYMIO_TEST_DEVICE=$1 "$build/bin/solver_cases" --gtest_filter="*/$name" >"$work/$1.$name" 2>&1 &
+    POLYMIO_TEST_DEVICE=$1 timeout 150 "$build/bin/solver_cases" --gtest_filter="*/$name" >"$work/$1.$name" 2>&1 &
     pids+=($!) names+=("$name")
   done
   for i in "${!pids[@]}"; do
@@ -39,6 +39,11 @@ all_cases() {  # device
 
 "$build/bin/MIOpenDriver" devices
 all_cases cuda:0
+python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
+(cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
+tail -8 "$work/demo"
+note "demo on cuda:0" $ok
+echo "$SECONDS s so far"
 OCL_ICD_FILENAMES=$(nvidia_opencl)
 OCL_ICD_VENDORS=$work/vendors/
 mkdir "$OCL_ICD_VENDORS"
@@ -49,7 +54,7 @@ if "$build/bin/MIOpenDriver" devices | grep -q '^opencl:0 .*opencl-nvidia'; then
 else
   note "NVIDIA's OpenCL" failed
 fi
-python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
+echo "$SECONDS s so far"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     POLYMIO_TEST_DEVICE=cuda:0 compute-sanitizer --tool $tool --error-exitcode 9 \

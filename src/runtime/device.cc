@@ -91,7 +91,7 @@ DeviceInfo usual_device(const std::string& architecture) {
   DeviceInfo device;
   device.kind = amd ? DeviceKind::kHip : DeviceKind::kCuda;
   device.architecture = architecture;
-  device.units = 108;
+  device.units = architecture == "cuda-sm90" ? 132 : 108;
   device.fp32_gflops = 20'000;
   device.bandwidth_gbs = 1'500;
   device.gpu = {48u << 10, amd ? 64 : 32, 1024, true, true};

@@ -109,9 +109,9 @@ std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad
 /// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times.
 SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
 
-/// The programs of the default points of a GPU's solvers, for the usual kinds of convolutions; each once. The
-/// device need not be there.
-std::vector<KernelSpec> base_programs(const DeviceInfo&);
+/// The programs of the default points of a GPU's solvers for the usual kinds of convolutions, each once; with
+/// `others` also for rarer ones and unaligned pointers. The device need not be there.
+std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
 
 /// The solver with this frozen id, of any direction, or null.
 const SolverBase* solver_by_id(std::uint64_t id);

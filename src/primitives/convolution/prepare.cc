@@ -18,11 +18,14 @@ PlanKey key_for(const Handle& handle, const Problem& problem, Constraints allowe
   return {&problem, allowed, solver, static_cast<int>(algorithm)};
 }
 
-/// What may be worth running: the reference only where there is nothing else.
+/// What may be worth running: the reference only where its algorithm has nothing else.
 std::vector<search::Candidate> worth(const search::Request& rq) {
   auto ranking = search::rank(rq);
-  const auto is_reference = [](const search::Candidate& c) { return c.solver->info().reference; };
-  if (!std::all_of(ranking.begin(), ranking.end(), is_reference)) std::erase_if(ranking, is_reference);
+  unsigned served = 0;
+  const auto bit = [](const search::Candidate& c) { return 1u << static_cast<int>(c.solver->info().algorithm); };
+  for (const auto& c : ranking)
+    if (!c.solver->info().reference) served |= bit(c);
+  std::erase_if(ranking, [&](const auto& c) { return c.solver->info().reference && (served & bit(c)); });
   if (ranking.empty())
     fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), search::refusals(rq));
   return ranking;

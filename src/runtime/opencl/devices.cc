@@ -161,7 +161,7 @@ std::string Scope::compile(const std::string& source, const std::vector<std::str
   const std::unique_ptr<Program, Code (*)(Program*)> program(api.program_of_source(context, 1, &text, &length, &code),
                                                              api.release_program);
   check(code, "making a program");
-  const std::string arguments = fmt::format("-cl-std=CL1.2 {}", fmt::join(options, " "));
+  const std::string arguments = fmt::format("-cl-std=CL1.2 -w {}", fmt::join(options, " "));
   code = api.build(program.get(), 1, &device, arguments.c_str(), nullptr, nullptr);
   Size bytes = 0;
   if (api.build_info(program.get(), device, kBuildLog, 0, nullptr, &bytes) == 0 && bytes > 0) {
