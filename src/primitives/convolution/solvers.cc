@@ -18,8 +18,10 @@ SolverList solvers(Direction direction, DeviceKind kind) {
     return all;
   };
   const auto gpu_list = [](Direction d) {
-    return std::vector<const SolverBase*>{&gpu_depthwise(d), &gpu_grouped(d),       &gpu_winograd(d),
-                                          &gpu_gemm(d),      &gpu_implicit_gemm(d), &gpu_reference(d)};
+    std::vector<const SolverBase*> all{&gpu_depthwise(d), &gpu_grouped(d), &gpu_winograd(d)};
+    if (d != Direction::kBackwardWeights) all.push_back(&gpu_fft(d));
+    all.insert(all.end(), {&gpu_gemm(d), &gpu_implicit_gemm(d), &gpu_reference(d)});
+    return all;
   };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
                                    list(Direction::kBackwardWeights)};

@@ -28,6 +28,7 @@ const Solver<Problem>& gpu_implicit_gemm(Direction);  // ids 104, 105, 106
 const Solver<Problem>& gpu_depthwise(Direction);      // ids 107, 108, 109
 const Solver<Problem>& gpu_grouped(Direction);        // ids 110, 111, 112
 const Solver<Problem>& gpu_winograd(Direction);       // ids 113, 114, 115
+const Solver<Problem>& gpu_fft(Direction);            // ids 116, 117; no weights
 const Solver<Problem>& gpu_gemm(Direction);           // ids 118, 119, 120
 
 }  // namespace polymio::convolution

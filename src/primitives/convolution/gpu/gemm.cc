@@ -89,6 +89,7 @@ class GpuGemm final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
                     "not a float of 16 or 32 bits");
     POLYMIO_REQUIRE(p.all_types(t), "mixed types");
+    POLYMIO_REQUIRE(!p.depthwise() || p.k() != p.c(), "depthwise: products of one row");
     if (const Verdict v = gpu::check_types(d, p); !v) return v;
     POLYMIO_REQUIRE(packed(p.y) && packed(p.w), "y or w is neither packed NCHW nor packed NHWC");
     const double depth = static_cast<double>(p.c()) * static_cast<double>(taps_of(p));

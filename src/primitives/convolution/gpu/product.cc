@@ -94,6 +94,7 @@ void Product::plan_weights(const DeviceInfo& d, const Problem& p) {
   fast_n_ = true, fast_channel_ = p.w.is_channels_last();
   quads_ = fast_channel_ && s.src_channel == 1 && s.dst_channel == 1 &&
            quads({s.reduced, s.outputs, s.src_row, s.src_col, s.src_image, s.dst_row, s.dst_col, s.dst_image});
+  if (!quads_ && p.w.is_channels_first()) fast_channel_ = false;  // both orders are the same: one program
   s.store_quads = columns % 4 == 0;
   blocks_ = ceil_div(columns, tile_.n) * ceil_div(s.outputs, tile_.m) * groups_;
   result_ = p.w.count();

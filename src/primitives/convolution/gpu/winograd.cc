@@ -1,5 +1,6 @@
-// ConvGpuWinograd: 3x3 filters with stride 1 as transforms and one product per point, F(4x4,3x3) or F(2x2,3x3). All is
-// computed in single precision. The workspace holds the transformed tensors.
+// ConvGpuWinograd: 3x3 filters with stride 1 as transforms and one product per point, F(2x2,3x3), and F(4x4,3x3) where
+// sums are long enough to hide what its transforms add to the error. All is computed in single precision. The workspace
+// holds the transformed tensors.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -64,6 +65,20 @@ Plan plan_of(const Problem& p, int tile) {
   return plan;
 }
 
+/// Products per result that make up for what the transforms add to the error: then it stays within the bound of a
+/// direct sum. Measured.
+struct LeastSums {
+  std::int64_t small, large;  // tiles
+};
+constexpr LeastSums kChannels = {8, 64}, kPixels = {256, 1 << 14};
+
+bool allows(const Problem& p, int tile) {
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  const LeastSums& least = weights ? kPixels : kChannels;
+  const std::int64_t sums = weights ? p.n() * p.out(0) * p.out(1) : p.direction == Direction::kForward ? p.c() : p.k();
+  return sums >= (tile == 2 ? least.small : least.large);
+}
+
 /// Where in the workspace the matrices are, in floats.
 struct Parts {
   std::int64_t src, dst, filters, end;
@@ -98,6 +113,7 @@ class GpuWinograd final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1,
                     "stride or dilation is not 1");
     POLYMIO_REQUIRE(g.groups == 1, "groups");
+    POLYMIO_REQUIRE(allows(p, 2), "sums so short that the error of the transforms would show");
     // The largest matrices are those of the smallest tile; the product checks the rest.
     constexpr double kMost = 1 << 30;
     const double tiles = static_cast<double>(p.n() * ceil_div(std::max(p.in(0), p.out(0)), 2)) *
@@ -120,12 +136,14 @@ class GpuWinograd final : public GpuSolver<Problem> {
     return {{"tile", {2, 4}}, {"product", {0, 1, 2, 3, 4}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
-    return point.size() == 2 && (point[0] == 2 || point[0] == 4) && point[1] >= 0 && point[1] < gpu::Product::kTiles;
+  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    return point.size() == 2 && (point[0] == 2 || point[0] == 4) && allows(p, point[0]) && point[1] >= 0 &&
+           point[1] < gpu::Product::kTiles;
   }
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    return {4, gpu::Product::best_tile(d, plan_of(p, 4).product)};
+    const int tile = allows(p, 4) ? 4 : 2;
+    return {tile, gpu::Product::best_tile(d, plan_of(p, tile).product)};
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
