@@ -176,10 +176,15 @@ CompiledProgram compile_program(const Compiler& compiler, const KernelSpec& spec
 
 Kernels build_kernels(Stream& stream, std::span<const KernelSpec> specs) {
   Builder builder(stream);
-  std::vector<std::shared_ptr<Module>> made(specs.size());
-  in_parallel(specs.size(), [&](std::size_t i) { made[i] = builder.module(specs[i]); });
+  std::map<std::pair<std::string, std::vector<std::string>>, std::size_t> programs;  // by source and options
+  std::vector<const KernelSpec*> first;
+  for (const KernelSpec& spec : specs)
+    if (programs.try_emplace({spec.source, spec.options}, first.size()).second) first.push_back(&spec);
+  std::vector<std::shared_ptr<Module>> made(first.size());
+  in_parallel(first.size(), [&](std::size_t i) { made[i] = builder.module(*first[i]); });
   Kernels kernels;
-  for (std::size_t i = 0; i < specs.size(); ++i) kernels.push_back(made[i]->kernel(specs[i].entry));
+  for (const KernelSpec& spec : specs)
+    kernels.push_back(made[programs.at({spec.source, spec.options})]->kernel(spec.entry));
   return kernels;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLine = "convfp16 -n 1 -c 3 -H 5 -W 5 -k 2 -y 3 -x 3 -F 1 -S 0 -i 1 ";
+const std::string kLine = "convfp16 -n 1 -c 3 -H 5 -W 5 -k 2 -y 3 -x 3 -F 1 -S ConvGpuReferenceFwd -i 1 ";
 
 std::string absence(polymioDeviceKind_t kind) {
   const char* reason = nullptr;
@@ -76,7 +76,7 @@ TEST_F(KernelFiles, AreMadeOnceAndAgainWhenDamaged) {
   for (const fs::path& path : files()) fs::resize_file(path, fs::file_size(path) / 2);
   const Outcome damaged = compute();
   EXPECT_EQ(compiled(damaged), programs);
-  EXPECT_EQ(count(damaged.text, "is damaged"), 2 * programs) << "before and behind the lock\n" << damaged.text;
+  EXPECT_EQ(count(damaged.text, "is damaged"), programs) << damaged.text;
   EXPECT_EQ(compiled(compute()), 0u);
 }
 
@@ -98,7 +98,8 @@ TEST_F(KernelFiles, AreNotKeptWhenTheCacheIsOff) {
 TEST_F(KernelFiles, FollowTheSource) {
   const fs::path sources = folder_.string() + ".src";
   const auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-  fs::create_directories(sources);
+  fs::create_directories(sources / "kernels");
+  fs::create_directories(sources / "primitives/convolution");
   fs::copy(POLYMIO_SOURCE_DIR "/kernels/gpu", sources / "kernels/gpu", copy);
   fs::copy(POLYMIO_SOURCE_DIR "/primitives/convolution/gpu", sources / "primitives/convolution/gpu", copy);
   const std::string setting = "POLYMIO_KERNEL_DIR=" + sources.string();
