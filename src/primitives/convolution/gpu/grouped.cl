@@ -79,14 +79,14 @@ INLINE void stage_filters(GLOBAL const in_t* w, GroupedShape g, int first_unit, 
 #if STRIDE != 0
 INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedShape g, int row, int col,
                    sum_t (*acc)[OUTPUTS]) {
-  const int channels = g.groups * g.reduced, step = CHANNEL_STEP(g.src_h, g.src_w);
+  const int step = CHANNEL_STEP(g.src_h, g.src_w);
   const int h0 = row * STRIDE - g.pad_h, w0 = col * STRIDE - g.pad_w;
   for (int c = 0; c < g.reduced; c += 4)
     NO_UNROLL for (int a = 0; a < ACROSS; ++a) {
       sum_t v[WINDOW][4];
       UNROLL for (int i = 0; i < WINDOW; ++i) {
         const int h = FAST_CHANNEL ? h0 + a : h0 + i, w = FAST_CHANNEL ? w0 + i : w0 + a;
-        load_channels(src + PIXEL(h, w, g.src_w, channels) + (i64)c * step, step,
+        load_channels(src + PIXEL(h, w, g.src_w, g.groups * g.reduced) + (i64)c * step, step,
                       (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v[i]);
       }
       UNROLL for (int b = 0; b < ALONG; ++b)
@@ -106,7 +106,7 @@ INLINE int source_of(int at, int tap, int pad, int stride, int dilation, int siz
 
 INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedShape g, int row, int col,
                    sum_t (*acc)[OUTPUTS]) {
-  const int channels = g.groups * g.reduced, step = CHANNEL_STEP(g.src_h, g.src_w);
+  const int step = CHANNEL_STEP(g.src_h, g.src_w);
   for (int c = 0; c < g.reduced; c += 4)
     NO_UNROLL for (int tap = 0; tap < TAPS; ++tap) {
       sum_t v[STRIP][4];
@@ -114,7 +114,7 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
         const int r = tap / FILTER_W, s = tap - r * FILTER_W;
         const int h = source_of(FAST_CHANNEL ? row : row + i, r, g.pad_h, g.stride_h, g.dilation_h, g.src_h);
         const int w = source_of(FAST_CHANNEL ? col + i : col, s, g.pad_w, g.stride_w, g.dilation_w, g.src_w);
-        load_channels(src + PIXEL(h, w, g.src_w, channels) + (i64)c * step, step, h >= 0 && w >= 0, v[i]);
+        load_channels(src + PIXEL(h, w, g.src_w, g.groups * g.reduced) + (i64)c * step, step, h >= 0 && w >= 0, v[i]);
       }
       multiply_outputs(filters + (tap * g.reduced + c) * OUTPUTS * g.units, g.units, v, 0, 1, acc);
     }
