@@ -1,4 +1,5 @@
-// What the depthwise kernels with channels innermost share: a thread owns VEC neighbouring channels of a tile of pixels.
+// What the depthwise kernels with channels innermost share: a thread owns VEC neighbouring channels of a tile of
+// pixels.
 // SPDX-License-Identifier: MIT
 #pragma once
 

@@ -14,7 +14,8 @@ typedef struct {
 } ColumnOrder;
 
 /// Where row (channel of all, tap) and pixel are within the matrix of an image.
-INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channels, int per_group, int taps, int pixels) {
+INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channels, int per_group, int taps,
+                     int pixels) {
   const int group = channel / per_group, c = channel - group * per_group;
   const int row = group * per_group * taps + (o.taps_first ? tap * per_group + c : c * taps + tap);
   return o.pixels_innermost ? (i64)row * pixels + pixel : (i64)pixel * channels * taps + row;

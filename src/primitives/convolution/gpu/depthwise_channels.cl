@@ -75,8 +75,8 @@ INLINE void load_row(GLOBAL const in_t* src, DepthwiseShape d, int h, int w0, su
     load_inside(src + (i64)(h * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w, v[j]);
 }
 
-INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t, GLOBAL out_t* dst, float alpha,
-                  float beta) {
+INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t, GLOBAL out_t* dst,
+                  float alpha, float beta) {
   const int rows = MIN(d.segment, d.dst_h - t.row), h0 = t.row - d.pad_h, w0 = t.col - d.pad_w;
   sum_t acc[FILTER_H][COLS][VEC], v[1 + PREFETCH][TILE_W][VEC], taps[TAPS][VEC];
   UNROLL for (int i = 0; i < TAPS; ++i) LOAD_TAP(w, i, d.vectors, taps[i]);
@@ -114,7 +114,8 @@ INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseS
   for (int r = 0; r < FILTER_H; ++r)
     for (int s = 0; s < FILTER_W; ++s) {
 #if DIRECTION == 0
-      const int h = t.row * d.stride_h - d.pad_h + r * d.dilation_h, v = t.col * d.stride_w - d.pad_w + s * d.dilation_w;
+      const int h = t.row * d.stride_h - d.pad_h + r * d.dilation_h;
+      const int v = t.col * d.stride_w - d.pad_w + s * d.dilation_w;
 #else
       const int a = t.row + d.pad_h - r * d.dilation_h, b = t.col + d.pad_w - s * d.dilation_w;
       if (a < 0 || b < 0 || a % d.stride_h != 0 || b % d.stride_w != 0) continue;

@@ -1,7 +1,7 @@
-// The gradient of depthwise weights with channels innermost. Blocks take every BLOCKS(0)-th tile of pixels and write what
-// these give; add_partials sums that up. With MARCH a thread goes down `segment` rows of dy with FILTER_H of them in
-// registers, so that every vector is loaded once; otherwise row by row for TAP_ROWS rows of the filter.
-// Told by -D: IN, OUT, FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), VEC, COLS, MARCH, TAP_ROWS.
+// The gradient of depthwise weights with channels innermost. Blocks take every BLOCKS(0)-th tile of pixels and write
+// what these give; add_partials sums that up. With MARCH a thread goes down `segment` rows of dy with FILTER_H of them
+// in registers, so that every vector is loaded once; otherwise row by row for TAP_ROWS rows of the filter. Told by -D:
+// IN, OUT, FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), VEC, COLS, MARCH, TAP_ROWS.
 // SPDX-License-Identifier: MIT
 #define DIRECTION 2
 #define ROWS 1

@@ -227,7 +227,8 @@ depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
   const int lane = THREAD(0) % 32, own = THREAD(0) / 32;
   UNROLL for (int t0 = 0; t0 < TAPS; t0 += TAPS_AT_ONCE) {
     BARRIER();
-    UNROLL for (int t = 0; t < TAPS_AT_ONCE; ++t) sums[t * THREADS + THREAD(0)] = t0 + t < TAPS ? acc[MIN(t0 + t, TAPS - 1)] : 0;
+    UNROLL for (int t = 0; t < TAPS_AT_ONCE; ++t) sums[t * THREADS + THREAD(0)] =
+        t0 + t < TAPS ? acc[MIN(t0 + t, TAPS - 1)] : 0;
     BARRIER();
     sum_t sum = 0;
     UNROLL for (int k = 0; k < THREADS / 32; ++k) sum += sums[own * THREADS + k * 32 + lane];

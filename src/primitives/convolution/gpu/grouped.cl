@@ -137,7 +137,8 @@ grouped(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL o
   if (slot >= slots || unit >= g.units || channel >= channels) return;
   const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, STRIP);
   const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, STRIP) : g.dst_w;
-  const int group = channel / g.outputs, src_step = CHANNEL_STEP(g.src_h, g.src_w), step = CHANNEL_STEP(g.dst_h, g.dst_w);
+  const int group = channel / g.outputs, src_step = CHANNEL_STEP(g.src_h, g.src_w);
+  const int step = CHANNEL_STEP(g.dst_h, g.dst_w);
   for (int i = BLOCK(0) * slots + slot; i < strips; i += BLOCKS(0) * slots) {
     const int image = i / (rows * cols), rest = i - image * rows * cols;
     const int row = rest / cols * (FAST_CHANNEL ? 1 : STRIP), col = rest % cols * (FAST_CHANNEL ? STRIP : 1);

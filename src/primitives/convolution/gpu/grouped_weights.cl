@@ -66,7 +66,8 @@ INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape 
   UNROLL for (int i = 0; i < WINDOW; ++i) {
     const int h = FAST_CHANNEL ? h0 : h0 + i, w = FAST_CHANNEL ? w0 + i : w0;
     sum_t v[4];
-    load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step, (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
+    load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step,
+                  (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
     UNROLL for (int j = 0; j < STRIP; ++j) {
       const int b = i - j * STRIDE;
       if (b >= 0 && b < ALONG) multiply_channels(y[j], v, acc[b]);
@@ -78,7 +79,8 @@ INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape 
       const int h = FAST_CHANNEL ? h0 : h0 + j * STEP_H + b * GAP_H;
       const int w = FAST_CHANNEL ? w0 + j * STEP_W + b * GAP_W : w0;
       sum_t v[4];
-      load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step, (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
+      load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step,
+                  (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
       multiply_channels(y[j], v, acc[b]);
     }
 #endif
@@ -99,8 +101,10 @@ grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, G
   const int quad_c = unit % quads_c, quad_k = unit / quads_c % quads_k, group = unit / (quads_c * quads_k) % g.groups;
   const int across = unit / (quads_c * quads_k * g.groups);
   const int working = slot < slots && local_unit < g.units && unit < all;
-  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, STRIP), cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, STRIP) : g.dst_w;
-  const i64 x_image = (i64)g.groups * g.reduced * g.src_h * g.src_w, y_image = (i64)g.groups * g.outputs * g.dst_h * g.dst_w;
+  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, STRIP);
+  const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, STRIP) : g.dst_w;
+  const i64 x_image = (i64)g.groups * g.reduced * g.src_h * g.src_w;
+  const i64 y_image = (i64)g.groups * g.outputs * g.dst_h * g.dst_w;
   x += (i64)(group * g.reduced + quad_c * 4) * CHANNEL_STEP(g.src_h, g.src_w);
   dy += (i64)(group * g.outputs + quad_k * 4) * CHANNEL_STEP(g.dst_h, g.dst_w);
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);

@@ -167,7 +167,8 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
           UNROLL for (int j = 0; j < 4; ++j) a_regs[i * 4 + j] = 0;
 #else
         UNROLL for (int j = 0; j < LOADS_A; ++j)
-          a_regs[j] = inside && channel + a_k + j * A_K_STEP < s.reduced ? LOAD(IN, p, j * A_K_STEP * s.src_channel) : 0;
+          a_regs[j] =
+              inside && channel + a_k + j * A_K_STEP < s.reduced ? LOAD(IN, p, j * A_K_STEP * s.src_channel) : 0;
 #endif
       }
       const int tap = (rows.first + tap_h * rows.tap_step) * s.filter_w + cols.first + tap_w * cols.tap_step;
@@ -240,7 +241,8 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
   if (group >= groups) return;
   const int tap = row / per_tap, c = row - tap * per_tap;
   const int inside = n < outputs && c < reduced && tap < taps;
-  const i64 from = w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
+  const i64 from = w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row +
+                   tap % filter_w * to_col;
   ((GLOBAL sum_t*)align16(packed))[i] = inside ? LOAD(IN, w, from) : 0;
 }
 
@@ -333,8 +335,10 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
     if (step < end) {
       LOCAL sum_t *a = a_tile[step & 1], *b = b_tile[step & 1];
 #if QUADS
-      UNROLL for (int i = 0; i < LOADS_A; ++i) a[(a_k + i / 4 * (THREADS / M_LANES)) * PITCH_M + a_m + i % 4] = a_regs[i];
-      UNROLL for (int i = 0; i < LOADS_B; ++i) b[(b_k + i / 4 * (THREADS / N_LANES)) * PITCH_N + b_n + i % 4] = b_regs[i];
+      UNROLL for (int i = 0; i < LOADS_A; ++i)
+        a[(a_k + i / 4 * (THREADS / M_LANES)) * PITCH_M + a_m + i % 4] = a_regs[i];
+      UNROLL for (int i = 0; i < LOADS_B; ++i)
+        b[(b_k + i / 4 * (THREADS / N_LANES)) * PITCH_N + b_n + i % 4] = b_regs[i];
 #else
       UNROLL for (int i = 0; i < LOADS_A; ++i) a[a_k * PITCH_M + a_m + i * (THREADS / TILE_K)] = a_regs[i];
       UNROLL for (int i = 0; i < LOADS_B; ++i) b[b_k * PITCH_N + b_n + i * (THREADS / TILE_K)] = b_regs[i];
