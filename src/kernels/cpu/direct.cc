@@ -1,16 +1,171 @@
-// Counting the pieces of direct convolutions.
+// Geometry of direct convolutions: what a piece reads, and where it lies in scratch memory.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/direct.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cpu/depthwise.h"
+
 namespace polymio::kernels {
+namespace {
+
+constexpr std::int64_t kAlign = 64;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
+
+/// Input positions from cell to cell.
+std::int64_t input_step(const Direct& job, int d) { return job.backward ? 1 : job.shape.stride[d]; }
+
+void set_windows(Direct& job) {
+  for (int d = 0; d < kSpatial; ++d) {
+    const ConvShape& s = job.shape;
+    job.cells[d] = job.backward ? ceil_div(s.in[d], s.stride[d]) : s.out[d];
+    job.phases[d] = job.backward ? std::min(s.stride[d], s.in[d]) : 1;
+    job.grain[d] = s.taps[d] == 1 ? input_step(job, d) : std::gcd(input_step(job, d), s.dilation[d]);
+    job.step[d] = input_step(job, d) / job.grain[d];
+    bool any = false;
+    std::int64_t last = 0;
+    job.first[d] = 0;
+    for (std::int64_t phase = 0; phase < job.phases[d]; ++phase) {
+      const DirectWindow w = direct_window(job, d, phase);
+      if (w.taps == 0) continue;
+      const std::int64_t end = w.origin + (w.taps - 1) * w.move;
+      job.first[d] = any ? std::min(job.first[d], w.origin) : w.origin;
+      last = any ? std::max(last, end) : end;
+      any = true;
+    }
+    job.strip.size[d] = last - job.first[d];  // completed once the cells of a piece are known
+  }
+}
+
+/// Whether every tap of every cell is inside the input, which the kernel can read as it lies.
+bool reads_in_place(const Direct& job) {
+  const bool native = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
+  if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
+  if (job.from.c != 1 && job.from.channels != 1) return false;
+  for (int d = 0; d < kSpatial; ++d) {
+    const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * input_step(job, d);
+    if (job.first[d] < 0 || end >= job.from.size[d]) return false;
+  }
+  return true;
+}
+
+void set_strip(Direct& job) {
+  DirectStrip& s = job.strip;
+  const std::int64_t channels = job.from.channels, block[kSpatial] = {1, job.cut.rows, job.cut.columns};
+  for (int d = 0; d < kSpatial; ++d) {
+    s.size[d] = (s.size[d] + (block[d] - 1) * input_step(job, d)) / job.grain[d] + 1;
+  }
+  const bool one_column = job.shape.taps[2] == 1;
+  job.merged = !one_column && job.cut.fold == 1 && job.cut.channels == channels &&
+               job.shape.dilation[2] == job.grain[2] && (!job.backward || job.shape.stride[2] == 1);
+  s.split = job.cut.fold > 1 ? job.step[2] : 1;
+  if (job.in_place) {
+    job.merged = job.merged && job.from.d[2] * job.grain[2] == channels;
+    s.pitch = s.pixel = job.from.d[2] * job.grain[2];
+    s.row = job.from.d[1] * job.grain[1];
+    s.slab = job.from.d[0] * job.grain[0];
+    s.image = job.from.n;
+    s.part = s.total = 0;
+    return;
+  }
+  constexpr std::int64_t kSets = 1024;  // bytes: pixels so far apart share too few sets of the first-level cache
+  s.pitch = job.merged ? channels : round_up(channels, job.unit.group);
+  if (s.pitch * job.unit.element % kSets == 0) {
+    s.pitch += kAlign / job.unit.element;
+    job.merged = false;
+  }
+  s.part = ceil_div(s.size[2], s.split) * job.cut.fold * s.pitch;
+  s.pixel = job.cut.fold * s.pitch;
+  s.row = s.split * s.part;
+  s.slab = s.row * s.size[1];
+  s.image = s.slab * s.size[0];
+  s.total = s.image * ceil_div(job.cut.images, job.cut.fold);
+}
+
+void set_places(Direct& job) {
+  const DirectUnit& u = job.unit;
+  const ConvShape& s = job.shape;
+  const std::int64_t widest = ceil_div(job.vectors, job.panels), lanes = widest * u.lanes;
+  const std::int64_t row_taps = s.taps[0] * s.taps[1];
+  job.tap_steps = ceil_div(job.from.channels, u.group);
+  job.row_steps = job.merged ? ceil_div(s.taps[2] * job.from.channels, u.group) : s.taps[2] * job.tap_steps;
+  // Behind the weights of a panel: one sum for each output channel (int8 only).
+  job.panel_bytes = round_up((row_taps * job.row_steps + 1) * lanes * u.lane_bytes(), kAlign);
+  std::int64_t lines = ceil_div(job.cut.images, job.cut.fold) * job.phases[0] * job.phases[1] * job.cut.rows;
+  if (job.cut.channels == job.from.channels) lines = 1;
+  const std::int64_t pixels = lines * job.cut.fold * job.cut.columns * job.phases[2];
+  DirectPlaces& p = job.places;
+  p.total = 0;
+  const auto take = [&](std::int64_t bytes) {
+    const std::int64_t place = p.total;
+    p.total += round_up(bytes, kAlign);
+    return place;
+  };
+  p.strip = take(job.in_place ? 0 : job.strip.total * u.element + kAlign);
+  p.panel = take(job.cut.packed ? 0 : job.panel_bytes);
+  p.sums = take(pixels * lanes * u.lane_bytes());
+  p.turn = take(std::max(job.taps(), kDirectTurn) * u.group * u.lanes * u.lane_bytes());
+  p.lists = take(2 * job.taps() * static_cast<std::int64_t>(sizeof(std::int64_t)));
+}
+
+}  // namespace
+
+DirectWindow direct_window(const Direct& job, int d, std::int64_t phase) {
+  const ConvShape& s = job.shape;
+  if (!job.backward) return {s.out[d], s.taps[d], 0, 1, -s.pad[d], s.dilation[d]};
+  // The taps of backward data are packed in reverse, so that positions ascend with them.
+  const PhaseWindow w = phase_window(s, d, phase);
+  const std::int64_t back = std::max<std::int64_t>(w.taps - 1, 0);
+  return {w.pixels,   w.taps, s.taps[d] - 1 - w.first_tap - back * w.tap_step, w.tap_step, w.origin + back * w.tap_move,
+          -w.tap_move};
+}
+
+Direct direct_job(const ConvShape& s, bool backward, DataType to_type, const DirectUnit& unit) {
+  Direct job;
+  job.shape = s;
+  job.backward = backward;
+  job.unit = unit;
+  job.weight_type = s.dtype;
+  DirectSide x{s.dtype, s.c, {}, s.x_n, s.x_c, {}}, y{s.dtype, s.k, {}, s.y_n, s.y_k, {}};
+  for (int d = 0; d < kSpatial; ++d) {
+    x.size[d] = s.in[d];
+    x.d[d] = s.x_d[d];
+    y.size[d] = s.out[d];
+    y.d[d] = s.y_d[d];
+  }
+  job.from = backward ? y : x;
+  job.to = backward ? x : y;
+  job.to.type = to_type;
+  job.w_lane = backward ? s.w_c : s.w_k;
+  job.w_depth = backward ? s.w_k : s.w_c;
+  job.vectors = ceil_div(job.to.channels, unit.lanes);
+  set_windows(job);
+  return job;
+}
+
+void cut_direct(Direct& job, const DirectCut& cut) {
+  set_windows(job);
+  DirectCut& c = job.cut;
+  c = cut;
+  c.fold = std::clamp<std::int64_t>(cut.fold, 1, job.shape.n);
+  c.images = std::clamp<std::int64_t>(round_up(cut.images, c.fold), 1, round_up(job.shape.n, c.fold));
+  c.rows = std::clamp<std::int64_t>(cut.rows, 1, job.cells[1]);
+  c.columns = std::clamp<std::int64_t>(cut.columns, 1, job.cells[2]);
+  c.channels = std::clamp<std::int64_t>(round_up(cut.channels, job.unit.group), 1, job.from.channels);
+  job.panels = std::max<std::int64_t>(1, job.vectors / c.vectors);
+  if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
+  c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
+  job.in_place = c.fold == 1 && reads_in_place(job);
+  set_strip(job);
+  set_places(job);
+}
 
 std::int64_t Direct::pieces() const {
-  const ConvShape& s = shape;
-  if (channels_last) {
-    const std::int64_t pixels = s.n * s.out[0] * s.out[1] * s.out[2];
-    return s.groups * ((pixels + rows - 1) / rows);
-  }
-  return s.groups * s.n * s.out[0] * ((s.out[1] + rows - 1) / rows);
+  return shape.groups * ceil_div(panels, cut.panels) * ceil_div(shape.n, cut.images) * cells[0] *
+         ceil_div(cells[1], cut.rows) * ceil_div(cells[2], cut.columns);
 }
 
 }  // namespace polymio::kernels

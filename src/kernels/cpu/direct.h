@@ -1,25 +1,110 @@
-// Direct forward convolution, fp32: sums stay in registers over all channels and taps.
+// Direct convolution, forward and backward data: register tiles summed over filter taps and channels, read
+// from padded channels-last copies of input rows ("strips") or from the tensor as it lies.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/epilogue.h"
 
 namespace polymio::kernels {
 
-/// Channels first: the innermost spatial strides of x and y are 1. Channels last: the channel strides of
-/// x and y are 1.
+/// How products are formed; numbers equal those of the micro-kernel's kinds.
+enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kInt16 = 4 };
+
+/// What an instruction set has for a data type.
+struct DirectUnit {
+  DirectMath math = DirectMath::kFloat;
+  std::int64_t lanes = 4;    // of a vector of sums
+  std::int64_t group = 1;    // neighbouring channels that are multiplied in one step
+  std::int64_t element = 4;  // bytes of a channel in copies of the input and of the weights
+  int rows[5] = {0, 1, 1, 1, 1};  // the most rows of a tile of so many vectors
+  std::int64_t lane_bytes() const { return math == DirectMath::kDouble ? 8 : 4; }
+};
+
+/// Depths that packing transposes at once, at least.
+inline constexpr std::int64_t kDirectTurn = 64;
+
+/// The tensor that is read (x, or dy) or written (y, or dx). Strides in elements.
+struct DirectSide {
+  DataType type = DataType::kFloat;
+  std::int64_t channels = 1, size[kSpatial] = {1, 1, 1};  // channels of a group
+  std::int64_t n = 0, c = 0, d[kSpatial] = {0, 0, 0};
+};
+
+/// How the work is cut. Only `channels` has an influence on rounding. A cell is an output position or, for
+/// backward data, one position of each residue modulo the stride.
+struct DirectCut {
+  std::int64_t images = 1, rows = 1, columns = 1;  // of a piece, in cells
+  std::int64_t panels = 1;                         // of output channels, of a piece
+  std::int64_t channels = 1;                       // summed at once
+  std::int64_t fold = 1;                           // images side by side in a tile
+  int vectors = 2;                                 // of a panel
+  bool packed = false;                             // weights come packed from the caller
+};
+
+/// The taps of one dimension that reach the outputs of one residue ("phase"), in the order of packed weights.
+struct DirectWindow {
+  std::int64_t cells, taps, tap, tap_step;  // packed taps tap + t * tap_step, t < taps
+  std::int64_t origin, move;                // input position of cell 0 and tap 0, and from tap to tap
+};
+
+/// The strip of a piece. Strides in elements; position q of a row lies at q % split * part + q / split * pixel.
+struct DirectStrip {
+  std::int64_t size[kSpatial];  // positions
+  std::int64_t split, part, pitch, pixel, row, slab, image, total;
+};
+
+/// Bytes from the start of a thread's scratch.
+struct DirectPlaces {
+  std::int64_t strip, panel, sums, turn, lists, total;
+};
+
 struct Direct {
   ConvShape shape;
-  bool channels_last = false;
-  std::int64_t rows = 1;  // output rows (channels first) or pixels (channels last) of one piece
-  const float* x = nullptr;
-  const float* w = nullptr;
-  float* y = nullptr;
-  float alpha = 1, beta = 0;  // beta == 0: y is never read
-  /// Row blocks of an image and group, or pixel blocks of a group.
+  bool backward = false;
+  DirectUnit unit;
+  DirectSide from, to;
+  DataType weight_type = DataType::kFloat;
+  std::int64_t w_lane = 0, w_depth = 0;  // strides of weights along channels of `to` and of `from`
+  DirectCut cut;
+  // Set by cut_direct().
+  std::int64_t cells[kSpatial], phases[kSpatial];
+  std::int64_t first[kSpatial];  // smallest input position of cell 0
+  std::int64_t grain[kSpatial];  // the strip holds every so-manieth input position
+  std::int64_t step[kSpatial];   // strip positions from cell to cell
+  bool in_place = false;         // the strip is the tensor itself
+  bool merged = false;           // the taps of a row are neighbours in the strip: one run of channels
+  std::int64_t vectors = 1, panels = 1;          // of all output channels of a group
+  std::int64_t tap_steps = 1, row_steps = 1;     // steps of depth of a tap, of a row of taps
+  std::int64_t panel_bytes = 0;                  // of the widest panel with what belongs to it
+  DirectStrip strip{};
+  DirectPlaces places{};
+
   std::int64_t pieces() const;
-  std::int64_t depth() const { return shape.c * shape.taps[0] * shape.taps[1] * shape.taps[2]; }
+  std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
+  /// The first vector of a panel; panels are of nearly equal width.
+  std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }
+  std::size_t packed_bytes() const { return static_cast<std::size_t>(shape.groups * panels * panel_bytes) + 64; }
 };
+
+/// What one call works on.
+struct DirectArgs {
+  const void* from = nullptr;
+  const void* w = nullptr;
+  void* to = nullptr;
+  void* packed = nullptr;
+  double alpha = 1, beta = 0;          // beta == 0: `to` is never read
+  const Epilogue* epilogue = nullptr;  // its y is not used; needs beta == 0
+};
+
+/// The job without its cut. int8 problems: `to_type` is int8, int32 or float.
+Direct direct_job(const ConvShape& shape, bool backward, DataType to_type, const DirectUnit& unit);
+
+/// Takes over a cut, bounded by the sizes there are, and lays out the scratch memory.
+void cut_direct(Direct& job, const DirectCut& cut);
+
+DirectWindow direct_window(const Direct& job, int dim, std::int64_t phase);
 
 }  // namespace polymio::kernels

@@ -49,7 +49,7 @@ struct Output {
 };
 
 /// Depth is summed in equal blocks of at most so many; partial sums are added up block by block.
-inline constexpr std::int64_t kGemmDepthBlock = 256;
+inline constexpr std::int64_t kGemmDepthBlock = 512;
 
 /// The whole product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
 /// fp32, fp16 or bf16 (widened to fp32 on reading, rounded once on writing).

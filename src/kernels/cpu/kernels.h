@@ -6,8 +6,10 @@
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/direct.h"
 #include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/winograd.h"
 
 namespace polymio::kernels {
 
@@ -30,13 +32,26 @@ struct KernelTable {
   /// Pieces [first, end) of a depthwise convolution; scratch holds depthwise_scratch bytes.
   void (*depthwise)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*depthwise_scratch)(const Depthwise& job);
-  /// Pieces [first, end) of a direct forward convolution; scratch holds direct_scratch bytes.
-  void (*direct)(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
-  std::size_t (*direct_scratch)(const Direct& job);
+  /// What direct convolutions of a type of input are made with.
+  DirectUnit (*direct_unit)(DataType type);
+  /// Pieces [first, end) of a direct convolution; scratch holds job.places.total bytes.
+  void (*direct)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+  /// Panels [first, end) of all groups into args.packed; scratch as above.
+  void (*direct_pack)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
   /// Elements [first, end).
   void (*activation)(const Activation& job, std::int64_t first, std::int64_t end);
   /// Rows [m0, m1) x columns [n0, n1) of y.
   void (*epilogue)(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
+  /// Output channels of a panel of filters.
+  int (*winograd_panel)();
+  /// Panels [first, end), those of each group in turn: transforms filters into memory, which is winograd_memory bytes.
+  void (*winograd_filters)(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+  /// Pieces [first, end), with the filters' transforms in memory if they are stored. Both take winograd_scratch bytes.
+  void (*winograd)(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*winograd_scratch)(const Winograd& job);
+  std::size_t (*winograd_memory)(const Winograd& job);
+  /// Pieces [first, end) of a stage; scratch holds job.scratch() bytes.
+  void (*fft)(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

@@ -202,7 +202,7 @@ static inline Vec<float> load_widened(const Bfloat16* p) {
 }
 static inline Vec<float> load_widened(const Half* p) {
 #if defined(__AVX512F__)
-  return (Vec<float>)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 #elif defined(__F16C__)
   return (Vec<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 #else
@@ -217,7 +217,12 @@ template <class S>
 static inline Vec<float> load_widened(const S* p, int n) {
   if (n == kLanes<float>) return load_widened(p);
   S line[kLanes<float>] = {};
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const auto mask = static_cast<__mmask16>(0xffffu >> (16 - n));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(line), _mm256_maskz_loadu_epi16(mask, p));
+#else
   for (int i = 0; i < n; ++i) line[i] = p[i];
+#endif
   return load_widened(line);
 }
 
@@ -234,7 +239,7 @@ static inline void store_narrowed(Bfloat16* p, Vec<float> v) {
 }
 static inline void store_narrowed(Half* p, Vec<float> v) {
 #if defined(__AVX512F__)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
 #else
@@ -248,7 +253,12 @@ static inline void store_narrowed(S* p, Vec<float> v, int n) {
   if (n == kLanes<float>) return store_narrowed(p, v);
   S line[kLanes<float>];
   store_narrowed(line, v);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const auto mask = static_cast<__mmask16>(0xffffu >> (16 - n));
+  _mm256_mask_storeu_epi16(p, mask, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line)));
+#else
   for (int i = 0; i < n; ++i) p[i] = line[i];
+#endif
 }
 
 // ---- transposes ----

@@ -13,7 +13,8 @@ namespace polymio::convolution {
 SolverList solvers(Direction direction, DeviceKind kind) {
   const auto list = [](Direction d) {
     std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
-    if (d == Direction::kForward) all.push_back(&cpu_direct_forward());
+    if (d != Direction::kBackwardWeights)
+      all.insert(all.end(), {&cpu_direct(d), &cpu_winograd(d), &cpu_winograd_large(d), &cpu_fft(d)});
     all.push_back(&cpu_reference(d));
     return all;
   };

@@ -6,11 +6,11 @@
 namespace polymio::convolution {
 
 /// The traits that all CPU solvers share.
-constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algorithm) {
+constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algorithm, int version = 1) {
   return {.id = id,
           .name = name,
           .algorithm = algorithm,
-          .version = 1,
+          .version = version,
           .devices = static_cast<unsigned>(DeviceKind::kCpu),
           .dynamic = true,
           .deterministic = true,
@@ -18,17 +18,20 @@ constexpr SolverInfo cpu_info(std::uint64_t id, const char* name, Algorithm algo
           .reference = false};
 }
 
-const Solver<Problem>& cpu_reference(Direction);      // ids 1, 2, 3
-const Solver<Problem>& cpu_gemm(Direction);           // ids 4, 5, 6
-const Solver<Problem>& cpu_implicit_gemm(Direction);  // ids 7, 8, 9
-const Solver<Problem>& cpu_depthwise(Direction);      // ids 10, 11, 12
-const Solver<Problem>& cpu_direct_forward();          // id 13
-const Solver<Problem>& gpu_reference(Direction);      // ids 101, 102, 103
-const Solver<Problem>& gpu_implicit_gemm(Direction);  // ids 104, 105, 106
-const Solver<Problem>& gpu_depthwise(Direction);      // ids 107, 108, 109
-const Solver<Problem>& gpu_grouped(Direction);        // ids 110, 111, 112
-const Solver<Problem>& gpu_winograd(Direction);       // ids 113, 114, 115
-const Solver<Problem>& gpu_fft(Direction);            // ids 116, 117; no weights
-const Solver<Problem>& gpu_gemm(Direction);           // ids 118, 119, 120
+const Solver<Problem>& cpu_reference(Direction);       // ids 1, 2, 3
+const Solver<Problem>& cpu_gemm(Direction);            // ids 4, 5, 6
+const Solver<Problem>& cpu_implicit_gemm(Direction);   // ids 7, 8, 9
+const Solver<Problem>& cpu_depthwise(Direction);       // ids 10, 11, 12
+const Solver<Problem>& cpu_direct(Direction);          // ids 13, 14: not weights
+const Solver<Problem>& cpu_fft(Direction);             // ids 25, 26: forward, backward data
+const Solver<Problem>& cpu_winograd(Direction);        // ids 16, 17: not weights
+const Solver<Problem>& cpu_winograd_large(Direction);  // ids 19, 20: likewise, 6x6 tiles
+const Solver<Problem>& gpu_reference(Direction);       // ids 101, 102, 103
+const Solver<Problem>& gpu_implicit_gemm(Direction);   // ids 104, 105, 106
+const Solver<Problem>& gpu_depthwise(Direction);       // ids 107, 108, 109
+const Solver<Problem>& gpu_grouped(Direction);         // ids 110, 111, 112
+const Solver<Problem>& gpu_winograd(Direction);        // ids 113, 114, 115
+const Solver<Problem>& gpu_fft(Direction);             // ids 116, 117; no weights
+const Solver<Problem>& gpu_gemm(Direction);            // ids 118, 119, 120
 
 }  // namespace polymio::convolution

@@ -1,269 +1,263 @@
-// Direct forward convolution. Channels first: a block of output rows reads a padded copy of its input
-// rows through a list of offsets, one a channel and tap; weights are broadcast. Channels last: pixels are
-// broadcast through a table of pointers, one a pixel and tap (zeros outside), and weights are vectors.
+// Direct convolution, forward and backward data. A tile's rows are neighbouring outputs, its vectors are output
+// channels; it is summed over a list of filter taps (batch-reduce), each a run of input channels in the strip.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/direct_parts.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/pack.h"
-#include "kernels/cpu/isa/padded.h"
+#include "kernels/cpu/isa/micro.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr int kN = kLanes<float>;
-constexpr int kMaxVectors = 3;
+static_assert(static_cast<int>(DirectMath::kInt16) == static_cast<int>(Dot::kInt16) &&
+              static_cast<int>(DirectMath::kInt8) == static_cast<int>(Dot::kInt8) &&
+              static_cast<int>(DirectMath::kBf16) == static_cast<int>(Dot::kBf16));
 
-struct Scalars {
-  float alpha, beta;
-};
+i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
-template <int V>
-void write_tile_row(float* y, i64 stride, i64 count, const Vec<float> (&sum)[V], Scalars scalars) {
-  for (int j = 0; j < V && j * kN < count; ++j) {
-    write_vector(y + j * kN * stride, stride, count - j * kN, sum[j], scalars.alpha, scalars.beta);
+i64 bytes_of(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
+
+/// The caller's memory from the next line of the cache on.
+char* packed_base(void* packed) {
+  const auto address = reinterpret_cast<std::uintptr_t>(packed);
+  return static_cast<char*>(packed) + (64 - address % 64) % 64;
+}
+
+void set_math(DirectUnit& unit) {
+  const Dot dot = static_cast<Dot>(unit.math);
+  unit.lanes = micro_lanes(dot);
+  unit.group = micro_group(dot);
+  unit.element = micro_group_bytes(dot) / micro_group(dot);
+  for (int v = 0; v <= kMicroVectors; ++v) unit.rows[v] = kMicroRows[v];
+}
+
+DirectPiece piece_at(const Direct& job, i64 index) {
+  DirectPiece p;
+  const auto digit = [&](i64 count) {
+    const i64 value = index % count;
+    index /= count;
+    return value;
+  };
+  const i64 block[kSpatial] = {1, job.cut.rows, job.cut.columns};
+  for (int d = kSpatial - 1; d >= 0; --d) {
+    p.at[d] = digit(ceil_div(job.cells[d], block[d])) * block[d];
+    p.count[d] = min_of(block[d], job.cells[d] - p.at[d]);
   }
+  p.image = digit(ceil_div(job.shape.n, job.cut.images)) * job.cut.images;
+  p.images = min_of(job.cut.images, job.shape.n - p.image);
+  p.panel = digit(ceil_div(job.panels, job.cut.panels)) * job.cut.panels;
+  p.panels = min_of(job.cut.panels, job.panels - p.panel);
+  p.group = index;
+  return p;
 }
 
-/// y[i][0, count) for R channels: packed weights times rows of x at base + offsets[k].
-template <int R, int V>
-void row_tile(i64 depth, const float* weights, const float* base, const i64* offsets, float* y,
-              i64 y_stride, i64 count, Scalars scalars) {
-  Vec<float> sum[R][V] = {};
-  for (i64 k = 0; k < depth; ++k) {
-    const float* x = base + offsets[k];
-    Vec<float> xs[V];
-#pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) xs[j] = load(x + j * kN);
-#pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) {
-      const Vec<float> weight = broadcast(weights[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) sum[i][j] += weight * xs[j];
-    }
-    weights += kRowsPerTile;
-  }
-  for (int i = 0; i < R; ++i) write_tile_row<V>(y + i * y_stride, 1, count, sum[i], scalars);
-}
-
-using RowTile = void (*)(i64, const float*, const float*, const i64*, float*, i64, i64, Scalars);
-
-template <int R>
-constexpr RowTile row_tile_by_vectors(int vectors) {
-  return vectors == 1 ? row_tile<R, 1> : vectors == 2 ? row_tile<R, 2> : row_tile<R, 3>;
-}
-
-RowTile row_tile_for(int rows, int vectors) {
-  if (rows == 1) return row_tile_by_vectors<1>(vectors);
-  if (rows == 2) return row_tile_by_vectors<2>(vectors);
-  if (rows <= 4) return row_tile_by_vectors<4>(vectors);
-  return row_tile_by_vectors<kRowsPerTile>(vectors);
-}
-
-/// Weights of a group: lanes are output channels, depth is in the order of the x offsets.
-Operand weight_view(const Direct& job, i64 group) {
-  const ConvShape& s = job.shape;
-  Operand view;
-  view.data = job.w + group * s.k * s.w_k;
-  view.lanes.level[kLevels - 1] = {s.k, s.w_k, -1, 0};
-  const int channel = job.channels_last ? kSpatial : 0;
-  view.depth.level[channel] = {s.c, s.w_c, -1, 0};
-  for (int d = 0; d < kSpatial; ++d) {
-    view.depth.level[d + (job.channels_last ? 0 : 1)] = {s.taps[d], s.w_d[d], -1, 0};
-  }
-  simplify(view);  // long runs: packing is repeated for every block
-  return view;
-}
-
-/// Memory of one call, carved in order; with base null it only counts bytes.
-struct Workplace {
-  float *planes = nullptr, *weights = nullptr, *zeros = nullptr;
-  i64* offsets = nullptr;
-  const float** pointers = nullptr;
-  PackScratch<float> pack{};
-  std::size_t bytes = 0;
-
-  Workplace(const Direct& job, const Padded& p, char* base) {
-    const ConvShape& s = job.shape;
-    const i64 depth = job.depth(), taps = depth / s.c;
-    pack.line_stride = round_up(depth, kN) + kSlack<float>;
-    pack.lines = take<float>(base, kBlock<float> * pack.line_stride);
-    pack.runs = take<Run>(base, max_of<i64>(depth, kMaxVectors * kN) + 1);
-    weights = take<float>(base, (job.channels_last ? kMaxVectors * kN : kRowsPerTile) * depth + kSlack<float>);
-    if (job.channels_last) {
-      zeros = take<float>(base, s.c);
-      pointers = take<const float*>(base, round_up(job.rows, kRowsPerTile) * taps);
+/// Computes one piece.
+class Worker {
+ public:
+  Worker(const Direct& job, const DirectArgs& args, i64 index, char* scratch)
+      : job_(job), args_(args), piece_(piece_at(job, index)), scratch_(scratch) {
+    const i64 size = bytes_of(job.from.type, 1);
+    const char* from = static_cast<const char*>(args.from) + piece_.group * job.from.channels * job.from.c * size;
+    to_ = static_cast<char*>(args.to) + bytes_of(job.to.type, piece_.group * job.to.channels * job.to.c);
+    strip_ = scratch + job.places.strip;
+    if (job.in_place) {
+      i64 start = piece_.image * job.from.n;
+      for (int d = 0; d < kSpatial; ++d) start += strip_start(d) * job.from.d[d];
+      strip_ = const_cast<char*>(from) + start * size;
     } else {
-      planes = take<float>(base, s.c * p.total + kMaxVectors * kN);
-      offsets = take<i64>(base, depth);
+      fill_strip(job, piece_, from, strip_);
+    }
+    a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
+    b_list_ = a_list_ + job.taps();
+    const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
+    direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
+              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue;
+  }
+
+  void run() {
+    for (i64 panel = piece_.panel; panel < piece_.panel + piece_.panels; ++panel) {
+      start_panel(panel);
+      for (i64 channel = 0; channel < job_.from.channels; channel += job_.cut.channels) sum_channels(channel);
     }
   }
 
  private:
-  template <class U>
-  U* take(char* base, i64 count) {
-    char* place = base == nullptr ? nullptr : base + bytes;
-    bytes += static_cast<std::size_t>(round_up(count * static_cast<i64>(sizeof(U)), 64));
-    return reinterpret_cast<U*>(place);
-  }
-};
+  i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.step[d] * job_.grain[d]; }
 
-/// The padded copy that output rows [first, first + count) of slab p0 read.
-Padded pad_rows(const ConvShape& s, i64 p0, i64 first, i64 count) {
-  Padded p = pad_x<float>(s);
-  p.before[0] = s.pad[0] - p0 * s.stride[0];
-  p.size[0] = (s.taps[0] - 1) * s.dilation[0] + 1;
-  p.before[1] = s.pad[1] - first * s.stride[1];
-  p.size[1] = (count - 1) * s.stride[1] + (s.taps[1] - 1) * s.dilation[1] + 1;
-  return finish<float>(p);
-}
-
-/// One block of output rows, all channels of a group.
-void row_block(const Direct& job, i64 piece, char* scratch) {
-  const ConvShape& s = job.shape;
-  const i64 blocks = (s.out[1] + job.rows - 1) / job.rows;
-  const i64 first = piece % blocks * job.rows, count = min_of(job.rows, s.out[1] - first);
-  const i64 p0 = piece / blocks % s.out[0], n = piece / (blocks * s.out[0]) % s.n;
-  const i64 group = piece / (blocks * s.out[0] * s.n);
-  const Padded p = pad_rows(s, p0, first, count);
-  const Workplace work(job, pad_rows(s, 0, 0, job.rows), scratch);
-  const float* x = job.x + n * s.x_n + group * s.c * s.x_c;
-  i64 depth = 0;
-  for (i64 c = 0; c < s.c; ++c) {
-    pad_plane(p, x + c * s.x_c, s.in, s.x_d, work.planes + c * p.total);
-    for_taps(s.taps, [&](i64 r0, i64 r1, i64 r2) {
-      work.offsets[depth++] = c * p.total + x_tap(s, p, r0, r1, r2);
-    });
+  void start_panel(i64 panel) {
+    const i64 start = job_.panel_start(panel);
+    vectors_ = job_.panel_start(panel + 1) - start;
+    first_channel_ = start * job_.unit.lanes;
+    channels_ = min_of(vectors_ * job_.unit.lanes, job_.to.channels - first_channel_);
+    if (job_.cut.packed) {
+      weights_ = packed_base(args_.packed) + (piece_.group * job_.panels + panel) * job_.panel_bytes;
+      return;
+    }
+    weights_ = scratch_ + job_.places.panel;
+    const i64 group = piece_.group * job_.shape.k * job_.shape.w_k;
+    pack_panel(job_, panel, static_cast<const char*>(args_.w) + bytes_of(job_.weight_type, group), weights_,
+               scratch_ + job_.places.turn);
   }
-  const Operand view = weight_view(job, group);
-  float* y = job.y + n * s.y_n + p0 * s.y_d[0] + group * s.k * s.y_k;
-  const i64 vectors = (s.out[2] + kN - 1) / kN, tiles = (vectors + kMaxVectors - 1) / kMaxVectors;
-  for (i64 k = 0; k < s.k; k += kRowsPerTile) {
-    const int channels = static_cast<int>(min_of<i64>(kRowsPerTile, s.k - k));
-    pack<float>(view, k, channels, kRowsPerTile, 0, static_cast<int>(depth), work.weights, work.pack);
-    for (i64 row = 0; row < count; ++row) {
-      const float* base = work.planes + row * s.stride[1] * p.row;
-      float* out = y + (first + row) * s.y_d[1];
-      for (i64 t = 0; t < tiles; ++t) {
-        const i64 from = vectors * t / tiles, to = vectors * (t + 1) / tiles;
-        const i64 columns = min_of((to - from) * kN, s.out[2] - from * kN);
-        int left = channels;
-        for (i64 i = 0; left > 0;) {
-          const int some = left >= kRowsPerTile ? kRowsPerTile : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-          row_tile_for(some, static_cast<int>(to - from))(depth, work.weights + i, base + from * kN, work.offsets,
-                                                          out + (k + i) * s.y_k + from * kN, s.y_k, columns,
-                                                          {job.alpha, job.beta});
-          i += some;
-          left -= some;
+
+  /// All outputs of the piece, summed over a block of channels.
+  void sum_channels(i64 channel) {
+    channel_ = channel;
+    const i64 some = min_of(job_.cut.channels, job_.from.channels - channel);
+    tap_depth_ = ceil_div(some, job_.unit.group);
+    last_ = channel + some == job_.from.channels;
+    i64 line = 0;
+    for (i64 image = 0; image < piece_.images; image += job_.cut.fold)
+      for (i64 p0 = 0; p0 < job_.phases[0]; ++p0)
+        for (i64 p1 = 0; p1 < job_.phases[1]; ++p1) rows(image, p0, p1, line);
+  }
+
+  void rows(i64 image, i64 phase0, i64 phase1, i64& line) {
+    const DirectWindow slab = direct_window(job_, 0, phase0), row = direct_window(job_, 1, phase1);
+    if (piece_.at[0] >= slab.cells) return;
+    for (i64 r = 0; r < piece_.count[1] && piece_.at[1] + r < row.cells; ++r, ++line) {
+      const i64 cell = piece_.at[1] + r;
+      i64 to = (piece_.image + image) * job_.to.n;
+      to += position(0, piece_.at[0], phase0) * job_.to.d[0] + position(1, cell, phase1) * job_.to.d[1];
+      to += position(2, piece_.at[2], 0) * job_.to.d[2] + first_channel_ * job_.to.c;
+      one_line(image, slab, row, cell, line, to_ + bytes_of(job_.to.type, to));
+    }
+  }
+
+  i64 position(int d, i64 cell, i64 phase) const {
+    return job_.backward ? cell * job_.shape.stride[d] + phase : cell;
+  }
+
+  void one_line(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 line, char* to) {
+    const i64 spread = job_.backward ? job_.shape.stride[2] : 1, fold = job_.cut.fold;
+    const i64 pixel = vectors_ * kVectorBytes;
+    const bool blocks = job_.cut.channels < job_.from.channels;
+    char* const sums =
+        scratch_ + job_.places.sums + (blocks ? line * piece_.count[2] * job_.phases[2] * fold * pixel : 0);
+    i64 outputs = 0;
+    for (i64 phase = 0; phase < job_.phases[2]; ++phase) {
+      const DirectWindow column = direct_window(job_, 2, phase);
+      const i64 cells = min_of(piece_.count[2], column.cells - piece_.at[2]);
+      if (cells <= 0) continue;
+      outputs += cells;
+      char* const target = to + bytes_of(job_.to.type, phase * job_.to.d[2]);
+      // Phases interleave as they will lie, but for folded images.
+      char* const part = sums + phase * (fold > 1 ? piece_.count[2] * fold : 1) * pixel;
+      Micro m;
+      m.a = strip_ + image / fold * job_.strip.image * job_.unit.element;
+      list_taps(slab, row, column, cell, m);
+      m.c = direct_ ? target : part;
+      m.c_row = direct_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel;
+      m.add = channel_ > 0 || (direct_ && args_.beta != 0);
+      m.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
+      tiles(m, cells * fold);
+      if (last_ && !direct_ && fold > 1) finish(part, cells, image, target, spread * job_.to.d[2]);
+    }
+    if (last_ && !direct_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
+  }
+
+  /// The taps that a line reads. Rows of taps that are wholly in the padding are left out.
+  void list_taps(const DirectWindow& slab, const DirectWindow& row, const DirectWindow& column, i64 cell, Micro& m) {
+    const DirectStrip& s = job_.strip;
+    const i64 b_step = vectors_ * kVectorBytes;
+    i64 from[2], end[2];
+    visible(0, slab, piece_.at[0], from[0], end[0]);
+    visible(1, row, cell, from[1], end[1]);
+    i64 count = 0;
+    const i64 columns = job_.merged ? min_of<i64>(column.taps, 1) : column.taps;
+    for (i64 t0 = from[0]; t0 < end[0]; ++t0) {
+      for (i64 t1 = from[1]; t1 < end[1]; ++t1) {
+        const i64 a = in_strip(0, slab, t0) * s.slab +
+                      ((cell - piece_.at[1]) * job_.step[1] + in_strip(1, row, t1)) * s.row + channel_;
+        const i64 tap_row = (slab.tap + t0 * slab.tap_step) * job_.shape.taps[1] + row.tap + t1 * row.tap_step;
+        for (i64 t2 = 0; t2 < columns; ++t2, ++count) {
+          const i64 q = in_strip(2, column, t2);
+          const i64 tap = job_.merged ? 0 : column.tap + t2 * column.tap_step;
+          a_list_[count] = (a + q % s.split * s.part + q / s.split * s.pixel) * job_.unit.element;
+          b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * b_step;
         }
       }
     }
+    m.b = weights_;
+    m.a_block = a_list_;
+    m.b_block = b_list_;
+    m.blocks = count;
+    m.depth = job_.merged ? job_.row_steps : tap_depth_;
+    m.a_row = job_.step[2] / s.split * s.pitch * job_.unit.element;
+    m.a_step = micro_group_bytes(static_cast<Dot>(job_.unit.math));
+    m.b_step = b_step;
   }
-}
 
-/// y[i][0, count) for R pixels: broadcast pixels times a panel of weights.
-template <int R, int V>
-void pixel_tile(i64 taps, i64 channels, const float* const* pointers, const float* weights, float* const* y,
-                i64 count, Scalars scalars) {
-  Vec<float> sum[R][V] = {};
-  for (i64 t = 0; t < taps; ++t) {
-    const float* x[R];
-#pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) x[i] = pointers[i];
-    for (i64 c = 0; c < channels; ++c) {
-      Vec<float> ws[V];
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) ws[j] = load(weights + j * kN);
-#pragma GCC unroll 8
-      for (int i = 0; i < R; ++i) {
-        const Vec<float> xi = broadcast(x[i][c]);
-#pragma GCC unroll 4
-        for (int j = 0; j < V; ++j) sum[i][j] += xi * ws[j];
-      }
-      weights += V * kN;
-    }
-    pointers += kRowsPerTile;
+  i64 in_strip(int d, const DirectWindow& w, i64 tap) const {
+    return (w.origin + tap * w.move - job_.first[d]) / job_.grain[d];
   }
-  for (int i = 0; i < R; ++i) write_tile_row<V>(y[i], 1, count, sum[i], scalars);
-}
 
-using PixelTile = void (*)(i64, i64, const float* const*, const float*, float* const*, i64, Scalars);
-
-PixelTile pixel_tile_for(bool single, int vectors) {
-  if (single) return vectors == 1 ? pixel_tile<1, 1> : vectors == 2 ? pixel_tile<1, 2> : pixel_tile<1, 3>;
-  return vectors == 1   ? pixel_tile<kRowsPerTile, 1>
-         : vectors == 2 ? pixel_tile<kRowsPerTile, 2>
-                        : pixel_tile<kRowsPerTile, 3>;
-}
-
-/// Where each tap of a pixel reads, in steps of kRowsPerTile; zeros outside.
-void point_taps(const Direct& job, const Cursor& at, const float* x, const float* zeros,
-                const float** pointers) {
-  const ConvShape& s = job.shape;
-  for_taps(s.taps, [&](i64 r0, i64 r1, i64 r2) {
-    const i64 r[kSpatial] = {r0, r1, r2};
-    bool inside = true;
-    i64 offset = 0;
-    for (int d = 0; d < kSpatial; ++d) {
-      const i64 h = at.index[d + 1] * s.stride[d] + r[d] * s.dilation[d] - s.pad[d];
-      inside = inside && h >= 0 && h < s.in[d];
-      offset += h * s.x_d[d];
-    }
-    *pointers = inside ? x + at.index[0] * s.x_n + offset : zeros;
-    pointers += kRowsPerTile;
-  });
-}
-
-/// One block of pixels, all channels of a group.
-void pixel_block(const Direct& job, i64 piece, char* scratch) {
-  const ConvShape& s = job.shape;
-  const i64 taps = s.taps[0] * s.taps[1] * s.taps[2], depth = job.depth();
-  Axis pixels;
-  pixels.level[0] = {s.n, s.y_n, -1, 0};
-  for (int d = 0; d < kSpatial; ++d) pixels.level[d + 1] = {s.out[d], s.y_d[d], -1, 0};
-  const i64 total = s.n * s.out[0] * s.out[1] * s.out[2], blocks = (total + job.rows - 1) / job.rows;
-  const i64 group = piece / blocks, first = piece % blocks * job.rows;
-  const i64 count = min_of(job.rows, total - first);
-  const Workplace work(job, Padded{}, scratch);
-  for (i64 c = 0; c < s.c; ++c) work.zeros[c] = 0;
-  const float* x = job.x + group * s.c * s.x_c;
-  Cursor at = seek(pixels, first);
-  for (i64 i = 0; i < count; ++i, step(at, pixels)) {
-    point_taps(job, at, x, work.zeros, work.pointers + i / kRowsPerTile * kRowsPerTile * taps + i % kRowsPerTile);
+  void visible(int d, const DirectWindow& w, i64 cell, i64& from, i64& end) const {
+    from = 0;
+    end = w.taps;
+    if (job_.unit.math == DirectMath::kInt8) return;  // sums have an excess that is the same everywhere
+    const i64 start = w.origin + cell * job_.step[d] * job_.grain[d], size = job_.from.size[d];
+    if (start < 0) from = min_of(ceil_div(-start, w.move), end);
+    if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
-  const Operand view = weight_view(job, group);
-  const i64 vectors = (s.k + kN - 1) / kN, panels = (vectors + kMaxVectors - 1) / kMaxVectors;
-  for (i64 panel = 0; panel < panels; ++panel) {
-    const i64 from = vectors * panel / panels, width = vectors * (panel + 1) / panels - from;
-    const i64 channels = min_of(width * kN, s.k - from * kN);
-    pack<float>(view, from * kN, channels, static_cast<int>(width * kN), 0, static_cast<int>(depth),
-                work.weights, work.pack);
-    float* y = job.y + (group * s.k + from * kN);
-    at = seek(pixels, first);
-    for (i64 i = 0; i < count;) {
-      const int some = count - i >= kRowsPerTile && i % kRowsPerTile == 0 ? kRowsPerTile : 1;
-      float* rows[kRowsPerTile];
-      for (int r = 0; r < some; ++r, step(at, pixels)) rows[r] = y + at.offset;
-      pixel_tile_for(some == 1, static_cast<int>(width))(
-          taps, s.c, work.pointers + i / kRowsPerTile * kRowsPerTile * taps + i % kRowsPerTile, work.weights, rows,
-          channels, {job.alpha, job.beta});
-      i += some;
+
+  /// Register tiles of nearly equal height.
+  void tiles(Micro m, i64 rows) {
+    const int vectors = static_cast<int>(vectors_);
+    const i64 count = ceil_div(rows, kMicroRows[vectors]);
+    const char* const a = static_cast<const char*>(m.a);
+    char* const c = static_cast<char*>(m.c);
+    for (i64 t = 0; t < count; ++t) {
+      const i64 row = rows * t / count;
+      const int height = static_cast<int>(rows * (t + 1) / count - row);
+      m.a = a + row * m.a_row;
+      m.c = c + row * m.c_row;
+      micro_kernel(static_cast<Dot>(job_.unit.math), height, vectors)(m);
     }
   }
-}
+
+  /// `outputs` neighbours of the images that are folded together.
+  void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) {
+    const i64 fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
+    const char* excess = weights_ + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * pixel;
+    finish_sums(job_, args_, {sums, outputs * fold, vectors_ * job_.unit.lanes, channels_,
+                              piece_.group * job_.to.channels + first_channel_, excess});
+    for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
+      store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
+                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c});
+    }
+  }
+
+  const Direct& job_;
+  const DirectArgs& args_;
+  const DirectPiece piece_;
+  char* const scratch_;
+  char *strip_, *to_, *weights_ = nullptr;
+  i64 *a_list_, *b_list_;
+  bool direct_, last_ = false;
+  i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
+};
 
 }  // namespace
 
-void direct(const Direct& job, i64 first, i64 end, void* scratch) {
-  for (i64 piece = first; piece < end; ++piece) {
-    if (job.channels_last) {
-      pixel_block(job, piece, static_cast<char*>(scratch));
-    } else {
-      row_block(job, piece, static_cast<char*>(scratch));
-    }
-  }
+DirectUnit direct_unit(DataType type) {
+  DirectUnit unit;
+  unit.math = type == DataType::kDouble                              ? DirectMath::kDouble
+              : type == DataType::kInt8                              ? (kHasInt8Dot ? DirectMath::kInt8 : DirectMath::kInt16)
+              : type == DataType::kBFloat16 && prefers_bf16_dot() ? DirectMath::kBf16
+                                                                     : DirectMath::kFloat;
+  set_math(unit);
+  return unit;
 }
 
-std::size_t direct_scratch(const Direct& job) {
-  return Workplace(job, job.channels_last ? Padded{} : pad_rows(job.shape, 0, 0, job.rows), nullptr).bytes;
+void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
+  for (i64 piece = first; piece < end; ++piece) Worker(job, args, piece, static_cast<char*>(scratch)).run();
+}
+
+void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
+  for (i64 i = first; i < end; ++i) {
+    const i64 group = i / job.panels * job.shape.k * job.shape.w_k;
+    pack_panel(job, i % job.panels, static_cast<const char*>(args.w) + bytes_of(job.weight_type, group),
+               packed_base(args.packed) + i * job.panel_bytes, static_cast<char*>(scratch) + job.places.turn);
+  }
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

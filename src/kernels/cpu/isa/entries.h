@@ -14,9 +14,16 @@ void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* sc
 std::size_t col2im_scratch(const ColumnSum& sum);
 void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t depthwise_scratch(const Depthwise& job);
-void direct(const Direct& job, std::int64_t first, std::int64_t end, void* scratch);
-std::size_t direct_scratch(const Direct& job);
+DirectUnit direct_unit(DataType type);
+void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void activation(const Activation& job, std::int64_t first, std::int64_t end);
 void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
+void fft(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);
+int winograd_panel();
+void winograd_filters(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+void winograd(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+std::size_t winograd_scratch(const Winograd& job);
+std::size_t winograd_memory(const Winograd& job);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

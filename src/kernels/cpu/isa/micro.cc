@@ -91,17 +91,38 @@ inline void hold(V& v) {
 #endif
 }
 
+/// Hides how a number came about: otherwise compilers compute every row's address on its own, and run out of registers.
+inline void keep(i64& v) { __asm__("" : "+r"(v)); }
+
+/// Distances of seven rows from the first: each is a register, or one times 2 or 4, as addresses take it.
+struct Steps {
+  i64 one, three, five;
+  explicit Steps(i64 row) : one(row), three(3 * row), five(5 * row) {
+    keep(three);
+    keep(five);
+  }
+  i64 to(int r) const {
+    return r == 0 ? 0 : r == 3 ? three : r == 5 ? five : r == 6 ? 2 * three : r * one;
+  }
+};
+
 template <class K, int kRows, int kVectors>
 void tile(const Micro& m) {
   using Sum = typename K::Sum;
+  constexpr int kNear = 7;
   Vec<Sum> sum[kRows][kVectors] = {};
   const char* const a0 = static_cast<const char*>(m.a);
   const char* const b0 = static_cast<const char*>(m.b);
-  const i64 row = m.a_row, a_step = m.a_step, b_step = m.b_step;
+  const i64 a_step = m.a_step, b_step = m.b_step;
+  const Steps steps(m.a_row);
+  i64 far = kNear * m.a_row;
+  keep(far);
   for (i64 i = 0; i < m.blocks; ++i) {
-    const char* a = a0 + (m.a_block ? m.a_block[i] : 0);
+    const char* a[3] = {a0 + (m.a_block ? m.a_block[i] : 0)};
+    a[1] = a[0] + far;
+    a[2] = a[1] + far;
     const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
-    for (i64 k = 0; k < m.depth; ++k, a += a_step, b += b_step) {
+    for (i64 k = 0; k < m.depth; ++k, b += b_step) {
       typename K::Vector bs[kVectors];
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
@@ -110,9 +131,14 @@ void tile(const Micro& m) {
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const typename K::Vector ar = K::spread(a + r * row);
+        const typename K::Vector ar = K::spread(a[r / kNear] + steps.to(r % kNear));
 #pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) sum[r][j] = K::add(sum[r][j], ar, bs[j]);
+      }
+#pragma GCC unroll 3
+      for (int r = 0; r <= (kRows - 1) / kNear; ++r) {
+        a[r] += a_step;
+        __asm__("" : "+r"(a[r]));
       }
     }
   }

@@ -7,7 +7,8 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 extern const KernelTable kTable;
 const KernelTable kTable = {gemm_tile,      gemm_scratch, gemm,
                              im2col,         col2im,       col2im_scratch,
-                             depthwise,      depthwise_scratch, direct,
-                             direct_scratch, activation, epilogue};
+                             depthwise,      depthwise_scratch, direct_unit,
+                             direct,         direct_pack,  activation, epilogue,
+                             winograd_panel, winograd_filters, winograd, winograd_scratch, winograd_memory, fft};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

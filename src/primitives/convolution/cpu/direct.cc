@@ -1,168 +1,283 @@
-// ConvCpuDirect: forward convolution without a matrix product; every output is summed in registers over
-// all channels and taps. fp32, channels first or last, no workspace.
+// ConvCpuDirect: forward and backward data without a matrix product; every output is summed in registers over
+// filter taps and channels. All float types and int8 forward. Weights are packed once a call into the caller's
+// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 
 #include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMostScratch = 2 << 20, kGoodScratch = 1 << 20;
+using kernels::Direct;
+using kernels::DirectCut;
+using kernels::kSpatial;
 
-/// Output rows of an image, or pixels of all images with channels last.
-std::int64_t all_rows(const kernels::Direct& job) {
-  const kernels::ConvShape& s = job.shape;
-  return job.channels_last ? s.n * s.out[0] * s.out[1] * s.out[2] : s.out[1];
+constexpr std::int64_t kMostScratch = 2 << 20;
+constexpr std::int64_t kRowParts[] = {1, 2, 4, 8, 16};
+constexpr int kChannels[] = {32, 64, 128, 256};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// What a tune point says; zeros leave it to the model.
+struct Wish {
+  int rows = 0, vectors = 0, channels = 0, packed = 0;  // packed: 1 no, 2 yes
+};
+
+Wish read_wish(const TunePoint& t) {
+  if (t.size() != 4) return {};
+  return {t[0], t[1], t[2], t[3]};
 }
 
-/// Cut into blocks of `rows`; 0: as large as the second-level cache likes, at least two a thread.
-kernels::Direct job_of(const kernels::KernelTable& table, const Problem& p, int threads, std::int64_t rows) {
-  kernels::Direct job;
-  job.shape = conv_shape(p);
-  job.channels_last = job.shape.x_d[2] != 1 || job.shape.y_d[2] != 1;
-  job.rows = std::min(all_rows(job), rows > 0 ? rows : job.channels_last ? 1024 : INT64_MAX);
-  const auto scratch = [&] { return static_cast<std::int64_t>(table.direct_scratch(job)); };
-  if (rows > 0 && scratch() <= kMostScratch) return job;
-  while (job.rows > 1 && (job.pieces() < 2 * threads || scratch() > kGoodScratch)) {
-    job.rows = (job.rows + 1) / 2;
+Direct uncut(const kernels::KernelTable& table, const Problem& p) {
+  const bool backward = p.direction == Direction::kBackwardData;
+  return kernels::direct_job(conv_shape(p), backward, p.output().type, table.direct_unit(p.x.type));
+}
+
+/// Vectors of a panel: tiles that waste the least, for lines of so many outputs.
+int best_vectors(const Direct& job, std::int64_t line) {
+  int best = 1;
+  double best_cost = INFINITY;
+  for (int v = 1; v <= 4 && v <= job.vectors; ++v) {
+    const std::int64_t rows = job.unit.rows[v], tiles = ceil_div(line, rows);
+    const std::int64_t panels = ceil_div(job.vectors, v);
+    double cycles = 0;
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      const auto r = static_cast<double>(line * (t + 1) / tiles - line * t / tiles);
+      // Weights come from the second-level cache: about 24 bytes a cycle.
+      cycles += std::max(Machine::tile_step(r, v), 64.0 * v / 24);
+    }
+    cycles *= static_cast<double>(panels);
+    if (cycles < best_cost) best_cost = cycles, best = v;
   }
-  return job;
+  return best;
 }
 
-constexpr double kBlockCycles = 100;                             // a piece
-constexpr double kSumsCycles = 25;                               // a register tile
-constexpr double kWeightCycles = 0.5;                            // transposing an element
-constexpr double kPadCycles = 45, kPadNext = 0.3, kPadStep = 1;  // a padded row, an element of it
-constexpr double kPointCycles = 7;                               // a tap of a pixel: its address
-
-/// Steps of the register tiles of `vectors` vectors in all, each `depth` deep; `loads` by vector and step.
-double tile_cycles(double rows, double vectors, double depth, double loads) {
-  const double tiles = std::ceil(vectors / 3), wide = std::fmod(vectors, tiles), width = std::floor(vectors / tiles);
-  const auto step = [&](double v) { return std::max(Machine::tile_step(rows, v), (rows + loads * v + 1) / 2); };
-  return depth * (wide * step(width + 1) + (tiles - wide) * step(width)) + tiles * kSumsCycles + rows * vectors * 2;
+std::int64_t pixels_of(const Direct& job) {
+  return job.cut.images * job.cut.rows * job.cut.columns;
 }
 
-/// Transposing the weights of a group, an element.
-double pack_cycles(const kernels::Direct& job) {
-  return static_cast<double>(job.shape.k) * (30 + kWeightCycles * static_cast<double>(job.depth()));
-}
+class Planner {
+ public:
+  Planner(const DeviceInfo& d, const Problem& p, const Wish& wish)
+      : device_(d), wish_(wish), job_(uncut(kernel_table(d), p)) {}
 
-double row_block_cycles(const Machine& m, const kernels::Direct& job) {
-  const kernels::ConvShape& s = job.shape;
-  const auto depth = static_cast<double>(job.depth()), rows = static_cast<double>(job.rows);
-  const auto slabs = static_cast<double>((s.taps[0] - 1) * s.dilation[0] + 1);
-  const auto lines = static_cast<double>((job.rows - 1) * s.stride[1] + (s.taps[1] - 1) * s.dilation[1] + 1);
-  const auto width = static_cast<double>(s.out[2] * s.stride[2] + (s.taps[2] - 1) * s.dilation[2]);
-  const double pad =
-      static_cast<double>(s.c) * slabs * lines * (kPadCycles + width * (s.stride[2] == 1 ? kPadNext : kPadStep));
-  const double vectors = std::ceil(static_cast<double>(s.out[2]) / m.lanes(DataType::kFloat));
-  const std::int64_t rest = s.k % m.tile_rows();
-  // Rows that are no vectors of their own straddle two cache lines: two loads.
-  double tiles =
-      static_cast<double>(s.k / m.tile_rows()) * tile_cycles(static_cast<double>(m.tile_rows()), vectors, depth, 2);
-  for (std::int64_t part = m.tile_rows() / 2; part > 0; part /= 2)
-    if ((rest & part) != 0) tiles += tile_cycles(static_cast<double>(part), vectors, depth, 2);
-  return kBlockCycles + pad + 5 * depth + pack_cycles(job) + rows * tiles;
-}
-
-double pixel_block_cycles(const Machine& m, const kernels::Direct& job) {
-  const kernels::ConvShape& s = job.shape;
-  const auto taps = static_cast<double>(s.taps[0] * s.taps[1] * s.taps[2]), depth = static_cast<double>(job.depth());
-  const double vectors = std::ceil(static_cast<double>(s.k) / m.lanes(DataType::kFloat));
-  const double panels = std::ceil(vectors / 3);
-  const double full = static_cast<double>(job.rows / m.tile_rows()),
-               rest = static_cast<double>(job.rows % m.tile_rows());
-  const double point = static_cast<double>(job.rows) * (20 + kPointCycles * taps);
-  return kBlockCycles + point + pack_cycles(job) +
-         full * (tile_cycles(static_cast<double>(m.tile_rows()), vectors, depth, 1) + panels * taps * 10) +
-         rest * (tile_cycles(1, vectors, depth, 1) + panels * taps * 10);
-}
-
-/// Rows of a block: 0 is as usual, else a power of two that is another number of blocks.
-Knob row_knob(const DeviceInfo& d, const Problem& p) {
-  const kernels::KernelTable& table = kernel_table(d);
-  const kernels::Direct usual = job_of(table, p, d.threads, 0);
-  const std::int64_t all = all_rows(usual);
-  Knob knob{"rows", {0}};
-  for (std::int64_t rows = usual.channels_last ? 32 : 1; rows < 2 * all && rows <= 4096; rows *= 2) {
-    const kernels::Direct job = job_of(table, p, d.threads, rows);
-    if (job.rows == std::min(rows, all) && job.pieces() != usual.pieces())
-      knob.values.push_back(static_cast<int>(rows));
+  Direct plan(int threads) {
+    start();
+    fit();
+    share(threads);
+    return job_;
   }
-  return knob;
-}
 
-std::int64_t rows_of(const TunePoint& point) { return point.size() == 1 && point[0] > 0 ? point[0] : 0; }
+ private:
+  /// One piece an image, or several small images.
+  void start() {
+    cut_ = {};
+    const std::int64_t width = job_.cells[2];
+    const int most = job_.unit.rows[2];
+    cut_.fold = width <= most / 2 ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
+    constexpr std::int64_t kLine = 128;  // outputs: their sums stay in the first-level cache
+    cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], kLine));
+    cut_.vectors = wish_.vectors ? wish_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
+    cut_.rows = job_.cells[1];
+    cut_.images = cut_.fold;
+    cut_.panels = INT64_MAX;
+    const std::int64_t step = job_.taps() * job_.unit.element * cut_.vectors * job_.unit.lanes;  // bytes a channel
+    const std::int64_t share = cache() / 2;
+    const std::int64_t blocks = ceil_div(job_.from.channels * step, share);
+    cut_.channels = wish_.channels ? wish_.channels : ceil_div(ceil_div(job_.from.channels, blocks), 16) * 16;
+    cut_.packed = wish_.packed == 2;
+    if (wish_.rows) cut_.rows = ceil_div(job_.cells[1], wish_.rows);
+    cut_direct(job_, cut_);
+  }
+
+  std::int64_t cache() const { return static_cast<std::int64_t>(device_.cache_bytes[1]); }
+
+  bool too_large() const {
+    const std::int64_t strip = job_.strip.total * job_.unit.element;
+    return job_.places.total > kMostScratch || strip > cache() * 3 / 8;
+  }
+
+  /// Smaller blocks until the strip has its share of the second-level cache.
+  void fit() {
+    while (too_large() && cut_.rows > 1) {
+      cut_.rows = ceil_div(cut_.rows, 2);
+      cut_direct(job_, cut_);
+    }
+    while (too_large() && cut_.columns > 1) {
+      cut_.columns = ceil_div(cut_.columns, 2);
+      cut_direct(job_, cut_);
+    }
+    if (cut_.rows < job_.cells[1]) {
+      cut_.rows = ceil_div(job_.cells[1], ceil_div(job_.cells[1], cut_.rows));
+      cut_direct(job_, cut_);
+    }
+    constexpr std::int64_t kEnough = 1024;  // outputs that share what each piece packs
+    while (cut_.rows == job_.cells[1] && job_.cut.images < job_.shape.n && pixels_of(job_) < kEnough) {
+      const DirectCut before = cut_;
+      cut_.images = std::min(cut_.images * 2, ceil_div(job_.shape.n, cut_.fold) * cut_.fold);
+      cut_direct(job_, cut_);
+      if (!too_large()) continue;
+      cut_ = before;
+      cut_direct(job_, cut_);
+      break;
+    }
+    if (!wish_.packed) {
+      const std::int64_t sharing = ceil_div(job_.pieces(), job_.shape.groups);
+      cut_.packed = sharing > 1 && pixels_of(job_) < 2 * kEnough;
+      cut_direct(job_, cut_);
+    }
+  }
+
+  /// Pieces for every thread, evenly.
+  void share(int threads) {
+    const std::int64_t enough = threads > 1 ? 3 * threads : 1;
+    while (job_.pieces() < enough && cut_.images > cut_.fold) {
+      cut_.images = std::max(cut_.images / 2 / cut_.fold * cut_.fold, cut_.fold);
+      cut_direct(job_, cut_);
+    }
+    while (job_.pieces() < enough && cut_.rows > 8) {
+      cut_.rows = ceil_div(cut_.rows, 2);
+      cut_direct(job_, cut_);
+    }
+    cut_.panels = job_.panels;
+    while (job_.pieces() < enough && cut_.panels > 1) {
+      cut_.panels = ceil_div(cut_.panels, 2);
+      cut_direct(job_, cut_);
+    }
+  }
+
+  const DeviceInfo& device_;
+  const Wish wish_;
+  Direct job_;
+  DirectCut cut_;
+};
+
+/// int8 problems have sums that must fit 32 bits.
+Verdict check_int8(const Problem& p) {
+  POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 is computed forward only");
+  POLYMIO_REQUIRE(!p.has_casts() && p.w.type == DataType::kInt8, "both inputs must be int8, without casts");
+  const DataType t = p.y.type;
+  POLYMIO_REQUIRE(t == DataType::kInt8 || t == DataType::kInt32 || t == DataType::kFloat,
+                  "int8 gives int8, int32 or fp32");
+  POLYMIO_REQUIRE(p.epilogue.empty(), "has no fused epilogue for int8");
+  std::int64_t pairs = p.c() / p.groups();
+  constexpr std::int64_t kMostPairs = (std::int64_t{1} << 31) / (128 * 128) - 1;
+  for (int i = 0; i < p.spatial() && pairs <= kMostPairs; ++i) pairs *= p.filter(i);
+  POLYMIO_REQUIRE_MOST(pairs, kMostPairs, "products of a sum in 32 bits");
+  return {};
+}
 
 class CpuDirect final : public Solver<Problem> {
  public:
-  SolverInfo info() const override { return cpu_info(13, "ConvCpuDirectFwd", Algorithm::kDirect); }
+  constexpr explicit CpuDirect(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    const bool forward = direction_ == Direction::kForward;
+    return cpu_info(forward ? 13 : 14, forward ? "ConvCpuDirectFwd" : "ConvCpuDirectBwd", Algorithm::kDirect, 2);
+  }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
-    const Verdict common = check_float_problem(p, Direction::kForward);
-    if (!common) return common;
-    POLYMIO_REQUIRE(p.x.type == DataType::kFloat, "computes fp32 only");
-    const kernels::ConvShape s = conv_shape(p);
-    POLYMIO_REQUIRE((s.x_d[2] == 1 && s.y_d[2] == 1) || (s.x_c == 1 && s.y_k == 1),
-                    "width or channels must be contiguous in x and y");
-    const kernels::KernelTable& table = kernel_table(d);
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(table.direct_scratch(job_of(table, p, d.units, 0))), kMostScratch,
-                         "bytes of scratch for one block");
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    if (p.x.type == DataType::kInt8) {
+      if (const Verdict v = check_int8(p); !v) return v;
+    } else if (const Verdict v = check_float_problem(p, direction_, true); !v) {
+      return v;
+    }
+    POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
+    constexpr std::int64_t kFewChannels = 8;
+    POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= kFewChannels * p.groups(),
+                    "groups must have 8 or more channels");
+    const Direct job = Planner(d, p, {}).plan(d.threads);
+    POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override { return {row_knob(d, p)}; }
-
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (point.size() != 1) return false;
-    const auto values = row_knob(d, p).values;
-    return std::find(values.begin(), values.end(), point[0]) != values.end();
+  ErrorClass accuracy(const Problem& p) const override {
+    return p.x.type == DataType::kInt8 ? ErrorClass::kExact : ErrorClass::kAccurate;
   }
 
-  TunePoint start(const DeviceInfo&, const Problem&) const override { return {0}; }
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
+    return job.cut.packed ? job.packed_bytes() : 0;
+  }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+    const Direct usual = Planner(d, p, {}).plan(d.threads);
+    Knob rows{"rows", {0}}, vectors{"vectors", {0}}, channels{"channels", {0}}, packed{"packed", {0, 1, 2}};
+    for (const std::int64_t parts : kRowParts)
+      if (parts < usual.cells[1]) rows.values.push_back(static_cast<int>(parts));
+    for (int v = 1; v <= std::min<std::int64_t>(4, usual.vectors); ++v) vectors.values.push_back(v);
+    for (const int c : kChannels)
+      if (c < usual.from.channels) channels.values.push_back(c);
+    return {rows, vectors, channels, packed};
+  }
+
+  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    if (t.size() != 4) return false;
+    const TuneSpace space = knobs(d, p);
+    int set = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto& values = space[i].values;
+      if (std::find(values.begin(), values.end(), t[i]) == values.end()) return false;
+      set += t[i] != 0;
+    }
+    if (set > 2) return false;
+    return Planner(d, p, read_wish(t)).plan(d.threads).places.total <= kMostScratch;
+  }
+
+  TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 0, 0, 0}; }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Machine m(d);
-    const kernels::Direct job = job_of(kernel_table(d), p, d.threads, rows_of(point));
+    const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
     Work work;
     work.pieces = static_cast<double>(job.pieces());
-    work.largest = job.channels_last ? pixel_block_cycles(m, job) : row_block_cycles(m, job);
-    const std::int64_t rows = all_rows(job), blocks = (rows + job.rows - 1) / job.rows;
-    work.cycles = work.largest * work.pieces * static_cast<double>(rows) / static_cast<double>(blocks * job.rows);
+    work.cycles = p.flops() / 4 / m.lanes(DataType::kFloat) * 1.1;
+    work.largest = work.cycles / work.pieces;
     work.bytes = tensor_bytes(p);
     return m.loop_us(work, work.bytes);
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
-    const kernels::Direct job = job_of(table, p, stream.threads(), rows_of(point));
-    const std::size_t scratch = table.direct_scratch(job);
+    const Direct job = Planner(stream.info(), p, read_wish(t)).plan(stream.threads());
+    const auto scratch = static_cast<std::size_t>(job.places.total);
     stream.reserve_scratch(scratch);
-    const auto tasks = static_cast<std::size_t>(job.pieces());
-    return [job, &table, scratch, tasks](Stream& on, const Args& a) {
-      kernels::Direct now = job;
-      now.x = static_cast<const float*>(a.x);
-      now.w = static_cast<const float*>(a.w);
-      now.y = static_cast<float*>(a.y);
-      now.alpha = static_cast<float>(a.alpha);
-      now.beta = static_cast<float>(a.beta);
-      on.parallel_for(tasks, scratch, [&](std::size_t i, void* memory) {
+    return [job, p, &table, scratch](Stream& on, const Args& a) {
+      kernels::DirectArgs args{job.backward ? a.y : a.x, a.w, job.backward ? a.x : a.y, a.workspace, a.alpha, a.beta,
+                               nullptr};
+      kernels::Epilogue epilogue;
+      if (!p.epilogue.empty()) {
+        epilogue = epilogue_job(p, a);
+        args.epilogue = &epilogue;
+      }
+      if (job.cut.packed) {
+        on.parallel_for(static_cast<std::size_t>(job.shape.groups * job.panels), scratch, [&](std::size_t i, void* s) {
+          const auto panel = static_cast<std::int64_t>(i);
+          table.direct_pack(job, args, panel, panel + 1, s);
+        });
+      }
+      on.parallel_for(static_cast<std::size_t>(job.pieces()), scratch, [&](std::size_t i, void* s) {
         const auto piece = static_cast<std::int64_t>(i);
-        table.direct(now, piece, piece + 1, memory);
+        table.direct(job, args, piece, piece + 1, s);
       });
     };
   }
+
+ private:
+  Direction direction_;
 };
 
 }  // namespace
 
-const Solver<Problem>& cpu_direct_forward() {
-  static constexpr CpuDirect kSolver;
-  return kSolver;
+const Solver<Problem>& cpu_direct(Direction d) {
+  static constexpr CpuDirect kSolvers[] = {CpuDirect(Direction::kForward), CpuDirect(Direction::kBackwardData)};
+  return kSolvers[static_cast<int>(d)];
 }
 
 }  // namespace polymio::convolution

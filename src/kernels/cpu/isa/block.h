@@ -1,0 +1,182 @@
+// Copies of operand blocks in the type of the arithmetic: lines as they lie, or turned by transposing squares.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/runs.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// A vector of the arithmetic's type from elements of storage type S; with n: the first n, zero elsewhere.
+template <class T, class S>
+static inline Vec<T> fetch_vector(const S* p) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    return load(p);
+  } else {
+    return load_widened(p);
+  }
+}
+template <class T, class S>
+static inline Vec<T> fetch_vector(const S* p, int n) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    return load_lanes(p, 0, n);
+  } else {
+    return load_widened(p, n);
+  }
+}
+
+/// Elements that a copy may write behind the end of a line.
+template <class T>
+inline constexpr int kSpill = kLanes<T>;
+
+/// dst[e] = src[e] for low <= e < high, zero in the rest of [0, length); may write kSpill more elements.
+template <class T, class S>
+static inline void copy_line(const S* src, int low, int high, int length, T* dst) {
+  constexpr int kN = kLanes<T>;
+  for (int e = 0; e < low; e += kN) store(dst + e, Vec<T>{});
+  int e = low;
+  for (; e + kN <= high; e += kN) store(dst + e, fetch_vector<T>(src + e));
+  if (e < high) store(dst + e, fetch_vector<T>(src + e, high - e));
+  for (e = high; e < length; e += kN) store(dst + e, Vec<T>{});
+}
+
+/// The same with src[e * stride].
+template <class T, class S>
+static inline void gather_line(const S* src, i64 stride, int low, int high, int length, T* dst) {
+  for (int e = 0; e < low; ++e) dst[e] = 0;
+  int e = low;
+#if defined(__AVX512F__)
+  constexpr int kN = kLanes<T>;
+  if constexpr (sizeof(T) == sizeof(S)) {
+    if (stride == 2) {
+      for (; e < high; e += kN) store(dst + e, load_steps<2>(src + e * 2, 0, min_of(high - e, kN)));
+      e = high;
+    }
+  }
+#endif
+  for (; e < high; ++e) dst[e] = widen(src[e * stride]);
+  for (e = high; e < length; ++e) dst[e] = 0;
+}
+
+/// The positions of `runs` on one line; may write kSpill more elements.
+template <class T, class S>
+static inline void fetch_line(const Operand& operand, const Level& inner, bool bounded, const Line& line,
+                              const Run* runs, int count, T* dst) {
+  const S* data = static_cast<const S*>(operand.data) + line.offset;
+  for (int r = 0; r < count; ++r) {
+    const Run& run = runs[r];
+    int low = 0, high = run.length;
+    if (bounded) visible(operand, inner, line, run, low, high);
+    if (inner.stride == 1) {
+      copy_line<T, S>(data + run.offset, low, high, run.length, dst);
+    } else {
+      gather_line<T, S>(data + run.offset, inner.stride, low, high, run.length, dst);
+    }
+    dst += run.length;
+  }
+}
+
+/// Working memory of copying.
+template <class T>
+struct CopySpace {
+  Run* runs;     // as many as a line may have positions
+  T* lines;      // kLanes lines of line_pitch elements
+  i64 line_pitch;
+};
+
+/// Part of an operand: lanes and depths.
+struct Part {
+  i64 lane, depth;
+  int lanes, depths;
+};
+
+/// dst[i * pitch + e]: positions e of `along` on line i of `lines`, zero from `length` to `padded`, a multiple of
+/// the vector; may write kSpill elements more than padded.
+template <class T, class S>
+static void copy_lines(const Operand& operand, const Axis& lines, i64 first_line, int line_count, const Axis& along,
+                       i64 first, int length, int padded, T* dst, i64 pitch, Run* runs) {
+  const Level& inner = along.level[kLevels - 1];
+  const int count = cut_runs(along, first, length, runs);
+  const bool bounded = is_bounded(operand);
+  Cursor cursor = seek(lines, first_line);
+  for (int i = 0; i < line_count; ++i, dst += pitch) {
+    fetch_line<T, S>(operand, inner, bounded, line_at(operand, cursor), runs, count, dst);
+    for (int e = length; e < padded; e += kLanes<T>) store(dst + e, Vec<T>{});
+    step(cursor, lines);
+  }
+}
+
+/// dst[k * pitch + t] = source[t][k] for a vector of lines t.
+template <class T, class S>
+static inline void turn_lines(const S* const (&source)[kLanes<T>], int depths, T* dst, i64 pitch) {
+  constexpr int kN = kLanes<T>;
+  for (int k = 0; k < depths; k += kN) {
+    const int some = min_of(depths - k, kN);
+    Vec<T> rows[kN];
+    if (some == kN) {
+#pragma GCC unroll 16
+      for (int t = 0; t < kN; ++t) rows[t] = fetch_vector<T>(source[t] + k);
+      transpose(rows);
+#pragma GCC unroll 16
+      for (int t = 0; t < kN; ++t) store(dst + (k + t) * pitch, rows[t]);
+    } else {
+      for (int t = 0; t < kN; ++t) rows[t] = fetch_vector<T>(source[t] + k, some);
+      transpose(rows);
+      for (int t = 0; t < some; ++t) store(dst + (k + t) * pitch, rows[t]);
+    }
+  }
+}
+
+/// dst[k * pitch + i] = element (lane + i, depth + k), read along the depth; lanes are padded with zeros to a
+/// multiple of the vector.
+template <class T, class S>
+static void turn_part(const Operand& operand, const Part& part, T* dst, i64 pitch, const CopySpace<T>& space) {
+  constexpr int kN = kLanes<T>;
+  const Level& inner = operand.depth.level[kLevels - 1];
+  const int count = cut_runs(operand.depth, part.depth, part.depths, space.runs);
+  const bool bounded = is_bounded(operand), plain = count == 1 && !bounded && inner.stride == 1;
+  Cursor cursor = seek(operand.lanes, part.lane);
+  for (int i = 0; i < part.lanes; i += kN, dst += kN) {
+    const int some = min_of(part.lanes - i, kN);
+    if (plain && some == kN) {
+      const S* source[kN];
+      for (int t = 0; t < kN; ++t, step(cursor, operand.lanes))
+        source[t] = static_cast<const S*>(operand.data) + line_at(operand, cursor).offset + space.runs[0].offset;
+      turn_lines<T, S>(source, part.depths, dst, pitch);
+      continue;
+    }
+    const T* source[kN];
+    for (int t = 0; t < kN; ++t) {
+      T* buffer = space.lines + t * space.line_pitch;
+      source[t] = buffer;
+      if (t < some) {
+        fetch_line<T, S>(operand, inner, bounded, line_at(operand, cursor), space.runs, count, buffer);
+        step(cursor, operand.lanes);
+      } else {
+        for (int k = 0; k < part.depths; k += kN) store(buffer + k, Vec<T>{});
+      }
+    }
+    turn_lines<T, T>(source, part.depths, dst, pitch);
+  }
+}
+
+/// Rough cost of reading along an axis: many elements a run and small strides are cheap.
+static inline double run_cost(const Axis& axis) {
+  const Level& inner = axis.level[kLevels - 1];
+  const bool quick = inner.stride == 1 || (kMaskedAccess && inner.stride == 2);
+  return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
+}
+
+/// Calls visit with the operand's storage type: S*.
+template <class T, class Visit>
+static inline void with_storage(DataType type, const Visit& visit) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    visit(static_cast<double*>(nullptr));
+  } else if (type == DataType::kHalf) {
+    visit(static_cast<Half*>(nullptr));
+  } else if (type == DataType::kBFloat16) {
+    visit(static_cast<Bfloat16*>(nullptr));
+  } else {
+    visit(static_cast<float*>(nullptr));
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,183 @@
+// From sums of a direct convolution to its output: scaling, bias, activation, conversion, change of layout.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/direct_parts.h"
+#include "kernels/cpu/isa/entries.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+/// Writes vectors of sums of type A as elements of type S.
+template <class A, class S>
+struct Emit {
+  A alpha, beta;
+  static constexpr int kN = kLanes<A>;
+
+  void operator()(S* y, Vec<A> v, int n) const {
+    v *= alpha;
+    if constexpr (__is_same(A, double)) {
+      if (beta != 0) v += beta * load_lanes(y, 0, n);
+      if (n == kN) return store(y, v);
+      store_lanes(y, v, n);
+    } else {
+      if (beta != 0) v += beta * load_widened(y, n);
+      if (n == kN) return store_narrowed(y, v);
+      store_narrowed(y, v, n);
+    }
+  }
+};
+
+/// Integer sums: exact where nothing scales them, else computed in double and rounded once.
+template <class S>
+struct Emit<std::int32_t, S> {
+  double alpha, beta;
+  static constexpr int kN = kLanes<std::int32_t>;
+
+  void operator()(S* y, Vec<std::int32_t> v, int n) const {
+    if (alpha != 1 || beta != 0) return scaled(y, v, n);
+    if constexpr (sizeof(S) == 1) {
+      v = v < -128 ? Vec<std::int32_t>{} - 128 : v;
+      v = v > 127 ? Vec<std::int32_t>{} + 127 : v;
+    }
+    typename VecType<S, kN>::type line = __builtin_convertvector(v, typename VecType<S, kN>::type);
+    if (n == kN) return store<S, kN>(y, line);
+    for (int i = 0; i < n; ++i) y[i] = line[i];
+  }
+
+ private:
+  void scaled(S* y, Vec<std::int32_t> v, int n) const {
+    double line[kN];
+    for (int i = 0; i < kN; ++i) line[i] = alpha * v[i];
+    if (beta != 0)
+      for (int i = 0; i < n; ++i) line[i] += beta * y[i];
+    for (int i = 0; i < n; ++i) y[i] = rounded(line[i]);
+  }
+
+  static S rounded(double v) {
+    if constexpr (__is_same(S, float)) {
+      return static_cast<float>(v);
+    } else {
+      constexpr double kLow = sizeof(S) == 1 ? -128.0 : -2147483648.0, kHigh = sizeof(S) == 1 ? 127.0 : 2147483647.0;
+      constexpr double kWhole = 0x1.8p52;  // adding it leaves no bits for fractions
+      v = v == v ? v : 0;
+      v = v < kLow ? kLow : v > kHigh ? kHigh : v;
+      return static_cast<S>((v + kWhole) - kWhole);
+    }
+  }
+};
+
+template <class A, class S, class E>
+void store_channels_first(const DirectLine& l, const E& emit) {
+  constexpr int kN = kLanes<A>;
+  for (i64 c = 0; c < l.channels; c += kN) {
+    const int wide = static_cast<int>(min_of<i64>(kN, l.channels - c));
+    for (i64 i = 0; i < l.count; i += kN) {
+      const int high = static_cast<int>(min_of<i64>(kN, l.count - i));
+      Vec<A> block[kN];
+#pragma GCC unroll 16
+      for (int j = 0; j < kN; ++j) {
+        const i64 pixel = i + (j < high ? j : 0);
+        block[j] = load(reinterpret_cast<const A*>(l.sums + pixel * l.sums_pixel) + c);
+      }
+      transpose(block);
+      S* y = reinterpret_cast<S*>(l.to) + c * l.channel + i;
+      for (int j = 0; j < wide; ++j) emit(y + j * l.channel, block[j], high);
+    }
+  }
+}
+
+template <class A, class S>
+void store_as(const DirectArgs& args, const DirectLine& l) {
+  constexpr int kN = kLanes<A>;
+  const Emit<A, S> emit{static_cast<decltype(Emit<A, S>::alpha)>(args.epilogue ? 1 : args.alpha),
+                        static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
+  if (l.channel != 1 && l.pixel == 1) return store_channels_first<A, S>(l, emit);
+  for (i64 i = 0; i < l.count; ++i) {
+    const A* sums = reinterpret_cast<const A*>(l.sums + i * l.sums_pixel);
+    S* y = reinterpret_cast<S*>(l.to) + i * l.pixel;
+    for (i64 c = 0; c < l.channels; c += kN) {
+      const Vec<A> v = load(sums + c);
+      const int n = static_cast<int>(min_of<i64>(kN, l.channels - c));
+      if (l.channel == 1) {
+        emit(y + c, v, n);
+        continue;
+      }
+      S line[kN];
+      for (int j = 0; j < n; ++j) line[j] = args.beta != 0 ? y[(c + j) * l.channel] : S{};
+      emit(line, v, n);
+      for (int j = 0; j < n; ++j) y[(c + j) * l.channel] = line[j];
+    }
+  }
+}
+
+/// alpha * sum + bias, in place.
+template <class A, class S>
+void add_bias(const DirectArgs& args, const DirectSums& s) {
+  const S* bias = static_cast<const S*>(args.epilogue->bias);
+  A* sums = reinterpret_cast<A*>(s.sums);
+  const A alpha = static_cast<A>(args.alpha);
+  for (i64 c = 0; c < s.lanes; c += kLanes<A>) {
+    A line[kLanes<A>] = {};
+    for (i64 j = 0; bias && j < min_of<i64>(kLanes<A>, s.channels - c); ++j) line[j] = widen(bias[s.first + c + j]);
+    const Vec<A> add = load(line);
+    for (i64 i = 0; i < s.pixels; ++i) {
+      A* p = sums + i * s.lanes + c;
+      store(p, load(p) * alpha + add);
+    }
+  }
+}
+
+void subtract_excess(const DirectSums& s) {
+  std::int32_t* sums = reinterpret_cast<std::int32_t*>(s.sums);
+  constexpr int kN = kLanes<std::int32_t>;
+  for (i64 c = 0; c < s.lanes; c += kN) {
+    const Vec<std::int32_t> excess = load(reinterpret_cast<const std::int32_t*>(s.excess) + c);
+    for (i64 i = 0; i < s.pixels; ++i) store(sums + i * s.lanes + c, load(sums + i * s.lanes + c) - excess);
+  }
+}
+
+}  // namespace
+
+void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums) {
+  if (job.unit.math == DirectMath::kInt8) subtract_excess(sums);
+  if (!args.epilogue) return;
+  switch (job.to.type) {
+    case DataType::kHalf:
+      add_bias<float, Half>(args, sums);
+      break;
+    case DataType::kBFloat16:
+      add_bias<float, Bfloat16>(args, sums);
+      break;
+    case DataType::kDouble:
+      add_bias<double, double>(args, sums);
+      break;
+    default:
+      add_bias<float, float>(args, sums);
+      break;
+  }
+  const Epilogue& e = *args.epilogue;
+  if (e.mode == 0) return;
+  const DataType type = job.to.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
+  const Activation in_place{type,  e.mode, ActivationPass::kForward, sums.sums, nullptr, sums.sums, e.alpha,
+                            e.beta, e.gamma};
+  activation(in_place, 0, sums.pixels * sums.lanes);
+}
+
+void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line) {
+  const bool integer = job.unit.math == DirectMath::kInt8 || job.unit.math == DirectMath::kInt16;
+  switch (job.to.type) {
+    case DataType::kHalf:
+      return store_as<float, Half>(args, line);
+    case DataType::kBFloat16:
+      return store_as<float, Bfloat16>(args, line);
+    case DataType::kDouble:
+      return store_as<double, double>(args, line);
+    case DataType::kInt8:
+      return store_as<std::int32_t, std::int8_t>(args, line);
+    case DataType::kInt32:
+      return store_as<std::int32_t, std::int32_t>(args, line);
+    default:
+      return integer ? store_as<std::int32_t, float>(args, line) : store_as<float, float>(args, line);
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

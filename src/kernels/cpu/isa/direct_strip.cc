@@ -1,0 +1,146 @@
+// Padded copies of input rows with channels innermost, for direct convolutions. Channels that do not lie so are
+// transposed in registers, as many pixels at once as a vector has lanes.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/direct_parts.h"
+#include "kernels/cpu/isa/direct_words.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+/// Pixels of one row: `count` of them, positions column + i * step of the source, zero outside [0, width).
+template <class S>
+struct Row {
+  const S* src;  // column 0
+  i64 column, step, count, width;
+  i64 pixel, channel;  // strides of the source
+  i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
+  i64 to_pixel;  // elements
+};
+
+template <class E>
+void clear(E* to, i64 pixels, i64 channels, i64 stride) {
+  for (i64 i = 0; i < pixels; ++i)
+    for (i64 c = 0; c < channels; ++c) to[i * stride + c] = kZero<E>;
+}
+
+/// Channels are neighbours.
+template <class E, class S>
+void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+  if (r.step * r.pixel == r.channels && r.to_pixel == r.channels) {
+    convert_run(src, pixels * r.channels, to);
+    return;
+  }
+  for (i64 i = 0; i < pixels; ++i) {
+    convert_run(src + i * r.step * r.pixel, r.channels, to + i * r.to_pixel);
+    for (i64 c = r.channels; c < r.padded; ++c) to[i * r.to_pixel + c] = kZero<E>;
+  }
+}
+
+/// Pixels are neighbours, or every second one: words of a group of channels are transposed block by block.
+template <class E, class S>
+void turn_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+  using W = Word<E>;
+  constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
+  const i64 words = r.padded / kGroup;
+  for (i64 w = 0; w < words; w += kN) {
+    const int wide = static_cast<int>(min_of<i64>(kN, words - w));
+    for (i64 i = 0; i < pixels; i += kN) {
+      const int high = static_cast<int>(min_of<i64>(kN, pixels - i));
+      Vec<W> block[kN];
+#pragma GCC unroll 16
+      for (int j = 0; j < kN; ++j) {
+        const i64 c = (w + j) * kGroup;
+        block[j] = j < wide ? load_words<E>(src + c * r.channel + i * r.step, r.channel, r.channels - c, r.step, high)
+                            : Vec<W>{};
+      }
+      transpose(block);
+      E* out = to + i * r.to_pixel + w * kGroup;
+      for (int j = 0; j < high; ++j) {
+        W* p = reinterpret_cast<W*>(out + j * r.to_pixel);
+        if (wide == kN) {
+          store(p, block[j]);
+        } else {
+          store_lanes(p, block[j], wide);
+        }
+      }
+    }
+  }
+}
+
+template <class E, class S>
+void gather_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+  for (i64 c = 0; c < r.padded; ++c) {
+    for (i64 i = 0; i < pixels; ++i) {
+      to[i * r.to_pixel + c] = c < r.channels ? convert<E>(src[i * r.step * r.pixel + c * r.channel]) : kZero<E>;
+    }
+  }
+}
+
+template <class E, class S>
+void fill_row(const Row<S>& r, E* to) {
+  const i64 before = r.column < 0 ? min_of((-r.column + r.step - 1) / r.step, r.count) : 0;
+  const i64 reach = r.width > r.column ? (r.width - 1 - r.column) / r.step + 1 : 0;
+  const i64 end = max_of(min_of(reach, r.count), before);
+  clear(to, before, r.padded, r.to_pixel);
+  const S* src = r.src + (r.column + before * r.step) * r.pixel;
+  E* first = to + before * r.to_pixel;
+  if (r.channel == 1 || r.channels == 1) {
+    copy_pixels(r, src, end - before, first);
+  } else if (r.pixel == 1 && r.step <= 2 && r.padded % kGroupOf<E> == 0) {
+    turn_pixels(r, src, end - before, first);
+  } else {
+    gather_pixels(r, src, end - before, first);
+  }
+  clear(to + end * r.to_pixel, r.count - end, r.padded, r.to_pixel);
+}
+
+template <class E, class S>
+void fill(const Direct& job, const DirectPiece& piece, const char* from, char* strip) {
+  const DirectStrip& s = job.strip;
+  const DirectSide& x = job.from;
+  const i64 fold = job.cut.fold;
+  i64 start[kSpatial];
+  for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.step[d] * job.grain[d];
+  Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
+             job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group, s.pixel};
+  const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
+  const i64 rows = s.size[1] - (job.cut.rows - piece.count[1]) * job.step[1];
+  for (i64 image = 0; image < (piece.images + fold - 1) / fold * fold; ++image) {
+    for (i64 i = 0; i < s.size[0] * rows; ++i) {
+      const i64 p0 = start[0] + i / rows * job.grain[0], p1 = start[1] + i % rows * job.grain[1];
+      const bool inside = p0 >= 0 && p0 < x.size[0] && p1 >= 0 && p1 < x.size[1] && image < piece.images;
+      row.width = inside ? x.size[2] : 0;
+      row.src = reinterpret_cast<const S*>(from);
+      if (inside) row.src += (piece.image + image) * x.n + p0 * x.d[0] + p1 * x.d[1];
+      E* to = reinterpret_cast<E*>(strip) + image / fold * s.image + i / rows * s.slab + i % rows * s.row +
+              image % fold * s.pitch;
+      for (i64 j = 0; j < s.split; ++j) {
+        row.column = start[2] + j * job.grain[2];
+        row.count = (columns - j + s.split - 1) / s.split;
+        fill_row(row, to + j * s.part);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip) {
+  switch (job.unit.math) {
+    case DirectMath::kDouble:
+      return fill<double, double>(job, piece, from, strip);
+    case DirectMath::kBf16:
+      return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
+    case DirectMath::kInt8:
+      return fill<Shifted8, std::int8_t>(job, piece, from, strip);
+    case DirectMath::kInt16:
+      return fill<std::int16_t, std::int8_t>(job, piece, from, strip);
+    default:
+      break;
+  }
+  if (job.from.type == DataType::kHalf) return fill<float, Half>(job, piece, from, strip);
+  if (job.from.type == DataType::kBFloat16) return fill<float, Bfloat16>(job, piece, from, strip);
+  return fill<float, float>(job, piece, from, strip);
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

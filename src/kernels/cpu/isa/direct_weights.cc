@@ -1,0 +1,192 @@
+// Weights for direct convolutions: for every tap and channel, vectors of output channels.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/direct_parts.h"
+#include "kernels/cpu/isa/direct_words.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+/// One panel of a group's weights.
+template <class E, class S>
+class Panel {
+ public:
+  Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn)
+      : job_(job), turn_(reinterpret_cast<W*>(turn)), packed_(packed) {
+    const ConvShape& s = job.shape;
+    const i64 start = job.panel_start(panel);
+    vectors_ = job.panel_start(panel + 1) - start;
+    src_ = reinterpret_cast<const S*>(weights) + start * kN * job.w_lane;
+    lanes_ = job.to.channels - start * kN;
+    steps_ = s.taps[0] * s.taps[1] * job.row_steps;
+    // Of the whole filter in one run, where the taps lie one behind the other.
+    run_ = 1;
+    for (int d = kSpatial - 1; d >= 0; --d) {
+      if (s.taps[d] > 1 && s.w_d[d] != run_) run_ = 0;
+      run_ *= s.taps[d];
+    }
+  }
+
+  void pack() {
+    for (i64 v = 0; v < vectors_; ++v) {
+      const i64 lanes = min_of<i64>(kN, lanes_ - v * kN);
+      const S* src = src_ + v * kN * job_.w_lane;
+      if (job_.merged && job_.from.channels % kGroup != 0) {
+        straddle(src, lanes, v);
+      } else if (job_.w_depth == 1 || run_ == 0) {
+        by_channel(src, lanes, v);
+      } else {
+        by_tap(src, lanes, v);
+      }
+    }
+    if constexpr (__is_same(E, std::int8_t)) add_excess();
+  }
+
+ private:
+  using W = Word<E>;
+  static constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
+
+  W* place(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
+
+  /// Element e of every lane to turn_[(first + e) * kN + lane], e < count; `step` from element to element.
+  void turn(const S* src, i64 lanes, i64 step, i64 count, i64 first) {
+    W* to = turn_ + first * kN;
+    if (step == 1 && job_.w_lane != 1) {
+      for (i64 e = 0; e < count; e += kN) {
+        const int some = static_cast<int>(min_of<i64>(kN, count - e));
+        Vec<W> block[kN];
+#pragma GCC unroll 16
+        for (int j = 0; j < kN; ++j) block[j] = j < lanes ? fetch(src + j * job_.w_lane + e, some) : Vec<W>{};
+        transpose(block);
+        for (int j = 0; j < some; ++j) store(to + (e + j) * kN, block[j]);
+      }
+      return;
+    }
+    for (i64 e = 0; e < count; ++e) {
+      const S* from = src + e * step;
+      if (job_.w_lane == 1) {
+        store(to + e * kN, fetch(from, static_cast<int>(lanes)));
+      } else {
+        for (int j = 0; j < kN; ++j) to[e * kN + j] = j < lanes ? word(from[j * job_.w_lane]) : W{};
+      }
+    }
+  }
+
+  static W word(S v) {
+    if constexpr (kGroup == 1) {
+      return convert<E>(v);
+    } else {
+      return bits_of<E>(v);
+    }
+  }
+
+  static Vec<W> fetch(const S* p, int n) {
+    if constexpr (kGroup > 1) {
+      return load_words<E>(p, 0, 1, 1, n);
+    } else if constexpr (__is_same(E, S)) {
+      return n == kN ? load(p) : load_lanes(p, 0, n);
+    } else {
+      return load_widened(p, n);
+    }
+  }
+
+  /// Stores steps of a tap, whose channels are `stride` rows apart in turn_.
+  void put(i64 tap, i64 channel, i64 channels, i64 row, i64 stride, i64 v) {
+    for (i64 c = 0; c < channels; c += kGroup) {
+      Vec<W> words = load(turn_ + (row + c * stride) * kN);
+      if constexpr (kGroup > 1) {
+        for (int g = 1; g < kGroup && c + g < channels; ++g)
+          words |= load(turn_ + (row + (c + g) * stride) * kN) << (g * 8 * static_cast<int>(sizeof(E)));
+      }
+      store(place(tap * job_.tap_steps + (channel + c) / kGroup, v), words);
+    }
+  }
+
+  /// The place of tap (t0, t1, t2) among the packed ones: backward data reverses them.
+  template <class Visit>
+  void each_tap(const Visit& visit) const {
+    const i64* taps = job_.shape.taps;
+    for (i64 t0 = 0; t0 < taps[0]; ++t0)
+      for (i64 t1 = 0; t1 < taps[1]; ++t1)
+        for (i64 t2 = 0; t2 < taps[2]; ++t2) {
+          const i64 tap = (t0 * taps[1] + t1) * taps[2] + t2;
+          const i64* d = job_.shape.w_d;
+          visit(job_.backward ? job_.taps() - 1 - tap : tap, t0 * d[0] + t1 * d[1] + t2 * d[2]);
+        }
+  }
+
+  void by_channel(const S* src, i64 lanes, i64 v) {
+    each_tap([&](i64 tap, i64 offset) {
+      for (i64 c = 0; c < job_.from.channels; c += kDirectTurn) {
+        const i64 some = min_of(kDirectTurn, job_.from.channels - c);
+        turn(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
+        put(tap, c, some, 0, 1, v);
+      }
+    });
+  }
+
+  void by_tap(const S* src, i64 lanes, i64 v) {
+    const i64 taps = job_.taps(), chunk = max_of<i64>(kDirectTurn / taps, 1) * kGroup;
+    for (i64 c = 0; c < job_.from.channels; c += chunk) {
+      const i64 some = min_of(chunk, job_.from.channels - c);
+      const S* from = src + c * job_.w_depth;
+      if (job_.w_depth == taps) {
+        turn(from, lanes, 1, some * taps, 0);
+      } else {
+        for (i64 i = 0; i < some; ++i) turn(from + i * job_.w_depth, lanes, 1, taps, i * taps);
+      }
+      for (i64 t = 0; t < taps; ++t) put(job_.backward ? taps - 1 - t : t, c, some, t, taps, v);
+    }
+  }
+
+  /// Channels of neighbouring taps share steps.
+  void straddle(const S* src, i64 lanes, i64 v) {
+    const i64 taps = job_.shape.taps[2], row = job_.row_steps;
+    for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
+    each_tap([&](i64 tap, i64 offset) {
+      for (i64 c = 0; c < job_.from.channels; ++c) {
+        const i64 e = tap % taps * job_.from.channels + c;
+        E* to = reinterpret_cast<E*>(place(tap / taps * row + e / kGroup, v)) + e % kGroup;
+        for (i64 j = 0; j < lanes; ++j) to[j * kGroup] = convert<E>(src[offset + c * job_.w_depth + j * job_.w_lane]);
+      }
+    });
+  }
+
+  void add_excess() {
+    for (i64 v = 0; v < vectors_; ++v) {
+      Vec<std::int32_t> sum{};
+      for (i64 s = 0; s < steps_; ++s) {
+        const Vec<std::int32_t> words = load(place(s, v));
+        for (int g = 0; g < 4; ++g) sum += words << (24 - 8 * g) >> 24;
+      }
+      store(place(steps_, v), sum << 7);
+    }
+  }
+
+  const Direct& job_;
+  W* const turn_;
+  char* const packed_;
+  const S* src_;
+  i64 vectors_, lanes_, steps_, run_;
+};
+
+}  // namespace
+
+void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn) {
+  switch (job.unit.math) {
+    case DirectMath::kDouble:
+      return Panel<double, double>(job, panel, weights, packed, turn).pack();
+    case DirectMath::kBf16:
+      return Panel<Bfloat16, Bfloat16>(job, panel, weights, packed, turn).pack();
+    case DirectMath::kInt8:
+      return Panel<std::int8_t, std::int8_t>(job, panel, weights, packed, turn).pack();
+    case DirectMath::kInt16:
+      return Panel<std::int16_t, std::int8_t>(job, panel, weights, packed, turn).pack();
+    default:
+      break;
+  }
+  if (job.weight_type == DataType::kHalf) return Panel<float, Half>(job, panel, weights, packed, turn).pack();
+  if (job.weight_type == DataType::kBFloat16) return Panel<float, Bfloat16>(job, panel, weights, packed, turn).pack();
+  return Panel<float, float>(job, panel, weights, packed, turn).pack();
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

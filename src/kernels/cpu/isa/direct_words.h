@@ -1,0 +1,106 @@
+// Elements of the packed operands of direct convolutions, and the words that a multiplication takes at once: one
+// fp32 or fp64 value, two bf16 or int16, four int8.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// An int8 value plus 128.
+struct Shifted8 {
+  std::uint8_t bits;
+};
+
+template <class E>
+inline constexpr int kGroupOf = sizeof(E) >= 4 ? 1 : 4 / static_cast<int>(sizeof(E));
+
+template <class E>
+struct WordOf {
+  using Type = std::int32_t;
+};
+template <>
+struct WordOf<float> {
+  using Type = float;
+};
+template <>
+struct WordOf<double> {
+  using Type = double;
+};
+template <class E>
+using Word = typename WordOf<E>::Type;
+
+template <class E>
+inline constexpr E kZero{};
+template <>
+inline constexpr Shifted8 kZero<Shifted8>{128};
+
+template <class E, class S>
+static inline E convert(S v) {
+  if constexpr (__is_same(E, Shifted8)) {
+    return {static_cast<std::uint8_t>(v ^ 0x80)};
+  } else if constexpr (__is_same(E, S) || sizeof(S) == 1) {
+    return v;
+  } else {
+    return widen(v);
+  }
+}
+
+/// The bits of an element, in the lowest part of a word.
+template <class E, class S>
+static inline std::int32_t bits_of(S v) {
+  const E e = convert<E>(v);
+  if constexpr (sizeof(E) == 1) {
+    std::uint8_t bits;
+    __builtin_memcpy(&bits, &e, sizeof bits);
+    return bits;
+  } else {
+    std::uint16_t bits;
+    __builtin_memcpy(&bits, &e, sizeof bits);
+    return bits;
+  }
+}
+
+template <class E, class S>
+static inline void convert_run(const S* src, i64 count, E* to) {
+  if constexpr (__is_same(E, float)) {
+    i64 i = 0;
+    for (; i + kLanes<float> <= count; i += kLanes<float>) store(to + i, load_widened(src + i));
+    if (i < count) store_lanes(to + i, load_widened(src + i, static_cast<int>(count - i)), static_cast<int>(count - i));
+  } else {
+    for (i64 i = 0; i < count; ++i) to[i] = convert<E>(src[i]);
+  }
+}
+
+/// Words of `n` pixels that are `step` (1 or 2) apart, zero in the other lanes: `channels` channels or as many as
+/// make a word, `channel` elements apart. Channels that are not there are zero.
+template <class E, class S>
+static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i64 step, int n) {
+  constexpr int kN = kLanes<Word<E>>;
+  if constexpr (kGroupOf<E> == 1) {
+    if (step == 1) {
+      if constexpr (__is_same(E, S)) {
+        return n == kN ? load(src) : load_lanes(src, 0, n);
+      } else {
+        return load_widened(src, n);
+      }
+    }
+    if constexpr (kMaskedAccess && __is_same(E, S)) return load_steps<2>(src, 0, n);
+    E line[kN];
+    for (int i = 0; i < kN; ++i) line[i] = i < n ? convert<E>(src[i * step]) : E{};
+    return load(line);
+  } else {
+    using Bits = std::conditional_t<sizeof(E) == 1, std::uint8_t, std::uint16_t>;
+    Vec<std::uint32_t> words{};
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroupOf<E>; ++g) {
+      if (g >= channels) break;
+      const S* from = src + g * channel;
+      Bits line[kN];
+      for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<Bits>(bits_of<E>(from[i * step])) : Bits{};
+      words |= __builtin_convertvector(load<Bits, kN>(line), Vec<std::uint32_t>) << (g * 8 * static_cast<int>(sizeof(E)));
+    }
+    return (Vec<std::int32_t>)words;
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,231 @@
+// One-dimensional Winograd transforms, and tensors read and written in vectors of channels. The transforms are
+// those of Toom and Cook (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2015; Winograd 1980),
+// derived here from the points: 0, pairs +-p and infinity, so that each pair shares an even and an odd part.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/padded.h"
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+using Floats = Vec<float>;
+
+/// The positive point of each pair: dyadic, so that most coefficients are exact, and with little growth.
+template <int kTile>
+struct WinogradRoots;
+template <>
+struct WinogradRoots<2> {
+  static constexpr double kRoot[] = {1};
+};
+template <>
+struct WinogradRoots<4> {
+  static constexpr double kRoot[] = {0.625, 1.5};
+};
+template <>
+struct WinogradRoots<6> {
+  static constexpr double kRoot[] = {0.5, 1, 2};
+};
+
+/// Coefficients for tiles of kTile outputs of 3 taps.
+template <int kTile>
+struct WinogradPoints {
+  static constexpr int kPairs = kTile / 2, kAlpha = kTile + 2;
+  float all[kPairs + 1] = {};      // product of (z - p^2), ascending powers of z
+  float but[kPairs][kPairs] = {};  // the same without pair i
+  float inverse[kPairs + 1] = {};  // of the product of the distances of pair i to the other points, of 0 last
+  float power[kPairs][kAlpha] = {};
+
+  constexpr WinogradPoints() {
+    double squares[kPairs] = {}, product[kPairs + 1] = {};
+    for (int i = 0; i < kPairs; ++i) squares[i] = WinogradRoots<kTile>::kRoot[i] * WinogradRoots<kTile>::kRoot[i];
+    expand(squares, kPairs, -1, product);
+    for (int i = 0; i <= kPairs; ++i) all[i] = static_cast<float>(product[i]);
+    inverse[kPairs] = static_cast<float>(1 / product[0]);
+    for (int i = 0; i < kPairs; ++i) {
+      expand(squares, kPairs, i, product);
+      double distance = 2 * squares[i], p = 1;
+      for (int j = 0; j < kPairs; ++j) {
+        but[i][j] = static_cast<float>(product[j]);
+        if (j != i) distance *= squares[i] - squares[j];
+      }
+      inverse[i] = static_cast<float>(1 / distance);
+      for (int j = 0; j < kAlpha; ++j, p *= WinogradRoots<kTile>::kRoot[i]) power[i][j] = static_cast<float>(p);
+    }
+  }
+
+ private:
+  static constexpr void expand(const double* squares, int count, int without, double* product) {
+    for (int k = 0; k <= count; ++k) product[k] = k == 0;
+    for (int i = 0; i < count; ++i) {
+      if (i == without) continue;
+      for (int k = count; k > 0; --k) product[k] = product[k - 1] - squares[i] * product[k];
+      product[0] *= -squares[i];
+    }
+  }
+};
+
+template <int kTile>
+inline constexpr WinogradPoints<kTile> kWinograd{};
+
+/// The transform of a tile of the input (the transposed interpolation). Points are ordered 0, +p, -p, ..., infinity.
+template <int kTile>
+static inline void spread_input(const Floats (&d)[kTile + 2], Floats (&v)[kTile + 2]) {
+  constexpr int kPairs = kTile / 2;
+  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
+  Floats first = d[kTile], last = d[kTile + 1];
+#pragma GCC unroll 4
+  for (int k = kPairs - 1; k >= 0; --k) {
+    first += d[2 * k] * kP.all[k];
+    last += d[2 * k + 1] * kP.all[k];
+  }
+  v[0] = first;
+  v[kTile + 1] = last;
+#pragma GCC unroll 4
+  for (int i = 0; i < kPairs; ++i) {
+    Floats even = d[kTile], odd = d[kTile - 1];
+#pragma GCC unroll 4
+    for (int k = kPairs - 2; k >= 0; --k) {
+      even += d[2 * k + 2] * kP.but[i][k];
+      odd += d[2 * k + 1] * kP.but[i][k];
+    }
+    v[2 * i + 1] = even + odd * kP.power[i][1];
+    v[2 * i + 2] = even - odd * kP.power[i][1];
+  }
+}
+
+/// Values of the polynomial with kTaps coefficients g at the points, divided by the points' distances.
+template <int kTile, int kTaps>
+static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kTile + 2]) {
+  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
+  u[0] = g[0] * kP.inverse[kTile / 2];
+  u[kTile + 1] = g[kTaps - 1];
+#pragma GCC unroll 4
+  for (int i = 0; i < kTile / 2; ++i) {
+    Floats even = g[0] * kP.inverse[i], odd = g[1] * (kP.power[i][1] * kP.inverse[i]);
+#pragma GCC unroll 8
+    for (int k = 2; k < kTaps; ++k) (k % 2 == 0 ? even : odd) += g[k] * (kP.power[i][k] * kP.inverse[i]);
+    u[2 * i + 1] = even + odd;
+    u[2 * i + 2] = even - odd;
+  }
+}
+
+/// kOuts results from the products at the points (the transposed evaluation).
+template <int kTile, int kOuts>
+static inline void collect(const Floats (&m)[kTile + 2], Floats (&y)[kOuts]) {
+  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
+  Floats sum[kTile / 2], difference[kTile / 2];
+#pragma GCC unroll 4
+  for (int i = 0; i < kTile / 2; ++i) {
+    sum[i] = m[2 * i + 1] + m[2 * i + 2];
+    difference[i] = m[2 * i + 1] - m[2 * i + 2];
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < kOuts; ++k) {
+    const Floats(&part)[kTile / 2] = k % 2 == 0 ? sum : difference;
+    y[k] = part[0] * kP.power[0][k];
+#pragma GCC unroll 4
+    for (int i = 1; i < kTile / 2; ++i) y[k] += part[i] * kP.power[i][k];
+    if (k == 0) y[k] += m[0];
+    if (k == kOuts - 1) y[k] += m[kTile + 1];
+  }
+}
+
+/// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes that are missing become zero.
+template <class T>
+static inline void transpose_in(const T* src, i64 stride, int lanes, i64 count, float* dst, i64 step) {
+  constexpr int kN = kLanes<float>;
+  for (i64 e = 0; e < count; e += kN) {
+    const int some = static_cast<int>(min_of<i64>(kN, count - e));
+    Floats rows[kN];
+    if (some == kN && lanes == kN) {
+      for (int l = 0; l < kN; ++l) rows[l] = load_widened(src + l * stride + e);
+    } else {
+      for (int l = 0; l < kN; ++l) rows[l] = l < lanes ? load_widened(src + l * stride + e, some) : Floats{};
+    }
+    transpose(rows);
+    for (int i = 0; i < some; ++i) store(dst + (e + i) * step, rows[i]);
+  }
+}
+
+struct Scaling {
+  float alpha, beta;
+};
+
+/// p[0, n) = alpha * v + beta * p.
+template <class T>
+static inline void write_scaled(T* p, Floats v, int n, Scaling s) {
+  v *= broadcast(s.alpha);
+  if (s.beta != 0) v += load_widened(p, n) * broadcast(s.beta);
+  n == kLanes<float> ? store_narrowed(p, v) : store_narrowed(p, v, n);
+}
+
+/// The inverse of transpose_in, scaled: dst[lane * stride + e] from src[e * step + lane].
+template <class T>
+static inline void transpose_out(const float* src, i64 step, T* dst, i64 stride, int lanes, i64 count, Scaling s) {
+  constexpr int kN = kLanes<float>;
+  for (i64 e = 0; e < count; e += kN) {
+    const int some = static_cast<int>(min_of<i64>(kN, count - e));
+    Floats rows[kN];
+    for (int i = 0; i < kN; ++i) rows[i] = i < some ? load(src + (e + i) * step) : Floats{};
+    transpose(rows);
+    for (int l = 0; l < lanes; ++l) write_scaled(dst + l * stride + e, rows[l], some, s);
+  }
+}
+
+/// Two dimensions of a tensor, from the first of up to kLanes channels.
+template <class T>
+struct Image {
+  T* data;
+  i64 size[2], stride[2];
+  i64 channel;  // stride
+  int channels;
+};
+
+/// The part [low, high) of [0, count) in which low + at is inside [0, size).
+struct Inside {
+  i64 low, high;
+  Inside(i64 at, i64 count, i64 size)
+      : low(min_of(max_of<i64>(-at, 0), count)), high(max_of(min_of(size - at, count), low)) {}
+};
+
+/// Copies rows x columns pixels from (row, column) as vectors of channels; zero outside the image.
+template <class T>
+static inline void read_pixels(const Image<const T>& x, i64 row, i64 column, i64 rows, i64 columns, float* dst) {
+  constexpr int kN = kLanes<float>;
+  const Inside inside(column, columns, x.size[1]);
+  for (i64 r = 0; r < rows; ++r, dst += columns * kN) {
+    const bool outside = row + r < 0 || row + r >= x.size[0];
+    const i64 low = outside ? columns : inside.low, high = outside ? columns : inside.high;
+    for (i64 i = 0; i < low; ++i) store(dst + i * kN, Floats{});
+    for (i64 i = high; i < columns; ++i) store(dst + i * kN, Floats{});
+    const T* src = x.data + (row + r) * x.stride[0] + (column + low) * x.stride[1];
+    if (low == high) continue;
+    if (x.channel != 1) {
+      transpose_in(src, x.channel, x.channels, high - low, dst + low * kN, kN);
+    } else if (x.channels == kN) {
+      for (i64 i = low; i < high; ++i, src += x.stride[1]) store(dst + i * kN, load_widened(src));
+    } else {
+      for (i64 i = low; i < high; ++i, src += x.stride[1]) store(dst + i * kN, load_widened(src, x.channels));
+    }
+  }
+}
+
+/// Writes rows x columns pixels, vectors of channels, `pitch` pixels a row, scaled, to (row, column).
+template <class T>
+static inline void write_pixels(const Image<T>& y, i64 row, i64 column, i64 rows, i64 columns, const float* src,
+                                i64 pitch, Scaling s) {
+  constexpr int kN = kLanes<float>;
+  rows = min_of(rows, y.size[0] - row);
+  columns = min_of(columns, y.size[1] - column);
+  for (i64 r = 0; r < rows; ++r, src += pitch * kN) {
+    T* dst = y.data + (row + r) * y.stride[0] + column * y.stride[1];
+    if (y.channel != 1) {
+      transpose_out(src, kN, dst, y.channel, y.channels, columns, s);
+    } else {
+      for (i64 i = 0; i < columns; ++i) write_scaled(dst + i * y.stride[1], load(src + i * kN), y.channels, s);
+    }
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

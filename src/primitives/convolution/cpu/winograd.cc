@@ -1,0 +1,238 @@
+// ConvCpuWinograd: 3x3 filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of
+// 4x4 outputs takes 36 products instead of 144; wins with 32 and more channels on all but the smallest images.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+using kernels::Winograd;
+
+constexpr std::int64_t kMostScratch = 2 << 20;
+constexpr std::int64_t kFewestChannels = 8;  // fewer leave vectors empty
+constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
+constexpr std::int64_t kBlock = 64;          // channels of blocks
+constexpr std::int64_t kAlign = kernels::kScratchAlignment;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+/// Blocks of equal size, multiples of `unit`, at most `most`.
+std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  return std::min(size, round_up(ceil_div(size, ceil_div(size, most)), unit));
+}
+
+/// The problem as a forward convolution without its cut. Backward data reads dy and writes dx: the filter's ends
+/// change places and its taps are reversed.
+Winograd plain_job(const Problem& p, int tile) {
+  Winograd job;
+  job.tile = tile;
+  kernels::ConvShape& s = job.shape;
+  s = conv_shape(p);
+  job.w_group = s.k * s.w_k;
+  if (p.direction != Direction::kBackwardData) return job;
+  std::swap(s.c, s.k);
+  std::swap(s.in, s.out);
+  std::swap(s.x_n, s.y_n);
+  std::swap(s.x_c, s.y_k);
+  std::swap(s.x_d, s.y_d);
+  std::swap(s.w_k, s.w_c);
+  for (int d = 1; d < kernels::kSpatial; ++d) {
+    s.pad[d] = 2 - s.pad[d];
+    s.w_d[d] = -s.w_d[d];
+  }
+  return job;
+}
+
+/// Elements from the start of w to the tap that comes first.
+std::int64_t first_tap(const Winograd& job) {
+  std::int64_t offset = 0;
+  for (int d = 1; d < kernels::kSpatial; ++d) offset -= 2 * std::min<std::int64_t>(job.shape.w_d[d], 0);
+  return offset;
+}
+
+/// Cut for the cache and for `threads`. The blocks of channels, which decide values, do not depend on threads.
+/// With few input channels, transformed filters are stored and each block of tiles visits them. With many, storing
+/// them would cost more than the products: large blocks of tiles make their own, a block of filters at a time.
+Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, std::int64_t tiles) {
+  const kernels::KernelTable& table = kernel_table(d);
+  Winograd job = plain_job(p, tile);
+  const kernels::ConvShape& s = job.shape;
+  const std::int64_t panel = table.winograd_panel();
+  const bool few = s.c <= kKeptChannels;
+  job.c_block = few ? s.c : equal_blocks(s.c, kBlock, panel / 2);
+  job.k_block = equal_blocks(s.k, kBlock, panel);
+  const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
+  const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
+  const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
+  if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
+  const std::int64_t all = std::max<std::int64_t>(job.all_tiles(), 1);
+  job.tiles = ceil_div(all, ceil_div(all, tiles));
+  job.stored = few && job.tile_blocks() > 2;
+  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_scratch(job)) > kMostScratch) {
+    job.tiles = (job.tiles + 1) / 2;
+  }
+  job.k_piece = few ? s.k : job.k_block;
+  while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
+    job.k_piece = round_up(job.k_piece / 2, job.k_block);
+  }
+  return job;
+}
+
+/// Cycles of transforms: of one tile and a vector of channels, of one input channel and a vector of outputs.
+/// Measured, as kStalls is on whole layers: what transforms and products lose to each other in the caches.
+struct TransformCycles {
+  double input, filter, output;
+};
+constexpr double kStalls = 1.4;
+
+TransformCycles transform_cycles(int tile) {
+  if (tile == 2) return {130, 115, 60};
+  if (tile == 4) return {380, 215, 230};
+  return {750, 360, 570};
+}
+
+double cycles_of(const Machine& m, const Winograd& job) {
+  const kernels::ConvShape& s = job.shape;
+  const auto lanes = static_cast<std::int64_t>(m.lanes(DataType::kFloat));
+  const auto of = [](std::int64_t n) { return static_cast<double>(n); };
+  const double x_vectors = of(ceil_div(s.c, lanes)), y_vectors = of(ceil_div(s.k, lanes)), tiles = of(job.all_tiles());
+  const double blocks = of(job.tile_blocks());
+  const TransformCycles cost = transform_cycles(job.tile);
+  // A register tile takes four cycles a step even if it has few rows.
+  const double rows = std::max(of(job.tiles), 4.0) * blocks;
+  const double multiply = of(job.points()) * rows * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
+  const double input = tiles * x_vectors * cost.input * of(ceil_div(s.k, job.k_piece));
+  const double filter = x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
+  return kStalls * of(s.groups) * (multiply + input + filter + tiles * y_vectors * cost.output);
+}
+
+class CpuWinograd final : public Solver<Problem> {
+ public:
+  constexpr CpuWinograd(Direction d, bool large) : direction_(d), large_(large) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[2][3] = {{"ConvCpuWinogradFwd", "ConvCpuWinogradBwd", "ConvCpuWinogradWrw"},
+                                                 {"ConvCpuWinograd6Fwd", "ConvCpuWinograd6Bwd", "ConvCpuWinograd6Wrw"}};
+    const auto i = static_cast<std::size_t>(direction_);
+    return cpu_info((large_ ? 19 : 16) + i, kNames[large_][i], Algorithm::kWinograd);
+  }
+
+  ErrorClass accuracy(const Problem&) const override {
+    return large_ ? ErrorClass::kApproximate : ErrorClass::kAccurate;
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    const Verdict common = check_float_problem(p, direction_);
+    if (!common) return common;
+    POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
+    POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "computes 3x3 filters only");
+    for (std::size_t i = 0; i < 2; ++i) {
+      POLYMIO_REQUIRE(p.geometry.stride[i] == 1 && p.geometry.dilation[i] == 1, "stride and dilation must be 1");
+    }
+    // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
+    POLYMIO_REQUIRE(direction_ != Direction::kForward || std::max(p.geometry.pad[0], p.geometry.pad[1]) <= 2,
+                    "some results are of padding only");
+    const Winograd job = plain_job(p, 2);
+    const kernels::ConvShape& s = job.shape;
+    POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
+                    "width or channels must be contiguous in x and y");
+    POLYMIO_REQUIRE_MOST(kFewestChannels, std::min(s.c, s.k), "input and output channels of a group, at least");
+    const Winograd cut = job_of(d, p, large_ ? 6 : 4, 1, 0);
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostScratch,
+                         "bytes of scratch for one block");
+    return {};
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    return {{"tile", large_ ? std::vector{6} : std::vector{2, 4}}, {"tiles", {0, 14, 28, 56}}};
+  }
+
+  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+    return point.size() == 2 && (large_ ? point[0] == 6 : point[0] == 2 || point[0] == 4) &&
+           (point[1] == 0 || point[1] == 14 || point[1] == 28 || point[1] == 56);
+  }
+
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    if (large_) return {6, 0};
+    // The size of tiles decides values: threads must not matter.
+    const Machine m(d);
+    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, tile, 1, 0)); };
+    return {cycles(2) < cycles(4) ? 2 : 4, 0};
+  }
+
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Winograd job = job_at(d, p, d.threads, point);
+    return job.stored ? kernel_table(d).winograd_memory(job) + kAlign : 0;
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Machine m(d);
+    const Winograd job = job_at(d, p, d.threads, point);
+    const double memory = job.stored ? static_cast<double>(kernel_table(d).winograd_memory(job)) : 0;
+    Work work;
+    work.pieces = static_cast<double>(job.pieces());
+    work.cycles = cycles_of(m, job);
+    work.largest = work.cycles / work.pieces;
+    work.bytes = tensor_bytes(p) + 3 * memory;
+    return m.loop_us(work, tensor_bytes(p) + memory);
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    const kernels::KernelTable& table = kernel_table(stream.info());
+    const Winograd job = job_at(stream.info(), p, stream.threads(), point);
+    const std::size_t scratch = table.winograd_scratch(job), size = size_of(p.x.type);
+    stream.reserve_scratch(scratch);
+    const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, table.winograd_panel()) : 0;
+    const bool forward = p.direction == Direction::kForward;
+    return [=, &table, tap = first_tap(job) * static_cast<std::int64_t>(size)](Stream& on, const Args& a) {
+      Winograd now = job;
+      now.x = forward ? a.x : a.y;
+      now.y = forward ? a.y : a.x;
+      now.w = static_cast<const char*>(a.w) + tap;
+      now.alpha = static_cast<float>(a.alpha);
+      now.beta = static_cast<float>(a.beta);
+      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
+      now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
+      const auto each = [&](std::int64_t tasks, auto kernel) {
+        on.parallel_for(static_cast<std::size_t>(tasks), scratch, [&](std::size_t i, void* memory) {
+          const auto piece = static_cast<std::int64_t>(i);
+          kernel(now, piece, piece + 1, memory);
+        });
+      };
+      if (panels > 0) each(panels, table.winograd_filters);
+      each(now.pieces(), table.winograd);
+    };
+  }
+
+ private:
+  /// Workspace is asked for and used with the same cut: what is stored does not depend on threads.
+  Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
+    const TunePoint& t = point.empty() ? start(d, p) : point;
+    return job_of(d, p, t[0], threads, t[1]);
+  }
+
+  Direction direction_;
+  bool large_;
+};
+
+}  // namespace
+
+const Solver<Problem>& cpu_winograd(Direction d) {
+  static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, false),
+                                             CpuWinograd(Direction::kBackwardData, false)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+const Solver<Problem>& cpu_winograd_large(Direction d) {
+  static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, true),
+                                             CpuWinograd(Direction::kBackwardData, true)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution
