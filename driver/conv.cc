@@ -97,6 +97,12 @@ std::vector<Result> DirectionRun::run() {
     results.push_back(std::move(result));
   }
   if (args.dump_output != 0) dump();
+  if (options_.output) {
+    Buffer& written = data_.buffers[problem_.written()];
+    written.download();
+    const auto* bytes = static_cast<const unsigned char*>(written.host());
+    options_.output->assign(bytes, bytes + written.bytes());
+  }
   return results;
 }
 

@@ -11,10 +11,11 @@
 namespace polymio::driver {
 
 struct RunOptions {
-  bool print = true;          // the lines of MIOpenDriver on stdout
-  bool explain = false;       // fill Result::explanation
-  std::int64_t samples = -1;  // outputs to verify; -1: as -V says
-  double seconds = 0;         // stop the timed runs after this long; 0: run all iterations
+  bool print = true;                             // the lines of MIOpenDriver on stdout
+  bool explain = false;                          // fill Result::explanation
+  std::int64_t samples = -1;                     // outputs to verify; -1: as -V says
+  double seconds = 0;                            // stop the timed runs after this long; 0: run all iterations
+  std::vector<unsigned char>* output = nullptr;  // gets the memory of the written tensor
 };
 
 // One direction. With --all-solvers one result per solution, else one result. Errors become

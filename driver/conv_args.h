@@ -83,7 +83,7 @@ struct ConvArgs {
   std::int64_t vector_length = 1;
   std::int64_t pad_value = 0;
 
-  std::string device;
+  std::string device, compare;
   bool json = false;
   bool explain = false;
   bool all_solvers = false;

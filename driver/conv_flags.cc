@@ -103,6 +103,8 @@ constexpr Flag kFlags[] = {
     {"L", "vector_length", kRun, -1, Number{&A::vector_length, 1, 1}, "vectorised layouts; only 1"},
     {"r", "pad_val", kRun, -1, Number{&A::pad_value, 0, 0}, "value of padding; only 0"},
     {"", "device", kRun, -1, Text{&A::device}, "cpu, cuda:0, ... (default: the library's choice)"},
+    {"", "compare", kRun, -1, Text{&A::compare},
+     "two devices, as in cpu,cuda:0: run on both, and compare times and results with each other"},
     {"", "json", kRun, -1, Switch{&A::json}, "one JSON object per direction instead of text"},
     {"", "explain", kRun, -1, Switch{&A::explain}, "list every solver: usable or why not, predicted and measured time"},
     {"", "all-solvers", kRun, -1, Switch{&A::all_solvers}, "run, time and verify every solution of immediate mode"},

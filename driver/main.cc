@@ -13,10 +13,12 @@
 
 #include "driver/activ.h"
 #include "driver/activ_args.h"
+#include "driver/compare.h"
 #include "driver/conv.h"
 #include "driver/conv_args.h"
 #include "driver/db.h"
 #include "driver/demo.h"
+#include "driver/devices.h"
 #include "driver/doctor.h"
 #include "driver/list.h"
 #include "driver/options.h"
@@ -46,7 +48,8 @@ int run_problem(const ConvArgs& args) {
 }
 
 constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
-    {"db", run_db}, {"doctor", run_doctor}, {"options", run_options}, {"tune", run_tune}};
+    {"db", run_db},           {"devices", run_devices}, {"doctor", run_doctor},
+    {"options", run_options}, {"tune", run_tune},       {"warm", run_warm}};
 
 // Commands that are no base argument; nothing if the word is none of them.
 std::optional<int> run_command(std::span<const std::string> words) {
@@ -88,6 +91,7 @@ int run(std::vector<std::string> words) {
     return 0;
   }
   if (args.base == "demo") return run_demo(args);
+  if (!args.compare.empty()) return run_compare(args);
   if (!args.from_list.empty()) return run_list(args);
   if (!args.json) fmt::print("MIOpenDriver {}\n", fmt::join(words, " "));
   return run_problem(args);

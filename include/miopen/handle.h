@@ -35,11 +35,12 @@ MIOPEN_EXPORT const char* miopenGetErrorString(miopenStatus_t error);
 /// outputs are skipped. polymioGetVersion gives the version of the library itself.
 MIOPEN_EXPORT miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch);
 
-/// Creates a handle on the device that POLYMIO_DEVICE names; unset, on the CPU.
-/// polymioCreateOnDevice chooses explicitly.
+/// Creates a handle on the device that POLYMIO_DEVICE names; unset, on a CUDA device that the process uses
+/// already, else on the CPU. polymioCreateOnDevice chooses explicitly.
 MIOPEN_EXPORT miopenStatus_t miopenCreate(miopenHandle_t* handle);
 
-/// Creates a handle that queues its work on `stream`. A null stream gives the same as miopenCreate;
+/// Creates a handle that queues its work on `stream`: a CUstream (cudaStream_t) on CUDA, whose device it is then
+/// unless POLYMIO_DEVICE names one; a cl_command_queue on OpenCL. A null stream gives the same as miopenCreate;
 /// a CPU has no streams, there any other is BadParm.
 MIOPEN_EXPORT miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream);
 

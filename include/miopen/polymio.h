@@ -52,8 +52,12 @@ MIOPEN_EXPORT miopenStatus_t polymioGetDeviceCount(int* count);
 /// outside, or if `info->size` is not set.
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info);
 
-/// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list
-/// of devices if there is none. Free it with miopenDestroy.
+/// Why there is no device of this kind: a missing library, driver or device; "" if there is one. The text is
+/// valid as long as the process.
+MIOPEN_EXPORT miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason);
+
+/// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list of devices
+/// if there is none, NotInitialized with the reason if there is no device of this kind. Free it with miopenDestroy.
 MIOPEN_EXPORT miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device);
 
 /// Describes the device of a handle.
@@ -92,6 +96,16 @@ MIOPEN_EXPORT miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const
 
 /// Waits until all work queued on the handle is done; an error of that work is returned here.
 MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
+
+/// Makes calls on these problems ready: every solver that may serve one is built and its kernels compiled, several
+/// at a time. Later runs on the handle with any algorithm, solution or workspace, alpha 1 and beta 0 then neither
+/// compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is NotInitialized.
+MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
+
+/// Compiles the GPU programs that serve nearly every convolution into the kernel cache on disk, unless they are
+/// there. `device` is a device ("cuda:0"), or an architecture ("cuda-sm90") whose compiler is installed though the
+/// device is not. Outputs may be null: how many programs there are (none for the CPU), how many were compiled now.
+MIOPEN_EXPORT miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled);
 
 /// Limits the CPU threads that calls on this handle use. 0 means every core that the process may
 /// run on, the default unless the environment sets another. BadParm if negative.

@@ -11,7 +11,8 @@
 
 namespace polymio::env {
 
-const Variable kDevice{"POLYMIO_DEVICE", "cpu", "Device of handles that do not name one: cpu."};
+const Variable kDevice{"POLYMIO_DEVICE", "a CUDA device in use, else cpu",
+                       "Device of handles that do not name one: cpu, cuda:0, opencl:0, hip:0."};
 const Variable kCpuIsa{"POLYMIO_CPU_ISA", "best",
                        "Highest instruction set CPU kernels may use: generic, avx2, avx512, avx512_bf16."};
 const Variable kThreads{"POLYMIO_NUM_THREADS", "0",
@@ -68,16 +69,21 @@ const Variable kFindBudget{"POLYMIO_FIND_BUDGET_MS", "0",
 const Variable kTuneWhileRunning{"POLYMIO_TUNE_WHILE_RUNNING", "0",
                                  "1: runs on new handles try other solvers in turn until the fastest is known."};
 const Variable kRecord{"POLYMIO_RECORD", "off", "File that collects each distinct problem as a MIOpenDriver line."};
+const Variable kCacheDir{"MIOPEN_CUSTOM_CACHE_DIR", "$XDG_CACHE_HOME/miopen, else ~/.cache/miopen",
+                         "Folder of compiled GPU kernels; created when missing."};
+const Variable kDisableCache{"MIOPEN_DISABLE_CACHE", "0", "1 keeps no compiled GPU kernels on disk."};
+const Variable kCompileLevel{"MIOPEN_COMPILE_PARALLEL_LEVEL", "all cores", "Kernels that are compiled at a time."};
+const Variable kKernelDir{"POLYMIO_KERNEL_DIR", "unset",
+                          "Folder (src/ of the sources) that GPU kernels are read from, instead of the library."};
 
 std::span<const Variable* const> all() {
   static const std::array list = {
-      &kDevice,        &kCpuIsa,         &kThreads,           &kExecutor,         &kUserDbPath,
-      &kSystemDbPath,  &kDisableFindDb,  &kLogLevel,          &kLogApi,           &kLogCommand,
-      &kDeterministic, &kFp16Alt,        &kFp8Rounding,       &kFp8Seed,          &kConvGemm,
-      &kConvDirect,    &kConvFft,        &kConvWinograd,      &kConvImplicitGemm, &kFindMode,
-      &kFindEnforce,   &kFindOnlySolver, &kImmediateFallback, &kLearnedFallback,  &kCheckNumerics,
-      &kTuningTime,    &kTuningPatience, &kTuningIterations,  &kFindBudget,       &kTuneWhileRunning,
-      &kRecord};
+      &kDevice,           &kCpuIsa,     &kThreads,        &kExecutor,         &kUserDbPath,        &kSystemDbPath,
+      &kDisableFindDb,    &kLogLevel,   &kLogApi,         &kLogCommand,       &kDeterministic,     &kFp16Alt,
+      &kFp8Rounding,      &kFp8Seed,    &kConvGemm,       &kConvDirect,       &kConvFft,           &kConvWinograd,
+      &kConvImplicitGemm, &kFindMode,   &kFindEnforce,    &kFindOnlySolver,   &kImmediateFallback, &kLearnedFallback,
+      &kCheckNumerics,    &kTuningTime, &kTuningPatience, &kTuningIterations, &kFindBudget,        &kTuneWhileRunning,
+      &kRecord,           &kCacheDir,   &kDisableCache,   &kCompileLevel,     &kKernelDir};
   return list;
 }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 #include <miopen/version.h>
 
-#include "base/env.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
 
@@ -17,8 +16,6 @@ void create(miopenHandle_t* handle, const std::string& device, void* stream) {
   *not_null(handle, "handle") = nullptr;
   *handle = new capi::HandleObject(device, stream);
 }
-
-std::string default_device() { return env::text(env::kDevice).value_or("cpu"); }
 
 }  // namespace
 
@@ -58,11 +55,11 @@ miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch) {
 }
 
 miopenStatus_t miopenCreate(miopenHandle_t* handle) {
-  return guard([&] { create(handle, default_device(), nullptr); });
+  return guard([&] { create(handle, default_device(nullptr), nullptr); });
 }
 
 miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream) {
-  return guard([&] { create(handle, default_device(), stream); });
+  return guard([&] { create(handle, default_device(stream), stream); });
 }
 
 miopenStatus_t miopenDestroy(miopenHandle_t handle) {
@@ -70,10 +67,7 @@ miopenStatus_t miopenDestroy(miopenHandle_t handle) {
 }
 
 miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t streamID) {
-  return guard([&] {
-    deref(handle);
-    require(!streamID, "a stream was given, but the handle's device is the CPU, which has none (pass null)");
-  });
+  return guard([&] { deref(handle).stream().set_native(streamID); });
 }
 
 miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID) {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
+#include "core/kernel_builder.h"
 #include "search/find.h"
 
 using namespace polymio;
@@ -56,6 +57,15 @@ miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info) {
   });
 }
 
+miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason) {
+  return guard([&] {
+    require(kind == polymioDeviceCpu || kind == polymioDeviceCuda || kind == polymioDeviceOpenCl ||
+                kind == polymioDeviceHip,
+            "device kind {} is unknown: allowed are 1 (CPU), 2 (CUDA), 4 (OpenCL), 8 (HIP)", static_cast<int>(kind));
+    *not_null(reason, "reason") = absence(static_cast<DeviceKind>(kind)).c_str();
+  });
+}
+
 miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const char* device) {
   return guard([&] {
     *not_null(handle, "handle") = nullptr;
@@ -94,12 +104,45 @@ miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, si
     require(kind >= polymioCopyHostToDevice && kind <= polymioCopyDeviceToDevice,
             "copy kind {} is unknown: allowed are 0 (host to device), 1 (device to host), 2 (device to device)",
             static_cast<int>(kind));
-    if (bytes) stream.copy(not_null(dst, "dst"), not_null(src, "src"), bytes);
+    if (bytes == 0) return;
+    not_null(dst, "dst"), not_null(src, "src");
+    if (kind == polymioCopyHostToDevice)
+      stream.upload(dst, src, bytes);
+    else if (kind == polymioCopyDeviceToHost)
+      stream.download(dst, src, bytes);
+    else
+      stream.copy(dst, src, bytes);
   });
 }
 
 miopenStatus_t polymioSynchronize(miopenHandle_t handle) {
   return guard([&] { deref(handle).stream().synchronize(); });
+}
+
+miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    std::vector<convolution::Wanted> wanted;
+    for (size_t i = 0; i < count; ++i) {
+      auto call = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
+      wanted.push_back({std::move(call.problem), call.constraints});
+    }
+    convolution::prepare(h, wanted);
+  });
+}
+
+miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled) {
+  return guard([&] {
+    const std::string name = not_null(device, "device");
+    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
+    const bool ahead = name.find('-') != std::string::npos;
+    const auto stream = ahead ? nullptr : create_stream(name, nullptr);
+    const auto compiler = ahead ? create_compiler(name) : nullptr;
+    const auto specs = convolution::base_programs(ahead ? usual_device(name) : stream->info());
+    const size_t made = specs.empty() ? 0 : compile_to_disk(ahead ? *compiler : stream->compiler(), specs);
+    if (programs) *programs = specs.size();
+    if (compiled) *compiled = made;
+  });
 }
 
 miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads) {

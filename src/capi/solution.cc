@@ -152,8 +152,11 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
   }
   ConvolutionCall call = make_call(problem, Status::kInvalidValue);
   convolution::validate(call.problem);
-  const auto list = convolution::solvers(call.problem.direction);
-  expect(std::find(list.begin(), list.end(), candidate.solver) != list.end(), "its solver is for another direction");
+  const auto serves = [&](DeviceKind kind) {
+    const auto list = convolution::solvers(call.problem.direction, kind);
+    return std::find(list.begin(), list.end(), candidate.solver) != list.end();
+  };
+  expect(serves(DeviceKind::kCpu) || serves(DeviceKind::kCuda), "its solver is for another direction");
   return {std::move(problem), std::move(candidate), std::move(call)};
 }
 

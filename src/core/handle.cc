@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <system_error>
 
 #include "base/env.h"
@@ -95,15 +94,14 @@ void Handle::deallocate(void* memory) {
 }
 
 void Handle::run(FunctionRef<void(Stream&)> work) {
-  if (!profiling_) {
+  if (!profiling_ || stream_->capturing()) {
     work(*stream_);
     return;
   }
-  stream_->synchronize();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = stream_->record();
   work(*stream_);
-  stream_->synchronize();
-  kernel_ms_ = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const auto end = stream_->record();
+  kernel_ms_ = static_cast<float>(1e-3 * stream_->elapsed_us(*start, *end));
 }
 
 }  // namespace polymio

@@ -33,6 +33,7 @@ class Handle {
   ~Handle();
 
   Stream& stream() { return *stream_; }
+  const Stream& stream() const { return *stream_; }
   const DeviceInfo& device() const { return stream_->info(); }
   PlanCache& plans() { return plans_; }
 

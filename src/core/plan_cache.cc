@@ -89,6 +89,13 @@ std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan(
   return plan;
 }
 
+std::shared_ptr<const Plan> PlanCache::peek(const PlanKey& key) {
+  const std::uint64_t hash = hash_of(key);
+  const std::scoped_lock lock(mutex_);
+  const auto entry = find(key, hash);
+  return entry == order_.end() ? nullptr : entry->plan;
+}
+
 void PlanCache::put(const PlanKey& key, Plan plan) {
   const std::uint64_t hash = hash_of(key);
   const std::scoped_lock lock(mutex_);

@@ -37,6 +37,9 @@ class PlanCache {
   /// ask (the others wait). If `make` throws, nothing is kept and the next caller tries again.
   std::shared_ptr<const Plan> get(const PlanKey& key, FunctionRef<Plan()> make);
 
+  /// The plan of `key` if there is one by now.
+  std::shared_ptr<const Plan> peek(const PlanKey& key);
+
   /// Puts a plan, replacing one with the same key.
   void put(const PlanKey& key, Plan plan);
 

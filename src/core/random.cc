@@ -20,7 +20,7 @@ void fill_random(Stream& stream, const TensorDesc& t, void* data, std::uint64_t 
   if (row.empty()) return;
   const auto copy = [&](std::size_t i, void*) {
     const std::size_t at = i * row.size();
-    stream.copy(static_cast<unsigned char*>(data) + at, row.data(), std::min(row.size(), t.bytes() - at));
+    stream.upload({data, at}, row.data(), std::min(row.size(), t.bytes() - at));
   };
   const std::size_t rows = (t.bytes() + row.size() - 1) / row.size();
   if (stream.info().kind == DeviceKind::kCpu) return stream.parallel_for(rows, 0, copy);

@@ -96,6 +96,13 @@ class ProblemBase {
   virtual double work() const = 0;
 };
 
+/// A function of a GPU program: what the program is compiled from, and how.
+struct KernelSpec {
+  std::string source;                // path below src/
+  std::string entry;                 // the function
+  std::vector<std::string> options;  // "-DTILE=64"
+};
+
 /// Launch-ready: holds all it needs; never looks up, allocates, logs or reads the environment.
 using AnyInvoker = std::function<void(Stream&, const void* args)>;
 
@@ -109,6 +116,8 @@ class SolverBase {
   virtual TuneSpace tune_space(const DeviceInfo&, const ProblemBase&) const = 0;
   virtual bool is_valid(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
   virtual TunePoint default_point(const DeviceInfo&, const ProblemBase&) const = 0;
+  /// What build() compiles for a GPU; none on the CPU.
+  virtual std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
   virtual AnyInvoker build(Stream&, const ProblemBase&, const TunePoint&) const = 0;
 
  protected:
@@ -130,6 +139,7 @@ class Solver : public SolverBase {
   virtual TuneSpace knobs(const DeviceInfo&, const Problem&) const { return {}; }
   virtual bool accepts(const DeviceInfo&, const Problem&, const TunePoint&) const { return true; }
   virtual TunePoint start(const DeviceInfo&, const Problem&) const { return {}; }
+  virtual std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem&, const TunePoint&) const { return {}; }
   virtual Invoker make(Stream&, const Problem&, const TunePoint&) const = 0;
 
   Verdict is_applicable(const DeviceInfo& d, const ProblemBase& p) const final { return check(d, typed(p)); }
@@ -145,6 +155,9 @@ class Solver : public SolverBase {
     return accepts(d, typed(p), t);
   }
   TunePoint default_point(const DeviceInfo& d, const ProblemBase& p) const final { return start(d, typed(p)); }
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
+    return kernels(d, typed(p), t);
+  }
   AnyInvoker build(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
     return [invoke = make(s, typed(p), t)](Stream& stream, const void* args) {
       invoke(stream, *static_cast<const Args*>(args));

@@ -4,7 +4,10 @@
 #pragma once
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
+
+#include "runtime/device.h"
 
 namespace polymio::search {
 
@@ -14,6 +17,10 @@ class Clock {
   virtual double now_us() = 0;
 };
 Clock& steady_clock();
+
+/// Tells when the device has done all that is queued now, by its own clock: what is queued between two looks is
+/// timed without the host.
+std::unique_ptr<Clock> device_clock(Stream&);
 
 enum class Run {
   kDone,

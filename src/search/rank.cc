@@ -101,20 +101,26 @@ bool take_point(const Request& rq, Candidate& c, const FindRecord& record) {
   return true;
 }
 
+/// Whether the record's time may stand for the candidate's. A point that was searched is taken with it; any other is
+/// the default of the record's own problem.
+bool borrow(const Request& rq, Candidate& c, const FindRecord& record) {
+  return record.kind != RecordKind::kTuned || take_point(rq, c, record);
+}
+
 void predict(const Request& rq, Knowledge& known, Candidate& c) {
   const SolverInfo info = c.solver->info();
   const auto& device = rq.handle.device();
   if (const FindRecord* r = known.prior(info)) {
-    take_point(rq, c, *r);
+    borrow(rq, c, *r);
     const double threads = r->thread_cap > 0 ? static_cast<double>(r->thread_cap) / device.threads : 1;
     c.us = r->time_us * threads;
     c.source = Source::kNeighbour;
-  } else if (const FindRecord* n = info.reference ? nullptr : known.neighbour(info); n && take_point(rq, c, *n)) {
+  } else if (const FindRecord* n = info.reference ? nullptr : known.neighbour(info); n && borrow(rq, c, *n)) {
     c.us = n->time_us * rq.problem.work() / n->work;
     c.source = Source::kNeighbour;
     if (log::enabled(log::Level::kInfo) && log::first_time("borrowed " + rq.problem.key() + info.name))
-      log::info("{}: borrowed {:.1f} us and point '{}' of {} from: {}", rq.problem.key(), c.us, n->tune_point,
-                info.name, n->key);
+      log::info("{}: borrowed {:.1f} us of {} for point '{}' from: {}", rq.problem.key(), c.us, info.name,
+                to_text(c.point), n->key);
   } else {
     ensure_calibrated(rq.handle);
     const Model* model = learned_model();

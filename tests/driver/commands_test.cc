@@ -92,7 +92,7 @@ TEST_F(Commands, EachHasHelp) {
     EXPECT_EQ(help.status, 0) << words;
     EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << words;
   }
-  EXPECT_TRUE(has(drive("--help"), "db \\| doctor \\| options \\| tune"));
+  EXPECT_TRUE(has(drive("--help"), "db \\| devices \\| doctor \\| options \\| tune \\| warm"));
   EXPECT_TRUE(has(drive("--help"), "^Bases: conv .* demo activ activfp16 activbfp16 activfp64$"));
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "primitives/convolution/fused.h"
 #include "primitives/convolution/numerics.h"
+#include "primitives/convolution/prepare.h"
 #include "search/record.h"
 #include "search/running.h"
 #include "search/tune.h"
@@ -93,6 +94,15 @@ Constraints for_call(const Handle& handle, Constraints allowed, const Problem::A
   return allowed;
 }
 
+/// BadParm for pointers that the device cannot use. Costs what a warm call would notice.
+void check_memory(const Handle& handle, const Problem::Args& args) {
+  const Stream& stream = handle.stream();
+  stream.check_memory(args.x, "the buffer of x");
+  stream.check_memory(args.w, "the buffer of w");
+  stream.check_memory(args.y, "the buffer of y");
+  if (args.workspace) stream.check_memory(args.workspace, "the workspace");
+}
+
 /// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers of the request's list; BadParm when it names one that does not
 /// exist. Those of other directions stay what they are, and match nothing.
 std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
@@ -143,8 +153,13 @@ unsigned enabled_algorithms() {
 
 Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
     : judge_((validate(problem), make_judge(problem))),
-      request_{handle, solvers(problem), problem, allowed, judge_.get()} {
+      request_{handle, solvers(problem, handle.device().kind), problem, allowed, judge_.get()} {
   request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
+  if (handle.stream().capturing()) fail_captured(problem);
+  if (handle.device().kind != DeviceKind::kCpu) {
+    clock_ = search::device_clock(handle.stream());
+    request_.clock = clock_.get();
+  }
   search::record_problem(problem.key());
 }
 
@@ -164,6 +179,7 @@ std::size_t find_workspace(Handle& handle, const Problem& problem, const Constra
 
 std::vector<search::Candidate> find(Handle& handle, const Problem& problem, const Constraints& allowed,
                                     const Problem::Args& args, const search::FindOptions& options) {
+  check_memory(handle, args);
   const Call call(handle, problem, for_call(handle, allowed, args));
   const auto& rq = call.request();
   const auto best = search::best_per_algorithm(search::find(rq, narrowed(rq, options), &args));
@@ -200,6 +216,8 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
          Algorithm algorithm) {
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
+    check_memory(handle, args);
+    if (handle.stream().capturing()) return prepared_plan(handle, problem, allowed, limits, algorithm);
     const Call call(handle, problem, limits);
     search::Request rq = call.request();
     rq.constraints.algorithms &= 1u << static_cast<int>(algorithm);
@@ -216,6 +234,9 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
          std::uint64_t id) {
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {
+    check_memory(handle, args);
+    if (const SolverBase* solver = solver_by_id(id); solver && handle.stream().capturing())
+      return prepared_plan(handle, problem, allowed, limits, solver->info().algorithm, id);
     // What GetSolutionWorkspaceSize said must be given. That may have been the default point's, before the
     // database knew a better one with more.
     const Call call(handle, problem, allowed);
@@ -235,8 +256,10 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id, const TunePoint& point) {
   const Constraints limits = for_call(handle, allowed, args);
-  const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point},
-                                       [&] { return plan(handle, problem, limits, id, point); });
+  const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point}, [&] {
+    check_memory(handle, args);
+    return plan(handle, problem, limits, id, point);
+  });
   run_checked(handle, problem, *made, args);
 }
 

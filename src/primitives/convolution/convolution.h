@@ -106,8 +106,12 @@ void validate(const Problem&);
 std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                           std::int64_t dilation);
 
-/// Every solver of a direction, in order of preference at equal times.
-SolverList solvers(Direction);
+/// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times.
+SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
+
+/// The programs of the default points of a GPU's solvers for the usual kinds of convolutions, each once; with
+/// `others` also for rarer ones and unaligned pointers. The device need not be there.
+std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
 
 /// The solver with this frozen id, of any direction, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
@@ -115,7 +119,7 @@ const SolverBase* solver_by_id(std::uint64_t id);
 /// The same by its frozen name, or by its id as text.
 const SolverBase* solver_by_name(const std::string& text);
 
-/// The solvers' view of a call. Validates the problem.
+/// The solvers' view of a call. Validates the problem; NotInitialized while the stream is being captured.
 class Call {
  public:
   Call(Handle&, const Problem&, const Constraints&);
@@ -123,6 +127,7 @@ class Call {
 
  private:
   std::unique_ptr<const search::Judge> judge_;
+  std::unique_ptr<search::Clock> clock_;  // of a GPU
   search::Request request_;
 };
 
@@ -153,6 +158,14 @@ void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algo
 /// Immediate mode: the solver `id`. `prepare` only builds its plan.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
+
+/// Makes plans for these problems with every solver that may serve them, their kernels compiled several at once:
+/// runs while the stream is being captured take these.
+struct Wanted {
+  Problem problem;
+  Constraints allowed;
+};
+void prepare(Handle&, std::span<const Wanted>);
 
 /// The solver `id` at this tune point; the best known one where it is empty, invalid for the problem or needs
 /// more workspace than allowed. BadParm when the solver does not apply.

@@ -23,6 +23,7 @@ class Composed final : public Solver<Problem> {
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (fuses(d, p)) return {};
+    POLYMIO_REQUIRE(d.kind == DeviceKind::kCpu, "what follows the convolution runs on the CPU only");
     if (const Verdict v = check_epilogue(p); !v) return v;
     return solver_.check(d, without_epilogue(p));
   }
@@ -41,6 +42,9 @@ class Composed final : public Solver<Problem> {
     return solver_.accepts(d, seen(d, p), t);
   }
   TunePoint start(const DeviceInfo& d, const Problem& p) const override { return solver_.start(d, seen(d, p)); }
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return solver_.kernels(d, seen(d, p), t);
+  }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
     if (fuses(stream.info(), p)) return solver_.make(stream, p, t);
@@ -63,18 +67,18 @@ class Composed final : public Solver<Problem> {
 struct ComposedList {
   std::vector<Composed> objects;
   std::vector<const SolverBase*> pointers;
-  ComposedList() {
-    for (const SolverBase* s : solvers(Direction::kForward)) objects.emplace_back(s);
+  explicit ComposedList(DeviceKind kind) {
+    for (const SolverBase* s : solvers(Direction::kForward, kind)) objects.emplace_back(s);
     for (const Composed& c : objects) pointers.push_back(&c);
   }
 };
 
 }  // namespace
 
-SolverList solvers(const Problem& p) {
-  if (p.epilogue.empty() || p.direction != Direction::kForward) return solvers(p.direction);
-  static const ComposedList composed;
-  return composed.pointers;
+SolverList solvers(const Problem& p, DeviceKind kind) {
+  if (p.epilogue.empty() || p.direction != Direction::kForward) return solvers(p.direction, kind);
+  static const ComposedList composed(DeviceKind::kCpu), composed_gpu(DeviceKind::kCuda);
+  return (kind == DeviceKind::kCpu ? composed : composed_gpu).pointers;
 }
 
 }  // namespace polymio::convolution

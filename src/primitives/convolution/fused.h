@@ -6,7 +6,7 @@
 
 namespace polymio::convolution {
 
-/// Every solver for the problem, in order of preference at equal times.
-SolverList solvers(const Problem&);
+/// Every solver for the problem on the CPU or on GPUs, in order of preference at equal times.
+SolverList solvers(const Problem&, DeviceKind = DeviceKind::kCpu);
 
 }  // namespace polymio::convolution

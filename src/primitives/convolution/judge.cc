@@ -28,11 +28,31 @@ constexpr double kMostPairs = 2e6;  // multiply-adds of one judgement, unless th
 /// Depends on the seed and the number of the draw only.
 std::uint64_t draw(std::uint64_t seed, std::uint64_t number) { return mix(mix(seed, number), 0x9fb21c651e98df25ull); }
 
-/// The arguments with addresses that the host may use, all earlier work done. The CPU's are such.
-Problem::Args on_host(Stream& stream, const void* args) {
-  stream.synchronize();
-  return *static_cast<const Problem::Args*>(args);
-}
+TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
+
+/// The arguments with addresses that the host may use, all earlier work done: the CPU's own, or copies.
+class OnHost {
+ public:
+  OnHost(Stream& stream, const Problem& p, const void* args) : args_(*static_cast<const Problem::Args*>(args)) {
+    stream.synchronize();
+    if (stream.info().kind == DeviceKind::kCpu) return;
+    args_.x = fetch(stream, p.x, args_.x);
+    args_.w = fetch(stream, p.w, args_.w);
+    args_.y = fetch(stream, p.y, args_.y);
+    if (p.epilogue.bias) args_.bias = fetch(stream, bias_tensor(p), args_.bias);
+  }
+  const Problem::Args& args() const { return args_; }
+
+ private:
+  void* fetch(Stream& stream, const TensorDesc& t, const void* data) {
+    auto& copy = copies_.emplace_back(t.bytes());
+    if (!copy.empty()) stream.download(copy.data(), data, copy.size());
+    return copy.data();
+  }
+
+  Problem::Args args_;
+  std::vector<std::vector<unsigned char>> copies_;
+};
 
 std::int64_t flat_size(const Points& points) {
   std::int64_t count = 1;
@@ -213,13 +233,13 @@ class ConvolutionJudge final : public Judge {
   explicit ConvolutionJudge(const Problem& p) : p_(p), points_(p_) {}
 
   void poison(Stream& stream, const void* args) const override {
-    const Problem::Args a = on_host(stream, args);
+    const auto& a = *static_cast<const Problem::Args*>(args);
     if (a.beta != 0) return;
     const DataType t = p_.output().type;
-    auto* out = static_cast<unsigned char*>(output_of(p_, a));
+    unsigned char pattern[sizeof(double)];
+    std::memset(pattern, is_integer(t) ? 0x5a : 0xff, sizeof pattern);
     for (const Position& at : samples())
-      std::memset(out + static_cast<std::size_t>(points_.offset(at)) * size_of(t), is_integer(t) ? 0x5a : 0xff,
-                  size_of(t));
+      stream.upload({output_of(p_, a), static_cast<std::size_t>(points_.offset(at)) * size_of(t)}, pattern, size_of(t));
   }
 
   Opinion judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const override;
@@ -324,7 +344,8 @@ const char* unclear(const Problem& p, ErrorClass error, const std::vector<Expect
 
 Opinion ConvolutionJudge::judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const {
   const ErrorClass error = tolerance.error;
-  const Problem::Args a = on_host(stream, args);
+  const OnHost host(stream, p_, args);
+  const Problem::Args& a = host.args();
   auto expected = evaluate(stream, a);
   if (tolerance.transforms || error == ErrorClass::kApproximate) spread(expected);
   text = a.beta != 0 ? "the output's earlier values are not known" : unclear(p_, error, expected);
@@ -341,8 +362,6 @@ Opinion ConvolutionJudge::judge(Stream& stream, const void* args, Tolerance tole
   text = "an input has elements that are not finite";
   return Opinion::kInconclusive;
 }
-
-TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
 
 class ConvolutionCase final : public Judge::PrivateCase {
  public:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/numerics.h"
 
+#include <vector>
+
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -18,6 +20,12 @@ int checks() {
 }
 
 void check(Stream& stream, const Problem& p, const TensorDesc& desc, const void* data, const char* role) {
+  std::vector<unsigned char> copy;
+  if (stream.info().kind != DeviceKind::kCpu) {
+    copy.resize(desc.bytes());
+    stream.download(copy.data(), data, copy.size());
+    data = copy.data();
+  }
   const auto n = tensor_ops::scan(stream, desc, data);
   const int bits = checks();
   if (bits & kStatistics)

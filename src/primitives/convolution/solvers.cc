@@ -10,7 +10,7 @@
 
 namespace polymio::convolution {
 
-SolverList solvers(Direction direction) {
+SolverList solvers(Direction direction, DeviceKind kind) {
   const auto list = [](Direction d) {
     std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_grouped(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
     all.push_back(d == Direction::kBackwardWeights ? &cpu_direct_weights() : &cpu_direct(d));
@@ -19,23 +19,38 @@ SolverList solvers(Direction direction) {
     all.push_back(&cpu_reference(d));
     return all;
   };
+  const auto gpu_list = [](Direction d) {
+    std::vector<const SolverBase*> all{&gpu_depthwise(d), &gpu_grouped(d), &gpu_winograd(d)};
+    if (d != Direction::kBackwardWeights) all.push_back(&gpu_fft(d));
+    all.insert(all.end(), {&gpu_gemm(d), &gpu_implicit_gemm(d), &gpu_reference(d)});
+    return all;
+  };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
                                    list(Direction::kBackwardWeights)};
-  return lists[static_cast<std::size_t>(direction)];
+  static const std::array gpu_lists = {gpu_list(Direction::kForward), gpu_list(Direction::kBackwardData),
+                                       gpu_list(Direction::kBackwardWeights)};
+  return (kind == DeviceKind::kCpu ? lists : gpu_lists)[static_cast<std::size_t>(direction)];
 }
 
-const SolverBase* solver_by_id(std::uint64_t id) {
-  for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
-    for (const SolverBase* s : solvers(d))
-      if (s->info().id == id) return s;
+namespace {
+
+template <class Is>
+const SolverBase* first_that(const Is& is) {
+  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kCuda})
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+      for (const SolverBase* s : solvers(d, kind))
+        if (is(s->info())) return s;
   return nullptr;
+}
+
+}  // namespace
+
+const SolverBase* solver_by_id(std::uint64_t id) {
+  return first_that([id](const SolverInfo& info) { return info.id == id; });
 }
 
 const SolverBase* solver_by_name(const std::string& text) {
-  for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
-    for (const SolverBase* s : solvers(d))
-      if (s->info().name == text || std::to_string(s->info().id) == text) return s;
-  return nullptr;
+  return first_that([&](const SolverInfo& info) { return info.name == text || std::to_string(info.id) == text; });
 }
 
 }  // namespace polymio::convolution

@@ -8,6 +8,12 @@
 namespace polymio::tensor_ops {
 namespace {
 
+void require_cpu(const Stream& stream) {
+  if (stream.info().kind != DeviceKind::kCpu)
+    fail(Status::kNotImplemented, "operations on tensors run on the CPU only, the handle's device is {}",
+         stream.info().name);
+}
+
 std::string sizes(const TensorDesc& t) {
   const TensorDesc plain = unvectored(t);
   std::string text;
@@ -68,6 +74,7 @@ TensorDesc single(const TensorDesc& y) {
 }  // namespace
 
 void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
+  require_cpu(stream);
   require(static_cast<int>(op) >= 0 && static_cast<int>(op) <= 3,
           "tensor operation {} is unknown: allowed are add 0, mul 1, min 2, max 3", static_cast<int>(op));
   require(c.desc.rank <= kMaxOpRank, "c has rank {}, at most {} is supported", c.desc.rank, kMaxOpRank);
@@ -79,6 +86,7 @@ void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Inp
 }
 
 void set(Stream& stream, Output y, const void* value) {
+  require_cpu(stream);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
   Loop loop = make_loop(operands);
@@ -87,11 +95,13 @@ void set(Stream& stream, Output y, const void* value) {
 }
 
 void scale(Stream& stream, Output y, const void* factor) {
+  require_cpu(stream);
   const TensorDesc repeated = single(y.desc);
   binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {repeated, factor}, 0, y);
 }
 
 void transform(Stream& stream, double alpha, Input x, double beta, Output y) {
+  require_cpu(stream);
   require_same_sizes(x.desc, "x", y.desc, "y");
   const TensorDesc* operands[] = {&y.desc, &x.desc};
   Loop loop = make_loop(operands);
@@ -103,11 +113,13 @@ void transform(Stream& stream, double alpha, Input x, double beta, Output y) {
 }
 
 void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y) {
+  require_cpu(stream);
   require_bias(b.desc, "b", y.desc, "y");
   binary(stream, Function::kAdd, alpha, {y.desc, y.data}, alpha, b, beta, y);
 }
 
 void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db) {
+  require_cpu(stream);
   require_bias(db.desc, "db", dy.desc, "dy");
   run_bias_backward(stream, alpha, dy, beta, db);
 }

@@ -104,6 +104,12 @@ class Batch {
   std::exception_ptr error_;
 };
 
+struct TimeEvent final : Event {
+  Time time = std::chrono::steady_clock::now();
+};
+
+[[noreturn]] void no_kernels() { fail(Status::kInternalError, "the CPU runs no GPU kernels"); }
+
 /// Said by the process, however many streams it has inherited.
 void say_forked() {
   static std::atomic<int> said{0};
@@ -119,9 +125,26 @@ class CpuStream final : public Stream {
   ~CpuStream() override { drop_executor(); }
 
   const DeviceInfo& info() const override { return *(alone() ? alone_ : *info_).load(std::memory_order_acquire); }
+  const void* context() const override { return nullptr; }
   void* native() const override { return nullptr; }
+  void set_native(void* stream) override {
+    require(!stream, "a stream was given, but the handle's device is the CPU, which has none (pass null)");
+  }
   void synchronize() override {}
-  void copy(void* dst, const void* src, std::size_t bytes) override { std::memmove(dst, src, bytes); }
+  void copy(Buffer dst, Buffer src, std::size_t bytes) override { std::memmove(dst.address(), src.address(), bytes); }
+  void upload(Buffer dst, const void* src, std::size_t bytes) override { std::memmove(dst.address(), src, bytes); }
+  void download(void* dst, Buffer src, std::size_t bytes) override { std::memmove(dst, src.address(), bytes); }
+
+  std::unique_ptr<Event> record() override { return std::make_unique<TimeEvent>(); }
+  double elapsed_us(const Event& from, const Event& to) override {
+    const auto time = static_cast<const TimeEvent&>(to).time - static_cast<const TimeEvent&>(from).time;
+    return std::chrono::duration<double, std::micro>(time).count();
+  }
+  void check_memory(const void*, const char*) const override {}
+  const Compiler& compiler() const override { no_kernels(); }
+  std::shared_ptr<Module> load(const std::string&) override { no_kernels(); }
+  void launch(const Kernel&, const Launch&, std::span<const Argument>) override { no_kernels(); }
+  bool capturing() const override { return false; }
 
   void* allocate(std::size_t bytes) override {
     const std::size_t rounded = round_up(bytes ? bytes : 1);  // 0 when it overflows

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "core/kernel_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/process_mutex.h"
+#include "core/kernel_sources.h"
+#include "db/kernel_cache.h"
+#include "db/key_lock.h"
+#include "db/text_file.h"
+
+namespace polymio {
+namespace {
+
+std::string raw_source(const std::string& path) {
+  if (const auto folder = env::text(env::kKernelDir)) {
+    std::string text;
+    const std::string file = *folder + "/" + path;
+    if (read_file(file, text) != 0) fail(Status::kInternalError, "{}: cannot read {}", env::kKernelDir.name, file);
+    return text;
+  }
+  for (const KernelSource& s : embedded_sources())
+    if (path == s.path) return s.text;
+  fail(Status::kInternalError, "there is no kernel source {}", path);
+}
+
+/// Appends the source with its includes in their places, each once.
+void expand(const std::string& path, std::set<std::string>& seen, std::string& out) {
+  if (!seen.insert(path).second) return;
+  constexpr std::string_view kInclude = "#include \"";
+  each_line(raw_source(path), [&](std::string_view line) {
+    if (line.starts_with(kInclude))
+      expand(std::string(line.substr(kInclude.size(), line.rfind('"') - kInclude.size())), seen, out);
+    else if (line != "#pragma once")
+      out.append(line) += '\n';
+  });
+}
+
+/// Everything that the program depends on: what files are named after.
+std::string key_of(const std::string& identity, const KernelSpec& spec, const std::string& source) {
+  const std::string text = fmt::format("{}\n{}\n{}", identity, fmt::join(spec.options, "\n"), source);
+  return fmt::format("{:016x}{:016x}", content_hash(text), content_hash(text + "2"));
+}
+
+/// Loaded modules by context and key. Modules of another process's context are of no use after a fork, so the
+/// table belongs to one process.
+struct Modules {
+  ProcessMutex mutex;
+  std::map<std::string, std::shared_ptr<Module>> loaded;
+};
+Modules& modules = *new Modules;
+
+std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source) {
+  std::string log;
+  const auto start = std::chrono::steady_clock::now();
+  std::string program = compiler.compile(source, spec.options, log);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  log::info("compiled {} ({}) by {} in {:.0f} ms", spec.source, fmt::join(spec.options, " "), compiler.identity(),
+            took.count());
+  if (log.size() > 1) log::detail("{}", log);
+  return program;
+}
+
+constexpr std::chrono::seconds kPatience{30};  // with other processes that compile the same
+
+class Builder {
+ public:
+  explicit Builder(Stream& stream) : stream_(stream), cache_(KernelCache::default_folder()) {}
+
+  std::shared_ptr<Module> module(const KernelSpec& spec) {
+    const std::string source = kernel_source(spec.source);
+    const std::string key = key_of(stream_.compiler().identity(), spec, source);
+    const std::string name = fmt::format("{} {}", stream_.context(), key);
+    if (auto known = find(name)) return known;
+    if (stream_.capturing())
+      fail(Status::kNotInitialized, "{} is not compiled and the stream is being captured: call polymioPrepare before",
+           spec.entry);
+    // One process compiles, the others read its file.
+    auto program = cache_.load(key);
+    if (program) {
+      if (auto made = stream_.load(*program)) return keep(name, std::move(made));
+      cache_.drop(key);
+    }
+    const KeyLock lock(cache_.folder(), key, kPatience);
+    if (lock.waited()) {
+      if (auto known = find(name)) return known;
+      program = cache_.load(key);
+      if (program)
+        if (auto made = stream_.load(*program)) return keep(name, std::move(made));
+    }
+    return keep(name, compile(spec, source, key));
+  }
+
+ private:
+  std::shared_ptr<Module> compile(const KernelSpec& spec, const std::string& source, const std::string& key) {
+    const std::string program = compile_source(stream_.compiler(), spec, source);
+    auto made = stream_.load(program);
+    if (!made)
+      fail(Status::kInternalError, "{} does not take a program that {} has just made", stream_.info().name,
+           stream_.compiler().identity());
+    cache_.store(key, program);
+    return made;
+  }
+
+  static std::shared_ptr<Module> find(const std::string& name) {
+    const std::scoped_lock lock(modules.mutex);
+    const auto it = modules.loaded.find(name);
+    return it == modules.loaded.end() ? nullptr : it->second;
+  }
+
+  static std::shared_ptr<Module> keep(const std::string& name, std::shared_ptr<Module> made) {
+    const std::scoped_lock lock(modules.mutex);
+    return modules.loaded.try_emplace(name, std::move(made)).first->second;
+  }
+
+  Stream& stream_;
+  KernelCache cache_;
+};
+
+/// Calls work(i) for each i, on as many threads as may compile at a time. The first error by number is rethrown.
+void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
+  const auto most =
+      env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> errors(count);
+  const auto loop = [&] {
+    for (std::size_t i; (i = next++) < count;) try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(most)); ++i) others.emplace_back(loop);
+    loop();
+  }
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+std::string kernel_source(const std::string& path) {
+  std::string text;
+  std::set<std::string> seen;
+  expand(path, seen, text);
+  return text;
+}
+
+std::vector<std::string> kernel_programs() {
+  std::vector<std::string> paths;
+  for (const KernelSource& s : embedded_sources())
+    if (std::string_view(s.path).ends_with(".cl")) paths.emplace_back(s.path);
+  return paths;
+}
+
+CompiledProgram compile_program(const Compiler& compiler, const KernelSpec& spec) {
+  CompiledProgram made;
+  made.binary = compiler.compile(kernel_source(spec.source), spec.options, made.log);
+  return made;
+}
+
+Kernels build_kernels(Stream& stream, std::span<const KernelSpec> specs) {
+  Builder builder(stream);
+  std::map<std::pair<std::string, std::vector<std::string>>, std::size_t> programs;  // by source and options
+  std::vector<const KernelSpec*> first;
+  for (const KernelSpec& spec : specs)
+    if (programs.try_emplace({spec.source, spec.options}, first.size()).second) first.push_back(&spec);
+  std::vector<std::shared_ptr<Module>> made(first.size());
+  in_parallel(first.size(), [&](std::size_t i) { made[i] = builder.module(*first[i]); });
+  Kernels kernels;
+  for (const KernelSpec& spec : specs)
+    kernels.push_back(made[programs.at({spec.source, spec.options})]->kernel(spec.entry));
+  return kernels;
+}
+
+std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec> specs) {
+  KernelCache cache(KernelCache::default_folder());
+  std::atomic<std::size_t> compiled{0};
+  in_parallel(specs.size(), [&](std::size_t i) {
+    const std::string source = kernel_source(specs[i].source);
+    const std::string key = key_of(compiler.identity(), specs[i], source);
+    const KeyLock lock(cache.folder(), key, kPatience);
+    if (cache.load(key)) return;
+    cache.store(key, compile_source(compiler, specs[i], source));
+    ++compiled;
+  });
+  return compiled;
+}
+
+}  // namespace polymio

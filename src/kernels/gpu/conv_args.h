@@ -1,0 +1,26 @@
+// What kernels of convolution are told of a problem, in structs of at most 128 bytes. The host reads this file,
+// too. Spatial dimensions are [D], H, W; missing ones have size 1.
+// SPDX-License-Identifier: MIT
+#pragma once
+#ifndef KERNEL
+#include <cstdint>
+namespace polymio::kernels {
+using i64 = std::int64_t;
+#endif
+
+typedef struct ConvSizes {
+  i64 n, c, k, groups, in[3], out[3], filter[3];
+} ConvSizes;
+
+typedef struct ConvSteps {
+  i64 pad[3], stride[3], dilation[3];
+} ConvSteps;
+
+// Elements between neighbours: images and channels (of w: filters and channels), then the spatial dimensions.
+typedef struct ConvStrides {
+  i64 x[5], w[5], y[5];
+} ConvStrides;
+
+#ifndef KERNEL
+}  // namespace polymio::kernels
+#endif

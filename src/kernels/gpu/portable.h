@@ -1,0 +1,159 @@
+// The dialect of portable kernels: what C99 and C++ share, under one set of names for OpenCL C 1.2, CUDA and HIP.
+// Narrow floats are stored as 16-bit patterns and computed in fp32; no header of a toolkit is needed.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#if defined(__OPENCL_VERSION__)
+
+typedef long i64;
+typedef ulong u64;
+typedef uint4 u32x4;
+typedef unsigned int u32;
+typedef unsigned short u16;
+#define KERNEL __kernel void
+#define GLOBAL __global
+#define LOCAL __local   // of a pointer
+#define SHARED __local  // of an array
+#define INLINE inline static
+#define RESTRICT restrict
+#define BLOCK(d) ((int)get_group_id(d))
+#define BLOCKS(d) ((int)get_num_groups(d))
+#define THREAD(d) ((int)get_local_id(d))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define THREADS_A_BLOCK(n) __attribute__((reqd_work_group_size(n, 1, 1)))
+#define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
+#define FLOAT_OF_BITS(u) as_float(u)
+#define BITS_OF_FLOAT(f) as_uint(f)
+#define FMA(a, b, c) fma(a, b, c)
+#define ROUND(v) rint(v)
+#ifdef FP64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#define FLOAT_OF_HALF(p, i) vload_half(i, (GLOBAL const half*)(p))
+INLINE float float_of_half(u16 bits) { return vload_half(0, (const half*)&bits); }
+INLINE u16 half_of_float(float v) {
+  u16 bits;
+  vstore_half_rte(v, 0, (half*)&bits);
+  return bits;
+}
+#define STORE_HALF(p, i, v) vstore_half_rte(v, i, (GLOBAL half*)(p))
+
+#else
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned short u16;
+#define GLOBAL
+#define RESTRICT __restrict__
+
+#if defined(__HIP__) || defined(__HIPCC_RTC__)
+
+#define KERNEL extern "C" __attribute__((global)) void
+#define LOCAL
+#define SHARED __attribute__((shared))
+#define INLINE __attribute__((device)) inline static
+#define BLOCK(d) \
+  ((int)((d) == 0 ? __builtin_amdgcn_workgroup_id_x() \
+                  : (d) == 1 ? __builtin_amdgcn_workgroup_id_y() : __builtin_amdgcn_workgroup_id_z()))
+#define BLOCKS(d) \
+  ((int)((d) == 0 ? __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x() \
+                  : (d) == 1 ? __builtin_amdgcn_grid_size_y() : __builtin_amdgcn_grid_size_z()))  // threads are along 0
+#define THREAD(d) ((int)__builtin_amdgcn_workitem_id_x())
+#define BARRIER() \
+  (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
+   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
+#define THREADS_A_BLOCK(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
+#define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
+#define FLOAT_OF_BITS(u) __builtin_bit_cast(float, u)
+#define BITS_OF_FLOAT(f) __builtin_bit_cast(u32, f)
+#define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define ROUND(v) __builtin_rint(v)
+typedef u32 u32x4 __attribute__((ext_vector_type(4)));
+INLINE float float_of_half(u16 bits) { return (float)__builtin_bit_cast(_Float16, bits); }
+INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v); }
+#define FLOAT_OF_HALF(p, i) ((float)__builtin_bit_cast(_Float16, (p)[i]))
+#define STORE_HALF(p, i, v) ((p)[i] = __builtin_bit_cast(u16, (_Float16)(v)))
+
+#else
+
+#define KERNEL extern "C" __global__ void
+#define LOCAL
+#define SHARED __shared__
+#define INLINE __device__ __forceinline__ static
+#define BLOCK(d) ((int)((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z))
+#define BLOCKS(d) ((int)((d) == 0 ? gridDim.x : (d) == 1 ? gridDim.y : gridDim.z))
+#define THREAD(d) ((int)((d) == 0 ? threadIdx.x : (d) == 1 ? threadIdx.y : threadIdx.z))
+#define BARRIER() __syncthreads()
+#define THREADS_A_BLOCK(n) __launch_bounds__(n)
+#define THREADS_A_BLOCK_OF(n, blocks) __launch_bounds__(n, blocks)  // registers for so many at once
+typedef uint4 u32x4;
+#define FLOAT_OF_BITS(u) __uint_as_float(u)
+#define BITS_OF_FLOAT(f) __float_as_uint(f)
+#define FMA(a, b, c) fmaf(a, b, c)
+#define ROUND(v) rint(v)
+INLINE float float_of_half(u16 bits) {
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
+  return v;
+}
+INLINE u16 half_of_float(float v) {
+  u16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+#define FLOAT_OF_HALF(p, i) float_of_half((p)[i])
+#define STORE_HALF(p, i, v) ((p)[i] = half_of_float(v))
+
+#endif
+#endif
+
+#define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+
+// Element types by name, as in LOAD(fp16, p, i): how they are stored, and what they are computed in.
+typedef signed char i8;
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define STORED(type) PASTE(stored_, type)
+#define LOAD(type, p, i) PASTE(load_, type)(p, i)
+#define STORE(type, p, i, v) PASTE(store_, type)(p, i, v)
+typedef float stored_fp32;
+typedef u16 stored_fp16;
+typedef u16 stored_bf16;
+typedef i8 stored_int8;
+typedef int stored_int32;
+
+INLINE float load_fp32(GLOBAL const float* p, i64 i) { return p[i]; }
+INLINE float load_fp16(GLOBAL const u16* p, i64 i) { return FLOAT_OF_HALF(p, i); }
+INLINE float load_bf16(GLOBAL const u16* p, i64 i) { return FLOAT_OF_BITS((u32)p[i] << 16); }
+INLINE int load_int8(GLOBAL const i8* p, i64 i) { return p[i]; }
+INLINE int load_int32(GLOBAL const int* p, i64 i) { return p[i]; }
+
+INLINE void store_fp32(GLOBAL float* p, i64 i, float v) { p[i] = v; }
+INLINE void store_fp16(GLOBAL u16* p, i64 i, float v) { STORE_HALF(p, i, v); }
+INLINE void store_bf16(GLOBAL u16* p, i64 i, float v) {
+  const u32 u = BITS_OF_FLOAT(v);
+  p[i] = (u16)(v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+#ifdef FP64
+typedef double stored_fp64;
+typedef double real;  // the widest type there is
+INLINE double load_fp64(GLOBAL const double* p, i64 i) { return p[i]; }
+INLINE void store_fp64(GLOBAL double* p, i64 i, double v) { p[i] = v; }
+// The nearest integer, ties to even, or the end of the range.
+INLINE void store_int8(GLOBAL i8* p, i64 i, double v) {
+  const double r = ROUND(v);
+  p[i] = (i8)(r < -128.0 ? -128 : r > 127.0 ? 127 : (int)r);
+}
+INLINE void store_int32(GLOBAL int* p, i64 i, double v) {
+  const double r = ROUND(v);
+  p[i] = r <= -2147483648.0 ? (int)(-2147483647 - 1) : r >= 2147483647.0 ? 2147483647 : (int)r;
+}
+#else
+typedef float real;
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/gpu/arguments.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <limits>
+
+#include "primitives/convolution/point.h"
+
+namespace polymio::convolution::gpu {
+namespace {
+
+/// Calls `set(i, s)` for each dimension i of [D], H, W with the problem's own dimension s, -1 if it is missing.
+template <class Set>
+void each_dimension(const Problem& p, const Set& set) {
+  for (int i = 0; i < 3; ++i) set(i, i < 3 - p.spatial() ? -1 : i - (3 - p.spatial()));
+}
+
+}  // namespace
+
+kernels::ConvSizes sizes_of(const Problem& p) {
+  kernels::ConvSizes z{p.n(), p.c(), p.k(), p.groups(), {}, {}, {}};
+  each_dimension(p, [&](int i, int s) {
+    z.in[i] = s < 0 ? 1 : p.in(s);
+    z.out[i] = s < 0 ? 1 : p.out(s);
+    z.filter[i] = s < 0 ? 1 : p.filter(s);
+  });
+  return z;
+}
+
+kernels::ConvSteps steps_of(const Problem& p) {
+  kernels::ConvSteps t{};
+  each_dimension(p, [&](int i, int s) {
+    const auto d = static_cast<std::size_t>(std::max(s, 0));
+    t.pad[i] = s < 0 ? 0 : p.geometry.pad[d];
+    t.stride[i] = s < 0 ? 1 : p.geometry.stride[d];
+    t.dilation[i] = s < 0 ? 1 : p.geometry.dilation[d];
+  });
+  return t;
+}
+
+kernels::ConvStrides strides_of(const Problem& p) {
+  kernels::ConvStrides e{};
+  const auto fill = [&](const TensorDesc& t, kernels::i64* to) {
+    // Strides of single elements say nothing.
+    const auto stride = [&](std::size_t d) { return t.lens[d] == 1 ? 0 : t.strides[d]; };
+    to[0] = stride(0), to[1] = stride(1);
+    each_dimension(p, [&](int i, int s) { to[i + 2] = s < 0 ? 0 : stride(static_cast<std::size_t>(s) + 2); });
+  };
+  fill(p.x, e.x), fill(p.w, e.w), fill(p.y, e.y);
+  return e;
+}
+
+Verdict check_types(const DeviceInfo& d, const Problem& p) {
+  const DataType in = p.first_input().type, out = p.output().type;
+  POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
+  POLYMIO_REQUIRE(!p.has_casts(), "cast types run on the CPU only");
+  POLYMIO_REQUIRE(!is_fp8(in) && !is_fp8(p.second_input().type) && !is_fp8(out), "8-bit floats run on the CPU only");
+  POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues");
+  POLYMIO_REQUIRE(d.gpu.fp64 || (in != DataType::kDouble && in != DataType::kInt8),
+                  "the device has no double-precision arithmetic");
+  return {};
+}
+
+Verdict check_sizes(const Problem& p) {
+  POLYMIO_REQUIRE(p.spatial() <= 2, "three spatial dimensions");
+  constexpr std::int64_t kMost = 1 << 30, kMostSmall = 1 << 20;
+  POLYMIO_REQUIRE_MOST(p.x.space() / p.n(), kMost, "elements of an image of x");
+  POLYMIO_REQUIRE_MOST(p.y.space() / p.n(), kMost, "elements of an image of y");
+  POLYMIO_REQUIRE_MOST(p.w.space(), kMost, "elements of w");
+  POLYMIO_REQUIRE_MOST(p.groups(), std::numeric_limits<std::uint16_t>::max(), "groups");
+  std::int64_t in = p.n(), out = p.n();
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    in *= p.in(i), out *= p.out(i);
+    POLYMIO_REQUIRE_MOST(p.geometry.pad[d], kMostSmall, "padding");
+    POLYMIO_REQUIRE_MOST(p.geometry.stride[d], kMostSmall, "stride");
+    POLYMIO_REQUIRE_MOST(p.geometry.dilation[d], kMost / p.filter(i), "reach of the filter");
+  }
+  POLYMIO_REQUIRE_MOST(in, kMost, "pixels of x");
+  POLYMIO_REQUIRE_MOST(out, kMost, "pixels of y");
+  return {};
+}
+
+Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction) {
+  POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
+  const DataType t = p.x.type;
+  POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
+                  "not a float of 16 or 32 bits");
+  POLYMIO_REQUIRE(p.all_types(t), "mixed types");
+  if (const Verdict v = check_types(d, p); !v) return v;
+  return check_sizes(p);
+}
+
+kernels::Divider divider(std::int64_t divisor) {
+  const auto d = static_cast<std::uint64_t>(divisor);
+  const int shift = std::bit_width(d - 1);
+  const std::uint64_t multiplier = (((std::uint64_t{1} << shift) - d) << 32) / d + 1;
+  return {static_cast<std::uint32_t>(d), static_cast<std::uint32_t>(multiplier), static_cast<std::uint32_t>(shift)};
+}
+
+Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {
+  const auto narrow = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
+  Launch shape;
+  shape.blocks = {narrow(x), narrow(y), narrow(z)};
+  shape.threads = {narrow(threads), 1, 1};
+  return shape;
+}
+
+bool aligned(const Problem::Args& a) {
+  const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;
+}
+
+double tensor_bytes(const Problem& p) {
+  const auto bytes = [](const TensorDesc& t) {
+    return static_cast<double>(t.count()) * static_cast<double>(size_of(t.type));
+  };
+  return bytes(p.x) + bytes(p.w) + bytes(p.y);
+}
+
+std::vector<std::string> type_options(const DeviceInfo& d, const Problem& p) {
+  std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.first_input().type)),
+                                      fmt::format("-DOUT={}", name_of(p.output().type))};
+  if (d.gpu.fp64) options.emplace_back("-DFP64");
+  return options;
+}
+
+Operands operands_of(const Problem& p, const Problem::Args& a) {
+  const bool data = p.direction == Direction::kBackwardData, weights = p.direction == Direction::kBackwardWeights;
+  return {data ? a.y : a.x, weights ? a.y : a.w, output_of(p, a)};
+}
+
+SolverInfo portable_info(std::uint64_t id, const char* name, Algorithm algorithm) {
+  constexpr unsigned kDevices = static_cast<unsigned>(DeviceKind::kCuda) | static_cast<unsigned>(DeviceKind::kOpenCl) |
+                                static_cast<unsigned>(DeviceKind::kHip);
+  return {.id = id,
+          .name = name,
+          .algorithm = algorithm,
+          .version = 1,
+          .devices = kDevices,
+          .dynamic = true,
+          .deterministic = true,
+          .capture_safe = true,
+          .reference = false};
+}
+
+}  // namespace polymio::convolution::gpu

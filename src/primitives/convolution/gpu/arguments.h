@@ -1,0 +1,49 @@
+// A problem as kernels are told of it.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/gpu/conv_args.h"
+#include "kernels/gpu/conv_shapes.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution::gpu {
+
+kernels::ConvSizes sizes_of(const Problem&);
+kernels::ConvSteps steps_of(const Problem&);
+kernels::ConvStrides strides_of(const Problem&);
+
+/// What portable kernels can compute at all: these types, this device, no epilogue.
+Verdict check_types(const DeviceInfo&, const Problem&);
+
+/// The same for the fast kernels: one of the floats of 16 and 32 bits, and check_sizes.
+Verdict check_planes(const DeviceInfo&, const Problem&, Direction);
+
+/// Two spatial dimensions at most, and sizes that kernels count in 32 bits.
+Verdict check_sizes(const Problem&);
+
+kernels::Divider divider(std::int64_t divisor);
+
+/// Blocks along three dimensions, threads along one.
+Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, std::int64_t z = 1);
+
+/// Whether all three tensors begin at multiples of 16 bytes.
+bool aligned(const Problem::Args&);
+
+/// Bytes of the three tensors.
+double tensor_bytes(const Problem&);
+
+/// -DIN, -DOUT and the feature options.
+std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
+
+/// Addresses of the two inputs and the output.
+struct Operands {
+  Buffer first, second, output;
+};
+Operands operands_of(const Problem&, const Problem::Args&);
+
+/// Traits that all portable solvers share.
+SolverInfo portable_info(std::uint64_t id, const char* name, Algorithm);
+
+}  // namespace polymio::convolution::gpu

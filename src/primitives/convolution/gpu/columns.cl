@@ -1,0 +1,74 @@
+// The im2col matrix in memory and back: (image, group, channel x tap, output pixel) from x, and x from such a matrix of
+// sums, each of whose elements a tap and an output made. Up to three spatial dimensions. -DIN and -DOUT are the types
+// of x and of what is written.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable.h"
+#include "kernels/gpu/vector.h"
+#include "kernels/gpu/conv_args.h"
+
+#define THREADS 256
+
+/// The order of the matrix: taps before or behind channels, as in the filter; pixels or rows of the matrix innermost.
+typedef struct {
+  int taps_first, pixels_innermost;
+} ColumnOrder;
+
+/// Where row (channel of all, tap) and pixel are within the matrix of an image.
+INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channels, int per_group, int taps,
+                     int pixels) {
+  const int group = channel / per_group, c = channel - group * per_group;
+  const int row = group * per_group * taps + (o.taps_first ? tap * per_group + c : c * taps + tap);
+  return o.pixels_innermost ? (i64)row * pixels + pixel : (i64)pixel * channels * taps + row;
+}
+
+KERNEL THREADS_A_BLOCK(THREADS)
+im2col(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
+       const ConvStrides e, const ColumnOrder o) {
+  const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
+  const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
+  const int size = rows * pixels;
+  for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
+    const int row = o.pixels_innermost ? i / pixels : i % rows, pixel = o.pixels_innermost ? i % pixels : i / rows;
+    const int group = row / (cg * taps), rest = row - group * cg * taps;
+    const int c = group * cg + (o.taps_first ? rest % cg : rest / taps), tap = o.taps_first ? rest / cg : rest % taps;
+    const int f2 = (int)z.filter[2], f1 = (int)z.filter[1], o2 = (int)z.out[2], o1 = (int)z.out[1];
+    const i64 h0 = pixel / o2 / o1 * t.stride[0] - t.pad[0] + tap / f2 / f1 * t.dilation[0];
+    const i64 h1 = pixel / o2 % o1 * t.stride[1] - t.pad[1] + tap / f2 % f1 * t.dilation[1];
+    const i64 h2 = pixel % o2 * t.stride[2] - t.pad[2] + tap % f2 * t.dilation[2];
+    const int inside = h0 >= 0 && h0 < z.in[0] && h1 >= 0 && h1 < z.in[1] && h2 >= 0 && h2 < z.in[2];
+    const i64 from = c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4];
+    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : 0;
+  }
+}
+
+/// The output that tap `r` takes to input `h`, or -1.
+INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
+  const int at = h + pad - r * dilation;
+  return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
+}
+
+KERNEL THREADS_A_BLOCK(THREADS)
+col2im(GLOBAL const float* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
+       const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
+  const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
+  const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
+  const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
+  const i64 matrix = z.c * taps * pixels;
+  for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
+    const int h2 = i % x2, h1 = i / x2 % x1, h0 = i / x2 / x1 % x0, c = i / x2 / x1 / x0;
+    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
+      float sum = 0;
+      for (int tap = 0; tap < taps; ++tap) {
+        const int f2 = (int)z.filter[2], f1 = (int)z.filter[1];
+        const int r[3] = {tap / f2 / f1, tap / f2 % f1, tap % f2}, h[3] = {h0, h1, h2};
+        int p[3];
+        UNROLL for (int d = 0; d < 3; ++d)
+          p[d] = output_of(h[d], r[d], (int)t.pad[d], (int)t.stride[d], (int)t.dilation[d], (int)z.out[d]);
+        if (p[0] < 0 || p[1] < 0 || p[2] < 0) continue;
+        const int pixel = (p[0] * (int)z.out[1] + p[1]) * (int)z.out[2] + p[2];
+        sum += columns[at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)];
+      }
+      store_scaled(x + n * e.x[0] + c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4], sum, alpha, beta);
+    }
+  }
+}

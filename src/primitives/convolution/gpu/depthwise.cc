@@ -1,0 +1,282 @@
+// ConvGpuDepthwise: one input and one output channel a group, at the speed of memory. Packed NCHW and NHWC, filters
+// 3x3, 5x5 and 7x7, any stride and dilation. Only the weights' gradient takes workspace: blocks write partial results
+// that are added up in a fixed order.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
+
+/// With channels innermost: elements of a vector, rows and columns of outputs of a thread; whether it marches down a
+/// segment of rows, and loads the next row early. With rows innermost: rows, and floats of local memory.
+struct Variant {
+  int vec, rows, cols;
+  bool march, prefetch;
+  int local_floats, blocks;
+};
+constexpr Variant kChannels[] = {{4, 2, 4, false, false, 0, 0},
+                                 {4, 1, 4, true, false, 0, 0},
+                                 {4, 1, 2, true, true, 0, 0},
+                                 {4, 2, 2, false, false, 0, 0}};
+constexpr Variant kChannelsWeights[] = {{4, 1, 4, false, false, 0, 1056}, {4, 1, 4, true, false, 0, 1056}};
+constexpr Variant kPlanes[] = {{1, 14, 1, false, false, 6144, 0}, {1, 7, 1, false, false, 8192, 0}};
+constexpr Variant kPlanesWeights[] = {{1, 14, 1, false, false, 8192, 1056}, {1, 7, 1, false, false, 4096, 2112}};
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+bool channels_last(const Problem& p) { return p.x.is_channels_last() && p.y.is_channels_last(); }
+
+std::span<const Variant> variants(const Problem& p) {
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  if (channels_last(p)) return weights ? std::span<const Variant>(kChannelsWeights) : kChannels;
+  return weights ? kPlanesWeights : kPlanes;
+}
+
+/// 1 or 2 where the kernels are specialised on the stride, 0 for all others.
+int stride_class(const Problem& p) {
+  const auto& g = p.geometry;
+  const bool plain = g.dilation[0] == 1 && g.dilation[1] == 1 && g.stride[0] == g.stride[1];
+  return plain && g.stride[0] <= 2 ? static_cast<int>(g.stride[0]) : 0;
+}
+
+struct Plan {
+  kernels::DepthwiseShape s{};
+  Variant v{};
+  int filter = 3, stride = 1, tap_rows = 3;
+  bool march = false, fits = true;
+  int tiles = 0, parts = 1;  // parts: partial results of the weights
+  std::array<std::int64_t, 3> blocks{1, 1, 1};
+};
+
+void set_shape(Plan& plan, const Problem& p) {
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  const auto z = gpu::sizes_of(p);
+  const auto t = gpu::steps_of(p);
+  const bool data = p.direction == Direction::kBackwardData;
+  const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
+  auto& s = plan.s;
+  plan.filter = narrow(z.filter[1]), plan.stride = stride_class(p);
+  // Backward data with stride 1 is a forward convolution with the filter turned round.
+  const bool turned = data && plan.stride == 1;
+  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
+  s.images = narrow(z.n), s.channels = narrow(z.c);
+  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
+  s.pad_h = pad(1), s.pad_w = pad(2);
+  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+  s.by_width = gpu::divider(s.dst_w);
+}
+
+/// Vectors of channels that a block owns: a large divisor of all, else all of them in equal chunks.
+int vectors_of_block(int vectors, int vec) {
+  const int most = std::min(128 / vec, 32);
+  for (int v = std::min(most, vectors); 2 * v > most; --v)
+    if (vectors % v == 0) return v;
+  return ceil_div(vectors, ceil_div(vectors, most));
+}
+
+void plan_channels(Plan& plan, Direction direction) {
+  constexpr int kShortSegment = 14, kLongSegment = 28, kMostSums = 100;
+  auto& s = plan.s;
+  const bool weights = direction == Direction::kBackwardWeights;
+  // Tiles of backward data with stride 2 begin where the first tap meets a pixel.
+  const bool phases = direction == Direction::kBackwardData && plan.stride == 2;
+  if (s.channels % plan.v.vec != 0) plan.v.vec = 1;
+  if (plan.stride == 0 && !weights) plan.v.rows = plan.v.cols = 1;
+  if (phases) plan.v.rows = 2;
+  plan.march = plan.v.march && plan.stride == 1 && plan.filter == 3;
+  s.segment = s.dst_h >= 2 * kLongSegment ? kLongSegment : kShortSegment;
+  const int vectors = s.channels / plan.v.vec;
+  s.vectors = vectors_of_block(vectors, plan.v.vec);
+  const int chunks = ceil_div(vectors, s.vectors), slots = static_cast<int>(kThreads) / s.vectors;
+  const int rows = plan.march ? s.segment : weights ? 1 : plan.v.rows;
+  const int extra_h = phases ? s.pad_h % 2 : 0, extra_w = phases ? s.pad_w % 2 : 0;
+  plan.tiles = s.images * ceil_div(s.dst_h + extra_h, rows) * ceil_div(s.dst_w + extra_w, plan.v.cols);
+  plan.tap_rows = plan.march || plan.filter * plan.filter * plan.v.vec <= kMostSums ? plan.filter : 1;
+  const int lines = ceil_div(plan.filter, plan.tap_rows);
+  plan.parts = std::min(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
+  plan.blocks = {weights ? plan.parts : ceil_div(plan.tiles, slots), chunks, weights ? lines : 1};
+}
+
+/// Elements of src that a band of `rows` rows of dst is made of.
+std::int64_t band_elements(const Plan& plan, bool backward, int rows) {
+  const auto& s = plan.s;
+  const std::int64_t reach = std::int64_t{plan.filter - 1} * s.dilation_h;
+  const std::int64_t lines =
+      backward && plan.stride != 1 ? (rows - 1 + reach) / s.stride_h + 2 : (rows - 1) * s.stride_h + reach + 1;
+  return std::min<std::int64_t>(s.src_h, lines) * s.src_w;
+}
+
+void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
+  constexpr std::int64_t kLeastOutputs = 1024;  // of a block
+  auto& s = plan.s;
+  const bool weights = p.direction == Direction::kBackwardWeights, backward = p.direction == Direction::kBackwardData;
+  if (plan.stride == 0) plan.v.rows = 1;
+  if (backward && plan.stride == 2) plan.v.rows += plan.v.rows % 2;
+  const int vector = p.x.type == DataType::kFloat ? 4 : 8, rows = plan.v.rows;
+  const auto pitch = [&](std::int64_t elements) { return (elements + vector - 1) / vector * vector + vector; };
+  const std::int64_t whole = pitch(std::int64_t{s.src_h} * s.src_w), all = std::int64_t{s.images} * s.channels;
+  s.planes = 1, s.band = s.dst_h;
+  if (whole <= plan.v.local_floats) {
+    const std::int64_t outputs = std::int64_t{ceil_div(s.dst_h, rows)} * s.dst_w;
+    const std::int64_t most = std::min(plan.v.local_floats / whole, (kLeastOutputs + outputs - 1) / outputs);
+    s.planes = static_cast<int>(std::min(most, weights ? s.images : std::max<std::int64_t>(1, all / (2 * d.units))));
+  } else {
+    const auto fits = [&] { return pitch(band_elements(plan, backward, s.band)) <= plan.v.local_floats; };
+    for (int bands = 1; !fits() && s.band > rows; ++bands) s.band = ceil_div(ceil_div(s.dst_h, bands), rows) * rows;
+    plan.fits = fits();
+  }
+  const int bands = ceil_div(s.dst_h, s.band), groups = ceil_div(s.images, s.planes);
+  plan.parts = std::min(bands * groups, std::max(1, plan.v.blocks / s.channels));
+  if (weights)
+    plan.blocks = {s.channels, plan.parts, 1};
+  else
+    plan.blocks = {(all + s.planes - 1) / s.planes, bands, 1};
+}
+
+Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  Plan plan;
+  plan.v = variants(p)[static_cast<std::size_t>(point[0])];
+  set_shape(plan, p);
+  if (channels_last(p))
+    plan_channels(plan, p.direction);
+  else
+    plan_planes(plan, d, p);
+  return plan;
+}
+
+class GpuDepthwise final : public GpuSolver<Problem> {
+ public:
+  constexpr explicit GpuDepthwise(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[] = {"ConvGpuDepthwiseFwd", "ConvGpuDepthwiseBwd", "ConvGpuDepthwiseWrw"};
+    const auto i = static_cast<unsigned>(direction_);
+    return gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
+    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel a group");
+    POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == p.filter(1), "the filter is not square");
+    POLYMIO_REQUIRE(p.filter(0) == 3 || p.filter(0) == 5 || p.filter(0) == 7, "the filter is not 3x3, 5x5 or 7x7");
+    POLYMIO_REQUIRE(channels_last(p) || (p.x.is_channels_first() && p.y.is_channels_first()),
+                    "x and y are neither packed NCHW nor packed NHWC");
+    POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
+    POLYMIO_REQUIRE(plan_of(d, p, {1}).fits, "rows too long for local memory");
+    return {};
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    constexpr double kLaunchUs = 3, kMemory = 0.5, kArithmetic = 0.2, kGeneral = 6, kOther = 1.1;
+    const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
+    const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
+    const bool weights = direction_ == Direction::kBackwardWeights;
+    const double slower = (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == start(d, p) ? 1 : kOther);
+    return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
+    std::vector<int> values(variants(p).size());
+    std::iota(values.begin(), values.end(), 0);
+    return {{"variant", values}};
+  }
+
+  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return point.size() == 1 && point[0] >= 0 && static_cast<std::size_t>(point[0]) < variants(p).size() &&
+           plan_of(d, p, point).fits;
+  }
+
+  /// What measurements on an H200 say.
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    const int stride = stride_class(p);
+    const bool small = stride == 1 && p.filter(0) == 3;
+    if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
+    if (direction_ == Direction::kBackwardWeights) return {small && p.x.type == DataType::kFloat ? 1 : 0};
+    if (stride == 2) return {3};
+    if (!small || p.x.type == DataType::kHalf) return {0};
+    return {p.x.type == DataType::kFloat ? 2 : 1};
+  }
+
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (direction_ != Direction::kBackwardWeights) return 0;
+    return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Plan plan = plan_of(d, p, point);
+    const bool weights = direction_ == Direction::kBackwardWeights, last = channels_last(p);
+    const std::string name = fmt::format("depthwise_{}{}", last ? "channels" : "planes", weights ? "_weights" : "");
+    const std::string source = fmt::format("primitives/convolution/gpu/{}.cl", last ? name : "depthwise_planes");
+    std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
+                                        fmt::format("-DOUT={}", name_of(p.x.type))};
+    const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
+    add("FILTER_H", plan.filter), add("FILTER_W", plan.filter), add("STRIDE", plan.stride);
+    if (!last || !weights) add("DIRECTION", static_cast<int>(direction_)), add("ROWS", plan.v.rows);
+    if (last) add("VEC", plan.v.vec), add("COLS", plan.v.cols), add("MARCH", plan.march);
+    if (last && !weights) add("PREFETCH", plan.v.prefetch);
+    if (last && weights) add("TAP_ROWS", plan.tap_rows);
+    if (!last) add("LOCAL_FLOATS", plan.v.local_floats);
+    std::vector<KernelSpec> specs;
+    for (int variant = 0; variant < 2; ++variant) {
+      if (variant == 1) options.emplace_back("-DUNALIGNED");
+      specs.push_back({source, name, options});
+      if (weights) specs.push_back({source, "add_partials", options});
+    }
+    return specs;
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    const Plan plan = plan_of(d, p, point);
+    const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
+    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
+    return [p, plan, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
+      const auto [first, second, output] = gpu::operands_of(p, a);
+      const Kernel& kernel = *built[gpu::aligned(a) ? 0 : 1];
+      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+      if (last)
+        launch(stream, kernel, shape, first, second, output, plan.s, plan.tiles, alpha, beta);
+      else
+        launch(stream, kernel, shape, first, second, output, plan.s, alpha, beta);
+    };
+  }
+
+ private:
+  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
+    const std::int64_t size = p.w.count();
+    return [plan, shape, size, last = channels_last(p), built](Stream& stream, const Args& a) {
+      const std::size_t first = gpu::aligned(a) ? 0 : 2;
+      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
+      if (last)
+        launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.tiles);
+      else
+        launch(stream, *built[first], shape, x, y, workspace, plan.s);
+      launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
+             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
+             static_cast<float>(a.beta));
+    };
+  }
+
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& gpu_depthwise(Direction d) {
+  static constexpr GpuDepthwise kSolvers[] = {GpuDepthwise(Direction::kForward), GpuDepthwise(Direction::kBackwardData),
+                                              GpuDepthwise(Direction::kBackwardWeights)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,196 @@
+// ConvGpuGrouped: few channels a group, as in ResNeXt. A thread keeps a strip of pixels by 4 or 8 channels in registers
+// and the block's filters are in local memory. Packed NCHW and NHWC, any stride and dilation. Only the weights'
+// gradient takes workspace: blocks write partial results that are added up in a fixed order.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
+constexpr int kBlocks = 1056;        // more give nothing: each stages filters or leaves a partial result
+constexpr int kMostChannels = 32;    // of a group
+constexpr int kLocalLast = 8192, kLocalFirst = 2304;  // floats of filters in local memory
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+bool channels_last(const Problem& p) { return p.x.is_channels_last() && p.y.is_channels_last(); }
+
+/// 1 or 2 where the kernels are specialised on the stride, 0 for all others.
+int stride_class(const Problem& p) {
+  const auto& g = p.geometry;
+  const bool plain = g.dilation[0] == 1 && g.dilation[1] == 1 && g.stride[0] == g.stride[1];
+  return plain && g.stride[0] <= (p.direction == Direction::kBackwardData ? 1 : 2) ? static_cast<int>(g.stride[0]) : 0;
+}
+
+struct Plan {
+  kernels::GroupedShape s{};
+  bool last = false;
+  int filter_h = 1, filter_w = 1, stride = 1, strip = 4, outputs = 4, local_floats = 0, strips = 0, parts = 1;
+  std::array<std::int64_t, 2> blocks{1, 1};
+};
+
+void set_shape(Plan& plan, const Problem& p) {
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  const auto z = gpu::sizes_of(p);
+  const auto t = gpu::steps_of(p);
+  const bool data = p.direction == Direction::kBackwardData;
+  const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
+  auto& s = plan.s;
+  plan.last = channels_last(p), plan.stride = stride_class(p);
+  plan.filter_h = narrow(z.filter[1]), plan.filter_w = narrow(z.filter[2]);
+  // Backward data with stride 1 is a forward convolution with the filter turned round.
+  const bool turned = data && plan.stride == 1;
+  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
+  const std::int64_t c = z.c / z.groups, k = z.k / z.groups;
+  s.images = narrow(z.n), s.groups = narrow(z.groups);
+  s.reduced = narrow(data ? k : c), s.outputs = narrow(data ? c : k);
+  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
+  s.pad_h = pad(1), s.pad_w = pad(2);
+  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+}
+
+/// `units` is what there is to do for each strip.
+void set_blocks(Plan& plan, int units, int strips_of_thread) {
+  auto& s = plan.s;
+  const int slots = static_cast<int>(kThreads) / s.units, rows = ceil_div(units, s.units);
+  plan.strips =
+      s.images * (plan.last ? s.dst_h * ceil_div(s.dst_w, plan.strip) : ceil_div(s.dst_h, plan.strip) * s.dst_w);
+  plan.parts = std::min(ceil_div(plan.strips, slots * strips_of_thread), std::max(1, kBlocks / rows));
+  plan.blocks = {plan.parts, rows};
+}
+
+/// Strips and units are what measurements on an H200 say.
+Plan plan_of(const Problem& p) {
+  Plan plan;
+  set_shape(plan, p);
+  auto& s = plan.s;
+  const bool wide = p.x.type == DataType::kFloat;
+  plan.strip = plan.last && !wide ? 7 : 4;
+  if (p.direction == Direction::kBackwardWeights) {
+    constexpr int kUnits = 32, kStripsOfThread = 2;
+    const int units = s.groups * (s.reduced / 4) * (s.outputs / 4) * (plan.last ? plan.filter_h : plan.filter_w);
+    s.units = plan.last ? std::min(kUnits, units) : 1;
+    set_blocks(plan, units, kStripsOfThread);
+    return plan;
+  }
+  constexpr int kUnits = 8;
+  plan.outputs = s.outputs % 8 == 0 ? 8 : 4;
+  const int per_unit = plan.filter_h * plan.filter_w * s.reduced * plan.outputs,
+            units = s.groups * s.outputs / plan.outputs;
+  plan.local_floats = plan.last || per_unit > kLocalFirst ? kLocalLast : kLocalFirst;
+  s.units =
+      plan.last ? std::min({kUnits, units, plan.local_floats / per_unit}) : std::min(1, plan.local_floats / per_unit);
+  if (s.units > 0) set_blocks(plan, units, 1);
+  return plan;
+}
+
+class GpuGrouped final : public GpuSolver<Problem> {
+ public:
+  constexpr explicit GpuGrouped(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[] = {"ConvGpuGroupedFwd", "ConvGpuGroupedBwd", "ConvGpuGroupedWrw"};
+    const auto i = static_cast<unsigned>(direction_);
+    return gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
+    POLYMIO_REQUIRE(p.groups() > 1 && p.spatial() == 2, "not a grouped convolution with two spatial dimensions");
+    const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups();
+    POLYMIO_REQUIRE(c % 4 == 0 && k % 4 == 0, "channels of a group are not multiples of 4");
+    POLYMIO_REQUIRE_MOST(std::max(c, k), kMostChannels, "channels of a group");
+    POLYMIO_REQUIRE(p.filter(0) == p.filter(1) && (p.filter(0) == 3 || p.filter(0) == 5),
+                    "the filter is not 3x3 or 5x5");
+    const bool last = channels_last(p);
+    POLYMIO_REQUIRE(last || (p.x.is_channels_first() && p.y.is_channels_first()),
+                    "x and y are neither packed NCHW nor packed NHWC");
+    POLYMIO_REQUIRE(last ? p.w.is_channels_last() : p.w.is_channels_first(), "w is not packed as x and y are");
+    POLYMIO_REQUIRE(plan_of(p).s.units > 0, "filters too large for local memory");
+    return {};
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.42, kGeneral = 4;
+    const bool weights = direction_ == Direction::kBackwardWeights;
+    const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
+    const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
+    const double slower = stride_class(p) == 0 ? kGeneral : weights ? 1.5 : 1;
+    return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
+  }
+
+  std::size_t workspace(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+    if (direction_ != Direction::kBackwardWeights) return 0;
+    return static_cast<std::size_t>(plan_of(p).parts * p.w.count() * 4 + kSlack);
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+    const Plan plan = plan_of(p);
+    const bool weights = direction_ == Direction::kBackwardWeights;
+    const std::string name = weights ? "grouped_weights" : "grouped";
+    const std::string source = fmt::format("primitives/convolution/gpu/{}.cl", name);
+    std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
+                                        fmt::format("-DOUT={}", name_of(p.x.type))};
+    const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
+    add("FAST_CHANNEL", plan.last), add("FILTER_H", plan.filter_h), add("FILTER_W", plan.filter_w);
+    add("STRIDE", plan.stride), add("STRIP", plan.strip);
+    if (!weights) {
+      add("DIRECTION", static_cast<int>(direction_)), add("OUTPUTS", plan.outputs);
+      add("LOCAL_FLOATS", plan.local_floats);
+    }
+    std::vector<KernelSpec> specs;
+    for (int variant = 0; variant < (plan.last ? 2 : 1); ++variant) {
+      if (variant == 1) options.emplace_back("-DUNALIGNED");
+      specs.push_back({source, name, options});
+      if (weights) specs.push_back({source, "add_partials", options});
+    }
+    return specs;
+  }
+
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
+    const Plan plan = plan_of(p);
+    const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
+    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
+    return [p, plan, shape, built](Stream& stream, const Args& a) {
+      const auto [first, second, output] = gpu::operands_of(p, a);
+      const Kernel& kernel = *built[plan.last && !gpu::aligned(a) ? 1 : 0];
+      launch(stream, kernel, shape, first, second, output, plan.s, plan.strips, static_cast<float>(a.alpha),
+             static_cast<float>(a.beta));
+    };
+  }
+
+ private:
+  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
+    const std::int64_t size = p.w.count();
+    return [plan, shape, size, built](Stream& stream, const Args& a) {
+      const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
+      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
+      launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.strips);
+      launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
+             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
+             static_cast<float>(a.beta));
+    };
+  }
+
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& gpu_grouped(Direction d) {
+  static constexpr GpuGrouped kSolvers[] = {GpuGrouped(Direction::kForward), GpuGrouped(Direction::kBackwardData),
+                                            GpuGrouped(Direction::kBackwardWeights)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,89 @@
+// ConvGpuImplicitGemm: convolution as a tiled matrix product whose im2col matrix exists in local memory only. One or
+// two spatial dimensions, any strides and groups, floats of 16 and 32 bits, int8 forward. Weights are packed into the
+// workspace; where there are few tiles, K is split and the parts are added up in a fixed order.
+// SPDX-License-Identifier: MIT
+#include <numeric>
+
+#include "primitives/convolution/gpu/product.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+class GpuImplicitGemm final : public GpuSolver<Problem> {
+ public:
+  constexpr explicit GpuImplicitGemm(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[] = {"ConvGpuImplicitGemmFwd", "ConvGpuImplicitGemmBwd",
+                                             "ConvGpuImplicitGemmWrw"};
+    const auto i = static_cast<unsigned>(direction_);
+    return gpu::portable_info(104 + i, kNames[i], Algorithm::kImplicitGemm);
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    const bool integers = direction_ == Direction::kForward && p.x.type == DataType::kInt8;
+    const Verdict common = integers ? check_integers(d, p) : gpu::check_planes(d, p, direction_);
+    if (!common) return common;
+    POLYMIO_REQUIRE(direction_ != Direction::kBackwardWeights || p.w.is_channels_first() || p.w.is_channels_last(),
+                    "w is neither packed NCHW nor packed NHWC");
+    return gpu::Product(d, p, 0).check();
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return gpu::Product(d, p, point[0]).predict(d);
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    std::vector<int> tiles(gpu::Product::kTiles);
+    std::iota(tiles.begin(), tiles.end(), 0);
+    return {{"tile", tiles}};
+  }
+
+  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+    return point.size() == 1 && point[0] >= 0 && point[0] < gpu::Product::kTiles;
+  }
+
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override { return {gpu::Product::best_tile(d, p)}; }
+
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return gpu::Product(d, p, point[0]).workspace();
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return gpu::Product(d, p, point[0]).kernels();
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    return [p, product = gpu::Product(d, p, point[0]), built](Stream& stream, const Args& a) {
+      product.run(stream, built, 0,
+                  {.tensors = gpu::operands_of(p, a),
+                   .workspace = a.workspace,
+                   .alpha = static_cast<float>(a.alpha),
+                   .beta = static_cast<float>(a.beta),
+                   .aligned = gpu::aligned(a)});
+    };
+  }
+
+ private:
+  static Verdict check_integers(const DeviceInfo& d, const Problem& p) {
+    POLYMIO_REQUIRE(p.direction == Direction::kForward, "serves another direction");
+    POLYMIO_REQUIRE(p.w.type == DataType::kInt8 && p.y.type == DataType::kInt32, "int8 gives int32 only");
+    POLYMIO_REQUIRE(p.scalars == Scalars::kDefault, "alpha and beta of integers");
+    if (const Verdict v = gpu::check_types(d, p); !v) return v;
+    return gpu::check_sizes(p);
+  }
+
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& gpu_implicit_gemm(Direction d) {
+  static constexpr GpuImplicitGemm kSolvers[] = {GpuImplicitGemm(Direction::kForward),
+                                                 GpuImplicitGemm(Direction::kBackwardData),
+                                                 GpuImplicitGemm(Direction::kBackwardWeights)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

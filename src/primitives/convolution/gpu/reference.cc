@@ -1,0 +1,73 @@
+// ConvGpuReference: the definition of convolution, a thread for each element of the output. Any layout, strides,
+// groups, scalars and 1 to 3 spatial dimensions; sums in double where the device has it, integers exactly.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kThreads = 256;  // as in the kernel
+
+class GpuReference final : public GpuSolver<Problem> {
+ public:
+  constexpr explicit GpuReference(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[] = {"ConvGpuReferenceFwd", "ConvGpuReferenceBwd", "ConvGpuReferenceWrw"};
+    const auto d = static_cast<unsigned>(direction_);
+    SolverInfo info = gpu::portable_info(101 + d, kNames[d], Algorithm::kDirect);
+    info.reference = true;
+    return info;
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
+    return gpu::check_types(d, p);
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    constexpr double kLaunchUs = 5, kEfficiency = 0.01;
+    return kLaunchUs + p.flops() / (1e3 * d.fp32_gflops * kEfficiency);
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    static constexpr const char* kEntries[] = {"reference_forward", "reference_backward_data",
+                                               "reference_backward_weights"};
+    auto options = gpu::type_options(d, p);
+    options.emplace_back(p.first_input().type == DataType::kInt8 ? "-DSUM=i64" : "-DSUM=real");
+    return {{"primitives/convolution/gpu/reference.cl", kEntries[static_cast<int>(direction_)], std::move(options)}};
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& kernels) const override {
+    constexpr std::int64_t kMostBlocks = 1 << 20;
+    const std::int64_t blocks =
+        std::clamp<std::int64_t>((p.output().count() + kThreads - 1) / kThreads, 1, kMostBlocks);
+    Launch shape;
+    shape.blocks[0] = static_cast<std::uint32_t>(blocks);
+    shape.threads[0] = kThreads;
+    return [p, shape, kernel = kernels[0], wide = d.gpu.fp64, sizes = gpu::sizes_of(p), steps = gpu::steps_of(p),
+            strides = gpu::strides_of(p)](Stream& stream, const Args& a) {
+      const auto [first, second, output] = gpu::operands_of(p, a);
+      if (wide) return launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, a.alpha, a.beta);
+      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+      launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, alpha, beta);
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& gpu_reference(Direction d) {
+  static constexpr GpuReference kSolvers[] = {GpuReference(Direction::kForward), GpuReference(Direction::kBackwardData),
+                                              GpuReference(Direction::kBackwardWeights)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,232 @@
+// ConvGpuWinograd: 3x3 filters with stride 1 as transforms and one product per point, F(2x2,3x3), and F(4x4,3x3) where
+// sums are long enough to hide what its transforms add to the error. All is computed in single precision. The workspace
+// holds the transformed tensors.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "primitives/convolution/gpu/product.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kLine = 16;  // floats: matrices begin at multiples of it
+
+// As in winograd.cl.
+struct Places {
+  kernels::i64 image, channel, row, col;
+};
+struct Tiles {
+  int channels, height, width, pad_h, pad_w, tiles_h, tiles_w, tiles;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Transformed tensors: (point, channel, tile) of what is gathered and of the result, (point, output, input) of w.
+struct Plan {
+  int tile = 4;
+  bool last = false;
+  std::int64_t points = 36, sources = 0, outputs = 0;  // channels
+  Tiles src{}, dst{};
+  Problem product;
+
+  std::int64_t src_size() const { return points * sources * src.tiles; }
+  std::int64_t dst_size() const { return points * outputs * src.tiles; }
+  std::int64_t filter_size() const { return points * outputs * sources; }
+};
+
+TensorDesc matrix(const Plan& plan, std::int64_t channels) {
+  const std::int64_t all = plan.points * channels, tiles = plan.src.tiles;
+  const std::int64_t lens[] = {1, all, tiles}, first[] = {all * tiles, tiles, 1}, last[] = {all * tiles, 1, all};
+  return make_tensor(DataType::kFloat, lens, plan.last ? last : first);
+}
+
+/// Backward data is a forward convolution of dy with filters turned round.
+Plan plan_of(const Problem& p, int tile) {
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  const bool data = p.direction == Direction::kBackwardData;
+  Plan plan;
+  plan.tile = tile, plan.points = (tile + 2) * (tile + 2);
+  plan.sources = data ? p.k() : p.c(), plan.outputs = data ? p.c() : p.k();
+  plan.last = p.x.is_channels_last() && p.y.is_channels_last();
+  const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
+  const auto pad = [&](std::size_t i) { return narrow(data ? 2 - p.geometry.pad[i] : p.geometry.pad[i]); };
+  const int rows = narrow(ceil_div(dst.lens[2], tile)), cols = narrow(ceil_div(dst.lens[3], tile));
+  const int tiles = narrow(p.n()) * rows * cols;
+  plan.src = {narrow(plan.sources), narrow(src.lens[2]), narrow(src.lens[3]), pad(0), pad(1), rows, cols, tiles};
+  plan.dst = {narrow(plan.outputs), narrow(dst.lens[2]), narrow(dst.lens[3]), 0, 0, rows, cols, tiles};
+  Problem& q = plan.product;
+  q.direction = p.direction == Direction::kBackwardWeights ? p.direction : Direction::kForward;
+  q.geometry = {1, {}, {1, 1, 1}, {1, 1, 1}, plan.points};
+  q.x = matrix(plan, plan.sources), q.y = matrix(plan, plan.outputs);
+  const std::int64_t filters[] = {plan.points * plan.outputs, plan.sources, 1};
+  q.w = make_tensor(DataType::kFloat, filters, {});
+  return plan;
+}
+
+/// Products per result that make up for what the transforms add to the error: then it stays within the bound of a
+/// direct sum. Measured.
+struct LeastSums {
+  std::int64_t small, large;  // tiles
+};
+constexpr LeastSums kChannels = {8, 64}, kPixels = {256, 1 << 14};
+
+bool allows(const Problem& p, int tile) {
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  const LeastSums& least = weights ? kPixels : kChannels;
+  const std::int64_t sums = weights ? p.n() * p.out(0) * p.out(1) : p.direction == Direction::kForward ? p.c() : p.k();
+  return sums >= (tile == 2 ? least.small : least.large);
+}
+
+/// Where in the workspace the matrices are, in floats.
+struct Parts {
+  std::int64_t src, dst, filters, end;
+};
+
+Parts parts_of(const Plan& plan, const gpu::Product& product) {
+  const auto up = [](std::int64_t v) { return ceil_div(v, kLine) * kLine; };
+  Parts at{};
+  at.src = up(ceil_div(static_cast<std::int64_t>(product.workspace()), 4));
+  at.dst = at.src + up(plan.src_size());
+  at.filters = at.dst + up(plan.dst_size());
+  at.end = at.filters + up(plan.filter_size());
+  return at;
+}
+
+Places places_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
+
+class GpuWinograd final : public GpuSolver<Problem> {
+ public:
+  constexpr explicit GpuWinograd(Direction d) : direction_(d) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[] = {"ConvGpuWinogradFwd", "ConvGpuWinogradBwd", "ConvGpuWinogradWrw"};
+    const auto i = static_cast<unsigned>(direction_);
+    return gpu::portable_info(113 + i, kNames[i], Algorithm::kWinograd);
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
+    POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "the filter is not 3x3");
+    const Geometry& g = p.geometry;
+    POLYMIO_REQUIRE(g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1,
+                    "stride or dilation is not 1");
+    POLYMIO_REQUIRE(g.groups == 1, "groups");
+    POLYMIO_REQUIRE(allows(p, 2), "sums so short that the error of the transforms would show");
+    // The largest matrices are those of the smallest tile; the product checks the rest.
+    constexpr double kMost = 1 << 30;
+    const double tiles = static_cast<double>(p.n() * ceil_div(std::max(p.in(0), p.out(0)), 2)) *
+                         static_cast<double>(ceil_div(std::max(p.in(1), p.out(1)), 2));
+    POLYMIO_REQUIRE(16 * tiles * static_cast<double>(std::max(p.c(), p.k())) <= kMost, "transformed tensors too large");
+    POLYMIO_REQUIRE(36.0 * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMost,
+                    "transformed filters too large");
+    return gpu::Product(d, plan_of(p, 4).product, 0).check();
+  }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    constexpr double kLaunchUs = 3, kMemory = 0.5;
+    const Plan plan = plan_of(p, point[0]);
+    const double moved = 4.0 * static_cast<double>(plan.src_size() + plan.dst_size() + plan.filter_size());
+    return 3 * kLaunchUs + gpu::Product(d, plan.product, point[1]).predict(d) +
+           (moved + gpu::tensor_bytes(p)) / (1e3 * d.bandwidth_gbs * kMemory);
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    return {{"tile", {2, 4}}, {"product", {0, 1, 2, 3, 4}}};
+  }
+
+  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    return point.size() == 2 && (point[0] == 2 || point[0] == 4) && allows(p, point[0]) && point[1] >= 0 &&
+           point[1] < gpu::Product::kTiles;
+  }
+
+  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    const int tile = allows(p, 4) ? 4 : 2;
+    return {tile, gpu::Product::best_tile(d, plan_of(p, tile).product)};
+  }
+
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Plan plan = plan_of(p, point[0]);
+    return static_cast<std::size_t>(parts_of(plan, {d, plan.product, point[1]}).end) * sizeof(float);
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Plan plan = plan_of(p, point[0]);
+    const bool weights = direction_ == Direction::kBackwardWeights;
+    std::vector<KernelSpec> specs;
+    const std::vector<std::string> options = {
+        fmt::format("-DIN={}", name_of(p.x.type)), fmt::format("-DOUT={}", name_of(p.x.type)),
+        fmt::format("-DTILE={}", plan.tile), fmt::format("-DLAST={:d}", plan.last)};
+    for (const char* entry : {"winograd_source", weights ? "winograd_slopes" : "winograd_filters",
+                              weights ? "winograd_gradient" : "winograd_result"})
+      specs.push_back({"primitives/convolution/gpu/winograd.cl", entry, options});
+    for (KernelSpec& s : gpu::Product(d, plan.product, point[1]).kernels()) specs.push_back(std::move(s));
+    return specs;
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    const Plan plan = plan_of(p, point[0]);
+    const gpu::Product product(d, plan.product, point[1]);
+    const Parts at = parts_of(plan, product);
+    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, product, at, p, built);
+    const bool data = direction_ == Direction::kBackwardData;
+    const Places src = places_of(data ? p.y : p.x), dst = places_of(data ? p.x : p.y);
+    Places filter = places_of(p.w);  // outputs, inputs
+    if (data) std::swap(filter.image, filter.channel);
+    return [=](Stream& stream, const Args& a) {
+      const gpu::Operands o = gpu::operands_of(p, a);
+      const Buffer workspace(a.workspace);
+      const int outputs = plan.dst.channels, inputs = plan.src.channels;
+      launch(stream, *built[0], blocks(std::int64_t{inputs} * plan.src.tiles), o.first, workspace, at.src, plan.src,
+             src);
+      launch(stream, *built[1], blocks(std::int64_t{outputs} * inputs), o.second, workspace, at.filters, outputs,
+             inputs, data ? 1 : 0, filter);
+      product.run(stream, built, 3, product_call(a, at.src, at.filters, at.dst));
+      launch(stream, *built[2], blocks(std::int64_t{outputs} * plan.dst.tiles), workspace, o.output, at.dst, plan.dst,
+             dst, static_cast<float>(a.alpha), static_cast<float>(a.beta));
+    };
+  }
+
+ private:
+  static Launch blocks(std::int64_t threads) { return gpu::launch_shape(kThreads, ceil_div(threads, kThreads)); }
+
+  static gpu::Product::Call product_call(const Args& a, std::int64_t first, std::int64_t second, std::int64_t output) {
+    const Buffer w(a.workspace);
+    return {.tensors = {w, w, w},
+            .workspace = w,
+            .alpha = 1,
+            .beta = 0,
+            .aligned = reinterpret_cast<std::uintptr_t>(a.workspace) % 16 == 0,
+            .first_at = first,
+            .second_at = second,
+            .output_at = output};
+  }
+
+  static Invoker weights_invoker(const Plan& plan, const gpu::Product& product, const Parts& at, const Problem& p,
+                                 const Kernels& built) {
+    return [=, x = places_of(p.x), y = places_of(p.y), w = places_of(p.w)](Stream& stream, const Args& a) {
+      const Buffer workspace(a.workspace);
+      const int outputs = plan.dst.channels, inputs = plan.src.channels;
+      launch(stream, *built[0], blocks(std::int64_t{inputs} * plan.src.tiles), Buffer(a.x), workspace, at.src, plan.src,
+             x);
+      launch(stream, *built[1], blocks(std::int64_t{outputs} * plan.dst.tiles), Buffer(a.y), workspace, at.dst,
+             plan.dst, y);
+      product.run(stream, built, 3, product_call(a, at.src, at.dst, at.filters));
+      launch(stream, *built[2], blocks(std::int64_t{outputs} * inputs), workspace, Buffer(a.w), at.filters, outputs,
+             inputs, w, static_cast<float>(a.alpha), static_cast<float>(a.beta));
+    };
+  }
+
+  Direction direction_;
+};
+
+}  // namespace
+
+const Solver<Problem>& gpu_winograd(Direction d) {
+  static constexpr GpuWinograd kSolvers[] = {GpuWinograd(Direction::kForward), GpuWinograd(Direction::kBackwardData),
+                                             GpuWinograd(Direction::kBackwardWeights)};
+  return kSolvers[static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,64 @@
+// The GPU programs that serve nearly every convolution: what the solvers name for a few problems.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <set>
+
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+namespace {
+
+struct Shape {
+  std::int64_t channels, outputs, groups, filter, stride;
+};
+// The first ones are those of the base programs: ordinary, grouped, depthwise.
+constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {128, 128, 32, 3, 1}, {96, 96, 96, 3, 1},
+                             {64, 64, 1, 1, 1},  {64, 64, 1, 3, 2},    {3, 64, 1, 7, 2},
+                             {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},   {64, 64, 1, 5, 1}};
+constexpr std::size_t kBaseShapes = 3;
+constexpr std::int64_t kImages = 8, kSide = 28;
+
+Problem make_problem(const Shape& s, Direction direction, DataType type, bool channels_last) {
+  const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
+  const std::int64_t pad = s.filter / 2, side = forward_size(kSide, s.filter, pad, s.stride, 1);
+  Problem p;
+  p.direction = direction;
+  p.geometry.pad = {pad, pad, 0};
+  p.geometry.stride = {s.stride, s.stride, 1};
+  p.geometry.groups = s.groups;
+  const DataType written = type == DataType::kInt8 ? DataType::kInt32 : type;
+  p.x = make_tensor(type, layout, std::array{kImages, s.channels, kSide, kSide});
+  p.w = make_tensor(type, layout, std::array{s.outputs, s.channels / s.groups, s.filter, s.filter});
+  p.y = make_tensor(written, layout, std::array{kImages, s.outputs, side, side});
+  return p;
+}
+
+}  // namespace
+
+std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
+  std::vector<KernelSpec> programs;
+  std::set<std::string> seen;
+  const auto add = [&](KernelSpec& spec) {
+    const auto& o = spec.options;
+    if (!others && std::find(o.begin(), o.end(), "-DUNALIGNED") != o.end()) return;
+    std::string name = spec.source;
+    for (const std::string& option : o) name += ' ' + option;
+    if (seen.insert(std::move(name)).second) programs.push_back(std::move(spec));
+  };
+  const auto add_all = [&](const Problem& p) {
+    for (const SolverBase* s : solvers(p.direction, device.kind)) {
+      if (!s->is_applicable(device, p) || (s->info().reference && !others)) continue;
+      for (KernelSpec& spec : s->kernel_specs(device, p, s->default_point(device, p))) add(spec);
+    }
+  };
+  if (device.kind == DeviceKind::kCpu) return programs;
+  const std::span<const Shape> shapes(kShapes, others ? std::size(kShapes) : kBaseShapes);
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kInt8})
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+      for (const bool channels_last : {false, true})
+        for (const Shape& shape : shapes)
+          if (type != DataType::kInt8 || d == Direction::kForward) add_all(make_problem(shape, d, type, channels_last));
+  return programs;
+}
+
+}  // namespace polymio::convolution

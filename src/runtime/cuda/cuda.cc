@@ -1,0 +1,194 @@
+// The functions of libcuda and libnvrtc by their names and versions, and what a device is.
+// SPDX-License-Identifier: MIT
+#include "runtime/cuda/cuda.h"
+
+#include <deque>
+#include <mutex>
+
+#include "base/dynlib.h"
+#include "runtime/gpu/driver.h"
+
+namespace polymio::cuda {
+namespace {
+
+using gpu::check;
+
+constexpr int kVersion = 12000;  // of the driver's functions: what later ones mean by these names is the same
+constexpr const char* kDriverName = "libcuda.so.1";
+
+// Attributes of devices.
+constexpr int kBlockThreads = 1, kSharedBytes = 8, kWarp = 10, kClockKhz = 13, kUnits = 16, kMemoryClockKhz = 36,
+              kBusBits = 37, kL2Bytes = 38, kMajor = 75, kMinor = 76;
+
+struct Cuda {
+  gpu::Driver driver{};
+  int (*context_device)(int*) = nullptr;
+  int driver_version = 0;
+  gpu::DeviceList list;
+  std::deque<DeviceInfo> infos;  // of list, by device number
+  std::deque<void*> contexts;
+  std::mutex mutex;  // of contexts
+
+  Cuda() { list.absence = open(); }
+
+  std::string open();
+  std::string add_devices();
+  DeviceInfo describe(int index) const;
+  void* context(int index);
+};
+
+std::string Cuda::open() {
+  static DynamicLibrary library{kDriverName};
+  int (*address)(const char*, void**, int, unsigned long long, int*) = nullptr;
+  if (!library.find(address, "cuGetProcAddress_v2")) return "no NVIDIA driver: " + library.problem();
+  std::string missing;
+  const auto get = [&](auto& function, const char* name) {
+    void* found = nullptr;
+    int status = 0;
+    if (address(name, &found, kVersion, 0, &status) != 0 || !found) missing = name;
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+  auto& d = driver;
+  int (*version)(int*) = nullptr;
+  get(version, "cuDriverGetVersion"), get(d.initialise, "cuInit"), get(d.device_count, "cuDeviceGetCount");
+  get(d.device, "cuDeviceGet"), get(d.device_name, "cuDeviceGetName"), get(d.total_memory, "cuDeviceTotalMem");
+  get(d.attribute, "cuDeviceGetAttribute"), get(d.retain_context, "cuDevicePrimaryCtxRetain");
+  get(d.context_state, "cuDevicePrimaryCtxGetState"), get(d.current_context, "cuCtxGetCurrent");
+  get(d.set_context, "cuCtxSetCurrent"), get(d.allocate, "cuMemAlloc"), get(d.free, "cuMemFree");
+  get(d.upload, "cuMemcpyHtoDAsync"), get(d.download, "cuMemcpyDtoHAsync"), get(d.copy, "cuMemcpyDtoDAsync");
+  get(d.synchronize, "cuStreamSynchronize"), get(d.is_capturing, "cuStreamIsCapturing");
+  get(d.create_event, "cuEventCreate"), get(d.record, "cuEventRecord"), get(d.wait, "cuEventSynchronize");
+  get(d.elapsed, "cuEventElapsedTime"), get(d.destroy_event, "cuEventDestroy"), get(d.load, "cuModuleLoadData");
+  get(d.unload, "cuModuleUnload"), get(d.function, "cuModuleGetFunction");
+  get(d.function_attribute, "cuFuncSetAttribute"), get(d.launch, "cuLaunchKernel");
+  get(d.launch_with, "cuLaunchKernelEx"), get(d.pointer_attribute, "cuPointerGetAttribute");
+  get(d.error_text, "cuGetErrorString"), get(d.stream_context, "cuStreamGetCtx");
+  get(context_device, "cuCtxGetDevice");
+  if (!missing.empty()) return "the NVIDIA driver is too old: it has no " + missing;
+  version(&driver_version);
+  return add_devices();
+}
+
+std::string Cuda::add_devices() {
+  const char* text = "";
+  if (const int code = driver.initialise(0); code != 0) {
+    if (driver.error_text(code, &text) != 0 || !text) text = "unknown error";
+    return std::string("the NVIDIA driver does not start: ") + text;
+  }
+  int count = 0;
+  if (driver.device_count(&count) != 0 || count == 0) return "the NVIDIA driver sees no device";
+  for (int i = 0; i < count; ++i) infos.push_back(describe(i));
+  list.devices.assign(infos.begin(), infos.end());
+  contexts.resize(infos.size());
+  return "";
+}
+
+DeviceInfo Cuda::describe(int index) const {
+  int device = 0;
+  check(driver, driver.device(&device, index), "opening a device");
+  const auto get = [&](int attribute) {
+    int value = 0;
+    driver.attribute(&value, attribute, device);
+    return value;
+  };
+  DeviceInfo d;
+  d.kind = DeviceKind::kCuda;
+  d.name = fmt::format("cuda:{}", index);
+  char model[256] = "";
+  driver.device_name(model, sizeof model, device);
+  d.model = model;
+  d.architecture = fmt::format("cuda-sm{}{}", get(kMajor), get(kMinor));
+  d.units = get(kUnits);
+  driver.total_memory(&d.memory_bytes, device);
+  d.cache_bytes = {0, static_cast<std::size_t>(get(kL2Bytes)), 0};
+  // Two operations in each of 128 lanes; memory transfers twice a clock. Newer drivers tell no memory clock.
+  constexpr double kUnknownGbs = 500;
+  d.fp32_gflops = 256.0 * d.units * get(kClockKhz) * 1e-6;
+  const double bandwidth = 2.0 * get(kMemoryClockKhz) * 1e3 * get(kBusBits) / 8 * 1e-9;
+  d.bandwidth_gbs = bandwidth > 0 ? bandwidth : kUnknownGbs;
+  d.calibrated = true;
+  d.gpu = {static_cast<std::size_t>(get(kSharedBytes)), get(kWarp), get(kBlockThreads), true, true};
+  return d;
+}
+
+void* Cuda::context(int index) {
+  const std::scoped_lock lock(mutex);
+  void*& context = contexts[static_cast<std::size_t>(index)];
+  if (context) return context;
+  int device = 0;
+  check(driver, driver.device(&device, index), "opening a device");
+  check(driver, driver.retain_context(&context, device), "opening the device's primary context");
+  return context;
+}
+
+Cuda& cuda() {
+  static Cuda& all = *new Cuda;  // never destroyed: streams may outlive static objects
+  return all;
+}
+
+/// NVRTC no newer than the driver, whose programs it could not load. Null, with the reason, when there is none.
+const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
+  struct Opened {
+    gpu::RuntimeCompiler rtc{};
+    DynamicLibrary library;
+    bool usable;
+    explicit Opened(std::initializer_list<const char*> names) : library(names) {
+      rtc.name = "NVRTC";
+      usable = library.find(rtc.version, "nvrtcVersion") && library.find(rtc.create, "nvrtcCreateProgram") &&
+               library.find(rtc.compile, "nvrtcCompileProgram") && library.find(rtc.code_size, "nvrtcGetCUBINSize") &&
+               library.find(rtc.code, "nvrtcGetCUBIN") && library.find(rtc.log_size, "nvrtcGetProgramLogSize") &&
+               library.find(rtc.log, "nvrtcGetProgramLog") && library.find(rtc.destroy, "nvrtcDestroyProgram");
+    }
+  };
+  static Opened& newer =
+      *new Opened{"libnvrtc.so.13", "/usr/local/cuda-13/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13"};
+  if (newer.usable && (driver_version == 0 || driver_version >= 13000)) return &newer.rtc;
+  static Opened& older =
+      *new Opened{"libnvrtc.so.12", "/usr/local/cuda-12/lib64/libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
+  if (older.usable) return &older.rtc;
+  problem = newer.library.problem() + "; " + older.library.problem();
+  return nullptr;
+}
+
+}  // namespace
+
+const gpu::DeviceList& devices() { return cuda().list; }
+
+std::unique_ptr<Stream> create_stream(int index, void* native) {
+  Cuda& all = cuda();
+  return gpu::make_stream(all.driver, all.infos[static_cast<std::size_t>(index)], all.context(index), native,
+                          create_compiler);
+}
+
+int device_in_use(void* native) {
+  if (!is_loaded(kDriverName) || cuda().list.devices.empty()) return -1;
+  Cuda& all = cuda();
+  const auto device_of = [&](void* context) {
+    int device = -1;
+    const gpu::Current current(all.driver, context);
+    return context && all.context_device(&device) == 0 ? device : -1;
+  };
+  void* context = nullptr;
+  if (native && all.driver.stream_context(native, &context) == 0) return device_of(context);
+  if (all.driver.current_context(&context) == 0 && context) return device_of(context);
+  for (int i = 0; i < static_cast<int>(all.infos.size()); ++i) {
+    unsigned flags = 0;
+    int active = 0, device = 0;
+    if (all.driver.device(&device, i) == 0 && all.driver.context_state(device, &flags, &active) == 0 && active)
+      return i;
+  }
+  return -1;
+}
+
+std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {
+  constexpr std::string_view kPrefix = "cuda-sm";
+  std::string target = architecture.substr(kPrefix.size());
+  if (std::stoi(target) >= 90) target += 'a';  // with the instructions that only this generation has
+  std::string problem;
+  const bool driver_there = is_loaded(kDriverName);
+  const gpu::RuntimeCompiler* rtc = compiler(driver_there ? cuda().driver_version : 0, problem);
+  if (!rtc) fail(Status::kNotInitialized, "kernels cannot be compiled, since there is no NVRTC: {}", problem);
+  return gpu::make_compiler(*rtc, "--gpu-architecture=sm_" + target);
+}
+
+}  // namespace polymio::cuda

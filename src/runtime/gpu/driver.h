@@ -1,0 +1,90 @@
+// CUDA's driver API and HIP's runtime are name by name the same: one table of functions, one stream and
+// one run-time compiler serve both. runtime/cuda and runtime/hip fill the tables.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "runtime/gpu/gpu_stream.h"
+
+namespace polymio::gpu {
+
+using Address = unsigned long long;  // of device memory
+struct LaunchConfig;
+
+/// Functions return 0 or an error. Handles of contexts, streams, events, modules and functions are pointers.
+struct Driver {
+  int (*initialise)(unsigned);
+  int (*device_count)(int*);
+  int (*device)(int*, int);
+  int (*device_name)(char*, int, int);
+  int (*total_memory)(std::size_t*, int);
+  int (*attribute)(int*, int, int);
+  int (*retain_context)(void**, int);
+  int (*context_state)(int, unsigned*, int*);
+  int (*current_context)(void**);
+  int (*set_context)(void*);
+  int (*allocate)(Address*, std::size_t);
+  int (*free)(Address);
+  int (*upload)(Address, const void*, std::size_t, void*);
+  int (*download)(void*, Address, std::size_t, void*);
+  int (*copy)(Address, Address, std::size_t, void*);
+  int (*synchronize)(void*);
+  int (*is_capturing)(void*, int*);
+  int (*create_event)(void**, unsigned);
+  int (*record)(void*, void*);
+  int (*wait)(void*);
+  int (*elapsed)(float*, void*, void*);
+  int (*destroy_event)(void*);
+  int (*load)(void**, const void*);
+  int (*unload)(void*);
+  int (*function)(void**, void*, const char*);
+  int (*function_attribute)(void*, int, int);
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*launch_with)(const LaunchConfig*, void*, void**, void**);  // null without launch attributes
+  int (*pointer_attribute)(void*, int, Address);
+  int (*error_text)(int, const char**);
+  int (*stream_context)(void*, void**);  // null without such a function
+};
+
+/// The same for NVRTC and hipRTC.
+struct RuntimeCompiler {
+  int (*version)(int*, int*);
+  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(void*, int, const char* const*);
+  int (*code_size)(void*, std::size_t*);
+  int (*code)(void*, char*);
+  int (*log_size)(void*, std::size_t*);
+  int (*log)(void*, char*);
+  int (*destroy)(void**);
+  const char* name;
+};
+
+/// Throws unless `code` is 0: AllocFailed when memory is short, else InternalError.
+void check(const Driver&, int code, const char* what);
+
+/// Makes a context current on this thread for the length of a scope.
+class Current {
+ public:
+  Current(const Driver& driver, void* context) : driver_(driver) {
+    if (driver_.current_context(&before_) != 0) before_ = nullptr;
+    changed_ = before_ != context;
+    if (changed_) check(driver_, driver_.set_context(context), "choosing the device");
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    if (changed_) driver_.set_context(before_);
+  }
+
+ private:
+  const Driver& driver_;
+  void* before_ = nullptr;
+  bool changed_;
+};
+
+/// `target` is the option that names the architecture.
+std::unique_ptr<Compiler> make_compiler(const RuntimeCompiler&, const std::string& target);
+
+/// A stream in the context of the device; `native` may be null, the default stream. All references stay.
+std::unique_ptr<Stream> make_stream(const Driver&, const DeviceInfo&, void* context, void* native,
+                                    std::unique_ptr<Compiler> (*compiler)(const std::string& architecture));
+
+}  // namespace polymio::gpu

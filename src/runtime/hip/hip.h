@@ -1,0 +1,15 @@
+// AMD GPUs: HIP's runtime and run-time compiler, opened when first needed. Compiled and tested without such
+// a GPU only; it has never run on one.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "runtime/gpu/gpu_stream.h"
+
+namespace polymio::hip {
+
+const gpu::DeviceList& devices();
+std::unique_ptr<Stream> create_stream(int index, void* native);
+
+/// "hip-gfx90a".
+std::unique_ptr<Compiler> create_compiler(const std::string& architecture);
+
+}  // namespace polymio::hip

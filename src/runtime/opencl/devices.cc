@@ -1,0 +1,215 @@
+// Finds devices, describes them, compiles for them.
+// SPDX-License-Identifier: MIT
+#include "runtime/opencl/devices.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <deque>
+#include <mutex>
+
+#include "base/error.h"
+#include "runtime/opencl/opencl.h"
+
+namespace polymio::opencl {
+namespace {
+
+constexpr Bits kEveryType = 0xffffffff;
+constexpr unsigned kUnits = 0x1002, kGroupSize = 0x1004, kClockMhz = 0x100c, kCacheBytes = 0x101e, kMemory = 0x101f,
+                   kLocalBytes = 0x1023, kName = 0x102b, kVendor = 0x102c, kDriverVersion = 0x102d, kVersion = 0x102f,
+                   kPlatform = 0x1031, kDouble = 0x1032, kSvm = 0x1053;  // of a device
+constexpr std::intptr_t kContextPlatform = 0x1084;
+constexpr unsigned kQueueContext = 0x1090, kQueueDevice = 0x1091;
+constexpr unsigned kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1183;
+
+template <class T>
+T number_of(const Api& api, Device* device, unsigned what) {
+  T value{};
+  return api.device_info(device, what, sizeof value, &value, nullptr) == 0 ? value : T{};
+}
+
+/// Small letters and digits, with single dashes for all else: fit for a file name.
+std::string slug(const std::string& text, std::size_t most) {
+  std::string made;
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (std::isalnum(u))
+      made += static_cast<char>(std::tolower(u));
+    else if (!made.empty() && made.back() != '-')
+      made += '-';
+  }
+  made.resize(std::min(made.size(), most));
+  while (!made.empty() && made.back() == '-') made.pop_back();
+  return made;
+}
+
+struct OpenCl {
+  const Api* api = nullptr;
+  gpu::DeviceList list;
+  std::deque<DeviceInfo> infos;  // of list, by device number
+  std::vector<Device*> handles;
+  std::mutex mutex;                                      // of what follows
+  std::map<std::pair<Context*, Device*>, Scope> scopes;  // of contexts of callers, too
+  std::vector<Context*> contexts;                        // our own, by device number
+
+  OpenCl() {
+    api = opencl::api(list.absence);
+    if (!api) return;
+    find_devices();
+    contexts.resize(handles.size());
+    list.devices.assign(infos.begin(), infos.end());
+    if (handles.empty()) list.absence = "OpenCL's loader finds no device: no platform is installed";
+  }
+
+ private:
+  void find_devices() {
+    unsigned count = 0;
+    if (api->platforms(0, nullptr, &count) != 0) return;
+    std::vector<Platform*> platforms(count);
+    if (count == 0 || api->platforms(count, platforms.data(), nullptr) != 0) return;
+    for (Platform* p : platforms) {
+      if (api->devices(p, kEveryType, 0, nullptr, &count) != 0 || count == 0) continue;
+      std::vector<Device*> found(count);
+      if (api->devices(p, kEveryType, count, found.data(), nullptr) != 0) continue;
+      for (Device* d : found) {
+        infos.push_back(describe(d, handles.size()));
+        handles.push_back(d);
+      }
+    }
+  }
+
+  DeviceInfo describe(Device* device, std::size_t index) const {
+    DeviceInfo d;
+    d.kind = DeviceKind::kOpenCl;
+    d.name = fmt::format("opencl:{}", index);
+    d.model = text_of(*api, device, kName);
+    constexpr std::size_t kMost = 24;
+    d.architecture = "opencl-" + slug(text_of(*api, device, kVendor), kMost) + "-" + slug(d.model, kMost);
+    d.units = static_cast<int>(number_of<unsigned>(*api, device, kUnits));
+    d.memory_bytes = number_of<Bits>(*api, device, kMemory);
+    d.cache_bytes = {0, number_of<Bits>(*api, device, kCacheBytes), 0};
+    // Of devices that tell nothing more: 64 multiply-adds a clock and unit, 50 GB/s.
+    d.fp32_gflops = 0.128 * d.units * number_of<unsigned>(*api, device, kClockMhz);
+    d.bandwidth_gbs = 50;
+    d.calibrated = true;
+    d.gpu.shared_bytes = number_of<Bits>(*api, device, kLocalBytes);
+    d.gpu.block_threads = static_cast<int>(number_of<Size>(*api, device, kGroupSize));
+    d.gpu.fp64 = number_of<Bits>(*api, device, kDouble) != 0;
+    return d;
+  }
+};
+
+OpenCl& opencl() {
+  static OpenCl& all = *new OpenCl;
+  return all;
+}
+
+Scope& scope(Context* context, int index) {
+  OpenCl& all = opencl();
+  const auto i = static_cast<std::size_t>(index);
+  return all.scopes.try_emplace({context, all.handles[i]}, *all.api, all.handles[i], context, all.infos[i])
+      .first->second;
+}
+
+}  // namespace
+
+std::string text_of(const Api& api, Device* device, unsigned what) {
+  Size bytes = 0;
+  if (api.device_info(device, what, 0, nullptr, &bytes) != 0) return "";
+  std::string text(bytes, '\0');
+  if (api.device_info(device, what, bytes, text.data(), nullptr) != 0) return "";
+  return text.substr(0, text.find('\0'));
+}
+
+const gpu::DeviceList& devices() { return opencl().list; }
+
+Scope& shared_scope(int index) {
+  OpenCl& all = opencl();
+  const std::scoped_lock lock(all.mutex);
+  const auto i = static_cast<std::size_t>(index);
+  if (!all.contexts[i]) {
+    const auto platform = number_of<std::intptr_t>(*all.api, all.handles[i], kPlatform);
+    const std::intptr_t properties[] = {kContextPlatform, platform, 0};
+    Code code = 0;
+    all.contexts[i] = all.api->create_context(properties, 1, &all.handles[i], nullptr, nullptr, &code);
+    check(code, "opening the device");
+  }
+  return scope(all.contexts[i], index);
+}
+
+Scope& scope_of(Queue* queue, int index) {
+  OpenCl& all = opencl();
+  Context* context = nullptr;
+  Device* device = nullptr;
+  const bool known = all.api->queue_info(queue, kQueueContext, sizeof context, &context, nullptr) == 0 &&
+                     all.api->queue_info(queue, kQueueDevice, sizeof device, &device, nullptr) == 0;
+  const auto i = static_cast<std::size_t>(index);
+  require(known && device == all.handles[i], "the given command queue is not one of {}", all.infos[i].name);
+  const std::scoped_lock lock(all.mutex);
+  return scope(context, index);
+}
+
+std::string Scope::identity() const {
+  return fmt::format("{} / {} / {} / {}", text_of(api, device, kVendor), info.model, text_of(api, device, kVersion),
+                     text_of(api, device, kDriverVersion));
+}
+
+std::string Scope::compile(const std::string& source, const std::vector<std::string>& options, std::string& log) const {
+  const char* text = source.c_str();
+  const Size length = source.size();
+  Code code = 0;
+  const std::unique_ptr<Program, Code (*)(Program*)> program(api.program_of_source(context, 1, &text, &length, &code),
+                                                             api.release_program);
+  check(code, "making a program");
+  const std::string arguments = fmt::format("-cl-std=CL1.2 -w {}", fmt::join(options, " "));
+  code = api.build(program.get(), 1, &device, arguments.c_str(), nullptr, nullptr);
+  Size bytes = 0;
+  if (api.build_info(program.get(), device, kBuildLog, 0, nullptr, &bytes) == 0 && bytes > 0) {
+    log.resize(bytes);
+    if (api.build_info(program.get(), device, kBuildLog, bytes, log.data(), nullptr) != 0) log.clear();
+  }
+  if (code != 0) fail(Status::kInternalError, "{} could not compile a kernel:\n{}", info.name, log);
+  check(api.program_info(program.get(), kBinarySizes, sizeof bytes, &bytes, nullptr), "reading a program");
+  std::string binary(bytes, '\0');
+  char* where = binary.data();
+  check(api.program_info(program.get(), kBinaries, sizeof where, &where, nullptr), "reading a program");
+  return binary;
+}
+
+void* Scope::allocate(std::size_t bytes) {
+  constexpr Bits kReadWrite = 1;
+  bytes = std::max<std::size_t>(bytes, 1);
+  if (api.svm_allocate && number_of<Bits>(api, device, kSvm) != 0) {
+    constexpr unsigned kAlign = 64;
+    void* const p = api.svm_allocate(context, kReadWrite, bytes, kAlign);
+    if (!p) fail(Status::kAllocFailed, "cannot allocate {} bytes on {}", bytes, info.name);
+    const std::unique_lock lock(mutex_);
+    addresses_[static_cast<const char*>(p)] = bytes;
+    return p;
+  }
+  Code code = 0;
+  Memory* const memory = api.create_buffer(context, kReadWrite, bytes, nullptr, &code);
+  if (code != 0) fail(Status::kAllocFailed, "cannot allocate {} bytes on {}: error {}", bytes, info.name, code);
+  return memory;
+}
+
+void Scope::deallocate(void* p) noexcept {
+  {
+    const std::unique_lock lock(mutex_);
+    if (addresses_.erase(static_cast<const char*>(p)) == 0) {
+      api.release_memory(static_cast<Memory*>(p));
+      return;
+    }
+  }
+  api.svm_free(context, p);
+}
+
+bool Scope::is_address(const void* p) const {
+  const std::shared_lock lock(mutex_);
+  auto after = addresses_.upper_bound(static_cast<const char*>(p));
+  if (after == addresses_.begin()) return false;
+  --after;
+  return static_cast<const char*>(p) <= after->first + after->second;
+}
+
+}  // namespace polymio::opencl

@@ -1,0 +1,45 @@
+// One device in one context: the memory that addresses may point into, and the compiler.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <map>
+#include <memory>
+#include <shared_mutex>
+
+#include "runtime/device.h"
+#include "runtime/opencl/api.h"
+
+namespace polymio::opencl {
+
+/// A device's text or number.
+std::string text_of(const Api&, Device*, unsigned what);
+
+class Scope final : public Compiler {
+ public:
+  Scope(const Api& functions, Device* dev, Context* ctx, const DeviceInfo& about)
+      : api(functions), device(dev), context(ctx), info(about) {}
+
+  std::string identity() const override;
+  std::string compile(const std::string& source, const std::vector<std::string>& options,
+                      std::string& log) const override;
+
+  /// Shared virtual memory where the device has it, else a memory object.
+  void* allocate(std::size_t bytes);
+  void deallocate(void* p) noexcept;
+  /// Whether the handle is an address within memory of allocate().
+  bool is_address(const void* p) const;
+
+  const Api& api;
+  Device* const device;
+  Context* const context;
+  const DeviceInfo& info;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<const char*, std::size_t> addresses_;
+};
+
+/// Scopes live as long as the process.
+Scope& shared_scope(int index);
+Scope& scope_of(Queue*, int index);
+
+}  // namespace polymio::opencl

@@ -1,0 +1,167 @@
+// A CUDA driver without a GPU, for faults that a real one does not show on demand: memory is the host's, kernels do
+// nothing. Built as libcuda.so.1. The environment variable FAKE_CUDA names what goes wrong: no-device, memory, load,
+// launch; or that streams are being captured: capture.
+// SPDX-License-Identifier: MIT
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr int kInvalid = 1, kOutOfMemory = 2, kNoDevice = 100, kBadImage = 200, kCaptured = 900, kFailed = 719;
+
+bool is(const char* what) {
+  const char* mode = std::getenv("FAKE_CUDA");
+  return mode && std::strcmp(mode, what) == 0;
+}
+
+struct Counts {
+  int launches, violations;  // violations: calls that would end a capture
+} counts;
+
+/// For calls that a capture does not survive.
+int outside_capture(int code = 0) {
+  if (!is("capture")) return code;
+  ++counts.violations;
+  return kCaptured;
+}
+
+int context;  // its address is the handle
+void* current = nullptr;
+
+int initialise(unsigned) { return is("no-device") ? kNoDevice : 0; }
+int version(int* v) { return *v = 13000, 0; }
+int device_count(int* n) { return *n = 1, 0; }
+int device(int* d, int) { return *d = 0, 0; }
+int device_name(char* name, int size, int) { return std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size)), 0; }
+int total_memory(std::size_t* n, int) { return *n = std::size_t{1} << 30, 0; }
+int attribute(int* value, int which, int) {
+  constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kMajor = 75;
+  *value = which == kBlockThreads ? 1024
+           : which == kShared     ? 48 << 10
+           : which == kWarp       ? 32
+           : which == kClock      ? 1'000'000
+           : which == kUnits      ? 132
+           : which == kMajor      ? 9
+                                  : 0;
+  return 0;
+}
+int retain_context(void** c, int) { return *c = &context, 0; }
+int context_state(int, unsigned* flags, int* active) { return *flags = 0, *active = 0, 0; }
+int current_context(void** c) { return *c = current, 0; }
+int set_context(void* c) { return current = c, 0; }
+int context_device(int* d) { return *d = 0, 0; }
+int allocate(unsigned long long* p, std::size_t bytes) {
+  if (is("memory")) return kOutOfMemory;
+  *p = reinterpret_cast<unsigned long long>(std::aligned_alloc(256, (bytes + 256) / 256 * 256));
+  return outside_capture();
+}
+int release(unsigned long long p) { return std::free(reinterpret_cast<void*>(p)), outside_capture(); }
+int upload(unsigned long long to, const void* from, std::size_t n, void*) {
+  return std::memcpy(reinterpret_cast<void*>(to), from, n), 0;
+}
+int download(void* to, unsigned long long from, std::size_t n, void*) {
+  return std::memcpy(to, reinterpret_cast<const void*>(from), n), 0;
+}
+int copy(unsigned long long to, unsigned long long from, std::size_t n, void*) {
+  return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), n), 0;
+}
+int synchronize(void*) { return outside_capture(); }
+int is_capturing(void*, int* status) { return *status = is("capture"), 0; }
+int create_event(void** e, unsigned) { return *e = new double(0), 0; }
+int record(void* e, void*) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return *static_cast<double*>(e) = std::chrono::duration<double, std::milli>(now).count(), 0;
+}
+int wait(void*) { return outside_capture(); }
+int elapsed(float* ms, void* from, void* to) {
+  return *ms = static_cast<float>(*static_cast<double*>(to) - *static_cast<double*>(from)), 0;
+}
+int destroy_event(void* e) { return delete static_cast<double*>(e), 0; }
+int load(void** module, const void*) {
+  if (is("load")) return kOutOfMemory;
+  return *module = new int(0), outside_capture();
+}
+int unload(void* module) { return delete static_cast<int*>(module), outside_capture(); }
+int function(void** f, void* module, const char*) { return *f = module, 0; }
+int function_attribute(void*, int, int) { return 0; }
+int launch(void*, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
+  if (x == 0 || y == 0 || z == 0) return kInvalid;
+  if (is("launch")) return kFailed;
+  return ++counts.launches, 0;
+}
+int launch_with(const void*, void*, void**, void**) { return is("launch") ? kFailed : (++counts.launches, 0); }
+int pointer_attribute(void* value, int, unsigned long long p) {
+  *static_cast<int*>(value) = 2;
+  return p == 0 ? kInvalid : 0;
+}
+int error_text(int code, const char** text) {
+  *text = code == kOutOfMemory ? "out of memory"
+          : code == kNoDevice  ? "no CUDA-capable device is detected"
+          : code == kBadImage  ? "device kernel image is invalid"
+          : code == kFailed    ? "unspecified launch failure"
+          : code == kCaptured  ? "operation not permitted when stream is capturing"
+                               : "another error";
+  return 0;
+}
+int stream_context(void*, void** c) { return *c = &context, 0; }
+
+struct Entry {
+  const char* name;
+  void* address;
+};
+template <class F>
+Entry entry(const char* name, F* f) {
+  return {name, reinterpret_cast<void*>(f)};
+}
+
+const Entry kEntries[] = {entry("cuDriverGetVersion", version),
+                          entry("cuInit", initialise),
+                          entry("cuDeviceGetCount", device_count),
+                          entry("cuDeviceGet", device),
+                          entry("cuDeviceGetName", device_name),
+                          entry("cuDeviceTotalMem", total_memory),
+                          entry("cuDeviceGetAttribute", attribute),
+                          entry("cuDevicePrimaryCtxRetain", retain_context),
+                          entry("cuDevicePrimaryCtxGetState", context_state),
+                          entry("cuCtxGetCurrent", current_context),
+                          entry("cuCtxSetCurrent", set_context),
+                          entry("cuCtxGetDevice", context_device),
+                          entry("cuMemAlloc", allocate),
+                          entry("cuMemFree", release),
+                          entry("cuMemcpyHtoDAsync", upload),
+                          entry("cuMemcpyDtoHAsync", download),
+                          entry("cuMemcpyDtoDAsync", copy),
+                          entry("cuStreamSynchronize", synchronize),
+                          entry("cuStreamIsCapturing", is_capturing),
+                          entry("cuStreamGetCtx", stream_context),
+                          entry("cuEventCreate", create_event),
+                          entry("cuEventRecord", record),
+                          entry("cuEventSynchronize", wait),
+                          entry("cuEventElapsedTime", elapsed),
+                          entry("cuEventDestroy", destroy_event),
+                          entry("cuModuleLoadData", load),
+                          entry("cuModuleUnload", unload),
+                          entry("cuModuleGetFunction", function),
+                          entry("cuFuncSetAttribute", function_attribute),
+                          entry("cuLaunchKernel", launch),
+                          entry("cuLaunchKernelEx", launch_with),
+                          entry("cuPointerGetAttribute", pointer_attribute),
+                          entry("cuGetErrorString", error_text)};
+
+}  // namespace
+
+extern "C" int cuGetProcAddress_v2(const char* name, void** address, int, unsigned long long, int* status) {
+  *address = nullptr;
+  for (const Entry& e : kEntries)
+    if (std::strcmp(e.name, name) == 0) *address = e.address;
+  *status = *address ? 0 : 1;
+  return *address ? 0 : kInvalid;
+}
+
+/// Launches so far, and calls so far that a capture does not survive.
+extern "C" void fake_counts(int* launches, int* violations) {
+  *launches = counts.launches;
+  *violations = counts.violations;
+}

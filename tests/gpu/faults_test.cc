@@ -1,0 +1,229 @@
+// What goes wrong on a CUDA device, and streams that are being captured: on the fake driver, which has no GPU.
+// SPDX-License-Identifier: MIT
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "driver/calls.h"
+#include "driver/problem.h"
+#include "tests/driver/drive.h"
+
+namespace polymio::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The fake's trouble while one lives.
+struct Trouble {
+  explicit Trouble(const char* mode) { ::setenv("FAKE_CUDA", mode, 1); }
+  ~Trouble() { ::unsetenv("FAKE_CUDA"); }
+};
+
+struct Counts {
+  int launches = 0, violations = 0;
+  Counts() {
+    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+    const auto read = reinterpret_cast<void (*)(int*, int*)>(::dlsym(library, "fake_counts"));
+    if (!read) throw RunError("this is not the fake driver: run the test by ctest");
+    read(&launches, &violations);
+  }
+};
+
+/// One convolution on cuda:0, run without find.
+class Case {
+ public:
+  explicit Case(int channels, Direction direction = kForward, const std::string& base = "conv")
+      : problem_(parse_line(base + " -n 1 -c " + std::to_string(channels) + " -H 6 -W 6 -k 8 -y 3 -x 3 -p 1 -q 1"),
+                 direction) {
+    for (const int role : {kX, kW, kY}) buffers_[role] = Buffer(session_, problem_.tensors[role].bytes(), "a tensor");
+    workspace_ = Buffer(session_, 64 << 20, "the workspace");
+  }
+  DeviceData data() const {
+    return {
+        {buffers_[kX].device(), buffers_[kW].device(), buffers_[kY].device()}, workspace_.device(), workspace_.bytes()};
+  }
+  void run(int algorithm) const { driver::run(session_, problem_, data(), algorithm); }
+  void run_solution(std::uint64_t id) const { driver::run_solution(session_, problem_, data(), id); }
+  void prepare() const {
+    const ConvProblem owner = make_problem(problem_);
+    const miopenProblem_t raw = owner.get();
+    check(polymioPrepare(session_.get(), &raw, 1), "polymioPrepare");
+  }
+  const Session& session() const { return session_; }
+  const Problem& problem() const { return problem_; }
+  std::vector<miopenConvSolution_t> solutions() const { return driver::solutions(session_, problem_); }
+
+ private:
+  Session session_{"cuda:0"};
+  Problem problem_;
+  Buffer buffers_[3], workspace_;
+};
+
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const RunError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+testing::AssertionResult says(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    if (text.find(part) == std::string::npos)
+      return testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
+  return testing::AssertionSuccess();
+}
+
+constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
+
+TEST(CudaFaults, ShortMemoryIsNamed) {
+  const Case c(3);
+  const Trouble trouble("memory");
+  void* memory = nullptr;
+  EXPECT_EQ(polymioMalloc(c.session().get(), &memory, 1000), miopenStatusAllocFailed);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_TRUE(says(polymioGetLastError(), {"cannot allocate 1000 bytes on cuda:0"}));
+}
+
+TEST(CudaFaults, ProgramsThatDoNotFitTheMemory) {
+  const Case c(3, kForward, "convfp16");  // whose programs no other test has loaded
+  const auto choice = c.solutions().at(0);
+  {
+    const Trouble trouble("load");
+    EXPECT_TRUE(says(error_of([&] { c.run(choice.algorithm); }), {"miopenStatusAllocFailed", "out of memory"}));
+  }
+  c.run(choice.algorithm);
+}
+
+TEST(CudaFaults, LaunchesThatFail) {
+  const Case c(3);
+  const auto choice = c.solutions().at(0);
+  {
+    const Trouble trouble("launch");
+    for (int i = 0; i < 2; ++i)
+      EXPECT_TRUE(says(error_of([&] { c.run(choice.algorithm); }),
+                       {"miopenStatusInternalError", "launching a kernel", "unspecified launch failure"}));
+  }
+  c.run(choice.algorithm);
+}
+
+TEST(CudaCapture, WithoutAPlanIsRefusedByName) {
+  const Case c(5);
+  const auto choice = c.solutions().at(0);
+  const Counts before;
+  const Trouble trouble("capture");
+  for (const auto& error :
+       {error_of([&] { c.run(choice.algorithm); }), error_of([&] { c.run_solution(choice.solution_id); }),
+        error_of([&] { find(c.session(), c.problem(), c.data(), false); })})
+    EXPECT_TRUE(says(error, {"miopenStatusNotInitialized", "polymioPrepare"}));
+  void* memory = nullptr;
+  EXPECT_EQ(polymioMalloc(c.session().get(), &memory, 1000), miopenStatusNotInitialized);
+  const Counts after;
+  EXPECT_EQ(after.violations, before.violations);
+  EXPECT_EQ(after.launches, before.launches);
+}
+
+TEST(CudaCapture, PreparedProblemsRunEveryWay) {
+  for (const Direction direction : kDirections) {
+    const Case c(7, direction);
+    c.prepare();
+    const auto choices = c.solutions();
+    const Counts before;
+    const Trouble trouble("capture");
+    for (const auto& choice : choices) {
+      c.run(choice.algorithm);
+      if (choices.size() == 1 || solution_name(choice.solution_id).find("Reference") == std::string::npos)
+        c.run_solution(choice.solution_id);
+    }
+    c.run(choices[0].algorithm);
+    const Counts after;
+    EXPECT_EQ(after.violations, before.violations);
+    EXPECT_GE(after.launches, before.launches + static_cast<int>(choices.size()));
+  }
+}
+
+TEST(CudaCapture, WhatRanBeforeRunsAgain) {
+  const Case c(9);
+  const auto choice = c.solutions().at(0);
+  c.run(choice.algorithm);
+  check(miopenEnableProfiling(c.session().get(), true), "miopenEnableProfiling");
+  const Counts before;
+  const Trouble trouble("capture");
+  c.run(choice.algorithm);
+  EXPECT_EQ(Counts().violations, before.violations);
+  EXPECT_GT(Counts().launches, before.launches);
+}
+
+TEST(Prepare, ChecksItsArguments) {
+  const Session cpu("cpu");
+  EXPECT_EQ(polymioPrepare(nullptr, nullptr, 0), miopenStatusBadParm);
+  EXPECT_EQ(polymioPrepare(cpu.get(), nullptr, 1), miopenStatusBadParm);
+  EXPECT_EQ(polymioPrepare(cpu.get(), nullptr, 0), miopenStatusSuccess);
+  const miopenProblem_t none = nullptr;
+  EXPECT_EQ(polymioPrepare(cpu.get(), &none, 1), miopenStatusBadParm);
+}
+
+/// The driver on this device with these settings, and libraries that are found before all others.
+class Processes : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  void put(const char* name, const char* target) const {
+    fs::create_symlink(fs::path(FAKE_GPU_DIR) / target, folder_ / name);
+  }
+  Outcome driver(const std::string& settings, const std::string& words) const {
+    return ::run("LD_LIBRARY_PATH=" + folder_.string() + ":$LD_LIBRARY_PATH MIOPEN_CUSTOM_CACHE_DIR=" +
+                 (folder_ / "kernels").string() + " " + settings + " " + POLYMIO_DRIVER_PATH + " " + words);
+  }
+  static constexpr const char* kConv = "conv -n 1 -c 2 -H 5 -W 5 -k 2 -F 1 -S 0 -i 1 -V 0 --device cuda:0";
+
+  fs::path folder_ = fs::temp_directory_path() / ("polymio-faults." + std::to_string(static_cast<long>(getpid())));
+};
+
+TEST_F(Processes, WithoutADriver) {
+  put("libcuda.so.1", "libnvrtc.so.13");  // a library with none of its functions
+  EXPECT_TRUE(has(driver("", "devices"), "^cuda +none: no NVIDIA driver: "));
+  const Outcome outcome = driver("", kConv);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "miopenStatusNotInitialized: no device 'cuda:0': no NVIDIA driver"));
+}
+
+TEST_F(Processes, WithoutADevice) {
+  EXPECT_TRUE(has(driver("FAKE_CUDA=no-device", "devices"), "^cuda +none: .*no CUDA-capable device"));
+  EXPECT_TRUE(has(driver("FAKE_CUDA=no-device", kConv), "miopenStatusNotInitialized: no device 'cuda:0': "));
+  EXPECT_TRUE(has(driver("", "devices"), "^cuda:0 +Fake GPU"));
+  EXPECT_TRUE(has(driver("POLYMIO_DEVICE=cuda:1", "conv -n 1"), "miopenStatusBadParm: no device 'cuda:1': .*cuda:0"));
+}
+
+TEST_F(Processes, WithoutNvrtc) {
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) put(name, "libcuda.so.1");
+  const Outcome outcome = driver("", kConv);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "miopenStatusNotInitialized: .*there is no NVRTC"));
+}
+
+TEST_F(Processes, CompileErrorsCarryTheLog) {
+  const Outcome outcome = driver("FAKE_CUDA=compile", kConv);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "NVRTC 13.99.* could not compile"));
+  EXPECT_TRUE(has(outcome, "\"oops\" is undefined"));
+}
+
+TEST_F(Processes, WarmFillsTheCacheOnce) {
+  const Outcome first = driver("", "warm --device cuda:0");
+  EXPECT_EQ(first.status, 0);
+  EXPECT_TRUE(has(first, "^cuda:0 +([0-9]+) programs, \\1 compiled"));
+  EXPECT_TRUE(has(driver("", "warm --device cuda-sm90"), "^cuda-sm90 .* programs, 0 compiled"))
+      << "the same architecture";
+  EXPECT_TRUE(has(driver("MIOPEN_LOG_LEVEL=5", kConv), "ms"));
+  EXPECT_FALSE(has(driver("MIOPEN_LOG_LEVEL=5", kConv), "compiled primitives/"));
+  EXPECT_TRUE(has(driver("", "warm --device cpu"), "^cpu +0 programs"));
+  EXPECT_EQ(driver("", "warm --device toaster:0").status, 1);
+}
+
+}  // namespace
+}  // namespace polymio::driver

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Compiles the programs of kernel_list, its argument, as HIP for AMD GPUs, by clang-15 alone: no toolkit and no GPU is
+needed. Each program for one of two architectures, and of each source one for both; --all: all for both. A source that
+is in no program is an error.
+
+Exit status 1 with what the compiler says, 77 when there is no clang-15."""
+# SPDX-License-Identifier: MIT
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zlib
+
+SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
+ARCHITECTURES = ["gfx90a", "gfx1030"]
+
+
+def compile_hip(job):
+    architecture, source, options = job
+    command = ["clang-15", "-x", "hip", f"--offload-arch={architecture}", "--offload-device-only", "-nogpuinc",
+               "-nogpulib", "-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-Werror", "-I", str(SRC), *options,
+               "-S", "-o", "/dev/null", str(SRC / source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"{source} {' '.join(options)} for {architecture}:\n{done.stderr}" if done.returncode else None
+
+
+def main():
+    if not shutil.which("clang-15"):
+        print("skipped: there is no clang-15")
+        return 77
+    listed = subprocess.run([sys.argv[1]], capture_output=True, text=True, check=True).stdout
+    programs = [line.split() for line in listed.splitlines()]
+    used = {words[0] for words in programs}
+    failures = [f"{p.relative_to(SRC)}: no program uses it" for p in sorted(SRC.rglob("*.cl"))
+                if str(p.relative_to(SRC)) not in used]
+    both = {words[0]: words for words in programs}.values()
+    jobs = [(a, words[0], words[1:]) for words in programs for i, a in enumerate(ARCHITECTURES)
+            if "--all" in sys.argv or words in both or zlib.crc32(" ".join(words).encode()) % len(ARCHITECTURES) == i]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures += filter(None, pool.map(compile_hip, jobs))
+    print("\n".join(failures) or f"{len(jobs)} programs compile as HIP")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
