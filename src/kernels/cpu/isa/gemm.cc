@@ -202,7 +202,7 @@ class Product {
 
   /// Columns from n of the piece on that are multiplied as they lie or copied together; returns how many.
   i64 multiply_block(i64 k0, i64 n) {
-    const i64 left = columns_ - n;
+    const i64 left = min_of(columns_ - n, block_columns<T>(step_, columns_));
     if (b_in_place<T>(g_.b, rows_, step_)) {
       const Level& lanes = inner(g_.b.lanes);
       const i64 run = min_of(left, lanes.size - (n0_ + n) % lanes.size), whole = run / kLanes<T> * kLanes<T>;
@@ -212,8 +212,7 @@ class Product {
         return whole;
       }
     }
-    const i64 some = min_of(left, block_columns<T>(step_, columns_));
-    const int columns = static_cast<int>(some), depth = static_cast<int>(depth_);
+    const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
     with_storage<T>(g_.b.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
       const Operand& b = g_.b;
@@ -224,8 +223,8 @@ class Product {
         turn_part<T, S>(b, {n0_ + n, k0, columns, depth}, b_, b_pitch_, space_);
       }
     });
-    multiply(n, some, b_, b_pitch_);
-    return some;
+    multiply(n, left, b_, b_pitch_);
+    return left;
   }
 
   /// All rows by the columns from n on, whose B is at b.
