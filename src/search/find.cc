@@ -248,7 +248,7 @@ class Finder {
 
   // What storing the results and building the plan may take of a budget, and the end of a task that is
   // running when the time is over.
-  static constexpr double kReserveUs = 500, kReserve = 0.1;
+  static constexpr double kReserveUs = 500, kReserve = 0.2;
 
   const Request& rq_;
   FindOptions options_;
