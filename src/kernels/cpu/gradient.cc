@@ -42,7 +42,7 @@ void set_steps(DirectGradient& g, std::int64_t bytes) {
   DirectCut cut;
   cut.rows = x.cells[1];
   cut.columns = x.cells[2];
-  cut.channels = INT64_MAX;
+  cut.channels = g.c_block;
   cut.copied = true;
   const auto fits = [&] {
     cut_direct(x, cut);
