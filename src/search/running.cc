@@ -75,6 +75,7 @@ class RunningContest {
     for (std::size_t i = 1; i < std::min(points.size(), kPointsPerSolver + 1); ++i) {
       Candidate other = c;
       other.point = points[i];
+      other.tuned = true;  // its record tells of a choice, not of a default that lacked workspace
       other.workspace = c.solver->workspace_size(device, request_.problem, other.point);
       other.us = c.us * c.solver->estimate(device, request_.problem, other.point) / std::max(own, 1e-3);
       add(other);

@@ -240,20 +240,23 @@ TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
     fill(c->x_data);
     fill(c->w_data);
   }
-  expect_ok(plain.call.run(d, plain.solutions(d)[0].algorithm));
+  const int algorithm = miopenConvolutionFwdAlgoDirect;
+  expect_ok(plain.call.run(d, algorithm));
   const Handle other;
   tuned.call.handle = other;
   expect_ok(polymioSetTuneWhileRunning(other, 1));
   const auto* want = reinterpret_cast<const float*>(plain.y_data.data());
   const auto* got = reinterpret_cast<const float*>(tuned.y_data.data());
-  for (int i = 0; i < 60; ++i) {
+  const Problem problem(tuned);
+  const auto stored = [&] { return diagnose(other, problem)["problem"]["hit"].get<bool>(); };
+  constexpr int kMostCalls = 2000;  // how many it takes depends on how steady the times are
+  for (int i = 0; i < kMostCalls && (i % 60 != 59 || !stored()); ++i) {
     std::fill(tuned.y_data.begin(), tuned.y_data.end(), static_cast<unsigned char>(0xee));
-    expect_ok(tuned.call.run(d, plain.solutions(d)[0].algorithm));
+    expect_ok(tuned.call.run(d, algorithm));
     for (std::size_t k = 0; k < plain.y_data.size() / sizeof(float); k += 97)
       ASSERT_NEAR(got[k], want[k], 1e-3 * (1 + std::fabs(want[k]))) << "call " << i;
   }
-  const Problem problem(tuned);
-  EXPECT_TRUE(diagnose(other, problem)["problem"]["hit"].get<bool>()) << "what was learned is stored";
+  EXPECT_TRUE(stored()) << diagnose(other, problem)["problem"].dump();
 }
 
 TEST_F(SearchApi, DiagnosesFilesAndMisses) {
