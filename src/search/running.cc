@@ -16,6 +16,7 @@ namespace polymio::search {
 namespace {
 
 constexpr std::size_t kPointsPerSolver = 3, kMostArms = 8;
+constexpr double kUntried = 1.01;  // a solver whose trial was not affordable ranks behind the fastest, predicted or not
 
 class RunningContest {
  public:
@@ -123,6 +124,7 @@ class RunningContest {
     std::vector<Candidate> learned;
     for (Candidate c : rank(request_)) {
       c.source = Source::kEstimate;
+      c.us = std::max(c.us, kUntried * explorer_->us(best));
       for (std::size_t i = 0; i < arms_.size(); ++i) {
         if (arms_[i].candidate.solver != c.solver || !explorer_->measured(i)) continue;
         if (c.source == Source::kMeasured && explorer_->us(i) >= c.us) continue;
