@@ -33,9 +33,23 @@ Wish read_wish(const TunePoint& t) {
   return {t[0], t[1], t[2], t[3]};
 }
 
+/// A pointwise convolution of whole rows as one long row.
+kernels::ConvShape flattened(kernels::ConvShape s) {
+  for (int d = 0; d < kSpatial; ++d)
+    if (s.taps[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0) return s;
+  for (int d = kSpatial - 1; d > 0; --d)
+    if (s.in[d - 1] != 1 && (s.x_d[d - 1] != s.in[d] * s.x_d[d] || s.y_d[d - 1] != s.out[d] * s.y_d[d])) return s;
+  for (int d = 0; d < kSpatial - 1; ++d) {
+    s.in[kSpatial - 1] *= s.in[d];
+    s.in[d] = s.out[d] = 1;
+  }
+  s.out[kSpatial - 1] = s.in[kSpatial - 1];
+  return s;
+}
+
 Direct uncut(const kernels::KernelTable& table, const Problem& p) {
   const bool backward = p.direction == Direction::kBackwardData;
-  return kernels::direct_job(conv_shape(p), backward, p.output().type, table.direct_unit(p.x.type));
+  return kernels::direct_job(flattened(conv_shape(p)), backward, p.output().type, table.direct_unit(p.x.type));
 }
 
 /// Vectors of a panel: tiles that waste the least, for lines of so many outputs.
