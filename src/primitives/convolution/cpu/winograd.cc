@@ -155,8 +155,21 @@ class CpuWinograd final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    return invoker(stream, p, job_at(stream.info(), p, stream.threads(), point), kTransforms | kRuns);
+  }
+
+  std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    Winograd job = job_at(stream.info(), p, stream.threads(), point);
+    job.stored = true;
+    const std::size_t bytes = kernel_table(stream.info()).winograd_memory(job) + kAlign;
+    return Packing<Invoker>{bytes, invoker(stream, p, job, kTransforms), invoker(stream, p, job, kRuns)};
+  }
+
+ private:
+  enum Stages : unsigned { kTransforms = 1, kRuns = 2 };
+
+  static Invoker invoker(Stream& stream, const Problem& p, const Winograd& job, unsigned stages) {
     const kernels::KernelTable& table = kernel_table(stream.info());
-    const Winograd job = job_at(stream.info(), p, stream.threads(), point);
     const std::size_t scratch = table.winograd_scratch(job), size = size_of(p.x.type);
     stream.reserve_scratch(scratch);
     const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, table.winograd_panel()) : 0;
@@ -168,7 +181,7 @@ class CpuWinograd final : public Solver<Problem> {
       now.w = static_cast<const char*>(a.w) + tap;
       now.alpha = static_cast<float>(a.alpha);
       now.beta = static_cast<float>(a.beta);
-      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
+      const auto at = reinterpret_cast<std::uintptr_t>(stages == (kTransforms | kRuns) ? a.workspace : a.packed);
       now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
       const auto each = [&](std::int64_t tasks, auto kernel) {
         on.parallel_for(static_cast<std::size_t>(tasks), scratch, [&](std::size_t i, void* memory) {
@@ -176,12 +189,11 @@ class CpuWinograd final : public Solver<Problem> {
           kernel(now, piece, piece + 1, memory);
         });
       };
-      if (panels > 0) each(panels, table.winograd_filters);
-      each(now.pieces(), table.winograd);
+      if (panels > 0 && stages & kTransforms) each(panels, table.winograd_filters);
+      if (stages & kRuns) each(now.pieces(), table.winograd);
     };
   }
 
- private:
   /// Workspace is asked for and used with the same cut: what is stored does not depend on threads.
   Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
     const TunePoint& t = point.empty() ? start(d, p) : point;
