@@ -9,8 +9,8 @@
 
 namespace polymio::kernels {
 
-/// Channels first: the innermost spatial strides of x and y are 1, and w_k is c * w_c unless c is 1. Channels last: c
-/// and k of a group are 1, as are the channel strides.
+/// Channels first: the innermost spatial strides of x and y are 1, and w_k is c * w_c unless c is 1. Channels last: the
+/// channel strides are 1; c and k of a group are 1, or it has more channels and is computed by way of copies.
 struct Depthwise {
   ConvShape shape;
   ConvDirection direction = ConvDirection::kForward;
@@ -20,7 +20,11 @@ struct Depthwise {
   const void* y = nullptr;
   void* result = nullptr;
   double alpha = 1, beta = 0;  // beta == 0: the result is never read
-  /// Independent pieces of work: planes of an image or channels for weights; with channels
+  /// Groups with several channels that are channels last.
+  bool mixed() const { return channels_last && (shape.c > 1 || shape.k > 1); }
+  /// Groups of a piece, unless it is a block of channels.
+  std::int64_t together() const;
+  /// Independent pieces of work: groups of an image or groups for weights; with one channel a group and channels
   /// last, blocks of channels, for weights, or of some rows of an image.
   std::int64_t pieces() const;
 };

@@ -361,6 +361,7 @@ auto with_storage(DataType type, const Use& use) {
 }  // namespace
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  if (job.mixed()) return depthwise_copied(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
   with_storage(job.shape.dtype, [&](auto value) {
     Pixels<decltype(value)> pixels(job, scratch);
@@ -369,6 +370,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
+  if (job.mixed()) return depthwise_copied_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });
 }

@@ -5,11 +5,10 @@
 #pragma once
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/padded.h"
+#include "kernels/cpu/isa/turned.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-using Floats = Vec<float>;
 
 /// The positive point of each pair: dyadic, so that most coefficients are exact, and with little growth.
 template <int kTile>
@@ -128,48 +127,6 @@ static inline void collect(const Floats (&m)[kTile + 2], Floats (&y)[kOuts]) {
     for (int i = 1; i < kTile / 2; ++i) y[k] += part[i] * kP.power[i][k];
     if (k == 0) y[k] += m[0];
     if (k == kOuts - 1) y[k] += m[kTile + 1];
-  }
-}
-
-/// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes that are missing become zero.
-template <class T>
-static inline void transpose_in(const T* src, i64 stride, int lanes, i64 count, float* dst, i64 step) {
-  constexpr int kN = kLanes<float>;
-  for (i64 e = 0; e < count; e += kN) {
-    const int some = static_cast<int>(min_of<i64>(kN, count - e));
-    Floats rows[kN];
-    if (some == kN && lanes == kN) {
-      for (int l = 0; l < kN; ++l) rows[l] = load_widened(src + l * stride + e);
-    } else {
-      for (int l = 0; l < kN; ++l) rows[l] = l < lanes ? load_widened(src + l * stride + e, some) : Floats{};
-    }
-    transpose(rows);
-    for (int i = 0; i < some; ++i) store(dst + (e + i) * step, rows[i]);
-  }
-}
-
-struct Scaling {
-  float alpha, beta;
-};
-
-/// p[0, n) = alpha * v + beta * p.
-template <class T>
-static inline void write_scaled(T* p, Floats v, int n, Scaling s) {
-  v *= broadcast(s.alpha);
-  if (s.beta != 0) v += load_widened(p, n) * broadcast(s.beta);
-  n == kLanes<float> ? store_narrowed(p, v) : store_narrowed(p, v, n);
-}
-
-/// The inverse of transpose_in, scaled: dst[lane * stride + e] from src[e * step + lane].
-template <class T>
-static inline void transpose_out(const float* src, i64 step, T* dst, i64 stride, int lanes, i64 count, Scaling s) {
-  constexpr int kN = kLanes<float>;
-  for (i64 e = 0; e < count; e += kN) {
-    const int some = static_cast<int>(min_of<i64>(kN, count - e));
-    Floats rows[kN];
-    for (int i = 0; i < kN; ++i) rows[i] = i < some ? load(src + (e + i) * step) : Floats{};
-    transpose(rows);
-    for (int l = 0; l < lanes; ++l) write_scaled(dst + l * stride + e, rows[l], some, s);
   }
 }
 
