@@ -60,7 +60,7 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, st
   const std::int64_t panel = table.winograd_panel();
   const bool few = s.c <= kKeptChannels;
   job.c_block = few ? s.c : equal_blocks(s.c, kWinogradBlock, panel / 2);
-  job.k_block = equal_blocks(s.k, kWinogradBlock, panel);
+  job.k_block = equal_blocks(s.k, few ? kWinogradBlock : 2 * kWinogradBlock, panel);
   const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
   const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
