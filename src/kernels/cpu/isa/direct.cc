@@ -210,17 +210,7 @@ class Worker {
       const int height = static_cast<int>(rows * (t + 1) / count - row);
       m.a = a + row * m.a_row;
       m.c = c + row * m.c_row;
-      if (direct_) expect_stores(m, height, vectors);
       micro_kernel(static_cast<Dot>(job_.unit.math), height, vectors)(m);
-    }
-  }
-
-  /// Fetches the lines that a tile will write while it is summed.
-  static void expect_stores(const Micro& m, int rows, int vectors) {
-    for (int r = 0; r < rows; ++r) {
-      for (int j = 0; j < vectors; ++j) {
-        __builtin_prefetch(static_cast<const char*>(m.c) + r * m.c_row + j * kVectorBytes, 1, 3);
-      }
     }
   }
 
