@@ -70,7 +70,21 @@ struct Block {
   i64 pitch, out_pitch;  // between source lines, and result rows
   i64 w_step;
   Sum<S> alpha, beta;
+  bool around;  // results go past the caches
 };
+
+/// Whether vectors are whole lines of the cache, of the type that sums have.
+template <class S>
+inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
+
+template <class S>
+void write_around(S* p, Vec<Sum<S>> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#else
+  store(p, v);
+#endif
+}
 
 /// Results `row` to row + kRows - 1 of those that the columns are listed for.
 template <class S, int kRows, class Channels>
@@ -92,6 +106,12 @@ template <class S, int kRows, class Channels>
     if (!plain) {
       sum[j] *= broadcast(b.alpha);
       if (b.beta != 0) sum[j] += broadcast(b.beta) * channels(out);
+    }
+    if constexpr (kWritesLines<S>) {
+      if (__is_same(Channels, AllChannels<S>) && b.around) {
+        write_around(out, sum[j]);
+        continue;
+      }
     }
     channels.store(out, sum[j]);
   }
@@ -149,6 +169,12 @@ class Pixels {
     source_.column = offsets_;
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);
+    block_.around = writes_around();
+  }
+  ~Pixels() {
+#if defined(__AVX512F__)
+    if (block_.around) _mm_sfence();  // other threads read the result when they see that the task is done
+#endif
   }
 
   static std::size_t bytes(const Depthwise& job) {
@@ -171,6 +197,17 @@ class Pixels {
   }
 
  private:
+  /// Results that are not read, aligned, and with their source larger than what caches of a core hold.
+  bool writes_around() const {
+    constexpr i64 kCaches = 4 << 20;
+    const i64 source = data_ ? s_.out[0] * s_.out[1] * s_.out[2] : s_.in[0] * s_.in[1] * s_.in[2];
+    const i64 result = data_ ? s_.in[0] * s_.in[1] * s_.in[2] : s_.out[0] * s_.out[1] * s_.out[2];
+    const i64 steps = to_[0] | to_[1] | to_[2] | (data_ ? s_.x_n : s_.y_n);
+    return kWritesLines<S> && !weights_only_ && job_.beta == 0 && steps % kN == 0 &&
+           reinterpret_cast<std::uintptr_t>(job_.result) % kVectorBytes == 0 &&
+           s_.n * s_.groups * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
+  }
+
   /// Makes a block of channels the current one.
   void take(i64 block) {
     if (block == taken_) return;
