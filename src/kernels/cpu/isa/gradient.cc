@@ -62,6 +62,7 @@ class Worker {
     dy_ = reinterpret_cast<T*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
     turned_ = scratch + g.places.turned;
+    in_place_ = __is_same(T, S) && block_.ks == g.turned_row;
     a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
     b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
   }
@@ -77,7 +78,7 @@ class Worker {
     for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
       locate(step);
       fill_strip(x_, piece_, x, strip_);
-      copy_outputs();
+      take_outputs();
       for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
         for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
     }
@@ -103,19 +104,26 @@ class Worker {
     piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
   }
 
-  /// Where row `row` of image `image` of the step begins in dy's copy.
-  T* copied_row(i64 image, i64 row) const {
+  /// Elements from where dy is read to row `row` of image `image` of the step.
+  i64 row_of_outputs(i64 image, i64 row) const {
+    if (in_place_) return image * g_.dy.n + row * g_.dy.d[1];
     const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
-    return dy_ + (g_.dy.c == 1 ? output * g_.pitch : output);
+    return g_.dy.c == 1 ? output * g_.pitch : output;
   }
 
-  void copy_outputs() {
+  /// Vectors of output channels are read as they lie; otherwise from a copy.
+  void take_outputs() {
     const DirectSide& dy = g_.dy;
     const S* from = static_cast<const S*>(args_.dy) + (block_.group * x_.shape.k + block_.k) * dy.c;
     from += piece_.image * dy.n + piece_.at[0] * dy.d[0] + piece_.at[1] * dy.d[1] + piece_.at[2] * dy.d[2];
+    outputs_ = reinterpret_cast<const char*>(dy_);
+    if (in_place_) {
+      outputs_ = reinterpret_cast<const char*>(from);
+      return;
+    }
     for (i64 image = 0; image < piece_.images; ++image)
       for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], copied_row(image, row));
+        copy_row(from + image * dy.n + row * dy.d[1], dy_ + row_of_outputs(image, row));
   }
 
   void copy_row(const S* from, T* to) const {
@@ -152,7 +160,7 @@ class Worker {
         if (!inside(1, piece_.at[1] + row, t1)) continue;
         const i64 b = image * strip.image + in_strip(0, t0) * strip.slab +
                       (row * x_.step[1] + in_strip(1, t1)) * strip.row;
-        a_list_[m.blocks] = (copied_row(image, row) - dy_) * kSize;
+        a_list_[m.blocks] = row_of_outputs(image, row) * kSize;
         b_list_[m.blocks++] = b * kSize;
       }
     }
@@ -171,10 +179,10 @@ class Worker {
       const char* x = strip_ + in_strip(2, t2) * strip.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
       if (g_.turned_row > 0) {
-        add_tiles(turn(m), x, reinterpret_cast<const char*>(dy_), turned_ + first * g_.turned_row * kSize, count,
+        add_tiles(turn(m), x, outputs_, turned_ + first * g_.turned_row * kSize, count,
                   g_.turned_row);
       } else {
-        add_tiles(m, reinterpret_cast<const char*>(dy_), x, sums_ + first * kSize, block_.ks, count);
+        add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
       }
     }
   }
@@ -185,7 +193,7 @@ class Worker {
     m.b_block = a_list_;
     m.a_step = m.b_step;
     m.a_row = kSize;
-    m.b_step = g_.pitch * kSize;
+    m.b_step = (in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
     m.c_row = g_.turned_row * kSize;
     return m;
   }
@@ -219,7 +227,9 @@ class Worker {
   DirectPiece piece_{};
   char *strip_, *sums_, *turned_;
   T* dy_;
+  const char* outputs_ = nullptr;
   i64 *a_list_, *b_list_;
+  bool in_place_;
 };
 
 template <class T>

@@ -1,6 +1,8 @@
 // What the Winograd solvers share: what they take on, how they cut channels, what transforms cost.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <algorithm>
+
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
