@@ -12,6 +12,7 @@ namespace {
 
 constexpr i64 kColumnBlockBytes = 256 * 1024;  // of B: together with the rows of A it stays in the second-level cache
 constexpr int kMaxColumns = 4096;              // of a block
+constexpr i64 kPlacedColumns = 1024;           // of B in place that are looked at together
 constexpr i64 kSegment = 6;  // rows that are worth a tile of their own when A lies in place
 
 i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
@@ -98,7 +99,8 @@ i64 block_columns(const Gemm& g, i64 depth, i64 rows, i64 columns) {
   const i64 vectors = ceil_div(columns, kLanes<T>);
   const i64 panel = rows <= kMicroRows[kMicroVectors] ? kMicroVectors : 3;
   if (vectors <= kMicroVectors) return vectors * kLanes<T>;
-  if (is_near<T>(g) || b_in_place<T>(g, rows, depth)) return ceil_div(vectors, ceil_div(vectors, panel)) * kLanes<T>;
+  if (b_in_place<T>(g, rows, depth)) return min_of<i64>(kPlacedColumns, vectors * kLanes<T>);
+  if (is_near<T>(g)) return ceil_div(vectors, ceil_div(vectors, panel)) * kLanes<T>;
   const i64 most = max_of<i64>(kColumnBlockBytes / (max_of<i64>(depth, 1) * kVectorBytes) / 12 * 12, 12) * kLanes<T>;
   return min_of(min_of<i64>(most, kMaxColumns), vectors * kLanes<T>);
 }
@@ -134,15 +136,15 @@ struct Stretch {
   const Axis* axis;
   i64 begin = 0, end = 0, offset = 0;
 
-  /// Whether `count` positions from `first` are in one run.
-  bool holds(i64 first, i64 count) {
+  /// How many positions from `first` on are in one run.
+  i64 room(i64 first) {
     if (first < begin || first >= end) {
       const Cursor cursor = seek(*axis, first);
       begin = first - cursor.index[kLevels - 1];
       end = begin + inner(*axis).size;
       offset = cursor.offset - cursor.index[kLevels - 1] * inner(*axis).stride;
     }
-    return first + count <= end;
+    return end - first;
   }
   i64 at(i64 position) const { return offset + (position - begin) * inner(*axis).stride; }
 };
@@ -170,7 +172,7 @@ class Product {
     a_groups_ = a_in_groups<T>(g, columns);
     a_in_place_ = !a_groups_ && a_in_place<T>(g);
     a_pitch_ = a_groups_ ? kLanes<T> : pitch_of<T>(a_along_ ? step_ : rows);
-    b_pitch_ = block_ <= kMicroVectors * kLanes<T> ? block_ : pitch_of<T>(block_);
+    b_pitch_ = b_in_place_ || block_ <= kTilePitch ? min_of<i64>(block_, kTilePitch) : pitch_of<T>(block_);
     sums_pitch_ = pitch_of<T>(columns);
     space_.line_pitch = pitch_of<T>(step_ + kSpill<T>);
     const i64 lines = a_in_place_ ? 0 : a_along_ ? rows : step_;
@@ -200,7 +202,7 @@ class Product {
       last_ = k0 + depth_ >= g_.k;
       b_start_ = seek(g_.b.depth, k0).offset;
       place_a(k0);
-      for (i64 n = 0; n < columns_; n += block_) multiply_block(k0, n, static_cast<int>(min_of(block_, columns_ - n)));
+      for (i64 n = 0; n < columns_;) n += multiply_block(k0, n);
       k0 += depth_;
     } while (k0 < g_.k);
   }
@@ -209,10 +211,18 @@ class Product {
   static constexpr int kTileRows = kMicroRows[1];
   static constexpr int kTilePitch = kMicroVectors * kLanes<T>;
 
-  /// Rows of A that are the same number of bytes apart.
+  /// Rows of A that are the same number of bytes apart, and how they are cut into tiles of similar height.
   struct Segment {
     i64 first, rows;
     const char* a;
+    int tiles = 0, each = 0, higher = 0;
+
+    void cut(int most) {
+      const int all = static_cast<int>(rows);
+      tiles = (all + most - 1) / most;
+      each = all / tiles;
+      higher = all % tiles;
+    }
   };
 
   static std::size_t size_of_type(DataType type) { return is_type<T>(type) ? sizeof(T) : 2; }
@@ -229,7 +239,8 @@ class Product {
     Cursor row = seek(g_.c.rows, m0_);
     for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
     for (i64 i = rows_; i-- > 0;) {
-      const bool joins = i + 2 < rows_ && row_offset_[i + 2] - row_offset_[i + 1] == row_offset_[i + 1] - row_offset_[i];
+      const i64* const at = row_offset_ + i;
+      const bool joins = i + 2 < rows_ && at[2] - at[1] == at[1] - at[0];
       row_even_[i] = i + 1 == rows_ ? 1 : joins ? row_even_[i + 1] + 1 : 2;
     }
   }
@@ -285,23 +296,25 @@ class Product {
     }
   }
 
-  /// Columns from n of the piece on: multiplied where they lie, or copied.
-  void multiply_block(i64 k0, i64 n, int columns) {
+  /// Columns from n of the piece on are multiplied where they lie, or copied; returns how many.
+  i64 multiply_block(i64 k0, i64 n) {
     const Operand& b = g_.b;
     const i64 first = n0_ + n;
-    const bool unit = lies_even<T>(g_, b) && inner(b.lanes).stride == 1;
-    if (unit && columns % kLanes<T> == 0 && b_stretch_.holds(first, columns)) {
-      const i64 pitch = inner(b.depth).stride;
-      const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
-      ahead_ = b_stretch_.holds(first + columns, 1) ? reinterpret_cast<const char*>(lies + columns) : nullptr;
-      ahead_left_ = columns / kLanes<T>;
-      ahead_step_ = pitch * static_cast<i64>(sizeof(T));
-      if (b_in_place_) return multiply(n, columns, lies, pitch);
-      copy_block(lies, pitch, columns);
-      return multiply(n, columns, b_, b_pitch_);
+    i64 left = min_of(columns_ - n, block_);
+    if (lies_even<T>(g_, b) && inner(b.lanes).stride == 1) {
+      const i64 pitch = inner(b.depth).stride, whole = min_of(left, b_stretch_.room(first)) / kLanes<T> * kLanes<T>;
+      if (whole > 0 && (whole == left || whole >= 3 * kLanes<T>)) {
+        const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
+        ahead_step_ = pitch * static_cast<i64>(sizeof(T));
+        look_behind(lies + whole, whole);
+        if (!b_in_place_) copy_block(lies, pitch, whole);
+        multiply(n, static_cast<int>(whole), b_in_place_ ? lies : b_, b_in_place_ ? pitch : b_pitch_);
+        return whole;
+      }
     }
-    ahead_ = nullptr;
-    const int depth = static_cast<int>(depth_);
+    look_behind(nullptr, 0);
+    if (b_in_place_) left = min_of<i64>(left, 3 * kLanes<T>);
+    const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
     with_storage<T>(b.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
       if (run_cost(b.lanes) <= run_cost(b.depth)) {
@@ -312,12 +325,13 @@ class Product {
       }
     });
     multiply(n, columns, b_, b_pitch_);
+    return left;
   }
 
-  void copy_block(const T* from, i64 pitch, int columns) {
+  void copy_block(const T* from, i64 pitch, i64 columns) {
     T* to = b_;
     for (i64 k = 0; k < depth_; ++k, from += pitch, to += b_pitch_)
-      for (int e = 0; e < columns; e += kLanes<T>) store(to + e, load(from + e));
+      for (i64 e = 0; e < columns; e += kLanes<T>) store(to + e, load(from + e));
   }
 
   /// All rows by the columns from n on, whose B is at b.
@@ -333,14 +347,18 @@ class Product {
       runs += panels_[p].run_count;
       from += some;
     }
-    const int rows = kMicroRows[each + (wider > 0)];
-    for (int i = 0; i < segment_count_; ++i) multiply_rows(segments_[i], rows, panels, b_pitch);
+    const int rows = kMicroRows[each + (wider > 0)], together = b_in_place_ ? 1 : panels;
+    for (int i = 0; i < segment_count_; ++i) segments_[i].cut(rows);
+    for (int p = 0; p < panels; p += together) {
+      if (b_in_place_ && ahead_step_ != 0) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
+      for (int i = 0; i < segment_count_; ++i) multiply_rows(segments_[i], p, p + together, b_pitch);
+    }
   }
 
   Panel<T> panel_at(i64 column, int columns, const T* b, Run* runs) {
     const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
     int count = 1;
-    if (c_stretch_.holds(n0_ + column, columns)) {
+    if (c_stretch_.room(n0_ + column) >= columns) {
       *runs = {columns, c_stretch_.at(n0_ + column), {}};
     } else {
       count = cut_runs(g_.c.columns, n0_ + column, columns, runs);
@@ -350,18 +368,16 @@ class Product {
     return {b, column, columns, vectors, count, runs, contiguous};
   }
 
-  /// A segment by all panels, in tiles of similar height.
-  void multiply_rows(const Segment& segment, int most, int panels, i64 b_pitch) {
+  /// A segment by panels [first, end).
+  void multiply_rows(const Segment& segment, int first, int end, i64 b_pitch) {
     constexpr i64 kSize = sizeof(T);
     Micro m{.a = segment.a, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
-    const int all = static_cast<int>(segment.rows), tiles = (all + most - 1) / most;
-    const int each = all / tiles, higher = all % tiles;
     i64 row = segment.first;
-    for (int t = 0; t < tiles; ++t) {
-      const int rows = each + (t < higher);
-      for (int p = 0; p < panels; ++p) {
+    for (int t = 0; t < segment.tiles; ++t) {
+      const int rows = segment.each + (t < segment.higher);
+      for (int p = first; p < end; ++p) {
         m.b = panels_[p].b;
-        look_ahead(m, tiles);
+        look_ahead(m, segment.tiles);
         multiply_tile(panels_[p], row, rows, m);
       }
       row += rows;
@@ -369,19 +385,31 @@ class Product {
     }
   }
 
-  /// Each tile fetches one column of lines of the next block.
+  MicroKernel kernel_for(int rows, int vectors) {
+    if (rows == kernel_rows_ && vectors == kernel_vectors_) return kernel_;
+    kernel_rows_ = rows;
+    kernel_vectors_ = vectors;
+    return kernel_ = micro_kernel(sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat, rows, vectors);
+  }
+
+  /// What lies behind the columns that are multiplied now is wanted next.
+  void look_behind(const T* next, i64 columns) {
+    ahead_ = reinterpret_cast<const char*>(next);
+    ahead_left_ = columns / kLanes<T>;
+    if (next == nullptr) ahead_step_ = 0;
+  }
+  /// Each tile fetches one column of those lines.
   void look_ahead(Micro& m, int tiles) {
     m.ahead = ahead_left_ > 0 ? ahead_ : nullptr;
     m.ahead_step = m.ahead ? ahead_step_ : 0;
-    const int step = tiles > 2 ? 1 : 3 - tiles + 1;
+    const int step = tiles > 2 ? 1 : 4 - tiles;
     ahead_left_ -= step;
     if (ahead_) ahead_ += step * kVectorBytes;
   }
 
   void multiply_tile(const Panel<T>& panel, i64 row, int rows, Micro& m) {
     constexpr i64 kSize = sizeof(T);
-    const MicroKernel kernel =
-        micro_kernel(sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat, rows, panel.vectors);
+    const MicroKernel kernel = kernel_for(rows, panel.vectors);
     m.tail = 0;
     m.add = keeps_ && !first_;
     if (keeps_) {
@@ -419,6 +447,8 @@ class Product {
   bool keeps_, a_along_, a_in_place_, a_groups_, b_in_place_;
   i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
   Panel<T>* panels_;
+  MicroKernel kernel_ = nullptr;
+  int kernel_rows_ = 0, kernel_vectors_ = 0;
   const char* ahead_ = nullptr;
   i64 ahead_step_ = 0, ahead_left_ = 0;
   T *a_, *b_, *tile_, *sums_;
