@@ -80,7 +80,8 @@ bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
   const Operand& b = g.b;
   if (!lies_even<T>(g, b) || inner(b.lanes).stride != 1) return false;
   const bool spread = lies_spread<T>(b, depth);
-  return is_near<T>(g) ? rows <= 128 && (spread || depth <= 128) : rows <= 64 && depth <= 256 && spread;
+  if (is_near<T>(g)) return rows <= 128 && (spread || depth <= 128);
+  return rows <= 64 && depth <= (spread ? 256 : 32);
 }
 
 /// Depth that is summed at once. Few rows by a large B in place: as many of its lines as are fetched ahead.
@@ -88,7 +89,7 @@ template <class T>
 i64 depth_step(const Gemm& g) {
   const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
   const i64 step = g.depth_step(), run = depth_run(g);
-  if (unit && g.m <= 32 && !is_near<T>(g)) return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 16 : 32);
+  if (unit && g.m <= 32 && !is_near<T>(g)) return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 8 : 32);
   return run > 0 && run < g.k ? ceil_div(run, ceil_div(run, max_of<i64>(step, 1))) : step;
 }
 
