@@ -165,7 +165,10 @@ INLINE u64 encode(const int type, num v) {
   if (below(v, num_of(-most - 1))) return (u64)(-most - 1);
   return v.low;
 }
-INLINE real real_of(num v) { return (real)v.high * (real)18446744073709551616.0f + (real)v.low; }
+INLINE real real_of(num v) {
+  if (v.high == (v.low >> 63 ? -1 : 0)) return (real)(i64)v.low;
+  return (real)v.high * (real)18446744073709551616.0f + (real)v.low;
+}
 
 #elif NUMBERS == NUMBERS_bits
 typedef u64 num;
@@ -238,7 +241,12 @@ INLINE void put_bits(u32* w, const int size, int i, u64 bits) {
   if (size == 1) w[i / 4] |= ((u32)bits & 0xffu) << (i % 4 * 8);
 }
 
-/// The `n` elements of a unit of `unit`, `step` apart. Whole units of neighbours begin at multiples of their bytes.
+/// The `n` elements of a unit of `unit`, `step` apart.
+INLINE void read_elements(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
+  UNROLL for (int i = 0; i < unit; ++i) if (i < n) v[i] = decode(type, load_bits(p, SIZE_OF(type), at + i * step));
+}
+
+/// The same where whole units of neighbours begin at multiples of their bytes or of 16.
 INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {
@@ -249,7 +257,7 @@ INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, cons
     const num same = decode(type, load_bits(p, size, at));
     UNROLL for (int i = 0; i < unit; ++i) v[i] = same;
   } else {
-    UNROLL for (int i = 0; i < unit; ++i) if (i < n) v[i] = decode(type, load_bits(p, size, at + i * step));
+    read_elements(p, type, at, step, unit, n, v);
   }
 }
 INLINE void write_unit(GLOBAL u8* p, const int type, i64 at, i64 step, const int unit, int n, const num* v) {

@@ -27,6 +27,7 @@ typedef unsigned short u16;
 #define DOUBLE_OF_BITS(u) as_double(u)
 #define BITS_OF_DOUBLE(f) as_ulong(f)
 #define FMA(a, b, c) fma(a, b, c)
+#define FMA64(a, b, c) fma(a, b, c)
 #define ROUND(v) rint(v)
 #ifdef FP64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -72,6 +73,7 @@ typedef unsigned short u16;
 #define DOUBLE_OF_BITS(u) __builtin_bit_cast(double, u)
 #define BITS_OF_DOUBLE(f) __builtin_bit_cast(u64, f)
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define FMA64(a, b, c) __builtin_fma(a, b, c)
 #define ROUND(v) __builtin_rint(v)
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 INLINE float float_of_half(u16 bits) { return (float)__builtin_bit_cast(_Float16, bits); }
@@ -97,6 +99,7 @@ typedef uint4 u32x4;
 #define DOUBLE_OF_BITS(u) __longlong_as_double((long long)(u))
 #define BITS_OF_DOUBLE(f) ((u64)__double_as_longlong(f))
 #define FMA(a, b, c) fmaf(a, b, c)
+#define FMA64(a, b, c) fma(a, b, c)
 #define ROUND(v) rint(v)
 INLINE float float_of_half(u16 bits) {
   float v;

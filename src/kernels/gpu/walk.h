@@ -5,6 +5,7 @@
 #include "kernels/gpu/divider.h"
 #ifndef KERNEL
 #include <algorithm>
+#include <cstddef>
 namespace polymio::kernels {
 using i64 = std::int64_t;
 #endif
@@ -18,14 +19,14 @@ typedef struct Walk {
 } Walk;
 
 /// Where a tensor's elements lie: the first one, distances of units along each dimension and of elements in a unit.
-typedef struct Operand {
+typedef struct Strides {
   i64 first, step, stride[kMostDims];
-} Operand;
+} Strides;
 
 #ifdef KERNEL
 
 /// Offsets of the first elements of a unit.
-INLINE void locate(const Walk* w, int unit, const Operand* a, const Operand* b, const Operand* c, i64* at) {
+INLINE void locate(const Walk* w, int unit, const Strides* a, const Strides* b, const Strides* c, i64* at) {
   at[0] = a->first, at[1] = b->first, at[2] = c->first;
   UNROLL for (int d = 0; d < kMostDims; ++d) {
     if (d >= w->rank) break;
@@ -69,12 +70,49 @@ struct Nest {
     for (int d = 0; d < rank; ++d) w.size[d] = make_divider(dims[rank - 1 - d].size);
     return w;
   }
-  Operand operand(int o) const {
-    Operand at{first[o], step[o], {}};
+  Strides strides(int o) const {
+    Strides at{first[o], step[o], {}};
     for (int d = 0; d < rank; ++d) at.stride[d] = dims[rank - 1 - d].strides[o];
     return at;
   }
 };
+
+/// An operand's memory, null if it is not there, and the size of its elements.
+struct Side {
+  const void* data = nullptr;
+  std::size_t size = 1;
+};
+using Sides = Side[kMostOperands];
+
+/// As kernels do: elements that a thread takes together.
+inline int vector_of(std::size_t in, std::size_t out) { return std::min(16 / static_cast<int>(std::min(in, out)), 8); }
+
+/// Whether runs of `n` elements along a dimension, where the operand is dense, begin at multiples of their bytes or
+/// of 16.
+inline bool is_aligned(const Nest& nest, int o, const Side& side, int along, int n) {
+  const auto size = static_cast<i64>(side.size);
+  auto bits = reinterpret_cast<std::uintptr_t>(side.data) | static_cast<std::uintptr_t>(nest.first[o] * size);
+  for (int d = 0; d < nest.rank; ++d)
+    if (d != along) bits |= static_cast<std::uintptr_t>(nest.dims[d].strides[o] * size);
+  return bits % static_cast<std::uintptr_t>(std::min<i64>(16, n * size)) == 0;
+}
+
+/// Whether units of `n` elements make up the rows of all operands, of which the last one is written; and whether they
+/// are aligned, too.
+inline bool has_units(const Nest& nest, const Sides& sides, int n) {
+  const Nest::Dim& dim = nest.inner();
+  bool dense = dim.size >= n && (nest.rank == 1 || dim.size % n == 0) && dim.strides[kMostOperands - 1] == 1;
+  for (int o = 0; o < kMostOperands; ++o)
+    dense = dense && (!sides[o].data || dim.strides[o] == 0 || dim.strides[o] == 1);
+  return dense;
+}
+inline bool takes_vectors(const Nest& nest, const Sides& sides, int n) {
+  bool takes = has_units(nest, sides, n);
+  for (int o = 0; o < kMostOperands; ++o)
+    takes =
+        takes && (!sides[o].data || nest.inner().strides[o] == 0 || is_aligned(nest, o, sides[o], nest.rank - 1, n));
+  return takes;
+}
 
 /// Calls body(nest) for parts that kernels can count.
 template <class Body>

@@ -7,7 +7,8 @@
 
 #define THREADS 512
 
-/// Channels lie `stride` apart, or in vectors of neighbours that do; a block has `together` of them side by side.
+/// Channels lie `stride` apart, or in vectors of neighbours that do; a block has `together` of them side by side,
+/// a power of two.
 typedef struct {
   i64 channels, dy_stride, db_stride;
   int dy_vector, db_vector, together;
@@ -33,8 +34,8 @@ INLINE u64 scaled(num sum, num old, Scaling s) {
 }
 
 /// Units of a channel's elements as the walk has them, which is the same for every channel.
-INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Operand* dy_at, Channels c, Scaling s,
-                   LOCAL num* sums, const int unit) {
+INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Strides* dy_at, Channels c, Scaling s,
+                   LOCAL num* sums, const int unit, const int aligned) {
   const int lane = THREAD(0) % c.together, row = THREAD(0) / c.together, rows = THREADS / c.together;
   const i64 channel = (i64)BLOCK(0) * c.together + lane;
   num sum = num_of(0);
@@ -45,14 +46,17 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Oper
       i64 at[3];
       const int n = i == w->count - 1 ? w->last : unit;
       locate(w, i, dy_at, dy_at, dy_at, at);
-      read_unit(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
+      if (aligned)
+        read_unit(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
+      else
+        read_elements(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
       UNROLL for (int j = 0; j < unit; ++j) if (j < n) sum = plus(sum, v[j]);
     }
   }
   sums[THREAD(0)] = sum;
-  for (int part = rows / 2; part > 0; part /= 2) {
+  UNROLL for (int part = THREADS / 2; part > 0; part /= 2) {
     BARRIER();
-    if (row < part) sums[THREAD(0)] = plus(sums[THREAD(0)], sums[THREAD(0) + part * c.together]);
+    if (part >= c.together && THREAD(0) < part) sums[THREAD(0)] = plus(sums[THREAD(0)], sums[THREAD(0) + part]);
   }
   if (row != 0 || channel >= c.channels) return;
   const i64 to = channel_at(channel, c.db_stride, c.db_vector);
@@ -60,15 +64,13 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Oper
   store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(sums[THREAD(0)], old, s));
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
-sum_channels(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Operand dy_at, const Channels c, const Scaling s) {
-  SHARED num sums[THREADS];
-  sum_up(dy, db, &w, &dy_at, c, s, sums, 1);
-}
-
-KERNEL THREADS_A_BLOCK(THREADS)
-sum_channels_vectors(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Operand dy_at, const Channels c,
-                     const Scaling s) {
-  SHARED num sums[THREADS];
-  sum_up(dy, db, &w, &dy_at, c, s, sums, VECTOR);
-}
+#define SUM(name, unit, aligned)                                                                         \
+  KERNEL THREADS_A_BLOCK(THREADS)                                                                        \
+  name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,          \
+       const Scaling s) {                                                                                \
+    SHARED num sums[THREADS];                                                                            \
+    sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                               \
+  }
+SUM(sum_channels, 1, 0)
+SUM(sum_channels_units, VECTOR, 0)
+SUM(sum_channels_vectors, VECTOR, 1)

@@ -16,7 +16,7 @@ namespace polymio::tensor_ops {
 namespace {
 
 using kernels::Nest;
-using kernels::Operand;
+using kernels::Strides;
 using kernels::Walk;
 
 constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64;  // as in the kernels
@@ -24,7 +24,7 @@ constexpr std::int64_t kUnits = 4, kVectorUnits = 2;
 
 /// What is computed with; names as kernels have them.
 enum class Numbers { kFloat, kDouble, kExact, kBits };
-enum class Entry { kElementwise, kElementwiseVectors, kTurn, kTurnX, kTurnY, kTurnXY, kSum, kSumVectors };
+enum class Entry { kElementwise, kElementwiseVectors, kTurn, kTurnX, kTurnY, kTurnXY, kSum, kSumUnits, kSumVectors };
 
 struct Program {
   Entry entry;
@@ -34,13 +34,19 @@ struct Program {
 
 KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
   static constexpr const char* kNumbers[] = {"float", "double", "exact", "bits"};
-  static constexpr const char* kSources[] = {"elementwise", "elementwise", "turn", "turn",
-                                             "turn",        "turn",        "bias", "bias"};
-  static constexpr const char* kEntries[] = {
-      "elementwise",  "elementwise_vectors", "turn", "turn_x", "turn_y", "turn_xy",
-      "sum_channels", "sum_channels_vectors"};
-  const auto entry = static_cast<std::size_t>(p.entry);
-  KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", kSources[entry]), kEntries[entry], {}};
+  static constexpr struct {
+    const char *source, *name;
+  } kEntries[] = {{"elementwise", "elementwise"},
+                  {"elementwise", "elementwise_vectors"},
+                  {"turn", "turn"},
+                  {"turn", "turn_x"},
+                  {"turn", "turn_y"},
+                  {"turn", "turn_xy"},
+                  {"bias", "sum_channels"},
+                  {"bias", "sum_channels_units"},
+                  {"bias", "sum_channels_vectors"}};
+  const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
+  KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
                   fmt::format("-DNUM={}", kNumbers[static_cast<int>(p.numbers)])};
   if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
@@ -49,10 +55,9 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
 
 const Kernel& kernel(Stream& stream, const Program& p) {
   static SharedKernels& shared = *new SharedKernels;
-  const auto number = ((static_cast<std::uint64_t>(p.in) * 16 + static_cast<std::uint64_t>(p.out)) * 4 +
-                       static_cast<std::uint64_t>(p.numbers)) *
-                          8 +
-                      static_cast<std::uint64_t>(p.entry);
+  std::uint64_t number = static_cast<std::uint64_t>(p.entry);
+  for (const int part : {static_cast<int>(p.in), static_cast<int>(p.out), static_cast<int>(p.numbers)})
+    number = number * 16 + static_cast<std::uint64_t>(part);
   return shared.get(stream, number, [&] { return spec_of(stream.info(), p); });
 }
 
@@ -69,26 +74,32 @@ Launch launch_of(std::int64_t blocks, std::int64_t threads) {
   return shape;
 }
 
-/// An operand of a kernel in memory; without one it is a constant.
-struct Side {
-  const void* data;
-  DataType type;
-  std::size_t operand;  // of the loop
-};
-
-/// c = f(a, b) + beta * c with sides a, b, c.
+/// c = f(a, b) + beta * c for sides a, b, c, which are operands 1, 2 and 0 of the loop.
 struct Job {
-  const Loop& loop;
-  std::array<Side, 3> sides;
+  Nest nest;
+  kernels::Sides sides;
+  DataType in, out;
   Numbers numbers;
   Function function = Function::kFirst;
   double alpha1 = 1, alpha2 = 1, beta = 0;
-  const void* constant = nullptr;  // in host memory
+  const void* constant = nullptr;  // in host memory; instead of sides that are not there
 };
+
+Nest nest_of(const Loop& loop, const std::array<std::size_t, 3>& operands) {
+  Nest nest;
+  nest.rank = static_cast<int>(loop.rank);
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    nest.first[o] = loop.base[operands[o]];
+    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operands[o]];
+  }
+  for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
+  return nest;
+}
+constexpr std::array<std::size_t, 3> kInOrder = {1, 2, 0};
 
 template <class Scalar>
 Scalar constant_of(const Job& job) {
-  const DataType type = job.sides[0].type;
+  const DataType type = job.in;
   if (!job.constant) return 0;
   if constexpr (std::is_floating_point_v<Scalar>) return static_cast<Scalar>(dtype::load(type, job.constant, 0));
   std::int64_t bits = 0;
@@ -125,58 +136,20 @@ void with_formula(const Job& job, const Body& body) {
   }
 }
 
-/// As the kernels: elements that a thread takes together.
-int vector_of(DataType in, DataType out) {
-  return std::min(16 / static_cast<int>(std::min(size_of(in), size_of(out))), 8);
-}
-
-/// Whether runs of `n` elements along a dimension of the loop, where the side is dense, begin at multiples of their
-/// bytes or of 16.
-bool is_aligned(const Job& job, const Side& side, std::size_t along, std::int64_t n) {
-  const auto size = static_cast<std::int64_t>(size_of(side.type)), bytes = std::min<std::int64_t>(16, n * size);
-  std::uintptr_t bits =
-      reinterpret_cast<std::uintptr_t>(side.data) | static_cast<std::uintptr_t>(job.loop.base[side.operand] * size);
-  for (std::size_t d = 0; d < job.loop.rank; ++d)
-    if (d != along) bits |= static_cast<std::uintptr_t>(job.loop.dims[d].strides[side.operand] * size);
-  return bits % static_cast<std::uintptr_t>(bytes) == 0;
-}
-
-bool takes_vectors(const Job& job, int n) {
-  const std::size_t inner = job.loop.rank - 1;
-  const Loop::Dim& dim = job.loop.dims[inner];
-  if (dim.size < n || (inner > 0 && dim.size % n != 0) || dim.strides[job.sides[2].operand] != 1) return false;
-  return std::all_of(job.sides.begin(), job.sides.end(), [&](const Side& s) {
-    if (!s.data || dim.strides[s.operand] == 0) return true;
-    return dim.strides[s.operand] == 1 && is_aligned(job, s, inner, n);
-  });
-}
-
-Nest nest_of(const Job& job) {
-  Nest nest;
-  nest.rank = static_cast<int>(job.loop.rank);
-  for (std::size_t o = 0; o < job.sides.size(); ++o) {
-    const std::size_t from = job.sides[o].operand;
-    nest.first[o] = job.loop.base[from];
-    for (std::size_t d = 0; d < job.loop.rank; ++d) nest.dims[d].strides[o] = job.loop.dims[d].strides[from];
-  }
-  for (std::size_t d = 0; d < job.loop.rank; ++d) nest.dims[d].size = job.loop.dims[d].size;
-  return nest;
-}
-
 void visit(Stream& stream, const Job& job) {
-  const DataType in = job.sides[0].type, out = job.sides[2].type;
-  const int vector = vector_of(in, out);
-  const bool vectors = takes_vectors(job, vector);
-  const Kernel& k = kernel(stream, {vectors ? Entry::kElementwiseVectors : Entry::kElementwise, in, out, job.numbers});
-  Nest nest = nest_of(job);
+  const int vector = kernels::vector_of(size_of(job.in), size_of(job.out));
+  const bool vectors = takes_vectors(job.nest, job.sides, vector);
+  const Kernel& k =
+      kernel(stream, {vectors ? Entry::kElementwiseVectors : Entry::kElementwise, job.in, job.out, job.numbers});
+  Nest nest = job.nest;
   nest.group(vectors ? vector : 1);
   const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : kUnits);
   const Buffer a(job.sides[0].data), b(job.sides[1].data), c(job.sides[2].data);
   with_formula(job, [&](const auto& f) {
     each_part(nest, [&](const Nest& part) {
       const Walk walk = part.walk();
-      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, c, walk, part.operand(0),
-             part.operand(1), part.operand(2), f);
+      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, c, walk, part.strides(0),
+             part.strides(1), part.strides(2), f);
     });
   });
 }
@@ -187,54 +160,52 @@ struct Turn {
 };
 
 /// The dimension in which a is dense while c is in the innermost one; that one itself when there is none.
-std::size_t turned_dim(const Job& job) {
+int turned_dim(const Job& job) {
   constexpr std::int64_t kWorthATile = 8;
-  const std::size_t inner = job.loop.rank - 1, x = job.sides[0].operand, y = job.sides[2].operand;
-  const auto& dims = job.loop.dims;
-  if (!job.sides[0].data || job.function != Function::kFirst || dims[inner].strides[y] != 1 ||
-      dims[inner].strides[x] <= 1 || dims[inner].size < kWorthATile)
-    return inner;
-  for (std::size_t d = 0; d < inner; ++d)
-    if (dims[d].strides[x] == 1 && dims[d].size >= kWorthATile) return d;
-  return inner;
+  const Nest::Dim& inner = job.nest.inner();
+  const int last = job.nest.rank - 1;
+  if (!job.sides[0].data || job.function != Function::kFirst || inner.strides[2] != 1 || inner.strides[0] <= 1 ||
+      inner.size < kWorthATile)
+    return last;
+  for (int d = 0; d < last; ++d)
+    if (job.nest.dims[d].strides[0] == 1 && job.nest.dims[d].size >= kWorthATile) return d;
+  return last;
 }
 
-void turn(Stream& stream, const Job& job, std::size_t turned) {
-  const Side &x = job.sides[0], &y = job.sides[2];
-  const std::size_t inner = job.loop.rank - 1;
-  const Loop::Dim &row = job.loop.dims[turned], &column = job.loop.dims[inner];
-  const auto vectors = [&](const Side& s, std::size_t along) {
-    return is_aligned(job, s, along, 16 / static_cast<std::int64_t>(size_of(s.type)));
+void turn(Stream& stream, const Job& job, int turned) {
+  const int last = job.nest.rank - 1;
+  const Nest::Dim &row = job.nest.dims[turned], &column = job.nest.inner();
+  const auto vectors = [&](int o, int along) {
+    return is_aligned(job.nest, o, job.sides[o], along, 16 / static_cast<int>(job.sides[o].size));
   };
-  const Turn t{row.size, column.size, column.strides[x.operand], row.strides[y.operand]};
   static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
-  const Entry entry = kEntries[(vectors(x, turned) ? 1 : 0) + (vectors(y, inner) ? 2 : 0)];
+  const Entry entry = kEntries[(vectors(0, turned) ? 1 : 0) + (vectors(2, last) ? 2 : 0)];
+  const Turn t{row.size, column.size, column.strides[0], row.strides[2]};
   // Tiles instead of elements; the third operand says where a tile begins.
   Nest nest;
-  nest.first[0] = job.loop.base[x.operand], nest.first[1] = job.loop.base[y.operand];
-  const auto add = [&](const Loop::Dim& dim, std::int64_t step, std::int64_t place) {
-    nest.dims[nest.rank++] = {(dim.size + step - 1) / step,
-                              {dim.strides[x.operand] * step, dim.strides[y.operand] * step, place}};
+  nest.first[0] = job.nest.first[0], nest.first[1] = job.nest.first[2];
+  const auto add = [&](const Nest::Dim& dim, std::int64_t step, std::int64_t place) {
+    nest.dims[nest.rank++] = {(dim.size + step - 1) / step, {dim.strides[0] * step, dim.strides[2] * step, place}};
   };
-  for (std::size_t d = 0; d < inner; ++d)
-    if (d != turned) add(job.loop.dims[d], 1, 0);
+  for (int d = 0; d < last; ++d)
+    if (d != turned) add(job.nest.dims[d], 1, 0);
   add(row, kTile, kTile);
   add(column, kTile, kTile << 32);
-  const Kernel& k = kernel(stream, {entry, x.type, y.type, job.numbers});
+  const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
   with_formula(job, [&](const auto& f) {
     each_part(nest, [&](const Nest& part) {
-      launch(stream, k, launch_of(part.count(), kThreads), Buffer(x.data), Buffer(y.data), part.walk(), part.operand(0),
-             part.operand(1), part.operand(2), t, f);
+      launch(stream, k, launch_of(part.count(), kThreads), Buffer(job.sides[0].data), Buffer(job.sides[2].data),
+             part.walk(), part.strides(0), part.strides(1), part.strides(2), t, f);
     });
   });
 }
 
 void run(Stream& stream, const Job& job) {
   static constexpr const char* kRoles[] = {"the first input", "the second input", "the output"};
-  for (std::size_t i = 0; i < job.sides.size(); ++i)
+  for (std::size_t i = 0; i < std::size(kRoles); ++i)
     if (job.sides[i].data) stream.check_memory(job.sides[i].data, kRoles[i]);
-  const std::size_t turned = turned_dim(job);
-  turned == job.loop.rank - 1 ? visit(stream, job) : turn(stream, job, turned);
+  const int turned = turned_dim(job);
+  turned == job.nest.rank - 1 ? visit(stream, job) : turn(stream, job, turned);
 }
 
 void run_elementwise(Stream& stream, const Elementwise& p) {
@@ -246,8 +217,11 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
                                                       : Numbers::kFloat;
   if (numbers == Numbers::kDouble) require_double(stream);
   const void* const b = unary || p.host_b ? nullptr : p.data[2];
-  run(stream, {p.loop,
-               {Side{p.data[1], p.types[1], 1}, Side{b, p.types[1], 2}, Side{p.out, p.types[0], 0}},
+  const std::size_t in = size_of(p.types[1]), out = size_of(p.types[0]);
+  run(stream, {nest_of(p.loop, kInOrder),
+               {{p.data[1], in}, {b, in}, {p.out, out}},
+               p.types[1],
+               p.types[0],
                numbers,
                p.function,
                p.alpha1,
@@ -266,12 +240,12 @@ DataType raw(std::size_t size) {
 
 void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
   const DataType t = raw(size);
-  run(stream, {loop, {Side{src, t, 1}, Side{nullptr, t, 1}, Side{dst, t, 0}}, Numbers::kBits});
+  run(stream, {nest_of(loop, kInOrder), {{src, size}, {}, {dst, size}}, t, t, Numbers::kBits});
 }
 
 void run_fill(Stream& stream, const Loop& loop, std::size_t size, const void* value, void* dst) {
   const DataType t = raw(size);
-  Job job{loop, {Side{nullptr, t, 1}, Side{nullptr, t, 1}, Side{dst, t, 0}}, Numbers::kBits};
+  Job job{nest_of(loop, kInOrder), {{}, {}, {dst, size}}, t, t, Numbers::kBits};
   job.constant = value;
   run(stream, job);
 }
@@ -323,20 +297,24 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
                           dy.desc.vector_length,
                           db.desc.vector_length,
                           channels_together(stream.info(), dy.desc, loop)};
-  const Job job{loop, {Side{dy.data, type, 0}, Side{nullptr, type, 0}, Side{dy.data, type, 0}}, Numbers::kBits};
-  const int vector = vector_of(type, type);
+  Nest nest = nest_of(loop, {0, 0, 0});
+  const kernels::Sides sides = {{}, {}, {dy.data, size_of(type)}};
+  const int vector = kernels::vector_of(size_of(type), size_of(type));
   const auto channel_bytes = dy.desc.strides[1] * static_cast<std::int64_t>(size_of(type));
-  const bool vectors = channels.together == 1 && channel_bytes % 16 == 0 && takes_vectors(job, vector);
+  const bool units = channels.together == 1 && has_units(nest, sides, vector);
+  const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
   const Numbers numbers = wide ? Numbers::kExact : type == DataType::kDouble ? Numbers::kDouble : Numbers::kFloat;
-  const Kernel& k = kernel(stream, {vectors ? Entry::kSumVectors : Entry::kSum, type, type, numbers});
+  const Kernel& k = kernel(stream, {vectors ? Entry::kSumVectors
+                                    : units ? Entry::kSumUnits
+                                            : Entry::kSum,
+                                    type, type, numbers});
   const Launch shape = launch_of((channels.channels + channels.together - 1) / channels.together, kSumThreads);
-  Nest nest = nest_of(job);
-  nest.group(vectors ? vector : 1);
+  nest.group(units ? vector : 1);
   double keep = beta;  // parts beyond the first are added
   each_part(nest, [&](const Nest& part) {
     const auto go = [&]<class Real>(Real) {
       const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(keep), exact};
-      launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.operand(0), channels, s);
+      launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s);
     };
     stream.info().gpu.fp64 ? go(double{}) : go(float{});
     keep = 1;

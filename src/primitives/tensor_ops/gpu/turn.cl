@@ -75,8 +75,8 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
 /// Entries differ in which tensors are accessed 16 bytes at a time.
 #define TURN(name, x_unit, y_unit)                                                                            \
   KERNEL THREADS_A_BLOCK(THREADS)                                                                             \
-  name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Operand x_at, const Operand y_at,                \
-       const Operand place, const Turn t, const Formula f) {                                                  \
+  name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at, const Strides y_at,                \
+       const Strides place, const Turn t, const Formula f) {                                                  \
     SHARED stored tile[TILE * PITCH];                                                                         \
     i64 at[3];                                                                                                \
     locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                           \
