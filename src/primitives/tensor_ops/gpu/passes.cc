@@ -16,7 +16,6 @@ namespace polymio::tensor_ops {
 namespace {
 
 using kernels::Nest;
-using kernels::Strides;
 using kernels::Walk;
 
 constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64;  // as in the kernels
