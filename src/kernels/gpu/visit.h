@@ -39,5 +39,5 @@ elementwise(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, 
 KERNEL THREADS_A_BLOCK(THREADS)
 elementwise_vectors(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
                     const Strides b_at, const Strides c_at, const Formula f) {
-  visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 2, VECTOR);
+  visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 1, VECTOR);
 }

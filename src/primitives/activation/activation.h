@@ -94,7 +94,9 @@ void run(Handle&, const Problem&, const Problem::Args&);
 /// data = f(data), any strides, without search: the pass that other primitives run behind their own work.
 void apply(Stream&, const TensorDesc& desc, void* data, Mode, const Parameters&);
 
-/// On GPUs: y = f(y + b), with one b for each channel or none. What is compiled for it; ready to run.
+/// On GPUs: y = f(y + b), with one b for each channel or none. Whether the device can; what is compiled for it; ready
+/// to run.
+Verdict check_epilogue(const DeviceInfo&, DataType, Mode);
 std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, Mode, bool bias);
 using EpilogueInvoker = std::function<void(Stream&, void* y, const void* bias, const Parameters&)>;
 EpilogueInvoker epilogue(Stream&, const TensorDesc& y, Mode, bool bias);

@@ -25,9 +25,6 @@ const Solver<Problem>& cpu_reference(Direction);    // ids 1003, 1004
 const Solver<Problem>& cpu_strided(Direction);      // ids 1005, 1006
 const Solver<Problem>& gpu_elementwise(Direction);  // ids 1007, 1008
 
-/// What the GPU lacks for this function of these elements.
-Verdict check_gpu(const DeviceInfo&, DataType, Mode);
-
 /// As they are used: float is exact unless the tensors are double.
 Parameters rounded(const Parameters&, DataType);
 

@@ -16,7 +16,7 @@ namespace {
 using kernels::Nest;
 using kernels::Sides;
 
-constexpr std::int64_t kThreads = 256, kUnits = 4, kVectorUnits = 2;  // as in the kernels
+constexpr std::int64_t kThreads = 256, kUnits = 4, kVectorUnits = 1;  // as in the kernels
 
 /// What -DPASS is.
 enum class Pass { kForward, kBackward, kBackwardFromY, kBiased, kGated };
@@ -128,7 +128,7 @@ class GpuElementwise final : public GpuSolver<Problem> {
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
-    return check_gpu(d, p.x.type, p.mode);
+    return check_epilogue(d, p.x.type, p.mode);
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
@@ -162,13 +162,13 @@ const Kernel& gate_kernel(Stream& stream, DataType type, int entry) {
 }
 
 void require_type(const Stream& stream, DataType type) {
-  const Verdict v = check_gpu(stream.info(), type, Mode::kLogistic);
+  const Verdict v = check_epilogue(stream.info(), type, Mode::kLogistic);
   if (!v) fail(Status::kNotImplemented, "{}: {}", stream.info().name, v.text());
 }
 
 }  // namespace
 
-Verdict check_gpu(const DeviceInfo& d, DataType type, Mode mode) {
+Verdict check_epilogue(const DeviceInfo& d, DataType type, Mode mode) {
   POLYMIO_REQUIRE(d.gpu.fp64 || !computes_in_double(type, mode), "the device has no double-precision arithmetic");
   return {};
 }

@@ -19,7 +19,7 @@ using kernels::Nest;
 using kernels::Walk;
 
 constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64;  // as in the kernels
-constexpr std::int64_t kUnits = 4, kVectorUnits = 2;
+constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
 
 /// What is computed with; names as kernels have them.
 enum class Numbers { kFloat, kDouble, kExact, kBits };
