@@ -101,6 +101,9 @@ std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, Mode, bool
 using EpilogueInvoker = std::function<void(Stream&, void* y, const void* bias, const Parameters&)>;
 EpilogueInvoker epilogue(Stream&, const TensorDesc& y, Mode, bool bias);
 
+/// What a GPU compiles for a function of elements of this type and its gradient, and for the gated linear unit.
+std::vector<KernelSpec> programs(const DeviceInfo&, DataType, Mode);
+
 /// out = a * logistic(b), where a and b are the halves of `in` along dimension `dim`; and the gradient of `in`.
 void glu_forward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out, void* y, std::int64_t dim);
 void glu_backward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out_grad, const void* dy,

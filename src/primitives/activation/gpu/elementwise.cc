@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
@@ -113,6 +114,14 @@ bool differs_from_y(Mode m) {
   return m == Mode::kLogistic || m == Mode::kTanh || m == Mode::kSoftrelu || m == Mode::kElu;
 }
 
+std::vector<KernelSpec> kernels_of(const DeviceInfo& d, DataType type, Mode mode, Direction direction) {
+  std::vector<KernelSpec> specs;
+  const bool forward = direction == Direction::kForward;
+  add_kernels(d, type, mode, forward ? Pass::kForward : Pass::kBackward, specs);
+  if (!forward && differs_from_y(mode)) add_kernels(d, type, mode, Pass::kBackwardFromY, specs);
+  return specs;
+}
+
 class GpuElementwise final : public GpuSolver<Problem> {
  public:
   constexpr explicit GpuElementwise(Direction d) : direction_(d) {}
@@ -137,10 +146,7 @@ class GpuElementwise final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    std::vector<KernelSpec> specs;
-    add_kernels(d, p.x.type, p.mode, p.forward() ? Pass::kForward : Pass::kBackward, specs);
-    if (!p.forward() && differs_from_y(p.mode)) add_kernels(d, p.x.type, p.mode, Pass::kBackwardFromY, specs);
-    return specs;
+    return kernels_of(d, p.x.type, p.mode, p.direction);
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
@@ -197,6 +203,14 @@ EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, Mode mode, bool bi
     run(on, {nest, {{data, size}, {b, size}, {data, size}}, type, mode}, *built[0], *built[1],
         {rounded(parameters, type)});
   };
+}
+
+std::vector<KernelSpec> programs(const DeviceInfo& d, DataType type, Mode mode) {
+  if (d.kind == DeviceKind::kCpu || !check_epilogue(d, type, mode)) return {};
+  auto specs = kernels_of(d, type, mode, Direction::kForward);
+  std::ranges::move(kernels_of(d, type, mode, Direction::kBackward), std::back_inserter(specs));
+  std::ranges::move(gate_kernels(d, type), std::back_inserter(specs));
+  return specs;
 }
 
 std::vector<KernelSpec> gate_kernels(const DeviceInfo& d, DataType type) {

@@ -260,6 +260,11 @@ struct Scaling {
   int exact;
 };
 
+Numbers sum_numbers(DataType t) {
+  if (t == DataType::kInt32 || t == DataType::kInt64) return Numbers::kExact;
+  return t == DataType::kDouble ? Numbers::kDouble : Numbers::kFloat;
+}
+
 /// The elements of one channel: one or more dimensions without it.
 Loop loop_of_channel(const TensorDesc& dy) {
   const TensorDesc* const desc = &dy;
@@ -286,8 +291,7 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const DataType type = dy.desc.type;
   const double scalars[] = {alpha, beta};
   const DataType wide_type[] = {DataType::kInt64};
-  const bool wide = type == DataType::kInt32 || type == DataType::kInt64,
-             exact = wide && needs_exact(wide_type, scalars);
+  const bool wide = sum_numbers(type) == Numbers::kExact, exact = wide && needs_exact(wide_type, scalars);
   if (type == DataType::kDouble || (wide && !exact)) require_double(stream);
   const Loop loop = loop_of_channel(dy.desc);
   const Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
@@ -302,7 +306,7 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const auto channel_bytes = dy.desc.strides[1] * static_cast<std::int64_t>(size_of(type));
   const bool units = channels.together == 1 && has_units(nest, sides, vector);
   const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
-  const Numbers numbers = wide ? Numbers::kExact : type == DataType::kDouble ? Numbers::kDouble : Numbers::kFloat;
+  const Numbers numbers = sum_numbers(type);
   const Kernel& k = kernel(stream, {vectors ? Entry::kSumVectors
                                     : units ? Entry::kSumUnits
                                             : Entry::kSum,
@@ -321,6 +325,25 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
 }
 
 }  // namespace
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataType> types) {
+  std::vector<KernelSpec> specs;
+  const auto add = [&](DataType in, DataType out, Numbers numbers, Entry first, Entry last) {
+    if (device.kind == DeviceKind::kCpu || (numbers == Numbers::kDouble && !device.gpu.fp64)) return;
+    for (int e = static_cast<int>(first); e <= static_cast<int>(last); ++e)
+      specs.push_back(spec_of(device, {static_cast<Entry>(e), in, out, numbers}));
+  };
+  for (const DataType in : types) {
+    for (const DataType out : types) {
+      const DataType pair[] = {in, out};
+      add(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat, Entry::kElementwise, Entry::kTurnXY);
+      if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTurnXY);
+    }
+    add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTurnXY);
+    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumVectors);
+  }
+  return specs;
+}
 
 const Passes kGpuPasses = {run_elementwise, run_copy, run_fill, run_bias_backward_gpu};
 
