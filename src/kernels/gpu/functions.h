@@ -90,9 +90,10 @@ INLINE double power(double base, double exponent) {
   const double m = DOUBLE_OF_BITS((u64)(bits - (n << 52)));  // in [sqrt(1/2), sqrt(2))
   const double f = m - 1, d = m + 1, d_low = (m - (d - (d - m))) + (1 - (d - m));
   const double s = f / d, s_low = (FMA64(-s, d, f) - s * d_low) / d, q = s * s, twice = s + s;
-  const double e = (double)(small ? n - 54 : n), whole_part = e * LN2_HIGH, high = whole_part + twice;
-  const double low = (e == 0 ? 0 : twice - (high - whole_part)) + e * LN2_LOW + (twice * (q * log_series(q)) + 2 * s_low);
-  const double y = exponent * high, y_low = FMA64(exponent, high, -y) + exponent * low;
+  const double e = (double)(small ? n - 54 : n), whole_part = e * LN2_HIGH, most = whole_part + twice;
+  const double rest = (twice - (most - whole_part)) + e * LN2_LOW + (twice * (q * log_series(q)) + 2 * s_low);
+  const double high = most + rest, low = rest - (high - most), y = exponent * high;
+  const double y_low = FMA64(exponent, high, -y) + exponent * low;
   const double result = exp_of(y);
   return result < DOUBLE_OF_BITS((u64)0x7ff << 52) && result > 0 ? result + result * y_low : result;
 }
