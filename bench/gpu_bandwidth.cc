@@ -80,7 +80,7 @@ class Bench {
 int main(int argc, char** argv) {
   polymio::Bench bench(argc > 1 ? argv[1] : "cuda:0");
   using enum polymio::DataType;
-  for (const auto type : {kFloat, kHalf, kInt8}) {
+  for (const auto type : {kFloat, kHalf, kBFloat16}) {
     bench.run(type, 128, 256, 56);
     bench.run(type, 256, 512, 28);
     bench.run(type, 512, 1024, 7);

@@ -81,6 +81,8 @@ struct Nest {
 struct Side {
   const void* data = nullptr;
   std::size_t size = 1;
+  /// For an argument, which not every driver lets be null.
+  const void* data_or(const void* other) const { return data ? data : other; }
 };
 using Sides = Side[kMostOperands];
 

@@ -99,8 +99,8 @@ void run_in(Stream& stream, const Visit& v, const Kernel& elements, const Kernel
   each_part(nest, [&](const Nest& part) {
     const auto walk = part.walk();
     launch(stream, vectors ? units : elements, launch_of(walk.count, kThreads * (vectors ? kVectorUnits : kUnits)),
-           Buffer(v.sides[0].data), Buffer(v.sides[1].data), Buffer(v.sides[2].data), walk, part.strides(0),
-           part.strides(1), part.strides(2), f);
+           Buffer(v.sides[0].data), Buffer(v.sides[1].data_or(v.sides[2].data)), Buffer(v.sides[2].data), walk,
+           part.strides(0), part.strides(1), part.strides(2), f);
   });
 }
 

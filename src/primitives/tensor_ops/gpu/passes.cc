@@ -143,12 +143,13 @@ void visit(Stream& stream, const Job& job) {
   Nest nest = job.nest;
   nest.group(vectors ? vector : 1);
   const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : kUnits);
-  const Buffer a(job.sides[0].data), b(job.sides[1].data), c(job.sides[2].data);
+  const void* const c = job.sides[2].data;
+  const Buffer a(job.sides[0].data_or(c)), b(job.sides[1].data_or(c));
   with_formula(job, [&](const auto& f) {
     each_part(nest, [&](const Nest& part) {
       const Walk walk = part.walk();
-      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, c, walk, part.strides(0),
-             part.strides(1), part.strides(2), f);
+      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, Buffer(c), walk,
+             part.strides(0), part.strides(1), part.strides(2), f);
     });
   });
 }
