@@ -176,7 +176,7 @@ void turn(Stream& stream, const Job& job, int turned) {
   const int last = job.nest.rank - 1;
   const Nest::Dim &row = job.nest.dims[turned], &column = job.nest.inner();
   const auto vectors = [&](int o, int along) {
-    return is_aligned(job.nest, o, job.sides[o], along, 16 / static_cast<int>(job.sides[o].size));
+    return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
   static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
   const Entry entry = kEntries[(vectors(0, turned) ? 1 : 0) + (vectors(2, last) ? 2 : 0)];

@@ -10,6 +10,8 @@
 #define TILE 64
 #define IN_SIZE SIZE_OF(IN_TYPE)
 #define OUT_SIZE SIZE_OF(OUT_TYPE)
+#define IN_RUN MIN(16 / IN_SIZE, 8)  // elements of an access
+#define OUT_RUN MIN(16 / OUT_SIZE, 8)
 #define PITCH (TILE + (IN_SIZE < 4 ? 4 / IN_SIZE : 1))  // an odd number of banks
 
 #if IN_SIZE == 1
@@ -29,10 +31,10 @@ typedef struct {
 
 /// The part of a column of x from `row` on, `unit` elements, into the tile.
 INLINE void take_in(GLOBAL const u8* x, i64 at, LOCAL stored* to, i64 left, const int unit) {
-  u64 bits[16 / IN_SIZE];
+  u64 bits[IN_RUN];
   if (unit > 1 && left >= unit) {
     u32 words[4];
-    load_words(x + at * IN_SIZE, 4, words);
+    load_words(x + at * IN_SIZE, unit * IN_SIZE / 4, words);
     UNROLL for (int i = 0; i < unit; ++i) bits[i] = take_bits(words, IN_SIZE, i);
   } else {
     UNROLL for (int i = 0; i < unit; ++i) bits[i] = i < left ? load_bits(x, IN_SIZE, at + i) : 0;
@@ -41,7 +43,7 @@ INLINE void take_in(GLOBAL const u8* x, i64 at, LOCAL stored* to, i64 left, cons
 }
 
 INLINE void put_out(GLOBAL u8* y, i64 at, LOCAL const stored* from, i64 left, const Formula* f, const int unit) {
-  num v[16 / OUT_SIZE];
+  num v[OUT_RUN];
   const int n = left < unit ? (int)left : unit;
   if (keeps(f)) read_unit(y, OUT_TYPE, at, 1, unit, n, v);
   UNROLL for (int i = 0; i < unit; ++i) {
@@ -86,6 +88,6 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
     empty_tile(y, tile, at[1], rows, columns, t.y_row, &f, y_unit);                                           \
   }
 TURN(turn, 1, 1)
-TURN(turn_x, 16 / IN_SIZE, 1)
-TURN(turn_y, 1, 16 / OUT_SIZE)
-TURN(turn_xy, 16 / IN_SIZE, 16 / OUT_SIZE)
+TURN(turn_x, IN_RUN, 1)
+TURN(turn_y, 1, OUT_RUN)
+TURN(turn_xy, IN_RUN, OUT_RUN)
