@@ -226,10 +226,10 @@ class Operations {
 };
 
 TEST(CudaCapture, OtherOperationsAreRefusedOrPrepared) {
-  for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenDouble}) {
+  for (const miopenDataType_t type : {miopenDouble, miopenFloat, miopenHalf}) {
     const Operations fresh(type);
     const Counts before;
-    {
+    if (type == miopenDouble) {  // of which no other test has loaded programs
       const Trouble trouble("capture");
       for (const auto status : fresh.run()) EXPECT_EQ(status, miopenStatusNotInitialized) << type;
       EXPECT_TRUE(says(polymioGetLastError(), {"being captured", "polymioPrepare"}));

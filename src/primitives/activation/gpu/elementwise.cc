@@ -161,8 +161,9 @@ class GpuElementwise final : public GpuSolver<Problem> {
   Direction direction_;
 };
 
+SharedKernels& shared = *new SharedKernels;
+
 const Kernel& gate_kernel(Stream& stream, DataType type, int entry) {
-  static SharedKernels& shared = *new SharedKernels;
   return shared.get(stream, static_cast<std::uint64_t>(type) * 4 + static_cast<std::uint64_t>(entry),
                     [&] { return gate_kernels(stream.info(), type)[static_cast<std::size_t>(entry)]; });
 }

@@ -52,8 +52,9 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
   return spec;
 }
 
+SharedKernels& shared = *new SharedKernels;
+
 const Kernel& kernel(Stream& stream, const Program& p) {
-  static SharedKernels& shared = *new SharedKernels;
   std::uint64_t number = static_cast<std::uint64_t>(p.entry);
   for (const int part : {static_cast<int>(p.in), static_cast<int>(p.out), static_cast<int>(p.numbers)})
     number = number * 16 + static_cast<std::uint64_t>(part);
