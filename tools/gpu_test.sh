@@ -37,7 +37,24 @@ all_cases() {  # device
   note "cases on $1" $ok
 }
 
+operations() {  # device: all but plain convolutions
+  local i ok=passed jobs=("capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "activation_tests *EveryFunction*"
+    "fused_tests Fused.Every*:Fused.Scalars*") pids=()
+  for i in "${!jobs[@]}"; do
+    POLYMIO_TEST_DEVICE=$1 timeout 200 "$build/bin/${jobs[$i]% *}" --gtest_filter="${jobs[$i]#* }" \
+      >"$work/$1.operations.$i" 2>&1 &
+    pids+=($!)
+  done
+  for i in "${!jobs[@]}"; do
+    wait "${pids[$i]}" && grep -q 'PASSED' "$work/$1.operations.$i" && continue
+    ok=failed
+    grep -E 'Failure|exception|FAILED|error|no device' -A4 "$work/$1.operations.$i" | head -20
+  done
+  note "other operations on $1" $ok
+}
+
 "$build/bin/MIOpenDriver" devices
+operations cuda:0
 all_cases cuda:0
 python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
 (cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
@@ -50,6 +67,7 @@ mkdir "$OCL_ICD_VENDORS"
 echo "$OCL_ICD_FILENAMES" >"$OCL_ICD_VENDORS/nvidia.icd"
 export OCL_ICD_FILENAMES OCL_ICD_VENDORS
 if "$build/bin/MIOpenDriver" devices | grep -q '^opencl:0 .*opencl-nvidia'; then
+  operations opencl:0
   all_cases opencl:0
 else
   note "NVIDIA's OpenCL" failed
@@ -57,9 +75,11 @@ fi
 echo "$SECONDS s so far"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    POLYMIO_TEST_DEVICE=cuda:0 compute-sanitizer --tool $tool --error-exitcode 9 \
-      "$build/bin/solver_cases" --gtest_filter=*/dilated >"$work/$tool" 2>&1 && note $tool passed ||
-      { tail -20 "$work/$tool"; note $tool failed; }
+    for run in "solver_cases */dilated" "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*"; do
+      POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=7 compute-sanitizer --tool $tool --error-exitcode 9 \
+        "$build/bin/${run% *}" --gtest_filter="${run#* }" >"$work/$tool" 2>&1 && note "$tool of ${run% *}" passed ||
+        { tail -20 "$work/$tool"; note "$tool of ${run% *}" failed; }
+    done
   done
 fi
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }

@@ -2,9 +2,29 @@
 // its options. SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <array>
+#include <set>
+
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
-  for (const polymio::KernelSpec& spec : polymio::convolution::base_programs(polymio::usual_device("hip-gfx90a"), true))
-    fmt::print("{} {}\n", spec.source, fmt::join(spec.options, " "));
+  using namespace polymio;
+  const DeviceInfo device = usual_device("hip-gfx90a");
+  std::vector<KernelSpec> specs = convolution::base_programs(device, true);
+  const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
+  for (int type = 0; type < 10; ++type) {
+    const auto t = static_cast<DataType>(type);
+    if (is_valid(t)) add(tensor_ops::programs(device, std::array{t}));
+  }
+  add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
+  using activation::Mode;
+  for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
+  for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
+    add(activation::programs(device, DataType::kDouble, mode));
+  add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  std::set<std::string> lines;
+  for (const KernelSpec& spec : specs) lines.insert(fmt::format("{} {}", spec.source, fmt::join(spec.options, " ")));
+  for (const std::string& line : lines) fmt::print("{}\n", line);
 }

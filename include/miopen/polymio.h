@@ -98,8 +98,10 @@ MIOPEN_EXPORT miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const
 MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 
 /// Makes calls on these problems ready: every solver that may serve one is built and its kernels compiled, several
-/// at a time. Later runs on the handle with any algorithm, solution or workspace, alpha 1 and beta 0 then neither
-/// compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is NotInitialized.
+/// at a time; and the operations on tensors of the problems' types, biases, and the activations that they hold, be
+/// these behind a convolution or alone. Later runs on the handle with any algorithm, solution, workspace, alpha and
+/// beta then neither compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is
+/// NotInitialized.
 MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
 
 /// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not

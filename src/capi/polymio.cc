@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <set>
 
 #include "base/log.h"
 #include "capi/guard.h"
 #include "capi/translate.h"
 #include "core/kernel_builder.h"
+#include "primitives/activation/activation.h"
+#include "primitives/tensor_ops/tensor_ops.h"
 #include "search/find.h"
 
 using namespace polymio;
@@ -31,6 +35,20 @@ void put_device(polymioDeviceInfo_t* out, const DeviceInfo& d) {
   value.memory_bytes = d.memory_bytes;
   std::copy(d.cache_bytes.begin(), d.cache_bytes.end(), value.cache_bytes);
   capi::put_sized(out, value, "info");
+}
+
+/// What operations on the tensors of a problem compile beside its convolution.
+void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
+  if (device.kind == DeviceKind::kCpu) return;
+  std::set<DataType> types;
+  for (const auto& [id, tensor] : problem.tensors) types.insert(tensor.type);
+  require(!types.empty(), "a problem has no tensor descriptors: set them first");
+  const std::vector<DataType> list(types.begin(), types.end());
+  std::ranges::move(tensor_ops::programs(device, list), std::back_inserter(to));
+  if (!problem.has_activation) return;
+  for (const DataType type : list)
+    std::ranges::move(activation::programs(device, type, static_cast<activation::Mode>(problem.activation.mode)),
+                      std::back_inserter(to));
 }
 
 }  // namespace
@@ -123,10 +141,19 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
   return guard([&] {
     Handle& h = deref(handle);
     std::vector<convolution::Wanted> wanted;
+    std::vector<KernelSpec> programs;
     for (size_t i = 0; i < count; ++i) {
-      auto call = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
-      wanted.push_back({std::move(call.problem), call.constraints});
+      const auto& problem = deref(not_null(problems, "problems")[i]);
+      add_programs(h.device(), problem, programs);
+      if (!problem.has_convolution) continue;
+      auto call = capi::make_call(problem, Status::kBadParm);
+      for (const auto s :
+           {convolution::Scalars::kDefault, convolution::Scalars::kScale, convolution::Scalars::kBilinear}) {
+        call.problem.scalars = s;
+        wanted.push_back({call.problem, call.constraints});
+      }
     }
+    if (!programs.empty()) build_kernels(h.stream(), programs);
     convolution::prepare(h, wanted);
   });
 }

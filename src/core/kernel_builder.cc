@@ -188,6 +188,18 @@ Kernels build_kernels(Stream& stream, std::span<const KernelSpec> specs) {
   return kernels;
 }
 
+const Kernel& SharedKernels::get(Stream& stream, std::uint64_t number, FunctionRef<KernelSpec()> spec) {
+  const std::pair key(stream.context(), number);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto it = kernels_.find(key); it != kernels_.end()) return *it->second;
+  }
+  const KernelSpec wanted = spec();
+  auto made = build_kernels(stream, {&wanted, 1});
+  const std::scoped_lock lock(mutex_);
+  return *kernels_.try_emplace(key, std::move(made[0])).first->second;
+}
+
 std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec> specs) {
   KernelCache cache(KernelCache::default_folder());
   std::atomic<std::size_t> compiled{0};

@@ -1,11 +1,15 @@
 // From the kernels a solver names to kernels that can be launched: sources, the caches of compiled programs.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
+#include "base/process_mutex.h"
 #include "core/solver.h"
 #include "runtime/device.h"
 
@@ -17,6 +21,17 @@ using Kernels = std::vector<std::shared_ptr<const Kernel>>;
 /// From this process's programs, the disk's, or the compiler, which works on several at once. Throws
 /// NotInitialized while the stream is being captured and a program is not loaded yet.
 Kernels build_kernels(Stream&, std::span<const KernelSpec>);
+
+/// Kernels that serve every shape, for passes without a plan: kept as long as this object, and found by a number that
+/// stands for all that the spec depends on.
+class SharedKernels {
+ public:
+  const Kernel& get(Stream&, std::uint64_t number, FunctionRef<KernelSpec()> spec);
+
+ private:
+  ProcessMutex mutex_;
+  std::map<std::pair<const void*, std::uint64_t>, std::shared_ptr<const Kernel>> kernels_;  // by context and number
+};
 
 /// The program of a source without a device, as the caches hold it, and what the compiler says.
 struct CompiledProgram {

@@ -1,5 +1,5 @@
 // The activation API: descriptors, forward and backward against the reference, in place, errors with their
-// texts, and the gated linear unit.
+// texts, and the gated linear unit. On any device.
 // SPDX-License-Identifier: MIT
 #include "reference/activation.h"
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "api.h"
+#include "on_device.h"
 
 namespace polymio::test {
 namespace {
@@ -31,7 +31,13 @@ struct ActivationApi : testing::Test {
     return miopenActivationBackward(handle, activation, &kOne, t, y_data, t, dy_data, t, x_data, &kZero, t, dx_data);
   }
 
-  Handle handle;
+  template <class Call>
+  void in_place(std::vector<unsigned char>& bytes, const Call& call) {
+    const There there(handle, bytes);
+    expect_ok(call(there));
+  }
+
+  DeviceHandle handle;
   Activation activation;
 };
 
@@ -89,16 +95,22 @@ TEST_F(ActivationApi, EveryFunctionAndTypeOutOfPlaceAndInPlace) {
       const void* beta = type == miopenDouble ? static_cast<const void*>(&zero) : &kZero;
       const auto x = ramp(t, -5, 5), dy = ramp(t, 2, -2);
       std::vector<unsigned char> y(x.size(), 0xff), dx(x.size(), 0xff), both = x, gradient = dy;
-      expect_ok(miopenActivationForward(handle, activation, alpha, desc, x.data(), beta, desc, y.data()));
-      expect_ok(miopenActivationBackward(handle, activation, alpha, desc, y.data(), desc, dy.data(), desc, x.data(),
-                                         beta, desc, dx.data()));
+      if (!sampled()) continue;
+      expect_ok(
+          miopenActivationForward(handle, activation, alpha, desc, There(handle, x), beta, desc, There(handle, y)));
+      expect_ok(miopenActivationBackward(handle, activation, alpha, desc, There(handle, y), desc, There(handle, dy),
+                                         desc, There(handle, x), beta, desc, There(handle, dx)));
       const auto p = wanted(mode, false, t), q = wanted(mode, true, t);
       EXPECT_TRUE(ref::compare(arithmetic(p), t, y.data(), evaluate(p, x.data(), nullptr, nullptr)).ok());
       EXPECT_TRUE(ref::compare(arithmetic(q), t, dx.data(), evaluate(q, x.data(), dy.data(), nullptr)).ok());
-      expect_ok(miopenActivationForward(handle, activation, alpha, desc, both.data(), beta, desc, both.data()));
+      in_place(both, [&](void* data) {
+        return miopenActivationForward(handle, activation, alpha, desc, data, beta, desc, data);
+      });
       EXPECT_EQ(both, y);
-      expect_ok(miopenActivationBackward(handle, activation, alpha, desc, y.data(), desc, gradient.data(), desc,
-                                         x.data(), beta, desc, gradient.data()));
+      in_place(gradient, [&](void* data) {
+        return miopenActivationBackward(handle, activation, alpha, desc, There(handle, y), desc, data, desc,
+                                        There(handle, x), beta, desc, data);
+      });
       EXPECT_EQ(gradient, dx);
     }
 }
@@ -112,13 +124,17 @@ TEST_F(ActivationApi, BackwardOfAForwardPassInPlace) {
     SCOPED_TRACE("mode " + std::to_string(mode));
     set(mode);
     std::vector<float> y = x, dx(101), from_x(101);
-    expect_ok(forward(desc, x.data(), y.data()));
-    expect_ok(backward(desc, y.data(), dy.data(), x.data(), from_x.data()));
+    if (!sampled()) continue;
+    expect_ok(forward(desc, There(handle, x), There(handle, y)));
+    expect_ok(backward(desc, There(handle, y), There(handle, dy), There(handle, x), There(handle, from_x)));
     if (mode == miopenActivationABS || mode == miopenActivationPOWER || mode == miopenActivationCLIPPEDRELU) {
       expect_bad(backward(desc, y.data(), dy.data(), y.data(), dx.data()), {"x and y are one buffer", "derivative"});
       continue;
     }
-    expect_ok(backward(desc, y.data(), dy.data(), y.data(), dx.data()));
+    {
+      const There both(handle, y);
+      expect_ok(backward(desc, both, There(handle, dy), both, There(handle, dx)));
+    }
     for (int i = 0; i < 101; ++i) EXPECT_NEAR(dx[i], from_x[i], 1e-6) << "x " << x[i];
   }
   set(miopenActivationELU, -1);
@@ -132,7 +148,7 @@ TEST_F(ActivationApi, ScalingFactorsAreTaken) {
   const auto x = ramp(t, -2, 2), old = ramp(t, 1, 3);
   auto y = old;
   const float alpha = 0.5f, beta = -2;
-  expect_ok(miopenActivationForward(handle, activation, &alpha, desc, x.data(), &beta, desc, y.data()));
+  expect_ok(miopenActivationForward(handle, activation, &alpha, desc, There(handle, x), &beta, desc, There(handle, y)));
   auto p = wanted(miopenActivationRELU, false, t);
   p.scale = 0.5, p.keep = -2;
   EXPECT_TRUE(ref::compare(arithmetic(p), t, y.data(), evaluate(p, x.data(), nullptr, old.data())).ok());
@@ -178,7 +194,11 @@ TEST_F(ActivationApi, InterleavedViewsOfOneBufferAreFine) {
   const Tensor view(miopenFloat, {2, 3}, {8, 2});
   std::vector<float> memory(16);
   for (int i = 0; i < 16; ++i) memory[i] = -static_cast<float>(i) - 1;
-  expect_ok(forward(view, memory.data(), memory.data() + 1));
+  {
+    const There there(handle, memory);
+    void* const data = there;
+    expect_ok(forward(view, data, static_cast<float*>(data) + 1));
+  }
   for (int n = 0; n < 2; ++n)
     for (int c = 0; c < 3; ++c) EXPECT_EQ(memory[n * 8 + c * 2 + 1], -memory[n * 8 + c * 2]);
   EXPECT_EQ(memory[7], -8) << "between the elements nothing is written";
@@ -195,9 +215,9 @@ TEST_F(ActivationApi, GatedLinearUnit) {
       const ref::Tensor out_plain(static_cast<ref::Type>(type), {small[0], small[1], small[2]});
       const auto x = ramp(in_plain, -4, 4), dy = ramp(out_plain, 1, -1);
       std::vector<unsigned char> y(dy.size(), 0xff), dx(x.size(), 0xff);
-      expect_ok(miopenGLUForward(handle, in, x.data(), out, y.data(), static_cast<std::uint32_t>(dim)));
-      expect_ok(
-          miopenGLUBackward(handle, in, x.data(), out, dy.data(), in, dx.data(), static_cast<std::uint32_t>(dim)));
+      const auto along = static_cast<std::uint32_t>(dim);
+      expect_ok(miopenGLUForward(handle, in, There(handle, x), out, There(handle, y), along));
+      expect_ok(miopenGLUBackward(handle, in, There(handle, x), out, There(handle, dy), in, There(handle, dx), along));
       const auto how = [&](const ref::Tensor& t) { return arithmetic(wanted(0, false, t)); };
       const auto d = static_cast<std::size_t>(dim);
       EXPECT_TRUE(ref::compare(how(out_plain), out_plain, y.data(), ref::glu(in_plain, x.data(), d)).ok());

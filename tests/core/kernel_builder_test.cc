@@ -8,7 +8,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/tensor_ops/tensor_ops.h"
 
 namespace polymio {
 namespace {
@@ -75,7 +77,12 @@ TEST(Nvrtc, CompilesASampleOfEverySource) {
   const auto compiler = nvrtc();
   if (!compiler) GTEST_SKIP() << "no NVRTC";
   std::vector<KernelSpec> sample;
-  for (const KernelSpec& spec : convolution::base_programs(usual_device("cuda-sm90"), true))
+  const DeviceInfo device = usual_device("cuda-sm90");
+  auto all = convolution::base_programs(device, true);
+  const DataType half[] = {DataType::kHalf};
+  std::ranges::move(tensor_ops::programs(device, half), std::back_inserter(all));
+  std::ranges::move(activation::programs(device, half[0], activation::Mode::kElu), std::back_inserter(all));
+  for (const KernelSpec& spec : all)
     if (std::none_of(sample.begin(), sample.end(), [&](const auto& s) { return s.source == spec.source; }))
       sample.push_back(spec);
   EXPECT_EQ(sample.size(), kernel_programs().size()) << "a source is in no program";

@@ -46,6 +46,7 @@ class Case {
   }
   void run(int algorithm) const { driver::run(session_, problem_, data(), algorithm); }
   void run_solution(std::uint64_t id) const { driver::run_solution(session_, problem_, data(), id); }
+  void scale(double alpha, double beta) { problem_.args.alpha = alpha, problem_.args.beta = beta; }
   void prepare() const {
     const ConvProblem owner = make_problem(problem_);
     const miopenProblem_t raw = owner.get();
@@ -154,6 +155,119 @@ TEST(CudaCapture, WhatRanBeforeRunsAgain) {
   const Counts before;
   const Trouble trouble("capture");
   c.run(choice.algorithm);
+  EXPECT_EQ(Counts().violations, before.violations);
+  EXPECT_GT(Counts().launches, before.launches);
+}
+
+/// Every operation beside convolutions, on tensors of one type.
+class Operations {
+ public:
+  explicit Operations(miopenDataType_t type) : type_(type) {
+    const int lens[] = {2, 16, 5, 5}, channels[] = {1, 16, 1, 1}, halves[] = {2, 8, 5, 5};
+    const int last[] = {400, 1, 80, 16};
+    const auto describe = [&](const int* sizes, const int* strides) {
+      miopenTensorDescriptor_t t = nullptr;
+      check(miopenCreateTensorDescriptor(&t), "miopenCreateTensorDescriptor");
+      check(miopenSetTensorDescriptor(t, type, 4, sizes, strides), "miopenSetTensorDescriptor");
+      return t;
+    };
+    x_ = describe(lens, nullptr), nhwc_ = describe(lens, last), bias_ = describe(channels, nullptr);
+    half_ = describe(halves, nullptr);
+    check(miopenCreateActivationDescriptor(&elu_), "miopenCreateActivationDescriptor");
+    check(miopenSetActivationDescriptor(elu_, miopenActivationELU, 1, 1, 1), "miopenSetActivationDescriptor");
+    for (auto& b : buffers_) b = Buffer(session_, 4096 * 8, "a tensor");
+  }
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+  ~Operations() {
+    for (const auto t : {x_, nhwc_, bias_, half_}) miopenDestroyTensorDescriptor(t);
+    miopenDestroyActivationDescriptor(elu_);
+  }
+
+  void prepare() const {
+    miopenProblem_t problem = nullptr;
+    check(miopenCreateActivationProblem(&problem, elu_, miopenProblemDirectionForward),
+          "miopenCreateActivationProblem");
+    check(miopenSetProblemTensorDescriptor(problem, miopenTensorActivationX, x_), "miopenSetProblemTensorDescriptor");
+    check(polymioPrepare(session_.get(), &problem, 1), "polymioPrepare");
+    check(miopenDestroyProblem(problem), "miopenDestroyProblem");
+  }
+
+  /// The status of each call.
+  std::vector<miopenStatus_t> run() const {
+    const miopenHandle_t h = session_.get();
+    void *const x = buffers_[0].device(), *const y = buffers_[1].device(), *const z = buffers_[2].device();
+    const double one_double = 1, two_double = 2;
+    const float one_float = 1, two_float = 2;
+    const bool wide = type_ == miopenDouble;
+    const void* const one = wide ? static_cast<const void*>(&one_double) : &one_float;
+    const void* const two = wide ? static_cast<const void*>(&two_double) : &two_float;
+    return {miopenOpTensor(h, miopenTensorOpMul, one, x_, x, two, bias_, y, two, x_, z),
+            miopenSetTensor(h, x_, x, one),
+            miopenScaleTensor(h, nhwc_, x, two),
+            miopenTransformTensor(h, one, x_, x, two, x_, y),
+            miopenTransformTensor(h, two, x_, x, one, nhwc_, y),
+            miopenConvolutionForwardBias(h, one, bias_, y, two, x_, x),
+            miopenConvolutionBackwardBias(h, one, x_, x, two, bias_, y),
+            miopenConvolutionBackwardBias(h, one, nhwc_, x, two, bias_, y),
+            miopenActivationForward(h, elu_, one, x_, x, two, x_, y),
+            miopenActivationBackward(h, elu_, one, x_, x, x_, y, x_, z, two, x_, z),
+            miopenActivationBackward(h, elu_, one, x_, x, x_, y, x_, x, two, x_, z),
+            miopenGLUForward(h, x_, x, half_, y, 1),
+            miopenGLUBackward(h, x_, x, half_, y, x_, z, 1)};
+  }
+
+ private:
+  const miopenDataType_t type_;
+  Session session_{"cuda:0"};
+  miopenTensorDescriptor_t x_, nhwc_, bias_, half_;
+  miopenActivationDescriptor_t elu_ = nullptr;
+  Buffer buffers_[3];
+};
+
+TEST(CudaCapture, OtherOperationsAreRefusedOrPrepared) {
+  for (const miopenDataType_t type : {miopenDouble, miopenFloat, miopenHalf}) {
+    const Operations fresh(type);
+    const Counts before;
+    if (type == miopenDouble) {  // of which no other test has loaded programs
+      const Trouble trouble("capture");
+      for (const auto status : fresh.run()) EXPECT_EQ(status, miopenStatusNotInitialized) << type;
+      EXPECT_TRUE(says(polymioGetLastError(), {"being captured", "polymioPrepare"}));
+      EXPECT_EQ(Counts().violations, before.violations);
+      EXPECT_EQ(Counts().launches, before.launches);
+    }
+    fresh.prepare();
+    const Operations other(type);  // another handle, whose calls are ready as well
+    const Counts prepared;
+    const Trouble trouble("capture");
+    for (const Operations* each : {&fresh, &other}) {
+      const auto statuses = each->run();
+      for (std::size_t i = 0; i < statuses.size(); ++i)
+        EXPECT_EQ(statuses[i], miopenStatusSuccess) << type << " call " << i << ": " << polymioGetLastError();
+    }
+    EXPECT_EQ(Counts().violations, prepared.violations);
+    EXPECT_GE(Counts().launches, prepared.launches + 26);
+  }
+}
+
+TEST(CudaFaults, OtherOperationsReportFailedLaunches) {
+  const Operations all(miopenBFloat16);
+  for (const auto status : all.run()) EXPECT_EQ(status, miopenStatusSuccess) << polymioGetLastError();
+  const Trouble trouble("launch");
+  for (const auto status : all.run()) EXPECT_EQ(status, miopenStatusInternalError);
+  EXPECT_TRUE(says(polymioGetLastError(), {"launching a kernel", "unspecified launch failure"}));
+}
+
+TEST(CudaCapture, PreparedConvolutionsRunWithScalars) {
+  Case c(11);
+  c.prepare();
+  const auto choice = c.solutions().at(0);
+  const Counts before;
+  const Trouble trouble("capture");
+  for (const double beta : {0.0, 2.0}) {
+    c.scale(0.5, beta);
+    c.run(choice.algorithm);
+  }
   EXPECT_EQ(Counts().violations, before.violations);
   EXPECT_GT(Counts().launches, before.launches);
 }

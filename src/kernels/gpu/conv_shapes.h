@@ -3,17 +3,11 @@
 // gathered for; for the weights' gradient they are x and dy.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/gpu/divider.h"
 #ifndef KERNEL
-#include <cstdint>
 namespace polymio::kernels {
 using i64 = std::int64_t;
-using u32 = std::uint32_t;
 #endif
-
-/// For 0 <= n < 2^31, n / divisor is (the high word of n * multiplier, + n) >> shift.
-typedef struct Divider {
-  u32 divisor, multiplier, shift;
-} Divider;
 
 /// Of the implicit GEMM. Strides are in elements, channels are those of a group.
 typedef struct ProductShape {

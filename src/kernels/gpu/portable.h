@@ -24,7 +24,10 @@ typedef unsigned short u16;
 #define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
 #define FLOAT_OF_BITS(u) as_float(u)
 #define BITS_OF_FLOAT(f) as_uint(f)
+#define DOUBLE_OF_BITS(u) as_double(u)
+#define BITS_OF_DOUBLE(f) as_ulong(f)
 #define FMA(a, b, c) fma(a, b, c)
+#define FMA64(a, b, c) fma(a, b, c)
 #define ROUND(v) rint(v)
 #ifdef FP64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -67,7 +70,10 @@ typedef unsigned short u16;
 #define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
 #define FLOAT_OF_BITS(u) __builtin_bit_cast(float, u)
 #define BITS_OF_FLOAT(f) __builtin_bit_cast(u32, f)
+#define DOUBLE_OF_BITS(u) __builtin_bit_cast(double, u)
+#define BITS_OF_DOUBLE(f) __builtin_bit_cast(u64, f)
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define FMA64(a, b, c) __builtin_fma(a, b, c)
 #define ROUND(v) __builtin_rint(v)
 typedef u32 u32x4 __attribute__((ext_vector_type(4)));
 INLINE float float_of_half(u16 bits) { return (float)__builtin_bit_cast(_Float16, bits); }
@@ -90,7 +96,10 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 typedef uint4 u32x4;
 #define FLOAT_OF_BITS(u) __uint_as_float(u)
 #define BITS_OF_FLOAT(f) __float_as_uint(f)
+#define DOUBLE_OF_BITS(u) __longlong_as_double((long long)(u))
+#define BITS_OF_DOUBLE(f) ((u64)__double_as_longlong(f))
 #define FMA(a, b, c) fmaf(a, b, c)
+#define FMA64(a, b, c) fma(a, b, c)
 #define ROUND(v) rint(v)
 INLINE float float_of_half(u16 bits) {
   float v;
@@ -116,6 +125,7 @@ INLINE u16 half_of_float(float v) {
 
 // Element types by name, as in LOAD(fp16, p, i): how they are stored, and what they are computed in.
 typedef signed char i8;
+typedef unsigned char u8;
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define STORED(type) PASTE(stored_, type)

@@ -141,5 +141,3 @@ INLINE void store4_scaled(GLOBAL out_t* p, const sum_t* v, float alpha, float be
   store4(p, scaled);
 #endif
 }
-
-INLINE int divide(int n, Divider d) { return (int)(((u32)(((u64)(u32)n * d.multiplier) >> 32) + (u32)n) >> d.shift); }

@@ -68,9 +68,11 @@ Plan first_plan(Handle& handle, const Problem& problem) {
   search::record_problem(problem.key());
   const auto judge = make_judge(problem);
   const auto allowed = allowed_solvers(problem.direction);
-  const search::Request rq{handle, allowed, problem, {}, judge.get()};
+  search::Request rq{handle, allowed, problem, {}, judge.get()};
+  std::unique_ptr<search::Clock> clock;
+  if (handle.device().kind != DeviceKind::kCpu) rq.clock = (clock = search::device_clock(handle.stream())).get();
   std::optional<search::Candidate> best;
-  if (search::enforce() != search::Enforce::kNone) best = found(rq);
+  if (search::enforce() != search::Enforce::kNone && !handle.stream().capturing()) best = found(rq);
   if (!best) {
     const auto ranking = search::rank(rq);
     if (ranking.empty())
@@ -93,16 +95,22 @@ void check_memory(const TensorDesc& in, const void* data, const char* name, cons
           static_cast<std::int64_t>(b - a));
 }
 
+}  // namespace
+
 Parameters rounded(const Parameters& p, DataType t) {
   if (t == DataType::kDouble) return p;
   return {static_cast<float>(p.alpha), static_cast<float>(p.beta), static_cast<float>(p.gamma)};
 }
 
-}  // namespace
-
 // A plan that exists has the very problem asked for, so a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
-  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] { return first_plan(handle, problem); });
+  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
+    const Stream& stream = handle.stream();
+    stream.check_memory(given.x, "the buffer of x");
+    stream.check_memory(given.result, problem.forward() ? "the buffer of y" : "the buffer of dx");
+    if (!problem.forward()) stream.check_memory(given.dy, "the buffer of dy");
+    return first_plan(handle, problem);
+  });
   check_memory(problem.x, given.x, "x", problem.output(), given.result);
   if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
   Problem::Args args = given;

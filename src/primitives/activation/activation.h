@@ -94,6 +94,16 @@ void run(Handle&, const Problem&, const Problem::Args&);
 /// data = f(data), any strides, without search: the pass that other primitives run behind their own work.
 void apply(Stream&, const TensorDesc& desc, void* data, Mode, const Parameters&);
 
+/// On GPUs: y = f(y + b), with one b for each channel or none. Whether the device can; what is compiled for it; ready
+/// to run.
+Verdict check_epilogue(const DeviceInfo&, DataType, Mode);
+std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, Mode, bool bias);
+using EpilogueInvoker = std::function<void(Stream&, void* y, const void* bias, const Parameters&)>;
+EpilogueInvoker epilogue(Stream&, const TensorDesc& y, Mode, bool bias);
+
+/// What a GPU compiles for a function of elements of this type and its gradient, and for the gated linear unit.
+std::vector<KernelSpec> programs(const DeviceInfo&, DataType, Mode);
+
 /// out = a * logistic(b), where a and b are the halves of `in` along dimension `dim`; and the gradient of `in`.
 void glu_forward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out, void* y, std::int64_t dim);
 void glu_backward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out_grad, const void* dy,

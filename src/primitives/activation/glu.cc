@@ -1,4 +1,4 @@
-// The gated linear unit: a simple pass in double over any strides.
+// The gated linear unit: on the CPU a simple pass in double over any strides.
 // SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "primitives/activation/scalar.h"
@@ -44,6 +44,7 @@ void glu_forward(Stream& stream, const TensorDesc& in, const void* x, const Tens
   const Problem p = forward_problem(Mode::kLogistic, half_of(in, dim), out);
   const Grid grid = grid_of(p);
   const std::int64_t second = second_half(in, dim);
+  if (stream.info().kind != DeviceKind::kCpu) return gate_forward(stream, grid, in.type, x, second, y);
   for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
     Cursor at(grid, first);
     for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
@@ -61,6 +62,8 @@ void glu_backward(Stream& stream, const TensorDesc& in, const void* x, const Ten
   const Problem p = backward_problem(Mode::kLogistic, half_of(in, dim), out_grad, out_grad, half_of(in_grad, dim));
   const Grid grid = grid_of(p);
   const std::int64_t second_in = second_half(in, dim), second_grad = second_half(in_grad, dim);
+  if (stream.info().kind != DeviceKind::kCpu)
+    return gate_backward(stream, grid, in.type, x, second_in, dy, dx, second_grad);
   for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
     Cursor at(grid, first);
     for (std::int64_t i = first; i < end; ++i, at.advance(1)) {

@@ -71,9 +71,15 @@ class ActivationJudge final : public Judge {
   /// The inputs are as they were before the run.
   static bool judgeable(const Problem::Args& a) { return a.keep == 0 && a.x != a.result && a.dy != a.result; }
 
-  double expected(const Problem::Args& args, double x, const Cursor& at) const {
+  double element(Stream& stream, const void* data, std::int64_t offset) const {
+    const std::size_t size = size_of(p_.x.type);
+    double memory = 0;
+    stream.download(&memory, {data, static_cast<std::size_t>(offset) * size}, size);
+    return dtype::load(p_.x.type, &memory, 0);
+  }
+  double expected(Stream& stream, const Problem::Args& args, double x, const Cursor& at) const {
     if (p_.forward()) return args.scale * value_at(p_.mode, args.parameters, x);
-    const double dy = dtype::load(p_.x.type, args.dy, at.offset(2));
+    const double dy = element(stream, args.dy, at.offset(2));
     return args.scale * (args.x_is_y ? gradient_from_y(p_.mode, args.parameters, x, dy)
                                      : gradient_at(p_.mode, args.parameters, x, dy));
   }
@@ -91,11 +97,11 @@ Opinion ActivationJudge::judge(Stream& stream, const void* arguments, Tolerance,
   std::size_t finite = 0;
   for (const std::int64_t i : samples_) {
     const Cursor at(grid_, i);
-    const double x = dtype::load(t, args.x, at.offset(1)), want = expected(args, x, at);
+    const double x = element(stream, args.x, at.offset(1)), want = expected(stream, args, x, at);
     if (!std::isfinite(x) || !std::isfinite(rounded(t, want))) continue;
     ++finite;
     const double bound = error_bound(p_, args.parameters, x, want);
-    const double got = dtype::load(t, args.result, at.offset(0));
+    const double got = element(stream, args.result, at.offset(0));
     if (rounded(t, want - bound) <= got && got <= rounded(t, want + bound)) continue;
     text = fmt::format("{} at offset {} is {:.9g}, should be {:.9g} +- {:.3g}", p_.forward() ? "y" : "dx", at.offset(0),
                        got, rounded(t, want), bound);

@@ -7,9 +7,11 @@
 namespace polymio::activation {
 
 SolverList solvers(Direction d) {
-  static const SolverBase* const kLists[2][3] = {
-      {&cpu_packed(Direction::kForward), &cpu_strided(Direction::kForward), &cpu_reference(Direction::kForward)},
-      {&cpu_packed(Direction::kBackward), &cpu_strided(Direction::kBackward), &cpu_reference(Direction::kBackward)}};
+  static const SolverBase* const kLists[2][4] = {
+      {&cpu_packed(Direction::kForward), &cpu_strided(Direction::kForward), &cpu_reference(Direction::kForward),
+       &gpu_elementwise(Direction::kForward)},
+      {&cpu_packed(Direction::kBackward), &cpu_strided(Direction::kBackward), &cpu_reference(Direction::kBackward),
+       &gpu_elementwise(Direction::kBackward)}};
   return kLists[static_cast<int>(d)];
 }
 

@@ -20,9 +20,19 @@ constexpr SolverInfo cpu_info(std::uint64_t id, const char* name) {
           .reference = false};
 }
 
-const Solver<Problem>& cpu_packed(Direction);     // ids 1001, 1002
-const Solver<Problem>& cpu_reference(Direction);  // ids 1003, 1004
-const Solver<Problem>& cpu_strided(Direction);    // ids 1005, 1006
+const Solver<Problem>& cpu_packed(Direction);       // ids 1001, 1002
+const Solver<Problem>& cpu_reference(Direction);    // ids 1003, 1004
+const Solver<Problem>& cpu_strided(Direction);      // ids 1005, 1006
+const Solver<Problem>& gpu_elementwise(Direction);  // ids 1007, 1008
+
+/// As they are used: float is exact unless the tensors are double.
+Parameters rounded(const Parameters&, DataType);
+
+/// The gated linear unit on a GPU: grids as of forward and backward problems of one half, and where the other begins.
+std::vector<KernelSpec> gate_kernels(const DeviceInfo&, DataType);
+void gate_forward(Stream&, const Grid&, DataType, const void* x, std::int64_t second, void* y);
+void gate_backward(Stream&, const Grid&, DataType, const void* x, std::int64_t x_second, const void* dy, void* dx,
+                   std::int64_t dx_second);
 
 /// Microseconds that the arithmetic takes where memory does not count.
 double arithmetic_us(const DeviceInfo&, const Problem&);

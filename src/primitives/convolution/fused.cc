@@ -2,12 +2,25 @@
 #include "primitives/convolution/fused.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
+#include "primitives/activation/activation.h"
 #include "primitives/convolution/cpu/epilogue.h"
 
 namespace polymio::convolution {
 namespace {
+
+activation::Mode mode_of(const Problem& p) { return static_cast<activation::Mode>(p.epilogue.activation); }
+
+/// Applies the epilogue to all of y.
+Solver<Problem>::Invoker make_pass(Stream& stream, const Problem& p) {
+  if (stream.info().kind == DeviceKind::kCpu) return epilogue_pass(stream, p);
+  return
+      [p, pass = activation::epilogue(stream, p.y, mode_of(p), p.epilogue.bias)](Stream& on, const Problem::Args& a) {
+        pass(on, a.y, p.epilogue.bias ? a.bias : nullptr, {a.activation_alpha, a.activation_beta, a.activation_gamma});
+      };
+}
 
 Problem without_epilogue(const Problem& p) {
   Problem plain = p;
@@ -23,8 +36,9 @@ class Composed final : public Solver<Problem> {
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (fuses(d, p)) return {};
-    POLYMIO_REQUIRE(d.kind == DeviceKind::kCpu, "what follows the convolution runs on the CPU only");
     if (const Verdict v = check_epilogue(p); !v) return v;
+    if (d.kind != DeviceKind::kCpu)
+      if (const Verdict v = activation::check_epilogue(d, p.y.type, mode_of(p)); !v) return v;
     return solver_.check(d, without_epilogue(p));
   }
   ErrorClass accuracy(const Problem& p) const override {
@@ -43,16 +57,20 @@ class Composed final : public Solver<Problem> {
   }
   TunePoint start(const DeviceInfo& d, const Problem& p) const override { return solver_.start(d, seen(d, p)); }
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.kernels(d, seen(d, p), t);
+    auto specs = solver_.kernels(d, seen(d, p), t);
+    if (d.kind != DeviceKind::kCpu && !fuses(d, p))
+      std::ranges::move(activation::epilogue_kernels(d, p.y.type, mode_of(p), p.epilogue.bias),
+                        std::back_inserter(specs));
+    return specs;
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
     if (fuses(stream.info(), p)) return solver_.make(stream, p, t);
-    return [run = solver_.make(stream, without_epilogue(p), t), pass = epilogue_pass(stream, p)](Stream& on,
-                                                                                                 const Args& a) {
-      run(on, a);
-      pass(on, a);
-    };
+    return
+        [run = solver_.make(stream, without_epilogue(p), t), pass = make_pass(stream, p)](Stream& on, const Args& a) {
+          run(on, a);
+          pass(on, a);
+        };
   }
 
  private:

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/tensor_ops.h"
 
+#include <algorithm>
+
 #include "base/error.h"
-#include "primitives/tensor_ops/cpu/bias_backward.h"
-#include "primitives/tensor_ops/cpu/elementwise.h"
+#include "primitives/tensor_ops/passes.h"
 
 namespace polymio::tensor_ops {
 namespace {
 
-void require_cpu(const Stream& stream) {
-  if (stream.info().kind != DeviceKind::kCpu)
-    fail(Status::kNotImplemented, "operations on tensors run on the CPU only, the handle's device is {}",
-         stream.info().name);
-}
+const Passes& passes(const Stream& stream) { return stream.info().kind == DeviceKind::kCpu ? kCpuPasses : kGpuPasses; }
 
 std::string sizes(const TensorDesc& t) {
   const TensorDesc plain = unvectored(t);
@@ -54,12 +51,13 @@ void require_bias(const TensorDesc& bias, const char* bias_name, const TensorDes
   require_same_type(bias, bias_name, tensor, tensor_name);
 }
 
-void binary(Stream& stream, Function function, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
+void binary(Stream& stream, Function function, double alpha1, Input a, double alpha2, Input b, double beta, Output c,
+            bool host_b = false) {
   const TensorDesc* operands[] = {&c.desc, &a.desc, &b.desc};
-  Elementwise pass{function, alpha1, alpha2, beta, make_loop(operands), {c.data, a.data, b.data}, {}, c.data};
+  Elementwise pass{function, alpha1, alpha2, beta, make_loop(operands), {c.data, a.data, b.data}, {}, c.data, host_b};
   pass.types = {c.desc.type, a.desc.type, b.desc.type};
   pass.loop.simplify();
-  run_elementwise(stream, pass);
+  passes(stream).elementwise(stream, pass);
 }
 
 /// One value of y's type, which repeats over all of it.
@@ -73,8 +71,19 @@ TensorDesc single(const TensorDesc& y) {
 
 }  // namespace
 
+bool needs_exact(std::span<const DataType> types, std::span<const double> scalars) {
+  return std::all_of(types.begin(), types.end(), is_integer) &&
+         std::find(types.begin(), types.end(), DataType::kInt64) != types.end() &&
+         std::all_of(scalars.begin(), scalars.end(), [](double s) { return s == 0 || s == 1 || s == -1; });
+}
+
+bool needs_double(std::span<const DataType> types) {
+  return std::any_of(types.begin(), types.end(), [](DataType t) {
+    return t == DataType::kDouble || t == DataType::kInt32 || t == DataType::kInt64;
+  });
+}
+
 void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
-  require_cpu(stream);
   require(static_cast<int>(op) >= 0 && static_cast<int>(op) <= 3,
           "tensor operation {} is unknown: allowed are add 0, mul 1, min 2, max 3", static_cast<int>(op));
   require(c.desc.rank <= kMaxOpRank, "c has rank {}, at most {} is supported", c.desc.rank, kMaxOpRank);
@@ -86,42 +95,37 @@ void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Inp
 }
 
 void set(Stream& stream, Output y, const void* value) {
-  require_cpu(stream);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
   Loop loop = make_loop(operands);
   loop.simplify();
-  run_copy(stream, loop, size_of(y.desc.type), value, y.data);
+  passes(stream).fill(stream, loop, size_of(y.desc.type), value, y.data);
 }
 
 void scale(Stream& stream, Output y, const void* factor) {
-  require_cpu(stream);
   const TensorDesc repeated = single(y.desc);
-  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {repeated, factor}, 0, y);
+  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {repeated, factor}, 0, y, true);
 }
 
 void transform(Stream& stream, double alpha, Input x, double beta, Output y) {
-  require_cpu(stream);
   require_same_sizes(x.desc, "x", y.desc, "y");
   const TensorDesc* operands[] = {&y.desc, &x.desc};
   Loop loop = make_loop(operands);
   loop.simplify();
   if (x.desc.type == y.desc.type && alpha == 1 && beta == 0)
-    return run_copy(stream, loop, size_of(y.desc.type), x.data, y.data);
+    return passes(stream).copy(stream, loop, size_of(y.desc.type), x.data, y.data);
   Elementwise pass{Function::kFirst, alpha, 0, beta, loop, {y.data, x.data}, {y.desc.type, x.desc.type}, y.data};
-  run_elementwise(stream, pass);
+  passes(stream).elementwise(stream, pass);
 }
 
 void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y) {
-  require_cpu(stream);
   require_bias(b.desc, "b", y.desc, "y");
   binary(stream, Function::kAdd, alpha, {y.desc, y.data}, alpha, b, beta, y);
 }
 
 void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db) {
-  require_cpu(stream);
   require_bias(db.desc, "db", dy.desc, "dy");
-  run_bias_backward(stream, alpha, dy, beta, db);
+  passes(stream).bias_backward(stream, alpha, dy, beta, db);
 }
 
 }  // namespace polymio::tensor_ops

@@ -4,6 +4,10 @@
 // exact result is; integers round to nearest and saturate.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <span>
+#include <vector>
+
+#include "core/solver.h"
 #include "core/tensor.h"
 #include "runtime/device.h"
 
@@ -41,6 +45,9 @@ void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y);
 /// db = alpha * (sum of dy over all dimensions but the channel) + beta * db. The order of the sum
 /// depends on the problem alone.
 void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db);
+
+/// What a GPU compiles for all of these on tensors of the types, transformations between them included.
+std::vector<KernelSpec> programs(const DeviceInfo&, std::span<const DataType> types);
 
 /// What the values of a tensor look like. The last four are over the finite values; 0 without any.
 struct Numerics {

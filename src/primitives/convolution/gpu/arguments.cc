@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <limits>
 
 #include "primitives/convolution/point.h"
@@ -93,12 +92,7 @@ Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction)
   return check_sizes(p);
 }
 
-kernels::Divider divider(std::int64_t divisor) {
-  const auto d = static_cast<std::uint64_t>(divisor);
-  const int shift = std::bit_width(d - 1);
-  const std::uint64_t multiplier = (((std::uint64_t{1} << shift) - d) << 32) / d + 1;
-  return {static_cast<std::uint32_t>(d), static_cast<std::uint32_t>(multiplier), static_cast<std::uint32_t>(shift)};
-}
+kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }
 
 Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {
   const auto narrow = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };

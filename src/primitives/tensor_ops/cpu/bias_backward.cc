@@ -2,13 +2,11 @@
 // alone; tasks sum chunks into a table, which is then summed in order. Dense channels (NHWC) are
 // summed side by side, others one by one.
 // SPDX-License-Identifier: MIT
-#include "primitives/tensor_ops/cpu/bias_backward.h"
-
 #include <algorithm>
 #include <vector>
 
-#include "primitives/tensor_ops/cpu/elementwise.h"
 #include "primitives/tensor_ops/cpu/rows.h"
+#include "primitives/tensor_ops/passes.h"
 
 namespace polymio::tensor_ops {
 namespace {

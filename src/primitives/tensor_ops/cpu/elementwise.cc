@@ -2,12 +2,11 @@
 // computed on in place, any other is gathered into a buffer, computed on and scattered: so contiguous
 // fp32 and fp64 run at the speed of memory and all else shares one path.
 // SPDX-License-Identifier: MIT
-#include "primitives/tensor_ops/cpu/elementwise.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "primitives/tensor_ops/cpu/rows.h"
+#include "primitives/tensor_ops/passes.h"
 
 namespace polymio::tensor_ops {
 namespace {
@@ -220,20 +219,7 @@ void copy_as(Stream& stream, const Loop& loop, const void* src, void* dst) {
     copy_elements(stream, tiles.loops[i], static_cast<const T*>(src), static_cast<T*>(dst));
 }
 
-}  // namespace
-
-bool needs_exact(std::span<const DataType> types, std::span<const double> scalars) {
-  return std::all_of(types.begin(), types.end(), is_integer) &&
-         std::find(types.begin(), types.end(), DataType::kInt64) != types.end() &&
-         std::all_of(scalars.begin(), scalars.end(), [](double s) { return s == 0 || s == 1 || s == -1; });
-}
-
-bool needs_double(std::span<const DataType> types) {
-  return std::any_of(types.begin(), types.end(), [](DataType t) {
-    return t == DataType::kDouble || t == DataType::kInt32 || t == DataType::kInt64;
-  });
-}
-
+/// Chooses the arithmetic.
 void run_elementwise(Stream& stream, const Elementwise& p) {
   const std::span<const DataType> types(p.types.data(), p.function == Function::kFirst ? 2 : 3);
   const double scalars[] = {p.alpha1, p.alpha2, p.beta};
@@ -257,5 +243,9 @@ void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* sr
       return copy_as<std::uint64_t>(stream, loop, src, dst);
   }
 }
+
+}  // namespace
+
+const Passes kCpuPasses = {run_elementwise, run_copy, run_copy, run_bias_backward};
 
 }  // namespace polymio::tensor_ops

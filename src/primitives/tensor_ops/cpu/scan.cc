@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "primitives/tensor_ops/cpu/loop.h"
 #include "primitives/tensor_ops/cpu/rows.h"
+#include "primitives/tensor_ops/loop.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 namespace polymio::tensor_ops {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/tensor_ops/cpu/loop.h"
+#include "primitives/tensor_ops/loop.h"
 
 #include <algorithm>
 

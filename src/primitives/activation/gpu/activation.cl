@@ -1,0 +1,33 @@
+// c = scale * v + keep * c for elements of tensors of any strides, where v is, by -DPASS: 0 f(a); 1 b f'(a); 2 the same
+// from a = f(x); 3 f(a + b); 4 a f(b). -DMODE is f, -DIN = -DOUT the tensors' type, -DNUM what is computed with.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable.h"
+#include "kernels/gpu/elements.h"
+#include "kernels/gpu/walk.h"
+#include "kernels/gpu/functions.h"
+#include "kernels/gpu/modes.h"
+
+typedef struct {
+  scalar alpha, beta, gamma, scale, keep, fixed;
+  int reads_a, reads_b;
+} Formula;
+
+INLINE int keeps(const Formula* f) { return f->keep != 0; }
+
+INLINE num value_of(const Formula* f, num a, num b, num old) {
+  const num alpha = f->alpha, beta = f->beta, gamma = f->gamma;
+#if PASS == 0
+  const num v = activate(MODE, a, alpha, beta, gamma);
+#elif PASS == 1
+  const num v = gradient(MODE, a, b, alpha, beta, gamma);
+#elif PASS == 2
+  const num v = gradient_from_y(MODE, a, b, alpha, beta, gamma);
+#elif PASS == 3
+  const num v = activate(MODE, a + b, alpha, beta, gamma);
+#else
+  const num v = a * activate(MODE, b, alpha, beta, gamma);
+#endif
+  return keeps(f) ? f->scale * v + f->keep * old : f->scale * v;
+}
+
+#include "kernels/gpu/visit.h"

@@ -1,0 +1,76 @@
+// Sums of all elements that belong to a channel: a block for a few channels, always added up in the same order.
+// -DIN = -DOUT is the type of dy and db; -DNUM is what is added up in.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable.h"
+#include "kernels/gpu/elements.h"
+#include "kernels/gpu/walk.h"
+
+#define THREADS 512
+
+/// Channels lie `stride` apart, or in vectors of neighbours that do; a block has `together` of them side by side,
+/// a power of two.
+typedef struct {
+  i64 channels, dy_stride, db_stride;
+  int dy_vector, db_vector, together;
+} Channels;
+
+/// db = alpha * sum + beta * db, exactly where the scalars are signs.
+typedef struct {
+  real alpha, beta;
+  int exact;
+} Scaling;
+
+INLINE i64 channel_at(i64 channel, i64 stride, int vector) { return channel / vector * stride + channel % vector; }
+
+INLINE u64 scaled(num sum, num old, Scaling s) {
+#if NUMBERS == NUMBERS_exact
+  if (s.exact) {
+    const num v = times(num_of((i64)s.alpha), sum);
+    return encode(OUT_TYPE, s.beta != 0 ? plus(v, times(num_of((i64)s.beta), old)) : v);
+  }
+#endif
+  const real v = s.alpha * real_of(sum);
+  return BITS_OF_REAL(OUT_TYPE, s.beta != 0 ? v + s.beta * real_of(old) : v);
+}
+
+/// Units of a channel's elements as the walk has them, which is the same for every channel.
+INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Strides* dy_at, Channels c, Scaling s,
+                   LOCAL num* sums, const int unit, const int aligned) {
+  const int lane = THREAD(0) % c.together, row = THREAD(0) / c.together, rows = THREADS / c.together;
+  const i64 channel = (i64)BLOCK(0) * c.together + lane;
+  num sum = num_of(0);
+  if (channel < c.channels) {
+    const i64 from = channel_at(channel, c.dy_stride, c.dy_vector);
+    _Pragma("unroll 4") for (int i = row; i < w->count; i += rows) {
+      num v[VECTOR];
+      i64 at[3];
+      const int n = i == w->count - 1 ? w->last : unit;
+      locate(w, i, dy_at, dy_at, dy_at, at);
+      if (aligned)
+        read_unit(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
+      else
+        read_elements(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
+      UNROLL for (int j = 0; j < unit; ++j) if (j < n) sum = plus(sum, v[j]);
+    }
+  }
+  sums[THREAD(0)] = sum;
+  UNROLL for (int part = THREADS / 2; part > 0; part /= 2) {
+    BARRIER();
+    if (part >= c.together && THREAD(0) < part) sums[THREAD(0)] = plus(sums[THREAD(0)], sums[THREAD(0) + part]);
+  }
+  if (row != 0 || channel >= c.channels) return;
+  const i64 to = channel_at(channel, c.db_stride, c.db_vector);
+  const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
+  store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(sums[THREAD(0)], old, s));
+}
+
+#define SUM(name, unit, aligned)                                                                         \
+  KERNEL THREADS_A_BLOCK(THREADS)                                                                        \
+  name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,          \
+       const Scaling s) {                                                                                \
+    SHARED num sums[THREADS];                                                                            \
+    sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                               \
+  }
+SUM(sum_channels, 1, 0)
+SUM(sum_channels_units, VECTOR, 0)
+SUM(sum_channels_vectors, VECTOR, 1)

@@ -1,0 +1,352 @@
+// Passes over tensors on GPUs. A program serves every shape, so that there are no plans: kernels are found by types.
+// SPDX-License-Identifier: MIT
+#include "primitives/tensor_ops/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "core/kernel_builder.h"
+#include "kernels/gpu/formula.h"
+#include "kernels/gpu/walk.h"
+
+namespace polymio::tensor_ops {
+namespace {
+
+using kernels::Nest;
+using kernels::Walk;
+
+constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64;  // as in the kernels
+constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
+
+/// What is computed with; names as kernels have them.
+enum class Numbers { kFloat, kDouble, kExact, kBits };
+enum class Entry { kElementwise, kElementwiseVectors, kTurn, kTurnX, kTurnY, kTurnXY, kSum, kSumUnits, kSumVectors };
+
+struct Program {
+  Entry entry;
+  DataType in, out;
+  Numbers numbers;
+};
+
+KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
+  static constexpr const char* kNumbers[] = {"float", "double", "exact", "bits"};
+  static constexpr struct {
+    const char *source, *name;
+  } kEntries[] = {{"elementwise", "elementwise"},
+                  {"elementwise", "elementwise_vectors"},
+                  {"turn", "turn"},
+                  {"turn", "turn_x"},
+                  {"turn", "turn_y"},
+                  {"turn", "turn_xy"},
+                  {"bias", "sum_channels"},
+                  {"bias", "sum_channels_units"},
+                  {"bias", "sum_channels_vectors"}};
+  const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
+  KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
+  spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
+                  fmt::format("-DNUM={}", kNumbers[static_cast<int>(p.numbers)])};
+  if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
+  return spec;
+}
+
+SharedKernels& shared = *new SharedKernels;
+
+const Kernel& kernel(Stream& stream, const Program& p) {
+  std::uint64_t number = static_cast<std::uint64_t>(p.entry);
+  for (const int part : {static_cast<int>(p.in), static_cast<int>(p.out), static_cast<int>(p.numbers)})
+    number = number * 16 + static_cast<std::uint64_t>(part);
+  return shared.get(stream, number, [&] { return spec_of(stream.info(), p); });
+}
+
+void require_double(const Stream& stream) {
+  if (!stream.info().gpu.fp64)
+    fail(Status::kNotImplemented, "{} has no double-precision arithmetic, which these data types need",
+         stream.info().name);
+}
+
+Launch launch_of(std::int64_t blocks, std::int64_t threads) {
+  Launch shape;
+  shape.blocks[0] = static_cast<std::uint32_t>(blocks);
+  shape.threads[0] = static_cast<std::uint32_t>(threads);
+  return shape;
+}
+
+/// c = f(a, b) + beta * c for sides a, b, c, which are operands 1, 2 and 0 of the loop.
+struct Job {
+  Nest nest;
+  kernels::Sides sides;
+  DataType in, out;
+  Numbers numbers;
+  Function function = Function::kFirst;
+  double alpha1 = 1, alpha2 = 1, beta = 0;
+  const void* constant = nullptr;  // in host memory; instead of sides that are not there
+};
+
+Nest nest_of(const Loop& loop, const std::array<std::size_t, 3>& operands) {
+  Nest nest;
+  nest.rank = static_cast<int>(loop.rank);
+  for (std::size_t o = 0; o < operands.size(); ++o) {
+    nest.first[o] = loop.base[operands[o]];
+    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operands[o]];
+  }
+  for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
+  return nest;
+}
+constexpr std::array<std::size_t, 3> kInOrder = {1, 2, 0};
+
+template <class Scalar>
+Scalar constant_of(const Job& job) {
+  const DataType type = job.in;
+  if (!job.constant) return 0;
+  if constexpr (std::is_floating_point_v<Scalar>) return static_cast<Scalar>(dtype::load(type, job.constant, 0));
+  std::int64_t bits = 0;
+  std::memcpy(&bits, job.constant, size_of(type));
+  const auto unused = static_cast<int>(64 - 8 * size_of(type));
+  return static_cast<Scalar>(std::is_signed_v<Scalar> ? bits << unused >> unused : bits);
+}
+
+template <class Scalar>
+kernels::Formula<Scalar> formula(const Job& job) {
+  const auto scalar = [](double v) { return static_cast<Scalar>(v); };
+  const bool plain = job.numbers == Numbers::kBits;
+  return {plain ? Scalar{1} : scalar(job.alpha1),
+          plain ? Scalar{1} : scalar(job.alpha2),
+          plain ? Scalar{0} : scalar(job.beta),
+          constant_of<Scalar>(job),
+          static_cast<int>(job.function),
+          job.sides[0].data != nullptr,
+          job.function != Function::kFirst && job.sides[1].data != nullptr};
+}
+
+/// Calls body with the formula in the scalars of the job's numbers.
+template <class Body>
+void with_formula(const Job& job, const Body& body) {
+  switch (job.numbers) {
+    case Numbers::kFloat:
+      return body(formula<float>(job));
+    case Numbers::kDouble:
+      return body(formula<double>(job));
+    case Numbers::kExact:
+      return body(formula<std::int64_t>(job));
+    case Numbers::kBits:
+      return body(formula<std::uint64_t>(job));
+  }
+}
+
+void visit(Stream& stream, const Job& job) {
+  const int vector = kernels::vector_of(size_of(job.in), size_of(job.out));
+  const bool vectors = takes_vectors(job.nest, job.sides, vector);
+  const Kernel& k =
+      kernel(stream, {vectors ? Entry::kElementwiseVectors : Entry::kElementwise, job.in, job.out, job.numbers});
+  Nest nest = job.nest;
+  nest.group(vectors ? vector : 1);
+  const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : kUnits);
+  const void* const c = job.sides[2].data;
+  const Buffer a(job.sides[0].data_or(c)), b(job.sides[1].data_or(c));
+  with_formula(job, [&](const auto& f) {
+    each_part(nest, [&](const Nest& part) {
+      const Walk walk = part.walk();
+      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, Buffer(c), walk,
+             part.strides(0), part.strides(1), part.strides(2), f);
+    });
+  });
+}
+
+/// As in turn.cl.
+struct Turn {
+  std::int64_t rows, columns, x_column, y_row;
+};
+
+/// The dimension in which a is dense while c is in the innermost one; that one itself when there is none.
+int turned_dim(const Job& job) {
+  constexpr std::int64_t kWorthATile = 8;
+  const Nest::Dim& inner = job.nest.inner();
+  const int last = job.nest.rank - 1;
+  if (!job.sides[0].data || job.function != Function::kFirst || inner.strides[2] != 1 || inner.strides[0] <= 1 ||
+      inner.size < kWorthATile)
+    return last;
+  for (int d = 0; d < last; ++d)
+    if (job.nest.dims[d].strides[0] == 1 && job.nest.dims[d].size >= kWorthATile) return d;
+  return last;
+}
+
+void turn(Stream& stream, const Job& job, int turned) {
+  const int last = job.nest.rank - 1;
+  const Nest::Dim &row = job.nest.dims[turned], &column = job.nest.inner();
+  const auto vectors = [&](int o, int along) {
+    return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
+  };
+  static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
+  const Entry entry = kEntries[(vectors(0, turned) ? 1 : 0) + (vectors(2, last) ? 2 : 0)];
+  const Turn t{row.size, column.size, column.strides[0], row.strides[2]};
+  // Tiles instead of elements; the third operand says where a tile begins.
+  Nest nest;
+  nest.first[0] = job.nest.first[0], nest.first[1] = job.nest.first[2];
+  const auto add = [&](const Nest::Dim& dim, std::int64_t step, std::int64_t place) {
+    nest.dims[nest.rank++] = {(dim.size + step - 1) / step, {dim.strides[0] * step, dim.strides[2] * step, place}};
+  };
+  for (int d = 0; d < last; ++d)
+    if (d != turned) add(job.nest.dims[d], 1, 0);
+  add(row, kTile, kTile);
+  add(column, kTile, kTile << 32);
+  const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
+  with_formula(job, [&](const auto& f) {
+    each_part(nest, [&](const Nest& part) {
+      launch(stream, k, launch_of(part.count(), kThreads), Buffer(job.sides[0].data), Buffer(job.sides[2].data),
+             part.walk(), part.strides(0), part.strides(1), part.strides(2), t, f);
+    });
+  });
+}
+
+void run(Stream& stream, const Job& job) {
+  static constexpr const char* kRoles[] = {"the first input", "the second input", "the output"};
+  for (std::size_t i = 0; i < std::size(kRoles); ++i)
+    if (job.sides[i].data) stream.check_memory(job.sides[i].data, kRoles[i]);
+  const int turned = turned_dim(job);
+  turned == job.nest.rank - 1 ? visit(stream, job) : turn(stream, job, turned);
+}
+
+void run_elementwise(Stream& stream, const Elementwise& p) {
+  const bool unary = p.function == Function::kFirst;
+  const std::span<const DataType> types(p.types.data(), unary ? 2 : 3);
+  const double scalars[] = {p.alpha1, p.alpha2, p.beta};
+  const Numbers numbers = needs_exact(types, scalars) ? Numbers::kExact
+                          : needs_double(types)       ? Numbers::kDouble
+                                                      : Numbers::kFloat;
+  if (numbers == Numbers::kDouble) require_double(stream);
+  const void* const b = unary || p.host_b ? nullptr : p.data[2];
+  const std::size_t in = size_of(p.types[1]), out = size_of(p.types[0]);
+  run(stream, {nest_of(p.loop, kInOrder),
+               {{p.data[1], in}, {b, in}, {p.out, out}},
+               p.types[1],
+               p.types[0],
+               numbers,
+               p.function,
+               p.alpha1,
+               p.alpha2,
+               p.beta,
+               p.host_b ? p.data[2] : nullptr});
+}
+
+/// A type of so many bytes.
+DataType raw(std::size_t size) {
+  return size == 1   ? DataType::kInt8
+         : size == 2 ? DataType::kBFloat16
+         : size == 4 ? DataType::kInt32
+                     : DataType::kInt64;
+}
+
+void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
+  const DataType t = raw(size);
+  run(stream, {nest_of(loop, kInOrder), {{src, size}, {}, {dst, size}}, t, t, Numbers::kBits});
+}
+
+void run_fill(Stream& stream, const Loop& loop, std::size_t size, const void* value, void* dst) {
+  const DataType t = raw(size);
+  Job job{nest_of(loop, kInOrder), {{}, {}, {dst, size}}, t, t, Numbers::kBits};
+  job.constant = value;
+  run(stream, job);
+}
+
+/// As in bias.cl.
+struct Channels {
+  std::int64_t channels, dy_stride, db_stride;
+  int dy_vector, db_vector, together;
+};
+template <class Real>
+struct Scaling {
+  Real alpha, beta;
+  int exact;
+};
+
+Numbers sum_numbers(DataType t) {
+  if (t == DataType::kInt32 || t == DataType::kInt64) return Numbers::kExact;
+  return t == DataType::kDouble ? Numbers::kDouble : Numbers::kFloat;
+}
+
+/// The elements of one channel: one or more dimensions without it.
+Loop loop_of_channel(const TensorDesc& dy) {
+  const TensorDesc* const desc = &dy;
+  const Loop all = make_loop({&desc, 1});
+  Loop loop;
+  for (std::size_t d = 0; d < all.rank; ++d)
+    if (d != 1 && d != static_cast<std::size_t>(dy.rank)) loop.push(all.dims[d]);
+  loop.simplify();
+  return loop;
+}
+
+/// Channels of a block: those that share cache lines, unless units of the device would idle.
+int channels_together(const DeviceInfo& device, const TensorDesc& dy, const Loop& loop) {
+  if (dy.vector_length > 1) return dy.vector_length;
+  if (dy.strides[1] >= loop.dims[loop.rank - 1].strides[0]) return 1;
+  int together = 32;
+  while (together > 1 && dy.lens[1] < std::int64_t{together} * device.units) together /= 2;
+  return together;
+}
+
+void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, Output db) {
+  stream.check_memory(dy.data, "the buffer of dy");
+  stream.check_memory(db.data, "the buffer of db");
+  const DataType type = dy.desc.type;
+  const double scalars[] = {alpha, beta};
+  const DataType wide_type[] = {DataType::kInt64};
+  const bool wide = sum_numbers(type) == Numbers::kExact, exact = wide && needs_exact(wide_type, scalars);
+  if (type == DataType::kDouble || (wide && !exact)) require_double(stream);
+  const Loop loop = loop_of_channel(dy.desc);
+  const Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
+                          dy.desc.strides[1],
+                          db.desc.strides[1],
+                          dy.desc.vector_length,
+                          db.desc.vector_length,
+                          channels_together(stream.info(), dy.desc, loop)};
+  Nest nest = nest_of(loop, {0, 0, 0});
+  const kernels::Sides sides = {{}, {}, {dy.data, size_of(type)}};
+  const int vector = kernels::vector_of(size_of(type), size_of(type));
+  const auto channel_bytes = dy.desc.strides[1] * static_cast<std::int64_t>(size_of(type));
+  const bool units = channels.together == 1 && has_units(nest, sides, vector);
+  const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
+  const Numbers numbers = sum_numbers(type);
+  const Kernel& k = kernel(stream, {vectors ? Entry::kSumVectors
+                                    : units ? Entry::kSumUnits
+                                            : Entry::kSum,
+                                    type, type, numbers});
+  const Launch shape = launch_of((channels.channels + channels.together - 1) / channels.together, kSumThreads);
+  nest.group(units ? vector : 1);
+  double keep = beta;  // parts beyond the first are added
+  each_part(nest, [&](const Nest& part) {
+    const auto go = [&]<class Real>(Real) {
+      const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(keep), exact};
+      launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s);
+    };
+    stream.info().gpu.fp64 ? go(double{}) : go(float{});
+    keep = 1;
+  });
+}
+
+}  // namespace
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataType> types) {
+  std::vector<KernelSpec> specs;
+  const auto add = [&](DataType in, DataType out, Numbers numbers, Entry first, Entry last) {
+    if (device.kind == DeviceKind::kCpu || (numbers == Numbers::kDouble && !device.gpu.fp64)) return;
+    for (int e = static_cast<int>(first); e <= static_cast<int>(last); ++e)
+      specs.push_back(spec_of(device, {static_cast<Entry>(e), in, out, numbers}));
+  };
+  for (const DataType in : types) {
+    for (const DataType out : types) {
+      const DataType pair[] = {in, out};
+      add(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat, Entry::kElementwise, Entry::kTurnXY);
+      if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTurnXY);
+    }
+    add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTurnXY);
+    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumVectors);
+  }
+  return specs;
+}
+
+const Passes kGpuPasses = {run_elementwise, run_copy, run_fill, run_bias_backward_gpu};
+
+}  // namespace polymio::tensor_ops

@@ -1,0 +1,42 @@
+// The passes over tensors that a kind of device has: what the calls of the face come down to.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/tensor_ops/loop.h"
+#include "primitives/tensor_ops/tensor_ops.h"
+#include "runtime/device.h"
+
+namespace polymio::tensor_ops {
+
+enum class Function { kAdd, kMul, kMin, kMax, kFirst };  // the first four as Op; kFirst: alpha1 * a
+
+/// out = f(a, b) + beta * out.
+struct Elementwise {
+  Function function = Function::kFirst;
+  double alpha1 = 1, alpha2 = 1, beta = 0;
+  Loop loop;  // operands out, a, b
+  std::array<const void*, kOperands> data{};
+  std::array<DataType, kOperands> types{};
+  void* out = nullptr;
+  bool host_b = false;  // b is one value in host memory
+};
+
+struct Passes {
+  void (*elementwise)(Stream&, const Elementwise&);
+  /// Copies elements of `size` bytes from operand 1 of the loop to operand 0, or the one at `value` in host memory.
+  void (*copy)(Stream&, const Loop&, std::size_t size, const void* src, void* dst);
+  void (*fill)(Stream&, const Loop&, std::size_t size, const void* value, void* dst);
+  /// db = alpha * (sum of dy over everything but the channels) + beta * db. The caller has checked the sizes.
+  void (*bias_backward)(Stream&, double alpha, Input dy, double beta, Output db);
+};
+extern const Passes kCpuPasses, kGpuPasses;
+
+/// 128-bit integers instead of doubles: every type is an integer, one is int64, and the scalars only
+/// choose signs.
+bool needs_exact(std::span<const DataType> types, std::span<const double> scalars);
+
+/// Doubles instead of floats.
+bool needs_double(std::span<const DataType> types);
+
+void run_bias_backward(Stream&, double alpha, Input dy, double beta, Output db);  // of the CPU
+
+}  // namespace polymio::tensor_ops

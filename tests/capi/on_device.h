@@ -1,0 +1,60 @@
+// The device that API tests run on, and host buffers there for the length of a call. POLYMIO_TEST_DEVICE names it, the
+// CPU by default; with POLYMIO_TEST_EVERY=n tests that ask sampled() take only every n-th of their cases.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdlib>
+
+#include "api.h"
+
+namespace polymio::test {
+
+inline const char* device_name() {
+  const char* name = std::getenv("POLYMIO_TEST_DEVICE");
+  return name ? name : "cpu";
+}
+
+inline miopenStatus_t create_there(miopenHandle_t* handle) { return polymioCreateOnDevice(handle, device_name()); }
+using DeviceHandle = Owned<miopenHandle_t, create_there, miopenDestroy>;
+
+inline bool on_cpu() { return std::strcmp(device_name(), "cpu") == 0; }
+
+/// Whether this case's turn has come; always on the CPU.
+inline bool sampled() {
+  static const char* const text = std::getenv("POLYMIO_TEST_EVERY");
+  static unsigned long cases = 0;
+  const unsigned long every = text && !on_cpu() ? std::strtoul(text, nullptr, 10) : 1;
+  return cases++ % std::max(every, 1ul) == 0;
+}
+
+/// A host buffer as the device sees it: on the CPU itself, else a copy, which is copied back at the end. It begins
+/// `shift` bytes behind a multiple of 64.
+class There {
+ public:
+  There(miopenHandle_t handle, const void* host, std::size_t bytes, std::size_t shift = 0)
+      : handle_(handle), host_(const_cast<void*>(host)), bytes_(bytes), shift_(shift) {
+    if (on_cpu()) return;
+    expect_ok(polymioMalloc(handle_, &memory_, bytes_ + shift_));
+    expect_ok(polymioCopy(handle_, address(), host_, bytes_, polymioCopyHostToDevice));
+  }
+  template <class Container>
+  There(miopenHandle_t handle, Container& host)
+      : There(handle, host.data(), host.size() * sizeof(typename Container::value_type)) {}
+  There(const There&) = delete;
+  There& operator=(const There&) = delete;
+  ~There() {
+    if (on_cpu()) return;
+    expect_ok(polymioCopy(handle_, host_, address(), bytes_, polymioCopyDeviceToHost));
+    expect_ok(polymioFree(handle_, memory_));
+  }
+  operator void*() const { return on_cpu() ? host_ : address(); }  // NOLINT: passes to the API as it is
+
+ private:
+  void* address() const { return static_cast<char*>(memory_) + shift_; }
+
+  miopenHandle_t handle_;
+  void* host_;
+  void* memory_ = nullptr;
+  std::size_t bytes_, shift_;
+};
+
+}  // namespace polymio::test
