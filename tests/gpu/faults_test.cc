@@ -111,6 +111,26 @@ TEST(CudaFaults, LaunchesThatFail) {
   c.run(choice.algorithm);
 }
 
+TEST(CudaFaults, WithoutCublasLtOurOwnProductsRemain) {
+  for (const Direction direction : kDirections) {
+    const Case c(16, direction);
+    bool own = false;
+    for (const auto& solution : c.solutions()) {
+      const char* name = "";
+      check(polymioGetSolutionName(solution.solution_id, &name), "polymioGetSolutionName");
+      EXPECT_FALSE(std::string(name).starts_with("ConvCudaGemm")) << name;
+      own = own || std::string(name).starts_with("ConvGpuGemm");
+    }
+    EXPECT_TRUE(own);
+  }
+  const ConvProblem owner = make_problem(Case(16).problem());
+  const Session session("cuda:0");
+  std::string text(1 << 16, '\0');
+  std::size_t size = text.size();
+  check(polymioExplain(session.get(), owner.get(), text.data(), &size), "polymioExplain");
+  EXPECT_TRUE(says(text, {"ConvCudaGemmFwd", "there is no cuBLASLt"}));
+}
+
 TEST(CudaCapture, WithoutAPlanIsRefusedByName) {
   const Case c(5);
   const auto choice = c.solutions().at(0);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/dynlib.h"
+#include "runtime/cuda/cublaslt.h"
 #include "runtime/gpu/driver.h"
 
 namespace polymio::cuda {
@@ -66,6 +67,7 @@ std::string Cuda::open() {
   get(context_device, "cuCtxGetDevice");
   if (!missing.empty()) return "the NVIDIA driver is too old: it has no " + missing;
   version(&driver_version);
+  d.multiplier = make_multiplier;
   return add_devices();
 }
 

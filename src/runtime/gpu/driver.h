@@ -42,6 +42,7 @@ struct Driver {
   int (*pointer_attribute)(void*, int, Address);
   int (*error_text)(int, const char**);
   int (*stream_context)(void*, void**);  // null without such a function
+  std::unique_ptr<Multiplier> (*multiplier)(void* context, const MatrixProduct&, int choice);  // null without library
 };
 
 /// The same for NVRTC and hipRTC.
