@@ -259,10 +259,13 @@ class Bench:
         return lambda: self.convolve(problem, direction, tensors["x"], tensors["w"], tensors["y"])
 
     def exact(self, problem, direction, tensors):
-        """In double for one image; gradients of weights, which all images make up, in single precision."""
+        """In double for one image; for a few filters' gradients, which all images make up; of groups in fp32."""
         x, w, y = (tensors[name] for name in "xwy")
         self.torch.backends.cudnn.benchmark = False
-        if direction == "wrw":
+        if direction == "wrw" and problem.groups == 1:
+            few = min(4, problem.k)
+            want = self.convolve(problem, direction, x.double(), w[:few].double(), y[:, :few].double())
+        elif direction == "wrw":
             want = self.convolve(problem, direction, x.float(), w.float(), y.float())
         else:
             want = self.convolve(problem, direction, x[:1].double(), w.double(), y[:1].double())
@@ -386,10 +389,11 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", help="libMIOpen.so.1")
     parser.add_argument("--problems", default=os.path.join(HERE, "problems", "h200_suite.csv"))
-    parser.add_argument("--only", default="", help="part of the names of problems")
+    parser.add_argument("--only", default="", help="parts of the names of problems, with commas")
     parser.add_argument("--dtypes", default="fp32,bf16,fp16", type=lambda text: text.split(","))
     parser.add_argument("--out", default=os.path.join(HERE, "results", "gpu.md"))
     parser.add_argument("--seconds", type=float, default=math.inf, help="measure no more after that")
+    parser.add_argument("--find-ms", type=float, default=0, help="budget of a find; 0: none")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) - 1), help="processes that compile")
     parser.add_argument("--compile-part", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -398,7 +402,7 @@ def arguments():
 def main():
     options = arguments()
     with open(options.problems, encoding="utf-8") as file:
-        problems = [p for p in map(Problem, csv.DictReader(file)) if options.only in p.name]
+        problems = [p for p in map(Problem, csv.DictReader(file)) if any(part in p.name for part in options.only.split(","))]
     if options.compile_part:
         return compile_part(options, problems)
     try:
@@ -418,6 +422,7 @@ def main():
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream), torch.no_grad():
         bench = Bench(torch, options.library, stream)
+        bench.library.call("polymioSetFindBudget", bench.library.handle, ctypes.c_double(options.find_ms))
         for dtype in options.dtypes:
             for problem in problems:
                 for direction in DIRECTIONS:

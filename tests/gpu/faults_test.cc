@@ -111,6 +111,25 @@ TEST(CudaFaults, LaunchesThatFail) {
   c.run(choice.algorithm);
 }
 
+std::string explanation(const Session& session, const Problem& problem) {
+  const ConvProblem owner = make_problem(problem);
+  std::string text(1 << 16, '\0');
+  std::size_t size = text.size();
+  check(polymioExplain(session.get(), owner.get(), text.data(), &size), "polymioExplain");
+  return text;
+}
+
+TEST(CudaFaults, SpilledRegistersAreExplained) {
+  const Case c(24, kForward, "convbfp16");  // whose programs no other test has loaded
+  const auto choice = c.solutions().at(0);
+  EXPECT_FALSE(says(explanation(c.session(), c.problem()), {"spilled"}));
+  {
+    const Trouble trouble("spill");
+    c.run_solution(choice.solution_id);
+  }
+  EXPECT_TRUE(says(explanation(c.session(), c.problem()), {"\"spills\":[\"ptxas warning : Registers are spilled"}));
+}
+
 TEST(CudaFaults, WithoutCublasLtOurOwnProductsRemain) {
   for (const Direction direction : kDirections) {
     const Case c(16, direction);
@@ -123,12 +142,8 @@ TEST(CudaFaults, WithoutCublasLtOurOwnProductsRemain) {
     }
     EXPECT_TRUE(own);
   }
-  const ConvProblem owner = make_problem(Case(16).problem());
-  const Session session("cuda:0");
-  std::string text(1 << 16, '\0');
-  std::size_t size = text.size();
-  check(polymioExplain(session.get(), owner.get(), text.data(), &size), "polymioExplain");
-  EXPECT_TRUE(says(text, {"ConvCudaGemmFwd", "there is no cuBLASLt"}));
+  const Case c(16);
+  EXPECT_TRUE(says(explanation(c.session(), c.problem()), {"ConvCudaGemmFwd", "there is no cuBLASLt"}));
 }
 
 TEST(CudaCapture, WithoutAPlanIsRefusedByName) {

@@ -136,6 +136,7 @@ const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
     bool usable;
     explicit Opened(std::initializer_list<const char*> names) : library(names) {
       rtc.name = "NVRTC";
+      rtc.spill_option = "--ptxas-options=-warn-spills";
       usable = library.find(rtc.version, "nvrtcVersion") && library.find(rtc.create, "nvrtcCreateProgram") &&
                library.find(rtc.compile, "nvrtcCompileProgram") && library.find(rtc.code_size, "nvrtcGetCUBINSize") &&
                library.find(rtc.code, "nvrtcGetCUBIN") && library.find(rtc.log_size, "nvrtcGetProgramLogSize") &&

@@ -56,6 +56,7 @@ struct RuntimeCompiler {
   int (*log)(void*, char*);
   int (*destroy)(void**);
   const char* name;
+  const char* spill_option;  // makes the log name kernels whose registers do not suffice; null without such a one
 };
 
 /// Throws unless `code` is 0: AllocFailed when memory is short, else InternalError.

@@ -68,7 +68,7 @@ Columns::Columns(const Problem& p, std::int64_t images)
     : sizes_(sizes_of(p)),
       steps_(steps_of(p)),
       strides_(strides_of(p)),
-      order_{!p.w.is_channels_first(), !p.y.is_channels_last()},
+      order_{taps_of(p) == 1 || !p.w.is_channels_first(), !p.y.is_channels_last()},
       backward_(p.direction == Direction::kBackwardData),
       pointwise_(is_pointwise(p)),
       wide_(0),

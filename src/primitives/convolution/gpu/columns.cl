@@ -25,7 +25,6 @@ INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channel
 
 #if WIDE
 #define LANES 4  // of sums
-#define CHANNELS_INNERMOST 1
 typedef u32x4 item_t;
 INLINE item_t nothing(void) {
   u32x4 zero;
@@ -40,7 +39,6 @@ INLINE void load_sums(GLOBAL const sum_t* p, sum_t* v) {
 #define STORE_SUMS(p, v, alpha, beta) store4_scaled(p, v, alpha, beta)
 #else
 #define LANES 1
-#define CHANNELS_INNERMOST 0
 typedef in_t item_t;
 INLINE item_t nothing(void) { return 0; }
 #define LOAD_SUMS(p, v) ((v)[0] = *(p))
@@ -82,7 +80,7 @@ col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, cons
   const int f0 = (int)z.filter[0], f1 = (int)z.filter[1], f2 = (int)z.filter[2];
   const i64 matrix = z.c * taps * pixels;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
-    const int outer = CHANNELS_INNERMOST ? i / (int)z.c : i, c = CHANNELS_INNERMOST ? i % (int)z.c : i / x2 / x1 / x0;
+    const int outer = o.pixels_innermost ? i : i / (int)z.c, c = o.pixels_innermost ? i / x2 / x1 / x0 : i % (int)z.c;
     const int h2 = outer % x2, h1 = outer / x2 % x1, h0 = outer / x2 / x1 % x0;
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
       sum_t sum[LANES];
