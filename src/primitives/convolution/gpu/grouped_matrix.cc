@@ -64,7 +64,7 @@ std::size_t GroupedMatrix::workspace() const {
 std::vector<KernelSpec> GroupedMatrix::kernels() const {
   const bool weights = direction_ == Direction::kBackwardWeights;
   const std::string name = weights ? "grouped_matrix_weights" : "grouped_matrix";
-  const std::string source = fmt::format("primitives/convolution/gpu/{}.cl", name);
+  const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
   const std::pair<const char*, int> flags[] = {
       {"FILTER", filter_}, {"REDUCED", shape_.reduced}, {"OUTPUTS", shape_.outputs},
       {"GROUPS", groups_}, {"TILE_H", kTileH},          {"TILE_W", tile_w_},
