@@ -63,14 +63,22 @@ struct Modules {
 };
 Modules& modules = *new Modules;
 
-std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source) {
-  std::string log;
+/// The file of a program's spill notes in the cache.
+std::string notes_key(const std::string& key) { return key + "n"; }
+
+std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source,
+                           const std::string& key, KernelCache& cache) {
+  std::string log, notes;
   const auto start = std::chrono::steady_clock::now();
   std::string program = compiler.compile(source, spec.options, log);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   log::info("compiled {} ({}) by {} in {:.0f} ms", spec.source, fmt::join(spec.options, " "), compiler.identity(),
             took.count());
   if (log.size() > 1) log::detail("{}", log);
+  each_line(log, [&](std::string_view line) {
+    if (line.find("spill") != std::string_view::npos) notes.append(notes.empty() ? "" : "\n").append(line);
+  });
+  if (!notes.empty()) cache.store(notes_key(key), notes);
   return program;
 }
 
@@ -106,7 +114,7 @@ class Builder {
 
  private:
   std::shared_ptr<Module> compile(const KernelSpec& spec, const std::string& source, const std::string& key) {
-    const std::string program = compile_source(stream_.compiler(), spec, source);
+    const std::string program = compile_source(stream_.compiler(), spec, source, key, cache_);
     auto made = stream_.load(program);
     if (!made)
       fail(Status::kInternalError, "{} does not take a program that {} has just made", stream_.info().name,
@@ -200,6 +208,23 @@ const Kernel& SharedKernels::get(Stream& stream, std::uint64_t number, FunctionR
   return *kernels_.try_emplace(key, std::move(made[0])).first->second;
 }
 
+std::vector<std::string> spill_notes(const Stream& stream, std::span<const KernelSpec> specs) {
+  const KernelCache cache(KernelCache::default_folder());
+  std::vector<std::string> notes;
+  std::string identity;
+  try {
+    identity = stream.compiler().identity();
+  } catch (const Error&) {  // none: nothing was compiled
+    return notes;
+  }
+  for (const KernelSpec& spec : specs) {
+    const std::string key = key_of(identity, spec, kernel_source(spec.source));
+    const auto found = cache.load(notes_key(key));
+    if (found && std::find(notes.begin(), notes.end(), *found) == notes.end()) notes.push_back(*found);
+  }
+  return notes;
+}
+
 std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec> specs) {
   KernelCache cache(KernelCache::default_folder());
   std::atomic<std::size_t> compiled{0};
@@ -208,7 +233,7 @@ std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec
     const std::string key = key_of(compiler.identity(), specs[i], source);
     const KeyLock lock(cache.folder(), key, kPatience);
     if (cache.load(key)) return;
-    cache.store(key, compile_source(compiler, specs[i], source));
+    cache.store(key, compile_source(compiler, specs[i], source, key, cache));
     ++compiled;
   });
   return compiled;

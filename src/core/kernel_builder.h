@@ -56,6 +56,9 @@ class GpuSolver : public Solver<Problem> {
   ~GpuSolver() = default;
 };
 
+/// What the compiler said about registers that did not suffice, of those of the programs that the disk holds.
+std::vector<std::string> spill_notes(const Stream&, std::span<const KernelSpec>);
+
 /// The text of a source, by its path below src/, with what it includes. From POLYMIO_KERNEL_DIR if that is set.
 std::string kernel_source(const std::string& path);
 

@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/hip/hip.h"
 #include "runtime/opencl/opencl.h"
@@ -54,6 +55,10 @@ const std::vector<DeviceInfo>& devices() {
     return all;
   }();
   return list;
+}
+
+bool has_multipliers(const DeviceInfo& device) {
+  return device.kind == DeviceKind::kCuda && cuda::has_cublaslt();
 }
 
 const std::string& absence(DeviceKind kind) {

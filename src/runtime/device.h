@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/function_ref.h"
 
 namespace polymio {
@@ -114,6 +115,31 @@ struct Launch {
   bool programmatic = false;       // may begin before the kernel ahead of it ends; CUDA only
 };
 
+/// c = alpha * op(a) * op(b) + beta * c for `batch` matrices at a time, all stored by columns `step` elements apart;
+/// c has m rows and n columns, op may transpose. Sums are in single precision, products too unless tf32 is allowed.
+struct MatrixProduct {
+  DataType in, out;
+  bool tf32, transpose_a, transpose_b;
+  std::int64_t m, n, k, step_a, step_b, step_c;
+  std::int64_t batch, batch_step_a, batch_step_b, batch_step_c;
+  int alignment;          // of the matrices in memory, in bytes
+  std::size_t workspace;  // bytes it may use
+};
+
+class Stream;
+
+/// A product by the library of the device's maker. Safe to run from several threads, and in a capture.
+class Multiplier {
+ public:
+  struct Operands {
+    const void *a, *b;
+    void *c, *workspace;  // of the bytes that the product was made for
+    float alpha, beta;
+  };
+  virtual ~Multiplier() = default;
+  virtual void run(Stream&, const Operands&) const = 0;
+};
+
 /// One in-order queue of work on a device. On the CPU work is done when the call returns.
 class Stream {
  public:
@@ -141,6 +167,11 @@ class Stream {
   virtual const Compiler& compiler() const = 0;
   virtual std::shared_ptr<Module> load(const std::string& program) = 0;  // null when it is damaged
   virtual void launch(const Kernel&, const Launch&, std::span<const Argument>) = 0;
+  /// The library's `choice`-th best way, or its last; null without a library, and when it has none.
+  virtual std::unique_ptr<Multiplier> multiplier(const MatrixProduct&, int choice) {
+    (void)choice;
+    return nullptr;
+  }
   /// While true nothing may be allocated, compiled or waited for.
   virtual bool capturing() const = 0;
 
@@ -207,6 +238,9 @@ struct Stopped : std::exception {
 
 /// Every device of this machine, CPU first. Opens the GPU's drivers.
 const std::vector<DeviceInfo>& devices();
+
+/// Whether there is a library of matrix products for the device. The first call opens it.
+bool has_multipliers(const DeviceInfo&);
 
 /// Why there is no device of this kind, "" if there is one.
 const std::string& absence(DeviceKind);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "core/kernel_builder.h"
 #include "db/find_db.h"
 #include "search/find.h"
 
@@ -50,6 +51,10 @@ nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, con
   j["error_class"] = name_of(solver.error_class(rq.problem));
   j["tune_point"] = to_text(it->point);
   j["tuned"] = it->tuned;
+  if (device.kind == DeviceKind::kCpu) return j;
+  if (const auto notes = spill_notes(rq.handle.stream(), solver.kernel_specs(device, rq.problem, it->point));
+      !notes.empty())
+    j["spills"] = notes;
   return j;
 }
 

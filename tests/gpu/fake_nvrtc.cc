@@ -1,5 +1,5 @@
 // An NVRTC whose programs are their sources, beside the driver of fake_cuda.cc. Built as libnvrtc.so.13. With
-// FAKE_CUDA=compile every program has an error.
+// FAKE_CUDA=compile every program has an error, with FAKE_CUDA=spill a warning.
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
 #include <cstring>
@@ -9,10 +9,14 @@ namespace {
 
 constexpr char kLog[] = "kernel.cl(7): error: identifier \"oops\" is undefined";
 
-bool fails() {
+constexpr char kWarning[] = "ptxas warning : Registers are spilled to local memory in function 'f', 80 bytes";
+
+bool in_mode(const char* name) {
   const char* mode = std::getenv("FAKE_CUDA");
-  return mode && std::strcmp(mode, "compile") == 0;
+  return mode && std::strcmp(mode, name) == 0;
 }
+bool fails() { return in_mode("compile"); }
+std::string said() { return fails() ? kLog : in_mode("spill") ? kWarning : ""; }
 std::string& text(void* program) { return *static_cast<std::string*>(program); }
 
 }  // namespace
@@ -25,7 +29,7 @@ int nvrtcCreateProgram(void** p, const char* source, const char*, int, const cha
 int nvrtcCompileProgram(void*, int, const char* const*) { return fails() ? 6 : 0; }
 int nvrtcGetCUBINSize(void* p, std::size_t* n) { return *n = text(p).size(), 0; }
 int nvrtcGetCUBIN(void* p, char* out) { return std::memcpy(out, text(p).data(), text(p).size()), 0; }
-int nvrtcGetProgramLogSize(void*, std::size_t* n) { return *n = fails() ? sizeof kLog : 0, 0; }
-int nvrtcGetProgramLog(void*, char* out) { return std::memcpy(out, kLog, sizeof kLog), 0; }
+int nvrtcGetProgramLogSize(void*, std::size_t* n) { return *n = said().size() + 1, 0; }
+int nvrtcGetProgramLog(void*, char* out) { return std::memcpy(out, said().c_str(), said().size() + 1), 0; }
 int nvrtcDestroyProgram(void** p) { return delete &text(*p), *p = nullptr, 0; }
 }

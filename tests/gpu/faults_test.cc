@@ -112,6 +112,42 @@ TEST(CudaFaults, LaunchesThatFail) {
   c.run(choice.algorithm);
 }
 
+std::string explanation(const Session& session, const Problem& problem) {
+  const ConvProblem owner = make_problem(problem);
+  std::string text(1 << 16, '\0');
+  std::size_t size = text.size();
+  check(polymioExplain(session.get(), owner.get(), text.data(), &size), "polymioExplain");
+  return text;
+}
+
+TEST(CudaFaults, SpilledRegistersAreExplained) {
+  fs::remove_all(std::getenv("MIOPEN_CUSTOM_CACHE_DIR"));  // of earlier runs of this test
+  const Case c(24, kForward, "convbfp16");  // whose programs no other test has loaded
+  const auto choice = c.solutions().at(0);
+  EXPECT_FALSE(says(explanation(c.session(), c.problem()), {"spilled"}));
+  {
+    const Trouble trouble("spill");
+    c.run_solution(choice.solution_id);
+  }
+  EXPECT_TRUE(says(explanation(c.session(), c.problem()), {"\"spills\":[\"ptxas warning : Registers are spilled"}));
+}
+
+TEST(CudaFaults, WithoutCublasLtOurOwnProductsRemain) {
+  for (const Direction direction : kDirections) {
+    const Case c(16, direction);
+    bool own = false;
+    for (const auto& solution : c.solutions()) {
+      const char* name = "";
+      check(polymioGetSolutionName(solution.solution_id, &name), "polymioGetSolutionName");
+      EXPECT_FALSE(std::string(name).starts_with("ConvCudaGemm")) << name;
+      own = own || std::string(name).starts_with("ConvGpuGemm");
+    }
+    EXPECT_TRUE(own);
+  }
+  const Case c(16);
+  EXPECT_TRUE(says(explanation(c.session(), c.problem()), {"ConvCudaGemmFwd", "there is no cuBLASLt"}));
+}
+
 TEST(CudaCapture, WithoutAPlanIsRefusedByName) {
   const Case c(5);
   const auto choice = c.solutions().at(0);

@@ -75,6 +75,23 @@ class Convolution:
         self.bytes = size
         self.algorithm = None
 
+    def prepare(self):
+        """What any solution needs, and the solutions."""
+        problem, count, found = ctypes.c_void_p(), ctypes.c_size_t(), (Solution * 16)()
+        check(lib.miopenCreateConvProblem(ctypes.byref(problem), self.conv, 0))
+        for number, tensor in ((1, self.dx), (2, self.dw), (3, self.dy)):
+            check(lib.miopenSetProblemTensorDescriptor(problem, number, tensor))
+        check(lib.polymioPrepare(self.handle.raw, ctypes.byref(problem), 1))
+        check(lib.miopenDestroyProblem(problem))
+        check(lib.miopenConvolutionForwardGetSolution(self.handle.raw, self.dw, self.dx, self.conv, self.dy, 16,
+                                                      ctypes.byref(count), found))
+        return list(found[:count.value])
+
+    def run_solution(self, solution):
+        check(lib.miopenConvolutionForwardImmediate(
+            self.handle.raw, self.dw, pointer(self.w), self.dx, pointer(self.x), self.conv, self.dy, pointer(self.y),
+            pointer(self.workspace), self.bytes, ctypes.c_uint64(solution.id)))
+
     def find(self):
         count, perf = ctypes.c_int(), (Perf * 4)()
         check(lib.miopenFindConvolutionForwardAlgorithm(
@@ -133,6 +150,21 @@ def test_stream_and_capture():
     for _ in range(2):
         graph.replay()
         conv.verify()
+
+
+def test_capture_of_what_never_ran():
+    stream = torch.cuda.Stream()
+    handle = Handle(stream)
+    with torch.cuda.stream(stream):
+        for dtype in TYPES:
+            conv = Convolution(handle, *tensors(dtype, channels_last=True))
+            for solution in conv.prepare():
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=stream):
+                    conv.run_solution(solution)
+                assert torch.isnan(conv.y).all(), "the captured call ran"
+                graph.replay()
+                conv.verify()
 
 
 def test_host_memory_is_refused():

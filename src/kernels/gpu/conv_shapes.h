@@ -24,9 +24,9 @@ typedef struct ProductShape {
 /// Of the depthwise kernels, for packed tensors.
 typedef struct DepthwiseShape {
   int images, channels, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
-  int vectors, segment;  // channels innermost: vectors of channels that a block owns, rows of a thread
-  int planes, band;      // rows innermost: planes of a block, and rows of dst of each
-  Divider by_width;      // by dst_w
+  int vectors;       // channels innermost: vectors of channels that a block owns
+  int planes, band;  // rows innermost: planes of a block, and rows of dst of each
+  Divider by_width;  // by dst_w
 } DepthwiseShape;
 
 /// Of the grouped kernels, for packed tensors. Channels are a group's: `reduced` of src and `outputs` of dst. A block

@@ -12,7 +12,7 @@ struct Shape {
   std::int64_t channels, outputs, groups, filter, stride;
 };
 // The first ones are those of the base programs: ordinary, grouped, depthwise.
-constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {128, 128, 32, 3, 1}, {96, 96, 96, 3, 1},
+constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1},
                              {64, 64, 1, 1, 1},  {64, 64, 1, 3, 2},    {3, 64, 1, 7, 2},
                              {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},   {64, 64, 1, 5, 1}};
 constexpr std::size_t kBaseShapes = 3;

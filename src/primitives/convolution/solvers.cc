@@ -22,7 +22,8 @@ SolverList solvers(Direction direction, DeviceKind kind) {
   const auto gpu_list = [](Direction d) {
     std::vector<const SolverBase*> all{&gpu_depthwise(d), &gpu_grouped(d), &gpu_winograd(d)};
     if (d != Direction::kBackwardWeights) all.push_back(&gpu_fft(d));
-    all.insert(all.end(), {&gpu_gemm(d), &gpu_implicit_gemm(d), &gpu_reference(d)});
+    all.insert(all.end(), {&cuda_gemm(d, false), &cuda_gemm(d, true), &gpu_gemm(d), &gpu_implicit_gemm(d)});
+    all.push_back(&gpu_reference(d));
     return all;
   };
   static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/dynlib.h"
+#include "runtime/cuda/cublaslt.h"
 #include "runtime/gpu/driver.h"
 
 namespace polymio::cuda {
@@ -66,6 +67,7 @@ std::string Cuda::open() {
   get(context_device, "cuCtxGetDevice");
   if (!missing.empty()) return "the NVIDIA driver is too old: it has no " + missing;
   version(&driver_version);
+  d.multiplier = make_multiplier;
   return add_devices();
 }
 
@@ -134,6 +136,7 @@ const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
     bool usable;
     explicit Opened(std::initializer_list<const char*> names) : library(names) {
       rtc.name = "NVRTC";
+      rtc.spill_option = "--ptxas-options=-warn-spills";
       usable = library.find(rtc.version, "nvrtcVersion") && library.find(rtc.create, "nvrtcCreateProgram") &&
                library.find(rtc.compile, "nvrtcCompileProgram") && library.find(rtc.code_size, "nvrtcGetCUBINSize") &&
                library.find(rtc.code, "nvrtcGetCUBIN") && library.find(rtc.log_size, "nvrtcGetProgramLogSize") &&

@@ -21,6 +21,7 @@ class RtcCompiler final : public Compiler {
                       std::string& log) const override {
     const Program program(rtc_, source);
     std::vector<const char*> arguments = {target_.c_str(), "-std=c++17"};
+    if (rtc_.spill_option) arguments.push_back(rtc_.spill_option);
     for (const std::string& option : options) arguments.push_back(option.c_str());
     const int code = program.compile(arguments);
     log = text(program, rtc_.log_size, rtc_.log);

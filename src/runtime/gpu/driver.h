@@ -42,6 +42,7 @@ struct Driver {
   int (*pointer_attribute)(void*, int, Address);
   int (*error_text)(int, const char**);
   int (*stream_context)(void*, void**);  // null without such a function
+  std::unique_ptr<Multiplier> (*multiplier)(void* context, const MatrixProduct&, int choice);  // null without library
 };
 
 /// The same for NVRTC and hipRTC.
@@ -55,6 +56,7 @@ struct RuntimeCompiler {
   int (*log)(void*, char*);
   int (*destroy)(void**);
   const char* name;
+  const char* spill_option;  // makes the log name kernels whose registers do not suffice; null without such a one
 };
 
 /// Throws unless `code` is 0: AllocFailed when memory is short, else InternalError.

@@ -69,6 +69,22 @@ class DriverModule final : public Module, public std::enable_shared_from_this<Dr
   void* const handle_;
 };
 
+/// A product of the maker's library, in the device's context.
+class DriverMultiplier final : public Multiplier {
+ public:
+  DriverMultiplier(const Driver& driver, void* context, std::unique_ptr<Multiplier> inner)
+      : driver_(driver), context_(context), inner_(std::move(inner)) {}
+  void run(Stream& stream, const Operands& operands) const override {
+    const Current current(driver_, context_);
+    inner_->run(stream, operands);
+  }
+
+ private:
+  const Driver& driver_;
+  void* const context_;
+  const std::unique_ptr<Multiplier> inner_;
+};
+
 class DriverStream final : public GpuStream {
  public:
   DriverStream(const Driver& driver, const DeviceInfo& info, void* context, void* native,
@@ -170,6 +186,13 @@ class DriverStream final : public GpuStream {
     return code == 0 ? std::make_shared<DriverModule>(driver_, context_, handle) : nullptr;
   }
   void launch(const Kernel& kernel, const Launch& l, std::span<const Argument> arguments) override;
+  std::unique_ptr<Multiplier> multiplier(const MatrixProduct& product, int choice) override {
+    if (!driver_.multiplier) return nullptr;
+    refuse_in_capture("a product has to be planned");
+    const Current current(driver_, context_);
+    auto made = driver_.multiplier(context_, product, choice);
+    return made ? std::make_unique<DriverMultiplier>(driver_, context_, std::move(made)) : nullptr;
+  }
   bool capturing() const override {
     const Current current(driver_, context_);
     int status = 0;

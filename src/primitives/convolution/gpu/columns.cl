@@ -1,10 +1,12 @@
 // The im2col matrix in memory and back: (image, group, channel x tap, output pixel) from x, and x from such a matrix of
 // sums, each of whose elements a tap and an output made. Up to three spatial dimensions. -DIN and -DOUT are the types
-// of x and of what is written.
+// of x and of what is written. With -DWIDE=1 channels are innermost, everything is aligned, and what counts as one is
+// 16 bytes of the matrix: sizes and strides are in such units.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/conv_args.h"
+#include "kernels/gpu/partials.h"
 
 #define THREADS 256
 
@@ -21,8 +23,30 @@ INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channel
   return o.pixels_innermost ? (i64)row * pixels + pixel : (i64)pixel * channels * taps + row;
 }
 
+#if WIDE
+#define LANES 4  // of sums
+typedef u32x4 item_t;
+INLINE item_t nothing(void) {
+  u32x4 zero;
+  zero.x = zero.y = zero.z = zero.w = 0;
+  return zero;
+}
+INLINE void load_sums(GLOBAL const sum_t* p, sum_t* v) {
+  const u32x4 u = *(GLOBAL const u32x4*)p;
+  v[0] = SUM_OF_BITS(u.x), v[1] = SUM_OF_BITS(u.y), v[2] = SUM_OF_BITS(u.z), v[3] = SUM_OF_BITS(u.w);
+}
+#define LOAD_SUMS(p, v) load_sums(p, v)
+#define STORE_SUMS(p, v, alpha, beta) store4_scaled(p, v, alpha, beta)
+#else
+#define LANES 1
+typedef in_t item_t;
+INLINE item_t nothing(void) { return 0; }
+#define LOAD_SUMS(p, v) ((v)[0] = *(p))
+#define STORE_SUMS(p, v, alpha, beta) store_scaled(p, (v)[0], alpha, beta)
+#endif
+
 KERNEL THREADS_A_BLOCK(THREADS)
-im2col(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
+im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
        const ConvStrides e, const ColumnOrder o) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
@@ -37,7 +61,7 @@ im2col(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* columns, const i64 at, const 
     const i64 h2 = pixel % o2 * t.stride[2] - t.pad[2] + tap % f2 * t.dilation[2];
     const int inside = h0 >= 0 && h0 < z.in[0] && h1 >= 0 && h1 < z.in[1] && h2 >= 0 && h2 < z.in[2];
     const i64 from = c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4];
-    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : 0;
+    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : nothing();
   }
 }
 
@@ -48,27 +72,34 @@ INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-col2im(GLOBAL const float* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
+col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
        const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
   const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
+  const int f0 = (int)z.filter[0], f1 = (int)z.filter[1], f2 = (int)z.filter[2];
   const i64 matrix = z.c * taps * pixels;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
-    const int h2 = i % x2, h1 = i / x2 % x1, h0 = i / x2 / x1 % x0, c = i / x2 / x1 / x0;
+    const int outer = o.pixels_innermost ? i : i / (int)z.c, c = o.pixels_innermost ? i / x2 / x1 / x0 : i % (int)z.c;
+    const int h2 = outer % x2, h1 = outer / x2 % x1, h0 = outer / x2 / x1 % x0;
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
-      float sum = 0;
-      for (int tap = 0; tap < taps; ++tap) {
-        const int f2 = (int)z.filter[2], f1 = (int)z.filter[1];
-        const int r[3] = {tap / f2 / f1, tap / f2 % f1, tap % f2}, h[3] = {h0, h1, h2};
-        int p[3];
-        UNROLL for (int d = 0; d < 3; ++d)
-          p[d] = output_of(h[d], r[d], (int)t.pad[d], (int)t.stride[d], (int)t.dilation[d], (int)z.out[d]);
-        if (p[0] < 0 || p[1] < 0 || p[2] < 0) continue;
-        const int pixel = (p[0] * (int)z.out[1] + p[1]) * (int)z.out[2] + p[2];
-        sum += columns[at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)];
+      sum_t sum[LANES];
+      UNROLL for (int u = 0; u < LANES; ++u) sum[u] = 0;
+      for (int r0 = 0; r0 < f0; ++r0) {
+        const int p0 = output_of(h0, r0, (int)t.pad[0], (int)t.stride[0], (int)t.dilation[0], (int)z.out[0]);
+        for (int r1 = 0; r1 < f1 && p0 >= 0; ++r1) {
+          const int p1 = output_of(h1, r1, (int)t.pad[1], (int)t.stride[1], (int)t.dilation[1], (int)z.out[1]);
+          for (int r2 = 0; r2 < f2 && p1 >= 0; ++r2) {
+            const int p2 = output_of(h2, r2, (int)t.pad[2], (int)t.stride[2], (int)t.dilation[2], (int)z.out[2]);
+            if (p2 < 0) continue;
+            const int pixel = (p0 * (int)z.out[1] + p1) * (int)z.out[2] + p2, tap = (r0 * f1 + r1) * f2 + r2;
+            sum_t one[LANES];
+            LOAD_SUMS(columns + LANES * (at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)), one);
+            UNROLL for (int u = 0; u < LANES; ++u) sum[u] += one[u];
+          }
+        }
       }
-      store_scaled(x + n * e.x[0] + c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4], sum, alpha, beta);
+      STORE_SUMS(x + LANES * (n * e.x[0] + c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]), sum, alpha, beta);
     }
   }
 }

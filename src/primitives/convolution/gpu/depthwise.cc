@@ -1,6 +1,6 @@
 // ConvGpuDepthwise: one input and one output channel a group, at the speed of memory. Packed NCHW and NHWC, filters
-// 3x3, 5x5 and 7x7, any stride and dilation. Only the weights' gradient takes workspace: blocks write partial results
-// that are added up in a fixed order.
+// 3x3, 5x5 and 7x7, any stride and dilation; NHWC with stride 1 in tiles (depthwise_tiles). Only the weights' gradient
+// takes workspace: blocks write partial results that are added up in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/depthwise_tiles.h"
 #include "primitives/convolution/solvers.h"
 
 namespace polymio::convolution {
@@ -18,20 +19,15 @@ namespace {
 constexpr std::int64_t kThreads = 256;
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 
-/// With channels innermost: elements of a vector, rows and columns of outputs of a thread; whether it marches down a
-/// segment of rows, and loads the next row early. With rows innermost: rows, and floats of local memory.
+/// With channels innermost: elements of a vector, rows and columns of outputs of a thread. With rows innermost: rows,
+/// and floats of local memory.
 struct Variant {
-  int vec, rows, cols;
-  bool march, prefetch;
-  int local_floats, blocks;
+  int vec, rows, cols, local_floats, blocks;
 };
-constexpr Variant kChannels[] = {{4, 2, 4, false, false, 0, 0},
-                                 {4, 1, 4, true, false, 0, 0},
-                                 {4, 1, 2, true, true, 0, 0},
-                                 {4, 2, 2, false, false, 0, 0}};
-constexpr Variant kChannelsWeights[] = {{4, 1, 4, false, false, 0, 1056}, {4, 1, 4, true, false, 0, 1056}};
-constexpr Variant kPlanes[] = {{1, 14, 1, false, false, 6144, 0}, {1, 7, 1, false, false, 8192, 0}};
-constexpr Variant kPlanesWeights[] = {{1, 14, 1, false, false, 8192, 1056}, {1, 7, 1, false, false, 4096, 2112}};
+constexpr Variant kChannels[] = {{4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}};
+constexpr Variant kChannelsWeights[] = {{4, 1, 4, 0, 1056}};
+constexpr Variant kPlanes[] = {{1, 14, 1, 6144, 0}, {1, 7, 1, 8192, 0}};
+constexpr Variant kPlanesWeights[] = {{1, 14, 1, 8192, 1056}, {1, 7, 1, 4096, 2112}};
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
@@ -54,7 +50,7 @@ struct Plan {
   kernels::DepthwiseShape s{};
   Variant v{};
   int filter = 3, stride = 1, tap_rows = 3;
-  bool march = false, fits = true;
+  bool fits = true;
   int tiles = 0, parts = 1;  // parts: partial results of the weights
   std::array<std::int64_t, 3> blocks{1, 1, 1};
 };
@@ -87,7 +83,7 @@ int vectors_of_block(int vectors, int vec) {
 }
 
 void plan_channels(Plan& plan, Direction direction) {
-  constexpr int kShortSegment = 14, kLongSegment = 28, kMostSums = 100;
+  constexpr int kMostSums = 100;
   auto& s = plan.s;
   const bool weights = direction == Direction::kBackwardWeights;
   // Tiles of backward data with stride 2 begin where the first tap meets a pixel.
@@ -95,15 +91,13 @@ void plan_channels(Plan& plan, Direction direction) {
   if (s.channels % plan.v.vec != 0) plan.v.vec = 1;
   if (plan.stride == 0 && !weights) plan.v.rows = plan.v.cols = 1;
   if (phases) plan.v.rows = 2;
-  plan.march = plan.v.march && plan.stride == 1 && plan.filter == 3;
-  s.segment = s.dst_h >= 2 * kLongSegment ? kLongSegment : kShortSegment;
   const int vectors = s.channels / plan.v.vec;
   s.vectors = vectors_of_block(vectors, plan.v.vec);
   const int chunks = ceil_div(vectors, s.vectors), slots = static_cast<int>(kThreads) / s.vectors;
-  const int rows = plan.march ? s.segment : weights ? 1 : plan.v.rows;
+  const int rows = weights ? 1 : plan.v.rows;
   const int extra_h = phases ? s.pad_h % 2 : 0, extra_w = phases ? s.pad_w % 2 : 0;
   plan.tiles = s.images * ceil_div(s.dst_h + extra_h, rows) * ceil_div(s.dst_w + extra_w, plan.v.cols);
-  plan.tap_rows = plan.march || plan.filter * plan.filter * plan.v.vec <= kMostSums ? plan.filter : 1;
+  plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMostSums ? plan.filter : 1;
   const int lines = ceil_div(plan.filter, plan.tap_rows);
   plan.parts = std::min(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
   plan.blocks = {weights ? plan.parts : ceil_div(plan.tiles, slots), chunks, weights ? lines : 1};
@@ -163,7 +157,9 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvGpuDepthwiseFwd", "ConvGpuDepthwiseBwd", "ConvGpuDepthwiseWrw"};
     const auto i = static_cast<unsigned>(direction_);
-    return gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
+    SolverInfo info = gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
+    info.version = 2;
+    return info;
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
@@ -174,47 +170,53 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(channels_last(p) || (p.x.is_channels_first() && p.y.is_channels_first()),
                     "x and y are neither packed NCHW nor packed NHWC");
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
-    POLYMIO_REQUIRE(plan_of(d, p, {1}).fits, "rows too long for local memory");
+    if (gpu::DepthwiseTiles::serve(p)) return {};
+    POLYMIO_REQUIRE(channels_last(p) || plan_of(d, p, {1}).fits, "rows too long for local memory");
     return {};
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    constexpr double kLaunchUs = 3, kMemory = 0.5, kArithmetic = 0.2, kGeneral = 6, kOther = 1.1;
-    const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
-    const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
+    constexpr double kLaunchUs = 3, kMemory = 0.5, kTilesMemory = 0.6, kArithmetic = 0.2, kTilesArithmetic = 0.4;
+    constexpr double kGeneral = 6, kOther = 1.1;
+    const bool tiles = gpu::DepthwiseTiles::serve(p);
+    const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * (tiles ? kTilesMemory : kMemory));
+    const double compute = p.flops() / (1e3 * d.fp32_gflops * (tiles ? kTilesArithmetic : kArithmetic));
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double slower = (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == start(d, p) ? 1 : kOther);
     return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
   }
 
   TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
-    std::vector<int> values(variants(p).size());
+    std::vector<int> values(gpu::DepthwiseTiles::serve(p) ? static_cast<std::size_t>(gpu::DepthwiseTiles::variants(p))
+                                                          : variants(p).size());
     std::iota(values.begin(), values.end(), 0);
     return {{"variant", values}};
   }
 
   bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (gpu::DepthwiseTiles::serve(p))
+      return point.size() == 1 && point[0] >= 0 && point[0] < gpu::DepthwiseTiles::variants(p) &&
+             gpu::DepthwiseTiles::fits(p, point[0]);
     return point.size() == 1 && point[0] >= 0 && static_cast<std::size_t>(point[0]) < variants(p).size() &&
            plan_of(d, p, point).fits;
   }
 
   /// What measurements on an H200 say.
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(p)};
     const int stride = stride_class(p);
-    const bool small = stride == 1 && p.filter(0) == 3;
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
-    if (direction_ == Direction::kBackwardWeights) return {small && p.x.type == DataType::kFloat ? 1 : 0};
-    if (stride == 2) return {3};
-    if (!small || p.x.type == DataType::kHalf) return {0};
-    return {p.x.type == DataType::kFloat ? 2 : 1};
+    return {direction_ != Direction::kBackwardWeights && stride == 2 ? 1 : 0};
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
     return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
     const bool weights = direction_ == Direction::kBackwardWeights, last = channels_last(p);
     const std::string name = fmt::format("depthwise_{}{}", last ? "channels" : "planes", weights ? "_weights" : "");
@@ -224,8 +226,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
     add("FILTER_H", plan.filter), add("FILTER_W", plan.filter), add("STRIDE", plan.stride);
     if (!last || !weights) add("DIRECTION", static_cast<int>(direction_)), add("ROWS", plan.v.rows);
-    if (last) add("VEC", plan.v.vec), add("COLS", plan.v.cols), add("MARCH", plan.march);
-    if (last && !weights) add("PREFETCH", plan.v.prefetch);
+    if (last) add("VEC", plan.v.vec), add("COLS", plan.v.cols);
     if (last && weights) add("TAP_ROWS", plan.tap_rows);
     if (!last) add("LOCAL_FLOATS", plan.v.local_floats);
     std::vector<KernelSpec> specs;
@@ -238,6 +239,10 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    if (gpu::DepthwiseTiles::serve(p))
+      return [tiles = gpu::DepthwiseTiles(d, p, point[0]), built](Stream& stream, const Args& a) {
+        tiles.run(stream, built, a);
+      };
     const Plan plan = plan_of(d, p, point);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
     if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);

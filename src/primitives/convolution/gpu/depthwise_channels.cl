@@ -1,8 +1,7 @@
 // Depthwise convolution with channels innermost, forward and backward data. A thread owns VEC neighbouring channels
-// of COLS outputs in each of ROWS rows: every input vector is loaded once and used by all taps it meets. With MARCH it
-// goes down `segment` rows instead, keeping the sums of the FILTER_H rows that are under way in registers.
+// of COLS outputs in each of ROWS rows: every input vector is loaded once and used by all taps it meets.
 // Told by -D: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, without
-// reuse), VEC (1, 4 or VECTOR), ROWS, COLS, MARCH (needs STRIDE 1).
+// reuse), VEC (1, 4 or VECTOR), ROWS, COLS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -43,7 +42,7 @@ INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 #define PHASES 0
 #endif
 
-#if STRIDE != 0 && !MARCH && !PHASES
+#if STRIDE != 0 && !PHASES
 /// The window of a tile, row by row: a row is used by every output row that it belongs to.
 INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
@@ -61,46 +60,6 @@ INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
         sum_t tap[VEC];
         LOAD_TAP(w, r * FILTER_W + s, d.vectors, tap);
         UNROLL for (int q = 0; q < COLS; ++q) multiply_add(v[q * STRIDE + s], tap, acc[p][q]);
-      }
-    }
-  }
-}
-#endif
-
-#if MARCH
-/// Row `i` of the window into v: what is outside of the source is 0.
-INLINE void load_row(GLOBAL const in_t* src, DepthwiseShape d, int h, int w0, sum_t (*v)[VEC]) {
-  const int row_inside = (u32)h < (u32)d.src_h;
-  UNROLL for (int j = 0; j < TILE_W; ++j)
-    load_inside(src + (i64)(h * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w, v[j]);
-}
-
-INLINE void march(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t, GLOBAL out_t* dst,
-                  float alpha, float beta) {
-  const int rows = MIN(d.segment, d.dst_h - t.row), h0 = t.row - d.pad_h, w0 = t.col - d.pad_w;
-  sum_t acc[FILTER_H][COLS][VEC], v[1 + PREFETCH][TILE_W][VEC], taps[TAPS][VEC];
-  UNROLL for (int i = 0; i < TAPS; ++i) LOAD_TAP(w, i, d.vectors, taps[i]);
-  UNROLL for (int r = 0; r < FILTER_H; ++r)
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int u = 0; u < VEC; ++u) acc[r][q][u] = 0;
-#if PREFETCH
-  load_row(src, d, h0, w0, v[0]);
-#endif
-  // Unrolled so that indices of registers are known: sums of output row o are in slot o mod FILTER_H.
-  NO_UNROLL for (int base = 0; base < rows + FILTER_H - 1; base += 2 * FILTER_H) {
-    UNROLL for (int k = 0; k < 2 * FILTER_H; ++k) {
-      if (base + k < rows + FILTER_H - 1) {
-        load_row(src, d, h0 + base + k + PREFETCH, w0, v[(k + 1) % 2 * PREFETCH]);
-        UNROLL for (int r = 0; r < FILTER_H; ++r)
-          UNROLL for (int s = 0; s < FILTER_W; ++s)
-            UNROLL for (int q = 0; q < COLS; ++q)
-              multiply_add(v[k % 2 * PREFETCH][q + s], taps[r * FILTER_W + s], acc[(k + FILTER_H - r) % FILTER_H][q]);
-        const int done = base + k - (FILTER_H - 1), slot = (k + 1) % FILTER_H;
-        UNROLL for (int q = 0; q < COLS; ++q) {
-          if (done >= 0 && t.col + q < d.dst_w)
-            finish(dst + (i64)(done * d.dst_w + q) * d.channels, acc[slot][q], alpha, beta);
-          UNROLL for (int u = 0; u < VEC; ++u) acc[slot][q][u] = 0;
-        }
       }
     }
   }
@@ -144,16 +103,12 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
   const int c = c0 + lane * VEC;
   if (slot >= a_block || lane * VEC >= count) return;
   const int before_h = PHASES ? d.pad_h % 2 : 0, before_w = PHASES ? d.pad_w % 2 : 0;
-  const int tile_rows = MARCH ? d.segment : ROWS;
-  const int rows = CEIL_DIV(d.dst_h + before_h, tile_rows), cols = CEIL_DIV(d.dst_w + before_w, COLS);
+  const int rows = CEIL_DIV(d.dst_h + before_h, ROWS), cols = CEIL_DIV(d.dst_w + before_w, COLS);
   for (int i = BLOCK(0) * a_block + slot; i < tiles; i += BLOCKS(0) * a_block) {
-    Tile t = tile_at(i, rows, cols, tile_rows);
+    Tile t = tile_at(i, rows, cols, ROWS);
     t.row -= before_h, t.col -= before_w;
     GLOBAL const in_t* from = src + (i64)t.image * d.src_h * d.src_w * d.channels + c;
     GLOBAL out_t* to = dst + ((i64)t.image * d.dst_h * d.dst_w + (t.row * d.dst_w + t.col)) * d.channels + c;
-#if MARCH
-    march(from, taps + LANE_AT(lane), d, t, to, alpha, beta);
-#else
     sum_t acc[ROWS][COLS][VEC];
     UNROLL for (int p = 0; p < ROWS; ++p)
       UNROLL for (int q = 0; q < COLS; ++q)
@@ -169,6 +124,5 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
       UNROLL for (int q = 0; q < COLS; ++q)
         if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
           finish(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
-#endif
   }
 }

@@ -1,7 +1,6 @@
-// The gradient of depthwise weights with channels innermost. Blocks take every BLOCKS(0)-th tile of pixels and write
-// what these give; add_partials sums that up. With MARCH a thread goes down `segment` rows of dy with FILTER_H of them
-// in registers, so that every vector is loaded once; otherwise row by row for TAP_ROWS rows of the filter. Told by -D:
-// IN, OUT, FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), VEC, COLS, MARCH, TAP_ROWS.
+// The gradient of depthwise weights with channels innermost. Blocks take every BLOCKS(0)-th tile of pixels, row by row
+// for TAP_ROWS rows of the filter, and write what these give; add_partials sums that up. Told by -D: IN, OUT, FILTER_H,
+// FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), VEC, COLS, TAP_ROWS.
 // SPDX-License-Identifier: MIT
 #define DIRECTION 2
 #define ROWS 1
@@ -28,30 +27,6 @@ INLINE void load_slopes(GLOBAL const in_t* dy, DepthwiseShape d, int row, int co
     load_inside(dy + (i64)(row * d.dst_w + col + q) * d.channels, inside && col + q < d.dst_w, g[q]);
 }
 
-#if MARCH
-INLINE void march(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape d, Tile t, sum_t (*acc)[FILTER_W][VEC]) {
-  const int rows = MIN(d.segment, d.dst_h - t.row), w0 = t.col - d.pad_w;
-  sum_t g[FILTER_H][COLS][VEC];  // row o of dy is in slot o mod FILTER_H
-  UNROLL for (int r = 0; r < FILTER_H; ++r) load_slopes(dy, d, 0, 0, 0, g[r]);
-  NO_UNROLL for (int base = 0; base < rows + FILTER_H - 1; base += FILTER_H) {
-    UNROLL for (int k = 0; k < FILTER_H; ++k) {
-      const int o = base + k, h = t.row + o - d.pad_h;
-      load_slopes(dy, d, t.row + o, t.col, o < rows, g[k]);
-      UNROLL for (int j = 0; j < ROW_W; ++j) {
-        sum_t v[VEC];
-        load_inside(x + (i64)(h * d.src_w + w0 + j) * d.channels,
-                    (u32)h < (u32)d.src_h && (u32)(w0 + j) < (u32)d.src_w && o < rows + FILTER_H - 1, v);
-        UNROLL for (int q = 0; q < COLS; ++q) {
-          const int s = j - q;
-          if (s < 0 || s >= FILTER_W) continue;
-          UNROLL for (int r = 0; r < FILTER_H; ++r)
-            multiply_add(v, g[(k + FILTER_H - r) % FILTER_H][q], acc[r][s]);
-        }
-      }
-    }
-  }
-}
-#else
 /// What COLS outputs of one row give to TAP_ROWS rows of the filter, from `first_row` on.
 INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape d, Tile t, int first_row,
                      sum_t (*acc)[FILTER_W][VEC]) {
@@ -78,7 +53,6 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape
 #endif
   }
 }
-#endif
 
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
@@ -87,8 +61,7 @@ depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RES
   SHARED sum_t sums[THREADS * VEC];
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, a_block = THREADS / d.vectors;
   const int slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors, c = c0 + lane * VEC;
-  const int first_row = BLOCK(2) * TAP_ROWS, tile_rows = MARCH ? d.segment : 1;
-  const int rows = CEIL_DIV(d.dst_h, tile_rows), cols = CEIL_DIV(d.dst_w, COLS);
+  const int first_row = BLOCK(2) * TAP_ROWS, rows = d.dst_h, cols = CEIL_DIV(d.dst_w, COLS);
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAP_ROWS][FILTER_W][VEC];
   UNROLL for (int r = 0; r < TAP_ROWS; ++r)
@@ -96,14 +69,10 @@ depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RES
       UNROLL for (int u = 0; u < VEC; ++u) acc[r][s][u] = 0;
   if (slot < a_block && c < d.channels)
     for (int i = BLOCK(0) * a_block + slot; i < tiles; i += BLOCKS(0) * a_block) {
-      const Tile t = tile_at(i, rows, cols, tile_rows);
+      const Tile t = tile_at(i, rows, cols, 1);
       GLOBAL const in_t* from_x = x + (i64)t.image * d.src_h * d.src_w * d.channels + c;
       GLOBAL const in_t* from_dy = dy + (i64)t.image * d.dst_h * d.dst_w * d.channels + c;
-#if MARCH
-      march(from_x, from_dy, d, t, acc);
-#else
       add_taps(from_x, from_dy, d, t, first_row, acc);
-#endif
     }
   // One tap after another: the slots' sums in order.
   UNROLL for (int r = 0; r < TAP_ROWS; ++r)

@@ -1,6 +1,7 @@
 // ConvGpuGrouped: few channels a group, as in ResNeXt. A thread keeps a strip of pixels by 4 or 8 channels in registers
-// and the block's filters are in local memory. Packed NCHW and NHWC, any stride and dilation. Only the weights'
-// gradient takes workspace: blocks write partial results that are added up in a fixed order.
+// and the block's filters are in local memory; 16-bit floats in NHWC use NVIDIA's matrix units (grouped_matrix). Packed
+// NCHW and NHWC, any stride and dilation. Only the weights' gradient takes workspace: blocks write partial results that
+// are added up in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/grouped_matrix.h"
 #include "primitives/convolution/solvers.h"
 
 namespace polymio::convolution {
@@ -101,7 +103,9 @@ class GpuGrouped final : public GpuSolver<Problem> {
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvGpuGroupedFwd", "ConvGpuGroupedBwd", "ConvGpuGroupedWrw"};
     const auto i = static_cast<unsigned>(direction_);
-    return gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
+    SolverInfo info = gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
+    info.version = 2;
+    return info;
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
@@ -116,6 +120,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(last || (p.x.is_channels_first() && p.y.is_channels_first()),
                     "x and y are neither packed NCHW nor packed NHWC");
     POLYMIO_REQUIRE(last ? p.w.is_channels_last() : p.w.is_channels_first(), "w is not packed as x and y are");
+    if (gpu::GroupedMatrix::serve(d, p)) return {};
     POLYMIO_REQUIRE(plan_of(p).s.units > 0, "filters too large for local memory");
     return {};
   }
@@ -124,17 +129,22 @@ class GpuGrouped final : public GpuSolver<Problem> {
     constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.42, kGeneral = 4;
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
+    // Matrix units take about as long as loads from local memory: 16 channels a group as long as memory.
+    if (gpu::GroupedMatrix::serve(d, p))
+      return kLaunchUs * (weights ? 2 : 1) + memory * std::max(1.0, static_cast<double>(p.c() / p.groups()) / 16);
     const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
     const double slower = stride_class(p) == 0 ? kGeneral : weights ? 1.5 : 1;
     return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
   }
 
-  std::size_t workspace(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
+    if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).workspace();
     return static_cast<std::size_t>(plan_of(p).parts * p.w.count() * 4 + kSlack);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).kernels();
     const Plan plan = plan_of(p);
     const bool weights = direction_ == Direction::kBackwardWeights;
     const std::string name = weights ? "grouped_weights" : "grouped";
@@ -157,7 +167,10 @@ class GpuGrouped final : public GpuSolver<Problem> {
     return specs;
   }
 
-  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& built) const override {
+    if (gpu::GroupedMatrix::serve(d, p))
+      return
+          [matrix = gpu::GroupedMatrix(d, p), built](Stream& stream, const Args& a) { matrix.run(stream, built, a); };
     const Plan plan = plan_of(p);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
     if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);

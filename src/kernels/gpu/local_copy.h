@@ -1,0 +1,56 @@
+// Copies from global to local memory, 16 bytes at a time: where the device can, without passing through registers, so
+// that many are under way while other blocks compute.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#define CHUNK VECTOR  // elements
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(UNALIGNED)
+/// CHUNK elements, or zeros. `from` need not be memory then.
+INLINE void copy_chunk(LOCAL in_t* to, GLOBAL const in_t* from, int inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from),
+               "r"(inside ? 16 : 0)
+               : "memory");
+}
+INLINE void wait_for_copies(void) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  BARRIER();
+}
+#else
+INLINE void copy_chunk(LOCAL in_t* to, GLOBAL const in_t* from, int inside) {
+#ifdef UNALIGNED
+  UNROLL for (int i = 0; i < CHUNK; ++i) to[i] = inside ? from[i] : 0;
+#else
+  u32x4 v;
+  v.x = v.y = v.z = v.w = 0;
+  if (inside) v = *(GLOBAL const u32x4*)from;
+  *(LOCAL u32x4*)to = v;
+#endif
+}
+INLINE void wait_for_copies(void) { BARRIER(); }
+#endif
+
+/// Four elements as sums, at an address that is a multiple of their bytes.
+INLINE void local_load_4(LOCAL const in_t* p, sum_t* v) {
+#if IN_KIND == KIND_fp32
+  local_load4(p, v);
+#else
+  const u64 u = *(LOCAL const u64*)p;
+  v[0] = NARROW(u), v[1] = NARROW(u >> 16), v[2] = NARROW(u >> 32), v[3] = NARROW(u >> 48);
+#endif
+}
+
+/// A tile of `rows` x `cols` pixels of `width` channels from (h0, w0) on: `pitch` elements between pixels; zeros
+/// outside of the plane and beyond `channels`. `plane` is at the first of these channels of the image, `all` of which
+/// lie between pixels.
+INLINE void copy_tile(LOCAL in_t* tile, GLOBAL const in_t* plane, int h0, int w0, int rows, int cols, int width,
+                      int pitch, int height, int breadth, int channels, int all, int thread, int threads) {
+  const int chunks = width / CHUNK;
+  for (int i = thread; i < rows * cols * chunks; i += threads) {
+    const int pixel = i / chunks, part = i - pixel * chunks, row = pixel / cols, col = pixel - row * cols;
+    const int inside =
+        (u32)(h0 + row) < (u32)height && (u32)(w0 + col) < (u32)breadth && part * CHUNK < channels;
+    const int at = ((h0 + row) * breadth + w0 + col) * all + part * CHUNK;
+    copy_chunk(tile + pixel * pitch + part * CHUNK, plane + (inside ? at : 0), inside);
+  }
+}

@@ -1,0 +1,64 @@
+// Convolution as a product with a matrix whose columns (or rows) are the pixels of y, and what of x each is made of.
+// The matrix of a pointwise convolution is x as it is; others are gathered into the workspace, or added up from there.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution::gpu {
+
+std::int64_t taps_of(const Problem&);
+std::int64_t pixels_of(const Problem&);
+
+/// Whether x is the matrix.
+bool is_pointwise(const Problem&);
+
+/// What the kernels of columns.cl count in 32 bits, and the layouts that a product can have.
+Verdict check_columns(const DeviceInfo&, const Problem&, Direction);
+
+class Columns {
+ public:
+  /// For so many images at a time.
+  Columns(const Problem&, std::int64_t images);
+
+  bool pointwise() const { return pointwise_; }
+  /// Elements of x between images.
+  std::int64_t image_step() const { return strides_.x[0]; }
+  bool pixels_innermost() const { return order_.pixels_innermost != 0; }
+  std::int64_t elements() const { return images_ * image_elements_; }
+  DataType type() const { return type_; }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(type_); }
+
+  /// None for a pointwise convolution, else one, or two of which the second needs x and matrix to be aligned.
+  std::vector<KernelSpec> kernels() const;
+
+  /// That adds up partial results in single precision (kernels/gpu/partials.h).
+  KernelSpec adding() const;
+
+  /// The matrix of some images from x, or x from it: `x_at` and `matrix_at` are elements behind the buffers' beginning.
+  struct Call {
+    Buffer x, matrix;
+    std::int64_t matrix_at, images;
+    bool aligned;
+    float alpha, beta;  // of the sums in x
+  };
+  void run(Stream&, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first, const Call&) const;
+
+ private:
+  /// As in columns.cl.
+  struct Order {
+    int taps_first, pixels_innermost;
+  };
+
+  KernelSpec spec(const char* entry, int wide) const;
+
+  kernels::ConvSizes sizes_;
+  kernels::ConvSteps steps_;
+  kernels::ConvStrides strides_;
+  Order order_;
+  bool backward_, pointwise_;
+  int wide_;  // channels that are moved at once where all is aligned
+  DataType type_, x_type_;
+  std::int64_t images_, image_elements_;
+};
+
+}  // namespace polymio::convolution::gpu

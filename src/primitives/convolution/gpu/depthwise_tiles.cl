@@ -1,0 +1,84 @@
+// Depthwise convolution with channels innermost and stride 1, forward and backward data: a block keeps a tile of src in
+// local memory; a thread owns four channels of COLS columns by ROWS rows of it. Told by -D: IN, OUT, DIRECTION (0, 1),
+// FILTER (square), CHANNELS (of the block), TILE_H, TILE_W, ROWS, COLS.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable.h"
+#include "kernels/gpu/vector.h"
+#include "kernels/gpu/local_copy.h"
+
+#define LANES (CHANNELS / 4)
+#define SLOTS_W (TILE_W / COLS)
+#define THREADS (LANES * SLOTS_W * (TILE_H / ROWS))
+#define IN_H (TILE_H + FILTER - 1)
+#define IN_W (TILE_W + FILTER - 1)
+#define WINDOW (COLS + FILTER - 1)
+#define TAPS (FILTER * FILTER)
+
+INLINE void load_window(LOCAL const in_t* from, sum_t (*v)[4]) {
+  UNROLL for (int j = 0; j < WINDOW; ++j) local_load_4(from + j * CHANNELS, v[j]);
+}
+
+INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*acc)[4]) {
+  UNROLL for (int s = 0; s < FILTER; ++s)
+    UNROLL for (int q = 0; q < COLS; ++q)
+      UNROLL for (int u = 0; u < 4; ++u) acc[q][u] = MULTIPLY_ADD(v[q + s][u], taps[s][u], acc[q][u]);
+}
+
+INLINE void store_row(GLOBAL out_t* to, int channels, int inside, const sum_t (*acc)[4], float alpha, float beta) {
+  UNROLL for (int q = 0; q < COLS; ++q)
+    if (q < inside) store4_scaled(to + q * channels, acc[q], alpha, beta);
+}
+
+KERNEL THREADS_A_BLOCK(THREADS)
+depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                const DepthwiseShape d, const float alpha, const float beta) {
+  SHARED in_t tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));
+  SHARED sum_t filter[TAPS * CHANNELS] __attribute__((aligned(16)));
+  const int chunks = CEIL_DIV(d.channels, CHANNELS), rows = CEIL_DIV(d.dst_h, TILE_H), cols = CEIL_DIV(d.dst_w, TILE_W);
+  const int c0 = BLOCK(0) % chunks * CHANNELS, at = BLOCK(0) / chunks, image = at / (rows * cols);
+  const int row0 = at / cols % rows * TILE_H, col0 = at % cols * TILE_W, count = MIN(CHANNELS, d.channels - c0);
+  copy_tile(tile, src + (i64)image * d.src_h * d.src_w * d.channels + c0, row0 - d.pad_h, col0 - d.pad_w, IN_H, IN_W,
+            CHANNELS, CHANNELS, d.src_h, d.src_w, count, d.channels, THREAD(0), THREADS);
+  for (int i = THREAD(0); i < CHANNELS * TAPS; i += THREADS) {
+    const int c = i / TAPS, tap = i - c * TAPS;
+    filter[(DIRECTION == 1 ? TAPS - 1 - tap : tap) * CHANNELS + c] = c < count ? LOAD(IN, w, c0 * TAPS + i) : 0;
+  }
+  wait_for_copies();
+  const int lane = THREAD(0) % LANES, slot = THREAD(0) / LANES;
+  const int col = slot % SLOTS_W * COLS, row = slot / SLOTS_W * ROWS, c = lane * 4;
+  if (c >= count) return;
+  LOCAL const in_t* from = tile + (row * IN_W + col) * CHANNELS + c;
+  LOCAL const sum_t* taps_at = filter + c;
+  const int most_rows = d.dst_h - row0 - row, most_cols = d.dst_w - col0 - col;
+  GLOBAL out_t* to =
+      dst + (((i64)image * d.dst_h + row0 + row) * d.dst_w + col0 + col) * d.channels + c0 + c;
+  sum_t acc[ROWS][COLS][4];
+  UNROLL for (int p = 0; p < ROWS; ++p)
+    UNROLL for (int q = 0; q < COLS; ++q)
+      UNROLL for (int u = 0; u < 4; ++u) acc[p][q][u] = 0;
+#if FILTER == 3
+  sum_t taps[FILTER][FILTER][4];  // of all rows: each row of src is read once
+  UNROLL for (int t = 0; t < TAPS; ++t) local_load4(taps_at + t * CHANNELS, taps[t / FILTER][t % FILTER]);
+  UNROLL for (int i = 0; i < ROWS + FILTER - 1; ++i) {
+    sum_t v[WINDOW][4];
+    load_window(from + i * IN_W * CHANNELS, v);
+    UNROLL for (int r = 0; r < FILTER; ++r)
+      if (i - r >= 0 && i - r < ROWS) multiply_row(v, taps[r], acc[i - r]);
+    if (i >= FILTER - 1 && i - (FILTER - 1) < most_rows)
+      store_row(to + (i64)(i - (FILTER - 1)) * d.dst_w * d.channels, d.channels, most_cols, acc[MAX(i - (FILTER - 1), 0)],
+                alpha, beta);
+  }
+#else
+  NO_UNROLL for (int r = 0; r < FILTER; ++r) {  // of one row
+    sum_t taps[FILTER][4];
+    UNROLL for (int s = 0; s < FILTER; ++s) local_load4(taps_at + (r * FILTER + s) * CHANNELS, taps[s]);
+    UNROLL for (int p = 0; p < ROWS; ++p) {
+      sum_t v[WINDOW][4];
+      load_window(from + (p + r) * IN_W * CHANNELS, v);
+      multiply_row(v, taps, acc[p]);
+    }
+  }
+  UNROLL for (int p = 0; p < ROWS; ++p)
+    if (p < most_rows) store_row(to + (i64)p * d.dst_w * d.channels, d.channels, most_cols, acc[p], alpha, beta);
+#endif
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/gpu/grouped_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace polymio::convolution::gpu {
+namespace {
+
+constexpr std::int64_t kThreads = 256;  // of what adds up partial results
+constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
+constexpr int kBlocksOfUnit = 8;        // more partial results give nothing
+constexpr int kTileH = 4;               // rows of the tiles of 28 and of 14 columns
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+int narrow(std::int64_t v) { return static_cast<int>(v); }
+
+/// "cuda-sm90": 90.
+int generation(const DeviceInfo& d) {
+  constexpr std::string_view kPrefix = "cuda-sm";
+  const std::string_view name = d.architecture;
+  int number = 0;
+  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  return number;
+}
+
+}  // namespace
+
+bool GroupedMatrix::serve(const DeviceInfo& d, const Problem& p) {
+  constexpr int kOldest = 80;
+  const auto& g = p.geometry;
+  const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
+  return generation(d) >= kOldest && size_of(p.x.type) == 2 && plain && p.filter(0) == 3 && p.x.is_channels_last() &&
+         p.y.is_channels_last() && p.c() / p.groups() % 8 == 0 && p.k() == p.c();
+}
+
+GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
+    : direction_(p.direction), type_(p.x.type), filter_(narrow(p.filter(0))), weight_count_(p.w.count()) {
+  const bool data = direction_ == Direction::kBackwardData, weights = direction_ == Direction::kBackwardWeights;
+  const auto& pad = p.geometry.pad;
+  auto& s = shape_;
+  s.images = narrow(p.n()), s.groups = narrow(p.groups());
+  s.reduced = s.outputs = narrow(p.c() / p.groups());
+  s.src_h = narrow(data ? p.out(0) : p.in(0)), s.src_w = narrow(data ? p.out(1) : p.in(1));
+  s.dst_h = narrow(data ? p.in(0) : p.out(0)), s.dst_w = narrow(data ? p.in(1) : p.out(1));
+  // Backward data is a forward convolution with the filter turned round.
+  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
+  const int blocks = s.reduced / 8;
+  constexpr int kChannels = 64, kWeightChannels = 32;  // of a block: what measurements on an H200 say
+  groups_ = std::max(1, (weights ? kWeightChannels : kChannels) / s.reduced);
+  warps_ = weights ? std::max(4, groups_ * blocks * blocks) : 8;
+  tile_w_ = ceil_div(s.dst_w, 14) * 14 < ceil_div(s.dst_w, 28) * 28 ? 14 : 28;
+  tiles_ = narrow(s.images * ceil_div(s.dst_h, kTileH) * ceil_div(s.dst_w, tile_w_));
+  parts_ = std::clamp(kBlocksOfUnit * d.units / narrow(ceil_div(s.groups, groups_)), 1, tiles_);
+}
+
+std::size_t GroupedMatrix::workspace() const {
+  return direction_ != Direction::kBackwardWeights ? 0 : static_cast<std::size_t>(parts_ * weight_count_ * 4 + kSlack);
+}
+
+std::vector<KernelSpec> GroupedMatrix::kernels() const {
+  const bool weights = direction_ == Direction::kBackwardWeights;
+  const std::string name = weights ? "grouped_matrix_weights" : "grouped_matrix";
+  const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
+  const std::pair<const char*, int> flags[] = {
+      {"FILTER", filter_}, {"REDUCED", shape_.reduced}, {"OUTPUTS", shape_.outputs},
+      {"GROUPS", groups_}, {"TILE_H", kTileH},          {"TILE_W", tile_w_},
+      {"WARPS", warps_}};
+  std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
+  for (const auto& [flag, value] : flags) options.push_back(fmt::format("-D{}={}", flag, value));
+  if (!weights) options.push_back(fmt::format("-DDIRECTION={}", static_cast<int>(direction_)));
+  std::vector<KernelSpec> specs;
+  for (int unaligned = 0; unaligned < 2; ++unaligned) {
+    if (unaligned == 1) options.emplace_back("-DUNALIGNED");
+    specs.push_back({source, name, options});
+    if (weights) specs.push_back({source, "add_partials", options});
+  }
+  return specs;
+}
+
+void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
+  const std::int64_t threads = std::int64_t{warps_} * 32, chunks = ceil_div(shape_.groups, groups_);
+  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
+  if (direction_ != Direction::kBackwardWeights) {
+    const bool data = direction_ == Direction::kBackwardData;
+    launch(stream, *built[first], launch_shape(threads, tiles_ * chunks), Buffer(data ? a.y : a.x), Buffer(a.w),
+           Buffer(data ? a.x : a.y), shape_, alpha, beta);
+    return;
+  }
+  launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
+         shape_, tiles_);
+  launch(stream, *built[first + 1], launch_shape(kThreads, ceil_div(weight_count_, kThreads)), Buffer(a.workspace),
+         Buffer(a.w), std::int64_t{0}, weight_count_, parts_, std::int64_t{0}, alpha, beta);
+}
+
+}  // namespace polymio::convolution::gpu

@@ -1,0 +1,27 @@
+// The part of ConvGpuGrouped that uses the matrix units of NVIDIA GPUs.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution::gpu {
+
+class GroupedMatrix {
+ public:
+  /// Whether the problem, one that ConvGpuGrouped accepts, is one for the matrix units, and the device has them.
+  static bool serve(const DeviceInfo&, const Problem&);
+
+  GroupedMatrix(const DeviceInfo&, const Problem&);
+  std::size_t workspace() const;
+  std::vector<KernelSpec> kernels() const;
+  void run(Stream&, const Kernels&, const Problem::Args&) const;
+
+ private:
+  kernels::GroupedShape shape_{};
+  Direction direction_;
+  DataType type_;
+  int filter_, groups_, tile_w_, warps_, tiles_, parts_;  // groups of a block
+  std::int64_t weight_count_;
+};
+
+}  // namespace polymio::convolution::gpu

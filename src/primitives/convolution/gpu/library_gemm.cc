@@ -1,0 +1,264 @@
+// ConvCudaGemm: as ConvGpuGemm, with the products left to cuBLASLt where that is installed. The matrix is made for some
+// images at a time, so that it stays in the cache; gradients of weights are added up in single precision. Tune points
+// are what the library's heuristic offers. Products in TF32 are a solver of their own, since they are less accurate.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/columns.h"
+#include "primitives/convolution/solvers.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20, kThreads = 256;
+constexpr std::size_t kLine = 256;              // bytes: where parts of the workspace begin
+constexpr std::int64_t kMostParts = 64 * kMiB;  // bytes of the weights' gradients of single images
+constexpr std::int64_t kMostGroups = 8;         // that are products of their own
+
+enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
+
+std::size_t round_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+/// A tensor as matrices: elements between columns, between the products of a batch, of groups and of images.
+struct Matrix {
+  std::int64_t step, batch_step, group_step, image_step;
+};
+
+struct Plan {
+  gpu::Columns columns;
+  Direction direction;
+  DataType type;
+  std::int64_t images, all_images, groups, depth, filters, pixels;  // images of a chunk; depth and filters of a group
+  bool last, sums;                                                  // sums: the gradient is not written at once
+  Matrix x, w, y;
+  std::size_t library_bytes;
+
+  Plan(const Problem& p, const TunePoint& point)
+      : columns(p, chunk_of(p, point)),
+        direction(p.direction),
+        type(p.x.type),
+        images(chunk_of(p, point)),
+        all_images(p.n()),
+        groups(p.groups()),
+        depth(p.c() / p.groups() * gpu::taps_of(p)),
+        filters(p.k() / p.groups()),
+        pixels(gpu::pixels_of(p)),
+        last(!columns.pixels_innermost()),
+        sums(weights() && (images < all_images || !last)),
+        library_bytes(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
+    const std::int64_t rows = groups * depth, channels = groups * filters, of_group = filters * depth;
+    x = {last ? rows : pixels, last ? depth : rows * pixels, depth * pixels, rows * pixels};
+    y = {last ? channels : pixels, last ? filters : channels * pixels, filters * pixels, channels * pixels};
+    w = {depth, last ? of_group : weights() ? groups * of_group : 0, of_group, 0};
+  }
+
+  bool weights() const { return direction == Direction::kBackwardWeights; }
+  std::int64_t products() const { return last ? 1 : groups; }  // of a chunk
+  DataType written() const {
+    return sums ? DataType::kFloat : direction == Direction::kBackwardData ? columns.type() : type;
+  }
+  std::int64_t weight_count() const { return groups * filters * depth; }
+  std::int64_t parts() const { return last ? 1 : images; }
+  std::size_t matrix_bytes() const { return columns.pointwise() ? 0 : round_up(columns.bytes()); }
+  std::size_t sum_bytes() const {
+    return sums ? round_up(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
+  }
+  std::size_t workspace() const {
+    const std::size_t bytes = library_bytes + matrix_bytes() + sum_bytes();
+    return bytes == 0 ? 0 : bytes + kLine;
+  }
+  MatrixProduct product(std::int64_t chunk, int alignment, bool tf32) const;
+
+ private:
+  static std::int64_t chunk_of(const Problem& p, const TunePoint& point) {
+    const bool first = !p.y.is_channels_last(), weights = p.direction == Direction::kBackwardWeights;
+    std::int64_t images = p.n();
+    if (!gpu::is_pointwise(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
+    if (first && weights) images = std::min(images, kMostParts / static_cast<std::int64_t>(p.w.count() * 4));
+    return std::clamp<std::int64_t>(images, 1, p.n());
+  }
+};
+
+MatrixProduct Plan::product(std::int64_t chunk, int alignment, bool tf32) const {
+  const bool forward = direction == Direction::kForward;
+  const std::int64_t wide = last ? chunk * pixels : pixels;
+  const Matrix &a = last ? (weights() ? x : w) : (direction == Direction::kBackwardData ? y : x),
+               &b = last ? (forward ? x : y) : (weights() ? y : w),
+               &c = forward     ? y
+                    : weights() ? w
+                                : x;
+  MatrixProduct product = {};
+  product.in = type, product.out = written(), product.tf32 = tf32;
+  product.transpose_a = last ? forward : weights();
+  product.transpose_b = last ? weights() : direction == Direction::kBackwardData;
+  if (weights())
+    product.m = depth, product.n = filters, product.k = wide;
+  else if (last)
+    product.m = forward ? filters : depth, product.n = wide, product.k = forward ? depth : filters;
+  else
+    product.m = wide, product.n = forward ? filters : depth, product.k = forward ? depth : filters;
+  product.step_a = a.step, product.step_b = b.step, product.step_c = c.step;
+  product.batch = last ? groups : chunk;
+  product.batch_step_a = a.batch_step, product.batch_step_b = b.batch_step, product.batch_step_c = c.batch_step;
+  std::int64_t known = alignment;
+  if (product.batch > 1 || products() > 1 || images < all_images)
+    for (const Matrix* m : {&x, &w, &y})
+      for (const std::int64_t step : {m->batch_step, m->group_step, m->image_step})
+        known = std::gcd(known, step * static_cast<std::int64_t>(size_of(type)));
+  product.alignment = static_cast<int>(known), product.workspace = library_bytes;
+  return product;
+}
+
+/// What runs a chunk: for all but the last one and for that, each for aligned tensors and for others.
+using Multipliers = std::array<std::array<std::shared_ptr<const Multiplier>, 2>, 2>;
+
+class LibraryGemm final : public Solver<Problem> {
+ public:
+  constexpr LibraryGemm(Direction d, bool tf32) : direction_(d), tf32_(tf32) {}
+
+  SolverInfo info() const override {
+    static constexpr const char* kNames[][3] = {{"ConvCudaGemmFwd", "ConvCudaGemmBwd", "ConvCudaGemmWrw"},
+                                                {"ConvCudaGemmTf32Fwd", "ConvCudaGemmTf32Bwd", "ConvCudaGemmTf32Wrw"}};
+    const auto i = static_cast<unsigned>(direction_);
+    SolverInfo info = gpu::portable_info((tf32_ ? 124 : 121) + i, kNames[tf32_ ? 1 : 0][i], Algorithm::kGemm);
+    info.devices = static_cast<unsigned>(DeviceKind::kCuda);
+    info.deterministic = false;  // unaligned tensors may be served by another algorithm
+    return info;
+  }
+
+  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda, "does not run on this kind of device");
+    if (const Verdict v = gpu::check_columns(d, p, direction_); !v) return v;
+    POLYMIO_REQUIRE(!tf32_ || p.x.type == DataType::kFloat, "TF32 is for fp32");
+    POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
+    POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMostGroups, "groups with rows innermost");
+    POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMost, "pixels of y");
+    POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt");
+    return {};
+  }
+
+  ErrorClass accuracy(const Problem&) const override { return tf32_ ? ErrorClass::kReduced : ErrorClass::kAccurate; }
+
+  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    // Tensor cores do 16 times as many operations as the others in 16 bits, 8 times as many in TF32.
+    constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.7, kColumnsMemory = 0.5;
+    const Plan plan(p, point);
+    const double rate = d.fp32_gflops * (p.x.type != DataType::kFloat ? 16 : tf32_ ? 8 : 1);
+    const double chunks = static_cast<double>((plan.all_images + plan.images - 1) / plan.images);
+    const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
+    const double compute = p.flops() / (1e3 * rate * kEfficiency);
+    const double matrix = 2.0 * static_cast<double>(plan.columns.bytes()) * chunks;
+    const double columns = plan.columns.pointwise() ? 0 : matrix / (1e3 * d.bandwidth_gbs * kColumnsMemory);
+    const double launches = chunks * ((plan.columns.pointwise() ? 0 : 1) + static_cast<double>(plan.products()));
+    const double later = point == start(d, p) ? 1 : 1.1;
+    return launches * kLaunchUs + later * (std::max(memory, compute) + columns) + (plan.sums ? kLaunchUs : 0);
+  }
+
+  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+    return {{"choice", {0, 1, 2, 3, 4, 5, 6, 7}}, {"library_mib", {32, 0}}, {"chunk_mib", {32, 256}}};
+  }
+
+  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
+    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for those who have no workspace to give
+    return !gpu::is_pointwise(p) || point[kChunkMiB] == start_chunk();
+  }
+
+  TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 32, start_chunk()}; }
+
+  std::size_t workspace(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    return Plan(p, point).workspace();
+  }
+
+  std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    const Plan plan(p, point);
+    std::vector<KernelSpec> specs = plan.columns.kernels();
+    if (plan.sums) specs.push_back(plan.columns.adding());
+    return specs;
+  }
+
+  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    const Plan plan(p, point);
+    const std::int64_t rest = plan.all_images % plan.images;
+    const int size = static_cast<int>(size_of(plan.type));
+    Multipliers multipliers;
+    for (int tail = 0; tail < (rest == 0 ? 1 : 2); ++tail)
+      for (const int alignment : {16, size}) {
+        const auto product = plan.product(tail ? rest : plan.images, alignment, tf32_);
+        auto made = stream.multiplier(product, point[kChoice]);
+        if (!made) fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
+        multipliers[static_cast<std::size_t>(tail)][alignment == 16 ? 0 : 1] = std::move(made);
+      }
+    return [plan, multipliers, built = build_kernels(stream, kernels(stream.info(), p, point))](
+               Stream& on, const Args& a) { run(on, plan, multipliers, built, a); };
+  }
+
+ private:
+  static constexpr int start_chunk() { return 32; }
+
+  static void run(Stream& stream, const Plan& plan, const Multipliers& multipliers, const Kernels& built,
+                  const Args& a) {
+    const auto begin = (reinterpret_cast<std::uintptr_t>(a.workspace) + kLine - 1) / kLine * kLine;
+    const auto part = [&](std::size_t bytes) { return reinterpret_cast<char*>(begin) + bytes; };
+    char* const matrix = part(plan.library_bytes);
+    char* const sums = matrix + plan.matrix_bytes();
+    const bool aligned = gpu::aligned(a), backward = plan.direction == Direction::kBackwardData;
+    const auto size = static_cast<std::int64_t>(size_of(plan.type));
+    const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+    for (std::int64_t first = 0; first < plan.all_images; first += plan.images) {
+      const std::int64_t images = std::min(plan.images, plan.all_images - first);
+      const Multiplier& multiplier = *multipliers[images == plan.images ? 0 : 1][aligned ? 0 : 1];
+      char* const x = static_cast<char*>(a.x) + first * plan.columns.image_step() * size;
+      char* const y = static_cast<char*>(a.y) + first * plan.y.image_step * size;
+      const gpu::Columns::Call columns = {Buffer(x), Buffer(matrix), 0, images, aligned, alpha, beta};
+      const bool pointwise = plan.columns.pointwise();
+      if (!pointwise && !backward) plan.columns.run(stream, built, 0, columns);
+      Multiplier::Operands o = {nullptr, nullptr, nullptr, part(0), alpha, beta};
+      if (plan.sums) o.alpha = 1, o.beta = first == 0 ? 0 : 1;
+      if (!pointwise && backward) o.alpha = 1, o.beta = 0;
+      multiply(stream, plan, multiplier, pointwise ? x : matrix, plan.sums ? sums : static_cast<char*>(a.w), y, o);
+      if (!pointwise && backward) plan.columns.run(stream, built, 0, columns);
+    }
+    if (!plan.sums) return;
+    const std::int64_t count = plan.weight_count();
+    launch(stream, *built.back(), gpu::launch_shape(kThreads, (count + kThreads - 1) / kThreads), Buffer(sums),
+           Buffer(a.w), std::int64_t{0}, count, static_cast<int>(plan.parts()), std::int64_t{0}, alpha, beta);
+  }
+
+  /// The product, or one of each group.
+  static void multiply(Stream& stream, const Plan& plan, const Multiplier& multiplier, char* x, char* w, char* y,
+                       Multiplier::Operands o) {
+    const bool forward = plan.direction == Direction::kForward, weights = plan.weights(), last = plan.last;
+    const auto size = static_cast<std::int64_t>(size_of(plan.type)),
+               written = static_cast<std::int64_t>(size_of(plan.written()));
+    for (std::int64_t g = 0; g < plan.products(); ++g) {
+      char* const at_x = x + g * plan.x.group_step * (plan.direction == Direction::kBackwardData ? written : size);
+      char* const at_w = w + g * plan.w.group_step * (weights ? written : size);
+      char* const at_y = y + g * plan.y.group_step * size;
+      o.a = last ? (weights ? at_x : at_w) : (plan.direction == Direction::kBackwardData ? at_y : at_x);
+      o.b = last ? (forward ? at_x : at_y) : (weights ? at_y : at_w);
+      o.c = forward ? at_y : weights ? at_w : at_x;
+      multiplier.run(stream, o);
+    }
+  }
+
+  Direction direction_;
+  bool tf32_;
+};
+
+}  // namespace
+
+const Solver<Problem>& cuda_gemm(Direction d, bool tf32) {
+  static constexpr LibraryGemm kSolvers[][3] = {
+      {LibraryGemm(Direction::kForward, false), LibraryGemm(Direction::kBackwardData, false),
+       LibraryGemm(Direction::kBackwardWeights, false)},
+      {LibraryGemm(Direction::kForward, true), LibraryGemm(Direction::kBackwardData, true),
+       LibraryGemm(Direction::kBackwardWeights, true)}};
+  return kSolvers[tf32 ? 1 : 0][static_cast<int>(d)];
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,184 @@
+// cuBLASLt's functions by name: descriptors of one product, what its heuristic offers for it, and running one of these.
+// SPDX-License-Identifier: MIT
+#include "runtime/cuda/cublaslt.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/dynlib.h"
+#include "base/error.h"
+
+namespace polymio::cuda {
+namespace {
+
+// Numbers of cublasLt.h and library_types.h.
+constexpr int kComputeFloat = 68, kComputeTf32 = 77;
+constexpr int kTransposeA = 3, kTransposeB = 4;                                   // of a product
+constexpr int kBatchCount = 5, kBatchStride = 6;                                  // of a matrix
+constexpr int kMostWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};  // of a preference
+constexpr std::uint32_t kReduceInSums = 2;  // parts of a result are added up as sums, not in the result's type
+constexpr int kMostChoices = 16;
+constexpr std::size_t kWorkspaceAlignment = 256;
+
+int number_of(DataType t) {
+  switch (t) {
+    case DataType::kFloat:
+      return 0;
+    case DataType::kHalf:
+      return 2;
+    case DataType::kBFloat16:
+      return 14;
+    default:
+      fail(Status::kInternalError, "no product of matrices of this type");
+  }
+}
+
+struct Algorithm {
+  std::uint64_t data[8];
+};
+struct Offer {
+  Algorithm algorithm;
+  std::size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+struct Library {
+  int (*create)(void**) = nullptr;
+  int (*create_product)(void**, int, int) = nullptr;
+  int (*set_product)(void*, int, const void*, std::size_t) = nullptr;
+  int (*destroy_product)(void*) = nullptr;
+  int (*create_matrix)(void**, int, std::uint64_t, std::uint64_t, std::int64_t) = nullptr;
+  int (*set_matrix)(void*, int, const void*, std::size_t) = nullptr;
+  int (*destroy_matrix)(void*) = nullptr;
+  int (*create_preference)(void**) = nullptr;
+  int (*set_preference)(void*, int, const void*, std::size_t) = nullptr;
+  int (*destroy_preference)(void*) = nullptr;
+  int (*offers)(void*, void*, void*, void*, void*, void*, void*, int, Offer*, int*) = nullptr;
+  int (*multiply)(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*,
+                  void*, void*, const Algorithm*, void*, std::size_t, void*) = nullptr;
+  bool usable = false;
+  std::map<void*, void*> handles;  // by context; kept until the process ends
+  std::mutex mutex;                // of handles
+
+  Library() {
+    static DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13",
+                                  "/usr/local/cuda/lib64/libcublasLt.so.12"};
+    usable = library.find(create, "cublasLtCreate") && library.find(create_product, "cublasLtMatmulDescCreate") &&
+             library.find(set_product, "cublasLtMatmulDescSetAttribute") &&
+             library.find(destroy_product, "cublasLtMatmulDescDestroy") &&
+             library.find(create_matrix, "cublasLtMatrixLayoutCreate") &&
+             library.find(set_matrix, "cublasLtMatrixLayoutSetAttribute") &&
+             library.find(destroy_matrix, "cublasLtMatrixLayoutDestroy") &&
+             library.find(create_preference, "cublasLtMatmulPreferenceCreate") &&
+             library.find(set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
+             library.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
+             library.find(offers, "cublasLtMatmulAlgoGetHeuristic") && library.find(multiply, "cublasLtMatmul");
+  }
+
+  void* handle(void* context) {
+    const std::scoped_lock lock(mutex);
+    void*& made = handles[context];
+    if (!made) check(create(&made), "opening cuBLASLt");
+    return made;
+  }
+
+  static void check(int code, const char* what) {
+    if (code != 0) fail(Status::kInternalError, "{}: error {} of cuBLASLt", what, code);
+  }
+};
+
+Library& library() {
+  static Library& opened = *new Library;  // never destroyed: streams may outlive static objects
+  return opened;
+}
+
+/// One of the library's objects.
+struct Object {
+  void* made = nullptr;
+  int (*destroy)(void*);
+  explicit Object(int (*how)(void*)) : destroy(how) {}
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object() {
+    if (made) destroy(made);
+  }
+};
+
+class CublasLt final : public Multiplier {
+ public:
+  CublasLt(void* handle, const MatrixProduct& p) : handle_(handle), shape_(p) {
+    Library& l = library();
+    Library::check(l.create_product(&product_.made, p.tf32 ? kComputeTf32 : kComputeFloat, 0), "describing a product");
+    const int transpose[] = {p.transpose_a, p.transpose_b};
+    Library::check(l.set_product(product_.made, kTransposeA, transpose, sizeof(int)), "describing a product");
+    Library::check(l.set_product(product_.made, kTransposeB, transpose + 1, sizeof(int)), "describing a product");
+    describe(a_, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.step_a, p.batch_step_a);
+    describe(b_, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.step_b, p.batch_step_b);
+    describe(c_, p.out, p.m, p.n, p.step_c, p.batch_step_c);
+  }
+
+  /// Takes what the heuristic ranks `choice`-th, or last; whether there is anything.
+  bool choose(int choice) {
+    Library& l = library();
+    Object preference(l.destroy_preference);
+    Library::check(l.create_preference(&preference.made), "asking for a product");
+    const std::uint64_t bytes = shape_.workspace < kWorkspaceAlignment ? 0 : shape_.workspace - kWorkspaceAlignment;
+    const auto alignment = static_cast<std::uint32_t>(shape_.alignment);
+    l.set_preference(preference.made, kMostWorkspace, &bytes, sizeof bytes);
+    l.set_preference(preference.made, kReductions, &kReduceInSums, sizeof kReduceInSums);
+    for (const int which : kAlignments) l.set_preference(preference.made, which, &alignment, sizeof alignment);
+    Offer offers[kMostChoices];
+    int count = 0;
+    const int code = l.offers(handle_, product_.made, a_.made, b_.made, c_.made, c_.made, preference.made, kMostChoices,
+                              offers, &count);
+    while (code == 0 && count > 0 && offers[count - 1].state != 0) --count;
+    if (code != 0 || count == 0) return false;
+    const Offer& taken = offers[std::min(choice, count - 1)];
+    algorithm_ = taken.algorithm, workspace_ = taken.workspace;
+    return true;
+  }
+
+  void run(Stream& stream, const Operands& o) const override {
+    const auto address = reinterpret_cast<std::uintptr_t>(o.workspace);
+    void* const aligned =
+        reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+    Library::check(
+        library().multiply(handle_, product_.made, &o.alpha, o.a, a_.made, o.b, b_.made, &o.beta, o.c, c_.made, o.c,
+                           c_.made, &algorithm_, workspace_ ? aligned : nullptr, workspace_, stream.native()),
+        "running a product");
+  }
+
+ private:
+  void describe(Object& matrix, DataType type, std::int64_t rows, std::int64_t columns, std::int64_t step,
+                std::int64_t batch_step) const {
+    Library& l = library();
+    Library::check(l.create_matrix(&matrix.made, number_of(type), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), step),
+                   "describing a matrix");
+    const auto batch = static_cast<std::int32_t>(shape_.batch);
+    Library::check(l.set_matrix(matrix.made, kBatchCount, &batch, sizeof batch), "describing a matrix");
+    Library::check(l.set_matrix(matrix.made, kBatchStride, &batch_step, sizeof batch_step), "describing a matrix");
+  }
+
+  void* const handle_;
+  const MatrixProduct shape_;
+  Object product_{library().destroy_product}, a_{library().destroy_matrix}, b_{library().destroy_matrix},
+      c_{library().destroy_matrix};
+  Algorithm algorithm_{};
+  std::size_t workspace_ = 0;
+};
+
+}  // namespace
+
+bool has_cublaslt() { return library().usable; }
+
+std::unique_ptr<Multiplier> make_multiplier(void* context, const MatrixProduct& p, int choice) {
+  auto made = std::make_unique<CublasLt>(library().handle(context), p);
+  if (!made->choose(choice)) return nullptr;
+  return made;
+}
+
+}  // namespace polymio::cuda
