@@ -17,7 +17,7 @@ constexpr int kComputeFloat = 68, kComputeTf32 = 77;
 constexpr int kTransposeA = 3, kTransposeB = 4;                                   // of a product
 constexpr int kBatchCount = 5, kBatchStride = 6;                                  // of a matrix
 constexpr int kMostWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};  // of a preference
-constexpr std::uint32_t kReduceInSums = 2;  // parts of a result are added up as sums, not in the result's type
+constexpr std::uint32_t kReduceInSums = 2, kReduceAnyhow = 7;  // parts of a result: added up as sums, or in its type
 constexpr int kMostChoices = 16;
 constexpr std::size_t kWorkspaceAlignment = 256;
 
@@ -128,7 +128,8 @@ class CublasLt final : public Multiplier {
     const std::uint64_t bytes = shape_.workspace < kWorkspaceAlignment ? 0 : shape_.workspace - kWorkspaceAlignment;
     const auto alignment = static_cast<std::uint32_t>(shape_.alignment);
     l.set_preference(preference.made, kMostWorkspace, &bytes, sizeof bytes);
-    l.set_preference(preference.made, kReductions, &kReduceInSums, sizeof kReduceInSums);
+    const std::uint32_t reductions = shape_.out == DataType::kFloat ? kReduceAnyhow : kReduceInSums;
+    l.set_preference(preference.made, kReductions, &reductions, sizeof reductions);
     for (const int which : kAlignments) l.set_preference(preference.made, which, &alignment, sizeof alignment);
     Offer offers[kMostChoices];
     int count = 0;

@@ -76,10 +76,23 @@ Columns::Columns(const Problem& p, std::int64_t images)
       type_(backward_ && !pointwise_ ? DataType::kFloat : p.x.type),
       x_type_(p.x.type),
       images_(images),
-      image_elements_(p.c() * taps_of(p) * pixels_of(p)) {
+      image_elements_(p.c() * taps_of(p) * pixels_of(p)),
+      bytes_(static_cast<double>(bytes()) +
+             static_cast<double>(p.x.bytes()) * static_cast<double>(images) / static_cast<double>(p.n())) {
   const int vector = static_cast<int>(16 / size_of(type_));
   const bool plain = order_.taps_first && !order_.pixels_innermost && p.x.is_channels_last();
   if (plain && p.c() / p.groups() % vector == 0) wide_ = vector;
+}
+
+/// What measurements on an H200 say.
+double Columns::predict(const DeviceInfo& d) const {
+  if (pointwise_) return 0;
+  constexpr double kLaunchUs = 3;
+  const bool strided = steps_.stride[0] * steps_.stride[1] * steps_.stride[2] > 1;
+  const double gathered = pixels_innermost() ? 0.17 : 0.5, scattered = !pixels_innermost() ? 0.3
+                                                                       : strided           ? 0.06
+                                                                                           : 0.12;
+  return kLaunchUs + bytes_ / (1e3 * d.bandwidth_gbs * (backward_ ? scattered : gathered));
 }
 
 KernelSpec Columns::spec(const char* entry, int wide) const {

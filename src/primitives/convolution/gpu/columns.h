@@ -28,6 +28,9 @@ class Columns {
   DataType type() const { return type_; }
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(type_); }
 
+  /// Microseconds that the matrix takes to make, or to add up.
+  double predict(const DeviceInfo&) const;
+
   /// None for a pointwise convolution, else one, or two of which the second needs x and matrix to be aligned.
   std::vector<KernelSpec> kernels() const;
 
@@ -59,6 +62,7 @@ class Columns {
   int wide_;  // channels that are moved at once where all is aligned
   DataType type_, x_type_;
   std::int64_t images_, image_elements_;
+  double bytes_;  // of the matrix and of x, for these images
 };
 
 }  // namespace polymio::convolution::gpu

@@ -58,12 +58,8 @@ class GpuGemm final : public GpuSolver<Problem> {
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    constexpr double kLaunchUs = 3, kGather = 0.3, kScatter = 0.15;  // of the bandwidth
-    const double rate = 1e3 * d.bandwidth_gbs * (direction_ == Direction::kBackwardData ? kScatter : kGather);
     const Plan plan(p);
-    const double us = gpu::Product(d, plan.problem, point[0]).predict(d);
-    const double bytes = static_cast<double>(plan.columns.bytes()) + gpu::tensor_bytes(p);
-    return us + (plan.columns.pointwise() ? 0 : kLaunchUs + bytes / rate);
+    return gpu::Product(d, plan.problem, point[0]).predict(d) + plan.columns.predict(d);
   }
 
   TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
