@@ -140,7 +140,8 @@ class Planner {
     }
     if (!wish_.packed) {
       const std::int64_t sharing = ceil_div(job_.pieces(), job_.shape.groups);
-      cut_.packed = sharing > 1 && pixels_of(job_) < 2 * kEnough;
+      constexpr std::size_t kWorthSharing = 8 << 10;  // bytes: less is packed at once, without workspace
+      cut_.packed = sharing > 1 && pixels_of(job_) < 2 * kEnough && job_.packed_bytes() > kWorthSharing;
       cut_direct(job_, cut_);
     }
   }
