@@ -13,10 +13,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "driver/calls.h"
 #include "driver/data.h"
+#include "driver/db_records.h"
 #include "driver/list.h"
 #include "driver/tune_work.h"
 #include "driver/words.h"
@@ -26,16 +28,19 @@ namespace {
 
 constexpr int kIncomplete = 3;     // exit status
 constexpr double kHopeless = 8;    // times the best: one run says enough
-constexpr double kUnlikely = 1.5;  // times the best: two samples do
+constexpr double kUnlikely = 1.3;  // times the best: two do
 constexpr double kNeverRun = 64;   // times the best, as predicted
 constexpr double kSampleUs = 300;  // shorter runs are repeated
-constexpr int kRounds = 12, kLeast = 3;
+constexpr int kRounds = 10, kLeast = 2;
+
+constexpr const char* kDisableDb = "MIOPEN_DEBUG_DISABLE_FIND_DB";
 
 constexpr WordFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
     {"--out", "FILE", "gets a line of JSON a problem; problems that it has are left out"},
     {"--budget", "TIME", "90s, 10m, 2h (default: until every problem is timed)"},
     {"--each", "TIME", "about the most that a problem may take (default 600ms)"},
+    {"--points", "", "tune points of the matrix products instead of solvers"},
     {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
     {"--share", "I/N", "part I, from 0, of N (default: as mpirun or srun say)"},
 };
@@ -110,7 +115,7 @@ class Contest {
     }
     for (int round = 0; round < kRounds && (round < kLeast || wall_seconds() < end); ++round) {
       for (Timed& t : all_) {
-        if (t.us > kHopeless * best_us_ || (t.us > kUnlikely * best_us_ && t.samples > 2)) continue;
+        if (t.us > kHopeless * best_us_ || (t.us > kUnlikely * best_us_ && t.samples > 1)) continue;
         sample(t, static_cast<int>(std::clamp(kSampleUs / t.us, 1.0, 1e4)));
       }
     }
@@ -184,6 +189,45 @@ nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vect
           {"gbs", rounded(peak.at("bandwidth_gbs"))}, {"solvers", solvers}};
 }
 
+// Times of tune points, by tuning in a database of its own, whose journal keeps every trial.
+class PointTimer {
+ public:
+  explicit PointTimer(const std::string& folder) : folder_(folder) {
+    ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
+    for (const char* other : {"DIRECT", "WINOGRAD", "FFT"})
+      ::setenv(fmt::format("MIOPEN_DEBUG_CONV_{}", other).c_str(), "0", 1);
+  }
+  ~PointTimer() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  PointTimer(const PointTimer&) = delete;
+  PointTimer& operator=(const PointTimer&) = delete;
+
+  nlohmann::ordered_json run(const Session& session, const Problem& problem, const std::string& key, double seconds) {
+    ::setenv(kDisableDb, "0", 1);
+    polymioTuneOptions_t options{};
+    options.size = sizeof(options);
+    options.budget_ms = 1e3 * seconds;
+    polymioTuneResult_t result{};
+    result.size = sizeof(result);
+    const ConvProblem owner = make_problem(problem);
+    check(polymioTune(session.get(), owner.get(), &options, &result), "polymioTune");
+    ::setenv(kDisableDb, "1", 1);
+    nlohmann::ordered_json points = nlohmann::ordered_json::array();
+    const auto file = std::filesystem::path(folder_) / fmt::format("{}.pdb.txt", session.device.architecture);
+    for (const Record& r : read_records(file.string()).records)
+      if (r.problem == key && (r.kind == polymioRecordTrial || (r.kind == polymioRecordFailed && r.ms > 0)))
+        points.push_back({r.solver, r.tune_point, 1e3 * r.ms});
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    return points;
+  }
+
+ private:
+  std::string folder_;
+};
+
 struct Item {
   ConvArgs args;
   Direction direction;
@@ -204,15 +248,18 @@ std::vector<Item> items_of(const std::string& list, Share share) {
 }
 
 // False when the problem cannot be timed.
-bool time_one(const Session& session, const Stopwatch& watch, const Item& item, double seconds, RowFile& file) {
+bool time_one(const Session& session, const Stopwatch& watch, const Item& item, double seconds, PointTimer* points,
+              RowFile& file) {
   try {
     const Problem problem(item.args, item.direction);
     const auto explanation = nlohmann::json::parse(explain(session, problem));
     const std::string name = RowFile::name_of(explanation.at("problem"), watch.threads());
     std::vector<Timed> all = contestants(explanation);
-    if (file.has(name) || all.empty() || all[0].estimate * kLeast > 1e6 * seconds) return true;
-    Contest(session, watch, problem, all).run(seconds);
-    file.add(name, row_of(explanation, all));
+    if (file.has(name) || all.empty() || all[0].estimate > 1e6 * seconds) return true;
+    if (!points) Contest(session, watch, problem, all).run(seconds);
+    auto row = row_of(explanation, all);
+    if (points) row["points"] = points->run(session, problem, explanation.at("problem"), seconds);
+    file.add(name, row);
     return true;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", problem_line(item.args, item.direction), error.what());
@@ -234,9 +281,11 @@ int run_dataset(std::span<const std::string> words) {
   const double each = parse_budget(flags.value("--each").value_or("600ms"));
   const double end = budget ? wall_seconds() + parse_budget(*budget) : INFINITY;
   const std::vector<Item> items = items_of(*list, share ? parse_share(*share) : share_from_environment());
-  ::setenv("MIOPEN_DEBUG_DISABLE_FIND_DB", "1", 1);
+  ::setenv(kDisableDb, "1", 1);
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
   RowFile file(*out);
+  std::optional<PointTimer> points;
+  if (flags.has("--points")) points.emplace(*out + ".db");
   const Session session(flags.value("--device").value_or(""));
   const Stopwatch watch(session);
   const Signals signals;
@@ -245,7 +294,7 @@ int run_dataset(std::span<const std::string> words) {
   bool good = true;
   for (const Item& item : items) {
     if (Signals::count() > 0 || wall_seconds() > end) return kIncomplete;
-    good = time_one(session, watch, item, each, file) && good;
+    good = time_one(session, watch, item, each, points ? &*points : nullptr, file) && good;
     progress.advance(1);
   }
   return good ? 0 : 1;

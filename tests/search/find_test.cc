@@ -181,14 +181,18 @@ TEST_F(FindTest, AnUnseenSizeBorrowsFromTheNearestTunedOne) {
 
 TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   struct Fixed final : Model {
-    std::optional<double> predict_us(const DeviceInfo&, const ProblemBase& p, const SolverBase& s) const override {
-      if (p.key() == "foreign") return std::nullopt;
-      return s.info().id == 3 ? 1 : 100;
+    std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase& p, SolverList) const override {
+      auto prediction = std::make_shared<Prediction>();
+      if (p.key() == "foreign")
+        prediction->declined = "foreign";
+      else
+        prediction->us = {0.5, 100, 1, NAN};  // the reference, slow, fast, hungry
+      return prediction;
     }
   } model;
   const FakeProblem p("a"), foreign("foreign");
   set_learned_model(&model);
-  const bool built_in = learned_model();
+  const bool built_in = learned_model(handle.device());
   const auto learned = rank(request(p)), declined = rank(request(foreign));
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
   const auto off = rank(request(p));

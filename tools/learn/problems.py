@@ -19,7 +19,7 @@ BATCHES = [1, 1, 1, 2, 4, 8, 16, 32, 64]
 KINDS = {"3x3": 26, "3x3s2": 7, "1x1": 20, "1x1s2": 4, "5x5": 5, "7x7": 2, "first": 5, "depthwise": 13, "grouped": 8,
          "dilated": 5, "line": 4, "1d": 4, "3d": 4}
 TYPES = {"conv": 79, "convbfp16": 8, "convfp16": 8, "convint8": 5}
-MOST_FLOPS, LEAST_FLOPS, BINS = 1e10, 1e5, 25  # the work is spread evenly over its logarithm
+MOST_FLOPS, LEAST_FLOPS, BINS = 5e9, 1e5, 25  # the work is spread evenly over its logarithm
 MOST_BYTES = 200e6
 BENCH = ["cpu_suite.txt", "cpu_variants.txt", "miopen_finddb_fp32.txt"]
 

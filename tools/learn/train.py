@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Trains the learned fallback and writes its file. Needs PyTorch; seeded; a few minutes on two cores.
+
+Usage: train.py --train FILE... --validation FILE... --test FILE... --out MODEL [--cases FILE]
+The files are those of "MIOpenDriver dataset"; see docs/heuristics.md."""
+# SPDX-License-Identifier: MIT
+import argparse
+import json
+import math
+import pathlib
+import re
+import time
+
+import numpy as np
+import torch
+
+import features
+
+MEMBERS, WIDTHS = 4, (96, 64)
+EPOCHS, BATCH, RATE = 60, 256, 2e-3
+TEMPERATURE = 0.03  # of the softmax that stands for the choice
+VERSION, ISA = 1, 3  # of the format; the instruction set that the data were taken with
+CASES = 40
+CLOSE = 1.03        # a choice that is so much slower than the best counts as right
+
+
+def slot_of(solver):
+    """The output that a solver's directions share."""
+    return re.sub(r"(Fwd|Bwd|Wrw)$", "", solver)
+
+
+def read(files):
+    rows = []
+    for name in files:
+        for line in open(name):
+            row = json.loads(line)
+            p = features.parse(row["problem"])
+            if p is None or not row["solvers"]:
+                continue
+            row["parsed"] = p
+            row["estimates"] = {slot_of(s): e for s, _, e, _ in row["solvers"]}
+            row["times"] = {slot_of(s): us for s, us, _, _ in row["solvers"]}
+            row["allowed"] = {slot_of(s) for s, _, _, c in row["solvers"] if c in ("exact", "accurate")}
+            rows.append(row)
+    return rows
+
+
+class Table:
+    """Rows as tensors: inputs, log estimates, log times (NaN: none), allowed by default."""
+
+    def __init__(self, rows, slots):
+        self.rows = rows
+        self.names = list(features.inputs(rows[0]["parsed"], rows[0], slots))
+        values = [list(features.inputs(r["parsed"], r, slots).values()) for r in rows]
+        self.inputs = torch.tensor(values, dtype=torch.float32)
+        table = lambda what: torch.tensor([[math.log(r[what][s]) if s in r[what] else math.nan for s in slots] for r in rows])
+        self.estimates, self.times = table("estimates"), table("times")
+        self.allowed = torch.tensor([[s in r["allowed"] and s in r["times"] for s in slots] for r in rows])
+
+
+def network(width_in, width_out):
+    layers, width = [], width_in
+    for w in WIDTHS:
+        layers += [torch.nn.Linear(width, w), torch.nn.ReLU()]
+        width = w
+    return torch.nn.Sequential(*layers, torch.nn.Linear(width, width_out))
+
+
+def loss_of(corrections, estimates, times, allowed):
+    """Errors of log times, and the expected loss of the choice over what is allowed by default."""
+    known = ~torch.isnan(times)
+    predicted = torch.where(known, corrections + estimates, torch.zeros(()))
+    wanted = torch.where(known, times, torch.zeros(()))
+    error = torch.nn.functional.smooth_l1_loss(predicted, wanted, reduction="none", beta=0.1) * known
+    fit = error.sum() / known.sum()
+    far = torch.full_like(predicted, 1e4)
+    chance = torch.softmax(-torch.where(allowed, predicted, far) / TEMPERATURE, 1)
+    best = torch.where(allowed, wanted, far).min(1, keepdim=True).values
+    lost = torch.where(allowed, (wanted - best).clamp(max=1.5), torch.zeros(()))
+    return fit + 2 * (chance * lost).sum(1).mean()
+
+
+def train_member(seed, table, validation, mean, scale):
+    torch.manual_seed(seed)
+    x = ((table.inputs - mean) / scale)
+    net = network(x.shape[1], table.times.shape[1])
+    optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=1e-3)
+    steps = EPOCHS * (len(x) // BATCH + 1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
+    for _ in range(EPOCHS):
+        for at in torch.randperm(len(x)).split(BATCH):
+            optimiser.zero_grad()
+            loss_of(net(x[at]), table.estimates[at], table.times[at], table.allowed[at]).backward()
+            optimiser.step()
+            schedule.step()
+    return net
+
+
+def predict(members, table, mean, scale):
+    with torch.no_grad():
+        x = (table.inputs - mean) / scale
+        return torch.stack([m(x) for m in members]).mean(0) + table.estimates
+
+
+def choice_quality(scores, table):
+    """Regret of the choice with the least score over what is allowed, for problems with a choice."""
+    far = torch.full_like(scores, 1e9)
+    several = table.allowed.sum(1) > 1
+    chosen = torch.where(table.allowed, scores, far).argmin(1, keepdim=True)
+    times = torch.where(table.allowed, table.times, far)
+    regret = (times.gather(1, chosen).squeeze(1) - times.min(1).values).exp()
+    return regret[several], several
+
+
+def report(name, regret):
+    r = regret.numpy()
+    print(f"{name:24} {len(r):6} problems  top-1 {100 * (r == 1).mean():5.1f}%  within 3% {100 * (r <= CLOSE).mean():5.1f}%  "
+          f"geomean {100 * (np.exp(np.log(r).mean()) - 1):6.2f}%  p95 {100 * (np.quantile(r, .95) - 1):6.1f}%  "
+          f"worst {r.max():6.2f}x")
+
+
+def spread_of(scores, table):
+    """How far the difference of the two best scores is off, such that confidence equals the share of right choices."""
+    far = torch.full_like(scores, 1e9)
+    several = table.allowed.sum(1) > 1
+    two = torch.where(table.allowed, scores, far).topk(2, dim=1, largest=False)
+    lead = (two.values[:, 1] - two.values[:, 0])[several].double()
+    right = (table.times.gather(1, two.indices[:, 1:]) >= table.times.gather(1, two.indices[:, :1])).squeeze(1)[several]
+    low, high = 1e-4, 2.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        sure = (0.5 * torch.erfc(-lead / middle / math.sqrt(2))).mean()
+        low, high = (middle, high) if sure > right.double().mean() else (low, middle)
+    return low
+
+
+def checksum(data):
+    h = 0xCBF29CE484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    return h
+
+
+def halves(members):
+    """The weights as 16-bit floats, in the file's order."""
+    parts = [t for m in members for layer in m if isinstance(layer, torch.nn.Linear) for t in (layer.weight.t(), layer.bias)]
+    return b"".join(p.detach().contiguous().numpy().astype("<f2").tobytes() for p in parts)
+
+
+def round_weights(members):
+    """To what the file holds, so that predictions here are those of the library."""
+    with torch.no_grad():
+        for m in members:
+            for t in m.parameters():
+                t.copy_(t.half().float())
+
+
+def write_model(path, table, slots, members, mean, scale, spread):
+    solvers = {s: slots.index(slot_of(s)) for r in table.rows for s, *_ in r["solvers"]}
+    low, high = table.inputs.min(0).values, table.inputs.max(0).values
+    header = {
+        "architecture": table.rows[0]["architecture"], "isa": ISA, "outputs": len(slots), "far": features.FAR,
+        "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
+        "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
+        "problems": len(table.rows)}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    body = text + halves(members)
+    path.write_bytes(f"polymio-model {VERSION} {checksum(body):016x} {len(text)}\n".encode() + body)
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+def write_cases(path, table, slots, predicted):
+    """Some problems, what the machine was and each solver's estimate and prediction, for the library's test."""
+    lines = []
+    for i in range(0, len(table.rows), max(1, len(table.rows) // CASES)):
+        row = table.rows[i]
+        solvers = [f"{s} {e} {math.exp(predicted[i, slots.index(slot_of(s))]):.6g}" for s, _, e, _ in row["solvers"]]
+        lines.append(f"{row['problem']} | {row['threads']} {row['gflops']} {row['gbs']} | {' '.join(solvers)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for part in ("train", "validation", "test"):
+        parser.add_argument(f"--{part}", nargs="+", required=True)
+    parser.add_argument("--out", type=pathlib.Path, help="the model's file, named after the device class")
+    parser.add_argument("--cases", type=pathlib.Path, help="gets predictions that the library is tested with")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(2)
+    start = time.time()
+    rows = read(options.train)
+    slots = sorted({s for r in rows for s in r["times"]})
+    train, validation, test = Table(rows, slots), Table(read(options.validation), slots), Table(read(options.test), slots)
+    mean, scale = train.inputs.mean(0), train.inputs.std(0).clamp(min=1e-2)
+    low, high = train.inputs.min(0).values, train.inputs.max(0).values
+    for table in (validation, test):
+        table.inputs = table.inputs.clamp(low, high)
+    members = [train_member(options.seed + i, train, validation, mean, scale) for i in range(MEMBERS)]
+    round_weights(members)
+    spread = spread_of(predict(members, validation, mean, scale), validation)
+    for name, table in (("train", train), ("validation", validation), ("test", test)):
+        report(f"{name}, estimate", choice_quality(table.estimates, table)[0])
+        report(f"{name}, model", choice_quality(predict(members, table, mean, scale), table)[0])
+    print(f"spread {spread:.3f}; {time.time() - start:.0f} s")
+    if options.out:
+        write_model(options.out, train, slots, members, mean, scale, spread)
+    if options.cases:
+        write_cases(options.cases, test, slots, predict(members, test, mean, scale))
+
+
+if __name__ == "__main__":
+    main()
