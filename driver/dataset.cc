@@ -33,7 +33,7 @@ constexpr double kNeverRun = 64;   // times the best, as predicted
 constexpr double kSampleUs = 300;  // shorter runs are repeated
 constexpr int kRounds = 10, kLeast = 2;
 
-constexpr const char* kDisableDb = "MIOPEN_DEBUG_DISABLE_FIND_DB";
+constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
 constexpr WordFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
@@ -47,7 +47,8 @@ constexpr WordFlag kFlags[] = {
 constexpr Command kCommand{"dataset",
                            "--from-list FILE --out FILE",
                            "Times every solver on the problems of a list, to train the learned model on.\n"
-                           "Your database is neither read nor written. Goes on where an earlier run ended.\n"
+                           "Your database is neither read nor written; the machine's peak is measured once and\n"
+                           "kept in the folder dataset.db beside the file. Goes on where an earlier run ended.\n"
                            "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed.",
                            kFlags,
                            0,
@@ -192,8 +193,8 @@ nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vect
 // Times of tune points, by tuning in a database of its own, whose journal keeps every trial.
 class PointTimer {
  public:
-  explicit PointTimer(const std::string& folder) : folder_(folder) {
-    ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
+  // `usual` is the folder outside of tuning.
+  PointTimer(std::string folder, std::string usual) : folder_(std::move(folder)), usual_(std::move(usual)) {
     for (const char* other : {"DIRECT", "WINOGRAD", "FFT"})
       ::setenv(fmt::format("MIOPEN_DEBUG_CONV_{}", other).c_str(), "0", 1);
   }
@@ -205,7 +206,7 @@ class PointTimer {
   PointTimer& operator=(const PointTimer&) = delete;
 
   nlohmann::ordered_json run(const Session& session, const Problem& problem, const std::string& key, double seconds) {
-    ::setenv(kDisableDb, "0", 1);
+    ::setenv(kUserDb, folder_.c_str(), 1);
     polymioTuneOptions_t options{};
     options.size = sizeof(options);
     options.budget_ms = 1e3 * seconds;
@@ -213,9 +214,10 @@ class PointTimer {
     result.size = sizeof(result);
     const ConvProblem owner = make_problem(problem);
     check(polymioTune(session.get(), owner.get(), &options, &result), "polymioTune");
-    ::setenv(kDisableDb, "1", 1);
+    ::setenv(kUserDb, usual_.c_str(), 1);
     nlohmann::ordered_json points = nlohmann::ordered_json::array();
     const auto file = std::filesystem::path(folder_) / fmt::format("{}.pdb.txt", session.device.architecture);
+    if (!std::filesystem::exists(file)) return points;  // there was nothing to tune
     for (const Record& r : read_records(file.string()).records)
       if (r.problem == key && (r.kind == polymioRecordTrial || (r.kind == polymioRecordFailed && r.ms > 0)))
         points.push_back({r.solver, r.tune_point, 1e3 * r.ms});
@@ -225,7 +227,7 @@ class PointTimer {
   }
 
  private:
-  std::string folder_;
+  std::string folder_, usual_;
 };
 
 struct Item {
@@ -281,11 +283,13 @@ int run_dataset(std::span<const std::string> words) {
   const double each = parse_budget(flags.value("--each").value_or("600ms"));
   const double end = budget ? wall_seconds() + parse_budget(*budget) : INFINITY;
   const std::vector<Item> items = items_of(*list, share ? parse_share(*share) : share_from_environment());
-  ::setenv(kDisableDb, "1", 1);
+  const std::string folder = (std::filesystem::absolute(*out).parent_path() / "dataset.db").string();
+  ::setenv(kUserDb, folder.c_str(), 1);
+  ::setenv("MIOPEN_SYSTEM_DB_PATH", folder.c_str(), 1);
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
   RowFile file(*out);
   std::optional<PointTimer> points;
-  if (flags.has("--points")) points.emplace(*out + ".db");
+  if (flags.has("--points")) points.emplace(*out + ".db", folder);
   const Session session(flags.value("--device").value_or(""));
   const Stopwatch watch(session);
   const Signals signals;

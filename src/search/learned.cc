@@ -28,28 +28,80 @@ constexpr float kMargin = 0.5F;  // of a power of two beyond the training range
 constexpr std::size_t kKept = 64;
 constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
 
+constexpr float kKnobScale = 0.25F;
+constexpr double kClearly = -0.03;  // logarithm of a point's time over the default's
+
 using Vector = std::array<float, kMostWidth>;
+using Names = std::map<std::string, std::size_t, std::less<>>;
 
 struct Input {
   std::string name;
   float low = 0, high = 0, mean = 0, scale = 1;
+  float normal(float x) const { return (std::clamp(x, low, high) - mean) / scale; }
 };
 
-struct Layer {
-  std::size_t in = 0, out = 0;
-  std::vector<float> weights, bias;  // a row for each input
-
-  void run(const Vector& x, Vector& y, bool last) const {
-    std::copy(bias.begin(), bias.end(), y.begin());
-    for (std::size_t i = 0; i < in; ++i) {
-      const float value = x[i];
-      const float* row = &weights[i * out];
-      if (value == 0) continue;
-      for (std::size_t j = 0; j < out; ++j) y[j] += value * row[j];
+/// Reads numbers one after another.
+class Weights {
+ public:
+  explicit Weights(std::string_view bytes) : rest_(bytes) {}
+  std::vector<float> take(std::size_t count) {
+    require(rest_.size() / sizeof(dtype::Half) >= count,
+            "weights are missing: {} bytes are left, {} numbers are needed", rest_.size(), count);
+    std::vector<float> values(count);
+    for (float& value : values) {
+      dtype::Half half;
+      std::memcpy(&half, rest_.data(), sizeof(half));
+      rest_.remove_prefix(sizeof(half));
+      value = dtype::to_float(half);
+      require(std::isfinite(value), "a weight is not finite");
     }
-    if (last) return;
-    for (std::size_t j = 0; j < out; ++j) y[j] = std::max(y[j], 0.0F);
+    return values;
   }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+/// Dense layers with rectifiers between them.
+class Network {
+ public:
+  Network(std::size_t inputs, std::vector<std::size_t> widths, std::size_t outputs, Weights& weights) {
+    widths.push_back(outputs);
+    for (const std::size_t out : widths) {
+      require(inputs >= 1 && out >= 1 && std::max(inputs, out) <= kMostWidth, "a layer has {} inputs and {} outputs",
+              inputs, out);
+      layers_.push_back({inputs, out, weights.take(inputs * out), weights.take(out)});
+      inputs = out;
+    }
+  }
+
+  Vector run(Vector x) const {
+    Vector y;
+    for (const Layer& layer : layers_) {
+      layer.run(x, y);
+      if (&layer != &layers_.back())
+        for (std::size_t j = 0; j < layer.out; ++j) y[j] = std::max(y[j], 0.0F);
+      std::swap(x, y);
+    }
+    return x;
+  }
+
+ private:
+  struct Layer {
+    std::size_t in, out;
+    std::vector<float> weights, bias;  // a row for each input
+
+    void run(const Vector& x, Vector& y) const {
+      std::copy(bias.begin(), bias.end(), y.begin());
+      for (std::size_t i = 0; i < in; ++i) {
+        const float value = x[i];
+        const float* row = &weights[i * out];
+        for (std::size_t j = 0; j < out; ++j) y[j] += value * row[j];
+      }
+    }
+  };
+  std::vector<Layer> layers_;
 };
 
 /// FNV-1a; short enough to be written in the tool's language too.
@@ -111,6 +163,9 @@ class LearnedModel final : public Model {
     return fresh;
   }
 
+  std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                 std::size_t workspace_limit) const override;
+
  private:
   struct Estimates {
     std::vector<double> of;    // logarithm for each solver of the list; NaN where it does not apply
@@ -118,69 +173,62 @@ class LearnedModel final : public Model {
     double least = INFINITY;
   };
 
-  void read_weights(std::string_view bytes, std::size_t members);
-  std::size_t slot_of(const char* solver) const {
-    const auto it = slots_.find(std::string_view(solver));
-    return it == slots_.end() ? outputs_ : it->second;
+  static std::size_t at(const Names& names, std::string_view name) {
+    const auto it = names.find(name);
+    return it == names.end() ? SIZE_MAX : it->second;
   }
+  const Input& machine_input(std::size_t i) const { return inputs_[known_ + i]; }
+  DeviceInfo as_trained(DeviceInfo) const;
   Estimates estimate(const DeviceInfo&, const ProblemBase&, SolverList) const;
+  std::string decline(const DeviceInfo&, const std::vector<float>& features) const;
+  Vector normal(const DeviceInfo&, const std::vector<float>& features, const Estimates&) const;
   Prediction compute(const DeviceInfo&, const ProblemBase&, SolverList) const;
-  std::string outside(const std::vector<float>& problem_inputs, double threads) const;
 
   std::string architecture_;
   int isa_;
-  std::vector<Input> inputs_;
-  std::map<std::string, std::size_t, std::less<>> slots_;
-  std::size_t outputs_;
+  std::vector<Input> inputs_;  // of the problem, of the machine, an estimate for each output
+  Names slots_;
+  std::size_t outputs_, known_ = 0;
   double far_, spread_;
-  std::vector<std::size_t> widths_;
-  std::vector<std::vector<Layer>> members_;
+  std::vector<Network> members_;
+  Names point_slots_;
+  std::size_t point_inputs_ = 0;  // an input for each kind of solver
+  std::vector<std::string> knobs_;
+  std::optional<Network> points_;
   mutable Recent recent_;
 };
 
-LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view weights)
+LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
     : architecture_(header.at("architecture")),
       isa_(header.at("isa")),
-      slots_(header.at("solvers").get<decltype(slots_)>()),
+      slots_(header.at("solvers").get<Names>()),
       outputs_(header.at("outputs")),
       far_(header.at("far")),
-      spread_(header.at("spread")),
-      widths_(header.at("widths").get<std::vector<std::size_t>>()) {
-  for (const auto& i : header.at("inputs")) inputs_.push_back({i.at(0), i.at(1), i.at(2), i.at(3), i.at(4)});
-  widths_.insert(widths_.begin(), inputs_.size());
-  widths_.push_back(outputs_);
-  require(inputs_.size() > outputs_ + kMachineInputs, "it has {} inputs and {} outputs", inputs_.size(), outputs_);
-  for (const std::size_t w : widths_)
-    require(w >= 1 && w <= kMostWidth, "a layer is {} wide, at most {}", w, kMostWidth);
+      spread_(header.at("spread")) {
+  for (const auto& i : header.at("inputs")) {
+    inputs_.push_back({i.at(0), i.at(1), i.at(2), i.at(3), i.at(4)});
+    require(inputs_.back().scale > 0 && inputs_.back().low <= inputs_.back().high, "input {} has no range or scale",
+            inputs_.back().name);
+  }
+  require(outputs_ < kMostWidth && inputs_.size() > outputs_ + kMachineInputs, "it has {} inputs and {} outputs",
+          inputs_.size(), outputs_);
+  known_ = inputs_.size() - outputs_ - kMachineInputs;
   for (const auto& [name, slot] : slots_) require(slot < outputs_, "{} has output {} of {}", name, slot, outputs_);
-  for (const Input& i : inputs_) require(i.scale > 0, "the scale of {} is {}", i.name, i.scale);
-  read_weights(weights, header.at("members"));
-}
-
-void LearnedModel::read_weights(std::string_view bytes, std::size_t members) {
-  std::size_t all = 0;
-  for (std::size_t i = 0; i + 1 < widths_.size(); ++i) all += (widths_[i] + 1) * widths_[i + 1];
-  require(members >= 1 && bytes.size() % sizeof(dtype::Half) == 0 &&
-              bytes.size() / sizeof(dtype::Half) / all == members && bytes.size() / sizeof(dtype::Half) % all == 0,
-          "it has {} bytes of weights, not {} of {} numbers", bytes.size(), members, all);
-  const char* at = bytes.data();
-  const auto take = [&](std::vector<float>& to, std::size_t count) {
-    to.resize(count);
-    for (float& value : to) {
-      dtype::Half half;
-      std::memcpy(&half, at, sizeof(half));
-      at += sizeof(half);
-      value = dtype::to_float(half);
-      require(std::isfinite(value), "a weight is not finite");
-    }
-  };
-  members_.resize(members);
-  for (auto& layers : members_)
-    for (std::size_t i = 0; i + 1 < widths_.size(); ++i) {
-      Layer& layer = layers.emplace_back(Layer{widths_[i], widths_[i + 1], {}, {}});
-      take(layer.weights, layer.in * layer.out);
-      take(layer.bias, layer.out);
-    }
+  Weights weights(bytes);
+  const std::size_t members = header.at("members");
+  require(members >= 1, "it has no network");
+  for (std::size_t i = 0; i < members; ++i)
+    members_.emplace_back(inputs_.size(), header.at("widths").get<std::vector<std::size_t>>(), outputs_, weights);
+  if (const auto p = header.find("points"); p != header.end()) {
+    point_slots_ = p->at("solvers").get<Names>();
+    knobs_ = p->at("knobs").get<std::vector<std::string>>();
+    point_inputs_ = p->at("slots");
+    for (const auto& [name, slot] : point_slots_)
+      require(slot < point_inputs_, "{} has input {} of {}", name, slot, point_inputs_);
+    points_.emplace(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(), 1,
+                    weights);
+  }
+  require(weights.done(), "it has more weights than its networks");
 }
 
 LearnedModel::Estimates LearnedModel::estimate(const DeviceInfo& d, const ProblemBase& p, SolverList solvers) const {
@@ -188,66 +236,105 @@ LearnedModel::Estimates LearnedModel::estimate(const DeviceInfo& d, const Proble
   for (std::size_t i = 0; i < solvers.size(); ++i) {
     const SolverBase& s = *solvers[i];
     const SolverInfo info = s.info();
-    const std::size_t slot = info.reference ? outputs_ : slot_of(info.name);
-    if (slot == outputs_ || !(info.devices & static_cast<unsigned>(d.kind)) || !s.is_applicable(d, p)) continue;
+    const std::size_t slot = info.reference ? SIZE_MAX : at(slots_, info.name);
+    if (slot == SIZE_MAX || !(info.devices & static_cast<unsigned>(d.kind)) || !s.is_applicable(d, p)) continue;
     e.of[i] = e.slot[slot] = std::log(s.estimate(d, p, s.default_point(d, p)));
     e.least = std::min(e.least, e.of[i]);
   }
   return e;
 }
 
-/// Which size is outside what the model was trained on; empty when all are inside.
-std::string LearnedModel::outside(const std::vector<float>& problem_inputs, double threads) const {
+/// The device with a peak that the model has seen: one measured under load says nothing about solvers.
+DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
+  const auto within = [](const Input& i, double value) {
+    return std::exp2(std::clamp(std::log2(value), static_cast<double>(i.low), static_cast<double>(i.high)));
+  };
+  d.fp32_gflops = d.threads * within(machine_input(1), d.fp32_gflops / d.threads);
+  d.bandwidth_gbs = within(machine_input(2), d.bandwidth_gbs);
+  return d;
+}
+
+/// Why the model says nothing; empty when it does.
+std::string LearnedModel::decline(const DeviceInfo& device, const std::vector<float>& features) const {
+  if (device.architecture != architecture_ || static_cast<int>(device.isa) != isa_)
+    return fmt::format("the model is for {} with instruction set {}, this is {} with {}", architecture_, isa_,
+                       device.architecture, static_cast<int>(device.isa));
+  if (features.size() != known_) return "the model does not know this kind of problem";
   std::string text;
   const auto check = [&](const Input& i, float value) {
     if (text.empty() && !(value >= i.low - kMargin && value <= i.high + kMargin))
       text = fmt::format("input {} is {:.3g}, the model was trained on {:.3g} to {:.3g}", i.name, value, i.low, i.high);
   };
-  for (std::size_t i = 0; i < problem_inputs.size(); ++i) check(inputs_[i], problem_inputs[i]);
-  check(inputs_[problem_inputs.size()], static_cast<float>(std::log2(threads)));
+  for (std::size_t i = 0; i < known_; ++i) check(inputs_[i], features[i]);
+  check(machine_input(0), std::log2(static_cast<float>(device.threads)));
   return text;
+}
+
+Vector LearnedModel::normal(const DeviceInfo& d, const std::vector<float>& features, const Estimates& e) const {
+  Vector x{};
+  std::copy(features.begin(), features.end(), x.begin());
+  float* machine = &x[known_];
+  machine[0] = static_cast<float>(std::log2(d.threads));
+  machine[1] = static_cast<float>(std::log2(d.fp32_gflops / d.threads));
+  machine[2] = static_cast<float>(std::log2(d.bandwidth_gbs));
+  machine[3] = static_cast<float>(e.least);
+  for (std::size_t i = 0; i < e.slot.size(); ++i)
+    machine[kMachineInputs + i] =
+        static_cast<float>(std::isnan(e.slot[i]) ? far_ : std::min(e.slot[i] - e.least, far_));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) x[i] = inputs_[i].normal(x[i]);
+  return x;
 }
 
 Prediction LearnedModel::compute(const DeviceInfo& device, const ProblemBase& problem, SolverList solvers) const {
   Prediction result;
-  result.spread = spread_;
-  if (device.architecture != architecture_ || static_cast<int>(device.isa) != isa_) {
-    result.declined = fmt::format("the model is for {} with instruction set {}, this is {} with {}", architecture_,
-                                  isa_, device.architecture, static_cast<int>(device.isa));
-    return result;
-  }
   const std::vector<float> features = problem.features();
-  const std::size_t known = inputs_.size() - outputs_ - kMachineInputs;
-  result.declined =
-      features.size() != known ? "the model does not know this kind of problem" : outside(features, device.threads);
+  result.spread = spread_;
+  result.declined = decline(device, features);
   if (!result.declined.empty()) return result;
-  const Estimates e = estimate(device, problem, solvers);
-  Vector x{};
-  std::copy(features.begin(), features.end(), x.begin());
-  const auto machine = std::array{std::log2(1.0 * device.threads), std::log2(device.fp32_gflops / device.threads),
-                                  std::log2(device.bandwidth_gbs), e.least};
-  for (std::size_t i = 0; i < kMachineInputs; ++i) x[known + i] = static_cast<float>(machine[i]);
-  for (std::size_t i = 0; i < outputs_; ++i) {
-    const double ratio = std::isnan(e.slot[i]) ? far_ : std::min(e.slot[i] - e.least, far_);
-    x[known + kMachineInputs + i] = static_cast<float>(ratio);
-  }
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    x[i] = (std::clamp(x[i], inputs_[i].low, inputs_[i].high) - inputs_[i].mean) / inputs_[i].scale;
-  Vector sum{}, in{}, out{};
-  for (const auto& layers : members_) {
-    in = x;
-    for (const Layer& layer : layers) {
-      layer.run(in, out, &layer == &layers.back());
-      std::swap(in, out);
-    }
-    for (std::size_t i = 0; i < outputs_; ++i) sum[i] += in[i];
+  const DeviceInfo d = as_trained(device);
+  const Estimates e = estimate(d, problem, solvers);
+  const Vector x = normal(d, features, e);
+  Vector sum{};
+  for (const Network& member : members_) {
+    const Vector out = member.run(x);
+    for (std::size_t i = 0; i < outputs_; ++i) sum[i] += out[i];
   }
   for (std::size_t i = 0; i < solvers.size(); ++i) {
-    const std::size_t slot = slot_of(solvers[i]->info().name);
+    const std::size_t slot = at(slots_, solvers[i]->info().name);
     const float correction = slot < outputs_ ? sum[slot] / static_cast<float>(members_.size()) : 0;
     result.us.push_back(std::exp(e.of[i] + static_cast<double>(correction)));
   }
   return result;
+}
+
+std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const ProblemBase& problem,
+                                             const SolverBase& solver, std::size_t workspace_limit) const {
+  const std::size_t slot = at(point_slots_, solver.info().name);
+  const std::vector<float> features = problem.features();
+  if (slot == SIZE_MAX || !decline(device, features).empty()) return std::nullopt;
+  Vector x{};
+  for (std::size_t i = 0; i < known_; ++i) x[i] = inputs_[i].normal(features[i]);
+  x[known_] = machine_input(0).normal(std::log2(static_cast<float>(device.threads)));
+  x[known_ + 1 + slot] = 1;
+  const TuneSpace space = solver.tune_space(device, problem);
+  const auto predicted = [&](const TunePoint& point) {
+    Vector all = x;
+    float* values = &all[known_ + 1 + point_inputs_];
+    for (std::size_t i = 0; i < space.size(); ++i) {
+      const auto knob = std::find(knobs_.begin(), knobs_.end(), space[i].name);
+      if (knob != knobs_.end())
+        values[knob - knobs_.begin()] = kKnobScale * std::log2(1 + static_cast<float>(point[i]));
+    }
+    return static_cast<double>(points_->run(all)[0]);
+  };
+  const TunePoint standard = solver.default_point(device, problem);
+  double best = predicted(standard) + kClearly;
+  std::optional<TunePoint> found;
+  for (TunePoint& p : valid_points(solver, device, problem)) {
+    if (p == standard || solver.workspace_size(device, problem, p) > workspace_limit) continue;
+    if (const double us = predicted(p); us < best) best = us, found = std::move(p);
+  }
+  return found;
 }
 
 }  // namespace

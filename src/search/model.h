@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ class Model {
   virtual ~Model() = default;
   /// Thread-safe; never null.
   virtual std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const = 0;
+  /// A valid tune point that is expected to be clearly faster than the default one, within the workspace limit;
+  /// nothing where none is. Slower than predict: for finds.
+  virtual std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                         std::size_t workspace_limit) const = 0;
 };
 
 /// The device's model; null when there is none or when it is switched off, with the reason.

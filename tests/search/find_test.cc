@@ -189,6 +189,10 @@ TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
         prediction->us = {0.5, 100, 1, NAN};  // the reference, slow, fast, hungry
       return prediction;
     }
+    std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                   std::size_t) const override {
+      return std::nullopt;
+    }
   } model;
   const FakeProblem p("a"), foreign("foreign");
   set_learned_model(&model);

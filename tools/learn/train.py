@@ -17,10 +17,14 @@ import torch
 import features
 
 MEMBERS, WIDTHS = 4, (96, 64)
-EPOCHS, BATCH, RATE = 60, 256, 2e-3
+EPOCHS, BATCH, RATE = 60, 512, 4e-3
 TEMPERATURE = 0.03  # of the softmax that stands for the choice
 VERSION, ISA = 1, 3  # of the format; the instruction set that the data were taken with
 CASES = 40
+KNOBS = ["images", "rows", "pieces", "depth"]  # of matrix products; the first with stored columns only
+DEFAULTS = {"images": 0, "rows": 0, "pieces": 0, "depth": 512}
+POINT_WIDTHS, POINT_EPOCHS = (64, 32), 40
+CLEARLY = -0.03  # a point must be better than the default by so much; as in the library
 CLOSE = 1.03        # a choice that is so much slower than the best counts as right
 
 
@@ -29,14 +33,17 @@ def slot_of(solver):
     return re.sub(r"(Fwd|Bwd|Wrw)$", "", solver)
 
 
-def read(files):
+def read(files, points=False):
+    """Rows with times of solvers, or those with times of tune points."""
     rows = []
     for name in files:
         for line in open(name):
             row = json.loads(line)
             p = features.parse(row["problem"])
-            if p is None or not row["solvers"]:
+            if p is None or not row["points" if points else "solvers"]:
                 continue
+            if points:
+                row["solvers"] = [[slot_of(row["points"][0][0]), 1, 1, "accurate"]]
             row["parsed"] = p
             row["estimates"] = {slot_of(s): e for s, _, e, _ in row["solvers"]}
             row["times"] = {slot_of(s): us for s, us, _, _ in row["solvers"]}
@@ -49,7 +56,7 @@ class Table:
     """Rows as tensors: inputs, log estimates, log times (NaN: none), allowed by default."""
 
     def __init__(self, rows, slots):
-        self.rows = rows
+        self.rows, self.slots = rows, slots
         self.names = list(features.inputs(rows[0]["parsed"], rows[0], slots))
         values = [list(features.inputs(r["parsed"], r, slots).values()) for r in rows]
         self.inputs = torch.tensor(values, dtype=torch.float32)
@@ -58,9 +65,9 @@ class Table:
         self.allowed = torch.tensor([[s in r["allowed"] and s in r["times"] for s in slots] for r in rows])
 
 
-def network(width_in, width_out):
+def network(width_in, width_out, widths=WIDTHS):
     layers, width = [], width_in
-    for w in WIDTHS:
+    for w in widths:
         layers += [torch.nn.Linear(width, w), torch.nn.ReLU()]
         width = w
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, width_out))
@@ -80,7 +87,7 @@ def loss_of(corrections, estimates, times, allowed):
     return fit + 2 * (chance * lost).sum(1).mean()
 
 
-def train_member(seed, table, validation, mean, scale):
+def train_member(seed, table, mean, scale):
     torch.manual_seed(seed)
     x = ((table.inputs - mean) / scale)
     net = network(x.shape[1], table.times.shape[1])
@@ -141,6 +148,70 @@ def checksum(data):
     return h
 
 
+class Points:
+    """Tune points: their inputs, log time over the default's, and for each contest its rows, the default first."""
+
+    def __init__(self, rows, problem_inputs, kinds):
+        inputs, ratios, self.contests = [], [], []
+        for row, normal in zip(rows, problem_inputs):
+            by_solver = {}
+            for solver, point, us in row["points"]:
+                by_solver.setdefault(solver, {})[tuple(map(int, point.split(",")))] = us
+            for solver, times in by_solver.items():
+                knobs = KNOBS[-len(next(iter(times))):]
+                standard = tuple(DEFAULTS[k] for k in knobs)
+                if standard not in times or len(times) < 2:
+                    continue
+                order = [standard] + sorted(set(times) - {standard})
+                self.contests.append(range(len(ratios), len(ratios) + len(order)))
+                kind = [float(k == slot_of(solver)) for k in kinds]
+                for point in order:
+                    value = dict(zip(knobs, point))
+                    inputs.append(normal + kind + [math.log2(1 + value.get(k, 0)) / 4 for k in KNOBS])
+                    ratios.append(math.log(times[point] / times[standard]))
+        self.inputs, self.ratios = torch.tensor(inputs), torch.tensor(ratios)
+        self.standard = torch.tensor([c[0] for c in self.contests for _ in c])
+
+
+def train_points(seed, points):
+    torch.manual_seed(seed)
+    net = network(points.inputs.shape[1], 1, POINT_WIDTHS)
+    steps = POINT_EPOCHS * (len(points.ratios) // BATCH + 1)
+    optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
+    for _ in range(POINT_EPOCHS):
+        for at in torch.randperm(len(points.ratios)).split(BATCH):
+            optimiser.zero_grad()
+            predicted = (net(points.inputs[at]) - net(points.inputs[points.standard[at]])).squeeze(1)
+            torch.nn.functional.smooth_l1_loss(predicted, points.ratios[at].clamp(max=0.7), beta=0.03).backward()
+            optimiser.step()
+            schedule.step()
+    return net
+
+
+def report_points(name, net, points):
+    """What the points that the library would begin with take, and the best of all, as parts of the default's time."""
+    with torch.no_grad():
+        score = net(points.inputs).squeeze(1)
+    taken, best, changed = [], [], 0
+    for c in points.contests:
+        at = min(c, key=lambda i: score[i].item() + (0 if i != c[0] else CLEARLY))
+        changed += at != c[0]
+        taken.append(points.ratios[at].item())
+        best.append(min(points.ratios[i].item() for i in c))
+    mean = lambda values: math.exp(sum(values) / len(values))
+    print(f"{name:24} {len(taken):6} contests  changed {changed}  geomean time {mean(taken):.4f}, of the best "
+          f"{mean(best):.4f}; slower by more than 5%: {sum(t > math.log(1.05) for t in taken)}")
+
+
+def read_points(files, table, mean, scale, kinds):
+    """`table` names the inputs; those of the problem and the number of threads are used."""
+    rows = read(files, points=True)
+    whole = Table(rows, table.slots).inputs
+    count = table.names.index("threads") + 1
+    return Points(rows, ((whole - mean) / scale)[:, :count].tolist(), kinds)
+
+
 def halves(members):
     """The weights as 16-bit floats, in the file's order."""
     parts = [t for m in members for layer in m if isinstance(layer, torch.nn.Linear) for t in (layer.weight.t(), layer.bias)]
@@ -155,7 +226,8 @@ def round_weights(members):
                 t.copy_(t.half().float())
 
 
-def write_model(path, table, slots, members, mean, scale, spread):
+def write_model(path, table, members, mean, scale, spread, points):
+    slots = table.slots
     solvers = {s: slots.index(slot_of(s)) for r in table.rows for s, *_ in r["solvers"]}
     low, high = table.inputs.min(0).values, table.inputs.max(0).values
     header = {
@@ -163,8 +235,14 @@ def write_model(path, table, slots, members, mean, scale, spread):
         "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
         "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
         "problems": len(table.rows)}
+    nets = list(members)
+    if points:
+        net, kinds = points
+        solvers = {k + d: i for i, k in enumerate(kinds) for d in ("Fwd", "Bwd", "Wrw")}
+        header["points"] = {"solvers": solvers, "slots": len(kinds), "knobs": KNOBS, "widths": list(POINT_WIDTHS)}
+        nets.append(net)
     text = json.dumps(header, separators=(",", ":")).encode()
-    body = text + halves(members)
+    body = text + halves(nets)
     path.write_bytes(f"polymio-model {VERSION} {checksum(body):016x} {len(text)}\n".encode() + body)
     print(f"{path}: {path.stat().st_size} bytes")
 
@@ -183,28 +261,37 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for part in ("train", "validation", "test"):
         parser.add_argument(f"--{part}", nargs="+", required=True)
+    for part in ("train", "test"):
+        parser.add_argument(f"--{part}-points", nargs="+", default=[])
     parser.add_argument("--out", type=pathlib.Path, help="the model's file, named after the device class")
     parser.add_argument("--cases", type=pathlib.Path, help="gets predictions that the library is tested with")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # networks so small gain nothing from more
     start = time.time()
     rows = read(options.train)
     slots = sorted({s for r in rows for s in r["times"]})
     train, validation, test = Table(rows, slots), Table(read(options.validation), slots), Table(read(options.test), slots)
     mean, scale = train.inputs.mean(0), train.inputs.std(0).clamp(min=1e-2)
-    low, high = train.inputs.min(0).values, train.inputs.max(0).values
     for table in (validation, test):
-        table.inputs = table.inputs.clamp(low, high)
-    members = [train_member(options.seed + i, train, validation, mean, scale) for i in range(MEMBERS)]
+        table.inputs = table.inputs.clamp(train.inputs.min(0).values, train.inputs.max(0).values)
+    members = [train_member(options.seed + i, train, mean, scale) for i in range(MEMBERS)]
     round_weights(members)
     spread = spread_of(predict(members, validation, mean, scale), validation)
     for name, table in (("train", train), ("validation", validation), ("test", test)):
         report(f"{name}, estimate", choice_quality(table.estimates, table)[0])
         report(f"{name}, model", choice_quality(predict(members, table, mean, scale), table)[0])
+    points = None
+    if options.train_points:
+        kinds = ["ConvCpuGemm", "ConvCpuImplicitGemm"]
+        known = [read_points(files, train, mean, scale, kinds) for files in (options.train_points, options.test_points)]
+        points = train_points(options.seed, known[0]), kinds
+        round_weights(points[:1])
+        for name, some in zip(("train", "test"), known):
+            report_points(f"{name}, points", points[0], some)
     print(f"spread {spread:.3f}; {time.time() - start:.0f} s")
     if options.out:
-        write_model(options.out, train, slots, members, mean, scale, spread)
+        write_model(options.out, train, members, mean, scale, spread, points)
     if options.cases:
         write_cases(options.cases, test, slots, predict(members, test, mean, scale))
 
