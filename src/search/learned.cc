@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr std::size_t kMostWidth = 512;
-constexpr float kMargin = 0.5F;  // of a power of two beyond the training range
-constexpr std::size_t kKept = 64;
+constexpr float kMargin = 1;  // a factor of two beyond the training range
+constexpr std::size_t kKept = 256;
 constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
 
 constexpr float kKnobScale = 0.25F;
@@ -96,6 +96,7 @@ class Network {
       std::copy(bias.begin(), bias.end(), y.begin());
       for (std::size_t i = 0; i < in; ++i) {
         const float value = x[i];
+        if (value == 0) continue;  // half of them are behind a rectifier
         const float* row = &weights[i * out];
         for (std::size_t j = 0; j < out; ++j) y[j] += value * row[j];
       }

@@ -41,6 +41,7 @@ class LearnedTest : public testing::Test {
     if (embedded_models().empty()) GTEST_SKIP() << "a build without learned models";
     const EmbeddedModel& embedded = embedded_models()[0];
     file = {reinterpret_cast<const char*>(embedded.file.data()), embedded.file.size()};
+    device = devices()[0];
     device.architecture = embedded.architecture;
     device.isa = CpuIsa::kAvx512Bf16;
     device.threads = device.units = 1;
