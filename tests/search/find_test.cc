@@ -209,6 +209,30 @@ TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   EXPECT_EQ(off[0].source, Source::kEstimate);
 }
 
+TEST_F(FindTest, BeginsWithTheTunePointOfTheLearnedModel) {
+  struct Pointing final : Model {
+    std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const override {
+      return std::make_shared<Prediction>();
+    }
+    std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase& s,
+                                   std::size_t) const override {
+      return s.info().id == 3 ? std::optional(TunePoint{2}) : std::nullopt;
+    }
+  } model;
+  fast.space = {{"knob", {1, 2, 3}}};
+  fast.factor = [](const TunePoint& t) { return t[0] == 2 ? 0.5 : 1.0; };
+  const FakeProblem p("a");
+  set_learned_model(&model);
+  const bool built_in = learned_model(handle.device());
+  const auto found = search(p);
+  set_learned_model(nullptr);
+  EXPECT_EQ(found[0].solver, &fast);
+  EXPECT_EQ(found[0].point, (TunePoint{built_in ? 2 : 1}));
+  const auto again = rank(request(p));
+  EXPECT_EQ(again[0].point, found[0].point) << "the record keeps it";
+  EXPECT_TRUE(is_hit(again, FindMode::kHybrid));
+}
+
 TEST_F(FindTest, ABudgetSkipsWhatDoesNotFitAndSaysSo) {
   const FakeProblem p("a");
   slow.predicted = 100e3;
