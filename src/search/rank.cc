@@ -75,7 +75,6 @@ class Knowledge {
   /// Microseconds that the learned model predicts for the default point.
   std::optional<double> learned(const SolverBase* solver) {
     if (!prediction_) {
-      ensure_calibrated(rq_.handle);
       const Model* model = learned_model(rq_.handle.device());
       prediction_ =
           model ? model->predict(rq_.handle.device(), rq_.problem, rq_.solvers) : std::make_shared<Prediction>();
@@ -138,10 +137,11 @@ void predict(const Request& rq, Knowledge& known, Candidate& c) {
                 to_text(c.point), n->key);
   } else {
     ensure_calibrated(rq.handle);
-    c.us = c.solver->estimate(device, rq.problem, c.point);
+    const DeviceInfo& now = rq.handle.device();  // not the one before it was calibrated
+    c.us = c.solver->estimate(now, rq.problem, c.point);
     const auto learned = info.reference ? std::nullopt : known.learned(c.solver);
-    const TunePoint standard = learned ? c.solver->default_point(device, rq.problem) : c.point;
-    if (learned) c.us = *learned * (standard == c.point ? 1 : c.us / c.solver->estimate(device, rq.problem, standard));
+    if (const TunePoint standard = c.solver->default_point(now, rq.problem); learned)
+      c.us = *learned * (standard == c.point ? 1 : c.us / c.solver->estimate(now, rq.problem, standard));
     c.source = learned ? Source::kModel : Source::kEstimate;
   }
 }
