@@ -21,12 +21,6 @@ namespace {
 std::atomic<const Model*> installed{nullptr};
 ProcessMutex loading;
 
-#ifdef POLYMIO_LEARNED_FALLBACK
-constexpr bool kBuiltIn = true;
-#else
-constexpr bool kBuiltIn = false;
-#endif
-
 struct Loaded {
   std::unique_ptr<const Model> model;
   std::string reason;  // why there is none
@@ -74,7 +68,7 @@ const Model* learned_model(const DeviceInfo& device, std::string* reason) {
     if (reason) *reason = std::move(why);
     return nullptr;
   };
-  if (!kBuiltIn) return none("this build has no learned models");
+  if (!built_with_models()) return none("this build has no learned models");
   if (!env::flag(env::kLearnedFallback, true)) return none(fmt::format("{} is 0", env::kLearnedFallback.name));
   if (const Model* model = installed) return model;
   const Loaded& loaded = model_of(device.architecture);

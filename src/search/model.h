@@ -36,7 +36,8 @@ const Model* learned_model(const DeviceInfo&, std::string* reason = nullptr);
 /// Installs a model for all devices of the process; it must outlive its use. Null removes it.
 void set_learned_model(const Model*);
 
-/// The model files that the build embeds in the library, by device class.
+/// Whether this build uses learned models at all, and the files that it embeds in the library, by device class.
+bool built_with_models();
 struct EmbeddedModel {
   const char* architecture;
   std::span<const unsigned char> file;
