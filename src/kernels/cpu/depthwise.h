@@ -19,6 +19,7 @@ struct Depthwise {
   const void* w = nullptr;
   const void* y = nullptr;
   void* result = nullptr;
+  DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;  // beta == 0: the result is never read
   /// Independent pieces of work: planes of an image or channels for weights; with channels
   /// last, blocks of channels, for weights, or of some rows of an image.

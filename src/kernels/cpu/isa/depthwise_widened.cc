@@ -1,7 +1,8 @@
-// Depthwise convolution of 16-bit types with channels first: a few planes at a time are widened into scratch, and what
-// the float kernels make of them is narrowed.
+// Depthwise convolution of 16-bit types and int8 with channels first: a few planes at a time are widened into scratch,
+// and what the float kernels make of them is narrowed. Sums of int8 products are exact while they are below 2^24.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_rows.h"
+#include "kernels/cpu/isa/emit.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -9,6 +10,19 @@ namespace {
 constexpr i64 kGroupBytes = 96 << 10;  // of widened planes
 
 i64 volume(const i64 (&size)[kSpatial]) { return size[0] * size[1] * size[2]; }
+
+float widen(std::int8_t v) { return v; }
+
+Vec<float> load_widened(const std::int8_t* p) {
+#if defined(__AVX512F__)
+  const auto wide = (Vec<std::int32_t>)_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  const auto wide = (Vec<std::int32_t>)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+  const auto wide = load<std::int8_t, kLanes<float>>(p);
+#endif
+  return __builtin_convertvector(wide, Vec<float>);
+}
 
 template <class S>
 void widen_line(const S* from, i64 step, i64 count, float* to) {
@@ -30,6 +44,17 @@ void narrow_line(const float* from, i64 count, S* to, i64 step, float alpha, flo
   for (; i < count; ++i) {
     const float v = alpha * from[i];
     to[i * step] = narrow<S>(beta != 0 ? v + beta * widen(to[i * step]) : v);
+  }
+}
+
+/// Exact sums of int8 products.
+template <class R>
+void store_sums(const float* from, i64 count, R* to, double alpha, double beta) {
+  constexpr int kN = kLanes<float>;
+  const Emit<std::int32_t, R> emit{alpha, beta};
+  for (i64 i = 0; i < count; i += kN) {
+    const Vec<std::int32_t> sums = __builtin_convertvector(load(from + i), Vec<std::int32_t>);
+    emit(to + i, sums, static_cast<int>(min_of<i64>(kN, count - i)));
   }
 }
 
@@ -88,11 +113,10 @@ class Widened {
   void run(i64 first, i64 end) {
     for (i64 piece = first; piece < end;) {
       const i64 g = piece % s_.groups, some = min_of(min_of(group_, end - piece), s_.groups - g);
-      if (job_.direction == ConvDirection::kBackwardWeights) {
-        weights(g, some);
-      } else {
-        planes(piece / s_.groups, g, some);
+      if constexpr (sizeof(S) > 1) {
+        if (job_.direction == ConvDirection::kBackwardWeights) weights(g, some);
       }
+      if (job_.direction != ConvDirection::kBackwardWeights) planes(piece / s_.groups, g, some);
       piece += some;
     }
   }
@@ -120,7 +144,10 @@ class Widened {
     forward ? read_x(n, g, some) : read_y(n, g, some);
     depthwise_rows(inner_, 0, some, behind_);
     const auto alpha = static_cast<float>(job_.alpha), beta = static_cast<float>(job_.beta);
-    if (forward) {
+    if constexpr (sizeof(S) == 1) {
+      const i64 start = n * s_.y_n + g * s_.k * s_.y_k;
+      for_lines(s_.out, s_.y_d, s_.y_k, some * s_.k, [&](i64 a, i64 b, i64 m) { store_integer(y_ + b, m, start + a); });
+    } else if (forward) {
       S* to = static_cast<S*>(job_.result) + n * s_.y_n + g * s_.k * s_.y_k;
       for_lines(s_.out, s_.y_d, s_.y_k, some * s_.k,
                 [&](i64 a, i64 b, i64 m) { narrow_line(y_ + b, m, to + a, s_.y_d[2], alpha, beta); });
@@ -128,6 +155,18 @@ class Widened {
       S* to = static_cast<S*>(job_.result) + n * s_.x_n + g * s_.c * s_.x_c;
       for_lines(s_.in, s_.x_d, s_.x_c, some * s_.c,
                 [&](i64 a, i64 b, i64 m) { narrow_line(x_ + b, m, to + a, s_.x_d[2], alpha, beta); });
+    }
+  }
+
+  void store_integer(const float* sums, i64 count, i64 at) const {
+    void* const y = job_.result;
+    switch (job_.result_type) {
+      case DataType::kInt8:
+        return store_sums(sums, count, static_cast<std::int8_t*>(y) + at, job_.alpha, job_.beta);
+      case DataType::kInt32:
+        return store_sums(sums, count, static_cast<std::int32_t*>(y) + at, job_.alpha, job_.beta);
+      default:
+        return store_sums(sums, count, static_cast<float*>(y) + at, job_.alpha, job_.beta);
     }
   }
 
@@ -153,16 +192,21 @@ class Widened {
   std::size_t bytes_;
 };
 
+/// Calls `use` with a value of the storage type.
+template <class Use>
+auto with_storage(DataType type, const Use& use) {
+  if (type == DataType::kHalf) return use(Half{});
+  return type == DataType::kInt8 ? use(std::int8_t{}) : use(Bfloat16{});
+}
+
 }  // namespace
 
 void depthwise_widened(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (job.shape.dtype == DataType::kHalf) return Widened<Half>(job, scratch).run(first, end);
-  Widened<Bfloat16>(job, scratch).run(first, end);
+  with_storage(job.shape.dtype, [&](auto value) { Widened<decltype(value)>(job, scratch).run(first, end); });
 }
 
 std::size_t depthwise_widened_scratch(const Depthwise& job) {
-  return job.shape.dtype == DataType::kHalf ? Widened<Half>(job, nullptr).bytes()
-                                            : Widened<Bfloat16>(job, nullptr).bytes();
+  return with_storage(job.shape.dtype, [&](auto value) { return Widened<decltype(value)>(job, nullptr).bytes(); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,69 +1,11 @@
 // From sums of a direct convolution to its output: scaling, bias, activation, conversion, change of layout.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_parts.h"
+#include "kernels/cpu/isa/emit.h"
 #include "kernels/cpu/isa/entries.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-/// Writes vectors of sums of type A as elements of type S.
-template <class A, class S>
-struct Emit {
-  A alpha, beta;
-  static constexpr int kN = kLanes<A>;
-
-  void operator()(S* y, Vec<A> v, int n) const {
-    v *= alpha;
-    if constexpr (__is_same(A, double)) {
-      if (beta != 0) v += beta * load_lanes(y, 0, n);
-      if (n == kN) return store(y, v);
-      store_lanes(y, v, n);
-    } else {
-      if (beta != 0) v += beta * load_widened(y, n);
-      if (n == kN) return store_narrowed(y, v);
-      store_narrowed(y, v, n);
-    }
-  }
-};
-
-/// Integer sums: exact where nothing scales them, else computed in double and rounded once.
-template <class S>
-struct Emit<std::int32_t, S> {
-  double alpha, beta;
-  static constexpr int kN = kLanes<std::int32_t>;
-
-  void operator()(S* y, Vec<std::int32_t> v, int n) const {
-    if (alpha != 1 || beta != 0) return scaled(y, v, n);
-    if constexpr (sizeof(S) == 1) {
-      v = v < -128 ? Vec<std::int32_t>{} - 128 : v;
-      v = v > 127 ? Vec<std::int32_t>{} + 127 : v;
-    }
-    typename VecType<S, kN>::type line = __builtin_convertvector(v, typename VecType<S, kN>::type);
-    if (n == kN) return store<S, kN>(y, line);
-    for (int i = 0; i < n; ++i) y[i] = line[i];
-  }
-
- private:
-  void scaled(S* y, Vec<std::int32_t> v, int n) const {
-    double line[kN];
-    for (int i = 0; i < kN; ++i) line[i] = alpha * v[i];
-    if (beta != 0)
-      for (int i = 0; i < n; ++i) line[i] += beta * y[i];
-    for (int i = 0; i < n; ++i) y[i] = rounded(line[i]);
-  }
-
-  static S rounded(double v) {
-    if constexpr (__is_same(S, float)) {
-      return static_cast<float>(v);
-    } else {
-      constexpr double kLow = sizeof(S) == 1 ? -128.0 : -2147483648.0, kHigh = sizeof(S) == 1 ? 127.0 : 2147483647.0;
-      constexpr double kWhole = 0x1.8p52;  // adding it leaves no bits for fractions
-      v = v == v ? v : 0;
-      v = v < kLow ? kLow : v > kHigh ? kHigh : v;
-      return static_cast<S>((v + kWhole) - kWhole);
-    }
-  }
-};
 
 template <class A, class S, class E>
 void store_channels_first(const DirectLine& l, const E& emit) {

@@ -71,6 +71,50 @@ static inline void convert_run(const S* src, i64 count, E* to) {
   }
 }
 
+/// n elements of 1 or 2 bytes, zero in the other lanes; memory behind them is not touched.
+template <class Bits, int kN>
+static inline typename VecType<Bits, kN>::type load_bits(const void* src, int n) {
+  const Bits* p = static_cast<const Bits*>(src);
+  if (n == kN) return load<Bits, kN>(p);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (kN == 16) {
+    const auto mask = static_cast<__mmask16>(0xffffu >> (16 - n));
+    if constexpr (sizeof(Bits) == 1) {
+      return (typename VecType<Bits, kN>::type)_mm_maskz_loadu_epi8(mask, p);
+    } else {
+      return (typename VecType<Bits, kN>::type)_mm256_maskz_loadu_epi16(mask, p);
+    }
+  }
+#endif
+  Bits line[kN] = {};
+  for (int i = 0; i < n; ++i) line[i] = p[i];
+  return load<Bits, kN>(line);
+}
+
+/// Each element in the lowest part of a word. Compilers take the conversion of bytes apart.
+static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::type v) {
+#if defined(__AVX512F__)
+  return (Vec<std::uint32_t>)_mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
+#elif defined(__AVX2__)
+  return (Vec<std::uint32_t>)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)v));
+#else
+  return __builtin_convertvector(v, Vec<std::uint32_t>);
+#endif
+}
+static inline Vec<std::uint32_t> words_of(VecType<std::uint16_t, kLanes<float>>::type v) {
+  return __builtin_convertvector(v, Vec<std::uint32_t>);
+}
+
+/// The bits of n neighbouring elements, each in the lowest part of a word.
+template <class E, class S>
+static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
+  using Bits = std::conditional_t<sizeof(S) == 1, std::uint8_t, std::uint16_t>;
+  Vec<std::uint32_t> words = words_of(load_bits<Bits, kLanes<std::int32_t>>(src, n));
+  if constexpr (__is_same(E, Shifted8)) words ^= 0x80;
+  if constexpr (__is_same(E, std::int16_t)) words = ((words ^ 0x80) - 0x80) & 0xffff;  // extends the sign
+  return words;
+}
+
 /// Words of `n` pixels that are `step` (1 or 2) apart, zero in the other lanes: `channels` channels or as many as
 /// make a word, `channel` elements apart. Channels that are not there are zero.
 template <class E, class S>
@@ -90,14 +134,21 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
     return load(line);
   } else {
     using Bits = std::conditional_t<sizeof(E) == 1, std::uint8_t, std::uint16_t>;
-    Vec<std::uint32_t> words{};
+    using Words = Vec<std::uint32_t>;
+    Words words{};
 #pragma GCC unroll 4
     for (int g = 0; g < kGroupOf<E>; ++g) {
       if (g >= channels) break;
       const S* from = src + g * channel;
-      Bits line[kN];
-      for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<Bits>(bits_of<E>(from[i * step])) : Bits{};
-      words |= __builtin_convertvector(load<Bits, kN>(line), Vec<std::uint32_t>) << (g * 8 * static_cast<int>(sizeof(E)));
+      Words part;
+      if (step == 1) {
+        part = row_bits<E>(from, n);
+      } else {
+        Bits line[kN];
+        for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<Bits>(bits_of<E>(from[i * step])) : Bits{};
+        part = __builtin_convertvector(load<Bits, kN>(line), Words);
+      }
+      words |= part << (g * 8 * static_cast<int>(sizeof(E)));
     }
     return (Vec<std::int32_t>)words;
   }

@@ -19,6 +19,7 @@ kernels::Depthwise job_of(const Problem& p) {
   kernels::Depthwise job;
   job.shape = conv_shape(p);
   job.direction = kernel_direction(p.direction);
+  job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
   return job;
 }
@@ -96,14 +97,14 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups));
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
-    const double narrow = size_of(s.dtype) == 2 ? 1.3 : 1;
+    const double narrow = size_of(s.dtype) <= 2 ? 1.3 : 1;
     return images * std::ceil(channels / lanes) * plane * narrow / part + (weights ? 2 * channels * taps : 0);
   }
   const auto sources = static_cast<double>(s.c), results = job.direction == ConvDirection::kForward ? multiplier
                                                            : weights ? multiplier * sources
                                                                      : sources;
   double cycles = images * results * plane;
-  if (size_of(s.dtype) == 2)
+  if (size_of(s.dtype) <= 2)
     cycles += images * kWidenCycles * (sources * volume(s.in) + multiplier * volume(s.out)) / lanes;
   return cycles + (weights ? results * kReduceCycles * std::ceil(taps / lanes) : 0);
 }
@@ -132,10 +133,18 @@ class CpuDepthwise final : public Solver<Problem> {
     return info;
   }
 
+  ErrorClass accuracy(const Problem& p) const override {
+    return p.x.type == DataType::kInt8 ? ErrorClass::kExact : ErrorClass::kAccurate;
+  }
+
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
-    const Verdict common = check_float_problem(p, direction_);
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    const bool integer = p.x.type == DataType::kInt8;
+    constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // whose sum is exact in fp32
+    const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_);
     if (!common) return common;
     const kernels::Depthwise job = job_of(p);
+    POLYMIO_REQUIRE(!integer || !job.channels_last, "with channels last, computes float types only");
     const kernels::ConvShape& shape = job.shape;
     if (grouped_) {
       POLYMIO_REQUIRE(shape.c > 1, "each group must have more than one input channel");

@@ -33,9 +33,23 @@ Wish read_wish(const TunePoint& t) {
   return {t[0], t[1], t[2], t[3]};
 }
 
+/// A pointwise convolution of whole rows as one long row.
+kernels::ConvShape flattened(kernels::ConvShape s) {
+  for (int d = 0; d < kSpatial; ++d)
+    if (s.taps[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0) return s;
+  for (int d = kSpatial - 1; d > 0; --d)
+    if (s.in[d - 1] != 1 && (s.x_d[d - 1] != s.in[d] * s.x_d[d] || s.y_d[d - 1] != s.out[d] * s.y_d[d])) return s;
+  for (int d = 0; d < kSpatial - 1; ++d) {
+    s.in[kSpatial - 1] *= s.in[d];
+    s.in[d] = s.out[d] = 1;
+  }
+  s.out[kSpatial - 1] = s.in[kSpatial - 1];
+  return s;
+}
+
 Direct uncut(const kernels::KernelTable& table, const Problem& p) {
   const bool backward = p.direction == Direction::kBackwardData;
-  return kernels::direct_job(conv_shape(p), backward, p.output().type, table.direct_unit(p.x.type));
+  return kernels::direct_job(flattened(conv_shape(p)), backward, p.output().type, table.direct_unit(p.x.type));
 }
 
 /// Vectors of a panel: tiles that waste the least, for lines of so many outputs.
@@ -157,21 +171,6 @@ class Planner {
   DirectCut cut_;
 };
 
-/// int8 problems have sums that must fit 32 bits.
-Verdict check_int8(const Problem& p) {
-  POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 is computed forward only");
-  POLYMIO_REQUIRE(!p.has_casts() && p.w.type == DataType::kInt8, "both inputs must be int8, without casts");
-  const DataType t = p.y.type;
-  POLYMIO_REQUIRE(t == DataType::kInt8 || t == DataType::kInt32 || t == DataType::kFloat,
-                  "int8 gives int8, int32 or fp32");
-  POLYMIO_REQUIRE(p.epilogue.empty(), "has no fused epilogue for int8");
-  std::int64_t pairs = p.c() / p.groups();
-  constexpr std::int64_t kMostPairs = (std::int64_t{1} << 31) / (128 * 128) - 1;
-  for (int i = 0; i < p.spatial() && pairs <= kMostPairs; ++i) pairs *= p.filter(i);
-  POLYMIO_REQUIRE_MOST(pairs, kMostPairs, "products of a sum in 32 bits");
-  return {};
-}
-
 class CpuDirect final : public Solver<Problem> {
  public:
   constexpr explicit CpuDirect(Direction d) : direction_(d) {}
@@ -184,7 +183,8 @@ class CpuDirect final : public Solver<Problem> {
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     if (p.x.type == DataType::kInt8) {
-      if (const Verdict v = check_int8(p); !v) return v;
+      constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (128 * 128) - 1;  // whose sum fits 32 bits
+      if (const Verdict v = check_int8_problem(p, kMostProducts); !v) return v;
     } else if (const Verdict v = check_float_problem(p, direction_, true); !v) {
       return v;
     }

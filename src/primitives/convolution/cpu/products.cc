@@ -74,6 +74,19 @@ Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {
   return {};
 }
 
+Verdict check_int8_problem(const Problem& p, std::int64_t most_products) {
+  POLYMIO_REQUIRE(p.direction == Direction::kForward, "int8 is computed forward only");
+  POLYMIO_REQUIRE(!p.has_casts() && p.w.type == DataType::kInt8, "both inputs must be int8, without casts");
+  const DataType t = p.y.type;
+  POLYMIO_REQUIRE(t == DataType::kInt8 || t == DataType::kInt32 || t == DataType::kFloat,
+                  "int8 gives int8, int32 or fp32");
+  POLYMIO_REQUIRE(p.epilogue.empty(), "has no fused epilogue for int8");
+  std::int64_t products = p.c() / p.groups();
+  for (int i = 0; i < p.spatial() && products <= most_products; ++i) products *= p.filter(i);
+  POLYMIO_REQUIRE_MOST(products, most_products, "products of an exact sum");
+  return {};
+}
+
 bool is_pointwise(const Problem& p) {
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);

@@ -21,6 +21,8 @@ const kernels::KernelTable& kernel_table(const DeviceInfo&);
 /// Refuses what no CPU floating-point kernel does: other directions, casts, mixed types, and epilogues unless
 /// the solver `fuses` them.
 Verdict check_float_problem(const Problem&, Direction, bool fuses = false);
+/// What solvers of int8 problems need: forward, no casts, no epilogue, at most so many products in a sum.
+Verdict check_int8_problem(const Problem& p, std::int64_t most_products);
 
 /// All taps 1, strides 1, no padding: x is already the matrix.
 bool is_pointwise(const Problem&);
