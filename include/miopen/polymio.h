@@ -102,6 +102,34 @@ MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 /// compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is NotInitialized.
 MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
 
+/// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not
+/// at each run. Opaque; belongs to its handle, which must outlive it.
+MIOPEN_DECLARE_OBJECT(polymioPackedWeights);
+
+/// Packs `w` for the problem, a convolution or transposed convolution forward or backward data, without fused
+/// operations. Allocates, and times what may be fastest on buffers of its own: some runs of the problem. `w` must
+/// stay as it is until the object is destroyed. BadParm for other problems; AllocFailed without memory.
+MIOPEN_EXPORT miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem, const void* w,
+                                                polymioPackedWeights_t* packed);
+
+/// The convolution of the problem, alpha 1 and beta 0: `input` is x, or dy for backward data, `output` y or dx, in
+/// the shapes and layouts of the problem. Needs no workspace. Several threads may run one object.
+MIOPEN_EXPORT miopenStatus_t polymioRunPackedWeights(miopenHandle_t handle, polymioPackedWeights_t packed,
+                                                     const void* input, void* output);
+
+/// What was chosen.
+typedef struct polymioPackedWeightsInfo_t {
+  size_t size;           ///< Set by the caller: sizeof(polymioPackedWeightsInfo_t).
+  uint64_t solution_id;  ///< As of immediate mode.
+  char solver[64];       ///< Its name.
+  size_t bytes;          ///< Of packed weights; 0 where the weights are read as they are.
+} polymioPackedWeightsInfo_t;
+MIOPEN_EXPORT miopenStatus_t polymioGetPackedWeightsInfo(polymioPackedWeights_t packed,
+                                                         polymioPackedWeightsInfo_t* info);
+
+/// Frees the object and its memory.
+MIOPEN_EXPORT miopenStatus_t polymioDestroyPackedWeights(polymioPackedWeights_t packed);
+
 /// Compiles the GPU programs that serve nearly every convolution into the kernel cache on disk, unless they are
 /// there. `device` is a device ("cuda:0"), or an architecture ("cuda-sm90") whose compiler is installed though the
 /// device is not. Outputs may be null: how many programs there are (none for the CPU), how many were compiled now.

@@ -108,6 +108,13 @@ struct KernelSpec {
 /// Launch-ready: holds all it needs; never looks up, allocates, logs or reads the environment.
 using AnyInvoker = std::function<void(Stream&, const void* args)>;
 
+/// Weights in a form that many runs share: `pack` writes it to `bytes` of memory, `run` reads it and not the weights.
+template <class Invoker>
+struct Packing {
+  std::size_t bytes;
+  Invoker pack, run;
+};
+
 class SolverBase {
  public:
   virtual SolverInfo info() const = 0;
@@ -121,6 +128,8 @@ class SolverBase {
   /// What build() compiles for a GPU; none on the CPU.
   virtual std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
   virtual AnyInvoker build(Stream&, const ProblemBase&, const TunePoint&) const = 0;
+  /// None where weights are read as they are, or cheap to pack.
+  virtual std::optional<Packing<AnyInvoker>> build_packing(Stream&, const ProblemBase&, const TunePoint&) const = 0;
 
  protected:
   ~SolverBase() = default;
@@ -143,6 +152,7 @@ class Solver : public SolverBase {
   virtual TunePoint start(const DeviceInfo&, const Problem&) const { return {}; }
   virtual std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem&, const TunePoint&) const { return {}; }
   virtual Invoker make(Stream&, const Problem&, const TunePoint&) const = 0;
+  virtual std::optional<Packing<Invoker>> packing(Stream&, const Problem&, const TunePoint&) const { return {}; }
 
   Verdict is_applicable(const DeviceInfo& d, const ProblemBase& p) const final { return check(d, typed(p)); }
   ErrorClass error_class(const ProblemBase& p) const final { return accuracy(typed(p)); }
@@ -161,15 +171,23 @@ class Solver : public SolverBase {
     return kernels(d, typed(p), t);
   }
   AnyInvoker build(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
-    return [invoke = make(s, typed(p), t)](Stream& stream, const void* args) {
-      invoke(stream, *static_cast<const Args*>(args));
-    };
+    return untyped(make(s, typed(p), t));
+  }
+  std::optional<Packing<AnyInvoker>> build_packing(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
+    auto made = packing(s, typed(p), t);
+    if (!made) return {};
+    return Packing<AnyInvoker>{made->bytes, untyped(std::move(made->pack)), untyped(std::move(made->run))};
   }
 
  protected:
   ~Solver() = default;
 
  private:
+  static AnyInvoker untyped(Invoker invoke) {
+    return [invoke = std::move(invoke)](Stream& stream, const void* args) {
+      invoke(stream, *static_cast<const Args*>(args));
+    };
+  }
   static const Problem& typed(const ProblemBase& p) { return static_cast<const Problem&>(p); }
 };
 

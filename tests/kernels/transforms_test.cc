@@ -14,20 +14,23 @@ namespace polymio::convolution {
 namespace {
 
 struct Shape {
-  std::int64_t n, c, size, k, filter;
+  std::int64_t n, c, size, k, filter, dilation = 1, groups = 1;
+  Layout layout = Layout::kNCHW;
 };
 
 Problem make_problem(const Shape& s, Direction direction) {
   Problem p;
   p.direction = direction;
   p.geometry.spatial = 2;
-  p.geometry.pad[0] = p.geometry.pad[1] = s.filter / 2;
-  const auto tensor = [](std::int64_t n, std::int64_t c, std::int64_t size) {
+  p.geometry.pad[0] = p.geometry.pad[1] = s.filter / 2 * s.dilation;
+  p.geometry.dilation[0] = p.geometry.dilation[1] = s.dilation;
+  p.geometry.groups = s.groups;
+  const auto tensor = [&](std::int64_t n, std::int64_t c, std::int64_t size) {
     const std::int64_t lens[] = {n, c, size, size};
-    return make_tensor(DataType::kFloat, lens, {});
+    return make_tensor(DataType::kFloat, s.layout, lens);
   };
   p.x = tensor(s.n, s.c, s.size);
-  p.w = tensor(s.k, s.c, s.filter);
+  p.w = tensor(s.k, s.c / s.groups, s.filter);
   p.y = tensor(s.n, s.k, s.size);
   validate(p);
   return p;
@@ -169,7 +172,9 @@ TEST_P(Transforms, ThreadsDoNotChangeResultsNorThoseOfOtherSolvers) {
   Handle handle("cpu", nullptr);
   int seen = 0;
   for (const Shape& s :
-       {Shape{3, 160, 10, 200, 3}, Shape{1, 32, 30, 130, 3}, Shape{2, 20, 30, 40, 7}, Shape{4, 16, 32, 24, 3}}) {
+       {Shape{3, 160, 10, 200, 3}, Shape{1, 32, 30, 130, 3}, Shape{2, 20, 30, 40, 7}, Shape{4, 16, 32, 24, 3},
+        Shape{1, 144, 17, 160, 3, 6}, Shape{3, 40, 13, 40, 3, 1, 10, Layout::kNHWC},
+        Shape{2, 200, 15, 200, 3, 1, 200, Layout::kNHWC}, Shape{2, 3, 40, 32, 3, 1, 1, Layout::kNHWC}}) {
     const Problem p = make_problem(s, GetParam());
     const Tensors t(p, Inputs::kNormal);
     for (const SolverBase* solver : solvers(GetParam())) {

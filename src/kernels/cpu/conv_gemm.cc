@@ -3,6 +3,7 @@
 #include "kernels/cpu/conv_gemm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/cpu/columns.h"
@@ -106,14 +107,35 @@ Operand matrix(DataType dtype, int64_t offset, const Axis& lanes, const Axis& de
 int64_t inner_stride(const Axis& axis) { return axis.level[kLevels - 1].stride; }
 int64_t inner_size(const Axis& axis) { return axis.level[kLevels - 1].size; }
 
-/// Columns should be the direction in which C is contiguous: swaps the roles of A and B if not.
+bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
+
+/// Cycles for each step of depth: whole vectors of columns are multiplied, and columns transposed.
+double turned_cost(int64_t rows, int64_t columns) {
+  const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
+  return m * std::ceil(n / 16) / 2 + 0.4 * n;
+}
+
+/// Whether both operands lie along the depth and it is cheaper to transpose A.
+bool turns_better(const Gemm& g) {
+  constexpr int64_t kDeep = 256;  // what makes up for a strided C
+  const bool along = inner_stride(g.a.depth) == 1 && inner_stride(g.b.depth) == 1 && !is_bounded(g.a) &&
+                     !is_bounded(g.b) && inner_size(g.a.depth) == inner_size(g.b.depth);
+  return along && g.k >= kDeep && turned_cost(g.n, g.m) < turned_cost(g.m, g.n);
+}
+
+/// Columns should be the direction in which C is contiguous: swaps the roles of A and B if not. A few columns that
+/// leave lanes of vectors empty change with many rows that can be read as they lie.
 void orient(ConvProduct& p) {
   Output& c = p.gemm.c;
   simplify(p.gemm.a);
   simplify(p.gemm.b);
   simplify(c);
   const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
-  const bool swap = rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns) : rows_unit && p.gemm.m > 4;
+  const bool ragged = columns_unit && p.gemm.n < 64 && p.gemm.n % 16 != 0 && p.gemm.m >= 128 && p.gemm.k >= 64;
+  const bool swap = turns_better(p.gemm)        ? true
+                    : rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns)
+                    : rows_unit                 ? p.gemm.m > 4
+                                                : ragged && inner_stride(p.gemm.a.lanes) == 1;
   if (!swap) return;
   std::swap(p.gemm.a, p.gemm.b);
   std::swap(p.a, p.b);
@@ -176,6 +198,41 @@ ConvProduct data_product(const ConvShape& s, const Geometry& g) {
   return p;
 }
 
+/// Whether each element of dx has one tap, as where an image is cut into patches.
+bool is_tiled(const ConvShape& s) {
+  for (int d = 0; d < kSpatial; ++d) {
+    const bool dense = s.taps[d] == 1 || s.dilation[d] == 1;
+    if (!dense || s.taps[d] != s.stride[d] || s.pad[d] != 0 || s.in[d] != s.out[d] * s.stride[d]) return false;
+  }
+  return true;
+}
+
+/// All of dx at once: taps by pixels. Its elements lie in runs as long as a filter is wide.
+ConvProduct tiled_product(const ConvShape& s) {
+  const Geometry g = forward_geometry(s);
+  const bool channels_last = s.x_c <= s.x_d[kSpatial - 1];
+  Level taps[kSpatial], pixels[kSpatial];
+  for (int d = 0; d < kSpatial; ++d) {
+    taps[d] = {s.taps[d], s.x_d[d]};
+    pixels[d] = {s.out[d], s.stride[d] * s.x_d[d]};
+  }
+  const Axis rows = make_axis({s.c, s.x_c}, taps, channels_last);
+  ConvProduct p;
+  p.gemm.m = rows.size();
+  p.gemm.n = s.n * s.out[0] * s.out[1] * s.out[2];
+  p.gemm.k = s.k;
+  p.gemm.a = matrix(s.dtype, 0, filter_axis(g, {s.c, s.w_c}, s.w_d, channels_last), make_axis({s.k, s.w_k}, {}, false));
+  p.gemm.b = matrix(s.dtype, 0, pixel_axis(g, {s.n, s.y_n}, s.y_d), make_axis({s.k, s.y_k}, {}, false));
+  p.gemm.c = {s.dtype, nullptr, 0, rows, make_axis({s.n, s.x_n}, pixels, false)};
+  p.a = ConvTensor::kW;
+  p.b = ConvTensor::kY;
+  p.a_group = s.k * s.w_k;
+  p.b_group = s.k * s.y_k;
+  p.c_group = s.c * s.x_c;
+  orient(p);
+  return p;
+}
+
 ConvProduct weights_product(const ConvShape& s) {
   const Geometry g = forward_geometry(s);
   const bool channels_last = s.w_c <= s.w_d[kSpatial - 1];
@@ -208,10 +265,10 @@ double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
   return k * (rows * columns * kMultiplyCost * scale + (rows + columns) * kPackCost) + kPieceCost;
 }
 
-/// Sums of 16-bit results stay in scratch: their piece is smaller.
+/// Sums of 16-bit and of strided results stay in scratch: their piece is smaller.
 int64_t column_limit(const Gemm& g, const Cut& cut) {
-  const bool narrow = size_of(g.c.dtype) < sizeof(float);
-  return narrow ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
+  const bool kept = size_of(g.c.dtype) < sizeof(float) || inner_stride(g.c.columns) != 1;
+  return kept ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
 }
 
 /// Rows whose packed block is not larger than kGemmRowBlock floats of full depth.
@@ -290,7 +347,12 @@ ConvProduct column_product(const ConvShape& s, DataType type) {
 }
 
 std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction) {
+  constexpr int64_t kRun = 8;  // elements that are worth writing on their own
   std::vector<ConvProduct> products;
+  if (direction == ConvDirection::kBackwardData && is_tiled(s)) {
+    const ConvProduct p = tiled_product(s);
+    if (inner_stride(p.gemm.c.columns) == 1 && inner_size(p.gemm.c.columns) >= kRun) return {p};
+  }
   if (direction == ConvDirection::kForward) {
     products.push_back(forward_product(s));
   } else if (direction == ConvDirection::kBackwardWeights) {

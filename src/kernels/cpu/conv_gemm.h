@@ -39,7 +39,8 @@ struct ConvProduct {
 };
 
 /// The products that together write every element of the result once: one for forward and backward
-/// weights, one per residue of the input position modulo the stride for backward data.
+/// weights; for backward data one where filters do not overlap, else one per residue of the input position modulo the
+/// stride.
 std::vector<ConvProduct> conv_products(const ConvShape& shape, ConvDirection direction);
 
 /// A piece of work: rows x columns of one product of one group.

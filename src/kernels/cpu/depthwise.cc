@@ -27,9 +27,14 @@ unsigned lines_inside(i64 first, i64 step, i64 size, i64 lines) {
 
 }  // namespace
 
+i64 Depthwise::together() const {
+  constexpr i64 kLine = 16;  // channels of a line of the cache
+  return mixed() ? std::clamp<i64>(kLine / std::min(shape.c, shape.k), 1, shape.groups) : 1;
+}
+
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
-  if (!channels_last) return weights ? shape.groups : shape.n * shape.groups;
+  if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
   const i64 blocks = ceil_div(shape.groups, kChannelBlock);
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;
   return weights ? blocks : blocks * shape.n * size[0] * ceil_div(size[1], kRowBlock);

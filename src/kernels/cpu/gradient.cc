@@ -68,10 +68,33 @@ void set_slices(DirectGradient& g) {
   g.slices = std::clamp<std::int64_t>(wanted, 1, g.steps);
 }
 
+/// Cycles of one output and one row of taps, for tiles of `rows` and `lanes`.
+double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes) {
+  double best = INFINITY;
+  for (std::int64_t v = 1; v <= 3; ++v) {
+    const double tiles = static_cast<double>(ceil_div(rows, unit.rows[v])), height = static_cast<double>(rows) / tiles;
+    const auto width = static_cast<double>(v);
+    const double panels = static_cast<double>(ceil_div(ceil_div(lanes, unit.lanes), v));
+    best = std::min(best, panels * tiles * std::max({height * width / 2, (height + width) / 2, 4.0}));
+  }
+  return best;
+}
+
+/// With few input channels and dy's channels innermost, tiles are fuller with output channels as lanes.
+void choose_lanes(DirectGradient& g) {
+  const std::int64_t run = (g.x.merged ? g.x.shape.taps[2] : 1) * g.c_block;
+  constexpr double kGain = 1.15;  // turning costs a little
+  const bool turned = g.dy.c == 1 && g.c_blocks == 1 &&
+                      kGain * tile_cycles(g.x.unit, run, g.k_block) < tile_cycles(g.x.unit, g.k_block, run);
+  g.turned_row = turned ? round_up(g.k_block, g.x.unit.lanes) : 0;
+}
+
 void set_places(DirectGradient& g) {
   const Direct& x = g.x;
   const std::int64_t size = x.unit.element, outputs = outputs_of(x.cut);
-  g.pitch = g.dy.c == 1 ? g.k_block : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
+  g.pitch = g.turned_row > 0 ? g.turned_row
+            : g.dy.c == 1    ? g.k_block
+                             : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
   g.k_row = x.taps() * g.c_block;
   g.sum_bytes = round_up(g.k_block * g.k_row * size + kAlign, kAlign);
   g.places.total = 0;
@@ -84,6 +107,7 @@ void set_places(DirectGradient& g) {
   g.places.strip = take(x.strip.total * size + 4 * kAlign);
   g.places.dy = take((g.dy.c == 1 ? outputs : g.k_block) * g.pitch * size);
   g.places.sums = take(g.sum_bytes);
+  g.places.turned = take(g.k_row * g.turned_row * size);
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 
@@ -97,6 +121,7 @@ DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const Dire
   set_blocks(g, cache / 4);
   set_steps(g, cache / 6);
   set_slices(g);
+  choose_lanes(g);
   set_places(g);
   return g;
 }

@@ -8,20 +8,25 @@
 
 namespace polymio::kernels {
 
-/// Images cut into tiles of tile x tile outputs, whose input has tile + 2 points in each dimension.
+/// Images cut into tiles of tile x tile outputs, whose input has tile + 2 points in each dimension. With dilation d
+/// the pixels of a tile are d apart; d tiles that start at neighbouring columns cover a band of the image together.
 struct WinogradTiles {
   ConvShape shape;            // the innermost spatial strides or the channel strides of x and of y are 1
   std::int64_t w_group = 0;   // elements between the filters of groups
   int tile = 4;               // 2, 4 or 6
-  std::int64_t tiles = 1;     // tiles of a block
+  std::int64_t tiles = 1;     // tiles of a block: whole bands
   std::int64_t c_block = 1;   // channels that are transformed at once
   std::int64_t k_block = 1;   // output channels likewise
   float* memory = nullptr;    // aligned to kScratchAlignment
   float alpha = 1, beta = 0;  // beta == 0: the result is never read
 
   std::int64_t points() const { return (tile + 2) * (tile + 2); }
-  /// Tiles along spatial dimension 1 or 2.
-  std::int64_t across(int d) const { return (shape.out[d] + tile - 1) / tile; }
+  /// Tiles of a band, and along spatial dimension 1 or 2.
+  std::int64_t band() const { return shape.dilation[2]; }
+  std::int64_t across(int d) const {
+    const std::int64_t pixels = shape.dilation[d] * tile;
+    return (shape.out[d] + pixels - 1) / pixels * shape.dilation[d];
+  }
   std::int64_t all_tiles() const { return shape.n * across(1) * across(2); }
   std::int64_t tile_blocks() const { return (all_tiles() + tiles - 1) / tiles; }
 };

@@ -49,6 +49,7 @@ struct Problem final : ProblemBase {
     double alpha = 1, beta = 0;
     void* workspace = nullptr;
     std::size_t workspace_bytes = 0;
+    void* packed = nullptr;  // weights as a solver's packing has them
     std::uint64_t seed = 0;  // of stochastic rounding
     // Of the epilogue: one bias per channel of y, in y's type; the activation's parameters.
     const void* bias = nullptr;

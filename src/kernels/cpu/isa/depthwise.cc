@@ -22,30 +22,44 @@ using Sum = typename SumType<S>::type;
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
-/// Reads and writes the first n of a vector's channels.
+/// Reads and writes a vector's channels: all of them, or the first n.
 template <class S>
-class Channels {
+struct AllChannels {
   using V = Vec<Sum<S>>;
-
- public:
-  explicit Channels(int n) : n_(n) {}
   V operator()(const S* p) const {
     if constexpr (sizeof(S) == sizeof(double)) {
-      return n_ == kLanes<double> ? load(p) : load_lanes(p, 0, n_);
+      return load(p);
     } else {
-      return n_ == kLanes<float> ? load_widened(p) : load_widened(p, n_);
+      return load_widened(p);
     }
   }
   void store(S* p, V v) const {
     if constexpr (sizeof(S) == sizeof(double)) {
-      n_ == kLanes<double> ? POLYMIO_ISA_NAMESPACE::store(p, v) : store_lanes(p, v, n_);
+      POLYMIO_ISA_NAMESPACE::store(p, v);
     } else {
-      n_ == kLanes<float> ? store_narrowed(p, v) : store_narrowed(p, v, n_);
+      store_narrowed(p, v);
     }
   }
+};
 
- private:
-  int n_;
+template <class S>
+struct SomeChannels {
+  using V = Vec<Sum<S>>;
+  int n;
+  V operator()(const S* p) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      return load_lanes(p, 0, n);
+    } else {
+      return load_widened(p, n);
+    }
+  }
+  void store(S* p, V v) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      store_lanes(p, v, n);
+    } else {
+      store_narrowed(p, v, n);
+    }
+  }
 };
 
 /// What the tiles of a pixel have in common.
@@ -56,16 +70,34 @@ struct Block {
   i64 pitch, out_pitch;  // between source lines, and result rows
   i64 w_step;
   Sum<S> alpha, beta;
+  bool around;  // results go past the caches
 };
 
-template <class S, int kRows>
-void tile(const Block<S>& b, const S* x, const Vec<Sum<S>>* w, S* out, const Channels<S>& channels) {
+/// Whether vectors are whole lines of the cache, of the type that sums have.
+template <class S>
+inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
+
+template <class S>
+void write_around(S* p, Vec<Sum<S>> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#else
+  store(p, v);
+#endif
+}
+
+/// Results `row` to row + kRows - 1 of those that the columns are listed for.
+template <class S, int kRows, class Channels>
+[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out,
+                            const Channels channels) {
   Vec<Sum<S>> sum[kRows] = {};
+  x += row * b.pitch;
+  out += row * b.out_pitch;
   for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
     const Vec<Sum<S>>* weights = w + c->weight;
     with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
       add_taps<n.value, kRows>(
-          x + c->source, b.pitch, c->lines, channels, [&](int t) { return weights[t * b.w_step]; }, sum);
+          x + c->source, b.pitch, c->lines >> row, channels, [&](int t) { return weights[t * b.w_step]; }, sum);
     });
   }
   const bool plain = b.alpha == 1 && b.beta == 0;
@@ -75,14 +107,23 @@ void tile(const Block<S>& b, const S* x, const Vec<Sum<S>>* w, S* out, const Cha
       sum[j] *= broadcast(b.alpha);
       if (b.beta != 0) sum[j] += broadcast(b.beta) * channels(out);
     }
+    if constexpr (kWritesLines<S>) {
+      if (__is_same(Channels, AllChannels<S>) && b.around) {
+        write_around(out, sum[j]);
+        continue;
+      }
+    }
     channels.store(out, sum[j]);
   }
 }
 
-template <class S, int kRows>
-void weights_tile(const Block<S>& b, const S* x, const S* dy, Vec<Sum<S>>* sums, const Channels<S>& channels) {
+template <class S, int kRows, class Channels>
+[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums,
+                                    const Channels channels) {
   using V = Vec<Sum<S>>;
   V rows[kRows];
+  x += row * b.pitch;
+  dy += row * b.out_pitch;
 #pragma GCC unroll 16
   for (int j = 0; j < kRows; ++j) rows[j] = channels(dy + j * b.out_pitch);
   for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
@@ -91,7 +132,7 @@ void weights_tile(const Block<S>& b, const S* x, const S* dy, Vec<Sum<S>>* sums,
       V sum[n.value];
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows>(x + c->source, b.pitch, c->lines, channels, rows, sum);
+      add_rows<n.value, kRows>(x + c->source, b.pitch, c->lines >> row, channels, rows, sum);
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
     });
@@ -103,6 +144,12 @@ class Pixels {
   using T = Sum<S>;
   using V = Vec<T>;
   static constexpr int kN = kLanes<T>;
+  /// One residue of the columns: its taps, `each` columns of them for each tap across.
+  struct Across {
+    Pass pass;
+    const TapColumn* columns;
+    i64 each;
+  };
 
  public:
   Pixels(const Depthwise& job, void* scratch)
@@ -117,16 +164,24 @@ class Pixels {
     most_units_ = kChannelBlock / kN;
     vectors_ = static_cast<V*>(scratch);
     columns_ = reinterpret_cast<TapColumn*>(vectors_ + most_units_ * taps_);
-    offsets_ = reinterpret_cast<i64*>(columns_ + taps_);
+    across_ = reinterpret_cast<Across*>(columns_ + taps_);
+    offsets_ = reinterpret_cast<i64*>(across_ + pass_count(s_, job.direction, 2));
     source_.column = offsets_;
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);
+    block_.around = writes_around();
+  }
+  ~Pixels() {
+#if defined(__AVX512F__)
+    if (block_.around) _mm_sfence();  // other threads read the result when they see that the task is done
+#endif
   }
 
   static std::size_t bytes(const Depthwise& job) {
     const i64 taps = job.shape.taps[0] * job.shape.taps[1] * job.shape.taps[2];
     return static_cast<std::size_t>(kChannelBlock / kN * taps) * sizeof(V) +
-           static_cast<std::size_t>(taps) * sizeof(TapColumn) + static_cast<std::size_t>(job.shape.taps[2]) * 8;
+           static_cast<std::size_t>(taps) * sizeof(TapColumn) + static_cast<std::size_t>(job.shape.taps[2]) * 8 +
+           static_cast<std::size_t>(pass_count(job.shape, job.direction, 2)) * sizeof(Across);
   }
 
   void piece(i64 index) {
@@ -138,12 +193,21 @@ class Pixels {
     x_ = static_cast<const S*>(data_ ? job_.y : job_.x) + n * (data_ ? s_.y_n : s_.x_n) + channel_;
     out_ = static_cast<S*>(job_.result) + n * (data_ ? s_.x_n : s_.y_n) + channel_;
     const i64 phases = pass_count(s_, job_.direction, 0), f0 = slab % phases;
-    for (i64 f1 = 0; f1 < pass_count(s_, job_.direction, 1); ++f1) {
-      for (i64 f2 = 0; f2 < pass_count(s_, job_.direction, 2); ++f2) phase(f0, f1, f2, slab / phases, part, row_blocks);
-    }
+    for (i64 f1 = 0; f1 < pass_count(s_, job_.direction, 1); ++f1) phase(f0, f1, slab / phases, part, row_blocks);
   }
 
  private:
+  /// Results that are not read, aligned, and with their source larger than what caches of a core hold.
+  bool writes_around() const {
+    constexpr i64 kCaches = 4 << 20;
+    const i64 source = data_ ? s_.out[0] * s_.out[1] * s_.out[2] : s_.in[0] * s_.in[1] * s_.in[2];
+    const i64 result = data_ ? s_.in[0] * s_.in[1] * s_.in[2] : s_.out[0] * s_.out[1] * s_.out[2];
+    const i64 steps = to_[0] | to_[1] | to_[2] | (data_ ? s_.x_n : s_.y_n);
+    return kWritesLines<S> && !weights_only_ && job_.beta == 0 && steps % kN == 0 &&
+           reinterpret_cast<std::uintptr_t>(job_.result) % kVectorBytes == 0 &&
+           s_.n * s_.groups * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
+  }
+
   /// Makes a block of channels the current one.
   void take(i64 block) {
     if (block == taken_) return;
@@ -156,14 +220,39 @@ class Pixels {
 
   /// Weights as vectors of channels, for each unit and tap.
   void pack() {
-    T* to = reinterpret_cast<T*>(vectors_);
     const S* w = static_cast<const S*>(job_.w) + channel_ * s_.w_k;
     for (i64 u = 0; u < units_; ++u, w += kN * s_.w_k) {
       const i64 some = min_of<i64>(kN, channels_ - u * kN);
+      if (taps_packed()) {
+        for (i64 t = 0; t < taps_; t += kN) turn_in(w + t, some, min_of<i64>(kN, taps_ - t), vectors_ + u * taps_ + t);
+        continue;
+      }
+      T* to = reinterpret_cast<T*>(vectors_ + u * taps_);
       each_tap([&](i64 at) {
         for (i64 l = 0; l < kN; ++l) to[l] = l < some ? widen(w[at + l * s_.w_k]) : T{};
         to += kN;
       });
+    }
+  }
+  bool taps_packed() const {
+    return s_.w_d[2] == 1 && s_.w_d[1] == s_.taps[2] && s_.w_d[0] == s_.taps[1] * s_.taps[2];
+  }
+  /// `taps` taps of `channels` filters as vectors of channels.
+  void turn_in(const S* w, i64 channels, i64 taps, V* to) const {
+    const SomeChannels<S> some{static_cast<int>(taps)};
+    V rows[kN];
+    for (i64 l = 0; l < kN; ++l) rows[l] = l < channels ? some(w + l * s_.w_k) : V{};
+    transpose(rows);
+    for (i64 t = 0; t < taps; ++t) to[t] = rows[t];
+  }
+  /// The inverse, scaled.
+  void turn_out(const V* from, i64 channels, i64 taps, S* dw) const {
+    const SomeChannels<S> some{static_cast<int>(taps)};
+    V rows[kN];
+    for (i64 t = 0; t < kN; ++t) rows[t] = t < taps ? from[t] * broadcast(block_.alpha) : V{};
+    transpose(rows);
+    for (i64 l = 0; l < channels; ++l, dw += s_.w_k) {
+      some.store(dw, block_.beta != 0 ? rows[l] + broadcast(block_.beta) * some(dw) : rows[l]);
     }
   }
   template <class Use>
@@ -175,41 +264,55 @@ class Pixels {
     }
   }
 
-  void phase(i64 f0, i64 f1, i64 f2, i64 slab, i64 part, i64 parts) {
-    const Pass pass[kSpatial] = {pass_of(s_, job_.direction, 0, f0), pass_of(s_, job_.direction, 1, f1),
-                                 pass_of(s_, job_.direction, 2, f2)};
-    for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
-    for (i64 a = 0; a < comb_count(pass[1]); ++a) {
-      const Comb comb = comb_of(pass[1], a);
+  void phase(i64 f0, i64 f1, i64 slab, i64 part, i64 parts) {
+    const Pass down = pass_of(s_, job_.direction, 1, f1);
+    for (i64 a = 0; a < comb_count(down); ++a) {
+      const Comb comb = comb_of(down, a);
       i64 m = comb.count * part / parts, rows = 0;
       for (const i64 end = comb.count * (part + 1) / parts; m < end; m += rows) {
         rows = tile_rows(end - m, kMostRows);
-        row_block(pass, comb, slab, m, rows);
+        row_block(pass_of(s_, job_.direction, 0, f0), down, comb, slab, m, rows);
       }
     }
   }
 
-  void row_block(const Pass (&pass)[kSpatial], const Comb& comb, i64 slab, i64 m, i64 rows) {
-    const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns_);
-    const i64 each = pass[2].taps > 0 ? count / pass[2].taps : 0;
-    const Pass& p = pass[2];
+  /// All residues of the columns together: they read the same lines.
+  void row_block(const Pass& slabs, const Pass& down, const Comb& comb, i64 slab, i64 m, i64 rows) {
+    const i64 phases = pass_count(s_, job_.direction, 2);
+    TapColumn* columns = columns_;
+    i64 pixels = 0;
+    for (i64 f = 0; f < phases; ++f) {
+      const Pass pass[kSpatial] = {slabs, down, pass_of(s_, job_.direction, 2, f)};
+      for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
+      const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns);
+      across_[f] = {pass[2], columns, pass[2].taps > 0 ? count / pass[2].taps : 0};
+      columns += count;
+      pixels = max_of(pixels, pass[2].count);
+    }
     block_.pitch = comb.line * from_[1];
-    block_.w_step = comb.tap_step * pass[1].w_step * s_.taps[2];
-    block_.out_pitch = comb.step * pass[1].out_step * to_[1];
-    S* const out = out_ + (pass[0].out_first + slab * pass[0].out_step) * to_[0] +
-                   (pass[1].out_first + (comb.first + m * comb.step) * pass[1].out_step) * to_[1];
+    block_.w_step = comb.tap_step * down.w_step * s_.taps[2];
+    block_.out_pitch = comb.step * down.out_step * to_[1];
+    S* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
+                   (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
     with_rows<kMostRows>(rows, [&](auto row_count) {
-      for (i64 i = 0; i < p.count; ++i) {
-        const i64 at = p.first + i * p.stride;
-        Range taps{0, p.taps};
-        if (at < 0 || at + (p.taps - 1) * p.dilation >= source_.size[2]) {
-          taps = inside(at, p.dilation, source_.size[2], p.taps);
-        }
-        block_.columns = columns_ + taps.low * each;
-        block_.count = max_of<i64>(taps.high - taps.low, 0) * each;
-        all_units<row_count.value>(x_ + at * from_[2], out + (p.out_first + i * p.out_step) * to_[2]);
+      for (i64 i = 0; i < pixels; ++i) {
+        for (i64 f = 0; f < phases; ++f) pixel<row_count.value>(across_[f], i, out);
       }
     });
+  }
+
+  template <int kRows>
+  void pixel(const Across& across, i64 i, S* out) {
+    const Pass& p = across.pass;
+    if (i >= p.count) return;
+    const i64 at = p.first + i * p.stride;
+    Range taps{0, p.taps};
+    if (at < 0 || at + (p.taps - 1) * p.dilation >= source_.size[2]) {
+      taps = inside(at, p.dilation, source_.size[2], p.taps);
+    }
+    block_.columns = across.columns + taps.low * across.each;
+    block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
+    all_units<kRows>(x_ + at * from_[2], out + (p.out_first + i * p.out_step) * to_[2]);
   }
 
   template <int kRows>
@@ -217,15 +320,22 @@ class Pixels {
     const Block<S> block = block_;
     const i64 whole = channels_ / kN;
     V* vectors = vectors_;
-    const auto run = [&](const Channels<S>& some) __attribute__((always_inline)) {
+    for (i64 u = 0; u < whole; ++u, x += kN, out += kN, vectors += taps_) {
       if (weights_only_) {
-        weights_tile<S, kRows>(block, x, out, vectors, some);
+        weights_tile<S, kRows>(block, 0, x, out, vectors, AllChannels<S>{});
       } else {
-        tile<S, kRows>(block, x, vectors, out, some);
+        tile<S, kRows>(block, 0, x, vectors, out, AllChannels<S>{});
       }
-    };
-    for (i64 u = 0; u < whole; ++u, x += kN, out += kN, vectors += taps_) run(Channels<S>(kN));
-    if (whole < units_) run(Channels<S>(static_cast<int>(channels_ - whole * kN)));
+    }
+    if (whole == units_) return;
+    const SomeChannels<S> some{static_cast<int>(channels_ - whole * kN)};
+    for (i64 row = 0; row < kRows; ++row) {
+      if (weights_only_) {
+        weights_tile<S, 1>(block, row, x, out, vectors, some);
+      } else {
+        tile<S, 1>(block, row, x, vectors, out, some);
+      }
+    }
   }
 
   void all_weights(i64 block) {
@@ -234,12 +344,16 @@ class Pixels {
     for (i64 n = 0; n < s_.n; ++n) {
       x_ = static_cast<const S*>(job_.x) + n * s_.x_n + channel_;
       out_ = const_cast<S*>(static_cast<const S*>(job_.y)) + n * s_.y_n + channel_;
-      for (i64 slab = 0; slab < s_.out[0]; ++slab) phase(0, 0, 0, slab, 0, 1);
+      for (i64 slab = 0; slab < s_.out[0]; ++slab) phase(0, 0, slab, 0, 1);
     }
-    const T* sums = reinterpret_cast<const T*>(vectors_);
     S* dw = static_cast<S*>(job_.result) + channel_ * s_.w_k;
     for (i64 u = 0; u < units_; ++u, dw += kN * s_.w_k) {
       const i64 some = min_of<i64>(kN, channels_ - u * kN);
+      if (taps_packed()) {
+        for (i64 t = 0; t < taps_; t += kN) turn_out(vectors_ + u * taps_ + t, some, min_of<i64>(kN, taps_ - t), dw + t);
+        continue;
+      }
+      const T* sums = reinterpret_cast<const T*>(vectors_ + u * taps_);
       each_tap([&](i64 at) {
         for (i64 l = 0; l < some; ++l) {
           S& element = dw[at + l * s_.w_k];
@@ -259,6 +373,7 @@ class Pixels {
   StencilSource source_{};
   V* vectors_;  // weights, or their sums
   TapColumn* columns_;
+  Across* across_;
   i64* offsets_;
   const S* x_ = nullptr;
   S* out_ = nullptr;  // dy for weights, which is not written
@@ -283,6 +398,7 @@ auto with_storage(DataType type, const Use& use) {
 }  // namespace
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  if (job.mixed()) return depthwise_copied(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
   with_storage(job.shape.dtype, [&](auto value) {
     Pixels<decltype(value)> pixels(job, scratch);
@@ -291,6 +407,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
+  if (job.mixed()) return depthwise_copied_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });
 }

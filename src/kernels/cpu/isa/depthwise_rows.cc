@@ -431,7 +431,7 @@ class Planes {
 
 void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch) {
   const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_widened(job, first, end, scratch);
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_copied(job, first, end, scratch);
   if (transposes(job)) return depthwise_transposed(job, first, end, scratch);
   if (type == DataType::kDouble) return Planes<double>(job, scratch).run(first, end);
   Planes<float>(job, scratch).run(first, end);
@@ -439,7 +439,7 @@ void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch) {
 
 std::size_t depthwise_rows_scratch(const Depthwise& job) {
   const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_widened_scratch(job);
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_copied_scratch(job);
   if (transposes(job)) return depthwise_transposed_scratch(job);
   return type == DataType::kDouble ? Planes<double>(job, nullptr).bytes() : Planes<float>(job, nullptr).bytes();
 }

@@ -9,9 +9,10 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch);
 std::size_t depthwise_rows_scratch(const Depthwise& job);
 
-/// The same for 16-bit types, by way of float copies of a few planes at a time.
-void depthwise_widened(const Depthwise& job, i64 first, i64 end, void* scratch);
-std::size_t depthwise_widened_scratch(const Depthwise& job);
+/// The same for 16-bit types, and groups with channels last of these and float, by way of float copies of a few planes
+/// at a time.
+void depthwise_copied(const Depthwise& job, i64 first, i64 end, void* scratch);
+std::size_t depthwise_copied_scratch(const Depthwise& job);
 
 /// Backward weights of float and double by way of transposed copies of some channels, and whether that is faster.
 bool transposes(const Depthwise& job);

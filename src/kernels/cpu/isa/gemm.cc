@@ -1,6 +1,7 @@
 // Blocked matrix multiplication over implicit operands. For each block of depth the rows of A lie in place or are
-// copied line by line into the second-level cache; blocks of columns of B likewise; register tiles walk down the rows
-// of a narrow panel of columns. Partial sums between depth blocks are kept in C, or in scratch for 16-bit C.
+// copied into the second-level cache; a narrow panel of columns of B is copied, or read in place by few rows, and
+// register tiles walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
+// 16-bit or strided.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/entries.h"
@@ -11,7 +12,8 @@ namespace {
 
 constexpr i64 kColumnBlockBytes = 256 * 1024;  // of B: together with the rows of A it stays in the second-level cache
 constexpr int kMaxColumns = 4096;              // of a block
-constexpr i64 kSegment = 6;                    // rows that are worth a tile of their own when A lies in place
+constexpr i64 kPlacedColumns = 1024;           // of B in place that are looked at together
+constexpr i64 kSegment = 6;  // rows that are worth a tile of their own when A lies in place
 
 i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
@@ -24,21 +26,30 @@ constexpr bool is_type(DataType type) {
 const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
 bool is_single(const Axis& axis) { return axis.size() == inner(axis).size; }
 
-/// Whether the micro-kernel can read an operand where it lies.
+/// Depths that lie evenly in both operands: all, or those of an image, if it is worth blocks of its own; else 0.
+i64 depth_run(const Gemm& g) {
+  constexpr i64 kFew = 128;
+  if (is_single(g.a.depth) && is_single(g.b.depth)) return max_of<i64>(g.k, 1);
+  const i64 run = inner(g.a.depth).size;
+  return run == inner(g.b.depth).size && run >= kFew ? run : 0;
+}
+
+/// Whether the micro-kernel can read the depths of a block of an operand of g where they lie.
 template <class T>
-bool lies_even(const Operand& o) {
-  return is_type<T>(o.dtype) && !is_bounded(o) && is_single(o.depth);
+bool lies_even(const Gemm& g, const Operand& o) {
+  return is_type<T>(o.dtype) && !is_bounded(o) && (is_single(o.depth) || depth_run(g) > 0);
 }
 template <class T>
-bool a_in_place(const Operand& a) {
-  return lies_even<T>(a) && (is_single(a.lanes) || inner(a.lanes).size >= kSegment);
+bool a_in_place(const Gemm& g) {
+  return lies_even<T>(g, g.a) && (is_single(g.a.lanes) || inner(g.a.lanes).size >= kSegment);
 }
-/// Few rows do not pay for a copy of B, unless its lines lie on more pages than the processor remembers.
+/// Steps of depth that are far apart cost a line, and a page, each: such rows are copied in groups of a vector.
 template <class T>
-bool b_in_place(const Operand& b, i64 rows, i64 depth) {
-  constexpr i64 kRows = 96, kBytes = 64 * 4096;
-  return rows <= kRows && lies_even<T>(b) && inner(b.lanes).stride == 1 && inner(b.lanes).size >= 2 * kLanes<T> &&
-         depth * inner(b.depth).stride * static_cast<i64>(sizeof(T)) <= kBytes;
+bool a_in_groups(const Gemm& g, i64 columns) {
+  constexpr i64 kFew = 512, kFar = 4096;
+  const i64 step = inner(g.a.depth).stride * static_cast<i64>(sizeof(T));
+  return lies_even<T>(g, g.a) && is_single(g.a.lanes) && inner(g.a.lanes).stride == 1 &&
+         step >= (columns >= 12 * kLanes<T> ? kFew : kFar);
 }
 
 /// Rows of elements whose distance has an odd number of vectors: they share no cache set.
@@ -47,11 +58,52 @@ i64 pitch_of(i64 elements) {
   return (ceil_div(elements, kLanes<T>) | 1) * kLanes<T>;
 }
 
+/// Whether B and C are likely to be found in a cache.
 template <class T>
-i64 block_columns(i64 depth, i64 columns) {
-  const i64 vectors = kColumnBlockBytes / (max_of<i64>(depth, 1) * kVectorBytes);
-  const i64 most = min_of<i64>(max_of<i64>(vectors / 12 * 12, 12) * kLanes<T>, kMaxColumns);
-  return min_of(most, round_up(columns, kLanes<T>));
+bool is_near(const Gemm& g) {
+  constexpr i64 kBytes = 4 * 1024 * 1024;
+  return max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) <= kBytes;
+}
+/// Whether a line of each of B's depths stays in the first-level cache: some distances fall into few of its sets.
+template <class T>
+bool lies_spread(const Operand& b, i64 depth) {
+  constexpr i64 kLine = 64, kSets = 64, kWays = 12;
+  const i64 pitch = inner(b.depth).stride * static_cast<i64>(sizeof(T));
+  i64 sets = kSets;
+  for (i64 step = pitch; step % (2 * kLine) == 0 && sets > 1; step /= 2) sets /= 2;
+  return depth <= sets * kWays;
+}
+
+/// Whether B is read where it lies by each tile. Its lines are then fetched ahead panel by panel, if rows are few.
+template <class T>
+bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
+  const Operand& b = g.b;
+  if (!lies_even<T>(g, b) || inner(b.lanes).stride != 1) return false;
+  const bool spread = lies_spread<T>(b, depth);
+  if (is_near<T>(g)) return rows <= 128 && (spread || depth <= 128);
+  return rows <= 64 && depth <= (spread ? 256 : 32);
+}
+
+/// Depth that is summed at once. Few rows by a large B in place: as many of its lines as are fetched ahead.
+template <class T>
+i64 depth_step(const Gemm& g) {
+  const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
+  const i64 step = g.depth_step(), run = depth_run(g);
+  if (unit && g.m <= 32 && !is_near<T>(g)) return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 8 : 32);
+  return run > 0 && run < g.k ? ceil_div(run, ceil_div(run, max_of<i64>(step, 1))) : step;
+}
+
+/// Columns of B that are copied together. What comes from memory is read and written in long lines, what is in a cache
+/// in panels for the first-level cache.
+template <class T>
+i64 block_columns(const Gemm& g, i64 depth, i64 rows, i64 columns) {
+  const i64 vectors = ceil_div(columns, kLanes<T>);
+  const i64 panel = rows <= kMicroRows[kMicroVectors] ? kMicroVectors : 3;
+  if (vectors <= kMicroVectors) return vectors * kLanes<T>;
+  if (b_in_place<T>(g, rows, depth)) return min_of<i64>(kPlacedColumns, vectors * kLanes<T>);
+  if (is_near<T>(g)) return ceil_div(vectors, ceil_div(vectors, panel)) * kLanes<T>;
+  const i64 most = max_of<i64>(kColumnBlockBytes / (max_of<i64>(depth, 1) * kVectorBytes) / 12 * 12, 12) * kLanes<T>;
+  return min_of(min_of<i64>(most, kMaxColumns), vectors * kLanes<T>);
 }
 
 /// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
@@ -80,7 +132,25 @@ void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T 
   }
 }
 
-/// Some columns of C: those in one run with unit stride can be written by the micro-kernel.
+/// The run of positions of an axis that was asked for last: neighbours of it need no division.
+struct Stretch {
+  const Axis* axis;
+  i64 begin = 0, end = 0, offset = 0;
+
+  /// How many positions from `first` on are in one run.
+  i64 room(i64 first) {
+    if (first < begin || first >= end) {
+      const Cursor cursor = seek(*axis, first);
+      begin = first - cursor.index[kLevels - 1];
+      end = begin + inner(*axis).size;
+      offset = cursor.offset - cursor.index[kLevels - 1] * inner(*axis).stride;
+    }
+    return end - first;
+  }
+  i64 at(i64 position) const { return offset + (position - begin) * inner(*axis).stride; }
+};
+
+/// Some columns of B and C: those in one run of C with unit stride can be written by the micro-kernel.
 template <class T>
 struct Panel {
   const T* b;
@@ -95,26 +165,28 @@ class Product {
  public:
   /// Carves its memory from base; with null it only counts bytes.
   Product(const Gemm& g, i64 rows, i64 columns, char* base)
-      : g_(g), rows_(rows), columns_(columns), step_(g.depth_step()) {
-    const i64 block = block_columns<T>(step_, columns);
-    keeps_ = size_of_type(g.c.dtype) < sizeof(T) && step_ < g.k;
+      : g_(g), rows_(rows), columns_(columns), step_(depth_step<T>(g)) {
+    b_in_place_ = b_in_place<T>(g, rows, step_);
+    block_ = block_columns<T>(g, step_, rows, columns);
+    keeps_ = step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1);
     a_along_ = run_cost(g.a.depth) <= run_cost(g.a.lanes);
-    a_in_place_ = a_in_place<T>(g.a);
-    a_pitch_ = pitch_of<T>(a_along_ ? step_ : rows);
-    b_pitch_ = pitch_of<T>(block);
+    a_groups_ = a_in_groups<T>(g, columns);
+    a_in_place_ = !a_groups_ && a_in_place<T>(g);
+    a_pitch_ = a_groups_ ? kLanes<T> : pitch_of<T>(a_along_ ? step_ : rows);
+    b_pitch_ = b_in_place_ || block_ <= kTilePitch ? min_of<i64>(block_, kTilePitch) : pitch_of<T>(block_);
     sums_pitch_ = pitch_of<T>(columns);
     space_.line_pitch = pitch_of<T>(step_ + kSpill<T>);
-    const i64 longest = max_of(max_of(rows, block), step_);
-    a_ = take<T>(base, a_in_place_ ? 0 : (a_along_ ? rows : step_) * a_pitch_ + kSpill<T>);
+    const i64 lines = a_in_place_ ? 0 : a_along_ ? rows : step_;
+    a_ = take<T>(base, a_groups_ ? round_up(rows, kLanes<T>) * step_ : lines * a_pitch_ + kSpill<T>);
     b_ = take<T>(base, step_ * b_pitch_ + kSpill<T>);
     tile_ = take<T>(base, kTileRows * kTilePitch);
     space_.lines = take<T>(base, kLanes<T> * space_.line_pitch);
-    space_.runs = take<Run>(base, longest + 1);
-    column_runs_ = take<Run>(base, block + 1);
-    panels_ = take<Panel<T>>(base, block / kLanes<T>);
+    space_.runs = take<Run>(base, max_of(max_of(rows, block_), step_) + 1);
+    column_runs_ = take<Run>(base, block_ + 1);
+    panels_ = take<Panel<T>>(base, block_ / kLanes<T>);
     row_offset_ = take<i64>(base, rows);
     row_even_ = take<int>(base, rows);
-    segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : 1);
+    segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : a_groups_ ? ceil_div(rows, kLanes<T>) : 1);
     sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ : 0);
   }
   std::size_t bytes() const { return bytes_; }
@@ -126,8 +198,10 @@ class Product {
     i64 k0 = 0;
     do {
       depth_ = min_of(step_, g_.k - k0);
+      if (depth_run_ > 0) depth_ = min_of(depth_, depth_run_ - k0 % depth_run_);
       first_ = k0 == 0;
       last_ = k0 + depth_ >= g_.k;
+      b_start_ = seek(g_.b.depth, k0).offset;
       place_a(k0);
       for (i64 n = 0; n < columns_;) n += multiply_block(k0, n);
       k0 += depth_;
@@ -138,10 +212,18 @@ class Product {
   static constexpr int kTileRows = kMicroRows[1];
   static constexpr int kTilePitch = kMicroVectors * kLanes<T>;
 
-  /// Rows of A that are the same number of bytes apart.
+  /// Rows of A that are the same number of bytes apart, and how they are cut into tiles of similar height.
   struct Segment {
     i64 first, rows;
     const char* a;
+    int tiles = 0, each = 0, higher = 0;
+
+    void cut(int most) {
+      const int all = static_cast<int>(rows);
+      tiles = (all + most - 1) / most;
+      each = all / tiles;
+      higher = all % tiles;
+    }
   };
 
   static std::size_t size_of_type(DataType type) { return is_type<T>(type) ? sizeof(T) : 2; }
@@ -158,7 +240,8 @@ class Product {
     Cursor row = seek(g_.c.rows, m0_);
     for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
     for (i64 i = rows_; i-- > 0;) {
-      const bool joins = i + 2 < rows_ && row_offset_[i + 2] - row_offset_[i + 1] == row_offset_[i + 1] - row_offset_[i];
+      const i64* const at = row_offset_ + i;
+      const bool joins = i + 2 < rows_ && at[2] - at[1] == at[1] - at[0];
       row_even_[i] = i + 1 == rows_ ? 1 : joins ? row_even_[i + 1] + 1 : 2;
     }
   }
@@ -169,10 +252,8 @@ class Product {
     segments_[0] = {0, rows_, reinterpret_cast<const char*>(a_)};
     a_row_ = a_along_ ? a_pitch_ * kSize : kSize;
     a_step_ = a_along_ ? kSize : a_pitch_ * kSize;
-    if (a_in_place_) {
-      place_segments(k0);
-      return;
-    }
+    if (a_in_place_) return place_segments(k0);
+    if (a_groups_) return place_groups(k0);
     const int rows = static_cast<int>(rows_), depth = static_cast<int>(depth_);
     with_storage<T>(g_.a.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
@@ -188,7 +269,7 @@ class Product {
   void place_segments(i64 k0) {
     constexpr i64 kSize = sizeof(T);
     const int count = cut_runs(g_.a.lanes, m0_, static_cast<int>(rows_), space_.runs);
-    const i64 start = g_.a.offset + k0 * inner(g_.a.depth).stride;
+    const i64 start = g_.a.offset + seek(g_.a.depth, k0).offset;
     i64 row = 0;
     segment_count_ = count;
     for (int i = 0; i < count; ++i) {
@@ -200,85 +281,141 @@ class Product {
     a_step_ = inner(g_.a.depth).stride * kSize;
   }
 
-  /// Columns from n of the piece on that are multiplied as they lie or copied together; returns how many.
+  void place_groups(i64 k0) {
+    const i64 stride = inner(g_.a.depth).stride;
+    const T* from = static_cast<const T*>(g_.a.data) + g_.a.offset + seek(g_.a.depth, k0).offset + m0_;
+    T* to = a_;
+    segment_count_ = 0;
+    a_row_ = sizeof(T);
+    a_step_ = kVectorBytes;
+    for (i64 row = 0; row < rows_; row += kLanes<T>, from += kLanes<T>) {
+      const int some = static_cast<int>(min_of<i64>(rows_ - row, kLanes<T>));
+      segments_[segment_count_++] = {row, some, reinterpret_cast<const char*>(to)};
+      const T* line = from;
+      for (i64 k = 0; k < depth_; ++k, line += stride, to += kLanes<T>)
+        store(to, some == kLanes<T> ? load(line) : load_lanes(line, 0, some));
+    }
+  }
+
+  /// Columns from n of the piece on are multiplied where they lie, or copied; returns how many.
   i64 multiply_block(i64 k0, i64 n) {
-    const i64 left = min_of(columns_ - n, block_columns<T>(step_, columns_));
-    if (b_in_place<T>(g_.b, rows_, step_)) {
-      const Level& lanes = inner(g_.b.lanes);
-      const i64 run = min_of(left, lanes.size - (n0_ + n) % lanes.size), whole = run / kLanes<T> * kLanes<T>;
-      if (whole > 0 && (whole == run || run == left)) {
-        const i64 offset = g_.b.offset + seek(g_.b.lanes, n0_ + n).offset + k0 * inner(g_.b.depth).stride;
-        multiply(n, whole, static_cast<const T*>(g_.b.data) + offset, inner(g_.b.depth).stride);
+    const Operand& b = g_.b;
+    const i64 first = n0_ + n;
+    i64 left = min_of(columns_ - n, block_);
+    if (lies_even<T>(g_, b) && inner(b.lanes).stride == 1) {
+      const i64 pitch = inner(b.depth).stride, whole = min_of(left, b_stretch_.room(first)) / kLanes<T> * kLanes<T>;
+      if (whole > 0 && (whole == left || whole >= 3 * kLanes<T>)) {
+        const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
+        ahead_step_ = pitch * static_cast<i64>(sizeof(T));
+        look_behind(lies + whole, whole);
+        if (!b_in_place_) copy_block(lies, pitch, whole);
+        multiply(n, static_cast<int>(whole), b_in_place_ ? lies : b_, b_in_place_ ? pitch : b_pitch_);
         return whole;
       }
     }
+    look_behind(nullptr, 0);
+    if (b_in_place_) left = min_of<i64>(left, 3 * kLanes<T>);
     const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
-    with_storage<T>(g_.b.dtype, [&](auto* s) {
+    with_storage<T>(b.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
-      const Operand& b = g_.b;
       if (run_cost(b.lanes) <= run_cost(b.depth)) {
         const int padded = static_cast<int>(round_up(columns, kLanes<T>));
-        copy_lines<T, S>(b, b.depth, k0, depth, b.lanes, n0_ + n, columns, padded, b_, b_pitch_, space_.runs);
+        copy_lines<T, S>(b, b.depth, k0, depth, b.lanes, first, columns, padded, b_, b_pitch_, space_.runs);
       } else {
-        turn_part<T, S>(b, {n0_ + n, k0, columns, depth}, b_, b_pitch_, space_);
+        turn_part<T, S>(b, {first, k0, columns, depth}, b_, b_pitch_, space_);
       }
     });
-    multiply(n, left, b_, b_pitch_);
+    multiply(n, columns, b_, b_pitch_);
     return left;
   }
 
+  void copy_block(const T* from, i64 pitch, i64 columns) {
+    T* to = b_;
+    for (i64 k = 0; k < depth_; ++k, from += pitch, to += b_pitch_)
+      for (i64 e = 0; e < columns; e += kLanes<T>) store(to + e, load(from + e));
+  }
+
   /// All rows by the columns from n on, whose B is at b.
-  void multiply(i64 n, i64 columns, const T* b, i64 b_pitch) {
-    const i64 vectors = ceil_div(columns, kLanes<T>);
-    const int wide = vectors <= kMicroVectors        ? static_cast<int>(vectors)
-                     : rows_ <= kMicroRows[4] ? 4
-                     : rows_ <= kMicroRows[3] ? 3
-                                              : 2;
-    const i64 panels = wide == 2 ? max_of<i64>(vectors / 2, 1) : ceil_div(vectors, wide);
+  void multiply(i64 n, int columns, const T* b, i64 b_pitch) {
+    const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
+    const bool wide = rows_ <= kMicroRows[4] || vectors <= kMicroVectors;
+    const int most = wide ? kMicroVectors : 3, panels = (vectors + most - 1) / most;
+    const int each = vectors / panels, wider = vectors % panels;
     Run* runs = column_runs_;
-    for (i64 p = 0; p < panels; ++p) {
-      const i64 from = vectors * p / panels * kLanes<T>;
-      const i64 to = min_of(vectors * (p + 1) / panels * kLanes<T>, columns);
-      panels_[p] = panel_at(n + from, static_cast<int>(to - from), b + from, runs);
+    for (int p = 0, from = 0; p < panels; ++p) {
+      const int some = min_of((each + (p < wider)) * kLanes<T>, columns - from);
+      panels_[p] = panel_at(n + from, some, b + from, runs);
       runs += panels_[p].run_count;
+      from += some;
     }
-    for (int i = 0; i < segment_count_; ++i) {
-      const Segment& segment = segments_[i];
-      const i64 tiles = ceil_div(segment.rows, kMicroRows[wide]);
-      for (i64 t = 0; t < tiles; ++t) {
-        const i64 from = segment.rows * t / tiles, to = segment.rows * (t + 1) / tiles;
-        for (i64 p = 0; p < panels; ++p) multiply_rows(panels_[p], segment, from, to, b_pitch);
-      }
+    const int rows = kMicroRows[each + (wider > 0)], together = b_in_place_ ? 1 : panels;
+    for (int i = 0; i < segment_count_; ++i) segments_[i].cut(rows);
+    for (int p = 0; p < panels; p += together) {
+      if (b_in_place_ && ahead_step_ != 0) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
+      for (int i = 0; i < segment_count_; ++i) multiply_rows(segments_[i], p, p + together, b_pitch);
     }
   }
 
   Panel<T> panel_at(i64 column, int columns, const T* b, Run* runs) {
-    const int vectors = (columns + kLanes<T> - 1) / kLanes<T>, count = cut_runs(g_.c.columns, n0_ + column, columns, runs);
+    const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
+    int count = 1;
+    if (c_stretch_.room(n0_ + column) >= columns) {
+      *runs = {columns, c_stretch_.at(n0_ + column), {}};
+    } else {
+      count = cut_runs(g_.c.columns, n0_ + column, columns, runs);
+    }
     const bool contiguous = count == 1 && inner(g_.c.columns).stride == 1 && is_type<T>(g_.c.dtype) && g_.alpha == 1 &&
                             (!first_ || g_.beta == 0 || g_.beta == 1);
     return {b, column, columns, vectors, count, runs, contiguous};
   }
 
-  /// Rows [from, to) of a segment, in as many tiles as the panel needs.
-  void multiply_rows(const Panel<T>& panel, const Segment& segment, i64 from, i64 to, i64 b_pitch) {
+  /// A segment by panels [first, end).
+  void multiply_rows(const Segment& segment, int first, int end, i64 b_pitch) {
     constexpr i64 kSize = sizeof(T);
-    Micro m{.b = panel.b, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
-    const i64 rows = to - from, tiles = ceil_div(rows, kMicroRows[panel.vectors]);
-    for (i64 t = 0; t < tiles; ++t) {
-      const i64 begin = from + rows * t / tiles, end = from + rows * (t + 1) / tiles;
-      m.a = segment.a + begin * a_row_;
-      multiply_tile(panel, segment.first + begin, static_cast<int>(end - begin), m);
+    Micro m{.a = segment.a, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
+    i64 row = segment.first;
+    for (int t = 0; t < segment.tiles; ++t) {
+      const int rows = segment.each + (t < segment.higher);
+      for (int p = first; p < end; ++p) {
+        m.b = panels_[p].b;
+        look_ahead(m, segment.tiles);
+        multiply_tile(panels_[p], row, rows, m);
+      }
+      row += rows;
+      m.a = static_cast<const char*>(m.a) + rows * a_row_;
     }
+  }
+
+  MicroKernel kernel_for(int rows, int vectors) {
+    if (rows == kernel_rows_ && vectors == kernel_vectors_) return kernel_;
+    kernel_rows_ = rows;
+    kernel_vectors_ = vectors;
+    return kernel_ = micro_kernel(sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat, rows, vectors);
+  }
+
+  /// What lies behind the columns that are multiplied now is wanted next.
+  void look_behind(const T* next, i64 columns) {
+    ahead_ = reinterpret_cast<const char*>(next);
+    ahead_left_ = columns / kLanes<T>;
+    if (next == nullptr) ahead_step_ = 0;
+  }
+  /// Each tile fetches one column of those lines.
+  void look_ahead(Micro& m, int tiles) {
+    m.ahead = ahead_left_ > 0 ? ahead_ : nullptr;
+    m.ahead_step = m.ahead ? ahead_step_ : 0;
+    const int step = tiles > 2 ? 1 : 4 - tiles;
+    ahead_left_ -= step;
+    if (ahead_) ahead_ += step * kVectorBytes;
   }
 
   void multiply_tile(const Panel<T>& panel, i64 row, int rows, Micro& m) {
     constexpr i64 kSize = sizeof(T);
-    const MicroKernel kernel =
-        micro_kernel(sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat, rows, panel.vectors);
+    const MicroKernel kernel = kernel_for(rows, panel.vectors);
+    m.tail = 0;
+    m.add = keeps_ && !first_;
     if (keeps_) {
       m.c = sums_ + row * sums_pitch_ + panel.column;
       m.c_row = sums_pitch_ * kSize;
-      m.add = !first_;
       kernel(m);
       if (last_) write(panel, row, rows, sums_ + row * sums_pitch_ + panel.column, sums_pitch_);
     } else if (panel.contiguous && row_even_[row] >= rows) {
@@ -307,19 +444,24 @@ class Product {
   }
 
   const Gemm& g_;
-  i64 rows_, columns_, step_;
-  bool keeps_, a_along_, a_in_place_;
-  i64 a_pitch_, b_pitch_, sums_pitch_;
+  i64 rows_, columns_, step_, depth_run_ = depth_run(g_);
+  bool keeps_, a_along_, a_in_place_, a_groups_, b_in_place_;
+  i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
+  Panel<T>* panels_;
+  MicroKernel kernel_ = nullptr;
+  int kernel_rows_ = 0, kernel_vectors_ = 0;
+  const char* ahead_ = nullptr;
+  i64 ahead_step_ = 0, ahead_left_ = 0;
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;
-  Panel<T>* panels_;
+  Stretch b_stretch_{&g_.b.lanes}, c_stretch_{&g_.c.columns};
   i64* row_offset_;
   int* row_even_;
   Segment* segments_;
   std::size_t bytes_ = 0;
   // Of the piece and the block of depth at hand.
-  i64 m0_ = 0, n0_ = 0, depth_ = 0, a_row_ = 0, a_step_ = 0;
+  i64 m0_ = 0, n0_ = 0, depth_ = 0, b_start_ = 0, a_row_ = 0, a_step_ = 0;
   int segment_count_ = 0;
   bool first_ = true, last_ = true;
 };
@@ -328,7 +470,7 @@ class Product {
 
 TileShape gemm_tile(DataType type) {
   const int lanes = type == DataType::kDouble ? kLanes<double> : kLanes<float>;
-  return {kMicroRows[2], 2 * lanes, lanes};
+  return {kMicroRows[3], 3 * lanes, lanes};
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {

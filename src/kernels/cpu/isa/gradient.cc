@@ -61,12 +61,16 @@ class Worker {
     strip_ = scratch + g.places.strip;
     dy_ = reinterpret_cast<T*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
+    turned_ = scratch + g.places.turned;
+    in_place_ = __is_same(T, S) && block_.ks == g.turned_row;
     a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
     b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
   }
 
   void run() {
     T* const sums = reinterpret_cast<T*>(sums_);
+    T* const turned = reinterpret_cast<T*>(turned_);
+    for (i64 i = 0; i < g_.k_row * g_.turned_row; ++i) turned[i] = 0;
     for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
     const ConvShape& s = x_.shape;
     const char* x = static_cast<const char*>(args_.x);
@@ -74,9 +78,12 @@ class Worker {
     for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
       locate(step);
       fill_strip(x_, piece_, x, strip_);
-      copy_outputs();
+      take_outputs();
       for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
         for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
+    }
+    for (i64 i = 0; g_.turned_row > 0 && i < g_.k_row; ++i) {
+      for (i64 k = 0; k < block_.ks; ++k) sums[k * g_.k_row + i] = turned[i * g_.turned_row + k];
     }
     if (g_.slices == 1) store_block(g_, args_, block_, sums_, 0, block_.ks);
   }
@@ -97,19 +104,26 @@ class Worker {
     piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
   }
 
-  /// Where row `row` of image `image` of the step begins in dy's copy.
-  T* copied_row(i64 image, i64 row) const {
+  /// Elements from where dy is read to row `row` of image `image` of the step.
+  i64 row_of_outputs(i64 image, i64 row) const {
+    if (in_place_) return image * g_.dy.n + row * g_.dy.d[1];
     const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
-    return dy_ + (g_.dy.c == 1 ? output * g_.pitch : output);
+    return g_.dy.c == 1 ? output * g_.pitch : output;
   }
 
-  void copy_outputs() {
+  /// Vectors of output channels are read as they lie; otherwise from a copy.
+  void take_outputs() {
     const DirectSide& dy = g_.dy;
     const S* from = static_cast<const S*>(args_.dy) + (block_.group * x_.shape.k + block_.k) * dy.c;
     from += piece_.image * dy.n + piece_.at[0] * dy.d[0] + piece_.at[1] * dy.d[1] + piece_.at[2] * dy.d[2];
+    outputs_ = reinterpret_cast<const char*>(dy_);
+    if (in_place_) {
+      outputs_ = reinterpret_cast<const char*>(from);
+      return;
+    }
     for (i64 image = 0; image < piece_.images; ++image)
       for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], copied_row(image, row));
+        copy_row(from + image * dy.n + row * dy.d[1], dy_ + row_of_outputs(image, row));
   }
 
   void copy_row(const S* from, T* to) const {
@@ -146,7 +160,7 @@ class Worker {
         if (!inside(1, piece_.at[1] + row, t1)) continue;
         const i64 b = image * strip.image + in_strip(0, t0) * strip.slab +
                       (row * x_.step[1] + in_strip(1, t1)) * strip.row;
-        a_list_[m.blocks] = (copied_row(image, row) - dy_) * kSize;
+        a_list_[m.blocks] = row_of_outputs(image, row) * kSize;
         b_list_[m.blocks++] = b * kSize;
       }
     }
@@ -162,13 +176,30 @@ class Worker {
     const i64 taps = x_.shape.taps[2], row = (t0 * x_.shape.taps[1] + t1) * taps;
     const i64 together = x_.merged ? taps : 1;
     for (i64 t2 = 0; t2 < taps; t2 += together) {
-      const char* b = strip_ + in_strip(2, t2) * strip.pixel * kSize;
-      add_lanes(m, b, sums_ + (row + t2) * block_.cs * kSize, together * block_.cs);
+      const char* x = strip_ + in_strip(2, t2) * strip.pixel * kSize;
+      const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
+      if (g_.turned_row > 0) {
+        add_tiles(turn(m), x, outputs_, turned_ + first * g_.turned_row * kSize, count,
+                  g_.turned_row);
+      } else {
+        add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
+      }
     }
   }
 
-  /// All output channels times so many lanes.
-  void add_lanes(Micro m, const char* b, char* sums, i64 lanes) const {
+  /// The same product with dy's channels as lanes.
+  Micro turn(Micro m) const {
+    m.a_block = b_list_;
+    m.b_block = a_list_;
+    m.a_step = m.b_step;
+    m.a_row = kSize;
+    m.b_step = (in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
+    m.c_row = g_.turned_row * kSize;
+    return m;
+  }
+
+  /// Rows of a times lanes of b.
+  static void add_tiles(Micro m, const char* a, const char* b, char* sums, i64 rows, i64 lanes) {
     constexpr int kN = kLanes<T>;
     const i64 vectors = ceil_div(lanes, kN);
     const i64 panels = ceil_div(vectors, vectors % 3 == 0 ? 3 : 2);
@@ -177,12 +208,12 @@ class Worker {
       const int width = static_cast<int>(end - start);
       m.b = b + start * kVectorBytes;
       m.tail = end == vectors ? static_cast<int>(lanes % kN) : 0;
-      const i64 tiles = ceil_div(block_.ks, kMicroRows[width]);
+      const i64 tiles = ceil_div(rows, kMicroRows[width]);
       for (i64 t = 0; t < tiles; ++t) {
-        const i64 k = block_.ks * t / tiles, rows = block_.ks * (t + 1) / tiles - k;
-        m.a = reinterpret_cast<const char*>(dy_) + k * m.a_row;
-        m.c = sums + k * m.c_row + start * kVectorBytes;
-        micro_kernel(sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat, static_cast<int>(rows), width)(m);
+        const i64 row = rows * t / tiles, height = rows * (t + 1) / tiles - row;
+        m.a = a + row * m.a_row;
+        m.c = sums + row * m.c_row + start * kVectorBytes;
+        micro_kernel(sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat, static_cast<int>(height), width)(m);
       }
     }
   }
@@ -194,9 +225,11 @@ class Worker {
   const i64 slice_;
   Direct x_;  // of the channels there are
   DirectPiece piece_{};
-  char *strip_, *sums_;
+  char *strip_, *sums_, *turned_;
   T* dy_;
+  const char* outputs_ = nullptr;
   i64 *a_list_, *b_list_;
+  bool in_place_;
 };
 
 template <class T>

@@ -117,6 +117,8 @@ void tile(const Micro& m) {
   const Steps steps(m.a_row);
   i64 far = kNear * m.a_row;
   keep(far);
+  const char* ahead = m.ahead ? static_cast<const char*>(m.ahead) : a0;
+  const i64 ahead_step = m.ahead_step;
   for (i64 i = 0; i < m.blocks; ++i) {
     const char* a[3] = {a0 + (m.a_block ? m.a_block[i] : 0)};
     a[1] = a[0] + far;
@@ -124,6 +126,11 @@ void tile(const Micro& m) {
     const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
     for (i64 k = 0; k < m.depth; ++k, b += b_step) {
       typename K::Vector bs[kVectors];
+      if constexpr (kVectors == 3 && std::is_same_v<Sum, float>) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
+        __asm__("" : "+r"(ahead));
+      }
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
         bs[j] = K::fetch(b + j * kVectorBytes);

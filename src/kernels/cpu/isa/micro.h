@@ -50,6 +50,8 @@ struct Micro {
   i64 c_row = 0;
   int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
   bool add = false;  // c += instead of c =
+  const void* ahead = nullptr;  // not null: a line that is fetched into the second-level cache with each step
+  i64 ahead_step = 0;           // only by tiles of three vectors of floats
 };
 
 using MicroKernel = void (*)(const Micro&);

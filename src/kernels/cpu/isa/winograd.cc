@@ -33,8 +33,7 @@ struct Workplace {
     u = take(base, job.stored ? 0 : job.points() * filter_plane(job));
     v_blocks = reinterpret_cast<i64*>(take(base, 2 * vectors));
     u_blocks = reinterpret_cast<i64*>(take(base, 2 * vectors));
-    const i64 run = min_of(kRun, job.across(2)), columns = run * job.tile + 2;
-    strip = take(base, max_of((job.tile + 2) * columns, 9 * kFilterStep) * kN);
+    strip = take(base, max_of(strip_floats(job), 9 * kFilterStep * kN));
   }
 
  private:
@@ -47,9 +46,10 @@ struct Workplace {
 
 /// Transforms sums back into rows of pixels.
 template <int kTile>
-void collect_run(const float* m, i64 tile, i64 count, float* strip) {
+void collect_run(const float* sums, i64 tile, i64 count, i64 band, float* strip) {
   constexpr int kAlpha = kTile + 2;
-  for (i64 t = 0; t < count; ++t, m += tile) {
+  for_tiles<kTile>(count, band, [&](i64 t, i64 first) {
+    const float* m = sums + t * tile;
     Floats half[kTile][kAlpha];
 #pragma GCC unroll 8
     for (int j = 0; j < kAlpha; ++j) {
@@ -65,9 +65,9 @@ void collect_run(const float* m, i64 tile, i64 count, float* strip) {
       Floats out[kTile];
       collect<kTile, kTile>(half[i], out);
 #pragma GCC unroll 8
-      for (int o = 0; o < kTile; ++o) store(strip + ((i * count + t) * kTile + o) * kN, out[o]);
+      for (int o = 0; o < kTile; ++o) store(strip + (i * count * kTile + first + o * band) * kN, out[o]);
     }
-  }
+  });
 }
 
 /// Transforms filters: nine vectors of output channels for each input channel.
@@ -122,8 +122,8 @@ void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float
 
 /// What depends on the type of the tensors or on the size of the tiles.
 struct Steps {
-  void (*spread_run)(float*, i64, float*, i64);
-  void (*collect_run)(const float*, i64, i64, float*);
+  void (*spread_run)(float*, i64, i64, float*, i64);
+  void (*collect_run)(const float*, i64, i64, i64, float*);
   void (*spread_filters)(const float*, i64, float*, i64, i64);
 };
 
@@ -141,11 +141,13 @@ void input_block(const Winograd& job, const Steps& steps, i64 group, i64 begin, 
     using T = decltype(zero);
     const T* x = static_cast<const T*>(job.x) + (group * s.c + c0) * s.x_c;
     for_runs(job, begin, end, [&](const TileRun& run) {
-      const i64 row = run.row * job.tile - s.pad[1], column = run.column * job.tile - s.pad[2];
+      const Rows rows{run.row - s.pad[1], s.dilation[1], job.tile + 2};
+      const i64 columns = run.count * job.tile + 2 * job.band();
       for (i64 c = 0; c < channels; c += kN) {
         const auto image = image_of(x + run.image * s.x_n + c * s.x_c, s.in, s.x_d, s.x_c, channels - c);
-        read_pixels(image, row, column, job.tile + 2, run.count * job.tile + 2, work.strip);
-        steps.spread_run(work.strip, run.count, work.v + c / kN * work.v_block + run.first * work.v_tile, work.v_tile);
+        read_pixels(image, rows, run.column - s.pad[2], columns, work.strip);
+        steps.spread_run(work.strip, run.count, job.band(), work.v + c / kN * work.v_block + run.first * work.v_tile,
+                         work.v_tile);
       }
     });
   });
@@ -162,9 +164,8 @@ void output_block(const Winograd& job, const Steps& steps, i64 group, i64 begin,
       for (i64 k = 0; k < channels; k += kN) {
         const auto image = image_of(y + run.image * s.y_n + k * s.y_k, s.out, s.y_d, s.y_k, channels - k);
         steps.collect_run(work.m + k / kPanel * work.m_panel + run.first * work.m_tile + k % kPanel, work.m_tile,
-                          run.count, work.strip);
-        const i64 columns = run.count * job.tile;
-        write_pixels(image, run.row * job.tile, run.column * job.tile, job.tile, columns, work.strip, columns,
+                          run.count, job.band(), work.strip);
+        write_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.strip,
                      {job.alpha, job.beta});
       }
     });

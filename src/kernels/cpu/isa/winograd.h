@@ -5,11 +5,10 @@
 #pragma once
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/padded.h"
+#include "kernels/cpu/isa/turned.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-using Floats = Vec<float>;
 
 /// The positive point of each pair: dyadic, so that most coefficients are exact, and with little growth.
 template <int kTile>
@@ -131,48 +130,6 @@ static inline void collect(const Floats (&m)[kTile + 2], Floats (&y)[kOuts]) {
   }
 }
 
-/// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes that are missing become zero.
-template <class T>
-static inline void transpose_in(const T* src, i64 stride, int lanes, i64 count, float* dst, i64 step) {
-  constexpr int kN = kLanes<float>;
-  for (i64 e = 0; e < count; e += kN) {
-    const int some = static_cast<int>(min_of<i64>(kN, count - e));
-    Floats rows[kN];
-    if (some == kN && lanes == kN) {
-      for (int l = 0; l < kN; ++l) rows[l] = load_widened(src + l * stride + e);
-    } else {
-      for (int l = 0; l < kN; ++l) rows[l] = l < lanes ? load_widened(src + l * stride + e, some) : Floats{};
-    }
-    transpose(rows);
-    for (int i = 0; i < some; ++i) store(dst + (e + i) * step, rows[i]);
-  }
-}
-
-struct Scaling {
-  float alpha, beta;
-};
-
-/// p[0, n) = alpha * v + beta * p.
-template <class T>
-static inline void write_scaled(T* p, Floats v, int n, Scaling s) {
-  v *= broadcast(s.alpha);
-  if (s.beta != 0) v += load_widened(p, n) * broadcast(s.beta);
-  n == kLanes<float> ? store_narrowed(p, v) : store_narrowed(p, v, n);
-}
-
-/// The inverse of transpose_in, scaled: dst[lane * stride + e] from src[e * step + lane].
-template <class T>
-static inline void transpose_out(const float* src, i64 step, T* dst, i64 stride, int lanes, i64 count, Scaling s) {
-  constexpr int kN = kLanes<float>;
-  for (i64 e = 0; e < count; e += kN) {
-    const int some = static_cast<int>(min_of<i64>(kN, count - e));
-    Floats rows[kN];
-    for (int i = 0; i < kN; ++i) rows[i] = i < some ? load(src + (e + i) * step) : Floats{};
-    transpose(rows);
-    for (int l = 0; l < lanes; ++l) write_scaled(dst + l * stride + e, rows[l], some, s);
-  }
-}
-
 /// Two dimensions of a tensor, from the first of up to kLanes channels.
 template <class T>
 struct Image {
@@ -189,17 +146,22 @@ struct Inside {
       : low(min_of(max_of<i64>(-at, 0), count)), high(max_of(min_of(size - at, count), low)) {}
 };
 
-/// Copies rows x columns pixels from (row, column) as vectors of channels; zero outside the image.
+/// Rows first + i * step, i < count, of an image.
+struct Rows {
+  i64 first, step, count;
+};
+
+/// Copies `columns` pixels of rows, from `column`, as vectors of channels; zero outside the image.
 template <class T>
-static inline void read_pixels(const Image<const T>& x, i64 row, i64 column, i64 rows, i64 columns, float* dst) {
+static inline void read_pixels(const Image<const T>& x, Rows rows, i64 column, i64 columns, float* dst) {
   constexpr int kN = kLanes<float>;
   const Inside inside(column, columns, x.size[1]);
-  for (i64 r = 0; r < rows; ++r, dst += columns * kN) {
-    const bool outside = row + r < 0 || row + r >= x.size[0];
+  for (i64 r = 0, row = rows.first; r < rows.count; ++r, row += rows.step, dst += columns * kN) {
+    const bool outside = row < 0 || row >= x.size[0];
     const i64 low = outside ? columns : inside.low, high = outside ? columns : inside.high;
     for (i64 i = 0; i < low; ++i) store(dst + i * kN, Floats{});
     for (i64 i = high; i < columns; ++i) store(dst + i * kN, Floats{});
-    const T* src = x.data + (row + r) * x.stride[0] + (column + low) * x.stride[1];
+    const T* src = x.data + row * x.stride[0] + (column + low) * x.stride[1];
     if (low == high) continue;
     if (x.channel != 1) {
       transpose_in(src, x.channel, x.channels, high - low, dst + low * kN, kN);
@@ -211,19 +173,17 @@ static inline void read_pixels(const Image<const T>& x, i64 row, i64 column, i64
   }
 }
 
-/// Writes rows x columns pixels, vectors of channels, `pitch` pixels a row, scaled, to (row, column).
+/// Writes `columns` pixels, vectors of channels, of each of the rows, scaled, from `column`; what is outside is not.
 template <class T>
-static inline void write_pixels(const Image<T>& y, i64 row, i64 column, i64 rows, i64 columns, const float* src,
-                                i64 pitch, Scaling s) {
+static inline void write_pixels(const Image<T>& y, Rows rows, i64 column, i64 columns, const float* src, Scaling s) {
   constexpr int kN = kLanes<float>;
-  rows = min_of(rows, y.size[0] - row);
-  columns = min_of(columns, y.size[1] - column);
-  for (i64 r = 0; r < rows; ++r, src += pitch * kN) {
-    T* dst = y.data + (row + r) * y.stride[0] + column * y.stride[1];
+  const i64 some = min_of(columns, y.size[1] - column);
+  for (i64 r = 0, row = rows.first; r < rows.count && row < y.size[0]; ++r, row += rows.step, src += columns * kN) {
+    T* dst = y.data + row * y.stride[0] + column * y.stride[1];
     if (y.channel != 1) {
-      transpose_out(src, kN, dst, y.channel, y.channels, columns, s);
+      transpose_out(src, kN, dst, y.channel, y.channels, some, s);
     } else {
-      for (i64 i = 0; i < columns; ++i) write_scaled(dst + i * y.stride[1], load(src + i * kN), y.channels, s);
+      for (i64 i = 0; i < some; ++i) write_scaled(dst + i * y.stride[1], load(src + i * kN), y.channels, s);
     }
   }
 }

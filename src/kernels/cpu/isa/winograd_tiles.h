@@ -7,7 +7,17 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 inline constexpr int kN = kLanes<float>;
 inline constexpr int kPanelVectors = 2, kPanel = kPanelVectors * kN;
-inline constexpr i64 kRun = 16;  // tiles that are transformed together
+inline constexpr i64 kRun = 16;  // tiles that are transformed together, at least a band
+
+/// Tiles of a run at most.
+static inline i64 run_tiles(const WinogradTiles& job) {
+  return min_of(max_of<i64>(kRun / job.band(), 1) * job.band(), job.across(2));
+}
+
+/// Floats of a run's pixels as vectors: the input of its tiles, whose columns overlap.
+static inline i64 strip_floats(const WinogradTiles& job) {
+  return (job.tile + 2) * (run_tiles(job) * job.tile + 2 * job.band()) * kLanes<float>;
+}
 
 /// An odd number of cache lines: what lies so far apart is in different cache sets.
 static inline i64 spread_out(i64 floats) {
@@ -15,27 +25,36 @@ static inline i64 spread_out(i64 floats) {
   return (round_up(floats, kLine) / kLine | 1) * kLine;
 }
 
-/// Neighbouring tiles of one row of tiles; `first` counts from the start of a block.
+/// Neighbouring tiles of one row of tiles, whole bands, from pixel (row, column) of the output; `first` counts from the
+/// start of a block.
 struct TileRun {
   i64 image, row, column, count, first;
 };
 
 template <class Visit>
 static inline void for_runs(const WinogradTiles& job, i64 begin, i64 end, const Visit& visit) {
-  const i64 wide = job.across(2), high = job.across(1);
+  const i64 wide = job.across(2), high = job.across(1), most = run_tiles(job), apart = job.shape.dilation[1];
   for (i64 t = begin; t < end;) {
-    const i64 column = t % wide, line = t / wide;
-    const i64 count = min_of(min_of(kRun, wide - column), end - t);
-    visit(TileRun{line / high, line % high, column, count, t - begin});
+    const i64 column = t % wide, line = t / wide, down = line % high;
+    const i64 count = min_of(min_of(most, wide - column), end - t);
+    visit(TileRun{line / high, down / apart * apart * job.tile + down % apart, column * job.tile, count, t - begin});
     t += count;
+  }
+}
+
+/// Calls visit(tile, first column of its pixels) for the tiles of a run.
+template <int kTile, class Visit>
+static inline void for_tiles(i64 count, i64 band, const Visit& visit) {
+  for (i64 t = 0; t < count; t += band) {
+    for (i64 i = 0; i < band; ++i) visit(t + i, t * kTile + i);
   }
 }
 
 /// Transforms the pixels of a run, in place in one dimension, then into planes of points.
 template <int kTile>
-static inline void spread_run(float* strip, i64 count, float* v, i64 tile) {
+static inline void spread_run(float* strip, i64 count, i64 band, float* v, i64 tile) {
   constexpr int kAlpha = kTile + 2;
-  const i64 columns = count * kTile + 2;
+  const i64 columns = count * kTile + 2 * band;
   Floats d[kAlpha], out[kAlpha];
   for (i64 q = 0; q < columns; ++q) {
 #pragma GCC unroll 8
@@ -44,16 +63,17 @@ static inline void spread_run(float* strip, i64 count, float* v, i64 tile) {
 #pragma GCC unroll 8
     for (int i = 0; i < kAlpha; ++i) store(strip + (i * columns + q) * kN, out[i]);
   }
-  for (i64 t = 0; t < count; ++t, v += tile) {
-    for (int i = 0; i < kAlpha; ++i) {
-      const float* from = strip + (i * columns + t * kTile) * kN;
+  for_tiles<kTile>(count, band, [&](i64 t, i64 first) {
+    float* to = v + t * tile;
+    for (int i = 0; i < kAlpha; ++i, to += kAlpha * kN) {
+      const float* from = strip + (i * columns + first) * kN;
 #pragma GCC unroll 8
-      for (int j = 0; j < kAlpha; ++j) d[j] = load(from + j * kN);
+      for (int j = 0; j < kAlpha; ++j) d[j] = load(from + j * band * kN);
       spread_input<kTile>(d, out);
 #pragma GCC unroll 8
-      for (int j = 0; j < kAlpha; ++j) store(v + (i * kAlpha + j) * kN, out[j]);
+      for (int j = 0; j < kAlpha; ++j) store(to + j * kN, out[j]);
     }
-  }
+  });
 }
 
 template <class Use>

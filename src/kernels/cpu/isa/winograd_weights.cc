@@ -28,7 +28,7 @@ struct Workplace {
     v = take(base, channels / kN * v_block);
     d = take(base, panels * d_panel);
     sums = take(base, job.points() * s_plane);
-    strip = take(base, (job.tile + 2) * (min_of(kRun, job.across(2)) * job.tile + 2) * kN);
+    strip = take(base, strip_floats(job));
   }
 
  private:
@@ -41,15 +41,16 @@ struct Workplace {
 
 /// Transforms the pixels of a run of dy.
 template <int kTile>
-void evaluate_run(const float* strip, i64 count, float* d, i64 tile) {
+void evaluate_run(const float* strip, i64 count, i64 band, float* points, i64 tile) {
   constexpr int kAlpha = kTile + 2;
-  for (i64 t = 0; t < count; ++t, d += tile) {
+  for_tiles<kTile>(count, band, [&](i64 t, i64 first) {
+    float* d = points + t * tile;
     Floats half[kAlpha][kTile];
 #pragma GCC unroll 8
     for (int j = 0; j < kTile; ++j) {
       Floats in[kTile], out[kAlpha];
 #pragma GCC unroll 8
-      for (int i = 0; i < kTile; ++i) in[i] = load(strip + ((i * count + t) * kTile + j) * kN);
+      for (int i = 0; i < kTile; ++i) in[i] = load(strip + (i * count * kTile + first + j * band) * kN);
       evaluate<kTile, kTile>(in, out);
 #pragma GCC unroll 8
       for (int i = 0; i < kAlpha; ++i) half[i][j] = out[i];
@@ -61,7 +62,7 @@ void evaluate_run(const float* strip, i64 count, float* d, i64 tile) {
 #pragma GCC unroll 8
       for (int j = 0; j < kAlpha; ++j) store(d + (i * kAlpha + j) * kPanel, out[j]);
     }
-  }
+  });
 }
 
 /// The 3x3 results of one vector of output channels from sums that are `plane` apart.
@@ -89,8 +90,8 @@ void collect_taps(const float* sums, i64 plane, float* taps) {
 
 /// What depends on the size of the tiles.
 struct Steps {
-  void (*spread_run)(float*, i64, float*, i64);
-  void (*evaluate_run)(const float*, i64, float*, i64);
+  void (*spread_run)(float*, i64, i64, float*, i64);
+  void (*evaluate_run)(const float*, i64, i64, float*, i64);
   void (*collect_taps)(const float*, i64, float*);
 };
 
@@ -126,17 +127,19 @@ void transform_block(const WinogradWeights& job, const Steps& steps, const Part&
     const T* x = static_cast<const T*>(job.x) + (part.group * s.c + part.c0) * s.x_c;
     const T* dy = static_cast<const T*>(job.dy) + (part.group * s.k + part.k0) * s.y_k;
     for_runs(job, begin, end, [&](const TileRun& run) {
-      const i64 row = run.row * job.tile, column = run.column * job.tile, columns = run.count * job.tile;
+      const i64 columns = run.count * job.tile;
       for (i64 c = 0; c < part.channels; c += kN) {
         const auto image = image_of(x + run.image * s.x_n + c * s.x_c, s.in, s.x_d, s.x_c, part.channels - c);
-        read_pixels(image, row - s.pad[1], column - s.pad[2], job.tile + 2, columns + 2, work.strip);
-        steps.spread_run(work.strip, run.count, work.v + c / kN * work.v_block + run.first * work.v_tile, work.v_tile);
+        read_pixels(image, {run.row - s.pad[1], s.dilation[1], job.tile + 2}, run.column - s.pad[2],
+                    columns + 2 * job.band(), work.strip);
+        steps.spread_run(work.strip, run.count, job.band(), work.v + c / kN * work.v_block + run.first * work.v_tile,
+                         work.v_tile);
       }
       for (i64 k = 0; k < part.outputs; k += kN) {
         const auto image = image_of(dy + run.image * s.y_n + k * s.y_k, s.out, s.y_d, s.y_k, part.outputs - k);
-        read_pixels(image, row, column, job.tile, columns, work.strip);
+        read_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, columns, work.strip);
         float* d = work.d + k / kPanel * work.d_panel + run.first * work.d_tile + k % kPanel;
-        steps.evaluate_run(work.strip, run.count, d, work.d_tile);
+        steps.evaluate_run(work.strip, run.count, job.band(), d, work.d_tile);
       }
     });
   });

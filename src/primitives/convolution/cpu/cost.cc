@@ -58,6 +58,37 @@ double pack_cycles(const Machine& m, const Operand& o, double lanes, double dept
   return lanes * (blocks * line_cycles(m, o, o.depth, depths / blocks) + depths * kTurnCycles);
 }
 
+const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
+
+/// Whether the micro-kernel reads an operand of the kernel's own type where it lies.
+bool lies_even(const Operand& o) {
+  constexpr std::int64_t kRun = 128;
+  const bool bounded = (o.extent[0] | o.extent[1] | o.extent[2]) != 0;
+  return size_of(o.dtype) > 2 && !bounded && std::min(o.depth.size(), kRun) <= inner(o.depth).size;
+}
+
+/// Cycles of copying rows of A, if they are not read in place: in groups of a vector where steps of depth are far
+/// apart.
+double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, double step) {
+  constexpr std::int64_t kFar = 512;
+  const auto k = static_cast<double>(g.k), lanes = m.lanes(g.c.dtype);
+  if (!lies_even(g.a)) return pack_cycles(m, g.a, rows, k, rows, step);
+  const auto bytes = inner(g.a.depth).stride * static_cast<std::int64_t>(size_of(g.a.dtype));
+  const bool grouped = inner(g.a.lanes).stride == 1 && bytes >= (columns >= 12 * lanes ? kFar : 8 * kFar);
+  return grouped ? ceil_div(rows, lanes) * k * kPlainCycles : 0;
+}
+
+/// Cycles of copying columns of B, which few rows read in place. What is in the cache is copied panel by panel.
+double b_cycles(const Machine& m, const Gemm& g, double rows, double columns, double step) {
+  constexpr double kFewRows = 64, kNear = 4096.0 * 1024, kPanel = 3;
+  const auto k = static_cast<double>(g.k);
+  if (!lies_even(g.b) || inner(g.b.lanes).stride != 1) {
+    const double bytes = static_cast<double>(std::max(g.k, g.m)) * static_cast<double>(g.n) * sizeof(float);
+    return pack_cycles(m, g.b, columns, k, bytes <= kNear ? kPanel * m.lanes(g.c.dtype) : columns, step);
+  }
+  return rows <= kFewRows ? 0 : k * (kLineCycles + ceil_div(columns, m.lanes(g.c.dtype)) * kPlainCycles);
+}
+
 /// Cycles of writing a tile that does not lie in C as whole vectors.
 double scatter_cycles(const Machine& m, const kernels::Output& c, double rows, double columns) {
   const Level& inner = c.columns.level[kLevels - 1];
@@ -91,8 +122,7 @@ double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& t
   const double stores = rows * vectors * kStoreCycles * (2 * blocks - 1);
   const double part = scattered_part(g.c, columns, vectors * lanes / panels);
   const double scatter = part * (narrow_type ? 1 : blocks) * scatter_cycles(m, g.c, rows, columns);
-  const double pack =
-      pack_cycles(m, g.a, rows, k, tile_rows, step) + pack_cycles(m, g.b, columns, k, vectors * lanes / panels, step);
+  const double pack = a_cycles(m, g, rows, columns, step) + b_cycles(m, g, rows, columns, step);
   return kPieceCycles + multiply + tiles + stores + scatter + pack;
 }
 

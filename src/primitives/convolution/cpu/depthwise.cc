@@ -1,5 +1,5 @@
-// ConvCpuDepthwise: one input channel a group; ConvCpuGrouped: few channels a group, channels first. No matrix product,
-// no workspace. Vectors run over the width (channels first) or over channels (channels last).
+// ConvCpuDepthwise: one input channel a group; ConvCpuGrouped: few channels a group. No matrix product, no workspace.
+// Vectors run over the width (channels first, copies of groups with channels last) or over channels (channels last).
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -37,6 +37,7 @@ constexpr double kStoreCycles = 2;    // a vector of two residues interleaved
 constexpr double kScatterCycles = 2;  // an element that is read or written on its own
 constexpr double kReduceCycles = 60;  // adding the lanes of a vector of taps
 constexpr double kWidenCycles = 5;    // widening or narrowing a vector of a 16-bit type
+constexpr double kTurnCycles = 20;    // transposing a vector into or out of a copy
 constexpr double kSlabCycles = 150;   // listing the taps of a block of rows
 constexpr std::int64_t kGroup = 16;   // planes that share this
 
@@ -90,6 +91,15 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
 /// Products of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
+  if (job.mixed()) {
+    kernels::Depthwise copy = job;
+    copy.channels_last = false;
+    copy.shape.dtype = DataType::kFloat;
+    const bool every = job.direction == ConvDirection::kBackwardWeights;
+    const double vectors = (static_cast<double>(s.c) * volume(s.in) + static_cast<double>(s.k) * volume(s.out)) *
+                           static_cast<double>(every ? s.n : 1) / m.lanes(DataType::kFloat);
+    return static_cast<double>(job.together()) * (piece_cycles(m, copy) + kTurnCycles * vectors);
+  }
   const double lanes = m.lanes(s.dtype), multiplier = static_cast<double>(s.k), plane = plane_cycles(m, job);
   const bool weights = job.direction == ConvDirection::kBackwardWeights;
   const double images = weights ? static_cast<double>(s.n) : 1, taps = volume(s.taps);
@@ -111,7 +121,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
 
 /// What each task does first: with channels last it transposes the weights.
 double start_cycles(const kernels::Depthwise& job) {
-  const bool transposes = job.channels_last && job.direction != ConvDirection::kBackwardWeights;
+  const bool transposes = job.channels_last && !job.mixed() && job.direction != ConvDirection::kBackwardWeights;
   const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, job.shape.groups));
   return 200 + (transposes ? 1.5 * volume(job.shape.taps) * channels : 0);
 }
@@ -144,20 +154,19 @@ class CpuDepthwise final : public Solver<Problem> {
     const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_);
     if (!common) return common;
     const kernels::Depthwise job = job_of(p);
-    POLYMIO_REQUIRE(!integer || !job.channels_last, "with channels last, computes float types only");
     const kernels::ConvShape& shape = job.shape;
     if (grouped_) {
       POLYMIO_REQUIRE(shape.c > 1, "each group must have more than one input channel");
       POLYMIO_REQUIRE_MOST(shape.c, kMostChannels, "input channels of a group");
       POLYMIO_REQUIRE_MOST(shape.k, kMostChannels, "output channels of a group");
-      POLYMIO_REQUIRE(!job.channels_last, "width must be contiguous in x and y");
-      POLYMIO_REQUIRE(shape.w_k == shape.c * shape.w_c, "the filters' channels must be evenly spaced");
+      POLYMIO_REQUIRE(job.channels_last || shape.w_k == shape.c * shape.w_c,
+                      "the filters' channels must be evenly spaced");
     } else {
       POLYMIO_REQUIRE(shape.c == 1, "each group must have one input channel");
     }
     if (job.channels_last) {
       POLYMIO_REQUIRE(p.x.strides[1] == 1 && p.y.strides[1] == 1, "width or channels must be contiguous in x and y");
-      POLYMIO_REQUIRE(p.k() == p.c(), "with channels last, each group must have one output channel");
+      POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)), kMostScratch,
                          "bytes of scratch for one padded plane");

@@ -71,9 +71,7 @@ int best_vectors(const Direct& job, std::int64_t line) {
   return best;
 }
 
-std::int64_t pixels_of(const Direct& job) {
-  return job.cut.images * job.cut.rows * job.cut.columns;
-}
+std::int64_t pixels_of(const Direct& job) { return job.cut.images * job.cut.rows * job.cut.columns; }
 
 class Planner {
  public:
@@ -238,30 +236,51 @@ class CpuDirect final : public Solver<Problem> {
     Work work;
     work.pieces = static_cast<double>(job.pieces());
     work.cycles = p.flops() / 4 / m.lanes(DataType::kFloat) * 1.1;
+    constexpr double kCopy = 0.5;  // cycles an element of the strips, which are large where taps are far apart
+    work.cycles += kCopy * work.pieces * static_cast<double>(job.strip.total);
     work.largest = work.cycles / work.pieces;
     work.bytes = tensor_bytes(p);
     return m.loop_us(work, work.bytes);
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    return invoker(stream, p, Planner(stream.info(), p, read_wish(t)).plan(stream.threads()), kPacks | kRuns);
+  }
+
+  std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    Wish wish = read_wish(t);
+    wish.packed = 2;
+    const Direct job = Planner(stream.info(), p, wish).plan(stream.threads());
+    return Packing<Invoker>{job.packed_bytes(), invoker(stream, p, job, kPacks), invoker(stream, p, job, kRuns)};
+  }
+
+ private:
+  enum Stages : unsigned { kPacks = 1, kRuns = 2 };
+
+  static Invoker invoker(Stream& stream, const Problem& p, const Direct& job, unsigned stages) {
     const kernels::KernelTable& table = kernel_table(stream.info());
-    const Direct job = Planner(stream.info(), p, read_wish(t)).plan(stream.threads());
     const auto scratch = static_cast<std::size_t>(job.places.total);
     stream.reserve_scratch(scratch);
-    return [job, p, &table, scratch](Stream& on, const Args& a) {
-      kernels::DirectArgs args{job.backward ? a.y : a.x, a.w, job.backward ? a.x : a.y, a.workspace, a.alpha, a.beta,
+    return [job, p, &table, scratch, stages](Stream& on, const Args& a) {
+      kernels::DirectArgs args{job.backward ? a.y : a.x,
+                               a.w,
+                               job.backward ? a.x : a.y,
+                               stages == (kPacks | kRuns) ? a.workspace : a.packed,
+                               a.alpha,
+                               a.beta,
                                nullptr};
       kernels::Epilogue epilogue;
       if (!p.epilogue.empty()) {
         epilogue = epilogue_job(p, a);
         args.epilogue = &epilogue;
       }
-      if (job.cut.packed) {
+      if (job.cut.packed && stages & kPacks) {
         on.parallel_for(static_cast<std::size_t>(job.shape.groups * job.panels), scratch, [&](std::size_t i, void* s) {
           const auto panel = static_cast<std::int64_t>(i);
           table.direct_pack(job, args, panel, panel + 1, s);
         });
       }
+      if (stages == kPacks) return;
       on.parallel_for(static_cast<std::size_t>(job.pieces()), scratch, [&](std::size_t i, void* s) {
         const auto piece = static_cast<std::int64_t>(i);
         table.direct(job, args, piece, piece + 1, s);
@@ -269,7 +288,6 @@ class CpuDirect final : public Solver<Problem> {
     };
   }
 
- private:
   Direction direction_;
 };
 

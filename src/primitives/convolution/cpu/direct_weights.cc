@@ -30,11 +30,13 @@ double work_cycles(const DirectGradient& g, DataType type) {
   const auto real = [](std::int64_t v) { return static_cast<double>(v); };
   const double steps = real(g.steps * g.blocks()), lanes = real(x.unit.lanes);
   const double tap_rows = real(s.taps[0] * s.taps[1]), runs = x.merged ? 1 : real(s.taps[2]);
-  const double vectors = std::ceil(real(x.merged ? s.taps[2] * g.c_block : g.c_block) / lanes);
+  const double run = real(x.merged ? s.taps[2] * g.c_block : g.c_block), channels = real(g.k_block);
+  const double rows = g.turned_row > 0 ? run : channels,
+               vectors = std::ceil((g.turned_row > 0 ? channels : run) / lanes);
   const double lines = real(x.cut.images * x.cut.rows), outputs = lines * real(x.cut.columns);
   const double tile = std::max({14 * vectors / std::ceil(vectors / 2) / 2, 4.0}) * outputs + kTile + kBlock * lines;
-  const double tiles = tap_rows * runs * std::ceil(vectors / 2) * std::ceil(real(g.k_block) / 14);
-  const double share = std::min(1.0, real(g.k_block) / (14 * std::ceil(real(g.k_block) / 14)) + 0.1);
+  const double tiles = tap_rows * runs * std::ceil(vectors / 2) * std::ceil(rows / 14);
+  const double share = std::min(1.0, rows / (14 * std::ceil(rows / 14)) + 0.1);
   const double widen = size_of(type) == 2 ? 1.5 : 1;
   const double copies = real(x.strip.total) * kCopy * widen + real(g.k_block) * (outputs * 0.2 * widen + lines * kRun);
   const double results = real(g.blocks() * g.k_block * g.k_row);

@@ -37,7 +37,7 @@ Winograd plain_job(const Problem& p, int tile) {
   std::swap(s.x_d, s.y_d);
   std::swap(s.w_k, s.w_c);
   for (int d = 1; d < kernels::kSpatial; ++d) {
-    s.pad[d] = 2 - s.pad[d];
+    s.pad[d] = 2 * s.dilation[d] - s.pad[d];
     s.w_d[d] = -s.w_d[d];
   }
   return job;
@@ -60,17 +60,14 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, st
   const std::int64_t panel = table.winograd_panel();
   const bool few = s.c <= kKeptChannels;
   job.c_block = few ? s.c : equal_blocks(s.c, kWinogradBlock, panel / 2);
-  job.k_block = equal_blocks(s.k, kWinogradBlock, panel);
+  job.k_block = equal_blocks(s.k, few ? kWinogradBlock : 2 * kWinogradBlock, panel);
   const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
   const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
   if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
-  const std::int64_t all = std::max<std::int64_t>(job.all_tiles(), 1);
-  job.tiles = ceil_div(all, ceil_div(all, tiles));
+  job.tiles = std::max(tiles, job.band());
   job.stored = few && job.tile_blocks() > 2;
-  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_scratch(job)) > kMostWinogradScratch) {
-    job.tiles = (job.tiles + 1) / 2;
-  }
+  cut_tiles(job, tiles, table.winograd_scratch);
   job.k_piece = few ? s.k : job.k_block;
   while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
     job.k_piece = round_up(job.k_piece / 2, job.k_block);
@@ -112,8 +109,12 @@ class CpuWinograd final : public Solver<Problem> {
     if (const Verdict v = check_float_problem(p, direction_); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
     // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
-    POLYMIO_REQUIRE(direction_ != Direction::kForward || std::max(p.geometry.pad[0], p.geometry.pad[1]) <= 2,
-                    "some results are of padding only");
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::int64_t dilation = p.geometry.dilation[i];
+      const Winograd whole = plain_job(p, 4);
+      POLYMIO_REQUIRE(whole.shape.pad[i + 1] <= 2 * dilation && whole.shape.in[i + 1] >= dilation,
+                      "some results are of padding only");
+    }
     const Winograd cut = job_of(d, p, large_ ? 6 : 4, 1, 0);
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostWinogradScratch,
                          "bytes of scratch for one block");
@@ -155,8 +156,21 @@ class CpuWinograd final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    return invoker(stream, p, job_at(stream.info(), p, stream.threads(), point), kTransforms | kRuns);
+  }
+
+  std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
+    Winograd job = job_at(stream.info(), p, stream.threads(), point);
+    job.stored = true;
+    const std::size_t bytes = kernel_table(stream.info()).winograd_memory(job) + kAlign;
+    return Packing<Invoker>{bytes, invoker(stream, p, job, kTransforms), invoker(stream, p, job, kRuns)};
+  }
+
+ private:
+  enum Stages : unsigned { kTransforms = 1, kRuns = 2 };
+
+  static Invoker invoker(Stream& stream, const Problem& p, const Winograd& job, unsigned stages) {
     const kernels::KernelTable& table = kernel_table(stream.info());
-    const Winograd job = job_at(stream.info(), p, stream.threads(), point);
     const std::size_t scratch = table.winograd_scratch(job), size = size_of(p.x.type);
     stream.reserve_scratch(scratch);
     const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, table.winograd_panel()) : 0;
@@ -168,7 +182,7 @@ class CpuWinograd final : public Solver<Problem> {
       now.w = static_cast<const char*>(a.w) + tap;
       now.alpha = static_cast<float>(a.alpha);
       now.beta = static_cast<float>(a.beta);
-      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
+      const auto at = reinterpret_cast<std::uintptr_t>(stages == (kTransforms | kRuns) ? a.workspace : a.packed);
       now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
       const auto each = [&](std::int64_t tasks, auto kernel) {
         on.parallel_for(static_cast<std::size_t>(tasks), scratch, [&](std::size_t i, void* memory) {
@@ -176,12 +190,11 @@ class CpuWinograd final : public Solver<Problem> {
           kernel(now, piece, piece + 1, memory);
         });
       };
-      if (panels > 0) each(panels, table.winograd_filters);
-      each(now.pieces(), table.winograd);
+      if (panels > 0 && stages & kTransforms) each(panels, table.winograd_filters);
+      if (stages & kRuns) each(now.pieces(), table.winograd);
     };
   }
 
- private:
   /// Workspace is asked for and used with the same cut: what is stored does not depend on threads.
   Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
     const TunePoint& t = point.empty() ? start(d, p) : point;
@@ -198,8 +211,7 @@ Verdict check_winograd(const Problem& p) {
   constexpr std::int64_t kFewestChannels = 16;  // fewer leave vectors empty
   POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
   POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "computes 3x3 filters only");
-  for (std::size_t i = 0; i < 2; ++i)
-    POLYMIO_REQUIRE(p.geometry.stride[i] == 1 && p.geometry.dilation[i] == 1, "stride and dilation must be 1");
+  for (std::size_t i = 0; i < 2; ++i) POLYMIO_REQUIRE(p.geometry.stride[i] == 1, "stride must be 1");
   const kernels::ConvShape s = conv_shape(p);
   POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
                   "width or channels must be contiguous in x and y");

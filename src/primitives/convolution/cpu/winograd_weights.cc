@@ -35,10 +35,7 @@ WinogradWeights job_of(const DeviceInfo& d, const Problem& p, const TunePoint& p
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
   const std::int64_t tiles =
       point[1] > 0 ? point[1] : std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
-  const std::int64_t all = std::max<std::int64_t>(job.all_tiles(), 1);
-  job.tiles = ceil_div(all, ceil_div(all, tiles));
-  while (job.tiles > 1 && static_cast<std::int64_t>(table.winograd_weights_scratch(job)) > kMostWinogradScratch)
-    job.tiles = (job.tiles + 1) / 2;
+  cut_tiles(job, tiles, table.winograd_weights_scratch);
   job.slices = std::clamp<std::int64_t>(ceil_div(kFewestPieces, job.pieces()), 1, job.tile_blocks());
   return job;
 }

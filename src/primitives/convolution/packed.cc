@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/packed.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "search/measure.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr double kHopeless = 4;   // times slower than the fastest, packing included
+constexpr std::size_t kMost = 6;  // that are timed
+
+Problem::Args arguments(void* x, void* w, void* y, void* packed) {
+  Problem::Args args;
+  args.x = x;
+  args.w = w;
+  args.y = y;
+  args.packed = packed;
+  return args;
+}
+
+}  // namespace
+
+struct PackedWeights::Choice {
+  search::Candidate candidate;
+  std::size_t bytes = 0;
+  AnyInvoker pack{}, run{};
+  std::unique_ptr<Memory> memory{};
+};
+
+/// What may be fastest: everything that packs, and the best that reads weights and needs no workspace.
+std::vector<PackedWeights::Choice> PackedWeights::choices(const search::Request& rq) {
+  Stream& stream = rq.handle.stream();
+  std::vector<Choice> list;
+  bool reads = false;
+  for (const search::Candidate& c : search::rank(rq)) {
+    if (list.size() == kMost || (!list.empty() && c.us > kHopeless * list[0].candidate.us)) break;
+    if (auto packing = c.solver->build_packing(stream, rq.problem, c.point)) {
+      if (packing->bytes <= rq.handle.workspace_limit())
+        list.push_back({c, packing->bytes, std::move(packing->pack), std::move(packing->run)});
+    }
+    if (c.workspace == 0 && !reads) {
+      list.push_back({c, 0, {}, c.solver->build(stream, rq.problem, c.point)});
+      reads = true;
+    }
+  }
+  return list;
+}
+
+PackedWeights::PackedWeights(Handle& handle, const Problem& problem, const Constraints& allowed, void* w)
+    : owner_(&handle), problem_(problem), w_(w) {
+  require(problem.direction != Direction::kBackwardWeights, "weights are packed for forward and backward data only");
+  require(problem.epilogue.empty(), "weights are packed for a convolution alone, without fused operations");
+  handle.stream().check_memory(w, "the buffer of w");
+  const Call call(handle, problem, allowed);
+  auto list = choices(call.request());
+  if (list.empty()) {
+    search::Request without = call.request();
+    without.constraints.workspace_limit = 0;
+    const auto ranking = search::rank(without);
+    if (ranking.empty())
+      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", problem.key(), search::refusals(without));
+    const search::Candidate& c = ranking[0];
+    list.push_back({c, 0, {}, c.solver->build(handle.stream(), problem, c.point)});
+  }
+  choose(call.request(), list);
+}
+
+void PackedWeights::choose(const search::Request& rq, std::vector<Choice>& list) {
+  Stream& stream = rq.handle.stream();
+  for (Choice& c : list) {
+    if (!c.pack) continue;
+    c.memory = std::make_unique<Memory>(rq.handle, c.bytes);
+    const Problem::Args args = arguments(nullptr, w_, nullptr, c.memory->data());
+    c.pack(stream, &args);
+  }
+  std::size_t best = 0;
+  if (list.size() > 1) {
+    const Memory x(rq.handle, problem_.x.bytes()), y(rq.handle, problem_.y.bytes());
+    std::memset(x.data(), 0, problem_.x.bytes());  // only solvers of the CPU pack
+    std::memset(y.data(), 0, problem_.y.bytes());
+    std::vector<search::Contestant> contest;
+    for (const Choice& c : list) {
+      const auto play = [&](double) {
+        const Problem::Args args = arguments(x.data(), w_, y.data(), c.memory ? c.memory->data() : nullptr);
+        c.run(stream, &args);
+        stream.synchronize();
+        return search::Run::kDone;
+      };
+      contest.push_back({[play](double most, double&) { return play(most); }, play, c.candidate.us});
+    }
+    const auto timings = search::measure(*rq.clock, contest, {});
+    for (std::size_t i = 1; i < list.size(); ++i) {
+      const bool counts = timings[i].state == search::Timing::State::kMeasured;
+      if (counts && timings[i].us < timings[best].us) best = i;
+    }
+  }
+  Choice& chosen = list[best];
+  solver_ = chosen.candidate.solver;
+  bytes_ = chosen.bytes;
+  memory_ = std::move(chosen.memory);
+  run_ = std::move(chosen.run);
+}
+
+void PackedWeights::run(Handle& handle, void* input, void* output) const {
+  require(&handle == owner_, "the packed weights belong to another handle");
+  handle.stream().check_memory(input, "the input");
+  handle.stream().check_memory(output, "the output");
+  const bool forward = problem_.direction == Direction::kForward;
+  void *const x = forward ? input : output, *const y = forward ? output : input;
+  const Problem::Args args = arguments(x, w_, y, memory_ ? memory_->data() : nullptr);
+  handle.run([&](Stream& stream) { run_(stream, &args); });
+}
+
+}  // namespace polymio::convolution

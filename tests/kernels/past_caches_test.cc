@@ -1,0 +1,75 @@
+// Depthwise results that are written past the caches: the same bits as those that are not, for want of alignment, and
+// nothing beside them is touched.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/handle.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr float kGuard = -77;
+constexpr std::size_t kLine = 16;  // floats
+
+Problem channels_last(Direction direction, std::int64_t stride) {
+  Problem p;
+  p.direction = direction;
+  p.geometry.spatial = 2;
+  p.geometry.groups = 64;
+  const std::int64_t size = 72, out = (size - 1) / stride + 1;
+  for (std::size_t i = 0; i < 2; ++i) p.geometry.pad[i] = 1, p.geometry.stride[i] = stride;
+  const std::int64_t x[] = {4, 64, size, size}, w[] = {64, 1, 3, 3}, y[] = {4, 64, out, out};
+  p.x = make_tensor(DataType::kFloat, Layout::kNHWC, x);
+  p.w = make_tensor(DataType::kFloat, Layout::kNHWC, w);
+  p.y = make_tensor(DataType::kFloat, Layout::kNHWC, y);
+  validate(p);
+  return p;
+}
+
+std::vector<float> numbers(const TensorDesc& t) {
+  std::vector<float> v(static_cast<std::size_t>(t.count()));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i * 37 % 101) - 50;
+  return v;
+}
+
+/// The result, written `shift` floats from the start of a line.
+std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t shift) {
+  std::vector<float> x = numbers(p.x), w = numbers(p.w), y = numbers(p.y);
+  const auto count = static_cast<std::size_t>(p.output().count());
+  std::vector<float> memory(count + 4 * kLine, kGuard);
+  const std::size_t ahead = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(float) % kLine;
+  float* const result = memory.data() + 2 * kLine - ahead + shift;
+  Handle handle("cpu", nullptr);
+  Problem::Args args;
+  args.x = x.data(), args.w = w.data(), args.y = y.data();
+  (p.direction == Direction::kForward ? args.y : args.x) = result;
+  solver.build(handle.stream(), p, solver.default_point(handle.device(), p))(handle.stream(), &args);
+  EXPECT_EQ(result[-1], kGuard);
+  EXPECT_EQ(result[count], kGuard);
+  return {result, result + count};
+}
+
+TEST(PastCaches, AlignmentDoesNotChangeResults) {
+  for (const Direction direction : {Direction::kForward, Direction::kBackwardData}) {
+    for (const std::int64_t stride : {1, 2}) {
+      const Problem p = channels_last(direction, stride);
+      int seen = 0;
+      for (const SolverBase* solver : solvers(direction)) {
+        if (std::string(solver->info().name).find("CpuDepthwise") == std::string::npos) continue;
+        ++seen;
+        const auto aligned = run(*solver, p, 0), shifted = run(*solver, p, 1);
+        EXPECT_EQ(std::memcmp(aligned.data(), shifted.data(), aligned.size() * sizeof(float)), 0) << p.key();
+      }
+      EXPECT_EQ(seen, 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace polymio::convolution
