@@ -23,7 +23,7 @@ namespace polymio::search {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMostWidth = 512;
+constexpr std::size_t kMostWidth = 256;
 constexpr float kMargin = 1;  // a factor of two beyond the training range
 constexpr std::size_t kKept = 256;
 constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
@@ -76,15 +76,17 @@ class Network {
     }
   }
 
-  Vector run(Vector x) const {
-    Vector y;
+  Vector run(const Vector& x) const {
+    Vector one, other;
+    const Vector* from = &x;
     for (const Layer& layer : layers_) {
-      layer.run(x, y);
+      Vector& to = from == &one ? other : one;
+      layer.run(*from, to);
       if (&layer != &layers_.back())
-        for (std::size_t j = 0; j < layer.out; ++j) y[j] = std::max(y[j], 0.0F);
-      std::swap(x, y);
+        for (std::size_t j = 0; j < layer.out; ++j) to[j] = std::max(to[j], 0.0F);
+      from = &to;
     }
-    return x;
+    return *from;
   }
 
  private:
