@@ -239,7 +239,7 @@ std::string help_text(std::string_view other_bases) {
   static const ConvArgs defaults;
   std::string text = fmt::format(
       "Usage: MIOpenDriver <base> [flags]\n"
-      "       MIOpenDriver db | devices | doctor | options | tune | warm ...   (each has its own --help)\n"
+      "       MIOpenDriver dataset | db | devices | doctor | options | tune | warm ...   (each has its own --help)\n"
       "       MIOpenDriver --version | --help\n"
       "Bases: {}{}{}\n"
       "A flag's value is the next word. 'demo' runs every convolution of ResNet-50 and writes "

@@ -16,6 +16,7 @@
 #include "driver/compare.h"
 #include "driver/conv.h"
 #include "driver/conv_args.h"
+#include "driver/dataset.h"
 #include "driver/db.h"
 #include "driver/demo.h"
 #include "driver/devices.h"
@@ -48,8 +49,8 @@ int run_problem(const ConvArgs& args) {
 }
 
 constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
-    {"db", run_db},           {"devices", run_devices}, {"doctor", run_doctor},
-    {"options", run_options}, {"tune", run_tune},       {"warm", run_warm}};
+    {"dataset", run_dataset}, {"db", run_db},     {"devices", run_devices}, {"doctor", run_doctor},
+    {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
 
 // Commands that are no base argument; nothing if the word is none of them.
 std::optional<int> run_command(std::span<const std::string> words) {

@@ -94,6 +94,8 @@ class ProblemBase {
   virtual std::vector<float> log_sizes() const = 0;
   /// Operations, or bytes where nothing is computed: times of a family's members are scaled by it.
   virtual double work() const = 0;
+  /// What a learned model knows of the problem, in an order that it was trained with; none: no model can tell.
+  virtual std::vector<float> features() const { return {}; }
 };
 
 /// A function of a GPU program: what the program is compiled from, and how.

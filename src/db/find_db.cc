@@ -400,6 +400,13 @@ FindDb& find_db(const std::string& device_class) {
   return *db;
 }
 
+std::vector<fs::path> db_folders() {
+  std::vector<fs::path> folders;
+  for (const auto& folder : {user_folder(), system_folder()})
+    if (folder) folders.push_back(*folder);
+  return folders;
+}
+
 void read_pack(const fs::path& file,
                const std::function<bool(std::size_t line, std::string_view text, const FindRecord* record)>& visit) {
   std::string text;

@@ -145,6 +145,9 @@ class FindDb {
 /// MIOPEN_USER_DB_PATH, MIOPEN_SYSTEM_DB_PATH, MIOPEN_DEBUG_DISABLE_FIND_DB. References stay valid.
 FindDb& find_db(const std::string& device_class);
 
+/// The folders that the environment names now: the user's, then the system's; without those that do not exist.
+std::vector<std::filesystem::path> db_folders();
+
 /// Every line of a pack or database file until `visit` says false: `record` is null for a line that is none
 /// (comments, empty lines and calibrations are not visited). Throws BadParm when the file cannot be read.
 void read_pack(const std::filesystem::path& file,

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
 #include "core/kernel_builder.h"
 #include "db/find_db.h"
 #include "search/find.h"
+#include "search/model.h"
 
 namespace polymio::search {
 namespace {
@@ -64,6 +66,22 @@ std::string source_of(const std::vector<Candidate>& ranking) {
   return ranking.empty() ? "" : name_of(ranking[0].source);
 }
 
+/// What the learned model says: whether it applies, and how sure the first of two predictions is the better one.
+nlohmann::ordered_json learned(const Request& rq, const std::vector<Candidate>& ranking) {
+  std::string reason;
+  const Model* model = learned_model(rq.handle.device(), &reason);
+  const auto prediction = model ? model->predict(rq.handle.device(), rq.problem, rq.solvers) : nullptr;
+  if (prediction) reason = prediction->declined;
+  nlohmann::ordered_json j = {{"applies", reason.empty()}};
+  if (!reason.empty()) j["reason"] = reason;
+  const bool chose = reason.empty() && !ranking.empty() && ranking[0].source == Source::kModel;
+  if (!chose) return j;
+  const bool rival = ranking.size() > 1 && !ranking[1].solver->info().reference;
+  const double lead = rival ? std::log(ranking[1].us / ranking[0].us) / std::max(prediction->spread, 1e-6) : INFINITY;
+  j["confidence"] = 0.5 * std::erfc(-lead / std::sqrt(2.0));
+  return j;
+}
+
 struct Miss {
   std::string why, advice;  // empty: the database answers
 };
@@ -117,6 +135,7 @@ std::string explain(const Request& rq) {
       {"fp32_gflops", device.fp32_gflops}, {"bandwidth_gbs", device.bandwidth_gbs}, {"measured", device.calibrated}};
   j["source"] = source_of(ranking);
   j["chosen"] = ranking.empty() ? "" : ranking[0].solver->info().name;
+  j["model"] = learned(rq, ranking);
   j["solvers"] = nlohmann::ordered_json::array();
   for (const SolverBase* solver : rq.solvers) j["solvers"].push_back(describe(rq, *solver, ranking));
   return j.dump();

@@ -16,6 +16,7 @@
 #include "db/key_lock.h"
 #include "search/calibrate.h"
 #include "search/contest.h"
+#include "search/model.h"
 #include "search/tune.h"
 
 namespace polymio::search {
@@ -157,6 +158,7 @@ class Finder {
       (skip ? rest : run).push_back(std::move(c));
     }
     if (run.empty()) run.swap(rest);  // nothing dynamic: better a search than no answer
+    for (auto& c : run) begin_well(c);
     Verifier verifier(rq_, args_, most_workspace(rq_, run, options_.tune));
     if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
     outcome_.complete = outcome_.complete && !cancelled_;
@@ -173,6 +175,19 @@ class Finder {
     rq_.handle.set_searched(rq_.problem.key());
     sort(found);
     return found;
+  }
+
+  /// Begins with the tune point that the learned model expects to be best, where nothing is known.
+  void begin_well(Candidate& c) const {
+    const auto& device = rq_.handle.device();
+    const Model* model = c.source <= Source::kModel && !c.current && !limited() ? learned_model(device) : nullptr;
+    const auto point =
+        model ? model->point(device, rq_.problem, *c.solver, rq_.constraints.workspace_limit) : std::nullopt;
+    const std::size_t bytes = point ? c.solver->workspace_size(device, rq_.problem, *point) : 0;
+    // A record of less workspace than the default point needs would not count as current.
+    if (!point || bytes < c.workspace) return;
+    c.point = *point;
+    c.workspace = bytes;
   }
 
   bool skipped(const Candidate& c) const {

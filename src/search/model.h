@@ -3,23 +3,45 @@
 // where it declines, the solvers' estimates serve.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/solver.h"
 
 namespace polymio::search {
 
+struct Prediction {
+  std::vector<double> us;  // of each solver at its default point, in the list's order; NaN: not known to the model
+  double spread = 0;       // how far the logarithm of two solvers' ratio is usually off
+  std::string declined;    // why the model does not apply; then there are no times
+};
+
 class Model {
  public:
   virtual ~Model() = default;
-  /// Microseconds, or nothing where the model does not apply. Thread-safe.
-  virtual std::optional<double> predict_us(const DeviceInfo&, const ProblemBase&, const SolverBase&) const = 0;
+  /// Thread-safe; never null.
+  virtual std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const = 0;
+  /// A valid tune point that is expected to be clearly faster than the default one, within the workspace limit;
+  /// nothing where none is. Slower than predict: for finds.
+  virtual std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                         std::size_t workspace_limit) const = 0;
 };
 
-/// The model in use; null when there is none or when it is switched off.
-const Model* learned_model();
+/// The device's model; null when there is none or when it is switched off, with the reason.
+const Model* learned_model(const DeviceInfo&, std::string* reason = nullptr);
 
-/// Installs a model for the process; it must outlive its use. Null removes it.
+/// Installs a model for all devices of the process; it must outlive its use. Null removes it.
 void set_learned_model(const Model*);
+
+/// Whether this build uses learned models at all, and the files that it embeds in the library, by device class.
+bool built_with_models();
+struct EmbeddedModel {
+  const char* architecture;
+  std::span<const unsigned char> file;
+};
+std::span<const EmbeddedModel> embedded_models();
 
 }  // namespace polymio::search

@@ -72,6 +72,19 @@ class Knowledge {
     return best;
   }
 
+  /// Microseconds that the learned model predicts for the default point.
+  std::optional<double> learned(const SolverBase* solver) {
+    if (!prediction_) {
+      const Model* model = learned_model(rq_.handle.device());
+      prediction_ =
+          model ? model->predict(rq_.handle.device(), rq_.problem, rq_.solvers) : std::make_shared<Prediction>();
+    }
+    const auto at =
+        static_cast<std::size_t>(std::find(rq_.solvers.begin(), rq_.solvers.end(), solver) - rq_.solvers.begin());
+    if (at >= prediction_->us.size() || std::isnan(prediction_->us[at])) return std::nullopt;
+    return prediction_->us[at];
+  }
+
  private:
   static bool same_solver(const FindRecord& r, const SolverInfo& info) {
     return r.solver == info.name && r.solver_version == info.version;
@@ -86,6 +99,7 @@ class Knowledge {
   std::vector<FindRecord> records_, quarantined_, relatives_;
   std::vector<float> sizes_;
   bool relatives_read_ = false;
+  std::shared_ptr<const Prediction> prediction_;
 };
 
 /// Takes the record's point where it is valid here and needs no more workspace than allowed.
@@ -123,10 +137,11 @@ void predict(const Request& rq, Knowledge& known, Candidate& c) {
                 to_text(c.point), n->key);
   } else {
     ensure_calibrated(rq.handle);
-    const Model* model = learned_model();
-    const auto learned =
-        model && !info.reference ? model->predict_us(rq.handle.device(), rq.problem, *c.solver) : std::nullopt;
-    c.us = learned ? *learned : c.solver->estimate(rq.handle.device(), rq.problem, c.point);
+    const DeviceInfo& now = rq.handle.device();  // not the one before it was calibrated
+    c.us = c.solver->estimate(now, rq.problem, c.point);
+    const auto learned = info.reference ? std::nullopt : known.learned(c.solver);
+    if (const TunePoint standard = c.solver->default_point(now, rq.problem); learned)
+      c.us = *learned * (standard == c.point ? 1 : c.us / c.solver->estimate(now, rq.problem, standard));
     c.source = learned ? Source::kModel : Source::kEstimate;
   }
 }

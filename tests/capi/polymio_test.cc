@@ -289,7 +289,11 @@ TEST(Explain, TellsEverySolverAndTheChoice) {
     EXPECT_EQ(j["device"], "cpu");
     EXPECT_FALSE(j["architecture"].get<std::string>().empty());
     EXPECT_GE(j["threads"].get<int>(), 1);
-    EXPECT_TRUE(j["source"] == "estimate" || j["source"] == "database") << j["source"];
+    EXPECT_TRUE(j["source"] == "estimate" || j["source"] == "model" || j["source"] == "database") << j["source"];
+    EXPECT_EQ(j["model"]["applies"].get<bool>(), !j["model"].contains("reason")) << j["model"];
+    if (j["source"] == "model") {
+      EXPECT_GE(j["model"]["confidence"], 0.5) << "of the first against the second";
+    }
     const auto listed = c.solutions(d);
     std::size_t applicable = 0, refused = 0;
     for (const auto& s : j["solvers"]) {

@@ -181,14 +181,22 @@ TEST_F(FindTest, AnUnseenSizeBorrowsFromTheNearestTunedOne) {
 
 TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   struct Fixed final : Model {
-    std::optional<double> predict_us(const DeviceInfo&, const ProblemBase& p, const SolverBase& s) const override {
-      if (p.key() == "foreign") return std::nullopt;
-      return s.info().id == 3 ? 1 : 100;
+    std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase& p, SolverList) const override {
+      auto prediction = std::make_shared<Prediction>();
+      if (p.key() == "foreign")
+        prediction->declined = "foreign";
+      else
+        prediction->us = {0.5, 100, 1, NAN};  // the reference, slow, fast, hungry
+      return prediction;
+    }
+    std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                   std::size_t) const override {
+      return std::nullopt;
     }
   } model;
   const FakeProblem p("a"), foreign("foreign");
   set_learned_model(&model);
-  const bool built_in = learned_model();
+  const bool built_in = learned_model(handle.device());
   const auto learned = rank(request(p)), declined = rank(request(foreign));
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
   const auto off = rank(request(p));
@@ -199,6 +207,30 @@ TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   EXPECT_EQ(learned.back().solver, &reference) << "no model can choose the reference";
   EXPECT_EQ(declined[0].source, Source::kEstimate);
   EXPECT_EQ(off[0].source, Source::kEstimate);
+}
+
+TEST_F(FindTest, BeginsWithTheTunePointOfTheLearnedModel) {
+  struct Pointing final : Model {
+    std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const override {
+      return std::make_shared<Prediction>();
+    }
+    std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase& s,
+                                   std::size_t) const override {
+      return s.info().id == 3 ? std::optional(TunePoint{2}) : std::nullopt;
+    }
+  } model;
+  fast.space = {{"knob", {1, 2, 3}}};
+  fast.factor = [](const TunePoint& t) { return t[0] == 2 ? 0.5 : 1.0; };
+  const FakeProblem p("a");
+  set_learned_model(&model);
+  const bool built_in = learned_model(handle.device());
+  const auto found = search(p);
+  set_learned_model(nullptr);
+  EXPECT_EQ(found[0].solver, &fast);
+  EXPECT_EQ(found[0].point, (TunePoint{built_in ? 2 : 1}));
+  const auto again = rank(request(p));
+  EXPECT_EQ(again[0].point, found[0].point) << "the record keeps it";
+  EXPECT_TRUE(is_hit(again, FindMode::kHybrid));
 }
 
 TEST_F(FindTest, ABudgetSkipsWhatDoesNotFitAndSaysSo) {

@@ -77,6 +77,7 @@ struct Problem final : ProblemBase {
   std::string family() const override;
   std::vector<float> log_sizes() const override;  // n, c, k, groups and input sizes
   double work() const override { return flops(); }
+  std::vector<float> features() const override;
 
   std::int64_t n() const { return x.lens[0]; }
   std::int64_t c() const { return x.lens[1]; }
