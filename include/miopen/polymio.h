@@ -12,6 +12,10 @@
 #define POLYMIO_VERSION_MINOR 1
 #define POLYMIO_VERSION_PATCH 0
 
+/// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not
+/// at each run. Opaque; belongs to its handle, which must outlive it.
+MIOPEN_DECLARE_OBJECT(polymioPackedWeights);
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -103,10 +107,6 @@ MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 /// beta then neither compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is
 /// NotInitialized.
 MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
-
-/// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not
-/// at each run. Opaque; belongs to its handle, which must outlive it.
-MIOPEN_DECLARE_OBJECT(polymioPackedWeights);
 
 /// Packs `w` for the problem, a convolution or transposed convolution forward or backward data, without fused
 /// operations. Allocates, and times what may be fastest on buffers of its own: some runs of the problem. `w` must
