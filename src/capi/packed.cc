@@ -27,7 +27,8 @@ miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem
   return guard([&] {
     Handle& h = deref(handle);
     const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    *not_null(packed, "packed") = new PackedObject(h, call, not_null(w, "the buffer of w"));
+    polymioPackedWeights_t& made = *not_null(packed, "packed");
+    made = new PackedObject(h, call, not_null(w, "the buffer of w"));
   });
 }
 

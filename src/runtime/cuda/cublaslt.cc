@@ -135,8 +135,10 @@ class CublasLt final : public Multiplier {
     int count = 0;
     const int code = l.offers(handle_, product_.made, a_.made, b_.made, c_.made, c_.made, preference.made, kMostChoices,
                               offers, &count);
-    while (code == 0 && count > 0 && offers[count - 1].state != 0) --count;
-    if (code != 0 || count == 0) return false;
+    if (code != 0) return false;
+    count = static_cast<int>(
+        std::remove_if(offers, offers + count, [](const Offer& offer) { return offer.state != 0; }) - offers);
+    if (count == 0) return false;
     const Offer& taken = offers[std::min(choice, count - 1)];
     algorithm_ = taken.algorithm, workspace_ = taken.workspace;
     return true;

@@ -75,6 +75,7 @@ struct Stack {
   const i64 (&strides)[kSpatial];
   i64 plane, copy_plane;
   bool packed;  // both lie one plane behind the other
+  bool turned;  // planes are innermost, and copies have room for whole vectors
 };
 
 template <class S>
@@ -82,7 +83,7 @@ void read_planes(const Stack& s, const S* from, i64 planes, float* to) {
   const i64 step = s.strides[2];
   if (s.packed) return widen_line(from, 1, planes * s.plane, to);
   for_lines(s.size, s.strides, [&](i64 a, i64 b, i64 count) {
-    if (s.plane != 1) {
+    if (!s.turned) {
       for (i64 p = 0; p < planes; ++p) widen_line(from + a + p * s.plane, step, count, to + b + p * s.copy_plane);
       return;
     }
@@ -99,7 +100,7 @@ void write_planes(const Stack& s, const float* from, i64 planes, S* to, Scaling 
   const i64 step = s.strides[2];
   if (s.packed) return narrow_line(from, planes * s.plane, to, 1, scaling.alpha, scaling.beta);
   for_lines(s.size, s.strides, [&](i64 a, i64 b, i64 count) {
-    if (s.plane != 1) {
+    if (!s.turned) {
       for (i64 p = 0; p < planes; ++p) {
         narrow_line(from + b + p * s.copy_plane, count, to + a + p * s.plane, step, scaling.alpha, scaling.beta);
       }
@@ -188,7 +189,8 @@ class Copied {
     const i64 each = volume(size);
     const bool rows = strides[2] == 1 && (size[1] == 1 || strides[1] == size[2]);
     const bool whole = rows && (size[0] == 1 || strides[0] == size[1] * size[2]);
-    return {size, strides, plane, copy_plane, whole && plane == each && copy_plane == each};
+    const bool turned = plane == 1 && copy_plane >= each + kLanes<float>;
+    return {size, strides, plane, copy_plane, whole && plane == each && copy_plane == each, turned};
   }
 
   void read_x(i64 n, i64 g, i64 some, i64 image) const {

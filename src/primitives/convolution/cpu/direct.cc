@@ -37,8 +37,12 @@ Wish read_wish(const TunePoint& t) {
 kernels::ConvShape flattened(kernels::ConvShape s) {
   for (int d = 0; d < kSpatial; ++d)
     if (s.taps[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0) return s;
-  for (int d = kSpatial - 1; d > 0; --d)
-    if (s.in[d - 1] != 1 && (s.x_d[d - 1] != s.in[d] * s.x_d[d] || s.y_d[d - 1] != s.out[d] * s.y_d[d])) return s;
+  std::int64_t x = s.in[kSpatial - 1] * s.x_d[kSpatial - 1], y = s.out[kSpatial - 1] * s.y_d[kSpatial - 1];
+  for (int d = kSpatial - 2; d >= 0; --d) {
+    if (s.in[d] != 1 && (s.x_d[d] != x || s.y_d[d] != y)) return s;
+    x *= s.in[d];
+    y *= s.out[d];
+  }
   for (int d = 0; d < kSpatial - 1; ++d) {
     s.in[kSpatial - 1] *= s.in[d];
     s.in[d] = s.out[d] = 1;

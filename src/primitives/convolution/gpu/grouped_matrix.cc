@@ -51,7 +51,8 @@ GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
   const int blocks = s.reduced / 8;
   constexpr int kChannels = 64, kWeightChannels = 32;  // of a block: what measurements on an H200 say
   groups_ = std::max(1, (weights ? kWeightChannels : kChannels) / s.reduced);
-  warps_ = weights ? std::max(4, groups_ * blocks * blocks) : 8;
+  const int units = groups_ * blocks;  // of a warp each; every unit has as many warps, or two would write the same
+  warps_ = weights ? std::max(4, units * blocks) : 8 / units * units;
   tile_w_ = ceil_div(s.dst_w, 14) * 14 < ceil_div(s.dst_w, 28) * 28 ? 14 : 28;
   tiles_ = narrow(s.images * ceil_div(s.dst_h, kTileH) * ceil_div(s.dst_w, tile_w_));
   parts_ = std::clamp(kBlocksOfUnit * d.units / narrow(ceil_div(s.groups, groups_)), 1, tiles_);

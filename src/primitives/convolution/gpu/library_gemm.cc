@@ -188,11 +188,13 @@ class LibraryGemm final : public Solver<Problem> {
     const int size = static_cast<int>(size_of(plan.type));
     Multipliers multipliers;
     for (int tail = 0; tail < (rest == 0 ? 1 : 2); ++tail)
-      for (const int alignment : {16, size}) {
+      for (const int alignment : {size, 16}) {
         const auto product = plan.product(tail ? rest : plan.images, alignment, tf32_);
+        auto& variants = multipliers[static_cast<std::size_t>(tail)];
         auto made = stream.multiplier(product, point[kChoice]);
-        if (!made) fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
-        multipliers[static_cast<std::size_t>(tail)][alignment == 16 ? 0 : 1] = std::move(made);
+        if (!made && !variants[1])
+          fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
+        variants[alignment == 16 ? 0 : 1] = made ? std::move(made) : variants[1];
       }
     return [plan, multipliers, built = build_kernels(stream, kernels(stream.info(), p, point))](
                Stream& on, const Args& a) { run(on, plan, multipliers, built, a); };
