@@ -153,9 +153,14 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
   c.workspace = solver.workspace_size(device, rq.problem, c.point);
   const std::size_t wanted = c.workspace;
   const FindRecord* record = known.exact(solver.info());
-  // A stored time that needs more workspace than there is says nothing about the default point.
   if (!record || !take_point(rq, c, *record)) {
     predict(rq, known, c);
+    // A stored time that needs more workspace than there is: with less, the solver will hardly be faster.
+    if (record && record->measured()) {
+      c.us = std::max(c.us, record->time_us);
+      c.source = std::min(c.source, Source::kNeighbour);
+      c.current = true;
+    }
     return c;
   }
   c.us = record->time_us;

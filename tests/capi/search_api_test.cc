@@ -263,6 +263,26 @@ TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
   EXPECT_TRUE(stored()) << diagnose(other, problem)["problem"].dump();
 }
 
+TEST_F(SearchApi, TheWorkspaceOfTheBestIsEnoughForAHit) {
+  // Here others than the fastest solver need workspace, or did when they were measured.
+  for (const Shape& shape : {Shape{{4, 128, 14, 14}, {128, 128, 3, 3}, {1, 1}}, Shape{{2, 64, 9, 9}, {48, 64, 1, 1}}}) {
+    const Handle first, second;
+    Convolution c(first, shape);
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    for (const auto& handle : {&first, &second, &second}) {
+      c.call.handle = *handle;
+      std::size_t bytes = 0;
+      expect_ok(c.call.workspace_size(Direction::kForward, &bytes));
+      c.provide_workspace(bytes);
+      expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+      if (handle == &first) continue;
+      EXPECT_NE(std::string(polymioGetLastFindReport()).find("from the database"), std::string::npos)
+          << polymioGetLastFindReport();
+    }
+  }
+}
+
 TEST_F(SearchApi, DiagnosesFilesAndMisses) {
   const Handle handle;
   Convolution c(handle, kShape);
