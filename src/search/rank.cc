@@ -158,7 +158,6 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
     // A stored time that needs more workspace than there is: with less, the solver will hardly be faster.
     if (record && record->measured()) {
       c.us = std::max(c.us, record->time_us);
-      c.source = std::min(c.source, Source::kNeighbour);
       c.current = true;
     }
     return c;

@@ -257,4 +257,26 @@ class Convolution {
   Call call;
 };
 
+/// The problem of find 2.0 that is the convolution alone.
+struct ConvolutionProblem {
+  miopenProblem_t object = nullptr;
+  explicit ConvolutionProblem(const Convolution& c, miopenProblemDirection_t d = miopenProblemDirectionForward) {
+    expect_ok(miopenCreateConvProblem(&object, c.conv, d));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionX, c.x));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionW, c.w));
+    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionY, c.y));
+  }
+  ConvolutionProblem(const ConvolutionProblem&) = delete;
+  ConvolutionProblem& operator=(const ConvolutionProblem&) = delete;
+  ~ConvolutionProblem() { expect_ok(miopenDestroyProblem(object)); }
+  operator miopenProblem_t() const { return object; }  // NOLINT: passes to the API as it is
+};
+
+/// Floats between -1 and 1.
+inline void fill(std::vector<unsigned char>& data) {
+  auto* values = reinterpret_cast<float*>(data.data());
+  for (std::size_t i = 0; i < data.size() / sizeof(float); ++i)
+    values[i] = static_cast<float>(i * 2654435761u % 2001) / 1000.0f - 1.0f;
+}
+
 }  // namespace polymio::test

@@ -1,30 +1,15 @@
-// The device that API tests run on, and host buffers there for the length of a call. POLYMIO_TEST_DEVICE names it, the
-// CPU by default; with POLYMIO_TEST_EVERY=n tests that ask sampled() take only every n-th of their cases.
+// A handle on the device that API tests run on, and host buffers there for the length of a call.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <cstdlib>
-
+#include "../device.h"
 #include "api.h"
 
 namespace polymio::test {
 
-inline const char* device_name() {
-  const char* name = std::getenv("POLYMIO_TEST_DEVICE");
-  return name ? name : "cpu";
+inline miopenStatus_t create_there(miopenHandle_t* handle) {
+  return polymioCreateOnDevice(handle, device_name().c_str());
 }
-
-inline miopenStatus_t create_there(miopenHandle_t* handle) { return polymioCreateOnDevice(handle, device_name()); }
 using DeviceHandle = Owned<miopenHandle_t, create_there, miopenDestroy>;
-
-inline bool on_cpu() { return std::strcmp(device_name(), "cpu") == 0; }
-
-/// Whether this case's turn has come; always on the CPU.
-inline bool sampled() {
-  static const char* const text = std::getenv("POLYMIO_TEST_EVERY");
-  static unsigned long cases = 0;
-  const unsigned long every = text && !on_cpu() ? std::strtoul(text, nullptr, 10) : 1;
-  return cases++ % std::max(every, 1ul) == 0;
-}
 
 /// A host buffer as the device sees it: on the CPU itself, else a copy, which is copied back at the end. It begins
 /// `shift` bytes behind a multiple of 64.

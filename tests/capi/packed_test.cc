@@ -8,23 +8,10 @@
 namespace polymio::test {
 namespace {
 
-struct Problem {
-  miopenProblem_t object = nullptr;
-  Problem(const Convolution& c, miopenProblemDirection_t d) {
-    expect_ok(miopenCreateConvProblem(&object, c.conv, d));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionX, c.x));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionW, c.w));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionY, c.y));
-  }
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-  ~Problem() { expect_ok(miopenDestroyProblem(object)); }
-};
-
 struct Packed {
   polymioPackedWeights_t object = nullptr;
-  Packed(miopenHandle_t handle, const Problem& problem, const void* w) {
-    expect_ok(polymioPackWeights(handle, problem.object, w, &object));
+  Packed(miopenHandle_t handle, const ConvolutionProblem& problem, const void* w) {
+    expect_ok(polymioPackWeights(handle, problem, w, &object));
   }
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
@@ -36,12 +23,6 @@ struct Packed {
     return info;
   }
 };
-
-void fill(std::vector<unsigned char>& data) {
-  auto* values = reinterpret_cast<float*>(data.data());
-  for (std::size_t i = 0; i < data.size() / sizeof(float); ++i)
-    values[i] = static_cast<float>(i * 2654435761u % 2001) / 1000.0f - 1.0f;
-}
 
 const Shape kShapes[] = {
     {{2, 32, 14, 15}, {48, 32, 3, 3}, {1, 1}},
@@ -61,7 +42,7 @@ TEST_P(PackedWeights, GivesWhatAPlainCallGives) {
     Convolution c(handle, GetParam());
     fill(c.x_data), fill(c.w_data), fill(c.y_data);
     const bool forward = d == Direction::kForward;
-    const Problem problem(c, forward ? miopenProblemDirectionForward : miopenProblemDirectionBackward);
+    const ConvolutionProblem problem(c, forward ? miopenProblemDirectionForward : miopenProblemDirectionBackward);
     const Packed packed(handle, problem, c.w_data.data());
     const auto& input = forward ? c.x_data : c.y_data;
     auto& output = forward ? c.y_data : c.x_data;
@@ -85,7 +66,7 @@ TEST(PackedWeightsApi, ManyThreadsRunOneObject) {
   const Handle handle;
   Convolution c(handle, kShapes[0]);
   fill(c.x_data), fill(c.w_data);
-  const Problem problem(c, miopenProblemDirectionForward);
+  const ConvolutionProblem problem(c, miopenProblemDirectionForward);
   const Packed packed(handle, problem, c.w_data.data());
   expect_ok(polymioRunPackedWeights(handle, packed.object, c.x_data.data(), c.y_data.data()));
   std::vector<std::vector<unsigned char>> results(4, std::vector<unsigned char>(c.y_data.size(), 0xee));
@@ -102,10 +83,10 @@ TEST(PackedWeightsApi, RefusesWhatItCannotDo) {
   const Handle handle, other;
   Convolution c(handle, kShapes[0]);
   polymioPackedWeights_t none = nullptr;
-  const Problem weights(c, miopenProblemDirectionBackwardWeights), forward(c, miopenProblemDirectionForward);
-  expect_bad(polymioPackWeights(handle, weights.object, c.w_data.data(), &none), {"forward and backward data only"});
-  expect_bad(polymioPackWeights(handle, forward.object, nullptr, &none), {"the buffer of w is null"});
-  expect_bad(polymioPackWeights(handle, forward.object, c.w_data.data(), nullptr), {"packed is null"});
+  const ConvolutionProblem weights(c, miopenProblemDirectionBackwardWeights), forward(c, miopenProblemDirectionForward);
+  expect_bad(polymioPackWeights(handle, weights, c.w_data.data(), &none), {"forward and backward data only"});
+  expect_bad(polymioPackWeights(handle, forward, nullptr, &none), {"the buffer of w is null"});
+  expect_bad(polymioPackWeights(handle, forward, c.w_data.data(), nullptr), {"packed is null"});
   expect_bad(polymioPackWeights(handle, nullptr, c.w_data.data(), &none), {"problem"});
   expect_bad(polymioDestroyPackedWeights(nullptr), {"packed weights object is null"});
   const Packed packed(handle, forward, c.w_data.data());

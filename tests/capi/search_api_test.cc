@@ -36,27 +36,6 @@ class SearchApi : public testing::Test {
   std::string old;
 };
 
-struct Problem {
-  miopenProblem_t object = nullptr;
-  explicit Problem(const Convolution& c, miopenProblemDirection_t d = miopenProblemDirectionForward) {
-    expect_ok(miopenCreateConvProblem(&object, c.conv, d));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionX, c.x));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionW, c.w));
-    expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionY, c.y));
-  }
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-  ~Problem() { expect_ok(miopenDestroyProblem(object)); }
-  operator miopenProblem_t() const { return object; }  // NOLINT: passes to the API as it is
-};
-
-/// Floats between -1 and 1.
-void fill(std::vector<unsigned char>& data) {
-  auto* values = reinterpret_cast<float*>(data.data());
-  for (std::size_t i = 0; i < data.size() / sizeof(float); ++i)
-    values[i] = static_cast<float>(i * 2654435761u % 2001) / 1000.0f - 1.0f;
-}
-
 const Shape kShape{{4, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}};
 
 std::vector<polymioOption_t> options_of(miopenHandle_t handle, miopenProblem_t problem) {
@@ -80,7 +59,7 @@ TEST_F(SearchApi, OptionsAreAParetoSetThatStartsWithoutWorkspace) {
   for (const auto d :
        {miopenProblemDirectionForward, miopenProblemDirectionBackward, miopenProblemDirectionBackwardWeights}) {
     const Convolution c(handle, kShape);
-    const Problem problem(c, d);
+    const ConvolutionProblem problem(c, d);
     const auto options = options_of(handle, problem);
     ASSERT_FALSE(options.empty());
     EXPECT_EQ(options[0].workspace_size, 0u);
@@ -90,7 +69,7 @@ TEST_F(SearchApi, OptionsAreAParetoSetThatStartsWithoutWorkspace) {
     }
   }
   const Convolution c(handle, kShape);
-  const Problem problem(c);
+  const ConvolutionProblem problem(c);
   std::size_t none = 0;
   polymioOption_t unsized{};
   expect_bad(polymioGetOptions(handle, problem, &unsized, &none), {"room for 0 options"});
@@ -101,7 +80,7 @@ TEST_F(SearchApi, OptionsAreAParetoSetThatStartsWithoutWorkspace) {
 TEST_F(SearchApi, SolutionsSayWhereTheirTimesComeFrom) {
   const Handle handle;
   Convolution c(handle, kShape);
-  const Problem problem(c);
+  const ConvolutionProblem problem(c);
   const auto id = c.solutions(Direction::kForward)[0].solution_id;
   polymioSource_t source = polymioSourceMeasured;
   expect_ok(polymioGetSolutionSource(handle, problem, id, &source));
@@ -173,7 +152,7 @@ TEST_F(SearchApi, OneWorkspaceNumberBindsEverything) {
   expect_ok(other.call.find(d, 5, &count, perf, true));
   EXPECT_LE(meter.most, 1000u) << "the tuner itself";
   const Convolution untuned(handle, {{3, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}});
-  const Problem problem(untuned);
+  const ConvolutionProblem problem(untuned);
   polymioTuneResult_t result{};
   result.size = sizeof result;
   expect_bad(polymioTune(handle, problem, nullptr, &result), {"1000 bytes", "no room"});
@@ -200,7 +179,7 @@ TEST_F(SearchApi, ABudgetBoundsFindAndSaysWhatItSkipped) {
 TEST_F(SearchApi, TuneReportsProgressCancelsResumesAndStores) {
   const Handle handle;
   const Convolution c(handle, {{2, 8, 16, 16}, {16, 8, 3, 3}, {1, 1}});
-  const Problem problem(c);
+  const ConvolutionProblem problem(c);
   struct Seen {
     std::size_t calls = 0, stop_at = 5;
     std::set<std::string> solvers;
@@ -251,7 +230,7 @@ TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
   expect_ok(polymioSetTuneWhileRunning(other, 1));
   const auto* want = reinterpret_cast<const float*>(plain.y_data.data());
   const auto* got = reinterpret_cast<const float*>(tuned.y_data.data());
-  const Problem problem(tuned);
+  const ConvolutionProblem problem(tuned);
   const auto stored = [&] { return diagnose(other, problem)["problem"]["hit"].get<bool>(); };
   constexpr int kMostCalls = 2000;  // how many it takes depends on how steady the times are
   for (int i = 0; i < kMostCalls && (i % 60 != 59 || !stored()); ++i) {
@@ -286,7 +265,7 @@ TEST_F(SearchApi, TheWorkspaceOfTheBestIsEnoughForAHit) {
 TEST_F(SearchApi, DiagnosesFilesAndMisses) {
   const Handle handle;
   Convolution c(handle, kShape);
-  const Problem problem(c);
+  const ConvolutionProblem problem(c);
   auto j = diagnose(handle, problem);
   EXPECT_FALSE(j["problem"]["hit"].get<bool>());
   EXPECT_EQ(j["problem"]["why_missed"], "no record of this problem");

@@ -1,29 +1,12 @@
-// The device that tests of internals run on, and host buffers there. POLYMIO_TEST_DEVICE names it, the CPU by default;
-// with POLYMIO_TEST_EVERY=n tests that ask sampled() take only every n-th of their cases.
+// Host buffers on the device that tests of internals run on.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <algorithm>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "core/handle.h"
+#include "tests/device.h"
 
 namespace polymio::test {
-
-inline std::string device_name() {
-  const char* name = std::getenv("POLYMIO_TEST_DEVICE");
-  return name ? name : "cpu";
-}
-inline bool on_cpu() { return device_name() == "cpu"; }
-
-/// Whether this case's turn has come; always on the CPU.
-inline bool sampled() {
-  static const char* const text = std::getenv("POLYMIO_TEST_EVERY");
-  static unsigned long cases = 0;
-  const unsigned long every = text && !on_cpu() ? std::strtoul(text, nullptr, 10) : 1;
-  return cases++ % std::max(every, 1ul) == 0;
-}
 
 /// A host buffer as the device sees it: on the CPU itself, else a copy, which is copied back at the end. It begins
 /// `shift` bytes behind a multiple of 64.

@@ -14,7 +14,7 @@ class PackedWeights {
   /// Runs do not disturb each other.
   void run(Handle&, void* input, void* output) const;
   const SolverBase& solver() const { return *solver_; }
-  std::size_t bytes() const { return memory_ ? bytes_ : 0; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   struct Choice;

@@ -92,6 +92,24 @@ Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction)
   return check_sizes(p);
 }
 
+std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,
+                                        std::vector<std::string> options, bool weights, bool unaligned) {
+  std::vector<KernelSpec> specs;
+  for (int variant = 0; variant < (unaligned ? 2 : 1); ++variant) {
+    if (variant == 1) options.emplace_back("-DUNALIGNED");
+    specs.push_back({source, name, options});
+    if (weights) specs.push_back({source, "add_partials", options});
+  }
+  return specs;
+}
+
+void add_partials(Stream& stream, const Kernel& kernel, Buffer partials, Buffer dw, std::int64_t count, int parts,
+                  float alpha, float beta) {
+  constexpr std::int64_t kThreads = 256;
+  launch(stream, kernel, launch_shape(kThreads, (count + kThreads - 1) / kThreads), partials, dw, std::int64_t{0},
+         count, parts, std::int64_t{0}, alpha, beta);
+}
+
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }
 
 Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {

@@ -37,6 +37,14 @@ double tensor_bytes(const Problem&);
 /// -DIN, -DOUT and the feature options.
 std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
 
+/// The program `name`, and for weights add_partials of the same source; then both for tensors that are not aligned.
+std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,
+                                        std::vector<std::string> options, bool weights, bool unaligned = true);
+
+/// dw = alpha * sum of the partial results + beta * dw, by add_partials.
+void add_partials(Stream&, const Kernel&, Buffer partials, Buffer dw, std::int64_t count, int parts, float alpha,
+                  float beta);
+
 /// Addresses of the two inputs and the output.
 struct Operands {
   Buffer first, second, output;

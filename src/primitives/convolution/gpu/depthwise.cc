@@ -229,13 +229,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (last) add("VEC", plan.v.vec), add("COLS", plan.v.cols);
     if (last && weights) add("TAP_ROWS", plan.tap_rows);
     if (!last) add("LOCAL_FLOATS", plan.v.local_floats);
-    std::vector<KernelSpec> specs;
-    for (int variant = 0; variant < 2; ++variant) {
-      if (variant == 1) options.emplace_back("-DUNALIGNED");
-      specs.push_back({source, name, options});
-      if (weights) specs.push_back({source, "add_partials", options});
-    }
-    return specs;
+    return gpu::kernel_variants(source, name, std::move(options), weights);
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
@@ -267,9 +261,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
         launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.tiles);
       else
         launch(stream, *built[first], shape, x, y, workspace, plan.s);
-      launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
-             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
-             static_cast<float>(a.beta));
+      gpu::add_partials(stream, *built[first + 1], workspace, w, size, plan.parts, static_cast<float>(a.alpha),
+                        static_cast<float>(a.beta));
     };
   }
 

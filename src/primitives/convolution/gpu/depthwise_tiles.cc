@@ -9,8 +9,7 @@
 namespace polymio::convolution::gpu {
 namespace {
 
-constexpr std::int64_t kThreads = 256;  // of what adds up partial results
-constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
+constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 constexpr std::int64_t kLocalBytes = 48 << 10;
 constexpr int kBlocksOfUnit = 12;  // more partial results give nothing
 
@@ -122,13 +121,7 @@ std::vector<KernelSpec> DepthwiseTiles::kernels() const {
   for (const auto& [flag, value] : flags) options.push_back(fmt::format("-D{}={}", flag, value));
   options.push_back(weights ? fmt::format("-DTAP_ROWS={}", t.tap_rows)
                             : fmt::format("-DDIRECTION={}", static_cast<int>(direction_)));
-  std::vector<KernelSpec> specs;
-  for (int unaligned = 0; unaligned < 2; ++unaligned) {
-    if (unaligned == 1) options.emplace_back("-DUNALIGNED");
-    specs.push_back({source, name, options});
-    if (weights) specs.push_back({source, "add_partials", options});
-  }
-  return specs;
+  return kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseTiles::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
@@ -145,8 +138,7 @@ void DepthwiseTiles::run(Stream& stream, const Kernels& built, const Problem::Ar
   }
   launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
          shape_, tiles_);
-  launch(stream, *built[first + 1], launch_shape(kThreads, ceil_div(weight_count_, kThreads)), Buffer(a.workspace),
-         Buffer(a.w), std::int64_t{0}, weight_count_, parts_, std::int64_t{0}, alpha, beta);
+  add_partials(stream, *built[first + 1], Buffer(a.workspace), Buffer(a.w), weight_count_, parts_, alpha, beta);
 }
 
 }  // namespace polymio::convolution::gpu

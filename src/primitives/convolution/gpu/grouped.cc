@@ -158,13 +158,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
       add("DIRECTION", static_cast<int>(direction_)), add("OUTPUTS", plan.outputs);
       add("LOCAL_FLOATS", plan.local_floats);
     }
-    std::vector<KernelSpec> specs;
-    for (int variant = 0; variant < (plan.last ? 2 : 1); ++variant) {
-      if (variant == 1) options.emplace_back("-DUNALIGNED");
-      specs.push_back({source, name, options});
-      if (weights) specs.push_back({source, "add_partials", options});
-    }
-    return specs;
+    return gpu::kernel_variants(source, name, std::move(options), weights, plan.last);
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& built) const override {
@@ -189,9 +183,8 @@ class GpuGrouped final : public GpuSolver<Problem> {
       const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
       const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
       launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.strips);
-      launch(stream, *built[first + 1], gpu::launch_shape(kThreads, (size + kThreads - 1) / kThreads), workspace, w,
-             std::int64_t{0}, size, plan.parts, std::int64_t{0}, static_cast<float>(a.alpha),
-             static_cast<float>(a.beta));
+      gpu::add_partials(stream, *built[first + 1], workspace, w, size, plan.parts, static_cast<float>(a.alpha),
+                        static_cast<float>(a.beta));
     };
   }
 

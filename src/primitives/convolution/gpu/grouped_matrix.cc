@@ -10,10 +10,9 @@
 namespace polymio::convolution::gpu {
 namespace {
 
-constexpr std::int64_t kThreads = 256;  // of what adds up partial results
-constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
-constexpr int kBlocksOfUnit = 8;        // more partial results give nothing
-constexpr int kTileH = 4;               // rows of the tiles of 28 and of 14 columns
+constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
+constexpr int kBlocksOfUnit = 8;     // more partial results give nothing
+constexpr int kTileH = 4;            // rows of the tiles of 28 and of 14 columns
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
@@ -73,13 +72,7 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   for (const auto& [flag, value] : flags) options.push_back(fmt::format("-D{}={}", flag, value));
   if (!weights) options.push_back(fmt::format("-DDIRECTION={}", static_cast<int>(direction_)));
-  std::vector<KernelSpec> specs;
-  for (int unaligned = 0; unaligned < 2; ++unaligned) {
-    if (unaligned == 1) options.emplace_back("-DUNALIGNED");
-    specs.push_back({source, name, options});
-    if (weights) specs.push_back({source, "add_partials", options});
-  }
-  return specs;
+  return kernel_variants(source, name, std::move(options), weights);
 }
 
 void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
@@ -94,8 +87,7 @@ void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Arg
   }
   launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
          shape_, tiles_);
-  launch(stream, *built[first + 1], launch_shape(kThreads, ceil_div(weight_count_, kThreads)), Buffer(a.workspace),
-         Buffer(a.w), std::int64_t{0}, weight_count_, parts_, std::int64_t{0}, alpha, beta);
+  add_partials(stream, *built[first + 1], Buffer(a.workspace), Buffer(a.w), weight_count_, parts_, alpha, beta);
 }
 
 }  // namespace polymio::convolution::gpu

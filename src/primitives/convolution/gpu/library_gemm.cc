@@ -13,7 +13,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20, kThreads = 256;
+constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::size_t kLine = 256;              // bytes: where parts of the workspace begin
 constexpr std::int64_t kMostParts = 64 * kMiB;  // bytes of the weights' gradients of single images
 constexpr std::int64_t kMostGroups = 8;         // that are products of their own
@@ -235,9 +235,8 @@ class LibraryGemm final : public Solver<Problem> {
       if (!pointwise && backward) plan.columns.run(stream, built, 0, columns);
     }
     if (!plan.sums) return;
-    const std::int64_t count = plan.weight_count();
-    launch(stream, *built.back(), gpu::launch_shape(kThreads, (count + kThreads - 1) / kThreads), Buffer(sums),
-           Buffer(a.w), std::int64_t{0}, count, static_cast<int>(plan.parts()), std::int64_t{0}, alpha, beta);
+    gpu::add_partials(stream, *built.back(), Buffer(sums), Buffer(a.w), plan.weight_count(),
+                      static_cast<int>(plan.parts()), alpha, beta);
   }
 
   /// The product, or one of each group.
