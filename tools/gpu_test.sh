@@ -73,13 +73,23 @@ else
   note "NVIDIA's OpenCL" failed
 fi
 echo "$SECONDS s so far"
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck; do
-    for run in "solver_cases */dilated" "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*"; do
-      POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=7 compute-sanitizer --tool $tool --error-exitcode 9 \
-        "$build/bin/${run% *}" --gtest_filter="${run#* }" >"$work/$tool" 2>&1 && note "$tool of ${run% *}" passed ||
-        { tail -20 "$work/$tool"; note "$tool of ${run% *}" failed; }
-    done
+memory_checks() {  # tool: a small problem of every kernel
+  local i jobs=("solver_cases */gpu_kernels 1" "capi_tests TensorOps.* 7" "capi_tests ActivationApi.*-*Errors* 7") pids=() job
+  for i in "${!jobs[@]}"; do
+    read -ra job <<<"${jobs[$i]}"
+    POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=${job[2]} timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9 \
+      "$build/bin/${job[0]}" --gtest_filter="${job[1]}" >"$work/$1.$i" 2>&1 &
+    pids+=($!)
   done
+  for i in "${!jobs[@]}"; do
+    wait "${pids[$i]}" && note "$1 of ${jobs[$i]% *}" passed && continue
+    tail -20 "$work/$1.$i"
+    note "$1 of ${jobs[$i]% *}" failed
+  done
+}
+
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck; do memory_checks $tool; done
 fi
+echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }
