@@ -437,6 +437,10 @@ Options parse(int argc, char** argv) {
   };
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
+    if (flag == "--help") {
+      fmt::print("{}", kUsage);
+      std::exit(0);
+    }
     if (flag == "--least") {
       o.least = true;
       continue;

@@ -77,7 +77,7 @@ class Bench {
 }  // namespace
 }  // namespace polymio
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   polymio::Bench bench(argc > 1 ? argv[1] : "cuda:0");
   using enum polymio::DataType;
   for (const auto type : {kFloat, kHalf, kBFloat16}) {
@@ -85,4 +85,7 @@ int main(int argc, char** argv) {
     bench.run(type, 256, 512, 28);
     bench.run(type, 512, 1024, 7);
   }
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\nusage: gpu_bandwidth [DEVICE, default cuda:0]\n", e.what());
+  return 2;
 }

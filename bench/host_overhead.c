@@ -130,6 +130,7 @@ static int measure_solution(Case* c) {
 int main(int argc, char** argv) {
   const int check = argc == 2 && strcmp(argv[1], "--check") == 0;
   const char* device = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "cpu";
+  if (argc > 1 && !check && argc != 3) return fprintf(stderr, "usage: host_overhead [--check | --device NAME]\n"), 2;
   const int cpu = strcmp(device, "cpu") == 0;
   Case c = {.calls = cpu ? kCpuCalls : kDeviceCalls};
   miopenConvSolution_t solutions[10];
