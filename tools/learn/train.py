@@ -19,6 +19,8 @@ import features
 MEMBERS, WIDTHS = 6, (80, 48)
 EPOCHS, BATCH, RATE, DECAY = 60, 512, 4e-3, 0.05
 TEMPERATURE = 0.05  # of the softmax that stands for the choice
+NEAR = 0.3          # logarithm of the loss at which a solver's own error counts 1/e
+COMMON = 0.02       # weight of what all solvers of a problem are off together: load and frequency, hardly the choice
 VERSION, ISA = 1, 3  # of the format; the instruction set that the data were taken with
 CASES = 40
 KNOBS = ["images", "rows", "pieces", "depth"]  # of matrix products; the first with stored columns only
@@ -74,13 +76,17 @@ def network(width_in, width_out, widths=WIDTHS):
 
 
 def loss_of(corrections, estimates, times, allowed):
-    """Errors of log times, and the expected loss of the choice over what is allowed by default."""
+    """Errors of log times against each other, and the expected loss of the choice over what is allowed by default."""
     known = ~torch.isnan(times)
     predicted = torch.where(known, corrections + estimates, torch.zeros(()))
     wanted = torch.where(known, times, torch.zeros(()))
-    error = torch.nn.functional.smooth_l1_loss(predicted, wanted, reduction="none", beta=0.1) * known
-    fit = error.sum() / known.sum()
     far = torch.full_like(predicted, 1e4)
+    behind = wanted - torch.where(known, wanted, far).min(1, keepdim=True).values
+    weight = torch.exp(-behind / NEAR).clamp(min=0.1) * known
+    size = lambda error: torch.nn.functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none", beta=0.1)
+    error = predicted - wanted
+    common = (error * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+    fit = (size(error - common) * weight).sum() / weight.sum() + COMMON * size(common).mean()
     chance = torch.softmax(-torch.where(allowed, predicted, far) / TEMPERATURE, 1)
     best = torch.where(allowed, wanted, far).min(1, keepdim=True).values
     lost = torch.where(allowed, (wanted - best).clamp(max=1.5), torch.zeros(()))
