@@ -29,7 +29,7 @@ constexpr std::size_t kKept = 256;
 constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
 
 constexpr float kKnobScale = 0.25F;
-constexpr double kClearly = -0.05;  // logarithm of a point's time over the default's
+constexpr double kClearly = -0.02;  // logarithm of a point's time over the default's
 
 using Vector = std::array<float, kMostWidth>;
 using Names = std::map<std::string, std::size_t, std::less<>>;
@@ -203,7 +203,7 @@ class LearnedModel final : public Model {
   Names point_slots_;
   std::size_t point_inputs_ = 0;  // an input for each kind of solver
   std::vector<std::string> knobs_;
-  std::optional<Network> points_;
+  std::vector<Network> points_;
   mutable Recent recent_;
 };
 
@@ -234,8 +234,9 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
     point_inputs_ = p->at("slots");
     for (const auto& [name, slot] : point_slots_)
       require(slot < point_inputs_, "{} has input {} of {}", name, slot, point_inputs_);
-    points_.emplace(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(), 1,
-                    weights);
+    for (std::size_t i = 0; i < p->value("members", std::size_t{1}); ++i)
+      points_.emplace_back(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(),
+                           1, weights);
   }
   require(weights.done(), "it has more weights than its networks");
 }
@@ -334,7 +335,9 @@ std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const Pro
       if (knob != knobs_.end())
         values[knob - knobs_.begin()] = kKnobScale * std::log2(1 + static_cast<float>(point[i]));
     }
-    return static_cast<double>(points_->run(all)[0]);
+    double sum = 0;
+    for (const Network& member : points_) sum += static_cast<double>(member.run(all)[0]);
+    return sum / static_cast<double>(points_.size());
   };
   const TunePoint standard = solver.default_point(device, problem);
   double best = predicted(standard) + kClearly;
