@@ -21,7 +21,7 @@ EPOCHS, BATCH, RATE, DECAY = 60, 512, 4e-3, 0.05
 TEMPERATURE = 0.05  # of the softmax that stands for the choice
 NEAR = 0.3          # logarithm of the loss at which a solver's own error counts 1/e
 COMMON = 0.02       # weight of what all solvers of a problem are off together: load and frequency, hardly the choice
-VERSION, ISA = 1, 3  # of the format; the instruction set that the data were taken with
+VERSION, ISA = 2, 3  # of the format; the instruction set that the data were taken with
 CASES = 40
 KNOBS = ["images", "rows", "pieces", "depth"]  # of matrix products; the first with stored columns only
 DEFAULTS = {"images": 0, "rows": 0, "pieces": 0, "depth": 512}
@@ -240,7 +240,7 @@ def write_model(path, table, members, mean, scale, spread, points):
         "architecture": table.rows[0]["architecture"], "isa": ISA, "outputs": len(slots), "far": features.FAR,
         "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
         "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
-        "problems": len(table.rows)}
+        "machines": sorted({(r["threads"], r["gflops"], r["gbs"]) for r in table.rows}), "problems": len(table.rows)}
     nets = list(members)
     if points:
         members, kinds = points
