@@ -17,9 +17,9 @@ import torch
 import features
 
 MEMBERS, WIDTHS = 6, (80, 48)
-EPOCHS, BATCH, RATE, DECAY = 60, 512, 4e-3, 0.05
-TEMPERATURE = 0.05  # of the softmax that stands for the choice
-NEAR = 0.3          # logarithm of the loss at which a solver's own error counts 1/e
+EPOCHS, BATCH, RATE, DECAY = 40, 512, 4e-3, 0.15
+TEMPERATURE = 0.1  # of the softmax that stands for the choice
+NEAR = 0.2          # logarithm of the loss at which a solver's own error counts 1/e
 COMMON = 0.02       # weight of what all solvers of a problem are off together: load and frequency, hardly the choice
 VERSION, ISA = 2, 3  # of the format; the instruction set that the data were taken with
 CASES = 40
