@@ -26,12 +26,14 @@
 namespace polymio::driver {
 namespace {
 
-constexpr int kIncomplete = 3;     // exit status
-constexpr double kHopeless = 8;    // times the best: one run says enough
-constexpr double kUnlikely = 1.3;  // times the best: two do
-constexpr double kNeverRun = 64;   // times the best, as predicted
-constexpr double kSampleUs = 300;  // shorter runs are repeated
-constexpr int kRounds = 10, kLeast = 2;
+constexpr int kIncomplete = 3;       // exit status
+constexpr double kHopeless = 8;      // times the best: two samples say enough, of long runs one
+constexpr double kUnlikely = 1.5;    // times the best: four do
+constexpr double kClose = 1.08;      // times the best: these go on, so that noise does not name the winner
+constexpr double kNeverRun = 64;     // times the best, as predicted
+constexpr double kSampleUs = 300;    // shorter runs are repeated
+constexpr double kLongRunUs = 2000;  // what a first run costs more than others hardly counts here
+constexpr int kRounds = 10, kCloseRounds = 60, kLeast = 3;
 
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
@@ -114,15 +116,24 @@ class Contest {
       compile_solution(session_, problem_, t.id);
       sample(t, 1);
     }
-    for (int round = 0; round < kRounds && (round < kLeast || wall_seconds() < end); ++round) {
-      for (Timed& t : all_) {
-        if (t.us > kHopeless * best_us_ || (t.us > kUnlikely * best_us_ && t.samples > 1)) continue;
-        sample(t, static_cast<int>(std::clamp(kSampleUs / t.us, 1.0, 1e4)));
-      }
+    for (int round = 0; round < kCloseRounds && (round < kLeast || wall_seconds() < end); ++round) {
+      const double least = best_us_;
+      if (round >= kRounds && rivals(least) < 2) return;
+      for (Timed& t : all_)
+        if (goes_on(t, round, least)) sample(t, static_cast<int>(std::clamp(kSampleUs / t.us, 1.0, 1e4)));
     }
   }
 
  private:
+  static bool goes_on(const Timed& t, int round, double least) {
+    if (t.samples == 0) return false;
+    if (round >= kRounds) return t.us <= kClose * least;
+    if (t.samples >= 4) return t.us <= kUnlikely * least;
+    return t.us <= kHopeless * least || (t.samples < 2 && t.us < kLongRunUs);
+  }
+  std::ptrdiff_t rivals(double least) const {
+    return std::count_if(all_.begin(), all_.end(), [&](const Timed& t) { return t.us <= kClose * least; });
+  }
   void sample(Timed& t, int runs) {
     const DeviceData data{{data_.buffers[0].device(), data_.buffers[1].device(), data_.buffers[2].device()},
                           workspace_.device(),

@@ -22,14 +22,14 @@
 namespace polymio::search {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kMostWidth = 256;
 constexpr float kMargin = 1;  // a factor of two beyond the training range
 constexpr std::size_t kKept = 256;
 constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
 
 constexpr float kKnobScale = 0.25F;
-constexpr double kClearly = -0.05;  // logarithm of a point's time over the default's
+constexpr double kClearly = -0.02;  // logarithm of a point's time over the default's
 
 using Vector = std::array<float, kMostWidth>;
 using Names = std::map<std::string, std::size_t, std::less<>>;
@@ -186,7 +186,7 @@ class LearnedModel final : public Model {
     const auto it = names.find(name);
     return it == names.end() ? SIZE_MAX : it->second;
   }
-  const Input& machine_input(std::size_t i) const { return inputs_[known_ + i]; }
+  const Input& threads_input() const { return inputs_[known_]; }
   DeviceInfo as_trained(DeviceInfo) const;
   Estimates estimate(const DeviceInfo&, const ProblemBase&, SolverList) const;
   std::string decline(const DeviceInfo&, const std::vector<float>& features) const;
@@ -199,11 +199,12 @@ class LearnedModel final : public Model {
   Names slots_;
   std::size_t outputs_, known_ = 0;
   double far_, spread_;
+  std::vector<std::array<double, 3>> machines_;  // threads, peak, bandwidth of the training data
   std::vector<Network> members_;
   Names point_slots_;
   std::size_t point_inputs_ = 0;  // an input for each kind of solver
   std::vector<std::string> knobs_;
-  std::optional<Network> points_;
+  std::vector<Network> points_;
   mutable Recent recent_;
 };
 
@@ -213,7 +214,11 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
       slots_(header.at("solvers").get<Names>()),
       outputs_(header.at("outputs")),
       far_(header.at("far")),
-      spread_(header.at("spread")) {
+      spread_(header.at("spread")),
+      machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
+  for (const auto& machine : machines_)
+    for (const double value : machine)
+      require(value > 0, "a machine of its training has no threads, peak or bandwidth");
   for (const auto& i : header.at("inputs")) {
     inputs_.push_back({i.at(0), i.at(1), i.at(2), i.at(3), i.at(4)});
     require(inputs_.back().scale > 0 && inputs_.back().low <= inputs_.back().high, "input {} has no range or scale",
@@ -234,8 +239,9 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
     point_inputs_ = p->at("slots");
     for (const auto& [name, slot] : point_slots_)
       require(slot < point_inputs_, "{} has input {} of {}", name, slot, point_inputs_);
-    points_.emplace(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(), 1,
-                    weights);
+    for (std::size_t i = 0; i < p->at("members").get<std::size_t>(); ++i)
+      points_.emplace_back(known_ + 1 + point_inputs_ + knobs_.size(), p->at("widths").get<std::vector<std::size_t>>(),
+                           1, weights);
   }
   require(weights.done(), "it has more weights than its networks");
 }
@@ -253,14 +259,22 @@ LearnedModel::Estimates LearnedModel::estimate(const DeviceInfo& d, const Proble
   return e;
 }
 
-/// The device with a peak that the model has seen: one measured under load says nothing about solvers.
+/// The device with the peak of the nearest one in training, with as many threads if there was one: one measured under
+/// load says nothing about solvers.
 DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
-  const auto within = [](const Input& i, double value) {
-    return std::exp2(std::clamp(std::log2(value), static_cast<double>(i.low), static_cast<double>(i.high)));
-  };
-  d.fp32_gflops = d.threads * within(machine_input(1), d.fp32_gflops / d.threads);
-  d.bandwidth_gbs = within(machine_input(2), d.bandwidth_gbs);
-  return d;
+  constexpr double kThreads = 8;  // what sets threads apart from speed
+  double nearest = INFINITY;
+  DeviceInfo seen = d;
+  for (const auto& [threads, gflops, gbs] : machines_) {
+    const double far = kThreads * std::abs(std::log2(threads / d.threads)) +
+                       std::abs(std::log2(gflops / threads * d.threads / d.fp32_gflops)) +
+                       std::abs(std::log2(gbs / d.bandwidth_gbs));
+    if (far >= nearest) continue;
+    nearest = far;
+    seen.fp32_gflops = gflops / threads * d.threads;
+    seen.bandwidth_gbs = gbs;
+  }
+  return seen;
 }
 
 /// Why the model says nothing; empty when it does.
@@ -275,7 +289,7 @@ std::string LearnedModel::decline(const DeviceInfo& device, const std::vector<fl
       text = fmt::format("input {} is {:.3g}, the model was trained on {:.3g} to {:.3g}", i.name, value, i.low, i.high);
   };
   for (std::size_t i = 0; i < known_; ++i) check(inputs_[i], features[i]);
-  check(machine_input(0), std::log2(static_cast<float>(device.threads)));
+  check(threads_input(), std::log2(static_cast<float>(device.threads)));
   return text;
 }
 
@@ -323,7 +337,7 @@ std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const Pro
   if (slot == SIZE_MAX || !decline(device, features).empty()) return std::nullopt;
   Vector x{};
   for (std::size_t i = 0; i < known_; ++i) x[i] = inputs_[i].normal(features[i]);
-  x[known_] = machine_input(0).normal(std::log2(static_cast<float>(device.threads)));
+  x[known_] = threads_input().normal(std::log2(static_cast<float>(device.threads)));
   x[known_ + 1 + slot] = 1;
   const TuneSpace space = solver.tune_space(device, problem);
   const auto predicted = [&](const TunePoint& point) {
@@ -334,7 +348,9 @@ std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const Pro
       if (knob != knobs_.end())
         values[knob - knobs_.begin()] = kKnobScale * std::log2(1 + static_cast<float>(point[i]));
     }
-    return static_cast<double>(points_->run(all)[0]);
+    double sum = 0;
+    for (const Network& member : points_) sum += static_cast<double>(member.run(all)[0]);
+    return sum / static_cast<double>(points_.size());
   };
   const TunePoint standard = solver.default_point(device, problem);
   double best = predicted(standard) + kClearly;

@@ -1,6 +1,6 @@
 // Ordering solvers by what is known. An exact record goes before everything; then, as predictions: the
-// solver's record for other cores or of another version, the nearest relative, the learned model, the
-// solver's own estimate.
+// solver's record for other cores or of another version, the learned model with a word of the nearest relative,
+// that relative alone, the solver's own estimate.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -20,6 +20,8 @@ namespace {
 // Relatives are at most this far away: the Euclidean distance of the log2 sizes. 2 is one size at a
 // quarter or four times, or four sizes at half or twice.
 constexpr double kNearby = 2.0 + 1e-2;  // sizes are stored with three decimals
+// Beside the learned model a relative counts for less, and only when it is nearer: measured on held-out layers.
+constexpr double kClose = 0.7, kWeight = 0.5;
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return INFINITY;
@@ -59,30 +61,41 @@ class Knowledge {
     return best;
   }
 
+  struct Relative {
+    const FindRecord* record = nullptr;
+    double distance = kNearby;
+  };
+
   /// The solver's record for the nearest problem of the family.
-  const FindRecord* neighbour(const SolverInfo& info) {
+  Relative neighbour(const SolverInfo& info) {
     if (!relatives_read_) relatives_ = db_.relatives(family_), sizes_ = rq_.problem.log_sizes(), relatives_read_ = true;
-    const FindRecord* best = nullptr;
-    double nearest = kNearby;
+    Relative nearest;
+    if (info.reference) return nearest;
     for (const FindRecord& r : relatives_) {
       if (!same_solver(r, info) || !same_cores(r) || r.work <= 0) continue;
       const double d = distance(r.log_sizes, sizes_);
-      if (d <= nearest) nearest = d, best = &r;
+      if (d <= nearest.distance) nearest = {&r, d};
     }
-    return best;
+    return nearest;
   }
 
-  /// Microseconds that the learned model predicts for the default point.
-  std::optional<double> learned(const SolverBase* solver) {
+  /// Microseconds that the learned model predicts for the candidate.
+  std::optional<double> learned(const Candidate& c) {
     if (!prediction_) {
       const Model* model = learned_model(rq_.handle.device());
+      if (model) ensure_calibrated(rq_.handle);
       prediction_ =
           model ? model->predict(rq_.handle.device(), rq_.problem, rq_.solvers) : std::make_shared<Prediction>();
     }
     const auto at =
-        static_cast<std::size_t>(std::find(rq_.solvers.begin(), rq_.solvers.end(), solver) - rq_.solvers.begin());
-    if (at >= prediction_->us.size() || std::isnan(prediction_->us[at])) return std::nullopt;
-    return prediction_->us[at];
+        static_cast<std::size_t>(std::find(rq_.solvers.begin(), rq_.solvers.end(), c.solver) - rq_.solvers.begin());
+    if (c.solver->info().reference || at >= prediction_->us.size() || std::isnan(prediction_->us[at]))
+      return std::nullopt;
+    const DeviceInfo& device = rq_.handle.device();
+    const TunePoint standard = c.solver->default_point(device, rq_.problem);  // which the model knows
+    if (standard == c.point) return prediction_->us[at];
+    return prediction_->us[at] * c.solver->estimate(device, rq_.problem, c.point) /
+           c.solver->estimate(device, rq_.problem, standard);
   }
 
  private:
@@ -129,21 +142,27 @@ void predict(const Request& rq, Knowledge& known, Candidate& c) {
     const double threads = r->thread_cap > 0 ? static_cast<double>(r->thread_cap) / device.threads : 1;
     c.us = r->time_us * threads;
     c.source = Source::kNeighbour;
-  } else if (const FindRecord* n = info.reference ? nullptr : known.neighbour(info); n && borrow(rq, c, *n)) {
-    c.us = n->time_us * rq.problem.work() / n->work;
+    return;
+  }
+  const std::optional<double> learned = known.learned(c);
+  const Knowledge::Relative n = known.neighbour(info);
+  const bool borrows = n.record && borrow(rq, c, *n.record);
+  const double scaled = borrows ? n.record->time_us * rq.problem.work() / n.record->work : 0;
+  if (learned) {
+    const double weight = borrows ? kWeight * std::max(0.0, 1 - n.distance / kClose) : 0;
+    c.us = weight > 0 ? *learned * std::pow(scaled / *learned, weight) : *learned;
+    c.source = Source::kModel;
+  } else if (borrows) {
+    c.us = scaled;
     c.source = Source::kNeighbour;
-    if (log::enabled(log::Level::kInfo) && log::first_time("borrowed " + rq.problem.key() + info.name))
-      log::info("{}: borrowed {:.1f} us of {} for point '{}' from: {}", rq.problem.key(), c.us, info.name,
-                to_text(c.point), n->key);
   } else {
     ensure_calibrated(rq.handle);
-    const DeviceInfo& now = rq.handle.device();  // not the one before it was calibrated
-    c.us = c.solver->estimate(now, rq.problem, c.point);
-    const auto learned = info.reference ? std::nullopt : known.learned(c.solver);
-    if (const TunePoint standard = c.solver->default_point(now, rq.problem); learned)
-      c.us = *learned * (standard == c.point ? 1 : c.us / c.solver->estimate(now, rq.problem, standard));
-    c.source = learned ? Source::kModel : Source::kEstimate;
+    c.us = c.solver->estimate(rq.handle.device(), rq.problem, c.point);  // not the device before it was calibrated
+    c.source = Source::kEstimate;
   }
+  if (borrows && log::enabled(log::Level::kInfo) && log::first_time("borrowed " + rq.problem.key() + info.name))
+    log::info("{}: {:.1f} us for {} with point '{}', borrowed {:.1f} us from: {}", rq.problem.key(), c.us, info.name,
+              to_text(c.point), scaled, n.record->key);
 }
 
 Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solver) {

@@ -209,6 +209,36 @@ TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   EXPECT_EQ(off[0].source, Source::kEstimate);
 }
 
+TEST_F(FindTest, BesideALearnedModelOnlyANearRelativeCounts) {
+  struct Fixed final : Model {
+    std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const override {
+      auto prediction = std::make_shared<Prediction>();
+      prediction->us = {NAN, 1e6, 1e4, 1e7};  // the fast one first, all far from what is measured
+      return prediction;
+    }
+    std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
+                                   std::size_t) const override {
+      return std::nullopt;
+    }
+  } model;
+  fast.space = {{"knob", {1, 2, 3}}};
+  fast.factor = [](const TunePoint& t) { return t[0] == 3 ? 0.5 : 1.0; };
+  find(request(FakeProblem("known")), options(FindMode::kNormal, true), &args);
+  set_learned_model(&model);
+  const bool built_in = learned_model(handle.device());
+  const auto near = rank(request(FakeProblem("near", 1.25))), far = rank(request(FakeProblem("far", 2)));
+  set_learned_model(nullptr);
+  if (!built_in) GTEST_SKIP() << "a build without learned models";
+  for (const auto& r : {near, far}) {
+    EXPECT_EQ(r[0].solver, &fast);
+    EXPECT_EQ(r[0].source, Source::kModel);
+    EXPECT_EQ(r[0].point, (TunePoint{3})) << "the relative's";
+  }
+  EXPECT_LT(near[0].us, 5e3) << "between the model's and the relative's";
+  EXPECT_GT(near[0].us, 1.25 * fast.run_us);
+  EXPECT_EQ(far[0].us, 1e4);
+}
+
 TEST_F(FindTest, BeginsWithTheTunePointOfTheLearnedModel) {
   struct Pointing final : Model {
     std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const override {

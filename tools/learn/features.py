@@ -58,7 +58,11 @@ def problem_features(p):
     for step in (2, 4):
         f[f"in_tile{step}"] = waste(i[1], step) + waste(i[2], step)
         f[f"out_tile{step}"] = waste(o[1], step) + waste(o[2], step)
-    return f
+    rows, columns, depth = {"forward": (k, n * math.prod(o), c * math.prod(r)),
+                            "backward": (c, n * math.prod(i), k * math.prod(r)),
+                            "weights": (k, c * math.prod(r), n * math.prod(o))}[p["direction"]]
+    f |= {"rows": lg(rows), "columns": lg(columns), "depth": lg(depth)}
+    return f | {"rows8": waste(rows, 8), "columns48": waste(columns, 48)}
 
 
 def inputs(p, row, slots):

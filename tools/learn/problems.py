@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Draws the convolutions that the learned fallback is trained and judged on.
 
-Usage: problems.py [--count N] [--seed N] --out FOLDER. Writes train.txt, validation.txt and test.txt, driver lines in
-random order. A layer goes into one of the three as a whole, whatever its batch, type, layout or direction."""
+Usage: problems.py [--count N] [--seed N] [--known FILE...] --out FOLDER. Writes train.txt, validation.txt and test.txt,
+driver lines in random order. A layer goes into one of the three as a whole, whatever its batch, type, layout or
+direction. With another seed and --known, the lists of earlier ones, the test part is fresh."""
 # SPDX-License-Identifier: MIT
 import argparse
 import math
@@ -18,6 +19,8 @@ SIZES = [4, 5, 6, 7, 8, 10, 12, 13, 14, 16, 17, 19, 20, 24, 26, 27, 28, 32, 35, 
 BATCHES = [1, 1, 1, 2, 4, 8, 16, 32, 64]
 KINDS = {"3x3": 26, "3x3s2": 7, "1x1": 20, "1x1s2": 4, "5x5": 5, "7x7": 2, "first": 5, "depthwise": 13, "grouped": 8,
          "dilated": 5, "line": 4, "1d": 4, "3d": 4}
+HARD = {"1x1s2": 5, "line": 2, "1d": 3, "3x3s2": 1, "1x1": 1, "dilated": 1}  # kinds that training gets more of
+HARD_SHARE, LAST_SHARE, HARD_LAST_SHARE = 0.25, 0.2, 0.5  # of lines; channels last
 TYPES = {"conv": 79, "convbfp16": 8, "convfp16": 8, "convint8": 5}
 MOST_FLOPS, LEAST_FLOPS, BINS = 5e9, 1e5, 25  # the work is spread evenly over its logarithm
 MOST_BYTES = 200e6
@@ -33,9 +36,9 @@ def size(rng):
     return rng.choice(SIZES) if rng.random() < 0.8 else rng.randint(4, 256)
 
 
-def layer(rng):
+def layer(rng, kinds):
     """Sizes of one layer, a list of each for its spatial dimensions."""
-    kind = rng.choices(list(KINDS), KINDS.values())[0]
+    kind = rng.choices(list(kinds), kinds.values())[0]
     dims = {"1d": 1, "3d": 3}.get(kind, 2)
     c, k = channels(rng), channels(rng)
     groups, stride, dilation, taps = 1, 1, 1, 3
@@ -99,21 +102,25 @@ def layer_text(s):
     return " ".join(map(str, words))
 
 
-def part_of(line):
-    """The part of a line's layer, from its text alone: what a later list has in common stays where it is."""
+def layer_of(line):
+    """What lines of the same layer have in common."""
     flags = dict(re.findall(r"(-[^ ]+) (\S+)", line))
     layer_flags = {f: v for f, v in flags.items() if f not in ("-n", "-F", "-m", "-t", "-I", "-f", "-O") and
                    v != {"-p": "0", "-q": "0", "-$": "0"}.get(f, "1")}
-    text = " ".join(f"{f} {v}" for f, v in sorted(layer_flags.items()))
-    return {0: "test", 1: "validation"}.get(zlib.crc32(text.encode()) % 10, "train")
+    return " ".join(f"{f} {v}" for f, v in sorted(layer_flags.items()))
 
 
-def drawn(rng, count):
-    """Lines and their parts, spread evenly over the logarithm of the work."""
+def part_of(line):
+    """The part of a line's layer, from its text alone: what a later list has in common stays where it is."""
+    return {0: "test", 1: "validation"}.get(zlib.crc32(layer_of(line).encode()) % 10, "train")
+
+
+def drawn(rng, count, kinds, last_share):
+    """Lines, spread evenly over the logarithm of the work."""
     room = [math.ceil(count / BINS)] * BINS
     made, seen = 0, set()
     while made < count:
-        s = layer(rng)
+        s = layer(rng, kinds)
         if min(outputs(s)) < 1 or any(i < 1 for i in s["in"]):
             continue
         n, kind = rng.choice(BATCHES), rng.choices(list(TYPES), TYPES.values())[0]
@@ -121,7 +128,7 @@ def drawn(rng, count):
         at = math.floor(BINS * math.log(max(work, 1) / LEAST_FLOPS) / math.log(MOST_FLOPS / LEAST_FLOPS))
         if not 0 <= at < BINS or room[at] == 0 or 4 * elements(s, n) > MOST_BYTES:
             continue
-        last = {1: "", 2: "NHWC", 3: "NDHWC"}[len(s["in"])] if rng.random() < 0.2 else ""
+        last = {1: "", 2: "NHWC", 3: "NDHWC"}[len(s["in"])] if rng.random() < last_share else ""
         layout = f" -I {last} -f {last} -O {last}" if last else ""
         line = f"{kind} -n {n} {layer_text(s)} -F {1 if kind == 'convint8' else 0}{layout}"
         if line in seen:
@@ -129,7 +136,7 @@ def drawn(rng, count):
         seen.add(line)
         room[at] -= 1
         made += 1
-        yield line, part_of(line)
+        yield line
 
 
 def bench_lines(folder):
@@ -138,21 +145,26 @@ def bench_lines(folder):
         for line in (folder / name).read_text().splitlines():
             line = line.split("#")[0].strip()
             if line:
-                yield line, part_of(line)
+                yield line
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=6000, help="lines; most stand for three directions")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--known", type=pathlib.Path, nargs="+", default=[], help="lists whose layers are for training")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     parts = {"train": [], "validation": [], "test": []}
-    problems = pathlib.Path(__file__).resolve().parents[2] / "bench/problems"
-    for source in (drawn(rng, options.count), bench_lines(problems)):
-        for line, part in source:
-            parts[part].append(line)
+    known = {layer_of(line) for file in options.known for line in file.read_text().splitlines()}
+    lines = list(drawn(rng, options.count, KINDS, LAST_SHARE))
+    lines += bench_lines(pathlib.Path(__file__).resolve().parents[2] / "bench/problems")
+    for line in lines:
+        parts["train" if layer_of(line) in known else part_of(line)].append(line)
+    seen = set(lines)
+    more = drawn(rng, int(HARD_SHARE * options.count), HARD, HARD_LAST_SHARE)
+    parts["train"] += [line for line in more if part_of(line) == "train" and line not in seen]
     options.out.mkdir(parents=True, exist_ok=True)
     for name, lines in parts.items():
         rng.shuffle(lines)

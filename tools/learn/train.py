@@ -17,14 +17,16 @@ import torch
 import features
 
 MEMBERS, WIDTHS = 6, (80, 48)
-EPOCHS, BATCH, RATE, DECAY = 60, 512, 4e-3, 0.05
-TEMPERATURE = 0.05  # of the softmax that stands for the choice
-VERSION, ISA = 1, 3  # of the format; the instruction set that the data were taken with
+EPOCHS, BATCH, RATE, DECAY = 40, 512, 4e-3, 0.15
+TEMPERATURE = 0.1  # of the softmax that stands for the choice
+NEAR = 0.2          # logarithm of the loss at which a solver's own error counts 1/e
+COMMON = 0.02       # weight of what all solvers of a problem are off together: load and frequency, hardly the choice
+VERSION, ISA = 2, 3  # of the format; the instruction set that the data were taken with
 CASES = 40
 KNOBS = ["images", "rows", "pieces", "depth"]  # of matrix products; the first with stored columns only
 DEFAULTS = {"images": 0, "rows": 0, "pieces": 0, "depth": 512}
-POINT_WIDTHS, POINT_EPOCHS = (64, 32), 40
-CLEARLY = -0.05  # a point must be better than the default by so much; as in the library
+POINT_MEMBERS, POINT_WIDTHS, POINT_EPOCHS = 4, (64, 32), 15
+CLEARLY = -0.02  # a point must be better than the default by so much; as in the library
 CLOSE = 1.03        # a choice that is so much slower than the best counts as right
 
 
@@ -74,13 +76,17 @@ def network(width_in, width_out, widths=WIDTHS):
 
 
 def loss_of(corrections, estimates, times, allowed):
-    """Errors of log times, and the expected loss of the choice over what is allowed by default."""
+    """Errors of log times against each other, and the expected loss of the choice over what is allowed by default."""
     known = ~torch.isnan(times)
     predicted = torch.where(known, corrections + estimates, torch.zeros(()))
     wanted = torch.where(known, times, torch.zeros(()))
-    error = torch.nn.functional.smooth_l1_loss(predicted, wanted, reduction="none", beta=0.1) * known
-    fit = error.sum() / known.sum()
     far = torch.full_like(predicted, 1e4)
+    behind = wanted - torch.where(known, wanted, far).min(1, keepdim=True).values
+    weight = torch.exp(-behind / NEAR).clamp(min=0.1) * known
+    size = lambda error: torch.nn.functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none", beta=0.1)
+    error = predicted - wanted
+    common = (error * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+    fit = (size(error - common) * weight).sum() / weight.sum() + COMMON * size(common).mean()
     chance = torch.softmax(-torch.where(allowed, predicted, far) / TEMPERATURE, 1)
     best = torch.where(allowed, wanted, far).min(1, keepdim=True).values
     lost = torch.where(allowed, (wanted - best).clamp(max=1.5), torch.zeros(()))
@@ -189,10 +195,10 @@ def train_points(seed, points):
     return net
 
 
-def report_points(name, net, points):
+def report_points(name, nets, points):
     """What the points that the library would begin with take, and the best of all, as parts of the default's time."""
     with torch.no_grad():
-        score = net(points.inputs).squeeze(1)
+        score = torch.stack([net(points.inputs) for net in nets]).mean(0).squeeze(1)
     taken, best, changed = [], [], 0
     for c in points.contests:
         at = min(c, key=lambda i: score[i].item() + (0 if i != c[0] else CLEARLY))
@@ -234,13 +240,14 @@ def write_model(path, table, members, mean, scale, spread, points):
         "architecture": table.rows[0]["architecture"], "isa": ISA, "outputs": len(slots), "far": features.FAR,
         "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
         "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
-        "problems": len(table.rows)}
+        "machines": sorted({(r["threads"], r["gflops"], r["gbs"]) for r in table.rows}), "problems": len(table.rows)}
     nets = list(members)
     if points:
-        net, kinds = points
+        members, kinds = points
         solvers = {k + d: i for i, k in enumerate(kinds) for d in ("Fwd", "Bwd", "Wrw")}
-        header["points"] = {"solvers": solvers, "slots": len(kinds), "knobs": KNOBS, "widths": list(POINT_WIDTHS)}
-        nets.append(net)
+        header["points"] = {"solvers": solvers, "slots": len(kinds), "knobs": KNOBS, "widths": list(POINT_WIDTHS),
+                            "members": len(members)}
+        nets += members
     text = json.dumps(header, separators=(",", ":")).encode()
     body = text + halves(nets)
     path.write_bytes(f"polymio-model {VERSION} {checksum(body):016x} {len(text)}\n".encode() + body)
@@ -290,8 +297,8 @@ def main():
     if options.train_points:
         kinds = ["ConvCpuGemm", "ConvCpuImplicitGemm"]
         known = [read_points(files, train, mean, scale, kinds) for files in (options.train_points, options.test_points)]
-        points = train_points(options.seed, known[0]), kinds
-        round_weights(points[:1])
+        points = [train_points(options.seed + i, known[0]) for i in range(POINT_MEMBERS)], kinds
+        round_weights(points[0])
         for name, some in zip(("train", "test"), known):
             report_points(f"{name}, points", points[0], some)
     print(f"spread {spread:.3f}; {time.time() - start:.0f} s")

@@ -1,5 +1,5 @@
-// What a learned model knows of a convolution, in the order of tools/learn/features.py: logarithms of sizes, flags, and
-// how much sizes grow when they are rounded up to whole vectors and tiles.
+// What a learned model knows of a convolution, in the order of tools/learn/features.py: logarithms of sizes, flags,
+// how much sizes grow when they are rounded up to whole vectors and tiles, and the product that a direction is.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -48,6 +48,23 @@ bool describable(const Problem& p, bool& last) {
   return first || channels_last;
 }
 
+/// The product that the direction is, of one group: rows and columns of the result and what is summed up.
+struct Product {
+  std::int64_t rows, columns, depth;
+
+  Product(const Problem& p, const Sizes& s) {
+    const auto product = [](const std::int64_t(&v)[3]) { return v[0] * v[1] * v[2]; };
+    const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups(), taps = product(s.filter);
+    const std::int64_t places = p.n() * product(s.out);
+    if (p.direction == Direction::kForward)
+      rows = k, columns = places, depth = c * taps;
+    else if (p.direction == Direction::kBackwardData)
+      rows = c, columns = p.n() * product(s.in), depth = k * taps;
+    else
+      rows = k, columns = c * taps, depth = places;
+  }
+};
+
 }  // namespace
 
 std::vector<float> Problem::features() const {
@@ -78,6 +95,8 @@ std::vector<float> Problem::features() const {
     f.push_back(waste(s.in[1], tile) + waste(s.in[2], tile));
     f.push_back(waste(s.out[1], tile) + waste(s.out[2], tile));
   }
+  const Product m(*this, s);
+  f.insert(f.end(), {log2_of(m.rows), log2_of(m.columns), log2_of(m.depth), waste(m.rows, 8), waste(m.columns, 48)});
   return f;
 }
 

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Joins what "MIOpenDriver dataset" wrote in several runs: of the lines of one problem and number of threads the least
+time of each solver stays, since whatever disturbs a timing only adds to it.
+
+Usage: merge.py FILE... > FILE"""
+# SPDX-License-Identifier: MIT
+import fileinput
+import json
+
+
+def main():
+    rows = {}
+    for line in fileinput.input():
+        row = json.loads(line)
+        first = rows.setdefault((row["problem"], row["threads"]), row)
+        times = {s: us for s, us, *_ in row["solvers"]}
+        known = {s for s, *_ in first["solvers"]}
+        first["solvers"] = [[s, min(us, times.get(s, us)), *rest] for s, us, *rest in first["solvers"]]
+        first["solvers"] += [entry for entry in row["solvers"] if entry[0] not in known]
+    for row in rows.values():
+        print(json.dumps(row, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()
