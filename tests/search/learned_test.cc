@@ -174,7 +174,9 @@ TEST_F(LearnedTest, APeakMeasuredUnderLoadChangesNothing) {
     device.fp32_gflops = 180 * factor;
     const auto busy = model->predict(device, p, solvers);
     for (std::size_t i = 0; i < solvers.size(); ++i)
-      if (!std::isnan(quiet->us[i])) EXPECT_DOUBLE_EQ(quiet->us[i], busy->us[i]) << solvers[i]->info().name;
+      if (!std::isnan(quiet->us[i])) {
+        EXPECT_DOUBLE_EQ(quiet->us[i], busy->us[i]) << solvers[i]->info().name;
+      }
   }
 }
 
