@@ -78,64 +78,71 @@ template <class S>
 inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
 
 template <class S>
-void write_around(S* p, Vec<Sum<S>> v) {
+void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
 #if defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#else
-  store(p, v);
+  if constexpr (kWritesLines<S>) _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
 #endif
 }
 
-/// Results `row` to row + kRows - 1 of those that the columns are listed for.
-template <class S, int kRows, class Channels>
-[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out,
+/// Results `row` to row + kRows - 1 of those that the columns are listed for, of `units` vectors of channels.
+template <class S, int kRows, bool kInside, class Channels>
+[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out, i64 units, i64 w_unit,
                             const Channels channels) {
-  Vec<Sum<S>> sum[kRows] = {};
-  x += row * b.pitch;
-  out += row * b.out_pitch;
-  for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
-    const Vec<Sum<S>>* weights = w + c->weight;
-    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-      add_taps<n.value, kRows>(
-          x + c->source, b.pitch, c->lines >> row, channels, [&](int t) { return weights[t * b.w_step]; }, sum);
-    });
-  }
-  const bool plain = b.alpha == 1 && b.beta == 0;
-#pragma GCC unroll 16
-  for (int j = 0; j < kRows; ++j, out += b.out_pitch) {
-    if (!plain) {
-      sum[j] *= broadcast(b.alpha);
-      if (b.beta != 0) sum[j] += broadcast(b.beta) * channels(out);
+  using V = Vec<Sum<S>>;
+  const bool plain = b.alpha == 1 && b.beta == 0, around = kWritesLines<S> && b.around;
+  const i64 pitch = b.pitch, out_pitch = b.out_pitch, w_step = b.w_step;
+  const TapColumn* const end = b.columns + b.count;
+  x += row * pitch;
+  out += row * out_pitch;
+  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
+    V sum[kRows] = {};
+    for (const TapColumn* c = b.columns; c < end; ++c) {
+      const V* weights = w + c->weight;
+      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+        add_taps<n.value, kRows, kInside>(
+            x + c->source, pitch, c->lines >> row, channels, [&](int t) { return weights[t * w_step]; }, sum);
+      });
     }
-    if constexpr (kWritesLines<S>) {
-      if (__is_same(Channels, AllChannels<S>) && b.around) {
-        write_around(out, sum[j]);
-        continue;
+    S* to = out;
+#pragma GCC unroll 16
+    for (int j = 0; j < kRows; ++j, to += out_pitch) {
+      if (!plain) {
+        sum[j] *= broadcast(b.alpha);
+        if (b.beta != 0) sum[j] += broadcast(b.beta) * channels(to);
+      }
+      if (__is_same(Channels, AllChannels<S>) && around) {
+        write_around(to, sum[j]);
+      } else {
+        channels.store(to, sum[j]);
       }
     }
-    channels.store(out, sum[j]);
   }
 }
 
-template <class S, int kRows, class Channels>
-[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums,
-                                    const Channels channels) {
+/// The same rows of dy, added to the sums of the taps.
+template <class S, int kRows, bool kInside, class Channels>
+[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums, i64 units,
+                                    i64 sums_unit, const Channels channels) {
   using V = Vec<Sum<S>>;
-  V rows[kRows];
-  x += row * b.pitch;
-  dy += row * b.out_pitch;
+  const i64 pitch = b.pitch, dy_pitch = b.out_pitch, w_step = b.w_step;
+  const TapColumn* const end = b.columns + b.count;
+  x += row * pitch;
+  dy += row * dy_pitch;
+  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, dy += kLanes<Sum<S>>, sums += sums_unit) {
+    V rows[kRows];
 #pragma GCC unroll 16
-  for (int j = 0; j < kRows; ++j) rows[j] = channels(dy + j * b.out_pitch);
-  for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
-    V* const to = sums + c->weight;
-    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-      V sum[n.value];
+    for (int j = 0; j < kRows; ++j) rows[j] = channels(dy + j * dy_pitch);
+    for (const TapColumn* c = b.columns; c < end; ++c) {
+      V* const to = sums + c->weight;
+      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+        V sum[n.value];
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows>(x + c->source, b.pitch, c->lines >> row, channels, rows, sum);
+        for (int t = 0; t < n.value; ++t) sum[t] = to[t * w_step];
+        add_rows<n.value, kRows, kInside>(x + c->source, pitch, c->lines >> row, channels, rows, sum);
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
-    });
+        for (int t = 0; t < n.value; ++t) to[t * w_step] = sum[t];
+      });
+    }
   }
 }
 
@@ -281,11 +288,13 @@ class Pixels {
     const i64 phases = pass_count(s_, job_.direction, 2);
     TapColumn* columns = columns_;
     i64 pixels = 0;
+    inside_ = true;
     for (i64 f = 0; f < phases; ++f) {
       const Pass pass[kSpatial] = {slabs, down, pass_of(s_, job_.direction, 2, f)};
       for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
       const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns);
       across_[f] = {pass[2], columns, pass[2].taps > 0 ? count / pass[2].taps : 0};
+      for (i64 c = 0; c < count; ++c) inside_ &= columns[c].lines + 1 == 2u << (rows + columns[c].taps - 2);
       columns += count;
       pixels = max_of(pixels, pass[2].count);
     }
@@ -317,24 +326,24 @@ class Pixels {
 
   template <int kRows>
   void all_units(const S* x, S* out) {
-    const Block<S> block = block_;
     const i64 whole = channels_ / kN;
-    V* vectors = vectors_;
-    for (i64 u = 0; u < whole; ++u, x += kN, out += kN, vectors += taps_) {
-      if (weights_only_) {
-        weights_tile<S, kRows>(block, 0, x, out, vectors, AllChannels<S>{});
-      } else {
-        tile<S, kRows>(block, 0, x, vectors, out, AllChannels<S>{});
-      }
+    if (inside_) {
+      units<kRows, true>(0, x, out, vectors_, whole, AllChannels<S>{});
+    } else {
+      units<kRows, false>(0, x, out, vectors_, whole, AllChannels<S>{});
     }
     if (whole == units_) return;
     const SomeChannels<S> some{static_cast<int>(channels_ - whole * kN)};
     for (i64 row = 0; row < kRows; ++row) {
-      if (weights_only_) {
-        weights_tile<S, 1>(block, row, x, out, vectors, some);
-      } else {
-        tile<S, 1>(block, row, x, vectors, out, some);
-      }
+      units<1, false>(row, x + whole * kN, out + whole * kN, vectors_ + whole * taps_, 1, some);
+    }
+  }
+  template <int kRows, bool kInside, class Channels>
+  void units(i64 row, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
+    if (weights_only_) {
+      weights_tile<S, kRows, kInside>(block_, row, x, out, vectors, count, taps_, channels);
+    } else {
+      tile<S, kRows, kInside>(block_, row, x, vectors, out, count, taps_, channels);
     }
   }
 
@@ -378,6 +387,7 @@ class Pixels {
   const S* x_ = nullptr;
   S* out_ = nullptr;  // dy for weights, which is not written
   Block<S> block_{};
+  bool inside_ = false;  // no tap of the current rows is outside
 };
 
 /// Calls `use` with a value of the storage type.

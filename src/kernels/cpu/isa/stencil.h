@@ -31,7 +31,8 @@ template <class V>
 }
 
 /// Adds a column of taps to the sums of kRows results. `read` loads a vector of a source line, `weight(t)` tap t.
-template <int kTaps, int kRows, class S, class V, class Read, class Weight>
+/// kInside: all lines are inside the source, so that `lines` is not looked at.
+template <int kTaps, int kRows, bool kInside, class S, class V, class Read, class Weight>
 [[gnu::always_inline]] inline void add_taps(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const Weight& weight, V (&sum)[kRows]) {
   V w[kTaps];
@@ -39,7 +40,7 @@ template <int kTaps, int kRows, class S, class V, class Read, class Weight>
   for (int t = 0; t < kTaps; ++t) w[t] = weight(t);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16
@@ -67,13 +68,13 @@ template <int kStep, int N, class V>
 
 /// Adds the products of kRows rows of dy with the lines of x that a column of taps reads to the sums of these taps.
 /// Two sums each, of even and of odd lines, are twice as many that do not wait for each other.
-template <int kTaps, int kRows, class S, class V, class Read>
+template <int kTaps, int kRows, bool kInside, class S, class V, class Read>
 [[gnu::always_inline]] inline void add_rows(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const V (&dy)[kRows], V (&sum)[kTaps]) {
   V odd[kTaps] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16
