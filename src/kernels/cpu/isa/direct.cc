@@ -69,8 +69,14 @@ class Worker {
     a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
     b_list_ = a_list_ + job.taps();
     const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
+    around_ = writes_around();
     direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
-              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue;
+              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue && !around_;
+  }
+  ~Worker() {
+#if defined(__AVX512F__)
+    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+#endif
   }
 
   void run() {
@@ -81,6 +87,19 @@ class Worker {
   }
 
  private:
+  /// Whole lines of the cache of a result that is larger than the caches of a core.
+  bool writes_around() const {
+    constexpr i64 kCaches = 8 << 20;
+    const DirectSide& to = job_.to;
+    const i64 lanes = job_.unit.lanes, columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
+    const bool whole = kVectorBytes == 64 && to.type == DataType::kFloat && job_.unit.math == DirectMath::kFloat;
+    if (!whole || args_.alpha != 1 || args_.beta != 0 || to.n * job_.shape.n * 4 <= kCaches) return false;
+    if (job_.backward && job_.shape.stride[2] > 1) return false;
+    const bool last = to.c == 1 && to.channels % lanes == 0, first = to.c != 1 && to.c % lanes == 0 && to.d[2] == 1;
+    const i64 steps = to.d[0] | to.d[1] | to.n | (last ? to.d[2] : columns);
+    return (last || first) && steps % lanes == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % kVectorBytes == 0;
+  }
+
   i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.step[d] * job_.grain[d]; }
 
   void start_panel(i64 panel) {
@@ -222,7 +241,7 @@ class Worker {
                               piece_.group * job_.to.channels + first_channel_, excess});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
       store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
-                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c});
+                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c, around_});
     }
   }
 
@@ -232,7 +251,7 @@ class Worker {
   char* const scratch_;
   char *strip_, *to_, *weights_ = nullptr;
   i64 *a_list_, *b_list_;
-  bool direct_, last_ = false;
+  bool around_, direct_, last_ = false;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 
