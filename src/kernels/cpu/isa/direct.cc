@@ -70,6 +70,8 @@ class Worker {
     b_list_ = a_list_ + job.taps();
     const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
     around_ = writes_around();
+    streamed_ = around_ && job.to.c == 1 && job.cut.fold == 1 && job.cut.channels == job.from.channels;
+    streamed_ = streamed_ && !args.epilogue;
     direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
               args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue && !around_;
   }
@@ -167,10 +169,10 @@ class Worker {
       m.c_row = direct_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel;
       m.add = channel_ > 0 || (direct_ && args_.beta != 0);
       m.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
-      tiles(m, cells * fold);
+      tiles(m, cells * fold, target);
       if (last_ && !direct_ && fold > 1) finish(part, cells, image, target, spread * job_.to.d[2]);
     }
-    if (last_ && !direct_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
+    if (last_ && !direct_ && !streamed_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
   }
 
   /// The taps that a line reads. Rows of taps that are wholly in the padding are left out.
@@ -218,8 +220,8 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
-  /// Register tiles of nearly equal height.
-  void tiles(Micro m, i64 rows) {
+  /// Register tiles of nearly equal height. What goes past the caches as it lies does so while the next tile is summed.
+  void tiles(Micro m, i64 rows, char* to) {
     const int vectors = static_cast<int>(vectors_);
     const i64 count = ceil_div(rows, kMicroRows[vectors]);
     const char* const a = static_cast<const char*>(m.a);
@@ -230,6 +232,10 @@ class Worker {
       m.a = a + row * m.a_row;
       m.c = c + row * m.c_row;
       micro_kernel(static_cast<Dot>(job_.unit.math), height, vectors)(m);
+      if (!streamed_) continue;
+      const i64 pixel = job_.to.d[2];
+      char* const line = to + bytes_of(job_.to.type, row * pixel);
+      store_line(job_, args_, {static_cast<char*>(m.c), m.c_row, height, channels_, line, pixel, 1, true});
     }
   }
 
@@ -251,7 +257,7 @@ class Worker {
   char* const scratch_;
   char *strip_, *to_, *weights_ = nullptr;
   i64 *a_list_, *b_list_;
-  bool around_, direct_, last_ = false;
+  bool around_, streamed_, direct_, last_ = false;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 

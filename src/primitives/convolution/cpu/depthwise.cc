@@ -24,12 +24,19 @@ kernels::Depthwise job_of(const Problem& p) {
   return job;
 }
 
-/// Pieces of a task.
-std::int64_t chunk_of(std::int64_t pieces, int threads) {
-  return std::max<std::int64_t>(1, pieces / (std::int64_t{8} * threads));
-}
-
 using kernels::ConvDirection;
+
+/// Pieces of a task. Where gradients come from transposed channels, they are whole vectors: sums of a part of a vector
+/// are made in another order.
+std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
+  constexpr std::int64_t kVector = 16;
+  const kernels::ConvShape& s = job.shape;
+  const bool transposed = job.direction == ConvDirection::kBackwardWeights && !job.channels_last && job.aligned() &&
+                          (s.c > 1 || s.out[2] <= kVector / 2);
+  const std::int64_t unit = transposed ? std::max<std::int64_t>(1, kVector / s.c) : 1;
+  const std::int64_t chunk = std::max<std::int64_t>(1, job.pieces() / (std::int64_t{8} * threads));
+  return (chunk + unit - 1) / unit * unit;
+}
 
 // Cycles of a tile, of a column of its taps, of loading a vector and of multiplying one.
 constexpr double kTileCycles = 25, kColumnCycles = 6, kLoadCycles = 1, kProductCycles = 0.5;
@@ -178,7 +185,7 @@ class CpuDepthwise final : public Solver<Problem> {
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
     const kernels::Depthwise job = job_of(p);
-    const std::int64_t chunk = chunk_of(job.pieces(), d.threads);
+    const std::int64_t chunk = chunk_of(job, d.threads);
     Work work;
     work.pieces = static_cast<double>((job.pieces() + chunk - 1) / chunk);
     const double piece = piece_cycles(m, job), start = start_cycles(job);
@@ -194,7 +201,7 @@ class CpuDepthwise final : public Solver<Problem> {
     const std::size_t scratch = table.depthwise_scratch(job);
     stream.reserve_scratch(scratch);
     const std::int64_t pieces = job.pieces();
-    const std::int64_t chunk = chunk_of(pieces, stream.threads());
+    const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
     return [job, &table, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
       kernels::Depthwise now = job;
