@@ -221,6 +221,8 @@ TEST(Threading, DeterministicSolversDoNotDependOnTheNumberOfThreads) {
   const Handle handle;
   for (const Shape& s : {Shape{{2, 16, 17, 19}, {24, 16, 3, 3}, {1, 1}}, Shape{{3, 32, 9, 9}, {33, 32, 1, 1}},
                          Shape{{2, 12, 15, 14}, {12, 1, 3, 3}, {1, 1}, {2, 2}, {}, 12},
+                         Shape{{2, 144, 6, 7}, {144, 1, 3, 3}, {1, 1}, {}, {}, 144},
+                         Shape{{2, 120, 11, 9}, {120, 4, 3, 3}, {1, 1}, {}, {}, 30},
                          Shape{{2, 1030, 1, 1}, {1100, 1030, 1, 1}}, Shape{{3, 48, 13, 14}, {24, 48, 1, 1}},
                          Shape{{1, 150, 7, 7}, {600, 150, 1, 1}}, Shape{{2, 3, 32, 48}, {20, 3, 16, 16}, {}, {16, 16}}})
     for (const auto d : kDirections) {

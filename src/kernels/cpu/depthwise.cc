@@ -35,7 +35,7 @@ i64 Depthwise::together() const {
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
-  const i64 blocks = ceil_div(shape.groups, kChannelBlock);
+  const i64 blocks = ceil_div(shape.groups * shape.c, kChannelBlock);
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;
   return weights ? blocks : blocks * shape.n * size[0] * ceil_div(size[1], kRowBlock);
 }

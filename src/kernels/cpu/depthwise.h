@@ -10,7 +10,7 @@
 namespace polymio::kernels {
 
 /// Channels first: the innermost spatial strides of x and y are 1, and w_k is c * w_c unless c is 1. Channels last: the
-/// channel strides are 1; c and k of a group are 1, or it has more channels or is int8 and is computed by way of copies.
+/// channel strides are 1, and groups are used where they lie or by way of copies.
 struct Depthwise {
   ConvShape shape;
   ConvDirection direction = ConvDirection::kForward;
@@ -20,13 +20,17 @@ struct Depthwise {
   const void* y = nullptr;
   void* result = nullptr;
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
-  double alpha = 1, beta = 0;  // beta == 0: the result is never read
+  double alpha = 1, beta = 0;               // beta == 0: the result is never read
+  /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
+  bool aligned() const {
+    return shape.c == shape.k && (shape.c & (shape.c - 1)) == 0 && (shape.c == 1 || shape.dtype == DataType::kFloat);
+  }
   /// Groups with channels last that are copied.
-  bool mixed() const { return channels_last && (shape.c > 1 || shape.k > 1 || shape.dtype == DataType::kInt8); }
+  bool mixed() const { return channels_last && (!aligned() || shape.dtype == DataType::kInt8); }
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
-  /// Independent pieces of work: groups of an image or groups for weights; with one channel a group and channels
-  /// last, blocks of channels, for weights, or of some rows of an image.
+  /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,
+  /// blocks of channels, for weights, or of some rows of an image.
   std::int64_t pieces() const;
 };
 

@@ -1,6 +1,8 @@
-// Depthwise convolution with channels last: vectors run over channels, x and y are used where they lie. A tile is a
-// vector of channels of a few pixels one below another.
+// Depthwise and grouped convolution with channels last: vectors run over channels, x and y are used where they lie. A
+// tile is a vector of channels of a few pixels one below another. In groups, each lane meets all channels of its group:
+// a vector of the source is read once for each of them and permuted.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/depthwise_channels.h"
 #include "kernels/cpu/isa/depthwise_rows.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/stencil.h"
@@ -8,69 +10,18 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// The type that values of a storage type are computed in.
-template <class S>
-struct SumType {
-  using type = float;
-};
-template <>
-struct SumType<double> {
-  using type = double;
-};
-template <class S>
-using Sum = typename SumType<S>::type;
-
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-
-/// Reads and writes a vector's channels: all of them, or the first n.
-template <class S>
-struct AllChannels {
-  using V = Vec<Sum<S>>;
-  V operator()(const S* p) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      return load(p);
-    } else {
-      return load_widened(p);
-    }
-  }
-  void store(S* p, V v) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      POLYMIO_ISA_NAMESPACE::store(p, v);
-    } else {
-      store_narrowed(p, v);
-    }
-  }
-};
-
-template <class S>
-struct SomeChannels {
-  using V = Vec<Sum<S>>;
-  int n;
-  V operator()(const S* p) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      return load_lanes(p, 0, n);
-    } else {
-      return load_widened(p, n);
-    }
-  }
-  void store(S* p, V v) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      store_lanes(p, v, n);
-    } else {
-      store_narrowed(p, v, n);
-    }
-  }
-};
 
 /// What the tiles of a pixel have in common.
 template <class S>
 struct Block {
   const TapColumn* columns;
   i64 count;
-  i64 pitch, out_pitch;  // between source lines, and result rows
+  i64 pitch, out_pitch;    // between source lines, and result rows
+  i64 x_pixel, out_pixel;  // between neighbours
   i64 w_step;
   Sum<S> alpha, beta;
-  bool around;  // results go past the caches
+  bool around;             // results go past the caches
 };
 
 /// Whether vectors are whole lines of the cache, of the type that sums have.
@@ -78,64 +29,90 @@ template <class S>
 inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
 
 template <class S>
-void write_around(S* p, Vec<Sum<S>> v) {
+void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
 #if defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#else
-  store(p, v);
+  if constexpr (kWritesLines<S>) _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
 #endif
 }
 
-/// Results `row` to row + kRows - 1 of those that the columns are listed for.
-template <class S, int kRows, class Channels>
-[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out,
-                            const Channels channels) {
-  Vec<Sum<S>> sum[kRows] = {};
-  x += row * b.pitch;
-  out += row * b.out_pitch;
-  for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
-    const Vec<Sum<S>>* weights = w + c->weight;
-    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-      add_taps<n.value, kRows>(
-          x + c->source, b.pitch, c->lines >> row, channels, [&](int t) { return weights[t * b.w_step]; }, sum);
-    });
-  }
-  const bool plain = b.alpha == 1 && b.beta == 0;
-#pragma GCC unroll 16
-  for (int j = 0; j < kRows; ++j, out += b.out_pitch) {
-    if (!plain) {
-      sum[j] *= broadcast(b.alpha);
-      if (b.beta != 0) sum[j] += broadcast(b.beta) * channels(out);
+/// Results `row` to row + kRows - 1 of those that the columns are listed for, of `units` vectors of channels of
+/// kPixels neighbours.
+template <class S, int kRows, int kPixels, bool kInside, class Channels>
+[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out, i64 units, i64 w_unit,
+                            const Channels& channels) {
+  using V = Vec<Sum<S>>;
+  const bool plain = b.alpha == 1 && b.beta == 0, around = Channels::kAll && kWritesLines<S> && b.around;
+  const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
+  const TapColumn* const end = b.columns + b.count;
+  x += row * pitch;
+  out += row * out_pitch;
+  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
+    V sum[kPixels][kRows] = {};
+    for (const TapColumn* c = b.columns; c < end; ++c) {
+      const V* weights = w + c->weight * sources;
+      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+        for (i64 j = 0; j < sources; ++j, ++weights) {
+          const auto weight = [&](int, int t) { return weights[t * w_step]; };
+#pragma GCC unroll 2
+          for (int p = 0; p < kPixels; ++p) {
+            add_taps<n.value, kRows, kInside, 1>(x + c->source + p * b.x_pixel, pitch, c->lines >> row,
+                                                 channels.source(j), weight, sum + p);
+          }
+        }
+      });
     }
-    if constexpr (kWritesLines<S>) {
-      if (__is_same(Channels, AllChannels<S>) && b.around) {
-        write_around(out, sum[j]);
-        continue;
+#pragma GCC unroll 2
+    for (int p = 0; p < kPixels; ++p) {
+      S* to = out + p * b.out_pixel;
+#pragma GCC unroll 16
+      for (int j = 0; j < kRows; ++j, to += out_pitch) {
+        V& v = sum[p][j];
+        if (!plain) {
+          v *= broadcast(b.alpha);
+          if (b.beta != 0) v += broadcast(b.beta) * channels(to);
+        }
+        if (Channels::kAll && around) {
+          write_around(to, v);
+        } else {
+          channels.store(to, v);
+        }
       }
     }
-    channels.store(out, sum[j]);
   }
 }
 
-template <class S, int kRows, class Channels>
-[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums,
-                                    const Channels channels) {
+/// The same rows of dy, added to the sums of the taps.
+template <class S, int kRows, int kPixels, bool kInside, class Channels>
+[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums, i64 units,
+                                    i64 sums_unit, const Channels& channels) {
   using V = Vec<Sum<S>>;
-  V rows[kRows];
-  x += row * b.pitch;
-  dy += row * b.out_pitch;
+  const i64 pitch = b.pitch, dy_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
+  const TapColumn* const end = b.columns + b.count;
+  x += row * pitch;
+  dy += row * dy_pitch;
+  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, dy += kLanes<Sum<S>>, sums += sums_unit) {
+    V rows[kPixels][kRows];
 #pragma GCC unroll 16
-  for (int j = 0; j < kRows; ++j) rows[j] = channels(dy + j * b.out_pitch);
-  for (const TapColumn* c = b.columns; c < b.columns + b.count; ++c) {
-    V* const to = sums + c->weight;
-    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-      V sum[n.value];
+    for (int j = 0; j < kPixels * kRows; ++j) {
+      rows[j / kRows][j % kRows] = channels(dy + j / kRows * b.out_pixel + j % kRows * dy_pitch);
+    }
+    for (const TapColumn* c = b.columns; c < end; ++c) {
+      V* to = sums + c->weight * sources;
+      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
+        for (i64 j = 0; j < sources; ++j, ++to) {
+          V sum[n.value];
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows>(x + c->source, b.pitch, c->lines >> row, channels, rows, sum);
+          for (int t = 0; t < n.value; ++t) sum[t] = to[t * w_step];
+#pragma GCC unroll 2
+          for (int p = 0; p < kPixels; ++p) {
+            add_rows<n.value, kRows, kInside>(x + c->source + p * b.x_pixel, pitch, c->lines >> row, channels.source(j),
+                                              rows[p], sum);
+          }
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
-    });
+          for (int t = 0; t < n.value; ++t) to[t * w_step] = sum[t];
+        }
+      });
+    }
   }
 }
 
@@ -154,8 +131,9 @@ class Pixels {
  public:
   Pixels(const Depthwise& job, void* scratch)
       : job_(job), s_(job.shape), data_(job.direction == ConvDirection::kBackwardData),
-        weights_only_(job.direction == ConvDirection::kBackwardWeights) {
+        weights_only_(job.direction == ConvDirection::kBackwardWeights), groups_({}, job.shape.c) {
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
+    unit_ = taps_ * s_.c;
     from_ = data_ ? s_.y_d : s_.x_d;
     to_ = data_ ? s_.x_d : s_.y_d;
     for (int d = 0; d < kSpatial; ++d) source_.size[d] = data_ ? s_.out[d] : s_.in[d];
@@ -163,7 +141,7 @@ class Pixels {
     source_.step[1] = from_[1];
     most_units_ = kChannelBlock / kN;
     vectors_ = static_cast<V*>(scratch);
-    columns_ = reinterpret_cast<TapColumn*>(vectors_ + most_units_ * taps_);
+    columns_ = reinterpret_cast<TapColumn*>(vectors_ + most_units_ * unit_);
     across_ = reinterpret_cast<Across*>(columns_ + taps_);
     offsets_ = reinterpret_cast<i64*>(across_ + pass_count(s_, job.direction, 2));
     source_.column = offsets_;
@@ -179,7 +157,7 @@ class Pixels {
 
   static std::size_t bytes(const Depthwise& job) {
     const i64 taps = job.shape.taps[0] * job.shape.taps[1] * job.shape.taps[2];
-    return static_cast<std::size_t>(kChannelBlock / kN * taps) * sizeof(V) +
+    return static_cast<std::size_t>(kChannelBlock / kN * taps * job.shape.c) * sizeof(V) +
            static_cast<std::size_t>(taps) * sizeof(TapColumn) + static_cast<std::size_t>(job.shape.taps[2]) * 8 +
            static_cast<std::size_t>(pass_count(job.shape, job.direction, 2)) * sizeof(Across);
   }
@@ -205,7 +183,7 @@ class Pixels {
     const i64 steps = to_[0] | to_[1] | to_[2] | (data_ ? s_.x_n : s_.y_n);
     return kWritesLines<S> && !weights_only_ && job_.beta == 0 && steps % kN == 0 &&
            reinterpret_cast<std::uintptr_t>(job_.result) % kVectorBytes == 0 &&
-           s_.n * s_.groups * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
+           s_.n * s_.groups * s_.c * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
   }
 
   /// Makes a block of channels the current one.
@@ -213,26 +191,36 @@ class Pixels {
     if (block == taken_) return;
     taken_ = block;
     channel_ = block * kChannelBlock;
-    channels_ = min_of(kChannelBlock, s_.groups - channel_);
+    channels_ = min_of(kChannelBlock, s_.groups * s_.c - channel_);
     units_ = ceil_div(channels_, kN);
     if (!weights_only_) pack();
   }
 
-  /// Weights as vectors of channels, for each unit and tap.
+  /// Weights as vectors of channels, for each unit, tap and channel that it meets.
   void pack() {
-    const S* w = static_cast<const S*>(job_.w) + channel_ * s_.w_k;
-    for (i64 u = 0; u < units_; ++u, w += kN * s_.w_k) {
-      const i64 some = min_of<i64>(kN, channels_ - u * kN);
-      if (taps_packed()) {
-        for (i64 t = 0; t < taps_; t += kN) turn_in(w + t, some, min_of<i64>(kN, taps_ - t), vectors_ + u * taps_ + t);
+    const S* w = static_cast<const S*>(job_.w);
+    for (i64 u = 0; u < units_; ++u) {
+      const i64 first = channel_ + u * kN, some = min_of<i64>(kN, channels_ - u * kN);
+      if (s_.c == 1 && taps_packed()) {
+        for (i64 t = 0; t < taps_; t += kN) {
+          turn_in(w + first * s_.w_k + t, some, min_of<i64>(kN, taps_ - t), vectors_ + u * taps_ + t);
+        }
         continue;
       }
-      T* to = reinterpret_cast<T*>(vectors_ + u * taps_);
+      i64 place[kN];
+      for (i64 l = 0; l < some; ++l) place[l] = place_of(first + l);
+      const i64 step = data_ ? s_.w_k : s_.w_c;
+      T* to = reinterpret_cast<T*>(vectors_ + u * unit_);
       each_tap([&](i64 at) {
-        for (i64 l = 0; l < kN; ++l) to[l] = l < some ? widen(w[at + l * s_.w_k]) : T{};
-        to += kN;
+        for (i64 j = 0; j < s_.c; ++j, at += step, to += kN) {
+          for (i64 l = 0; l < kN; ++l) to[l] = l < some ? widen(w[at + place[l]]) : T{};
+        }
       });
     }
+  }
+  /// Where the first weight is that a channel of the result meets.
+  i64 place_of(i64 channel) const {
+    return data_ ? channel / s_.c * s_.c * s_.w_k + channel % s_.c * s_.w_c : channel * s_.w_k;
   }
   bool taps_packed() const {
     return s_.w_d[2] == 1 && s_.w_d[1] == s_.taps[2] && s_.w_d[0] == s_.taps[1] * s_.taps[2];
@@ -281,11 +269,13 @@ class Pixels {
     const i64 phases = pass_count(s_, job_.direction, 2);
     TapColumn* columns = columns_;
     i64 pixels = 0;
+    inside_ = true;
     for (i64 f = 0; f < phases; ++f) {
       const Pass pass[kSpatial] = {slabs, down, pass_of(s_, job_.direction, 2, f)};
       for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
       const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns);
       across_[f] = {pass[2], columns, pass[2].taps > 0 ? count / pass[2].taps : 0};
+      inside_ &= all_inside(columns, count, rows);
       columns += count;
       pixels = max_of(pixels, pass[2].count);
     }
@@ -294,90 +284,133 @@ class Pixels {
     block_.out_pitch = comb.step * down.out_step * to_[1];
     S* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
                    (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
+    // Weights of a group's channels are many: they stay in the cache for a row of pixels.
+    const i64 step = s_.c == 1 ? units_ : 1, together = s_.c == 1 ? 1 : 2;
     with_rows<kMostRows>(rows, [&](auto row_count) {
-      for (i64 i = 0; i < pixels; ++i) {
-        for (i64 f = 0; f < phases; ++f) pixel<row_count.value>(across_[f], i, out);
+      for (i64 u = 0; u < units_; u += step) {
+        for (i64 i = 0; i < pixels; i += together) {
+          for (i64 f = 0; f < phases; ++f) pixels_at<row_count.value>(across_[f], i, together, out, u);
+        }
       }
     });
   }
 
+  /// `count` results from i on, together if all their taps are inside.
   template <int kRows>
-  void pixel(const Across& across, i64 i, S* out) {
+  void pixels_at(const Across& across, i64 i, i64 count, S* out, i64 unit) {
     const Pass& p = across.pass;
-    if (i >= p.count) return;
-    const i64 at = p.first + i * p.stride;
-    Range taps{0, p.taps};
-    if (at < 0 || at + (p.taps - 1) * p.dilation >= source_.size[2]) {
-      taps = inside(at, p.dilation, source_.size[2], p.taps);
+    const i64 end = min_of(i + count, p.count), reach = (p.taps - 1) * p.dilation;
+    block_.x_pixel = p.stride * from_[2];
+    block_.out_pixel = p.out_step * to_[2];
+    const i64 first = p.first + i * p.stride;
+    const bool both = end - i == 2 && first >= 0 && first + p.stride + reach < source_.size[2];
+    for (; i < end; i += both ? 2 : 1) {
+      const i64 at = p.first + i * p.stride;
+      Range taps{0, p.taps};
+      if (at < 0 || at + reach >= source_.size[2]) taps = inside(at, p.dilation, source_.size[2], p.taps);
+      block_.columns = across.columns + taps.low * across.each;
+      block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
+      const S* x = x_ + at * from_[2] + unit * kN;
+      S* const to = out + (p.out_first + i * p.out_step) * to_[2] + unit * kN;
+      if (s_.c == 1) {
+        all_units<kRows>(x, to);
+      } else if constexpr (__is_same(S, float)) {
+        both ? one_unit<kRows, 2>(x, to, unit) : one_unit<kRows, 1>(x, to, unit);
+      }
     }
-    block_.columns = across.columns + taps.low * across.each;
-    block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
-    all_units<kRows>(x_ + at * from_[2], out + (p.out_first + i * p.out_step) * to_[2]);
   }
 
   template <int kRows>
   void all_units(const S* x, S* out) {
-    const Block<S> block = block_;
     const i64 whole = channels_ / kN;
-    V* vectors = vectors_;
-    for (i64 u = 0; u < whole; ++u, x += kN, out += kN, vectors += taps_) {
-      if (weights_only_) {
-        weights_tile<S, kRows>(block, 0, x, out, vectors, AllChannels<S>{});
-      } else {
-        tile<S, kRows>(block, 0, x, vectors, out, AllChannels<S>{});
-      }
-    }
+    rows_of<kRows, 1>(x, out, vectors_, whole, AllChannels<S>{});
     if (whole == units_) return;
     const SomeChannels<S> some{static_cast<int>(channels_ - whole * kN)};
-    for (i64 row = 0; row < kRows; ++row) {
-      if (weights_only_) {
-        weights_tile<S, 1>(block, row, x, out, vectors, some);
-      } else {
-        tile<S, 1>(block, row, x, vectors, out, some);
+    single_rows<kRows>(x + whole * kN, out + whole * kN, vectors_ + whole * taps_, some);
+  }
+  /// Groups of several channels.
+  template <int kRows, int kPixels>
+  void one_unit(const S* x, S* out, i64 unit) {
+    const i64 some = min_of<i64>(kN, channels_ - unit * kN);
+    V* const vectors = vectors_ + unit * unit_;
+    if (some < kN) {
+      const WholeGroups<SomeChannels<float>> channels({static_cast<int>(some)}, s_.c);
+      for (i64 p = 0; p < kPixels; ++p) {
+        single_rows<kRows>(x + p * block_.x_pixel, out + p * block_.out_pixel, vectors, channels);
       }
+    } else if (s_.c < kN) {
+      rows_of<kRows, kPixels>(x, out, vectors, 1, groups_);
+    } else {
+      rows_of<kRows, kPixels>(x, out, vectors, 1, GroupPart(s_.c, unit * kN % s_.c));
+    }
+  }
+  template <int kRows, int kPixels, class Channels>
+  void rows_of(const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
+    if (inside_) {
+      units<kRows, kPixels, true>(0, x, out, vectors, count, channels);
+    } else {
+      units<kRows, kPixels, false>(0, x, out, vectors, count, channels);
+    }
+  }
+  /// Vectors that are not full: testing the number of lanes costs less row by row.
+  template <int kRows, class Channels>
+  void single_rows(const S* x, S* out, V* vectors, const Channels& channels) const {
+    for (i64 row = 0; row < kRows; ++row) units<1, 1, false>(row, x, out, vectors, 1, channels);
+  }
+  template <int kRows, int kPixels, bool kInside, class Channels>
+  void units(i64 row, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
+    if (weights_only_) {
+      weights_tile<S, kRows, kPixels, kInside>(block_, row, x, out, vectors, count, taps_, channels);
+    } else {
+      tile<S, kRows, kPixels, kInside>(block_, row, x, vectors, out, count, taps_, channels);
     }
   }
 
   void all_weights(i64 block) {
     take(block);
-    for (i64 i = 0; i < units_ * taps_; ++i) vectors_[i] = V{};
+    for (i64 i = 0; i < units_ * unit_; ++i) vectors_[i] = V{};
     for (i64 n = 0; n < s_.n; ++n) {
       x_ = static_cast<const S*>(job_.x) + n * s_.x_n + channel_;
       out_ = const_cast<S*>(static_cast<const S*>(job_.y)) + n * s_.y_n + channel_;
       for (i64 slab = 0; slab < s_.out[0]; ++slab) phase(0, 0, slab, 0, 1);
     }
-    S* dw = static_cast<S*>(job_.result) + channel_ * s_.w_k;
-    for (i64 u = 0; u < units_; ++u, dw += kN * s_.w_k) {
-      const i64 some = min_of<i64>(kN, channels_ - u * kN);
-      if (taps_packed()) {
-        for (i64 t = 0; t < taps_; t += kN) turn_out(vectors_ + u * taps_ + t, some, min_of<i64>(kN, taps_ - t), dw + t);
-        continue;
-      }
-      const T* sums = reinterpret_cast<const T*>(vectors_ + u * taps_);
-      each_tap([&](i64 at) {
+    for (i64 u = 0; u < units_; ++u) write_weights(u);
+  }
+
+  void write_weights(i64 u) {
+    S* dw = static_cast<S*>(job_.result) + (channel_ + u * kN) * s_.w_k;
+    const i64 some = min_of<i64>(kN, channels_ - u * kN);
+    if (s_.c == 1 && taps_packed()) {
+      for (i64 t = 0; t < taps_; t += kN) turn_out(vectors_ + u * taps_ + t, some, min_of<i64>(kN, taps_ - t), dw + t);
+      return;
+    }
+    const T* sums = reinterpret_cast<const T*>(vectors_ + u * unit_);
+    each_tap([&](i64 at) {
+      for (i64 j = 0; j < s_.c; ++j, at += s_.w_c, sums += kN) {
         for (i64 l = 0; l < some; ++l) {
           S& element = dw[at + l * s_.w_k];
           const T sum = block_.alpha * sums[l];
           element = narrow<S>(block_.beta != 0 ? sum + block_.beta * widen(element) : sum);
         }
-        sums += kN;
-      });
-    }
+      }
+    });
   }
 
   const Depthwise& job_;
   const ConvShape& s_;
   const bool data_, weights_only_;
-  i64 taps_, most_units_, units_ = 0, channel_ = 0, channels_ = 0, taken_ = -1;
+  i64 taps_, unit_, most_units_, units_ = 0, channel_ = 0, channels_ = 0, taken_ = -1;
   const i64 *from_, *to_;
   StencilSource source_{};
-  V* vectors_;  // weights, or their sums
+  V* vectors_;  // weights, or their sums, unit_ of each vector of channels
   TapColumn* columns_;
   Across* across_;
+  WholeGroups<AllChannels<float>> groups_;
   i64* offsets_;
   const S* x_ = nullptr;
   S* out_ = nullptr;  // dy for weights, which is not written
   Block<S> block_{};
+  bool inside_ = false;  // no tap of the current rows is outside
 };
 
 /// Calls `use` with a value of the storage type.

@@ -28,6 +28,7 @@ struct Block {
   i64 step, out_step;    // between source columns, and result columns
   i64 w_step;
   i64 planes, source_plane, weight_plane;  // that are summed
+  i64 result_plane, result_weight;         // from result to result
   T alpha, beta;
 };
 
@@ -70,12 +71,16 @@ template <class V, std::size_t... I>
   b = high;
 }
 
-/// Results at `out`, `count` columns of them, from the source at x.
-template <class T, Mode kMode, int kRows>
+/// Result planes of a tile: with 32 registers, two share what they read.
+template <class T>
+inline constexpr int kMostResults = kMaskedAccess && sizeof(T) == sizeof(float) ? 2 : 1;
+
+/// kResults times results at `out`, `count` columns of them, from the source at x.
+template <class T, Mode kMode, int kRows, int kResults, bool kInside>
 void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w, T* out, i64 count) {
   using V = Vec<T>;
   constexpr int kN = kLanes<T>, kResidues = kMode == Mode::kDoubled ? 2 : 1;
-  V sum[kResidues][kRows] = {};
+  V sum[kResidues][kResults][kRows] = {};
   for (i64 m = 0; m < b.planes; ++m, x += b.source_plane, w += b.weight_plane) {
 #pragma GCC unroll 2
     for (int f = 0; f < kResidues; ++f) {
@@ -84,21 +89,24 @@ void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w
         const T* weights = w + c->weight;
         const Reader<T, source_step(kMode)> read(spans[f * taps + c->across], b.step);
         with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-          add_taps<n.value, kRows>(
-              source, b.pitch, c->lines, read, [&](int t) { return broadcast(weights[t * b.w_step]); }, sum[f]);
+          const auto weight = [&](int r, int t) { return broadcast(weights[r * b.result_weight + t * b.w_step]); };
+          add_taps<n.value, kRows, kInside, kResults>(source, b.pitch, c->lines, read, weight, sum[f]);
         });
       }
     }
   }
-  if constexpr (kMode == Mode::kAny) {
-    put_apart<T, kRows>(b, out, count, sum[0]);
-  } else if constexpr (kMode == Mode::kDoubled) {
+#pragma GCC unroll 2
+  for (int r = 0; r < kResults; ++r, out += b.result_plane) {
+    if constexpr (kMode == Mode::kAny) {
+      put_apart<T, kRows>(b, out, count, sum[0][r]);
+    } else if constexpr (kMode == Mode::kDoubled) {
 #pragma GCC unroll 16
-    for (int j = 0; j < kRows; ++j) interleave(sum[0][j], sum[1][j], std::make_index_sequence<kN>{});
-    put<T, kRows>(b, out, count, sum[0]);
-    put<T, kRows>(b, out + kN, count - kN, sum[1]);
-  } else {
-    put<T, kRows>(b, out, count, sum[0]);
+      for (int j = 0; j < kRows; ++j) interleave(sum[0][r][j], sum[1][r][j], std::make_index_sequence<kN>{});
+      put<T, kRows>(b, out, count, sum[0][r]);
+      put<T, kRows>(b, out + kN, count - kN, sum[1][r]);
+    } else {
+      put<T, kRows>(b, out, count, sum[0][r]);
+    }
   }
 }
 
@@ -118,7 +126,7 @@ void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy,
       V sum[n.value];
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows>(source, b.pitch, c->lines, read, rows, sum);
+      add_rows<n.value, kRows, false>(source, b.pitch, c->lines, read, rows, sum);
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
     });
@@ -175,6 +183,8 @@ class Planes {
     w_k_ = copies_weights_ ? s_.c * taps_ : s_.w_k;
     w_c_ = copies_weights_ ? taps_ : s_.w_c;
     block_.planes = data ? s_.k : s_.c;
+    block_.result_plane = data ? s_.x_c : s_.y_k;
+    block_.result_weight = data ? w_c_ : w_k_;
     block_.source_plane = data ? s_.y_k : s_.x_c;
     block_.weight_plane = data ? w_k_ : w_c_;
   }
@@ -278,12 +288,14 @@ class Planes {
       for (i64 m = 0; m < comb.count; m += rows) {
         rows = most_rows(mode_) == 1 ? 1 : tile_rows(comb.count - m, most_rows(mode_));
         TapColumn* columns = columns_;
+        inside_ = true;
         for (i64 f = 0; f < together_; ++f) {
           for (i64 t = 0; t < across_[f].taps; ++t) offsets_[t] = across_[f].first + t * across_[f].dilation;
           const Pass pass[kSpatial] = {depth, height, across_[f]};
           source_.column = offsets_;
           block_.columns[f] = columns;
           block_.count[f] = list_columns(pass, comb, i0, m, rows, source_, s_.taps, columns);
+          inside_ &= all_inside(columns, block_.count[f], rows);
           columns += block_.count[f];
         }
         const i64 out = (depth.out_first + i0 * depth.out_step) * to_[0] +
@@ -325,10 +337,14 @@ class Planes {
       Place place = place_of(n, g, i);
       place.result += out;
       with_tile(mode_, rows, [&](auto mode, auto row_count) {
-        if (direction_ != ConvDirection::kBackwardWeights) {
-          planes<mode.value, row_count.value, false>(place, count);
-        } else if constexpr (mode.value != Mode::kDoubled) {
-          planes<mode.value, row_count.value, true>(place, count);
+        constexpr Mode kMode = mode.value;
+        constexpr int kRows = row_count.value;
+        if (direction_ == ConvDirection::kBackwardWeights) {
+          if constexpr (kMode != Mode::kDoubled) weights_planes<kMode, kRows>(place, count);
+        } else if (inside_ && kRows == kMostRows) {
+          planes<kMode, kRows, kRows == kMostRows>(place, count);
+        } else {
+          planes<kMode, kRows, false>(place, count);
         }
       });
       i += count;
@@ -337,45 +353,54 @@ class Planes {
     }
   }
 
-  template <Mode kMode, int kRows, bool kWeights>
+  template <Mode kMode, int kRows, bool kInside>
   void planes(Place place, i64 count) {
-    const bool data = direction_ == ConvDirection::kBackwardData;
-    const i64 source_group = data ? s_.k * s_.y_k : s_.c * s_.x_c, result_plane = data ? s_.x_c : s_.y_k;
-    const i64 weight_plane = data ? w_c_ : w_k_, weight_group = s_.k * w_k_ - results_ * weight_plane;
+    const i64 source_group = direction_ == ConvDirection::kBackwardData ? s_.k * s_.y_k : s_.c * s_.x_c;
     const Block<T> block = block_;
+    const i64 weight_group = s_.k * w_k_ - results_ * block.result_weight;
     for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
-      for (i64 r = 0; r < results_; ++r, place.result += result_plane, place.weights += weight_plane) {
-        if constexpr (kWeights) {
-          for (i64 c = 0; c < s_.c; ++c, place.sums += sums_plane_) {
-            strips<kMode, kRows, true>(block, place.source + c * s_.x_c, place);
-          }
-        } else {
-          strips<kMode, kRows, false>(block, place.source, place);
-        }
+      for (i64 r = 0; r < results_;) {
+        const i64 some = min_of<i64>(results_ - r, kMostResults<T>);
+        strips<kMode>(place.source, place.result, [&](const T* x, T* out, const Span* spans, i64 left) {
+          const i64 taps = s_.taps[2];
+          if (some == 1) return tile<T, kMode, kRows, 1, kInside>(block, x, spans, taps, place.weights, out, left);
+          tile<T, kMode, kRows, kMostResults<T>, kInside>(block, x, spans, taps, place.weights, out, left);
+        });
+        r += some;
+        place.result += some * block.result_plane;
+        place.weights += some * block.result_weight;
       }
     }
   }
 
-  template <Mode kMode, int kRows, bool kWeights>
-  [[gnu::always_inline]] void strips(const Block<T>& block, const T* x, const Place& place) const {
+  template <Mode kMode, int kRows>
+  void weights_planes(Place place, i64 count) {
+    const Block<T> block = block_;
+    for (i64 i = 0; i < count * s_.k; ++i, place.result += s_.y_k) {
+      const T* const x = place.source + i / s_.k * s_.c * s_.x_c;
+      for (i64 c = 0; c < s_.c; ++c, place.sums += sums_plane_) {
+        strips<kMode>(x + c * s_.x_c, place.result, [&](const T* source, T* dy, const Span* spans, i64 left) {
+          weights_tile<T, kMode, kRows>(block, source, spans, dy, left, place.sums);
+        });
+      }
+    }
+  }
+
+  /// Calls `use` with the source, the result, the spans and the columns that are left of each strip of a plane.
+  template <Mode kMode, class Use>
+  [[gnu::always_inline]] void strips(const T* x, T* y, const Use& use) const {
     constexpr int kReach = kMode == Mode::kDoubled ? 2 * kN : kN;
-    const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count, taps = s_.taps[2];
+    const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count;
     const i64 step = kN * across_[0].stride, out_step = kN * across_[0].out_step;
-    T* y = place.result;
     const Span* spans = spans_;
     const i64 ahead = direction_ == ConvDirection::kBackwardData ? s_.y_k : s_.x_c;
-    for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * taps) {
-      if (prefetches_ && block.count[0] > 0) {  // the next plane, whose start the hardware does not foresee
-#pragma GCC unroll 16
-        for (int j = 0; j < kRows; ++j) {
-          __builtin_prefetch(x + ahead + block.columns[0]->source + j * block.pitch, 0, 2);
+    for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * s_.taps[2]) {
+      if (prefetches_ && block_.count[0] > 0) {  // the next plane, whose start the hardware does not foresee
+        for (int j = 0; j < kMostRows; ++j) {
+          __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
         }
       }
-      if constexpr (kWeights) {
-        weights_tile<T, kMode, kRows>(block, x, spans, y, left, place.sums);
-      } else {
-        tile<T, kMode, kRows>(block, x, spans, taps, place.weights, y, left);
-      }
+      use(x, y, spans, left);
     }
   }
 
@@ -413,6 +438,7 @@ class Planes {
   const ConvDirection direction_;
   Mode mode_;
   bool copies_weights_, prefetches_;
+  bool inside_ = false;  // no tap of the current rows is outside
   i64 taps_, sums_plane_, w_k_, w_c_, results_, strips_, group_;
   i64 together_;  // residues of the last dimension in a tile
   const i64 *from_, *to_;

@@ -1,5 +1,5 @@
-// Backward weights of a depthwise convolution with channels first and rows shorter than half a vector: some channels
-// are transposed in scratch, where vectors over channels are full and no lanes are added in the end.
+// Backward weights with channels first by way of a transposed copy of some channels, where vectors over channels are
+// full and no lanes are added in the end: groups of several channels, and depthwise where rows are short.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_rows.h"
 #include "kernels/cpu/isa/entries.h"
@@ -11,6 +11,7 @@ namespace {
 constexpr i64 kBlockBytes = 40 << 10;  // of x and y in scratch
 constexpr i64 kMostUnits = 4;          // vectors of channels at a time
 constexpr i64 kMostImages = 4;         // with more of them, adding lanes once is cheap
+constexpr i64 kGroupBytes = 1 << 20;   // of x and y in scratch, in groups
 constexpr i64 kFewPixels = 2;          // that are faster moved one by one
 
 i64 volume(const i64 (&size)[kSpatial]) { return size[0] * size[1] * size[2]; }
@@ -33,7 +34,7 @@ class Transposed {
     block_ = kN * max_of<i64>(min_of(fits / images_, kMostUnits), 1);
     ConvShape& s = inner_.shape;
     s.n = images_;
-    s.groups = block_;
+    s.groups = block_ / s.c;
     i64 x = block_, y = block_;
     for (int d = kSpatial - 1; d >= 0; --d) {
       s.x_d[d] = x;
@@ -55,22 +56,22 @@ class Transposed {
 
   std::size_t bytes() const { return bytes_ + depthwise_scratch(inner_); }
 
-  /// Channels [first, end).
+  /// Groups [first, end).
   void run(i64 first, i64 end) {
-    for (i64 g = first; g < end; g += block_) weights(g, min_of(block_, end - g));
+    for (i64 c = first * s_.c; c < end * s_.c; c += block_) weights(c, min_of(block_, end * s_.c - c));
   }
 
  private:
-  void weights(i64 g, i64 some) {
-    inner_.shape.groups = some;
-    inner_.result = static_cast<T*>(job_.result) + g * s_.w_k;
+  void weights(i64 channel, i64 some) {
+    inner_.shape.groups = some / s_.c;
+    inner_.result = static_cast<T*>(job_.result) + channel * s_.w_k;
     inner_.beta = job_.beta;
     for (i64 n = 0; n < s_.n; n += images_) {
       inner_.shape.n = min_of(images_, s_.n - n);
       for (i64 i = 0; i < inner_.shape.n; ++i) {
-        gather(static_cast<const T*>(job_.x) + (n + i) * s_.x_n + g * s_.x_c, s_.x_c, x_plane_, some,
+        gather(static_cast<const T*>(job_.x) + (n + i) * s_.x_n + channel * s_.x_c, s_.x_c, x_plane_, some,
                x_ + i * inner_.shape.x_n);
-        gather(static_cast<const T*>(job_.y) + (n + i) * s_.y_n + g * s_.y_k, s_.y_k, y_plane_, some,
+        gather(static_cast<const T*>(job_.y) + (n + i) * s_.y_n + channel * s_.y_k, s_.y_k, y_plane_, some,
                y_ + i * inner_.shape.y_n);
       }
       depthwise(inner_, 0, inner_.pieces(), behind_);
@@ -115,9 +116,13 @@ class Transposed {
 bool transposes(const Depthwise& job) {
   const ConvShape& s = job.shape;
   const i64 lanes = s.dtype == DataType::kDouble ? kLanes<double> : kLanes<float>;
-  return job.direction == ConvDirection::kBackwardWeights && s.c == 1 && s.k == 1 && s.n <= kMostImages &&
-         s.groups >= lanes && 2 * s.out[2] <= lanes && (volume(s.in) + volume(s.out)) * kVectorBytes <= kBlockBytes &&
-         packed(s.in, s.x_d) && packed(s.out, s.y_d);
+  const i64 bytes = (volume(s.in) + volume(s.out)) * kVectorBytes;
+  if (job.direction != ConvDirection::kBackwardWeights || !job.aligned() || s.groups * s.c < lanes ||
+      !packed(s.in, s.x_d) || !packed(s.out, s.y_d)) {
+    return false;
+  }
+  if (s.c > 1) return s.c <= lanes && bytes <= kGroupBytes;
+  return s.n <= kMostImages && 2 * s.out[2] <= lanes && bytes <= kBlockBytes;
 }
 
 void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch) {

@@ -69,8 +69,16 @@ class Worker {
     a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
     b_list_ = a_list_ + job.taps();
     const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
+    around_ = writes_around();
+    streamed_ = around_ && job.to.c == 1 && job.cut.fold == 1 && job.cut.channels == job.from.channels;
+    streamed_ = streamed_ && !args.epilogue;
     direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
-              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue;
+              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue && !around_;
+  }
+  ~Worker() {
+#if defined(__AVX512F__)
+    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+#endif
   }
 
   void run() {
@@ -81,6 +89,19 @@ class Worker {
   }
 
  private:
+  /// Whole lines of the cache of a result that is larger than the caches of a core.
+  bool writes_around() const {
+    constexpr i64 kCaches = 8 << 20;
+    const DirectSide& to = job_.to;
+    const i64 lanes = job_.unit.lanes, columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
+    const bool whole = kVectorBytes == 64 && to.type == DataType::kFloat && job_.unit.math == DirectMath::kFloat;
+    if (!whole || args_.alpha != 1 || args_.beta != 0 || to.n * job_.shape.n * 4 <= kCaches) return false;
+    if (job_.backward && job_.shape.stride[2] > 1) return false;
+    const bool last = to.c == 1 && to.channels % lanes == 0, first = to.c != 1 && to.c % lanes == 0 && to.d[2] == 1;
+    const i64 steps = to.d[0] | to.d[1] | to.n | (last ? to.d[2] : columns);
+    return (last || first) && steps % lanes == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % kVectorBytes == 0;
+  }
+
   i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.step[d] * job_.grain[d]; }
 
   void start_panel(i64 panel) {
@@ -148,10 +169,10 @@ class Worker {
       m.c_row = direct_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel;
       m.add = channel_ > 0 || (direct_ && args_.beta != 0);
       m.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
-      tiles(m, cells * fold);
+      tiles(m, cells * fold, target);
       if (last_ && !direct_ && fold > 1) finish(part, cells, image, target, spread * job_.to.d[2]);
     }
-    if (last_ && !direct_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
+    if (last_ && !direct_ && !streamed_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
   }
 
   /// The taps that a line reads. Rows of taps that are wholly in the padding are left out.
@@ -199,8 +220,8 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
-  /// Register tiles of nearly equal height.
-  void tiles(Micro m, i64 rows) {
+  /// Register tiles of nearly equal height. What goes past the caches as it lies does so while the next tile is summed.
+  void tiles(Micro m, i64 rows, char* to) {
     const int vectors = static_cast<int>(vectors_);
     const i64 count = ceil_div(rows, kMicroRows[vectors]);
     const char* const a = static_cast<const char*>(m.a);
@@ -211,6 +232,10 @@ class Worker {
       m.a = a + row * m.a_row;
       m.c = c + row * m.c_row;
       micro_kernel(static_cast<Dot>(job_.unit.math), height, vectors)(m);
+      if (!streamed_) continue;
+      const i64 pixel = job_.to.d[2];
+      char* const line = to + bytes_of(job_.to.type, row * pixel);
+      store_line(job_, args_, {static_cast<char*>(m.c), m.c_row, height, channels_, line, pixel, 1, true});
     }
   }
 
@@ -222,7 +247,7 @@ class Worker {
                               piece_.group * job_.to.channels + first_channel_, excess});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
       store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
-                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c});
+                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c, around_});
     }
   }
 
@@ -232,7 +257,7 @@ class Worker {
   char* const scratch_;
   char *strip_, *to_, *weights_ = nullptr;
   i64 *a_list_, *b_list_;
-  bool direct_, last_ = false;
+  bool around_, streamed_, direct_, last_ = false;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 

@@ -26,6 +26,7 @@ struct DirectLine {
   i64 count, channels;
   char* to;
   i64 pixel, channel;  // strides of `to` in elements
+  bool around = false;  // past the caches; fp32, not scaled, vectors aligned
 };
 
 /// Sums of whole vectors: `pixels` times `lanes`, of which `channels` count. `first` is the channel of lane 0.

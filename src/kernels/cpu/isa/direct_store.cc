@@ -7,6 +7,17 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
+/// Whole lines of the cache that nobody reads soon, past the caches.
+template <class S>
+struct Around {
+  void operator()(S* y, Vec<S> v, int n) const {
+#if defined(__AVX512F__)
+    if (n == kLanes<S>) return _mm512_stream_ps(y, (__m512)v);
+#endif
+    store_lanes(y, v, n);
+  }
+};
+
 template <class A, class S, class E>
 void store_channels_first(const DirectLine& l, const E& emit) {
   constexpr int kN = kLanes<A>;
@@ -27,28 +38,46 @@ void store_channels_first(const DirectLine& l, const E& emit) {
   }
 }
 
-template <class A, class S>
-void store_as(const DirectArgs& args, const DirectLine& l) {
+/// Channels are neither neighbours nor lines of pixels.
+template <class A, class S, class E>
+void store_apart(const DirectLine& l, bool reads, const E& emit) {
   constexpr int kN = kLanes<A>;
-  const Emit<A, S> emit{static_cast<decltype(Emit<A, S>::alpha)>(args.epilogue ? 1 : args.alpha),
-                        static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
-  if (l.channel != 1 && l.pixel == 1) return store_channels_first<A, S>(l, emit);
   for (i64 i = 0; i < l.count; ++i) {
     const A* sums = reinterpret_cast<const A*>(l.sums + i * l.sums_pixel);
     S* y = reinterpret_cast<S*>(l.to) + i * l.pixel;
     for (i64 c = 0; c < l.channels; c += kN) {
-      const Vec<A> v = load(sums + c);
       const int n = static_cast<int>(min_of<i64>(kN, l.channels - c));
-      if (l.channel == 1) {
-        emit(y + c, v, n);
-        continue;
-      }
       S line[kN];
-      for (int j = 0; j < n; ++j) line[j] = args.beta != 0 ? y[(c + j) * l.channel] : S{};
-      emit(line, v, n);
+      for (int j = 0; j < n; ++j) line[j] = reads ? y[(c + j) * l.channel] : S{};
+      emit(line, load(sums + c), n);
       for (int j = 0; j < n; ++j) y[(c + j) * l.channel] = line[j];
     }
   }
+}
+
+template <class A, class S, class E>
+void store_channels_last(const DirectLine& l, const E& emit) {
+  constexpr int kN = kLanes<A>;
+  for (i64 i = 0; i < l.count; ++i) {
+    const A* sums = reinterpret_cast<const A*>(l.sums + i * l.sums_pixel);
+    S* y = reinterpret_cast<S*>(l.to) + i * l.pixel;
+    for (i64 c = 0; c < l.channels; c += kN) {
+      emit(y + c, load(sums + c), static_cast<int>(min_of<i64>(kN, l.channels - c)));
+    }
+  }
+}
+
+template <class A, class S>
+void store_as(const DirectArgs& args, const DirectLine& l) {
+  const Emit<A, S> emit{static_cast<decltype(Emit<A, S>::alpha)>(args.epilogue ? 1 : args.alpha),
+                        static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
+  const bool first = l.channel != 1 && l.pixel == 1;
+  if constexpr (__is_same(A, float) && __is_same(S, float)) {
+    if (l.around) return first ? store_channels_first<A, S>(l, Around<S>{}) : store_channels_last<A, S>(l, Around<S>{});
+  }
+  if (first) return store_channels_first<A, S>(l, emit);
+  if (l.channel == 1) return store_channels_last<A, S>(l, emit);
+  store_apart<A, S>(l, args.beta != 0, emit);
 }
 
 /// alpha * sum + bias, in place.

@@ -39,10 +39,21 @@ struct Emit<std::int32_t, S> {
     }
     typename VecType<S, kN>::type line = __builtin_convertvector(v, typename VecType<S, kN>::type);
     if (n == kN) return store<S, kN>(y, line);
-    for (int i = 0; i < n; ++i) y[i] = line[i];
+    store_some(y, line, n);
   }
 
  private:
+  static void store_some(S* y, typename VecType<S, kN>::type line, int n) {
+    if constexpr (sizeof(S) == 4) {
+      store_lanes(y, line, n);
+    } else {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+      _mm_mask_storeu_epi8(y, static_cast<__mmask16>(0xffffu >> (16 - n)), (__m128i)line);
+#else
+      for (int i = 0; i < n; ++i) y[i] = line[i];
+#endif
+    }
+  }
   void scaled(S* y, Vec<std::int32_t> v, int n) const {
     double line[kN];
     for (int i = 0; i < kN; ++i) line[i] = alpha * v[i];

@@ -18,6 +18,13 @@ static inline i64 tile_rows(i64 left, int most) {
   return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
+/// Whether every line that a block of rows needs is inside the source.
+static inline bool all_inside(const TapColumn* columns, i64 count, i64 rows) {
+  for (i64 i = 0; i < count; ++i)
+    if (columns[i].lines + 1 != 2u << (rows + columns[i].taps - 2)) return false;
+  return true;
+}
+
 /// Keeps a value in its register: compilers would read it again for each use.
 template <class V>
 [[gnu::always_inline]] inline void hold(V& v) {
@@ -30,21 +37,23 @@ template <class V>
 #endif
 }
 
-/// Adds a column of taps to the sums of kRows results. `read` loads a vector of a source line, `weight(t)` tap t.
-template <int kTaps, int kRows, class S, class V, class Read, class Weight>
+/// Adds a column of taps to the sums of kResults times kRows results. `read` loads a vector of a source line,
+/// `weight(r, t)` tap t of result r. kInside: all lines are inside the source, so that `lines` is not looked at.
+template <int kTaps, int kRows, bool kInside, int kResults, class S, class V, class Read, class Weight>
 [[gnu::always_inline]] inline void add_taps(const S* line, i64 pitch, unsigned lines, const Read& read,
-                                            const Weight& weight, V (&sum)[kRows]) {
-  V w[kTaps];
+                                            const Weight& weight, V (*sum)[kRows]) {
+  V w[kResults][kTaps];
 #pragma GCC unroll 16
-  for (int t = 0; t < kTaps; ++t) w[t] = weight(t);
+  for (int i = 0; i < kResults * kTaps; ++i) w[i / kTaps][i % kTaps] = weight(i / kTaps, i % kTaps);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16
-    for (int t = 0; t < kTaps; ++t) {
-      if (i - t >= 0 && i - t < kRows) sum[i - t] += value * w[t];
+    for (int j = 0; j < kResults * kTaps; ++j) {
+      const int r = j / kTaps, t = j % kTaps;
+      if (i - t >= 0 && i - t < kRows) sum[r][i - t] += value * w[r][t];
     }
   }
 }
@@ -67,13 +76,13 @@ template <int kStep, int N, class V>
 
 /// Adds the products of kRows rows of dy with the lines of x that a column of taps reads to the sums of these taps.
 /// Two sums each, of even and of odd lines, are twice as many that do not wait for each other.
-template <int kTaps, int kRows, class S, class V, class Read>
+template <int kTaps, int kRows, bool kInside, class S, class V, class Read>
 [[gnu::always_inline]] inline void add_rows(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const V (&dy)[kRows], V (&sum)[kTaps]) {
   V odd[kTaps] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (__builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16

@@ -24,12 +24,19 @@ kernels::Depthwise job_of(const Problem& p) {
   return job;
 }
 
-/// Pieces of a task.
-std::int64_t chunk_of(std::int64_t pieces, int threads) {
-  return std::max<std::int64_t>(1, pieces / (std::int64_t{8} * threads));
-}
-
 using kernels::ConvDirection;
+
+/// Pieces of a task. Where gradients come from transposed channels, they are whole vectors: sums of a part of a vector
+/// are made in another order.
+std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
+  constexpr std::int64_t kVector = 16;
+  const kernels::ConvShape& s = job.shape;
+  const bool transposed = job.direction == ConvDirection::kBackwardWeights && !job.channels_last && job.aligned() &&
+                          (s.c > 1 || s.out[2] <= kVector / 2);
+  const std::int64_t unit = transposed ? std::max<std::int64_t>(1, kVector / s.c) : 1;
+  const std::int64_t chunk = std::max<std::int64_t>(1, job.pieces() / (std::int64_t{8} * threads));
+  return (chunk + unit - 1) / unit * unit;
+}
 
 // Cycles of a tile, of a column of its taps, of loading a vector and of multiplying one.
 constexpr double kTileCycles = 25, kColumnCycles = 6, kLoadCycles = 1, kProductCycles = 0.5;
@@ -58,7 +65,7 @@ double column_cycles(double rows, double taps, double load) {
 /// Loading a vector of the source: of elements apart, they are loaded one by one.
 double load_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
-  if (job.channels_last) return kLoadCycles / 2;  // aligned
+  if (job.channels_last) return s.c == 1 ? kLoadCycles / 2 : kLoadCycles;  // aligned, or permuted
   if (s.stride[2] == 1) return kLoadCycles;
   if (job.direction == ConvDirection::kBackwardData) return s.stride[2] == 2 ? kLoadCycles : 4;
   return s.stride[2] == 2 && m.masked() ? 2.2 * kLoadCycles : kScatterCycles * m.lanes(s.dtype);
@@ -79,7 +86,9 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const double rows = std::min(std::ceil(along(1)), most_rows), blocks = std::ceil(along(1) / most_rows) * phases[1];
   const double across = job.channels_last ? std::ceil(along(2)) : std::ceil(along(2) / lanes);
   const double column = taps[0] * taps[2] * column_cycles(rows, taps[1], load_cycles(m, job));
-  const auto planes = static_cast<double>(data ? s.k : job.direction == ConvDirection::kForward ? s.c : 1);
+  const auto planes = static_cast<double>(data                                                            ? s.k
+                                          : job.direction == ConvDirection::kForward || job.channels_last ? s.c
+                                                                                                          : 1);
   double tile = kTileCycles + planes * column;
   if (!job.channels_last && data && s.stride[2] == 2) tile += kStoreCycles * rows;
   if (!job.channels_last && data && s.stride[2] > 2) tile += kScatterCycles * lanes * rows;
@@ -104,11 +113,12 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const bool weights = job.direction == ConvDirection::kBackwardWeights;
   const double images = weights ? static_cast<double>(s.n) : 1, taps = volume(s.taps);
   if (job.channels_last) {
-    const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups));
+    const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups * s.c));
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
     const double narrow = size_of(s.dtype) <= 2 ? 1.3 : 1;
-    return images * std::ceil(channels / lanes) * plane * narrow / part + (weights ? 2 * channels * taps : 0);
+    return images * std::ceil(channels / lanes) * plane * narrow / part +
+           (weights ? 2 * channels * taps * static_cast<double>(s.c) : 0);
   }
   const auto sources = static_cast<double>(s.c), results = job.direction == ConvDirection::kForward ? multiplier
                                                            : weights ? multiplier * sources
@@ -122,8 +132,9 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
 /// What each task does first: with channels last it transposes the weights.
 double start_cycles(const kernels::Depthwise& job) {
   const bool transposes = job.channels_last && !job.mixed() && job.direction != ConvDirection::kBackwardWeights;
-  const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, job.shape.groups));
-  return 200 + (transposes ? 1.5 * volume(job.shape.taps) * channels : 0);
+  const kernels::ConvShape& s = job.shape;
+  const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups * s.c));
+  return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
 }
 
 /// Most input and output channels of a group that the grouped solver takes.
@@ -137,10 +148,8 @@ class CpuDepthwise final : public Solver<Problem> {
     static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw",
                                              "ConvCpuGroupedFwd",   "ConvCpuGroupedBwd",   "ConvCpuGroupedWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    if (grouped_) return cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect);
-    SolverInfo info = cpu_info(10 + i, kNames[i], Algorithm::kDirect);
-    info.version = 2;
-    return info;
+    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 2)
+                    : cpu_info(10 + i, kNames[i], Algorithm::kDirect, 3);
   }
 
   ErrorClass accuracy(const Problem& p) const override {
@@ -176,7 +185,7 @@ class CpuDepthwise final : public Solver<Problem> {
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
     const kernels::Depthwise job = job_of(p);
-    const std::int64_t chunk = chunk_of(job.pieces(), d.threads);
+    const std::int64_t chunk = chunk_of(job, d.threads);
     Work work;
     work.pieces = static_cast<double>((job.pieces() + chunk - 1) / chunk);
     const double piece = piece_cycles(m, job), start = start_cycles(job);
@@ -192,7 +201,7 @@ class CpuDepthwise final : public Solver<Problem> {
     const std::size_t scratch = table.depthwise_scratch(job);
     stream.reserve_scratch(scratch);
     const std::int64_t pieces = job.pieces();
-    const std::int64_t chunk = chunk_of(pieces, stream.threads());
+    const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
     return [job, &table, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
       kernels::Depthwise now = job;

@@ -1,0 +1,108 @@
+// How tiles with channels last read vectors of channels: as they lie, or each lane a channel of its group.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// The type that values of a storage type are computed in.
+template <class S>
+struct SumType {
+  using type = float;
+};
+template <>
+struct SumType<double> {
+  using type = double;
+};
+template <class S>
+using Sum = typename SumType<S>::type;
+
+/// Reads and writes a vector's channels: all of them, or the first n. `source(j)` reads what the j-th of `sources`
+/// weights of a tap meets.
+template <class S>
+struct AllChannels {
+  using V = Vec<Sum<S>>;
+  static constexpr i64 sources = 1;
+  static constexpr bool kAll = true;
+  AllChannels source(i64) const { return *this; }
+  V operator()(const S* p) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      return load(p);
+    } else {
+      return load_widened(p);
+    }
+  }
+  void store(S* p, V v) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      POLYMIO_ISA_NAMESPACE::store(p, v);
+    } else {
+      store_narrowed(p, v);
+    }
+  }
+};
+
+template <class S>
+struct SomeChannels {
+  using V = Vec<Sum<S>>;
+  static constexpr i64 sources = 1;
+  static constexpr bool kAll = false;
+  int n;
+  SomeChannels source(i64) const { return *this; }
+  V operator()(const S* p) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      return load_lanes(p, 0, n);
+    } else {
+      return load_widened(p, n);
+    }
+  }
+  void store(S* p, V v) const {
+    if constexpr (sizeof(S) == sizeof(double)) {
+      store_lanes(p, v, n);
+    } else {
+      store_narrowed(p, v, n);
+    }
+  }
+};
+
+/// Lane l is element index[l] of what Channels reads.
+template <class Channels>
+struct Permuted {
+  Channels channels;
+  Vec<std::int32_t> index;
+  Vec<float> operator()(const float* p) const {
+    const Vec<float> v = channels(p);
+#if defined(__AVX512F__)
+    return (Vec<float>)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)index, (__m512)v);
+#elif defined(__AVX2__)
+    return (Vec<float>)_mm256_permutevar8x32_ps((__m256)v, (__m256i)index);
+#else
+    Vec<float> result{};
+    for (int l = 0; l < kLanes<float>; ++l) result[l] = v[index[l]];
+    return result;
+#endif
+  }
+};
+
+/// A vector of whole groups.
+template <class Channels>
+struct WholeGroups : Channels {
+  i64 sources;
+  Vec<std::int32_t> start{};
+  WholeGroups(const Channels& channels, i64 group) : Channels(channels), sources(group) {
+    for (int l = 0; l < kLanes<float>; ++l) start[l] = static_cast<std::int32_t>(l / group * group);
+  }
+  Permuted<Channels> source(i64 j) const { return {*this, start + static_cast<std::int32_t>(j)}; }
+};
+
+/// A vector of channels `first` and up of one group.
+struct GroupPart : AllChannels<float> {
+  struct Repeated {
+    i64 at;
+    Vec<float> operator()(const float* p) const { return broadcast(p[at]); }
+  };
+  i64 sources, first;
+  GroupPart(i64 group, i64 start) : sources(group), first(start) {}
+  Repeated source(i64 j) const { return {j - first}; }
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
