@@ -1,111 +1,14 @@
 // Blocked matrix multiplication over implicit operands. For each block of depth the rows of A lie in place or are
-// copied into the second-level cache; a narrow panel of columns of B is copied, or read in place by few rows, and
-// register tiles walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
-// 16-bit or strided.
+// copied into the second-level cache; a narrow panel of columns of B is copied, if it lies evenly by the first of the
+// register tiles that walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
+// 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-constexpr i64 kColumnBlockBytes = 256 * 1024;  // of B: together with the rows of A it stays in the second-level cache
-constexpr int kMaxColumns = 4096;              // of a block
-constexpr i64 kPlacedColumns = 1008;           // of B in place that are looked at together
-constexpr i64 kSegment = 6;  // rows that are worth a tile of their own when A lies in place
-
-i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
-i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
-
-template <class T>
-constexpr bool is_type(DataType type) {
-  return type == (sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat);
-}
-
-const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
-bool is_single(const Axis& axis) { return axis.size() == inner(axis).size; }
-
-/// Depths that lie evenly in both operands: all, or those of an image, if it is worth blocks of its own; else 0.
-i64 depth_run(const Gemm& g) {
-  constexpr i64 kFew = 128;
-  if (is_single(g.a.depth) && is_single(g.b.depth)) return max_of<i64>(g.k, 1);
-  const i64 run = inner(g.a.depth).size;
-  return run == inner(g.b.depth).size && run >= kFew ? run : 0;
-}
-
-/// Whether the micro-kernel can read the depths of a block of an operand of g where they lie.
-template <class T>
-bool lies_even(const Gemm& g, const Operand& o) {
-  return is_type<T>(o.dtype) && !is_bounded(o) && (is_single(o.depth) || depth_run(g) > 0);
-}
-template <class T>
-bool a_in_place(const Gemm& g) {
-  return lies_even<T>(g, g.a) && (is_single(g.a.lanes) || inner(g.a.lanes).size >= kSegment);
-}
-/// Steps of depth that are far apart cost a line, and a page, each: such rows are copied in groups as high as a tile.
-template <class T>
-bool a_in_groups(const Gemm& g, i64 columns) {
-  constexpr i64 kFew = 512, kFar = 4096;
-  const i64 step = inner(g.a.depth).stride * static_cast<i64>(sizeof(T));
-  return lies_even<T>(g, g.a) && is_single(g.a.lanes) && inner(g.a.lanes).stride == 1 &&
-         step >= (columns >= 12 * kLanes<T> ? kFew : kFar);
-}
-
-/// Rows of elements whose distance has an odd number of vectors: they share no cache set.
-template <class T>
-i64 pitch_of(i64 elements) {
-  return (ceil_div(elements, kLanes<T>) | 1) * kLanes<T>;
-}
-
-/// Whether B and C are likely to be found in a cache.
-template <class T>
-bool is_near(const Gemm& g) {
-  constexpr i64 kBytes = 4 * 1024 * 1024;
-  return max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) <= kBytes;
-}
-/// Whether a line of each of B's depths stays in the first-level cache: some distances fall into few of its sets.
-template <class T>
-bool lies_spread(const Operand& b, i64 depth) {
-  constexpr i64 kLine = 64, kSets = 64, kWays = 12;
-  const i64 pitch = inner(b.depth).stride * static_cast<i64>(sizeof(T));
-  i64 sets = kSets;
-  for (i64 step = pitch; step % (2 * kLine) == 0 && sets > 1; step /= 2) sets /= 2;
-  return depth <= sets * kWays;
-}
-
-/// Whether B is read where it lies by each tile. Its lines are then fetched ahead panel by panel, if rows are few.
-template <class T>
-bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
-  const Operand& b = g.b;
-  if (!lies_even<T>(g, b) || inner(b.lanes).stride != 1) return false;
-  if (rows > 2 * kMicroRows[3]) return true;
-  const bool spread = lies_spread<T>(b, depth);
-  if (is_near<T>(g)) return rows <= 128 && (spread || depth <= 128);
-  return rows <= 64 && depth <= (spread ? 256 : 32);
-}
-
-/// Depth that is summed at once. Few rows by a large B in place: as many of its lines as are fetched ahead.
-template <class T>
-i64 depth_step(const Gemm& g) {
-  const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
-  const i64 step = g.depth_step(), run = depth_run(g);
-  if (unit && g.m <= 32 && !is_near<T>(g)) return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 8 : 32);
-  return run > 0 && run < g.k ? ceil_div(run, ceil_div(run, max_of<i64>(step, 1))) : step;
-}
-
-/// Columns of B that are copied together. What comes from memory is read and written in long lines, what is in a cache
-/// in panels for the first-level cache.
-template <class T>
-i64 block_columns(const Gemm& g, i64 depth, i64 rows, i64 columns) {
-  const i64 vectors = ceil_div(columns, kLanes<T>);
-  const i64 panel = rows <= kMicroRows[kMicroVectors] ? kMicroVectors : 3;
-  if (vectors <= kMicroVectors) return vectors * kLanes<T>;
-  if (b_in_place<T>(g, rows, depth)) return min_of<i64>(kPlacedColumns, vectors * kLanes<T>);
-  if (is_near<T>(g)) return ceil_div(vectors, ceil_div(vectors, panel)) * kLanes<T>;
-  const i64 most = max_of<i64>(kColumnBlockBytes / (max_of<i64>(depth, 1) * kVectorBytes) / 12 * 12, 12) * kLanes<T>;
-  return min_of(min_of<i64>(most, kMaxColumns), vectors * kLanes<T>);
-}
 
 /// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
 template <class S, class T>
@@ -133,24 +36,6 @@ void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T 
   }
 }
 
-/// The run of positions of an axis that was asked for last: neighbours of it need no division.
-struct Stretch {
-  const Axis* axis;
-  i64 begin = 0, end = 0, offset = 0;
-
-  /// How many positions from `first` on are in one run.
-  i64 room(i64 first) {
-    if (first < begin || first >= end) {
-      const Cursor cursor = seek(*axis, first);
-      begin = first - cursor.index[kLevels - 1];
-      end = begin + inner(*axis).size;
-      offset = cursor.offset - cursor.index[kLevels - 1] * inner(*axis).stride;
-    }
-    return end - first;
-  }
-  i64 at(i64 position) const { return offset + (position - begin) * inner(*axis).stride; }
-};
-
 /// Some columns of B and C: those in one run of C with unit stride can be written by the micro-kernel.
 template <class T>
 struct Panel {
@@ -169,7 +54,7 @@ class Product {
       : g_(g), rows_(rows), columns_(columns), step_(depth_step<T>(g)) {
     b_in_place_ = b_in_place<T>(g, rows, step_);
     block_ = block_columns<T>(g, step_, rows, columns);
-    copies_ = rows > 2 * kMicroRows[3];
+    copies_ = copies_panels(rows);
     far_ = !is_near<T>(g);
     around_ = kVectorBytes == 64 && far_ && step_ >= g.k;
     goes_down_ = b_in_place_ || block_ <= kTilePitch;
@@ -368,13 +253,13 @@ class Product {
     }
     const int rows = a_groups_ ? kGroup : kMicroRows[each + (wider > 0)];
     for (int i = 0; i < segment_count_; ++i) segments_[i].cut(rows);
+    line_ = c_stretch_.room(n0_ + n) >= columns;
     if (goes_down_) {
-      for (int p = 0; p < panels; ++p) {
+      for (int p = goes_down_evenly(wider, panels, b_pitch) ? panels : 0; p < panels; ++p) {
         if (b_in_place_ && ahead_ != nullptr) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
         go_down(panels_[p], b_pitch);
       }
     } else {
-      line_ = c_stretch_.room(n0_ + n) >= columns;
       for (int i = 0; i < segment_count_; ++i) go_across(segments_[i], wider, panels, b_pitch);
     }
   }
@@ -395,6 +280,24 @@ class Product {
   Micro micro(const char* a, const T* b, i64 b_pitch) const {
     constexpr i64 kSize = sizeof(T);
     return {.a = a, .b = b, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
+  }
+
+  /// All panels with as few calls as possible, where all tiles are equal and lie evenly.
+  bool goes_down_evenly(int wider, int panels, i64 b_pitch) {
+    const Segment& all = segments_[0];
+    if (!copies_ || !b_in_place_ || panels_[0].b == b_ || keeps_ || !line_ || !panels_[0].contiguous) return false;
+    if (segment_count_ != 1 || all.higher != 0 || row_even_[all.first] < all.rows) return false;
+    for (int p = 0; p < panels; p += p < wider ? wider : panels - wider) {
+      const Panel<T>& panel = panels_[p];
+      Micro m = micro(all.a, panel.b, b_pitch);
+      m.a_next = a_groups_ ? depth_ * a_step_ : all.each * a_row_;
+      m.copy = b_;
+      m.panels = p < wider ? wider : panels - wider;
+      look_behind(panel.b + panel.columns, panel.columns);
+      look_ahead(m, all.tiles, all.tiles);
+      multiply_tiles(panel, all.first, all.each, all.tiles, 1, m);
+    }
+    return true;
   }
 
   /// The tiles of a panel one below the other: its B stays in the first-level cache, where the first tile copies it.
@@ -424,7 +327,8 @@ class Product {
     }
   }
 
-  /// Tile by tile of a segment all panels, of which `wider` have a vector more: B and C are read and written in long lines.
+  /// Tile by tile of a segment all panels, of which `wider` have a vector more: B and C are read and written in long
+  /// lines.
   void go_across(const Segment& segment, int wider, int panels, i64 b_pitch) {
     const bool ragged = panels_[panels - 1].columns % kLanes<T> != 0;
     const char* a = segment.a;
@@ -458,7 +362,7 @@ class Product {
     ahead_ = reinterpret_cast<const char*>(next);
     ahead_left_ = next ? columns / kLanes<T> : 0;
   }
-  /// Each tile fetches one column of those lines; of a segment with few tiles each skips some, which the processor adds.
+  /// Each tile fetches one column of those lines; in a segment of few tiles some are left out.
   void look_ahead(Micro& m, int tiles, int all) {
     const int step = all > 2 ? 1 : 4 - all;
     m.ahead = ahead_;
@@ -471,7 +375,8 @@ class Product {
   /// `down` tiles one below the other, or `across` side by side.
   void multiply_tiles(const Panel<T>& panel, i64 row, int rows, int down, int across, Micro& m) {
     constexpr i64 kSize = sizeof(T);
-    const MicroKernel kernel = m.copy ? copying_kernel(kDot, rows, panel.vectors) : kernel_for(rows, panel.vectors);
+    const MicroKernel kernel =
+        m.copy ? copying_kernel(kDot, rows, panel.vectors) : kernel_for(rows, panel.vectors);
     m.tiles = down * across;
     m.tail = 0;
     m.add = keeps_ && !first_;

@@ -207,20 +207,20 @@ struct Tile {
   }
 };
 
+/// Tiles in a row or a column; `across`: bytes from where m begins.
 template <class K, int kRows, int kVectors, bool kCopies>
-void tile(const Micro& m) {
+__attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 across) {
   using Sum = typename K::Sum;
-  Tile<K, kRows, kVectors> work{m};
-  keep(work.far);
   const char* a = static_cast<const char*>(m.a);
-  const char* b = static_cast<const char*>(m.b);
-  char* c = static_cast<char*>(m.c);
+  const char* b = static_cast<const char*>(m.b) + across;
+  const char* const wanted = static_cast<const char*>(m.ahead) + across;
+  char* c = static_cast<char*>(m.c) + across;
   const i64 c_row = m.c_row, tiles = m.tiles;
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
     const bool fetches = t < m.ahead_tiles;
-    const char* const ahead = fetches ? static_cast<const char*>(m.ahead) + t * kVectorBytes : a;
+    const char* const ahead = fetches ? wanted + t * kVectorBytes : a;
     const i64 ahead_step = fetches ? m.ahead_step : 0;
     if (m.fetches_c) fetch_rows<kRows, kVectors>(c, c_row);
     const bool copies = kCopies && t == 0;
@@ -242,6 +242,15 @@ void tile(const Micro& m) {
       put<Put::kStore, Sum>(sum, to, c_row, tail);
     }
   }
+}
+
+template <class K, int kRows, int kVectors, bool kCopies>
+void tile(const Micro& m) {
+  Tile<K, kRows, kVectors> work{m};
+  keep(work.far);
+  const i64 panels = kCopies ? m.panels : 1;
+  for (i64 p = 0; p < panels; ++p)
+    tiles_from<K, kRows, kVectors, kCopies>(m, work, p * kVectors * kVectorBytes);
 }
 
 template <class K, int kVectors, bool kCopies, std::size_t... kRow>
@@ -270,8 +279,8 @@ std::uint64_t cycles_of(Dot dot) {
   constexpr int kRows = kMicroRows[2], kDepth = 64;
   alignas(64) static const char kZeros[2 * kVectorBytes * kDepth] = {};
   alignas(64) char sums[kRows * 2 * kVectorBytes];
-  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes, .c = sums,
-                .c_row = 2 * kVectorBytes};
+  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes,
+                .c = sums, .c_row = 2 * kVectorBytes};
   const MicroKernel kernel = micro_kernel(dot, kRows, 2);
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 20; ++i) {
