@@ -1,6 +1,5 @@
-// Depthwise results that are written past the caches: the same bits as those that are not, for want of alignment, and
-// nothing beside them is touched.
-// SPDX-License-Identifier: MIT
+// Results of depthwise and pointwise convolutions that are written past the caches: the same bits as those that are
+// not, for want of alignment, and nothing beside them is touched. SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -55,18 +54,37 @@ std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t s
   return {result, result + count};
 }
 
+/// Alignment must not change a bit of what the direction's solver of that name computes.
+void compare_alignments(const Problem& p, const char* name) {
+  int seen = 0;
+  for (const SolverBase* solver : solvers(p.direction)) {
+    if (std::string(solver->info().name).find(name) == std::string::npos) continue;
+    ++seen;
+    const auto aligned = run(*solver, p, 0), shifted = run(*solver, p, 1);
+    EXPECT_EQ(std::memcmp(aligned.data(), shifted.data(), aligned.size() * sizeof(float)), 0) << p.key();
+  }
+  EXPECT_EQ(seen, 1);
+}
+
 TEST(PastCaches, AlignmentDoesNotChangeResults) {
+  for (const Direction direction : {Direction::kForward, Direction::kBackwardData})
+    for (const std::int64_t stride : {1, 2}) compare_alignments(channels_last(direction, stride), "CpuDepthwise");
+}
+
+TEST(PastCaches, AlignmentDoesNotChangePointwiseResults) {
   for (const Direction direction : {Direction::kForward, Direction::kBackwardData}) {
-    for (const std::int64_t stride : {1, 2}) {
-      const Problem p = channels_last(direction, stride);
-      int seen = 0;
-      for (const SolverBase* solver : solvers(direction)) {
-        if (std::string(solver->info().name).find("CpuDepthwise") == std::string::npos) continue;
-        ++seen;
-        const auto aligned = run(*solver, p, 0), shifted = run(*solver, p, 1);
-        EXPECT_EQ(std::memcmp(aligned.data(), shifted.data(), aligned.size() * sizeof(float)), 0) << p.key();
-      }
-      EXPECT_EQ(seen, 1);
+    for (const std::int64_t depth : {24, 600}) {
+      Problem p;
+      p.direction = direction;
+      p.geometry.spatial = 2;
+      const bool forward = direction == Direction::kForward;
+      const std::int64_t c = forward ? depth : 52, k = forward ? 52 : depth, n = depth > 100 ? 1 : 8;
+      const std::int64_t x[] = {n, c, 56, 56}, w[] = {k, c, 1, 1}, y[] = {n, k, 56, 56};
+      p.x = make_tensor(DataType::kFloat, Layout::kNCHW, x);
+      p.w = make_tensor(DataType::kFloat, Layout::kNCHW, w);
+      p.y = make_tensor(DataType::kFloat, Layout::kNCHW, y);
+      validate(p);
+      compare_alignments(p, "CpuGemm");
     }
   }
 }

@@ -1,110 +1,14 @@
 // Blocked matrix multiplication over implicit operands. For each block of depth the rows of A lie in place or are
-// copied into the second-level cache; a narrow panel of columns of B is copied, or read in place by few rows, and
-// register tiles walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
-// 16-bit or strided.
+// copied into the second-level cache; a narrow panel of columns of B is copied, if it lies evenly by the first of the
+// register tiles that walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
+// 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-constexpr i64 kColumnBlockBytes = 256 * 1024;  // of B: together with the rows of A it stays in the second-level cache
-constexpr int kMaxColumns = 4096;              // of a block
-constexpr i64 kPlacedColumns = 1024;           // of B in place that are looked at together
-constexpr i64 kSegment = 6;  // rows that are worth a tile of their own when A lies in place
-
-i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
-i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
-
-template <class T>
-constexpr bool is_type(DataType type) {
-  return type == (sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat);
-}
-
-const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
-bool is_single(const Axis& axis) { return axis.size() == inner(axis).size; }
-
-/// Depths that lie evenly in both operands: all, or those of an image, if it is worth blocks of its own; else 0.
-i64 depth_run(const Gemm& g) {
-  constexpr i64 kFew = 128;
-  if (is_single(g.a.depth) && is_single(g.b.depth)) return max_of<i64>(g.k, 1);
-  const i64 run = inner(g.a.depth).size;
-  return run == inner(g.b.depth).size && run >= kFew ? run : 0;
-}
-
-/// Whether the micro-kernel can read the depths of a block of an operand of g where they lie.
-template <class T>
-bool lies_even(const Gemm& g, const Operand& o) {
-  return is_type<T>(o.dtype) && !is_bounded(o) && (is_single(o.depth) || depth_run(g) > 0);
-}
-template <class T>
-bool a_in_place(const Gemm& g) {
-  return lies_even<T>(g, g.a) && (is_single(g.a.lanes) || inner(g.a.lanes).size >= kSegment);
-}
-/// Steps of depth that are far apart cost a line, and a page, each: such rows are copied in groups of a vector.
-template <class T>
-bool a_in_groups(const Gemm& g, i64 columns) {
-  constexpr i64 kFew = 512, kFar = 4096;
-  const i64 step = inner(g.a.depth).stride * static_cast<i64>(sizeof(T));
-  return lies_even<T>(g, g.a) && is_single(g.a.lanes) && inner(g.a.lanes).stride == 1 &&
-         step >= (columns >= 12 * kLanes<T> ? kFew : kFar);
-}
-
-/// Rows of elements whose distance has an odd number of vectors: they share no cache set.
-template <class T>
-i64 pitch_of(i64 elements) {
-  return (ceil_div(elements, kLanes<T>) | 1) * kLanes<T>;
-}
-
-/// Whether B and C are likely to be found in a cache.
-template <class T>
-bool is_near(const Gemm& g) {
-  constexpr i64 kBytes = 4 * 1024 * 1024;
-  return max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) <= kBytes;
-}
-/// Whether a line of each of B's depths stays in the first-level cache: some distances fall into few of its sets.
-template <class T>
-bool lies_spread(const Operand& b, i64 depth) {
-  constexpr i64 kLine = 64, kSets = 64, kWays = 12;
-  const i64 pitch = inner(b.depth).stride * static_cast<i64>(sizeof(T));
-  i64 sets = kSets;
-  for (i64 step = pitch; step % (2 * kLine) == 0 && sets > 1; step /= 2) sets /= 2;
-  return depth <= sets * kWays;
-}
-
-/// Whether B is read where it lies by each tile. Its lines are then fetched ahead panel by panel, if rows are few.
-template <class T>
-bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
-  const Operand& b = g.b;
-  if (!lies_even<T>(g, b) || inner(b.lanes).stride != 1) return false;
-  const bool spread = lies_spread<T>(b, depth);
-  if (is_near<T>(g)) return rows <= 128 && (spread || depth <= 128);
-  return rows <= 64 && depth <= (spread ? 256 : 32);
-}
-
-/// Depth that is summed at once. Few rows by a large B in place: as many of its lines as are fetched ahead.
-template <class T>
-i64 depth_step(const Gemm& g) {
-  const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
-  const i64 step = g.depth_step(), run = depth_run(g);
-  if (unit && g.m <= 32 && !is_near<T>(g)) return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 8 : 32);
-  return run > 0 && run < g.k ? ceil_div(run, ceil_div(run, max_of<i64>(step, 1))) : step;
-}
-
-/// Columns of B that are copied together. What comes from memory is read and written in long lines, what is in a cache
-/// in panels for the first-level cache.
-template <class T>
-i64 block_columns(const Gemm& g, i64 depth, i64 rows, i64 columns) {
-  const i64 vectors = ceil_div(columns, kLanes<T>);
-  const i64 panel = rows <= kMicroRows[kMicroVectors] ? kMicroVectors : 3;
-  if (vectors <= kMicroVectors) return vectors * kLanes<T>;
-  if (b_in_place<T>(g, rows, depth)) return min_of<i64>(kPlacedColumns, vectors * kLanes<T>);
-  if (is_near<T>(g)) return ceil_div(vectors, ceil_div(vectors, panel)) * kLanes<T>;
-  const i64 most = max_of<i64>(kColumnBlockBytes / (max_of<i64>(depth, 1) * kVectorBytes) / 12 * 12, 12) * kLanes<T>;
-  return min_of(min_of<i64>(most, kMaxColumns), vectors * kLanes<T>);
-}
 
 /// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
 template <class S, class T>
@@ -132,24 +36,6 @@ void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T 
   }
 }
 
-/// The run of positions of an axis that was asked for last: neighbours of it need no division.
-struct Stretch {
-  const Axis* axis;
-  i64 begin = 0, end = 0, offset = 0;
-
-  /// How many positions from `first` on are in one run.
-  i64 room(i64 first) {
-    if (first < begin || first >= end) {
-      const Cursor cursor = seek(*axis, first);
-      begin = first - cursor.index[kLevels - 1];
-      end = begin + inner(*axis).size;
-      offset = cursor.offset - cursor.index[kLevels - 1] * inner(*axis).stride;
-    }
-    return end - first;
-  }
-  i64 at(i64 position) const { return offset + (position - begin) * inner(*axis).stride; }
-};
-
 /// Some columns of B and C: those in one run of C with unit stride can be written by the micro-kernel.
 template <class T>
 struct Panel {
@@ -168,16 +54,20 @@ class Product {
       : g_(g), rows_(rows), columns_(columns), step_(depth_step<T>(g)) {
     b_in_place_ = b_in_place<T>(g, rows, step_);
     block_ = block_columns<T>(g, step_, rows, columns);
+    copies_ = copies_panels(rows);
+    far_ = !is_near<T>(g);
+    around_ = kVectorBytes == 64 && far_ && step_ >= g.k;
+    goes_down_ = b_in_place_ || block_ <= kTilePitch;
     keeps_ = step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1);
     a_along_ = run_cost(g.a.depth) <= run_cost(g.a.lanes);
     a_groups_ = a_in_groups<T>(g, columns);
     a_in_place_ = !a_groups_ && a_in_place<T>(g);
-    a_pitch_ = a_groups_ ? kLanes<T> : pitch_of<T>(a_along_ ? step_ : rows);
+    a_pitch_ = a_groups_ ? kGroup : pitch_of<T>(a_along_ ? step_ : rows);
     b_pitch_ = b_in_place_ || block_ <= kTilePitch ? min_of<i64>(block_, kTilePitch) : pitch_of<T>(block_);
     sums_pitch_ = pitch_of<T>(columns);
     space_.line_pitch = pitch_of<T>(step_ + kSpill<T>);
     const i64 lines = a_in_place_ ? 0 : a_along_ ? rows : step_;
-    a_ = take<T>(base, a_groups_ ? round_up(rows, kLanes<T>) * step_ : lines * a_pitch_ + kSpill<T>);
+    a_ = take<T>(base, (a_groups_ ? round_up(rows, kGroup) * step_ : lines * a_pitch_) + kSpill<T>);
     b_ = take<T>(base, step_ * b_pitch_ + kSpill<T>);
     tile_ = take<T>(base, kTileRows * kTilePitch);
     space_.lines = take<T>(base, kLanes<T> * space_.line_pitch);
@@ -186,7 +76,7 @@ class Product {
     panels_ = take<Panel<T>>(base, block_ / kLanes<T>);
     row_offset_ = take<i64>(base, rows);
     row_even_ = take<int>(base, rows);
-    segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : a_groups_ ? ceil_div(rows, kLanes<T>) : 1);
+    segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : 2);
     sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ : 0);
   }
   std::size_t bytes() const { return bytes_; }
@@ -206,10 +96,15 @@ class Product {
       for (i64 n = 0; n < columns_;) n += multiply_block(k0, n);
       k0 += depth_;
     } while (k0 < g_.k);
+#if defined(__AVX512F__)
+    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+#endif
   }
 
  private:
+  static constexpr Dot kDot = sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat;
   static constexpr int kTileRows = kMicroRows[1];
+  static constexpr int kGroup = kMicroRows[3];
   static constexpr int kTilePitch = kMicroVectors * kLanes<T>;
 
   /// Rows of A that are the same number of bytes apart, and how they are cut into tiles of similar height.
@@ -226,6 +121,7 @@ class Product {
     }
   };
 
+  static bool is_lined(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; }
   static std::size_t size_of_type(DataType type) { return is_type<T>(type) ? sizeof(T) : 2; }
 
   template <class U>
@@ -282,18 +178,25 @@ class Product {
   }
 
   void place_groups(i64 k0) {
-    const i64 stride = inner(g_.a.depth).stride;
+    constexpr int kPart = kGroup < kLanes<T> ? kGroup : kLanes<T>;
+    const i64 stride = inner(g_.a.depth).stride, whole = rows_ / kGroup * kGroup;
     const T* from = static_cast<const T*>(g_.a.data) + g_.a.offset + seek(g_.a.depth, k0).offset + m0_;
     T* to = a_;
-    segment_count_ = 0;
     a_row_ = sizeof(T);
-    a_step_ = kVectorBytes;
-    for (i64 row = 0; row < rows_; row += kLanes<T>, from += kLanes<T>) {
-      const int some = static_cast<int>(min_of<i64>(rows_ - row, kLanes<T>));
-      segments_[segment_count_++] = {row, some, reinterpret_cast<const char*>(to)};
+    a_step_ = kGroup * sizeof(T);
+    segment_count_ = 0;
+    if (whole > 0) segments_[segment_count_++] = {0, whole, reinterpret_cast<const char*>(a_)};
+    for (i64 row = 0; row < rows_; row += kGroup, from += kGroup) {
       const T* line = from;
-      for (i64 k = 0; k < depth_; ++k, line += stride, to += kLanes<T>)
-        store(to, some == kLanes<T> ? load(line) : load_lanes(line, 0, some));
+      if (row < whole) {
+        for (i64 k = 0; k < depth_; ++k, line += stride, to += kGroup)
+          for (int e = 0; e < kGroup; e += kPart) store<T, kPart>(to + e, load<T, kPart>(line + e));
+        continue;
+      }
+      segments_[segment_count_++] = {row, rows_ - row, reinterpret_cast<const char*>(to)};
+      const int rest = static_cast<int>(rows_ - row);
+      for (i64 k = 0; k < depth_; ++k, line += stride, to += kGroup)
+        for (int e = 0; e < rest; e += kPart) store(to + e, load_lanes(line + e, 0, min_of(rest - e, kPart)));
     }
   }
 
@@ -338,7 +241,7 @@ class Product {
   /// All rows by the columns from n on, whose B is at b.
   void multiply(i64 n, int columns, const T* b, i64 b_pitch) {
     const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
-    const bool wide = rows_ <= kMicroRows[4] || vectors <= kMicroVectors;
+    const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || vectors <= kMicroVectors);
     const int most = wide ? kMicroVectors : 3, panels = (vectors + most - 1) / most;
     const int each = vectors / panels, wider = vectors % panels;
     Run* runs = column_runs_;
@@ -348,11 +251,16 @@ class Product {
       runs += panels_[p].run_count;
       from += some;
     }
-    const int rows = kMicroRows[each + (wider > 0)], together = b_in_place_ ? 1 : panels;
+    const int rows = a_groups_ ? kGroup : kMicroRows[each + (wider > 0)];
     for (int i = 0; i < segment_count_; ++i) segments_[i].cut(rows);
-    for (int p = 0; p < panels; p += together) {
-      if (b_in_place_ && ahead_step_ != 0) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
-      for (int i = 0; i < segment_count_; ++i) multiply_rows(segments_[i], p, p + together, b_pitch);
+    line_ = c_stretch_.room(n0_ + n) >= columns;
+    if (goes_down_) {
+      for (int p = goes_down_evenly(wider, panels, b_pitch) ? panels : 0; p < panels; ++p) {
+        if (b_in_place_ && ahead_ != nullptr) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
+        go_down(panels_[p], b_pitch);
+      }
+    } else {
+      for (int i = 0; i < segment_count_; ++i) go_across(segments_[i], wider, panels, b_pitch);
     }
   }
 
@@ -369,20 +277,76 @@ class Product {
     return {b, column, columns, vectors, count, runs, contiguous};
   }
 
-  /// A segment by panels [first, end).
-  void multiply_rows(const Segment& segment, int first, int end, i64 b_pitch) {
+  Micro micro(const char* a, const T* b, i64 b_pitch) const {
     constexpr i64 kSize = sizeof(T);
-    Micro m{.a = segment.a, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
+    return {.a = a, .b = b, .depth = depth_, .a_row = a_row_, .a_step = a_step_, .b_step = b_pitch * kSize};
+  }
+
+  /// All panels with as few calls as possible, where all tiles are equal and lie evenly.
+  bool goes_down_evenly(int wider, int panels, i64 b_pitch) {
+    const Segment& all = segments_[0];
+    if (!copies_ || !b_in_place_ || panels_[0].b == b_ || keeps_ || !line_ || !panels_[0].contiguous) return false;
+    if (segment_count_ != 1 || all.higher != 0 || row_even_[all.first] < all.rows) return false;
+    for (int p = 0; p < panels; p += p < wider ? wider : panels - wider) {
+      const Panel<T>& panel = panels_[p];
+      Micro m = micro(all.a, panel.b, b_pitch);
+      m.a_next = a_groups_ ? depth_ * a_step_ : all.each * a_row_;
+      m.copy = b_;
+      m.panels = p < wider ? wider : panels - wider;
+      look_behind(panel.b + panel.columns, panel.columns);
+      look_ahead(m, all.tiles, all.tiles);
+      multiply_tiles(panel, all.first, all.each, all.tiles, 1, m);
+    }
+    return true;
+  }
+
+  /// The tiles of a panel one below the other: its B stays in the first-level cache, where the first tile copies it.
+  void go_down(const Panel<T>& panel, i64 b_pitch) {
+    const T* b = panel.b;
+    for (int i = 0; i < segment_count_; ++i) {
+      const Segment& segment = segments_[i];
+      const char* a = segment.a;
+      i64 row = segment.first;
+      for (int t = 0; t < segment.tiles;) {
+        const bool high = t < segment.higher, copies = copies_ && b != b_;
+        const int rows = segment.each + high, rest = (high ? segment.higher : segment.tiles) - t;
+        const int tiles = keeps_ || (panel.contiguous && row_even_[row] >= rows * rest) ? rest : 1;
+        Micro m = micro(a, b, b_pitch);
+        m.a_next = a_groups_ ? depth_ * a_step_ : rows * a_row_;
+        m.copy = copies ? b_ : nullptr;
+        look_ahead(m, tiles, segment.tiles);
+        multiply_tiles(panel, row, rows, tiles, 1, m);
+        if (copies) {
+          b = b_;
+          b_pitch = panel.vectors * kLanes<T>;
+        }
+        t += tiles;
+        row += rows * tiles;
+        a += tiles * m.a_next;
+      }
+    }
+  }
+
+  /// Tile by tile of a segment all panels, of which `wider` have a vector more: B and C are read and written in long
+  /// lines.
+  void go_across(const Segment& segment, int wider, int panels, i64 b_pitch) {
+    const bool ragged = panels_[panels - 1].columns % kLanes<T> != 0;
+    const char* a = segment.a;
     i64 row = segment.first;
     for (int t = 0; t < segment.tiles; ++t) {
       const int rows = segment.each + (t < segment.higher);
-      for (int p = first; p < end; ++p) {
-        m.b = panels_[p].b;
-        look_ahead(m, segment.tiles);
-        multiply_tile(panels_[p], row, rows, m);
+      for (int p = 0; p < panels;) {
+        const Panel<T>& panel = panels_[p];
+        const bool line = (keeps_ || (line_ && panel.contiguous && row_even_[row] >= rows));
+        const int end = p < wider ? wider : ragged && p + 1 < panels ? panels - 1 : panels, tiles = line ? end - p : 1;
+        Micro m = micro(a, panel.b, b_pitch);
+        m.b_next = panel.vectors * kVectorBytes;
+        look_ahead(m, tiles, segment.tiles);
+        multiply_tiles(panel, row, rows, 1, tiles, m);
+        p += tiles;
       }
       row += rows;
-      m.a = static_cast<const char*>(m.a) + rows * a_row_;
+      a += a_groups_ ? depth_ * a_step_ : rows * a_row_;
     }
   }
 
@@ -390,46 +354,53 @@ class Product {
     if (rows == kernel_rows_ && vectors == kernel_vectors_) return kernel_;
     kernel_rows_ = rows;
     kernel_vectors_ = vectors;
-    return kernel_ = micro_kernel(sizeof(T) == sizeof(double) ? Dot::kDouble : Dot::kFloat, rows, vectors);
+    return kernel_ = micro_kernel(kDot, rows, vectors);
   }
 
   /// What lies behind the columns that are multiplied now is wanted next.
   void look_behind(const T* next, i64 columns) {
     ahead_ = reinterpret_cast<const char*>(next);
-    ahead_left_ = columns / kLanes<T>;
-    if (next == nullptr) ahead_step_ = 0;
+    ahead_left_ = next ? columns / kLanes<T> : 0;
   }
-  /// Each tile fetches one column of those lines.
-  void look_ahead(Micro& m, int tiles) {
-    m.ahead = ahead_left_ > 0 ? ahead_ : nullptr;
-    m.ahead_step = m.ahead ? ahead_step_ : 0;
-    const int step = tiles > 2 ? 1 : 4 - tiles;
-    ahead_left_ -= step;
-    if (ahead_) ahead_ += step * kVectorBytes;
+  /// Each tile fetches one column of those lines; in a segment of few tiles some are left out.
+  void look_ahead(Micro& m, int tiles, int all) {
+    const int step = all > 2 ? 1 : 4 - all;
+    m.ahead = ahead_;
+    m.ahead_step = ahead_step_;
+    m.ahead_tiles = min_of<i64>(ahead_left_, tiles);
+    ahead_left_ = max_of<i64>(ahead_left_ - tiles * step, 0);
+    if (ahead_) ahead_ += tiles * step * kVectorBytes;
   }
 
-  void multiply_tile(const Panel<T>& panel, i64 row, int rows, Micro& m) {
+  /// `down` tiles one below the other, or `across` side by side.
+  void multiply_tiles(const Panel<T>& panel, i64 row, int rows, int down, int across, Micro& m) {
     constexpr i64 kSize = sizeof(T);
-    const MicroKernel kernel = kernel_for(rows, panel.vectors);
+    const MicroKernel kernel =
+        m.copy ? copying_kernel(kDot, rows, panel.vectors) : kernel_for(rows, panel.vectors);
+    m.tiles = down * across;
     m.tail = 0;
     m.add = keeps_ && !first_;
     if (keeps_) {
       m.c = sums_ + row * sums_pitch_ + panel.column;
       m.c_row = sums_pitch_ * kSize;
-      kernel(m);
-      if (last_) write(panel, row, rows, sums_ + row * sums_pitch_ + panel.column, sums_pitch_);
-    } else if (panel.contiguous && row_even_[row] >= rows) {
+    } else if (panel.contiguous && row_even_[row] >= rows * down) {
       m.c = static_cast<T*>(g_.c.data) + row_offset_[row] + panel.runs[0].offset;
-      m.c_row = rows > 1 ? (row_offset_[row + 1] - row_offset_[row]) * kSize : 0;
+      m.c_row = rows * down > 1 ? (row_offset_[row + 1] - row_offset_[row]) * kSize : 0;
       m.tail = panel.columns - (panel.vectors - 1) * kLanes<T>;
       m.add = !first_ || g_.beta == 1;
-      kernel(m);
+      m.fetches_c = far_;
+      m.around = around_ && !m.add && m.tail == kLanes<T> && is_lined(m.c) && m.c_row % 64 == 0;
+      if (m.around) m.fetches_c = false;
     } else {
       m.c = tile_;
       m.c_row = kTilePitch * kSize;
       kernel(m);
-      write(panel, row, rows, tile_, kTilePitch);
+      return write(panel, row, rows, tile_, kTilePitch);
     }
+    m.c_next = across > 1 ? panel.vectors * kVectorBytes : rows * m.c_row;
+    kernel(m);
+    for (int p = 0; keeps_ && last_ && p < across; ++p)
+      write((&panel)[p], row, rows * down, static_cast<T*>(m.c) + p * panel.vectors * kLanes<T>, sums_pitch_);
   }
 
   /// Finished sums to C, or those of one block of depth.
@@ -445,7 +416,7 @@ class Product {
 
   const Gemm& g_;
   i64 rows_, columns_, step_, depth_run_ = depth_run(g_);
-  bool keeps_, a_along_, a_in_place_, a_groups_, b_in_place_;
+  bool keeps_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_, line_ = false;
   i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;

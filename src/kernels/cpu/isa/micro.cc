@@ -106,83 +106,170 @@ struct Steps {
   }
 };
 
-template <class K, int kRows, int kVectors>
-void tile(const Micro& m) {
-  using Sum = typename K::Sum;
-  constexpr int kNear = 7;
-  Vec<Sum> sum[kRows][kVectors] = {};
-  const char* const a0 = static_cast<const char*>(m.a);
-  const char* const b0 = static_cast<const char*>(m.b);
-  const i64 a_step = m.a_step, b_step = m.b_step;
-  const Steps steps(m.a_row);
-  i64 far = kNear * m.a_row;
-  keep(far);
-  const char* ahead = m.ahead ? static_cast<const char*>(m.ahead) : a0;
-  const i64 ahead_step = m.ahead_step;
-  for (i64 i = 0; i < m.blocks; ++i) {
-    const char* a[3] = {a0 + (m.a_block ? m.a_block[i] : 0)};
-    a[1] = a[0] + far;
-    a[2] = a[1] + far;
-    const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
-    for (i64 k = 0; k < m.depth; ++k, b += b_step) {
-      typename K::Vector bs[kVectors];
-      if constexpr (kVectors == 3 && std::is_same_v<Sum, float>) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += ahead_step;
-        __asm__("" : "+r"(ahead));
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
-        bs[j] = K::fetch(b + j * kVectorBytes);
-        hold(bs[j]);
-      }
+enum class Put { kStore, kAdd, kAround };
+
+template <class Sum>
+inline void write_around(Sum* p, Vec<Sum> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#else
+  store(p, v);
+#endif
+}
+
+/// Sums to C. What to do is asked once a tile: asking for each vector cost a tenth with 64 steps of depth.
+template <Put kPut, bool kWhole, class Sum, int kRows, int kVectors>
+inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
+  constexpr bool kAdd = kPut == Put::kAdd;
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const typename K::Vector ar = K::spread(a[r / kNear] + steps.to(r % kNear));
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sum[r][j] = K::add(sum[r][j], ar, bs[j]);
-      }
-#pragma GCC unroll 3
-      for (int r = 0; r <= (kRows - 1) / kNear; ++r) {
-        a[r] += a_step;
-        __asm__("" : "+r"(a[r]));
-      }
-    }
-  }
-  const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    Sum* c = reinterpret_cast<Sum*>(static_cast<char*>(m.c) + r * m.c_row);
+  for (int r = 0; r < kRows; ++r, c += c_row) {
+    Sum* const row = reinterpret_cast<Sum*>(c);
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
-      const bool last = j + 1 == kVectors && tail < kLanes<Sum>;
-      Sum* p = c + j * kLanes<Sum>;
-      if (last) {
-        store_lanes(p, m.add ? load_lanes(p, 0, tail) + sum[r][j] : sum[r][j], tail);
+      Sum* const p = row + j * kLanes<Sum>;
+      if constexpr (kPut == Put::kAround) {
+        write_around(p, sum[r][j]);
+      } else if (kWhole || j + 1 < kVectors) {
+        store(p, kAdd ? load(p) + sum[r][j] : sum[r][j]);
       } else {
-        store(p, m.add ? load(p) + sum[r][j] : sum[r][j]);
+        store_lanes(p, kAdd ? load_lanes(p, 0, tail) + sum[r][j] : sum[r][j], tail);
       }
     }
   }
 }
 
-template <class K, int kVectors, std::size_t... kRow>
+template <Put kPut, class Sum, int kRows, int kVectors>
+inline void put(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
+  if (!kMaskedAccess && tail == kLanes<Sum>) {
+    put_rows<kPut, true, Sum>(sum, c, c_row, tail);
+  } else {
+    put_rows<kPut, false, Sum>(sum, c, c_row, tail);
+  }
+}
+
+/// Lines of C that are far away are wanted when the tile is done.
+template <int kRows, int kVectors>
+inline void fetch_rows(const char* c, i64 c_row) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, c += c_row)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) __builtin_prefetch(c + j * kVectorBytes, 1, 3);
+}
+
+template <class K, int kRows, int kVectors>
+struct Tile {
+  using Sum = typename K::Sum;
+  static constexpr int kNear = 7;
+
+  const Micro& m;
+  const i64 depth = m.depth, a_step = m.a_step;
+  i64 b_step = m.b_step;
+  const Steps steps{m.a_row};
+  i64 far = kNear * m.a_row;
+
+  /// Adds all blocks; with kCopies B is copied as well.
+  template <bool kCopies>
+  __attribute__((always_inline)) void sum_up(Vec<Sum> (&sum)[kRows][kVectors], const char* a0, const char* b0,
+                                             const char* ahead, i64 ahead_step) const {
+    [[maybe_unused]] Sum* copy = static_cast<Sum*>(m.copy);
+    for (i64 i = 0; i < m.blocks; ++i) {
+      const char* a[3] = {a0 + (m.a_block ? m.a_block[i] : 0)};
+      a[1] = a[0] + far;
+      a[2] = a[1] + far;
+      const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
+      for (i64 k = 0; k < depth; ++k, b += b_step) {
+        typename K::Vector bs[kVectors];
+        if constexpr (kVectors == 3 && std::is_same_v<Sum, float>) {
+          __builtin_prefetch(ahead, 0, 2);
+          ahead += ahead_step;
+          __asm__("" : "+r"(ahead));
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) {
+          bs[j] = K::fetch(b + j * kVectorBytes);
+          hold(bs[j]);
+          if constexpr (kCopies) store(copy + j * kLanes<Sum>, bs[j]);
+        }
+        if constexpr (kCopies) copy += kVectors * kLanes<Sum>;
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const typename K::Vector ar = K::spread(a[r / kNear] + steps.to(r % kNear));
+#pragma GCC unroll 4
+          for (int j = 0; j < kVectors; ++j) sum[r][j] = K::add(sum[r][j], ar, bs[j]);
+        }
+#pragma GCC unroll 3
+        for (int r = 0; r <= (kRows - 1) / kNear; ++r) {
+          a[r] += a_step;
+          __asm__("" : "+r"(a[r]));
+        }
+      }
+    }
+  }
+};
+
+/// Tiles in a row or a column; `across`: bytes from where m begins.
+template <class K, int kRows, int kVectors, bool kCopies>
+__attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 across) {
+  using Sum = typename K::Sum;
+  const char* a = static_cast<const char*>(m.a);
+  const char* b = static_cast<const char*>(m.b) + across;
+  const char* const wanted = static_cast<const char*>(m.ahead) + across;
+  char* c = static_cast<char*>(m.c) + across;
+  const i64 c_row = m.c_row, tiles = m.tiles;
+  const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
+  for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
+    Vec<Sum> sum[kRows][kVectors] = {};
+    const bool fetches = t < m.ahead_tiles;
+    const char* const ahead = fetches ? wanted + t * kVectorBytes : a;
+    const i64 ahead_step = fetches ? m.ahead_step : 0;
+    if (m.fetches_c) fetch_rows<kRows, kVectors>(c, c_row);
+    const bool copies = kCopies && t == 0;
+    if (!copies) work.template sum_up<false>(sum, a, b, ahead, ahead_step);
+    if constexpr (kCopies) {
+      if (copies) {
+        work.template sum_up<true>(sum, a, b, ahead, ahead_step);
+        b = static_cast<const char*>(m.copy);
+        work.b_step = kVectors * kVectorBytes;
+      }
+    }
+    char* to = c;
+    __asm__("" : "+r"(to));  // or all addresses would be computed before the sums, and held on the stack
+    if (m.add) {
+      put<Put::kAdd, Sum>(sum, to, c_row, tail);
+    } else if (m.around) {
+      put<Put::kAround, Sum>(sum, to, c_row, tail);
+    } else {
+      put<Put::kStore, Sum>(sum, to, c_row, tail);
+    }
+  }
+}
+
+template <class K, int kRows, int kVectors, bool kCopies>
+void tile(const Micro& m) {
+  Tile<K, kRows, kVectors> work{m};
+  keep(work.far);
+  const i64 panels = kCopies ? m.panels : 1;
+  for (i64 p = 0; p < panels; ++p)
+    tiles_from<K, kRows, kVectors, kCopies>(m, work, p * kVectors * kVectorBytes);
+}
+
+template <class K, int kVectors, bool kCopies, std::size_t... kRow>
 MicroKernel of_rows(int rows, std::index_sequence<kRow...>) {
-  static constexpr MicroKernel kAll[] = {tile<K, static_cast<int>(kRow) + 1, kVectors>...};
+  static constexpr MicroKernel kAll[] = {tile<K, static_cast<int>(kRow) + 1, kVectors, kCopies>...};
   return kAll[rows - 1];
 }
 
-template <class K>
+template <class K, bool kCopies = false>
 MicroKernel of_shape(int rows, int vectors) {
   switch (vectors) {
     case 1:
-      return of_rows<K, 1>(rows, std::make_index_sequence<kMicroRows[1]>{});
+      return of_rows<K, 1, kCopies>(rows, std::make_index_sequence<kMicroRows[1]>{});
     case 2:
-      return of_rows<K, 2>(rows, std::make_index_sequence<kMicroRows[2]>{});
+      return of_rows<K, 2, kCopies>(rows, std::make_index_sequence<kMicroRows[2]>{});
     case 3:
-      return of_rows<K, 3>(rows, std::make_index_sequence<kMicroRows[3]>{});
+      return of_rows<K, 3, kCopies>(rows, std::make_index_sequence<kMicroRows[3]>{});
     default:
-      return of_rows<K, 4>(rows, std::make_index_sequence<kMicroRows[4]>{});
+      return of_rows<K, 4, kCopies>(rows, std::make_index_sequence<kMicroRows[4]>{});
   }
 }
 
@@ -192,8 +279,8 @@ std::uint64_t cycles_of(Dot dot) {
   constexpr int kRows = kMicroRows[2], kDepth = 64;
   alignas(64) static const char kZeros[2 * kVectorBytes * kDepth] = {};
   alignas(64) char sums[kRows * 2 * kVectorBytes];
-  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes, .c = sums,
-                .c_row = 2 * kVectorBytes};
+  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes,
+                .c = sums, .c_row = 2 * kVectorBytes};
   const MicroKernel kernel = micro_kernel(dot, kRows, 2);
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 20; ++i) {
@@ -214,6 +301,11 @@ bool prefers_bf16_dot() {
 #else
   return false;
 #endif
+}
+
+MicroKernel copying_kernel(Dot dot, int rows, int vectors) {
+  return dot == Dot::kDouble ? of_shape<Kind<Dot::kDouble>, true>(rows, vectors)
+                             : of_shape<Kind<Dot::kFloat>, true>(rows, vectors);
 }
 
 MicroKernel micro_kernel(Dot dot, int rows, int vectors) {

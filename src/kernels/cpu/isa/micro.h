@@ -36,7 +36,8 @@ inline constexpr int kMicroRows[kMicroVectors + 1] = {0, 16, 14, 8, 6};
 inline constexpr int kMicroRows[kMicroVectors + 1] = {0, 12, 6, 4, 2};
 #endif
 
-/// One tile. Offsets and strides are in bytes; A and B may overlap others in memory, C may not.
+/// One tile, or several at even distances. Offsets and strides are in bytes; A and B may overlap others in memory, C may
+/// not.
 struct Micro {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -50,14 +51,25 @@ struct Micro {
   i64 c_row = 0;
   int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
   bool add = false;  // c += instead of c =
-  const void* ahead = nullptr;  // not null: a line that is fetched into the second-level cache with each step
-  i64 ahead_step = 0;           // only by tiles of three vectors of floats
+  bool around = false;     // C is written past the caches: whole lines, not with add or tail
+  bool fetches_c = false;  // lines of C are far away
+  i64 tiles = 1;
+  i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
+  // Lines that the first tiles of three vectors of floats fetch into the second-level cache, one with each step; those
+  // of a tile lie behind those of the one before.
+  const void* ahead = nullptr;
+  i64 ahead_step = 0, ahead_tiles = 0;
+  void* copy = nullptr;  // of copying_kernel
+  i64 panels = 1;        // of copying_kernel: all this so many times, side by side
 };
 
 using MicroKernel = void (*)(const Micro&);
 
 /// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors].
 MicroKernel micro_kernel(Dot dot, int rows, int vectors);
+/// The same for floats or doubles, for tiles with the same B: the first one copies it, step by step without gaps, and
+/// the others read the copy.
+MicroKernel copying_kernel(Dot dot, int rows, int vectors);
 
 /// Bytes of a broadcast element group of A, of B's elements for one lane, and of an element of C.
 constexpr i64 micro_group_bytes(Dot dot) { return dot == Dot::kDouble ? 8 : 4; }

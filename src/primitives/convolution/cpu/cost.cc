@@ -78,15 +78,14 @@ double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, do
   return grouped ? ceil_div(rows, lanes) * k * kPlainCycles : 0;
 }
 
-/// Cycles of copying columns of B, which few rows read in place. What is in the cache is copied panel by panel.
-double b_cycles(const Machine& m, const Gemm& g, double rows, double columns, double step) {
-  constexpr double kFewRows = 64, kNear = 4096.0 * 1024, kPanel = 3;
-  const auto k = static_cast<double>(g.k);
-  if (!lies_even(g.b) || inner(g.b.lanes).stride != 1) {
-    const double bytes = static_cast<double>(std::max(g.k, g.m)) * static_cast<double>(g.n) * sizeof(float);
-    return pack_cycles(m, g.b, columns, k, bytes <= kNear ? kPanel * m.lanes(g.c.dtype) : columns, step);
-  }
-  return rows <= kFewRows ? 0 : k * (kLineCycles + ceil_div(columns, m.lanes(g.c.dtype)) * kPlainCycles);
+/// Cycles of copying columns of B. What lies evenly is copied by the first tile that reads it; what is in the cache and
+/// does not, panel by panel.
+double b_cycles(const Machine& m, const Gemm& g, double columns, double step) {
+  constexpr double kNear = 4096.0 * 1024, kPanel = 3;
+  if (lies_even(g.b) && inner(g.b.lanes).stride == 1) return 0;
+  const double bytes = static_cast<double>(std::max(g.k, g.m)) * static_cast<double>(g.n) * sizeof(float);
+  const double width = bytes <= kNear ? kPanel * m.lanes(g.c.dtype) : columns;
+  return pack_cycles(m, g.b, columns, static_cast<double>(g.k), width, step);
 }
 
 /// Cycles of writing a tile that does not lie in C as whole vectors.
@@ -122,7 +121,7 @@ double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& t
   const double stores = rows * vectors * kStoreCycles * (2 * blocks - 1);
   const double part = scattered_part(g.c, columns, vectors * lanes / panels);
   const double scatter = part * (narrow_type ? 1 : blocks) * scatter_cycles(m, g.c, rows, columns);
-  const double pack = a_cycles(m, g, rows, columns, step) + b_cycles(m, g, rows, columns, step);
+  const double pack = a_cycles(m, g, rows, columns, step) + b_cycles(m, g, columns, step);
   return kPieceCycles + multiply + tiles + stores + scatter + pack;
 }
 
