@@ -198,7 +198,7 @@ void turn(Stream& stream, const Job& job, int turned) {
   const auto flat = [&](int o, int along, int across) {
     Nest lines = job.nest;
     const Nest::Dim line = std::exchange(lines.dims[across], {});
-    return line.strides[o] == lines.dims[along].size && line.strides[o] <= kTile &&
+    return job.in == job.out && line.strides[o] == lines.dims[along].size && line.strides[o] <= kTile &&
            is_aligned(lines, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
   const bool x_whole = vectors(0, turned), y_whole = vectors(2, last);

@@ -12,6 +12,7 @@
 #define OUT_SIZE SIZE_OF(OUT_TYPE)
 #define IN_RUN MIN(16 / IN_SIZE, 8)  // elements of an access
 #define OUT_RUN MIN(16 / OUT_SIZE, 8)
+#define MAY_BE_FLAT (IN_TYPE == OUT_TYPE)  // which keeps the programs for conversions small
 #define PITCH (TILE + (IN_SIZE < 4 ? 4 / IN_SIZE : 1))  // an odd number of banks
 
 #if IN_SIZE == 1
@@ -73,7 +74,7 @@ INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int r
 INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int rows, int columns, const Formula* f,
                             const int unit) {
   const int size = rows * columns;
-  UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+  NO_UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
     const int e = (round * THREADS + THREAD(0)) * unit;
     stored run[OUT_RUN];
     int row = e / columns, column = e - row * columns;
@@ -121,12 +122,12 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
     locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                           \
     const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                      \
     const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                  \
-    if (x_unit > 1 && t.x_flat)                                                                               \
+    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                \
       fill_tile_flat(x, tile, at[0], here, across, x_unit);                                                   \
     else                                                                                                      \
       fill_tile(x, tile, at[0], rows, columns, t.x_column, x_unit);                                           \
     BARRIER();                                                                                                \
-    if (y_unit > 1 && t.y_flat)                                                                               \
+    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                \
       empty_tile_flat(y, tile, at[1], here, across, &f, y_unit);                                              \
     else                                                                                                      \
       empty_tile(y, tile, at[1], rows, columns, t.y_row, &f, y_unit);                                         \
