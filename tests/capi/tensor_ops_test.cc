@@ -254,6 +254,34 @@ TEST(TensorOps, TransformConvertsEveryPairOfTypesAndLayouts) {
   }
 }
 
+TEST(TensorOps, TransformTurnsPlanesOfAnOddNumberOfElements) {
+  const DeviceHandle handle;
+  const Ints lens{2, 80, 7, 7}, nhwc = strides_in(lens, {0, 2, 3, 1});
+  for (const auto type : {miopenHalf, miopenFloat, miopenInt8})
+    for (const auto& [x_strides, y_strides] : {std::pair{Ints{}, nhwc}, std::pair{nhwc, Ints{}}})
+      for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{2.0, 1.5}}) {
+        Data x(type, lens, x_strides), y(type, lens, y_strides);
+        x.fill(1, 20), y.fill(2);
+        const auto want = ref::transform_tensor(alpha, x.plain, x.data(), beta, y.plain, Bytes(y.bytes).data());
+        if (beta == 0) y.poison();
+        expect_ok(miopenTransformTensor(handle, Scalar(type, alpha), x.desc, x.there(handle), Scalar(type, beta),
+                                        y.desc, y.there(handle)));
+        expect_result(y, want, arithmetic(type, {type}), name(type));
+      }
+}
+
+TEST(TensorOps, OutputsThatOverlapThemselvesAreRefusedByGpus) {
+  const DeviceHandle handle;
+  const float one = 1, zero = 0;
+  Data x(miopenFloat, {2, 3}, {}), y(miopenFloat, {2, 3}, {1, 1});
+  x.fill(1);
+  const auto got = miopenTransformTensor(handle, &one, x.desc, x.there(handle), &zero, y.desc, y.there(handle));
+  if (on_cpu())
+    expect_ok(got);
+  else
+    expect_error(got, miopenStatusNotImplemented, {"the output overlaps itself"});
+}
+
 TEST(TensorOps, TransformRoundsOnceAndSaturates) {
   const DeviceHandle handle;
   const Scalar one(miopenFloat, 1), zero(miopenFloat, 0);

@@ -36,6 +36,13 @@ typedef struct GroupedShape {
   int dilation_h, dilation_w, units;
 } GroupedShape;
 
+/// Of the copies of single pixels for a pointwise convolution with strides: planes of x and of y's size, of each image
+/// and channel, or with channels innermost of each image, where a pixel is `vectors` units.
+typedef struct PixelShape {
+  i64 planes;
+  int vectors, in_d, in_h, in_w, out_d, out_h, out_w, stride_d, stride_h, stride_w;
+} PixelShape;
+
 #ifndef KERNEL
 }  // namespace polymio::kernels
 #endif

@@ -16,6 +16,13 @@ INLINE void wait_for_copies(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");
   BARRIER();
 }
+/// What was copied since the last such call is one part; waits for all parts but the last `n`, a constant.
+INLINE void end_part_of_copies(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#define WAIT_FOR_COPIES_BUT(n) \
+  do { \
+    asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory"); \
+    BARRIER(); \
+  } while (0)
 #else
 INLINE void copy_chunk(LOCAL in_t* to, GLOBAL const in_t* from, int inside) {
 #ifdef UNALIGNED
@@ -28,6 +35,8 @@ INLINE void copy_chunk(LOCAL in_t* to, GLOBAL const in_t* from, int inside) {
 #endif
 }
 INLINE void wait_for_copies(void) { BARRIER(); }
+INLINE void end_part_of_copies(void) {}
+#define WAIT_FOR_COPIES_BUT(n) BARRIER()
 #endif
 
 /// Four elements as sums, at an address that is a multiple of their bytes.
@@ -54,3 +63,27 @@ INLINE void copy_tile(LOCAL in_t* tile, GLOBAL const in_t* plane, int h0, int w0
     copy_chunk(tile + pixel * pitch + part * CHUNK, plane + (inside ? at : 0), inside);
   }
 }
+
+// A ring of rows in local memory, for kernels that walk down strips of pixels: -DCHANNELS of a block, STAGES rows.
+#ifdef STAGES
+#define LANES (CHANNELS / 4)
+#define SLOTS (TILE_W / COLS)
+#define THREADS (LANES * SLOTS)
+
+/// Where the thread's pieces of a row of `pixels` begin, -1 where these are outside.
+INLINE void place_pieces(int* at, const int each, int pixels, int col0, int breadth, int channels, int all) {
+  UNROLL for (int k = 0; k < each; ++k) {
+    const int i = THREAD(0) + k * THREADS, col = col0 + i / (CHANNELS / CHUNK), part = i % (CHANNELS / CHUNK) * CHUNK;
+    at[k] = (u32)col < (u32)breadth && part < channels ? col * all + part : -1;
+  }
+}
+
+/// A row from `from` on, zeros where it is not `inside`.
+INLINE void copy_row(LOCAL in_t* to, GLOBAL const in_t* from, int inside, const int* at, const int each,
+                     const int pieces) {
+  UNROLL for (int k = 0; k < each; ++k) {
+    const int i = THREAD(0) + k * THREADS, in = inside && at[k] >= 0;
+    if ((k + 1) * THREADS <= pieces || i < pieces) copy_chunk(to + i * CHUNK, from + (in ? at[k] : 0), in);
+  }
+}
+#endif

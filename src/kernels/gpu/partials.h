@@ -2,15 +2,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#define PARTIAL_THREADS 256
+
 /// dst = alpha * (sum of the partial results) + beta * dst, for the elements of packed tensors. The partial results are
-/// `at` elements behind the beginning of the workspace, dst begins at `dst_at`.
-KERNEL THREADS_A_BLOCK(256)
+/// `at` elements behind the beginning of the workspace, dst begins at `dst_at`. `side` threads, a power of two, add up
+/// parts of an element's sum each.
+KERNEL THREADS_A_BLOCK(PARTIAL_THREADS)
 add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size, const int splits,
-             const i64 dst_at, const float alpha, const float beta) {
-  const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
-  if (i >= size) return;
-  GLOBAL const sum_t* partials = align16(workspace) + at;
+             const int side, const i64 dst_at, const float alpha, const float beta) {
+  SHARED sum_t sums[PARTIAL_THREADS];
+  const int lanes = PARTIAL_THREADS / side, first = THREAD(0) / lanes;
+  const i64 i = (i64)BLOCK(0) * lanes + THREAD(0) % lanes;
   sum_t sum = 0;
-  for (int s = 0; s < splits; ++s) sum += partials[s * size + i];
-  store_scaled(dst + dst_at + i, sum, alpha, beta);
+  if (i < size) {
+    GLOBAL const sum_t* partials = align16(workspace) + at + i;
+    _Pragma("unroll 8") for (int s = first; s < splits; s += side) sum += partials[s * size];
+  }
+  sums[THREAD(0)] = sum;
+  for (int other = side / 2; other > 0; other /= 2) {
+    BARRIER();
+    if (first < other) sums[THREAD(0)] += sums[THREAD(0) + other * lanes];
+  }
+  if (first == 0 && i < size) store_scaled(dst + dst_at + i, sums[THREAD(0)], alpha, beta);
 }

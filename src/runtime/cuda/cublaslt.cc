@@ -8,6 +8,7 @@
 
 #include "base/dynlib.h"
 #include "base/error.h"
+#include "runtime/cuda/cuda.h"
 
 namespace polymio::cuda {
 namespace {
@@ -63,19 +64,21 @@ struct Library {
   std::map<void*, void*> handles;  // by context; kept until the process ends
   std::mutex mutex;                // of handles
 
-  Library() {
-    static DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13",
-                                  "/usr/local/cuda/lib64/libcublasLt.so.12"};
-    usable = library.find(create, "cublasLtCreate") && library.find(create_product, "cublasLtMatmulDescCreate") &&
-             library.find(set_product, "cublasLtMatmulDescSetAttribute") &&
-             library.find(destroy_product, "cublasLtMatmulDescDestroy") &&
-             library.find(create_matrix, "cublasLtMatrixLayoutCreate") &&
-             library.find(set_matrix, "cublasLtMatrixLayoutSetAttribute") &&
-             library.find(destroy_matrix, "cublasLtMatrixLayoutDestroy") &&
-             library.find(create_preference, "cublasLtMatmulPreferenceCreate") &&
-             library.find(set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
-             library.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
-             library.find(offers, "cublasLtMatmulAlgoGetHeuristic") && library.find(multiply, "cublasLtMatmul");
+  explicit Library(std::initializer_list<const char*> names) {
+    DynamicLibrary file{names};
+    std::size_t (*version)() = nullptr;
+    const bool whole = file.find(version, "cublasLtGetCudartVersion") && file.find(create, "cublasLtCreate") &&
+                       file.find(create_product, "cublasLtMatmulDescCreate") &&
+                       file.find(set_product, "cublasLtMatmulDescSetAttribute") &&
+                       file.find(destroy_product, "cublasLtMatmulDescDestroy") &&
+                       file.find(create_matrix, "cublasLtMatrixLayoutCreate") &&
+                       file.find(set_matrix, "cublasLtMatrixLayoutSetAttribute") &&
+                       file.find(destroy_matrix, "cublasLtMatrixLayoutDestroy") &&
+                       file.find(create_preference, "cublasLtMatmulPreferenceCreate") &&
+                       file.find(set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
+                       file.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
+                       file.find(offers, "cublasLtMatmulAlgoGetHeuristic") && file.find(multiply, "cublasLtMatmul");
+    usable = whole && (driver_version() == 0 || serves_driver(version(), driver_version()));  // 0: there is none
   }
 
   void* handle(void* context) {
@@ -91,8 +94,11 @@ struct Library {
 };
 
 Library& library() {
-  static Library& opened = *new Library;  // never destroyed: streams may outlive static objects
-  return opened;
+  // Never destroyed: streams may outlive static objects.
+  static Library& newer = *new Library{"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"};
+  if (newer.usable) return newer;
+  static Library& older = *new Library{"libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.12"};
+  return older;
 }
 
 /// One of the library's objects.

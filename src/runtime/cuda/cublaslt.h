@@ -7,8 +7,13 @@
 
 namespace polymio::cuda {
 
-/// Whether the library is there.
+/// Whether there is a library that is of use with the driver.
 bool has_cublaslt();
+
+/// Whether a library made for this version of CUDA works on a driver of that one: only their major numbers matter.
+constexpr bool serves_driver(std::size_t library, int driver) {
+  return library / 1000 <= static_cast<std::size_t>(driver) / 1000;
+}
 
 /// Of streams in the current context, which is `context`; null when the library offers nothing for the product.
 std::unique_ptr<Multiplier> make_multiplier(void* context, const MatrixProduct&, int choice);

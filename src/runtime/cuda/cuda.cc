@@ -157,6 +157,8 @@ const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
 
 const gpu::DeviceList& devices() { return cuda().list; }
 
+int driver_version() { return cuda().driver_version; }
+
 std::unique_ptr<Stream> create_stream(int index, void* native) {
   Cuda& all = cuda();
   return gpu::make_stream(all.driver, all.infos[static_cast<std::size_t>(index)], all.context(index), native,

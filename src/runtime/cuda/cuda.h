@@ -7,6 +7,9 @@ namespace polymio::cuda {
 
 const gpu::DeviceList& devices();
 
+/// As 13000, of the driver that devices() found.
+int driver_version();
+
 /// In the primary context, so that memory of the CUDA runtime is valid; null is the default stream.
 std::unique_ptr<Stream> create_stream(int index, void* native);
 

@@ -103,11 +103,13 @@ std::vector<KernelSpec> kernel_variants(const std::string& source, const std::st
   return specs;
 }
 
-void add_partials(Stream& stream, const Kernel& kernel, Buffer partials, Buffer dw, std::int64_t count, int parts,
-                  float alpha, float beta) {
-  constexpr std::int64_t kThreads = 256;
-  launch(stream, kernel, launch_shape(kThreads, (count + kThreads - 1) / kThreads), partials, dw, std::int64_t{0},
-         count, parts, std::int64_t{0}, alpha, beta);
+void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float alpha, float beta) {
+  constexpr std::int64_t kThreads = 256, kMostSide = 32, kLeastParts = 8, kEnough = 1 << 18;
+  std::int64_t side = 1;  // threads that add up one element
+  while (side < kMostSide && side * kLeastParts < p.parts && side * p.count < kEnough) side *= 2;
+  const std::int64_t lanes = kThreads / side;
+  launch(stream, kernel, launch_shape(kThreads, (p.count + lanes - 1) / lanes), p.sums, p.result, p.sums_at, p.count,
+         p.parts, static_cast<int>(side), p.result_at, alpha, beta);
 }
 
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }

@@ -41,9 +41,15 @@ std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
 std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,
                                         std::vector<std::string> options, bool weights, bool unaligned = true);
 
-/// dw = alpha * sum of the partial results + beta * dw, by add_partials.
-void add_partials(Stream&, const Kernel&, Buffer partials, Buffer dw, std::int64_t count, int parts, float alpha,
-                  float beta);
+/// Partial results in single precision, `sums_at` elements behind the beginning of their buffer.
+struct Partials {
+  Buffer sums, result;
+  std::int64_t count;
+  int parts;
+  std::int64_t sums_at = 0, result_at = 0;
+};
+/// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/partials.h).
+void add_partials(Stream&, const Kernel&, const Partials&, float alpha, float beta);
 
 /// Addresses of the two inputs and the output.
 struct Operands {

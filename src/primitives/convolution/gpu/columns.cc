@@ -13,6 +13,28 @@ constexpr double kMost = 1 << 30;
 
 bool packed(const TensorDesc& t) { return t.is_channels_first() || t.is_channels_last(); }
 
+bool plain_taps(const Problem& p, std::int64_t most_stride) {
+  bool plain = taps_of(p) == 1 && p.x.is_channels_last() == p.y.is_channels_last() && packed(p.x);
+  const auto& g = p.geometry;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(p.spatial()); ++i)
+    plain = plain && g.pad[i] == 0 && g.stride[i] <= most_stride;
+  return plain;
+}
+
+/// What pixels.cl is told of an image.
+kernels::PixelShape pixel_shape(const Problem& p) {
+  const auto z = sizes_of(p);
+  const auto t = steps_of(p);
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  const bool last = p.y.is_channels_last();
+  kernels::PixelShape s{};
+  s.planes = last ? 1 : z.c, s.vectors = last ? narrow(z.c) : 1;
+  s.in_d = narrow(z.in[0]), s.in_h = narrow(z.in[1]), s.in_w = narrow(z.in[2]);
+  s.out_d = narrow(z.out[0]), s.out_h = narrow(z.out[1]), s.out_w = narrow(z.out[2]);
+  s.stride_d = narrow(t.stride[0]), s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
+  return s;
+}
+
 /// Threads for the elements of an image; each goes through images, since these have their indices in common.
 Launch launch_for(std::int64_t elements, std::int64_t images) {
   constexpr std::int64_t kMostBlocks = 1 << 16, kEnough = 1 << 11;
@@ -34,13 +56,7 @@ std::int64_t pixels_of(const Problem& p) {
   return pixels;
 }
 
-bool is_pointwise(const Problem& p) {
-  const auto& g = p.geometry;
-  bool plain = taps_of(p) == 1 && p.x.is_channels_last() == p.y.is_channels_last() && packed(p.x);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(p.spatial()); ++i)
-    plain = plain && g.pad[i] == 0 && g.stride[i] == 1;
-  return plain;
-}
+bool is_pointwise(const Problem& p) { return plain_taps(p, 1); }
 
 Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
@@ -69,11 +85,13 @@ Columns::Columns(const Problem& p, std::int64_t images)
       steps_(steps_of(p)),
       strides_(strides_of(p)),
       order_{taps_of(p) == 1 || !p.w.is_channels_first(), !p.y.is_channels_last()},
+      pixels_(pixel_shape(p)),
       backward_(p.direction == Direction::kBackwardData),
       pointwise_(is_pointwise(p)),
+      picks_(!pointwise_ && plain_taps(p, std::int64_t{1} << 30)),
       wide_(0),
       // Gradients of single taps are added up in single precision.
-      type_(backward_ && !pointwise_ ? DataType::kFloat : p.x.type),
+      type_(backward_ && !pointwise_ && !picks_ ? DataType::kFloat : p.x.type),
       x_type_(p.x.type),
       images_(images),
       image_elements_(p.c() * taps_of(p) * pixels_of(p)),
@@ -82,12 +100,17 @@ Columns::Columns(const Problem& p, std::int64_t images)
   const int vector = static_cast<int>(16 / size_of(type_));
   const bool plain = order_.taps_first && !order_.pixels_innermost && p.x.is_channels_last();
   if (plain && p.c() / p.groups() % vector == 0) wide_ = vector;
+  const auto whole = [&](std::int64_t elements) { return elements % vector == 0; };
+  const std::int64_t out_plane = std::int64_t{pixels_.out_h} * pixels_.out_w;
+  runs_ = picks_ && order_.pixels_innermost && whole(out_plane) && whole(pixels_.in_w);
+  if (runs_) wide_ = vector;
 }
 
 /// What measurements on an H200 say.
 double Columns::predict(const DeviceInfo& d) const {
   if (pointwise_) return 0;
-  constexpr double kLaunchUs = 3;
+  constexpr double kLaunchUs = 3, kPicked = 0.7;
+  if (picks_) return kLaunchUs + bytes_ / (1e3 * d.bandwidth_gbs * kPicked);
   const bool strided = steps_.stride[0] * steps_.stride[1] * steps_.stride[2] > 1;
   const double gathered = pixels_innermost() ? 0.17 : 0.5, scattered = !pixels_innermost() ? 0.3
                                                                        : strided           ? 0.06
@@ -95,32 +118,60 @@ double Columns::predict(const DeviceInfo& d) const {
   return kLaunchUs + bytes_ / (1e3 * d.bandwidth_gbs * (backward_ ? scattered : gathered));
 }
 
-KernelSpec Columns::spec(const char* entry, int wide) const {
-  return {"primitives/convolution/gpu/columns.cl",
+KernelSpec Columns::spec(const char* source, const char* entry, int wide) const {
+  return {fmt::format("primitives/convolution/gpu/{}.cl", source),
           entry,
           {fmt::format("-DIN={}", name_of(x_type_)), fmt::format("-DOUT={}", name_of(x_type_)),
-           fmt::format("-DWIDE={}", wide)}};
+           fmt::format("-DWIDE={}", wide && runs_ ? 2 : wide)}};
 }
 
 std::vector<KernelSpec> Columns::kernels() const {
   if (pointwise_) return {};
-  const char* entry = backward_ ? "col2im" : "im2col";
-  if (wide_ == 0) return {spec(entry, 0)};
-  return {spec(entry, 0), spec(entry, 1)};
+  const char* const source = picks_ ? "pixels" : "columns";
+  std::vector<const char*> entries = {!picks_     ? (backward_ ? "col2im" : "im2col")
+                                      : backward_ ? "spread_pixels"
+                                                  : "pick_pixels"};
+  if (picks_ && backward_) entries.push_back("pick_pixels");
+  std::vector<KernelSpec> specs;
+  for (const char* entry : entries)
+    for (int wide = 0; wide < (wide_ == 0 ? 1 : 2); ++wide) specs.push_back(spec(source, entry, wide));
+  return specs;
 }
 
-KernelSpec Columns::adding() const { return spec("add_partials", 0); }
+KernelSpec Columns::adding() const { return spec("columns", "add_partials", 0); }
+
+void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool spread) const {
+  constexpr std::int64_t kPlanes = 16;  // of a block, as in pixels.cl
+  kernels::PixelShape s = pixels_;
+  const int step = wide(c) ? wide_ : 1;
+  const std::int64_t pixels = spread ? std::int64_t{s.in_h} * s.in_w : std::int64_t{s.out_h} * s.out_w;
+  const std::int64_t units = pixels * s.vectors / step;
+  s.vectors /= runs_ ? 1 : step, s.planes *= c.images;
+  const std::int64_t planes = s.planes * (spread ? s.in_d : s.out_d);
+  const std::int64_t chunks = (units + kThreads - 1) / kThreads;
+  const Launch shape = launch_shape(kThreads, chunks * ((planes + kPlanes - 1) / kPlanes));
+  if (spread)
+    launch(stream, kernel, shape, c.matrix, c.x, c.matrix_at, s, c.beta);
+  else
+    launch(stream, kernel, shape, c.x, c.matrix, c.matrix_at, s);
+}
+
+void Columns::prepare(Stream& stream, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first,
+                      const Call& c) const {
+  if (!picks_ || !backward_ || c.beta == 0) return;
+  run_picks(stream, *built[first + (wide_ ? 2 : 1) + (wide(c) ? 1 : 0)], c, false);
+}
 
 void Columns::run(Stream& stream, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first,
                   const Call& c) const {
-  const bool wide = wide_ != 0 && c.aligned;
-  const std::int64_t step = wide ? wide_ : 1;
-  const Kernel& kernel = *built[first + (wide ? 1 : 0)];
+  const std::int64_t step = wide(c) ? wide_ : 1;
+  const Kernel& kernel = *built[first + (wide(c) ? 1 : 0)];
+  if (picks_) return run_picks(stream, kernel, c, backward_);
   kernels::ConvSizes sizes = sizes_;
   kernels::ConvStrides strides = strides_;
   sizes.n = c.images, sizes.c /= step;
   for (kernels::i64& stride : strides.x) stride /= step;
-  strides.x[1] = wide ? 1 : strides.x[1];
+  strides.x[1] = wide(c) ? 1 : strides.x[1];
   const std::int64_t x_elements = sizes.c * sizes.in[0] * sizes.in[1] * sizes.in[2];
   const Launch shape = launch_for((backward_ ? x_elements : image_elements_ / step), c.images);
   if (backward_)

@@ -21,6 +21,8 @@ class Columns {
   Columns(const Problem&, std::int64_t images);
 
   bool pointwise() const { return pointwise_; }
+  /// Whether single pixels of x are the matrix: then a product backward writes these as they become, scaled.
+  bool picks() const { return picks_; }
   /// Elements of x between images.
   std::int64_t image_step() const { return strides_.x[0]; }
   bool pixels_innermost() const { return order_.pixels_innermost != 0; }
@@ -42,8 +44,10 @@ class Columns {
     Buffer x, matrix;
     std::int64_t matrix_at, images;
     bool aligned;
-    float alpha, beta;  // of the sums in x
+    float alpha, beta;  // of the sums in x; where single pixels are picked they are the product's, too
   };
+  /// The pixels that the product backward adds to, if they are picked and beta is not 0: to run before it.
+  void prepare(Stream&, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first, const Call&) const;
   void run(Stream&, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first, const Call&) const;
 
  private:
@@ -52,14 +56,18 @@ class Columns {
     int taps_first, pixels_innermost;
   };
 
-  KernelSpec spec(const char* entry, int wide) const;
+  KernelSpec spec(const char* source, const char* entry, int wide) const;
+  void run_picks(Stream&, const Kernel&, const Call&, bool spread) const;
+  bool wide(const Call& c) const { return wide_ != 0 && c.aligned; }
 
   kernels::ConvSizes sizes_;
   kernels::ConvSteps steps_;
   kernels::ConvStrides strides_;
   Order order_;
-  bool backward_, pointwise_;
-  int wide_;  // channels that are moved at once where all is aligned
+  kernels::PixelShape pixels_;
+  bool backward_, pointwise_, picks_;
+  bool runs_ = false;  // picks of rows 16 bytes at a time
+  int wide_;           // elements that are moved at once where all is aligned
   DataType type_, x_type_;
   std::int64_t images_, image_elements_;
   double bytes_;  // of the matrix and of x, for these images

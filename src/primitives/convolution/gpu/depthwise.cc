@@ -1,5 +1,5 @@
 // ConvGpuDepthwise: one input and one output channel a group, at the speed of memory. Packed NCHW and NHWC, filters
-// 3x3, 5x5 and 7x7, any stride and dilation; NHWC with stride 1 in tiles (depthwise_tiles). Only the weights' gradient
+// 3x3, 5x5 and 7x7, any stride and dilation; most with stride 1 by depthwise_tiles. Only the weights' gradient
 // takes workspace: blocks write partial results that are added up in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
@@ -261,7 +261,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
         launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.tiles);
       else
         launch(stream, *built[first], shape, x, y, workspace, plan.s);
-      gpu::add_partials(stream, *built[first + 1], workspace, w, size, plan.parts, static_cast<float>(a.alpha),
+      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
                         static_cast<float>(a.beta));
     };
   }

@@ -56,19 +56,6 @@ depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, 
   UNROLL for (int p = 0; p < ROWS; ++p)
     UNROLL for (int q = 0; q < COLS; ++q)
       UNROLL for (int u = 0; u < 4; ++u) acc[p][q][u] = 0;
-#if FILTER == 3
-  sum_t taps[FILTER][FILTER][4];  // of all rows: each row of src is read once
-  UNROLL for (int t = 0; t < TAPS; ++t) local_load4(taps_at + t * CHANNELS, taps[t / FILTER][t % FILTER]);
-  UNROLL for (int i = 0; i < ROWS + FILTER - 1; ++i) {
-    sum_t v[WINDOW][4];
-    load_window(from + i * IN_W * CHANNELS, v);
-    UNROLL for (int r = 0; r < FILTER; ++r)
-      if (i - r >= 0 && i - r < ROWS) multiply_row(v, taps[r], acc[i - r]);
-    if (i >= FILTER - 1 && i - (FILTER - 1) < most_rows)
-      store_row(to + (i64)(i - (FILTER - 1)) * d.dst_w * d.channels, d.channels, most_cols, acc[MAX(i - (FILTER - 1), 0)],
-                alpha, beta);
-  }
-#else
   NO_UNROLL for (int r = 0; r < FILTER; ++r) {  // of one row
     sum_t taps[FILTER][4];
     UNROLL for (int s = 0; s < FILTER; ++s) local_load4(taps_at + (r * FILTER + s) * CHANNELS, taps[s]);
@@ -80,5 +67,4 @@ depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, 
   }
   UNROLL for (int p = 0; p < ROWS; ++p)
     if (p < most_rows) store_row(to + (i64)p * d.dst_w * d.channels, d.channels, most_cols, acc[p], alpha, beta);
-#endif
 }

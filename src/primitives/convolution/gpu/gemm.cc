@@ -109,7 +109,9 @@ class GpuGemm final : public GpuSolver<Problem> {
         call.tensors.first = workspace, call.first_at = at;
       }
       if (!columns.pointwise() && backward) {
-        call.tensors.output = workspace, call.output_at = at, call.alpha = 1, call.beta = 0;
+        call.tensors.output = workspace, call.output_at = at;
+        if (!columns.picks()) call.alpha = 1, call.beta = 0;
+        columns.prepare(stream, built, columns_at, gather);
       }
       product.run(stream, built, 0, call);
       if (!columns.pointwise() && backward) columns.run(stream, built, columns_at, gather);

@@ -183,7 +183,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
       const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
       const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
       launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.strips);
-      gpu::add_partials(stream, *built[first + 1], workspace, w, size, plan.parts, static_cast<float>(a.alpha),
+      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
                         static_cast<float>(a.beta));
     };
   }

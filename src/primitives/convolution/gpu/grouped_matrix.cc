@@ -87,7 +87,7 @@ void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Arg
   }
   launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
          shape_, tiles_);
-  add_partials(stream, *built[first + 1], Buffer(a.workspace), Buffer(a.w), weight_count_, parts_, alpha, beta);
+  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
 }
 
 }  // namespace polymio::convolution::gpu

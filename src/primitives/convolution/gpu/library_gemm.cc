@@ -78,7 +78,9 @@ struct Plan {
     std::int64_t images = p.n();
     if (!gpu::is_pointwise(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
     if (first && weights) images = std::min(images, kMostParts / static_cast<std::int64_t>(p.w.count() * 4));
-    return std::clamp<std::int64_t>(images, 1, p.n());
+    images = std::clamp<std::int64_t>(images, 1, p.n());
+    const std::int64_t chunks = (p.n() + images - 1) / images;
+    return (p.n() + chunks - 1) / chunks;  // of about the same size
   }
 };
 
@@ -137,7 +139,7 @@ class LibraryGemm final : public Solver<Problem> {
     POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
     POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMostGroups, "groups with rows innermost");
     POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMost, "pixels of y");
-    POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt");
+    POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
     return {};
   }
 
@@ -230,13 +232,14 @@ class LibraryGemm final : public Solver<Problem> {
       if (!pointwise && !backward) plan.columns.run(stream, built, 0, columns);
       Multiplier::Operands o = {nullptr, nullptr, nullptr, part(0), alpha, beta};
       if (plan.sums) o.alpha = 1, o.beta = first == 0 ? 0 : 1;
-      if (!pointwise && backward) o.alpha = 1, o.beta = 0;
+      if (!pointwise && backward) plan.columns.prepare(stream, built, 0, columns);
+      if (!pointwise && backward && !plan.columns.picks()) o.alpha = 1, o.beta = 0;
       multiply(stream, plan, multiplier, pointwise ? x : matrix, plan.sums ? sums : static_cast<char*>(a.w), y, o);
       if (!pointwise && backward) plan.columns.run(stream, built, 0, columns);
     }
     if (!plan.sums) return;
-    gpu::add_partials(stream, *built.back(), Buffer(sums), Buffer(a.w), plan.weight_count(),
-                      static_cast<int>(plan.parts()), alpha, beta);
+    gpu::add_partials(stream, *built.back(),
+                      {Buffer(sums), Buffer(a.w), plan.weight_count(), static_cast<int>(plan.parts())}, alpha, beta);
   }
 
   /// The product, or one of each group.

@@ -194,8 +194,7 @@ void Product::run(Stream& stream, const Kernels& built, std::size_t first, const
            packed_, result_, c.first_at, c.output_at, c.alpha, c.beta);
   }
   if (s.splits == 1) return;
-  launch(stream, *built[at + 1], launch_shape(kThreads, ceil_div(result_, kThreads)), c.workspace, output, packed_,
-         result_, s.splits, c.output_at, c.alpha, c.beta);
+  add_partials(stream, *built[at + 1], {c.workspace, output, result_, s.splits, packed_, c.output_at}, c.alpha, c.beta);
 }
 
 }  // namespace polymio::convolution::gpu

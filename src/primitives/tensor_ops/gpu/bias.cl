@@ -64,6 +64,83 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
   store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(sums[THREAD(0)], old, s));
 }
 
+/// How many blocks add up the sums of the same channels: those of a cluster, which see each other's local memory.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && NUMBERS == NUMBERS_float
+#define SPREAD 8
+#define IN_CLUSTERS __cluster_dims__(SPREAD, 1, 1)
+#define CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory")
+INLINE float other_sum(LOCAL const float* own, int block) {
+  float v;
+  asm volatile("{.reg .u32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
+               : "=f"(v) : "r"((u32)__cvta_generic_to_shared(own)), "r"(block) : "memory");
+  return v;
+}
+#else
+#define SPREAD 1
+#define IN_CLUSTERS
+#define CLUSTER_BARRIER() BARRIER()
+INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
+#endif
+#define MOST_SPREAD 8  // what there are blocks for
+#define PIXELS 4       // of a thread at a time
+
+/// Every `step`-th pixel, some at a time; `even`: all lie equally far apart.
+INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
+                       const int even, num* sum) {
+  for (int i = first; i < w->count; i += step * PIXELS) {
+    num v[PIXELS][VECTOR];
+    UNROLL for (int k = 0; k < PIXELS; ++k) {
+      i64 at[3];
+      const int pixel = i + k * step;
+      UNROLL for (int j = 0; j < VECTOR; ++j) v[k][j] = num_of(0);
+      if (pixel >= w->count) continue;
+      if (even)
+        at[0] = dy_at->first + pixel * dy_at->stride[0];
+      else
+        locate(w, pixel, dy_at, dy_at, dy_at, at);
+      read_unit(dy, IN_TYPE, channel + at[0], 1, VECTOR, VECTOR, v[k]);
+    }
+    UNROLL for (int k = 0; k < PIXELS; ++k)
+      UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = plus(sum[j], v[k][j]);
+  }
+}
+
+/// Channels that are neighbours in memory, VECTOR a thread, `together` vectors a block.
+KERNEL THREADS_A_BLOCK(THREADS) IN_CLUSTERS
+sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
+                    const Scaling s) {
+  SHARED num sums[VECTOR * THREADS];
+  const int part = BLOCK(0) % MOST_SPREAD, lane = THREAD(0) % c.together, rows = THREADS / c.together;
+  const i64 channel = ((i64)(BLOCK(0) / MOST_SPREAD) * c.together + lane) * VECTOR;
+  if (part >= SPREAD) return;
+  num sum[VECTOR];
+  UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
+  if (channel < c.channels) {
+    const int first = part * rows + THREAD(0) / c.together, step = rows * SPREAD;
+    if (w.rank == 1)
+      add_pixels(dy, &w, &dy_at, channel, first, step, 1, sum);
+    else
+      add_pixels(dy, &w, &dy_at, channel, first, step, 0, sum);
+  }
+  UNROLL for (int j = 0; j < VECTOR; ++j) sums[j * THREADS + THREAD(0)] = sum[j];
+  for (int other = THREADS / 2; other >= c.together; other /= 2) {
+    BARRIER();
+    if (THREAD(0) < other)
+      UNROLL for (int j = 0; j < VECTOR; ++j)
+        sums[j * THREADS + THREAD(0)] = plus(sums[j * THREADS + THREAD(0)], sums[j * THREADS + THREAD(0) + other]);
+  }
+  CLUSTER_BARRIER();
+  if (part == 0 && THREAD(0) < c.together && channel < c.channels)
+    UNROLL for (int j = 0; j < VECTOR; ++j) {
+      num all = sums[j * THREADS + THREAD(0)];
+      UNROLL for (int b = 1; b < SPREAD; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
+      const i64 to = (channel + j) * c.db_stride;
+      const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
+      store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(all, old, s));
+    }
+  CLUSTER_BARRIER();
+}
+
 #define SUM(name, unit, aligned)                                                                         \
   KERNEL THREADS_A_BLOCK(THREADS)                                                                        \
   name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,          \

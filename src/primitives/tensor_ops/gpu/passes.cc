@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
@@ -18,12 +19,24 @@ namespace {
 using kernels::Nest;
 using kernels::Walk;
 
-constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64;  // as in the kernels
+constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64,
+                       kSpread = 8;  // as in the kernels
 constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
 
 /// What is computed with; names as kernels have them.
 enum class Numbers { kFloat, kDouble, kExact, kBits };
-enum class Entry { kElementwise, kElementwiseVectors, kTurn, kTurnX, kTurnY, kTurnXY, kSum, kSumUnits, kSumVectors };
+enum class Entry {
+  kElementwise,
+  kElementwiseVectors,
+  kTurn,
+  kTurnX,
+  kTurnY,
+  kTurnXY,
+  kSum,
+  kSumUnits,
+  kSumVectors,
+  kSumAcross
+};
 
 struct Program {
   Entry entry;
@@ -43,7 +56,8 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
                   {"turn", "turn_xy"},
                   {"bias", "sum_channels"},
                   {"bias", "sum_channels_units"},
-                  {"bias", "sum_channels_vectors"}};
+                  {"bias", "sum_channels_vectors"},
+                  {"bias", "sum_channels_across"}};
   const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
   KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
@@ -158,6 +172,7 @@ void visit(Stream& stream, const Job& job) {
 /// As in turn.cl.
 struct Turn {
   std::int64_t rows, columns, x_column, y_row;
+  int x_flat, y_flat;
 };
 
 /// The dimension in which a is dense while c is in the innermost one; that one itself when there is none.
@@ -179,9 +194,18 @@ void turn(Stream& stream, const Job& job, int turned) {
   const auto vectors = [&](int o, int along) {
     return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
+  // Whether tiles are runs of elements that begin at multiples of 16 bytes.
+  const auto flat = [&](int o, int along, int across) {
+    Nest lines = job.nest;
+    const Nest::Dim line = std::exchange(lines.dims[across], {});
+    return job.in == job.out && line.strides[o] == lines.dims[along].size && line.strides[o] <= kTile &&
+           is_aligned(lines, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
+  };
+  const bool x_whole = vectors(0, turned), y_whole = vectors(2, last);
+  const bool x_flat = !x_whole && flat(0, turned, last), y_flat = !y_whole && flat(2, last, turned);
   static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
-  const Entry entry = kEntries[(vectors(0, turned) ? 1 : 0) + (vectors(2, last) ? 2 : 0)];
-  const Turn t{row.size, column.size, column.strides[0], row.strides[2]};
+  const Entry entry = kEntries[(x_whole || x_flat ? 1 : 0) + (y_whole || y_flat ? 2 : 0)];
+  const Turn t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};
   // Tiles instead of elements; the third operand says where a tile begins.
   Nest nest;
   nest.first[0] = job.nest.first[0], nest.first[1] = job.nest.first[2];
@@ -209,7 +233,14 @@ void run(Stream& stream, const Job& job) {
   turned == job.nest.rank - 1 ? visit(stream, job) : turn(stream, job, turned);
 }
 
+/// Threads write in any order.
+void require_separate(const Loop& loop) {
+  if (!loop.separate)
+    fail(Status::kNotImplemented, "the output overlaps itself: elements of it that share memory run on the CPU only");
+}
+
 void run_elementwise(Stream& stream, const Elementwise& p) {
+  require_separate(p.loop);
   const bool unary = p.function == Function::kFirst;
   const std::span<const DataType> types(p.types.data(), unary ? 2 : 3);
   const double scalars[] = {p.alpha1, p.alpha2, p.beta};
@@ -240,6 +271,7 @@ DataType raw(std::size_t size) {
 }
 
 void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
+  require_separate(loop);
   const DataType t = raw(size);
   run(stream, {nest_of(loop, kInOrder), {{src, size}, {}, {dst, size}}, t, t, Numbers::kBits});
 }
@@ -287,6 +319,17 @@ int channels_together(const DeviceInfo& device, const TensorDesc& dy, const Loop
   return together;
 }
 
+/// Where channels are neighbours and nothing else is between pixels: vectors of channels of a block, 0 elsewhere.
+int vectors_together(const DeviceInfo& device, const Input& dy, const Nest& nest, int vector) {
+  const auto size = size_of(dy.desc.type);
+  if (dy.desc.strides[1] != 1 || dy.desc.vector_length > 1 || dy.desc.lens[1] % vector != 0 ||
+      !is_aligned(nest, 2, {dy.data, size}, -1, vector))
+    return 0;
+  int together = 8;
+  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kSpread < device.units) together /= 2;
+  return together;
+}
+
 void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, Output db) {
   stream.check_memory(dy.data, "the buffer of dy");
   stream.check_memory(db.data, "the buffer of db");
@@ -296,12 +339,12 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const bool wide = sum_numbers(type) == Numbers::kExact, exact = wide && needs_exact(wide_type, scalars);
   if (type == DataType::kDouble || (wide && !exact)) require_double(stream);
   const Loop loop = loop_of_channel(dy.desc);
-  const Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
-                          dy.desc.strides[1],
-                          db.desc.strides[1],
-                          dy.desc.vector_length,
-                          db.desc.vector_length,
-                          channels_together(stream.info(), dy.desc, loop)};
+  Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
+                    dy.desc.strides[1],
+                    db.desc.strides[1],
+                    dy.desc.vector_length,
+                    db.desc.vector_length,
+                    channels_together(stream.info(), dy.desc, loop)};
   Nest nest = nest_of(loop, {0, 0, 0});
   const kernels::Sides sides = {{}, {}, {dy.data, size_of(type)}};
   const int vector = kernels::vector_of(size_of(type), size_of(type));
@@ -309,12 +352,17 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const bool units = channels.together == 1 && has_units(nest, sides, vector);
   const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
   const Numbers numbers = sum_numbers(type);
-  const Kernel& k = kernel(stream, {vectors ? Entry::kSumVectors
-                                    : units ? Entry::kSumUnits
-                                            : Entry::kSum,
+  const int across = vectors_together(stream.info(), dy, nest, vector);
+  const Kernel& k = kernel(stream, {across    ? Entry::kSumAcross
+                                    : vectors ? Entry::kSumVectors
+                                    : units   ? Entry::kSumUnits
+                                              : Entry::kSum,
                                     type, type, numbers});
-  const Launch shape = launch_of((channels.channels + channels.together - 1) / channels.together, kSumThreads);
-  nest.group(units ? vector : 1);
+  if (across) channels.together = across;
+  const std::int64_t of_block = across ? across * vector : channels.together;
+  const std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kSpread : 1);
+  const Launch shape = launch_of(blocks, kSumThreads);
+  nest.group(units && !across ? vector : 1);
   double keep = beta;  // parts beyond the first are added
   each_part(nest, [&](const Nest& part) {
     const auto go = [&]<class Real>(Real) {
@@ -342,7 +390,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataT
       if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTurnXY);
     }
     add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTurnXY);
-    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumVectors);
+    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumAcross);
   }
   return specs;
 }

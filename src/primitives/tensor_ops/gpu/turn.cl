@@ -12,6 +12,7 @@
 #define OUT_SIZE SIZE_OF(OUT_TYPE)
 #define IN_RUN MIN(16 / IN_SIZE, 8)  // elements of an access
 #define OUT_RUN MIN(16 / OUT_SIZE, 8)
+#define MAY_BE_FLAT (IN_TYPE == OUT_TYPE)  // which keeps the programs for conversions small
 #define PITCH (TILE + (IN_SIZE < 4 ? 4 / IN_SIZE : 1))  // an odd number of banks
 
 #if IN_SIZE == 1
@@ -24,13 +25,15 @@ typedef u32 stored;
 typedef u64 stored;
 #endif
 
-/// x is dense along rows, y along columns; these are the sizes and the other strides of the two.
+/// x is dense along rows, y along columns; these are the sizes and the other strides of the two. Where a tile is one run
+/// of elements in x or y, whatever the length of its lines, that tensor is `flat`.
 typedef struct {
   i64 rows, columns, x_column, y_row;
+  int x_flat, y_flat;
 } Turn;
 
 /// The part of a column of x from `row` on, `unit` elements, into the tile.
-INLINE void take_in(GLOBAL const u8* x, i64 at, LOCAL stored* to, i64 left, const int unit) {
+INLINE void take_in(GLOBAL const u8* x, i64 at, stored* to, i64 left, const int unit) {
   u64 bits[IN_RUN];
   if (unit > 1 && left >= unit) {
     u32 words[4];
@@ -42,15 +45,46 @@ INLINE void take_in(GLOBAL const u8* x, i64 at, LOCAL stored* to, i64 left, cons
   UNROLL for (int i = 0; i < unit; ++i) to[i] = (stored)bits[i];
 }
 
-INLINE void put_out(GLOBAL u8* y, i64 at, LOCAL const stored* from, i64 left, const Formula* f, const int unit) {
+INLINE void put_out(GLOBAL u8* y, i64 at, const stored* from, i64 left, const Formula* f, const int unit) {
   num v[OUT_RUN];
   const int n = left < unit ? (int)left : unit;
   if (keeps(f)) read_unit(y, OUT_TYPE, at, 1, unit, n, v);
   UNROLL for (int i = 0; i < unit; ++i) {
-    const num x = decode(IN_TYPE, from[i * PITCH]);
+    const num x = decode(IN_TYPE, from[i]);
     v[i] = value_of(f, x, x, v[i]);
   }
   write_unit(y, OUT_TYPE, at, 1, unit, n, v);
+}
+
+INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int rows, int columns, const int unit) {
+  const int size = rows * columns;
+  UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+    const int e = (round * THREADS + THREAD(0)) * unit;
+    stored run[IN_RUN];
+    int column = e / rows, row = e - column * rows;
+    if (e >= size) continue;
+    take_in(x, at + e, run, size - e, unit);
+    UNROLL for (int i = 0; i < unit; ++i) {
+      if (column < columns) tile[column * PITCH + row] = run[i];
+      if (++row == rows) row = 0, ++column;
+    }
+  }
+}
+
+INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int rows, int columns, const Formula* f,
+                            const int unit) {
+  const int size = rows * columns;
+  NO_UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+    const int e = (round * THREADS + THREAD(0)) * unit;
+    stored run[OUT_RUN];
+    int row = e / columns, column = e - row * columns;
+    if (e >= size) continue;
+    UNROLL for (int i = 0; i < unit; ++i) {
+      run[i] = row < rows ? tile[column * PITCH + row] : 0;
+      if (++column == columns) column = 0, ++row;
+    }
+    put_out(y, at + e, run, size - e, f, unit);
+  }
 }
 
 INLINE void fill_tile(GLOBAL const u8* x, LOCAL stored* tile, i64 at, i64 rows, i64 columns, i64 stride,
@@ -58,8 +92,10 @@ INLINE void fill_tile(GLOBAL const u8* x, LOCAL stored* tile, i64 at, i64 rows, 
   const int chunks = TILE / unit, row = THREAD(0) % chunks * unit;
   UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int column = THREAD(0) / chunks + i * (THREADS / chunks);
-    if (column < columns && row < rows)
-      take_in(x, at + column * stride + row, tile + column * PITCH + row, rows - row, unit);
+    stored run[IN_RUN];
+    if (column >= columns || row >= rows) continue;
+    take_in(x, at + column * stride + row, run, rows - row, unit);
+    UNROLL for (int j = 0; j < unit; ++j) tile[column * PITCH + row + j] = run[j];
   }
 }
 
@@ -68,8 +104,10 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
   const int chunks = TILE / unit, column = THREAD(0) % chunks * unit;
   UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int row = THREAD(0) / chunks + i * (THREADS / chunks);
-    if (column < columns && row < rows)
-      put_out(y, at + row * stride + column, tile + column * PITCH + row, columns - column, f, unit);
+    stored run[OUT_RUN];
+    if (column >= columns || row >= rows) continue;
+    UNROLL for (int j = 0; j < unit; ++j) run[j] = tile[(column + j) * PITCH + row];
+    put_out(y, at + row * stride + column, run, columns - column, f, unit);
   }
 }
 
@@ -83,9 +121,16 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
     i64 at[3];                                                                                                \
     locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                           \
     const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                      \
-    fill_tile(x, tile, at[0], rows, columns, t.x_column, x_unit);                                             \
+    const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                  \
+    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                \
+      fill_tile_flat(x, tile, at[0], here, across, x_unit);                                                   \
+    else                                                                                                      \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, x_unit);                                           \
     BARRIER();                                                                                                \
-    empty_tile(y, tile, at[1], rows, columns, t.y_row, &f, y_unit);                                           \
+    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                \
+      empty_tile_flat(y, tile, at[1], here, across, &f, y_unit);                                              \
+    else                                                                                                      \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, &f, y_unit);                                         \
   }
 TURN(turn, 1, 1)
 TURN(turn_x, IN_RUN, 1)

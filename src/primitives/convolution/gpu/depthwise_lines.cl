@@ -1,0 +1,151 @@
+// Depthwise 3x3 convolution with rows innermost, stride 1 and padding 1, three directions: a thread owns COLS neighbours
+// of a row and walks down ROWS rows, whose outer neighbours it reads one by one. Told by -D: IN, OUT, DIRECTION (0, 1,
+// 2), COLS (a divisor of the width), ROWS.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable.h"
+#include "kernels/gpu/vector.h"
+#include "kernels/gpu/partials.h"
+
+#define THREADS 256
+#define FILTER 3
+#define TAPS 9
+#define WINDOW (COLS + 2)
+
+/// COLS elements, at an address that is a multiple of their bytes.
+INLINE void load_run(GLOBAL const in_t* p, sum_t* v) {
+#if defined(UNALIGNED)
+  UNROLL for (int u = 0; u < COLS; ++u) v[u] = LOAD(IN, p, u);
+#elif COLS == VECTOR
+  load_vector(p, v);
+#elif COLS == 4
+  load4(p, v);
+#elif IN_KIND == KIND_fp32
+  const u64 two = *(GLOBAL const u64*)p;
+  v[0] = FLOAT_OF_BITS((u32)two), v[1] = FLOAT_OF_BITS((u32)(two >> 32));
+#else
+  const u32 two = *(GLOBAL const u32*)p;
+  v[0] = NARROW(two), v[1] = NARROW(two >> 16);
+#endif
+}
+
+INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
+#if defined(UNALIGNED)
+  UNROLL for (int u = 0; u < COLS; ++u) STORE(OUT, p, u, v[u]);
+#elif COLS == VECTOR
+  store_vector(p, v);
+#elif COLS == 4
+  store4(p, v);
+#elif OUT_KIND == KIND_fp32
+  *(GLOBAL u64*)p = (u64)BITS_OF_FLOAT(v[0]) | (u64)BITS_OF_FLOAT(v[1]) << 32;
+#else
+  *(GLOBAL u32*)p = PAIR(v[0], v[1]);
+#endif
+}
+
+/// A row around `p`, zeros outside.
+INLINE void load_window(GLOBAL const in_t* p, int inside, int left, int right, sum_t* v) {
+  UNROLL for (int j = 0; j < WINDOW; ++j) v[j] = 0;
+  if (!inside) return;
+  load_run(p, v + 1);
+  if (left) v[0] = LOAD(IN, p, -1);
+  if (right) v[WINDOW - 1] = LOAD(IN, p, COLS);
+}
+
+/// What a thread owns of the planes, strip by strip, runs of a row first.
+typedef struct {
+  i64 plane;
+  int row, col;
+} Place;
+
+INLINE Place place_of(i64 index, const DepthwiseShape* d) {
+  const int runs = d->dst_w / COLS, of_plane = runs * CEIL_DIV(d->dst_h, ROWS);
+  Place p;
+  p.plane = index / of_plane;
+  const int rest = (int)(index - p.plane * of_plane), strip = rest / runs;
+  p.row = strip * ROWS, p.col = (rest - strip * runs) * COLS;
+  return p;
+}
+
+#if DIRECTION != 2
+
+KERNEL THREADS_A_BLOCK(THREADS)
+depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
+                const DepthwiseShape d, const float alpha, const float beta) {
+  const Place at = place_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
+  if (at.plane >= (i64)d.images * d.channels) return;
+  const int c = (int)(at.plane % d.channels), left = at.col > 0, right = at.col + COLS < d.dst_w;
+  sum_t taps[TAPS], acc[FILTER][COLS];
+  UNROLL for (int t = 0; t < TAPS; ++t) taps[t] = alpha * LOAD(IN, w, c * TAPS + (DIRECTION == 1 ? TAPS - 1 - t : t));
+  UNROLL for (int r = 0; r < FILTER; ++r)
+    UNROLL for (int q = 0; q < COLS; ++q) acc[r][q] = 0;
+  const int rows = MIN(ROWS, d.dst_h - at.row) + FILTER - 1;
+  GLOBAL const in_t* from = src + (at.plane * d.dst_h + at.row - 1) * d.dst_w + at.col;
+  GLOBAL out_t* to = dst + (at.plane * d.dst_h + at.row) * d.dst_w + at.col;
+  NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER) {
+    sum_t v[FILTER][WINDOW];
+    UNROLL for (int i = 0; i < FILTER; ++i)
+      load_window(from + (i0 + i) * d.dst_w, i0 + i < rows && (u32)(at.row - 1 + i0 + i) < (u32)d.dst_h, left, right,
+                  v[i]);
+    UNROLL for (int i = 0; i < FILTER; ++i) {
+      UNROLL for (int r = 0; r < FILTER; ++r)
+        UNROLL for (int s = 0; s < FILTER; ++s)
+          UNROLL for (int q = 0; q < COLS; ++q) {
+            sum_t* sum = &acc[(i - r + FILTER) % FILTER][q];
+            *sum = r == 0 && s == 0 ? v[i][q] * taps[0] : MULTIPLY_ADD(v[i][q + s], taps[r * FILTER + s], *sum);
+          }
+      if (i0 + i < FILTER - 1 || i0 + i >= rows) continue;
+      sum_t* done = acc[(i + 1) % FILTER];
+      GLOBAL out_t* line = to + (i0 + i - (FILTER - 1)) * d.dst_w;
+      if (beta != 0) UNROLL for (int q = 0; q < COLS; ++q) done[q] = FMA(beta, LOAD(OUT, line, q), done[q]);
+      store_run(line, done);
+    }
+  }
+}
+
+#else
+
+/// A block owns a channel and every BLOCKS(1)-th THREADS places of it. partials[block of a channel][channel][tap].
+KERNEL THREADS_A_BLOCK(THREADS)
+depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                        const DepthwiseShape d, const int places) {
+  SHARED sum_t sums[TAPS * THREADS];
+  const int c = BLOCK(0);
+  sum_t acc[TAPS];
+  UNROLL for (int t = 0; t < TAPS; ++t) acc[t] = 0;
+  for (int k = BLOCK(1) * THREADS + THREAD(0); k < places; k += BLOCKS(1) * THREADS) {
+    const Place at = place_of(k, &d);  // of the images' planes of the channel
+    const int left = at.col > 0, right = at.col + COLS < d.dst_w, rows = MIN(ROWS, d.dst_h - at.row);
+    const i64 first = ((at.plane * d.channels + c) * d.dst_h + at.row) * d.dst_w + at.col;
+    sum_t g[FILTER][COLS];
+    UNROLL for (int r = 0; r < FILTER; ++r)
+      UNROLL for (int q = 0; q < COLS; ++q) g[r][q] = 0;
+    NO_UNROLL for (int i0 = 0; i0 < rows + FILTER - 1; i0 += FILTER) {
+      sum_t v[FILTER][WINDOW], slopes[FILTER][COLS];
+      UNROLL for (int i = 0; i < FILTER; ++i) {
+        const int row = at.row - 1 + i0 + i;
+        load_window(x + first + (i64)(i0 + i - 1) * d.dst_w, (u32)row < (u32)d.dst_h && i0 + i < rows + 2, left, right,
+                    v[i]);
+        UNROLL for (int q = 0; q < COLS; ++q) slopes[i][q] = 0;
+        if (i0 + i < rows) load_run(dy + first + (i64)(i0 + i) * d.dst_w, slopes[i]);
+      }
+      UNROLL for (int i = 0; i < FILTER; ++i) {
+        UNROLL for (int q = 0; q < COLS; ++q) g[i][q] = slopes[i][q];
+        UNROLL for (int r = 0; r < FILTER; ++r)
+          UNROLL for (int s = 0; s < FILTER; ++s)
+            UNROLL for (int q = 0; q < COLS; ++q)
+              acc[r * FILTER + s] =
+                  MULTIPLY_ADD(v[i][q + s], g[(i - r + FILTER) % FILTER][q], acc[r * FILTER + s]);
+      }
+    }
+  }
+  UNROLL for (int t = 0; t < TAPS; ++t) sums[t * THREADS + THREAD(0)] = acc[t];
+  for (int other = THREADS / 2; other > 0; other /= 2) {
+    BARRIER();
+    for (int i = THREAD(0); i < TAPS * other; i += THREADS)
+      sums[i / other * THREADS + i % other] += sums[i / other * THREADS + i % other + other];
+  }
+  BARRIER();
+  GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
+  if (THREAD(0) < TAPS) results[((i64)BLOCK(1) * d.channels + c) * TAPS + THREAD(0)] = sums[THREAD(0) * THREADS];
+}
+#endif
