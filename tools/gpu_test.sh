@@ -53,6 +53,31 @@ operations() {  # device: all but plain convolutions
   note "other operations on $1" $ok
 }
 
+checks=("solver_cases */gpu_kernels 1" "capi_tests TensorOps.* 7" "capi_tests ActivationApi.*-*Errors* 7")
+tools=(memcheck racecheck)
+start_memory_checks() {  # of a small problem of every kernel, beside other tests
+  local tool i job
+  for tool in "${tools[@]}"; do
+    for i in "${!checks[@]}"; do
+      read -ra job <<<"${checks[$i]}"
+      (POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=${job[2]} timeout 150 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$build/bin/${job[0]}" --gtest_filter="${job[1]}" >"$work/$tool.$i" 2>&1; echo $? >"$work/$tool.$i.status") &
+    done
+  done
+}
+
+end_memory_checks() {
+  local tool i
+  wait
+  for tool in "${tools[@]}"; do
+    for i in "${!checks[@]}"; do
+      [ "$(cat "$work/$tool.$i.status")" = 0 ] && note "$tool of ${checks[$i]% *}" passed && continue
+      tail -20 "$work/$tool.$i"
+      note "$tool of ${checks[$i]% *}" failed
+    done
+  done
+}
+
 "$build/bin/MIOpenDriver" devices
 operations cuda:0
 all_cases cuda:0
@@ -61,6 +86,7 @@ python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTo
 tail -8 "$work/demo"
 note "demo on cuda:0" $ok
 echo "$SECONDS s so far"
+! command -v compute-sanitizer >/dev/null || start_memory_checks
 OCL_ICD_FILENAMES=$(nvidia_opencl)
 OCL_ICD_VENDORS=$work/vendors/
 mkdir "$OCL_ICD_VENDORS"
@@ -73,23 +99,6 @@ else
   note "NVIDIA's OpenCL" failed
 fi
 echo "$SECONDS s so far"
-memory_checks() {  # tool: a small problem of every kernel
-  local i jobs=("solver_cases */gpu_kernels 1" "capi_tests TensorOps.* 7" "capi_tests ActivationApi.*-*Errors* 7") pids=() job
-  for i in "${!jobs[@]}"; do
-    read -ra job <<<"${jobs[$i]}"
-    POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=${job[2]} timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9 \
-      "$build/bin/${job[0]}" --gtest_filter="${job[1]}" >"$work/$1.$i" 2>&1 &
-    pids+=($!)
-  done
-  for i in "${!jobs[@]}"; do
-    wait "${pids[$i]}" && note "$1 of ${jobs[$i]% *}" passed && continue
-    tail -20 "$work/$1.$i"
-    note "$1 of ${jobs[$i]% *}" failed
-  done
-}
-
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck; do memory_checks $tool; done
-fi
+! command -v compute-sanitizer >/dev/null || end_memory_checks
 echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }
