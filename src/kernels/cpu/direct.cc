@@ -15,16 +15,13 @@ constexpr std::int64_t kAlign = 64;
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
 
-/// Input positions from cell to cell.
-std::int64_t input_step(const Direct& job, int d) { return job.backward ? 1 : job.shape.stride[d]; }
-
 void set_windows(Direct& job) {
   for (int d = 0; d < kSpatial; ++d) {
     const ConvShape& s = job.shape;
     job.cells[d] = job.backward ? ceil_div(s.in[d], s.stride[d]) : s.out[d];
     job.phases[d] = job.backward ? std::min(s.stride[d], s.in[d]) : 1;
-    job.grain[d] = s.taps[d] == 1 ? input_step(job, d) : std::gcd(input_step(job, d), s.dilation[d]);
-    job.step[d] = input_step(job, d) / job.grain[d];
+    job.grain[d] = s.taps[d] == 1 ? job.input_step(d) : std::gcd(job.input_step(d), s.dilation[d]);
+    job.step[d] = job.input_step(d) / job.grain[d];
     bool any = false;
     std::int64_t last = 0;
     job.first[d] = 0;
@@ -46,7 +43,7 @@ bool reads_in_place(const Direct& job) {
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
   for (int d = 0; d < kSpatial; ++d) {
-    const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * input_step(job, d);
+    const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * job.input_step(d);
     if (job.first[d] < 0 || end >= job.from.size[d]) return false;
   }
   return true;
@@ -56,7 +53,10 @@ void set_strip(Direct& job) {
   DirectStrip& s = job.strip;
   const std::int64_t channels = job.from.channels, block[kSpatial] = {1, job.cut.rows, job.cut.columns};
   for (int d = 0; d < kSpatial; ++d) {
-    s.size[d] = (s.size[d] + (block[d] - 1) * input_step(job, d)) / job.grain[d] + 1;
+    const DirectWindow w = direct_window(job, d, 0);
+    // What lies between the taps of a single line is not wanted.
+    if (d < 2 && block[d] == 1 && job.phases[d] == 1 && w.taps > 1) job.grain[d] = w.move, job.step[d] = 0;
+    s.size[d] = (s.size[d] + (block[d] - 1) * job.input_step(d)) / job.grain[d] + 1;
   }
   const bool one_column = job.shape.taps[2] == 1;
   job.merged = !one_column && job.cut.fold == 1 && job.cut.channels == channels &&

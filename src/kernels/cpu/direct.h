@@ -74,7 +74,7 @@ struct Direct {
   std::int64_t cells[kSpatial], phases[kSpatial];
   std::int64_t first[kSpatial];               // smallest input position of cell 0
   std::int64_t grain[kSpatial];               // the strip holds every so-manieth input position
-  std::int64_t step[kSpatial];                // strip positions from cell to cell
+  std::int64_t step[kSpatial];                // strip positions from cell to cell; 0: a piece has one
   bool in_place = false;                      // the strip is the tensor itself
   bool merged = false;                        // the taps of a row are neighbours in the strip: one run of channels
   std::int64_t vectors = 1, panels = 1;       // of all output channels of a group
@@ -84,6 +84,8 @@ struct Direct {
   DirectPlaces places{};
 
   std::int64_t pieces() const;
+  /// Input positions from cell to cell.
+  std::int64_t input_step(int d) const { return backward ? 1 : shape.stride[d]; }
   std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
   /// The first vector of a panel; panels are of nearly equal width.
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }

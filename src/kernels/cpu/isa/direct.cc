@@ -102,7 +102,7 @@ class Worker {
     return (last || first) && steps % lanes == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % kVectorBytes == 0;
   }
 
-  i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.step[d] * job_.grain[d]; }
+  i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
 
   void start_panel(i64 panel) {
     const i64 start = job_.panel_start(panel);
@@ -215,7 +215,7 @@ class Worker {
     from = 0;
     end = w.taps;
     if (job_.unit.math == DirectMath::kInt8) return;  // sums have an excess that is the same everywhere
-    const i64 start = w.origin + cell * job_.step[d] * job_.grain[d], size = job_.from.size[d];
+    const i64 start = w.origin + cell * job_.input_step(d), size = job_.from.size[d];
     if (start < 0) from = min_of(ceil_div(-start, w.move), end);
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }

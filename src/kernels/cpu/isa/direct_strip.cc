@@ -100,7 +100,7 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
   const DirectSide& x = job.from;
   const i64 fold = job.cut.fold;
   i64 start[kSpatial];
-  for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.step[d] * job.grain[d];
+  for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
   Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
              job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group, s.pixel};
   const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
