@@ -266,6 +266,8 @@ struct ConvolutionProblem {
     expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionW, c.w));
     expect_ok(miopenSetProblemTensorDescriptor(object, miopenTensorConvolutionY, c.y));
   }
+  ConvolutionProblem(const Convolution& c, Direction d)
+      : ConvolutionProblem(c, static_cast<miopenProblemDirection_t>(d)) {}
   ConvolutionProblem(const ConvolutionProblem&) = delete;
   ConvolutionProblem& operator=(const ConvolutionProblem&) = delete;
   ~ConvolutionProblem() { expect_ok(miopenDestroyProblem(object)); }

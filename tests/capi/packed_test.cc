@@ -42,7 +42,7 @@ TEST_P(PackedWeights, GivesWhatAPlainCallGives) {
     Convolution c(handle, GetParam());
     fill(c.x_data), fill(c.w_data), fill(c.y_data);
     const bool forward = d == Direction::kForward;
-    const ConvolutionProblem problem(c, forward ? miopenProblemDirectionForward : miopenProblemDirectionBackward);
+    const ConvolutionProblem problem(c, d);
     const Packed packed(handle, problem, c.w_data.data());
     const auto& input = forward ? c.x_data : c.y_data;
     auto& output = forward ? c.y_data : c.x_data;

@@ -249,24 +249,6 @@ TEST_F(Executors, StayWhenTheCapChangesAndLeaveWithNull) {
 
 using Problem = miopenProblem_t;
 
-/// A problem object for the length of a scope.
-class OwnedProblem {
- public:
-  OwnedProblem(const Convolution& c, Direction d) {
-    expect_ok(miopenCreateConvProblem(&problem_, c.conv, static_cast<miopenProblemDirection_t>(d)));
-    expect_ok(miopenSetProblemTensorDescriptor(problem_, miopenTensorConvolutionX, c.x));
-    expect_ok(miopenSetProblemTensorDescriptor(problem_, miopenTensorConvolutionW, c.w));
-    expect_ok(miopenSetProblemTensorDescriptor(problem_, miopenTensorConvolutionY, c.y));
-  }
-  OwnedProblem(const OwnedProblem&) = delete;
-  OwnedProblem& operator=(const OwnedProblem&) = delete;
-  ~OwnedProblem() { expect_ok(miopenDestroyProblem(problem_)); }
-  operator Problem() const { return problem_; }  // NOLINT: passes to the API as it is
-
- private:
-  Problem problem_ = nullptr;
-};
-
 nlohmann::json explain(miopenHandle_t handle, Problem problem) {
   std::size_t size = 0;
   expect_ok(polymioExplain(handle, problem, nullptr, &size));
@@ -281,7 +263,7 @@ TEST(Explain, TellsEverySolverAndTheChoice) {
   const Handle handle;
   const Convolution c(handle, {{2, 5, 9, 11}, {7, 5, 3, 3}, {1, 0}, {2, 1}});
   for (const auto d : kDirections) {
-    const OwnedProblem problem(c, d);
+    const ConvolutionProblem problem(c, d);
     const auto j = explain(handle, problem);
     const auto key = j["problem"].get<std::string>();
     for (const char* part : {"conv -n 2 -c 5 -k 7", "-H 9", "-W 11", "-y 3", "-x 3", "-p 1", "-u 2"})
@@ -331,7 +313,7 @@ TEST(Explain, KnowsWhatFindMeasured) {
   int count = 0;
   miopenConvAlgoPerf_t perf[5];
   expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
-  const auto j = explain(handle, OwnedProblem(c, Direction::kForward));
+  const auto j = explain(handle, ConvolutionProblem(c, Direction::kForward));
   EXPECT_EQ(j["source"], "database");
   int measured = 0;
   for (const auto& s : j["solvers"]) measured += s["applicable"] && !s["measured_us"].is_null();
@@ -341,7 +323,7 @@ TEST(Explain, KnowsWhatFindMeasured) {
 TEST(Explain, BuffersTooSmallGetTheSizeOnly) {
   const Handle handle;
   const Convolution c(handle, {{1, 1, 4, 4}, {1, 1, 3, 3}});
-  const OwnedProblem problem(c, Direction::kForward);
+  const ConvolutionProblem problem(c, Direction::kForward);
   std::size_t need = 0;
   expect_ok(polymioExplain(handle, problem, nullptr, &need));
   ASSERT_GT(need, 100u);
@@ -389,7 +371,7 @@ TEST(Problems, AreCompleteOnlyWithThreeTensors) {
 TEST(Problems, CopyWhatDescribesThem) {
   const Handle handle;
   Convolution c(handle, {{1, 1, 5, 5}, {1, 1, 3, 3}});
-  const OwnedProblem problem(c, Direction::kForward);
+  const ConvolutionProblem problem(c, Direction::kForward);
   const auto before = explain(handle, problem)["problem"];
   expect_ok(miopenInitConvolutionDescriptor(c.conv, miopenConvolution, 7, 7, 3, 3, 1, 1));
   c.x.set(miopenHalf, {2, 2, 2, 2});
@@ -399,7 +381,7 @@ TEST(Problems, CopyWhatDescribesThem) {
 TEST(Problems, RefuseWrongArguments) {
   const Handle handle;
   const Convolution c(handle, {{1, 1, 4, 4}, {1, 1, 3, 3}});
-  const OwnedProblem problem(c, Direction::kForward);
+  const ConvolutionProblem problem(c, Direction::kForward);
   const TensorDescriptor unset;
   Problem made = nullptr;
   expect_bad(miopenCreateConvProblem(nullptr, c.conv, miopenProblemDirectionForward), {"problem is null"});

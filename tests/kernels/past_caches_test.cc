@@ -1,5 +1,6 @@
 // Results of depthwise and pointwise convolutions that are written past the caches: the same bits as those that are
-// not, for want of alignment, and nothing beside them is touched. SPDX-License-Identifier: MIT
+// not, for want of alignment, and nothing beside them is touched.
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <cstdint>
