@@ -125,11 +125,10 @@ void check_all(const Shape& shape, const Epilogue& epilogue, std::map<std::strin
   for (const SolverBase* solver : solvers(p, kind())) {
     if (!solver->is_applicable(handle().device(), p)) continue;
     ++ran[solver->info().name];
+    data.y = before;
     const bool reduced = solver->error_class(p) == ErrorClass::kReduced;
     auto& ranges = right[reduced];
     if (ranges.empty()) ranges = expected(p, data, reduced ? 1.0 / 1024 : 0);
-    data.y = before;
-    data.args.y = data.y.data();
     run_there(*solver, p, data);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const double got = reference::load(y.type, data.y.data(), y.offset(static_cast<std::int64_t>(i)));
