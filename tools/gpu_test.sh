@@ -21,84 +21,74 @@ nvidia_opencl() {  # its library is not always registered with the loader
   echo "$lib"
 }
 
-all_cases() {  # device
-  local file name pids=() names=() i ok=passed
+# Everything runs beside everything else: what takes long is compiling, in which processes share the cores unevenly.
+start() {  # name, limit in seconds, command...
+  local name=$1 limit=$2
+  shift 2
+  (begin=$SECONDS; timeout "$limit" "$@" >"$work/$name" 2>&1; echo $? $((SECONDS - begin)) >"$work/$name.status") &
+}
+
+start_all_on() {  # device
+  local file job i=0
+  export POLYMIO_TEST_DEVICE=$1
   for file in "$POLYMIO_TEST_CASES"/*.txt; do
-    name=$(basename "$file" .txt)
-    POLYMIO_TEST_DEVICE=$1 timeout 150 "$build/bin/solver_cases" --gtest_filter="*/$name" >"$work/$1.$name" 2>&1 &
-    pids+=($!) names+=("$name")
+    start "cases.$1.$(basename "$file" .txt)" 300 "$build/bin/solver_cases" --gtest_filter="*/$(basename "$file" .txt)"
   done
-  for i in "${!pids[@]}"; do
-    wait "${pids[$i]}" && ! grep -q SKIPPED "$work/$1.${names[$i]}" && continue
-    ok=failed
-    grep -E 'Failure|wrong|exception|SKIPPED|error|no device' -A3 "$work/$1.${names[$i]}" | head -20
+  for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "activation_tests *EveryFunction*" \
+    "fused_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
+    start "operations.$1.$((i++))" 300 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
-  cat "$work/$1".* | awk '/^  Conv/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
-  note "cases on $1" $ok
 }
 
-operations() {  # device: all but plain convolutions
-  local i ok=passed jobs=("capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "activation_tests *EveryFunction*"
-    "fused_tests Fused.Every*:Fused.Scalars*") pids=()
-  for i in "${!jobs[@]}"; do
-    POLYMIO_TEST_DEVICE=$1 timeout 200 "$build/bin/${jobs[$i]% *}" --gtest_filter="${jobs[$i]#* }" \
-      >"$work/$1.operations.$i" 2>&1 &
-    pids+=($!)
-  done
-  for i in "${!jobs[@]}"; do
-    wait "${pids[$i]}" && grep -q 'PASSED' "$work/$1.operations.$i" && continue
-    ok=failed
-    grep -E 'Failure|exception|FAILED|error|no device' -A4 "$work/$1.operations.$i" | head -20
-  done
-  note "other operations on $1" $ok
-}
-
-checks=("solver_cases */gpu_kernels 1" "capi_tests TensorOps.* 7" "capi_tests ActivationApi.*-*Errors* 7")
-tools=(memcheck racecheck)
-start_memory_checks() {  # of a small problem of every kernel, beside other tests
-  local tool i job
-  for tool in "${tools[@]}"; do
-    for i in "${!checks[@]}"; do
-      read -ra job <<<"${checks[$i]}"
-      (POLYMIO_TEST_DEVICE=cuda:0 POLYMIO_TEST_EVERY=${job[2]} timeout 150 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        "$build/bin/${job[0]}" --gtest_filter="${job[1]}" >"$work/$tool.$i" 2>&1; echo $? >"$work/$tool.$i.status") &
+start_memory_checks() {  # of a small problem of every kernel
+  local tool job i every
+  export POLYMIO_TEST_DEVICE=cuda:0
+  for tool in memcheck racecheck; do
+    i=0
+    for job in "1 solver_cases */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
+      read -r every job <<<"$job"
+      POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
   done
 }
 
-end_memory_checks() {
-  local tool i
-  wait
-  for tool in "${tools[@]}"; do
-    for i in "${!checks[@]}"; do
-      [ "$(cat "$work/$tool.$i.status")" = 0 ] && note "$tool of ${checks[$i]% *}" passed && continue
-      tail -20 "$work/$tool.$i"
-      note "$tool of ${checks[$i]% *}" failed
-    done
+report() {  # what, names of its logs
+  local file status ok=passed slowest
+  for file in "$work"/$2; do
+    [[ $file == *.status ]] && continue
+    read -r status _ <"$file.status"
+    [ "$status" = 0 ] && grep -q PASSED "$file" && ! grep -q SKIPPED "$file" && continue
+    ok=failed
+    echo "$(basename "$file"): status $status"
+    grep -E 'Failure|wrong|exception|FAILED|SKIPPED|[Ee]rror|no device' -A4 "$file" | head -20
   done
+  slowest=$(for file in "$work"/$2.status; do echo "$(cut -d' ' -f2 "$file") s: $(basename "$file" .status)"; done | sort -rn | head -3)
+  echo "${slowest//$'\n'/, }"
+  note "$1" $ok
 }
 
-"$build/bin/MIOpenDriver" devices
-operations cuda:0
-all_cases cuda:0
+export OCL_ICD_FILENAMES OCL_ICD_VENDORS=$work/vendors/
+OCL_ICD_FILENAMES=$(nvidia_opencl)
+mkdir "$OCL_ICD_VENDORS"
+echo "$OCL_ICD_FILENAMES" >"$OCL_ICD_VENDORS/nvidia.icd"
+"$build/bin/MIOpenDriver" devices | tee "$work/devices"
 python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
 (cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
 tail -8 "$work/demo"
 note "demo on cuda:0" $ok
 echo "$SECONDS s so far"
-! command -v compute-sanitizer >/dev/null || start_memory_checks
-OCL_ICD_FILENAMES=$(nvidia_opencl)
-OCL_ICD_VENDORS=$work/vendors/
-mkdir "$OCL_ICD_VENDORS"
-echo "$OCL_ICD_FILENAMES" >"$OCL_ICD_VENDORS/nvidia.icd"
-export OCL_ICD_FILENAMES OCL_ICD_VENDORS
-if "$build/bin/MIOpenDriver" devices | grep -q '^opencl:0 .*opencl-nvidia'; then
-  operations opencl:0
-  all_cases opencl:0
-else
-  note "NVIDIA's OpenCL" failed
-fi
-echo "$SECONDS s so far"
-! command -v compute-sanitizer >/dev/null || end_memory_checks
+opencl=$(grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && echo opencl:0)
+[ -n "$opencl" ] || note "NVIDIA's OpenCL" failed
+checker=$(command -v compute-sanitizer)
+for device in cuda:0 $opencl; do start_all_on "$device"; done
+[ -z "$checker" ] || start_memory_checks
+wait
+for device in cuda:0 $opencl; do
+  report "cases on $device" "cases.$device.*[a-z0-9_]"
+  cat "$work/cases.$device".* | awk '/^  Conv/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
+  report "other operations on $device" "operations.$device.[0-9]"
+done
+[ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.[0-9]"; done
 echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }
