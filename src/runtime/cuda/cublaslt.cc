@@ -3,6 +3,7 @@
 #include "runtime/cuda/cublaslt.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -154,8 +155,10 @@ class CublasLt final : public Multiplier {
     const auto address = reinterpret_cast<std::uintptr_t>(o.workspace);
     void* const aligned =
         reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+    // With 1 itself some algorithms round a 16-bit product before they add it (cuBLAS 13 on an H200).
+    const float beta = shape_.out != DataType::kFloat && o.beta == 1 ? std::nextafter(1.0f, 0.0f) : o.beta;
     Library::check(
-        library().multiply(handle_, product_.made, &o.alpha, o.a, a_.made, o.b, b_.made, &o.beta, o.c, c_.made, o.c,
+        library().multiply(handle_, product_.made, &o.alpha, o.a, a_.made, o.b, b_.made, &beta, o.c, c_.made, o.c,
                            c_.made, &algorithm_, workspace_ ? aligned : nullptr, workspace_, stream.native()),
         "running a product");
   }
