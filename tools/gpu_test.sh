@@ -32,10 +32,10 @@ start_all_on() {  # device
   local file job i=0
   export POLYMIO_TEST_DEVICE=$1
   for file in "$POLYMIO_TEST_CASES"/*.txt; do
-    start "cases.$1.$(basename "$file" .txt)" 300 "$build/bin/solver_cases" --gtest_filter="*/$(basename "$file" .txt)"
+    start "cases.$1.$(basename "$file" .txt)" 300 "$build/bin/solver_tests" --gtest_filter="*/$(basename "$file" .txt)"
   done
-  for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "activation_tests *EveryFunction*" \
-    "fused_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
+  for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "solver_tests *EveryFunction*" \
+    "solver_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
     start "operations.$1.$((i++))" 300 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
 }
@@ -45,7 +45,7 @@ start_memory_checks() {  # of a small problem of every kernel
   export POLYMIO_TEST_DEVICE=cuda:0
   for tool in memcheck racecheck; do
     i=0
-    for job in "1 solver_cases */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
+    for job in "1 solver_tests */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
       read -r every job <<<"$job"
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
