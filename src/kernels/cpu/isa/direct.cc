@@ -50,6 +50,9 @@ DirectPiece piece_at(const Direct& job, i64 index) {
   return p;
 }
 
+/// Most divisors are 1, and divisions for each tap would take as long as the products of a few channels.
+i64 over(i64 a, i64 b) { return b == 1 ? a : a / b; }
+
 /// Computes one piece.
 class Worker {
  public:
@@ -192,7 +195,8 @@ class Worker {
         for (i64 t2 = 0; t2 < columns; ++t2, ++count) {
           const i64 q = in_strip(2, column, t2);
           const i64 tap = job_.merged ? 0 : column.tap + t2 * column.tap_step;
-          a_list_[count] = (a + q % s.split * s.part + q / s.split * s.pixel) * job_.unit.element;
+          const i64 pixel = over(q, s.split), part = q - pixel * s.split;
+          a_list_[count] = (a + part * s.part + pixel * s.pixel) * job_.unit.element;
           b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * b_step;
         }
       }
@@ -208,7 +212,7 @@ class Worker {
   }
 
   i64 in_strip(int d, const DirectWindow& w, i64 tap) const {
-    return (w.origin + tap * w.move - job_.first[d]) / job_.grain[d];
+    return over(w.origin + tap * w.move - job_.first[d], job_.grain[d]);
   }
 
   void visible(int d, const DirectWindow& w, i64 cell, i64& from, i64& end) const {
