@@ -85,7 +85,7 @@ void choose_lanes(DirectGradient& g) {
   const ConvShape& s = g.x.shape;
   const std::int64_t run = (g.x.merged ? s.taps[2] : 1) * g.c_block;
   const bool last = g.dy.c == 1, first = g.dy.d[2] == 1 && g.x.unit.element == 4;
-  constexpr double kGain = 1.15, kTranspose = 0.4;  // turning costs a little, and an element of dy so many cycles
+  constexpr double kGain = 1.05, kTranspose = 0.4;  // turning costs a little, and an element of dy so many cycles
   double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block);
   if (!last) cycles += kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
   const bool turned = (last || first) && g.c_blocks == 1 && cycles < tile_cycles(g.x.unit, g.k_block, run);
