@@ -51,7 +51,7 @@ DirectPiece piece_at(const Direct& job, i64 index) {
 }
 
 /// Most divisors are 1, and divisions for each tap would take as long as the products of a few channels.
-i64 over(i64 a, i64 b) { return b == 1 ? a : a / b; }
+i64 over(i64 a, i64 b) { return b > 1 ? a / b : a; }
 
 /// Computes one piece.
 class Worker {

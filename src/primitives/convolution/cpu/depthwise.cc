@@ -154,7 +154,7 @@ class CpuDepthwise final : public Solver<Problem> {
     static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw",
                                              "ConvCpuGroupedFwd",   "ConvCpuGroupedBwd",   "ConvCpuGroupedWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 2)
+    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 3)
                     : cpu_info(10 + i, kNames[i], Algorithm::kDirect, 3);
   }
 
