@@ -80,12 +80,15 @@ double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes
   return best;
 }
 
-/// With few input channels and dy's channels innermost, tiles are fuller with output channels as lanes.
+/// With few input channels tiles are fuller with output channels as lanes, for which rows of dy are transposed.
 void choose_lanes(DirectGradient& g) {
-  const std::int64_t run = (g.x.merged ? g.x.shape.taps[2] : 1) * g.c_block;
-  constexpr double kGain = 1.15;  // turning costs a little
-  const bool turned = g.dy.c == 1 && g.c_blocks == 1 &&
-                      kGain * tile_cycles(g.x.unit, run, g.k_block) < tile_cycles(g.x.unit, g.k_block, run);
+  const ConvShape& s = g.x.shape;
+  const std::int64_t run = (g.x.merged ? s.taps[2] : 1) * g.c_block;
+  const bool last = g.dy.c == 1, first = g.dy.d[2] == 1 && g.x.unit.element == 4;
+  constexpr double kGain = 1.05, kTranspose = 0.4;  // turning costs a little, and an element of dy so many cycles
+  double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block);
+  if (!last) cycles += kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
+  const bool turned = (last || first) && g.c_blocks == 1 && cycles < tile_cycles(g.x.unit, g.k_block, run);
   g.turned_row = turned ? round_up(g.k_block, g.x.unit.lanes) : 0;
 }
 
@@ -105,7 +108,7 @@ void set_places(DirectGradient& g) {
   };
   // Behind a strip as much as the vectors of a tile may reach over its end.
   g.places.strip = take(x.strip.total * size + 4 * kAlign);
-  g.places.dy = take((g.dy.c == 1 ? outputs : g.k_block) * g.pitch * size);
+  g.places.dy = take((g.turned_row > 0 || g.dy.c == 1 ? outputs : g.k_block) * g.pitch * size);
   g.places.sums = take(g.sum_bytes);
   g.places.turned = take(g.k_row * g.turned_row * size);
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));

@@ -399,6 +399,11 @@ class Planes {
         for (int j = 0; j < kMostRows; ++j) {
           __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
         }
+        T* const next = y + kMostResults<T> * block_.result_plane;
+        for (i64 i = 0; i < kMostResults<T>; ++i)
+          for (int j = 0; j < kMostRows; ++j)
+            for (i64 e = 0; e < kReach; e += kN)
+              __builtin_prefetch(next + i * block_.result_plane + j * block_.out_pitch + e, 1, 2);
       }
       use(x, y, spans, left);
     }

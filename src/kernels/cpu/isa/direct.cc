@@ -50,6 +50,9 @@ DirectPiece piece_at(const Direct& job, i64 index) {
   return p;
 }
 
+/// Most divisors are 1, and divisions for each tap would take as long as the products of a few channels.
+i64 over(i64 a, i64 b) { return b > 1 ? a / b : a; }
+
 /// Computes one piece.
 class Worker {
  public:
@@ -192,7 +195,8 @@ class Worker {
         for (i64 t2 = 0; t2 < columns; ++t2, ++count) {
           const i64 q = in_strip(2, column, t2);
           const i64 tap = job_.merged ? 0 : column.tap + t2 * column.tap_step;
-          a_list_[count] = (a + q % s.split * s.part + q / s.split * s.pixel) * job_.unit.element;
+          const i64 pixel = over(q, s.split), part = q - pixel * s.split;
+          a_list_[count] = (a + part * s.part + pixel * s.pixel) * job_.unit.element;
           b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * b_step;
         }
       }
@@ -208,7 +212,7 @@ class Worker {
   }
 
   i64 in_strip(int d, const DirectWindow& w, i64 tap) const {
-    return (w.origin + tap * w.move - job_.first[d]) / job_.grain[d];
+    return over(w.origin + tap * w.move - job_.first[d], job_.grain[d]);
   }
 
   void visible(int d, const DirectWindow& w, i64 cell, i64& from, i64& end) const {
@@ -220,23 +224,26 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
-  /// Register tiles of nearly equal height. What goes past the caches as it lies does so while the next tile is summed.
+  /// Register tiles of nearly equal height, those that are equal in one call. What goes past the caches as it lies is
+  /// written from the registers.
   void tiles(Micro m, i64 rows, char* to) {
-    const int vectors = static_cast<int>(vectors_);
-    const i64 count = ceil_div(rows, kMicroRows[vectors]);
-    const char* const a = static_cast<const char*>(m.a);
-    char* const c = static_cast<char*>(m.c);
-    for (i64 t = 0; t < count; ++t) {
-      const i64 row = rows * t / count;
-      const int height = static_cast<int>(rows * (t + 1) / count - row);
-      m.a = a + row * m.a_row;
-      m.c = c + row * m.c_row;
-      micro_kernel(static_cast<Dot>(job_.unit.math), height, vectors)(m);
-      if (!streamed_) continue;
-      const i64 pixel = job_.to.d[2];
-      char* const line = to + bytes_of(job_.to.type, row * pixel);
-      store_line(job_, args_, {static_cast<char*>(m.c), m.c_row, height, channels_, line, pixel, 1, true});
+    if (streamed_) {
+      m.around = true;
+      m.c = to;
+      m.c_row = bytes_of(job_.to.type, job_.to.d[2]);
     }
+    const i64 count = ceil_div(rows, kMicroRows[vectors_]), low = rows / count, higher = rows % count;
+    const auto some = [&](i64 first, i64 height, i64 number) {
+      Micro part = m;
+      part.a = static_cast<const char*>(m.a) + first * m.a_row;
+      part.c = static_cast<char*>(m.c) + first * m.c_row;
+      part.a_next = height * m.a_row;
+      part.c_next = height * m.c_row;
+      part.tiles = number;
+      micro_kernel(static_cast<Dot>(job_.unit.math), static_cast<int>(height), static_cast<int>(vectors_))(part);
+    };
+    if (higher > 0) some(0, low + 1, higher);
+    some(higher * (low + 1), low, count - higher);
   }
 
   /// `outputs` neighbours of the images that are folded together.

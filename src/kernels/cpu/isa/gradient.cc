@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/direct_words.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/turned.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -62,7 +63,7 @@ class Worker {
     dy_ = reinterpret_cast<T*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
     turned_ = scratch + g.places.turned;
-    in_place_ = __is_same(T, S) && block_.ks == g.turned_row;
+    in_place_ = __is_same(T, S) && g.dy.c == 1 && block_.ks == g.turned_row;
     a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
     b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
   }
@@ -104,11 +105,14 @@ class Worker {
     piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
   }
 
+  /// Whether the channels of an output are neighbours in the copy of dy.
+  bool rows_of_channels() const { return g_.turned_row > 0 || g_.dy.c == 1; }
+
   /// Elements from where dy is read to row `row` of image `image` of the step.
   i64 row_of_outputs(i64 image, i64 row) const {
     if (in_place_) return image * g_.dy.n + row * g_.dy.d[1];
     const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
-    return g_.dy.c == 1 ? output * g_.pitch : output;
+    return rows_of_channels() ? output * g_.pitch : output;
   }
 
   /// Vectors of output channels are read as they lie; otherwise from a copy.
@@ -131,11 +135,23 @@ class Worker {
     const i64 columns = piece_.count[2];
     if (dy.c == 1) {
       for (i64 i = 0; i < columns; ++i) convert_run(from + i * dy.d[2], block_.ks, to + i * g_.pitch);
+    } else if (g_.turned_row > 0) {
+      turn_row(from, to);
     } else if (dy.d[2] == 1) {
       for (i64 k = 0; k < block_.ks; ++k) convert_run(from + k * dy.c, columns, to + k * g_.pitch);
     } else {
       for (i64 k = 0; k < block_.ks; ++k)
         for (i64 i = 0; i < columns; ++i) to[k * g_.pitch + i] = convert<T>(from[k * dy.c + i * dy.d[2]]);
+    }
+  }
+
+  void turn_row(const S* from, T* to) const {
+    if constexpr (__is_same(T, float)) {
+      constexpr int kN = kLanes<float>;
+      for (i64 k = 0; k < block_.ks; k += kN) {
+        const int lanes = static_cast<int>(min_of<i64>(kN, block_.ks - k));
+        transpose_in(from + k * g_.dy.c, g_.dy.c, lanes, piece_.count[2], to + k, g_.pitch);
+      }
     }
   }
 
@@ -168,8 +184,8 @@ class Worker {
     m.a_block = a_list_;
     m.b_block = b_list_;
     m.depth = piece_.count[2];
-    m.a_row = (g_.dy.c == 1 ? 1 : g_.pitch) * kSize;
-    m.a_step = (g_.dy.c == 1 ? g_.pitch : 1) * kSize;
+    m.a_row = (rows_of_channels() ? 1 : g_.pitch) * kSize;
+    m.a_step = (rows_of_channels() ? g_.pitch : 1) * kSize;
     m.b_step = x_.step[2] * strip.pitch * kSize;
     m.c_row = g_.k_row * kSize;
     m.add = true;

@@ -172,11 +172,18 @@ struct Tile {
   __attribute__((always_inline)) void sum_up(Vec<Sum> (&sum)[kRows][kVectors], const char* a0, const char* b0,
                                              const char* ahead, i64 ahead_step) const {
     [[maybe_unused]] Sum* copy = static_cast<Sum*>(m.copy);
-    for (i64 i = 0; i < m.blocks; ++i) {
-      const char* a[3] = {a0 + (m.a_block ? m.a_block[i] : 0)};
-      a[1] = a[0] + far;
-      a[2] = a[1] + far;
-      const char* b = b0 + (m.b_block ? m.b_block[i] : 0);
+    // Volatile, or compilers keep these in vector registers, from where they come after the sums of the block before.
+    const volatile struct {
+      const i64 *a, *b;
+      i64 count, far;
+    } list{m.a_block, m.b_block, m.blocks, far};
+    for (i64 i = 0; i < list.count; ++i) {
+      const i64* const a_block = list.a;
+      const char* a[3] = {a0 + (a_block ? a_block[i] : 0)};
+      a[1] = a[0] + list.far;
+      a[2] = a[1] + list.far;
+      const i64* const b_block = list.b;
+      const char* b = b0 + (b_block ? b_block[i] : 0);
       for (i64 k = 0; k < depth; ++k, b += b_step) {
         typename K::Vector bs[kVectors];
         if constexpr (kVectors == 3 && std::is_same_v<Sum, float>) {

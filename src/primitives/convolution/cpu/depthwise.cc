@@ -137,8 +137,14 @@ double start_cycles(const kernels::Depthwise& job) {
   return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
 }
 
-/// Most input and output channels of a group that the grouped solver takes.
-constexpr std::int64_t kMostChannels = 32;
+/// Most input and output channels of a group that the grouped solver takes: each source is read again for every two
+/// results.
+std::int64_t most_channels(const kernels::Depthwise& job) {
+  constexpr std::int64_t kMost = 32, kFewResults = 4, kMostOfFew = 512;
+  if (job.channels_last || job.direction == ConvDirection::kBackwardWeights) return kMost;
+  const kernels::ConvShape& s = job.shape;
+  return (job.direction == ConvDirection::kForward ? s.k : s.c) <= kFewResults ? kMostOfFew : kMost;
+}
 
 class CpuDepthwise final : public Solver<Problem> {
  public:
@@ -148,7 +154,7 @@ class CpuDepthwise final : public Solver<Problem> {
     static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw",
                                              "ConvCpuGroupedFwd",   "ConvCpuGroupedBwd",   "ConvCpuGroupedWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 2)
+    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 3)
                     : cpu_info(10 + i, kNames[i], Algorithm::kDirect, 3);
   }
 
@@ -166,8 +172,8 @@ class CpuDepthwise final : public Solver<Problem> {
     const kernels::ConvShape& shape = job.shape;
     if (grouped_) {
       POLYMIO_REQUIRE(shape.c > 1, "each group must have more than one input channel");
-      POLYMIO_REQUIRE_MOST(shape.c, kMostChannels, "input channels of a group");
-      POLYMIO_REQUIRE_MOST(shape.k, kMostChannels, "output channels of a group");
+      POLYMIO_REQUIRE_MOST(shape.c, most_channels(job), "input channels of a group");
+      POLYMIO_REQUIRE_MOST(shape.k, most_channels(job), "output channels of a group");
       POLYMIO_REQUIRE(job.channels_last || shape.w_k == shape.c * shape.w_c,
                       "the filters' channels must be evenly spaced");
     } else {

@@ -180,7 +180,7 @@ class CpuDirect final : public Solver<Problem> {
 
   SolverInfo info() const override {
     const bool forward = direction_ == Direction::kForward;
-    return cpu_info(forward ? 13 : 14, forward ? "ConvCpuDirectFwd" : "ConvCpuDirectBwd", Algorithm::kDirect, 3);
+    return cpu_info(forward ? 13 : 14, forward ? "ConvCpuDirectFwd" : "ConvCpuDirectBwd", Algorithm::kDirect, 4);
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {

@@ -45,7 +45,7 @@ double work_cycles(const DirectGradient& g, DataType type) {
 
 class CpuDirectWeights final : public Solver<Problem> {
  public:
-  SolverInfo info() const override { return cpu_info(15, "ConvCpuDirectWrw", Algorithm::kDirect); }
+  SolverInfo info() const override { return cpu_info(15, "ConvCpuDirectWrw", Algorithm::kDirect, 2); }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
