@@ -11,32 +11,6 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
-template <class S, class T>
-void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T alpha, T beta) {
-  for (int r = 0; r < count; ++r) {
-    S* out = c + runs[r].offset;
-    const int length = runs[r].length;
-    for (int e = 0; stride == 1 && e < length; e += kLanes<T>) {
-      const int some = min_of(length - e, kLanes<T>);
-      Vec<T> v = load(value + e) * broadcast(alpha);
-      if (beta != 0) v += fetch_vector<T>(out + e, some) * broadcast(beta);
-      if constexpr (sizeof(T) == sizeof(double)) {
-        store_lanes(out + e, v, some);
-      } else {
-        store_narrowed(out + e, v, some);
-      }
-    }
-    for (int e = 0; stride != 1 && e < length; ++e) {
-      S& element = out[e * stride];
-      T v = alpha * value[e];
-      if (beta != 0) v += beta * static_cast<T>(widen(element));
-      element = narrow<S>(v);
-    }
-    value += length;
-  }
-}
-
 /// Some columns of B and C: those in one run of C with unit stride can be written by the micro-kernel.
 template <class T>
 struct Panel {
@@ -140,6 +114,12 @@ class Product {
 
   /// Where the rows of C lie, and how many from each on are evenly spaced.
   void place_rows() {
+    if (is_single(g_.c.rows)) {
+      const i64 stride = inner(g_.c.rows).stride, first = g_.c.offset + m0_ * stride;
+      for (i64 i = 0; i < rows_; ++i) row_offset_[i] = first + i * stride;
+      for (i64 i = 0; i < rows_; ++i) row_even_[i] = static_cast<int>(rows_ - i);
+      return;
+    }
     Cursor row = seek(g_.c.rows, m0_);
     for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
     for (i64 i = rows_; i-- > 0;) {
