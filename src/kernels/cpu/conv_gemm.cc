@@ -123,6 +123,13 @@ bool turns_better(const Gemm& g) {
   return along && g.k >= kDeep && turned_cost(g.n, g.m) < turned_cost(g.m, g.n);
 }
 
+/// Whether C is one vector wide, whose tiles load nearly as much as they multiply, and as rows would fill wide tiles.
+bool is_thin(const Gemm& g) {
+  constexpr int64_t kVector = 16, kRows = 32, kDeep = 256;  // what makes up for a strided C
+  return g.n <= kVector && g.m >= kRows && g.k >= kDeep && inner_stride(g.b.lanes) == 1 && !is_bounded(g.b) &&
+         !is_bounded(g.a);
+}
+
 /// Columns should be the direction in which C is contiguous: swaps the roles of A and B if not. A few columns that
 /// leave lanes of vectors empty change with many rows that can be read as they lie.
 void orient(ConvProduct& p) {
@@ -132,10 +139,11 @@ void orient(ConvProduct& p) {
   simplify(c);
   const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
   const bool ragged = columns_unit && p.gemm.n < 64 && p.gemm.n % 16 != 0 && p.gemm.m >= 128 && p.gemm.k >= 64;
+  const bool thin = columns_unit && is_thin(p.gemm);
   const bool swap = turns_better(p.gemm)        ? true
                     : rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns)
                     : rows_unit                 ? p.gemm.m > 4
-                                                : ragged && inner_stride(p.gemm.a.lanes) == 1;
+                                                : (ragged || thin) && inner_stride(p.gemm.a.lanes) == 1;
   if (!swap) return;
   std::swap(p.gemm.a, p.gemm.b);
   std::swap(p.a, p.b);
@@ -283,13 +291,15 @@ int64_t row_limit(const Gemm& g) {
 Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutWish& wish) {
   const int64_t most = wish.rows > 0 ? std::min(wish.rows, row_limit(g)) : row_limit(g);
   const int64_t most_m_parts = wish.rows > 0 ? ceil_div(g.m, most) : ceil_div(g.m, tile.rows);
+  constexpr int64_t kFewRows = 6;  // B is read once, fastest in long lines
+  const int64_t wished = wish.pieces > 0 ? wish.pieces : g.m <= kFewRows ? 1 : 0;
   Cut best{std::min(g.m, most), g.n};
   double best_cost = -1;
   for (int64_t m_parts = ceil_div(g.m, most); m_parts <= most_m_parts; m_parts *= 2) {
     const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
     int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n})), last = std::max(first, ceil_div(g.n, tile.lanes));
-    if (wish.pieces > 0) {
-      first = last = std::clamp(ceil_div(wish.pieces * threads, ceil_div(g.m, rows) * copies), first, last);
+    if (wished > 0) {
+      first = last = std::clamp(ceil_div(wished * threads, ceil_div(g.m, rows) * copies), first, last);
     }
     for (int64_t n_parts = first; n_parts <= last; n_parts += 1 + n_parts / 8) {
       const Cut cut{rows, ceil_div(ceil_div(g.n, n_parts), tile.lanes) * tile.lanes};
@@ -346,6 +356,19 @@ ConvProduct column_product(const ConvShape& s, DataType type) {
   return p;
 }
 
+/// Products of the four residues of an image by strides of 2, of which only the first has taps: it writes the zeros
+/// too.
+void share_zeros(const ConvShape& s, std::vector<ConvProduct>& products) {
+  ConvProduct& first = products.front();
+  Output& c = first.gemm.c;
+  bool even = s.in[0] == 1 && s.dtype == DataType::kFloat && first.gemm.k > 0 && s.x_d[kSpatial - 1] == 1;
+  for (int d = 1; d < kSpatial; ++d)
+    even = even && s.taps[d] == 1 && s.pad[d] == 0 && s.stride[d] == 2 && s.in[d] % 2 == 0;
+  if (!even || inner_stride(c.columns) != 2) return;
+  c.gap = s.x_d[1];
+  for (std::size_t i = 1; i < products.size(); ++i) products[i].fills_gap = true;
+}
+
 std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction) {
   constexpr int64_t kRun = 8;  // elements that are worth writing on their own
   std::vector<ConvProduct> products;
@@ -371,6 +394,7 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
     }
   }
   for (ConvProduct& p : products) orient(p);
+  if (direction == ConvDirection::kBackwardData) share_zeros(s, products);
   return products;
 }
 

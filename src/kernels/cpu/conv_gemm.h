@@ -36,6 +36,7 @@ struct ConvProduct {
   Gemm gemm;  // alpha, beta and data pointers are the caller's
   ConvTensor a = ConvTensor::kW, b = ConvTensor::kX;
   std::int64_t a_group = 0, b_group = 0, c_group = 0;
+  bool fills_gap = false;  // has nothing to do if beta is 0: the zeros are another product's
 };
 
 /// The products that together write every element of the result once: one for forward and backward

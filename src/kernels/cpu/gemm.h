@@ -40,12 +40,15 @@ struct Operand {
   std::int64_t extent[kSpatial] = {0, 0, 0};
 };
 
-/// Where C lies: element (i, j) at offset + rows(i) + columns(j). Elements must not overlap.
+/// Where C lies: element (i, j) at offset + rows(i) + columns(j). Elements must not overlap. With a gap, columns are
+/// every second element of every second line of an image: if beta is 0, the element behind each of them and the two
+/// that lie `gap` further are zeros, which are written as well.
 struct Output {
   DataType dtype = DataType::kFloat;
   void* data = nullptr;
   std::int64_t offset = 0;
   Axis rows, columns;
+  std::int64_t gap = 0;
 };
 
 /// Depth is summed in equal blocks of at most so many; partial sums are added up block by block.

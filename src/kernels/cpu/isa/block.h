@@ -1,4 +1,5 @@
-// Copies of operand blocks in the type of the arithmetic: lines as they lie, or turned by transposing squares.
+// Copies of operand blocks in the type of the arithmetic: lines as they lie, or turned by transposing squares. Sums
+// written to where their columns lie.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/runs.h"
@@ -163,6 +164,32 @@ static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
   const bool quick = inner.stride == 1 || (kMaskedAccess && inner.stride == 2);
   return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
+}
+
+/// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
+template <class S, class T>
+static inline void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T alpha, T beta) {
+  for (int r = 0; r < count; ++r) {
+    S* out = c + runs[r].offset;
+    const int length = runs[r].length;
+    for (int e = 0; stride == 1 && e < length; e += kLanes<T>) {
+      const int some = min_of(length - e, kLanes<T>);
+      Vec<T> v = load(value + e) * broadcast(alpha);
+      if (beta != 0) v += fetch_vector<T>(out + e, some) * broadcast(beta);
+      if constexpr (sizeof(T) == sizeof(double)) {
+        store_lanes(out + e, v, some);
+      } else {
+        store_narrowed(out + e, v, some);
+      }
+    }
+    for (int e = 0; stride != 1 && e < length; ++e) {
+      S& element = out[e * stride];
+      T v = alpha * value[e];
+      if (beta != 0) v += beta * static_cast<T>(widen(element));
+      element = narrow<S>(v);
+    }
+    value += length;
+  }
 }
 
 /// Calls visit with the operand's storage type: S*.

@@ -6,35 +6,10 @@
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/spread.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-/// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
-template <class S, class T>
-void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T alpha, T beta) {
-  for (int r = 0; r < count; ++r) {
-    S* out = c + runs[r].offset;
-    const int length = runs[r].length;
-    for (int e = 0; stride == 1 && e < length; e += kLanes<T>) {
-      const int some = min_of(length - e, kLanes<T>);
-      Vec<T> v = load(value + e) * broadcast(alpha);
-      if (beta != 0) v += fetch_vector<T>(out + e, some) * broadcast(beta);
-      if constexpr (sizeof(T) == sizeof(double)) {
-        store_lanes(out + e, v, some);
-      } else {
-        store_narrowed(out + e, v, some);
-      }
-    }
-    for (int e = 0; stride != 1 && e < length; ++e) {
-      S& element = out[e * stride];
-      T v = alpha * value[e];
-      if (beta != 0) v += beta * static_cast<T>(widen(element));
-      element = narrow<S>(v);
-    }
-    value += length;
-  }
-}
 
 /// Some columns of B and C: those in one run of C with unit stride can be written by the micro-kernel.
 template <class T>
@@ -56,9 +31,10 @@ class Product {
     block_ = block_columns<T>(g, step_, rows, columns);
     copies_ = copies_panels(rows);
     far_ = !is_near<T>(g);
-    around_ = kVectorBytes == 64 && far_ && step_ >= g.k;
+    spreads_ = g.c.gap != 0 && g.beta == 0;
+    around_ = kVectorBytes == 64 && far_ && (spreads_ || step_ >= g.k);
     goes_down_ = b_in_place_ || block_ <= kTilePitch;
-    keeps_ = step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1);
+    keeps_ = spreads_ || (step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));
     a_along_ = run_cost(g.a.depth) <= run_cost(g.a.lanes);
     a_groups_ = a_in_groups<T>(g, columns);
     a_in_place_ = !a_groups_ && a_in_place<T>(g);
@@ -78,6 +54,9 @@ class Product {
     row_even_ = take<int>(base, rows);
     segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : 2);
     sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ : 0);
+    spread_.line = take<T>(base, spreads_ ? spread_room<T>(columns) : 0);
+    spread_.runs = take<Run>(base, spreads_ ? columns : 0);
+    spread_.around = around_;
   }
   std::size_t bytes() const { return bytes_; }
 
@@ -92,10 +71,12 @@ class Product {
       first_ = k0 == 0;
       last_ = k0 + depth_ >= g_.k;
       b_start_ = seek(g_.b.depth, k0).offset;
+      below_ = 0;
       place_a(k0);
       for (i64 n = 0; n < columns_;) n += multiply_block(k0, n);
       k0 += depth_;
     } while (k0 < g_.k);
+    if (spreads_) write_zeros_between();
 #if defined(__AVX512F__)
     if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
 #endif
@@ -133,6 +114,12 @@ class Product {
 
   /// Where the rows of C lie, and how many from each on are evenly spaced.
   void place_rows() {
+    if (is_single(g_.c.rows)) {
+      const i64 stride = inner(g_.c.rows).stride, first = g_.c.offset + m0_ * stride;
+      for (i64 i = 0; i < rows_; ++i) row_offset_[i] = first + i * stride;
+      for (i64 i = 0; i < rows_; ++i) row_even_[i] = static_cast<int>(rows_ - i);
+      return;
+    }
     Cursor row = seek(g_.c.rows, m0_);
     for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
     for (i64 i = rows_; i-- > 0;) {
@@ -315,6 +302,7 @@ class Product {
         m.a_next = a_groups_ ? depth_ * a_step_ : rows * a_row_;
         m.copy = copies ? b_ : nullptr;
         look_ahead(m, tiles, segment.tiles);
+        look_down(m, rows * a_row_, panel.column == 0, tiles);
         multiply_tiles(panel, row, rows, tiles, 1, m);
         if (copies) {
           b = b_;
@@ -342,6 +330,7 @@ class Product {
         Micro m = micro(a, panel.b, b_pitch);
         m.b_next = panel.vectors * kVectorBytes;
         look_ahead(m, tiles, segment.tiles);
+        look_down(m, rows * a_row_, panel.column == 0, 1);
         multiply_tiles(panel, row, rows, 1, tiles, m);
         p += tiles;
       }
@@ -369,7 +358,26 @@ class Product {
     m.ahead_step = ahead_step_;
     m.ahead_tiles = min_of<i64>(ahead_left_, tiles);
     ahead_left_ = max_of<i64>(ahead_left_ - tiles * step, 0);
-    if (ahead_) ahead_ += tiles * step * kVectorBytes;
+    ahead_ += tiles * step * kVectorBytes;
+  }
+  /// Of A in place that is read from one end to the other each step fetches a line. If a row's depths are neighbours,
+  /// these are rows some KiB below the tile, of `bytes` bytes; if all rows of a depth are, the next block of depth.
+  void look_down(Micro& m, i64 bytes, bool first_panel, int tiles) {
+    constexpr i64 kFar = 4096, kLine = 64, kSize = sizeof(T);
+    if (!a_in_place_) return;
+    if (a_step_ == kSize && first_panel && a_row_ > 0 && a_row_ <= depth_ * kSize * 5 / 4 && bytes <= kLine * depth_) {
+      m.ahead = static_cast<const char*>(m.a) + ceil_div(kFar, bytes) * bytes;
+      m.ahead_next = bytes;
+      m.ahead_tiles = tiles;
+    } else if (a_row_ == kSize && a_step_ == rows_ * kSize && below_ < a_step_ && !last_) {
+      m.ahead = segments_[0].a + depth_ * (a_step_ + below_);
+      m.ahead_next = kLine * depth_;
+      m.ahead_tiles = min_of<i64>(tiles, ceil_div(a_step_ - below_, kLine));
+      below_ += tiles * kLine;
+    } else {
+      return;
+    }
+    m.ahead_step = m.ahead_next / depth_;
   }
 
   /// `down` tiles one below the other, or `across` side by side.
@@ -399,8 +407,15 @@ class Product {
     }
     m.c_next = across > 1 ? panel.vectors * kVectorBytes : rows * m.c_row;
     kernel(m);
-    for (int p = 0; keeps_ && last_ && p < across; ++p)
+    for (int p = 0; keeps_ && last_ && !spreads_ && p < across; ++p)
       write((&panel)[p], row, rows * down, static_cast<T*>(m.c) + p * panel.vectors * kLanes<T>, sums_pitch_);
+  }
+
+  void write_zeros_between() {
+    spread_.count = cut_runs(g_.c.columns, n0_, static_cast<int>(columns_), spread_.runs);
+    for (i64 row = 0; row < rows_; ++row)
+      spread_.write(static_cast<T*>(g_.c.data) + row_offset_[row], g_.c.gap, sums_ + row * sums_pitch_,
+                    static_cast<T>(g_.alpha));
   }
 
   /// Finished sums to C, or those of one block of depth.
@@ -416,17 +431,18 @@ class Product {
 
   const Gemm& g_;
   i64 rows_, columns_, step_, depth_run_ = depth_run(g_);
-  bool keeps_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_, line_ = false;
+  bool keeps_, spreads_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_, line_ = false;
   i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;
   int kernel_rows_ = 0, kernel_vectors_ = 0;
   const char* ahead_ = nullptr;
-  i64 ahead_step_ = 0, ahead_left_ = 0;
+  i64 ahead_step_ = 0, ahead_left_ = 0, below_ = 0;  // of A
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;
   Stretch b_stretch_{&g_.b.lanes}, c_stretch_{&g_.c.columns};
+  Spread<T> spread_;
   i64* row_offset_;
   int* row_even_;
   Segment* segments_;

@@ -167,8 +167,8 @@ struct Tile {
   const Steps steps{m.a_row};
   i64 far = kNear * m.a_row;
 
-  /// Adds all blocks; with kCopies B is copied as well.
-  template <bool kCopies>
+  /// Adds all blocks; with kCopies B is copied as well, with kFetches lines ahead are fetched.
+  template <bool kCopies, bool kFetches>
   __attribute__((always_inline)) void sum_up(Vec<Sum> (&sum)[kRows][kVectors], const char* a0, const char* b0,
                                              const char* ahead, i64 ahead_step) const {
     [[maybe_unused]] Sum* copy = static_cast<Sum*>(m.copy);
@@ -186,7 +186,7 @@ struct Tile {
       const char* b = b0 + (b_block ? b_block[i] : 0);
       for (i64 k = 0; k < depth; ++k, b += b_step) {
         typename K::Vector bs[kVectors];
-        if constexpr (kVectors == 3 && std::is_same_v<Sum, float>) {
+        if constexpr (kFetches) {
           __builtin_prefetch(ahead, 0, 2);
           ahead += ahead_step;
           __asm__("" : "+r"(ahead));
@@ -218,6 +218,7 @@ struct Tile {
 template <class K, int kRows, int kVectors, bool kCopies>
 __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 across) {
   using Sum = typename K::Sum;
+  constexpr bool kFloats = std::is_same_v<K, Kind<Dot::kFloat>>;
   const char* a = static_cast<const char*>(m.a);
   const char* b = static_cast<const char*>(m.b) + across;
   const char* const wanted = static_cast<const char*>(m.ahead) + across;
@@ -227,14 +228,20 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
     const bool fetches = t < m.ahead_tiles;
-    const char* const ahead = fetches ? wanted + t * kVectorBytes : a;
+    const char* const ahead = fetches ? wanted + t * m.ahead_next : a;
     const i64 ahead_step = fetches ? m.ahead_step : 0;
     if (m.fetches_c) fetch_rows<kRows, kVectors>(c, c_row);
     const bool copies = kCopies && t == 0;
-    if (!copies) work.template sum_up<false>(sum, a, b, ahead, ahead_step);
+    if constexpr (kFloats && kVectors == 1) {
+      // Here every step's loads take as long as its sums: one more only where it is wanted.
+      if (!copies && !fetches) work.template sum_up<false, false>(sum, a, b, ahead, ahead_step);
+      if (!copies && fetches) work.template sum_up<false, true>(sum, a, b, ahead, ahead_step);
+    } else {
+      if (!copies) work.template sum_up<false, kFloats>(sum, a, b, ahead, ahead_step);
+    }
     if constexpr (kCopies) {
       if (copies) {
-        work.template sum_up<true>(sum, a, b, ahead, ahead_step);
+        work.template sum_up<true, kFloats>(sum, a, b, ahead, ahead_step);
         b = static_cast<const char*>(m.copy);
         work.b_step = kVectors * kVectorBytes;
       }

@@ -82,13 +82,14 @@ static inline bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
   return depth <= (is_near<T>(g) ? (spread ? depth : 128) : spread ? 256 : 32);
 }
 
-/// Depth that is summed at once. Few rows by a large B in place: as many of its lines as are fetched ahead.
+/// Depth that is summed at once. Few rows by a B in place: so many of its lines that a panel stays in the first-level
+/// cache for the second tile, and of a large B as many as are fetched ahead.
 template <class T>
 static inline i64 depth_step(const Gemm& g) {
   const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
   const i64 step = g.depth_step(), run = depth_run(g);
-  if (unit && !copies_panels(g.m) && !is_near<T>(g))
-    return min_of<i64>(step, g.m <= kMicroRows[kMicroVectors] ? 8 : 32);
+  if (unit && !copies_panels(g.m))
+    return min_of<i64>(step, is_near<T>(g) ? 128 : g.m <= kMicroRows[kMicroVectors] ? 32 : 64);
   return run > 0 && run < g.k ? ceil_div(run, ceil_div(run, max_of<i64>(step, 1))) : step;
 }
 

@@ -90,6 +90,7 @@ double b_cycles(const Machine& m, const Gemm& g, double columns, double step) {
 
 /// Cycles of writing a tile that does not lie in C as whole vectors.
 double scatter_cycles(const Machine& m, const kernels::Output& c, double rows, double columns) {
+  if (c.gap != 0) return rows * run_cycles(m, c.dtype, 4 * columns, 1, false);
   const Level& inner = c.columns.level[kLevels - 1];
   const double runs = 1 + columns / static_cast<double>(inner.size);
   return rows * runs * run_cycles(m, c.dtype, columns / runs, inner.stride, false);
@@ -195,6 +196,7 @@ Work products_work(const Machine& m, const std::vector<ConvProduct>& products, s
                    const kernels::TileShape& tile, int threads, const ProductTuning& tuning, const TensorBytes& bytes) {
   Work work{.pieces = 0};
   for (const ConvProduct& p : products) {
+    if (p.fills_gap) continue;
     Gemm g = p.gemm;
     g.depth_block = tuning.depth;
     const kernels::Cut cut = cut_of(g, groups, tile, threads, tuning.cut);

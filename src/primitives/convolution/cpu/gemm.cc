@@ -262,7 +262,7 @@ class CpuGemm final : public Solver<Problem> {
   SolverInfo info() const override {
     static constexpr const char* kNames[] = {"ConvCpuGemmFwd", "ConvCpuGemmBwd", "ConvCpuGemmWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info(4 + i, kNames[i], Algorithm::kGemm, 3);
+    return cpu_info(4 + i, kNames[i], Algorithm::kGemm, 4);
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override { return check_float_problem(p, direction_, true); }

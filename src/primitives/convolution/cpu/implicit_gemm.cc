@@ -19,7 +19,7 @@ class CpuImplicitGemm final : public Solver<Problem> {
     static constexpr const char* kNames[] = {"ConvCpuImplicitGemmFwd", "ConvCpuImplicitGemmBwd",
                                              "ConvCpuImplicitGemmWrw"};
     const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info(7 + i, kNames[i], Algorithm::kImplicitGemm, 3);
+    return cpu_info(7 + i, kNames[i], Algorithm::kImplicitGemm, 4);
   }
 
   Verdict check(const DeviceInfo&, const Problem& p) const override {

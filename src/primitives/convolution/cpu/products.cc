@@ -113,6 +113,7 @@ void Products::run(Stream& stream, const ProductArgs& args) const {
   stream.parallel_for(pieces_.size(), scratch_bytes_, [&](std::size_t i, void* scratch) {
     const ConvPiece& piece = pieces_[i];
     const ConvProduct& product = products_[static_cast<std::size_t>(piece.product)];
+    if (product.fills_gap && args.beta == 0) return;
     kernels::Gemm g = product.gemm;
     const auto shift = [&](std::int64_t elements, DataType type) {
       return piece.group * elements * static_cast<std::int64_t>(size_of(type));

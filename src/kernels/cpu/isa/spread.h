@@ -1,0 +1,80 @@
+// Writing rows of an image by strides of 2: zeros between the elements, and lines of zeros between the lines.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/runs.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Half of the lanes, from kFrom on, and a zero behind each.
+template <int kFrom, class V, std::size_t... I>
+static inline V with_zeros(V v, std::index_sequence<I...>) {
+  constexpr int kZero = sizeof...(I);
+  return __builtin_shufflevector(v, V{}, (I % 2 == 0 ? static_cast<int>(kFrom + I / 2) : kZero)...);
+}
+
+/// Elements of Spread::line for so many columns.
+template <class T>
+constexpr i64 spread_room(i64 columns) {
+  return 4 * columns + 2 * kLanes<T>;
+}
+
+template <class T>
+struct Spread {
+  T* line = nullptr;   // room for what the columns become
+  Run* runs = nullptr;  // where the columns lie
+  int count = 0;
+  bool around = false;  // past the caches
+
+  /// A row of columns: values times alpha at c + runs, with zeros behind each and twice as many at c + runs + gap.
+  void write(T* c, i64 gap, const T* value, T alpha) const {
+    for (int r = 0; r < count;) {
+      T* const out = c + runs[r].offset;
+      T* to = line;
+      bool joins = true;
+      // Whole lines of the image follow one another.
+      for (; r < count && joins; ++r) {
+        const i64 length = runs[r].length;
+        expand(value, length, alpha, to);
+        value += length;
+        to += 2 * length;
+        joins = 2 * length == gap && r + 1 < count && runs[r + 1].offset == runs[r].offset + 2 * gap &&
+                2 * runs[r + 1].length == gap;
+        if (2 * length == gap) to = clear(to, gap);
+        else if (!joins) clear(to, 2 * length);
+      }
+      const i64 last = 2 * runs[r - 1].length;
+      put(line, out, to - line);
+      if (last < gap) put(to, out + (to - line) - last + gap, last);
+    }
+  }
+
+ private:
+  static void expand(const T* value, i64 length, T alpha, T* to) {
+    constexpr int kN = kLanes<T>;
+    for (i64 e = 0; e < length; e += kN) {
+      const Vec<T> v = load(value + e) * broadcast(alpha);
+      store(to + 2 * e, with_zeros<0>(v, std::make_index_sequence<kN>{}));
+      store(to + 2 * e + kN, with_zeros<kN / 2>(v, std::make_index_sequence<kN>{}));
+    }
+  }
+  static T* clear(T* to, i64 length) {
+    for (i64 e = 0; e < length; e += kLanes<T>) store(to + e, Vec<T>{});
+    return to + length;
+  }
+  void put(const T* from, T* to, i64 length) const {
+    constexpr i64 kN = kLanes<T>;
+    i64 e = 0;
+#if defined(__AVX512F__)
+    if (around) {
+      const i64 before = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64 / static_cast<i64>(sizeof(T));
+      e = min_of(before, length);
+      if (e > 0) store_lanes(to, load(from), static_cast<int>(e));
+      for (; e + kN <= length; e += kN) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + e), (__m512i)load(from + e));
+    }
+#endif
+    for (; e + kN <= length; e += kN) store(to + e, load(from + e));
+    if (e < length) store_lanes(to + e, load(from + e), static_cast<int>(length - e));
+  }
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
