@@ -17,7 +17,8 @@ using kernels::Winograd;
 
 constexpr std::int64_t kAlign = kernels::kScratchAlignment;
 constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
-constexpr std::int64_t kMostPlanes = 8;      // of a slab: neighbours share most input planes
+constexpr std::size_t kKeptBytes = 8 << 20;
+constexpr std::int64_t kMostPlanes = 8;  // of a slab: neighbours share most input planes
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -79,7 +80,7 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, s
   if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
   tiles = std::max<std::int64_t>(tiles / job.planes, 1);
   job.tiles = std::max(tiles, job.band());
-  job.stored = few && job.tile_blocks() > 2;
+  job.stored = (few || table.winograd_memory(job) <= kKeptBytes) && job.tile_blocks() > 2;
   cut_tiles(job, tiles, table.winograd_scratch);
   job.k_piece = few ? s.k : job.k_block;
   while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
@@ -266,12 +267,13 @@ int winograd_taps(const Problem& p, bool large, int tile) {
 
 WinogradCycles winograd_cycles(int tile, int taps) {
   const int across = tile + taps - 1;
-  const WinogradCycles three = across == 4   ? WinogradCycles{130, 115, 60}
-                               : across == 6 ? WinogradCycles{380, 215, 230}
-                                             : WinogradCycles{750, 360, 570};
+  const WinogradCycles three = across == 4   ? WinogradCycles{130, 115, 60, 130}
+                               : across == 6 ? WinogradCycles{380, 215, 230, 380}
+                                             : WinogradCycles{750, 360, 570, 750};
   const auto operations = [across](int n) { return across * across + (across + n) * n; };
   const auto scale = [&](double cycles, int n, int measured) { return cycles * operations(n) / operations(measured); };
-  return {three.input, scale(three.filter, taps, 3), scale(three.output, tile, across - 2)};
+  return {three.input, scale(three.filter, taps, 3), scale(three.output, tile, across - 2),
+          scale(three.slopes, tile, across - 2)};
 }
 
 const Solver<Problem>& cpu_winograd(Direction d) {

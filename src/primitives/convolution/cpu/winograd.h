@@ -39,7 +39,7 @@ void cut_tiles(Job& job, std::int64_t tiles, const Scratch& scratch) {
 /// Measured for 3x3 filters and scaled by operations for others, as kWinogradStalls is on whole layers: what transforms
 /// and products lose to each other in the caches.
 struct WinogradCycles {
-  double input, filter, output;
+  double input, filter, output, slopes;  // slopes: of dy
 };
 inline constexpr double kWinogradStalls = 1.4;
 WinogradCycles winograd_cycles(int tile, int taps);
