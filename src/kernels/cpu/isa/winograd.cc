@@ -82,12 +82,16 @@ struct Taps {
 /// Transforms a part of the filters of each input channel.
 template <int kAlpha, int kTaps>
 void spread_filters(Taps taps, i64 channels, float* u, i64 plane, i64 step) {
+  const bool whole = taps.rows >= kTaps && taps.columns >= kTaps;
+  float filled[kTaps * kTaps * kN] = {};
   for (i64 c = 0; c < channels; ++c, taps.data += taps.channel, u += step) {
-    evaluate_square<kAlpha, kTaps>(
-        [&](i64 i, i64 j) {
-          return i < taps.rows && j < taps.columns ? load(taps.data + i * taps.row + j * kN) : Floats{};
-        },
-        u, plane);
+    for (i64 i = 0; !whole && i < min_of<i64>(taps.rows, kTaps); ++i) {
+      for (i64 j = 0; j < min_of<i64>(taps.columns, kTaps); ++j)
+        store(filled + (i * kTaps + j) * kN, load(taps.data + i * taps.row + j * kN));
+    }
+    const float* from = whole ? taps.data : filled;
+    const i64 row = whole ? taps.row : kTaps * kN;
+    evaluate_square<kAlpha, kTaps>([&](i64 i, i64 j) { return load(from + i * row + j * kN); }, u, plane);
   }
 }
 
@@ -98,9 +102,16 @@ void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float
   const bool flat = (tap == 1 || tap == -1) && s.w_d[1] == s.taps[2] * tap;
   if (s.w_k != 1 && flat && tap == 1 && s.w_c == all) return transpose_in(w, s.w_k, lanes, all * channels, taps, kN);
   if (s.w_k != 1 && s.w_c != 1 && flat) {
-    const i64 last = tap < 0 ? all - 1 : 0;  // in memory first
-    for (i64 c = 0; c < channels; ++c, w += s.w_c, taps += step) {
-      transpose_in(w - last, s.w_k, lanes, all, taps + last * kN, tap * kN);
+    const auto read = [&](i64 count) {
+      const i64 last = tap < 0 ? count - 1 : 0;  // in memory first
+      for (i64 c = 0; c < channels; ++c, w += s.w_c, taps += step) {
+        transpose_in(w - last, s.w_k, lanes, count, taps + last * kN, tap * kN);
+      }
+    };
+    if (all == 9) {
+      read(9);  // the usual size, known to the compiler
+    } else {
+      read(all);
     }
     return;
   }

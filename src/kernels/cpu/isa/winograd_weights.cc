@@ -56,9 +56,15 @@ struct Results {
 /// Those of one vector of output channels from sums that are `plane` apart.
 template <int kAlpha, int kTaps>
 void collect_taps(const float* sums, i64 plane, Results to) {
-  collect_square<kAlpha, kTaps>(sums, plane, [&](i64 i, i64 j, Floats y) {
-    if (i < to.rows && j < to.columns) store(to.taps + i * to.step + j * kN, y);
-  });
+  const bool whole = to.rows >= kTaps && to.columns >= kTaps;
+  float all[kTaps * kTaps * kN];
+  float* taps = whole ? to.taps : all;
+  const i64 step = whole ? to.step : kTaps * kN;
+  collect_square<kAlpha, kTaps>(sums, plane, [&](i64 i, i64 j, Floats y) { store(taps + i * step + j * kN, y); });
+  for (i64 i = 0; !whole && i < min_of<i64>(to.rows, kTaps); ++i) {
+    for (i64 j = 0; j < min_of<i64>(to.columns, kTaps); ++j)
+      store(to.taps + i * to.step + j * kN, load(all + (i * kTaps + j) * kN));
+  }
 }
 
 /// What depends on the form.
