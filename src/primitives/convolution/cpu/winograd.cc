@@ -110,6 +110,9 @@ double cycles_of(const Machine& m, const Winograd& job) {
   return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * planes * y_vectors * cost.output);
 }
 
+/// Whether all filters are one part of 3x3 taps.
+bool is_small(const Problem& p) { return std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3; }
+
 class CpuWinograd final : public Solver<Problem> {
  public:
   constexpr CpuWinograd(Direction d, bool large) : direction_(d), large_(large) {}
@@ -255,15 +258,22 @@ std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t uni
 }
 
 std::vector<int> winograd_tiles(const Problem& p, bool large) {
-  const bool small = std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3;
-  if (large) return small ? std::vector{6} : std::vector{4, 5, 6};
-  return small ? std::vector{2, 4} : std::vector{2, 3, 4};
+  constexpr double kTooMany = 1.5;
+  if (is_small(p)) return large ? std::vector{6} : std::vector{2, 4};
+  std::vector<int> tiles = large ? std::vector{4, 5, 6} : std::vector{2, 3, 4};
+  // Products of an output, by the parts that the filter takes.
+  const auto products = [&](int tile) {
+    const int taps = winograd_taps(p, large, tile), across = tile + taps - 1;
+    const std::int64_t parts = ceil_div(p.filter(p.spatial() - 1), taps) * ceil_div(p.filter(p.spatial() - 2), taps);
+    return static_cast<double>(parts * across * across) / (tile * tile);
+  };
+  double least = products(tiles[0]);
+  for (const int tile : tiles) least = std::min(least, products(tile));
+  std::erase_if(tiles, [&](int tile) { return products(tile) > kTooMany * least; });
+  return tiles;
 }
 
-int winograd_taps(const Problem& p, bool large, int tile) {
-  const bool small = std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3;
-  return small ? 3 : (large ? 9 : 7) - tile;
-}
+int winograd_taps(const Problem& p, bool large, int tile) { return is_small(p) ? 3 : (large ? 9 : 7) - tile; }
 
 WinogradCycles winograd_cycles(int tile, int taps) {
   const int across = tile + taps - 1;
