@@ -192,25 +192,43 @@ void piece(const WinogradWeights& job, i64 index, const Workplace& work) {
   collect_part(job, steps, part, work);
 }
 
-/// Adds up the slices of one vector of output channels and writes all its filters.
+/// Adds up the slices of one vector of output channels into the first.
+void add_slices(const WinogradWeights& job, float* sums) {
+  const i64 slice = job.shape.c * all_taps(job.shape) * kN;
+  for (i64 e = 0; job.slices > 1 && e < slice; e += kN) {
+    Floats sum = load(sums + e);
+    for (i64 i = 1; i < job.slices; ++i) sum += load(sums + i * slice + e);
+    store(sums + e, sum);
+  }
+}
+
+/// Writes all filters of one vector of output channels, in runs as long as they lie in memory.
 template <class T>
-void write_filters(const WinogradWeights& job, i64 group, i64 vector) {
+void write_filters(const WinogradWeights& job, i64 group, i64 vector, const float* from) {
   const ConvShape& s = job.shape;
   const int lanes = static_cast<int>(min_of<i64>(kN, s.k - vector * kN));
+  const Scaling scaling{job.alpha, job.beta};
   T* dw = static_cast<T*>(job.dw) + group * job.w_group + vector * kN * s.w_k;
-  const float* from = place_of(job, group, vector, 0);
-  const i64 taps = all_taps(s), plane = s.taps[1] * s.taps[2], slice = s.c * taps * kN;
-  for (i64 c = 0; c < s.c; ++c, dw += s.w_c) {
-    for (i64 tap = 0; tap < taps; ++tap, from += kN) {
-      Floats sum = load(from);
-      for (i64 i = 1; i < job.slices; ++i) sum += load(from + i * slice);
-      sum *= broadcast(job.alpha);
-      const i64 pixel = tap % plane;
-      T* to = dw + tap / plane * s.w_d[0] + pixel / s.taps[2] * s.w_d[1] + pixel % s.taps[2] * s.w_d[2];
-      for (int l = 0; l < lanes; ++l, to += s.w_k) {
-        const float old = job.beta == 0 ? 0 : job.beta * widen(*to);
-        *to = narrow<T>(sum[l] + old);
-      }
+  const i64 taps = all_taps(s), plane = s.taps[1] * s.taps[2];
+  const bool flat = s.w_d[2] == 1 && s.w_d[1] == s.taps[2] && (s.taps[0] == 1 || s.w_d[0] == plane);
+  if (flat && s.w_k != 1) {
+    const i64 runs = s.w_c == taps ? 1 : s.c, count = s.c * taps / runs;
+    for (i64 i = 0; i < runs; ++i) {
+      transpose_out(from + i * count * kN, kN, dw + i * s.w_c, s.w_k, lanes, count, scaling);
+    }
+    return;
+  }
+  for (i64 tap = 0; tap < taps; ++tap, from += kN) {
+    const i64 pixel = tap % plane;
+    T* to = dw + tap / plane * s.w_d[0] + pixel / s.taps[2] * s.w_d[1] + pixel % s.taps[2] * s.w_d[2];
+    if (s.w_c == 1 && s.w_k != 1) {
+      transpose_out(from, taps * kN, to, s.w_k, lanes, s.c, scaling);
+      continue;
+    }
+    for (i64 c = 0; c < s.c; ++c, to += s.w_c) {
+      const float* sums = from + c * taps * kN;
+      s.w_k == 1 ? write_scaled(to, load(sums), lanes, scaling)
+                 : transpose_out(sums, kN, to, s.w_k, lanes, 1, scaling);
     }
   }
 }
@@ -233,8 +251,11 @@ void winograd_weights(const WinogradWeights& job, i64 first, i64 end, void* scra
 
 void winograd_weights_sum(const WinogradWeights& job, i64 first, i64 end) {
   with_type(job.shape.dtype, [&](auto zero) {
-    for (i64 i = first; i < end; ++i)
-      write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job));
+    for (i64 i = first; i < end; ++i) {
+      float* sums = place_of(job, i / vectors_of(job), i % vectors_of(job), 0);
+      add_slices(job, sums);
+      write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job), sums);
+    }
   });
 }
 
