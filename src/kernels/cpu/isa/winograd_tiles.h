@@ -30,8 +30,8 @@ static inline i64 spread_out(i64 floats) {
   return (round_up(floats, kLine) / kLine | 1) * kLine;
 }
 
-/// Neighbouring tiles of one row of tiles, whole bands, from pixel (plane, row, column) of the output; `first` counts from
-/// the start of a block.
+/// Neighbouring tiles of one row of tiles, whole bands, from pixel (plane, row, column) of the output; `first` counts
+/// from the start of a block.
 struct TileRun {
   i64 image, plane, row, column, count, first;
 };

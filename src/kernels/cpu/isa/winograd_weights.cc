@@ -1,5 +1,5 @@
-// Backward weights by Winograd's method, F(taps x taps, tile x tile): tiles of dy are transformed as filters are, tiles of x
-// as inputs are; their products are summed over tiles at each point and transformed into a part's results at the end.
+// Backward weights by Winograd's method, F(taps x taps, tile x tile): tiles of dy are transformed as filters are, tiles
+// of x as inputs are; their products are summed over tiles at each point and become a part's results at the end.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
@@ -161,7 +161,8 @@ i64 all_taps(const ConvShape& s) { return s.taps[0] * s.taps[1] * s.taps[2]; }
 
 /// Where the results of a slice for a vector of output channels lie: [group][vector][slice][channel][tap][lane].
 float* place_of(const WinogradWeights& job, i64 group, i64 vector, i64 slice) {
-  return job.memory + ((group * vectors_of(job) + vector) * job.slices + slice) * job.shape.c * all_taps(job.shape) * kN;
+  const i64 size = job.shape.c * all_taps(job.shape) * kN;
+  return job.memory + ((group * vectors_of(job) + vector) * job.slices + slice) * size;
 }
 
 /// Transforms the sums of a piece into its results.
