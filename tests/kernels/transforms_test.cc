@@ -16,22 +16,26 @@ namespace {
 struct Shape {
   std::int64_t n, c, size, k, filter, dilation = 1, groups = 1;
   Layout layout = Layout::kNCHW;
+  std::int64_t depth = 0;  // of three dimensions, with filters as deep as they are wide
 };
 
 Problem make_problem(const Shape& s, Direction direction) {
   Problem p;
   p.direction = direction;
-  p.geometry.spatial = 2;
-  p.geometry.pad[0] = p.geometry.pad[1] = s.filter / 2 * s.dilation;
-  p.geometry.dilation[0] = p.geometry.dilation[1] = s.dilation;
+  p.geometry.spatial = s.depth == 0 ? 2 : 3;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(p.geometry.spatial); ++i) {
+    p.geometry.pad[i] = s.filter / 2 * s.dilation;
+    p.geometry.dilation[i] = s.dilation;
+  }
   p.geometry.groups = s.groups;
-  const auto tensor = [&](std::int64_t n, std::int64_t c, std::int64_t size) {
-    const std::int64_t lens[] = {n, c, size, size};
+  const auto tensor = [&](std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t depth) {
+    std::vector<std::int64_t> lens{n, c, size, size};
+    if (s.depth != 0) lens.insert(lens.begin() + 2, depth);
     return make_tensor(DataType::kFloat, s.layout, lens);
   };
-  p.x = tensor(s.n, s.c, s.size);
-  p.w = tensor(s.k, s.c / s.groups, s.filter);
-  p.y = tensor(s.n, s.k, s.size);
+  p.x = tensor(s.n, s.c, s.size, s.depth);
+  p.w = tensor(s.k, s.c / s.groups, s.filter, s.filter);
+  p.y = tensor(s.n, s.k, s.size, s.depth);
   validate(p);
   return p;
 }
@@ -56,11 +60,11 @@ struct Tensors {
       : x(draw(p.x, inputs, 1)), w(draw(p.w, inputs, 2)), y(draw(p.y, inputs, 3)) {}
 };
 
-/// The output of a solver at its default point.
-std::vector<float> run(const SolverBase& solver, const Problem& p, Tensors t, int threads) {
+/// The output of a solver at a point, by default its own.
+std::vector<float> run(const SolverBase& solver, const Problem& p, Tensors t, int threads, TunePoint point = {}) {
   Handle handle("cpu", nullptr);
   handle.stream().set_threads(threads);
-  const TunePoint point = solver.default_point(handle.device(), p);
+  if (point.empty()) point = solver.default_point(handle.device(), p);
   std::vector<char> workspace(solver.workspace_size(handle.device(), p, point));
   Problem::Args args;
   args.x = t.x.data(), args.w = t.w.data(), args.y = t.y.data();
@@ -114,9 +118,9 @@ struct Errors {
   double ratio, largest;
 };
 
-Errors errors_of(const SolverBase& solver, const Shape& s, const Problem& p, Inputs inputs) {
+Errors errors_of(const SolverBase& solver, const TunePoint& point, const Shape& s, const Problem& p, Inputs inputs) {
   const Tensors t(p, inputs);
-  const auto got = run(solver, p, t, 1);
+  const auto got = run(solver, p, t, 1, point);
   std::mt19937_64 engine(4);
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
@@ -142,30 +146,45 @@ bool is_transform(const SolverBase& s) {
   return s.info().algorithm == Algorithm::kWinograd || s.info().algorithm == Algorithm::kFft;
 }
 
+/// The points that differ in the size of tiles, on which errors depend.
+std::vector<TunePoint> tiles_of(const SolverBase& solver, const DeviceInfo& device, const Problem& p) {
+  std::vector<TunePoint> points;
+  const TuneSpace space = solver.tune_space(device, p);
+  for (const int tile : space[0].values) {
+    points.push_back(solver.default_point(device, p));
+    points.back()[0] = tile;
+  }
+  return points;
+}
+
 class Transforms : public testing::TestWithParam<Direction> {};
 
 TEST_P(Transforms, ErrorsStayWithinTheirClass) {
   Handle handle("cpu", nullptr);
   int seen = 0;
-  for (const Shape& s : {Shape{2, 64, 28, 48, 3}, Shape{1, 24, 40, 32, 11}}) {
+  for (const Shape& s :
+       {Shape{2, 64, 28, 48, 3}, Shape{1, 24, 40, 32, 11}, Shape{2, 64, 28, 40, 5}, Shape{2, 40, 28, 32, 7}}) {
     const Problem p = make_problem(s, GetParam());
     for (const SolverBase* solver : solvers(GetParam())) {
       if (!is_transform(*solver) || !solver->is_applicable(handle.device(), p)) continue;
-      ++seen;
-      for (const Inputs inputs : {Inputs::kNormal, Inputs::kPositive, Inputs::kWide}) {
-        const Errors e = errors_of(*solver, s, p, inputs);
-        SCOPED_TRACE(p.key() + " " + solver->info().name + " inputs " + std::to_string(static_cast<int>(inputs)));
-        const double pairs = p.flops() / 2 / static_cast<double>(p.output().count());
-        std::printf("%-20s filter %ld inputs %d: %5.2f times a plain sum, %5.2f u sqrt(n)\n", solver->info().name,
-                    static_cast<long>(s.filter), static_cast<int>(inputs), e.ratio,
-                    e.largest / (0x1p-24 * std::sqrt(pairs)));
-        const bool approximate = solver->error_class(p) == ErrorClass::kApproximate;
-        EXPECT_LE(e.ratio, approximate ? 16 : 4);
-        EXPECT_LE(e.largest, (approximate ? 4 : 1) * 0x1p-24 * std::sqrt(pairs));
+      const bool approximate = solver->error_class(p) == ErrorClass::kApproximate;
+      const double pairs = p.flops() / 2 / static_cast<double>(p.output().count());
+      for (const TunePoint& point : tiles_of(*solver, handle.device(), p)) {
+        ++seen;
+        for (const Inputs inputs : {Inputs::kNormal, Inputs::kPositive, Inputs::kWide}) {
+          const Errors e = errors_of(*solver, point, s, p, inputs);
+          const double units = e.largest / (0x1p-24 * std::sqrt(pairs));
+          SCOPED_TRACE(p.key() + " " + solver->info().name + " inputs " + std::to_string(static_cast<int>(inputs)));
+          std::printf("%-20s tile %2d filter %2ld inputs %d: %5.2f times a plain sum, %5.2f u sqrt(n)\n",
+                      solver->info().name, point[0], static_cast<long>(s.filter), static_cast<int>(inputs), e.ratio,
+                      units);
+          EXPECT_LE(e.ratio, approximate ? 16 : 4);
+          EXPECT_LE(units, approximate ? 4 : 1);
+        }
       }
     }
   }
-  EXPECT_GE(seen, 2);
+  EXPECT_GE(seen, 12);
 }
 
 TEST_P(Transforms, ThreadsDoNotChangeResultsNorThoseOfOtherSolvers) {
@@ -174,7 +193,8 @@ TEST_P(Transforms, ThreadsDoNotChangeResultsNorThoseOfOtherSolvers) {
   for (const Shape& s :
        {Shape{3, 160, 10, 200, 3}, Shape{1, 32, 30, 130, 3}, Shape{2, 20, 30, 40, 7}, Shape{4, 16, 32, 24, 3},
         Shape{1, 144, 17, 160, 3, 6}, Shape{3, 40, 13, 40, 3, 1, 10, Layout::kNHWC},
-        Shape{2, 200, 15, 200, 3, 1, 200, Layout::kNHWC}, Shape{2, 3, 40, 32, 3, 1, 1, Layout::kNHWC}}) {
+        Shape{2, 200, 15, 200, 3, 1, 200, Layout::kNHWC}, Shape{2, 3, 40, 32, 3, 1, 1, Layout::kNHWC},
+        Shape{2, 140, 12, 150, 5}, Shape{1, 34, 9, 140, 3, 1, 1, Layout::kNCDHW, 7}}) {
     const Problem p = make_problem(s, GetParam());
     const Tensors t(p, Inputs::kNormal);
     for (const SolverBase* solver : solvers(GetParam())) {

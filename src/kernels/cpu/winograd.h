@@ -1,5 +1,5 @@
-// Winograd convolution with 3x3 filters, stride 1, two spatial dimensions; fp32 arithmetic, tensors of any
-// 16- or 32-bit float type.
+// Winograd convolution with stride 1, in the last two spatial dimensions; fp32 arithmetic, tensors of any 16- or
+// 32-bit float type.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -8,44 +8,56 @@
 
 namespace polymio::kernels {
 
-/// Images cut into tiles of tile x tile outputs, whose input has tile + 2 points in each dimension. With dilation d
-/// the pixels of a tile are d apart; d tiles that start at neighbouring columns cover a band of the image together.
+/// Images cut into tiles of tile x tile outputs, and filters into parts of taps x taps, the first dimension into single
+/// planes of taps: what parts give is added up as channels are. A tile and a part meet in points() products. With
+/// dilation d the pixels of a tile are d apart; d tiles that start at neighbouring columns cover a band of the image
+/// together.
 struct WinogradTiles {
   ConvShape shape;            // the innermost spatial strides or the channel strides of x and of y are 1
   std::int64_t w_group = 0;   // elements between the filters of groups
-  int tile = 4;               // 2, 4 or 6
+  int tile = 4, taps = 3;     // (tile, taps): (2, 3); (4, 3), (3, 4), (2, 5); (6, 3), (5, 4), (4, 5)
+  std::int64_t planes = 1;    // output planes of a slab: tiles cover all of them
   std::int64_t tiles = 1;     // tiles of a block: whole bands
   std::int64_t c_block = 1;   // channels that are transformed at once
   std::int64_t k_block = 1;   // output channels likewise
   float* memory = nullptr;    // aligned to kScratchAlignment
   float alpha = 1, beta = 0;  // beta == 0: the result is never read
 
-  std::int64_t points() const { return (tile + 2) * (tile + 2); }
+  std::int64_t points() const { return (tile + taps - 1) * (tile + taps - 1); }
+  std::int64_t parts(int d) const { return d == 0 ? shape.taps[0] : (shape.taps[d] + taps - 1) / taps; }
+  /// Input pixels between the first taps of neighbouring parts.
+  std::int64_t part_step(int d) const { return (d == 0 ? 1 : taps) * shape.dilation[d]; }
   /// Tiles of a band, and along spatial dimension 1 or 2.
   std::int64_t band() const { return shape.dilation[2]; }
   std::int64_t across(int d) const {
     const std::int64_t pixels = shape.dilation[d] * tile;
     return (shape.out[d] + pixels - 1) / pixels * shape.dilation[d];
   }
-  std::int64_t all_tiles() const { return shape.n * across(1) * across(2); }
+  std::int64_t slabs() const { return (shape.out[0] + planes - 1) / planes; }
+  std::int64_t all_tiles() const { return shape.n * slabs() * across(1) * across(2); }
   std::int64_t tile_blocks() const { return (all_tiles() + tiles - 1) / tiles; }
 };
 
 /// Forward and backward data are one job: the latter has x and y exchanged, the ends of the filter too, and its
-/// taps are reversed by negative strides. c_block decides the order of summation.
+/// taps are reversed by negative strides. c_block and part_rows decide the order of summation.
 struct Winograd : WinogradTiles {
-  std::int64_t k_piece = 1;  // output channels of a piece: a multiple of k_block unless it is all
-  bool stored = true;        // transformed filters lie in `memory`; otherwise each piece makes what it needs
+  std::int64_t part_rows = 1;  // rows of parts that are transformed at once, all of them or one
+  std::int64_t k_piece = 1;    // output channels of a piece: a multiple of k_block unless it is all
+  bool stored = true;          // transformed filters lie in `memory`; otherwise each piece makes what it needs
   const void* x = nullptr;
   const void* w = nullptr;
   void* y = nullptr;
 
+  std::int64_t c_blocks() const { return (shape.c + c_block - 1) / c_block; }
+  /// What is transformed at once: some channels of some rows of parts.
+  std::int64_t chunks() const { return (parts(1) + part_rows - 1) / part_rows * c_blocks(); }
   /// Blocks of tiles times blocks of output channels of every group.
   std::int64_t pieces() const { return shape.groups * ((shape.k + k_piece - 1) / k_piece) * tile_blocks(); }
 };
 
-/// Backward weights: the tiles of dy are filters, and what is summed over tiles gives 3x3 results. Slices of the
-/// tiles are summed on their own into `memory`; their number decides the order of summation.
+/// Backward weights, slabs being single planes: the tiles of dy are filters, and what is summed over tiles gives the
+/// results of a part. Slices of the tiles are summed on their own into `memory`; their number decides the order of
+/// summation.
 struct WinogradWeights : WinogradTiles {
   std::int64_t slices = 1;
   const void* x = nullptr;
@@ -54,7 +66,8 @@ struct WinogradWeights : WinogradTiles {
 
   std::int64_t c_blocks() const { return (shape.c + c_block - 1) / c_block; }
   std::int64_t k_blocks() const { return (shape.k + k_block - 1) / k_block; }
-  std::int64_t pieces() const { return shape.groups * c_blocks() * k_blocks() * slices; }
+  std::int64_t all_parts() const { return parts(0) * parts(1) * parts(2); }
+  std::int64_t pieces() const { return shape.groups * c_blocks() * k_blocks() * all_parts() * slices; }
 };
 
 }  // namespace polymio::kernels

@@ -11,33 +11,34 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 /// The positive point of each pair: dyadic, so that most coefficients are exact, and with little growth.
-template <int kTile>
+template <int kAlpha>
 struct WinogradRoots;
 template <>
-struct WinogradRoots<2> {
+struct WinogradRoots<4> {
   static constexpr double kRoot[] = {1};
 };
 template <>
-struct WinogradRoots<4> {
+struct WinogradRoots<6> {
   static constexpr double kRoot[] = {0.625, 1.5};
 };
 template <>
-struct WinogradRoots<6> {
+struct WinogradRoots<8> {
   static constexpr double kRoot[] = {0.5, 1, 2};
 };
 
-/// Coefficients for tiles of kTile outputs of 3 taps.
-template <int kTile>
+/// Coefficients for kAlpha points: tiles of m outputs of r taps with m + r - 1 = kAlpha.
+template <int kAlpha>
 struct WinogradPoints {
-  static constexpr int kPairs = kTile / 2, kAlpha = kTile + 2;
+  static constexpr int kPairs = kAlpha / 2 - 1;
   float all[kPairs + 1] = {};      // product of (z - p^2), ascending powers of z
   float but[kPairs][kPairs] = {};  // the same without pair i
   float inverse[kPairs + 1] = {};  // of the product of the distances of pair i to the other points, of 0 last
   float power[kPairs][kAlpha] = {};
 
   constexpr WinogradPoints() {
+    constexpr const double(&kRoot)[kPairs] = WinogradRoots<kAlpha>::kRoot;
     double squares[kPairs] = {}, product[kPairs + 1] = {};
-    for (int i = 0; i < kPairs; ++i) squares[i] = WinogradRoots<kTile>::kRoot[i] * WinogradRoots<kTile>::kRoot[i];
+    for (int i = 0; i < kPairs; ++i) squares[i] = kRoot[i] * kRoot[i];
     expand(squares, kPairs, -1, product);
     for (int i = 0; i <= kPairs; ++i) all[i] = static_cast<float>(product[i]);
     inverse[kPairs] = static_cast<float>(1 / product[0]);
@@ -49,7 +50,7 @@ struct WinogradPoints {
         if (j != i) distance *= squares[i] - squares[j];
       }
       inverse[i] = static_cast<float>(1 / distance);
-      for (int j = 0; j < kAlpha; ++j, p *= WinogradRoots<kTile>::kRoot[i]) power[i][j] = static_cast<float>(p);
+      for (int j = 0; j < kAlpha; ++j, p *= kRoot[i]) power[i][j] = static_cast<float>(p);
     }
   }
 
@@ -64,25 +65,25 @@ struct WinogradPoints {
   }
 };
 
-template <int kTile>
-inline constexpr WinogradPoints<kTile> kWinograd{};
+template <int kAlpha>
+inline constexpr WinogradPoints<kAlpha> kWinograd{};
 
 /// The transform of a tile of the input (the transposed interpolation). Points are ordered 0, +p, -p, ..., infinity.
-template <int kTile>
-static inline void spread_input(const Floats (&d)[kTile + 2], Floats (&v)[kTile + 2]) {
-  constexpr int kPairs = kTile / 2;
-  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
-  Floats first = d[kTile], last = d[kTile + 1];
+template <int kAlpha>
+static inline void spread_input(const Floats (&d)[kAlpha], Floats (&v)[kAlpha]) {
+  constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
+  constexpr int kPairs = kP.kPairs;
+  Floats first = d[kAlpha - 2], last = d[kAlpha - 1];
 #pragma GCC unroll 4
   for (int k = kPairs - 1; k >= 0; --k) {
     first += d[2 * k] * kP.all[k];
     last += d[2 * k + 1] * kP.all[k];
   }
   v[0] = first;
-  v[kTile + 1] = last;
+  v[kAlpha - 1] = last;
 #pragma GCC unroll 4
   for (int i = 0; i < kPairs; ++i) {
-    Floats even = d[kTile], odd = d[kTile - 1];
+    Floats even = d[kAlpha - 2], odd = d[kAlpha - 3];
 #pragma GCC unroll 4
     for (int k = kPairs - 2; k >= 0; --k) {
       even += d[2 * k + 2] * kP.but[i][k];
@@ -94,13 +95,13 @@ static inline void spread_input(const Floats (&d)[kTile + 2], Floats (&v)[kTile 
 }
 
 /// Values of the polynomial with kTaps coefficients g at the points, divided by the points' distances.
-template <int kTile, int kTaps>
-static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kTile + 2]) {
-  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
-  u[0] = g[0] * kP.inverse[kTile / 2];
-  u[kTile + 1] = g[kTaps - 1];
+template <int kAlpha, int kTaps>
+static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kAlpha]) {
+  constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
+  u[0] = g[0] * kP.inverse[kP.kPairs];
+  u[kAlpha - 1] = g[kTaps - 1];
 #pragma GCC unroll 4
-  for (int i = 0; i < kTile / 2; ++i) {
+  for (int i = 0; i < kP.kPairs; ++i) {
     Floats even = g[0] * kP.inverse[i], odd = g[1] * (kP.power[i][1] * kP.inverse[i]);
 #pragma GCC unroll 8
     for (int k = 2; k < kTaps; ++k) (k % 2 == 0 ? even : odd) += g[k] * (kP.power[i][k] * kP.inverse[i]);
@@ -110,24 +111,78 @@ static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kTile + 2]) {
 }
 
 /// kOuts results from the products at the points (the transposed evaluation).
-template <int kTile, int kOuts>
-static inline void collect(const Floats (&m)[kTile + 2], Floats (&y)[kOuts]) {
-  constexpr const WinogradPoints<kTile>& kP = kWinograd<kTile>;
-  Floats sum[kTile / 2], difference[kTile / 2];
+template <int kAlpha, int kOuts>
+static inline void collect(const Floats (&m)[kAlpha], Floats (&y)[kOuts]) {
+  constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
+  constexpr int kPairs = kP.kPairs;
+  Floats sum[kPairs], difference[kPairs];
 #pragma GCC unroll 4
-  for (int i = 0; i < kTile / 2; ++i) {
+  for (int i = 0; i < kPairs; ++i) {
     sum[i] = m[2 * i + 1] + m[2 * i + 2];
     difference[i] = m[2 * i + 1] - m[2 * i + 2];
   }
 #pragma GCC unroll 8
   for (int k = 0; k < kOuts; ++k) {
-    const Floats(&part)[kTile / 2] = k % 2 == 0 ? sum : difference;
+    const Floats(&part)[kPairs] = k % 2 == 0 ? sum : difference;
     y[k] = part[0] * kP.power[0][k];
 #pragma GCC unroll 4
-    for (int i = 1; i < kTile / 2; ++i) y[k] += part[i] * kP.power[i][k];
+    for (int i = 1; i < kPairs; ++i) y[k] += part[i] * kP.power[i][k];
     if (k == 0) y[k] += m[0];
-    if (k == kOuts - 1) y[k] += m[kTile + 1];
+    if (k == kOuts - 1) y[k] += m[kAlpha - 1];
   }
+}
+
+/// Both dimensions of a square of kTaps x kTaps vectors, read by get(row, column), into kAlpha x kAlpha points.
+template <int kAlpha, int kTaps, class Get>
+static inline void evaluate_square(const Get& get, float* points, i64 step) {
+  Floats half[kAlpha][kTaps];
+#pragma GCC unroll 8
+  for (int j = 0; j < kTaps; ++j) {
+    Floats in[kTaps], out[kAlpha];
+#pragma GCC unroll 8
+    for (int i = 0; i < kTaps; ++i) in[i] = get(i, j);
+    evaluate<kAlpha, kTaps>(in, out);
+#pragma GCC unroll 8
+    for (int i = 0; i < kAlpha; ++i) half[i][j] = out[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kAlpha; ++i) {
+    Floats out[kAlpha];
+    evaluate<kAlpha, kTaps>(half[i], out);
+#pragma GCC unroll 8
+    for (int j = 0; j < kAlpha; ++j) store(points + (i * kAlpha + j) * step, out[j]);
+  }
+}
+
+/// Both dimensions back: points that are `step` apart into kOuts x kOuts vectors, given to put(row, column, vector).
+template <int kAlpha, int kOuts, class Put>
+static inline void collect_square(const float* points, i64 step, const Put& put) {
+  Floats half[kOuts][kAlpha];
+#pragma GCC unroll 8
+  for (int j = 0; j < kAlpha; ++j) {
+    Floats in[kAlpha], out[kOuts];
+#pragma GCC unroll 8
+    for (int i = 0; i < kAlpha; ++i) in[i] = load(points + (i * kAlpha + j) * step);
+    collect<kAlpha, kOuts>(in, out);
+#pragma GCC unroll 8
+    for (int i = 0; i < kOuts; ++i) half[i][j] = out[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kOuts; ++i) {
+    Floats out[kOuts];
+    collect<kAlpha, kOuts>(half[i], out);
+#pragma GCC unroll 8
+    for (int j = 0; j < kOuts; ++j) put(i, j, out[j]);
+  }
+}
+
+/// The forms that are compiled: calls use.operator()<points, tile, taps>() for the one of a job.
+template <class Use>
+static inline auto with_form(int tile, int taps, const Use& use) {
+  if (taps == 4) return tile == 3 ? use.template operator()<6, 3, 4>() : use.template operator()<8, 5, 4>();
+  if (taps == 5) return tile == 2 ? use.template operator()<6, 2, 5>() : use.template operator()<8, 4, 5>();
+  if (tile == 2) return use.template operator()<4, 2, 3>();
+  return tile == 4 ? use.template operator()<6, 4, 3>() : use.template operator()<8, 6, 3>();
 }
 
 /// Two dimensions of a tensor, from the first of up to kLanes channels.

@@ -14,9 +14,14 @@ static inline i64 run_tiles(const WinogradTiles& job) {
   return min_of(max_of<i64>(kRun / job.band(), 1) * job.band(), job.across(2));
 }
 
+/// Pixels of one row that `tiles` tiles of a run read for so many neighbouring parts of the filter.
+static inline i64 strip_columns(const WinogradTiles& job, i64 tiles, i64 parts) {
+  return tiles * job.tile + (parts * job.taps - 1) * job.band();
+}
+
 /// Floats of a run's pixels as vectors: the input of its tiles, whose columns overlap.
 static inline i64 strip_floats(const WinogradTiles& job) {
-  return (job.tile + 2) * (run_tiles(job) * job.tile + 2 * job.band()) * kLanes<float>;
+  return (job.tile + job.taps - 1) * strip_columns(job, run_tiles(job), job.parts(2)) * kN;
 }
 
 /// An odd number of cache lines: what lies so far apart is in different cache sets.
@@ -25,10 +30,10 @@ static inline i64 spread_out(i64 floats) {
   return (round_up(floats, kLine) / kLine | 1) * kLine;
 }
 
-/// Neighbouring tiles of one row of tiles, whole bands, from pixel (row, column) of the output; `first` counts from the
-/// start of a block.
+/// Neighbouring tiles of one row of tiles, whole bands, from pixel (plane, row, column) of the output; `first` counts
+/// from the start of a block.
 struct TileRun {
-  i64 image, row, column, count, first;
+  i64 image, plane, row, column, count, first;
 };
 
 template <class Visit>
@@ -37,43 +42,53 @@ static inline void for_runs(const WinogradTiles& job, i64 begin, i64 end, const 
   for (i64 t = begin; t < end;) {
     const i64 column = t % wide, line = t / wide, down = line % high;
     const i64 count = min_of(min_of(most, wide - column), end - t);
-    visit(TileRun{line / high, down / apart * apart * job.tile + down % apart, column * job.tile, count, t - begin});
+    const i64 slab = line / high, plane = slab % job.slabs() * job.planes;
+    const i64 row = down / apart * apart * job.tile + down % apart;
+    visit(TileRun{slab / job.slabs(), plane, row, column * job.tile, count, t - begin});
     t += count;
   }
 }
 
-/// Calls visit(tile, first column of its pixels) for the tiles of a run.
-template <int kTile, class Visit>
-static inline void for_tiles(i64 count, i64 band, const Visit& visit) {
+/// Calls visit(tile, first column of its pixels) for `count` tiles of a run.
+template <class Visit>
+static inline void for_tiles(const WinogradTiles& job, i64 count, const Visit& visit) {
+  const i64 band = job.band(), tile = job.tile;
   for (i64 t = 0; t < count; t += band) {
-    for (i64 i = 0; i < band; ++i) visit(t + i, t * kTile + i);
+    for (i64 i = 0; i < band; ++i) visit(t + i, t * tile + i);
   }
 }
 
-/// Transforms the pixels of a run, in place in one dimension, then into planes of points.
-template <int kTile>
-static inline void spread_run(float* strip, i64 count, i64 band, float* v, i64 tile) {
-  constexpr int kAlpha = kTile + 2;
-  const i64 columns = count * kTile + 2 * band;
+/// Where the points of transformed pixels go: from one tile, from one part of a row of the filter to the next.
+struct Points {
+  float* to;
+  i64 tile, part;
+};
+
+/// Transforms the pixels of a run, in place in one dimension, then for each of `parts` parts into all points of a tile.
+template <int kAlpha>
+static inline void spread_run(const WinogradTiles& job, float* strip, i64 count, i64 parts, Points v) {
+  const i64 columns = strip_columns(job, count, parts), band = job.band();
   Floats d[kAlpha], out[kAlpha];
   for (i64 q = 0; q < columns; ++q) {
 #pragma GCC unroll 8
     for (int i = 0; i < kAlpha; ++i) d[i] = load(strip + (i * columns + q) * kN);
-    spread_input<kTile>(d, out);
+    spread_input<kAlpha>(d, out);
 #pragma GCC unroll 8
     for (int i = 0; i < kAlpha; ++i) store(strip + (i * columns + q) * kN, out[i]);
   }
-  for_tiles<kTile>(count, band, [&](i64 t, i64 first) {
-    float* to = v + t * tile;
-    for (int i = 0; i < kAlpha; ++i, to += kAlpha * kN) {
-      const float* from = strip + (i * columns + first) * kN;
+  for (i64 part = 0; part < parts; ++part, strip += job.part_step(2) * kN, v.to += v.part) {
+    for_tiles(job, count, [&](i64 t, i64 first) {
+      float* to = v.to + t * v.tile;
+      for (int i = 0; i < kAlpha; ++i, to += kAlpha * kN) {
+        const float* from = strip + (i * columns + first) * kN;
 #pragma GCC unroll 8
-      for (int j = 0; j < kAlpha; ++j) d[j] = load(from + j * band * kN);
-      spread_input<kTile>(d, out);
+        for (int j = 0; j < kAlpha; ++j) d[j] = load(from + j * band * kN);
+        spread_input<kAlpha>(d, out);
 #pragma GCC unroll 8
-      for (int j = 0; j < kAlpha; ++j) store(to + j * kN, out[j]);
-    }
-  });
+        for (int j = 0; j < kAlpha; ++j) store(to + j * kN, out[j]);
+      }
+    });
+  }
 }
 
 template <class Use>

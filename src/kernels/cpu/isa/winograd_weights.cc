@@ -1,13 +1,11 @@
-// Backward weights by Winograd's method, F(3x3, tile x tile): tiles of dy are transformed as filters are, tiles of x
-// as inputs are; their products are summed over tiles at each point and transformed into 3x3 results at the end.
+// Backward weights by Winograd's method, F(taps x taps, tile x tile): tiles of dy are transformed as filters are, tiles
+// of x as inputs are; their products are summed over tiles at each point and become a part's results at the end.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
-
-constexpr int kTaps = 9;
 
 /// Memory of one piece, carved in order; with base null it only counts floats. v[vector of channels][tile][point],
 /// d[panel][tile][point], sums[point][channel][panel].
@@ -40,82 +38,70 @@ struct Workplace {
 };
 
 /// Transforms the pixels of a run of dy.
-template <int kTile>
-void evaluate_run(const float* strip, i64 count, i64 band, float* points, i64 tile) {
-  constexpr int kAlpha = kTile + 2;
-  for_tiles<kTile>(count, band, [&](i64 t, i64 first) {
-    float* d = points + t * tile;
-    Floats half[kAlpha][kTile];
-#pragma GCC unroll 8
-    for (int j = 0; j < kTile; ++j) {
-      Floats in[kTile], out[kAlpha];
-#pragma GCC unroll 8
-      for (int i = 0; i < kTile; ++i) in[i] = load(strip + (i * count * kTile + first + j * band) * kN);
-      evaluate<kTile, kTile>(in, out);
-#pragma GCC unroll 8
-      for (int i = 0; i < kAlpha; ++i) half[i][j] = out[i];
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kAlpha; ++i) {
-      Floats out[kAlpha];
-      evaluate<kTile, kTile>(half[i], out);
-#pragma GCC unroll 8
-      for (int j = 0; j < kAlpha; ++j) store(d + (i * kAlpha + j) * kPanel, out[j]);
-    }
+template <int kAlpha, int kTile>
+void evaluate_run(const WinogradTiles& job, const float* strip, i64 count, float* points, i64 tile) {
+  for_tiles(job, count, [&](i64 t, i64 first) {
+    evaluate_square<kAlpha, kTile>(
+        [&](i64 i, i64 j) { return load(strip + (i * count * kTile + first + j * job.band()) * kN); },
+        points + t * tile, kPanel);
   });
 }
 
-/// The 3x3 results of one vector of output channels from sums that are `plane` apart.
-template <int kTile>
-void collect_taps(const float* sums, i64 plane, float* taps) {
-  constexpr int kAlpha = kTile + 2;
-  Floats half[3][kAlpha];
-#pragma GCC unroll 8
-  for (int j = 0; j < kAlpha; ++j) {
-    Floats in[kAlpha], out[3];
-#pragma GCC unroll 8
-    for (int i = 0; i < kAlpha; ++i) in[i] = load(sums + (i * kAlpha + j) * plane);
-    collect<kTile, 3>(in, out);
-#pragma GCC unroll 3
-    for (int i = 0; i < 3; ++i) half[i][j] = out[i];
-  }
-#pragma GCC unroll 3
-  for (int i = 0; i < 3; ++i) {
-    Floats out[3];
-    collect<kTile, 3>(half[i], out);
-#pragma GCC unroll 3
-    for (int j = 0; j < 3; ++j) store(taps + (3 * i + j) * kN, out[j]);
-  }
-}
-
-/// What depends on the size of the tiles.
-struct Steps {
-  void (*spread_run)(float*, i64, i64, float*, i64);
-  void (*evaluate_run)(const float*, i64, i64, float*, i64);
-  void (*collect_taps)(const float*, i64, float*);
+/// The results of a part, rows x columns of its taps, which lie in rows `step` floats apart.
+struct Results {
+  float* taps;
+  i64 step, rows, columns;
 };
 
-Steps steps_of(int tile) {
-  if (tile == 2) return {spread_run<2>, evaluate_run<2>, collect_taps<2>};
-  if (tile == 4) return {spread_run<4>, evaluate_run<4>, collect_taps<4>};
-  return {spread_run<6>, evaluate_run<6>, collect_taps<6>};
+/// Those of one vector of output channels from sums that are `plane` apart.
+template <int kAlpha, int kTaps>
+void collect_taps(const float* sums, i64 plane, Results to) {
+  const bool whole = to.rows >= kTaps && to.columns >= kTaps;
+  float all[kTaps * kTaps * kN];
+  float* taps = whole ? to.taps : all;
+  const i64 step = whole ? to.step : kTaps * kN;
+  collect_square<kAlpha, kTaps>(sums, plane, [&](i64 i, i64 j, Floats y) { store(taps + i * step + j * kN, y); });
+  for (i64 i = 0; !whole && i < min_of<i64>(to.rows, kTaps); ++i) {
+    for (i64 j = 0; j < min_of<i64>(to.columns, kTaps); ++j)
+      store(to.taps + i * to.step + j * kN, load(all + (i * kTaps + j) * kN));
+  }
 }
 
-/// The part of the result that a piece adds up, of one slice of the tiles.
+/// What depends on the form.
+struct Steps {
+  void (*spread_run)(const WinogradTiles&, float*, i64, i64, Points);
+  void (*evaluate_run)(const WinogradTiles&, const float*, i64, float*, i64);
+  void (*collect_taps)(const float*, i64, Results);
+};
+
+Steps steps_of(const WinogradWeights& job) {
+  return with_form(job.tile, job.taps, []<int kAlpha, int kTile, int kTaps>() -> Steps {
+    return {spread_run<kAlpha>, evaluate_run<kAlpha, kTile>, collect_taps<kAlpha, kTaps>};
+  });
+}
+
+/// What a piece adds up: some channels of one part of the filters, over one slice of the tiles.
 struct Part {
   i64 group, c0, channels, k0, outputs, slice;
+  i64 part[kSpatial];
 
   Part(const WinogradWeights& job, i64 piece) {
     const ConvShape& s = job.shape;
-    c0 = piece % job.c_blocks() * job.c_block;
-    piece /= job.c_blocks();
-    k0 = piece % job.k_blocks() * job.k_block;
-    piece /= job.k_blocks();
-    slice = piece % job.slices;
-    group = piece / job.slices;
+    const auto next = [&](i64 count) {
+      const i64 i = piece % count;
+      piece /= count;
+      return i;
+    };
+    c0 = next(job.c_blocks()) * job.c_block;
+    k0 = next(job.k_blocks()) * job.k_block;
+    for (int d = kSpatial - 1; d >= 0; --d) part[d] = next(job.parts(d));
+    slice = next(job.slices);
+    group = piece;
     channels = min_of(job.c_block, s.c - c0);
     outputs = min_of(job.k_block, s.k - k0);
   }
+  /// Where the part's first tap lies in the input, from the output.
+  i64 from(const WinogradWeights& job, int d) const { return part[d] * job.part_step(d) - job.shape.pad[d]; }
 };
 
 /// Transforms tiles [begin, end) of x and dy.
@@ -127,19 +113,22 @@ void transform_block(const WinogradWeights& job, const Steps& steps, const Part&
     const T* x = static_cast<const T*>(job.x) + (part.group * s.c + part.c0) * s.x_c;
     const T* dy = static_cast<const T*>(job.dy) + (part.group * s.k + part.k0) * s.y_k;
     for_runs(job, begin, end, [&](const TileRun& run) {
-      const i64 columns = run.count * job.tile;
+      const i64 plane = run.plane + part.from(job, 0);
+      const T* in = x + run.image * s.x_n + plane * s.x_d[0];
       for (i64 c = 0; c < part.channels; c += kN) {
-        const auto image = image_of(x + run.image * s.x_n + c * s.x_c, s.in, s.x_d, s.x_c, part.channels - c);
-        read_pixels(image, {run.row - s.pad[1], s.dilation[1], job.tile + 2}, run.column - s.pad[2],
-                    columns + 2 * job.band(), work.strip);
-        steps.spread_run(work.strip, run.count, job.band(), work.v + c / kN * work.v_block + run.first * work.v_tile,
-                         work.v_tile);
+        auto image = image_of(in + c * s.x_c, s.in, s.x_d, s.x_c, part.channels - c);
+        if (plane < 0 || plane >= s.in[0]) image.size[0] = 0;
+        read_pixels(image, {run.row + part.from(job, 1), s.dilation[1], job.tile + job.taps - 1},
+                    run.column + part.from(job, 2), strip_columns(job, run.count, 1), work.strip);
+        float* v = work.v + c / kN * work.v_block + run.first * work.v_tile;
+        steps.spread_run(job, work.strip, run.count, 1, {v, work.v_tile, 0});
       }
+      const T* out = dy + run.image * s.y_n + run.plane * s.y_d[0];
       for (i64 k = 0; k < part.outputs; k += kN) {
-        const auto image = image_of(dy + run.image * s.y_n + k * s.y_k, s.out, s.y_d, s.y_k, part.outputs - k);
-        read_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, columns, work.strip);
+        const auto image = image_of(out + k * s.y_k, s.out, s.y_d, s.y_k, part.outputs - k);
+        read_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.strip);
         float* d = work.d + k / kPanel * work.d_panel + run.first * work.d_tile + k % kPanel;
-        steps.evaluate_run(work.strip, run.count, job.band(), d, work.d_tile);
+        steps.evaluate_run(job, work.strip, run.count, d, work.d_tile);
       }
     });
   });
@@ -168,13 +157,31 @@ void multiply(const WinogradWeights& job, const Part& part, i64 tiles, bool add,
 
 i64 vectors_of(const WinogradWeights& job) { return (job.shape.k + kN - 1) / kN; }
 
+i64 all_taps(const ConvShape& s) { return s.taps[0] * s.taps[1] * s.taps[2]; }
+
 /// Where the results of a slice for a vector of output channels lie: [group][vector][slice][channel][tap][lane].
 float* place_of(const WinogradWeights& job, i64 group, i64 vector, i64 slice) {
-  return job.memory + ((group * vectors_of(job) + vector) * job.slices + slice) * job.shape.c * kTaps * kN;
+  const i64 size = job.shape.c * all_taps(job.shape) * kN;
+  return job.memory + ((group * vectors_of(job) + vector) * job.slices + slice) * size;
+}
+
+/// Transforms the sums of a piece into its results.
+void collect_part(const WinogradWeights& job, const Steps& steps, const Part& part, const Workplace& work) {
+  const ConvShape& s = job.shape;
+  const i64 row = part.part[1] * job.taps, column = part.part[2] * job.taps;
+  const i64 first = (part.part[0] * s.taps[1] + row) * s.taps[2] + column;
+  for (i64 k = 0; k < part.outputs; k += kN) {
+    float* to = place_of(job, part.group, (part.k0 + k) / kN, part.slice);
+    for (i64 c = 0; c < part.channels; ++c) {
+      float* taps = to + ((part.c0 + c) * all_taps(s) + first) * kN;
+      steps.collect_taps(work.sums + c * work.s_row + k, work.s_plane,
+                         {taps, s.taps[2] * kN, s.taps[1] - row, s.taps[2] - column});
+    }
+  }
 }
 
 void piece(const WinogradWeights& job, i64 index, const Workplace& work) {
-  const Steps steps = steps_of(job.tile);
+  const Steps steps = steps_of(job);
   const Part part(job, index);
   const i64 blocks = job.tile_blocks();
   const i64 first = blocks * part.slice / job.slices, last = blocks * (part.slice + 1) / job.slices;
@@ -183,31 +190,46 @@ void piece(const WinogradWeights& job, i64 index, const Workplace& work) {
     transform_block(job, steps, part, begin, end, work);
     multiply(job, part, end - begin, block > first, work);
   }
-  for (i64 k = 0; k < part.outputs; k += kN) {
-    float* taps = place_of(job, part.group, (part.k0 + k) / kN, part.slice) + part.c0 * kTaps * kN;
-    for (i64 c = 0; c < part.channels; ++c)
-      steps.collect_taps(work.sums + c * work.s_row + k, work.s_plane, taps + c * kTaps * kN);
+  collect_part(job, steps, part, work);
+}
+
+/// Adds up the slices of one vector of output channels into the first.
+void add_slices(const WinogradWeights& job, float* sums) {
+  const i64 slice = job.shape.c * all_taps(job.shape) * kN;
+  for (i64 e = 0; job.slices > 1 && e < slice; e += kN) {
+    Floats sum = load(sums + e);
+    for (i64 i = 1; i < job.slices; ++i) sum += load(sums + i * slice + e);
+    store(sums + e, sum);
   }
 }
 
-/// Adds up the slices of one vector of output channels and writes all its filters.
+/// Writes all filters of one vector of output channels, in runs as long as they lie in memory.
 template <class T>
-void write_filters(const WinogradWeights& job, i64 group, i64 vector) {
+void write_filters(const WinogradWeights& job, i64 group, i64 vector, const float* from) {
   const ConvShape& s = job.shape;
   const int lanes = static_cast<int>(min_of<i64>(kN, s.k - vector * kN));
+  const Scaling scaling{job.alpha, job.beta};
   T* dw = static_cast<T*>(job.dw) + group * job.w_group + vector * kN * s.w_k;
-  const float* from = place_of(job, group, vector, 0);
-  const i64 slice = s.c * kTaps * kN;
-  for (i64 c = 0; c < s.c; ++c, dw += s.w_c) {
-    for (int tap = 0; tap < kTaps; ++tap, from += kN) {
-      Floats sum = load(from);
-      for (i64 i = 1; i < job.slices; ++i) sum += load(from + i * slice);
-      sum *= broadcast(job.alpha);
-      T* to = dw + tap / 3 * s.w_d[1] + tap % 3 * s.w_d[2];
-      for (int l = 0; l < lanes; ++l, to += s.w_k) {
-        const float old = job.beta == 0 ? 0 : job.beta * widen(*to);
-        *to = narrow<T>(sum[l] + old);
-      }
+  const i64 taps = all_taps(s), plane = s.taps[1] * s.taps[2];
+  const bool flat = s.w_d[2] == 1 && s.w_d[1] == s.taps[2] && (s.taps[0] == 1 || s.w_d[0] == plane);
+  if (flat && s.w_k != 1) {
+    const i64 runs = s.w_c == taps ? 1 : s.c, count = s.c * taps / runs;
+    for (i64 i = 0; i < runs; ++i) {
+      transpose_out(from + i * count * kN, kN, dw + i * s.w_c, s.w_k, lanes, count, scaling);
+    }
+    return;
+  }
+  for (i64 tap = 0; tap < taps; ++tap, from += kN) {
+    const i64 pixel = tap % plane;
+    T* to = dw + tap / plane * s.w_d[0] + pixel / s.taps[2] * s.w_d[1] + pixel % s.taps[2] * s.w_d[2];
+    if (s.w_c == 1 && s.w_k != 1) {
+      transpose_out(from, taps * kN, to, s.w_k, lanes, s.c, scaling);
+      continue;
+    }
+    for (i64 c = 0; c < s.c; ++c, to += s.w_c) {
+      const float* sums = from + c * taps * kN;
+      s.w_k == 1 ? write_scaled(to, load(sums), lanes, scaling)
+                 : transpose_out(sums, kN, to, s.w_k, lanes, 1, scaling);
     }
   }
 }
@@ -220,7 +242,7 @@ std::size_t winograd_weights_scratch(const WinogradWeights& job) {
 
 std::size_t winograd_weights_memory(const WinogradWeights& job) {
   const i64 vectors = job.shape.groups * vectors_of(job);
-  return static_cast<std::size_t>(vectors * job.slices * job.shape.c * kTaps * kN) * sizeof(float);
+  return static_cast<std::size_t>(vectors * job.slices * job.shape.c * all_taps(job.shape) * kN) * sizeof(float);
 }
 
 void winograd_weights(const WinogradWeights& job, i64 first, i64 end, void* scratch) {
@@ -230,8 +252,11 @@ void winograd_weights(const WinogradWeights& job, i64 first, i64 end, void* scra
 
 void winograd_weights_sum(const WinogradWeights& job, i64 first, i64 end) {
   with_type(job.shape.dtype, [&](auto zero) {
-    for (i64 i = first; i < end; ++i)
-      write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job));
+    for (i64 i = first; i < end; ++i) {
+      float* sums = place_of(job, i / vectors_of(job), i % vectors_of(job), 0);
+      add_slices(job, sums);
+      write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job), sums);
+    }
   });
 }
 

@@ -1,6 +1,6 @@
-// ConvCpuWinograd: 3x3 filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of
-// 4x4 outputs takes 36 products instead of 144; wins with 32 and more channels on all but the smallest images.
-// SPDX-License-Identifier: MIT
+// ConvCpuWinograd: filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of 4x4
+// outputs of 3x3 filters takes 36 products instead of 144; wins with 32 and more channels on all but the smallest
+// images. SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/winograd.h"
 
 #include <algorithm>
@@ -17,15 +17,16 @@ using kernels::Winograd;
 
 constexpr std::int64_t kAlign = kernels::kScratchAlignment;
 constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
+constexpr std::size_t kKeptBytes = 8 << 20;
+constexpr std::int64_t kMostPlanes = 8;  // of a slab: neighbours share most input planes
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// The problem as a forward convolution without its cut. Backward data reads dy and writes dx: the filter's ends
 /// change places and its taps are reversed.
-Winograd plain_job(const Problem& p, int tile) {
+Winograd plain_job(const Problem& p) {
   Winograd job;
-  job.tile = tile;
   kernels::ConvShape& s = job.shape;
   s = conv_shape(p);
   job.w_group = s.k * s.w_k;
@@ -36,8 +37,8 @@ Winograd plain_job(const Problem& p, int tile) {
   std::swap(s.x_c, s.y_k);
   std::swap(s.x_d, s.y_d);
   std::swap(s.w_k, s.w_c);
-  for (int d = 1; d < kernels::kSpatial; ++d) {
-    s.pad[d] = 2 * s.dilation[d] - s.pad[d];
+  for (int d = 0; d < kernels::kSpatial; ++d) {
+    s.pad[d] = (s.taps[d] - 1) * s.dilation[d] - s.pad[d];
     s.w_d[d] = -s.w_d[d];
   }
   return job;
@@ -45,28 +46,41 @@ Winograd plain_job(const Problem& p, int tile) {
 
 /// Elements from the start of w to the tap that comes first.
 std::int64_t first_tap(const Winograd& job) {
+  const kernels::ConvShape& s = job.shape;
   std::int64_t offset = 0;
-  for (int d = 1; d < kernels::kSpatial; ++d) offset -= 2 * std::min<std::int64_t>(job.shape.w_d[d], 0);
+  for (int d = 0; d < kernels::kSpatial; ++d) offset -= (s.taps[d] - 1) * std::min<std::int64_t>(s.w_d[d], 0);
   return offset;
 }
+
+/// A tile's size, and the taps that go with it.
+struct Form {
+  int tile, taps;
+};
 
 /// Cut for the cache and for `threads`. The blocks of channels, which decide values, do not depend on threads.
 /// With few input channels, transformed filters are stored and each block of tiles visits them. With many, storing
 /// them would cost more than the products: large blocks of tiles make their own, a block of filters at a time.
-Winograd job_of(const DeviceInfo& d, const Problem& p, int tile, int threads, std::int64_t tiles) {
+Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, std::int64_t tiles) {
   const kernels::KernelTable& table = kernel_table(d);
-  Winograd job = plain_job(p, tile);
+  Winograd job = plain_job(p);
+  job.tile = form.tile;
+  job.taps = form.taps;
   const kernels::ConvShape& s = job.shape;
-  const std::int64_t panel = table.winograd_panel();
-  const bool few = s.c <= kKeptChannels;
-  job.c_block = few ? s.c : equal_blocks(s.c, kWinogradBlock, panel / 2);
+  const std::int64_t panel = table.winograd_panel(), parts = job.parts(0) * job.parts(2);
+  const bool few = s.c * parts * job.parts(1) <= kKeptChannels;
+  job.part_rows = few ? job.parts(1) : 1;
+  job.c_block = few ? s.c : equal_blocks(s.c, std::max(kWinogradBlock / parts, panel / 2), panel / 2);
   job.k_block = equal_blocks(s.k, few ? kWinogradBlock : 2 * kWinogradBlock, panel);
+  if (job.parts(0) > 1) job.planes = ceil_div(s.out[0], ceil_div(s.out[0], kMostPlanes));
   const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
   const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
-  const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
+  const std::int64_t read = job.planes + (job.parts(0) - 1) * job.part_step(0);
+  const std::int64_t channels = job.c_block * job.part_rows * job.parts(2) * read / job.planes + job.k_block;
+  const double tile_bytes = 4.0 * static_cast<double>(job.points() * channels);
   if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
+  tiles = std::max<std::int64_t>(tiles / job.planes, 1);
   job.tiles = std::max(tiles, job.band());
-  job.stored = few && job.tile_blocks() > 2;
+  job.stored = (few || table.winograd_memory(job) <= kKeptBytes) && job.tile_blocks() > 2;
   cut_tiles(job, tiles, table.winograd_scratch);
   job.k_piece = few ? s.k : job.k_block;
   while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
@@ -81,14 +95,23 @@ double cycles_of(const Machine& m, const Winograd& job) {
   const auto of = [](std::int64_t n) { return static_cast<double>(n); };
   const double x_vectors = of(ceil_div(s.c, lanes)), y_vectors = of(ceil_div(s.k, lanes)), tiles = of(job.all_tiles());
   const double blocks = of(job.tile_blocks());
-  const WinogradCycles cost = winograd_cycles(job.tile);
+  const WinogradCycles cost = winograd_cycles(job.tile, job.taps);
+  const double parts = of(job.parts(0) * job.parts(1) * job.parts(2)), planes = of(job.planes);
   // A register tile takes four cycles a step even if it has few rows.
-  const double rows = std::max(of(job.tiles), 4.0) * blocks;
-  const double multiply = of(job.points()) * rows * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
-  const double input = tiles * x_vectors * cost.input * of(ceil_div(s.k, job.k_piece));
-  const double filter = x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
-  return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * y_vectors * cost.output);
+  const double rows = std::max(of(job.tiles * job.planes), 4.0) * blocks;
+  const double multiply = of(job.points()) * rows * parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
+  // Parts side by side share the reading and one dimension of the transform.
+  const double spreads =
+      of(job.parts(1) * (1 + job.parts(2))) / 2 * (planes + of((job.parts(0) - 1) * job.part_step(0)));
+  const bool again = job.chunks() > 1;
+  const double input = tiles * x_vectors * spreads * cost.input * of(ceil_div(s.k, again ? job.k_block : job.k_piece));
+  const double filter =
+      parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
+  return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * planes * y_vectors * cost.output);
 }
+
+/// Whether all filters are one part of 3x3 taps.
+bool is_small(const Problem& p) { return std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3; }
 
 class CpuWinograd final : public Solver<Problem> {
  public:
@@ -98,7 +121,7 @@ class CpuWinograd final : public Solver<Problem> {
     static constexpr const char* kNames[2][2] = {{"ConvCpuWinogradFwd", "ConvCpuWinogradBwd"},
                                                  {"ConvCpuWinograd6Fwd", "ConvCpuWinograd6Bwd"}};
     const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info((large_ ? 19 : 16) + i, kNames[large_][i], Algorithm::kWinograd);
+    return cpu_info((large_ ? 19 : 16) + i, kNames[large_][i], Algorithm::kWinograd, 2);
   }
 
   ErrorClass accuracy(const Problem&) const override {
@@ -109,33 +132,36 @@ class CpuWinograd final : public Solver<Problem> {
     if (const Verdict v = check_float_problem(p, direction_); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
     // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::int64_t dilation = p.geometry.dilation[i];
-      const Winograd whole = plain_job(p, 4);
-      POLYMIO_REQUIRE(whole.shape.pad[i + 1] <= 2 * dilation && whole.shape.in[i + 1] >= dilation,
+    const kernels::ConvShape s = plain_job(p).shape;
+    for (int i = 1; i < kernels::kSpatial; ++i) {
+      POLYMIO_REQUIRE(s.pad[i] <= (s.taps[i] - 1) * s.dilation[i] && s.in[i] >= s.dilation[i],
                       "some results are of padding only");
     }
-    const Winograd cut = job_of(d, p, large_ ? 6 : 4, 1, 0);
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostWinogradScratch,
-                         "bytes of scratch for one block");
+    for (const int tile : winograd_tiles(p, large_)) {
+      const Winograd cut = job_of(d, p, form(p, tile), 1, 0);
+      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostWinogradScratch,
+                           "bytes of scratch for one block");
+    }
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
-    return {{"tile", large_ ? std::vector{6} : std::vector{2, 4}}, {"tiles", {0, 14, 28, 56}}};
+  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
+    return {{"tile", winograd_tiles(p, large_)}, {"tiles", {0, 14, 28, 56}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
-    return point.size() == 2 && (large_ ? point[0] == 6 : point[0] == 2 || point[0] == 4) &&
+  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    if (point.size() != 2) return false;
+    const std::vector<int> tiles = winograd_tiles(p, large_);
+    return std::find(tiles.begin(), tiles.end(), point[0]) != tiles.end() &&
            (point[1] == 0 || point[1] == 14 || point[1] == 28 || point[1] == 56);
   }
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    if (large_) return {6, 0};
+    const std::vector<int> tiles = winograd_tiles(p, large_);
     // The size of tiles decides values: threads must not matter.
     const Machine m(d);
-    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, tile, 1, 0)); };
-    return {cycles(2) < cycles(4) ? 2 : 4, 0};
+    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, form(p, tile), 1, 0)); };
+    return {*std::min_element(tiles.begin(), tiles.end(), [&](int a, int b) { return cycles(a) < cycles(b); }), 0};
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -198,8 +224,10 @@ class CpuWinograd final : public Solver<Problem> {
   /// Workspace is asked for and used with the same cut: what is stored does not depend on threads.
   Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
     const TunePoint& t = point.empty() ? start(d, p) : point;
-    return job_of(d, p, t[0], threads, t[1]);
+    return job_of(d, p, form(p, t[0]), threads, t[1]);
   }
+
+  Form form(const Problem& p, int tile) const { return {tile, winograd_taps(p, large_, tile)}; }
 
   Direction direction_;
   bool large_;
@@ -209,10 +237,16 @@ class CpuWinograd final : public Solver<Problem> {
 
 Verdict check_winograd(const Problem& p) {
   constexpr std::int64_t kFewestChannels = 16;  // fewer leave vectors empty
+  constexpr std::int64_t kFewestTaps = 3, kMostTaps = 12;
   POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
-  POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "computes 3x3 filters only");
-  for (std::size_t i = 0; i < 2; ++i) POLYMIO_REQUIRE(p.geometry.stride[i] == 1, "stride must be 1");
+  POLYMIO_REQUIRE(p.spatial() > 1, "computes two or three dimensions");
   const kernels::ConvShape s = conv_shape(p);
+  for (int i = 0; i < kernels::kSpatial; ++i) {
+    POLYMIO_REQUIRE(s.stride[i] == 1, "stride must be 1");
+    if (i == 0) continue;
+    POLYMIO_REQUIRE_MOST(kFewestTaps, s.taps[i], "taps of the last two dimensions, at least");
+    POLYMIO_REQUIRE_MOST(s.taps[i], kMostTaps, "taps of the last two dimensions");
+  }
   POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
                   "width or channels must be contiguous in x and y");
   POLYMIO_REQUIRE_MOST(kFewestChannels, std::min(s.c, s.k), "input and output channels of a group, at least");
@@ -223,10 +257,33 @@ std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t uni
   return std::min(size, round_up(ceil_div(size, ceil_div(size, most)), unit));
 }
 
-WinogradCycles winograd_cycles(int tile) {
-  if (tile == 2) return {130, 115, 60};
-  if (tile == 4) return {380, 215, 230};
-  return {750, 360, 570};
+std::vector<int> winograd_tiles(const Problem& p, bool large) {
+  constexpr double kTooMany = 1.5;
+  if (is_small(p)) return large ? std::vector{6} : std::vector{2, 4};
+  std::vector<int> tiles = large ? std::vector{4, 5, 6} : std::vector{2, 3, 4};
+  // Products of an output, by the parts that the filter takes.
+  const auto products = [&](int tile) {
+    const int taps = winograd_taps(p, large, tile), across = tile + taps - 1;
+    const std::int64_t parts = ceil_div(p.filter(p.spatial() - 1), taps) * ceil_div(p.filter(p.spatial() - 2), taps);
+    return static_cast<double>(parts * across * across) / (tile * tile);
+  };
+  double least = products(tiles[0]);
+  for (const int tile : tiles) least = std::min(least, products(tile));
+  std::erase_if(tiles, [&](int tile) { return products(tile) > kTooMany * least; });
+  return tiles;
+}
+
+int winograd_taps(const Problem& p, bool large, int tile) { return is_small(p) ? 3 : (large ? 9 : 7) - tile; }
+
+WinogradCycles winograd_cycles(int tile, int taps) {
+  const int across = tile + taps - 1;
+  const WinogradCycles three = across == 4   ? WinogradCycles{130, 115, 60, 130}
+                               : across == 6 ? WinogradCycles{380, 215, 230, 380}
+                                             : WinogradCycles{750, 360, 570, 750};
+  const auto operations = [across](int n) { return across * across + (across + n) * n; };
+  const auto scale = [&](double cycles, int n, int measured) { return cycles * operations(n) / operations(measured); };
+  return {three.input, scale(three.filter, taps, 3), scale(three.output, tile, across - 2),
+          scale(three.slopes, tile, across - 2)};
 }
 
 const Solver<Problem>& cpu_winograd(Direction d) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
+#include <vector>
 
 #include "primitives/convolution/convolution.h"
 
@@ -10,8 +11,13 @@ namespace polymio::convolution {
 inline constexpr std::int64_t kMostWinogradScratch = 2 << 20;
 inline constexpr std::int64_t kWinogradBlock = 64;  // channels of blocks
 
-/// 3x3 filters, stride 1, any dilation, enough channels, layouts that can be read in vectors.
+/// Stride 1, any dilation, filters that are large enough but not huge, enough channels, layouts that can be read in
+/// vectors.
 Verdict check_winograd(const Problem&);
+
+/// The tiles that suit a problem's filter, of 4 and 6 points across or, large, of 8; the taps that go with one.
+std::vector<int> winograd_tiles(const Problem&, bool large);
+int winograd_taps(const Problem&, bool large, int tile);
 
 /// Blocks of equal size, multiples of `unit`, at most `most`.
 std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit);
@@ -30,14 +36,15 @@ void cut_tiles(Job& job, std::int64_t tiles, const Scratch& scratch) {
 }
 
 /// Cycles of transforms: of one tile and a vector of channels, of one input channel and a vector of outputs.
-/// Measured, as kWinogradStalls is on whole layers: what transforms and products lose to each other in the caches.
+/// Measured for 3x3 filters and scaled by operations for others, as kWinogradStalls is on whole layers: what transforms
+/// and products lose to each other in the caches.
 struct WinogradCycles {
-  double input, filter, output;
+  double input, filter, output, slopes;  // slopes: of dy
 };
 inline constexpr double kWinogradStalls = 1.4;
-WinogradCycles winograd_cycles(int tile);
+WinogradCycles winograd_cycles(int tile, int taps);
 
-/// Backward weights, with tiles of 4x4 or of 6x6.
+/// Backward weights, with 4 and 6 points across or with 8.
 const Solver<Problem>& cpu_winograd_weights(bool large);
 
 }  // namespace polymio::convolution

@@ -1,4 +1,4 @@
-// ConvCpuWinogradWrw: gradients of 3x3 filters with stride 1 by Winograd's minimal filtering, the tiles of dy being
+// ConvCpuWinogradWrw: gradients of filters with stride 1 by Winograd's minimal filtering, the tiles of dy being
 // the filters. Wins with 32 and more channels.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
@@ -22,10 +22,11 @@ constexpr int kTiles[] = {0, 14, 28, 56};  // of a block; 0: what the cache hold
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The cut depends on the problem and the caches only: it decides the order of summation.
-WinogradWeights job_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+WinogradWeights job_of(const DeviceInfo& d, const Problem& p, bool large, const TunePoint& point) {
   const kernels::KernelTable& table = kernel_table(d);
   WinogradWeights job;
   job.tile = point[0];
+  job.taps = winograd_taps(p, large, point[0]);
   const kernels::ConvShape& s = job.shape = conv_shape(p);
   job.w_group = s.k * s.w_k;
   const std::int64_t panel = table.winograd_panel();
@@ -45,7 +46,7 @@ class CpuWinogradWeights final : public Solver<Problem> {
   constexpr explicit CpuWinogradWeights(bool large) : large_(large) {}
 
   SolverInfo info() const override {
-    return cpu_info(large_ ? 21 : 18, large_ ? "ConvCpuWinograd6Wrw" : "ConvCpuWinogradWrw", Algorithm::kWinograd);
+    return cpu_info(large_ ? 21 : 18, large_ ? "ConvCpuWinograd6Wrw" : "ConvCpuWinogradWrw", Algorithm::kWinograd, 2);
   }
 
   ErrorClass accuracy(const Problem&) const override {
@@ -58,28 +59,32 @@ class CpuWinogradWeights final : public Solver<Problem> {
     const kernels::ConvShape s = conv_shape(p);
     // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
     POLYMIO_REQUIRE(s.out[1] > s.pad[1] && s.out[2] > s.pad[2], "some results are of padding only");
-    POLYMIO_REQUIRE_MOST(kFewestProducts, s.n * (s.out[1] - s.pad[1]) * (s.out[2] - s.pad[2]),
+    const std::int64_t planes = std::max<std::int64_t>(s.out[0] - s.pad[0], 0);
+    POLYMIO_REQUIRE_MOST(kFewestProducts, s.n * planes * (s.out[1] - s.pad[1]) * (s.out[2] - s.pad[2]),
                          "products of a result, at least");
-    const WinogradWeights job = job_of(d, p, {large_ ? 6 : 4, 0});
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_weights_scratch(job)), kMostWinogradScratch,
-                         "bytes of scratch for one block");
+    for (const int tile : winograd_tiles(p, large_)) {
+      const WinogradWeights job = job_of(d, p, large_, {tile, 0});
+      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_weights_scratch(job)),
+                           kMostWinogradScratch, "bytes of scratch for one block");
+    }
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
-    return {{"tile", large_ ? std::vector{6} : std::vector{2, 4}}, {"tiles", {std::begin(kTiles), std::end(kTiles)}}};
+  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
+    return {{"tile", winograd_tiles(p, large_)}, {"tiles", {std::begin(kTiles), std::end(kTiles)}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
-    return point.size() == 2 && (large_ ? point[0] == 6 : point[0] == 2 || point[0] == 4) &&
+  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+    const std::vector<int> tiles = winograd_tiles(p, large_);
+    return point.size() == 2 && std::find(tiles.begin(), tiles.end(), point[0]) != tiles.end() &&
            std::find(std::begin(kTiles), std::end(kTiles), point[1]) != std::end(kTiles);
   }
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    if (large_) return {6, 0};
+    const std::vector<int> tiles = winograd_tiles(p, large_);
     const Machine m(d);
-    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, {tile, 0})); };
-    return {cycles(2) < cycles(4) ? 2 : 4, 0};
+    const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, large_, {tile, 0})); };
+    return {*std::min_element(tiles.begin(), tiles.end(), [&](int a, int b) { return cycles(a) < cycles(b); }), 0};
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -126,7 +131,7 @@ class CpuWinogradWeights final : public Solver<Problem> {
 
  private:
   WinogradWeights job_at(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
-    return job_of(d, p, point.empty() ? start(d, p) : point);
+    return job_of(d, p, large_, point.empty() ? start(d, p) : point);
   }
 
   static double cycles_of(const Machine& m, const WinogradWeights& job) {
@@ -135,10 +140,11 @@ class CpuWinogradWeights final : public Solver<Problem> {
     const double lanes = m.lanes(DataType::kFloat), tiles = of(job.all_tiles());
     const double x_vectors = std::ceil(of(s.c) / lanes), y_vectors = std::ceil(of(s.k) / lanes);
     const double multiply = of(job.points()) * tiles * x_vectors * lanes * y_vectors / 2;
-    const double transform = winograd_cycles(job.tile).input;
-    const double spread = tiles * transform * (x_vectors * of(job.k_blocks()) + y_vectors * of(job.c_blocks()));
-    const double collect = of(job.slices) * x_vectors * lanes * y_vectors * winograd_cycles(job.tile).filter;
-    return kWinogradStalls * of(s.groups) * (multiply + spread + collect);
+    const WinogradCycles cost = winograd_cycles(job.tile, job.taps);
+    const double spread =
+        tiles * (cost.input * x_vectors * of(job.k_blocks()) + cost.slopes * y_vectors * of(job.c_blocks()));
+    const double collect = of(job.slices) * x_vectors * lanes * y_vectors * cost.filter;
+    return kWinogradStalls * of(s.groups * job.all_parts()) * (multiply + spread + collect);
   }
 
   bool large_;
