@@ -104,7 +104,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     static constexpr const char* kNames[] = {"ConvGpuGroupedFwd", "ConvGpuGroupedBwd", "ConvGpuGroupedWrw"};
     const auto i = static_cast<unsigned>(direction_);
     SolverInfo info = gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
-    info.version = 2;
+    info.version = 3;
     return info;
   }
 

@@ -11,8 +11,10 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
-constexpr int kBlocksOfUnit = 8;     // more partial results give nothing
 constexpr int kTileH = 4;            // rows of the tiles of 28 and of 14 columns
+constexpr int kBand = 28;            // rows at most of the strips of the weights' gradient
+constexpr int kStages = 4;           // rows on their way there
+constexpr int kResident = 4;         // blocks of a multiprocessor with four warps each
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
@@ -51,10 +53,12 @@ GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
   constexpr int kChannels = 64, kWeightChannels = 32;  // of a block: what measurements on an H200 say
   groups_ = std::max(1, (weights ? kWeightChannels : kChannels) / s.reduced);
   const int units = groups_ * blocks;  // of a warp each; every unit has as many warps, or two would write the same
-  warps_ = weights ? std::max(4, units * blocks) : 8 / units * units;
+  warps_ = weights ? units * blocks : 8 / units * units;
   tile_w_ = ceil_div(s.dst_w, 14) * 14 < ceil_div(s.dst_w, 28) * 28 ? 14 : 28;
-  tiles_ = narrow(s.images * ceil_div(s.dst_h, kTileH) * ceil_div(s.dst_w, tile_w_));
-  parts_ = std::clamp(kBlocksOfUnit * d.units / narrow(ceil_div(s.groups, groups_)), 1, tiles_);
+  s.band = weights ? narrow(ceil_div(s.dst_h, ceil_div(s.dst_h, kBand))) : kTileH;
+  tiles_ = narrow(s.images * ceil_div(s.dst_h, s.band) * ceil_div(s.dst_w, tile_w_));
+  const std::int64_t resident = std::max(1, kResident * 4 / warps_) * d.units / ceil_div(s.groups, groups_);
+  parts_ = narrow(ceil_div(tiles_, ceil_div(tiles_, std::clamp<std::int64_t>(resident, 1, tiles_))));  // as many each
 }
 
 std::size_t GroupedMatrix::workspace() const {
@@ -65,13 +69,13 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
   const bool weights = direction_ == Direction::kBackwardWeights;
   const std::string name = weights ? "grouped_matrix_weights" : "grouped_matrix";
   const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
-  const std::pair<const char*, int> flags[] = {
-      {"FILTER", filter_}, {"REDUCED", shape_.reduced}, {"OUTPUTS", shape_.outputs},
-      {"GROUPS", groups_}, {"TILE_H", kTileH},          {"TILE_W", tile_w_},
-      {"WARPS", warps_}};
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
-  for (const auto& [flag, value] : flags) options.push_back(fmt::format("-D{}={}", flag, value));
-  if (!weights) options.push_back(fmt::format("-DDIRECTION={}", static_cast<int>(direction_)));
+  const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
+  add("REDUCED", shape_.reduced), add("OUTPUTS", shape_.outputs), add("GROUPS", groups_), add("TILE_W", tile_w_);
+  if (weights)
+    add("STAGES", kStages);
+  else
+    add("DIRECTION", static_cast<int>(direction_)), add("FILTER", filter_), add("TILE_H", kTileH), add("WARPS", warps_);
   return kernel_variants(source, name, std::move(options), weights);
 }
 
