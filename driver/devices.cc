@@ -1,4 +1,4 @@
-// Tables of polymioGetDeviceInfo, polymioGetDeviceAbsence and polymioWarm.
+// Tables of polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence and polymioWarm.
 // SPDX-License-Identifier: MIT
 #include "driver/devices.h"
 
@@ -33,9 +33,14 @@ int run_devices(std::span<const std::string> words) {
     fmt::print("{}", help_of(kCommand));
     return 0;
   }
-  for (const polymioDeviceInfo_t& info : all_devices())
-    fmt::print("{:<10} {}, {} units, {:.1f} GiB, class {}\n", info.name, info.model, info.units,
-               static_cast<double>(info.memory_bytes) / (1 << 30), info.architecture);
+  int index = 0;
+  for (const polymioDeviceInfo_t& info : all_devices()) {
+    const char* library = nullptr;
+    check(polymioGetMatrixLibrary(index++, &library), "polymioGetMatrixLibrary");
+    fmt::print("{:<10} {}, {} units, {:.1f} GiB, class {}{}{}\n", info.name, info.model, info.units,
+               static_cast<double>(info.memory_bytes) / (1 << 30), info.architecture, *library == '\0' ? "" : ", ",
+               library);
+  }
   for (const auto& [kind, name] : {std::pair{polymioDeviceCuda, "cuda"}, std::pair{polymioDeviceHip, "hip"},
                                    std::pair{polymioDeviceOpenCl, "opencl"}}) {
     const char* reason = nullptr;

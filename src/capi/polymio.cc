@@ -37,6 +37,13 @@ void put_device(polymioDeviceInfo_t* out, const DeviceInfo& d) {
   capi::put_sized(out, value, "info");
 }
 
+const DeviceInfo& device_at(int index) {
+  const auto& list = devices();
+  require(index >= 0 && index < static_cast<int>(list.size()), "device index {} is out of range: there are {} devices",
+          index, list.size());
+  return list[static_cast<std::size_t>(index)];
+}
+
 /// What operations on the tensors of a problem compile beside its convolution.
 void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
   if (device.kind == DeviceKind::kCpu) return;
@@ -67,12 +74,11 @@ miopenStatus_t polymioGetDeviceCount(int* count) {
 }
 
 miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info) {
-  return guard([&] {
-    const auto& list = devices();
-    require(index >= 0 && index < static_cast<int>(list.size()),
-            "device index {} is out of range: there are {} devices", index, list.size());
-    put_device(info, list[static_cast<std::size_t>(index)]);
-  });
+  return guard([&] { put_device(info, device_at(index)); });
+}
+
+miopenStatus_t polymioGetMatrixLibrary(int index, const char** text) {
+  return guard([&] { *not_null(text, "text") = multiplier_note(device_at(index)).c_str(); });
 }
 
 miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason) {

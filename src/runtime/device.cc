@@ -57,8 +57,11 @@ const std::vector<DeviceInfo>& devices() {
   return list;
 }
 
-bool has_multipliers(const DeviceInfo& device) {
-  return device.kind == DeviceKind::kCuda && cuda::has_cublaslt();
+bool has_multipliers(const DeviceInfo& device) { return device.kind == DeviceKind::kCuda && cuda::has_cublaslt(); }
+
+const std::string& multiplier_note(const DeviceInfo& device) {
+  static const std::string nothing;
+  return device.kind == DeviceKind::kCuda ? cuda::cublaslt_note() : nothing;
 }
 
 const std::string& absence(DeviceKind kind) {

@@ -242,6 +242,9 @@ const std::vector<DeviceInfo>& devices();
 /// Whether there is a library of matrix products for the device. The first call opens it.
 bool has_multipliers(const DeviceInfo&);
 
+/// That library, or why it is not used; "" for devices that have none. The first call opens it.
+const std::string& multiplier_note(const DeviceInfo&);
+
 /// Why there is no device of this kind, "" if there is one.
 const std::string& absence(DeviceKind);
 

@@ -30,10 +30,10 @@ typedef struct DepthwiseShape {
 } DepthwiseShape;
 
 /// Of the grouped kernels, for packed tensors. Channels are a group's: `reduced` of src and `outputs` of dst. A block
-/// takes `units` units of work at a time.
+/// takes `units` units of work at a time, or walks down `band` rows.
 typedef struct GroupedShape {
   int images, groups, reduced, outputs, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w;
-  int dilation_h, dilation_w, units;
+  int dilation_h, dilation_w, units, band;
 } GroupedShape;
 
 /// Of the copies of single pixels for a pointwise convolution with strides: planes of x and of y's size, of each image

@@ -8,7 +8,7 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(UNALIGNED)
 /// CHUNK elements, or zeros. `from` need not be memory then.
 INLINE void copy_chunk(LOCAL in_t* to, GLOBAL const in_t* from, int inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from),
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from),
                "r"(inside ? 16 : 0)
                : "memory");
 }
@@ -64,11 +64,17 @@ INLINE void copy_tile(LOCAL in_t* tile, GLOBAL const in_t* plane, int h0, int w0
   }
 }
 
-// A ring of rows in local memory, for kernels that walk down strips of pixels: -DCHANNELS of a block, STAGES rows.
+// A ring of rows in local memory, for kernels that walk down strips of pixels: CHANNELS of a block, STAGES rows; PITCH
+// elements between pixels, if there is anything between them.
 #ifdef STAGES
+#ifdef PITCH
+#define PIECE_AT(i) ((i) / (CHANNELS / CHUNK) * PITCH + (i) % (CHANNELS / CHUNK) * CHUNK)
+#else
 #define LANES (CHANNELS / 4)
 #define SLOTS (TILE_W / COLS)
 #define THREADS (LANES * SLOTS)
+#define PIECE_AT(i) ((i) * CHUNK)
+#endif
 
 /// Where the thread's pieces of a row of `pixels` begin, -1 where these are outside.
 INLINE void place_pieces(int* at, const int each, int pixels, int col0, int breadth, int channels, int all) {
@@ -83,7 +89,7 @@ INLINE void copy_row(LOCAL in_t* to, GLOBAL const in_t* from, int inside, const 
                      const int pieces) {
   UNROLL for (int k = 0; k < each; ++k) {
     const int i = THREAD(0) + k * THREADS, in = inside && at[k] >= 0;
-    if ((k + 1) * THREADS <= pieces || i < pieces) copy_chunk(to + i * CHUNK, from + (in ? at[k] : 0), in);
+    if ((k + 1) * THREADS <= pieces || i < pieces) copy_chunk(to + PIECE_AT(i), from + (in ? at[k] : 0), in);
   }
 }
 #endif

@@ -43,7 +43,18 @@ INLINE u16 bf16_of_float(float v) {
   return (u16)(v != v ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 #endif
 }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && (OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16)
+INLINE u32 pair_of_floats(float low, float high) {
+  u32 bits;
 #if OUT_KIND == KIND_fp16
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+#else
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+#endif
+  return bits;
+}
+#define PAIR(a, b) pair_of_floats(a, b)
+#elif OUT_KIND == KIND_fp16
 #define PAIR(a, b) ((u32)half_of_float(a) | (u32)half_of_float(b) << 16)
 #elif OUT_KIND == KIND_bf16
 #define PAIR(a, b) ((u32)bf16_of_float(a) | (u32)bf16_of_float(b) << 16)

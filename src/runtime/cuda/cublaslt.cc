@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cuda/cublaslt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -62,6 +64,7 @@ struct Library {
   int (*multiply)(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*,
                   void*, void*, const Algorithm*, void*, std::size_t, void*) = nullptr;
   bool usable = false;
+  std::string note;                // as of cublaslt_note()
   std::map<void*, void*> handles;  // by context; kept until the process ends
   std::mutex mutex;                // of handles
 
@@ -80,6 +83,11 @@ struct Library {
                        file.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
                        file.find(offers, "cublasLtMatmulAlgoGetHeuristic") && file.find(multiply, "cublasLtMatmul");
     usable = whole && (driver_version() == 0 || serves_driver(version(), driver_version()));  // 0: there is none
+    const auto dotted = [](std::size_t v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
+    note = usable  ? fmt::format("cuBLASLt for CUDA {}", dotted(version()))
+           : whole ? fmt::format("no cuBLASLt: it is for CUDA {}, the driver for {}", dotted(version()),
+                                 dotted(static_cast<std::size_t>(driver_version())))
+                   : fmt::format("no cuBLASLt: {}", file.problem());
   }
 
   void* handle(void* context) {
@@ -99,7 +107,7 @@ Library& library() {
   static Library& newer = *new Library{"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"};
   if (newer.usable) return newer;
   static Library& older = *new Library{"libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.12"};
-  return older;
+  return older.usable ? older : newer;
 }
 
 /// One of the library's objects.
@@ -186,6 +194,8 @@ class CublasLt final : public Multiplier {
 }  // namespace
 
 bool has_cublaslt() { return library().usable; }
+
+const std::string& cublaslt_note() { return library().note; }
 
 std::unique_ptr<Multiplier> make_multiplier(void* context, const MatrixProduct& p, int choice) {
   auto made = std::make_unique<CublasLt>(library().handle(context), p);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
+#include <string>
 
 #include "runtime/device.h"
 
@@ -9,6 +10,9 @@ namespace polymio::cuda {
 
 /// Whether there is a library that is of use with the driver.
 bool has_cublaslt();
+
+/// "cuBLASLt 13.1", or why it is not used.
+const std::string& cublaslt_note();
 
 /// Whether a library made for this version of CUDA works on a driver of that one: only their major numbers matter.
 constexpr bool serves_driver(std::size_t library, int driver) {

@@ -58,6 +58,13 @@ std::int64_t pixels_of(const Problem& p) {
 
 bool is_pointwise(const Problem& p) { return plain_taps(p, 1); }
 
+bool has_even_rows(const Problem& p) {
+  const auto z = sizes_of(p);
+  const auto t = steps_of(p);
+  return !is_pointwise(p) && plain_taps(p, std::int64_t{1} << 30) && p.y.is_channels_last() && p.groups() == 1 &&
+         z.in[0] == z.out[0] && z.in[1] == z.out[1] * t.stride[1];
+}
+
 Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   const DataType t = p.x.type;
@@ -80,7 +87,7 @@ Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction
   return {};
 }
 
-Columns::Columns(const Problem& p, std::int64_t images)
+Columns::Columns(const Problem& p, std::int64_t images, bool in_place)
     : sizes_(sizes_of(p)),
       steps_(steps_of(p)),
       strides_(strides_of(p)),
@@ -89,6 +96,7 @@ Columns::Columns(const Problem& p, std::int64_t images)
       backward_(p.direction == Direction::kBackwardData),
       pointwise_(is_pointwise(p)),
       picks_(!pointwise_ && plain_taps(p, std::int64_t{1} << 30)),
+      in_place_(in_place),
       wide_(0),
       // Gradients of single taps are added up in single precision.
       type_(backward_ && !pointwise_ && !picks_ ? DataType::kFloat : p.x.type),
@@ -108,7 +116,7 @@ Columns::Columns(const Problem& p, std::int64_t images)
 
 /// What measurements on an H200 say.
 double Columns::predict(const DeviceInfo& d) const {
-  if (pointwise_) return 0;
+  if (pointwise_ || (in_place_ && !backward_)) return 0;
   constexpr double kLaunchUs = 3, kPicked = 0.7;
   if (picks_) return kLaunchUs + bytes_ / (1e3 * d.bandwidth_gbs * kPicked);
   const bool strided = steps_.stride[0] * steps_.stride[1] * steps_.stride[2] > 1;
@@ -126,12 +134,13 @@ KernelSpec Columns::spec(const char* source, const char* entry, int wide) const 
 }
 
 std::vector<KernelSpec> Columns::kernels() const {
-  if (pointwise_) return {};
+  if (pointwise_ || (in_place_ && !backward_)) return {};
   const char* const source = picks_ ? "pixels" : "columns";
   std::vector<const char*> entries = {!picks_     ? (backward_ ? "col2im" : "im2col")
+                                      : in_place_ ? "scale_others"
                                       : backward_ ? "spread_pixels"
                                                   : "pick_pixels"};
-  if (picks_ && backward_) entries.push_back("pick_pixels");
+  if (picks_ && backward_ && !in_place_) entries.push_back("pick_pixels");
   std::vector<KernelSpec> specs;
   for (const char* entry : entries)
     for (int wide = 0; wide < (wide_ == 0 ? 1 : 2); ++wide) specs.push_back(spec(source, entry, wide));
@@ -140,24 +149,35 @@ std::vector<KernelSpec> Columns::kernels() const {
 
 KernelSpec Columns::adding() const { return spec("columns", "add_partials", 0); }
 
-void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool spread) const {
+Launch Columns::launch_picks(kernels::PixelShape& s, const Call& c, bool spread) const {
   constexpr std::int64_t kPlanes = 16;  // of a block, as in pixels.cl
-  kernels::PixelShape s = pixels_;
   const int step = wide(c) ? wide_ : 1;
   const std::int64_t pixels = spread ? std::int64_t{s.in_h} * s.in_w : std::int64_t{s.out_h} * s.out_w;
   const std::int64_t units = pixels * s.vectors / step;
   s.vectors /= runs_ ? 1 : step, s.planes *= c.images;
   const std::int64_t planes = s.planes * (spread ? s.in_d : s.out_d);
   const std::int64_t chunks = (units + kThreads - 1) / kThreads;
-  const Launch shape = launch_shape(kThreads, chunks * ((planes + kPlanes - 1) / kPlanes));
+  return launch_shape(kThreads, chunks * ((planes + kPlanes - 1) / kPlanes));
+}
+
+void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool spread) const {
+  kernels::PixelShape s = pixels_;
+  const Launch shape = launch_picks(s, c, spread);
   if (spread)
     launch(stream, kernel, shape, c.matrix, c.x, c.matrix_at, s, c.beta);
   else
     launch(stream, kernel, shape, c.x, c.matrix, c.matrix_at, s);
 }
 
+void Columns::scale_others(Stream& stream, const Kernel& kernel, const Call& c) const {
+  kernels::PixelShape s = pixels_;
+  const Launch shape = launch_picks(s, c, true);
+  launch(stream, kernel, shape, c.x, s, c.beta);
+}
+
 void Columns::prepare(Stream& stream, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first,
                       const Call& c) const {
+  if (in_place_ && backward_) return scale_others(stream, *built[first + (wide(c) ? 1 : 0)], c);
   if (!picks_ || !backward_ || c.beta == 0) return;
   run_picks(stream, *built[first + (wide_ ? 2 : 1) + (wide(c) ? 1 : 0)], c, false);
 }

@@ -158,7 +158,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     static constexpr const char* kNames[] = {"ConvGpuDepthwiseFwd", "ConvGpuDepthwiseBwd", "ConvGpuDepthwiseWrw"};
     const auto i = static_cast<unsigned>(direction_);
     SolverInfo info = gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
-    info.version = 2;
+    info.version = 3;
     return info;
   }
 
@@ -203,7 +203,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   /// What measurements on an H200 say.
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(p)};
+    if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const int stride = stride_class(p);
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
     return {direction_ != Direction::kBackwardWeights && stride == 2 ? 1 : 0};

@@ -1,6 +1,6 @@
 // Depthwise 3x3 convolution with rows innermost, stride 1 and padding 1, three directions: a thread owns COLS neighbours
-// of a row and walks down ROWS rows, whose outer neighbours it reads one by one. Told by -D: IN, OUT, DIRECTION (0, 1,
-// 2), COLS (a divisor of the width), ROWS.
+// of a row and walks down ROWS rows, the next of which are on their way, with their outer neighbours one by one. Told by
+// -D: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -11,21 +11,65 @@
 #define TAPS 9
 #define WINDOW (COLS + 2)
 
-/// COLS elements, at an address that is a multiple of their bytes.
-INLINE void load_run(GLOBAL const in_t* p, sum_t* v) {
+/// COLS elements as they lie in memory, at an address that is a multiple of their bytes.
 #if defined(UNALIGNED)
-  UNROLL for (int u = 0; u < COLS; ++u) v[u] = LOAD(IN, p, u);
+typedef struct {
+  in_t element[COLS];
+} Run;
 #elif COLS == VECTOR
-  load_vector(p, v);
-#elif COLS == 4
-  load4(p, v);
-#elif IN_KIND == KIND_fp32
-  const u64 two = *(GLOBAL const u64*)p;
-  v[0] = FLOAT_OF_BITS((u32)two), v[1] = FLOAT_OF_BITS((u32)(two >> 32));
+typedef u32x4 Run;
+#elif COLS == 4 || IN_KIND == KIND_fp32
+typedef u64 Run;
 #else
-  const u32 two = *(GLOBAL const u32*)p;
-  v[0] = NARROW(two), v[1] = NARROW(two >> 16);
+typedef u32 Run;
 #endif
+
+/// A row around a run, before it is numbers: it may still be on its way.
+typedef struct {
+  Run run;
+  in_t left, right;
+} Row;
+
+INLINE Row load_row(GLOBAL const in_t* p, int inside, int left, int right) {
+  Row r;
+#if defined(UNALIGNED)
+  UNROLL for (int u = 0; u < COLS; ++u) r.run.element[u] = inside ? p[u] : 0;
+#elif COLS == VECTOR
+  r.run.x = r.run.y = r.run.z = r.run.w = 0;
+  if (inside) r.run = *(GLOBAL const Run*)p;
+#else
+  r.run = inside ? *(GLOBAL const Run*)p : 0;
+#endif
+  r.left = inside && left ? p[-1] : 0, r.right = inside && right ? p[COLS] : 0;
+  return r;
+}
+
+#if IN_KIND == KIND_fp32
+#define NUMBER(bits) FLOAT_OF_BITS(bits)
+#define SIDE(element) (element)
+#else
+#define NUMBER(bits) NARROW(bits)
+#define SIDE(element) NARROW(element)
+#endif
+
+INLINE void numbers_of_run(Run run, sum_t* v) {
+#if defined(UNALIGNED)
+  UNROLL for (int u = 0; u < COLS; ++u) v[u] = SIDE(run.element[u]);
+#elif COLS == VECTOR && IN_KIND == KIND_fp32
+  v[0] = NUMBER(run.x), v[1] = NUMBER(run.y), v[2] = NUMBER(run.z), v[3] = NUMBER(run.w);
+#elif COLS == VECTOR
+  v[0] = NUMBER(run.x), v[1] = NUMBER(run.x >> 16), v[2] = NUMBER(run.y), v[3] = NUMBER(run.y >> 16);
+  v[4] = NUMBER(run.z), v[5] = NUMBER(run.z >> 16), v[6] = NUMBER(run.w), v[7] = NUMBER(run.w >> 16);
+#elif IN_KIND == KIND_fp32
+  v[0] = NUMBER((u32)run), v[1] = NUMBER((u32)(run >> 32));
+#else
+  UNROLL for (int u = 0; u < COLS; ++u) v[u] = NUMBER(run >> (16 * u));
+#endif
+}
+
+INLINE void numbers_of_row(Row r, sum_t* v) {
+  v[0] = SIDE(r.left), v[WINDOW - 1] = SIDE(r.right);
+  numbers_of_run(r.run, v + 1);
 }
 
 INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
@@ -40,15 +84,6 @@ INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
 #else
   *(GLOBAL u32*)p = PAIR(v[0], v[1]);
 #endif
-}
-
-/// A row around `p`, zeros outside.
-INLINE void load_window(GLOBAL const in_t* p, int inside, int left, int right, sum_t* v) {
-  UNROLL for (int j = 0; j < WINDOW; ++j) v[j] = 0;
-  if (!inside) return;
-  load_run(p, v + 1);
-  if (left) v[0] = LOAD(IN, p, -1);
-  if (right) v[WINDOW - 1] = LOAD(IN, p, COLS);
 }
 
 /// What a thread owns of the planes, strip by strip, runs of a row first.
@@ -81,11 +116,16 @@ depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, 
   const int rows = MIN(ROWS, d.dst_h - at.row) + FILTER - 1;
   GLOBAL const in_t* from = src + (at.plane * d.dst_h + at.row - 1) * d.dst_w + at.col;
   GLOBAL out_t* to = dst + (at.plane * d.dst_h + at.row) * d.dst_w + at.col;
+  Row next[FILTER];
+  UNROLL for (int i = 0; i < FILTER; ++i)
+    next[i] = load_row(from + i * d.dst_w, i < rows && (u32)(at.row - 1 + i) < (u32)d.dst_h, left, right);
   NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER) {
     sum_t v[FILTER][WINDOW];
-    UNROLL for (int i = 0; i < FILTER; ++i)
-      load_window(from + (i0 + i) * d.dst_w, i0 + i < rows && (u32)(at.row - 1 + i0 + i) < (u32)d.dst_h, left, right,
-                  v[i]);
+    UNROLL for (int i = 0; i < FILTER; ++i) {
+      const int later = i0 + FILTER + i;
+      numbers_of_row(next[i], v[i]);
+      next[i] = load_row(from + later * d.dst_w, later < rows && (u32)(at.row - 1 + later) < (u32)d.dst_h, left, right);
+    }
     UNROLL for (int i = 0; i < FILTER; ++i) {
       UNROLL for (int r = 0; r < FILTER; ++r)
         UNROLL for (int s = 0; s < FILTER; ++s)
@@ -121,12 +161,16 @@ depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRI
       UNROLL for (int q = 0; q < COLS; ++q) g[r][q] = 0;
     NO_UNROLL for (int i0 = 0; i0 < rows + FILTER - 1; i0 += FILTER) {
       sum_t v[FILTER][WINDOW], slopes[FILTER][COLS];
+      Row rows_of_x[FILTER], rows_of_dy[FILTER];
       UNROLL for (int i = 0; i < FILTER; ++i) {
         const int row = at.row - 1 + i0 + i;
-        load_window(x + first + (i64)(i0 + i - 1) * d.dst_w, (u32)row < (u32)d.dst_h && i0 + i < rows + 2, left, right,
-                    v[i]);
-        UNROLL for (int q = 0; q < COLS; ++q) slopes[i][q] = 0;
-        if (i0 + i < rows) load_run(dy + first + (i64)(i0 + i) * d.dst_w, slopes[i]);
+        rows_of_x[i] = load_row(x + first + (i64)(i0 + i - 1) * d.dst_w,
+                                (u32)row < (u32)d.dst_h && i0 + i < rows + 2, left, right);
+        rows_of_dy[i] = load_row(dy + first + (i64)(i0 + i) * d.dst_w, i0 + i < rows, 0, 0);
+      }
+      UNROLL for (int i = 0; i < FILTER; ++i) {
+        numbers_of_row(rows_of_x[i], v[i]);
+        numbers_of_run(rows_of_dy[i].run, slopes[i]);
       }
       UNROLL for (int i = 0; i < FILTER; ++i) {
         UNROLL for (int q = 0; q < COLS; ++q) g[i][q] = slopes[i][q];

@@ -18,13 +18,19 @@ constexpr int kLineThreads = 256;  // as in depthwise_lines.cl
 
 // What measurements on an H200 say.
 constexpr Tile kSmall[] = {{64, 7, 14, 1, 7, 3, 4},  {64, 14, 16, 1, 4, 3, 4},  {32, 14, 16, 7, 4, 3},
-                           {32, 14, 16, 1, 4, 3, 4}, {144, 14, 28, 1, 4, 3, 4}, {48, 14, 28, 1, 4, 3, 4},
+                           {32, 14, 16, 1, 4, 3, 4}, {144, 28, 28, 1, 4, 3, 4}, {48, 28, 28, 1, 4, 3, 4},
                            {64, 14, 8, 1, 4, 3, 4},  {64, 7, 7, 1, 7, 3}};
-constexpr Tile kLarge[] = {{32, 14, 14, 2, 7, 1}, {16, 14, 14, 2, 7, 1}, {32, 7, 7, 1, 7, 1}};
-constexpr Tile kSmallWeights[] = {{32, 28, 28, 1, 7, 3, 4}, {48, 28, 28, 1, 4, 3, 3}, {64, 14, 16, 1, 4, 3, 4},
-                                  {32, 28, 16, 1, 4, 3, 4}, {64, 7, 7, 1, 7, 3},      {32, 8, 8, 2, 8, 3}};
-constexpr Tile kLargeWeights[] = {{16, 14, 14, 7, 14, 1}, {32, 7, 7, 7, 7, 1}};
-constexpr Tile kLines[] = {{0, 14, 0, 14, 0, 3}, {0, 28, 0, 28, 0, 3}, {0, 7, 0, 7, 0, 3}};
+constexpr Tile kLarge[] = {{32, 14, 14, 1, 7, 1}, {32, 14, 14, 2, 7, 1}, {16, 14, 28, 1, 7, 1},
+                           {16, 14, 14, 1, 7, 1}, {16, 14, 14, 2, 7, 1}, {32, 7, 7, 1, 7, 1}};
+constexpr Tile kSmallWeights[] = {{32, 28, 28, 1, 7, 3, 4},  {48, 28, 28, 1, 4, 3, 3}, {64, 14, 16, 1, 4, 3, 4},
+                                  {32, 28, 16, 1, 4, 3, 4},  {64, 7, 7, 1, 7, 3},      {32, 8, 8, 2, 8, 3},
+                                  {32, 112, 56, 1, 7, 3, 3}, {144, 56, 14, 1, 7, 3, 4}};
+constexpr Tile kMiddleWeights[] = {
+    {32, 14, 14, 7, 7, 1}, {16, 14, 14, 7, 14, 1}, {32, 14, 7, 2, 7, 5}, {32, 7, 7, 7, 7, 1}};
+constexpr Tile kLargeWeights[] = {{16, 14, 14, 7, 14, 1}, {16, 14, 7, 7, 7, 1}, {32, 7, 7, 7, 7, 1}};
+constexpr Tile kLines[] = {{0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0, 7, 0, 3}};
+constexpr Tile kLinesWeights[] = {
+    {0, 112, 0, 112, 0, 3}, {0, 56, 0, 56, 0, 3}, {0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0, 7, 0, 3}};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
@@ -39,9 +45,10 @@ bool channels_innermost(const Problem& p) {
 }
 
 std::span<const Tile> tiles_of(const Problem& p) {
-  if (!channels_innermost(p)) return kLines;
+  if (!channels_innermost(p)) return is_weights(p) ? std::span<const Tile>(kLinesWeights) : kLines;
   if (p.filter(0) == 3) return is_weights(p) ? std::span<const Tile>(kSmallWeights) : kSmall;
-  return is_weights(p) ? std::span<const Tile>(kLargeWeights) : kLarge;
+  if (!is_weights(p)) return kLarge;
+  return p.filter(0) == 5 ? std::span<const Tile>(kMiddleWeights) : kLargeWeights;
 }
 
 Tile tile_of(const Problem& p, int variant) {
@@ -65,20 +72,28 @@ std::int64_t rows_of(const Problem& p, const Tile& t) {
   return t.walks() ? ceil_div(side(p, 0), ceil_div(side(p, 0), t.tile_h)) : t.tile_h;
 }
 
-/// How much more is read and computed than has to be, and what measurements on an H200 add to that.
-double waste(const Problem& p, const Tile& t) {
+/// How much more is read and computed than has to be or could be at once, and what measurements on an H200 add to that.
+double waste(const DeviceInfo& d, const Problem& p, const Tile& t) {
   const auto real = [](std::int64_t v) { return static_cast<double>(v); };
   const std::int64_t rows = rows_of(p, t);
-  if (t.lines()) return real(ceil_div(side(p, 0), rows) * rows);
+  const bool wide = p.x.type == DataType::kFloat, weights = is_weights(p);
+  if (t.lines()) {
+    constexpr std::int64_t kEnough = 512, kLong = 14;  // threads of a multiprocessor, rows
+    const std::int64_t bands = ceil_div(side(p, 0), rows), threads = p.n() * p.c() * bands * (side(p, 1) / t.cols);
+    return real(bands * rows) * (wide && !weights && rows > kLong ? 1.05 : 1) *
+           std::max(1.0, real(d.units * kEnough) / real(threads));
+  }
   const double covered = real(ceil_div(side(p, 0), rows) * rows) * real(ceil_div(side(p, 1), t.tile_w) * t.tile_w);
   const double channels = real(ceil_div(p.c(), t.channels) * t.channels) / real(p.c());
   const std::int64_t reach = p.filter(0) - 1;
   const double halo = real((rows + reach) * (t.tile_w + reach)) / real(rows * t.tile_w);
   const std::size_t segment = static_cast<std::size_t>(t.channels) * size_of(p.x.type);  // bytes in a row
-  const double narrow = segment >= 128 ? 1 : segment >= 64 ? 1.1 : 1.25;
-  const bool wide = p.x.type == DataType::kFloat;
+  const double narrow = segment >= 128 ? 1 : segment >= 64 ? 1.1 : 1.2;
   const double slower = wide ? (t.walks() && t.cols > 4 ? 1.1 : 1) : t.walks() || p.filter(0) > 3 ? 1 : 1.2;
-  return covered / real(side(p, 0) * side(p, 1)) * channels * halo * narrow * slower;
+  const double blocks = covered / real(rows * t.tile_w) * real(p.n() * ceil_div(p.c(), t.channels));
+  const double idle = std::max(1.0, 2 * real(d.units) / blocks);
+  const double cut = t.walks() && 2 * rows < t.tile_h ? 1.2 : 1;  // strips for higher planes
+  return covered / real(side(p, 0) * side(p, 1)) * channels * halo * narrow * slower * idle * cut;
 }
 
 /// Blocks of the weights' gradient on a multiprocessor.
@@ -110,10 +125,10 @@ bool DepthwiseTiles::fits(const Problem& p, int variant) {
   return window + beside <= kLocalBytes;
 }
 
-int DepthwiseTiles::best(const Problem& p) {
+int DepthwiseTiles::best(const DeviceInfo& d, const Problem& p) {
   int best = -1;
   for (int i = 0; i < variants(p); ++i)
-    if (fits(p, i) && (best < 0 || waste(p, tile_of(p, i)) < waste(p, tile_of(p, best)))) best = i;
+    if (fits(p, i) && (best < 0 || waste(d, p, tile_of(p, i)) < waste(d, p, tile_of(p, best)))) best = i;
   return best;
 }
 

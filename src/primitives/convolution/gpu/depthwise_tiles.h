@@ -20,8 +20,8 @@ class DepthwiseTiles {
   /// Whether the problem, one that ConvGpuDepthwise accepts, is one for tiles of some size.
   static bool serve(const Problem&);
   static int variants(const Problem&);
-  static bool fits(const Problem&, int variant);  // local memory
-  static int best(const Problem&);                // that wastes the least
+  static bool fits(const Problem&, int variant);       // local memory
+  static int best(const DeviceInfo&, const Problem&);  // that wastes the least
 
   DepthwiseTiles(const DeviceInfo&, const Problem&, int variant);
   std::size_t workspace() const;

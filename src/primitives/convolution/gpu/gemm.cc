@@ -79,7 +79,7 @@ class GpuGemm final : public GpuSolver<Problem> {
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p);
     const gpu::Product product(d, plan.problem, point[0]);
-    return plan.columns.pointwise() ? product.workspace() : matrix_at(product) + plan.columns.bytes();
+    return plan.columns.direct() ? product.workspace() : matrix_at(product) + plan.columns.bytes();
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -96,7 +96,7 @@ class GpuGemm final : public GpuSolver<Problem> {
     const auto at = static_cast<std::int64_t>(matrix_at(product) / size_of(plan.columns.type()));
     return [p, columns = plan.columns, product, built, columns_at, at](Stream& stream, const Args& a) {
       const Buffer workspace(a.workspace);
-      const bool aligned = gpu::aligned(a) && (columns.pointwise() || is_aligned(a.workspace));
+      const bool aligned = gpu::aligned(a) && (columns.direct() || is_aligned(a.workspace));
       gpu::Product::Call call = {.tensors = gpu::operands_of(p, a),
                                  .workspace = workspace,
                                  .alpha = static_cast<float>(a.alpha),
@@ -104,17 +104,17 @@ class GpuGemm final : public GpuSolver<Problem> {
                                  .aligned = aligned};
       const gpu::Columns::Call gather = {Buffer(a.x), workspace, at, p.n(), aligned, call.alpha, call.beta};
       const bool backward = p.direction == Direction::kBackwardData;
-      if (!columns.pointwise() && !backward) {
+      if (!columns.direct() && !backward) {
         columns.run(stream, built, columns_at, gather);
         call.tensors.first = workspace, call.first_at = at;
       }
-      if (!columns.pointwise() && backward) {
+      if (!columns.direct() && backward) {
         call.tensors.output = workspace, call.output_at = at;
         if (!columns.picks()) call.alpha = 1, call.beta = 0;
         columns.prepare(stream, built, columns_at, gather);
       }
       product.run(stream, built, 0, call);
-      if (!columns.pointwise() && backward) columns.run(stream, built, columns_at, gather);
+      if (!columns.direct() && backward) columns.run(stream, built, columns_at, gather);
     };
   }
 

@@ -1,5 +1,5 @@
 // ConvGpuGrouped: few channels a group, as in ResNeXt. A thread keeps a strip of pixels by 4 or 8 channels in registers
-// and the block's filters are in local memory; 16-bit floats in NHWC use NVIDIA's matrix units (grouped_matrix). Packed
+// and the block's filters are in local memory; 16-bit floats use NVIDIA's matrix units (grouped_matrix). Packed
 // NCHW and NHWC, any stride and dilation. Only the weights' gradient takes workspace: blocks write partial results that
 // are added up in a fixed order.
 // SPDX-License-Identifier: MIT
@@ -104,7 +104,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     static constexpr const char* kNames[] = {"ConvGpuGroupedFwd", "ConvGpuGroupedBwd", "ConvGpuGroupedWrw"};
     const auto i = static_cast<unsigned>(direction_);
     SolverInfo info = gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
-    info.version = 2;
+    info.version = 3;
     return info;
   }
 

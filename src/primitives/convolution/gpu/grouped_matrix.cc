@@ -11,8 +11,12 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
-constexpr int kBlocksOfUnit = 8;     // more partial results give nothing
-constexpr int kTileH = 4;            // rows of the tiles of 28 and of 14 columns
+// Rows of the tiles of 28 and of 14 columns, with channels and with rows innermost.
+constexpr int kTileH = 4, kPlaneTileH = 14;
+constexpr int kBand = 28;        // rows at most of the strips of the weights' gradient
+constexpr int kStages = 4;       // rows on their way there
+constexpr int kPlaneStages = 2;  // with rows innermost: one more is in registers
+constexpr int kResident = 4;     // blocks of a multiprocessor with four warps each
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
@@ -32,12 +36,18 @@ bool GroupedMatrix::serve(const DeviceInfo& d, const Problem& p) {
   constexpr int kOldest = 80;
   const auto& g = p.geometry;
   const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
-  return generation(d) >= kOldest && size_of(p.x.type) == 2 && plain && p.filter(0) == 3 && p.x.is_channels_last() &&
-         p.y.is_channels_last() && p.c() / p.groups() % 8 == 0 && p.k() == p.c();
+  const bool last = p.x.is_channels_last() && p.y.is_channels_last();
+  const bool even = p.x.is_channels_first() && p.y.is_channels_first() && p.in(1) % 2 == 0 && p.out(1) % 2 == 0;
+  return generation(d) >= kOldest && size_of(p.x.type) == 2 && plain && p.filter(0) == 3 && (last || even) &&
+         p.c() / p.groups() % 8 == 0 && p.k() == p.c();
 }
 
 GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
-    : direction_(p.direction), type_(p.x.type), filter_(narrow(p.filter(0))), weight_count_(p.w.count()) {
+    : direction_(p.direction),
+      type_(p.x.type),
+      planes_(!p.x.is_channels_last()),
+      filter_(narrow(p.filter(0))),
+      weight_count_(p.w.count()) {
   const bool data = direction_ == Direction::kBackwardData, weights = direction_ == Direction::kBackwardWeights;
   const auto& pad = p.geometry.pad;
   auto& s = shape_;
@@ -48,13 +58,17 @@ GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
   // Backward data is a forward convolution with the filter turned round.
   s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
   const int blocks = s.reduced / 8;
-  constexpr int kChannels = 64, kWeightChannels = 32;  // of a block: what measurements on an H200 say
-  groups_ = std::max(1, (weights ? kWeightChannels : kChannels) / s.reduced);
+  // Of a block: what measurements on an H200 say.
+  constexpr int kChannels = 64, kWeightChannels = 32, kPlaneChannels = 16, kWarps = 8, kPlaneWarps = 4;
+  groups_ = std::max(1, (planes_ ? kPlaneChannels : weights ? kWeightChannels : kChannels) / s.reduced);
   const int units = groups_ * blocks;  // of a warp each; every unit has as many warps, or two would write the same
-  warps_ = weights ? std::max(4, units * blocks) : 8 / units * units;
+  warps_ = weights ? units * blocks : (planes_ ? kPlaneWarps : kWarps) / units * units;
   tile_w_ = ceil_div(s.dst_w, 14) * 14 < ceil_div(s.dst_w, 28) * 28 ? 14 : 28;
-  tiles_ = narrow(s.images * ceil_div(s.dst_h, kTileH) * ceil_div(s.dst_w, tile_w_));
-  parts_ = std::clamp(kBlocksOfUnit * d.units / narrow(ceil_div(s.groups, groups_)), 1, tiles_);
+  const int tile_h = planes_ ? kPlaneTileH : kTileH;
+  s.band = weights ? narrow(ceil_div(s.dst_h, ceil_div(s.dst_h, kBand))) : tile_h;
+  tiles_ = narrow(s.images * ceil_div(s.dst_h, s.band) * ceil_div(s.dst_w, tile_w_));
+  const std::int64_t resident = std::max(1, kResident * 4 / warps_) * d.units / ceil_div(s.groups, groups_);
+  parts_ = narrow(ceil_div(tiles_, ceil_div(tiles_, std::clamp<std::int64_t>(resident, 1, tiles_))));  // as many each
 }
 
 std::size_t GroupedMatrix::workspace() const {
@@ -65,13 +79,15 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
   const bool weights = direction_ == Direction::kBackwardWeights;
   const std::string name = weights ? "grouped_matrix_weights" : "grouped_matrix";
   const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
-  const std::pair<const char*, int> flags[] = {
-      {"FILTER", filter_}, {"REDUCED", shape_.reduced}, {"OUTPUTS", shape_.outputs},
-      {"GROUPS", groups_}, {"TILE_H", kTileH},          {"TILE_W", tile_w_},
-      {"WARPS", warps_}};
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
-  for (const auto& [flag, value] : flags) options.push_back(fmt::format("-D{}={}", flag, value));
-  if (!weights) options.push_back(fmt::format("-DDIRECTION={}", static_cast<int>(direction_)));
+  const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
+  add("REDUCED", shape_.reduced), add("OUTPUTS", shape_.outputs), add("GROUPS", groups_), add("TILE_W", tile_w_);
+  if (planes_) options.emplace_back("-DPLANES");
+  if (weights)
+    add("STAGES", planes_ ? kPlaneStages : kStages);
+  else
+    add("DIRECTION", static_cast<int>(direction_)), add("FILTER", filter_), add("TILE_H", shape_.band),
+        add("WARPS", warps_);
   return kernel_variants(source, name, std::move(options), weights);
 }
 

@@ -20,6 +20,7 @@ class GroupedMatrix {
   kernels::GroupedShape shape_{};
   Direction direction_;
   DataType type_;
+  bool planes_;                                           // rows are innermost
   int filter_, groups_, tile_w_, warps_, tiles_, parts_;  // groups of a block
   std::int64_t weight_count_;
 };

@@ -33,11 +33,12 @@ struct Plan {
   DataType type;
   std::int64_t images, all_images, groups, depth, filters, pixels;  // images of a chunk; depth and filters of a group
   bool last, sums;                                                  // sums: the gradient is not written at once
+  std::int64_t batch = 0;                                           // in place: columns of y
   Matrix x, w, y;
   std::size_t library_bytes;
 
   Plan(const Problem& p, const TunePoint& point)
-      : columns(p, chunk_of(p, point)),
+      : columns(p, chunk_of(p, point), in_place(p)),
         direction(p.direction),
         type(p.x.type),
         images(chunk_of(p, point)),
@@ -47,12 +48,13 @@ struct Plan {
         filters(p.k() / p.groups()),
         pixels(gpu::pixels_of(p)),
         last(!columns.pixels_innermost()),
-        sums(weights() && (images < all_images || !last)),
+        sums(weights() && (images < all_images || !last || columns.in_place())),
         library_bytes(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
     const std::int64_t rows = groups * depth, channels = groups * filters, of_group = filters * depth;
     x = {last ? rows : pixels, last ? depth : rows * pixels, depth * pixels, rows * pixels};
     y = {last ? channels : pixels, last ? filters : channels * pixels, filters * pixels, channels * pixels};
     w = {depth, last ? of_group : weights() ? groups * of_group : 0, of_group, 0};
+    if (columns.in_place()) set_columns(p);
   }
 
   bool weights() const { return direction == Direction::kBackwardWeights; }
@@ -61,8 +63,8 @@ struct Plan {
     return sums ? DataType::kFloat : direction == Direction::kBackwardData ? columns.type() : type;
   }
   std::int64_t weight_count() const { return groups * filters * depth; }
-  std::int64_t parts() const { return last ? 1 : images; }
-  std::size_t matrix_bytes() const { return columns.pointwise() ? 0 : round_up(columns.bytes()); }
+  std::int64_t parts() const { return columns.in_place() ? batch : last ? 1 : images; }
+  std::size_t matrix_bytes() const { return columns.direct() ? 0 : round_up(columns.bytes()); }
   std::size_t sum_bytes() const {
     return sums ? round_up(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
   }
@@ -72,11 +74,29 @@ struct Plan {
   }
   MatrixProduct product(std::int64_t chunk, int alignment, bool tf32) const;
 
+  /// Whether pixels that are met in strides stay where they are.
+  static bool in_place(const Problem& p) {
+    const std::int64_t part = p.w.count() * static_cast<std::int64_t>(sizeof(float));
+    return gpu::has_even_rows(p) &&
+           (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMostParts);
+  }
+  static bool direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
+
  private:
+  /// A product for each column of y.
+  void set_columns(const Problem& p) {
+    const auto last_axis = static_cast<std::size_t>(p.spatial() - 1);
+    const std::int64_t step_w = p.geometry.stride[last_axis],
+                       step_h = p.spatial() > 1 ? p.geometry.stride[last_axis - 1] : 1;
+    batch = p.out(p.spatial() - 1);
+    x = {step_h * p.in(p.spatial() - 1) * depth, step_w * depth, 0, 0};
+    y = {batch * filters, filters, 0, 0};
+    w = {depth, weights() ? weight_count() : 0, 0, 0};
+  }
   static std::int64_t chunk_of(const Problem& p, const TunePoint& point) {
     const bool first = !p.y.is_channels_last(), weights = p.direction == Direction::kBackwardWeights;
     std::int64_t images = p.n();
-    if (!gpu::is_pointwise(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
+    if (!direct(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
     if (first && weights) images = std::min(images, kMostParts / static_cast<std::int64_t>(p.w.count() * 4));
     images = std::clamp<std::int64_t>(images, 1, p.n());
     const std::int64_t chunks = (p.n() + images - 1) / images;
@@ -86,7 +106,7 @@ struct Plan {
 
 MatrixProduct Plan::product(std::int64_t chunk, int alignment, bool tf32) const {
   const bool forward = direction == Direction::kForward;
-  const std::int64_t wide = last ? chunk * pixels : pixels;
+  const std::int64_t wide = columns.in_place() ? chunk * (pixels / batch) : last ? chunk * pixels : pixels;
   const Matrix &a = last ? (weights() ? x : w) : (direction == Direction::kBackwardData ? y : x),
                &b = last ? (forward ? x : y) : (weights() ? y : w),
                &c = forward     ? y
@@ -103,7 +123,7 @@ MatrixProduct Plan::product(std::int64_t chunk, int alignment, bool tf32) const 
   else
     product.m = wide, product.n = forward ? filters : depth, product.k = forward ? depth : filters;
   product.step_a = a.step, product.step_b = b.step, product.step_c = c.step;
-  product.batch = last ? groups : chunk;
+  product.batch = columns.in_place() ? batch : last ? groups : chunk;
   product.batch_step_a = a.batch_step, product.batch_step_b = b.batch_step, product.batch_step_c = c.batch_step;
   std::int64_t known = alignment;
   if (product.batch > 1 || products() > 1 || images < all_images)
@@ -127,6 +147,7 @@ class LibraryGemm final : public Solver<Problem> {
     const auto i = static_cast<unsigned>(direction_);
     SolverInfo info = gpu::portable_info((tf32_ ? 124 : 121) + i, kNames[tf32_ ? 1 : 0][i], Algorithm::kGemm);
     info.devices = static_cast<unsigned>(DeviceKind::kCuda);
+    info.version = 2;
     info.deterministic = false;  // unaligned tensors may be served by another algorithm
     return info;
   }
@@ -152,7 +173,7 @@ class LibraryGemm final : public Solver<Problem> {
     const bool narrow = p.x.type != DataType::kFloat;
     const double rate = d.fp32_gflops * (narrow ? 16 : tf32_ ? 8 : 1);
     const double chunks = static_cast<double>((plan.all_images + plan.images - 1) / plan.images);
-    const double matrix = plan.columns.pointwise() ? 0 : chunks * static_cast<double>(plan.columns.bytes());
+    const double matrix = plan.columns.direct() ? 0 : chunks * static_cast<double>(plan.columns.bytes());
     const double memory = (gpu::tensor_bytes(p) + matrix) / (1e3 * d.bandwidth_gbs * kMemory);
     const double compute = p.flops() / (1e3 * rate * kEfficiency);
     const double launches = chunks * static_cast<double>(plan.products()) + (plan.sums ? 1 : 0);
@@ -168,7 +189,7 @@ class LibraryGemm final : public Solver<Problem> {
   bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
     if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for those who have no workspace to give
-    return !gpu::is_pointwise(p) || point[kChunkMiB] == start_chunk();
+    return !Plan::direct(p) || point[kChunkMiB] == start_chunk();
   }
 
   TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 32, start_chunk()}; }
@@ -228,14 +249,14 @@ class LibraryGemm final : public Solver<Problem> {
       char* const x = static_cast<char*>(a.x) + first * plan.columns.image_step() * size;
       char* const y = static_cast<char*>(a.y) + first * plan.y.image_step * size;
       const gpu::Columns::Call columns = {Buffer(x), Buffer(matrix), 0, images, aligned, alpha, beta};
-      const bool pointwise = plan.columns.pointwise();
-      if (!pointwise && !backward) plan.columns.run(stream, built, 0, columns);
+      const bool direct = plan.columns.direct();
+      if (!direct && !backward) plan.columns.run(stream, built, 0, columns);
       Multiplier::Operands o = {nullptr, nullptr, nullptr, part(0), alpha, beta};
       if (plan.sums) o.alpha = 1, o.beta = first == 0 ? 0 : 1;
-      if (!pointwise && backward) plan.columns.prepare(stream, built, 0, columns);
-      if (!pointwise && backward && !plan.columns.picks()) o.alpha = 1, o.beta = 0;
-      multiply(stream, plan, multiplier, pointwise ? x : matrix, plan.sums ? sums : static_cast<char*>(a.w), y, o);
-      if (!pointwise && backward) plan.columns.run(stream, built, 0, columns);
+      if (backward) plan.columns.prepare(stream, built, 0, columns);
+      if (!direct && backward && !plan.columns.picks()) o.alpha = 1, o.beta = 0;
+      multiply(stream, plan, multiplier, direct ? x : matrix, plan.sums ? sums : static_cast<char*>(a.w), y, o);
+      if (!direct && backward) plan.columns.run(stream, built, 0, columns);
     }
     if (!plan.sums) return;
     gpu::add_partials(stream, *built.back(),

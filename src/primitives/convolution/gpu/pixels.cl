@@ -1,5 +1,5 @@
 // The pixels of x that a pointwise convolution with strides meets, as a tensor of their own, and back: x from such a
-// tensor, where all other pixels get zeros. Up to three spatial dimensions. Told by -D: IN = OUT, the type; WIDE: with 1
+// tensor, where all other pixels get zeros; or these alone. Up to three spatial dimensions. Told by -D: IN = OUT, the type; WIDE: with 1
 // channels are innermost and a unit is 16 bytes of them; with 2 rows are innermost and what is written are 16 bytes of
 // them at a time; both where everything is aligned.
 // SPDX-License-Identifier: MIT
@@ -144,6 +144,22 @@ spread_pixels(GLOBAL const in_t* RESTRICT picked, GLOBAL out_t* x, const i64 at,
     }
     UNROLL for (int i = 0; i < TOGETHER; ++i)
       if (part.begin + first + i < all) STORE_UNIT(x + ((part.begin + first + i) * size + part.unit) * UNIT, sums[i]);
+  }
+}
+
+/// x = beta * x where nothing was picked.
+KERNEL THREADS_A_BLOCK(THREADS)
+scale_others(GLOBAL out_t* x, const PixelShape s, const float beta) {
+  const int row = s.in_w * s.vectors, size = s.in_h * row;
+  const Part part = part_of(size);
+  const int h = part.unit / row, w = (part.unit - h * row) / s.vectors, p = h / s.stride_h, q = w / s.stride_w;
+  const i64 all = s.planes * s.in_d;
+  if (part.unit >= size || (p * s.stride_h == h && q * s.stride_w == w && p < s.out_h && q < s.out_w)) return;
+  GLOBAL out_t* to = x + (part.begin * size + part.unit) * UNIT;
+  for (int i = 0; i < PLANES && part.begin + i < all; ++i, to += (i64)size * UNIT) {
+    sum_t sums[UNIT];
+    UNROLL for (int u = 0; u < UNIT; ++u) sums[u] = beta != 0 ? beta * LOAD(OUT, to, u) : 0;
+    STORE_UNIT(to, sums);
   }
 }
 #endif

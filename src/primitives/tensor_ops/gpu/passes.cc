@@ -202,7 +202,7 @@ void turn(Stream& stream, const Job& job, int turned) {
            is_aligned(lines, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
   const bool x_whole = vectors(0, turned), y_whole = vectors(2, last);
-  const bool x_flat = !x_whole && flat(0, turned, last), y_flat = !y_whole && flat(2, last, turned);
+  const bool x_flat = !x_whole && flat(0, turned, last), y_flat = !y_whole && !x_flat && flat(2, last, turned);
   static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
   const Entry entry = kEntries[(x_whole || x_flat ? 1 : 0) + (y_whole || y_flat ? 2 : 0)];
   const Turn t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};

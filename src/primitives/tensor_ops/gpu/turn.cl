@@ -16,6 +16,11 @@
 #define PITCH (TILE + (IN_SIZE < 4 ? 4 / IN_SIZE : 1))  // an odd number of banks
 
 #if IN_SIZE == 1
+typedef u64 run_t;
+#else
+typedef u32x4 run_t;
+#endif
+#if IN_SIZE == 1
 typedef u8 stored;
 #elif IN_SIZE == 2
 typedef u16 stored;
@@ -26,7 +31,8 @@ typedef u64 stored;
 #endif
 
 /// x is dense along rows, y along columns; these are the sizes and the other strides of the two. Where a tile is one run
-/// of elements in x or y, whatever the length of its lines, that tensor is `flat`.
+/// of elements in x or y, whatever the length of its lines, that tensor is `flat`, and the tile lies in local memory as it
+/// does there; at most one of the two is.
 typedef struct {
   i64 rows, columns, x_column, y_row;
   int x_flat, y_flat;
@@ -56,57 +62,50 @@ INLINE void put_out(GLOBAL u8* y, i64 at, const stored* from, i64 left, const Fo
   write_unit(y, OUT_TYPE, at, 1, unit, n, v);
 }
 
-INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int rows, int columns, const int unit) {
-  const int size = rows * columns;
+/// A run of x as it lies, which is a tile without gaps.
+INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int size, const int unit) {
   UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
     const int e = (round * THREADS + THREAD(0)) * unit;
-    stored run[IN_RUN];
-    int column = e / rows, row = e - column * rows;
-    if (e >= size) continue;
-    take_in(x, at + e, run, size - e, unit);
-    UNROLL for (int i = 0; i < unit; ++i) {
-      if (column < columns) tile[column * PITCH + row] = run[i];
-      if (++row == rows) row = 0, ++column;
+    if (e + unit <= size) {
+      ((LOCAL run_t*)tile)[e / unit] = *(GLOBAL const run_t*)(x + (at + e) * IN_SIZE);
+    } else {
+      for (int i = e; i < size; ++i) tile[i] = (stored)load_bits(x, IN_SIZE, at + i);
     }
   }
 }
 
-INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int rows, int columns, const Formula* f,
+INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int size, const Formula* f,
                             const int unit) {
-  const int size = rows * columns;
-  NO_UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+  UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
     const int e = (round * THREADS + THREAD(0)) * unit;
     stored run[OUT_RUN];
-    int row = e / columns, column = e - row * columns;
     if (e >= size) continue;
-    UNROLL for (int i = 0; i < unit; ++i) {
-      run[i] = row < rows ? tile[column * PITCH + row] : 0;
-      if (++column == columns) column = 0, ++row;
-    }
+    UNROLL for (int i = 0; i < unit; ++i) run[i] = tile[e + i];
     put_out(y, at + e, run, size - e, f, unit);
   }
 }
 
-INLINE void fill_tile(GLOBAL const u8* x, LOCAL stored* tile, i64 at, i64 rows, i64 columns, i64 stride,
-                      const int unit) {
+/// Elements of the tile lie `row_step` and `column_step` apart.
+INLINE void fill_tile(GLOBAL const u8* x, LOCAL stored* tile, i64 at, i64 rows, i64 columns, i64 stride, int row_step,
+                      int column_step, const int unit) {
   const int chunks = TILE / unit, row = THREAD(0) % chunks * unit;
   UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int column = THREAD(0) / chunks + i * (THREADS / chunks);
     stored run[IN_RUN];
     if (column >= columns || row >= rows) continue;
     take_in(x, at + column * stride + row, run, rows - row, unit);
-    UNROLL for (int j = 0; j < unit; ++j) tile[column * PITCH + row + j] = run[j];
+    UNROLL for (int j = 0; j < unit; ++j) tile[column * column_step + (row + j) * row_step] = run[j];
   }
 }
 
 INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows, i64 columns, i64 stride,
-                       const Formula* f, const int unit) {
+                       int column_step, const Formula* f, const int unit) {
   const int chunks = TILE / unit, column = THREAD(0) % chunks * unit;
   UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int row = THREAD(0) / chunks + i * (THREADS / chunks);
     stored run[OUT_RUN];
     if (column >= columns || row >= rows) continue;
-    UNROLL for (int j = 0; j < unit; ++j) run[j] = tile[(column + j) * PITCH + row];
+    UNROLL for (int j = 0; j < unit; ++j) run[j] = tile[(column + j) * column_step + row];
     put_out(y, at + row * stride + column, run, columns - column, f, unit);
   }
 }
@@ -117,20 +116,24 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
   KERNEL THREADS_A_BLOCK(THREADS)                                                                             \
   name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at, const Strides y_at,                \
        const Strides place, const Turn t, const Formula f) {                                                  \
-    SHARED stored tile[TILE * PITCH];                                                                         \
+    SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                            \
     i64 at[3];                                                                                                \
     locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                           \
     const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                      \
     const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                  \
     if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                \
-      fill_tile_flat(x, tile, at[0], here, across, x_unit);                                                   \
+      fill_tile_flat(x, tile, at[0], here * across, x_unit);                                                  \
+    else if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                           \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, across, 1, x_unit);                                \
     else                                                                                                      \
-      fill_tile(x, tile, at[0], rows, columns, t.x_column, x_unit);                                           \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, 1, PITCH, x_unit);                                 \
     BARRIER();                                                                                                \
     if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                \
-      empty_tile_flat(y, tile, at[1], here, across, &f, y_unit);                                              \
+      empty_tile_flat(y, tile, at[1], here * across, &f, y_unit);                                             \
+    else if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                           \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, here, &f, y_unit);                                   \
     else                                                                                                      \
-      empty_tile(y, tile, at[1], rows, columns, t.y_row, &f, y_unit);                                         \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, PITCH, &f, y_unit);                                  \
   }
 TURN(turn, 1, 1)
 TURN(turn_x, IN_RUN, 1)
