@@ -17,7 +17,7 @@ constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 
                              {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},   {64, 64, 1, 5, 1},
                              {64, 64, 1, 1, 2}};
 constexpr std::size_t kBaseShapes = 3;
-constexpr std::int64_t kImages = 8, kSide = 28;
+constexpr std::int64_t kImages = 64, kSide = 28;
 
 Problem make_problem(const Shape& s, Direction direction, DataType type, bool channels_last) {
   const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
