@@ -53,8 +53,16 @@ start_memory_checks() {  # of a small problem of every kernel
   done
 }
 
+finished() {  # names of logs
+  local file
+  for file in "$work"/$1; do
+    [[ $file == *.status || -s $file.status ]] || return 1
+  done
+}
+
 report() {  # what, names of its logs
   local file status ok=passed slowest
+  until finished "$2"; do sleep 1; done
   for file in "$work"/$2; do
     [[ $file == *.status ]] && continue
     read -r status _ <"$file.status"
@@ -83,7 +91,7 @@ opencl=$(grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && echo opencl:0)
 checker=$(command -v compute-sanitizer)
 for device in cuda:0 $opencl; do start_all_on "$device"; done
 [ -z "$checker" ] || start_memory_checks
-wait
+sleep 1
 for device in cuda:0 $opencl; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
   cat "$work/cases.$device".* | awk '/^  Conv/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
