@@ -33,11 +33,16 @@ TEST(Devices, AreListedWithTheCpuFirst) {
   EXPECT_GT(info.memory_bytes, 0u);
   EXPECT_STRNE(info.model, "");
   EXPECT_STRNE(info.architecture, "");
+  const char* library = nullptr;
+  expect_ok(polymioGetMatrixLibrary(0, &library));
+  EXPECT_STREQ(library, "");
   expect_bad(polymioGetDeviceCount(nullptr), {"count is null"});
+  expect_bad(polymioGetMatrixLibrary(0, nullptr), {"text is null"});
   expect_bad(polymioGetDeviceInfo(0, nullptr), {"info is null"});
   for (const int index : {-1, count, 1 << 30}) {
     const std::string number = "index " + std::to_string(index), devices = std::to_string(count) + " devices";
     expect_bad(polymioGetDeviceInfo(index, &info), {number.c_str(), devices.c_str()});
+    expect_bad(polymioGetMatrixLibrary(index, &library), {number.c_str(), devices.c_str()});
   }
 }
 
