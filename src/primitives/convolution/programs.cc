@@ -17,9 +17,9 @@ constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 
                              {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},   {64, 64, 1, 5, 1},
                              {64, 64, 1, 1, 2}};
 constexpr std::size_t kBaseShapes = 3;
-constexpr std::int64_t kImages = 64, kSide = 28;
+constexpr std::int64_t kImages[] = {8, 64}, kSide = 28;  // base programs: the first
 
-Problem make_problem(const Shape& s, Direction direction, DataType type, bool channels_last) {
+Problem make_problem(const Shape& s, std::int64_t images, Direction direction, DataType type, bool channels_last) {
   const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
   const std::int64_t pad = s.filter / 2, side = forward_size(kSide, s.filter, pad, s.stride, 1);
   Problem p;
@@ -28,9 +28,9 @@ Problem make_problem(const Shape& s, Direction direction, DataType type, bool ch
   p.geometry.stride = {s.stride, s.stride, 1};
   p.geometry.groups = s.groups;
   const DataType written = type == DataType::kInt8 ? DataType::kInt32 : type;
-  p.x = make_tensor(type, layout, std::array{kImages, s.channels, kSide, kSide});
+  p.x = make_tensor(type, layout, std::array{images, s.channels, kSide, kSide});
   p.w = make_tensor(type, layout, std::array{s.outputs, s.channels / s.groups, s.filter, s.filter});
-  p.y = make_tensor(written, layout, std::array{kImages, s.outputs, side, side});
+  p.y = make_tensor(written, layout, std::array{images, s.outputs, side, side});
   return p;
 }
 
@@ -58,7 +58,9 @@ std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
     for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
       for (const bool channels_last : {false, true})
         for (const Shape& shape : shapes)
-          if (type != DataType::kInt8 || d == Direction::kForward) add_all(make_problem(shape, d, type, channels_last));
+          for (const std::int64_t images : std::span(kImages, others ? std::size(kImages) : 1))
+            if (type != DataType::kInt8 || d == Direction::kForward)
+              add_all(make_problem(shape, images, d, type, channels_last));
   return programs;
 }
 
