@@ -1,5 +1,6 @@
 // How fast a GPU's passes over tensors move bytes, as a share of a copy on the device: layout transposes, OpTensor,
-// bias, activations. Usage: gpu_bandwidth [DEVICE]; a line each, the best of several runs. SPDX-License-Identifier: MIT
+// bias, activations. Usage: gpu_bandwidth [DEVICE]; a line each, the best of several runs.
+// SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The C API's three families of convolution calls as one: same questions for every direction, so
-// that the rest of the driver does not care about argument orders. SPDX-License-Identifier: MIT
+// that the rest of the driver does not care about argument orders.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // The text form of a convolution problem: MIOpenDriver's flags, parsed to a plain struct and
 // written back. Command lines, list files, test cases and report rows all use it. Depends on the
-// standard library and fmt only. SPDX-License-Identifier: MIT
+// standard library and fmt only.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Random numbers are a hash of the element's index, so that threads can share the work and the
-// result does not depend on their number. SPDX-License-Identifier: MIT
+// result does not depend on their number.
+// SPDX-License-Identifier: MIT
 #include "driver/data.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // The demo. The first process searches and measures; a second one, started with the same database
-// and cache folders, must find every answer there. SPDX-License-Identifier: MIT
+// and cache folders, must find every answer there.
+// SPDX-License-Identifier: MIT
 #include "driver/demo.h"
 
 #include <fmt/format.h>

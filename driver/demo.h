@@ -1,5 +1,6 @@
 // The demo: every convolution of ResNet-50 v1.5, found, run and verified; then once more from the
-// find database. SPDX-License-Identifier: MIT
+// find database.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #include "driver/conv_args.h"

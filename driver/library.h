@@ -1,5 +1,6 @@
 // RAII over the public C API: statuses become exceptions with the library's text, descriptors and
-// device memory free themselves. SPDX-License-Identifier: MIT
+// device memory free themselves.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #ifndef MIOPEN_BETA_API

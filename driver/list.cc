@@ -1,5 +1,6 @@
 // Reads a file of driver lines and runs them in order. Flags of the command line are the lines'
-// defaults. SPDX-License-Identifier: MIT
+// defaults.
+// SPDX-License-Identifier: MIT
 #include "driver/list.h"
 
 #include <fmt/format.h>

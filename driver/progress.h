@@ -1,5 +1,6 @@
 // A progress bar with the time left on stderr: redrawn in place on a terminal, a line now and then
-// elsewhere. SPDX-License-Identifier: MIT
+// elsewhere.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // Two themes from one set of variables; the three directions have colours that differ also for
-// colour-blind readers. SPDX-License-Identifier: MIT
+// colour-blind readers.
+// SPDX-License-Identifier: MIT
 #include "driver/report_style.h"
 
 namespace polymio::driver {

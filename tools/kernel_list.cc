@@ -1,5 +1,6 @@
 // Prints programs of GPUs that between them reach nearly all of the sources, a line each: the source below src/, then
-// its options. SPDX-License-Identifier: MIT
+// its options.
+// SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <array>

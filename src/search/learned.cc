@@ -1,7 +1,8 @@
 // A file is a line of text, "polymio-model VERSION CHECKSUM BYTES", a JSON header of so many bytes, and the networks'
 // weights as 16-bit floats: member after member, layer after layer, a row for each input and then the biases. The
 // checksum is the 64-bit FNV-1a of all behind the first line. A prediction is the estimate of a solver times the
-// exponential of the networks' mean output for it. SPDX-License-Identifier: MIT
+// exponential of the networks' mean output for it.
+// SPDX-License-Identifier: MIT
 #include "search/learned.h"
 
 #include <algorithm>

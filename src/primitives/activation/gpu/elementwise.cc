@@ -1,5 +1,6 @@
 // ActivGpuElementwise: a pass over elements of any strides, in units of 16 bytes where rows allow it. The same pass
-// serves what follows a convolution, and the gated linear unit. SPDX-License-Identifier: MIT
+// serves what follows a convolution, and the gated linear unit.
+// SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // ConvCpuWinograd: filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of 4x4
 // outputs of 3x3 filters takes 36 products instead of 144; wins with 32 and more channels on all but the smallest
-// images. SPDX-License-Identifier: MIT
+// images.
+// SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/winograd.h"
 
 #include <algorithm>
