@@ -14,6 +14,7 @@
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/octets.h"
 #include "kernels/gpu/partials.h"
+#include "kernels/gpu/strip.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -50,19 +51,6 @@ INLINE void load_turned(LOCAL const in_t* p, u32* v) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(v[0]), "=r"(v[1])
                : "r"((u32)__cvta_generic_to_shared(p)));
-}
-
-/// A strip. Rows of dy behind its last one are zeros, so that the next strip's first rows of x meet nothing.
-typedef struct {
-  int image, row0, most, col0;
-} Strip;
-
-INLINE Strip strip_at(int index, const GroupedShape* g) {
-  const int strips = CEIL_DIV(g->dst_w, TILE_W), bands = CEIL_DIV(g->dst_h, g->band);
-  Strip s;
-  s.image = index / (bands * strips), s.col0 = index % strips * TILE_W;
-  s.row0 = index / strips % bands * g->band, s.most = MIN(g->band, g->dst_h - s.row0);
-  return s;
 }
 
 #ifdef PLANES
@@ -162,7 +150,7 @@ grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
   for (int i = THREAD(0); i < STAGES * X_ROW; i += THREADS) x_ring[i] = 0;  // what no row is copied to remains
   for (int i = THREAD(0); i < STAGES * DY_ROW; i += THREADS) dy_ring[i] = 0;
   BARRIER();
-  Strip strip = strip_at(BLOCK(0), &g);
+  Strip strip = strip_at(BLOCK(0), g.dst_h, g.dst_w, g.band);
   int index = BLOCK(0), row = 0;  // of what is copied next
 #ifdef PLANES
   u32 pieces[EACH][8];
@@ -192,13 +180,13 @@ grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
       BARRIER();
       if (i0 + phase >= rows) continue;
       put_rows(x_ring + given * X_ROW, dy_ring + given * DY_ROW, &g, pieces);
-      if (row == length) row = 0, index += BLOCKS(0), strip = strip_at(index, &g);
+      if (row == length) row = 0, index += BLOCKS(0), strip = strip_at(index, g.dst_h, g.dst_w, g.band);
       if (index < strips) take_rows(own_x, own_dy, &g, strip, row++, count, pieces);
 #else
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i0 + phase >= rows) continue;
       if (row == length) {
-        row = 0, index += BLOCKS(0), strip = strip_at(index, &g);
+        row = 0, index += BLOCKS(0), strip = strip_at(index, g.dst_h, g.dst_w, g.band);
         place_rows(&g, strip, count, x_pieces, dy_pieces);
       }
       if (index < strips)

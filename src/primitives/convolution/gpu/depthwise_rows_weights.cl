@@ -7,6 +7,7 @@
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/partials.h"
+#include "kernels/gpu/strip.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -17,27 +18,14 @@
 #define PIECES_DY (TILE_W * CHANNELS / CHUNK)
 #define EACH_DY CEIL_DIV(PIECES_DY, THREADS)
 
-/// A strip, and which of its rows are copied next. Rows of dy behind a strip's are zeros, so that the next strip's first
-/// rows of x meet nothing.
-typedef struct {
-  int image, row0, most, col0;
-} Strip;
-
-INLINE Strip strip_at(int index, const DepthwiseShape* d) {
-  const int strips = CEIL_DIV(d->dst_w, TILE_W), bands = CEIL_DIV(d->dst_h, d->band);
-  Strip s;
-  s.image = index / (bands * strips), s.col0 = index % strips * TILE_W;
-  s.row0 = index / strips % bands * d->band, s.most = MIN(d->band, d->dst_h - s.row0);
-  return s;
-}
-
 /// Places of the thread's pieces of the strip's rows.
 INLINE void place_rows(const DepthwiseShape* d, Strip s, int count, int* x_pieces, int* dy_pieces) {
   place_pieces(x_pieces, EACH_X, IN_W, s.col0 - d->pad_w, d->src_w, count, d->channels);
   place_pieces(dy_pieces, EACH_DY, TILE_W, s.col0, d->dst_w, count, d->channels);
 }
 
-/// Row `row` of a strip, of x and of dy, which are at the first of the block's channels.
+/// Row `row` of a strip, of x and of dy, which are at the first of the block's channels. Rows of dy behind the strip's
+/// are zeros: the next strip's first rows of x meet nothing.
 INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* x, GLOBAL const in_t* dy,
                       const DepthwiseShape* d, Strip s, int row, const int* x_pieces, const int* dy_pieces) {
   const int from = s.row0 + row - d->pad_h;
@@ -76,7 +64,7 @@ depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
   const int c0 = BLOCK(1) * CHANNELS, count = MIN(CHANNELS, d.channels - c0);
   const int length = d.band + FILTER - 1, rows = CEIL_DIV(strips - BLOCK(0), BLOCKS(0)) * length;
   GLOBAL const in_t *own_x = x + c0, *own_dy = dy + c0;
-  Strip strip = strip_at(BLOCK(0), &d);
+  Strip strip = strip_at(BLOCK(0), d.dst_h, d.dst_w, d.band);
   int x_pieces[EACH_X], dy_pieces[EACH_DY], index = BLOCK(0), row = 0;  // of what is copied next
   place_rows(&d, strip, count, x_pieces, dy_pieces);
   for (; row < STAGES - 1; ++row)
@@ -95,7 +83,7 @@ depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i0 + phase >= rows) continue;
       if (row == length) {
-        row = 0, index += BLOCKS(0), strip = strip_at(index, &d);
+        row = 0, index += BLOCKS(0), strip = strip_at(index, d.dst_h, d.dst_w, d.band);
         place_rows(&d, strip, count, x_pieces, dy_pieces);
       }
       if (index < strips)
