@@ -47,7 +47,9 @@ start_memory_checks() {  # of a small problem of every kernel
     i=0
     for job in "1 solver_tests */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
       read -r every job <<<"$job"
+      # Kernels of cuBLASLt for Hopper hand over what they copy by barriers that racecheck does not follow.
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        --kernel-name-exclude kns=nvjet \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
   done

@@ -31,6 +31,7 @@ class DeviceClock final : public Clock {
     last_ = std::move(now);
     return total_us_;
   }
+  bool first_run_counts() const override { return false; }
 
  private:
   Stream& stream_;
@@ -96,21 +97,24 @@ class Match {
 
   /// Starts a contestant and takes its first sample.
   void begin(Runner& r) {
-    if (!fits(r.contestant->predicted_us)) {
-      r.state = Timing::State::kSkipped;
-      r.us = std::max(left(), 0.0);
-      return;
-    }
+    if (!fits(r.contestant->predicted_us)) return skip(r);
     const double most = allowed(kColdRatio * best() + kColdUs);
     const Run started = r.contestant->start(most, r.warm_us);
     if (started != Run::kDone) return leave(r, started, most);
-    if (!fits(r.warm_us)) return r.samples.push_back(r.warm_us);
+    const bool counts = clock_.first_run_counts();
+    if (!fits(counts ? r.warm_us : r.contestant->predicted_us))
+      return counts ? r.samples.push_back(r.warm_us) : skip(r);
     sample(r);
     if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
     // Too short for the clock: the first sample only says how often to repeat.
     r.repeats = static_cast<int>(std::min(1000.0, std::ceil(budget_.sample_us / std::max(r.samples[0], 0.1))));
     r.samples.clear();
     sample(r);
+  }
+
+  void skip(Runner& r) {
+    r.state = Timing::State::kSkipped;
+    r.us = std::max(left(), 0.0);
   }
 
   static void leave(Runner& r, Run how, double after_us) {

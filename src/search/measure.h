@@ -15,6 +15,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual double now_us() = 0;
+  /// Whether the time of a first run bounds that of later ones; it does not where the run waits for code to be loaded.
+  virtual bool first_run_counts() const { return true; }
 };
 Clock& steady_clock();
 
@@ -49,7 +51,7 @@ struct Timing {
     kMeasured,
     kStopped,  // a loser: `us` is the time after which it was stopped
     kOut,
-    kSkipped,  // did not fit the strict budget
+    kSkipped,  // did not fit the strict budget, or had no run that counts in it
   };
   State state = State::kSkipped;
   double us = 0;  // the median; what was left of the budget when skipped
@@ -58,7 +60,8 @@ struct Timing {
 
 /// Times every contestant. Stops when the fastest one's slowest sample beats everybody's fastest (after
 /// three rounds), when the rounds are done or the budget ends. Each contestant that was started and is
-/// neither stopped nor out has at least one sample: its warm-up where a strict budget has no room for another.
+/// neither stopped nor out has at least one sample: where a strict budget has no room for another, its warm-up, or none
+/// if first runs do not count.
 std::vector<Timing> measure(Clock&, const std::vector<Contestant>& contestants, const Budget&);
 
 }  // namespace polymio::search

@@ -416,7 +416,11 @@ std::vector<BiasCase> bias_cases() {
           {{1, 1, 1, 1}, {}},
           {{7, 600}, {}},
           {{2, 3, 50000}, {}},
-          {{2000, 40, 2}, {80, 1, 40}}};
+          {{2000, 40, 2}, {80, 1, 40}},
+          {{17, 24, 7, 7}, {}},  // planes that share vectors
+          {{11, 24, 6, 14}, {}},
+          {{1, 40, 8, 12}, {}},
+          {{1, 24, 64, 66}, {}}};  // planes in pieces
 }
 
 Data bias_of(miopenDataType_t type, const Ints& lens) {

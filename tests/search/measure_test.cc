@@ -153,6 +153,16 @@ TEST(Measure, AWarmUpIsASampleWhenThereIsNoTimeForAnother) {
   EXPECT_EQ(a.runs, 1);
 }
 
+TEST(Measure, AFirstRunThatWaitedForCodeSaysNothing) {
+  struct : FakeClock {
+    bool first_run_counts() const override { return false; }
+  } clock;
+  Script slow_to_load{clock, {18e3, 100}, 100}, late{clock, {19.9e3, 100}, 100};
+  const Budget budget = {.total_us = 20e3, .strict = true};
+  EXPECT_DOUBLE_EQ(measure(clock, {slow_to_load.contestant()}, budget)[0].us, 100) << "there was time for a second run";
+  EXPECT_EQ(measure(clock, {late.contestant()}, budget)[0].state, Timing::State::kSkipped);
+}
+
 TEST(Measure, ShortRunsAreRepeatedInsideASample) {
   FakeClock clock;
   Script a{clock, {0.5}};

@@ -78,7 +78,7 @@ INLINE float other_sum(LOCAL const float* own, int block) {
 #else
 #define SPREAD 1
 #define IN_CLUSTERS
-#define CLUSTER_BARRIER() BARRIER()
+#define CLUSTER_BARRIER()
 INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
 #endif
 #define MOST_SPREAD 8  // what there are blocks for
@@ -138,6 +138,62 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
       const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
       store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(all, old, s));
     }
+  CLUSTER_BARRIER();
+}
+
+/// Planes of neighbouring channels without gaps, `together` of them: a block's threads have a vector of these each, in
+/// which a second plane may begin, of some images at a time. A larger plane comes in pieces as if of several images.
+/// `parts` blocks, a power of two up to MOST_SPREAD, share the images.
+KERNEL THREADS_A_BLOCK(THREADS) IN_CLUSTERS
+sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
+                    const Scaling s, const int vectors, const int parts) {
+  SHARED num first[THREADS], second[THREADS];
+  const int spread = MIN(parts, SPREAD), part = BLOCK(0) % parts, row = THREAD(0) / vectors, rows = THREADS / vectors;
+  const int plane = vectors * VECTOR / c.together, at = THREAD(0) % vectors * VECTOR, left = plane - at % plane;
+  const i64 channel = (i64)(BLOCK(0) / parts) * c.together;
+  if (part >= spread || channel >= c.channels) return;
+  num sum[VECTOR], a = num_of(0), b = num_of(0);
+  UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
+  if (row < rows) {
+    const i64 from = channel * c.dy_stride + at;
+    if (w.rank == 1)
+      add_pixels(dy, &w, &dy_at, from, part * rows + row, rows * spread, 1, sum);
+    else
+      add_pixels(dy, &w, &dy_at, from, part * rows + row, rows * spread, 0, sum);
+  }
+  UNROLL for (int j = 0; j < VECTOR; ++j)
+    if (j < left)
+      a = plus(a, sum[j]);
+    else
+      b = plus(b, sum[j]);
+  first[THREAD(0)] = a, second[THREAD(0)] = b;
+  int others = 1;
+  while (2 * others < rows) others *= 2;
+  for (int other = others; other > 0; other /= 2) {
+    BARRIER();
+    const int with = THREAD(0) + other * vectors;
+    if (row < other && row + other < rows)
+      first[THREAD(0)] = plus(first[THREAD(0)], first[with]), second[THREAD(0)] = plus(second[THREAD(0)], second[with]);
+  }
+  BARRIER();
+  const int lanes = THREADS / c.together, own = THREAD(0) / lanes, lane = THREAD(0) % lanes;
+  num total = num_of(0);
+  for (int v = own * plane / VECTOR + lane; v * VECTOR < (own + 1) * plane; v += lanes)
+    total = plus(total, v * VECTOR < own * plane ? second[v] : first[v]);
+  BARRIER();
+  first[THREAD(0)] = total;
+  for (int other = lanes / 2; other > 0; other /= 2) {
+    BARRIER();
+    if (lane < other) first[THREAD(0)] = plus(first[THREAD(0)], first[THREAD(0) + other]);
+  }
+  CLUSTER_BARRIER();
+  if (part == 0 && lane == 0) {
+    num all = first[THREAD(0)];
+    for (int k = 1; k < spread; ++k) all = plus(all, other_sum(first + THREAD(0), BLOCK(0) % MOST_SPREAD + k));
+    const i64 to = channel_at(channel + own, c.db_stride, c.db_vector);
+    const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
+    store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(all, old, s));
+  }
   CLUSTER_BARRIER();
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -28,6 +29,7 @@ enum class Numbers { kFloat, kDouble, kExact, kBits };
 enum class Entry {
   kElementwise,
   kElementwiseVectors,
+  kElementwiseRows,
   kTurn,
   kTurnX,
   kTurnY,
@@ -35,7 +37,8 @@ enum class Entry {
   kSum,
   kSumUnits,
   kSumVectors,
-  kSumAcross
+  kSumAcross,
+  kSumPlanes
 };
 
 struct Program {
@@ -50,6 +53,7 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
     const char *source, *name;
   } kEntries[] = {{"elementwise", "elementwise"},
                   {"elementwise", "elementwise_vectors"},
+                  {"elementwise", "elementwise_rows"},
                   {"turn", "turn"},
                   {"turn", "turn_x"},
                   {"turn", "turn_y"},
@@ -57,7 +61,8 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
                   {"bias", "sum_channels"},
                   {"bias", "sum_channels_units"},
                   {"bias", "sum_channels_vectors"},
-                  {"bias", "sum_channels_across"}};
+                  {"bias", "sum_channels_across"},
+                  {"bias", "sum_channels_planes"}};
   const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
   KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
@@ -150,14 +155,33 @@ void with_formula(const Job& job, const Body& body) {
   }
 }
 
+/// Whether an operand's elements follow each other without gaps from an aligned one on.
+bool is_flat(const Nest& nest, int o, const kernels::Side& side) {
+  std::int64_t expected = 1;
+  for (int d = nest.rank - 1; d >= 0; expected *= nest.dims[d--].size)
+    if (nest.dims[d].strides[o] != expected) return false;
+  const auto first =
+      reinterpret_cast<std::uintptr_t>(side.data) + static_cast<std::uintptr_t>(nest.first[o]) * side.size;
+  return first % 16 == 0;
+}
+
+/// Whether b is the same along each row of the others, which are no multiples of vectors.
+bool has_rows(const Job& job, int vector) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const auto& [a, b, c] = job.sides;
+  return job.function != Function::kFirst && b.data && job.nest.inner().strides[1] == 0 &&
+         job.nest.inner().size >= vector && job.nest.count() <= kMost && is_flat(job.nest, 2, c) &&
+         (!a.data || is_flat(job.nest, 0, a));
+}
+
 void visit(Stream& stream, const Job& job) {
   const int vector = kernels::vector_of(size_of(job.in), size_of(job.out));
-  const bool vectors = takes_vectors(job.nest, job.sides, vector);
-  const Kernel& k =
-      kernel(stream, {vectors ? Entry::kElementwiseVectors : Entry::kElementwise, job.in, job.out, job.numbers});
+  const bool vectors = takes_vectors(job.nest, job.sides, vector), rows = !vectors && has_rows(job, vector);
+  const Entry entry = vectors ? Entry::kElementwiseVectors : rows ? Entry::kElementwiseRows : Entry::kElementwise;
+  const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
   Nest nest = job.nest;
   nest.group(vectors ? vector : 1);
-  const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : kUnits);
+  const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : rows ? vector : kUnits);
   const void* const c = job.sides[2].data;
   const Buffer a(job.sides[0].data_or(c)), b(job.sides[1].data_or(c));
   with_formula(job, [&](const auto& f) {
@@ -330,6 +354,39 @@ int vectors_together(const DeviceInfo& device, const Input& dy, const Nest& nest
   return together;
 }
 
+/// Planes of channels that follow each other without gaps: how many of them a block has, vectors of its threads, blocks
+/// that share the images, what is walked; no vectors where they do not fit.
+struct Planes {
+  int together = 1, vectors = 0, parts = 1;
+  Nest images{};
+  std::int64_t blocks(std::int64_t channels) const {
+    return (channels / together * parts + kSpread - 1) / kSpread * kSpread;
+  }
+};
+
+Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, int vector) {
+  const Nest::Dim& plane = nest.inner();
+  Planes p;
+  p.together = static_cast<int>(vector / std::gcd(plane.size, std::int64_t{vector}));
+  const std::int64_t channels = dy.desc.lens[1], groups = channels / p.together;
+  if (dy.desc.vector_length > 1 || nest.rank > 2 || plane.strides[2] != 1 || plane.size < vector ||
+      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kSpread < device.units ||
+      !is_aligned(nest, 2, {dy.data, size_of(dy.desc.type)}, nest.rank - 1, vector))
+    return p;
+  const std::int64_t vectors = p.together * plane.size / vector;
+  const std::int64_t least = (vectors + kSumThreads - 1) / kSumThreads;
+  std::int64_t pieces = least;
+  while (vectors % pieces != 0 && pieces < 8 * least) ++pieces;
+  if (vectors % pieces != 0 || (pieces > 1 && p.together > 1)) return p;
+  p.vectors = static_cast<int>(vectors / pieces);
+  while (p.parts < kSpread && groups * p.parts < 2 * device.units) p.parts *= 2;
+  p.images = nest;
+  p.images.inner() = {pieces, {}};
+  for (auto& stride : p.images.inner().strides) stride = vectors / pieces * vector;
+  if (nest.rank > 1 && pieces == 1) --p.images.rank;
+  return p;
+}
+
 void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, Output db) {
   stream.check_memory(dy.data, "the buffer of dy");
   stream.check_memory(db.data, "the buffer of db");
@@ -353,21 +410,32 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
   const Numbers numbers = sum_numbers(type);
   const int across = vectors_together(stream.info(), dy, nest, vector);
-  const Kernel& k = kernel(stream, {across    ? Entry::kSumAcross
-                                    : vectors ? Entry::kSumVectors
-                                    : units   ? Entry::kSumUnits
-                                              : Entry::kSum,
+  const Planes planes = across ? Planes{} : planes_of(stream.info(), dy, nest, vector);
+  const Kernel& k = kernel(stream, {across               ? Entry::kSumAcross
+                                    : planes.vectors > 0 ? Entry::kSumPlanes
+                                    : vectors            ? Entry::kSumVectors
+                                    : units              ? Entry::kSumUnits
+                                                         : Entry::kSum,
                                     type, type, numbers});
   if (across) channels.together = across;
   const std::int64_t of_block = across ? across * vector : channels.together;
-  const std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kSpread : 1);
+  std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kSpread : 1);
+  if (planes.vectors > 0) {
+    channels.together = planes.together;
+    blocks = planes.blocks(channels.channels);
+    nest = planes.images;
+  } else {
+    nest.group(units && !across ? vector : 1);
+  }
   const Launch shape = launch_of(blocks, kSumThreads);
-  nest.group(units && !across ? vector : 1);
   double keep = beta;  // parts beyond the first are added
   each_part(nest, [&](const Nest& part) {
     const auto go = [&]<class Real>(Real) {
       const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(keep), exact};
-      launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s);
+      const auto with = [&](const auto&... more) {
+        launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s, more...);
+      };
+      planes.vectors > 0 ? with(planes.vectors, planes.parts) : with();
     };
     stream.info().gpu.fp64 ? go(double{}) : go(float{});
     keep = 1;
@@ -390,7 +458,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataT
       if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTurnXY);
     }
     add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTurnXY);
-    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumAcross);
+    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumPlanes);
   }
   return specs;
 }
