@@ -2,30 +2,22 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/kernels.h"
 
+#include "built_isas.h"
+
 namespace polymio::kernels {
 
-namespace generic {
-extern const KernelTable kTable;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const KernelTable kTable;
-}
-namespace avx512 {
-extern const KernelTable kTable;
-}
-namespace avx512_bf16 {
-extern const KernelTable kTable;
-}
-#endif
+#define DECLARE(id, name, here)    \
+  namespace name {                 \
+  extern const KernelTable kTable; \
+  }
+POLYMIO_BUILT_ISAS(DECLARE)
+#undef DECLARE
 
 const KernelTable& kernel_table(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512Bf16) return avx512_bf16::kTable;
-  if (isa == Isa::kAvx512) return avx512::kTable;
-  if (isa == Isa::kAvx2) return avx2::kTable;
-#endif
-  static_cast<void>(isa);
+#define CHOOSE(id, name, here) \
+  if (isa >= Isa::id) return name::kTable;
+  POLYMIO_BUILT_ISAS(CHOOSE)
+#undef CHOOSE
   return generic::kTable;
 }
 

@@ -16,6 +16,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process_mutex.h"
+#include "built_isas.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
@@ -45,33 +46,30 @@ std::string microarchitecture() {
   const std::string vendor = text == "GenuineIntel" ? "intel" : text == "AuthenticAMD" ? "amd" : "x86";
   return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
 }
-
-CpuIsa best_isa() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    const bool dots = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
-    return dots ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CpuIsa::kAvx2;
-  return CpuIsa::kGeneric;
-}
 #else
 std::string model_name() { return "generic CPU"; }
 std::string microarchitecture() { return "generic"; }
-CpuIsa best_isa() { return CpuIsa::kGeneric; }
 #endif
 
 constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16"};  // by CpuIsa
 
+/// The best one up to `most` that this processor has and kernels were built for.
+CpuIsa best_isa(CpuIsa most) {
+#define CHOOSE(id, name, here) \
+  if (CpuIsa::id <= most && (here)) return CpuIsa::id;
+  POLYMIO_BUILT_ISAS(CHOOSE)
+#undef CHOOSE
+  return CpuIsa::kGeneric;
+}
+
 CpuIsa usable_isa() {
-  const CpuIsa best = best_isa();
+  const CpuIsa best = best_isa(CpuIsa::kAvx512Bf16);
   auto cap = env::text(env::kCpuIsa);
   if (!cap || *cap == "best") return best;
   std::transform(cap->begin(), cap->end(), cap->begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (std::size_t i = 0; i < std::size(kIsaNames); ++i)
-    if (*cap == kIsaNames[i]) return std::min(best, static_cast<CpuIsa>(i));
+    if (*cap == kIsaNames[i]) return best_isa(static_cast<CpuIsa>(i));
   log::warn_once(env::kCpuIsa.name, "{}={} is unknown (generic, avx2, avx512, avx512_bf16, best); using best",
                  env::kCpuIsa.name, *cap);
   return best;
@@ -103,7 +101,7 @@ DeviceInfo detect() {
   d.model = model_name();
   d.isa = usable_isa();
   d.architecture = "cpu-" + microarchitecture();
-  if (d.isa != best_isa()) d.architecture += std::string("-") + kIsaNames[static_cast<int>(d.isa)];
+  if (d.isa != best_isa(CpuIsa::kAvx512Bf16)) d.architecture += std::string("-") + kIsaNames[static_cast<int>(d.isa)];
   d.units = usable_cores();
   d.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   d.cache_bytes = {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32u << 10), cache_size(_SC_LEVEL2_CACHE_SIZE, 1u << 20),

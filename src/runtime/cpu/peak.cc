@@ -7,34 +7,25 @@
 #include <new>
 
 #include "base/error.h"
+#include "built_isas.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
 
-namespace generic {
-double fma_flops(long iterations, float* sink);
-}
-#if defined(__x86_64__)
-namespace avx2 {
-double fma_flops(long iterations, float* sink);
-}
-namespace avx512 {
-double fma_flops(long iterations, float* sink);
-}
-namespace avx512_bf16 {
-double fma_flops(long iterations, float* sink);
-}
-#endif
+#define DECLARE(id, name, here)                   \
+  namespace name {                                \
+  double fma_flops(long iterations, float* sink); \
+  }
+POLYMIO_BUILT_ISAS(DECLARE)
+#undef DECLARE
 
 namespace {
 
 double fma_flops(CpuIsa isa, long iterations, float* sink) {
-#if defined(__x86_64__)
-  if (isa == CpuIsa::kAvx512Bf16) return avx512_bf16::fma_flops(iterations, sink);
-  if (isa == CpuIsa::kAvx512) return avx512::fma_flops(iterations, sink);
-  if (isa == CpuIsa::kAvx2) return avx2::fma_flops(iterations, sink);
-#endif
-  static_cast<void>(isa);
+#define CHOOSE(id, name, here) \
+  if (isa >= CpuIsa::id) return name::fma_flops(iterations, sink);
+  POLYMIO_BUILT_ISAS(CHOOSE)
+#undef CHOOSE
   return generic::fma_flops(iterations, sink);
 }
 
