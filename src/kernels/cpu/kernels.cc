@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/kernels.h"
 
-#include "built_isas.h"
+#include "base/built_isas.h"
 
 namespace polymio::kernels {
 

@@ -13,10 +13,10 @@
 #include <cpuid.h>
 #endif
 
+#include "base/built_isas.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process_mutex.h"
-#include "built_isas.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <new>
 
+#include "base/built_isas.h"
 #include "base/error.h"
-#include "built_isas.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
