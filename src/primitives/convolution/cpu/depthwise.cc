@@ -11,7 +11,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMostScratch = 2 << 20;
+constexpr std::int64_t kMostScratch = 2 << 20, kMostScratchOfFew = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
@@ -137,14 +137,17 @@ double start_cycles(const kernels::Depthwise& job) {
   return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
 }
 
+/// Whether a group has few results, in planes, maybe copied ones.
+bool has_few_results(const kernels::Depthwise& job) {
+  constexpr std::int64_t kFew = 4;
+  const kernels::ConvShape& s = job.shape;
+  if (job.direction == ConvDirection::kBackwardWeights || (job.channels_last && !job.mixed())) return false;
+  return (job.direction == ConvDirection::kForward ? s.k : s.c) <= kFew;
+}
+
 /// Most input and output channels of a group that the grouped solver takes: each source is read again for every two
 /// results.
-std::int64_t most_channels(const kernels::Depthwise& job) {
-  constexpr std::int64_t kMost = 32, kFewResults = 4, kMostOfFew = 512;
-  if (job.channels_last || job.direction == ConvDirection::kBackwardWeights) return kMost;
-  const kernels::ConvShape& s = job.shape;
-  return (job.direction == ConvDirection::kForward ? s.k : s.c) <= kFewResults ? kMostOfFew : kMost;
-}
+std::int64_t most_channels(const kernels::Depthwise& job) { return has_few_results(job) ? 512 : 32; }
 
 class CpuDepthwise final : public Solver<Problem> {
  public:
@@ -183,8 +186,9 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(p.x.strides[1] == 1 && p.y.strides[1] == 1, "width or channels must be contiguous in x and y");
       POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)), kMostScratch,
-                         "bytes of scratch for one padded plane");
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
+                         has_few_results(job) ? kMostScratchOfFew : kMostScratch,
+                         "bytes of scratch for padded planes");
     return {};
   }
 
