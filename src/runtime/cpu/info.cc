@@ -54,7 +54,7 @@ std::string microarchitecture() { return "generic"; }
 constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16"};  // by CpuIsa
 
 /// The best one up to `most` that this processor has and kernels were built for.
-CpuIsa best_isa(CpuIsa most) {
+CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Bf16) {
 #define CHOOSE(id, name, here) \
   if (CpuIsa::id <= most && (here)) return CpuIsa::id;
   POLYMIO_BUILT_ISAS(CHOOSE)
@@ -63,7 +63,7 @@ CpuIsa best_isa(CpuIsa most) {
 }
 
 CpuIsa usable_isa() {
-  const CpuIsa best = best_isa(CpuIsa::kAvx512Bf16);
+  const CpuIsa best = best_isa();
   auto cap = env::text(env::kCpuIsa);
   if (!cap || *cap == "best") return best;
   std::transform(cap->begin(), cap->end(), cap->begin(),
@@ -101,7 +101,7 @@ DeviceInfo detect() {
   d.model = model_name();
   d.isa = usable_isa();
   d.architecture = "cpu-" + microarchitecture();
-  if (d.isa != best_isa(CpuIsa::kAvx512Bf16)) d.architecture += std::string("-") + kIsaNames[static_cast<int>(d.isa)];
+  if (d.isa != best_isa()) d.architecture += std::string("-") + kIsaNames[static_cast<int>(d.isa)];
   d.units = usable_cores();
   d.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   d.cache_bytes = {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32u << 10), cache_size(_SC_LEVEL2_CACHE_SIZE, 1u << 20),
