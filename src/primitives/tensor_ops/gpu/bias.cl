@@ -33,6 +33,11 @@ INLINE u64 scaled(num sum, num old, Scaling s) {
   return BITS_OF_REAL(OUT_TYPE, s.beta != 0 ? v + s.beta * real_of(old) : v);
 }
 
+INLINE void store_sum(GLOBAL u8* db, i64 at, num sum, Scaling s) {
+  const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), at)) : num_of(0);
+  store_bits(db, SIZE_OF(OUT_TYPE), at, scaled(sum, old, s));
+}
+
 /// Units of a channel's elements as the walk has them, which is the same for every channel.
 INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Strides* dy_at, Channels c, Scaling s,
                    LOCAL num* sums, const int unit, const int aligned) {
@@ -59,9 +64,7 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
     if (part >= c.together && THREAD(0) < part) sums[THREAD(0)] = plus(sums[THREAD(0)], sums[THREAD(0) + part]);
   }
   if (row != 0 || channel >= c.channels) return;
-  const i64 to = channel_at(channel, c.db_stride, c.db_vector);
-  const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
-  store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(sums[THREAD(0)], old, s));
+  store_sum(db, channel_at(channel, c.db_stride, c.db_vector), sums[THREAD(0)], s);
 }
 
 /// How many blocks add up the sums of the same channels: those of a cluster, which see each other's local memory.
@@ -85,7 +88,7 @@ INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
 #define PIXELS 4       // of a thread at a time
 
 /// Every `step`-th pixel, some at a time; `even`: all lie equally far apart.
-INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
+INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
                        const int even, num* sum) {
   for (int i = first; i < w->count; i += step * PIXELS) {
     num v[PIXELS][VECTOR];
@@ -105,6 +108,14 @@ INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at,
   }
 }
 
+INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
+                       num* sum) {
+  if (w->rank == 1)
+    add_pixels_of(dy, w, dy_at, channel, first, step, 1, sum);
+  else
+    add_pixels_of(dy, w, dy_at, channel, first, step, 0, sum);
+}
+
 /// Channels that are neighbours in memory, VECTOR a thread, `together` vectors a block.
 KERNEL THREADS_A_BLOCK(THREADS) IN_CLUSTERS
 sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
@@ -115,13 +126,8 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   if (part >= SPREAD) return;
   num sum[VECTOR];
   UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
-  if (channel < c.channels) {
-    const int first = part * rows + THREAD(0) / c.together, step = rows * SPREAD;
-    if (w.rank == 1)
-      add_pixels(dy, &w, &dy_at, channel, first, step, 1, sum);
-    else
-      add_pixels(dy, &w, &dy_at, channel, first, step, 0, sum);
-  }
+  if (channel < c.channels)
+    add_pixels(dy, &w, &dy_at, channel, part * rows + THREAD(0) / c.together, rows * SPREAD, sum);
   UNROLL for (int j = 0; j < VECTOR; ++j) sums[j * THREADS + THREAD(0)] = sum[j];
   for (int other = THREADS / 2; other >= c.together; other /= 2) {
     BARRIER();
@@ -134,9 +140,7 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
     UNROLL for (int j = 0; j < VECTOR; ++j) {
       num all = sums[j * THREADS + THREAD(0)];
       UNROLL for (int b = 1; b < SPREAD; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
-      const i64 to = (channel + j) * c.db_stride;
-      const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
-      store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(all, old, s));
+      store_sum(db, (channel + j) * c.db_stride, all, s);
     }
   CLUSTER_BARRIER();
 }
@@ -154,13 +158,7 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   if (part >= spread || channel >= c.channels) return;
   num sum[VECTOR], a = num_of(0), b = num_of(0);
   UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
-  if (row < rows) {
-    const i64 from = channel * c.dy_stride + at;
-    if (w.rank == 1)
-      add_pixels(dy, &w, &dy_at, from, part * rows + row, rows * spread, 1, sum);
-    else
-      add_pixels(dy, &w, &dy_at, from, part * rows + row, rows * spread, 0, sum);
-  }
+  if (row < rows) add_pixels(dy, &w, &dy_at, channel * c.dy_stride + at, part * rows + row, rows * spread, sum);
   UNROLL for (int j = 0; j < VECTOR; ++j)
     if (j < left)
       a = plus(a, sum[j]);
@@ -190,9 +188,7 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   if (part == 0 && lane == 0) {
     num all = first[THREAD(0)];
     for (int k = 1; k < spread; ++k) all = plus(all, other_sum(first + THREAD(0), BLOCK(0) % MOST_SPREAD + k));
-    const i64 to = channel_at(channel + own, c.db_stride, c.db_vector);
-    const num old = s.beta != 0 ? decode(OUT_TYPE, load_bits(db, SIZE_OF(OUT_TYPE), to)) : num_of(0);
-    store_bits(db, SIZE_OF(OUT_TYPE), to, scaled(all, old, s));
+    store_sum(db, channel_at(channel + own, c.db_stride, c.db_vector), all, s);
   }
   CLUSTER_BARRIER();
 }
