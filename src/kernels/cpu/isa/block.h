@@ -162,7 +162,7 @@ static void turn_part(const Operand& operand, const Part& part, T* dst, i64 pitc
 /// Rough cost of reading along an axis: many elements a run and small strides are cheap.
 static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
-  const bool quick = inner.stride == 1 || (kMaskedAccess && inner.stride == 2);
+  const bool quick = inner.stride == 1 || (kMaskedLoads && inner.stride == 2);
   return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 

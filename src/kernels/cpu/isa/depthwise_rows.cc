@@ -8,7 +8,9 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kGroupBytes = 48 << 10;  // of planes that take turns for each block of rows, or of their sums
+constexpr i64 kGroupBytes = 48 << 10;   // of a block of rows of planes that take turns, or of their sums
+constexpr i64 kPlanesBytes = 256 << 10;  // of these planes
+constexpr i64 kCachedBytes = 1 << 20;    // of tensors that are in a near cache already
 constexpr i64 kMostPlanes = 256;
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
@@ -73,7 +75,7 @@ template <class V, std::size_t... I>
 
 /// Result planes of a tile: with 32 registers, two share what they read.
 template <class T>
-inline constexpr int kMostResults = kMaskedAccess && sizeof(T) == sizeof(float) ? 2 : 1;
+inline constexpr int kMostResults = kRegisters == 32 && sizeof(T) == sizeof(float) ? 2 : 1;
 
 /// kResults times results at `out`, `count` columns of them, from the source at x.
 template <class T, Mode kMode, int kRows, int kResults, bool kInside>
@@ -210,13 +212,14 @@ class Planes {
  private:
   void lay_out(char* scratch) {
     const bool weights = direction_ == ConvDirection::kBackwardWeights;
-    const i64 elements = s_.c * s_.in[0] * s_.in[1] * s_.in[2] + s_.k * s_.out[0] * s_.out[1] * s_.out[2];
-    const i64 filters = s_.k * s_.c;
-    const i64 most = kGroupBytes / max_of<i64>(elements * static_cast<i64>(sizeof(T)), 1);
+    const i64 x = s_.c * s_.in[0] * s_.in[1] * s_.in[2], y = s_.k * s_.out[0] * s_.out[1] * s_.out[2];
+    const i64 plane = max_of<i64>((x + y) * static_cast<i64>(sizeof(T)), 1);
+    const i64 filters = s_.k * s_.c, blocks = max_of<i64>(s_.out[0] * s_.out[1] / kMostRows, 1);
+    const i64 most = max_of(kGroupBytes / plane, min_of(kGroupBytes * blocks / plane, kPlanesBytes / plane));
     const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters * sums);
     group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);
-    prefetches_ = most < 8;
+    prefetches_ = s_.n * s_.groups * plane > kCachedBytes;
     char* next = scratch;
     const auto take = [&]<class E>(E*& pointer, i64 count) {
       pointer = reinterpret_cast<E*>(next);
@@ -386,6 +389,23 @@ class Planes {
     }
   }
 
+  /// Lines of the next plane, whose start the hardware does not foresee, where a strip begins with one.
+  template <int kReach>
+  [[gnu::always_inline]] void fetch_next(const T* x, i64 x_at, const T* y, i64 y_at) const {
+    constexpr i64 kLine = 64 / sizeof(T);
+    const i64 ahead = direction_ == ConvDirection::kBackwardData ? s_.y_k : s_.x_c;
+    if (x_at % kLine == 0) {
+      for (int j = 0; j < kMostRows; ++j)
+        __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
+    }
+    if (y_at % kLine != 0) return;
+    const T* const next = y + kMostResults<T> * block_.result_plane;
+    for (i64 i = 0; i < kMostResults<T>; ++i)
+      for (int j = 0; j < kMostRows; ++j)
+        for (i64 e = 0; e < kReach; e += kLine)
+          __builtin_prefetch(next + i * block_.result_plane + j * block_.out_pitch + e, 1, 2);
+  }
+
   /// Calls `use` with the source, the result, the spans and the columns that are left of each strip of a plane.
   template <Mode kMode, class Use>
   [[gnu::always_inline]] void strips(const T* x, T* y, const Use& use) const {
@@ -393,18 +413,9 @@ class Planes {
     const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count;
     const i64 step = kN * across_[0].stride, out_step = kN * across_[0].out_step;
     const Span* spans = spans_;
-    const i64 ahead = direction_ == ConvDirection::kBackwardData ? s_.y_k : s_.x_c;
+    const T *const x0 = x, *const y0 = y;
     for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * s_.taps[2]) {
-      if (prefetches_ && block_.count[0] > 0) {  // the next plane, whose start the hardware does not foresee
-        for (int j = 0; j < kMostRows; ++j) {
-          __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
-        }
-        T* const next = y + kMostResults<T> * block_.result_plane;
-        for (i64 i = 0; i < kMostResults<T>; ++i)
-          for (int j = 0; j < kMostRows; ++j)
-            for (i64 e = 0; e < kReach; e += kN)
-              __builtin_prefetch(next + i * block_.result_plane + j * block_.out_pitch + e, 1, 2);
-      }
+      if (prefetches_ && block_.count[0] > 0) fetch_next<kReach>(x, x - x0, y, y - y0);
       use(x, y, spans, left);
     }
   }

@@ -128,7 +128,7 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
         return load_widened(src, n);
       }
     }
-    if constexpr (kMaskedAccess && __is_same(E, S)) return load_steps<2>(src, 0, n);
+    if constexpr (kMaskedLoads && __is_same(E, S)) return load_steps<2>(src, 0, n);
     E line[kN];
     for (int i = 0; i < kN; ++i) line[i] = i < n ? convert<E>(src[i * step]) : E{};
     return load(line);

@@ -42,30 +42,46 @@ class Reader {
   i64 step_;
 };
 
+#if defined(__AVX2__)
 #if defined(__AVX512F__)
+template <class T>
 using LaneMask = __mmask16;
-static inline LaneMask lane_mask(std::uint32_t bits) {
-  auto mask = static_cast<LaneMask>(bits);
+template <class T>
+LaneMask<T> lane_mask(std::uint32_t bits) {
+  auto mask = static_cast<LaneMask<T>>(bits);
   __asm__("" : "+Yk"(mask));  // compilers would make it again for each vector
   return mask;
 }
-static inline Vec<float> load_masked(const float* p, LaneMask m) { return (Vec<float>)_mm512_maskz_loadu_ps(m, p); }
-static inline Vec<double> load_masked(const double* p, LaneMask m) {
+static inline Vec<float> load_masked(const float* p, __mmask16 m) { return (Vec<float>)_mm512_maskz_loadu_ps(m, p); }
+static inline Vec<double> load_masked(const double* p, __mmask16 m) {
   return (Vec<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(m), p);
 }
-static inline void store_masked(float* p, LaneMask m, Vec<float> v) { _mm512_mask_storeu_ps(p, m, (__m512)v); }
-static inline void store_masked(double* p, LaneMask m, Vec<double> v) {
+static inline void store_masked(float* p, __mmask16 m, Vec<float> v) { _mm512_mask_storeu_ps(p, m, (__m512)v); }
+static inline void store_masked(double* p, __mmask16 m, Vec<double> v) {
   _mm512_mask_storeu_pd(p, static_cast<__mmask8>(m), (__m512d)v);
 }
+#else
+template <class T>
+using LaneMask = __m256i;
+template <class T>
+LaneMask<T> lane_mask(std::uint32_t bits) {
+  using Lanes = Vec<std::conditional_t<sizeof(T) == sizeof(float), std::int32_t, i64>>;
+  Lanes bit{};
+  for (int i = 0; i < kLanes<T>; ++i) bit[i] = 1 << i;
+  return (__m256i)((bit & static_cast<int>(bits)) != 0);
+}
+static inline Vec<float> load_masked(const float* p, __m256i m) { return (Vec<float>)_mm256_maskload_ps(p, m); }
+static inline Vec<double> load_masked(const double* p, __m256i m) { return (Vec<double>)_mm256_maskload_pd(p, m); }
+#endif
 
 template <class T>
 class Reader<T, 1> {
  public:
-  Reader(const Span& s, i64) : mask_(lane_mask(s.elements)) {}
+  Reader(const Span& s, i64) : mask_(lane_mask<T>(s.elements)) {}
   Vec<T> operator()(const T* p) const { return load_masked(p, mask_); }
 
  private:
-  LaneMask mask_;
+  LaneMask<T> mask_;
 };
 
 template <class T>
@@ -73,37 +89,13 @@ class Reader<T, 2> {
   static constexpr int kN = kLanes<T>;
 
  public:
-  Reader(const Span& s, i64) : low_(lane_mask(s.elements)), high_(lane_mask(s.elements >> kN)) {}
+  Reader(const Span& s, i64) : low_(lane_mask<T>(s.elements)), high_(lane_mask<T>(s.elements >> kN)) {}
   Vec<T> operator()(const T* p) const {
     return even_lanes(load_masked(p, low_), load_masked(p + kN, high_), std::make_index_sequence<kN>{});
   }
 
  private:
-  LaneMask low_, high_;
-};
-#else
-#if defined(__AVX2__)
-using LaneMask = __m256i;
-static inline Vec<float> load_masked(const float* p, LaneMask m) { return (Vec<float>)_mm256_maskload_ps(p, m); }
-static inline Vec<double> load_masked(const double* p, LaneMask m) { return (Vec<double>)_mm256_maskload_pd(p, m); }
-static inline void store_masked(float* p, LaneMask m, Vec<float> v) { _mm256_maskstore_ps(p, m, (__m256)v); }
-static inline void store_masked(double* p, LaneMask m, Vec<double> v) { _mm256_maskstore_pd(p, m, (__m256d)v); }
-static inline LaneMask lane_mask(const Span& s, float) {
-  const Vec<std::int32_t> lane{0, 1, 2, 3, 4, 5, 6, 7};
-  return (LaneMask)((lane >= s.low) & (lane < s.high));
-}
-static inline LaneMask lane_mask(const Span& s, double) {
-  const Vec<i64> lane{0, 1, 2, 3};
-  return (LaneMask)((lane >= s.low) & (lane < s.high));
-}
-template <class T>
-class Reader<T, 1> {
- public:
-  Reader(const Span& s, i64) : mask_(lane_mask(s, T{})) {}
-  Vec<T> operator()(const T* p) const { return load_masked(p, mask_); }
-
- private:
-  LaneMask mask_;
+  LaneMask<T> low_, high_;
 };
 #else
 template <class T>
@@ -117,7 +109,6 @@ class Reader<T, 1> {
  private:
   Span span_;
 };
-#endif
 
 template <class T>
 class Reader<T, 2> {
@@ -148,26 +139,14 @@ class Writer {
   Vec<T> load(const T* p) const { return read_(p); }
   void store(T* p, Vec<T> v) const {
 #if defined(__AVX512F__)
-    store_masked(p, static_cast<LaneMask>(span_.elements), v);
+    store_masked(p, static_cast<__mmask16>(span_.elements), v);
 #else
-    if (span_.high == kLanes<T>) {
-      POLYMIO_ISA_NAMESPACE::store(p, v);
-    } else {
-      store_some(p, v);
-    }
+    if (span_.high == kLanes<T>) return POLYMIO_ISA_NAMESPACE::store(p, v);
+    store_lanes(p, v, span_.high);
 #endif
   }
 
  private:
-#if !defined(__AVX512F__)
-  void store_some(T* p, Vec<T> v) const {
-#if defined(__AVX2__)
-    store_masked(p, lane_mask(span_, T{}), v);
-#else
-    store_lanes(p, v, span_.high);
-#endif
-  }
-#endif
   Span span_;
   Reader<T, 1> read_;
 };

@@ -140,7 +140,7 @@ inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row,
 
 template <Put kPut, class Sum, int kRows, int kVectors>
 inline void put(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
-  if (!kMaskedAccess && tail == kLanes<Sum>) {
+  if (!kMaskedStores && tail == kLanes<Sum>) {
     put_rows<kPut, true, Sum>(sum, c, c_row, tail);
   } else {
     put_rows<kPut, false, Sum>(sum, c, c_row, tail);

@@ -62,7 +62,7 @@ static inline void fetch_masked(const Operand& operand, const Level& inner, cons
 template <class T, class S>
 static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line,
                          const Run* runs, int count, T* dst) {
-  if constexpr (kMaskedAccess && sizeof(T) == sizeof(S)) {
+  if constexpr (kMaskedLoads && sizeof(T) == sizeof(S)) {
     if (inner.stride == 1) return fetch_masked<1>(operand, inner, line, runs, count, dst);
     if (inner.stride == 2) return fetch_masked<2>(operand, inner, line, runs, count, dst);
   }
@@ -152,7 +152,7 @@ static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int 
 /// Rough cost of reading along an axis: many elements per run and small strides are cheap.
 static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
-  const bool quick = inner.stride == 1 || (kMaskedAccess && inner.stride == 2);
+  const bool quick = inner.stride == 1 || (kMaskedLoads && inner.stride == 2);
   return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 

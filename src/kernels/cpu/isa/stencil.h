@@ -7,7 +7,7 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 inline constexpr int kMostRows = 7;  // of a tile
 #else
 inline constexpr int kMostRows = 4;
