@@ -44,15 +44,13 @@ template <class T, class S>
 static inline void gather_line(const S* src, i64 stride, int low, int high, int length, T* dst) {
   for (int e = 0; e < low; ++e) dst[e] = 0;
   int e = low;
-#if defined(__AVX512F__)
   constexpr int kN = kLanes<T>;
-  if constexpr (sizeof(T) == sizeof(S)) {
+  if constexpr (kMaskedLoads && sizeof(T) == sizeof(S)) {
     if (stride == 2) {
       for (; e < high; e += kN) store(dst + e, load_steps<2>(src + e * 2, 0, min_of(high - e, kN)));
       e = high;
     }
   }
-#endif
   for (; e < high; ++e) dst[e] = widen(src[e * stride]);
   for (e = high; e < length; ++e) dst[e] = 0;
 }

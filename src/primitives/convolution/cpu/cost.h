@@ -24,7 +24,7 @@ class Machine {
 
   /// Elements of a vector in the type that `t` is computed in.
   double lanes(DataType t) const { return t == DataType::kDouble ? vector_bytes_ / 8 : vector_bytes_ / 4; }
-  bool masked() const { return vector_bytes_ == 64; }
+  bool masked() const { return vector_bytes_ >= 32; }
   std::int64_t tile_rows() const { return vector_bytes_ == 64 ? 8 : 4; }
 
   /// Microseconds of one parallel loop. `footprint` bytes are used again by each call: what fits the
