@@ -2,6 +2,7 @@
 // (batch-reduce, as in Georganas et al., "High-Performance Deep Learning via a Single Building Block").
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/shared.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -65,7 +66,8 @@ struct Micro {
 
 using MicroKernel = void (*)(const Micro&);
 
-/// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors].
+/// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors]. With kAddsProducts there are only
+/// those of kBf16 and kInt8.
 MicroKernel micro_kernel(Dot dot, int rows, int vectors);
 /// The same for floats or doubles, for tiles with the same B: the first one copies it, step by step without gaps, and
 /// the others read the copy.
