@@ -108,12 +108,14 @@ struct Steps {
 
 enum class Put { kStore, kAdd, kAround };
 
+/// Whether tiles are ever written past the caches: where vectors are whole lines, and not those of groups.
+template <class K>
+inline constexpr bool kWritesAround = kVectorBytes == 64 && !std::is_base_of_v<Groups, K>;
+
 template <class Sum>
-inline void write_around(Sum* p, Vec<Sum> v) {
+inline void write_around([[maybe_unused]] Sum* p, [[maybe_unused]] Vec<Sum> v) {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#else
-  store(p, v);
 #endif
 }
 
@@ -250,7 +252,7 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     __asm__("" : "+r"(to));  // or all addresses would be computed before the sums, and held on the stack
     if (m.add) {
       put<Put::kAdd, Sum>(sum, to, c_row, tail);
-    } else if (m.around) {
+    } else if (kWritesAround<K> && m.around) {
       put<Put::kAround, Sum>(sum, to, c_row, tail);
     } else {
       put<Put::kStore, Sum>(sum, to, c_row, tail);

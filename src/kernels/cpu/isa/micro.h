@@ -52,7 +52,7 @@ struct Micro {
   i64 c_row = 0;
   int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
   bool add = false;  // c += instead of c =
-  bool around = false;     // C is written past the caches: whole lines, not with add or tail
+  bool around = false;     // C, floats or doubles, is written past the caches: whole lines, not with add or tail
   bool fetches_c = false;  // lines of C are far away
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
