@@ -281,6 +281,10 @@ DirectUnit direct_unit(DataType type) {
 }
 
 void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
+  const DirectMath math = job.unit.math;
+  if (kAddsProducts && math != DirectMath::kBf16 && math != DirectMath::kInt8) {
+    return POLYMIO_SHARED_NAMESPACE::direct(job, args, first, end, scratch);
+  }
   for (i64 piece = first; piece < end; ++piece) Worker(job, args, piece, static_cast<char*>(scratch)).run();
 }
 

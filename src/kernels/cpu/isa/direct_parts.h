@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
+#include "kernels/cpu/isa/shared.h"
 #include "kernels/cpu/vec.h"
 
-namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
+
+using i64 = std::int64_t;
 
 /// What one piece covers; at and count are in cells.
 struct DirectPiece {
@@ -42,4 +45,4 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
 /// Scales (unless an epilogue did), converts and stores.
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line);
 
-}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
+}  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE

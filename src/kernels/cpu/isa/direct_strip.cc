@@ -126,21 +126,17 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
 }  // namespace
 
 void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip) {
-  switch (job.unit.math) {
-    case DirectMath::kDouble:
-      return fill<double, double>(job, piece, from, strip);
-    case DirectMath::kBf16:
-      return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
-    case DirectMath::kInt8:
-      return fill<Shifted8, std::int8_t>(job, piece, from, strip);
-    case DirectMath::kInt16:
-      return fill<std::int16_t, std::int8_t>(job, piece, from, strip);
-    default:
-      break;
+  const DirectMath math = job.unit.math;
+  const DataType type = job.from.type;
+  if constexpr (kPacksProducts) {
+    if (math == DirectMath::kBf16) return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
+    if (math == DirectMath::kInt8) return fill<Shifted8, std::int8_t>(job, piece, from, strip);
   }
-  if (job.from.type == DataType::kHalf) return fill<float, Half>(job, piece, from, strip);
-  if (job.from.type == DataType::kBFloat16) return fill<float, Bfloat16>(job, piece, from, strip);
-  return fill<float, float>(job, piece, from, strip);
+  if (math == DirectMath::kInt16) return fill<std::int16_t, std::int8_t>(job, piece, from, strip);
+  if (math == DirectMath::kDouble) return fill<double, double>(job, piece, from, strip);
+  if (type == DataType::kHalf) return fill<float, Half>(job, piece, from, strip);
+  if (type == DataType::kBFloat16) return fill<float, Bfloat16>(job, piece, from, strip);
+  fill<float, float>(job, piece, from, strip);
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -172,21 +172,17 @@ class Panel {
 }  // namespace
 
 void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn) {
-  switch (job.unit.math) {
-    case DirectMath::kDouble:
-      return Panel<double, double>(job, panel, weights, packed, turn).pack();
-    case DirectMath::kBf16:
-      return Panel<Bfloat16, Bfloat16>(job, panel, weights, packed, turn).pack();
-    case DirectMath::kInt8:
-      return Panel<std::int8_t, std::int8_t>(job, panel, weights, packed, turn).pack();
-    case DirectMath::kInt16:
-      return Panel<std::int16_t, std::int8_t>(job, panel, weights, packed, turn).pack();
-    default:
-      break;
+  const DirectMath math = job.unit.math;
+  const DataType type = job.weight_type;
+  if constexpr (kPacksProducts) {
+    if (math == DirectMath::kBf16) return Panel<Bfloat16, Bfloat16>(job, panel, weights, packed, turn).pack();
+    if (math == DirectMath::kInt8) return Panel<std::int8_t, std::int8_t>(job, panel, weights, packed, turn).pack();
   }
-  if (job.weight_type == DataType::kHalf) return Panel<float, Half>(job, panel, weights, packed, turn).pack();
-  if (job.weight_type == DataType::kBFloat16) return Panel<float, Bfloat16>(job, panel, weights, packed, turn).pack();
-  return Panel<float, float>(job, panel, weights, packed, turn).pack();
+  if (math == DirectMath::kInt16) return Panel<std::int16_t, std::int8_t>(job, panel, weights, packed, turn).pack();
+  if (math == DirectMath::kDouble) return Panel<double, double>(job, panel, weights, packed, turn).pack();
+  if (type == DataType::kHalf) return Panel<float, Half>(job, panel, weights, packed, turn).pack();
+  if (type == DataType::kBFloat16) return Panel<float, Bfloat16>(job, panel, weights, packed, turn).pack();
+  Panel<float, float>(job, panel, weights, packed, turn).pack();
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -11,6 +11,14 @@ struct Shifted8 {
   std::uint8_t bits;
 };
 
+/// Whether there are operands for products of bf16 and int8. Those of the instruction set that adds these products are
+/// made here.
+#if defined(__AVX512F__)
+inline constexpr bool kPacksProducts = true;
+#else
+inline constexpr bool kPacksProducts = false;
+#endif
+
 template <class E>
 inline constexpr int kGroupOf = sizeof(E) >= 4 ? 1 : 4 / static_cast<int>(sizeof(E));
 

@@ -1,9 +1,10 @@
 // Entry points that each instruction set's object files provide to the kernel table.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/shared.h"
 #include "kernels/cpu/kernels.h"
 
-namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
 
 TileShape gemm_tile(DataType type);
 std::size_t gemm_scratch(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
@@ -31,5 +32,14 @@ void winograd_weights(const WinogradWeights& job, std::int64_t first, std::int64
 void winograd_weights_sum(const WinogradWeights& job, std::int64_t first, std::int64_t end);
 std::size_t winograd_weights_scratch(const WinogradWeights& job);
 std::size_t winograd_weights_memory(const WinogradWeights& job);
+
+}  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+// Each instruction set has its own of what depends on the products that it has.
+DirectUnit direct_unit(DataType type);
+void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -108,12 +108,14 @@ struct Steps {
 
 enum class Put { kStore, kAdd, kAround };
 
+/// Whether tiles are ever written past the caches: where vectors are whole lines, and not those of groups.
+template <class K>
+inline constexpr bool kWritesAround = kVectorBytes == 64 && !std::is_base_of_v<Groups, K>;
+
 template <class Sum>
-inline void write_around(Sum* p, Vec<Sum> v) {
+inline void write_around([[maybe_unused]] Sum* p, [[maybe_unused]] Vec<Sum> v) {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#else
-  store(p, v);
 #endif
 }
 
@@ -250,7 +252,7 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     __asm__("" : "+r"(to));  // or all addresses would be computed before the sums, and held on the stack
     if (m.add) {
       put<Put::kAdd, Sum>(sum, to, c_row, tail);
-    } else if (m.around) {
+    } else if (kWritesAround<K> && m.around) {
       put<Put::kAround, Sum>(sum, to, c_row, tail);
     } else {
       put<Put::kStore, Sum>(sum, to, c_row, tail);
@@ -289,17 +291,17 @@ MicroKernel of_shape(int rows, int vectors) {
 
 #if defined(__AVX512BF16__)
 /// Cycles of the fastest of some short runs.
-std::uint64_t cycles_of(Dot dot) {
+template <Dot kDot>
+std::uint64_t cycles_of() {
   constexpr int kRows = kMicroRows[2], kDepth = 64;
   alignas(64) static const char kZeros[2 * kVectorBytes * kDepth] = {};
   alignas(64) char sums[kRows * 2 * kVectorBytes];
   const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes,
                 .c = sums, .c_row = 2 * kVectorBytes};
-  const MicroKernel kernel = micro_kernel(dot, kRows, 2);
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 20; ++i) {
     const std::uint64_t start = __builtin_ia32_rdtsc();
-    kernel(m);
+    tile<Kind<kDot>, kRows, 2, false>(m);
     best = min_of<std::uint64_t>(best, __builtin_ia32_rdtsc() - start);
   }
   return best;
@@ -310,34 +312,38 @@ std::uint64_t cycles_of(Dot dot) {
 
 bool prefers_bf16_dot() {
 #if defined(__AVX512BF16__)
-  static const bool kFaster = cycles_of(Dot::kBf16) < 2 * cycles_of(Dot::kFloat);
+  static const bool kFaster = cycles_of<Dot::kBf16>() < 2 * cycles_of<Dot::kFloat>();
   return kFaster;
 #else
   return false;
 #endif
 }
 
-MicroKernel copying_kernel(Dot dot, int rows, int vectors) {
-  return dot == Dot::kDouble ? of_shape<Kind<Dot::kDouble>, true>(rows, vectors)
-                             : of_shape<Kind<Dot::kFloat>, true>(rows, vectors);
-}
-
 MicroKernel micro_kernel(Dot dot, int rows, int vectors) {
-  switch (dot) {
 #if defined(__AVX512BF16__)
-    case Dot::kBf16:
-      return of_shape<Kind<Dot::kBf16>>(rows, vectors);
+  if (dot == Dot::kBf16) return of_shape<Kind<Dot::kBf16>>(rows, vectors);
 #endif
 #if defined(__AVX512VNNI__)
-    case Dot::kInt8:
-      return of_shape<Kind<Dot::kInt8>>(rows, vectors);
+  if (dot == Dot::kInt8) return of_shape<Kind<Dot::kInt8>>(rows, vectors);
 #endif
-    case Dot::kInt16:
-      return of_shape<Kind<Dot::kInt16>>(rows, vectors);
-    case Dot::kDouble:
-      return of_shape<Kind<Dot::kDouble>>(rows, vectors);
-    default:
-      return of_shape<Kind<Dot::kFloat>>(rows, vectors);
+  if constexpr (kAddsProducts) {
+    return nullptr;
+  } else if (dot == Dot::kInt16) {
+    return of_shape<Kind<Dot::kInt16>>(rows, vectors);
+  } else if (dot == Dot::kDouble) {
+    return of_shape<Kind<Dot::kDouble>>(rows, vectors);
+  } else {
+    return of_shape<Kind<Dot::kFloat>>(rows, vectors);
+  }
+}
+
+MicroKernel copying_kernel(Dot dot, int rows, int vectors) {
+  if constexpr (kAddsProducts) {
+    return nullptr;
+  } else if (dot == Dot::kDouble) {
+    return of_shape<Kind<Dot::kDouble>, true>(rows, vectors);
+  } else {
+    return of_shape<Kind<Dot::kFloat>, true>(rows, vectors);
   }
 }
 

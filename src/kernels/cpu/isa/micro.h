@@ -2,6 +2,7 @@
 // (batch-reduce, as in Georganas et al., "High-Performance Deep Learning via a Single Building Block").
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/shared.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -51,7 +52,7 @@ struct Micro {
   i64 c_row = 0;
   int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
   bool add = false;  // c += instead of c =
-  bool around = false;     // C is written past the caches: whole lines, not with add or tail
+  bool around = false;     // C, floats or doubles, is written past the caches: whole lines, not with add or tail
   bool fetches_c = false;  // lines of C are far away
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
@@ -65,7 +66,8 @@ struct Micro {
 
 using MicroKernel = void (*)(const Micro&);
 
-/// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors].
+/// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors]. With kAddsProducts there are only
+/// those of kBf16 and kInt8.
 MicroKernel micro_kernel(Dot dot, int rows, int vectors);
 /// The same for floats or doubles, for tiles with the same B: the first one copies it, step by step without gaps, and
 /// the others read the copy.
