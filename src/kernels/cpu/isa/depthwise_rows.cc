@@ -11,6 +11,7 @@ namespace {
 constexpr i64 kGroupBytes = 48 << 10;   // of a block of rows of planes that take turns, or of their sums
 constexpr i64 kPlanesBytes = 256 << 10;  // of these planes
 constexpr i64 kCachedBytes = 1 << 20;    // of tensors that are in a near cache already
+constexpr i64 kShortBytes = 1 << 10;     // of planes that the hardware foresees: they are as good as one stream
 constexpr i64 kMostPlanes = 256;
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
@@ -219,7 +220,7 @@ class Planes {
     const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters * sums);
     group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);
-    prefetches_ = s_.n * s_.groups * plane > kCachedBytes;
+    prefetches_ = plane > kShortBytes && s_.n * s_.groups * plane > kCachedBytes;
     char* next = scratch;
     const auto take = [&]<class E>(E*& pointer, i64 count) {
       pointer = reinterpret_cast<E*>(next);
@@ -399,11 +400,17 @@ class Planes {
         __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
     }
     if (y_at % kLine != 0) return;
+    const bool writes = direction_ != ConvDirection::kBackwardWeights;
     const T* const next = y + kMostResults<T> * block_.result_plane;
     for (i64 i = 0; i < kMostResults<T>; ++i)
       for (int j = 0; j < kMostRows; ++j)
-        for (i64 e = 0; e < kReach; e += kLine)
-          __builtin_prefetch(next + i * block_.result_plane + j * block_.out_pitch + e, 1, 2);
+        for (i64 e = 0; e < kReach; e += kLine) {
+          const T* const line = next + i * block_.result_plane + j * block_.out_pitch + e;
+          if (writes)
+            __builtin_prefetch(line, 1, 2);
+          else
+            __builtin_prefetch(line, 0, 2);
+        }
   }
 
   /// Calls `use` with the source, the result, the spans and the columns that are left of each strip of a plane.
