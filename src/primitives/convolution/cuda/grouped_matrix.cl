@@ -1,13 +1,14 @@
-// Convolution with few channels a group on NVIDIA's matrix units (mma.sync, PTX ISA 9.7.14), 16-bit floats, stride 1: a
-// block keeps a tile of src with all channels of some groups in local memory, channels innermost; a warp computes eight
-// output channels of a group for sixteen pixels at a time. Told by -D: IN, OUT (the same), DIRECTION (0, 1), FILTER
-// (square), REDUCED, OUTPUTS (channels of a group: multiples of 8), GROUPS (of a block), TILE_H, TILE_W, WARPS; PLANES where
-// rows are innermost in memory (of even width).
+// Convolution with few channels a group on NVIDIA's matrix units, 16-bit floats, stride 1: a block keeps a tile of
+// src with all channels of some groups in local memory, channels innermost; a warp computes eight output channels of
+// a group for sixteen pixels at a time. Told by -D: IN, OUT (the same), DIRECTION (0, 1), FILTER (square), REDUCED,
+// OUTPUTS (channels of a group: multiples of 8), GROUPS (of a block), TILE_H, TILE_W, WARPS; PLANES where rows are
+// innermost in memory (of even width).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/octets.h"
+#include "kernels/gpu/matrix_units.h"
 
 #define THREADS (WARPS * 32)
 #define CHANNELS (GROUPS * REDUCED)
@@ -18,19 +19,6 @@
 #define STEPS (REDUCED / 8)
 #define UNITS (GROUPS * OUTPUTS / 8)
 #define PIXELS (TILE_H * TILE_W)
-#if IN_KIND == KIND_bf16
-#define MMA_TYPE "bf16"
-#else
-#define MMA_TYPE "f16"
-#endif
-
-/// c (16 x 8) += a (16 x 8) b (8 x 8).
-INLINE void multiply_8(const u32* a, u32 b, float* c) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b));
-}
 
 // Elements of the weights between taps, and between neighbours in the group's channels of the filter.
 #ifdef PLANES

@@ -13,6 +13,7 @@
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/octets.h"
+#include "kernels/gpu/matrix_units.h"
 #include "kernels/gpu/partials.h"
 #include "kernels/gpu/strip.h"
 
@@ -32,26 +33,6 @@
 #else
 #define WEIGHT_AT(k, tap, c) (((k) * TAPS + (tap)) * REDUCED + (c))
 #endif
-#if IN_KIND == KIND_bf16
-#define MMA_TYPE "bf16"
-#else
-#define MMA_TYPE "f16"
-#endif
-
-/// c (16 x 8) += a (16 x 16) b (16 x 8), where rows of a are those of `top` and `bottom`.
-INLINE void multiply_16(const u32* top, const u32* bottom, const u32* b, float* c) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(top[0]), "r"(bottom[0]), "r"(top[1]), "r"(bottom[1]), "r"(b[0]), "r"(b[1]));
-}
-
-/// Two blocks of 8 x 8, whose rows the lanes of half a warp name, the other way round.
-INLINE void load_turned(LOCAL const in_t* p, u32* v) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(v[0]), "=r"(v[1])
-               : "r"((u32)__cvta_generic_to_shared(p)));
-}
 
 #ifdef PLANES
 
@@ -121,13 +102,13 @@ INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* 
 /// A row of x from `x` on by the rows of dy that the rows of the filter meet it in.
 INLINE void multiply_row(LOCAL const in_t* x, const u32 (*g0)[2], const u32 (*g1)[2], const u32 (*g2)[2],
                          float (*acc)[2][4]) {
-  const u32 none[2] = {0, 0};
   UNROLL for (int s = 0; s < FILTER; ++s)
     UNROLL for (int t = 0; t < PARTS_16; ++t) {
       u32 v[2];
-      load_turned(x + (t * 16 + s) * PITCH, v);
-      multiply_16(g0[t], g1[t], v, acc[s][0]);
-      multiply_16(g2[t], none, v, acc[s][1]);
+      load_2_turned(local_address(x + (t * 16 + s) * PITCH), v);
+      const u32 first[4] = {g0[t][0], g1[t][0], g0[t][1], g1[t][1]}, second[4] = {g2[t][0], 0, g2[t][1], 0};
+      multiply_16(first, v, acc[s][0]);
+      multiply_16(second, v, acc[s][1]);
     }
 }
 
@@ -196,7 +177,7 @@ grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
         end_part_of_copies();
 #endif
       UNROLL for (int t = 0; t < PARTS_16; ++t)
-        load_turned(dy_at + taken * DY_ROW + t * 16 * PITCH, slopes[phase][t]);
+        load_2_turned(local_address(dy_at + taken * DY_ROW + t * 16 * PITCH), slopes[phase][t]);
       multiply_row(x_at + taken * X_ROW, slopes[phase], slopes[(phase + 2) % FILTER], slopes[(phase + 1) % FILTER], acc);
       taken = taken == STAGES - 1 ? 0 : taken + 1, given = given == STAGES - 1 ? 0 : given + 1;
     }

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <limits>
+#include <string_view>
 
 #include "primitives/convolution/point.h"
 
@@ -125,6 +127,15 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::i
 bool aligned(const Problem::Args& a) {
   const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;
+}
+
+bool has_matrix_units(const DeviceInfo& d) {
+  constexpr int kOldest = 80;
+  constexpr std::string_view kPrefix = "cuda-sm";  // "cuda-sm90": 90
+  const std::string_view name = d.architecture;
+  int generation = 0;
+  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), generation);
+  return generation >= kOldest;
 }
 
 double tensor_bytes(const Problem& p) {

@@ -31,6 +31,9 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, st
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 
+/// Whether 16-bit floats can be multiplied and copied as kernels/gpu/matrix_units.h and local_copy.h do it best.
+bool has_matrix_units(const DeviceInfo&);
+
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 

@@ -1,6 +1,7 @@
 // ConvGpuDepthwise: one input and one output channel a group, at the speed of memory. Packed NCHW and NHWC, filters
-// 3x3, 5x5 and 7x7, any stride and dilation; most with stride 1 by depthwise_tiles. Only the weights' gradient
-// takes workspace: blocks write partial results that are added up in a fixed order.
+// 3x3, 5x5 and 7x7, any stride and dilation; most with stride 1 by depthwise_tiles or, on matrix units,
+// depthwise_matrix. Only the weights' gradient takes workspace: blocks write partial results that are added up in a
+// fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/depthwise_matrix.h"
 #include "primitives/convolution/gpu/depthwise_tiles.h"
 #include "primitives/convolution/solvers.h"
 
@@ -150,6 +152,16 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   return plan;
 }
 
+/// Points behind those of the tiles are the matrix units': which of these, or less than 0.
+int matrix_variant(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  return gpu::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
+}
+
+int count_variants(const DeviceInfo& d, const Problem& p) {
+  if (!gpu::DepthwiseTiles::serve(p)) return static_cast<int>(variants(p).size());
+  return gpu::DepthwiseTiles::variants(p) + (gpu::DepthwiseMatrix::serve(d, p) ? gpu::DepthwiseMatrix::variants(p) : 0);
+}
+
 class GpuDepthwise final : public GpuSolver<Problem> {
  public:
   constexpr explicit GpuDepthwise(Direction d) : direction_(d) {}
@@ -158,7 +170,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     static constexpr const char* kNames[] = {"ConvGpuDepthwiseFwd", "ConvGpuDepthwiseBwd", "ConvGpuDepthwiseWrw"};
     const auto i = static_cast<unsigned>(direction_);
     SolverInfo info = gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
-    info.version = 3;
+    info.version = 4;
     return info;
   }
 
@@ -177,32 +189,35 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.5, kTilesMemory = 0.6, kArithmetic = 0.2, kTilesArithmetic = 0.4;
-    constexpr double kGeneral = 6, kOther = 1.1;
-    const bool tiles = gpu::DepthwiseTiles::serve(p);
+    constexpr double kMatrixArithmetic = 0.55, kGeneral = 6, kOther = 1.1;
+    const bool tiles = gpu::DepthwiseTiles::serve(p), matrix = matrix_variant(d, p, point) >= 0;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * (tiles ? kTilesMemory : kMemory));
-    const double compute = p.flops() / (1e3 * d.fp32_gflops * (tiles ? kTilesArithmetic : kArithmetic));
+    const double arithmetic = matrix ? kMatrixArithmetic : tiles ? kTilesArithmetic : kArithmetic;
+    const double compute = p.flops() / (1e3 * d.fp32_gflops * arithmetic);
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double slower = (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == start(d, p) ? 1 : kOther);
     return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
-    std::vector<int> values(gpu::DepthwiseTiles::serve(p) ? static_cast<std::size_t>(gpu::DepthwiseTiles::variants(p))
-                                                          : variants(p).size());
+  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+    std::vector<int> values(static_cast<std::size_t>(count_variants(d, p)));
     std::iota(values.begin(), values.end(), 0);
     return {{"variant", values}};
   }
 
   bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (gpu::DepthwiseTiles::serve(p))
-      return point.size() == 1 && point[0] >= 0 && point[0] < gpu::DepthwiseTiles::variants(p) &&
-             gpu::DepthwiseTiles::fits(p, point[0]);
-    return point.size() == 1 && point[0] >= 0 && static_cast<std::size_t>(point[0]) < variants(p).size() &&
-           plan_of(d, p, point).fits;
+    if (point.size() != 1 || point[0] < 0 || point[0] >= count_variants(d, p)) return false;
+    if (matrix_variant(d, p, point) >= 0) return true;
+    return gpu::DepthwiseTiles::serve(p) ? gpu::DepthwiseTiles::fits(p, point[0]) : plan_of(d, p, point).fits;
   }
 
   /// What measurements on an H200 say.
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kLittle = 1536;  // elements of a multiprocessor: strips would take longer than tiles
+    const bool little =
+        direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kLittle * d.units;
+    if (gpu::DepthwiseMatrix::serve(d, p) && !little)
+      return {gpu::DepthwiseTiles::variants(p) + gpu::DepthwiseMatrix::best(d, p)};
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const int stride = stride_class(p);
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
@@ -210,12 +225,14 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
     return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).kernels();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
     const bool weights = direction_ == Direction::kBackwardWeights, last = channels_last(p);
@@ -233,6 +250,10 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    if (const int m = matrix_variant(d, p, point); m >= 0)
+      return [matrix = gpu::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
+        matrix.run(stream, built, a);
+      };
     if (gpu::DepthwiseTiles::serve(p))
       return [tiles = gpu::DepthwiseTiles(d, p, point[0]), built](Stream& stream, const Args& a) {
         tiles.run(stream, built, a);

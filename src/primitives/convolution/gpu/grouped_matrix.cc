@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
 namespace polymio::convolution::gpu {
 namespace {
@@ -21,24 +19,14 @@ constexpr int kResident = 4;     // blocks of a multiprocessor with four warps e
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
-/// "cuda-sm90": 90.
-int generation(const DeviceInfo& d) {
-  constexpr std::string_view kPrefix = "cuda-sm";
-  const std::string_view name = d.architecture;
-  int number = 0;
-  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
-  return number;
-}
-
 }  // namespace
 
 bool GroupedMatrix::serve(const DeviceInfo& d, const Problem& p) {
-  constexpr int kOldest = 80;
   const auto& g = p.geometry;
   const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
   const bool last = p.x.is_channels_last() && p.y.is_channels_last();
   const bool even = p.x.is_channels_first() && p.y.is_channels_first() && p.in(1) % 2 == 0 && p.out(1) % 2 == 0;
-  return generation(d) >= kOldest && size_of(p.x.type) == 2 && plain && p.filter(0) == 3 && (last || even) &&
+  return has_matrix_units(d) && size_of(p.x.type) == 2 && plain && p.filter(0) == 3 && (last || even) &&
          p.c() / p.groups() % 8 == 0 && p.k() == p.c();
 }
 

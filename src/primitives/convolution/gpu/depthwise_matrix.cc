@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/gpu/depthwise_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace polymio::convolution::gpu {
+namespace {
+
+using Tile = DepthwiseMatrix::Tile;
+
+constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
+constexpr std::int64_t kColumns = 16;  // of a product
+
+// What measurements on an H200 say.
+constexpr Tile kMiddle[] = {
+    {64, 2, 2, 1, 6, 2}, {48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 4}, {32, 1, 1, 1, 6, 5}};
+constexpr Tile kLarge[] = {{32, 2, 2, 1, 6, 3}, {48, 2, 2, 1, 6, 2}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
+constexpr Tile kMiddleWeights[] = {{48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 3}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
+constexpr Tile kLargeWeights[] = {{32, 2, 2, 1, 6, 2}, {16, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 2}, {32, 1, 1, 1, 6, 3}};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+int narrow(std::int64_t v) { return static_cast<int>(v); }
+
+bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
+
+std::span<const Tile> tiles_of(const Problem& p) {
+  if (p.filter(0) == 5) return is_weights(p) ? std::span<const Tile>(kMiddleWeights) : kMiddle;
+  return is_weights(p) ? std::span<const Tile>(kLargeWeights) : kLarge;
+}
+
+/// Pixels of the sides of what is written forward or backward, or of y.
+std::int64_t side(const Problem& p, int i) { return p.direction == Direction::kBackwardData ? p.in(i) : p.out(i); }
+
+/// Columns of a strip: all have about as many.
+std::int64_t width_of(const Problem& p, const Tile& t) {
+  if (t.images > 1) return kColumns;
+  return ceil_div(side(p, 1), ceil_div(ceil_div(side(p, 1), kColumns), t.columns));
+}
+
+/// Strips of all rows.
+std::int64_t columns_of(const Problem& p, const Tile& t) {
+  return ceil_div(p.n(), t.images) * ceil_div(side(p, 1), width_of(p, t));
+}
+
+/// Blocks with the same channels that there is place for at once.
+std::int64_t blocks_of(const DeviceInfo& d, const Problem& p, const Tile& t) {
+  return std::max<std::int64_t>(1, std::int64_t{d.units} * t.resident / ceil_div(p.c(), t.channels));
+}
+
+/// Rows of a strip: whole columns, or as many pieces as there is place for at once.
+std::int64_t band_of(const DeviceInfo& d, const Problem& p, const Tile& t) {
+  constexpr std::int64_t kLeast = 7;
+  const std::int64_t most = std::max<std::int64_t>(1, side(p, 0) / kLeast);
+  return ceil_div(side(p, 0), std::clamp<std::int64_t>(blocks_of(d, p, t) / columns_of(p, t), 1, most));
+}
+
+/// How much more is computed than has to be or could be at once, and what measurements on an H200 add to that.
+double waste(const DeviceInfo& d, const Problem& p, const Tile& t) {
+  const auto real = [](std::int64_t v) { return static_cast<double>(v); };
+  const std::int64_t width = width_of(p, t), band = band_of(d, p, t), reach = p.filter(0) - 1;
+  const std::int64_t parts = ceil_div(width, kColumns * t.of_warp);
+  const std::int64_t pixels = t.images > 1 ? kColumns * t.images : parts * kColumns * t.of_warp;
+  const std::int64_t strips = columns_of(p, t) * ceil_div(side(p, 0), band), blocks = blocks_of(d, p, t);
+  const double covered = real(strips * pixels * band) / real(p.n() * side(p, 0) * side(p, 1));
+  const double channels = real(ceil_div(p.c(), t.channels) * t.channels) / real(p.c());
+  const double halo = real((width + reach) * (band + reach)) / real(width * band);
+  const double rounds = real(ceil_div(strips, blocks) * blocks) / real(strips);
+  const double little = t.of_warp > 1 ? 1 : 1.25;                   // work between barriers
+  const double uneven = t.channels / 8 * parts % 4 == 0 ? 1 : 1.1;  // for four schedulers
+  return covered * channels * halo * rounds * little * uneven;
+}
+
+}  // namespace
+
+bool DepthwiseMatrix::serve(const DeviceInfo& d, const Problem& p) {
+  const auto& g = p.geometry;
+  const bool plain = g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
+  const bool last = p.x.is_channels_last() && p.y.is_channels_last() && p.c() % 8 == 0;
+  return has_matrix_units(d) && size_of(p.x.type) == 2 && plain && last && p.filter(0) > 3;
+}
+
+int DepthwiseMatrix::variants(const Problem& p) { return narrow(static_cast<std::int64_t>(tiles_of(p).size())); }
+
+int DepthwiseMatrix::best(const DeviceInfo& d, const Problem& p) {
+  const auto tiles = tiles_of(p);
+  const auto less = [&](const Tile& a, const Tile& b) { return waste(d, p, a) < waste(d, p, b); };
+  return narrow(std::min_element(tiles.begin(), tiles.end(), less) - tiles.begin());
+}
+
+DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int variant)
+    : tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
+      direction_(p.direction),
+      type_(p.x.type),
+      filter_(narrow(p.filter(0))),
+      strip_w_(narrow(width_of(p, tile_))),
+      chunks_(narrow(ceil_div(p.c(), tile_.channels))),
+      weight_count_(p.w.count()) {
+  const bool data = direction_ == Direction::kBackwardData;
+  const auto& pad = p.geometry.pad;
+  auto& s = shape_;
+  s.images = narrow(p.n()), s.channels = narrow(p.c());
+  s.src_h = narrow(data ? p.out(0) : p.in(0)), s.src_w = narrow(data ? p.out(1) : p.in(1));
+  s.dst_h = narrow(side(p, 0)), s.dst_w = narrow(side(p, 1));
+  // Backward data is a forward convolution with the filter turned round.
+  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
+  s.band = narrow(band_of(d, p, tile_));
+  strips_ = narrow(columns_of(p, tile_) * ceil_div(s.dst_h, s.band));
+  parts_ = narrow(std::min<std::int64_t>(strips_, blocks_of(d, p, tile_)));
+  shorten_ring();
+}
+
+/// The ring's rows belong to a strip and the next one at most.
+void DepthwiseMatrix::shorten_ring() {
+  const auto& s = shape_;
+  const bool weights = direction_ == Direction::kBackwardWeights;
+  for (int row = 0; row < s.dst_h; row += s.band) {
+    const int most = std::min(s.band, s.dst_h - row), above = std::clamp(s.pad_h - row, 0, filter_ - 1);
+    const int met = weights ? std::min(most + filter_ - 1, s.src_h + s.pad_h - row) : most + filter_ - 1 - above;
+    tile_.stages = std::clamp(met + 1, 2, tile_.stages);
+  }
+}
+
+std::size_t DepthwiseMatrix::workspace() const {
+  return direction_ != Direction::kBackwardWeights ? 0 : static_cast<std::size_t>(parts_ * weight_count_ * 4 + kSlack);
+}
+
+std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
+  const bool weights = direction_ == Direction::kBackwardWeights;
+  const std::string name = weights ? "depthwise_matrix_weights" : "depthwise_matrix";
+  const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
+  std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
+  const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
+  add("FILTER", filter_), add("CHANNELS", tile_.channels), add("TILE_W", strip_w_), add("PER_WARP", tile_.of_warp);
+  add("IMAGES", tile_.images), add("STAGES", tile_.stages), add("RESIDENT", tile_.resident);
+  if (!weights) add("DIRECTION", static_cast<int>(direction_));
+  return kernel_variants(source, name, std::move(options), weights);
+}
+
+void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
+  const std::int64_t threads = tile_.channels / 8 * ceil_div(strip_w_, kColumns * tile_.of_warp) * 32;
+  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
+  const Launch shape = launch_shape(threads, parts_, chunks_);
+  if (direction_ != Direction::kBackwardWeights) {
+    const bool data = direction_ == Direction::kBackwardData;
+    launch(stream, *built[first], shape, Buffer(data ? a.y : a.x), Buffer(a.w), Buffer(data ? a.x : a.y), shape_,
+           strips_, alpha, beta);
+    return;
+  }
+  launch(stream, *built[first], shape, Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, strips_);
+  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+}
+
+}  // namespace polymio::convolution::gpu
