@@ -52,6 +52,8 @@ start_memory_checks() {  # of a small problem of every kernel
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
+    POLYMIO_TEST_ONLY=ConvGpuDepthwise start "$tool.$i" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$build/bin/solver_tests" --gtest_filter="*/gpu_depthwise_matrix"
   done
   unset POLYMIO_TEST_WITHOUT
 }

@@ -2,7 +2,7 @@
 // double. Also checked: guard bytes around outputs and workspace, gaps of strided outputs, poisoned
 // outputs fully written, inputs untouched, run-twice equality, buffers off by one element. On the device that
 // POLYMIO_TEST_DEVICE names, the CPU by default; with POLYMIO_TEST_EVERY=n only every n-th line of a file,
-// with POLYMIO_TEST_WITHOUT=name only solvers whose names do not begin so.
+// with POLYMIO_TEST_ONLY=name only solvers whose names begin so, with POLYMIO_TEST_WITHOUT=name only all others.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -248,8 +248,9 @@ int every() {
 }
 
 bool left_out(const SolverBase& solver) {
-  const char* const name = std::getenv("POLYMIO_TEST_WITHOUT");
-  return name && std::string_view(solver.info().name).starts_with(name);
+  const char *const only = std::getenv("POLYMIO_TEST_ONLY"), *const without = std::getenv("POLYMIO_TEST_WITHOUT");
+  const std::string_view name = solver.info().name;
+  return (only && !name.starts_with(only)) || (without && name.starts_with(without));
 }
 
 class SolverCases : public testing::TestWithParam<std::string> {};
