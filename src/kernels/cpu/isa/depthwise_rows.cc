@@ -216,7 +216,7 @@ class Planes {
     const i64 x = s_.c * s_.in[0] * s_.in[1] * s_.in[2], y = s_.k * s_.out[0] * s_.out[1] * s_.out[2];
     const i64 plane = max_of<i64>((x + y) * static_cast<i64>(sizeof(T)), 1);
     const i64 filters = s_.k * s_.c, blocks = max_of<i64>(s_.out[0] * s_.out[1] / kMostRows, 1);
-    const i64 most = max_of(kGroupBytes / plane, min_of(kGroupBytes * blocks / plane, kPlanesBytes / plane));
+    const i64 most = min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
     const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters * sums);
     group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);

@@ -41,6 +41,24 @@ kernels::ConvSteps steps_of(const Problem& p) {
   return t;
 }
 
+kernels::DepthwiseShape depthwise_shape(const Problem& p) {
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  const auto z = sizes_of(p);
+  const auto t = steps_of(p);
+  const bool data = p.direction == Direction::kBackwardData;
+  const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
+  const bool turned = data && t.stride[1] == 1 && t.stride[2] == 1 && t.dilation[1] == 1 && t.dilation[2] == 1;
+  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
+  kernels::DepthwiseShape s{};
+  s.images = narrow(z.n), s.channels = narrow(z.c);
+  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
+  s.pad_h = pad(1), s.pad_w = pad(2);
+  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+  s.by_width = divider(s.dst_w);
+  return s;
+}
+
 kernels::ConvStrides strides_of(const Problem& p) {
   kernels::ConvStrides e{};
   const auto fill = [&](const TensorDesc& t, kernels::i64* to) {

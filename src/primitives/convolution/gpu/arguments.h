@@ -14,6 +14,10 @@ kernels::ConvSizes sizes_of(const Problem&);
 kernels::ConvSteps steps_of(const Problem&);
 kernels::ConvStrides strides_of(const Problem&);
 
+/// A depthwise problem in two dimensions. Backward data with stride 1 is a forward convolution with the filter turned
+/// round, and has the pads of that.
+kernels::DepthwiseShape depthwise_shape(const Problem&);
+
 /// What portable kernels can compute at all: these types, this device, no epilogue.
 Verdict check_types(const DeviceInfo&, const Problem&);
 

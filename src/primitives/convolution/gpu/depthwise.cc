@@ -57,25 +57,6 @@ struct Plan {
   std::array<std::int64_t, 3> blocks{1, 1, 1};
 };
 
-void set_shape(Plan& plan, const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-  const auto z = gpu::sizes_of(p);
-  const auto t = gpu::steps_of(p);
-  const bool data = p.direction == Direction::kBackwardData;
-  const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
-  auto& s = plan.s;
-  plan.filter = narrow(z.filter[1]), plan.stride = stride_class(p);
-  // Backward data with stride 1 is a forward convolution with the filter turned round.
-  const bool turned = data && plan.stride == 1;
-  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
-  s.images = narrow(z.n), s.channels = narrow(z.c);
-  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
-  s.pad_h = pad(1), s.pad_w = pad(2);
-  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
-  s.by_width = gpu::divider(s.dst_w);
-}
-
 /// Vectors of channels that a block owns: a large divisor of all, else all of them in equal chunks.
 int vectors_of_block(int vectors, int vec) {
   const int most = std::min(128 / vec, 32);
@@ -144,7 +125,8 @@ void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
 Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   Plan plan;
   plan.v = variants(p)[static_cast<std::size_t>(point[0])];
-  set_shape(plan, p);
+  plan.s = gpu::depthwise_shape(p);
+  plan.filter = static_cast<int>(p.filter(0)), plan.stride = stride_class(p);
   if (channels_last(p))
     plan_channels(plan, p.direction);
   else

@@ -91,21 +91,15 @@ int DepthwiseMatrix::best(const DeviceInfo& d, const Problem& p) {
 }
 
 DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int variant)
-    : tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
+    : shape_(depthwise_shape(p)),
+      tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
       direction_(p.direction),
       type_(p.x.type),
       filter_(narrow(p.filter(0))),
       strip_w_(narrow(width_of(p, tile_))),
       chunks_(narrow(ceil_div(p.c(), tile_.channels))),
       weight_count_(p.w.count()) {
-  const bool data = direction_ == Direction::kBackwardData;
-  const auto& pad = p.geometry.pad;
   auto& s = shape_;
-  s.images = narrow(p.n()), s.channels = narrow(p.c());
-  s.src_h = narrow(data ? p.out(0) : p.in(0)), s.src_w = narrow(data ? p.out(1) : p.in(1));
-  s.dst_h = narrow(side(p, 0)), s.dst_w = narrow(side(p, 1));
-  // Backward data is a forward convolution with the filter turned round.
-  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
   s.band = narrow(band_of(d, p, tile_));
   strips_ = narrow(columns_of(p, tile_) * ceil_div(s.dst_h, s.band));
   parts_ = narrow(std::min<std::int64_t>(strips_, blocks_of(d, p, tile_)));

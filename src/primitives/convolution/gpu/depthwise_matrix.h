@@ -27,7 +27,7 @@ class DepthwiseMatrix {
  private:
   void shorten_ring();
 
-  kernels::DepthwiseShape shape_{};
+  kernels::DepthwiseShape shape_;
   Tile tile_;
   Direction direction_;
   DataType type_;

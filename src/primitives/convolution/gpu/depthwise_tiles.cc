@@ -133,21 +133,15 @@ int DepthwiseTiles::best(const DeviceInfo& d, const Problem& p) {
 }
 
 DepthwiseTiles::DepthwiseTiles(const DeviceInfo& d, const Problem& p, int variant)
-    : tile_(tile_of(p, variant)),
+    : shape_(depthwise_shape(p)),
+      tile_(tile_of(p, variant)),
       direction_(p.direction),
       type_(p.x.type),
       filter_(narrow(p.filter(0))),
       threads_(threads_of(tile_, weights(), filter_)),
       chunks_(tile_.lines() ? p.c() : ceil_div(p.c(), tile_.channels)),
       weight_count_(p.w.count()) {
-  const bool data = direction_ == Direction::kBackwardData;
-  const auto& pad = p.geometry.pad;
   auto& s = shape_;
-  s.images = narrow(p.n()), s.channels = narrow(p.c());
-  s.src_h = narrow(data ? p.out(0) : p.in(0)), s.src_w = narrow(data ? p.out(1) : p.in(1));
-  s.dst_h = narrow(side(p, 0)), s.dst_w = narrow(side(p, 1));
-  // Backward data is a forward convolution with the filter turned round.
-  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
   s.band = narrow(rows_of(p, tile_));
   tiles_ = narrow(p.n() * ceil_div(s.dst_h, s.band) * ceil_div(s.dst_w, tile_.tile_w));
   const std::int64_t pieces = tile_.lines() ? ceil_div(tiles_, kLineThreads) : tiles_;  // of work

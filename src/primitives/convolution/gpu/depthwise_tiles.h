@@ -31,7 +31,7 @@ class DepthwiseTiles {
  private:
   bool weights() const { return direction_ == Direction::kBackwardWeights; }
 
-  kernels::DepthwiseShape shape_{};
+  kernels::DepthwiseShape shape_;
   Tile tile_;
   Direction direction_;
   DataType type_;
