@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "base/log.h"
 
@@ -217,7 +218,10 @@ bool Journal::failed(const char* action, int error) {
 /// time keeps a forked child from sharing its parent's lock.
 File Journal::open_for_append(std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
-  do {
+  // Stays open while the next one is tried: the last close of a file that a compaction has replaced frees its
+  // blocks, which may wait for the fsync of the next compaction, and so on.
+  File last;
+  for (;;) {
     const fs::path path = own_path();
     File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
     struct stat info {};
@@ -226,11 +230,13 @@ File Journal::open_for_append(std::chrono::milliseconds patience) {
       errno = EINVAL;
       return {};
     }
-    const int error = lock_file(file.fd(), LOCK_SH, deadline);
+    const int error = lock_file(file.fd(), LOCK_SH, Clock::now());
     if (per_host_ || (error == 0 && names_open_file(path, file.fd()))) return file;
-    if (error == EWOULDBLOCK) break;
-    per_host_ = error != 0;
-  } while (Clock::now() < deadline);
+    per_host_ = error != 0 && error != EWOULDBLOCK;
+    if (Clock::now() >= deadline) break;
+    if (error == EWOULDBLOCK) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    last = std::move(file);
+  }
   errno = EWOULDBLOCK;
   return {};
 }
