@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "api.h"
@@ -276,7 +277,8 @@ TEST(Explain, TellsEverySolverAndTheChoice) {
     EXPECT_EQ(j["device"], "cpu");
     EXPECT_FALSE(j["architecture"].get<std::string>().empty());
     EXPECT_GE(j["threads"].get<int>(), 1);
-    EXPECT_TRUE(j["source"] == "estimate" || j["source"] == "model" || j["source"] == "database") << j["source"];
+    const std::set<std::string> sources = {"database", "neighbour", "model", "estimate"};
+    EXPECT_TRUE(sources.contains(j["source"])) << j["source"];
     EXPECT_EQ(j["model"]["applies"].get<bool>(), !j["model"].contains("reason")) << j["model"];
     if (j["source"] == "model") {
       EXPECT_GE(j["model"]["confidence"], 0.5) << "of the first against the second";

@@ -102,25 +102,51 @@ void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
   write(dx, s.x_d[2], width, total, static_cast<T>(sum.beta));
 }
 
-/// One row of all channels; columns are pixels x (taps, channels).
+/// total[i] += column[i] for `length` elements; a vector's room behind them is read and written too.
+template <class T>
+void add_run(const T* column, i64 length, T* total) {
+  i64 e = 0;
+  for (; e + kLanes<T> <= length; e += kLanes<T>) store(total + e, load(total + e) + load(column + e));
+  if (e < length) store(total + e, load(total + e) + load_lanes(column + e, 0, static_cast<int>(length - e)));
+}
+
+/// Elements of dx that are summed at once with channels last: they stay in the first-level cache.
+constexpr i64 kSumElements = 2048;
+
+i64 pixels_at_once(const ConvShape& s) { return min_of(s.in[2], max_of<i64>(kSumElements / s.c, 1)); }
+
+/// One row of all channels; columns are pixels x (taps, channels). Neighbouring taps of a pixel are neighbours in dx,
+/// too, and are added as one run.
 template <class S, class T>
 void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
   const i64 h1 = row % s.in[1], h0 = row / s.in[1] % s.in[0], n = row / (s.in[1] * s.in[0]);
-  const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c;
-  for (i64 h2 = 0; h2 < s.in[2]; ++h2) {
-    for (i64 c = 0; c < s.c; ++c) total[c] = 0;
+  const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c, step = s.stride[2] * s.c;
+  const bool joined = s.dilation[2] == 1;
+  const i64 runs = joined ? 1 : s.taps[2], length = joined ? s.taps[2] * s.c : s.c;
+  // Pixels so far apart add to different vectors: a load does not wait for the store before it.
+  const i64 apart = (length + kLanes<T> - 1 + step - 1) / step;
+  for (i64 begin = 0; begin < s.in[2]; begin += pixels_at_once(s)) {
+    const i64 pixels = min_of(pixels_at_once(s), s.in[2] - begin), size = pixels * s.c;
+    for (i64 i = 0; i < size; ++i) total[i] = 0;
     for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
-      for (i64 r = 0; r < s.taps[2]; ++r) {
-        const i64 p2 = output_at(s, 2, h2, r);
-        if (p2 < 0) continue;
-        const T* column =
-            static_cast<const T*>(sum.columns) + (pixel + p2) * row_size + (tap + r) * s.c;
-        for (i64 c = 0; c < s.c; ++c) total[c] += column[c];
+      for (i64 r = 0; r < runs; ++r) {
+        const T* columns = static_cast<const T*>(sum.columns) + pixel * row_size + (tap + r) * s.c;
+        const i64 base = (r * s.dilation[2] - s.pad[2] - begin) * s.c;
+        const i64 low = base + length > 0 ? 0 : -(base + length) / step + 1;
+        const i64 high = base >= size ? 0 : min_of(s.out[2], (size - 1 - base) / step + 1);
+        for (i64 first = low; first < min_of(low + apart, high); ++first)
+          for (i64 q = first; q < high; q += apart) {
+            const i64 at = base + q * step, from = max_of<i64>(-at, 0), to = min_of(length, size - at);
+            add_run(columns + q * row_size + from, to - from, total + at + from);
+          }
       }
     });
-    S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + h2 * s.x_d[2];
-    write(dx, s.x_c, s.c, total, static_cast<T>(sum.beta));
+    S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + begin * s.x_d[2];
+    const bool packed = s.x_c == 1 && s.x_d[2] == s.c;
+    const i64 pieces = packed ? 1 : pixels, piece = size / pieces;
+    for (i64 i = 0; i < pieces; ++i)
+      write(dx + i * s.x_d[2], s.x_c, piece, total + i * piece, static_cast<T>(sum.beta));
   }
 }
 
@@ -159,7 +185,8 @@ void col2im(const ColumnSum& sum, i64 first, i64 end, void* scratch) {
 }
 
 std::size_t col2im_scratch(const ColumnSum& sum) {
-  return static_cast<std::size_t>(max_of(sum.shape.c, sum.shape.in[2])) * sizeof(double);
+  const i64 elements = max_of(pixels_at_once(sum.shape) * sum.shape.c + kLanes<float>, sum.shape.in[2]);
+  return static_cast<std::size_t>(elements) * sizeof(double);
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
