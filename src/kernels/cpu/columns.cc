@@ -39,7 +39,7 @@ Columns take_columns(ConvProduct& p) {
 bool columns_are_channels_last(const ConvShape& s) { return s.x_c <= s.x_d[kSpatial - 1]; }
 
 std::int64_t ColumnSum::rows() const {
-  return shape.n * shape.in[0] * shape.in[1] * (columns_are_channels_last(shape) ? 1 : shape.c);
+  return shape.n * shape.in[0] * (high - low) * (columns_are_channels_last(shape) ? 1 : shape.c);
 }
 
 }  // namespace polymio::kernels

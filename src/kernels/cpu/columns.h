@@ -23,12 +23,16 @@ Columns take_columns(ConvProduct& product);
 /// Backward data: columns = alpha * transposed w * dy in `type`, c_group elements a group.
 ConvProduct column_product(const ConvShape& shape, DataType type);
 
-/// dx = sum of the columns that cover each element + beta * dx, for the group at the pointers.
+/// dx = sum of the columns that cover each element + beta * dx, for the group at the pointers. The columns may be those
+/// of some output rows of an image only: then the padding of dimension 1 is counted from the first of them.
 struct ColumnSum {
   ConvShape shape;
   const void* columns = nullptr;  // fp64 for fp64 dx, else fp32
   void* dx = nullptr;
   double beta = 0;
+  /// The indices of dimension 1 that are written; those from `more` on are added to what is there. Later output rows
+  /// first, and every element is the sum that all rows at once would give, bit by bit.
+  std::int64_t low = 0, more = 0, high = 0;
   /// Pieces of work: one row of dx along the innermost spatial dimension, of one channel with
   /// channels first or of all with channels last.
   std::int64_t rows() const;

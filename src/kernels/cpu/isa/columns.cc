@@ -67,24 +67,32 @@ void for_outer_taps(const ConvShape& s, i64 n, i64 h0, i64 h1, const Visit& visi
   }
 }
 
+/// What a sum begins with: beta * dx.
 template <class S, class T>
-void write(S* dx, i64 stride, i64 count, const T* sum, T beta) {
-  for (i64 i = 0; i < count; ++i) {
-    T v = sum[i];
-    if (beta != 0) v += beta * static_cast<T>(widen(dx[i * stride]));
-    dx[i * stride] = narrow<S>(v);
-  }
+void begin_sum(const S* dx, i64 stride, i64 count, T beta, T* sum) {
+  for (i64 i = 0; i < count; ++i) sum[i] = beta != 0 ? beta * static_cast<T>(widen(dx[i * stride])) : 0;
+}
+
+template <class S, class T>
+void write(S* dx, i64 stride, i64 count, const T* sum) {
+  for (i64 i = 0; i < count; ++i) dx[i * stride] = narrow<S>(sum[i]);
+}
+
+template <class T>
+T beta_of(const ColumnSum& sum, i64 h1) {
+  return h1 >= sum.more ? T{1} : static_cast<T>(sum.beta);
 }
 
 /// One row of one channel; columns are taps x pixels.
 template <class S, class T>
 void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
-  const i64 h1 = row % s.in[1], h0 = row / s.in[1] % s.in[0];
-  const i64 c = row / (s.in[1] * s.in[0]) % s.c, n = row / (s.in[1] * s.in[0] * s.c);
+  const i64 rows = sum.high - sum.low, h1 = sum.low + row % rows, h0 = row / rows % s.in[0];
+  const i64 c = row / (rows * s.in[0]) % s.c, n = row / (rows * s.in[0] * s.c);
   const i64 pixels = s.n * s.out[0] * s.out[1] * s.out[2];
   const i64 taps = s.taps[0] * s.taps[1] * s.taps[2], width = s.in[2];
-  for (i64 i = 0; i < width; ++i) total[i] = 0;
+  S* dx = static_cast<S*>(sum.dx) + n * s.x_n + c * s.x_c + h0 * s.x_d[0] + h1 * s.x_d[1];
+  begin_sum(dx, s.x_d[2], width, beta_of<T>(sum, h1), total);
   for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
     for (i64 r = 0; r < s.taps[2]; ++r) {
       const T* column = static_cast<const T*>(sum.columns) + (c * taps + tap + r) * pixels + pixel;
@@ -98,8 +106,7 @@ void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
       }
     }
   });
-  S* dx = static_cast<S*>(sum.dx) + n * s.x_n + c * s.x_c + h0 * s.x_d[0] + h1 * s.x_d[1];
-  write(dx, s.x_d[2], width, total, static_cast<T>(sum.beta));
+  write(dx, s.x_d[2], width, total);
 }
 
 /// total[i] += column[i] for `length` elements; a vector's room behind them is read and written too.
@@ -120,7 +127,7 @@ i64 pixels_at_once(const ConvShape& s) { return min_of(s.in[2], max_of<i64>(kSum
 template <class S, class T>
 void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
-  const i64 h1 = row % s.in[1], h0 = row / s.in[1] % s.in[0], n = row / (s.in[1] * s.in[0]);
+  const i64 rows = sum.high - sum.low, h1 = sum.low + row % rows, h0 = row / rows % s.in[0], n = row / (rows * s.in[0]);
   const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c, step = s.stride[2] * s.c;
   const bool joined = s.dilation[2] == 1;
   const i64 runs = joined ? 1 : s.taps[2], length = joined ? s.taps[2] * s.c : s.c;
@@ -128,7 +135,11 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const i64 apart = (length + kLanes<T> - 1 + step - 1) / step;
   for (i64 begin = 0; begin < s.in[2]; begin += pixels_at_once(s)) {
     const i64 pixels = min_of(pixels_at_once(s), s.in[2] - begin), size = pixels * s.c;
-    for (i64 i = 0; i < size; ++i) total[i] = 0;
+    S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + begin * s.x_d[2];
+    // A line of dx without gaps is one piece.
+    const i64 pieces = s.x_c == 1 && s.x_d[2] == s.c ? 1 : pixels, piece = size / pieces;
+    for (i64 i = 0; i < pieces; ++i)
+      begin_sum(dx + i * s.x_d[2], s.x_c, piece, beta_of<T>(sum, h1), total + i * piece);
     for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
       for (i64 r = 0; r < runs; ++r) {
         const T* columns = static_cast<const T*>(sum.columns) + pixel * row_size + (tap + r) * s.c;
@@ -142,11 +153,7 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
           }
       }
     });
-    S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + begin * s.x_d[2];
-    const bool packed = s.x_c == 1 && s.x_d[2] == s.c;
-    const i64 pieces = packed ? 1 : pixels, piece = size / pieces;
-    for (i64 i = 0; i < pieces; ++i)
-      write(dx + i * s.x_d[2], s.x_c, piece, total + i * piece, static_cast<T>(sum.beta));
+    for (i64 i = 0; i < pieces; ++i) write(dx + i * s.x_d[2], s.x_c, piece, total + i * piece);
   }
 }
 

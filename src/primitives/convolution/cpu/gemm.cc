@@ -1,5 +1,6 @@
 // ConvCpuGemm: convolution as a matrix product over stored columns (im2col), in passes of a few images;
-// backward data multiplies into columns and sums them (col2im). Pointwise convolutions need no columns.
+// backward data multiplies into columns and sums them (col2im), of a few rows at once where weights are few. Pointwise
+// convolutions need no columns.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -31,16 +32,48 @@ std::int64_t images_a_pass(const Problem& p) {
   return std::min(p.n(), (1023 + pixels) / pixels);
 }
 
-std::size_t column_bytes(const Problem& p, std::int64_t images) {
-  std::size_t elements = static_cast<std::size_t>(images * p.c());
-  for (int i = 0; i < p.spatial(); ++i) elements *= static_cast<std::size_t>(p.out(i) * p.filter(i));
-  return elements * size_of(column_type(p));
+/// What a pass does at once: images, or one image's output rows.
+struct Share {
+  std::int64_t images = 1, rows = 1;
+};
+
+/// The problem of one pass.
+ConvShape share_shape(const Problem& p, const Share& share) {
+  ConvShape shape = conv_shape(p);
+  shape.n = share.images;
+  shape.out[1] = share.rows;
+  return shape;
+}
+
+std::size_t column_bytes(const Problem& p, const Share& share) {
+  const ConvShape s = share_shape(p, share);
+  std::int64_t elements = s.n * p.c();
+  for (int i = 0; i < kernels::kSpatial; ++i) elements *= s.out[i] * s.taps[i];
+  return static_cast<std::size_t>(elements) * size_of(column_type(p));
+}
+
+/// As much as makes products wide. Backward data with few weights, which every pass reads: what has its columns in the
+/// threads' second-level caches; types that round do not add to what they have written.
+Share usual_share(const DeviceInfo& d, const Problem& p) {
+  const ConvShape s = conv_shape(p);
+  const Share usual{images_a_pass(p), s.out[1]};
+  const double cache = 0.5 * static_cast<double>(d.cache_bytes[1]);
+  const bool splits = p.direction == Direction::kBackwardData && size_of(p.x.type) >= 4 && s.taps[0] * s.in[0] == 1 &&
+                      static_cast<double>(p.w.bytes()) < cache / 2;
+  if (!splits) return usual;
+  const double images = cache * d.threads / static_cast<double>(column_bytes(p, {1, s.out[1]}));
+  if (images >= 1) return {std::min(usual.images, static_cast<std::int64_t>(images)), s.out[1]};
+  return {1, static_cast<std::int64_t>(std::ceil(static_cast<double>(s.out[1]) / std::ceil(1 / images)))};
+}
+
+Share share_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const bool usual = point.size() != 4 || point[0] <= 0;
+  return usual ? usual_share(d, p) : Share{point[0], conv_shape(p).out[1]};
 }
 
 /// The product of a pass, before its operand is stored.
-kernels::ConvProduct pass_product(const Problem& p, std::int64_t images) {
-  ConvShape shape = conv_shape(p);
-  shape.n = images;
+kernels::ConvProduct pass_product(const Problem& p, const Share& share) {
+  const ConvShape shape = share_shape(p, share);
   return p.direction == Direction::kBackwardData ? kernels::column_product(shape, column_type(p))
                                                  : kernels::conv_products(shape, kernel_direction(p.direction))[0];
 }
@@ -63,41 +96,38 @@ Knob image_knob(const Problem& p) {
   return knob;
 }
 
-ProductTuning tuning_of(const Problem& p, const TunePoint& point) {
-  if (is_pointwise(p)) return read_tuning(point);
-  ProductTuning t = read_tuning(point);
-  t.images = point.size() == 4 && point[0] > 0 ? point[0] : images_a_pass(p);
-  return t;
-}
-
-/// The tensors of a pass.
+/// The tensors of a pass, and from which output row on.
 struct Buffers {
   char *x, *w, *y, *columns;
+  std::int64_t row;
   double alpha, beta;
   const kernels::Epilogue* epilogue;
 };
 
-/// The work on some consecutive images. Immutable.
+/// The work on some consecutive images, or rows of one. Immutable.
 class Pass {
  public:
-  Pass(const Problem& p, std::int64_t images, const kernels::KernelTable& table, int threads,
+  Pass(const Problem& p, const Share& share, const kernels::KernelTable& table, int threads,
        const ProductTuning& tuning)
-      : table_(&table), direction_(p.direction), shape_(conv_shape(p)) {
-    shape_.n = images;
-    kernels::ConvProduct product = pass_product(p, images);
+      : table_(&table),
+        direction_(p.direction),
+        shape_(share_shape(p, share)),
+        all_rows_(conv_shape(p).out[1]),
+        threads_(threads) {
+    kernels::ConvProduct product = pass_product(p, share);
     if (direction_ == Direction::kBackwardData) {
-      sum_.shape = shape_;
       columns_group_ = product.c_group;
     } else {
       columns_ = kernels::take_columns(product);
       columns_group_ = columns_.size();
     }
-    rows_ = direction_ == Direction::kBackwardData ? sum_.rows() : columns_.rows;
-    rows_a_task_ = rows_a_task(rows_, static_cast<double>(column_bytes(p, images) / p.groups()), threads);
+    bytes_ = static_cast<double>(column_bytes(p, share) / p.groups());
     products_ = std::make_unique<const Products>(std::vector{product}, p.groups(), table, threads, tuning);
   }
 
-  std::size_t scratch_bytes() const { return std::max(products_->scratch_bytes(), table_->col2im_scratch(sum_)); }
+  std::size_t scratch_bytes() const {
+    return std::max(products_->scratch_bytes(), table_->col2im_scratch(rows_from(0)));
+  }
 
   void run(Stream& stream, const Buffers& b) const {
     if (direction_ == Direction::kBackwardData) {
@@ -111,55 +141,70 @@ class Pass {
   }
 
  private:
-  std::size_t tasks() const {
-    return static_cast<std::size_t>((rows_ + rows_a_task_ - 1) / rows_a_task_ * shape_.groups);
-  }
-
-  /// Calls work(group, first row, end row) for task i.
+  /// Calls work(group, first row, end row, scratch) for tasks that together have `rows` rows of each group.
   template <class Work>
-  void split(std::size_t i, const Work& work) const {
-    const auto task = static_cast<std::int64_t>(i);
-    const std::int64_t first = task / shape_.groups * rows_a_task_;
-    work(task % shape_.groups, first, std::min(first + rows_a_task_, rows_));
+  void split(Stream& stream, std::int64_t rows, std::size_t scratch_bytes, const Work& work) const {
+    const std::int64_t some = rows_a_task(rows, bytes_, threads_);
+    const auto tasks = static_cast<std::size_t>((rows + some - 1) / some * shape_.groups);
+    stream.parallel_for(tasks, scratch_bytes, [&](std::size_t i, void* scratch) {
+      const auto task = static_cast<std::int64_t>(i);
+      const std::int64_t first = task / shape_.groups * some;
+      work(task % shape_.groups, first, std::min(first + some, rows), scratch);
+    });
   }
 
   void store_columns(Stream& stream, const Buffers& b) const {
     const auto size = static_cast<std::int64_t>(size_of(shape_.dtype));
-    stream.parallel_for(tasks(), 0, [&](std::size_t i, void*) {
-      split(i, [&](std::int64_t group, std::int64_t first, std::int64_t end) {
-        kernels::Columns columns = columns_;
-        columns.view.data = b.x + group * columns.view_group * size;
-        table_->im2col(columns, first, end, b.columns + group * columns_group_ * size);
-      });
+    split(stream, columns_.rows, 0, [&](std::int64_t group, std::int64_t first, std::int64_t end, void*) {
+      kernels::Columns columns = columns_;
+      columns.view.data = b.x + group * columns.view_group * size;
+      table_->im2col(columns, first, end, b.columns + group * columns_group_ * size);
     });
+  }
+
+  /// The rows of dx from the first one that is reached from output row `row`. Those that rows behind the pass reach too
+  /// have their part of them.
+  kernels::ColumnSum rows_from(std::int64_t row) const {
+    kernels::ColumnSum sum;
+    sum.shape = shape_;
+    sum.shape.pad[1] -= row * shape_.stride[1];
+    const std::int64_t reach = (shape_.taps[1] - 1) * shape_.dilation[1] + 1, end = row + shape_.out[1];
+    const auto clip = [&](std::int64_t h) { return std::clamp<std::int64_t>(h, 0, shape_.in[1]); };
+    const auto first = [&](std::int64_t p) { return clip(p * shape_.stride[1] - shape_.pad[1]); };
+    sum.low = row == 0 ? 0 : first(row);
+    sum.more = end == all_rows_ ? shape_.in[1] : first(end);
+    sum.high = std::max(clip((end - 1) * shape_.stride[1] - shape_.pad[1] + reach), sum.more);
+    return sum;
   }
 
   void sum_columns(Stream& stream, const Buffers& b) const {
     const auto size = static_cast<std::int64_t>(size_of(shape_.dtype));
     const std::int64_t column_size = std::max<std::int64_t>(size, sizeof(float));
-    stream.parallel_for(tasks(), table_->col2im_scratch(sum_), [&](std::size_t i, void* scratch) {
-      split(i, [&](std::int64_t group, std::int64_t first, std::int64_t end) {
-        kernels::ColumnSum sum = sum_;
-        sum.columns = b.columns + group * columns_group_ * column_size;
-        sum.dx = b.x + group * shape_.c * shape_.x_c * size;
-        sum.beta = b.beta;
-        table_->col2im(sum, first, end, scratch);
-      });
-    });
+    const kernels::ColumnSum whole = rows_from(b.row);
+    const auto work = [&](std::int64_t group, std::int64_t first, std::int64_t end, void* scratch) {
+      kernels::ColumnSum sum = whole;
+      sum.columns = b.columns + group * columns_group_ * column_size;
+      sum.dx = b.x + group * shape_.c * shape_.x_c * size;
+      sum.beta = b.beta;
+      table_->col2im(sum, first, end, scratch);
+    };
+    split(stream, whole.rows(), table_->col2im_scratch(whole), work);
   }
 
   const kernels::KernelTable* table_;
   Direction direction_;
   ConvShape shape_;
+  std::int64_t all_rows_;
+  int threads_;
   kernels::Columns columns_;
-  kernels::ColumnSum sum_;
-  std::int64_t columns_group_ = 0, rows_ = 0, rows_a_task_ = 1;
+  std::int64_t columns_group_ = 0;
+  double bytes_ = 0;  // of a group's columns
   std::unique_ptr<const Products> products_;
 };
 
 // Storing columns, and summing them: a run of elements, then each of them, consecutive or not.
 constexpr double kSpanCycles = 26, kSpanNext = 0.3, kSpanStep = 1.2;
-constexpr double kSumCycles = 22, kSumNext = 0.125, kSumStep = 1;
+constexpr double kSumCycles = 22, kSumNext = 0.125, kSumStep = 1, kJoinedCycles = 6, kJoinedVector = 2.5;
 
 /// Cycles of storing one row of columns.
 double column_row_cycles(const kernels::Columns& c) {
@@ -181,27 +226,34 @@ double sum_row_cycles(const Machine& m, const ConvShape& s) {
   const double write = convert_cycles(s.dtype);
   if (kernels::columns_are_channels_last(s)) {
     const auto c = static_cast<double>(s.c);
-    return width * (20 + c * write + outer * taps * (10 + out / width * (10 + 2 * c / m.lanes(DataType::kFloat))));
+    const double runs = s.dilation[2] == 1 ? 1 : taps;
+    const double vectors = std::ceil(c * taps / runs / m.lanes(DataType::kFloat));
+    return 40 + width * c * (write + 0.2) + outer * runs * (kSumCycles + out * (kJoinedCycles + kJoinedVector * vectors));
   }
   const double each = s.stride[2] == 1 ? kSumNext : kSumStep;
   return 40 + width * (write + 0.2) + outer * taps * (kSumCycles + out * each);
 }
 
+/// How many passes there are, the last one counted by its part.
+double count_of(const Problem& p, const Share& share) {
+  return static_cast<double>(p.n()) / static_cast<double>(share.images) * static_cast<double>(conv_shape(p).out[1]) /
+         static_cast<double>(share.rows);
+}
+
 /// Microseconds of one pass.
-double pass_us(const DeviceInfo& d, const Problem& p, const ProductTuning& tuning) {
+double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const ProductTuning& tuning) {
   const Machine m(d);
-  const double share = static_cast<double>(tuning.images) / static_cast<double>(p.n());
-  const auto columns = static_cast<double>(column_bytes(p, tuning.images));
+  const double part = 1 / count_of(p, share);
+  const auto columns = static_cast<double>(column_bytes(p, share));
   const bool data = p.direction == Direction::kBackwardData;
-  kernels::ConvProduct product = pass_product(p, tuning.images);
+  kernels::ConvProduct product = pass_product(p, share);
   Work store;
   double row_cycles = 0, rows = 0;
   if (data) {
-    kernels::ColumnSum sum;
-    sum.shape = conv_shape(p);
-    sum.shape.n = tuning.images;
-    row_cycles = sum_row_cycles(m, sum.shape);
-    rows = static_cast<double>(sum.rows());
+    const ConvShape s = conv_shape(p);
+    const bool last = kernels::columns_are_channels_last(s);
+    row_cycles = sum_row_cycles(m, s);
+    rows = part * static_cast<double>(s.n * s.in[0] * s.in[1] * (last ? 1 : s.c));
   } else {
     const kernels::Columns c = kernels::take_columns(product);
     row_cycles = column_row_cycles(c);
@@ -212,19 +264,23 @@ double pass_us(const DeviceInfo& d, const Problem& p, const ProductTuning& tunin
                                                         columns / static_cast<double>(p.groups()), d.threads));
   store.pieces = std::ceil(store.pieces) * static_cast<double>(p.groups());
   store.largest = store.cycles / store.pieces;
-  store.bytes = columns + share * static_cast<double>(p.x.bytes());
-  const TensorBytes bytes{{columns, static_cast<double>(p.w.bytes()), share * static_cast<double>(p.y.bytes())}};
+  store.bytes = columns + part * static_cast<double>(p.x.bytes());
+  const TensorBytes bytes{{columns, static_cast<double>(p.w.bytes()), part * static_cast<double>(p.y.bytes())}};
   const kernels::TileShape tile = kernel_table(d).gemm_tile(product.gemm.c.dtype);
   const Work multiply = products_work(m, {product}, p.groups(), tile, d.threads, tuning, bytes);
   return m.loop_us(store, columns) + m.loop_us(multiply, columns);
 }
 
-/// All images: passes of equal size and a last smaller one.
+/// All images: passes of equal size and a last smaller one, of the images or of each image.
 class Passes {
  public:
-  Passes(const Problem& p, const kernels::KernelTable& table, int threads, const ProductTuning& tuning)
-      : problem_(p), images_(tuning.images), whole_(p, images_, table, threads, tuning) {
-    if (p.n() % images_ != 0) rest_ = std::make_unique<const Pass>(p, p.n() % images_, table, threads, tuning);
+  Passes(const Problem& p, const Share& share, const kernels::KernelTable& table, int threads,
+         const ProductTuning& tuning)
+      : problem_(p), share_(share), all_rows_(conv_shape(p).out[1]), whole_(p, share, table, threads, tuning) {
+    const std::int64_t images = p.n() % share.images, rows = all_rows_ % share.rows;
+    if (images + rows == 0) return;
+    const Share rest{images == 0 ? share.images : images, rows == 0 ? share.rows : rows};
+    rest_ = std::make_unique<const Pass>(p, rest, table, threads, tuning);
   }
 
   std::size_t scratch_bytes() const {
@@ -234,23 +290,28 @@ class Passes {
   void run(Stream& stream, const Problem::Args& a) const {
     const auto size = static_cast<std::int64_t>(size_of(problem_.x.type));
     const bool weights = problem_.direction == Direction::kBackwardWeights;
+    const std::int64_t y_row = conv_shape(problem_).y_d[1];
     std::optional<kernels::Epilogue> epilogue;
     if (!problem_.epilogue.empty()) epilogue = epilogue_job(problem_, a);
-    for (std::int64_t n = 0; n < problem_.n(); n += images_) {
-      const Buffers b{static_cast<char*>(a.x) + n * problem_.x.strides[0] * size,
-                      static_cast<char*>(a.w),
-                      static_cast<char*>(a.y) + n * problem_.y.strides[0] * size,
-                      static_cast<char*>(a.workspace),
-                      a.alpha,
-                      weights && n > 0 ? 1.0 : a.beta,
-                      epilogue ? &*epilogue : nullptr};
-      (n + images_ <= problem_.n() ? whole_ : *rest_).run(stream, b);
-    }
+    for (std::int64_t n = 0; n < problem_.n(); n += share_.images)
+      for (std::int64_t row = (all_rows_ - 1) / share_.rows * share_.rows; row >= 0; row -= share_.rows) {
+        const Buffers b{static_cast<char*>(a.x) + n * problem_.x.strides[0] * size,
+                        static_cast<char*>(a.w),
+                        static_cast<char*>(a.y) + (n * problem_.y.strides[0] + row * y_row) * size,
+                        static_cast<char*>(a.workspace),
+                        row,
+                        a.alpha,
+                        weights && n > 0 ? 1.0 : a.beta,
+                        epilogue ? &*epilogue : nullptr};
+        const bool whole = n + share_.images <= problem_.n() && row + share_.rows <= all_rows_;
+        (whole ? whole_ : *rest_).run(stream, b);
+      }
   }
 
  private:
   Problem problem_;
-  std::int64_t images_;
+  Share share_;
+  std::int64_t all_rows_;
   Pass whole_;
   std::unique_ptr<const Pass> rest_;
 };
@@ -267,21 +328,21 @@ class CpuGemm final : public Solver<Problem> {
 
   Verdict check(const DeviceInfo&, const Problem& p) const override { return check_float_problem(p, direction_, true); }
 
-  std::size_t workspace(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
-    return is_pointwise(p) ? 0 : column_bytes(p, tuning_of(p, point).images);
+  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return is_pointwise(p) ? 0 : column_bytes(p, share_of(d, p, point));
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const ProductTuning tuning = tuning_of(p, point);
+    const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return own_products_us(d, p, tuning);
-    const auto passes = static_cast<double>(p.n()) / static_cast<double>(tuning.images);
-    return passes * pass_us(d, p, tuning);
+    const Share share = share_of(d, p, point);
+    return count_of(p, share) * pass_us(d, p, share, tuning);
   }
 
   TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
     if (is_pointwise(p)) return product_knobs(products_of(p), tile);
-    TuneSpace space = product_knobs({pass_product(p, images_a_pass(p))}, tile);
+    TuneSpace space = product_knobs({pass_product(p, share_of(d, p, {}))}, tile);
     space.insert(space.begin(), image_knob(p));
     return space;
   }
@@ -293,7 +354,7 @@ class CpuGemm final : public Solver<Problem> {
     if (pointwise) return is_distinct(products_of(p), p.groups(), tile, d.threads, point);
     const auto images = image_knob(p).values;
     return std::find(images.begin(), images.end(), point[0]) != images.end() &&
-           is_distinct({pass_product(p, tuning_of(p, point).images)}, p.groups(), tile, d.threads, point);
+           is_distinct({pass_product(p, share_of(d, p, point))}, p.groups(), tile, d.threads, point);
   }
 
   TunePoint start(const DeviceInfo&, const Problem& p) const override {
@@ -303,9 +364,10 @@ class CpuGemm final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
-    const ProductTuning tuning = tuning_of(p, point);
+    const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return products_invoker(stream, p, tuning);
-    const auto passes = std::make_shared<const Passes>(p, kernel_table(stream.info()), stream.threads(), tuning);
+    const auto passes = std::make_shared<const Passes>(p, share_of(stream.info(), p, point), kernel_table(stream.info()),
+                                                       stream.threads(), tuning);
     stream.reserve_scratch(passes->scratch_bytes());
     return [passes](Stream& on, const Args& a) { passes->run(on, a); };
   }

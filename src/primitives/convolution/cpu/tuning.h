@@ -11,7 +11,6 @@ namespace polymio::convolution {
 
 /// What a tune point means. The initial values are the default point.
 struct ProductTuning {
-  std::int64_t images = 0;  // whose columns are stored at once; only with stored columns
   kernels::CutWish cut;
   std::int64_t depth = kernels::kGemmDepthBlock;
 };
