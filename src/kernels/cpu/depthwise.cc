@@ -32,10 +32,20 @@ i64 Depthwise::together() const {
   return mixed() ? std::clamp<i64>(kLine / std::min(shape.c, shape.k), 1, shape.groups) : 1;
 }
 
+i64 Depthwise::channel_block() const {
+  // Lines of many channels are read faster than parts of them; but weights share the first-level cache with what they
+  // meet, and blocks are the only pieces that a gradient has.
+  constexpr i64 kLeast = 128, kWeights = 4608, kRound = 32;
+  const bool one = shape.c == 1 && direction != ConvDirection::kBackwardWeights;
+  const i64 most = one ? std::max(kLeast, kWeights / (shape.taps[0] * shape.taps[1] * shape.taps[2])) : kLeast;
+  const i64 all = shape.groups * shape.c, blocks = ceil_div(all, most);
+  return std::min(all, ceil_div(ceil_div(all, blocks), kRound) * kRound);
+}
+
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
-  const i64 blocks = ceil_div(shape.groups * shape.c, kChannelBlock);
+  const i64 blocks = ceil_div(shape.groups * shape.c, channel_block());
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;
   return weights ? blocks : blocks * shape.n * size[0] * ceil_div(size[1], kRowBlock);
 }

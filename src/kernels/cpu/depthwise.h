@@ -27,6 +27,8 @@ struct Depthwise {
   }
   /// Groups with channels last that are copied.
   bool mixed() const { return channels_last && (!aligned() || shape.dtype == DataType::kInt8); }
+  /// The most channels that a piece covers with channels last.
+  std::int64_t channel_block() const;
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
   /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,
@@ -34,8 +36,8 @@ struct Depthwise {
   std::int64_t pieces() const;
 };
 
-/// Channels that one piece covers with channels last, and the most rows of pixels.
-inline constexpr std::int64_t kChannelBlock = 128, kRowBlock = 14;
+/// The most rows of pixels that one piece covers with channels last.
+inline constexpr std::int64_t kRowBlock = 14;
 
 /// One dimension of backward data at positions phase + i * stride, i < pixels: taps first_tap +
 /// t * tap_step, t < taps, reach position origin + i + t * tap_move of dy.

@@ -2,119 +2,14 @@
 // tile is a vector of channels of a few pixels one below another. In groups, each lane meets all channels of its group:
 // a vector of the source is read once for each of them and permuted.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_channels.h"
 #include "kernels/cpu/isa/depthwise_rows.h"
+#include "kernels/cpu/isa/depthwise_tiles.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/stencil.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-
-/// What the tiles of a pixel have in common.
-template <class S>
-struct Block {
-  const TapColumn* columns;
-  i64 count;
-  i64 pitch, out_pitch;    // between source lines, and result rows
-  i64 x_pixel, out_pixel;  // between neighbours
-  i64 w_step;
-  Sum<S> alpha, beta;
-  bool around;             // results go past the caches
-};
-
-/// Whether vectors are whole lines of the cache, of the type that sums have.
-template <class S>
-inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
-
-template <class S>
-void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
-#if defined(__AVX512F__)
-  if constexpr (kWritesLines<S>) _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#endif
-}
-
-/// Results `row` to row + kRows - 1 of those that the columns are listed for, of `units` vectors of channels of
-/// kPixels neighbours.
-template <class S, int kRows, int kPixels, bool kInside, class Channels>
-[[gnu::noinline]] void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out, i64 units, i64 w_unit,
-                            const Channels& channels) {
-  using V = Vec<Sum<S>>;
-  const bool plain = b.alpha == 1 && b.beta == 0, around = Channels::kAll && kWritesLines<S> && b.around;
-  const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
-  const TapColumn* const end = b.columns + b.count;
-  x += row * pitch;
-  out += row * out_pitch;
-  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
-    V sum[kPixels][kRows] = {};
-    for (const TapColumn* c = b.columns; c < end; ++c) {
-      const V* weights = w + c->weight * sources;
-      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-        for (i64 j = 0; j < sources; ++j, ++weights) {
-          const auto weight = [&](int, int t) { return weights[t * w_step]; };
-#pragma GCC unroll 2
-          for (int p = 0; p < kPixels; ++p) {
-            add_taps<n.value, kRows, kInside, 1>(x + c->source + p * b.x_pixel, pitch, c->lines >> row,
-                                                 channels.source(j), weight, sum + p);
-          }
-        }
-      });
-    }
-#pragma GCC unroll 2
-    for (int p = 0; p < kPixels; ++p) {
-      S* to = out + p * b.out_pixel;
-#pragma GCC unroll 16
-      for (int j = 0; j < kRows; ++j, to += out_pitch) {
-        V& v = sum[p][j];
-        if (!plain) {
-          v *= broadcast(b.alpha);
-          if (b.beta != 0) v += broadcast(b.beta) * channels(to);
-        }
-        if (Channels::kAll && around) {
-          write_around(to, v);
-        } else {
-          channels.store(to, v);
-        }
-      }
-    }
-  }
-}
-
-/// The same rows of dy, added to the sums of the taps.
-template <class S, int kRows, int kPixels, bool kInside, class Channels>
-[[gnu::noinline]] void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums, i64 units,
-                                    i64 sums_unit, const Channels& channels) {
-  using V = Vec<Sum<S>>;
-  const i64 pitch = b.pitch, dy_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
-  const TapColumn* const end = b.columns + b.count;
-  x += row * pitch;
-  dy += row * dy_pitch;
-  for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, dy += kLanes<Sum<S>>, sums += sums_unit) {
-    V rows[kPixels][kRows];
-#pragma GCC unroll 16
-    for (int j = 0; j < kPixels * kRows; ++j) {
-      rows[j / kRows][j % kRows] = channels(dy + j / kRows * b.out_pixel + j % kRows * dy_pitch);
-    }
-    for (const TapColumn* c = b.columns; c < end; ++c) {
-      V* to = sums + c->weight * sources;
-      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-        for (i64 j = 0; j < sources; ++j, ++to) {
-          V sum[n.value];
-#pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) sum[t] = to[t * w_step];
-#pragma GCC unroll 2
-          for (int p = 0; p < kPixels; ++p) {
-            add_rows<n.value, kRows, kInside>(x + c->source + p * b.x_pixel, pitch, c->lines >> row, channels.source(j),
-                                              rows[p], sum);
-          }
-#pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) to[t * w_step] = sum[t];
-        }
-      });
-    }
-  }
-}
 
 template <class S>
 class Pixels {
@@ -139,7 +34,7 @@ class Pixels {
     for (int d = 0; d < kSpatial; ++d) source_.size[d] = data_ ? s_.out[d] : s_.in[d];
     source_.step[0] = from_[0];
     source_.step[1] = from_[1];
-    most_units_ = kChannelBlock / kN;
+    most_units_ = ceil_div(job.channel_block(), kN);
     vectors_ = static_cast<V*>(scratch);
     columns_ = reinterpret_cast<TapColumn*>(vectors_ + most_units_ * unit_);
     across_ = reinterpret_cast<Across*>(columns_ + taps_);
@@ -157,7 +52,7 @@ class Pixels {
 
   static std::size_t bytes(const Depthwise& job) {
     const i64 taps = job.shape.taps[0] * job.shape.taps[1] * job.shape.taps[2];
-    return static_cast<std::size_t>(kChannelBlock / kN * taps * job.shape.c) * sizeof(V) +
+    return static_cast<std::size_t>(ceil_div(job.channel_block(), kN) * taps * job.shape.c) * sizeof(V) +
            static_cast<std::size_t>(taps) * sizeof(TapColumn) + static_cast<std::size_t>(job.shape.taps[2]) * 8 +
            static_cast<std::size_t>(pass_count(job.shape, job.direction, 2)) * sizeof(Across);
   }
@@ -190,8 +85,8 @@ class Pixels {
   void take(i64 block) {
     if (block == taken_) return;
     taken_ = block;
-    channel_ = block * kChannelBlock;
-    channels_ = min_of(kChannelBlock, s_.groups * s_.c - channel_);
+    channel_ = block * job_.channel_block();
+    channels_ = min_of(job_.channel_block(), s_.groups * s_.c - channel_);
     units_ = ceil_div(channels_, kN);
     if (!weights_only_) pack();
   }
@@ -279,13 +174,15 @@ class Pixels {
       columns += count;
       pixels = max_of(pixels, pass[2].count);
     }
+    find_form(across_[0], phases, rows);
     block_.pitch = comb.line * from_[1];
     block_.w_step = comb.tap_step * down.w_step * s_.taps[2];
     block_.out_pitch = comb.step * down.out_step * to_[1];
     S* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
                    (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
     // Weights of a group's channels are many: they stay in the cache for a row of pixels.
-    const i64 step = s_.c == 1 ? units_ : 1, together = s_.c == 1 ? 1 : 2;
+    constexpr i64 kNear = 8;  // pixels of each residue in turn: what they share is still in the cache
+    const i64 step = s_.c == 1 ? units_ : 1, together = s_.c > 1 ? 2 : phases > 1 ? kNear : pixels;
     with_rows<kMostRows>(rows, [&](auto row_count) {
       for (i64 u = 0; u < units_; u += step) {
         for (i64 i = 0; i < pixels; i += together) {
@@ -293,6 +190,21 @@ class Pixels {
         }
       }
     });
+  }
+
+  /// What tiles that meet all taps across have: the form of their list, the lines that its longest columns lack.
+  void find_form(const Across& across, i64 phases, i64 rows) {
+    block_.form = kAnyForm;
+    const TapColumn* const c = across.columns;
+    if (phases > 1 || weights_only_ || across.pass.taps != 3 || across.each > 2) return;
+    const i64 each = across.each, most = each == 1 ? 3 : 2;
+    const unsigned all = (2u << (rows + most - 2)) - 1, first = ~c->lines & 1, last = ~c->lines & ((all + 1) >> 1);
+    for (i64 t = 0; t < 3 * each; t += each) {
+      if (c[t].taps != most || c[t].lines != (all & ~(first | last))) return;
+      if (each == 2 && (c[t + 1].taps != 1 || c[t + 1].lines + 1 != 1u << rows)) return;
+    }
+    block_.form = each == 1 ? kThrees : kTwosAndOnes;
+    block_.edges = first | (last ? 2 : 0);
   }
 
   /// `count` results from i on, together if all their taps are inside.
@@ -303,11 +215,17 @@ class Pixels {
     block_.x_pixel = p.stride * from_[2];
     block_.out_pixel = p.out_step * to_[2];
     const i64 first = p.first + i * p.stride;
-    const bool both = end - i == 2 && first >= 0 && first + p.stride + reach < source_.size[2];
-    for (; i < end; i += both ? 2 : 1) {
+    const bool both = s_.c > 1 && end - i == 2 && first >= 0 && first + p.stride + reach < source_.size[2];
+    for (i64 some = both ? 2 : 1; i < end; i += some) {
       const i64 at = p.first + i * p.stride;
       Range taps{0, p.taps};
-      if (at < 0 || at + reach >= source_.size[2]) taps = inside(at, p.dilation, source_.size[2], p.taps);
+      block_.run = 1;
+      if (at < 0 || at + reach >= source_.size[2]) {
+        taps = inside(at, p.dilation, source_.size[2], p.taps);
+      } else if (s_.c == 1) {
+        block_.run = min_of(end - i, (source_.size[2] - 1 - reach - at) / p.stride + 1);
+      }
+      if (s_.c == 1) some = block_.run;
       block_.columns = across.columns + taps.low * across.each;
       block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
       const S* x = x_ + at * from_[2] + unit * kN;
@@ -323,7 +241,10 @@ class Pixels {
   template <int kRows>
   void all_units(const S* x, S* out) {
     const i64 whole = channels_ / kN;
-    rows_of<kRows, 1>(x, out, vectors_, whole, AllChannels<S>{});
+    const bool across = block_.count == 3 * across_[0].each;
+    if (!across || !formed_units<kRows>(x, out)) {
+      rows_of<kRows, 1>(x, out, vectors_, whole, AllChannels<S>{});
+    }
     if (whole == units_) return;
     const SomeChannels<S> some{static_cast<int>(channels_ - whole * kN)};
     single_rows<kRows>(x + whole * kN, out + whole * kN, vectors_ + whole * taps_, some);
@@ -362,8 +283,30 @@ class Pixels {
     if (weights_only_) {
       weights_tile<S, kRows, kPixels, kInside>(block_, row, x, out, vectors, count, taps_, channels);
     } else {
-      tile<S, kRows, kPixels, kInside>(block_, row, x, vectors, out, count, taps_, channels);
+      tile<S, kRows, kPixels, kInside, kAnyForm, 0>(block_, row, x, vectors, out, count, taps_, channels);
     }
+  }
+  /// all_units of a known form; false if there is no code for it.
+  template <int kRows>
+  bool formed_units(const S* x, S* out) {
+    if constexpr (__is_same(S, float) && kRows >= 4) {
+      const auto use = [&](auto form, auto edges) {
+        tile<S, kRows, 1, true, Form(form.value), edges.value>(block_, 0, x, vectors_, out, channels_ / kN, taps_,
+                                                               AllChannels<S>{});
+        return true;
+      };
+      const auto with_edges = [&](auto form) {
+        switch (block_.edges) {
+          case 0: return use(form, std::integral_constant<unsigned, 0>{});
+          case 1: return use(form, std::integral_constant<unsigned, 1>{});
+          case 2: return use(form, std::integral_constant<unsigned, 2>{});
+          default: return use(form, std::integral_constant<unsigned, 3>{});
+        }
+      };
+      if (block_.form == kThrees) return with_edges(std::integral_constant<int, kThrees>{});
+      if (block_.form == kTwosAndOnes) return with_edges(std::integral_constant<int, kTwosAndOnes>{});
+    }
+    return false;
   }
 
   void all_weights(i64 block) {

@@ -113,7 +113,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const bool weights = job.direction == ConvDirection::kBackwardWeights;
   const double images = weights ? static_cast<double>(s.n) : 1, taps = volume(s.taps);
   if (job.channels_last) {
-    const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups * s.c));
+    const auto channels = static_cast<double>(job.channel_block());
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
     const double narrow = size_of(s.dtype) <= 2 ? 1.3 : 1;
@@ -133,7 +133,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
 double start_cycles(const kernels::Depthwise& job) {
   const bool transposes = job.channels_last && !job.mixed() && job.direction != ConvDirection::kBackwardWeights;
   const kernels::ConvShape& s = job.shape;
-  const auto channels = static_cast<double>(std::min(kernels::kChannelBlock, s.groups * s.c));
+  const auto channels = static_cast<double>(job.channel_block());
   return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
 }
 
