@@ -17,7 +17,8 @@ using kernels::DirectWindow;
 using kernels::kSpatial;
 
 constexpr double kPieceCycles = 200;   // set-up of a piece: offsets, cold code
-constexpr double kLineCycles = 60;     // of a line of outputs, or of a copied row
+constexpr double kLineCycles = 160;    // finding what a line of outputs reads
+constexpr double kRowCycles = 80;      // the same for a row that is copied
 constexpr double kTapCycles = 6;       // finding one run of input that a line or a tile reads
 constexpr double kTileCycles = 25;     // set-up of a register tile
 constexpr double kSumCycles = 3;       // a vector of sums that a tile writes, and maybe reads before
@@ -25,6 +26,7 @@ constexpr double kPixelCycles = 6;     // the start of a run of neighbouring cha
 constexpr double kVectorCycles = 2.5;  // a vector that is copied
 constexpr double kTurnCycles = 8;      // a vector of a square that is transposed
 constexpr double kPutCycles = 2;       // a transposed vector of weights, from a buffer to its place
+constexpr double kNarrow = 1.5;        // copies of 16-bit types take so much longer: they are widened or rounded
 constexpr double kElementCycles = 1;   // an element that is copied on its own
 constexpr double kScaleCycles = 0.4;   // an element of a slice that is added to the others
 constexpr double kCacheBytes = 24;     // what the second-level cache gives in a cycle
@@ -34,8 +36,9 @@ double real(std::int64_t v) { return static_cast<double>(v); }
 double bytes_of(DataType type) { return static_cast<double>(size_of(type)); }
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-/// Elements of a layout: strides of channels and of pixels.
+/// Elements of a layout: type, strides of channels and of pixels.
 struct Layout {
+  DataType type;
   std::int64_t channel, pixel;
   double run(double channels, double pixels) const { return channel == 1 ? channels : pixel == 1 ? pixels : 1; }
 };
@@ -47,9 +50,11 @@ double turn_cycles(double lanes, double lines, double length) {
 
 /// Copying channels x pixels from a layout to one with channels innermost, or back.
 double move_cycles(double lanes, double channels, double pixels, const Layout& from, bool turns = true) {
-  if (from.channel == 1 || channels == 1) return pixels * (kPixelCycles + ceil_div(channels, lanes) * kVectorCycles);
-  if (turns && from.pixel <= 2) return turn_cycles(lanes, channels, pixels);
-  return channels * pixels * kElementCycles;
+  const double slow = size_of(from.type) == 2 ? kNarrow : 1;
+  if (from.channel == 1 || channels == 1)
+    return slow * pixels * (kPixelCycles + ceil_div(channels, lanes) * kVectorCycles);
+  if (turns && from.pixel <= 2) return slow * turn_cycles(lanes, channels, pixels);
+  return slow * channels * pixels * kElementCycles;
 }
 
 /// The part of a strip that lies in the input; the rest is padding.
@@ -67,15 +72,15 @@ double strip_cycles(const Direct& job) {
   const double rows = real(job.cut.images * job.strip.size[0] * job.strip.size[1]), splits = real(job.strip.split);
   const double words = ceil_div(real(job.from.channels), real(job.unit.group));
   const double row = splits * move_cycles(real(job.unit.lanes), words, real(job.strip.size[2]) / splits,
-                                          {job.from.c, job.from.d[2] * step}, turns);
-  return rows * (splits * kLineCycles / 2 + inside(job) * row);
+                                          {job.from.type, job.from.c, job.from.d[2] * step}, turns);
+  return rows * (splits * kRowCycles + inside(job) * row);
 }
 
 /// What a strip takes from memory, row by row.
 double strip_bytes(const Direct& job) {
   const double part = inside(job), size = bytes_of(job.from.type), channels = real(job.from.channels);
   const double columns = part * real(job.strip.size[2]), rows = real(job.strip.size[0] * job.strip.size[1]);
-  const Layout layout{job.from.c, job.from.d[2]};
+  const Layout layout{job.from.type, job.from.c, job.from.d[2]};
   return jump_bytes(real(job.cut.images) * rows * columns * channels * size, size * layout.run(channels, columns));
 }
 
@@ -145,6 +150,7 @@ Work direct_work(const Direct& job, const Machine& m) {
   const double images = ceil_div(real(job.shape.n), fold) * parts;
   const double lines = images * real(job.to.size[0] * job.to.size[1]);
   const double tap_rows = images * reaching_taps(job, 0) * reaching_taps(job, 1);  // that all lines add up
+  const Layout to{job.to.type, job.to.c, job.to.d[2]};
   double multiply = 0;
   for (std::int64_t panel = 0; panel < job.panels; ++panel) {
     const std::int64_t start = job.panel_start(panel), vectors = job.panel_start(panel + 1) - start;
@@ -159,7 +165,7 @@ Work direct_work(const Direct& job, const Machine& m) {
       multiply += lines * blocks * (kLineCycles + tiles.once);
       outputs += cells;
     }
-    if (!writes_results(job)) multiply += lines * fold * move_cycles(lanes, channels, outputs, {job.to.c, job.to.d[2]});
+    if (!writes_results(job)) multiply += lines * fold * move_cycles(lanes, channels, outputs, to);
   }
   Work work;
   work.pieces = real(job.pieces());
@@ -173,7 +179,7 @@ Work direct_work(const Direct& job, const Machine& m) {
       real(job.shape.n * job.to.size[0] * job.to.size[1] * job.to.size[2] * job.to.channels) * groups;
   work.bytes = work.pieces * (strip_bytes(job) + (m.fits_cache(weights) ? 0 : weights)) +
                groups * packs * weight_bytes(job) +
-               result_bytes(results * size, size * Layout{job.to.c, job.to.d[2]}.run(real(job.to.channels), columns));
+               result_bytes(results * size, size * to.run(real(job.to.channels), columns));
   return work;
 }
 
@@ -196,7 +202,7 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
     const double step = reach * (outputs * Machine::tile_step(height, real(v)) + lines * kTapCycles);
     multiply += runs * tiles * (step + tap_rows * (kTileCycles + height * real(v) * kSumCycles));
   }
-  const Layout dy{g.dy.c, g.dy.d[2]};
+  const Layout dy{g.dy.type, g.dy.c, g.dy.d[2]};
   double copy = lines * move_cycles(lanes, channels, columns, dy);
   if (!turned && dy.channel != 1 && dy.pixel == 1)
     copy = lines * channels * run_cycles(m, g.dy.type, columns, 1, false);
@@ -206,7 +212,7 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   Work work;
   work.pieces = real(g.pieces());
   work.cycles = steps * (multiply + copy + strip_cycles(x)) + work.pieces * kPieceCycles +
-                weights * move_cycles(lanes, real(g.c_block), real(x.taps()), {s.w_c, s.w_d[2]}) +
+                weights * move_cycles(lanes, real(g.c_block), real(x.taps()), {x.to.type, s.w_c, s.w_d[2]}) +
                 results * real(g.slices) * (kScaleCycles + (turned ? kElementCycles : 0));
   work.largest = work.cycles / work.pieces;
   const double size = bytes_of(g.dy.type), gradients = outputs * channels * size;
