@@ -196,9 +196,13 @@ nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vect
   for (const Timed& t : all)
     if (t.samples > 0) solvers.push_back({t.name, rounded(t.us), rounded(t.estimate), t.error_class});
   const auto& peak = explanation.at("peak");
-  return {{"problem", explanation.at("problem")},     {"architecture", explanation.at("architecture")},
-          {"threads", explanation.at("threads")},     {"gflops", rounded(peak.at("fp32_gflops"))},
-          {"gbs", rounded(peak.at("bandwidth_gbs"))}, {"solvers", solvers}};
+  return {{"problem", explanation.at("problem")},
+          {"architecture", explanation.at("architecture")},
+          {"threads", explanation.at("threads")},
+          {"gflops", rounded(peak.at("fp32_gflops"))},
+          {"gbs", rounded(peak.at("bandwidth_gbs"))},
+          {"estimates", explanation.at("estimates")},
+          {"solvers", solvers}};
 }
 
 // Times of tune points, by tuning in a database of its own, whose journal keeps every trial.

@@ -20,8 +20,14 @@ namespace {
 
 using convolution::Problem;
 
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return h;
+}
+
 /// Named like a real solver, with an estimate from the file.
-struct Fixed final : Solver<Problem> {
+struct Fixed : Solver<Problem> {
   std::string name;
   double us;
   Fixed(std::string n, double estimate) : name(std::move(n)), us(estimate) {}
@@ -87,6 +93,28 @@ TEST_F(LearnedTest, PredictsWhatTrainingPredicted) {
     for (std::size_t i = 0; i < list.size(); ++i) EXPECT_NEAR(prediction->us[i] / wanted[i], 1, 1e-3) << list[i];
   }
   EXPECT_GE(cases, 20);
+}
+
+TEST_F(LearnedTest, AsksForTheEstimatesOfItsTraining) {
+  struct Asked final : Fixed {
+    using Fixed::Fixed;
+    mutable int estimates = 0;
+    double predict(const DeviceInfo& d, const Problem&, const TunePoint&) const override {
+      estimates = d.estimates;
+      return us;
+    }
+  };
+  const Problem p = problem_of(kLine);
+  const std::size_t line = file.find('\n') + 1, header = std::stoul(file.substr(file.rfind(' ', line) + 1));
+  EXPECT_EQ(file.substr(line, header).find("\"estimates\""), std::string::npos) << "the first version is not named";
+  const std::string key = "\"estimates\":7,", body = "{" + key + file.substr(line + 1);
+  const std::string named = fmt::format("polymio-model 2 {:016x} {}\n", fnv1a(body), header + key.size()) + body;
+  for (const auto& [text, version] : {std::pair{file, 1}, {named, 7}}) {
+    const Asked solver("ConvCpuGemmFwd", 10);
+    const SolverBase* const list[] = {&solver};
+    parse_model(text)->predict(device, p, list);
+    EXPECT_EQ(solver.estimates, version);
+  }
 }
 
 TEST_F(LearnedTest, AsksTheSameTwiceAndGetsTheSameObject) {

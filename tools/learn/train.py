@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import re
+import sys
 import time
 
 import numpy as np
@@ -238,6 +239,7 @@ def write_model(path, table, members, mean, scale, spread, points):
     low, high = table.inputs.min(0).values, table.inputs.max(0).values
     header = {
         "architecture": table.rows[0]["architecture"], "isa": ISA, "outputs": len(slots), "far": features.FAR,
+        "estimates": table.rows[0].get("estimates", 1),
         "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
         "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
         "machines": sorted({(r["threads"], r["gflops"], r["gbs"]) for r in table.rows}), "problems": len(table.rows)}
@@ -277,8 +279,11 @@ def main():
     torch.set_num_threads(1)  # networks so small gain nothing from more
     start = time.time()
     rows, checked = read(options.train), read(options.validation)
+    judged = read(options.test)
+    if len(versions := {r.get("estimates", 1) for r in rows + checked + judged}) > 1:
+        sys.exit(f"the files have estimates of versions {sorted(versions)}: time all parts with one library")
     slots = sorted({s for r in rows for s in r["times"]})
-    table, validation, test = Table(rows, slots), Table(checked, slots), Table(read(options.test), slots)
+    table, validation, test = Table(rows, slots), Table(checked, slots), Table(judged, slots)
     train = Table(rows + checked, slots)
     mean, scale = train.inputs.mean(0), train.inputs.std(0).clamp(min=1e-2)
     test.inputs = test.inputs.clamp(train.inputs.min(0).values, train.inputs.max(0).values)

@@ -24,12 +24,14 @@ constexpr double kLineCycles = 3;     // a line of packing: its position
 constexpr double kRunCycles = 10;     // consecutive elements of a line
 constexpr double kBoundCycles = 10;   // finding what of them is inside the padding
 constexpr double kPlainCycles = 2.5;  // a vector of consecutive elements
+constexpr double kWidenCycles = 2;    // widening or narrowing it
 constexpr double kEvenCycles = 5;     // a vector of every second element
 constexpr double kElementCycles = 1;  // an element that is copied or converted on its own
 constexpr double kHalfCycles = 1.8;   // the same with fp16
 constexpr double kTurnCycles = 0.4;   // transposing, an element
 constexpr double kCacheSpeed = 6;     // second-level cache over memory
 constexpr double kJumpBytes = 100;    // what could be read from memory while a new place is found
+constexpr double kLineBytes = 64;     // the least that is read or written
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -132,19 +134,18 @@ double read_bytes(const Machine& m, const Operand& o, double bytes, const Gemm& 
   const Level& inner = (across ? o.lanes : o.depth).level[kLevels - 1];
   const std::int64_t together = std::min(inner.size, across ? width : g.depth_step());
   const double chunk = static_cast<double>(together * inner.stride) * static_cast<double>(size_of(o.dtype));
-  return bytes * (1 + kJumpBytes / std::max(chunk, 64.0));
+  return jump_bytes(bytes, chunk);
 }
 
 /// Bytes read and written of C; `keeps`: a piece stays in the cache from one block of depth to the next.
 double write_bytes(const Gemm& g, std::int64_t width, bool keeps) {
-  constexpr double kLine = 64;
   const Level& inner = g.c.columns.level[kLevels - 1];
   const auto size = static_cast<double>(size_of(g.c.dtype)), stride = static_cast<double>(inner.stride);
-  const double chunk = static_cast<double>(std::min(inner.size, width)) * std::min(stride * size, kLine);
+  const double chunk = static_cast<double>(std::min(inner.size, width)) * std::min(stride * size, kLineBytes);
   const auto steps = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
   const double turns = keeps ? 1 : std::max(1.0, 2 * ceil_div(static_cast<double>(g.k), steps) - 1);
-  const double bytes = static_cast<double>(g.m) * static_cast<double>(g.n) * std::min(stride * size, kLine);
-  return (stride > 1 ? 2 : 1) * turns * bytes * (1 + kJumpBytes / std::max(chunk, kLine));
+  const double bytes = static_cast<double>(g.m) * static_cast<double>(g.n) * std::min(stride * size, kLineBytes);
+  return jump_bytes((stride > 1 ? 2 : 1) * turns * bytes, chunk);
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ void Work::add(const Work& other) {
   bytes += other.bytes;
 }
 
-Machine::Machine(const DeviceInfo& d) {
+Machine::Machine(const DeviceInfo& d) : former_(d.estimates < kEstimates) {
   vector_bytes_ = d.isa >= CpuIsa::kAvx512 ? 64 : d.isa == CpuIsa::kAvx2 ? 32 : 16;
   threads_ = std::max(d.threads, 1);
   // Without a fused instruction, a multiplication and an addition are one of each.
@@ -182,12 +183,15 @@ double Machine::tile_step(double rows, double vectors) {
   return std::max({rows * vectors / 2, (rows + vectors) / 2, 4.0});
 }
 
+double jump_bytes(double bytes, double chunk) { return bytes * (1 + kJumpBytes / std::max(chunk, kLineBytes)); }
+
 double convert_cycles(DataType type) { return type == DataType::kHalf ? kHalfCycles : kElementCycles; }
 
 double run_cycles(const Machine& m, DataType type, double length, std::int64_t stride, bool bounded) {
   const double start = kRunCycles + (bounded ? kBoundCycles : 0), vectors = ceil_div(length, m.lanes(type));
   const bool wide = size_of(type) > 2;
-  if (wide && stride == 1) return start + vectors * kPlainCycles;
+  const bool widens = m.masked() && !m.former();
+  if (stride == 1 && (wide || widens)) return start + vectors * (kPlainCycles + (wide ? 0 : kWidenCycles));
   if (wide && stride == 2 && m.masked()) return start + vectors * kEvenCycles;
   return start + length * convert_cycles(type);
 }

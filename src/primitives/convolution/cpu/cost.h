@@ -25,6 +25,8 @@ class Machine {
   /// Elements of a vector in the type that `t` is computed in.
   double lanes(DataType t) const { return t == DataType::kDouble ? vector_bytes_ / 8 : vector_bytes_ / 4; }
   bool masked() const { return vector_bytes_ >= 32; }
+  /// Whether the estimates are asked for that the learned model knows from its training.
+  bool former() const { return former_; }
   std::int64_t tile_rows() const { return vector_bytes_ == 64 ? 8 : 4; }
 
   /// Microseconds of one parallel loop. `footprint` bytes are used again by each call: what fits the
@@ -37,8 +39,12 @@ class Machine {
   static double tile_step(double rows, double vectors);
 
  private:
+  bool former_;
   double vector_bytes_, cycle_us_, threads_, bytes_us_, core_cache_, all_caches_;
 };
+
+/// Bytes that could be read in order while `bytes` are read or written in chunks that lie apart.
+double jump_bytes(double bytes, double chunk);
 
 /// Cycles of narrowing or widening one element of a type, of a plain copy for the wide ones.
 double convert_cycles(DataType);

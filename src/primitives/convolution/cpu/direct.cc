@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
+#include "primitives/convolution/cpu/former_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
@@ -238,14 +239,7 @@ class CpuDirect final : public Solver<Problem> {
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Machine m(d);
     const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
-    Work work;
-    work.pieces = static_cast<double>(job.pieces());
-    work.cycles = p.flops() / 4 / m.lanes(DataType::kFloat) * 1.1;
-    constexpr double kCopy = 0.5;  // cycles an element of the strips, which are large where taps are far apart
-    work.cycles += kCopy * work.pieces * static_cast<double>(job.strip.total);
-    work.largest = work.cycles / work.pieces;
-    work.bytes = tensor_bytes(p);
-    return m.loop_us(work, work.bytes);
+    return m.loop_us(m.former() ? former_direct_work(job, p, m) : direct_work(job, m), tensor_bytes(p));
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {

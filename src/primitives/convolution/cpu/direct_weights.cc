@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/direct_cost.h"
+#include "primitives/convolution/cpu/former_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
@@ -20,27 +21,6 @@ DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
   const DataType math = p.x.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
   return kernels::gradient_job(conv_shape(p), p.w.type, kernel_table(d).direct_unit(math),
                                static_cast<std::int64_t>(d.cache_bytes[1]));
-}
-
-/// Cycles of all pieces.
-double work_cycles(const DirectGradient& g, DataType type) {
-  constexpr double kTile = 30, kBlock = 6, kCopy = 0.5, kRun = 8, kSum = 0.2, kStore = 0.6;
-  const kernels::Direct& x = g.x;
-  const kernels::ConvShape& s = x.shape;
-  const auto real = [](std::int64_t v) { return static_cast<double>(v); };
-  const double steps = real(g.steps * g.blocks()), lanes = real(x.unit.lanes);
-  const double tap_rows = real(s.taps[0] * s.taps[1]), runs = x.merged ? 1 : real(s.taps[2]);
-  const double run = real(x.merged ? s.taps[2] * g.c_block : g.c_block), channels = real(g.k_block);
-  const double rows = g.turned_row > 0 ? run : channels,
-               vectors = std::ceil((g.turned_row > 0 ? channels : run) / lanes);
-  const double lines = real(x.cut.images * x.cut.rows), outputs = lines * real(x.cut.columns);
-  const double tile = std::max({14 * vectors / std::ceil(vectors / 2) / 2, 4.0}) * outputs + kTile + kBlock * lines;
-  const double tiles = tap_rows * runs * std::ceil(vectors / 2) * std::ceil(rows / 14);
-  const double share = std::min(1.0, rows / (14 * std::ceil(rows / 14)) + 0.1);
-  const double widen = size_of(type) == 2 ? 1.5 : 1;
-  const double copies = real(x.strip.total) * kCopy * widen + real(g.k_block) * (outputs * 0.2 * widen + lines * kRun);
-  const double results = real(g.blocks() * g.k_block * g.k_row);
-  return steps * (tiles * tile * share + copies) + results * (kStore + kSum * real(g.slices));
 }
 
 class CpuDirectWeights final : public Solver<Problem> {
@@ -63,13 +43,11 @@ class CpuDirectWeights final : public Solver<Problem> {
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    const Machine m(d);
     const DirectGradient job = job_of(d, p);
-    Work work;
-    work.pieces = static_cast<double>(job.pieces());
-    work.cycles = work_cycles(job, p.x.type);
-    work.largest = work.cycles / work.pieces;
-    work.bytes = tensor_bytes(p) + 2 * static_cast<double>(job.workspace());
-    return Machine(d).loop_us(work, work.bytes);
+    if (!m.former()) return m.loop_us(gradient_work(job, m), tensor_bytes(p));
+    const Work work = former_gradient_work(job, p);
+    return m.loop_us(work, work.bytes);
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {

@@ -1,0 +1,14 @@
+// What direct convolutions cost, in all directions.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/gradient.h"
+#include "primitives/convolution/cpu/cost.h"
+
+namespace polymio::convolution {
+
+/// All pieces of forward or backward data.
+Work direct_work(const kernels::Direct&, const Machine&);
+/// All pieces of backward weights.
+Work gradient_work(const kernels::DirectGradient&, const Machine&);
+
+}  // namespace polymio::convolution
