@@ -4,6 +4,7 @@
 // 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/block.h"
+#include "kernels/cpu/isa/dots.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/placed.h"
 #include "kernels/cpu/isa/spread.h"
@@ -466,6 +467,8 @@ std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
 }
 
 void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
+  if (is_dots<float>(g)) return dots<float>(g, m0, m1, n0, n1);
+  if (is_dots<double>(g)) return dots<double>(g, m0, m1, n0, n1);
   if (g.c.dtype == DataType::kDouble) {
     Product<double>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
   } else {

@@ -1,0 +1,97 @@
+// Products with few rows or columns whose depths are neighbours in memory, such as fully connected layers of few images:
+// vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/runs.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+inline constexpr i64 kFewDots = 4;
+
+/// Whether all depths of a lane are neighbours, and lanes evenly spaced.
+static inline bool has_dense_depths(const Operand& o, i64 depth) {
+  const Level &d = o.depth.level[kLevels - 1], &l = o.lanes.level[kLevels - 1];
+  const bool bounded = (o.extent[0] | o.extent[1] | o.extent[2]) != 0;
+  return !bounded && d.stride == 1 && d.size == depth && l.size == o.lanes.size();
+}
+
+/// Whether the whole product is done by dots(): a matter of the product, not of its pieces, since it decides the order
+/// of summation.
+template <class T>
+static inline bool is_dots(const Gemm& g) {
+  constexpr i64 kLeastDepth = 512;  // less, and adding up lanes counts
+  constexpr DataType kType = sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat;
+  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && g.a.dtype == kType &&
+         g.b.dtype == kType && g.c.dtype == kType && has_dense_depths(g.a, g.k) && has_dense_depths(g.b, g.k);
+}
+
+/// kFew lanes of one operand times kMany of the other: use(i, j, sum).
+template <int kFew, int kMany, class T, class Use>
+[[gnu::always_inline]] inline void dot_tile(const T* few, i64 few_step, const T* many, i64 many_step, i64 depth,
+                                            const Use& use) {
+  constexpr i64 kN = kLanes<T>;
+  Vec<T> sum[kFew][kMany] = {};
+  const auto add = [&](const auto& read, i64 d) __attribute__((always_inline)) {
+    Vec<T> f[kFew];
+#pragma GCC unroll 4
+    for (int i = 0; i < kFew; ++i) f[i] = read(few + i * few_step + d);
+#pragma GCC unroll 4
+    for (int j = 0; j < kMany; ++j) {
+      const Vec<T> m = read(many + j * many_step + d);
+#pragma GCC unroll 4
+      for (int i = 0; i < kFew; ++i) sum[i][j] += f[i] * m;
+    }
+  };
+  i64 d = 0;
+  for (; d + kN <= depth; d += kN) add([](const T* p) __attribute__((always_inline)) { return load(p); }, d);
+  const int rest = static_cast<int>(depth - d);
+  if (rest > 0) add([rest](const T* p) __attribute__((always_inline)) { return load_lanes(p, 0, rest); }, d);
+#pragma GCC unroll 16
+  for (int t = 0; t < kFew * kMany; ++t) {
+    T total = 0;
+    for (int l = 0; l < kN; ++l) total += sum[t / kMany][t % kMany][l];
+    use(t / kMany, t % kMany, total);
+  }
+}
+
+template <int kFew, class T, class Use>
+static void dot_lanes(const T* few, i64 few_step, const T* many, i64 many_step, i64 count, i64 depth, const Use& use) {
+  constexpr int kMany = 4;
+  i64 at = 0;
+  for (; at + kMany <= count; at += kMany)
+    dot_tile<kFew, kMany>(few, few_step, many + at * many_step, many_step, depth,
+                          [&](i64 i, i64 j, T sum) { use(i, at + j, sum); });
+  for (; at < count; ++at)
+    dot_tile<kFew, 1>(few, few_step, many + at * many_step, many_step, depth,
+                      [&](i64 i, i64, T sum) { use(i, at, sum); });
+}
+
+/// C of rows m0 to m1 and columns n0 to n1.
+template <class T>
+static void dots(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
+  const bool few_rows = g.m <= g.n;
+  const auto step_of = [](const Operand& o) { return o.lanes.level[kLevels - 1].stride; };
+  const auto lane = [&](const Operand& o, i64 i) { return static_cast<const T*>(o.data) + o.offset + i * step_of(o); };
+  const i64 a_step = step_of(g.a), b_step = step_of(g.b), rows = m1 - m0, columns = n1 - n0;
+  const T alpha = static_cast<T>(g.alpha), beta = static_cast<T>(g.beta);
+  const auto put = [&](i64 i, i64 j, T sum) {
+    T& c = static_cast<T*>(g.c.data)[g.c.offset + seek(g.c.rows, m0 + i).offset + seek(g.c.columns, n0 + j).offset];
+    c = beta != 0 ? alpha * sum + beta * c : alpha * sum;
+  };
+  const auto all = [&](auto few) {
+    if (few_rows) {
+      dot_lanes<few.value>(lane(g.a, m0), a_step, lane(g.b, n0), b_step, columns, g.k, put);
+    } else {
+      dot_lanes<few.value>(lane(g.b, n0), b_step, lane(g.a, m0), a_step, rows, g.k,
+                           [&](i64 j, i64 i, T sum) { put(i, j, sum); });
+    }
+  };
+  switch (few_rows ? rows : columns) {
+    case 1: return all(std::integral_constant<int, 1>{});
+    case 2: return all(std::integral_constant<int, 2>{});
+    case 3: return all(std::integral_constant<int, 3>{});
+    default: return all(std::integral_constant<int, 4>{});
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
