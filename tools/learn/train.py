@@ -48,6 +48,7 @@ def read(files, points=False):
             if points:
                 row["solvers"] = [[slot_of(row["points"][0][0]), 1, 1, "accurate"]]
             row["parsed"] = p
+            row["version"] = row.get("estimates", 1)
             row["estimates"] = {slot_of(s): e for s, _, e, _ in row["solvers"]}
             row["times"] = {slot_of(s): us for s, us, _, _ in row["solvers"]}
             row["allowed"] = {slot_of(s) for s, _, _, c in row["solvers"] if c in ("exact", "accurate")}
@@ -239,7 +240,7 @@ def write_model(path, table, members, mean, scale, spread, points):
     low, high = table.inputs.min(0).values, table.inputs.max(0).values
     header = {
         "architecture": table.rows[0]["architecture"], "isa": ISA, "outputs": len(slots), "far": features.FAR,
-        "estimates": table.rows[0].get("estimates", 1),
+        "estimates": table.rows[0]["version"],
         "spread": spread, "members": len(members), "widths": list(WIDTHS), "solvers": dict(sorted(solvers.items())),
         "inputs": [[n, *(float(f"{t[i].item():.7g}") for t in (low, high, mean, scale))] for i, n in enumerate(table.names)],
         "machines": sorted({(r["threads"], r["gflops"], r["gbs"]) for r in table.rows}), "problems": len(table.rows)}
@@ -280,7 +281,7 @@ def main():
     start = time.time()
     rows, checked = read(options.train), read(options.validation)
     judged = read(options.test)
-    if len(versions := {r.get("estimates", 1) for r in rows + checked + judged}) > 1:
+    if len(versions := {r["version"] for r in rows + checked + judged}) > 1:
         sys.exit(f"the files have estimates of versions {sorted(versions)}: time all parts with one library")
     slots = sorted({s for r in rows for s in r["times"]})
     table, validation, test = Table(rows, slots), Table(checked, slots), Table(judged, slots)

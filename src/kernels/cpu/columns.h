@@ -31,7 +31,7 @@ struct ColumnSum {
   void* dx = nullptr;
   double beta = 0;
   /// The indices of dimension 1 that are written; those from `more` on are added to what is there. Later output rows
-  /// first, and every element is the sum that all rows at once would give, bit by bit.
+  /// first, and the same columns give the sum that all rows at once would, bit by bit.
   std::int64_t low = 0, more = 0, high = 0;
   /// Pieces of work: one row of dx along the innermost spatial dimension, of one channel with
   /// channels first or of all with channels last.

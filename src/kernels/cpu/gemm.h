@@ -51,7 +51,8 @@ struct Output {
   std::int64_t gap = 0;
 };
 
-/// Depth is summed in equal blocks of at most so many; partial sums are added up block by block.
+/// Depth is summed in equal blocks of at most so many; partial sums are added up block by block. (Dot products of few
+/// lanes sum so many vectors.)
 inline constexpr std::int64_t kGemmDepthBlock = 512;
 
 /// The whole product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them

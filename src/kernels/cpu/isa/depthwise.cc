@@ -196,7 +196,7 @@ class Pixels {
   void find_form(const Across& across, i64 phases, i64 rows) {
     block_.form = kAnyForm;
     const TapColumn* const c = across.columns;
-    if (phases > 1 || weights_only_ || across.pass.taps != 3 || across.each > 2) return;
+    if (phases > 1 || weights_only_ || across.pass.taps != 3 || across.each < 1 || across.each > 2) return;
     const i64 each = across.each, most = each == 1 ? 3 : 2;
     const unsigned all = (2u << (rows + most - 2)) - 1, first = ~c->lines & 1, last = ~c->lines & ((all + 1) >> 1);
     for (i64 t = 0; t < 3 * each; t += each) {

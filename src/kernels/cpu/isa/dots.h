@@ -29,8 +29,8 @@ static inline bool is_dots(const Gemm& g) {
 template <int kFew, int kMany, class T, class Use>
 [[gnu::always_inline]] inline void dot_tile(const T* few, i64 few_step, const T* many, i64 many_step, i64 depth,
                                             const Use& use) {
-  constexpr i64 kN = kLanes<T>;
-  Vec<T> sum[kFew][kMany] = {};
+  constexpr i64 kN = kLanes<T>, kBlock = kGemmDepthBlock * kN;
+  Vec<T> sum[kFew][kMany] = {}, blocks[kFew][kMany] = {};
   const auto add = [&](const auto& read, i64 d) __attribute__((always_inline)) {
     Vec<T> f[kFew];
 #pragma GCC unroll 4
@@ -43,13 +43,22 @@ template <int kFew, int kMany, class T, class Use>
     }
   };
   i64 d = 0;
-  for (; d + kN <= depth; d += kN) add([](const T* p) __attribute__((always_inline)) { return load(p); }, d);
+  while (d + kN <= depth) {
+    for (const i64 end = min_of(d + kBlock, depth); d + kN <= end; d += kN)
+      add([](const T* p) __attribute__((always_inline)) { return load(p); }, d);
+    if (d + kN > depth) break;
+    for (int t = 0; t < kFew * kMany; ++t) {
+      blocks[t / kMany][t % kMany] += sum[t / kMany][t % kMany];
+      sum[t / kMany][t % kMany] = Vec<T>{};
+    }
+  }
   const int rest = static_cast<int>(depth - d);
   if (rest > 0) add([rest](const T* p) __attribute__((always_inline)) { return load_lanes(p, 0, rest); }, d);
 #pragma GCC unroll 16
   for (int t = 0; t < kFew * kMany; ++t) {
+    const Vec<T> all = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];
     T total = 0;
-    for (int l = 0; l < kN; ++l) total += sum[t / kMany][t % kMany][l];
+    for (int l = 0; l < kN; ++l) total += all[l];
     use(t / kMany, t % kMany, total);
   }
 }

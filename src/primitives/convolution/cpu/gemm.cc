@@ -53,15 +53,16 @@ std::size_t column_bytes(const Problem& p, const Share& share) {
 }
 
 /// As much as makes products wide. Backward data with few weights, which every pass reads: what has its columns in the
-/// threads' second-level caches; types that round do not add to what they have written.
+/// second-level caches of all cores, whatever the number of threads, since it may decide the order of summation. Types
+/// that round do not add to what they have written.
 Share usual_share(const DeviceInfo& d, const Problem& p) {
   const ConvShape s = conv_shape(p);
   const Share usual{images_a_pass(p), s.out[1]};
-  const double cache = 0.5 * static_cast<double>(d.cache_bytes[1]);
+  const double cache = 0.25 * static_cast<double>(d.cache_bytes[1]);
   const bool splits = p.direction == Direction::kBackwardData && size_of(p.x.type) >= 4 && s.taps[0] * s.in[0] == 1 &&
-                      static_cast<double>(p.w.bytes()) < cache / 2;
+                      static_cast<double>(p.w.bytes()) < cache;
   if (!splits) return usual;
-  const double images = cache * d.threads / static_cast<double>(column_bytes(p, {1, s.out[1]}));
+  const double images = cache * d.units / static_cast<double>(column_bytes(p, {1, s.out[1]}));
   if (images >= 1) return {std::min(usual.images, static_cast<std::int64_t>(images)), s.out[1]};
   return {1, static_cast<std::int64_t>(std::ceil(static_cast<double>(s.out[1]) / std::ceil(1 / images)))};
 }
@@ -84,15 +85,17 @@ std::int64_t rows_a_task(std::int64_t rows, double bytes, int threads) {
   return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1, rows);
 }
 
-/// Images a pass: 0 is as usual; fewer, a few more, or all.
-Knob image_knob(const Problem& p) {
+/// Images a pass: 0 is as usual; one, as many as make products wide, a few more, or all.
+Knob image_knob(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMost = 1 << 20;
-  const std::int64_t usual = images_a_pass(p), n = p.n();
+  const std::int64_t wide = images_a_pass(p), n = p.n();
+  const Share usual = usual_share(d, p);
+  const bool whole = usual.rows == conv_shape(p).out[1];
   Knob knob{"images", {0}};
-  if (usual == n) return knob;
-  for (const std::int64_t images : {std::int64_t{1}, 4 * usual, n})
-    if (images != usual && images <= std::min(n, kMost) && images != knob.values.back())
-      knob.values.push_back(static_cast<int>(images));
+  for (const std::int64_t images : {std::int64_t{1}, wide, 4 * wide, n}) {
+    const bool known = (whole && images == usual.images) || images == knob.values.back();
+    if (!known && images <= std::min(n, kMost)) knob.values.push_back(static_cast<int>(images));
+  }
   return knob;
 }
 
@@ -144,6 +147,7 @@ class Pass {
   /// Calls work(group, first row, end row, scratch) for tasks that together have `rows` rows of each group.
   template <class Work>
   void split(Stream& stream, std::int64_t rows, std::size_t scratch_bytes, const Work& work) const {
+    if (rows == 0) return;  // of output rows that meet nothing but padding
     const std::int64_t some = rows_a_task(rows, bytes_, threads_);
     const auto tasks = static_cast<std::size_t>((rows + some - 1) / some * shape_.groups);
     stream.parallel_for(tasks, scratch_bytes, [&](std::size_t i, void* scratch) {
@@ -343,7 +347,7 @@ class CpuGemm final : public Solver<Problem> {
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
     if (is_pointwise(p)) return product_knobs(products_of(p), tile);
     TuneSpace space = product_knobs({pass_product(p, share_of(d, p, {}))}, tile);
-    space.insert(space.begin(), image_knob(p));
+    space.insert(space.begin(), image_knob(d, p));
     return space;
   }
 
@@ -352,7 +356,7 @@ class CpuGemm final : public Solver<Problem> {
     if (point.size() != (pointwise ? 3 : 4)) return false;
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
     if (pointwise) return is_distinct(products_of(p), p.groups(), tile, d.threads, point);
-    const auto images = image_knob(p).values;
+    const auto images = image_knob(d, p).values;
     return std::find(images.begin(), images.end(), point[0]) != images.end() &&
            is_distinct({pass_product(p, share_of(d, p, point))}, p.groups(), tile, d.threads, point);
   }
