@@ -1,4 +1,4 @@
-// Estimates of solvers, where only they decide.
+// What solvers say of themselves: estimates, where only they decide, and what a search may try.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -58,6 +58,19 @@ TEST(Estimates, DirectIsNotChosenWhereItIsSlow) {
         others = std::min(others, estimate(*s, device, p));
     }
     EXPECT_GT(estimate(cpu_direct(slow.direction), device, p), others);
+  }
+}
+
+TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {
+  const DeviceInfo device = plain_device();
+  Shape shape{.x = {4, 8, 40, 40}, .w = {6, 8, 3, 3}, .pad = {1, 1}};
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16}) {
+    shape.type = type;
+    const Knob images = cpu_gemm(Direction::kBackwardWeights)
+                            .tune_space(device, problem(Direction::kBackwardWeights, shape))
+                            .front();
+    EXPECT_EQ(images.name, std::string("images"));
+    EXPECT_EQ(images.values.size() == 1, size_of(type) == 2) << "passes round what they add to";
   }
 }
 

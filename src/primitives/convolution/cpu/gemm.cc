@@ -79,10 +79,12 @@ kernels::ConvProduct pass_product(const Problem& p, const Share& share) {
                                                  : kernels::conv_products(shape, kernel_direction(p.direction))[0];
 }
 
-/// A number of tasks for `rows` rows of `bytes` in all: small enough to balance, at least 32 KiB each.
+/// Rows a task, of `rows` rows of `bytes` in all: few enough to balance, at least 32 KiB. There may be none: output rows
+/// that meet nothing but padding.
 std::int64_t rows_a_task(std::int64_t rows, double bytes, int threads) {
   const double smallest = 32768.0 * static_cast<double>(rows) / std::max(bytes, 1.0);
-  return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1, rows);
+  return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1,
+                                  std::max<std::int64_t>(rows, 1));
 }
 
 /// Images a pass: 0 is as usual; one, as many as make products wide, a few more, or all.
@@ -92,6 +94,7 @@ Knob image_knob(const DeviceInfo& d, const Problem& p) {
   const Share usual = usual_share(d, p);
   const bool whole = usual.rows == conv_shape(p).out[1];
   Knob knob{"images", {0}};
+  if (whole && usual.images == n) return knob;
   for (const std::int64_t images : {std::int64_t{1}, wide, 4 * wide, n}) {
     const bool known = (whole && images == usual.images) || images == knob.values.back();
     if (!known && images <= std::min(n, kMost)) knob.values.push_back(static_cast<int>(images));
@@ -147,7 +150,6 @@ class Pass {
   /// Calls work(group, first row, end row, scratch) for tasks that together have `rows` rows of each group.
   template <class Work>
   void split(Stream& stream, std::int64_t rows, std::size_t scratch_bytes, const Work& work) const {
-    if (rows == 0) return;  // of output rows that meet nothing but padding
     const std::int64_t some = rows_a_task(rows, bytes_, threads_);
     const auto tasks = static_cast<std::size_t>((rows + some - 1) / some * shape_.groups);
     stream.parallel_for(tasks, scratch_bytes, [&](std::size_t i, void* scratch) {
@@ -254,10 +256,11 @@ double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const 
   Work store;
   double row_cycles = 0, rows = 0;
   if (data) {
-    const ConvShape s = conv_shape(p);
-    const bool last = kernels::columns_are_channels_last(s);
-    row_cycles = sum_row_cycles(m, s);
-    rows = part * static_cast<double>(s.n * s.in[0] * s.in[1] * (last ? 1 : s.c));
+    kernels::ColumnSum sum;
+    sum.shape = conv_shape(p);
+    sum.high = sum.shape.in[1];
+    row_cycles = sum_row_cycles(m, sum.shape);
+    rows = part * static_cast<double>(sum.rows());
   } else {
     const kernels::Columns c = kernels::take_columns(product);
     row_cycles = column_row_cycles(c);
