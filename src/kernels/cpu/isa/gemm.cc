@@ -95,11 +95,12 @@ class Product {
     const char* a;
     int tiles = 0, each = 0, higher = 0;
 
-    void cut(int most) {
+    int cut(int most) {
       const int all = static_cast<int>(rows);
       tiles = (all + most - 1) / most;
       each = all / tiles;
       higher = all % tiles;
+      return tiles;
     }
   };
 
@@ -199,12 +200,14 @@ class Product {
         const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
         ahead_step_ = pitch * static_cast<i64>(sizeof(T));
         look_behind(lies + whole, whole);
+        look_below(lies, pitch, whole);
         if (!b_in_place_) copy_block(lies, pitch, whole);
         multiply(n, static_cast<int>(whole), b_in_place_ ? lies : b_, b_in_place_ ? pitch : b_pitch_);
         return whole;
       }
     }
     look_behind(nullptr, 0);
+    look_below(nullptr, 0, 0);
     if (b_in_place_) left = min_of<i64>(left, 3 * kLanes<T>);
     const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
     with_storage<T>(b.dtype, [&](auto* s) {
@@ -229,7 +232,7 @@ class Product {
   /// All rows by the columns from n on, whose B is at b.
   void multiply(i64 n, int columns, const T* b, i64 b_pitch) {
     const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
-    const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || vectors <= kMicroVectors);
+    const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || (kMicroRows[4] > 2 && vectors <= kMicroVectors));
     const int most = wide ? kMicroVectors : 3, panels = (vectors + most - 1) / most;
     const int each = vectors / panels, wider = vectors % panels;
     Run* runs = column_runs_;
@@ -240,7 +243,9 @@ class Product {
       from += some;
     }
     const int rows = a_groups_ ? kGroup : kMicroRows[each + (wider > 0)];
-    for (int i = 0; i < segment_count_; ++i) segments_[i].cut(rows);
+    int tiles = 0;
+    for (int i = 0; i < segment_count_; ++i) tiles += segments_[i].cut(rows);
+    next_each_ = ceil_div(next_each_, tiles * panels);
     line_ = c_stretch_.room(n0_ + n) >= columns;
     if (goes_down_) {
       for (int p = goes_down_evenly(wider, panels, b_pitch) ? panels : 0; p < panels; ++p) {
@@ -282,6 +287,7 @@ class Product {
       m.copy = b_;
       m.panels = p < wider ? wider : panels - wider;
       look_behind(panel.b + panel.columns, panel.columns);
+      m.ahead_panel = panel.vectors * kVectorBytes;
       look_ahead(m, all.tiles, all.tiles);
       multiply_tiles(panel, all.first, all.each, all.tiles, 1, m);
     }
@@ -352,8 +358,25 @@ class Product {
     ahead_ = reinterpret_cast<const char*>(next);
     ahead_left_ = next ? columns / kLanes<T> : 0;
   }
-  /// Each tile fetches one column of those lines; in a segment of few tiles some are left out.
+  /// The next block of B's depth is wanted next, if it follows this one as it lies and they share a cache.
+  void look_below(const T* b, i64 pitch, i64 columns) {
+    const i64 bytes = depth_ * pitch * static_cast<i64>(sizeof(T));
+    const bool follows = b != nullptr && !last_ && pitch == columns && is_single(g_.b.depth) && bytes <= kColumnBlockBytes;
+    next_ = follows ? reinterpret_cast<const char*>(b) + bytes : nullptr;
+    next_each_ = bytes;
+  }
+  /// Each tile fetches a part of the next block, or one column of the lines behind; in a segment of few tiles some are
+  /// left out.
   void look_ahead(Micro& m, int tiles, int all) {
+    if (next_ != nullptr) {
+      m.ahead = next_;
+      m.ahead_step = ceil_div(next_each_, depth_);
+      m.ahead_next = next_each_;
+      m.ahead_tiles = tiles;
+      m.ahead_panel = tiles * next_each_;
+      next_ += m.panels * m.ahead_panel;
+      return;
+    }
     const int step = all > 2 ? 1 : 4 - all;
     m.ahead = ahead_;
     m.ahead_step = ahead_step_;
@@ -438,7 +461,8 @@ class Product {
   MicroKernel kernel_ = nullptr;
   int kernel_rows_ = 0, kernel_vectors_ = 0;
   const char* ahead_ = nullptr;
-  i64 ahead_step_ = 0, ahead_left_ = 0, below_ = 0;  // of A
+  const char* next_ = nullptr;
+  i64 ahead_step_ = 0, ahead_left_ = 0, next_each_ = 0, below_ = 0;  // of A
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;

@@ -216,14 +216,15 @@ struct Tile {
   }
 };
 
-/// Tiles in a row or a column; `across`: bytes from where m begins.
+/// Tiles in a row or a column of a panel.
 template <class K, int kRows, int kVectors, bool kCopies>
-__attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 across) {
+__attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 panel) {
   using Sum = typename K::Sum;
   constexpr bool kFloats = std::is_same_v<K, Kind<Dot::kFloat>>;
+  const i64 across = panel * kVectors * kVectorBytes;
   const char* a = static_cast<const char*>(m.a);
   const char* b = static_cast<const char*>(m.b) + across;
-  const char* const wanted = static_cast<const char*>(m.ahead) + across;
+  const char* const wanted = static_cast<const char*>(m.ahead) + panel * m.ahead_panel;
   char* c = static_cast<char*>(m.c) + across;
   const i64 c_row = m.c_row, tiles = m.tiles;
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
@@ -265,8 +266,7 @@ void tile(const Micro& m) {
   Tile<K, kRows, kVectors> work{m};
   keep(work.far);
   const i64 panels = kCopies ? m.panels : 1;
-  for (i64 p = 0; p < panels; ++p)
-    tiles_from<K, kRows, kVectors, kCopies>(m, work, p * kVectors * kVectorBytes);
+  for (i64 p = 0; p < panels; ++p) tiles_from<K, kRows, kVectors, kCopies>(m, work, p);
 }
 
 template <class K, int kVectors, bool kCopies, std::size_t... kRow>

@@ -57,9 +57,9 @@ struct Micro {
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
   // Lines that the first tiles of floats fetch into the second-level cache, one with each step; from one tile's to the
-  // next one's: ahead_next.
+  // next one's: ahead_next, and from one panel's: ahead_panel.
   const void* ahead = nullptr;
-  i64 ahead_step = 0, ahead_tiles = 0, ahead_next = kVectorBytes;
+  i64 ahead_step = 0, ahead_tiles = 0, ahead_next = kVectorBytes, ahead_panel = 0;
   void* copy = nullptr;  // of copying_kernel
   i64 panels = 1;        // of copying_kernel: all this so many times, side by side
 };
