@@ -3,6 +3,7 @@
 // register tiles that walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
 // 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/ahead.h"
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/dots.h"
 #include "kernels/cpu/isa/entries.h"
@@ -198,7 +199,7 @@ class Product {
       const i64 pitch = inner(b.depth).stride, whole = min_of(left, b_stretch_.room(first)) / kLanes<T> * kLanes<T>;
       if (whole > 0 && (whole == left || whole >= 3 * kLanes<T>)) {
         const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
-        ahead_step_ = pitch * static_cast<i64>(sizeof(T));
+        pitch_bytes_ = pitch * static_cast<i64>(sizeof(T));
         look_behind(lies + whole, whole);
         look_below(lies, pitch, whole);
         if (!b_in_place_) copy_block(lies, pitch, whole);
@@ -207,7 +208,7 @@ class Product {
       }
     }
     look_behind(nullptr, 0);
-    look_below(nullptr, 0, 0);
+    ahead_.look_below(nullptr, 0);
     if (b_in_place_) left = min_of<i64>(left, 3 * kLanes<T>);
     const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
     with_storage<T>(b.dtype, [&](auto* s) {
@@ -232,7 +233,9 @@ class Product {
   /// All rows by the columns from n on, whose B is at b.
   void multiply(i64 n, int columns, const T* b, i64 b_pitch) {
     const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
-    const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || (kMicroRows[4] > 2 && vectors <= kMicroVectors));
+    // Two rows of four vectors only where A's lines are read one by one: they have as many sums as a chain needs at least.
+    const bool few = kMicroRows[4] <= 2 && a_row_ == sizeof(T);
+    const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || (!few && vectors <= kMicroVectors));
     const int most = wide ? kMicroVectors : 3, panels = (vectors + most - 1) / most;
     const int each = vectors / panels, wider = vectors % panels;
     Run* runs = column_runs_;
@@ -245,11 +248,11 @@ class Product {
     const int rows = a_groups_ ? kGroup : kMicroRows[each + (wider > 0)];
     int tiles = 0;
     for (int i = 0; i < segment_count_; ++i) tiles += segments_[i].cut(rows);
-    next_each_ = ceil_div(next_each_, tiles * panels);
+    ahead_.share(tiles * panels);
     line_ = c_stretch_.room(n0_ + n) >= columns;
     if (goes_down_) {
       for (int p = goes_down_evenly(wider, panels, b_pitch) ? panels : 0; p < panels; ++p) {
-        if (b_in_place_ && ahead_ != nullptr) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
+        if (b_in_place_ && ahead_.looks_behind()) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
         go_down(panels_[p], b_pitch);
       }
     } else {
@@ -287,8 +290,7 @@ class Product {
       m.copy = b_;
       m.panels = p < wider ? wider : panels - wider;
       look_behind(panel.b + panel.columns, panel.columns);
-      m.ahead_panel = panel.vectors * kVectorBytes;
-      look_ahead(m, all.tiles, all.tiles);
+      ahead_.fetch(m, all.tiles, all.tiles);
       multiply_tiles(panel, all.first, all.each, all.tiles, 1, m);
     }
     return true;
@@ -308,8 +310,7 @@ class Product {
         Micro m = micro(a, b, b_pitch);
         m.a_next = a_groups_ ? depth_ * a_step_ : rows * a_row_;
         m.copy = copies ? b_ : nullptr;
-        look_ahead(m, tiles, segment.tiles);
-        look_down(m, rows * a_row_, panel.column == 0, tiles);
+        if (!look_down(m, rows * a_row_, panel.column == 0, tiles)) ahead_.fetch(m, tiles, segment.tiles);
         multiply_tiles(panel, row, rows, tiles, 1, m);
         if (copies) {
           b = b_;
@@ -336,8 +337,7 @@ class Product {
         const int end = p < wider ? wider : ragged && p + 1 < panels ? panels - 1 : panels, tiles = line ? end - p : 1;
         Micro m = micro(a, panel.b, b_pitch);
         m.b_next = panel.vectors * kVectorBytes;
-        look_ahead(m, tiles, segment.tiles);
-        look_down(m, rows * a_row_, panel.column == 0, 1);
+        if (!look_down(m, rows * a_row_, panel.column == 0, 1)) ahead_.fetch(m, tiles, segment.tiles);
         multiply_tiles(panel, row, rows, 1, tiles, m);
         p += tiles;
       }
@@ -354,41 +354,18 @@ class Product {
   }
 
   /// What lies behind the columns that are multiplied now is wanted next.
-  void look_behind(const T* next, i64 columns) {
-    ahead_ = reinterpret_cast<const char*>(next);
-    ahead_left_ = next ? columns / kLanes<T> : 0;
-  }
-  /// The next block of B's depth is wanted next, if it follows this one as it lies and they share a cache.
+  void look_behind(const T* next, i64 columns) { ahead_.look_behind(next, columns / kLanes<T>, pitch_bytes_); }
+  /// Rather, the next block of B's depth, if it follows this one as it lies and they share a cache.
   void look_below(const T* b, i64 pitch, i64 columns) {
     const i64 bytes = depth_ * pitch * static_cast<i64>(sizeof(T));
-    const bool follows = b != nullptr && !last_ && pitch == columns && is_single(g_.b.depth) && bytes <= kColumnBlockBytes;
-    next_ = follows ? reinterpret_cast<const char*>(b) + bytes : nullptr;
-    next_each_ = bytes;
-  }
-  /// Each tile fetches a part of the next block, or one column of the lines behind; in a segment of few tiles some are
-  /// left out.
-  void look_ahead(Micro& m, int tiles, int all) {
-    if (next_ != nullptr) {
-      m.ahead = next_;
-      m.ahead_step = ceil_div(next_each_, depth_);
-      m.ahead_next = next_each_;
-      m.ahead_tiles = tiles;
-      m.ahead_panel = tiles * next_each_;
-      next_ += m.panels * m.ahead_panel;
-      return;
-    }
-    const int step = all > 2 ? 1 : 4 - all;
-    m.ahead = ahead_;
-    m.ahead_step = ahead_step_;
-    m.ahead_tiles = min_of<i64>(ahead_left_, tiles);
-    ahead_left_ = max_of<i64>(ahead_left_ - tiles * step, 0);
-    ahead_ += tiles * step * kVectorBytes;
+    const bool follows = !last_ && pitch == columns && is_single(g_.b.depth) && bytes <= kColumnBlockBytes;
+    ahead_.look_below(follows ? b + depth_ * pitch : nullptr, bytes);
   }
   /// Of A in place that is read from one end to the other each step fetches a line. If a row's depths are neighbours,
   /// these are rows some KiB below the tile, of `bytes` bytes; if all rows of a depth are, the next block of depth.
-  void look_down(Micro& m, i64 bytes, bool first_panel, int tiles) {
+  bool look_down(Micro& m, i64 bytes, bool first_panel, int tiles) {
     constexpr i64 kFar = 4096, kLine = 64, kSize = sizeof(T);
-    if (!a_in_place_) return;
+    if (!a_in_place_) return false;
     if (a_step_ == kSize && first_panel && a_row_ > 0 && a_row_ <= depth_ * kSize * 5 / 4 && bytes <= kLine * depth_) {
       m.ahead = static_cast<const char*>(m.a) + ceil_div(kFar, bytes) * bytes;
       m.ahead_next = bytes;
@@ -399,9 +376,10 @@ class Product {
       m.ahead_tiles = min_of<i64>(tiles, ceil_div(a_step_ - below_, kLine));
       below_ += tiles * kLine;
     } else {
-      return;
+      return false;
     }
     m.ahead_step = m.ahead_next / depth_;
+    return true;
   }
 
   /// `down` tiles one below the other, or `across` side by side.
@@ -460,9 +438,8 @@ class Product {
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;
   int kernel_rows_ = 0, kernel_vectors_ = 0;
-  const char* ahead_ = nullptr;
-  const char* next_ = nullptr;
-  i64 ahead_step_ = 0, ahead_left_ = 0, next_each_ = 0, below_ = 0;  // of A
+  Ahead ahead_;  // of B
+  i64 pitch_bytes_ = 0, below_ = 0;  // of A
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;

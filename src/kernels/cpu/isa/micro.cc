@@ -158,6 +158,9 @@ inline void fetch_rows(const char* c, i64 c_row) {
     for (int j = 0; j < kVectors; ++j) __builtin_prefetch(c + j * kVectorBytes, 1, 3);
 }
 
+/// What is fetched with each step of depth: nothing, a line, or the same one for m.ahead_every steps.
+enum class Fetch { kNone, kEach, kEvery };
+
 template <class K, int kRows, int kVectors>
 struct Tile {
   using Sum = typename K::Sum;
@@ -169,11 +172,13 @@ struct Tile {
   const Steps steps{m.a_row};
   i64 far = kNear * m.a_row;
 
-  /// Adds all blocks; with kCopies B is copied as well, with kFetches lines ahead are fetched.
-  template <bool kCopies, bool kFetches>
+  /// Adds all blocks; with kCopies B is copied as well.
+  template <bool kCopies, Fetch kFetch>
   __attribute__((always_inline)) void sum_up(Vec<Sum> (&sum)[kRows][kVectors], const char* a0, const char* b0,
                                              const char* ahead, i64 ahead_step) const {
     [[maybe_unused]] Sum* copy = static_cast<Sum*>(m.copy);
+    [[maybe_unused]] const i64 every = m.ahead_every;
+    [[maybe_unused]] i64 wait = every - 1;
     // Volatile, or compilers keep these in vector registers, from where they come after the sums of the block before.
     const volatile struct {
       const i64 *a, *b;
@@ -188,10 +193,16 @@ struct Tile {
       const char* b = b0 + (b_block ? b_block[i] : 0);
       for (i64 k = 0; k < depth; ++k, b += b_step) {
         typename K::Vector bs[kVectors];
-        if constexpr (kFetches) {
-          __builtin_prefetch(ahead, 0, 2);
+        if constexpr (kFetch != Fetch::kNone) __builtin_prefetch(ahead, 0, 2);
+        if constexpr (kFetch == Fetch::kEach) {
           ahead += ahead_step;
           __asm__("" : "+r"(ahead));
+        }
+        if constexpr (kFetch == Fetch::kEvery) {
+          i64 moves = --wait >> 63;  // all bits or none: a branch would be mispredicted once a line
+          __asm__("" : "+r"(moves));
+          ahead += ahead_step & moves;
+          wait += every & moves;
         }
 #pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) {
@@ -220,31 +231,43 @@ struct Tile {
 template <class K, int kRows, int kVectors, bool kCopies>
 __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 panel) {
   using Sum = typename K::Sum;
-  constexpr bool kFloats = std::is_same_v<K, Kind<Dot::kFloat>>;
+  constexpr Fetch kFetch = !std::is_same_v<K, Kind<Dot::kFloat>> ? Fetch::kNone : kCopies ? Fetch::kEvery : Fetch::kEach;
   const i64 across = panel * kVectors * kVectorBytes;
   const char* a = static_cast<const char*>(m.a);
   const char* b = static_cast<const char*>(m.b) + across;
-  const char* const wanted = static_cast<const char*>(m.ahead) + panel * m.ahead_panel;
+  [[maybe_unused]] const char* run = static_cast<const char*>(m.ahead) + panel * m.ahead_panel;
+  const char* wanted = run;
+  [[maybe_unused]] i64 of_run = 0;
   char* c = static_cast<char*>(m.c) + across;
   const i64 c_row = m.c_row, tiles = m.tiles;
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
     const bool fetches = t < m.ahead_tiles;
-    const char* const ahead = fetches ? wanted + t * m.ahead_next : a;
+    const char* const ahead = fetches ? wanted : a;
     const i64 ahead_step = fetches ? m.ahead_step : 0;
+    if (fetches) {
+      wanted += m.ahead_next;
+      if (kCopies && ++of_run == m.ahead_run) {
+        wanted = run += m.ahead_wrap;
+        of_run = 0;
+      }
+    }
     if (m.fetches_c) fetch_rows<kRows, kVectors>(c, c_row);
     const bool copies = kCopies && t == 0;
-    if constexpr (kFloats && kVectors == 1) {
-      // Here every step's loads take as long as its sums: one more only where it is wanted.
-      if (!copies && !fetches) work.template sum_up<false, false>(sum, a, b, ahead, ahead_step);
-      if (!copies && fetches) work.template sum_up<false, true>(sum, a, b, ahead, ahead_step);
-    } else {
-      if (!copies) work.template sum_up<false, kFloats>(sum, a, b, ahead, ahead_step);
+    if (!copies) {
+      // Of one vector, every step's loads take as long as its sums: one more only where it is wanted.
+      if (kFetch == Fetch::kNone || (kVectors == 1 && !fetches)) {
+        work.template sum_up<false, Fetch::kNone>(sum, a, b, ahead, ahead_step);
+      } else if (kCopies && fetches && m.ahead_every > 1) {
+        work.template sum_up<false, kFetch>(sum, a, b, ahead, ahead_step);
+      } else {
+        work.template sum_up<false, Fetch::kEach>(sum, a, b, ahead, ahead_step);
+      }
     }
     if constexpr (kCopies) {
       if (copies) {
-        work.template sum_up<true, kFloats>(sum, a, b, ahead, ahead_step);
+        work.template sum_up<true, kFetch>(sum, a, b, ahead, ahead_step);
         b = static_cast<const char*>(m.copy);
         work.b_step = kVectors * kVectorBytes;
       }

@@ -56,12 +56,14 @@ struct Micro {
   bool fetches_c = false;  // lines of C are far away
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
-  // Lines that the first tiles of floats fetch into the second-level cache, one with each step; from one tile's to the
-  // next one's: ahead_next, and from one panel's: ahead_panel.
+  // Lines that the first tiles of floats fetch into the second-level cache, one with each step. A tile begins ahead_next
+  // behind the one before.
   const void* ahead = nullptr;
-  i64 ahead_step = 0, ahead_tiles = 0, ahead_next = kVectorBytes, ahead_panel = 0;
-  void* copy = nullptr;  // of copying_kernel
-  i64 panels = 1;        // of copying_kernel: all this so many times, side by side
+  i64 ahead_step = 0, ahead_tiles = 0, ahead_next = 0;
+  // Of copying_kernel: where to; all this so many times, side by side; a line for so many steps, a run of tiles
+  // ahead_wrap behind the run before (no runs: 0), a panel ahead_panel.
+  void* copy = nullptr;
+  i64 panels = 1, ahead_every = 1, ahead_run = 0, ahead_wrap = 0, ahead_panel = 0;
 };
 
 using MicroKernel = void (*)(const Micro&);
