@@ -8,6 +8,7 @@
 #include "kernels/cpu/isa/dots.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/scaled_lines.h"
 #include "kernels/cpu/isa/spread.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -463,6 +464,7 @@ TileShape gemm_tile(DataType type) {
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
+  if (is_scaled_lines<float>(g) || is_scaled_lines<double>(g)) return kScaledBytes;
   return g.c.dtype == DataType::kDouble ? Product<double>(g, rows, columns, nullptr).bytes()
                                         : Product<float>(g, rows, columns, nullptr).bytes();
 }
@@ -470,6 +472,8 @@ std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
 void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   if (is_dots<float>(g)) return dots<float>(g, m0, m1, n0, n1);
   if (is_dots<double>(g)) return dots<double>(g, m0, m1, n0, n1);
+  if (is_scaled_lines<float>(g)) return scaled_lines<float>(g, m0, m1, n0, n1, scratch);
+  if (is_scaled_lines<double>(g)) return scaled_lines<double>(g, m0, m1, n0, n1, scratch);
   if (g.c.dtype == DataType::kDouble) {
     Product<double>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
   } else {

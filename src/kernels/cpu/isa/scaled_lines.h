@@ -1,0 +1,95 @@
+// Products of few rows with a large B whose columns are neighbours in memory, such as the gradient by the input of a fully
+// connected layer of few images: sums of scaled lines. B is read once, some long lines at a time, which processors fetch
+// ahead by themselves; the sums stay in the first-level cache.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/placed.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+inline constexpr i64 kMostScaled = 4;                  // rows
+inline constexpr i64 kScaledBytes = 8192;              // of sums
+inline constexpr i64 kLeastScaledBytes = 1024 * 1024;  // of B: less is read as fast by tiles
+
+/// Whether the whole product is done by scaled_lines(): a matter of the product, not of its pieces.
+template <class T>
+static inline bool is_scaled_lines(const Gemm& g) {
+  const i64 size = sizeof(T);
+  return g.m <= kMostScaled && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 &&
+         is_type<T>(g.a.dtype) && is_type<T>(g.c.dtype) && is_type<T>(g.b.dtype) && !is_bounded(g.a) &&
+         !is_bounded(g.b) && is_single(g.a.lanes) && is_single(g.a.depth) && is_single(g.b.lanes) &&
+         is_single(g.b.depth) && inner(g.b.lanes).stride == 1 && is_single(g.c.columns) && inner(g.c.columns).stride == 1;
+}
+
+/// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
+template <int kRows, int kSteps, class T>
+static void add_lines(const T* a, i64 a_row, i64 a_step, const T* b, i64 b_step, i64 columns, T* sums, i64 pitch) {
+  constexpr int kN = kLanes<T>;
+  Vec<T> scale[kRows][kSteps];
+  for (int i = 0; i < kRows; ++i)
+    for (int k = 0; k < kSteps; ++k) scale[i][k] = broadcast(a[i * a_row + k * a_step]);
+  const auto add = [&](const auto& read, i64 e) __attribute__((always_inline)) {
+    Vec<T> sum[kRows];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) sum[i] = load(sums + i * pitch + e);
+#pragma GCC unroll 8
+    for (int k = 0; k < kSteps; ++k) {
+      const Vec<T> line = read(b + k * b_step + e);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) sum[i] += scale[i][k] * line;
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) store(sums + i * pitch + e, sum[i]);
+  };
+  i64 e = 0;
+  for (; e + kN <= columns; e += kN) add([](const T* p) __attribute__((always_inline)) { return load(p); }, e);
+  const int rest = static_cast<int>(columns - e);
+  if (rest > 0) add([rest](const T* p) __attribute__((always_inline)) { return load_lanes(p, 0, rest); }, e);
+}
+
+/// C of kRows rows from m0 on and columns n0 to n1.
+template <int kRows, class T>
+static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
+  constexpr int kN = kLanes<T>, kSteps = kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
+  constexpr i64 kColumns = kScaledBytes / static_cast<i64>(sizeof(T)) / kRows / kN * kN;
+  const i64 a_row = inner(g.a.lanes).stride, a_step = inner(g.a.depth).stride, b_step = inner(g.b.depth).stride;
+  const i64 block = max_of<i64>(g.depth_step(), 1);
+  const T alpha = static_cast<T>(g.alpha);
+  for (i64 n = n0; n < n1; n += kColumns) {
+    const i64 columns = min_of(kColumns, n1 - n);
+    for (i64 k0 = 0; k0 == 0 || k0 < g.k; k0 += block) {
+      const i64 end = min_of(k0 + block, g.k);
+      const T* a = static_cast<const T*>(g.a.data) + g.a.offset + m0 * a_row + k0 * a_step;
+      const T* b = static_cast<const T*>(g.b.data) + g.b.offset + n + k0 * b_step;
+      for (i64 e = 0; e < kRows * kColumns; e += kN) store(sums + e, Vec<T>{});
+      i64 k = k0;
+      for (; k + kSteps <= end; k += kSteps, a += kSteps * a_step, b += kSteps * b_step)
+        add_lines<kRows, kSteps>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+      for (; k < end; ++k, a += a_step, b += b_step)
+        add_lines<kRows, 1>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+      const Vec<T> beta = broadcast(k0 == 0 ? static_cast<T>(g.beta) : T{1});
+      for (int i = 0; i < kRows; ++i) {
+        T* const c = static_cast<T*>(g.c.data) + g.c.offset + seek(g.c.rows, m0 + i).offset + n;
+        for (i64 e = 0; e < columns; e += kN) {
+          const int some = static_cast<int>(min_of<i64>(columns - e, kN));
+          Vec<T> v = load(sums + i * kColumns + e) * broadcast(alpha);
+          if (k0 > 0 || g.beta != 0) v += load_lanes(c + e, 0, some) * beta;
+          store_lanes(c + e, v, some);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+static void scaled_lines(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
+  T* const sums = static_cast<T*>(scratch);
+  switch (m1 - m0) {
+    case 1: return scaled_lines_of<1>(g, m0, n0, n1, sums);
+    case 2: return scaled_lines_of<2>(g, m0, n0, n1, sums);
+    case 3: return scaled_lines_of<3>(g, m0, n0, n1, sums);
+    default: return scaled_lines_of<4>(g, m0, n0, n1, sums);
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
