@@ -23,7 +23,7 @@ enum class DeviceKind : unsigned { kCpu = 1, kCuda = 2, kOpenCl = 4, kHip = 8 };
 /// Highest instruction set that CPU kernels may use, weakest first.
 enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
 
-/// The version of the solvers' estimates.
+/// The version of the solvers' estimates: a learned model corrects those of its training, and no others.
 inline constexpr int kEstimates = 2;
 
 struct DeviceInfo {
@@ -39,7 +39,6 @@ struct DeviceInfo {
   double fp32_gflops = 0;    // peak with these threads: measured once calibrated, else nominal
   double bandwidth_gbs = 0;  // memory bandwidth with these threads, likewise
   bool calibrated = false;
-  int estimates = kEstimates;  // which ones to give: a learned model corrects those of its training
   struct Gpu {
     std::size_t shared_bytes = 0;  // of a block, without asking for more
     int warp = 1;                  // threads that run in step

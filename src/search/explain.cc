@@ -131,7 +131,7 @@ std::string explain(const Request& rq) {
   j["device"] = device.name;
   j["architecture"] = device.architecture;
   j["threads"] = device.threads;
-  j["estimates"] = device.estimates;
+  j["estimates"] = kEstimates;
   j["peak"] = {
       {"fp32_gflops", device.fp32_gflops}, {"bandwidth_gbs", device.bandwidth_gbs}, {"measured", device.calibrated}};
   j["source"] = source_of(ranking);

@@ -195,7 +195,7 @@ class LearnedModel final : public Model {
   Prediction compute(const DeviceInfo&, const ProblemBase&, SolverList) const;
 
   std::string architecture_;
-  int isa_, estimates_;
+  int isa_;
   std::vector<Input> inputs_;  // of the problem, of the machine, an estimate for each output
   Names slots_;
   std::size_t outputs_, known_ = 0;
@@ -212,12 +212,14 @@ class LearnedModel final : public Model {
 LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
     : architecture_(header.at("architecture")),
       isa_(header.at("isa")),
-      estimates_(header.value("estimates", 1)),
       slots_(header.at("solvers").get<Names>()),
       outputs_(header.at("outputs")),
       far_(header.at("far")),
       spread_(header.at("spread")),
       machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
+  const int estimates = header.value("estimates", 1);
+  require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it anew",
+          estimates, kEstimates);
   for (const auto& machine : machines_)
     for (const double value : machine)
       require(value > 0, "a machine of its training has no threads, peak or bandwidth");
@@ -261,13 +263,12 @@ LearnedModel::Estimates LearnedModel::estimate(const DeviceInfo& d, const Proble
   return e;
 }
 
-/// The device as training saw it: with the estimates of then, and the peak of the nearest device, with as many threads
-/// if there was one. A peak measured under load says nothing about solvers.
+/// The device as training saw it: with the peak of the nearest device, with as many threads if there was one. A peak
+/// measured under load says nothing about solvers.
 DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
   constexpr double kThreads = 8;  // what sets threads apart from speed
   double nearest = INFINITY;
   DeviceInfo seen = d;
-  seen.estimates = estimates_;
   for (const auto& [threads, gflops, gbs] : machines_) {
     const double far = kThreads * std::abs(std::log2(threads / d.threads)) +
                        std::abs(std::log2(gflops / threads * d.threads / d.fp32_gflops)) +

@@ -157,7 +157,7 @@ void Work::add(const Work& other) {
   bytes += other.bytes;
 }
 
-Machine::Machine(const DeviceInfo& d) : former_(d.estimates < kEstimates) {
+Machine::Machine(const DeviceInfo& d) {
   vector_bytes_ = d.isa >= CpuIsa::kAvx512 ? 64 : d.isa == CpuIsa::kAvx2 ? 32 : 16;
   threads_ = std::max(d.threads, 1);
   // Without a fused instruction, a multiplication and an addition are one of each.
@@ -190,8 +190,7 @@ double convert_cycles(DataType type) { return type == DataType::kHalf ? kHalfCyc
 double run_cycles(const Machine& m, DataType type, double length, std::int64_t stride, bool bounded) {
   const double start = kRunCycles + (bounded ? kBoundCycles : 0), vectors = ceil_div(length, m.lanes(type));
   const bool wide = size_of(type) > 2;
-  const bool widens = m.masked() && !m.former();
-  if (stride == 1 && (wide || widens)) return start + vectors * (kPlainCycles + (wide ? 0 : kWidenCycles));
+  if (stride == 1 && (wide || m.masked())) return start + vectors * (kPlainCycles + (wide ? 0 : kWidenCycles));
   if (wide && stride == 2 && m.masked()) return start + vectors * kEvenCycles;
   return start + length * convert_cycles(type);
 }

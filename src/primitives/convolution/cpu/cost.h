@@ -25,8 +25,6 @@ class Machine {
   /// Elements of a vector in the type that `t` is computed in.
   double lanes(DataType t) const { return t == DataType::kDouble ? vector_bytes_ / 8 : vector_bytes_ / 4; }
   bool masked() const { return vector_bytes_ >= 32; }
-  /// Whether the estimates are asked for that the learned model knows from its training.
-  bool former() const { return former_; }
   std::int64_t tile_rows() const { return vector_bytes_ == 64 ? 8 : 4; }
 
   /// Microseconds of one parallel loop. `footprint` bytes are used again by each call: what fits the
@@ -39,7 +37,6 @@ class Machine {
   static double tile_step(double rows, double vectors);
 
  private:
-  bool former_;
   double vector_bytes_, cycle_us_, threads_, bytes_us_, core_cache_, all_caches_;
 };
 

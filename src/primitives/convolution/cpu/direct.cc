@@ -7,7 +7,6 @@
 
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
-#include "primitives/convolution/cpu/former_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
@@ -239,7 +238,7 @@ class CpuDirect final : public Solver<Problem> {
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Machine m(d);
     const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
-    return m.loop_us(m.former() ? former_direct_work(job, p, m) : direct_work(job, m), tensor_bytes(p));
+    return m.loop_us(direct_work(job, m), tensor_bytes(p));
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {

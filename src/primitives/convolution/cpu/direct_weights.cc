@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "primitives/convolution/cpu/direct_cost.h"
-#include "primitives/convolution/cpu/former_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
 
@@ -44,10 +43,7 @@ class CpuDirectWeights final : public Solver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
-    const DirectGradient job = job_of(d, p);
-    if (!m.former()) return m.loop_us(gradient_work(job, m), tensor_bytes(p));
-    const Work work = former_gradient_work(job, p);
-    return m.loop_us(work, work.bytes);
+    return m.loop_us(gradient_work(job_of(d, p), m), tensor_bytes(p));
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
