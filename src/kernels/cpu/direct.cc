@@ -37,16 +37,30 @@ void set_windows(Direct& job) {
   }
 }
 
-/// Whether every tap of every cell is inside the input, which the kernel can read as it lies.
+/// Whether some taps of this dimension are outside the input.
+bool leaves_input(const Direct& job, int d) {
+  const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * job.input_step(d);
+  return job.first[d] < 0 || end >= job.from.size[d];
+}
+
+/// Whether leaving out taps, instead of copying the input with zeros around it, gains more than tiles of few outputs at
+/// the borders cost: taps that lie a tile apart, or a first layer's large images and few products.
+bool skips_padding(const Direct& job) {
+  constexpr std::int64_t kLong = 64, kFewProducts = 640;  // outputs of a line; products of an element of the input
+  const DirectWindow w = direct_window(job, 2, 0);
+  if (w.taps > 1 && w.move * 2 >= job.unit.rows[2] * job.input_step(2)) return true;
+  std::int64_t products = job.taps() * job.to.channels;
+  for (int d = 0; d < kSpatial; ++d) products /= job.shape.stride[d];
+  return job.cells[2] >= kLong && products <= kFewProducts;
+}
+
+/// Whether the kernel can read the input as it lies.
 bool reads_in_place(const Direct& job) {
   const bool native = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
-  for (int d = 0; d < kSpatial; ++d) {
-    const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * job.input_step(d);
-    if (job.first[d] < 0 || end >= job.from.size[d]) return false;
-  }
-  return true;
+  const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);
+  return !padded || skips_padding(job);
 }
 
 void set_strip(Direct& job) {
@@ -159,6 +173,7 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
   job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
+  job.edges = job.in_place && leaves_input(job, 2);
   set_strip(job);
   set_places(job);
 }

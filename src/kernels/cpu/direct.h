@@ -76,6 +76,7 @@ struct Direct {
   std::int64_t grain[kSpatial];               // the strip holds every so-manieth input position
   std::int64_t step[kSpatial];                // strip positions from cell to cell; 0: a piece has one
   bool in_place = false;                      // the strip is the tensor itself
+  bool edges = false;                         // of which columns of taps that lie in the padding are left out
   bool merged = false;                        // the taps of a row are neighbours in the strip: one run of channels
   std::int64_t vectors = 1, panels = 1;       // of all output channels of a group
   std::int64_t tap_steps = 1, row_steps = 1;  // steps of depth of a tap, of a row of taps

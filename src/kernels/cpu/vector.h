@@ -66,6 +66,27 @@ static inline Vec<T> broadcast(T value) {
   return value - Vec<T>{};  // subtracting zero is exact and folds away; adding it would not (-0)
 }
 
+/// Past the caches: whole lines of them, which with AVX2 are two vectors in turn.
+#if defined(__AVX512F__)
+inline constexpr bool kStreams = true;
+template <class T>
+static inline void stream(T* p, Vec<T> v) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+}
+#elif defined(__AVX2__)
+inline constexpr bool kStreams = true;
+template <class T>
+static inline void stream(T* p, Vec<T> v) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)v);
+}
+#else
+inline constexpr bool kStreams = false;
+template <class T>
+static inline void stream(T* p, Vec<T> v) {
+  store(p, v);
+}
+#endif
+
 #if defined(__AVX512F__)
 /// Lanes [lo, hi) of the vector at p, zero elsewhere; memory outside the range is not touched.
 static inline Vec<float> load_lanes(const float* p, int lo, int hi) {

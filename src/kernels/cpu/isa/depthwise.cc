@@ -16,6 +16,8 @@ class Pixels {
   using T = Sum<S>;
   using V = Vec<T>;
   static constexpr int kN = kLanes<T>;
+  /// Of groups, in a tile: their sums and what is added to them are in registers.
+  static constexpr int kMostPixels = 2 * kMostRows + 4 <= kRegisters ? 2 : 1;
   /// One residue of the columns: its taps, `each` columns of them for each tap across.
   struct Across {
     Pass pass;
@@ -215,7 +217,8 @@ class Pixels {
     block_.x_pixel = p.stride * from_[2];
     block_.out_pixel = p.out_step * to_[2];
     const i64 first = p.first + i * p.stride;
-    const bool both = s_.c > 1 && end - i == 2 && first >= 0 && first + p.stride + reach < source_.size[2];
+    const bool both = kMostPixels == 2 && s_.c > 1 && end - i == 2 && first >= 0 &&
+                      first + p.stride + reach < source_.size[2];
     for (i64 some = both ? 2 : 1; i < end; i += some) {
       const i64 at = p.first + i * p.stride;
       Range taps{0, p.taps};
@@ -233,7 +236,7 @@ class Pixels {
       if (s_.c == 1) {
         all_units<kRows>(x, to);
       } else if constexpr (__is_same(S, float)) {
-        both ? one_unit<kRows, 2>(x, to, unit) : one_unit<kRows, 1>(x, to, unit);
+        both ? one_unit<kRows, kMostPixels>(x, to, unit) : one_unit<kRows, 1>(x, to, unit);
       }
     }
   }

@@ -77,9 +77,15 @@ class Worker {
     streamed_ = streamed_ && !args.epilogue;
     direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
               args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue && !around_;
+    written_ = direct_ || streamed_;
+    down_ = position(1, 1, 0) * job.to.d[1];
+    micro_.a_block = a_list_;
+    micro_.b_block = b_list_;
+    micro_.a_step = micro_group_bytes(static_cast<Dot>(job.unit.math));
+    micro_.around = streamed_;
   }
   ~Worker() {
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
     if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
 #endif
   }
@@ -92,17 +98,27 @@ class Worker {
   }
 
  private:
+  /// Bytes from row to row of a tile.
+  struct Steps {
+    i64 a, c;
+  };
+
   /// Whole lines of the cache of a result that is larger than the caches of a core.
   bool writes_around() const {
     constexpr i64 kCaches = 8 << 20;
     const DirectSide& to = job_.to;
-    const i64 lanes = job_.unit.lanes, columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
-    const bool whole = kVectorBytes == 64 && to.type == DataType::kFloat && job_.unit.math == DirectMath::kFloat;
+    const i64 columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
+    const bool whole = kStreams && to.type == DataType::kFloat && job_.unit.math == DirectMath::kFloat;
+    // Sums of more products hide that lines are read before they are written.
+    constexpr i64 kMostProducts = kVectorBytes == 64 ? INT64_MAX : 64;
+    if (job_.taps() * job_.from.channels > kMostProducts) return false;
     if (!whole || args_.alpha != 1 || args_.beta != 0 || to.n * job_.shape.n * 4 <= kCaches) return false;
     if (job_.backward && job_.shape.stride[2] > 1) return false;
-    const bool last = to.c == 1 && to.channels % lanes == 0, first = to.c != 1 && to.c % lanes == 0 && to.d[2] == 1;
+    constexpr i64 kLine = 64 / sizeof(float), kPerLine = 64 / kVectorBytes;
+    const bool last = to.c == 1 && to.channels % kLine == 0 && job_.vectors % (job_.panels * kPerLine) == 0;
+    const bool first = kPerLine == 1 && to.c != 1 && to.c % kLine == 0 && to.d[2] == 1;
     const i64 steps = to.d[0] | to.d[1] | to.n | (last ? to.d[2] : columns);
-    return (last || first) && steps % lanes == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % kVectorBytes == 0;
+    return (last || first) && steps % kLine == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % 64 == 0;
   }
 
   i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
@@ -128,6 +144,10 @@ class Worker {
     const i64 some = min_of(job_.cut.channels, job_.from.channels - channel);
     tap_depth_ = ceil_div(some, job_.unit.group);
     last_ = channel + some == job_.from.channels;
+    micro_.b = weights_;
+    micro_.b_step = vectors_ * kVectorBytes;
+    micro_.add = channel > 0 || (direct_ && args_.beta != 0);
+    micro_.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
     i64 line = 0;
     for (i64 image = 0; image < piece_.images; image += job_.cut.fold)
       for (i64 p0 = 0; p0 < job_.phases[0]; ++p0)
@@ -137,12 +157,15 @@ class Worker {
   void rows(i64 image, i64 phase0, i64 phase1, i64& line) {
     const DirectWindow slab = direct_window(job_, 0, phase0), row = direct_window(job_, 1, phase1);
     if (piece_.at[0] >= slab.cells) return;
-    for (i64 r = 0; r < piece_.count[1] && piece_.at[1] + r < row.cells; ++r, ++line) {
+    const i64 count = min_of(piece_.count[1], row.cells - piece_.at[1]);
+    const bool many = written_ || (job_.phases[2] == 1 && !job_.edges);
+    for (i64 r = 0, some; r < count; r += some, line += some) {
       const i64 cell = piece_.at[1] + r;
+      some = many ? alike(1, row, cell, count - r) : 1;
       i64 to = (piece_.image + image) * job_.to.n;
       to += position(0, piece_.at[0], phase0) * job_.to.d[0] + position(1, cell, phase1) * job_.to.d[1];
       to += position(2, piece_.at[2], 0) * job_.to.d[2] + first_channel_ * job_.to.c;
-      one_line(image, slab, row, cell, line, to_ + bytes_of(job_.to.type, to));
+      lines(image, slab, row, cell, some, line, to_ + bytes_of(job_.to.type, to));
     }
   }
 
@@ -150,12 +173,28 @@ class Worker {
     return job_.backward ? cell * job_.shape.stride[d] + phase : cell;
   }
 
-  void one_line(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 line, char* to) {
-    const i64 spread = job_.backward ? job_.shape.stride[2] : 1, fold = job_.cut.fold;
-    const i64 pixel = vectors_ * kVectorBytes;
-    const bool blocks = job_.cut.channels < job_.from.channels;
-    char* const sums =
-        scratch_ + job_.places.sums + (blocks ? line * piece_.count[2] * job_.phases[2] * fold * pixel : 0);
+  /// How many cells from this one on, at most so many, meet the same taps of a window.
+  i64 alike(int d, const DirectWindow& w, i64 cell, i64 most) const {
+    i64 from, end, other_from, other_end, count = 1;
+    visible(d, w, cell, from, end);
+    for (; count < most; ++count) {
+      visible(d, w, cell + count, other_from, other_end);
+      if (other_from != from || other_end != end) break;
+    }
+    return count;
+  }
+
+  /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
+  void lines(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 count, i64 line, char* to) {
+    const i64 spread = position(2, 1, 0), fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
+    const DirectStrip& s = job_.strip;
+    const i64 kept = job_.cut.channels < job_.from.channels ? piece_.count[2] * job_.phases[2] * fold * pixel : 0;
+    char* const sums = scratch_ + job_.places.sums + line * kept;
+    const char* const source = strip_ + image / fold * s.image * job_.unit.element;
+    const Steps across{job_.step[2] / s.split * s.pitch * job_.unit.element,
+                       written_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel};
+    const Steps down{job_.step[1] * s.row * job_.unit.element, written_ ? bytes_of(job_.to.type, down_) : kept};
+    const bool finishes = last_ && !written_, each = fold > 1 || (job_.phases[2] == 1 && !job_.edges);
     i64 outputs = 0;
     for (i64 phase = 0; phase < job_.phases[2]; ++phase) {
       const DirectWindow column = direct_window(job_, 2, phase);
@@ -165,50 +204,50 @@ class Worker {
       char* const target = to + bytes_of(job_.to.type, phase * job_.to.d[2]);
       // Phases interleave as they will lie, but for folded images.
       char* const part = sums + phase * (fold > 1 ? piece_.count[2] * fold : 1) * pixel;
-      Micro m;
-      m.a = strip_ + image / fold * job_.strip.image * job_.unit.element;
-      list_taps(slab, row, column, cell, m);
-      m.c = direct_ ? target : part;
-      m.c_row = direct_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel;
-      m.add = channel_ > 0 || (direct_ && args_.beta != 0);
-      m.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
-      tiles(m, cells * fold, target);
-      if (last_ && !direct_ && fold > 1) finish(part, cells, image, target, spread * job_.to.d[2]);
+      for (i64 at = 0, some; at < cells; at += some) {
+        some = job_.edges ? alike(2, column, piece_.at[2] + at, cells - at) : cells;
+        list_taps(slab, row, column, cell, piece_.at[2] + at);
+        const char* a = source + at * across.a;
+        char* c = (written_ ? target : part) + at * across.c;
+        if (written_ && some < count && some < kMicroRows[vectors_]) {
+          for (i64 i = 0; i < some; ++i) tiles(a + i * across.a, c + i * across.c, down, count);
+          continue;
+        }
+        for (i64 r = 0; r < count; ++r, a += down.a, c += down.c) {
+          tiles(a, c, across, some * fold);
+          if (finishes && each) finish(c, cells, image, target + bytes_of(job_.to.type, r * down_), spread * job_.to.d[2]);
+        }
+      }
     }
-    if (last_ && !direct_ && !streamed_ && fold == 1) finish(sums, outputs, image, to, job_.to.d[2]);
+    if (finishes && !each) finish(sums, outputs, image, to, job_.to.d[2]);
   }
 
-  /// The taps that a line reads. Rows of taps that are wholly in the padding are left out.
-  void list_taps(const DirectWindow& slab, const DirectWindow& row, const DirectWindow& column, i64 cell, Micro& m) {
+  /// The taps that a line reads. Rows of taps that are wholly in the padding are left out, and so are columns where the
+  /// input is read in place.
+  void list_taps(const DirectWindow& slab, const DirectWindow& row, const DirectWindow& column, i64 cell, i64 across) {
     const DirectStrip& s = job_.strip;
-    const i64 b_step = vectors_ * kVectorBytes;
-    i64 from[2], end[2];
+    Micro& m = micro_;
+    i64 from[kSpatial] = {}, end[kSpatial] = {0, 0, column.taps};
     visible(0, slab, piece_.at[0], from[0], end[0]);
     visible(1, row, cell, from[1], end[1]);
+    if (job_.edges) visible(2, column, across, from[2], end[2]);
     i64 count = 0;
-    const i64 columns = job_.merged ? min_of<i64>(column.taps, 1) : column.taps;
+    const i64 columns = job_.merged ? min_of(end[2], from[2] + 1) : end[2];
     for (i64 t0 = from[0]; t0 < end[0]; ++t0) {
       for (i64 t1 = from[1]; t1 < end[1]; ++t1) {
         const i64 a = in_strip(0, slab, t0) * s.slab +
                       ((cell - piece_.at[1]) * job_.step[1] + in_strip(1, row, t1)) * s.row + channel_;
         const i64 tap_row = (slab.tap + t0 * slab.tap_step) * job_.shape.taps[1] + row.tap + t1 * row.tap_step;
-        for (i64 t2 = 0; t2 < columns; ++t2, ++count) {
-          const i64 q = in_strip(2, column, t2);
-          const i64 tap = job_.merged ? 0 : column.tap + t2 * column.tap_step;
+        for (i64 t2 = from[2]; t2 < columns; ++t2, ++count) {
+          const i64 q = in_strip(2, column, t2), tap = column.tap + t2 * column.tap_step;
           const i64 pixel = over(q, s.split), part = q - pixel * s.split;
           a_list_[count] = (a + part * s.part + pixel * s.pixel) * job_.unit.element;
-          b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * b_step;
+          b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * m.b_step;
         }
       }
     }
-    m.b = weights_;
-    m.a_block = a_list_;
-    m.b_block = b_list_;
     m.blocks = count;
-    m.depth = job_.merged ? job_.row_steps : tap_depth_;
-    m.a_row = job_.step[2] / s.split * s.pitch * job_.unit.element;
-    m.a_step = micro_group_bytes(static_cast<Dot>(job_.unit.math));
-    m.b_step = b_step;
+    m.depth = !job_.merged ? tap_depth_ : job_.edges ? (end[2] - from[2]) * job_.tap_steps : job_.row_steps;
   }
 
   i64 in_strip(int d, const DirectWindow& w, i64 tap) const {
@@ -224,26 +263,22 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
-  /// Register tiles of nearly equal height, those that are equal in one call. What goes past the caches as it lies is
-  /// written from the registers.
-  void tiles(Micro m, i64 rows, char* to) {
-    if (streamed_) {
-      m.around = true;
-      m.c = to;
-      m.c_row = bytes_of(job_.to.type, job_.to.d[2]);
-    }
+  /// Register tiles of nearly equal height, those that are equal in one call.
+  void tiles(const char* a, char* c, const Steps& step, i64 rows) {
+    Micro& m = micro_;
+    m.a_row = step.a;
+    m.c_row = step.c;
     const i64 count = ceil_div(rows, kMicroRows[vectors_]), low = rows / count, higher = rows % count;
-    const auto some = [&](i64 first, i64 height, i64 number) {
-      Micro part = m;
-      part.a = static_cast<const char*>(m.a) + first * m.a_row;
-      part.c = static_cast<char*>(m.c) + first * m.c_row;
-      part.a_next = height * m.a_row;
-      part.c_next = height * m.c_row;
-      part.tiles = number;
-      micro_kernel(static_cast<Dot>(job_.unit.math), static_cast<int>(height), static_cast<int>(vectors_))(part);
-    };
-    if (higher > 0) some(0, low + 1, higher);
-    some(higher * (low + 1), low, count - higher);
+    for (i64 first = 0, height = low + 1, number = higher; height >= low; --height, number = count - higher) {
+      if (number == 0) continue;
+      m.a = a + first * step.a;
+      m.c = c + first * step.c;
+      m.a_next = height * step.a;
+      m.c_next = height * step.c;
+      m.tiles = number;
+      micro_kernel(static_cast<Dot>(job_.unit.math), static_cast<int>(height), static_cast<int>(vectors_))(m);
+      first = number * height;
+    }
   }
 
   /// `outputs` neighbours of the images that are folded together.
@@ -265,6 +300,9 @@ class Worker {
   char *strip_, *to_, *weights_ = nullptr;
   i64 *a_list_, *b_list_;
   bool around_, streamed_, direct_, last_ = false;
+  bool written_;  // sums go where the results belong, as they are
+  i64 down_;      // from line to line of results
+  Micro micro_;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 

@@ -11,9 +11,7 @@ namespace {
 template <class S>
 struct Around {
   void operator()(S* y, Vec<S> v, int n) const {
-#if defined(__AVX512F__)
-    if (n == kLanes<S>) return _mm512_stream_ps(y, (__m512)v);
-#endif
+    if (n == kLanes<S>) return stream(y, v);
     store_lanes(y, v, n);
   }
 };

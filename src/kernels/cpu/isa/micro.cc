@@ -108,16 +108,9 @@ struct Steps {
 
 enum class Put { kStore, kAdd, kAround };
 
-/// Whether tiles are ever written past the caches: where vectors are whole lines, and not those of groups.
+/// Whether tiles are ever written past the caches: not those of groups.
 template <class K>
-inline constexpr bool kWritesAround = kVectorBytes == 64 && !std::is_base_of_v<Groups, K>;
-
-template <class Sum>
-inline void write_around([[maybe_unused]] Sum* p, [[maybe_unused]] Vec<Sum> v) {
-#if defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#endif
-}
+inline constexpr bool kWritesAround = kStreams && !std::is_base_of_v<Groups, K>;
 
 /// Sums to C. What to do is asked once a tile: asking for each vector cost a tenth with 64 steps of depth.
 template <Put kPut, bool kWhole, class Sum, int kRows, int kVectors>
@@ -130,7 +123,7 @@ inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row,
     for (int j = 0; j < kVectors; ++j) {
       Sum* const p = row + j * kLanes<Sum>;
       if constexpr (kPut == Put::kAround) {
-        write_around(p, sum[r][j]);
+        stream(p, sum[r][j]);
       } else if (kWhole || j + 1 < kVectors) {
         store(p, kAdd ? load(p) + sum[r][j] : sum[r][j]);
       } else {

@@ -114,7 +114,9 @@ class Planner {
   std::int64_t cache() const { return static_cast<std::int64_t>(device_.cache_bytes[1]); }
 
   bool too_large() const {
-    const std::int64_t strip = job_.strip.total * job_.unit.element;
+    const kernels::DirectStrip& s = job_.strip;
+    // Of a first layer that is read in place, what the panels read in turn.
+    const std::int64_t strip = (job_.edges && job_.merged ? s.row * s.size[1] : s.total) * job_.unit.element;
     return job_.places.total > kMostScratch || strip > cache() * 3 / 8;
   }
 

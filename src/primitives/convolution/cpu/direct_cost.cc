@@ -99,6 +99,17 @@ double reaching_taps(const Direct& job, int d) {
   return sum;
 }
 
+/// Of the products with columns of taps, how many are done: those in the padding may be left out.
+double share_across(const Direct& job) {
+  if (!job.edges) return 1;
+  double all = 0;
+  for (std::int64_t phase = 0; phase < job.phases[2]; ++phase) {
+    const DirectWindow w = direct_window(job, 2, phase);
+    all += real(w.cells * w.taps);
+  }
+  return reaching_taps(job, 2) / all;
+}
+
 /// Packing all weights of a group: squares of lanes and what lies together, taps or channels.
 double pack_cycles(const Direct& job) {
   const double lanes = real(job.unit.lanes), channels = real(job.from.channels), taps = real(job.taps());
@@ -151,6 +162,7 @@ Work direct_work(const Direct& job, const Machine& m) {
   const double lines = images * real(job.to.size[0] * job.to.size[1]);
   const double tap_rows = images * reaching_taps(job, 0) * reaching_taps(job, 1);  // that all lines add up
   const Layout to{job.to.type, job.to.c, job.to.d[2]};
+  const double across = share_across(job);
   double multiply = 0;
   for (std::int64_t panel = 0; panel < job.panels; ++panel) {
     const std::int64_t start = job.panel_start(panel), vectors = job.panel_start(panel + 1) - start;
@@ -161,7 +173,7 @@ Work direct_work(const Direct& job, const Machine& m) {
       const double cells = real(w.cells) / parts, taps = job.merged ? 1 : real(w.taps);
       const Tiles tiles(job, cells * fold, vectors);
       const double depth = job.merged ? real(job.row_steps) : taps * real(job.tap_steps);
-      multiply += tap_rows * (tiles.step * depth + blocks * taps * kTapCycles);
+      multiply += tap_rows * (across * tiles.step * depth + blocks * taps * kTapCycles);
       multiply += lines * blocks * (kLineCycles + tiles.once);
       outputs += cells;
     }
