@@ -338,7 +338,7 @@ class Pixels {
   /// Calls `use` with a form as a constant if there is code for it.
   template <int kRows, class Use>
   static void with_form(Form form, const Use& use) {
-    if constexpr (__is_same(S, float) && kRows >= 4) {
+    if constexpr (__is_same(S, float) && kRows >= 2) {
       if (form == kOnes) return use(std::integral_constant<int, kOnes>{});
       if (form == kTwos) return use(std::integral_constant<int, kTwos>{});
       if (form == kThrees) return use(std::integral_constant<int, kThrees>{});
