@@ -25,6 +25,16 @@ unsigned lines_inside(i64 first, i64 step, i64 size, i64 lines) {
   return r.high > r.low ? (1u << r.high) - (1u << r.low) : 0;
 }
 
+constexpr i64 kLeastBlock = 128;
+
+/// Channels that are worth reading together: lines of many channels are read faster than parts of them, but their
+/// weights share the first-level cache with what they meet.
+i64 wide_block(const Depthwise& job) {
+  constexpr i64 kWeights = 4608;
+  const i64(&taps)[kSpatial] = job.shape.taps;
+  return std::max(kLeastBlock, kWeights / (taps[0] * taps[1] * taps[2]));
+}
+
 }  // namespace
 
 i64 Depthwise::together() const {
@@ -33,13 +43,17 @@ i64 Depthwise::together() const {
 }
 
 i64 Depthwise::channel_block() const {
-  // Lines of many channels are read faster than parts of them; but weights share the first-level cache with what they
-  // meet, and blocks are the only pieces that a gradient has.
-  constexpr i64 kLeast = 128, kWeights = 4608, kRound = 32;
+  // Blocks are the only pieces that a gradient has.
+  constexpr i64 kRound = 32;
   const bool one = shape.c == 1 && direction != ConvDirection::kBackwardWeights;
-  const i64 most = one ? std::max(kLeast, kWeights / (shape.taps[0] * shape.taps[1] * shape.taps[2])) : kLeast;
+  const i64 most = one ? wide_block(*this) : kLeastBlock;
   const i64 all = shape.groups * shape.c, blocks = ceil_div(all, most);
   return std::min(all, ceil_div(ceil_div(all, blocks), kRound) * kRound);
+}
+
+i64 Depthwise::blocks_at_once() const {
+  const bool one = shape.c == 1 && direction == ConvDirection::kBackwardWeights;
+  return one ? wide_block(*this) / kLeastBlock : 1;
 }
 
 i64 Depthwise::pieces() const {

@@ -29,6 +29,9 @@ struct Depthwise {
   bool mixed() const { return channels_last && (!aligned() || shape.dtype == DataType::kInt8); }
   /// The most channels that a piece covers with channels last.
   std::int64_t channel_block() const;
+  /// The most of these blocks that a call takes together for weights, if it has so many: wide parts of pixels are read
+  /// faster.
+  std::int64_t blocks_at_once() const;
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
   /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,

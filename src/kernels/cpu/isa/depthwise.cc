@@ -23,6 +23,8 @@ class Pixels {
     Pass pass;
     const TapColumn* columns;
     i64 each;
+    Form form;
+    bool inside;  // no tap of the current rows is outside, above or below
   };
 
  public:
@@ -36,7 +38,7 @@ class Pixels {
     for (int d = 0; d < kSpatial; ++d) source_.size[d] = data_ ? s_.out[d] : s_.in[d];
     source_.step[0] = from_[0];
     source_.step[1] = from_[1];
-    most_units_ = ceil_div(job.channel_block(), kN);
+    most_units_ = most_units(job);
     vectors_ = static_cast<V*>(scratch);
     columns_ = reinterpret_cast<TapColumn*>(vectors_ + most_units_ * unit_);
     across_ = reinterpret_cast<Across*>(columns_ + taps_);
@@ -54,24 +56,44 @@ class Pixels {
 
   static std::size_t bytes(const Depthwise& job) {
     const i64 taps = job.shape.taps[0] * job.shape.taps[1] * job.shape.taps[2];
-    return static_cast<std::size_t>(ceil_div(job.channel_block(), kN) * taps * job.shape.c) * sizeof(V) +
+    return static_cast<std::size_t>(most_units(job) * taps * job.shape.c) * sizeof(V) +
            static_cast<std::size_t>(taps) * sizeof(TapColumn) + static_cast<std::size_t>(job.shape.taps[2]) * 8 +
            static_cast<std::size_t>(pass_count(job.shape, job.direction, 2)) * sizeof(Across);
   }
 
+  void pieces(i64 first, i64 end) {
+    if (!weights_only_) {
+      for (i64 i = first; i < end; ++i) piece(i);
+      return;
+    }
+    for (i64 i = first, some = 0; i < end; i += some) {
+      some = min_of(job_.blocks_at_once(), end - i);
+      all_weights(i, some);
+    }
+  }
+
+ private:
   void piece(i64 index) {
-    if (weights_only_) return all_weights(index);
     const i64* size = data_ ? s_.in : s_.out;
     const i64 row_blocks = ceil_div(size[1], kRowBlock), part = index % row_blocks, slab = index / row_blocks % size[0];
     const i64 n = index / (row_blocks * size[0]) % s_.n;
-    take(index / (row_blocks * size[0] * s_.n));
+    take(index / (row_blocks * size[0] * s_.n), 1);
     x_ = static_cast<const S*>(data_ ? job_.y : job_.x) + n * (data_ ? s_.y_n : s_.x_n) + channel_;
     out_ = static_cast<S*>(job_.result) + n * (data_ ? s_.x_n : s_.y_n) + channel_;
     const i64 phases = pass_count(s_, job_.direction, 0), f0 = slab % phases;
     for (i64 f1 = 0; f1 < pass_count(s_, job_.direction, 1); ++f1) phase(f0, f1, slab / phases, part, row_blocks);
   }
 
- private:
+  static i64 most_units(const Depthwise& job) { return ceil_div(job.blocks_at_once() * job.channel_block(), kN); }
+
+  /// Vectors of channels that are done for a row of pixels before others: with small images, as many as stay in the
+  /// first-level cache while the taps across move over them. Otherwise whole pixels, which are read faster than parts.
+  i64 units_at_once() const {
+    constexpr i64 kSmall = 256 << 10, kUnitBytes = 512;
+    const i64 bytes = source_.size[1] * source_.size[2] * channels_ * static_cast<i64>(sizeof(S));
+    return weights_only_ || bytes > kSmall ? units_ : kUnitBytes / kVectorBytes;
+  }
+
   /// Results that are not read, aligned, and with their source larger than what caches of a core hold.
   bool writes_around() const {
     constexpr i64 kCaches = 4 << 20;
@@ -83,12 +105,12 @@ class Pixels {
            s_.n * s_.groups * s_.c * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
   }
 
-  /// Makes a block of channels the current one.
-  void take(i64 block) {
+  /// Makes some blocks of channels the current ones.
+  void take(i64 block, i64 blocks) {
     if (block == taken_) return;
     taken_ = block;
     channel_ = block * job_.channel_block();
-    channels_ = min_of(job_.channel_block(), s_.groups * s_.c - channel_);
+    channels_ = min_of(blocks * job_.channel_block(), s_.groups * s_.c - channel_);
     units_ = ceil_div(channels_, kN);
     if (!weights_only_) pack();
   }
@@ -120,25 +142,56 @@ class Pixels {
     return data_ ? channel / s_.c * s_.c * s_.w_k + channel % s_.c * s_.w_c : channel * s_.w_k;
   }
   bool taps_packed() const {
-    return s_.w_d[2] == 1 && s_.w_d[1] == s_.taps[2] && s_.w_d[0] == s_.taps[1] * s_.taps[2];
+    const i64 *taps = s_.taps, *steps = s_.w_d;
+    return (taps[2] == 1 || steps[2] == 1) && (taps[1] == 1 || steps[1] == taps[2]) &&
+           (taps[0] == 1 || steps[0] == taps[1] * taps[2]);
   }
   /// `taps` taps of `channels` filters as vectors of channels.
   void turn_in(const S* w, i64 channels, i64 taps, V* to) const {
-    const SomeChannels<S> some{static_cast<int>(taps)};
-    V rows[kN];
-    for (i64 l = 0; l < kN; ++l) rows[l] = l < channels ? some(w + l * s_.w_k) : V{};
-    transpose(rows);
-    for (i64 t = 0; t < taps; ++t) to[t] = rows[t];
+    if (taps == 1) {  // left of 3x3, 5x5 and 7x7 by vectors of four and eight
+      T* const lanes = reinterpret_cast<T*>(to);
+      for (i64 l = 0; l < kN; ++l) lanes[l] = l < channels ? widen(w[l * s_.w_k]) : T{};
+      return;
+    }
+    with_taps_of_vector(taps, [&](const auto& some) {
+      V rows[kN];
+#pragma GCC unroll 16
+      for (i64 l = 0; l < kN; ++l) rows[l] = l < channels ? some(w + l * s_.w_k) : V{};
+      transpose(rows);
+      for (i64 t = 0; t < taps; ++t) to[t] = rows[t];
+    });
   }
   /// The inverse, scaled.
   void turn_out(const V* from, i64 channels, i64 taps, S* dw) const {
-    const SomeChannels<S> some{static_cast<int>(taps)};
-    V rows[kN];
-    for (i64 t = 0; t < kN; ++t) rows[t] = t < taps ? from[t] * broadcast(block_.alpha) : V{};
-    transpose(rows);
-    for (i64 l = 0; l < channels; ++l, dw += s_.w_k) {
-      some.store(dw, block_.beta != 0 ? rows[l] + broadcast(block_.beta) * some(dw) : rows[l]);
+    if (taps == 1) return scatter(reinterpret_cast<const T*>(from), channels, dw);
+    const i64 step = s_.w_k;
+    const V alpha = broadcast(block_.alpha), beta = broadcast(block_.beta);
+    const bool adds = block_.beta != 0;
+    with_taps_of_vector(taps, [&](const auto& some) {
+      V rows[kN];
+#pragma GCC unroll 16
+      for (i64 t = 0; t < kN; ++t) rows[t] = t < taps ? from[t] * alpha : V{};
+      transpose(rows);
+#pragma GCC unroll 16
+      for (i64 l = 0; l < kN; ++l) {
+        if (l < channels) some.store(dw + l * step, adds ? rows[l] + beta * some(dw + l * step) : rows[l]);
+      }
+    });
+  }
+  /// One tap of `channels` filters, scaled.
+  void scatter(const T* sums, i64 channels, S* dw) const {
+    const i64 step = s_.w_k;
+    const T alpha = block_.alpha, beta = block_.beta;
+    if (beta == 0) {
+      for (i64 l = 0; l < channels; ++l) dw[l * step] = narrow<S>(alpha * sums[l]);
+    } else {
+      for (i64 l = 0; l < channels; ++l) dw[l * step] = narrow<S>(alpha * sums[l] + beta * widen(dw[l * step]));
     }
+  }
+  template <class Use>
+  static void with_taps_of_vector(i64 taps, const Use& use) {
+    if (taps == kN) return use(AllChannels<S>{});
+    use(SomeChannels<S>{static_cast<int>(taps)});
   }
   template <class Use>
   void each_tap(const Use& use) const {
@@ -166,25 +219,25 @@ class Pixels {
     const i64 phases = pass_count(s_, job_.direction, 2);
     TapColumn* columns = columns_;
     i64 pixels = 0;
-    inside_ = true;
     for (i64 f = 0; f < phases; ++f) {
       const Pass pass[kSpatial] = {slabs, down, pass_of(s_, job_.direction, 2, f)};
       for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
       const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns);
-      across_[f] = {pass[2], columns, pass[2].taps > 0 ? count / pass[2].taps : 0};
-      inside_ &= all_inside(columns, count, rows);
+      const i64 each = pass[2].taps > 0 ? count / pass[2].taps : 0;
+      across_[f] = {pass[2], columns, each, form_of(columns, count, each, rows), all_inside(columns, count, rows)};
       columns += count;
       pixels = max_of(pixels, pass[2].count);
     }
-    find_form(across_[0], phases, rows);
     block_.pitch = comb.line * from_[1];
     block_.w_step = comb.tap_step * down.w_step * s_.taps[2];
     block_.out_pitch = comb.step * down.out_step * to_[1];
     S* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
                    (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
     // Weights of a group's channels are many: they stay in the cache for a row of pixels.
-    constexpr i64 kNear = 8;  // pixels of each residue in turn: what they share is still in the cache
-    const i64 step = s_.c == 1 ? units_ : 1, together = s_.c > 1 ? 2 : phases > 1 ? kNear : pixels;
+    // Residues take turns as soon as a call has some work: results are written as they lie, what is read is still near.
+    constexpr i64 kCall = 16;
+    const i64 step = s_.c == 1 ? units_at_once() : 1;
+    const i64 together = s_.c > 1 ? 2 : phases > 1 ? max_of<i64>(kCall / units_, 1) : pixels;
     with_rows<kMostRows>(rows, [&](auto row_count) {
       for (i64 u = 0; u < units_; u += step) {
         for (i64 i = 0; i < pixels; i += together) {
@@ -194,19 +247,15 @@ class Pixels {
     });
   }
 
-  /// What tiles that meet all taps across have: the form of their list, the lines that its longest columns lack.
-  void find_form(const Across& across, i64 phases, i64 rows) {
-    block_.form = kAnyForm;
-    const TapColumn* const c = across.columns;
-    if (phases > 1 || weights_only_ || across.pass.taps != 3 || across.each < 1 || across.each > 2) return;
-    const i64 each = across.each, most = each == 1 ? 3 : 2;
-    const unsigned all = (2u << (rows + most - 2)) - 1, first = ~c->lines & 1, last = ~c->lines & ((all + 1) >> 1);
-    for (i64 t = 0; t < 3 * each; t += each) {
-      if (c[t].taps != most || c[t].lines != (all & ~(first | last))) return;
-      if (each == 2 && (c[t + 1].taps != 1 || c[t + 1].lines + 1 != 1u << rows)) return;
+  static Form form_of(const TapColumn* columns, i64 count, i64 each, i64 rows) {
+    const Form form = each == 2 ? kTwosAndOnes : count > 0 && columns->taps <= 3 ? Form(columns->taps) : kAnyForm;
+    if (each != columns_of(form)) return kAnyForm;
+    for (const TapColumn* const end = columns + count; columns < end; columns += each) {
+      const unsigned all = (2u << (rows + most_taps(form) - 2)) - 1, ends = 1 | (all + 1) >> 1;
+      if (columns->taps != most_taps(form) || (columns->lines | ends) != all) return kAnyForm;
+      if (each == 2 && (columns[1].taps != 1 || columns[1].lines + 1 != 1u << rows)) return kAnyForm;
     }
-    block_.form = each == 1 ? kThrees : kTwosAndOnes;
-    block_.edges = first | (last ? 2 : 0);
+    return form;
   }
 
   /// `count` results from i on, together if all their taps are inside.
@@ -234,27 +283,28 @@ class Pixels {
       const S* x = x_ + at * from_[2] + unit * kN;
       S* const to = out + (p.out_first + i * p.out_step) * to_[2] + unit * kN;
       if (s_.c == 1) {
-        all_units<kRows>(x, to);
+        all_units<kRows>(across, x, to, unit);
       } else if constexpr (__is_same(S, float)) {
-        both ? one_unit<kRows, kMostPixels>(x, to, unit) : one_unit<kRows, 1>(x, to, unit);
+        both ? one_unit<kRows, kMostPixels>(across.inside, x, to, unit)
+             : one_unit<kRows, 1>(across.inside, x, to, unit);
       }
     }
   }
 
   template <int kRows>
-  void all_units(const S* x, S* out) {
-    const i64 whole = channels_ / kN;
-    const bool across = block_.count == 3 * across_[0].each;
-    if (!across || !formed_units<kRows>(x, out)) {
-      rows_of<kRows, 1>(x, out, vectors_, whole, AllChannels<S>{});
-    }
-    if (whole == units_) return;
-    const SomeChannels<S> some{static_cast<int>(channels_ - whole * kN)};
-    single_rows<kRows>(x + whole * kN, out + whole * kN, vectors_ + whole * taps_, some);
+  void all_units(const Across& across, const S* x, S* out, i64 unit) {
+    const i64 units = min_of(units_at_once(), units_ - unit), whole = min_of(units, channels_ / kN - unit);
+    V* const vectors = vectors_ + unit * taps_;
+    with_form<kRows>(across.form, [&](auto form) {
+      rows_of<kRows, 1, Form(form.value)>(across.inside, x, out, vectors, whole, AllChannels<S>{});
+    });
+    if (whole == units) return;
+    const SomeChannels<S> some{static_cast<int>(channels_ % kN)};
+    single_rows<kRows>(x + whole * kN, out + whole * kN, vectors + whole * taps_, some);
   }
   /// Groups of several channels.
   template <int kRows, int kPixels>
-  void one_unit(const S* x, S* out, i64 unit) {
+  void one_unit(bool inside, const S* x, S* out, i64 unit) {
     const i64 some = min_of<i64>(kN, channels_ - unit * kN);
     V* const vectors = vectors_ + unit * unit_;
     if (some < kN) {
@@ -263,57 +313,46 @@ class Pixels {
         single_rows<kRows>(x + p * block_.x_pixel, out + p * block_.out_pixel, vectors, channels);
       }
     } else if (s_.c < kN) {
-      rows_of<kRows, kPixels>(x, out, vectors, 1, groups_);
+      rows_of<kRows, kPixels, kAnyForm>(inside, x, out, vectors, 1, groups_);
     } else {
-      rows_of<kRows, kPixels>(x, out, vectors, 1, GroupPart(s_.c, unit * kN % s_.c));
+      rows_of<kRows, kPixels, kAnyForm>(inside, x, out, vectors, 1, GroupPart(s_.c, unit * kN % s_.c));
     }
   }
-  template <int kRows, int kPixels, class Channels>
-  void rows_of(const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
-    if (inside_) {
-      units<kRows, kPixels, true>(0, x, out, vectors, count, channels);
+  template <int kRows, int kPixels, Form kForm, class Channels>
+  void rows_of(bool inside, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
+    if (inside) {
+      units<kRows, kPixels, true, kForm>(0, x, out, vectors, count, channels);
     } else {
-      units<kRows, kPixels, false>(0, x, out, vectors, count, channels);
+      units<kRows, kPixels, false, kForm>(0, x, out, vectors, count, channels);
     }
   }
   /// Vectors that are not full: testing the number of lanes costs less row by row.
   template <int kRows, class Channels>
   void single_rows(const S* x, S* out, V* vectors, const Channels& channels) const {
-    for (i64 row = 0; row < kRows; ++row) units<1, 1, false>(row, x, out, vectors, 1, channels);
+    for (i64 row = 0; row < kRows; ++row) units<1, 1, false, kAnyForm>(row, x, out, vectors, 1, channels);
   }
-  template <int kRows, int kPixels, bool kInside, class Channels>
+  template <int kRows, int kPixels, bool kInside, Form kForm, class Channels>
   void units(i64 row, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
     if (weights_only_) {
-      weights_tile<S, kRows, kPixels, kInside>(block_, row, x, out, vectors, count, taps_, channels);
+      weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, taps_, channels);
     } else {
-      tile<S, kRows, kPixels, kInside, kAnyForm, 0>(block_, row, x, vectors, out, count, taps_, channels);
+      tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, vectors, out, count, taps_, channels);
     }
   }
-  /// all_units of a known form; false if there is no code for it.
-  template <int kRows>
-  bool formed_units(const S* x, S* out) {
-    if constexpr (__is_same(S, float) && kRows >= 4) {
-      const auto use = [&](auto form, auto edges) {
-        tile<S, kRows, 1, true, Form(form.value), edges.value>(block_, 0, x, vectors_, out, channels_ / kN, taps_,
-                                                               AllChannels<S>{});
-        return true;
-      };
-      const auto with_edges = [&](auto form) {
-        switch (block_.edges) {
-          case 0: return use(form, std::integral_constant<unsigned, 0>{});
-          case 1: return use(form, std::integral_constant<unsigned, 1>{});
-          case 2: return use(form, std::integral_constant<unsigned, 2>{});
-          default: return use(form, std::integral_constant<unsigned, 3>{});
-        }
-      };
-      if (block_.form == kThrees) return with_edges(std::integral_constant<int, kThrees>{});
-      if (block_.form == kTwosAndOnes) return with_edges(std::integral_constant<int, kTwosAndOnes>{});
+  /// Calls `use` with a form as a constant if there is code for it.
+  template <int kRows, class Use>
+  static void with_form(Form form, const Use& use) {
+    if constexpr (__is_same(S, float) && kRows >= 2) {
+      if (form == kOnes) return use(std::integral_constant<int, kOnes>{});
+      if (form == kTwos) return use(std::integral_constant<int, kTwos>{});
+      if (form == kThrees) return use(std::integral_constant<int, kThrees>{});
+      if (form == kTwosAndOnes) return use(std::integral_constant<int, kTwosAndOnes>{});
     }
-    return false;
+    use(std::integral_constant<int, kAnyForm>{});
   }
 
-  void all_weights(i64 block) {
-    take(block);
+  void all_weights(i64 block, i64 blocks) {
+    take(block, blocks);
     for (i64 i = 0; i < units_ * unit_; ++i) vectors_[i] = V{};
     for (i64 n = 0; n < s_.n; ++n) {
       x_ = static_cast<const S*>(job_.x) + n * s_.x_n + channel_;
@@ -332,13 +371,7 @@ class Pixels {
     }
     const T* sums = reinterpret_cast<const T*>(vectors_ + u * unit_);
     each_tap([&](i64 at) {
-      for (i64 j = 0; j < s_.c; ++j, at += s_.w_c, sums += kN) {
-        for (i64 l = 0; l < some; ++l) {
-          S& element = dw[at + l * s_.w_k];
-          const T sum = block_.alpha * sums[l];
-          element = narrow<S>(block_.beta != 0 ? sum + block_.beta * widen(element) : sum);
-        }
-      }
+      for (i64 j = 0; j < s_.c; ++j, at += s_.w_c, sums += kN) scatter(sums, some, dw + at);
     });
   }
 
@@ -356,7 +389,6 @@ class Pixels {
   const S* x_ = nullptr;
   S* out_ = nullptr;  // dy for weights, which is not written
   Block<S> block_{};
-  bool inside_ = false;  // no tap of the current rows is outside
 };
 
 /// Calls `use` with a value of the storage type.
@@ -381,7 +413,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
   with_storage(job.shape.dtype, [&](auto value) {
     Pixels<decltype(value)> pixels(job, scratch);
-    for (i64 i = first; i < end; ++i) pixels.piece(i);
+    pixels.pieces(first, end);
   });
 }
 

@@ -93,7 +93,7 @@ void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w
         const Reader<T, source_step(kMode)> read(spans[f * taps + c->across], b.step);
         with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
           const auto weight = [&](int r, int t) { return broadcast(weights[r * b.result_weight + t * b.w_step]); };
-          add_taps<n.value, kRows, kInside, kResults>(source, b.pitch, c->lines, read, weight, sum[f]);
+          add_taps<n.value, kRows, kInside ? 0 : kAllLines, kResults>(source, b.pitch, c->lines, read, weight, sum[f]);
         });
       }
     }
@@ -129,7 +129,7 @@ void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy,
       V sum[n.value];
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows, false>(source, b.pitch, c->lines, read, rows, sum);
+      add_rows<n.value, kRows, kAllLines>(source, b.pitch, c->lines, read, rows, sum);
 #pragma GCC unroll 16
       for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
     });

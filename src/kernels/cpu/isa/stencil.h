@@ -18,6 +18,8 @@ static inline i64 tile_rows(i64 left, int most) {
   return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
+inline constexpr unsigned kAllLines = ~0u;
+
 /// Whether every line that a block of rows needs is inside the source.
 static inline bool all_inside(const TapColumn* columns, i64 count, i64 rows) {
   for (i64 i = 0; i < count; ++i)
@@ -38,8 +40,8 @@ template <class V>
 }
 
 /// Adds a column of taps to the sums of kResults times kRows results. `read` loads a vector of a source line,
-/// `weight(r, t)` tap t of result r. kInside: all lines are inside the source, so that `lines` is not looked at.
-template <int kTaps, int kRows, bool kInside, int kResults, class S, class V, class Read, class Weight>
+/// `weight(r, t)` tap t of result r. Bit i of kMaybe: line i may be outside the source, which `lines` tells.
+template <int kTaps, int kRows, unsigned kMaybe, int kResults, class S, class V, class Read, class Weight>
 [[gnu::always_inline]] inline void add_taps(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const Weight& weight, V (*sum)[kRows]) {
   V w[kResults][kTaps];
@@ -47,7 +49,7 @@ template <int kTaps, int kRows, bool kInside, int kResults, class S, class V, cl
   for (int i = 0; i < kResults * kTaps; ++i) w[i / kTaps][i % kTaps] = weight(i / kTaps, i % kTaps);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if ((kMaybe >> i & 1) != 0 && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16
@@ -76,13 +78,13 @@ template <int kStep, int N, class V>
 
 /// Adds the products of kRows rows of dy with the lines of x that a column of taps reads to the sums of these taps.
 /// Two sums each, of even and of odd lines, are twice as many that do not wait for each other.
-template <int kTaps, int kRows, bool kInside, class S, class V, class Read>
+template <int kTaps, int kRows, unsigned kMaybe, class S, class V, class Read>
 [[gnu::always_inline]] inline void add_rows(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const V (&dy)[kRows], V (&sum)[kTaps]) {
   V odd[kTaps] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-    if (!kInside && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
+    if ((kMaybe >> i & 1) != 0 && __builtin_expect((lines >> i & 1) == 0, 0)) continue;
     V value = read(line);
     hold(value);
 #pragma GCC unroll 16

@@ -33,6 +33,9 @@ std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
   const kernels::ConvShape& s = job.shape;
   const bool transposed = job.direction == ConvDirection::kBackwardWeights && !job.channels_last && job.aligned() &&
                           (s.c > 1 || s.out[2] <= kVector / 2);
+  if (job.blocks_at_once() > 1 && job.channels_last && !job.mixed()) {
+    return std::min(job.blocks_at_once(), (job.pieces() + threads - 1) / threads);
+  }
   const std::int64_t unit = transposed ? std::max<std::int64_t>(1, kVector / s.c) : 1;
   const std::int64_t chunk = std::max<std::int64_t>(1, job.pieces() / (std::int64_t{8} * threads));
   return (chunk + unit - 1) / unit * unit;
