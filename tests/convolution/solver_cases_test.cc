@@ -87,13 +87,13 @@ class Guarded {
  public:
   Guarded(std::size_t bytes, std::size_t shift)
       : bytes_(bytes),
-        shift_(shift),
-        memory_(bytes + shift + 2 * kGuard),
+        memory_(bytes + shift + 2 * kGuard + kLine),
+        first_(kGuard + shift + (on_cpu() ? -reinterpret_cast<std::uintptr_t>(memory_.data()) % kLine : 0)),
         on_device_(handle(), on_cpu() ? 0 : memory_.size()) {
     std::memset(memory_.data(), kPoison, memory_.size());
   }
-  unsigned char* data() { return memory_.data() + kGuard + shift_; }
-  void* device() { return on_cpu() ? data() : static_cast<unsigned char*>(on_device_.data()) + kGuard + shift_; }
+  unsigned char* data() { return memory_.data() + first_; }
+  void* device() { return on_cpu() ? data() : static_cast<unsigned char*>(on_device_.data()) + first_; }
   void upload() {
     if (!on_cpu()) handle().stream().upload(on_device_.data(), memory_.data(), memory_.size());
   }
@@ -104,13 +104,14 @@ class Guarded {
   bool guards_intact() const {
     const auto poisoned = [](unsigned char c) { return c == kPoison; };
     const auto* p = memory_.data();
-    return std::all_of(p, p + kGuard + shift_, poisoned) &&
-           std::all_of(p + kGuard + shift_ + bytes_, p + memory_.size(), poisoned);
+    return std::all_of(p, p + first_, poisoned) && std::all_of(p + first_ + bytes_, p + memory_.size(), poisoned);
   }
 
  private:
-  std::size_t bytes_, shift_;
+  static constexpr std::size_t kLine = 64;
+  std::size_t bytes_;
   std::vector<unsigned char> memory_;
+  std::size_t first_;  // of its bytes
   Memory on_device_;
 };
 

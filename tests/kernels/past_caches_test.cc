@@ -1,4 +1,4 @@
-// Results of depthwise and pointwise convolutions that are written past the caches: the same bits as those that are
+// Results of depthwise, pointwise and direct convolutions that are written past the caches: the same bits as those that are
 // not, for want of alignment, and nothing beside them is touched.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
@@ -49,7 +49,10 @@ std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t s
   Problem::Args args;
   args.x = x.data(), args.w = w.data(), args.y = y.data();
   (p.direction == Direction::kForward ? args.y : args.x) = result;
-  solver.build(handle.stream(), p, solver.default_point(handle.device(), p))(handle.stream(), &args);
+  const TunePoint point = solver.default_point(handle.device(), p);
+  std::vector<char> workspace(solver.workspace_size(handle.device(), p, point));
+  args.workspace = workspace.data(), args.workspace_bytes = workspace.size();
+  solver.build(handle.stream(), p, point)(handle.stream(), &args);
   EXPECT_EQ(result[-1], kGuard);
   EXPECT_EQ(result[count], kGuard);
   return {result, result + count};
@@ -87,6 +90,23 @@ TEST(PastCaches, AlignmentDoesNotChangePointwiseResults) {
       validate(p);
       compare_alignments(p, "CpuGemm");
     }
+  }
+}
+
+TEST(PastCaches, AlignmentDoesNotChangeDirectResults) {
+  struct Case {
+    std::int64_t n, c, size, filter;
+  };
+  for (const auto& [n, c, size, filter] : {Case{1, 3, 184, 3}, {16, 64, 56, 1}, {3800, 3, 3, 3}}) {
+    Problem p;
+    p.geometry.spatial = 2;
+    for (std::size_t i = 0; i < 2; ++i) p.geometry.pad[i] = filter / 2;
+    const std::int64_t x[] = {n, c, size, size}, w[] = {64, c, filter, filter}, y[] = {n, 64, size, size};
+    p.x = make_tensor(DataType::kFloat, Layout::kNHWC, x);
+    p.w = make_tensor(DataType::kFloat, Layout::kNHWC, w);
+    p.y = make_tensor(DataType::kFloat, Layout::kNHWC, y);
+    validate(p);
+    compare_alignments(p, "CpuDirect");
   }
 }
 

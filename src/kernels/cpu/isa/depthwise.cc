@@ -249,7 +249,7 @@ class Pixels {
 
   static Form form_of(const TapColumn* columns, i64 count, i64 each, i64 rows) {
     const Form form = each == 2 ? kTwosAndOnes : count > 0 && columns->taps <= 3 ? Form(columns->taps) : kAnyForm;
-    if (each != columns_of(form)) return kAnyForm;
+    if (form == kAnyForm || each != columns_of(form)) return kAnyForm;
     for (const TapColumn* const end = columns + count; columns < end; columns += each) {
       const unsigned all = (2u << (rows + most_taps(form) - 2)) - 1, ends = 1 | (all + 1) >> 1;
       if (columns->taps != most_taps(form) || (columns->lines | ends) != all) return kAnyForm;

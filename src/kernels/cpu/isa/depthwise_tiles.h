@@ -31,9 +31,7 @@ inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(S
 
 template <class S>
 static inline void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
-#if defined(__AVX512F__)
-  if constexpr (kWritesLines<S>) _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
-#endif
+  if constexpr (kWritesLines<S>) stream(p, v);
 }
 
 /// Calls use(taps, lines, column) for each column, with the number of its taps and the lines that may be outside as

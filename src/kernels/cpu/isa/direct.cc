@@ -115,7 +115,8 @@ class Worker {
     if (!whole || args_.alpha != 1 || args_.beta != 0 || to.n * job_.shape.n * 4 <= kCaches) return false;
     if (job_.backward && job_.shape.stride[2] > 1) return false;
     constexpr i64 kLine = 64 / sizeof(float), kPerLine = 64 / kVectorBytes;
-    const bool last = to.c == 1 && to.channels % kLine == 0 && job_.vectors % (job_.panels * kPerLine) == 0;
+    const bool lines = kPerLine == 1 || job_.vectors % (job_.panels * kPerLine) == 0;
+    const bool last = to.c == 1 && to.channels % kLine == 0 && lines;
     const bool first = kPerLine == 1 && to.c != 1 && to.c % kLine == 0 && to.d[2] == 1;
     const i64 steps = to.d[0] | to.d[1] | to.n | (last ? to.d[2] : columns);
     return (last || first) && steps % kLine == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % 64 == 0;

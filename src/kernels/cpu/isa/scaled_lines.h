@@ -10,12 +10,13 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 inline constexpr i64 kMostScaled = 4;                  // rows
 inline constexpr i64 kScaledBytes = 8192;              // of sums
 inline constexpr i64 kLeastScaledBytes = 1024 * 1024;  // of B: less is read as fast by tiles
+inline constexpr i64 kLeastScaledDepth = 128;          // sums are cleared and written once
 
 /// Whether the whole product is done by scaled_lines(): a matter of the product, not of its pieces.
 template <class T>
 static inline bool is_scaled_lines(const Gemm& g) {
   const i64 size = sizeof(T);
-  return g.m <= kMostScaled && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 &&
+  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 &&
          is_type<T>(g.a.dtype) && is_type<T>(g.c.dtype) && is_type<T>(g.b.dtype) && !is_bounded(g.a) &&
          !is_bounded(g.b) && is_single(g.a.lanes) && is_single(g.a.depth) && is_single(g.b.lanes) &&
          is_single(g.b.depth) && inner(g.b.lanes).stride == 1 && is_single(g.c.columns) && inner(g.c.columns).stride == 1;

@@ -69,7 +69,7 @@ struct Spread {
       const i64 before = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64 / static_cast<i64>(sizeof(T));
       e = min_of(before, length);
       if (e > 0) store_lanes(to, load(from), static_cast<int>(e));
-      for (; e + kN <= length; e += kN) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + e), (__m512i)load(from + e));
+      for (; e + kN <= length; e += kN) stream(to + e, load(from + e));
     }
 #endif
     for (; e + kN <= length; e += kN) store(to + e, load(from + e));

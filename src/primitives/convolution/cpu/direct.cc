@@ -116,7 +116,7 @@ class Planner {
   bool too_large() const {
     const kernels::DirectStrip& s = job_.strip;
     // Of a first layer that is read in place, what the panels read in turn.
-    const std::int64_t strip = (job_.edges && job_.merged ? s.row * s.size[1] : s.total) * job_.unit.element;
+    const std::int64_t strip = (job_.edges && job_.merged ? s.size[1] * s.size[2] * s.pitch : s.total) * job_.unit.element;
     return job_.places.total > kMostScratch || strip > cache() * 3 / 8;
   }
 
