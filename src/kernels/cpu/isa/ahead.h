@@ -40,7 +40,7 @@ class Ahead {
     m.ahead_panel = vectors_ * kVectorBytes;
     const i64 lines = ceil_div(vectors_ * kVectorBytes, kLine), every = min_of(tiles / max_of<i64>(lines, 1), kSteps);
     if (m.copy != nullptr && every > 1 && lines > 0) {
-      m.ahead_every = m.ahead_run = every;
+      m.ahead_every = every;
       m.ahead_next = ceil_div(m.depth, every) * pitch_;
       m.ahead_wrap = kLine;
       m.ahead_tiles = every * lines;

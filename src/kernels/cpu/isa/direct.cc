@@ -159,7 +159,7 @@ class Worker {
     const DirectWindow slab = direct_window(job_, 0, phase0), row = direct_window(job_, 1, phase1);
     if (piece_.at[0] >= slab.cells) return;
     const i64 count = min_of(piece_.count[1], row.cells - piece_.at[1]);
-    const bool many = written_ || (job_.phases[2] == 1 && !job_.edges);
+    const bool many = written_ || by_lines();
     for (i64 r = 0, some; r < count; r += some, line += some) {
       const i64 cell = piece_.at[1] + r;
       some = many ? alike(1, row, cell, count - r) : 1;
@@ -173,6 +173,9 @@ class Worker {
   i64 position(int d, i64 cell, i64 phase) const {
     return job_.backward ? cell * job_.shape.stride[d] + phase : cell;
   }
+
+  /// Whether a line's sums are made in one go, after which they can be finished.
+  bool by_lines() const { return job_.phases[2] == 1 && !job_.edges; }
 
   /// How many cells from this one on, at most so many, meet the same taps of a window.
   i64 alike(int d, const DirectWindow& w, i64 cell, i64 most) const {
@@ -195,7 +198,7 @@ class Worker {
     const Steps across{job_.step[2] / s.split * s.pitch * job_.unit.element,
                        written_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel};
     const Steps down{job_.step[1] * s.row * job_.unit.element, written_ ? bytes_of(job_.to.type, down_) : kept};
-    const bool finishes = last_ && !written_, each = fold > 1 || (job_.phases[2] == 1 && !job_.edges);
+    const bool finishes = last_ && !written_, each = fold > 1 || by_lines();
     i64 outputs = 0;
     for (i64 phase = 0; phase < job_.phases[2]; ++phase) {
       const DirectWindow column = direct_window(job_, 2, phase);

@@ -2,17 +2,15 @@
 // vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/runs.h"
+#include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 inline constexpr i64 kFewDots = 4;
 
 /// Whether all depths of a lane are neighbours, and lanes evenly spaced.
-static inline bool has_dense_depths(const Operand& o, i64 depth) {
-  const Level &d = o.depth.level[kLevels - 1], &l = o.lanes.level[kLevels - 1];
-  const bool bounded = (o.extent[0] | o.extent[1] | o.extent[2]) != 0;
-  return !bounded && d.stride == 1 && d.size == depth && l.size == o.lanes.size();
+static inline bool has_dense_depths(const Operand& o) {
+  return !is_bounded(o) && is_single(o.depth) && inner(o.depth).stride == 1 && is_single(o.lanes);
 }
 
 /// Whether the whole product is done by dots(): a matter of the product, not of its pieces, since it decides the order
@@ -20,9 +18,8 @@ static inline bool has_dense_depths(const Operand& o, i64 depth) {
 template <class T>
 static inline bool is_dots(const Gemm& g) {
   constexpr i64 kLeastDepth = 512;  // less, and adding up lanes counts
-  constexpr DataType kType = sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat;
-  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && g.a.dtype == kType &&
-         g.b.dtype == kType && g.c.dtype == kType && has_dense_depths(g.a, g.k) && has_dense_depths(g.b, g.k);
+  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && is_plain<T>(g) &&
+         has_dense_depths(g.a) && has_dense_depths(g.b);
 }
 
 /// kFew lanes of one operand times kMany of the other: use(i, j, sum).
@@ -79,7 +76,7 @@ static void dot_lanes(const T* few, i64 few_step, const T* many, i64 many_step, 
 template <class T>
 static void dots(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
   const bool few_rows = g.m <= g.n;
-  const auto step_of = [](const Operand& o) { return o.lanes.level[kLevels - 1].stride; };
+  const auto step_of = [](const Operand& o) { return inner(o.lanes).stride; };
   const auto lane = [&](const Operand& o, i64 i) { return static_cast<const T*>(o.data) + o.offset + i * step_of(o); };
   const i64 a_step = step_of(g.a), b_step = step_of(g.b), rows = m1 - m0, columns = n1 - n0;
   const T alpha = static_cast<T>(g.alpha), beta = static_cast<T>(g.beta);

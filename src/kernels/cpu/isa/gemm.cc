@@ -234,7 +234,7 @@ class Product {
   /// All rows by the columns from n on, whose B is at b.
   void multiply(i64 n, int columns, const T* b, i64 b_pitch) {
     const int vectors = (columns + kLanes<T> - 1) / kLanes<T>;
-    // Two rows of four vectors only where A's lines are read one by one: they have as many sums as a chain needs at least.
+    // Two rows of four vectors have as few sums as a chain of additions needs: only where A's rows lie apart.
     const bool few = kMicroRows[4] <= 2 && a_row_ == sizeof(T);
     const bool wide = !a_groups_ && (rows_ <= kMicroRows[4] || (!few && vectors <= kMicroVectors));
     const int most = wide ? kMicroVectors : 3, panels = (vectors + most - 1) / most;
@@ -439,8 +439,9 @@ class Product {
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;
   int kernel_rows_ = 0, kernel_vectors_ = 0;
-  Ahead ahead_;  // of B
-  i64 pitch_bytes_ = 0, below_ = 0;  // of A
+  Ahead ahead_;
+  i64 pitch_bytes_ = 0;  // of B
+  i64 below_ = 0;        // of A, fetched of its next block
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;
@@ -456,6 +457,18 @@ class Product {
   bool first_ = true, last_ = true;
 };
 
+template <class T>
+std::size_t scratch_of(const Gemm& g, i64 rows, i64 columns) {
+  return is_scaled_lines<T>(g) ? kScaledBytes : Product<T>(g, rows, columns, nullptr).bytes();
+}
+
+template <class T>
+void multiply(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
+  if (is_dots<T>(g)) return dots<T>(g, m0, m1, n0, n1);
+  if (is_scaled_lines<T>(g)) return scaled_lines<T>(g, m0, m1, n0, n1, scratch);
+  Product<T>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
+}
+
 }  // namespace
 
 TileShape gemm_tile(DataType type) {
@@ -464,21 +477,12 @@ TileShape gemm_tile(DataType type) {
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
-  if (is_scaled_lines<float>(g) || is_scaled_lines<double>(g)) return kScaledBytes;
-  return g.c.dtype == DataType::kDouble ? Product<double>(g, rows, columns, nullptr).bytes()
-                                        : Product<float>(g, rows, columns, nullptr).bytes();
+  return g.c.dtype == DataType::kDouble ? scratch_of<double>(g, rows, columns) : scratch_of<float>(g, rows, columns);
 }
 
 void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
-  if (is_dots<float>(g)) return dots<float>(g, m0, m1, n0, n1);
-  if (is_dots<double>(g)) return dots<double>(g, m0, m1, n0, n1);
-  if (is_scaled_lines<float>(g)) return scaled_lines<float>(g, m0, m1, n0, n1, scratch);
-  if (is_scaled_lines<double>(g)) return scaled_lines<double>(g, m0, m1, n0, n1, scratch);
-  if (g.c.dtype == DataType::kDouble) {
-    Product<double>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
-  } else {
-    Product<float>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
-  }
+  if (g.c.dtype == DataType::kDouble) return multiply<double>(g, m0, m1, n0, n1, scratch);
+  multiply<float>(g, m0, m1, n0, n1, scratch);
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -241,7 +241,7 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     const i64 ahead_step = fetches ? m.ahead_step : 0;
     if (fetches) {
       wanted += m.ahead_next;
-      if (kCopies && ++of_run == m.ahead_run) {
+      if (kCopies && m.ahead_every > 1 && ++of_run == m.ahead_every) {
         wanted = run += m.ahead_wrap;
         of_run = 0;
       }

@@ -60,10 +60,10 @@ struct Micro {
   // behind the one before.
   const void* ahead = nullptr;
   i64 ahead_step = 0, ahead_tiles = 0, ahead_next = 0;
-  // Of copying_kernel: where to; all this so many times, side by side; a line for so many steps, a run of tiles
-  // ahead_wrap behind the run before (no runs: 0), a panel ahead_panel.
+  // Of copying_kernel: where to; all this so many times, side by side; if more than 1, a line for so many steps, and so
+  // many tiles are a run, ahead_wrap behind the run before; a panel begins ahead_panel behind the one before.
   void* copy = nullptr;
-  i64 panels = 1, ahead_every = 1, ahead_run = 0, ahead_wrap = 0, ahead_panel = 0;
+  i64 panels = 1, ahead_every = 1, ahead_wrap = 0, ahead_panel = 0;
 };
 
 using MicroKernel = void (*)(const Micro&);

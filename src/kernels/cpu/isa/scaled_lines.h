@@ -3,6 +3,7 @@
 // ahead by themselves; the sums stay in the first-level cache.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -16,10 +17,10 @@ inline constexpr i64 kLeastScaledDepth = 128;          // sums are cleared and w
 template <class T>
 static inline bool is_scaled_lines(const Gemm& g) {
   const i64 size = sizeof(T);
-  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 &&
-         is_type<T>(g.a.dtype) && is_type<T>(g.c.dtype) && is_type<T>(g.b.dtype) && !is_bounded(g.a) &&
-         !is_bounded(g.b) && is_single(g.a.lanes) && is_single(g.a.depth) && is_single(g.b.lanes) &&
-         is_single(g.b.depth) && inner(g.b.lanes).stride == 1 && is_single(g.c.columns) && inner(g.c.columns).stride == 1;
+  const auto is_even = [](const Operand& o) { return !is_bounded(o) && is_single(o.lanes) && is_single(o.depth); };
+  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes &&
+         g.c.gap == 0 && is_plain<T>(g) && is_even(g.a) && is_even(g.b) && inner(g.b.lanes).stride == 1 &&
+         is_single(g.c.columns) && inner(g.c.columns).stride == 1;
 }
 
 /// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
@@ -54,11 +55,10 @@ static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
   constexpr int kN = kLanes<T>, kSteps = kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
   constexpr i64 kColumns = kScaledBytes / static_cast<i64>(sizeof(T)) / kRows / kN * kN;
   const i64 a_row = inner(g.a.lanes).stride, a_step = inner(g.a.depth).stride, b_step = inner(g.b.depth).stride;
-  const i64 block = max_of<i64>(g.depth_step(), 1);
-  const T alpha = static_cast<T>(g.alpha);
+  const i64 block = g.depth_step();
   for (i64 n = n0; n < n1; n += kColumns) {
     const i64 columns = min_of(kColumns, n1 - n);
-    for (i64 k0 = 0; k0 == 0 || k0 < g.k; k0 += block) {
+    for (i64 k0 = 0; k0 < g.k; k0 += block) {
       const i64 end = min_of(k0 + block, g.k);
       const T* a = static_cast<const T*>(g.a.data) + g.a.offset + m0 * a_row + k0 * a_step;
       const T* b = static_cast<const T*>(g.b.data) + g.b.offset + n + k0 * b_step;
@@ -68,15 +68,11 @@ static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
         add_lines<kRows, kSteps>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
       for (; k < end; ++k, a += a_step, b += b_step)
         add_lines<kRows, 1>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
-      const Vec<T> beta = broadcast(k0 == 0 ? static_cast<T>(g.beta) : T{1});
+      const Run all{static_cast<int>(columns), 0, {}};
+      const T beta = k0 == 0 ? static_cast<T>(g.beta) : T{1};
       for (int i = 0; i < kRows; ++i) {
         T* const c = static_cast<T*>(g.c.data) + g.c.offset + seek(g.c.rows, m0 + i).offset + n;
-        for (i64 e = 0; e < columns; e += kN) {
-          const int some = static_cast<int>(min_of<i64>(columns - e, kN));
-          Vec<T> v = load(sums + i * kColumns + e) * broadcast(alpha);
-          if (k0 > 0 || g.beta != 0) v += load_lanes(c + e, 0, some) * beta;
-          store_lanes(c + e, v, some);
-        }
+        write_runs(c, 1, &all, 1, sums + i * kColumns, static_cast<T>(g.alpha), beta);
       }
     }
   }
