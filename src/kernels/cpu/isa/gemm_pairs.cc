@@ -96,8 +96,7 @@ class PairProduct {
 
   void run(i64 m0, i64 n0) {
     n0_ = n0;
-    Cursor row = seek(g_.c.rows, m0);
-    for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
+    place_rows(g_, m0, rows_, row_offset_);
     for (i64 k0 = 0, depth; k0 < g_.k; k0 += depth) {
       depth = min_of(step_, g_.k - k0);
       if (run_ > 0) depth = min_of(depth, run_ - k0 % run_);
