@@ -73,10 +73,12 @@ class Amx {
       shape.rows[tile] = static_cast<std::uint8_t>(high);
       shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * words);
     };
-    const i64 low = rows > kAmxHeight ? rows - kAmxHeight : rows, high = min_of(rows, kAmxHeight);
+    // Halves: a product of registers takes as long as it has rows, but not less than for nine.
+    high_ = rows > kAmxHeight ? (rows + 1) / 2 : rows;
+    const i64 low = rows > kAmxHeight ? rows / 2 : rows;
     const i64 second = rest_ > 0 ? rest_ : steps_;
-    for (int i = 0; i < kA; ++i) set(i, i < 2 ? high : low, i % 2 == last ? lanes : kLanes<float>);
-    set(kA, high, steps_);
+    for (int i = 0; i < kA; ++i) set(i, i < 2 ? high_ : low, i % 2 == last ? lanes : kLanes<float>);
+    set(kA, high_, steps_);
     set(kA + 1, low, second);
     set(kB, steps_, last == 0 ? lanes : kLanes<float>);
     set(kB + 1, second, last == (rest_ > 0 ? 0 : 1) ? lanes : kLanes<float>);
@@ -142,7 +144,7 @@ class Amx {
     const char* b0 = static_cast<const char*>(m.b);
     char* c = static_cast<char*>(m.c);
     const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = m.depth / steps_;
-    const i64 a_half = kAmxHeight * a_row, c_half = kAmxHeight * c_row, a_part = 4 * steps_, b_part = steps_ * b_step;
+    const i64 a_half = high_ * a_row, c_half = high_ * c_row, a_part = 4 * steps_, b_part = steps_ * b_step;
     const i64 *const a_block = m.a_block, *const b_block = m.b_block;
     for (i64 t = 0; t < m.tiles; ++t, a0 += m.a_next, b0 += m.b_next, c += m.c_next) {
       each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
@@ -180,7 +182,7 @@ class Amx {
   }
 
   Shape before_;
-  i64 rows_ = 0, steps_ = 0, rest_ = 0;
+  i64 rows_ = 0, high_ = 0, steps_ = 0, rest_ = 0;
   int lanes_ = 0, last_ = 0;
 };
 

@@ -157,9 +157,10 @@ double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors,
   const double bytes = vectors * real(unit.lanes * unit.lane_bytes());  // of weights
   const std::int64_t steps = unit.amx ? kernels::amx_steps(depth) : 0;
   if (steps == 0) return std::max(Machine::tile_step(rows, vectors), bytes / kCacheBytes);
-  constexpr double kRegister = 16, kLoad = 8;  // rows and cycles of a tile register: to multiply a row, to load all
+  // Rows of a tile register, cycles to load one, and the least to multiply it, else one a row.
+  constexpr double kRegister = 16, kLoad = 8, kLeast = 9;
   const double high = ceil_div(rows, kRegister);
-  const double cycles = std::max(rows * vectors, (high + vectors) * kLoad);
+  const double cycles = std::max(std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad);
   return std::max(cycles / real(steps), bytes / kCacheBytes);
 }
 
