@@ -190,7 +190,6 @@ class LearnedModel final : public Model {
   const Input& threads_input() const { return inputs_[known_]; }
   DeviceInfo as_trained(DeviceInfo) const;
   Estimates estimate(const DeviceInfo&, const ProblemBase&, SolverList) const;
-  bool knows(CpuIsa) const;
   std::string decline(const DeviceInfo&, const std::vector<float>& features) const;
   Vector normal(const DeviceInfo&, const std::vector<float>& features, const Estimates&) const;
   Prediction compute(const DeviceInfo&, const ProblemBase&, SolverList) const;
@@ -282,19 +281,17 @@ DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
   return seen;
 }
 
-/// Whether solvers are as fast as in training, or only what estimates say about them is another thing: AMX multiplies
-/// bf16 and int8 faster.
-bool LearnedModel::knows(CpuIsa isa) const {
-  const int near = isa == CpuIsa::kAvx512Amx ? static_cast<int>(CpuIsa::kAvx512Bf16) : static_cast<int>(isa);
-  return isa_ == static_cast<int>(isa) || isa_ == near;
-}
-
 /// Why the model says nothing; empty when it does.
 std::string LearnedModel::decline(const DeviceInfo& device, const std::vector<float>& features) const {
-  if (device.architecture != architecture_ || !knows(device.isa))
+  // AMX only makes bf16 and int8 faster.
+  const bool adds_amx = device.isa == CpuIsa::kAvx512Amx && isa_ == static_cast<int>(CpuIsa::kAvx512Bf16);
+  if (device.architecture != architecture_ || (static_cast<int>(device.isa) != isa_ && !adds_amx))
     return fmt::format("the model is for {} with instruction set {}, this is {} with {}", architecture_, isa_,
                        device.architecture, static_cast<int>(device.isa));
   if (features.size() != known_) return "the model does not know this kind of problem";
+  for (std::size_t i = 0; i < known_ && adds_amx; ++i)
+    if (features[i] > 0 && (inputs_[i].name == "bfloat16" || inputs_[i].name == "int8"))
+      return fmt::format("the model was trained without AMX, which multiplies {}", inputs_[i].name);
   std::string text;
   const auto check = [&](const Input& i, float value) {
     if (text.empty() && !(value >= i.low - kMargin && value <= i.high + kMargin))

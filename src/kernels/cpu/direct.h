@@ -30,7 +30,7 @@ constexpr std::int64_t amx_steps(std::int64_t depth) {
   constexpr std::int64_t kMost = 16, kFew = 8;
   if (depth <= kMost) return depth;
   std::int64_t parts = (depth + kMost - 1) / kMost;
-  while (depth % parts != 0) ++parts;
+  while (depth % parts != 0 && depth / parts >= kFew) ++parts;
   return depth / parts < kFew ? kMost : depth / parts;
 }
 

@@ -197,7 +197,7 @@ class Amx {
 
 /// Rows in register tiles of nearly equal height, those that are equal in one call. `m` says where the first one is.
 static inline void multiply_rows(Amx& amx, Dot dot, i64 rows, i64 vectors, Micro& m) {
-  const bool by_amx = kHasAmx && (dot == Dot::kBf16 || dot == Dot::kInt8);
+  const bool by_amx = kHasAmx && (dot == Dot::kBf16 || dot == Dot::kInt8) && m.depth > 0;
   const AmxCut cut(by_amx ? m.depth : 0);
   const i64 most = by_amx ? cut.rows(vectors) : kMicroRows[vectors];
   const i64 count = (rows + most - 1) / most, low = rows / count, higher = rows % count;

@@ -150,6 +150,8 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
         row.column = start[2] + j * job.grain[2];
         row.count = (columns - j + s.split - 1) / s.split;
         fill_row(row, to + j * s.part);
+        // The last run of odd taps and channels has one element more, which no weight counts.
+        if (kGroupOf<E> > 1 && job.merged) to[j * s.part + row.count * s.pixel] = kZero<E>;
       }
     }
   }

@@ -334,7 +334,7 @@ class PairProduct {
 
 TileShape gemm_tile(DataType type) {
   if (type != DataType::kBFloat16 || !has_pairs()) return POLYMIO_SHARED_NAMESPACE::gemm_tile(type);
-  return {kPanel, kPanel, kWords, kHasAmx};
+  return {kPanel, kPanel, kWords, true, kHasAmx};
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {

@@ -216,7 +216,7 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   const double rows = turned ? run : channels;
   // As the kernel cuts lanes into panels.
   const auto vectors = static_cast<std::int64_t>(ceil_div(turned ? channels : run, lanes));
-  const std::int64_t most = vectors % 3 == 0 ? 3 : 2, panels = (vectors + most - 1) / most;
+  const std::int64_t most = vectors % 3 == 0 && !x.unit.amx ? 3 : 2, panels = (vectors + most - 1) / most;
   double multiply = tap_rows * kLineCycles;
   for (std::int64_t p = 0; p < panels; ++p) {
     const std::int64_t v = vectors * (p + 1) / panels - vectors * p / panels;
