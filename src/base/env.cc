@@ -14,7 +14,7 @@ namespace polymio::env {
 const Variable kDevice{"POLYMIO_DEVICE", "a CUDA device in use, else cpu",
                        "Device of handles that do not name one: cpu, cuda:0, opencl:0, hip:0."};
 const Variable kCpuIsa{"POLYMIO_CPU_ISA", "best",
-                       "Highest instruction set CPU kernels may use: generic, avx2, avx512, avx512_bf16."};
+                       "Highest instruction set CPU kernels may use: generic, avx2, avx512, avx512_bf16, avx512_amx."};
 const Variable kThreads{"POLYMIO_NUM_THREADS", "0",
                         "Thread cap of new handles; 0 means all cores this process may use."};
 const Variable kExecutor{"POLYMIO_EXECUTOR", "tbb",

@@ -21,7 +21,7 @@ namespace polymio {
 enum class DeviceKind : unsigned { kCpu = 1, kCuda = 2, kOpenCl = 4, kHip = 8 };
 
 /// Highest instruction set that CPU kernels may use, weakest first.
-enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
+enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Amx = 4 };
 
 /// The version of the solvers' estimates: a learned model corrects those of its training, and no others.
 inline constexpr int kEstimates = 2;

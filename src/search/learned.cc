@@ -283,10 +283,15 @@ DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
 
 /// Why the model says nothing; empty when it does.
 std::string LearnedModel::decline(const DeviceInfo& device, const std::vector<float>& features) const {
-  if (device.architecture != architecture_ || static_cast<int>(device.isa) != isa_)
+  // AMX only makes bf16 and int8 faster.
+  const bool adds_amx = device.isa == CpuIsa::kAvx512Amx && isa_ == static_cast<int>(CpuIsa::kAvx512Bf16);
+  if (device.architecture != architecture_ || (static_cast<int>(device.isa) != isa_ && !adds_amx))
     return fmt::format("the model is for {} with instruction set {}, this is {} with {}", architecture_, isa_,
                        device.architecture, static_cast<int>(device.isa));
   if (features.size() != known_) return "the model does not know this kind of problem";
+  for (std::size_t i = 0; i < known_ && adds_amx; ++i)
+    if (features[i] > 0 && (inputs_[i].name == "bfloat16" || inputs_[i].name == "int8"))
+      return fmt::format("the model was trained without AMX, which multiplies {}", inputs_[i].name);
   std::string text;
   const auto check = [&](const Input& i, float value) {
     if (text.empty() && !(value >= i.low - kMargin && value <= i.high + kMargin))

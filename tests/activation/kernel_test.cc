@@ -25,6 +25,7 @@ std::vector<kernels::Isa> isas() {
   if (best >= CpuIsa::kAvx2) all.push_back(kernels::Isa::kAvx2);
   if (best >= CpuIsa::kAvx512) all.push_back(kernels::Isa::kAvx512);
   if (best >= CpuIsa::kAvx512Bf16) all.push_back(kernels::Isa::kAvx512Bf16);
+  if (best >= CpuIsa::kAvx512Amx) all.push_back(kernels::Isa::kAvx512Amx);
   return all;
 }
 

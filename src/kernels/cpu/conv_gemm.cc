@@ -273,9 +273,10 @@ double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
   return k * (rows * columns * kMultiplyCost * scale + (rows + columns) * kPackCost) + kPieceCost;
 }
 
-/// Sums of 16-bit and of strided results stay in scratch: their piece is smaller.
+/// Sums of 16-bit and of strided results stay in scratch, and those of products of pairs: their piece is smaller.
 int64_t column_limit(const Gemm& g, const Cut& cut) {
-  const bool kept = size_of(g.c.dtype) < sizeof(float) || inner_stride(g.c.columns) != 1;
+  const bool narrow = std::min(size_of(g.a.dtype), size_of(g.c.dtype)) < sizeof(float);
+  const bool kept = narrow || inner_stride(g.c.columns) != 1;
   return kept ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
 }
 

@@ -56,7 +56,9 @@ bool skips_padding(const Direct& job) {
 
 /// Whether the kernel can read the input as it lies.
 bool reads_in_place(const Direct& job) {
-  const bool native = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
+  const DirectMath math = job.unit.math;
+  const bool pairs = math == DirectMath::kBf16 && job.from.channels % 2 == 0;
+  const bool native = math == DirectMath::kFloat || math == DirectMath::kDouble || pairs;
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
   const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);

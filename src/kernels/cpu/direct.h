@@ -10,8 +10,9 @@
 
 namespace polymio::kernels {
 
-/// How products are formed; numbers equal those of the micro-kernel's kinds.
-enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kInt16 = 4 };
+/// How products are formed; numbers equal those of the micro-kernel's kinds. kImagePairs: kBf16 of backward weights, where
+/// an element is a pixel of two images.
+enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kInt16 = 4, kImagePairs = 5 };
 
 /// What an instruction set has for a data type.
 struct DirectUnit {
@@ -20,8 +21,18 @@ struct DirectUnit {
   std::int64_t group = 1;         // neighbouring channels that are multiplied in one step
   std::int64_t element = 4;       // bytes of a channel in copies of the input and of the weights
   int rows[5] = {0, 1, 1, 1, 1};  // the most rows of a tile of so many vectors
+  bool amx = false;               // products are made by tile registers
   std::int64_t lane_bytes() const { return math == DirectMath::kDouble ? 8 : 4; }
 };
+
+/// Steps of depth that a tile register takes at once, at most 16: equal parts of all, or as many as it can, and a rest.
+constexpr std::int64_t amx_steps(std::int64_t depth) {
+  constexpr std::int64_t kMost = 16, kFew = 8;
+  if (depth <= kMost) return depth;
+  std::int64_t parts = (depth + kMost - 1) / kMost;
+  while (depth % parts != 0 && depth / parts >= kFew) ++parts;
+  return depth / parts < kFew ? kMost : depth / parts;
+}
 
 /// Depths that packing transposes at once, at least.
 inline constexpr std::int64_t kDirectTurn = 64;
@@ -31,6 +42,9 @@ struct DirectSide {
   DataType type = DataType::kFloat;
   std::int64_t channels = 1, size[kSpatial] = {1, 1, 1};  // channels of a group
   std::int64_t n = 0, c = 0, d[kSpatial] = {0, 0, 0};
+  // Of kImagePairs: n is the stride from pair to pair, and this the one inside of it; how many images there are.
+  std::int64_t partner = 0, images = 0;
+  int of_pair(std::int64_t pair) const { return 2 * pair + 1 < images ? 2 : 1; }
 };
 
 /// How the work is cut. Only `channels` has an influence on rounding. A cell is an output position or, for

@@ -76,6 +76,7 @@ void simplify(Output& output);
 struct TileShape {
   std::int64_t rows = 1, columns = 1;  // micro tile
   std::int64_t lanes = 1;              // columns are handled in multiples of it
+  bool pairs = false, amx = false;     // depths are multiplied in pairs; by tile registers
 };
 
 /// The most rows that one call may be asked for with its scratch still in the second-level cache, if the

@@ -95,8 +95,9 @@ void choose_lanes(DirectGradient& g) {
 void set_places(DirectGradient& g) {
   const Direct& x = g.x;
   const std::int64_t size = x.unit.element, outputs = outputs_of(x.cut);
+  const bool by_output = g.dy.c == 1 && x.unit.math != DirectMath::kImagePairs;
   g.pitch = g.turned_row > 0 ? g.turned_row
-            : g.dy.c == 1    ? g.k_block
+            : by_output      ? g.k_block
                              : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
   g.k_row = x.taps() * g.c_block;
   g.sum_bytes = round_up(g.k_block * g.k_row * size + kAlign, kAlign);
@@ -108,23 +109,40 @@ void set_places(DirectGradient& g) {
   };
   // Behind a strip as much as the vectors of a tile may reach over its end.
   g.places.strip = take(x.strip.total * size + 4 * kAlign);
-  g.places.dy = take((g.turned_row > 0 || g.dy.c == 1 ? outputs : g.k_block) * g.pitch * size);
+  g.places.dy = take((g.turned_row > 0 || by_output ? outputs : g.k_block) * g.pitch * size);
   g.places.sums = take(g.sum_bytes);
   g.places.turned = take(g.k_row * g.turned_row * size);
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
+}
+
+/// The job on pairs of images, each as large as an image of floats.
+Direct pairs_job(ConvShape shape, DataType dw_type, DirectUnit unit) {
+  unit.math = DirectMath::kImagePairs;
+  unit.group = 1;
+  unit.element = unit.lane_bytes();
+  const std::int64_t images = shape.n;
+  shape.n = ceil_div(images, 2);
+  Direct job = direct_job(shape, false, dw_type, unit);
+  for (DirectSide* side : {&job.from, &job.to}) {
+    side->images = images;
+    side->partner = side->n;
+    side->n *= 2;
+  }
+  return job;
 }
 
 }  // namespace
 
 DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache) {
   DirectGradient g;
-  g.x = direct_job(shape, false, dw_type, unit);
+  const bool pairs = unit.math == DirectMath::kBf16;
+  g.x = pairs ? pairs_job(shape, dw_type, unit) : direct_job(shape, false, dw_type, unit);
   g.dy = g.x.to;
   g.dy.type = shape.dtype;
   set_blocks(g, cache / 4);
   set_steps(g, cache / 6);
   set_slices(g);
-  choose_lanes(g);
+  if (!pairs) choose_lanes(g);
   set_places(g);
   return g;
 }

@@ -1,6 +1,7 @@
 // Describes this machine's CPU: model, caches, usable cores, instruction set, speed by number of threads.
 // SPDX-License-Identifier: MIT
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,15 +47,23 @@ std::string microarchitecture() {
   const std::string vendor = text == "GenuineIntel" ? "intel" : text == "AuthenticAMD" ? "amd" : "x86";
   return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
 }
+
+/// Whether Linux lets this process use the tile registers of AMX: it has to be asked, once.
+bool tiles_granted() {
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, the state component
+  static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  return granted;
+}
 #else
 std::string model_name() { return "generic CPU"; }
 std::string microarchitecture() { return "generic"; }
+bool tiles_granted() { return false; }
 #endif
 
-constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16"};  // by CpuIsa
+constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16", "avx512_amx"};  // by CpuIsa
 
 /// The best one up to `most` that this processor has and kernels were built for.
-CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Bf16) {
+CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Amx) {
 #define CHOOSE(id, name, here) \
   if (CpuIsa::id <= most && (here)) return CpuIsa::id;
   POLYMIO_BUILT_ISAS(CHOOSE)
@@ -62,17 +71,23 @@ CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Bf16) {
   return CpuIsa::kGeneric;
 }
 
+/// The same, of what Linux lets this process use.
+CpuIsa granted_isa(CpuIsa most = CpuIsa::kAvx512Amx) {
+  const CpuIsa best = best_isa(most);
+  return best < CpuIsa::kAvx512Amx || tiles_granted() ? best : best_isa(CpuIsa::kAvx512Bf16);
+}
+
 CpuIsa usable_isa() {
-  const CpuIsa best = best_isa();
   auto cap = env::text(env::kCpuIsa);
-  if (!cap || *cap == "best") return best;
+  if (!cap || *cap == "best") return granted_isa();
   std::transform(cap->begin(), cap->end(), cap->begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (std::size_t i = 0; i < std::size(kIsaNames); ++i)
-    if (*cap == kIsaNames[i]) return best_isa(static_cast<CpuIsa>(i));
-  log::warn_once(env::kCpuIsa.name, "{}={} is unknown (generic, avx2, avx512, avx512_bf16, best); using best",
+    if (*cap == kIsaNames[i]) return granted_isa(static_cast<CpuIsa>(i));
+  log::warn_once(env::kCpuIsa.name,
+                 "{}={} is unknown (generic, avx2, avx512, avx512_bf16, avx512_amx, best); using best",
                  env::kCpuIsa.name, *cap);
-  return best;
+  return granted_isa();
 }
 
 std::size_t cache_size(int name, std::size_t fallback) {

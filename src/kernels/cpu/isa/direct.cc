@@ -1,9 +1,9 @@
 // Direct convolution, forward and backward data. A tile's rows are neighbouring outputs, its vectors are output
 // channels; it is summed over a list of filter taps (batch-reduce), each a run of input channels in the strip.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/direct_parts.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/micro.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -27,7 +27,8 @@ void set_math(DirectUnit& unit) {
   unit.lanes = micro_lanes(dot);
   unit.group = micro_group(dot);
   unit.element = micro_group_bytes(dot) / micro_group(dot);
-  for (int v = 0; v <= kMicroVectors; ++v) unit.rows[v] = kMicroRows[v];
+  unit.amx = kHasAmx && unit.group > 1;
+  for (int v = 0; v <= kMicroVectors; ++v) unit.rows[v] = unit.amx ? static_cast<int>(AmxCut(1).rows(v)) : kMicroRows[v];
 }
 
 DirectPiece piece_at(const Direct& job, i64 index) {
@@ -267,22 +268,12 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
-  /// Register tiles of nearly equal height, those that are equal in one call.
   void tiles(const char* a, char* c, const Steps& step, i64 rows) {
-    Micro& m = micro_;
-    m.a_row = step.a;
-    m.c_row = step.c;
-    const i64 count = ceil_div(rows, kMicroRows[vectors_]), low = rows / count, higher = rows % count;
-    for (i64 first = 0, height = low + 1, number = higher; height >= low; --height, number = count - higher) {
-      if (number == 0) continue;
-      m.a = a + first * step.a;
-      m.c = c + first * step.c;
-      m.a_next = height * step.a;
-      m.c_next = height * step.c;
-      m.tiles = number;
-      micro_kernel(static_cast<Dot>(job_.unit.math), static_cast<int>(height), static_cast<int>(vectors_))(m);
-      first = number * height;
-    }
+    micro_.a = a;
+    micro_.c = c;
+    micro_.a_row = step.a;
+    micro_.c_row = step.c;
+    multiply_rows(amx_, static_cast<Dot>(job_.unit.math), rows, vectors_, micro_);
   }
 
   /// `outputs` neighbours of the images that are folded together.
@@ -307,6 +298,7 @@ class Worker {
   bool written_;  // sums go where the results belong, as they are
   i64 down_;      // from line to line of results
   Micro micro_;
+  Amx amx_;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 
@@ -316,8 +308,8 @@ DirectUnit direct_unit(DataType type) {
   DirectUnit unit;
   unit.math = type == DataType::kDouble                              ? DirectMath::kDouble
               : type == DataType::kInt8                              ? (kHasInt8Dot ? DirectMath::kInt8 : DirectMath::kInt16)
-              : type == DataType::kBFloat16 && prefers_bf16_dot() ? DirectMath::kBf16
-                                                                     : DirectMath::kFloat;
+              : type == DataType::kBFloat16 && (kHasAmx || prefers_bf16_dot()) ? DirectMath::kBf16
+                                                                               : DirectMath::kFloat;
   set_math(unit);
   return unit;
 }

@@ -15,7 +15,40 @@ struct Row {
   i64 pixel, channel;  // strides of the source
   i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
   i64 to_pixel;  // elements
+  i64 partner;   // of ImagePair: from an image to the other one, if there are two
+  int images;
 };
+
+/// The element at src.
+template <class E, class S>
+E element(const Row<S>& r, const S* src) {
+  if constexpr (__is_same(E, ImagePair)) {
+    const int other = r.images > 1 ? src[r.partner].bits : 0;
+    return {src->bits | other << 16};
+  } else {
+    return convert<E>(*src);
+  }
+}
+
+template <class E, class S>
+void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
+  if constexpr (__is_same(E, ImagePair)) {
+    pair_run(src, r.partner, r.images, count, to);
+  } else {
+    convert_run(src, count, to);
+  }
+}
+
+/// Words of the channels from c on, of n pixels.
+template <class E, class S>
+Vec<Word<E>> words_at(const Row<S>& r, const S* src, i64 c, int n) {
+  const S* const from = src + c * r.channel;
+  if constexpr (__is_same(E, ImagePair)) {
+    return load_words<Bfloat16>(from, r.partner, r.images, r.step, n);
+  } else {
+    return load_words<E>(from, r.channel, r.channels - c, r.step, n);
+  }
+}
 
 template <class E>
 void clear(E* to, i64 pixels, i64 channels, i64 stride) {
@@ -27,11 +60,11 @@ void clear(E* to, i64 pixels, i64 channels, i64 stride) {
 template <class E, class S>
 void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   if (r.step * r.pixel == r.channels && r.to_pixel == r.channels) {
-    convert_run(src, pixels * r.channels, to);
+    copy_run(r, src, pixels * r.channels, to);
     return;
   }
   for (i64 i = 0; i < pixels; ++i) {
-    convert_run(src + i * r.step * r.pixel, r.channels, to + i * r.to_pixel);
+    copy_run(r, src + i * r.step * r.pixel, r.channels, to + i * r.to_pixel);
     for (i64 c = r.channels; c < r.padded; ++c) to[i * r.to_pixel + c] = kZero<E>;
   }
 }
@@ -49,9 +82,7 @@ void turn_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
       Vec<W> block[kN];
 #pragma GCC unroll 16
       for (int j = 0; j < kN; ++j) {
-        const i64 c = (w + j) * kGroup;
-        block[j] = j < wide ? load_words<E>(src + c * r.channel + i * r.step, r.channel, r.channels - c, r.step, high)
-                            : Vec<W>{};
+        block[j] = j < wide ? words_at<E>(r, src + i * r.step, (w + j) * kGroup, high) : Vec<W>{};
       }
       transpose(block);
       E* out = to + i * r.to_pixel + w * kGroup;
@@ -71,7 +102,7 @@ template <class E, class S>
 void gather_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   for (i64 c = 0; c < r.padded; ++c) {
     for (i64 i = 0; i < pixels; ++i) {
-      to[i * r.to_pixel + c] = c < r.channels ? convert<E>(src[i * r.step * r.pixel + c * r.channel]) : kZero<E>;
+      to[i * r.to_pixel + c] = c < r.channels ? element<E>(r, src + i * r.step * r.pixel + c * r.channel) : kZero<E>;
     }
   }
 }
@@ -102,10 +133,11 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
   i64 start[kSpatial];
   for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
   Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
-             job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group, s.pixel};
+             job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group, s.pixel, x.partner, 1};
   const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
   const i64 rows = s.size[1] - (job.cut.rows - piece.count[1]) * job.step[1];
   for (i64 image = 0; image < (piece.images + fold - 1) / fold * fold; ++image) {
+    row.images = x.of_pair(piece.image + image);
     for (i64 i = 0; i < s.size[0] * rows; ++i) {
       const i64 p0 = start[0] + i / rows * job.grain[0], p1 = start[1] + i % rows * job.grain[1];
       const bool inside = p0 >= 0 && p0 < x.size[0] && p1 >= 0 && p1 < x.size[1] && image < piece.images;
@@ -118,6 +150,8 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
         row.column = start[2] + j * job.grain[2];
         row.count = (columns - j + s.split - 1) / s.split;
         fill_row(row, to + j * s.part);
+        // The last run of odd taps and channels has one element more, which no weight counts.
+        if (kGroupOf<E> > 1 && job.merged) to[j * s.part + row.count * s.pixel] = kZero<E>;
       }
     }
   }
@@ -131,6 +165,7 @@ void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, c
   if constexpr (kPacksProducts) {
     if (math == DirectMath::kBf16) return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
     if (math == DirectMath::kInt8) return fill<Shifted8, std::int8_t>(job, piece, from, strip);
+    if (math == DirectMath::kImagePairs) return fill<ImagePair, Bfloat16>(job, piece, from, strip);
   }
   if (math == DirectMath::kInt16) return fill<std::int16_t, std::int8_t>(job, piece, from, strip);
   if (math == DirectMath::kDouble) return fill<double, double>(job, piece, from, strip);

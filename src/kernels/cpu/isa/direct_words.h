@@ -11,6 +11,11 @@ struct Shifted8 {
   std::uint8_t bits;
 };
 
+/// A pixel of two images of bf16.
+struct ImagePair {
+  std::int32_t bits;
+};
+
 /// Whether there are operands for products of bf16 and int8. Those of the instruction set that adds these products are
 /// made here.
 #if defined(__AVX512F__)
@@ -159,6 +164,15 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
       words |= part << (g * 8 * static_cast<int>(sizeof(E)));
     }
     return (Vec<std::int32_t>)words;
+  }
+}
+
+/// Neighbours of one image with those of its partner, or with zeros if `images` is 1.
+static inline void pair_run(const Bfloat16* src, i64 partner, int images, i64 count, ImagePair* to) {
+  constexpr i64 kN = kLanes<std::int32_t>;
+  for (i64 i = 0; i < count; i += kN) {
+    const int some = static_cast<int>(min_of(kN, count - i));
+    store_lanes(&to[i].bits, load_words<Bfloat16>(src + i, partner, images, 1, some), some);
   }
 }
 

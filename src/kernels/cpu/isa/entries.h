@@ -41,5 +41,9 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 DirectUnit direct_unit(DataType type);
 void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void gradient(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+TileShape gemm_tile(DataType type);
+std::size_t gemm_scratch(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
+void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, void* scratch);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -66,7 +66,7 @@ class Product {
   void run(i64 m0, i64 n0) {
     m0_ = m0;
     n0_ = n0;
-    place_rows();
+    find_rows();
     i64 k0 = 0;
     do {
       depth_ = min_of(step_, g_.k - k0);
@@ -117,15 +117,12 @@ class Product {
   }
 
   /// Where the rows of C lie, and how many from each on are evenly spaced.
-  void place_rows() {
+  void find_rows() {
+    place_rows(g_, m0_, rows_, row_offset_);
     if (is_single(g_.c.rows)) {
-      const i64 stride = inner(g_.c.rows).stride, first = g_.c.offset + m0_ * stride;
-      for (i64 i = 0; i < rows_; ++i) row_offset_[i] = first + i * stride;
       for (i64 i = 0; i < rows_; ++i) row_even_[i] = static_cast<int>(rows_ - i);
       return;
     }
-    Cursor row = seek(g_.c.rows, m0_);
-    for (i64 i = 0; i < rows_; ++i, step(row, g_.c.rows)) row_offset_[i] = g_.c.offset + row.offset;
     for (i64 i = rows_; i-- > 0;) {
       const i64* const at = row_offset_ + i;
       const bool joins = i + 2 < rows_ && at[2] - at[1] == at[1] - at[0];

@@ -1,10 +1,10 @@
 // Direct backward weights. For a row of filter taps, a tile is output channels times (tap, input channel), summed over
 // the outputs of a step; neighbouring taps see the strip shifted by a pixel, so that one run of lanes holds them all.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/direct_parts.h"
 #include "kernels/cpu/isa/direct_words.h"
 #include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/micro.h"
 #include "kernels/cpu/isa/turned.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -51,19 +51,22 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
   }
 }
 
-/// T: what is summed in; S: the type of dy.
-template <class T, class S>
+/// E: what is multiplied; S: the type of dy.
+template <class E, class S>
 class Worker {
+  static constexpr bool kPairs = __is_same(E, ImagePair);
+  using T = std::conditional_t<kPairs, float, E>;  // of sums
+
  public:
   Worker(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch)
       : g_(g), args_(args), block_(block_at(g, index / g.slices)), slice_(index % g.slices), x_(g.x) {
     x_.from.channels = block_.cs;
     x_.merged = g.x.merged && block_.cs == g.c_block;
     strip_ = scratch + g.places.strip;
-    dy_ = reinterpret_cast<T*>(scratch + g.places.dy);
+    dy_ = reinterpret_cast<E*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
     turned_ = scratch + g.places.turned;
-    in_place_ = __is_same(T, S) && g.dy.c == 1 && block_.ks == g.turned_row;
+    in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.turned_row;
     a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
     b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
   }
@@ -106,7 +109,7 @@ class Worker {
   }
 
   /// Whether the channels of an output are neighbours in the copy of dy.
-  bool rows_of_channels() const { return g_.turned_row > 0 || g_.dy.c == 1; }
+  bool rows_of_channels() const { return !kPairs && (g_.turned_row > 0 || g_.dy.c == 1); }
 
   /// Elements from where dy is read to row `row` of image `image` of the step.
   i64 row_of_outputs(i64 image, i64 row) const {
@@ -127,7 +130,43 @@ class Worker {
     }
     for (i64 image = 0; image < piece_.images; ++image)
       for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], dy_ + row_of_outputs(image, row));
+        copy_row(from + image * dy.n + row * dy.d[1], piece_.image + image, dy_ + row_of_outputs(image, row));
+  }
+
+  void copy_row(const S* from, i64 image, E* to) const {
+    if constexpr (kPairs) {
+      return pair_row(from, g_.dy.of_pair(image), to);
+    } else {
+      copy_row(from, to);
+    }
+  }
+
+  /// Rows of output channels, whatever dy's layout is: steps of A lie next to each other.
+  void pair_row(const S* from, int images, ImagePair* to) const {
+    constexpr i64 kN = kLanes<std::int32_t>;
+    const DirectSide& dy = g_.dy;
+    const i64 columns = piece_.count[2];
+    if (dy.d[2] == 1) {
+      for (i64 k = 0; k < block_.ks; ++k) pair_run(from + k * dy.c, dy.partner, images, columns, to + k * g_.pitch);
+      return;
+    }
+    for (i64 k = 0; k < block_.ks; k += kN) {
+      const int lanes = static_cast<int>(min_of(kN, block_.ks - k));
+      for (i64 i = 0; i < columns; i += kN) {
+        const int some = static_cast<int>(min_of(kN, columns - i));
+        Vec<std::int32_t> block[kN] = {};
+        for (int j = 0; j < some; ++j) {
+          const S* pixel = from + (i + j) * dy.d[2] + k * dy.c;
+          if (dy.c == 1) {
+            block[j] = load_words<Bfloat16>(pixel, dy.partner, images, 1, lanes);
+          } else {
+            for (int l = 0; l < lanes; ++l) block[j][l] = load_words<Bfloat16>(pixel + l * dy.c, dy.partner, images, 1, 1)[0];
+          }
+        }
+        transpose(block);
+        for (int l = 0; l < lanes; ++l) store_lanes(&to[(k + l) * g_.pitch + i].bits, block[l], some);
+      }
+    }
   }
 
   void copy_row(const S* from, T* to) const {
@@ -215,22 +254,19 @@ class Worker {
   }
 
   /// Rows of a times lanes of b.
-  static void add_tiles(Micro m, const char* a, const char* b, char* sums, i64 rows, i64 lanes) {
+  void add_tiles(Micro m, const char* a, const char* b, char* sums, i64 rows, i64 lanes) {
     constexpr int kN = kLanes<T>;
+    constexpr Dot kDot = kPairs ? Dot::kBf16 : sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat;
     const i64 vectors = ceil_div(lanes, kN);
-    const i64 panels = ceil_div(vectors, vectors % 3 == 0 ? 3 : 2);
+    const i64 most = !(kPairs && kHasAmx) ? (vectors % 3 == 0 ? 3 : 2) : AmxCut(m.depth).rest > 0 ? 1 : 2;
+    const i64 panels = ceil_div(vectors, most);
     for (i64 p = 0; p < panels; ++p) {
       const i64 start = vectors * p / panels, end = vectors * (p + 1) / panels;
-      const int width = static_cast<int>(end - start);
       m.b = b + start * kVectorBytes;
       m.tail = end == vectors ? static_cast<int>(lanes % kN) : 0;
-      const i64 tiles = ceil_div(rows, kMicroRows[width]);
-      for (i64 t = 0; t < tiles; ++t) {
-        const i64 row = rows * t / tiles, height = rows * (t + 1) / tiles - row;
-        m.a = a + row * m.a_row;
-        m.c = sums + row * m.c_row + start * kVectorBytes;
-        micro_kernel(sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat, static_cast<int>(height), width)(m);
-      }
+      m.a = a;
+      m.c = sums + start * kVectorBytes;
+      multiply_rows(amx_, kDot, rows, end - start, m);
     }
   }
 
@@ -242,10 +278,11 @@ class Worker {
   Direct x_;  // of the channels there are
   DirectPiece piece_{};
   char *strip_, *sums_, *turned_;
-  T* dy_;
+  E* dy_;
   const char* outputs_ = nullptr;
   i64 *a_list_, *b_list_;
   bool in_place_;
+  Amx amx_;
 };
 
 template <class T>
@@ -265,25 +302,37 @@ void sum_slices(const DirectGradient& g, const GradientArgs& args, i64 index, ch
   store_block(g, args, b, sums, first, end);
 }
 
+void of_type(const DirectGradient& job, const GradientArgs& args, i64 index, char* scratch) {
+  switch (job.dy.type) {
+    case DataType::kDouble:
+      Worker<double, double>(job, args, index, scratch).run();
+      break;
+    case DataType::kHalf:
+      Worker<float, Half>(job, args, index, scratch).run();
+      break;
+    case DataType::kBFloat16:
+      Worker<float, Bfloat16>(job, args, index, scratch).run();
+      break;
+    default:
+      Worker<float, float>(job, args, index, scratch).run();
+      break;
+  }
+}
+
 }  // namespace
 
 void gradient(const DirectGradient& job, const GradientArgs& args, i64 first, i64 end, void* scratch) {
   char* const memory = static_cast<char*>(scratch);
+  const bool pairs = job.x.unit.math == DirectMath::kImagePairs;
+  if (kAddsProducts && !pairs) return POLYMIO_SHARED_NAMESPACE::gradient(job, args, first, end, scratch);
   for (i64 piece = first; piece < end; ++piece) {
-    switch (job.dy.type) {
-      case DataType::kDouble:
-        Worker<double, double>(job, args, piece, memory).run();
-        break;
-      case DataType::kHalf:
-        Worker<float, Half>(job, args, piece, memory).run();
-        break;
-      case DataType::kBFloat16:
-        Worker<float, Bfloat16>(job, args, piece, memory).run();
-        break;
-      default:
-        Worker<float, float>(job, args, piece, memory).run();
-        break;
+    if constexpr (kHasBf16Dot) {
+      if (pairs) {
+        Worker<ImagePair, Bfloat16>(job, args, piece, memory).run();
+        continue;
+      }
     }
+    if constexpr (!kAddsProducts) of_type(job, args, piece, memory);
   }
 }
 

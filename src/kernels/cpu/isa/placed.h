@@ -54,6 +54,17 @@ static inline bool a_in_groups(const Gemm& g, i64 columns) {
          step >= (columns >= 12 * kLanes<T> ? kFew : kFar);
 }
 
+/// Where rows of C lie, from row `first` on.
+static inline void place_rows(const Gemm& g, i64 first, i64 count, i64* offsets) {
+  if (is_single(g.c.rows)) {
+    const i64 stride = inner(g.c.rows).stride, start = g.c.offset + first * stride;
+    for (i64 i = 0; i < count; ++i) offsets[i] = start + i * stride;
+    return;
+  }
+  Cursor row = seek(g.c.rows, first);
+  for (i64 i = 0; i < count; ++i, step(row, g.c.rows)) offsets[i] = g.c.offset + row.offset;
+}
+
 /// Rows of elements whose distance has an odd number of vectors: they share no cache set.
 template <class T>
 static inline i64 pitch_of(i64 elements) {

@@ -106,8 +106,24 @@ double scattered_part(const kernels::Output& c, double columns, double panel) {
   return std::min(1.0, panel / static_cast<double>(inner.size));
 }
 
+/// The same of pairs of depths: A is copied unless its rows are runs of depth, B is turned into pairs panel by panel. A
+/// cycle multiplies 512 pairs by tile registers, else 32.
+double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
+  constexpr double kRegister = 16, kPanel = 32;
+  const auto k = static_cast<double>(g.k);
+  const double panels = ceil_div(columns, kPanel), vectors = ceil_div(columns, kRegister);
+  const double products = tile.amx ? ceil_div(rows, kRegister) * ceil_div(k, 2 * kRegister) * kRegister : rows * k / 4;
+  const double multiply = vectors * products + panels * ceil_div(rows, kPanel) * kTileCycles;
+  constexpr double kTogether = 128, kPart = 512;  // columns that are copied together, depths at a time
+  const bool in_place = inner(g.a.depth).stride == 1 && (g.a.extent[0] | g.a.extent[1] | g.a.extent[2]) == 0;
+  return kPieceCycles + multiply + pack_cycles(m, g.b, columns, k, kTogether, kPart) +
+         (in_place ? 0 : pack_cycles(m, g.a, rows, k, rows, kPart)) +
+         scatter_cycles(m, g.c, rows * panels, columns / panels);
+}
+
 /// One piece: rows x columns of C, all of k.
 double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
+  if (tile.pairs) return pair_cycles(m, g, tile, rows, columns);
   const auto k = static_cast<double>(g.k), step = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
   const double blocks = std::max(1.0, ceil_div(k, step));
   const auto lanes = static_cast<double>(tile.lanes), tile_rows = static_cast<double>(tile.rows);

@@ -60,6 +60,7 @@ Direct uncut(const kernels::KernelTable& table, const Problem& p) {
 int best_vectors(const Direct& job, std::int64_t line) {
   int best = 1;
   double best_cost = INFINITY;
+  const std::int64_t depth = ceil_div(job.from.channels, job.unit.group);
   for (int v = 1; v <= 4 && v <= job.vectors; ++v) {
     const std::int64_t rows = job.unit.rows[v], tiles = ceil_div(line, rows);
     const std::int64_t panels = ceil_div(job.vectors, v);
@@ -67,7 +68,7 @@ int best_vectors(const Direct& job, std::int64_t line) {
     for (std::int64_t t = 0; t < tiles; ++t) {
       const auto r = static_cast<double>(line * (t + 1) / tiles - line * t / tiles);
       // Weights come from the second-level cache: about 24 bytes a cycle.
-      cycles += std::max(Machine::tile_step(r, v), 64.0 * v / 24);
+      cycles += job.unit.amx ? tile_cycles(job.unit, r, v, depth) : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
     }
     cycles *= static_cast<double>(panels);
     if (cycles < best_cost) best_cost = cycles, best = v;

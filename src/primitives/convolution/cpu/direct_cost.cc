@@ -127,14 +127,13 @@ double weight_bytes(const Direct& job) {
   return jump_bytes(taps * channels * real(job.to.channels) * size, size * run);
 }
 
-/// Tiles of `outputs` neighbours: one step of depth, with weights from the second-level cache, and all else.
+/// Tiles of `outputs` neighbours: one of `depth` steps, and all else.
 struct Tiles {
   double step = 0, once = 0;
-  Tiles(const Direct& job, double outputs, std::int64_t vectors) {
+  Tiles(const Direct& job, double outputs, std::int64_t vectors, std::int64_t depth) {
     const double v = real(vectors), count = ceil_div(outputs, job.unit.rows[vectors]);
     const double low = std::floor(outputs / count), higher = outputs - low * count;
-    const double bytes = v * real(job.unit.lanes * job.unit.lane_bytes());  // of weights
-    const auto cycles = [&](double rows) { return std::max(Machine::tile_step(rows, v), bytes / kCacheBytes); };
+    const auto cycles = [&](double rows) { return tile_cycles(job.unit, rows, v, depth); };
     step = higher * cycles(low + 1) + (count - higher) * cycles(low);
     once = count * kTileCycles + outputs * v * kSumCycles;
   }
@@ -154,6 +153,17 @@ double result_bytes(double bytes, double run) {
 
 }  // namespace
 
+double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors, std::int64_t depth) {
+  const double bytes = vectors * real(unit.lanes * unit.lane_bytes());  // of weights
+  const std::int64_t steps = unit.amx ? kernels::amx_steps(depth) : 0;
+  if (steps == 0) return std::max(Machine::tile_step(rows, vectors), bytes / kCacheBytes);
+  // Rows of a tile register, cycles to load one, and the least to multiply it, else one a row.
+  constexpr double kRegister = 16, kLoad = 8, kLeast = 9;
+  const double high = ceil_div(rows, kRegister);
+  const double cycles = std::max(std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad);
+  return std::max(cycles / real(steps), bytes / kCacheBytes);
+}
+
 Work direct_work(const Direct& job, const Machine& m) {
   const double groups = real(job.shape.groups), fold = real(job.cut.fold), lanes = real(job.unit.lanes);
   const double blocks = ceil_div(real(job.from.channels), real(job.cut.channels));
@@ -171,7 +181,7 @@ Work direct_work(const Direct& job, const Machine& m) {
     for (std::int64_t phase = 0; phase < job.phases[2]; ++phase) {
       const DirectWindow w = direct_window(job, 2, phase);
       const double cells = real(w.cells) / parts, taps = job.merged ? 1 : real(w.taps);
-      const Tiles tiles(job, cells * fold, vectors);
+      const Tiles tiles(job, cells * fold, vectors, job.merged ? job.row_steps : job.tap_steps);
       const double depth = job.merged ? real(job.row_steps) : taps * real(job.tap_steps);
       multiply += tap_rows * (across * tiles.step * depth + blocks * taps * kTapCycles);
       multiply += lines * blocks * (kLineCycles + tiles.once);
@@ -206,12 +216,14 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   const double rows = turned ? run : channels;
   // As the kernel cuts lanes into panels.
   const auto vectors = static_cast<std::int64_t>(ceil_div(turned ? channels : run, lanes));
-  const std::int64_t most = vectors % 3 == 0 ? 3 : 2, panels = (vectors + most - 1) / most;
+  const std::int64_t most = vectors % 3 == 0 && !x.unit.amx ? 3 : 2, panels = (vectors + most - 1) / most;
   double multiply = tap_rows * kLineCycles;
   for (std::int64_t p = 0; p < panels; ++p) {
     const std::int64_t v = vectors * (p + 1) / panels - vectors * p / panels;
     const double tiles = ceil_div(rows, x.unit.rows[v]), height = rows / tiles;
-    const double step = reach * (outputs * Machine::tile_step(height, real(v)) + lines * kTapCycles);
+    const double cycles = x.unit.amx ? tile_cycles(x.unit, height, real(v), x.cut.columns)
+                                     : Machine::tile_step(height, real(v));
+    const double step = reach * (outputs * cycles + lines * kTapCycles);
     multiply += runs * tiles * (step + tap_rows * (kTileCycles + height * real(v) * kSumCycles));
   }
   const Layout dy{g.dy.type, g.dy.c, g.dy.d[2]};

@@ -17,9 +17,11 @@ constexpr std::int64_t kMostScratch = 2 << 20;
 constexpr std::int64_t kMostWorkspace = 256 << 20;
 
 DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
-  const DataType math = p.x.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
-  return kernels::gradient_job(conv_shape(p), p.w.type, kernel_table(d).direct_unit(math),
-                               static_cast<std::int64_t>(d.cache_bytes[1]));
+  const kernels::KernelTable& table = kernel_table(d);
+  kernels::DirectUnit unit = table.direct_unit(p.x.type == DataType::kHalf ? DataType::kFloat : p.x.type);
+  // The partner of a single image is zeros.
+  if (p.n() == 1 && !unit.amx) unit = table.direct_unit(p.x.type == DataType::kDouble ? p.x.type : DataType::kFloat);
+  return kernels::gradient_job(conv_shape(p), p.w.type, unit, static_cast<std::int64_t>(d.cache_bytes[1]));
 }
 
 class CpuDirectWeights final : public Solver<Problem> {

@@ -273,7 +273,7 @@ double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const 
   store.largest = store.cycles / store.pieces;
   store.bytes = columns + part * static_cast<double>(p.x.bytes());
   const TensorBytes bytes{{columns, static_cast<double>(p.w.bytes()), part * static_cast<double>(p.y.bytes())}};
-  const kernels::TileShape tile = kernel_table(d).gemm_tile(product.gemm.c.dtype);
+  const kernels::TileShape tile = kernel_table(d).gemm_tile(product.gemm.a.dtype);
   const Work multiply = products_work(m, {product}, p.groups(), tile, d.threads, tuning, bytes);
   return m.loop_us(store, columns) + m.loop_us(multiply, columns);
 }

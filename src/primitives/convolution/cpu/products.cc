@@ -102,7 +102,7 @@ Products::Products(std::vector<ConvProduct> products, std::int64_t groups, const
     : table_(&table), products_(std::move(products)) {
   if (products_.empty()) return;
   for (ConvProduct& p : products_) p.gemm.depth_block = tuning.depth;
-  pieces_ = cut_products(products_, groups, table.gemm_tile(products_[0].gemm.c.dtype), threads, tuning.cut);
+  pieces_ = cut_products(products_, groups, table.gemm_tile(products_[0].gemm.a.dtype), threads, tuning.cut);
   for (const ConvPiece& piece : pieces_) {
     const kernels::Gemm& g = products_[static_cast<std::size_t>(piece.product)].gemm;
     scratch_bytes_ = std::max(scratch_bytes_, table.gemm_scratch(g, piece.m1 - piece.m0, piece.n1 - piece.n0));

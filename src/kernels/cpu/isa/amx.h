@@ -1,0 +1,222 @@
+// Products of bf16 and int8 by the tile registers of AMX: 16 rows of A by 16 steps, 16 steps by 16 lanes of B, in the
+// order that the other products of groups take them, so that operands are packed alike.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/direct.h"
+#include "kernels/cpu/isa/micro.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+#if defined(__AMX_TILE__)
+inline constexpr bool kHasAmx = true;
+#else
+inline constexpr bool kHasAmx = false;
+#endif
+
+inline constexpr i64 kAmxHeight = 16;  // rows of a tile register
+
+/// How a product is cut: two by two tile registers of sums or one by four; with a rest of the depth, which takes
+/// registers of its own, one by four.
+struct AmxCut {
+  i64 steps, rest;
+  explicit AmxCut(i64 depth) : steps(amx_steps(depth)), rest(steps > 0 ? depth % steps : 0) {}
+  /// The most rows of so many vectors.
+  i64 rows(i64 vectors) const { return vectors > 2 || rest > 0 ? kAmxHeight : 2 * kAmxHeight; }
+};
+
+#if defined(__AMX_TILE__)
+
+/// The tile registers of a thread. At the end of its life they are as they were before, but for what they held: others
+/// do not look whether they still are.
+class Amx {
+ public:
+  Amx() = default;
+  Amx(const Amx&) = delete;
+  Amx& operator=(const Amx&) = delete;
+  ~Amx() {
+    if (rows_ == 0) return;
+    if (before_.palette == 0) {
+      __asm__ volatile("tilerelease");
+    } else {
+      __asm__ volatile("ldtilecfg %0" : : "m"(before_));
+    }
+  }
+
+  /// What micro_kernel computes: up to cut.rows(vectors) rows, where steps of A lie next to each other. With m.tail there
+  /// are up to two vectors, or one if there is a rest, and no other lanes are read or written.
+  void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
+    configure(rows, cut, m.tail > 0 ? m.tail : kLanes<float>, static_cast<int>(vectors - 1));
+    dot == Dot::kBf16 ? of_rows<Dot::kBf16>(rows, vectors, m) : of_rows<Dot::kInt8>(rows, vectors, m);
+  }
+
+ private:
+  // Registers: sums, then two of A, then two of B. The second of each is for the rest of the depth if there is one.
+  static constexpr int kA = 4, kB = 6;
+
+  struct alignas(64) Shape {
+    std::uint8_t palette = 1, start = 0, unused[14] = {};
+    std::uint16_t row_bytes[16] = {};
+    std::uint8_t rows[16] = {};
+  };
+
+  void configure(i64 rows, const AmxCut& cut, int lanes, int last) {
+    const bool same = rows == rows_ && cut.steps == steps_ && cut.rest == rest_ && lanes == lanes_;
+    if (same && (lanes == kLanes<float> || last == last_)) return;
+    if (rows_ == 0) __asm__ volatile("sttilecfg %0" : "=m"(before_));
+    rows_ = rows;
+    steps_ = cut.steps;
+    rest_ = cut.rest;
+    lanes_ = lanes;
+    last_ = last;
+    Shape shape;
+    const auto set = [&](int tile, i64 high, i64 words) {
+      shape.rows[tile] = static_cast<std::uint8_t>(high);
+      shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * words);
+    };
+    // Halves: a product of registers takes as long as it has rows, but not less than for nine.
+    high_ = rows > kAmxHeight ? (rows + 1) / 2 : rows;
+    const i64 low = rows > kAmxHeight ? rows / 2 : rows;
+    const i64 second = rest_ > 0 ? rest_ : steps_;
+    for (int i = 0; i < kA; ++i) set(i, i < 2 ? high_ : low, i % 2 == last ? lanes : kLanes<float>);
+    set(kA, high_, steps_);
+    set(kA + 1, low, second);
+    set(kB, steps_, last == 0 ? lanes : kLanes<float>);
+    set(kB + 1, second, last == (rest_ > 0 ? 0 : 1) ? lanes : kLanes<float>);
+    __asm__ volatile("ldtilecfg %0" : : "m"(shape));
+  }
+
+  template <int kTile>
+  static void load_tile(const char* from, i64 row) {
+    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(row) : "memory");
+  }
+  template <int kTile>
+  static void store_tile(char* to, i64 row) {
+    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row) : "memory");
+  }
+  template <int kTile>
+  static void clear_tile() {
+    __asm__ volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  template <Dot kDot, int kSum, int kLeft, int kRight>
+  static void add_product() {
+    if constexpr (kDot == Dot::kBf16) {
+      __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
+    } else {
+      __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
+    }
+  }
+
+  template <Dot kDot>
+  void of_rows(i64 rows, i64 vectors, const Micro& m) const {
+    if (rest_ > 0) return of_vectors<kDot, true>(vectors, m);
+    if (rows <= kAmxHeight) return of_vectors<kDot, false>(vectors, m);
+    vectors == 1 ? tiles<kDot, 2, 1, false>(m) : tiles<kDot, 2, 2, false>(m);
+  }
+  template <Dot kDot, bool kRest>
+  void of_vectors(i64 vectors, const Micro& m) const {
+    switch (vectors) {
+      case 1:
+        return tiles<kDot, 1, 1, kRest>(m);
+      case 2:
+        return tiles<kDot, 1, 2, kRest>(m);
+      case 3:
+        return tiles<kDot, 1, 3, kRest>(m);
+      default:
+        return tiles<kDot, 1, 4, kRest>(m);
+    }
+  }
+
+  template <int kHigh, int kWide, class Visit>
+  static void each_sum(const Visit& visit) {
+    const auto row = [&]<int kRow>() {
+      visit.template operator()<kRow, 0>();
+      if constexpr (kWide > 1) visit.template operator()<kRow, 1>();
+      if constexpr (kWide > 2) visit.template operator()<kRow, 2>();
+      if constexpr (kWide > 3) visit.template operator()<kRow, 3>();
+    };
+    row.template operator()<0>();
+    if constexpr (kHigh > 1) row.template operator()<1>();
+  }
+
+  template <Dot kDot, int kHigh, int kWide, bool kRest>
+  void tiles(const Micro& m) const {
+    const char* a0 = static_cast<const char*>(m.a);
+    const char* b0 = static_cast<const char*>(m.b);
+    char* c = static_cast<char*>(m.c);
+    const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = m.depth / steps_;
+    const i64 a_half = high_ * a_row, c_half = high_ * c_row, a_part = 4 * steps_, b_part = steps_ * b_step;
+    const i64 *const a_block = m.a_block, *const b_block = m.b_block;
+    for (i64 t = 0; t < m.tiles; ++t, a0 += m.a_next, b0 += m.b_next, c += m.c_next) {
+      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
+        if (m.add) {
+          load_tile<2 * kRow + kVector>(c + kRow * c_half + kVector * kVectorBytes, c_row);
+        } else {
+          clear_tile<2 * kRow + kVector>();
+        }
+      });
+      for (i64 i = 0; i < blocks; ++i) {
+        const char* a = a0 + (a_block ? a_block[i] : 0);
+        const char* b = b0 + (b_block ? b_block[i] : 0);
+        for (i64 part = 0; part < parts; ++part, a += a_part, b += b_part) {
+          load_tile<kA>(a, a_row);
+          if constexpr (kHigh > 1) load_tile<kA + 1>(a + a_half, a_row);
+          each_sum<1, kWide>([&]<int kRow, int kVector>() {
+            constexpr int kRight = kB + (kRest ? 0 : kVector % 2);
+            load_tile<kRight>(b + kVector * kVectorBytes, b_step);
+            add_product<kDot, kVector, kA, kRight>();
+            if constexpr (kHigh > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
+          });
+        }
+        if constexpr (kRest) {
+          load_tile<kA + 1>(a, a_row);
+          each_sum<1, kWide>([&]<int kRow, int kVector>() {
+            load_tile<kB + 1>(b + kVector * kVectorBytes, b_step);
+            add_product<kDot, kVector, kA + 1, kB + 1>();
+          });
+        }
+      }
+      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
+        store_tile<2 * kRow + kVector>(c + kRow * c_half + kVector * kVectorBytes, c_row);
+      });
+    }
+  }
+
+  Shape before_;
+  i64 rows_ = 0, high_ = 0, steps_ = 0, rest_ = 0;
+  int lanes_ = 0, last_ = 0;
+};
+
+#else
+
+class Amx {
+ public:
+  void multiply(Dot, i64, i64, const AmxCut&, const Micro&) {}
+};
+
+#endif
+
+/// Rows in register tiles of nearly equal height, those that are equal in one call. `m` says where the first one is.
+static inline void multiply_rows(Amx& amx, Dot dot, i64 rows, i64 vectors, Micro& m) {
+  const bool by_amx = kHasAmx && (dot == Dot::kBf16 || dot == Dot::kInt8) && m.depth > 0;
+  const AmxCut cut(by_amx ? m.depth : 0);
+  const i64 most = by_amx ? cut.rows(vectors) : kMicroRows[vectors];
+  const i64 count = (rows + most - 1) / most, low = rows / count, higher = rows % count;
+  const char* const a = static_cast<const char*>(m.a);
+  char* const c = static_cast<char*>(m.c);
+  for (i64 first = 0, height = low + 1, number = higher; height >= low; --height, number = count - higher) {
+    if (number == 0) continue;
+    m.a = a + first * m.a_row;
+    m.c = c + first * m.c_row;
+    m.a_next = height * m.a_row;
+    m.c_next = height * m.c_row;
+    m.tiles = number;
+    if (by_amx) {
+      amx.multiply(dot, height, vectors, cut, m);
+    } else {
+      micro_kernel(dot, static_cast<int>(height), static_cast<int>(vectors))(m);
+    }
+    first = number * height;
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

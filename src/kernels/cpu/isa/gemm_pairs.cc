@@ -1,0 +1,350 @@
+// Products of bf16 matrices where an instruction set multiplies pairs of neighbouring depths: A lies in place or is
+// copied row by row, B panel by panel. All other products are those of the instruction set that is added to.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/amx.h"
+#include "kernels/cpu/isa/block.h"
+#include "kernels/cpu/isa/direct_words.h"
+#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/placed.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+using Words = Vec<std::int32_t>;
+constexpr i64 kWords = kLanes<std::int32_t>;
+constexpr i64 kPanel = 2 * kWords;        // columns
+constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
+constexpr i64 kRows = kPanel;             // multiplied, and written, while the next ones are fetched
+constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches
+constexpr i64 kDepth = 512;               // of B's copy, which stays in the first-level cache
+constexpr i64 kMostDepth = 8 * kDepth;    // of A in place
+constexpr i64 kCopied = 512 * 1024;       // elements of A's copy
+
+bool has_pairs() { return kHasAmx || prefers_bf16_dot(); }
+
+bool is_pairs(const Gemm& g) {
+  constexpr DataType kType = DataType::kBFloat16;
+  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs();
+}
+
+/// Lines of an operand along one of its axes.
+class Lines {
+ public:
+  Lines(const Operand& operand, const Axis& along, i64 first, i64 count, Run* runs)
+      : operand_(operand), level_(inner(along)), bounded_(is_bounded(operand)), length_(count), runs_(runs) {
+    count_ = cut_runs(along, first, static_cast<int>(count), runs);
+  }
+  /// Whether a line is elements side by side.
+  bool plain() const { return count_ == 1 && !bounded_ && level_.stride == 1; }
+  const Bfloat16* place(const Cursor& at) const {
+    return static_cast<const Bfloat16*>(operand_.data) + line_at(operand_, at).offset + runs_[0].offset;
+  }
+  /// Copies a line, with zeros where it is out of bounds and up to `padded`.
+  void fetch(const Cursor& at, i64 padded, Bfloat16* to) const {
+    const Line line = line_at(operand_, at);
+    const Bfloat16* const data = static_cast<const Bfloat16*>(operand_.data) + line.offset;
+    Bfloat16* const start = to;
+    for (int r = 0; r < count_; ++r) {
+      const Run& run = runs_[r];
+      int low = 0, high = run.length;
+      if (bounded_) visible(operand_, level_, line, run, low, high);
+      const Bfloat16* const from = data + run.offset;
+      for (int e = 0; e < low; ++e) to[e] = {};
+      if (level_.stride == 1) {
+        __builtin_memcpy(to + low, from + low, static_cast<std::size_t>(high - low) * sizeof(Bfloat16));
+      } else {
+        for (int e = low; e < high; ++e) to[e] = from[e * level_.stride];
+      }
+      for (int e = high; e < run.length; ++e) to[e] = {};
+      to += run.length;
+    }
+    for (i64 e = length_; e < padded; ++e) start[e] = {};
+  }
+
+ private:
+  const Operand& operand_;
+  const Level& level_;
+  bool bounded_;
+  i64 length_;
+  Run* runs_;
+  int count_;
+};
+
+/// A piece of C.
+class PairProduct {
+ public:
+  /// Carves its memory from base; with null it only counts bytes.
+  PairProduct(const Gemm& g, i64 rows, i64 columns, char* base) : g_(g), rows_(rows), columns_(columns) {
+    const bool even = run_ > 0 ? run_ % 2 == 0 : g.k % 2 == 0;
+    const bool spaced = is_single(g.a.lanes) && inner(g.a.depth).stride == 1 && !is_bounded(g.a);
+    in_place_ = even && spaced && (run_ > 0 || is_single(g.a.depth));
+    const i64 most = in_place_ ? kMostDepth : round_up(min_of(max_of(kCopied / rows, kDepth), kMostDepth), kDepth);
+    step_ = min_of(round_up(g.k, 2), most);
+    const bool keeps = g.k > step_ || (run_ > 0 && run_ < g.k);
+    pitch_ = keeps ? pitch_of<float>(columns) : kPanel;
+    a_pitch_ = pitch_of<float>(step_ / 2);
+    a_ = take<std::int32_t>(base, in_place_ ? 0 : round_up(rows, kWords) * a_pitch_);
+    b_ = take<std::int32_t>(base, kTogether * kDepth / 2 * kPanel);
+    sums_ = take<float>(base, rows * pitch_);
+    line_pitch_ = max_of(round_up(rows, kWords), kDepth);
+    line_ = take<Bfloat16>(base, (in_place_ ? kWords : 2 * kWords) * line_pitch_);
+    runs_ = take<Run>(base, max_of(max_of(kTogether * kPanel, step_), rows) + 1);
+    column_runs_ = take<Run>(base, kPanel + 1);
+    row_offset_ = take<i64>(base, rows);
+  }
+  std::size_t bytes() const { return bytes_; }
+
+  void run(i64 m0, i64 n0) {
+    n0_ = n0;
+    place_rows(g_, m0, rows_, row_offset_);
+    for (i64 k0 = 0, depth; k0 < g_.k; k0 += depth) {
+      depth = min_of(step_, g_.k - k0);
+      if (run_ > 0) depth = min_of(depth, run_ - k0 % run_);
+      place_a(m0, k0, depth);
+      const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth);
+      const i64 together = lines && depth <= kDepth ? kTogether * kPanel : kPanel;
+      for (i64 n = 0; n < columns_; n += together) {
+        const i64 columns = min_of(together, columns_ - n);
+        if (depth <= kDepth) copy_b(n0 + n, columns, k0, depth);
+        for (i64 p = 0; p < columns; p += kPanel) {
+          const Columns some{n0 + n + p, min_of(kPanel, columns - p), b_ + p * ceil_div(depth, 2),
+                             sums_ + (pitch_ == kPanel ? 0 : n + p)};
+          depth <= kDepth ? row_by_row(some, k0, depth) : part_by_part(some, k0, depth);
+        }
+      }
+    }
+    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+  }
+
+ private:
+  template <class U>
+  U* take(char* base, i64 count) {
+    char* const place = base == nullptr ? nullptr : base + bytes_;
+    bytes_ += static_cast<std::size_t>(round_up(count * static_cast<i64>(sizeof(U)), 64));
+    return reinterpret_cast<U*>(place);
+  }
+
+  /// Two lines, or one and zeros.
+  struct Pair {
+    const Bfloat16* line[2];
+  };
+  static Words words(const Pair& pair, i64 first, i64 count) {
+    const int n = static_cast<int>(count);
+    Vec<std::uint32_t> words = row_bits<Bfloat16>(pair.line[0] + first, n);
+    if (pair.line[1]) words |= row_bits<Bfloat16>(pair.line[1] + first, n) << 16;
+    return (Words)words;
+  }
+
+  /// A panel: its first column and how many, the copy of B, and its sums.
+  struct Columns {
+    i64 first, count;
+    const std::int32_t* b;
+    float* sums;
+  };
+
+  /// All of the depth has been copied. Rows of A in place, and lines of C, are fetched before they are wanted.
+  void row_by_row(const Columns& columns, i64 k0, i64 depth) {
+    const bool last = k0 + depth == g_.k;
+    const int count = last ? cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_) : 0;
+    const bool line = inner(g_.c.columns).stride == 1 && count == 1 && g_.c.dtype == DataType::kBFloat16;
+    for (i64 i = 0; i < rows_; i += kRows) {
+      const i64 rows = min_of(kRows, rows_ - i);
+      if (in_place_ && columns.first == n0_) fetch_rows(i + kRows, depth);
+      if (line && !around_) {
+        const char* const c = static_cast<const char*>(g_.c.data) + 2 * column_runs_[0].offset;
+        for (i64 r = i; r < i + rows; ++r) __builtin_prefetch(c + 2 * row_offset_[r], 1, 3);
+      }
+      multiply(i, rows, columns, k0, 0, depth);
+      if (last) write(i, rows, columns, count);
+    }
+  }
+
+  /// Of a panel whose depth is too large for the first-level cache.
+  void part_by_part(const Columns& columns, i64 k0, i64 depth) {
+    for (i64 k = 0; k < depth; k += kDepth) {
+      const i64 some = min_of(kDepth, depth - k);
+      copy_b(columns.first, columns.count, k0 + k, some);
+      multiply(0, rows_, columns, k0, k, some);
+    }
+    if (k0 + depth < g_.k) return;
+    write(0, rows_, columns,
+          cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_));
+  }
+
+  void fetch_rows(i64 first, i64 depth) const {
+    const i64 bytes = depth * static_cast<i64>(sizeof(Bfloat16));
+    for (i64 i = first; i < min_of(first + kRows, rows_); ++i)
+      for (i64 at = 0; at < bytes; at += 64) __builtin_prefetch(rows_at_ + i * row_bytes_ + at, 0, 2);
+  }
+
+  void place_a(i64 m0, i64 k0, i64 depth) {
+    const Operand& a = g_.a;
+    if (in_place_) {
+      const i64 at = a.offset + m0 * inner(a.lanes).stride + seek(a.depth, k0).offset;
+      rows_at_ = reinterpret_cast<const char*>(static_cast<const Bfloat16*>(a.data) + at);
+      row_bytes_ = inner(a.lanes).stride * static_cast<i64>(sizeof(Bfloat16));
+      return;
+    }
+    rows_at_ = reinterpret_cast<const char*>(a_);
+    row_bytes_ = a_pitch_ * static_cast<i64>(sizeof(std::int32_t));
+    if (run_cost(a.depth) <= run_cost(a.lanes)) {
+      const Lines lines(a, a.depth, k0, depth, runs_);
+      Cursor at = seek(a.lanes, m0);
+      for (i64 i = 0; i < rows_; ++i, step(at, a.lanes))
+        lines.fetch(at, round_up(depth, 2), reinterpret_cast<Bfloat16*>(a_ + i * a_pitch_));
+      return;
+    }
+    turn_rows(m0, k0, depth);
+  }
+
+  /// Rows that are neighbours: squares of some lines of depth, before the next ones.
+  void turn_rows(i64 m0, i64 k0, i64 depth) {
+    const Operand& a = g_.a;
+    const Lines lines(a, a.lanes, m0, rows_, runs_);
+    Cursor at = seek(a.depth, k0);
+    for (i64 k = 0; k < depth; k += 2 * kWords) {
+      Pair pairs[kWords];
+      const i64 high = min_of(kWords, ceil_div(depth - k, 2));
+      for (i64 p = 0; p < high; ++p) pairs[p] = next_pair(lines, a.depth, at, depth - k - 2 * p, rows_, 2 * p);
+      for (i64 row = 0; row < rows_; row += kWords) {
+        const i64 some = min_of(kWords, rows_ - row);
+        Words block[kWords] = {};
+        for (i64 p = 0; p < high; ++p) block[p] = words(pairs[p], row, some);
+        transpose(block);
+        for (i64 j = 0; j < some; ++j) store(a_ + (row + j) * a_pitch_ + k / 2, block[j]);
+      }
+    }
+  }
+
+  /// The next two lines of `left`, or the last one. What does not lie in lines goes to these buffers.
+  Pair next_pair(const Lines& lines, const Axis& axis, Cursor& at, i64 left, i64 length, i64 buffers = 0) {
+    Pair pair{};
+    for (int i = 0; i < min_of<i64>(left, 2); ++i, step(at, axis)) {
+      Bfloat16* const buffer = line_ + (buffers + i) * line_pitch_;
+      if (!lines.plain()) lines.fetch(at, length, buffer);
+      pair.line[i] = lines.plain() ? lines.place(at) : buffer;
+    }
+    return pair;
+  }
+
+  /// b_[panel][pair][column of the panel].
+  void copy_b(i64 column, i64 columns, i64 k0, i64 depth) {
+    const Operand& b = g_.b;
+    if (run_cost(b.lanes) <= run_cost(b.depth)) return pair_lines(column, columns, k0, depth);
+    const i64 vectors = ceil_div(columns, kWords);
+    for (i64 v = 0; v < vectors; ++v) turn_columns(column + v * kWords, columns - v * kWords, k0, depth, v, vectors);
+  }
+
+  /// Adds the product of some rows and the part of the depth that was copied to sums.
+  void multiply(i64 row, i64 rows, const Columns& columns, i64 k0, i64 k, i64 depth) {
+    const i64 vectors = ceil_div(columns.count, kWords), pairs = ceil_div(depth, 2);
+    const char* const a = rows_at_ + row * row_bytes_ + k * static_cast<i64>(sizeof(Bfloat16));
+    Micro m{.a = a, .b = columns.b, .depth = pairs, .a_row = row_bytes_,
+            .a_step = sizeof(std::int32_t), .b_step = vectors * kVectorBytes, .c = sums_of(columns, row),
+            .c_row = pitch_ * static_cast<i64>(sizeof(float)), .add = k0 + k > 0};
+    multiply_rows(amx_, Dot::kBf16, rows, vectors, m);
+  }
+
+  /// Those of the first rows begin anew where they are not kept.
+  float* sums_of(const Columns& columns, i64 row) const { return columns.sums + (pitch_ == kPanel ? 0 : row * pitch_); }
+
+  /// Of B whose columns are neighbours.
+  void pair_lines(i64 column, i64 columns, i64 k0, i64 depth) {
+    const Operand& b = g_.b;
+    const Lines lines(b, b.lanes, column, columns, runs_);
+    Cursor at = seek(b.depth, k0);
+    const i64 pairs = ceil_div(depth, 2);
+    for (i64 p = 0; p < pairs; ++p) {
+      const Pair pair = next_pair(lines, b.depth, at, depth - 2 * p, columns);
+      for (i64 panel = 0; panel < columns; panel += kPanel) {
+        const i64 end = min_of(panel + kPanel, columns), width = round_up(end - panel, kWords);
+        std::int32_t* to = b_ + panel * pairs + p * width;
+        for (i64 n = panel; n < end; n += kWords, to += kWords) store(to, words(pair, n, min_of(kWords, end - n)));
+      }
+    }
+  }
+
+  /// The same where depths are neighbours, for a vector of columns.
+  void turn_columns(i64 column, i64 columns, i64 k0, i64 depth, i64 vector, i64 vectors) {
+    const Operand& b = g_.b;
+    const i64 some = min_of(kWords, columns), pairs = ceil_div(depth, 2);
+    const Lines lines(b, b.depth, k0, depth, runs_);
+    const bool plain = lines.plain() && depth % 2 == 0;
+    const std::int32_t* source[kWords];
+    Cursor at = seek(b.lanes, column);
+    for (i64 j = 0; j < some; ++j, step(at, b.lanes)) {
+      Bfloat16* const buffer = line_ + j * line_pitch_;
+      if (!plain) lines.fetch(at, 2 * pairs, buffer);
+      source[j] = reinterpret_cast<const std::int32_t*>(plain ? lines.place(at) : buffer);
+    }
+    std::int32_t* to = b_ + vector * kWords;
+    for (i64 p = 0; p < pairs; p += kWords) {
+      const int high = static_cast<int>(min_of(kWords, pairs - p));
+      Words block[kWords] = {};
+      for (i64 j = 0; j < some; ++j) block[j] = load_lanes(source[j] + p, 0, high);
+      transpose(block);
+      for (i64 i = 0; i < high; ++i, to += vectors * kWords) store(to, block[i]);
+    }
+  }
+
+  /// Finished sums of some rows.
+  void write(i64 row, i64 rows, const Columns& columns, int count) {
+    const i64 stride = inner(g_.c.columns).stride;
+    const i64* const to = row_offset_ + row;
+    const float* sums = sums_of(columns, row);
+    if (count == 1 && stride == 1 && g_.c.dtype == DataType::kBFloat16 && g_.alpha == 1 && g_.beta == 0) {
+      Bfloat16* const c = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
+      for (i64 i = 0; i < rows; ++i, sums += pitch_) round_line(sums, static_cast<int>(columns.count), c + to[i]);
+      return;
+    }
+    const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
+    with_storage<float>(g_.c.dtype, [&](auto* s) {
+      auto* const c = static_cast<decltype(s)>(g_.c.data);
+      for (i64 i = 0; i < rows; ++i)
+        write_runs(c + to[i], stride, column_runs_, count, sums + i * pitch_, alpha, beta);
+    });
+  }
+
+  /// Up to a panel.
+  void round_line(const float* sums, int columns, Bfloat16* to) const {
+    const auto first = (__m512)load(sums), second = (__m512)load(sums + kWords);
+    const auto both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    if (around_ && columns == kPanel && reinterpret_cast<std::uintptr_t>(to) % 64 == 0) {
+      return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both);
+    }
+    _mm512_mask_storeu_epi16(to, 0xffffffffu >> (kPanel - columns), both);
+  }
+
+  const Gemm& g_;
+  const i64 rows_, columns_, run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
+  bool in_place_;
+  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > kFarBytes;
+  i64 n0_ = 0, step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
+  const char* rows_at_ = nullptr;
+  std::int32_t *a_, *b_;
+  float* sums_;
+  Bfloat16* line_;
+  Run *runs_, *column_runs_;
+  i64* row_offset_;
+  Amx amx_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+TileShape gemm_tile(DataType type) {
+  if (type != DataType::kBFloat16 || !has_pairs()) return POLYMIO_SHARED_NAMESPACE::gemm_tile(type);
+  return {kPanel, kPanel, kWords, true, kHasAmx};
+}
+
+std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
+  return is_pairs(g) ? PairProduct(g, rows, columns, nullptr).bytes()
+                     : POLYMIO_SHARED_NAMESPACE::gemm_scratch(g, rows, columns);
+}
+
+void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
+  if (!is_pairs(g)) return POLYMIO_SHARED_NAMESPACE::gemm(g, m0, m1, n0, n1, scratch);
+  PairProduct(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
