@@ -26,8 +26,8 @@ struct AmxCut {
 
 #if defined(__AMX_TILE__)
 
-/// The tile registers of a thread. At the end of its life they are as they were before, but for what they held: others
-/// do not look whether they still are.
+/// The tile registers of a thread. At the end of its life they have the shapes that they had before, which another library
+/// may have given them for calls to come.
 class Amx {
  public:
   Amx() = default;
