@@ -245,7 +245,7 @@ class PairProduct {
     multiply_rows(amx_, Dot::kBf16, rows, vectors, m);
   }
 
-  /// Those of the first rows begin anew where they are not kept.
+  /// Where sums are not kept for another block of depth, all rows use the same ones in turn.
   float* sums_of(const Columns& columns, i64 row) const { return columns.sums + (pitch_ == kPanel ? 0 : row * pitch_); }
 
   /// Of B whose columns are neighbours.
