@@ -26,7 +26,7 @@ struct Depthwise {
     return shape.c == shape.k && (shape.c & (shape.c - 1)) == 0 && (shape.c == 1 || shape.dtype == DataType::kFloat);
   }
   /// Groups with channels last that are copied.
-  bool mixed() const { return channels_last && (!aligned() || shape.dtype == DataType::kInt8); }
+  bool mixed() const { return channels_last && !aligned(); }
   /// The most channels that a piece covers with channels last.
   std::int64_t channel_block() const;
   /// The most of these blocks that a call takes together for weights, if it has so many: wide parts of pixels are read

@@ -11,8 +11,10 @@ namespace {
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
-template <class S>
+/// R: the type of results.
+template <class S, class R = S>
 class Pixels {
+  static constexpr bool kAll = __is_same(S, R);  // directions
   using T = Sum<S>;
   using V = Vec<T>;
   static constexpr int kN = kLanes<T>;
@@ -62,14 +64,13 @@ class Pixels {
   }
 
   void pieces(i64 first, i64 end) {
-    if (!weights_only_) {
-      for (i64 i = first; i < end; ++i) piece(i);
-      return;
+    if constexpr (kAll) {
+      for (i64 i = first, some = 0; weights_only_ && i < end; i += some) {
+        some = min_of(job_.blocks_at_once(), end - i);
+        all_weights(i, some);
+      }
     }
-    for (i64 i = first, some = 0; i < end; i += some) {
-      some = min_of(job_.blocks_at_once(), end - i);
-      all_weights(i, some);
-    }
+    for (i64 i = first; !weights_only_ && i < end; ++i) piece(i);
   }
 
  private:
@@ -79,7 +80,7 @@ class Pixels {
     const i64 n = index / (row_blocks * size[0]) % s_.n;
     take(index / (row_blocks * size[0] * s_.n), 1);
     x_ = static_cast<const S*>(data_ ? job_.y : job_.x) + n * (data_ ? s_.y_n : s_.x_n) + channel_;
-    out_ = static_cast<S*>(job_.result) + n * (data_ ? s_.x_n : s_.y_n) + channel_;
+    out_ = static_cast<R*>(job_.result) + n * (data_ ? s_.x_n : s_.y_n) + channel_;
     const i64 phases = pass_count(s_, job_.direction, 0), f0 = slab % phases;
     for (i64 f1 = 0; f1 < pass_count(s_, job_.direction, 1); ++f1) phase(f0, f1, slab / phases, part, row_blocks);
   }
@@ -231,7 +232,7 @@ class Pixels {
     block_.pitch = comb.line * from_[1];
     block_.w_step = comb.tap_step * down.w_step * s_.taps[2];
     block_.out_pitch = comb.step * down.out_step * to_[1];
-    S* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
+    R* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
                    (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
     // Weights of a group's channels are many: they stay in the cache for a row of pixels.
     // Residues take turns as soon as a call has some work: results are written as they lie, what is read is still near.
@@ -260,7 +261,7 @@ class Pixels {
 
   /// `count` results from i on, together if all their taps are inside.
   template <int kRows>
-  void pixels_at(const Across& across, i64 i, i64 count, S* out, i64 unit) {
+  void pixels_at(const Across& across, i64 i, i64 count, R* out, i64 unit) {
     const Pass& p = across.pass;
     const i64 end = min_of(i + count, p.count), reach = (p.taps - 1) * p.dilation;
     block_.x_pixel = p.stride * from_[2];
@@ -281,7 +282,7 @@ class Pixels {
       block_.columns = across.columns + taps.low * across.each;
       block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
       const S* x = x_ + at * from_[2] + unit * kN;
-      S* const to = out + (p.out_first + i * p.out_step) * to_[2] + unit * kN;
+      R* const to = out + (p.out_first + i * p.out_step) * to_[2] + unit * kN;
       if (s_.c == 1) {
         all_units<kRows>(across, x, to, unit);
       } else if constexpr (__is_same(S, float)) {
@@ -292,7 +293,7 @@ class Pixels {
   }
 
   template <int kRows>
-  void all_units(const Across& across, const S* x, S* out, i64 unit) {
+  void all_units(const Across& across, const S* x, R* out, i64 unit) {
     const i64 units = min_of(units_at_once(), units_ - unit), whole = min_of(units, channels_ / kN - unit);
     V* const vectors = vectors_ + unit * taps_;
     with_form<kRows>(across.form, [&](auto form) {
@@ -304,7 +305,7 @@ class Pixels {
   }
   /// Groups of several channels.
   template <int kRows, int kPixels>
-  void one_unit(bool inside, const S* x, S* out, i64 unit) {
+  void one_unit(bool inside, const S* x, R* out, i64 unit) {
     const i64 some = min_of<i64>(kN, channels_ - unit * kN);
     V* const vectors = vectors_ + unit * unit_;
     if (some < kN) {
@@ -319,7 +320,7 @@ class Pixels {
     }
   }
   template <int kRows, int kPixels, Form kForm, class Channels>
-  void rows_of(bool inside, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
+  void rows_of(bool inside, const S* x, R* out, V* vectors, i64 count, const Channels& channels) const {
     if (inside) {
       units<kRows, kPixels, true, kForm>(0, x, out, vectors, count, channels);
     } else {
@@ -328,16 +329,17 @@ class Pixels {
   }
   /// Vectors that are not full: testing the number of lanes costs less row by row.
   template <int kRows, class Channels>
-  void single_rows(const S* x, S* out, V* vectors, const Channels& channels) const {
+  void single_rows(const S* x, R* out, V* vectors, const Channels& channels) const {
     for (i64 row = 0; row < kRows; ++row) units<1, 1, false, kAnyForm>(row, x, out, vectors, 1, channels);
   }
   template <int kRows, int kPixels, bool kInside, Form kForm, class Channels>
-  void units(i64 row, const S* x, S* out, V* vectors, i64 count, const Channels& channels) const {
-    if (weights_only_) {
-      weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, taps_, channels);
-    } else {
-      tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, vectors, out, count, taps_, channels);
+  void units(i64 row, const S* x, R* out, V* vectors, i64 count, const Channels& channels) const {
+    if constexpr (kAll) {
+      if (weights_only_) {
+        return weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, taps_, channels);
+      }
     }
+    tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, vectors, out, count, taps_, channels);
   }
   /// Calls `use` with a form as a constant if there is code for it.
   template <int kRows, class Use>
@@ -387,11 +389,11 @@ class Pixels {
   WholeGroups<AllChannels<float>> groups_;
   i64* offsets_;
   const S* x_ = nullptr;
-  S* out_ = nullptr;  // dy for weights, which is not written
+  R* out_ = nullptr;  // dy for weights, which is not written
   Block<S> block_{};
 };
 
-/// Calls `use` with a value of the storage type.
+/// Calls `use` with a value of the storage type of all tensors.
 template <class Use>
 auto with_storage(DataType type, const Use& use) {
   switch (type) {
@@ -411,15 +413,18 @@ auto with_storage(DataType type, const Use& use) {
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   if (job.mixed()) return depthwise_copied(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
-  with_storage(job.shape.dtype, [&](auto value) {
-    Pixels<decltype(value)> pixels(job, scratch);
-    pixels.pieces(first, end);
-  });
+  if (job.shape.dtype == DataType::kInt8) {
+    return with_integers(job.result_type, job.result, [&](auto* result) {
+      Pixels<std::int8_t, std::remove_pointer_t<decltype(result)>>(job, scratch).pieces(first, end);
+    });
+  }
+  with_storage(job.shape.dtype, [&](auto value) { Pixels<decltype(value)>(job, scratch).pieces(first, end); });
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
   if (job.mixed()) return depthwise_copied_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);
+  if (job.shape.dtype == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });
 }
 

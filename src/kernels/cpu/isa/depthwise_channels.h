@@ -1,7 +1,7 @@
 // How tiles with channels last read vectors of channels: as they lie, or each lane a channel of its group.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/isa/turned.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -25,6 +25,7 @@ struct AllChannels {
   static constexpr i64 sources = 1;
   static constexpr bool kAll = true;
   AllChannels source(i64) const { return *this; }
+  static int count() { return kLanes<Sum<S>>; }
   V operator()(const S* p) const {
     if constexpr (sizeof(S) == sizeof(double)) {
       return load(p);
@@ -48,6 +49,7 @@ struct SomeChannels {
   static constexpr bool kAll = false;
   int n;
   SomeChannels source(i64) const { return *this; }
+  int count() const { return n; }
   V operator()(const S* p) const {
     if constexpr (sizeof(S) == sizeof(double)) {
       return load_lanes(p, 0, n);

@@ -235,12 +235,8 @@ class Copied {
     const auto write = [&](auto* y) { write_planes(y_stack(), y_, planes, y + at, scaling()); };
     if constexpr (sizeof(S) > 1) {
       write(static_cast<S*>(job_.result));
-    } else if (job_.result_type == DataType::kInt8) {
-      write(static_cast<Integer<std::int8_t>*>(job_.result));
-    } else if (job_.result_type == DataType::kInt32) {
-      write(static_cast<Integer<std::int32_t>*>(job_.result));
     } else {
-      write(static_cast<Integer<float>*>(job_.result));
+      with_integers(job_.result_type, job_.result, write);
     }
   }
 

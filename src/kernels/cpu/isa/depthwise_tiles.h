@@ -56,14 +56,14 @@ template <Form kForm, int kRows, bool kInside, class S, class Use>
 
 /// Results `row` to row + kRows - 1 of those that the columns are listed for, of `units` vectors of channels of
 /// kPixels neighbours at a time.
-template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Channels>
-[[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, S* out, i64 units,
+template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, class Channels>
+[[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, R* out, i64 units,
                                    i64 w_unit, const Channels& channels) {
   using V = Vec<Sum<S>>;
   const bool plain = b.alpha == 1 && b.beta == 0, around = Channels::kAll && kWritesLines<S> && b.around;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
   const S* first_x = x + row * pitch;
-  S* first_out = out + row * out_pitch;
+  R* first_out = out + row * out_pitch;
   const V* const first_w = w;
   for (i64 i = 0; i < b.run; ++i, first_x += b.x_pixel, first_out += b.out_pixel) {
     x = first_x, out = first_out, w = first_w;
@@ -82,18 +82,22 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Chann
       });
 #pragma GCC unroll 2
       for (int p = 0; p < kPixels; ++p) {
-        S* to = out + p * b.out_pixel;
+        R* to = out + p * b.out_pixel;
 #pragma GCC unroll 16
         for (int j = 0; j < kRows; ++j, to += out_pitch) {
           V& v = sum[p][j];
-          if (!plain) {
-            v *= broadcast(b.alpha);
-            if (b.beta != 0) v += broadcast(b.beta) * channels(to);
-          }
-          if (Channels::kAll && around) {
-            write_around(to, v);
+          if constexpr (kIsInteger<R>) {
+            write_scaled(to, v, channels.count(), {b.alpha, b.beta});
           } else {
-            channels.store(to, v);
+            if (!plain) {
+              v *= broadcast(b.alpha);
+              if (b.beta != 0) v += broadcast(b.beta) * channels(to);
+            }
+            if (Channels::kAll && around) {
+              write_around(to, v);
+            } else {
+              channels.store(to, v);
+            }
           }
         }
       }

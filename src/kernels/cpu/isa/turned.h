@@ -32,6 +32,18 @@ template <class R>
 struct Integer {
   R value;
 };
+template <class R>
+inline constexpr bool kIsInteger = false;
+template <class R>
+inline constexpr bool kIsInteger<Integer<R>> = true;
+
+/// Calls `use` with where sums of int8 products go, as elements of the type there.
+template <class Use>
+static inline void with_integers(DataType type, void* result, const Use& use) {
+  if (type == DataType::kInt8) return use(static_cast<Integer<std::int8_t>*>(result));
+  if (type == DataType::kInt32) return use(static_cast<Integer<std::int32_t>*>(result));
+  use(static_cast<Integer<float>*>(result));
+}
 
 /// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes that are missing become zero.
 template <class T>
