@@ -120,6 +120,16 @@ TEST_F(LearnedTest, AsksTheSameTwiceAndGetsTheSameObject) {
   EXPECT_NE(first, model->predict(device, p, solvers)) << "other threads are another question";
 }
 
+TEST_F(LearnedTest, SaysNothingAboutTypesThatAmxMultiplies) {
+  device.isa = CpuIsa::kAvx512Amx;
+  EXPECT_EQ(declined(problem_of(kLine)), "");
+  EXPECT_EQ(declined(problem_of(std::string("convfp16") + (kLine + 4))), "");
+  for (const char* base : {"convbfp16", "convint8"}) {
+    const std::string type = std::string(base) == "convint8" ? " --out_type int32" : "";
+    EXPECT_NE(declined(problem_of(base + std::string(kLine + 4) + type)).find("without AMX"), std::string::npos) << base;
+  }
+}
+
 TEST_F(LearnedTest, RefusesDamagedFiles) {
   EXPECT_NO_THROW(parse_model(file));
   for (const std::size_t length : {std::size_t{0}, std::size_t{10}, file.size() / 2, file.size() - 1})
