@@ -28,7 +28,9 @@ void set_math(DirectUnit& unit) {
   unit.group = micro_group(dot);
   unit.element = micro_group_bytes(dot) / micro_group(dot);
   unit.amx = kHasAmx && unit.group > 1;
-  for (int v = 0; v <= kMicroVectors; ++v) unit.rows[v] = unit.amx ? static_cast<int>(AmxCut(1).rows(v)) : kMicroRows[v];
+  for (int v = 0; v <= kMicroVectors; ++v) {
+    unit.rows[v] = unit.amx ? static_cast<int>(AmxCut(1).rows(v)) : kMicroRows[v];
+  }
 }
 
 DirectPiece piece_at(const Direct& job, i64 index) {

@@ -133,7 +133,8 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
   i64 start[kSpatial];
   for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
   Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
-             job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group, s.pixel, x.partner, 1};
+             job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group,
+             s.pixel, x.partner, 1};
   const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
   const i64 rows = s.size[1] - (job.cut.rows - piece.count[1]) * job.step[1];
   for (i64 image = 0; image < (piece.images + fold - 1) / fold * fold; ++image) {

@@ -159,8 +159,10 @@ class Worker {
           const S* pixel = from + (i + j) * dy.d[2] + k * dy.c;
           if (dy.c == 1) {
             block[j] = load_words<Bfloat16>(pixel, dy.partner, images, 1, lanes);
-          } else {
-            for (int l = 0; l < lanes; ++l) block[j][l] = load_words<Bfloat16>(pixel + l * dy.c, dy.partner, images, 1, 1)[0];
+            continue;
+          }
+          for (int l = 0; l < lanes; ++l, pixel += dy.c) {
+            block[j][l] = load_words<Bfloat16>(pixel, dy.partner, images, 1, 1)[0];
           }
         }
         transpose(block);

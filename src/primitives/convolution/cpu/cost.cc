@@ -35,6 +35,8 @@ constexpr double kLineBytes = 64;     // the least that is read or written
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
+bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
+
 /// As the kernel decides whether lanes or depths are read as they lie.
 double run_cost(const Machine& m, const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
@@ -47,8 +49,7 @@ double line_cycles(const Machine& m, const Operand& o, const Axis& axis, double 
   const Level& inner = axis.level[kLevels - 1];
   const auto size = static_cast<double>(inner.size), total = static_cast<double>(axis.size());
   const double runs = size >= total ? 1 : 1 + (length - 1) / size;
-  const bool bounded = (o.extent[0] | o.extent[1] | o.extent[2]) != 0;
-  return kLineCycles + runs * run_cycles(m, o.dtype, length / runs, inner.stride, bounded);
+  return kLineCycles + runs * run_cycles(m, o.dtype, length / runs, inner.stride, is_bounded(o));
 }
 
 /// Cycles of packing lanes x depths into panels `width` lanes wide, `step` depths at a time.
@@ -65,8 +66,7 @@ const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
 /// Whether the micro-kernel reads an operand of the kernel's own type where it lies.
 bool lies_even(const Operand& o) {
   constexpr std::int64_t kRun = 128;
-  const bool bounded = (o.extent[0] | o.extent[1] | o.extent[2]) != 0;
-  return size_of(o.dtype) > 2 && !bounded && std::min(o.depth.size(), kRun) <= inner(o.depth).size;
+  return size_of(o.dtype) > 2 && !is_bounded(o) && std::min(o.depth.size(), kRun) <= inner(o.depth).size;
 }
 
 /// Cycles of copying rows of A, if they are not read in place: in groups of a vector where steps of depth are far
@@ -115,7 +115,7 @@ double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& ti
   const double products = tile.amx ? ceil_div(rows, kRegister) * ceil_div(k, 2 * kRegister) * kRegister : rows * k / 4;
   const double multiply = vectors * products + panels * ceil_div(rows, kPanel) * kTileCycles;
   constexpr double kTogether = 128, kPart = 512;  // columns that are copied together, depths at a time
-  const bool in_place = inner(g.a.depth).stride == 1 && (g.a.extent[0] | g.a.extent[1] | g.a.extent[2]) == 0;
+  const bool in_place = inner(g.a.depth).stride == 1 && !is_bounded(g.a);
   return kPieceCycles + multiply + pack_cycles(m, g.b, columns, k, kTogether, kPart) +
          (in_place ? 0 : pack_cycles(m, g.a, rows, k, rows, kPart)) +
          scatter_cycles(m, g.c, rows * panels, columns / panels);
