@@ -78,69 +78,105 @@ static inline S narrow(T value) {
   }
 }
 
+/// The bits of kLanes<float> elements of 16 bits.
+using Halves = VecType<std::uint16_t, kLanes<float>>::type;
+
+#if defined(__AVX512BW__)
+inline constexpr Vec<std::uint32_t> kLaneNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#endif
+
+template <class S>
+static inline Vec<float> widened(Halves v) {
+  if constexpr (__is_same(S, Bfloat16)) {
+#if defined(__AVX512BW__)
+    // Upper half of word i: element i. One instruction, where extending and shifting are two.
+    const auto index = (__m512i)(kLaneNumbers << 16);
+    return (Vec<float>)_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, index, _mm512_castsi256_si512((__m256i)v));
+#else
+    return (Vec<float>)(__builtin_convertvector(v, Vec<std::uint32_t>) << 16);
+#endif
+  } else {
+#if defined(__AVX512F__)
+    return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, (__m256i)v);
+#elif defined(__F16C__)
+    return (Vec<float>)_mm256_cvtph_ps((__m128i)v);
+#else
+    Vec<float> wide{};
+    for (int i = 0; i < kLanes<float>; ++i) wide[i] = widen(Half{v[i]});
+    return wide;
+#endif
+  }
+}
+
+/// Rounded to nearest even.
+template <class S>
+static inline Halves narrowed(Vec<float> v) {
+  if constexpr (__is_same(S, Bfloat16)) {
+#if defined(__AVX512BW__)
+    const auto bits = (__m512i)v;
+    __m512i near = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    near = _mm512_mask_sub_epi32(near, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), near,
+                                 _mm512_set1_epi32(-1));
+    const __mmask16 no_number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
+    near = _mm512_mask_or_epi32(near, no_number, bits, _mm512_set1_epi32(0x400000));
+    const auto index = (__m512i)(kLaneNumbers * 0x40004 + 0x30001);  // the upper halves
+    const auto upper = (VecType<std::uint16_t, 32>::type)_mm512_maskz_permutexvar_epi16(~0u, index, near);
+    return __builtin_shufflevector(upper, upper, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+    const auto bits = (Vec<std::uint32_t>)v;
+    const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
+    const Vec<std::uint32_t> near = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? quiet : near, Halves);
+#endif
+  } else {
+#if defined(__AVX512F__)
+    return (Halves)_mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__F16C__)
+    return (Halves)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+#else
+    Halves half{};
+    for (int i = 0; i < kLanes<float>; ++i) half[i] = narrow<Half>(v[i]).bits;
+    return half;
+#endif
+  }
+}
+
 /// kLanes<float> elements of a float type, widened exactly.
 static inline Vec<float> load_widened(const float* p) { return load(p); }
-static inline Vec<float> load_widened(const Bfloat16* p) {
-  const auto bits = load<std::uint16_t, kLanes<float>>(reinterpret_cast<const std::uint16_t*>(p));
-  return (Vec<float>)(__builtin_convertvector(bits, Vec<std::uint32_t>) << 16);
-}
-static inline Vec<float> load_widened(const Half* p) {
-#if defined(__AVX512F__)
-  return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-#elif defined(__F16C__)
-  return (Vec<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#else
-  Vec<float> v{};
-  for (int i = 0; i < kLanes<float>; ++i) v[i] = widen(p[i]);
-  return v;
-#endif
+template <class S>
+static inline Vec<float> load_widened(const S* p) {
+  return widened<S>(load<std::uint16_t, kLanes<float>>(reinterpret_cast<const std::uint16_t*>(p)));
 }
 /// The first n of them, zero elsewhere; memory behind them is not touched.
 static inline Vec<float> load_widened(const float* p, int n) { return load_lanes(p, 0, n); }
 template <class S>
 static inline Vec<float> load_widened(const S* p, int n) {
   if (n == kLanes<float>) return load_widened(p);
-  S line[kLanes<float>] = {};
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  const auto mask = static_cast<__mmask16>(0xffffu >> (16 - n));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(line), _mm256_maskz_loadu_epi16(mask, p));
+  return widened<S>((Halves)_mm256_maskz_loadu_epi16(static_cast<__mmask16>(0xffffu >> (16 - n)), p));
 #else
+  S line[kLanes<float>] = {};
   for (int i = 0; i < n; ++i) line[i] = p[i];
-#endif
   return load_widened(line);
+#endif
 }
 
 /// kLanes<float> elements rounded to nearest even.
 static inline void store_narrowed(float* p, Vec<float> v) { store(p, v); }
-static inline void store_narrowed(Bfloat16* p, Vec<float> v) {
-  const auto bits = (Vec<std::uint32_t>)v;
-  const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
-  const Vec<std::uint32_t> near = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const Vec<std::uint32_t> result = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : near;
-  store<std::uint16_t, kLanes<float>>(
-      reinterpret_cast<std::uint16_t*>(p),
-      __builtin_convertvector(result, typename VecType<std::uint16_t, kLanes<float>>::type));
-}
-static inline void store_narrowed(Half* p, Vec<float> v) {
-#if defined(__AVX512F__)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT));
-#elif defined(__F16C__)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
-#else
-  for (int i = 0; i < kLanes<float>; ++i) p[i] = narrow<Half>(v[i]);
-#endif
+template <class S>
+static inline void store_narrowed(S* p, Vec<float> v) {
+  store<std::uint16_t, kLanes<float>>(reinterpret_cast<std::uint16_t*>(p), narrowed<S>(v));
 }
 /// The first n of them.
 static inline void store_narrowed(float* p, Vec<float> v, int n) { store_lanes(p, v, n); }
 template <class S>
 static inline void store_narrowed(S* p, Vec<float> v, int n) {
   if (n == kLanes<float>) return store_narrowed(p, v);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  _mm256_mask_storeu_epi16(p, static_cast<__mmask16>(0xffffu >> (16 - n)), (__m256i)narrowed<S>(v));
+#else
   S line[kLanes<float>];
   store_narrowed(line, v);
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
-  const auto mask = static_cast<__mmask16>(0xffffu >> (16 - n));
-  _mm256_mask_storeu_epi16(p, mask, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line)));
-#else
   for (int i = 0; i < n; ++i) p[i] = line[i];
 #endif
 }
