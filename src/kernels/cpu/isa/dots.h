@@ -2,6 +2,7 @@
 // vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -15,16 +16,16 @@ static inline bool has_dense_depths(const Operand& o) {
 
 /// Whether the whole product is done by dots(): a matter of the product, not of its pieces, since it decides the order
 /// of summation.
-template <class T>
 static inline bool is_dots(const Gemm& g) {
   constexpr i64 kLeastDepth = 512;  // less, and adding up lanes counts
-  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && is_plain<T>(g) &&
+  const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
+  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && alike &&
          has_dense_depths(g.a) && has_dense_depths(g.b);
 }
 
 /// kFew lanes of one operand times kMany of the other: use(i, j, sum).
-template <int kFew, int kMany, class T, class Use>
-[[gnu::always_inline]] inline void dot_tile(const T* few, i64 few_step, const T* many, i64 many_step, i64 depth,
+template <int kFew, int kMany, class T, class S, class Use>
+[[gnu::always_inline]] inline void dot_tile(const S* few, i64 few_step, const S* many, i64 many_step, i64 depth,
                                             const Use& use) {
   constexpr i64 kN = kLanes<T>, kBlock = kGemmDepthBlock * kN;
   Vec<T> sum[kFew][kMany] = {}, blocks[kFew][kMany] = {};
@@ -42,7 +43,7 @@ template <int kFew, int kMany, class T, class Use>
   i64 d = 0;
   while (d + kN <= depth) {
     for (const i64 end = min_of(d + kBlock, depth); d + kN <= end; d += kN)
-      add([](const T* p) __attribute__((always_inline)) { return load(p); }, d);
+      add([](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, d);
     if (d + kN > depth) break;
     for (int t = 0; t < kFew * kMany; ++t) {
       blocks[t / kMany][t % kMany] += sum[t / kMany][t % kMany];
@@ -50,7 +51,7 @@ template <int kFew, int kMany, class T, class Use>
     }
   }
   const int rest = static_cast<int>(depth - d);
-  if (rest > 0) add([rest](const T* p) __attribute__((always_inline)) { return load_lanes(p, 0, rest); }, d);
+  if (rest > 0) add([rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, d);
 #pragma GCC unroll 16
   for (int t = 0; t < kFew * kMany; ++t) {
     const Vec<T> all = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];
@@ -60,36 +61,36 @@ template <int kFew, int kMany, class T, class Use>
   }
 }
 
-template <int kFew, class T, class Use>
-static void dot_lanes(const T* few, i64 few_step, const T* many, i64 many_step, i64 count, i64 depth, const Use& use) {
+template <int kFew, class T, class S, class Use>
+static void dot_lanes(const S* few, i64 few_step, const S* many, i64 many_step, i64 count, i64 depth, const Use& use) {
   constexpr int kMany = 4;
   i64 at = 0;
   for (; at + kMany <= count; at += kMany)
-    dot_tile<kFew, kMany>(few, few_step, many + at * many_step, many_step, depth,
-                          [&](i64 i, i64 j, T sum) { use(i, at + j, sum); });
+    dot_tile<kFew, kMany, T>(few, few_step, many + at * many_step, many_step, depth,
+                             [&](i64 i, i64 j, T sum) { use(i, at + j, sum); });
   for (; at < count; ++at)
-    dot_tile<kFew, 1>(few, few_step, many + at * many_step, many_step, depth,
-                      [&](i64 i, i64, T sum) { use(i, at, sum); });
+    dot_tile<kFew, 1, T>(few, few_step, many + at * many_step, many_step, depth,
+                         [&](i64 i, i64, T sum) { use(i, at, sum); });
 }
 
-/// C of rows m0 to m1 and columns n0 to n1.
-template <class T>
+/// C of rows m0 to m1 and columns n0 to n1, of elements stored as S.
+template <class T, class S>
 static void dots(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
   const bool few_rows = g.m <= g.n;
   const auto step_of = [](const Operand& o) { return inner(o.lanes).stride; };
-  const auto lane = [&](const Operand& o, i64 i) { return static_cast<const T*>(o.data) + o.offset + i * step_of(o); };
+  const auto lane = [&](const Operand& o, i64 i) { return static_cast<const S*>(o.data) + o.offset + i * step_of(o); };
   const i64 a_step = step_of(g.a), b_step = step_of(g.b), rows = m1 - m0, columns = n1 - n0;
   const T alpha = static_cast<T>(g.alpha), beta = static_cast<T>(g.beta);
   const auto put = [&](i64 i, i64 j, T sum) {
-    T& c = static_cast<T*>(g.c.data)[g.c.offset + seek(g.c.rows, m0 + i).offset + seek(g.c.columns, n0 + j).offset];
-    c = beta != 0 ? alpha * sum + beta * c : alpha * sum;
+    S& c = static_cast<S*>(g.c.data)[g.c.offset + seek(g.c.rows, m0 + i).offset + seek(g.c.columns, n0 + j).offset];
+    c = narrow<S>(beta != 0 ? alpha * sum + beta * static_cast<T>(widen(c)) : alpha * sum);
   };
   const auto all = [&](auto few) {
     if (few_rows) {
-      dot_lanes<few.value>(lane(g.a, m0), a_step, lane(g.b, n0), b_step, columns, g.k, put);
+      dot_lanes<few.value, T>(lane(g.a, m0), a_step, lane(g.b, n0), b_step, columns, g.k, put);
     } else {
-      dot_lanes<few.value>(lane(g.b, n0), b_step, lane(g.a, m0), a_step, rows, g.k,
-                           [&](i64 j, i64 i, T sum) { put(i, j, sum); });
+      dot_lanes<few.value, T>(lane(g.b, n0), b_step, lane(g.a, m0), a_step, rows, g.k,
+                              [&](i64 j, i64 i, T sum) { put(i, j, sum); });
     }
   };
   switch (few_rows ? rows : columns) {

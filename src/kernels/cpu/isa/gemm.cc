@@ -461,7 +461,9 @@ std::size_t scratch_of(const Gemm& g, i64 rows, i64 columns) {
 
 template <class T>
 void multiply(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
-  if (is_dots<T>(g)) return dots<T>(g, m0, m1, n0, n1);
+  if (is_dots(g)) {
+    return with_storage<T>(g.c.dtype, [&](auto* s) { dots<T, std::remove_pointer_t<decltype(s)>>(g, m0, m1, n0, n1); });
+  }
   if (is_scaled_lines<T>(g)) return scaled_lines<T>(g, m0, m1, n0, n1, scratch);
   Product<T>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
 }
