@@ -54,14 +54,21 @@ bool skips_padding(const Direct& job) {
   return job.cells[2] >= kLong && products <= kFewProducts;
 }
 
+/// Whether the taps of a row are one run of channels that fills steps of depth.
+bool has_whole_runs(const Direct& job) {
+  return !job.backward && job.shape.taps[2] > 1 && job.shape.dilation[2] == 1 && job.from.d[2] == job.from.channels &&
+         job.cut.channels == job.from.channels && job.shape.taps[2] * job.from.channels % job.unit.group == 0;
+}
+
 /// Whether the kernel can read the input as it lies.
 bool reads_in_place(const Direct& job) {
   const DirectMath math = job.unit.math;
-  const bool pairs = math == DirectMath::kBf16 && job.from.channels % 2 == 0;
-  const bool native = math == DirectMath::kFloat || math == DirectMath::kDouble || pairs;
+  const bool groups = math == DirectMath::kBf16 || (math == DirectMath::kInt8 && !job.unit.shifts());
+  const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);
+  const bool native = math == DirectMath::kFloat || math == DirectMath::kDouble ||
+                      (groups && (job.from.channels % job.unit.group == 0 || (!padded && has_whole_runs(job))));
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
-  const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);
   return !padded || skips_padding(job);
 }
 
@@ -108,7 +115,7 @@ void set_places(Direct& job) {
   const std::int64_t row_taps = s.taps[0] * s.taps[1];
   job.tap_steps = ceil_div(job.from.channels, u.group);
   job.row_steps = job.merged ? ceil_div(s.taps[2] * job.from.channels, u.group) : s.taps[2] * job.tap_steps;
-  // Behind the weights of a panel: one sum for each output channel (int8 only).
+  // Behind the weights of a panel: one sum for each output channel (of shifted inputs).
   job.panel_bytes = round_up((row_taps * job.row_steps + 1) * lanes * u.lane_bytes(), kAlign);
   std::int64_t lines = ceil_div(job.cut.images, job.cut.fold) * job.phases[0] * job.phases[1] * job.cut.rows;
   if (job.cut.channels == job.from.channels) lines = 1;
@@ -178,6 +185,12 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   job.edges = job.in_place && leaves_input(job, 2);
   set_strip(job);
   set_places(job);
+}
+
+bool Direct::sums_are_results() const {
+  if (cut.fold > 1 || to.c != 1 || unit.shifts()) return false;
+  if (unit.sums_integers()) return to.type == DataType::kInt32 && (!unit.amx || to.channels % unit.lanes == 0);
+  return unit.group == 1 && static_cast<std::int64_t>(size_of(to.type)) == unit.element;
 }
 
 std::int64_t Direct::pieces() const {

@@ -23,6 +23,9 @@ struct DirectUnit {
   int rows[5] = {0, 1, 1, 1, 1};  // the most rows of a tile of so many vectors
   bool amx = false;               // products are made by tile registers
   std::int64_t lane_bytes() const { return math == DirectMath::kDouble ? 8 : 4; }
+  /// Whether int8 inputs are multiplied as unsigned values, 128 larger: sums have an excess that is taken away.
+  bool shifts() const { return math == DirectMath::kInt8 && !amx; }
+  bool sums_integers() const { return math == DirectMath::kInt8 || math == DirectMath::kInt16; }
 };
 
 /// Steps of depth that a tile register takes at once, at most 16: equal parts of all, or as many as it can, and a rest.
@@ -104,6 +107,8 @@ struct Direct {
   std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
   /// The first vector of a panel; panels are of nearly equal width.
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }
+  /// Whether register tiles can write unscaled results where they belong: of tile registers, whole vectors.
+  bool sums_are_results() const;
   std::size_t packed_bytes() const { return static_cast<std::size_t>(shape.groups * panels * panel_bytes) + 64; }
 };
 

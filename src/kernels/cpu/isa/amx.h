@@ -15,13 +15,14 @@ inline constexpr bool kHasAmx = false;
 
 inline constexpr i64 kAmxHeight = 16;  // rows of a tile register
 
-/// How a product is cut: two by two tile registers of sums or one by four; with a rest of the depth, which takes
-/// registers of its own, one by four.
+/// How a product is cut: two by two tile registers of sums, four by one or one by four; with a rest of the depth, which
+/// takes registers of its own, one by four.
 struct AmxCut {
-  i64 steps, rest;
-  explicit AmxCut(i64 depth) : steps(amx_steps(depth)), rest(steps > 0 ? depth % steps : 0) {}
+  i64 depth, steps, parts, rest;
+  explicit AmxCut(i64 of)
+      : depth(of), steps(amx_steps(of)), parts(of > 0 ? of / steps : 0), rest(of - parts * steps) {}
   /// The most rows of so many vectors.
-  i64 rows(i64 vectors) const { return vectors > 2 || rest > 0 ? kAmxHeight : 2 * kAmxHeight; }
+  i64 rows(i64 vectors) const { return (rest > 0 || vectors > 2 ? 1 : vectors == 2 ? 2 : 4) * kAmxHeight; }
 };
 
 #if defined(__AMX_TILE__)
@@ -42,6 +43,12 @@ class Amx {
     }
   }
 
+  /// Divisions are made where another depth comes only.
+  const AmxCut& cut(i64 depth) {
+    if (depth != cut_.depth) cut_ = AmxCut(depth);
+    return cut_;
+  }
+
   /// What micro_kernel computes: up to cut.rows(vectors) rows, where steps of A lie next to each other. With m.tail there
   /// are up to two vectors, or one if there is a rest, and no other lanes are read or written.
   void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
@@ -59,7 +66,10 @@ class Amx {
     std::uint8_t rows[16] = {};
   };
 
+  static constexpr i64 parts_of(i64 rows) { return rows > 2 * kAmxHeight ? 4 : rows > kAmxHeight ? 2 : 1; }
+
   void configure(i64 rows, const AmxCut& cut, int lanes, int last) {
+    parts_ = cut.parts;
     const bool same = rows == rows_ && cut.steps == steps_ && cut.rest == rest_ && lanes == lanes_;
     if (same && (lanes == kLanes<float> || last == last_)) return;
     if (rows_ == 0) __asm__ volatile("sttilecfg %0" : "=m"(before_));
@@ -73,13 +83,13 @@ class Amx {
       shape.rows[tile] = static_cast<std::uint8_t>(high);
       shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * words);
     };
-    // Halves: a product of registers takes as long as it has rows, but not less than for nine.
-    high_ = rows > kAmxHeight ? (rows + 1) / 2 : rows;
-    const i64 low = rows > kAmxHeight ? rows / 2 : rows;
+    // Equal parts, the last of which may begin in the one before. Products take a cycle a row, nine at least.
+    const i64 parts = parts_of(rows);
+    high_ = (rows + parts - 1) / parts;
     const i64 second = rest_ > 0 ? rest_ : steps_;
-    for (int i = 0; i < kA; ++i) set(i, i < 2 ? high_ : low, i % 2 == last ? lanes : kLanes<float>);
+    for (int i = 0; i < kA; ++i) set(i, high_, (parts > 2 ? 0 : i % 2) == last ? lanes : kLanes<float>);
     set(kA, high_, steps_);
-    set(kA + 1, low, second);
+    set(kA + 1, high_, second);
     set(kB, steps_, last == 0 ? lanes : kLanes<float>);
     set(kB + 1, second, last == (rest_ > 0 ? 0 : 1) ? lanes : kLanes<float>);
     __asm__ volatile("ldtilecfg %0" : : "m"(shape));
@@ -102,7 +112,7 @@ class Amx {
     if constexpr (kDot == Dot::kBf16) {
       __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
     } else {
-      __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
+      __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
     }
   }
 
@@ -110,6 +120,7 @@ class Amx {
   void of_rows(i64 rows, i64 vectors, const Micro& m) const {
     if (rest_ > 0) return of_vectors<kDot, true>(vectors, m);
     if (rows <= kAmxHeight) return of_vectors<kDot, false>(vectors, m);
+    if (rows > 2 * kAmxHeight) return tiles<kDot, 4, 1, false>(m);
     vectors == 1 ? tiles<kDot, 2, 1, false>(m) : tiles<kDot, 2, 2, false>(m);
   }
   template <Dot kDot, bool kRest>
@@ -136,6 +147,14 @@ class Amx {
     };
     row.template operator()<0>();
     if constexpr (kHigh > 1) row.template operator()<1>();
+    if constexpr (kHigh > 2) row.template operator()<2>();
+    if constexpr (kHigh > 3) row.template operator()<3>();
+  }
+
+  /// The register of a sum: of up to two by two, 2 * row + vector.
+  template <int kHigh>
+  static constexpr int sum_of(int row, int vector) {
+    return kHigh > 2 ? row : 2 * row + vector;
   }
 
   template <Dot kDot, int kHigh, int kWide, bool kRest>
@@ -143,29 +162,39 @@ class Amx {
     const char* a0 = static_cast<const char*>(m.a);
     const char* b0 = static_cast<const char*>(m.b);
     char* c = static_cast<char*>(m.c);
-    const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = m.depth / steps_;
-    const i64 a_half = high_ * a_row, c_half = high_ * c_row, a_part = 4 * steps_, b_part = steps_ * b_step;
+    const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = parts_;
+    const i64 a_part = 4 * steps_, b_part = steps_ * b_step;
+    i64 start[kHigh];  // the first row of each part
+    for (int i = 0; i < kHigh; ++i) start[i] = min_of(i * high_, rows_ - high_);
     const i64 *const a_block = m.a_block, *const b_block = m.b_block;
     for (i64 t = 0; t < m.tiles; ++t, a0 += m.a_next, b0 += m.b_next, c += m.c_next) {
       each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
         if (m.add) {
-          load_tile<2 * kRow + kVector>(c + kRow * c_half + kVector * kVectorBytes, c_row);
+          load_tile<sum_of<kHigh>(kRow, kVector)>(c + start[kRow] * c_row + kVector * kVectorBytes, c_row);
         } else {
-          clear_tile<2 * kRow + kVector>();
+          clear_tile<sum_of<kHigh>(kRow, kVector)>();
         }
       });
       for (i64 i = 0; i < blocks; ++i) {
         const char* a = a0 + (a_block ? a_block[i] : 0);
         const char* b = b0 + (b_block ? b_block[i] : 0);
         for (i64 part = 0; part < parts; ++part, a += a_part, b += b_part) {
-          load_tile<kA>(a, a_row);
-          if constexpr (kHigh > 1) load_tile<kA + 1>(a + a_half, a_row);
-          each_sum<1, kWide>([&]<int kRow, int kVector>() {
-            constexpr int kRight = kB + (kRest ? 0 : kVector % 2);
-            load_tile<kRight>(b + kVector * kVectorBytes, b_step);
-            add_product<kDot, kVector, kA, kRight>();
-            if constexpr (kHigh > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
-          });
+          if constexpr (kHigh > 2) {
+            load_tile<kB>(b, b_step);
+            each_sum<kHigh, 1>([&]<int kRow, int kVector>() {
+              load_tile<kA + kRow % 2>(a + start[kRow] * a_row, a_row);
+              add_product<kDot, kRow, kA + kRow % 2, kB>();
+            });
+          } else {
+            load_tile<kA>(a, a_row);
+            if constexpr (kHigh > 1) load_tile<kA + 1>(a + start[1] * a_row, a_row);
+            each_sum<1, kWide>([&]<int kRow, int kVector>() {
+              constexpr int kRight = kB + (kRest ? 0 : kVector % 2);
+              load_tile<kRight>(b + kVector * kVectorBytes, b_step);
+              add_product<kDot, kVector, kA, kRight>();
+              if constexpr (kHigh > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
+            });
+          }
         }
         if constexpr (kRest) {
           load_tile<kA + 1>(a, a_row);
@@ -176,13 +205,14 @@ class Amx {
         }
       }
       each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
-        store_tile<2 * kRow + kVector>(c + kRow * c_half + kVector * kVectorBytes, c_row);
+        store_tile<sum_of<kHigh>(kRow, kVector)>(c + start[kRow] * c_row + kVector * kVectorBytes, c_row);
       });
     }
   }
 
   Shape before_;
-  i64 rows_ = 0, high_ = 0, steps_ = 0, rest_ = 0;
+  i64 rows_ = 0, high_ = 0, steps_ = 0, parts_ = 0, rest_ = 0;
+  AmxCut cut_{0};
   int lanes_ = 0, last_ = 0;
 };
 
@@ -190,21 +220,26 @@ class Amx {
 
 class Amx {
  public:
+  AmxCut cut(i64 depth) const { return AmxCut(depth); }
   void multiply(Dot, i64, i64, const AmxCut&, const Micro&) {}
 };
 
 #endif
 
 /// Rows in register tiles of nearly equal height, those that are equal in one call. `m` says where the first one is.
+/// Where nothing is added, tile registers get one shape only: another one costs more than writing some rows of the last
+/// tile a second time.
 static inline void multiply_rows(Amx& amx, Dot dot, i64 rows, i64 vectors, Micro& m) {
+  if (rows <= 0) return;
   const bool by_amx = kHasAmx && (dot == Dot::kBf16 || dot == Dot::kInt8) && m.depth > 0;
-  const AmxCut cut(by_amx ? m.depth : 0);
+  const AmxCut cut = amx.cut(by_amx ? m.depth : 0);
   const i64 most = by_amx ? cut.rows(vectors) : kMicroRows[vectors];
-  const i64 count = (rows + most - 1) / most, low = rows / count, higher = rows % count;
+  const bool one = rows <= most;
+  const i64 count = one ? 1 : (rows + most - 1) / most, low = one ? rows : rows / count, higher = rows - low * count;
   const char* const a = static_cast<const char*>(m.a);
   char* const c = static_cast<char*>(m.c);
-  for (i64 first = 0, height = low + 1, number = higher; height >= low; --height, number = count - higher) {
-    if (number == 0) continue;
+  const auto tiles = [&](i64 first, i64 height, i64 number) {
+    if (number == 0) return;
     m.a = a + first * m.a_row;
     m.c = c + first * m.c_row;
     m.a_next = height * m.a_row;
@@ -215,7 +250,13 @@ static inline void multiply_rows(Amx& amx, Dot dot, i64 rows, i64 vectors, Micro
     } else {
       micro_kernel(dot, static_cast<int>(height), static_cast<int>(vectors))(m);
     }
-    first = number * height;
+  };
+  if (by_amx && higher > 0 && !m.add) {
+    tiles(0, low + 1, count - 1);
+    tiles(rows - low - 1, low + 1, 1);
+  } else {
+    tiles(0, low + 1, higher);
+    tiles(higher * (low + 1), low, count - higher);
   }
 }
 

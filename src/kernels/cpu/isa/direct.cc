@@ -4,6 +4,7 @@
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/direct_parts.h"
 #include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/rounded.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -28,7 +29,7 @@ void set_math(DirectUnit& unit) {
   unit.group = micro_group(dot);
   unit.element = micro_group_bytes(dot) / micro_group(dot);
   unit.amx = kHasAmx && unit.group > 1;
-  for (int v = 0; v <= kMicroVectors; ++v) {
+  for (int v = 1; v <= kMicroVectors; ++v) {
     unit.rows[v] = unit.amx ? static_cast<int>(AmxCut(1).rows(v)) : kMicroRows[v];
   }
 }
@@ -59,8 +60,8 @@ i64 over(i64 a, i64 b) { return b > 1 ? a / b : a; }
 /// Computes one piece.
 class Worker {
  public:
-  Worker(const Direct& job, const DirectArgs& args, i64 index, char* scratch)
-      : job_(job), args_(args), piece_(piece_at(job, index)), scratch_(scratch) {
+  Worker(const Direct& job, const DirectArgs& args, i64 index, char* scratch, Amx& amx)
+      : job_(job), args_(args), piece_(piece_at(job, index)), scratch_(scratch), amx_(amx) {
     const i64 size = bytes_of(job.from.type, 1);
     const char* from = static_cast<const char*>(args.from) + piece_.group * job.from.channels * job.from.c * size;
     to_ = static_cast<char*>(args.to) + bytes_of(job.to.type, piece_.group * job.to.channels * job.to.c);
@@ -74,13 +75,14 @@ class Worker {
     }
     a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
     b_list_ = a_list_ + job.taps();
-    const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
     around_ = writes_around();
-    streamed_ = around_ && job.to.c == 1 && job.cut.fold == 1 && job.cut.channels == job.from.channels;
-    streamed_ = streamed_ && !args.epilogue;
-    direct_ = plain && job.cut.fold == 1 && job.to.c == 1 && bytes_of(job.to.type, 1) == job.unit.element &&
-              args.alpha == 1 && (args.beta == 0 || args.beta == 1) && !args.epilogue && !around_;
+    streamed_ = around_ && job.sums_are_results() && !job.unit.sums_integers() &&
+                job.cut.channels == job.from.channels && !args.epilogue;
+    const bool adds = args.beta == 1 && !job.unit.sums_integers();  // integers saturate
+    direct_ = job.sums_are_results() && args.alpha == 1 && (args.beta == 0 || adds) && !args.epilogue && !around_;
     written_ = direct_ || streamed_;
+    rounded_ = kRoundsPairs && job.to.type == DataType::kBFloat16 && job.to.c == 1 && args.alpha == 1 &&
+               args.beta == 0 && !args.epilogue;
     down_ = position(1, 1, 0) * job.to.d[1];
     micro_.a_block = a_list_;
     micro_.b_block = b_list_;
@@ -111,18 +113,23 @@ class Worker {
     constexpr i64 kCaches = 8 << 20;
     const DirectSide& to = job_.to;
     const i64 columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
-    const bool whole = kStreams && to.type == DataType::kFloat && job_.unit.math == DirectMath::kFloat;
+    const bool rounds = kRoundsPairs && job_.unit.math == DirectMath::kBf16 && !args_.epilogue;
+    const DataType type = job_.unit.sums_integers() ? DataType::kInt32
+                          : rounds                  ? DataType::kBFloat16
+                                                    : DataType::kFloat;
+    const bool whole = kStreams && to.type == type && job_.unit.math != DirectMath::kDouble;
     // Sums of more products hide that lines are read before they are written.
     constexpr i64 kMostProducts = kVectorBytes == 64 ? INT64_MAX : 64;
     if (job_.taps() * job_.from.channels > kMostProducts) return false;
-    if (!whole || args_.alpha != 1 || args_.beta != 0 || to.n * job_.shape.n * 4 <= kCaches) return false;
+    const i64 size = bytes_of(type, 1), results = to.n * job_.shape.n * size;
+    if (!whole || args_.alpha != 1 || args_.beta != 0 || results <= kCaches) return false;
     if (job_.backward && job_.shape.stride[2] > 1) return false;
-    constexpr i64 kLine = 64 / sizeof(float), kPerLine = 64 / kVectorBytes;
-    const bool lines = kPerLine == 1 || job_.vectors % (job_.panels * kPerLine) == 0;
-    const bool last = to.c == 1 && to.channels % kLine == 0 && lines;
-    const bool first = kPerLine == 1 && to.c != 1 && to.c % kLine == 0 && to.d[2] == 1;
+    const i64 elements = 64 / size, vectors = elements / kLanes<float>;  // of a line
+    const bool lines = vectors == 1 || job_.vectors % (job_.panels * vectors) == 0;
+    const bool last = to.c == 1 && to.channels % elements == 0 && lines;
+    const bool first = vectors == 1 && to.c != 1 && to.c % elements == 0 && to.d[2] == 1;
     const i64 steps = to.d[0] | to.d[1] | to.n | (last ? to.d[2] : columns);
-    return (last || first) && steps % kLine == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % 64 == 0;
+    return (last || first) && steps % elements == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % 64 == 0;
   }
 
   i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
@@ -182,13 +189,13 @@ class Worker {
 
   /// How many cells from this one on, at most so many, meet the same taps of a window.
   i64 alike(int d, const DirectWindow& w, i64 cell, i64 most) const {
-    i64 from, end, other_from, other_end, count = 1;
+    if (job_.unit.shifts()) return most;
+    i64 from, end;
     visible(d, w, cell, from, end);
-    for (; count < most; ++count) {
-      visible(d, w, cell + count, other_from, other_end);
-      if (other_from != from || other_end != end) break;
-    }
-    return count;
+    const i64 step = job_.input_step(d), start = w.origin + cell * step, size = job_.from.size[d];
+    if (from == end) return 1;
+    if (from > 0) most = min_of(most, ceil_div(-start - (from - 1) * w.move, step));
+    return min_of(most, ceil_div(size - start - (end - 1) * w.move, step));
   }
 
   /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
@@ -264,7 +271,7 @@ class Worker {
   void visible(int d, const DirectWindow& w, i64 cell, i64& from, i64& end) const {
     from = 0;
     end = w.taps;
-    if (job_.unit.math == DirectMath::kInt8) return;  // sums have an excess that is the same everywhere
+    if (job_.unit.shifts()) return;  // the excess of sums is the same everywhere
     const i64 start = w.origin + cell * job_.input_step(d), size = job_.from.size[d];
     if (start < 0) from = min_of(ceil_div(-start, w.move), end);
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
@@ -285,8 +292,17 @@ class Worker {
     finish_sums(job_, args_, {sums, outputs * fold, vectors_ * job_.unit.lanes, channels_,
                               piece_.group * job_.to.channels + first_channel_, excess});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
+      char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
+      if (rounded_) {
+        const bool whole = fold == 1 && pixel == channels_ * job_.unit.lane_bytes() && to_pixel == channels_;
+        const i64 runs = whole ? 1 : outputs, length = whole ? outputs * channels_ : channels_;
+        for (i64 i = 0; i < runs; ++i)
+          round_line(reinterpret_cast<const float*>(sums + (i * fold + j) * pixel), length,
+                     reinterpret_cast<Bfloat16*>(line) + i * to_pixel, around_);
+        continue;
+      }
       store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
-                               to + bytes_of(job_.to.type, j * job_.to.n), to_pixel, job_.to.c, around_});
+                               line, to_pixel, job_.to.c, around_});
     }
   }
 
@@ -298,9 +314,10 @@ class Worker {
   i64 *a_list_, *b_list_;
   bool around_, streamed_, direct_, last_ = false;
   bool written_;  // sums go where the results belong, as they are
+  bool rounded_;  // sums are rounded to bf16, channels last, and no more
   i64 down_;      // from line to line of results
   Micro micro_;
-  Amx amx_;
+  Amx& amx_;
   i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
 };
 
@@ -321,7 +338,8 @@ void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void*
   if (kAddsProducts && math != DirectMath::kBf16 && math != DirectMath::kInt8) {
     return POLYMIO_SHARED_NAMESPACE::direct(job, args, first, end, scratch);
   }
-  for (i64 piece = first; piece < end; ++piece) Worker(job, args, piece, static_cast<char*>(scratch)).run();
+  Amx amx;
+  for (i64 piece = first; piece < end; ++piece) Worker(job, args, piece, static_cast<char*>(scratch), amx).run();
 }
 
 void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {

@@ -19,7 +19,7 @@ struct DirectPiece {
 void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip);
 
 /// Weights of a panel: [tap][channel / group][lane][channel % group], zero where there are no channels. Behind
-/// them, int8 only: 128 times the sum of each lane's weights. `turn`: scratch.
+/// them, if inputs are shifted: 128 times the sum of each lane's weights. `turn`: scratch.
 void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn);
 
 /// A line of sums: `count` outputs of `channels` channels.
@@ -29,7 +29,7 @@ struct DirectLine {
   i64 count, channels;
   char* to;
   i64 pixel, channel;  // strides of `to` in elements
-  bool around = false;  // past the caches; fp32, not scaled, vectors aligned
+  bool around = false;  // past the caches; fp32 or int32, not scaled, vectors aligned
 };
 
 /// Sums of whole vectors: `pixels` times `lanes`, of which `channels` count. `first` is the channel of lane 0.

@@ -70,7 +70,7 @@ void store_as(const DirectArgs& args, const DirectLine& l) {
   const Emit<A, S> emit{static_cast<decltype(Emit<A, S>::alpha)>(args.epilogue ? 1 : args.alpha),
                         static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
   const bool first = l.channel != 1 && l.pixel == 1;
-  if constexpr (__is_same(A, float) && __is_same(S, float)) {
+  if constexpr (__is_same(A, S) && sizeof(S) == 4) {
     if (l.around) return first ? store_channels_first<A, S>(l, Around<S>{}) : store_channels_last<A, S>(l, Around<S>{});
   }
   if (first) return store_channels_first<A, S>(l, emit);
@@ -107,7 +107,7 @@ void subtract_excess(const DirectSums& s) {
 }  // namespace
 
 void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums) {
-  if (job.unit.math == DirectMath::kInt8) subtract_excess(sums);
+  if (job.unit.shifts()) subtract_excess(sums);
   if (!args.epilogue) return;
   switch (job.to.type) {
     case DataType::kHalf:
@@ -132,7 +132,6 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
 }
 
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line) {
-  const bool integer = job.unit.math == DirectMath::kInt8 || job.unit.math == DirectMath::kInt16;
   switch (job.to.type) {
     case DataType::kHalf:
       return store_as<float, Half>(args, line);
@@ -145,7 +144,7 @@ void store_line(const Direct& job, const DirectArgs& args, const DirectLine& lin
     case DataType::kInt32:
       return store_as<std::int32_t, std::int32_t>(args, line);
     default:
-      return integer ? store_as<std::int32_t, float>(args, line) : store_as<float, float>(args, line);
+      return job.unit.sums_integers() ? store_as<std::int32_t, float>(args, line) : store_as<float, float>(args, line);
   }
 }
 

@@ -165,7 +165,8 @@ void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, c
   const DataType type = job.from.type;
   if constexpr (kPacksProducts) {
     if (math == DirectMath::kBf16) return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
-    if (math == DirectMath::kInt8) return fill<Shifted8, std::int8_t>(job, piece, from, strip);
+    if (job.unit.shifts()) return fill<Shifted8, std::int8_t>(job, piece, from, strip);
+    if (math == DirectMath::kInt8) return fill<std::int8_t, std::int8_t>(job, piece, from, strip);
     if (math == DirectMath::kImagePairs) return fill<ImagePair, Bfloat16>(job, piece, from, strip);
   }
   if (math == DirectMath::kInt16) return fill<std::int16_t, std::int8_t>(job, piece, from, strip);

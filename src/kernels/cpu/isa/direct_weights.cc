@@ -38,7 +38,9 @@ class Panel {
         by_tap(src, lanes, v);
       }
     }
-    if constexpr (__is_same(E, std::int8_t)) add_excess();
+    if constexpr (__is_same(E, std::int8_t)) {
+      if (job_.unit.shifts()) add_excess();
+    }
   }
 
  private:
@@ -115,11 +117,34 @@ class Panel {
   }
 
   void by_channel(const S* src, i64 lanes, i64 v) {
+    if constexpr (kGroup > 1 && __is_same(E, S)) {
+      if (job_.w_depth == 1) return by_words(src, lanes, v);
+    }
     each_tap([&](i64 tap, i64 offset) {
       for (i64 c = 0; c < job_.from.channels; c += kDirectTurn) {
         const i64 some = min_of(kDirectTurn, job_.from.channels - c);
         turn(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
         put(tap, c, some, 0, 1, v);
+      }
+    });
+  }
+
+  /// Channels are neighbours, as they are in a step.
+  void by_words(const S* src, i64 lanes, i64 v) {
+    constexpr i64 kBytes = kN * sizeof(W);
+    const i64 line = job_.from.channels * static_cast<i64>(sizeof(S));
+    each_tap([&](i64 tap, i64 offset) {
+      for (i64 at = 0; at < line; at += kBytes) {
+        const i64 some = min_of(kBytes, line - at);
+        const char* const from = reinterpret_cast<const char*>(src + offset) + at;
+        Vec<W> block[kN];
+#pragma GCC unroll 16
+        for (int j = 0; j < kN; ++j) {
+          block[j] = j < lanes ? load_bytes<W>(from + j * job_.w_lane * static_cast<i64>(sizeof(S)), some) : Vec<W>{};
+        }
+        transpose(block);
+        const i64 first = tap * job_.tap_steps + at / static_cast<i64>(sizeof(W));
+        for (i64 i = 0; i * static_cast<i64>(sizeof(W)) < some; ++i) store(place(first + i, v), block[i]);
       }
     });
   }

@@ -104,6 +104,20 @@ static inline typename VecType<Bits, kN>::type load_bits(const void* src, int n)
   return load<Bits, kN>(line);
 }
 
+/// Words of n bytes, zero behind them; memory there is not touched.
+template <class W>
+static inline Vec<W> load_bytes(const char* p, i64 n) {
+  constexpr i64 kBytes = kVectorBytes;
+  if (n == kBytes) return load(reinterpret_cast<const W*>(p));
+#if defined(__AVX512BW__)
+  return (Vec<W>)_mm512_maskz_loadu_epi8(~std::uint64_t{0} >> (kBytes - n), p);
+#else
+  W line[kLanes<W>] = {};
+  __builtin_memcpy(line, p, static_cast<std::size_t>(n));
+  return load(line);
+#endif
+}
+
 /// Each element in the lowest part of a word. Compilers take the conversion of bytes apart.
 static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::type v) {
 #if defined(__AVX512F__)

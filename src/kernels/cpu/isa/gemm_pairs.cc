@@ -4,8 +4,10 @@
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/direct_words.h"
+#include "kernels/cpu/isa/dots.h"
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/rounded.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -16,7 +18,9 @@ constexpr i64 kPanel = 2 * kWords;        // columns
 constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
 constexpr i64 kRows = kPanel;             // multiplied, and written, while the next ones are fetched
 constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches
-constexpr i64 kDepth = 512;               // of B's copy, which stays in the first-level cache
+constexpr i64 kDepth = 512;               // of B's copy: a panel of it stays in the first-level cache
+constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
+constexpr i64 kMostColumns = 512;         // that are copied at once
 constexpr i64 kMostDepth = 8 * kDepth;    // of A in place
 constexpr i64 kCopied = 512 * 1024;       // elements of A's copy
 
@@ -24,7 +28,7 @@ bool has_pairs() { return kHasAmx || prefers_bf16_dot(); }
 
 bool is_pairs(const Gemm& g) {
   constexpr DataType kType = DataType::kBFloat16;
-  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs();
+  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs() && !is_dots(g);
 }
 
 /// Lines of an operand along one of its axes.
@@ -84,11 +88,11 @@ class PairProduct {
     pitch_ = keeps ? pitch_of<float>(columns) : kPanel;
     a_pitch_ = pitch_of<float>(step_ / 2);
     a_ = take<std::int32_t>(base, in_place_ ? 0 : round_up(rows, kWords) * a_pitch_);
-    b_ = take<std::int32_t>(base, kTogether * kDepth / 2 * kPanel);
+    b_ = take<std::int32_t>(base, kCopiedWords);
     sums_ = take<float>(base, rows * pitch_);
-    line_pitch_ = max_of(round_up(rows, kWords), kDepth);
+    line_pitch_ = max_of(round_up(rows, kWords), max_of(kDepth, kMostColumns));
     line_ = take<Bfloat16>(base, (in_place_ ? kWords : 2 * kWords) * line_pitch_);
-    runs_ = take<Run>(base, max_of(max_of(kTogether * kPanel, step_), rows) + 1);
+    runs_ = take<Run>(base, max_of(max_of(kMostColumns, step_), rows) + 1);
     column_runs_ = take<Run>(base, kPanel + 1);
     row_offset_ = take<i64>(base, rows);
   }
@@ -101,15 +105,20 @@ class PairProduct {
       depth = min_of(step_, g_.k - k0);
       if (run_ > 0) depth = min_of(depth, run_ - k0 % run_);
       place_a(m0, k0, depth);
-      const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth);
-      const i64 together = lines && depth <= kDepth ? kTogether * kPanel : kPanel;
+      const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth), few = depth <= kDepth;
+      const i64 block = row_block(depth), pairs = ceil_div(depth, 2);
+      const i64 fits = min_of(kCopiedWords / pairs / kPanel * kPanel, kMostColumns);
+      const i64 most = block < rows_ ? fits : kTogether * kPanel;
+      const i64 together = few && (lines || block < rows_) ? most : kPanel;
       for (i64 n = 0; n < columns_; n += together) {
         const i64 columns = min_of(together, columns_ - n);
-        if (depth <= kDepth) copy_b(n0 + n, columns, k0, depth);
-        for (i64 p = 0; p < columns; p += kPanel) {
-          const Columns some{n0 + n + p, min_of(kPanel, columns - p), b_ + p * ceil_div(depth, 2),
-                             sums_ + (pitch_ == kPanel ? 0 : n + p)};
-          depth <= kDepth ? row_by_row(some, k0, depth) : part_by_part(some, k0, depth);
+        if (few) copy_b(n0 + n, columns, k0, depth);
+        for (i64 i = 0; i < rows_; i += block) {
+          for (i64 p = 0; p < columns; p += kPanel) {
+            const Columns some{n0 + n + p, min_of(kPanel, columns - p), b_ + p * pairs,
+                               sums_ + (pitch_ == kPanel ? 0 : n + p)};
+            few ? row_by_row(i, min_of(i + block, rows_), some, k0, depth) : part_by_part(some, k0, depth);
+          }
         }
       }
     }
@@ -142,13 +151,22 @@ class PairProduct {
     float* sums;
   };
 
+  /// Rows that all panels take in turn: all, or so many that A in place, the larger operand, stays in the first-level
+  /// cache.
+  i64 row_block(i64 depth) const {
+    constexpr i64 kBytes = 16 << 10;
+    const i64 block = kBytes / (depth * static_cast<i64>(sizeof(Bfloat16))) / kRows * kRows;
+    const bool last = is_single(g_.c.columns) && inner(g_.c.columns).stride == 1;
+    return in_place_ && last && block > 0 && 2 * block < rows_ ? block : rows_;
+  }
+
   /// All of the depth has been copied. Rows of A in place, and lines of C, are fetched before they are wanted.
-  void row_by_row(const Columns& columns, i64 k0, i64 depth) {
+  void row_by_row(i64 first, i64 end, const Columns& columns, i64 k0, i64 depth) {
     const bool last = k0 + depth == g_.k;
     const int count = last ? cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_) : 0;
     const bool line = inner(g_.c.columns).stride == 1 && count == 1 && g_.c.dtype == DataType::kBFloat16;
-    for (i64 i = 0; i < rows_; i += kRows) {
-      const i64 rows = min_of(kRows, rows_ - i);
+    for (i64 i = first; i < end; i += kRows) {
+      const i64 rows = min_of(kRows, end - i);
       if (in_place_ && columns.first == n0_) fetch_rows(i + kRows, depth);
       if (line && !around_) {
         const char* const c = static_cast<const char*>(g_.c.data) + 2 * column_runs_[0].offset;
@@ -231,8 +249,11 @@ class PairProduct {
   void copy_b(i64 column, i64 columns, i64 k0, i64 depth) {
     const Operand& b = g_.b;
     if (run_cost(b.lanes) <= run_cost(b.depth)) return pair_lines(column, columns, k0, depth);
-    const i64 vectors = ceil_div(columns, kWords);
-    for (i64 v = 0; v < vectors; ++v) turn_columns(column + v * kWords, columns - v * kWords, k0, depth, v, vectors);
+    const i64 pairs = ceil_div(depth, 2);
+    for (i64 n = 0; n < columns; n += kWords) {
+      const i64 panel = n / kPanel * kPanel, width = round_up(min_of(kPanel, columns - panel), kWords);
+      turn_columns(column + n, columns - n, k0, depth, b_ + panel * pairs + n - panel, width);
+    }
   }
 
   /// Adds the product of some rows and the part of the depth that was copied to sums.
@@ -265,7 +286,7 @@ class PairProduct {
   }
 
   /// The same where depths are neighbours, for a vector of columns.
-  void turn_columns(i64 column, i64 columns, i64 k0, i64 depth, i64 vector, i64 vectors) {
+  void turn_columns(i64 column, i64 columns, i64 k0, i64 depth, std::int32_t* to, i64 pitch) {
     const Operand& b = g_.b;
     const i64 some = min_of(kWords, columns), pairs = ceil_div(depth, 2);
     const Lines lines(b, b.depth, k0, depth, runs_);
@@ -277,13 +298,12 @@ class PairProduct {
       if (!plain) lines.fetch(at, 2 * pairs, buffer);
       source[j] = reinterpret_cast<const std::int32_t*>(plain ? lines.place(at) : buffer);
     }
-    std::int32_t* to = b_ + vector * kWords;
     for (i64 p = 0; p < pairs; p += kWords) {
       const int high = static_cast<int>(min_of(kWords, pairs - p));
       Words block[kWords] = {};
       for (i64 j = 0; j < some; ++j) block[j] = load_lanes(source[j] + p, 0, high);
       transpose(block);
-      for (i64 i = 0; i < high; ++i, to += vectors * kWords) store(to, block[i]);
+      for (i64 i = 0; i < high; ++i, to += pitch) store(to, block[i]);
     }
   }
 
@@ -292,9 +312,14 @@ class PairProduct {
     const i64 stride = inner(g_.c.columns).stride;
     const i64* const to = row_offset_ + row;
     const float* sums = sums_of(columns, row);
+    const i64 pitch = pitch_;
     if (count == 1 && stride == 1 && g_.c.dtype == DataType::kBFloat16 && g_.alpha == 1 && g_.beta == 0) {
       Bfloat16* const c = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
-      for (i64 i = 0; i < rows; ++i, sums += pitch_) round_line(sums, static_cast<int>(columns.count), c + to[i]);
+      const bool whole = columns.count == kPanel;
+      // The usual case is short: panels of few depths take as long as this.
+      for (i64 i = 0; whole && !around_ && i < rows; ++i) round_line(sums + i * pitch, kPanel, c + to[i], false);
+      for (i64 i = 0; (!whole || around_) && i < rows; ++i)
+        round_line(sums + i * pitch, columns.count, c + to[i], around_);
       return;
     }
     const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
@@ -303,16 +328,6 @@ class PairProduct {
       for (i64 i = 0; i < rows; ++i)
         write_runs(c + to[i], stride, column_runs_, count, sums + i * pitch_, alpha, beta);
     });
-  }
-
-  /// Up to a panel.
-  void round_line(const float* sums, int columns, Bfloat16* to) const {
-    const auto first = (__m512)load(sums), second = (__m512)load(sums + kWords);
-    const auto both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-    if (around_ && columns == kPanel && reinterpret_cast<std::uintptr_t>(to) % 64 == 0) {
-      return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both);
-    }
-    _mm512_mask_storeu_epi16(to, 0xffffffffu >> (kPanel - columns), both);
   }
 
   const Gemm& g_;

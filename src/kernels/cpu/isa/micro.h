@@ -14,7 +14,7 @@ enum class Dot : int {
   kFloat,   // fp32 x fp32 -> fp32, group 1
   kDouble,  // fp64 x fp64 -> fp64, group 1
   kBf16,    // bf16 x bf16 -> fp32, group 2: only where kHasBf16Dot
-  kInt8,    // u8 (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
+  kInt8,    // u8, for tile registers s8, (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
   kInt16,   // s16 x s16 -> s32, group 2: sums of int8 values, exact
 };
 

@@ -33,8 +33,25 @@ Wish read_wish(const TunePoint& t) {
   return {t[0], t[1], t[2], t[3]};
 }
 
-/// A pointwise convolution of whole rows as one long row.
-kernels::ConvShape flattened(kernels::ConvShape s) {
+/// Filters of one column on narrow images: one long row whose taps are as far apart as the rows were.
+kernels::ConvShape turned_columns(kernels::ConvShape s) {
+  constexpr std::int64_t kNarrow = 32;
+  const bool plain = s.in[0] == 1 && s.taps[0] == 1 && s.pad[0] == 0 && s.stride[1] == 1 && s.stride[2] == 1;
+  if (!plain || s.taps[1] == 1 || s.taps[2] != 1 || s.pad[2] != 0 || s.in[2] > kNarrow) return s;
+  if (s.x_d[1] != s.in[2] * s.x_d[2] || s.y_d[1] != s.out[2] * s.y_d[2]) return s;
+  s.taps[2] = s.taps[1];
+  s.w_d[2] = s.w_d[1];
+  s.dilation[2] = s.dilation[1] * s.in[2];
+  s.pad[2] = s.pad[1] * s.in[2];
+  s.out[2] *= s.out[1];
+  s.in[2] *= s.in[1];
+  s.taps[1] = s.dilation[1] = s.in[1] = s.out[1] = 1;
+  s.pad[1] = 0;
+  return s;
+}
+
+/// A pointwise convolution of whole rows, if so wished of whole images, as one long row.
+kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   for (int d = 0; d < kSpatial; ++d)
     if (s.taps[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0) return s;
   std::int64_t x = s.in[kSpatial - 1] * s.x_d[kSpatial - 1], y = s.out[kSpatial - 1] * s.y_d[kSpatial - 1];
@@ -47,13 +64,23 @@ kernels::ConvShape flattened(kernels::ConvShape s) {
     s.in[kSpatial - 1] *= s.in[d];
     s.in[d] = s.out[d] = 1;
   }
+  if (images && s.x_n == x && s.y_n == y) {
+    s.in[kSpatial - 1] *= s.n;
+    s.x_n *= s.n;
+    s.y_n *= s.n;
+    s.n = 1;
+  }
   s.out[kSpatial - 1] = s.in[kSpatial - 1];
   return s;
 }
 
 Direct uncut(const kernels::KernelTable& table, const Problem& p) {
   const bool backward = p.direction == Direction::kBackwardData;
-  return kernels::direct_job(flattened(conv_shape(p)), backward, p.output().type, table.direct_unit(p.x.type));
+  const kernels::DirectUnit unit = table.direct_unit(p.x.type);
+  kernels::ConvShape shape = conv_shape(p);
+  // Tile registers are worth filling. For floats neither gains anything.
+  if (unit.amx) shape = turned_columns(shape);
+  return kernels::direct_job(flattened(shape, unit.group > 1), backward, p.output().type, unit);
 }
 
 /// Vectors of a panel: tiles that waste the least, for lines of so many outputs.
@@ -61,19 +88,29 @@ int best_vectors(const Direct& job, std::int64_t line) {
   int best = 1;
   double best_cost = INFINITY;
   const std::int64_t depth = ceil_div(job.from.channels, job.unit.group);
-  for (int v = 1; v <= 4 && v <= job.vectors; ++v) {
+  // One vector would write half lines of the cache.
+  const bool halves = job.unit.amx && job.to.c == 1 && size_of(job.to.type) == 2;
+  const double bytes = row_bytes(job, line);
+  for (int v = halves && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
     const std::int64_t rows = job.unit.rows[v], tiles = ceil_div(line, rows);
     const std::int64_t panels = ceil_div(job.vectors, v);
     double cycles = 0;
     for (std::int64_t t = 0; t < tiles; ++t) {
       const auto r = static_cast<double>(line * (t + 1) / tiles - line * t / tiles);
       // Weights come from the second-level cache: about 24 bytes a cycle.
-      cycles += job.unit.amx ? tile_cycles(job.unit, r, v, depth) : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
+      cycles += job.unit.amx ? tile_cycles(job.unit, r, v, depth, bytes)
+                             : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
     }
     cycles *= static_cast<double>(panels);
     if (cycles < best_cost) best_cost = cycles, best = v;
   }
   return best;
+}
+
+/// Neighbours share what a task prepares; few enough that threads end together.
+std::int64_t pieces_a_task(std::int64_t pieces, int threads) {
+  constexpr std::int64_t kTasks = 16;  // of a thread
+  return std::max<std::int64_t>(pieces / (kTasks * threads), 1);
 }
 
 std::int64_t pixels_of(const Direct& job) { return job.cut.images * job.cut.rows * job.cut.columns; }
@@ -93,12 +130,17 @@ class Planner {
  private:
   /// One piece an image, or several small images.
   void start() {
-    cut_ = {};
+    cut_direct(job_, cut_ = {});
     const std::int64_t width = job_.cells[2];
     const int most = job_.unit.rows[2];
-    cut_.fold = width <= most / 2 ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
-    constexpr std::int64_t kLine = 128;  // outputs: their sums stay in the first-level cache
-    cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], kLine));
+    // Tile registers of half their rows are worth more than copies.
+    const bool lies = job_.unit.amx && width > most / 4 && job_.in_place;
+    cut_.fold = width <= most / 2 && !lies ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
+    // Outputs of a line: their sums stay in the first-level cache, or pieces are worth shaping tile registers for.
+    constexpr std::int64_t kCaches = 8 << 20;  // more sums are copied past them
+    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kCaches;
+    const std::int64_t line = job_.unit.amx && cut_.fold == 1 && stay ? 512 : 128;
+    cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], line));
     cut_.vectors = wish_.vectors ? wish_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
     cut_.rows = job_.cells[1];
     cut_.images = cut_.fold;
@@ -162,6 +204,12 @@ class Planner {
     }
     while (job_.pieces() < enough && cut_.rows > 8) {
       cut_.rows = ceil_div(cut_.rows, 2);
+      cut_direct(job_, cut_);
+    }
+    // Lines that are images or more.
+    constexpr std::int64_t kShort = 64, kUnit = 16;  // outputs; those of whole lines of the cache
+    while (job_.unit.amx && job_.pieces() < enough && cut_.columns > kShort) {
+      cut_.columns = ceil_div(cut_.columns, 2 * kUnit) * kUnit;
       cut_direct(job_, cut_);
     }
     cut_.panels = job_.panels;
@@ -282,9 +330,10 @@ class CpuDirect final : public Solver<Problem> {
         });
       }
       if (stages == kPacks) return;
-      on.parallel_for(static_cast<std::size_t>(job.pieces()), scratch, [&](std::size_t i, void* s) {
-        const auto piece = static_cast<std::int64_t>(i);
-        table.direct(job, args, piece, piece + 1, s);
+      const std::int64_t pieces = job.pieces(), some = pieces_a_task(pieces, on.threads());
+      on.parallel_for(static_cast<std::size_t>(ceil_div(pieces, some)), scratch, [&](std::size_t i, void* s) {
+        const std::int64_t first = static_cast<std::int64_t>(i) * some;
+        table.direct(job, args, first, std::min(first + some, pieces), s);
       });
     };
   }

@@ -133,18 +133,12 @@ struct Tiles {
   Tiles(const Direct& job, double outputs, std::int64_t vectors, std::int64_t depth) {
     const double v = real(vectors), count = ceil_div(outputs, job.unit.rows[vectors]);
     const double low = std::floor(outputs / count), higher = outputs - low * count;
-    const auto cycles = [&](double rows) { return tile_cycles(job.unit, rows, v, depth); };
+    const double bytes = row_bytes(job, static_cast<std::int64_t>(outputs));
+    const auto cycles = [&](double rows) { return tile_cycles(job.unit, rows, v, depth, bytes); };
     step = higher * cycles(low + 1) + (count - higher) * cycles(low);
     once = count * kTileCycles + outputs * v * kSumCycles;
   }
 };
-
-/// Whether tiles write results where they belong.
-bool writes_results(const Direct& job) {
-  const bool plain = job.unit.math == DirectMath::kFloat || job.unit.math == DirectMath::kDouble;
-  return plain && job.cut.fold == 1 && job.to.c == 1 &&
-         static_cast<std::int64_t>(size_of(job.to.type)) == job.unit.element;
-}
 
 /// Results that lie in lines of `run` bytes; parts of the cache's lines are read first.
 double result_bytes(double bytes, double run) {
@@ -153,15 +147,21 @@ double result_bytes(double bytes, double run) {
 
 }  // namespace
 
-double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors, std::int64_t depth) {
+double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors, std::int64_t depth, double row_bytes) {
   const double bytes = vectors * real(unit.lanes * unit.lane_bytes());  // of weights
   const std::int64_t steps = unit.amx ? kernels::amx_steps(depth) : 0;
   if (steps == 0) return std::max(Machine::tile_step(rows, vectors), bytes / kCacheBytes);
-  // Rows of a tile register, cycles to load one, and the least to multiply it, else one a row.
-  constexpr double kRegister = 16, kLoad = 8, kLeast = 9;
-  const double high = ceil_div(rows, kRegister);
-  const double cycles = std::max(std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad);
-  return std::max(cycles / real(steps), bytes / kCacheBytes);
+  // Rows of a tile register; cycles to load one, the least to multiply it, else one a row, and until it is done.
+  constexpr double kRegister = 16, kLoad = 8, kLeast = 9, kLatency = 52;
+  const double high = rows > 2 * kRegister ? 4 : ceil_div(rows, kRegister);
+  const double cycles = std::max({std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad, kLatency});
+  return std::max(cycles / real(steps), (bytes + rows * row_bytes) / kCacheBytes);
+}
+
+double row_bytes(const Direct& job, std::int64_t line) {
+  constexpr std::int64_t kStays = 24 << 10;  // in the first-level cache, beside weights
+  const std::int64_t pixel = job.from.channels * job.unit.element;
+  return job.taps() * line * job.input_step(2) * pixel <= kStays * job.shape.taps[2] ? 0 : 4 / real(job.shape.taps[2]);
 }
 
 Work direct_work(const Direct& job, const Machine& m) {
@@ -187,7 +187,7 @@ Work direct_work(const Direct& job, const Machine& m) {
       multiply += lines * blocks * (kLineCycles + tiles.once);
       outputs += cells;
     }
-    if (!writes_results(job)) multiply += lines * fold * move_cycles(lanes, channels, outputs, to);
+    if (!job.sums_are_results()) multiply += lines * fold * move_cycles(lanes, channels, outputs, to);
   }
   Work work;
   work.pieces = real(job.pieces());

@@ -1,0 +1,36 @@
+// Lines of sums as bf16, two vectors at a time, where an instruction set rounds them.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/vec.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Whether vectors are rounded by one instruction. It takes subnormal numbers for zero.
+#if defined(__AVX512BF16__)
+inline constexpr bool kRoundsPairs = true;
+#else
+inline constexpr bool kRoundsPairs = false;
+#endif
+
+/// `count` elements; whole vectors of sums are read. Around: past the caches what is whole lines of them.
+static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused]] i64 count,
+                              [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool around) {
+#if defined(__AVX512BF16__)
+  constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
+  around = around && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
+  for (i64 i = 0; i < count; i += kPair) {
+    const i64 left = count - i;
+    const auto low = (__m512)load(sums + i), high = left > kN ? (__m512)load(sums + i + kN) : low;
+    const auto both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    if (left < kPair) {
+      _mm512_mask_storeu_epi16(to + i, 0xffffffffu >> (kPair - left), both);
+    } else if (around) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), both);
+    } else {
+      _mm512_storeu_si512(to + i, both);
+    }
+  }
+#endif
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
