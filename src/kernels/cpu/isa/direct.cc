@@ -189,13 +189,13 @@ class Worker {
 
   /// How many cells from this one on, at most so many, meet the same taps of a window.
   i64 alike(int d, const DirectWindow& w, i64 cell, i64 most) const {
-    if (job_.unit.shifts()) return most;
-    i64 from, end;
+    i64 from, end, other_from, other_end, count = 1;
     visible(d, w, cell, from, end);
-    const i64 step = job_.input_step(d), start = w.origin + cell * step, size = job_.from.size[d];
-    if (from == end) return 1;
-    if (from > 0) most = min_of(most, ceil_div(-start - (from - 1) * w.move, step));
-    return min_of(most, ceil_div(size - start - (end - 1) * w.move, step));
+    for (; count < most; ++count) {
+      visible(d, w, cell + count, other_from, other_end);
+      if (other_from != from || other_end != end) break;
+    }
+    return count;
   }
 
   /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
@@ -293,12 +293,15 @@ class Worker {
                               piece_.group * job_.to.channels + first_channel_, excess});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
+      auto* const y = reinterpret_cast<Bfloat16*>(line);
+      if (rounded_ && pixel == channels_ * job_.unit.lane_bytes() && fold == 1 && to_pixel == channels_) {
+        round_line(reinterpret_cast<const float*>(sums), outputs * channels_, y, around_);
+        continue;
+      }
       if (rounded_) {
-        const bool whole = fold == 1 && pixel == channels_ * job_.unit.lane_bytes() && to_pixel == channels_;
-        const i64 runs = whole ? 1 : outputs, length = whole ? outputs * channels_ : channels_;
-        for (i64 i = 0; i < runs; ++i)
-          round_line(reinterpret_cast<const float*>(sums + (i * fold + j) * pixel), length,
-                     reinterpret_cast<Bfloat16*>(line) + i * to_pixel, around_);
+        for (i64 i = 0; i < outputs; ++i)
+          round_line(reinterpret_cast<const float*>(sums + (i * fold + j) * pixel), channels_, y + i * to_pixel,
+                     around_);
         continue;
       }
       store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
