@@ -86,6 +86,7 @@ struct Direct {
   DirectSide from, to;
   DataType weight_type = DataType::kFloat;
   std::int64_t w_lane = 0, w_depth = 0;  // strides of weights along channels of `to` and of `from`
+  std::int64_t joined = 1;               // groups of the problem in one of `shape`, whose weights are zero between them
   DirectCut cut;
   // Set by cut_direct().
   std::int64_t cells[kSpatial], phases[kSpatial];

@@ -15,8 +15,9 @@ class Panel {
     const ConvShape& s = job.shape;
     const i64 start = job.panel_start(panel);
     vectors_ = job.panel_start(panel + 1) - start;
-    src_ = reinterpret_cast<const S*>(weights) + start * kN * job.w_lane;
-    lanes_ = job.to.channels - start * kN;
+    first_ = start * kN;
+    weights_ = reinterpret_cast<const S*>(weights);
+    lanes_ = job.to.channels - first_;
     steps_ = s.taps[0] * s.taps[1] * job.row_steps;
     // Of the whole filter in one run, where the taps lie one behind the other.
     run_ = 1;
@@ -27,16 +28,11 @@ class Panel {
   }
 
   void pack() {
-    for (i64 v = 0; v < vectors_; ++v) {
-      const i64 lanes = min_of<i64>(kN, lanes_ - v * kN);
-      const S* src = src_ + v * kN * job_.w_lane;
-      if (job_.merged && job_.from.channels % kGroup != 0) {
-        straddle(src, lanes, v);
-      } else if (job_.w_depth == 1 || run_ == 0) {
-        by_channel(src, lanes, v);
-      } else {
-        by_tap(src, lanes, v);
-      }
+    const bool straddles = job_.merged && job_.from.channels % kGroup != 0;
+    if (straddles || job_.joined > 1) {
+      by_element();
+    } else {
+      by_vector();
     }
     if constexpr (__is_same(E, std::int8_t)) {
       if (job_.unit.shifts()) add_excess();
@@ -46,6 +42,18 @@ class Panel {
  private:
   using W = Word<E>;
   static constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
+
+  void by_vector() {
+    for (i64 v = 0; v < vectors_; ++v) {
+      const i64 lanes = min_of<i64>(kN, lanes_ - v * kN);
+      const S* src = weights_ + (first_ + v * kN) * job_.w_lane;
+      if (job_.w_depth == 1 || run_ == 0) {
+        by_channel(src, lanes, v);
+      } else {
+        by_tap(src, lanes, v);
+      }
+    }
+  }
 
   W* place(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
 
@@ -163,17 +171,26 @@ class Panel {
     }
   }
 
-  /// Channels of neighbouring taps share steps.
-  void straddle(const S* src, i64 lanes, i64 v) {
-    const i64 taps = job_.shape.taps[2], row = job_.row_steps;
-    for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
-    each_tap([&](i64 tap, i64 offset) {
-      for (i64 c = 0; c < job_.from.channels; ++c) {
-        const i64 e = tap % taps * job_.from.channels + c;
-        E* to = reinterpret_cast<E*>(place(tap / taps * row + e / kGroup, v)) + e % kGroup;
-        for (i64 j = 0; j < lanes; ++j) to[j * kGroup] = convert<E>(src[offset + c * job_.w_depth + j * job_.w_lane]);
-      }
-    });
+  /// Where channels of neighbouring taps share steps, and where lanes have weights for channels of their own group only.
+  void by_element() {
+    const ConvShape& shape = job_.shape;
+    const i64 taps = shape.taps[2], channels = job_.from.channels;
+    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;
+    const i64 lanes = job_.to.channels / job_.joined, depth = channels / job_.joined;  // of a group
+    const i64 group = shape.k / job_.joined * shape.w_k;
+    for (i64 v = 0; v < vectors_; ++v)
+      for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
+    for (i64 j = 0; j < min_of(vectors_ * kN, lanes_); ++j) {
+      const i64 part = (first_ + j) / lanes;
+      const S* const src = weights_ + part * group + (first_ + j) % lanes * job_.w_lane;
+      each_tap([&](i64 tap, i64 offset) {
+        for (i64 c = 0; c < depth; ++c) {
+          const i64 e = tap % taps * tap_channels + part * depth + c;
+          E* const to = reinterpret_cast<E*>(place(tap / taps * job_.row_steps + e / kGroup, j / kN));
+          to[j % kN * kGroup + e % kGroup] = convert<E>(src[offset + c * job_.w_depth]);
+        }
+      });
+    }
   }
 
   void add_excess() {
@@ -190,8 +207,8 @@ class Panel {
   const Direct& job_;
   W* const turn_;
   char* const packed_;
-  const S* src_;
-  i64 vectors_, lanes_, steps_, run_;
+  const S* weights_;  // of the group
+  i64 vectors_, first_, lanes_, steps_, run_;
 };
 
 }  // namespace

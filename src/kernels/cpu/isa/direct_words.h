@@ -80,7 +80,12 @@ static inline void convert_run(const S* src, i64 count, E* to) {
     for (; i + kLanes<float> <= count; i += kLanes<float>) store(to + i, load_widened(src + i));
     if (i < count) store_lanes(to + i, load_widened(src + i, static_cast<int>(count - i)), static_cast<int>(count - i));
   } else {
-    for (i64 i = 0; i < count; ++i) to[i] = convert<E>(src[i]);
+    i64 i = 0;
+    if constexpr (__is_same(E, S)) {
+      constexpr i64 kN = kVectorBytes / static_cast<i64>(sizeof(E));
+      for (; i + kN <= count; i += kN) __builtin_memcpy(to + i, src + i, kVectorBytes);
+    }
+    for (; i < count; ++i) to[i] = convert<E>(src[i]);
   }
 }
 

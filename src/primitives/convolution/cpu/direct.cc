@@ -74,13 +74,31 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   return s;
 }
 
+/// Groups that fill the rows of tile registers together, which take as long however few channels count. Of two, each of
+/// which fills half a row, more is multiplied in vain than is gained.
+std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
+  constexpr std::int64_t kRow = 64;  // bytes
+  const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
+  if (!unit.amx || to > unit.lanes) return 1;
+  std::int64_t most = 1;
+  for (std::int64_t n = 3; n <= s.groups && n * from * unit.element <= kRow; ++n)
+    if (s.groups % n == 0) most = n;
+  return most;
+}
+
 Direct uncut(const kernels::KernelTable& table, const Problem& p) {
   const bool backward = p.direction == Direction::kBackwardData;
   const kernels::DirectUnit unit = table.direct_unit(p.x.type);
   kernels::ConvShape shape = conv_shape(p);
   // Tile registers are worth filling. For floats neither gains anything.
   if (unit.amx) shape = turned_columns(shape);
-  return kernels::direct_job(flattened(shape, unit.group > 1), backward, p.output().type, unit);
+  const std::int64_t joined = groups_to_join(shape, backward, unit);
+  shape.groups /= joined;
+  shape.c *= joined;
+  shape.k *= joined;
+  Direct job = kernels::direct_job(flattened(shape, unit.group > 1), backward, p.output().type, unit);
+  job.joined = joined;
+  return job;
 }
 
 /// Vectors of a panel: tiles that waste the least, for lines of so many outputs.
@@ -243,9 +261,9 @@ class CpuDirect final : public Solver<Problem> {
       return v;
     }
     POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
-    constexpr std::int64_t kFewChannels = 8;
-    POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= kFewChannels * p.groups(),
-                    "groups must have 8 or more channels");
+    const std::int64_t few = uncut(kernel_table(d), p).joined > 1 ? 4 : 8;
+    POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= few * p.groups(),
+                    "groups must have 8 or more channels, 4 where several fill tile registers");
     const Direct job = Planner(d, p, {}).plan(d.threads);
     POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
     return {};
