@@ -177,17 +177,19 @@ class Panel {
     const i64 taps = shape.taps[2], channels = job_.from.channels;
     const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;
     const i64 lanes = job_.to.channels / job_.joined, depth = channels / job_.joined;  // of a group
-    const i64 group = shape.k / job_.joined * shape.w_k;
+    const i64 all = min_of(vectors_ * kN, lanes_);
     for (i64 v = 0; v < vectors_; ++v)
       for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
-    for (i64 j = 0; j < min_of(vectors_ * kN, lanes_); ++j) {
-      const i64 part = (first_ + j) / lanes;
-      const S* const src = weights_ + part * group + (first_ + j) % lanes * job_.w_lane;
+    for (i64 part = first_ / lanes; part * lanes < first_ + all; ++part) {
+      const i64 before = part * lanes - first_, from = max_of<i64>(before, 0), end = min_of(before + lanes, all);
+      const S* const src = weights_ + part * (shape.k / job_.joined) * shape.w_k - before * job_.w_lane;
       each_tap([&](i64 tap, i64 offset) {
         for (i64 c = 0; c < depth; ++c) {
           const i64 e = tap % taps * tap_channels + part * depth + c;
-          E* const to = reinterpret_cast<E*>(place(tap / taps * job_.row_steps + e / kGroup, j / kN));
-          to[j % kN * kGroup + e % kGroup] = convert<E>(src[offset + c * job_.w_depth]);
+          // Vectors of a step are neighbours, and so are their lanes.
+          E* const to = reinterpret_cast<E*>(place(tap / taps * job_.row_steps + e / kGroup, 0)) + e % kGroup;
+          const S* const line = src + offset + c * job_.w_depth;
+          for (i64 j = from; j < end; ++j) to[j * kGroup] = convert<E>(line[j * job_.w_lane]);
         }
       });
     }
