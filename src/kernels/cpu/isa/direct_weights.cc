@@ -175,7 +175,7 @@ class Panel {
   void by_element() {
     const ConvShape& shape = job_.shape;
     const i64 taps = shape.taps[2], channels = job_.from.channels;
-    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;
+    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;  // else a tap begins with a step
     const i64 lanes = job_.to.channels / job_.joined, depth = channels / job_.joined;  // of a group
     const i64 all = min_of(vectors_ * kN, lanes_);
     for (i64 v = 0; v < vectors_; ++v)

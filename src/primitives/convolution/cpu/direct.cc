@@ -1,6 +1,7 @@
 // ConvCpuDirect: forward and backward data without a matrix product; every output is summed in registers over
 // filter taps and channels. All float types and int8 forward. Weights are packed once a call into the caller's
-// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels.
+// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels, with AMX for
+// many groups of 4 and more as well.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -74,8 +75,8 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   return s;
 }
 
-/// Groups that fill the rows of tile registers together, which take as long however few channels count. Of two, each of
-/// which fills half a row, more is multiplied in vain than is gained.
+/// As many groups as divide theirs and fit in a row of a tile register, which takes as long however few channels count; three
+/// or more, since of two more is multiplied in vain than fewer tiles save. So it is where outputs fill a vector alone.
 std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
@@ -261,9 +262,10 @@ class CpuDirect final : public Solver<Problem> {
       return v;
     }
     POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
-    const std::int64_t few = uncut(kernel_table(d), p).joined > 1 ? 4 : 8;
-    POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= few * p.groups(),
-                    "groups must have 8 or more channels, 4 where several fill tile registers");
+    constexpr std::int64_t kFewest = 4, kFew = 8;
+    const std::int64_t channels = p.groups() == 1 ? kFew : std::min(p.c(), p.k()) / p.groups();
+    POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut(kernel_table(d), p).joined > 1),
+                    "groups must have 8 or more channels, or 4 if AMX can take three or more groups at once");
     const Direct job = Planner(d, p, {}).plan(d.threads);
     POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
     return {};

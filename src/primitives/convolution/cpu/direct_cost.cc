@@ -123,8 +123,9 @@ double pack_cycles(const Direct& job) {
 /// What packing takes from memory.
 double weight_bytes(const Direct& job) {
   const double size = bytes_of(job.weight_type), channels = real(job.from.channels), taps = real(job.taps());
-  const double run = job.w_lane == 1 ? real(job.unit.lanes) : job.w_depth == 1 ? channels : taps;
-  return jump_bytes(taps * channels * real(job.to.channels) * size, size * run);
+  const double depth = channels / real(job.joined);  // of a lane
+  const double run = job.w_lane == 1 ? real(job.unit.lanes) : job.w_depth == 1 ? depth : taps;
+  return jump_bytes(taps * depth * real(job.to.channels) * size, size * run);
 }
 
 /// Tiles of `outputs` neighbours: one of `depth` steps, and all else.
