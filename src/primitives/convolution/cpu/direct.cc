@@ -75,8 +75,9 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   return s;
 }
 
-/// As many groups as divide theirs and fit in a row of a tile register, which takes as long however few channels count; three
-/// or more, since of two more is multiplied in vain than fewer tiles save. So it is where outputs fill a vector alone.
+/// How many groups are multiplied together: the largest divisor of their number that fits in a row of a tile register,
+/// which takes as long however few channels count. Not two, nor where outputs of one group fill more than a vector: there
+/// more is multiplied in vain than fewer tiles save.
 std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
