@@ -13,7 +13,8 @@ inline constexpr bool kHasAmx = true;
 inline constexpr bool kHasAmx = false;
 #endif
 
-inline constexpr i64 kAmxHeight = 16;  // rows of a tile register
+inline constexpr i64 kAmxHeight = 16;             // rows of a tile register
+inline constexpr i64 kAmxBlock = 2 * kAmxHeight;  // of two by two
 
 /// How a product is cut: two by two tile registers of sums, four by one or one by four; with a rest of the depth, which
 /// takes registers of its own, one by four.
@@ -54,6 +55,40 @@ class Amx {
   void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
     configure(rows, cut, m.tail > 0 ? m.tail : kLanes<float>, static_cast<int>(vectors - 1));
     dot == Dot::kBf16 ? of_rows<Dot::kBf16>(rows, vectors, m) : of_rows<Dot::kInt8>(rows, vectors, m);
+  }
+
+  /// Shapes of registers for multiply_block.
+  void begin_blocks(const AmxCut& cut) { configure(kAmxBlock, cut, kLanes<float>, 1); }
+
+  /// sums[kAmxBlock][16 * kWide] of bf16, a row of which takes 2 * kVectorBytes, without a rest of the depth. What else is
+  /// to be done is called between products, 2 * cut.parts times, because sums that were stored are read back late.
+  template <int kWide, class Meanwhile>
+  [[gnu::always_inline]] void multiply_block(const char* a, i64 a_row, const char* b, char* sums,
+                                             const Meanwhile& meanwhile) const {
+    constexpr i64 kRow = 2 * kVectorBytes, kLow = kAmxHeight * kRow, b_step = kWide * kVectorBytes;
+    const i64 a_part = 4 * steps_, b_part = steps_ * b_step, low = kAmxHeight * a_row;
+    clear_tile<0>();
+    clear_tile<2>();
+    if constexpr (kWide > 1) clear_tile<1>();
+    if constexpr (kWide > 1) clear_tile<3>();
+    for (i64 part = parts_; part > 0; --part, a += a_part, b += b_part) {
+      load_tile<kA>(a, a_row);
+      load_tile<kB>(b, b_step);
+      add_product<Dot::kBf16, 0, kA, kB>();
+      load_tile<kA + 1>(a + low, a_row);
+      add_product<Dot::kBf16, 2, kA + 1, kB>();
+      meanwhile();
+      if constexpr (kWide > 1) {
+        load_tile<kB + 1>(b + kVectorBytes, b_step);
+        add_product<Dot::kBf16, 1, kA, kB + 1>();
+        add_product<Dot::kBf16, 3, kA + 1, kB + 1>();
+      }
+      meanwhile();
+    }
+    store_tile<0>(sums, kRow);
+    store_tile<2>(sums + kLow, kRow);
+    if constexpr (kWide > 1) store_tile<1>(sums + kVectorBytes, kRow);
+    if constexpr (kWide > 1) store_tile<3>(sums + kLow + kVectorBytes, kRow);
   }
 
  private:
@@ -222,6 +257,9 @@ class Amx {
  public:
   AmxCut cut(i64 depth) const { return AmxCut(depth); }
   void multiply(Dot, i64, i64, const AmxCut&, const Micro&) {}
+  void begin_blocks(const AmxCut&) {}
+  template <int kWide, class Meanwhile>
+  void multiply_block(const char*, i64, const char*, char*, const Meanwhile&) const {}
 };
 
 #endif

@@ -16,8 +16,9 @@ using Words = Vec<std::int32_t>;
 constexpr i64 kWords = kLanes<std::int32_t>;
 constexpr i64 kPanel = 2 * kWords;        // columns
 constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
-constexpr i64 kRows = kPanel;             // multiplied, and written, while the next ones are fetched
-constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches
+constexpr i64 kRows = kPanel;             // multiplied, and written
+constexpr i64 kNearBytes = 32 << 10;      // of B's copy that stays in the first-level cache beside some rows
+constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches; of one line after the other twice
 constexpr i64 kDepth = 512;               // of B's copy: a panel of it stays in the first-level cache
 constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
 constexpr i64 kMostColumns = 512;         // that are copied at once
@@ -89,7 +90,7 @@ class PairProduct {
     a_pitch_ = pitch_of<float>(step_ / 2);
     a_ = take<std::int32_t>(base, in_place_ ? 0 : round_up(rows, kWords) * a_pitch_);
     b_ = take<std::int32_t>(base, kCopiedWords);
-    sums_ = take<float>(base, rows * pitch_);
+    sums_ = take<float>(base, max_of(rows, 2 * kRows) * pitch_);
     line_pitch_ = max_of(round_up(rows, kWords), max_of(kDepth, kMostColumns));
     line_ = take<Bfloat16>(base, (in_place_ ? kWords : 2 * kWords) * line_pitch_);
     runs_ = take<Run>(base, max_of(max_of(kMostColumns, step_), rows) + 1);
@@ -99,7 +100,6 @@ class PairProduct {
   std::size_t bytes() const { return bytes_; }
 
   void run(i64 m0, i64 n0) {
-    n0_ = n0;
     place_rows(g_, m0, rows_, row_offset_);
     for (i64 k0 = 0, depth; k0 < g_.k; k0 += depth) {
       depth = min_of(step_, g_.k - k0);
@@ -113,7 +113,8 @@ class PairProduct {
       for (i64 n = 0; n < columns_; n += together) {
         const i64 columns = min_of(together, columns_ - n);
         if (few) copy_b(n0 + n, columns, k0, depth);
-        for (i64 i = 0; i < rows_; i += block) {
+        const i64 streamed = few && k0 == 0 && depth == g_.k ? stream(n0 + n, columns, depth, block) : 0;
+        for (i64 i = streamed; i < rows_; i += block) {
           for (i64 p = 0; p < columns; p += kPanel) {
             const Columns some{n0 + n + p, min_of(kPanel, columns - p), b_ + p * pairs,
                                sums_ + (pitch_ == kPanel ? 0 : n + p)};
@@ -151,30 +152,88 @@ class PairProduct {
     float* sums;
   };
 
-  /// Rows that all panels take in turn: all, or so many that A in place, the larger operand, stays in the first-level
-  /// cache.
+  /// Rows that all panels take in turn: a few if B's copy stays in the first-level cache, so many that A in place does, or
+  /// all.
   i64 row_block(i64 depth) const {
     constexpr i64 kBytes = 16 << 10;
-    const i64 block = kBytes / (depth * static_cast<i64>(sizeof(Bfloat16))) / kRows * kRows;
+    const i64 line = depth * static_cast<i64>(sizeof(Bfloat16));
+    const i64 block = line * columns_ <= kNearBytes ? kRows : kBytes / line / kRows * kRows;
     const bool last = is_single(g_.c.columns) && inner(g_.c.columns).stride == 1;
     return in_place_ && last && block > 0 && 2 * block < rows_ ? block : rows_;
   }
 
-  /// All of the depth has been copied. Rows of A in place, and lines of C, are fetched before they are wanted.
+  /// All of the depth has been copied.
   void row_by_row(i64 first, i64 end, const Columns& columns, i64 k0, i64 depth) {
     const bool last = k0 + depth == g_.k;
     const int count = last ? cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_) : 0;
-    const bool line = inner(g_.c.columns).stride == 1 && count == 1 && g_.c.dtype == DataType::kBFloat16;
     for (i64 i = first; i < end; i += kRows) {
       const i64 rows = min_of(kRows, end - i);
-      if (in_place_ && columns.first == n0_) fetch_rows(i + kRows, depth);
-      if (line && !around_) {
-        const char* const c = static_cast<const char*>(g_.c.data) + 2 * column_runs_[0].offset;
-        for (i64 r = i; r < i + rows; ++r) __builtin_prefetch(c + 2 * row_offset_[r], 1, 3);
-      }
       multiply(i, rows, columns, k0, 0, depth);
       if (last) write(i, rows, columns, count);
     }
+  }
+
+  /// Whether sums of a panel are rounded as they are, to lines.
+  bool is_line(int count) const {
+    return count == 1 && inner(g_.c.columns).stride == 1 && g_.c.dtype == DataType::kBFloat16 && g_.alpha == 1 &&
+           g_.beta == 0;
+  }
+
+  /// By tile registers, whole blocks of rows: each is multiplied while the one before is rounded. Returns how many rows.
+  i64 stream(i64 column, i64 columns, i64 depth, i64 block) {
+    const i64 pairs = ceil_div(depth, 2), rows = rows_ / kRows * kRows;
+    const AmxCut& cut = amx_.cut(pairs);
+    if (!kHasAmx || cut.rest > 0) return 0;
+    Bfloat16* lines[kMostColumns / kPanel];
+    for (i64 p = 0; p < columns; p += kPanel) {
+      const i64 count = min_of(kPanel, columns - p);
+      if (!is_line(cut_runs(g_.c.columns, column + p, static_cast<int>(count), column_runs_))) return 0;
+      lines[p / kPanel] = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
+    }
+    amx_.begin_blocks(cut);
+    constexpr i64 kSums = kRows * kPanel;
+    const bool far = block > kRows && !around_;  // rows, for the hardware to fetch them
+    const i64 some = ceil_div(kRows, 2 * cut.parts), a_row = row_bytes_;
+    // What is still to be rounded: rows from `done` on.
+    const float* sums = nullptr;
+    Bfloat16* line = nullptr;
+    const i64* places = nullptr;
+    i64 count = 0, done = kRows;
+    const auto round = [&] [[gnu::always_inline]] (i64 number) {
+      const i64 end = min_of(done + number, kRows);
+      if (count == kPanel && !around_) {
+        for (; done < end; ++done) round_panel(sums + done * kPanel, line + places[done]);
+      } else {
+        for (; done < end; ++done) round_line(sums + done * kPanel, count, line + places[done], around_);
+      }
+    };
+    for (i64 first = 0; first < rows; first += block) {
+      for (i64 p = 0; p < columns; p += kPanel) {
+        const char* const b = reinterpret_cast<const char*>(b_ + p * pairs);
+        const i64 width = min_of(kPanel, columns - p);
+        for (i64 i = first; i < min_of(first + block, rows); i += kRows) {
+          const char* const a = rows_at_ + i * a_row;
+          Bfloat16* const to = lines[p / kPanel];
+          if (far)
+            for (i64 r = i; r < i + kRows; ++r) __builtin_prefetch(to + row_offset_[r], 1, 3);
+          float* const next = sums == sums_ ? sums_ + kSums : sums_;
+          const auto meanwhile = [&] [[gnu::always_inline]] { round(some); };
+          if (width > kWords) {
+            amx_.multiply_block<2>(a, a_row, b, reinterpret_cast<char*>(next), meanwhile);
+          } else {
+            amx_.multiply_block<1>(a, a_row, b, reinterpret_cast<char*>(next), meanwhile);
+          }
+          round(kRows);
+          sums = next;
+          line = to;
+          places = row_offset_ + i;
+          count = width;
+          done = 0;
+        }
+      }
+    }
+    round(kRows);
+    return rows;
   }
 
   /// Of a panel whose depth is too large for the first-level cache.
@@ -187,12 +246,6 @@ class PairProduct {
     if (k0 + depth < g_.k) return;
     write(0, rows_, columns,
           cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_));
-  }
-
-  void fetch_rows(i64 first, i64 depth) const {
-    const i64 bytes = depth * static_cast<i64>(sizeof(Bfloat16));
-    for (i64 i = first; i < min_of(first + kRows, rows_); ++i)
-      for (i64 at = 0; at < bytes; at += 64) __builtin_prefetch(rows_at_ + i * row_bytes_ + at, 0, 2);
   }
 
   void place_a(i64 m0, i64 k0, i64 depth) {
@@ -312,14 +365,9 @@ class PairProduct {
     const i64 stride = inner(g_.c.columns).stride;
     const i64* const to = row_offset_ + row;
     const float* sums = sums_of(columns, row);
-    const i64 pitch = pitch_;
-    if (count == 1 && stride == 1 && g_.c.dtype == DataType::kBFloat16 && g_.alpha == 1 && g_.beta == 0) {
+    if (is_line(count)) {
       Bfloat16* const c = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
-      const bool whole = columns.count == kPanel;
-      // The usual case is short: panels of few depths take as long as this.
-      for (i64 i = 0; whole && !around_ && i < rows; ++i) round_line(sums + i * pitch, kPanel, c + to[i], false);
-      for (i64 i = 0; (!whole || around_) && i < rows; ++i)
-        round_line(sums + i * pitch, columns.count, c + to[i], around_);
+      for (i64 i = 0; i < rows; ++i) round_line(sums + i * pitch_, columns.count, c + to[i], around_);
       return;
     }
     const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
@@ -333,8 +381,9 @@ class PairProduct {
   const Gemm& g_;
   const i64 rows_, columns_, run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
   bool in_place_;
-  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > kFarBytes;
-  i64 n0_ = 0, step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
+  const i64 far_ = (is_single(g_.c.columns) ? 2 : 1) * kFarBytes;
+  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > far_;
+  i64 step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
   const char* rows_at_ = nullptr;
   std::int32_t *a_, *b_;
   float* sums_;

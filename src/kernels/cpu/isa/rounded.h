@@ -12,6 +12,14 @@ inline constexpr bool kRoundsPairs = true;
 inline constexpr bool kRoundsPairs = false;
 #endif
 
+/// Two vectors of sums.
+static inline void round_panel([[maybe_unused]] const float* sums, [[maybe_unused]] Bfloat16* to) {
+#if defined(__AVX512BF16__)
+  const auto low = (__m512)load(sums), high = (__m512)load(sums + kLanes<float>);
+  _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+#endif
+}
+
 /// `count` elements; whole vectors of sums are read. Around: past the caches what is whole lines of them.
 static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused]] i64 count,
                               [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool around) {
