@@ -152,6 +152,8 @@ const std::vector<Shape>& shapes() {
       {{2, 5, 8, 8}, {6, 5, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat, DataType::kFloat, false, 2},
       {{1, 7, 3, 3}, {1, 7, 3, 3}},
       {{1, 3, 40, 50}, {8, 3, 1, 1}},
+      {{2, 32, 9, 10}, {32, 4, 3, 3}, {1, 1}, {}, {}, 8, DataType::kFloat, DataType::kFloat, true},
+      {{3, 64, 9, 11}, {80, 64, 1, 1}, {}, {}, {}, 1, DataType::kFloat, DataType::kFloat, true},
   };
   return kShapes;
 }

@@ -273,23 +273,25 @@ double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
   return k * (rows * columns * kMultiplyCost * scale + (rows + columns) * kPackCost) + kPieceCost;
 }
 
-/// Whether tile registers read rows of A where they lie, and sums leave them once: a piece needs no scratch for either.
-bool streams_rows(const Gemm& g, const TileShape& tile) {
+/// Whether tile registers read rows of A where they lie, all of the depth at once: the scratch of a piece hardly grows
+/// with its rows and columns.
+bool reads_rows_in_place(const Gemm& g, const TileShape& tile) {
   return tile.amx && inner_stride(g.a.depth) == 1 && inner_size(g.a.depth) == g.k &&
          inner_size(g.a.lanes) == g.m && !is_bounded(g.a) && g.k % 2 == 0 && g.k <= kGemmDepthBlock;
 }
 
 /// Sums of 16-bit and of strided results stay in scratch, and those of products of pairs: their piece is smaller.
 int64_t column_limit(const Gemm& g, const Cut& cut, const TileShape& tile) {
-  if (streams_rows(g, tile)) return g.n;
+  if (reads_rows_in_place(g, tile)) return g.n;
   const bool narrow = std::min(size_of(g.a.dtype), size_of(g.c.dtype)) < sizeof(float);
   const bool kept = narrow || inner_stride(g.c.columns) != 1;
   return kept ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
 }
 
-/// Rows whose packed block is not larger than kGemmRowBlock floats of full depth.
+/// Rows whose packed block is not larger than kGemmRowBlock floats of full depth; where nothing is packed, so many that
+/// packing the other operand for each piece does not count.
 int64_t row_limit(const Gemm& g, const TileShape& tile) {
-  if (streams_rows(g, tile)) return 4 * kGemmRowBlock;
+  if (reads_rows_in_place(g, tile)) return 4 * kGemmRowBlock;
   const auto bytes = static_cast<int64_t>(std::max(size_of(g.c.dtype), sizeof(float)));
   const int64_t step = std::max(g.depth_step(), kGemmDepthBlock);
   return kGemmRowBlock * kGemmDepthBlock * static_cast<int64_t>(sizeof(float)) / (step * bytes);
@@ -306,7 +308,8 @@ Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads
   double best_cost = -1;
   for (int64_t m_parts = ceil_div(g.m, most); m_parts <= most_m_parts; m_parts *= 2) {
     const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
-    int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n}, tile)), last = std::max(first, ceil_div(g.n, tile.lanes));
+    int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n}, tile));
+    int64_t last = std::max(first, ceil_div(g.n, tile.lanes));
     if (wished > 0) {
       first = last = std::clamp(ceil_div(wished * threads, ceil_div(g.m, rows) * copies), first, last);
     }

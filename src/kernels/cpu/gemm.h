@@ -79,7 +79,7 @@ struct TileShape {
   bool pairs = false, amx = false;     // depths are multiplied in pairs; by tile registers
 };
 
-/// The most rows that one call may be asked for with its scratch still in the second-level cache, if the
+/// The most rows that one call may be asked for with its scratch still in the second-level cache, if A is copied, the
 /// depth block is kGemmDepthBlock and elements have four bytes.
 inline constexpr std::int64_t kGemmRowBlock = 512;
 inline constexpr std::size_t kScratchAlignment = 64;

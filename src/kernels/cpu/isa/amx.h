@@ -60,8 +60,8 @@ class Amx {
   /// Shapes of registers for multiply_block.
   void begin_blocks(const AmxCut& cut) { configure(kAmxBlock, cut, kLanes<float>, 1); }
 
-  /// sums[kAmxBlock][16 * kWide] of bf16, a row of which takes 2 * kVectorBytes, without a rest of the depth. What else is
-  /// to be done is called between products, 2 * cut.parts times, because sums that were stored are read back late.
+  /// sums[kAmxBlock][16 * kWide] of bf16, a row of which takes 2 * kVectorBytes, without a rest of the depth. What else
+  /// is to be done is called between products, 2 * cut.parts times, because sums that were stored are read back late.
   template <int kWide, class Meanwhile>
   [[gnu::always_inline]] void multiply_block(const char* a, i64 a_row, const char* b, char* sums,
                                              const Meanwhile& meanwhile) const {
@@ -69,8 +69,7 @@ class Amx {
     const i64 a_part = 4 * steps_, b_part = steps_ * b_step, low = kAmxHeight * a_row;
     clear_tile<0>();
     clear_tile<2>();
-    if constexpr (kWide > 1) clear_tile<1>();
-    if constexpr (kWide > 1) clear_tile<3>();
+    if constexpr (kWide > 1) clear_tile<1>(), clear_tile<3>();
     for (i64 part = parts_; part > 0; --part, a += a_part, b += b_part) {
       load_tile<kA>(a, a_row);
       load_tile<kB>(b, b_step);

@@ -18,7 +18,7 @@ constexpr i64 kPanel = 2 * kWords;        // columns
 constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
 constexpr i64 kRows = kPanel;             // multiplied, and written
 constexpr i64 kNearBytes = 32 << 10;      // of B's copy that stays in the first-level cache beside some rows
-constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches; of one line after the other twice
+constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches; twice, line after line
 constexpr i64 kDepth = 512;               // of B's copy: a panel of it stays in the first-level cache
 constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
 constexpr i64 kMostColumns = 512;         // that are copied at once
@@ -152,8 +152,8 @@ class PairProduct {
     float* sums;
   };
 
-  /// Rows that all panels take in turn: a few if B's copy stays in the first-level cache, so many that A in place does, or
-  /// all.
+  /// Rows that all panels take in turn: a few if B's copy stays in the first-level cache, so many that A in place does,
+  /// or all.
   i64 row_block(i64 depth) const {
     constexpr i64 kBytes = 16 << 10;
     const i64 line = depth * static_cast<i64>(sizeof(Bfloat16));
@@ -179,11 +179,12 @@ class PairProduct {
            g_.beta == 0;
   }
 
-  /// By tile registers, whole blocks of rows: each is multiplied while the one before is rounded. Returns how many rows.
+  /// By tile registers, whole blocks of rows: each is multiplied while the one before is rounded. Returns how many rows
+  /// are done.
   i64 stream(i64 column, i64 columns, i64 depth, i64 block) {
     const i64 pairs = ceil_div(depth, 2), rows = rows_ / kRows * kRows;
     const AmxCut& cut = amx_.cut(pairs);
-    if (!kHasAmx || cut.rest > 0) return 0;
+    if (!kHasAmx || rows == 0 || cut.rest > 0) return 0;
     Bfloat16* lines[kMostColumns / kPanel];
     for (i64 p = 0; p < columns; p += kPanel) {
       const i64 count = min_of(kPanel, columns - p);
@@ -192,14 +193,15 @@ class PairProduct {
     }
     amx_.begin_blocks(cut);
     constexpr i64 kSums = kRows * kPanel;
-    const bool far = block > kRows && !around_;  // rows, for the hardware to fetch them
+    static_assert(kRows == kAmxBlock && kPanel == 2 * kWords);
+    const bool fetches = block > kRows && !around_;  // lines that panels do not write one after the other
     const i64 some = ceil_div(kRows, 2 * cut.parts), a_row = row_bytes_;
     // What is still to be rounded: rows from `done` on.
     const float* sums = nullptr;
     Bfloat16* line = nullptr;
     const i64* places = nullptr;
     i64 count = 0, done = kRows;
-    const auto round = [&] [[gnu::always_inline]] (i64 number) {
+    const auto round = [&](i64 number) __attribute__((always_inline)) {
       const i64 end = min_of(done + number, kRows);
       if (count == kPanel && !around_) {
         for (; done < end; ++done) round_panel(sums + done * kPanel, line + places[done]);
@@ -214,10 +216,10 @@ class PairProduct {
         for (i64 i = first; i < min_of(first + block, rows); i += kRows) {
           const char* const a = rows_at_ + i * a_row;
           Bfloat16* const to = lines[p / kPanel];
-          if (far)
+          if (fetches)
             for (i64 r = i; r < i + kRows; ++r) __builtin_prefetch(to + row_offset_[r], 1, 3);
           float* const next = sums == sums_ ? sums_ + kSums : sums_;
-          const auto meanwhile = [&] [[gnu::always_inline]] { round(some); };
+          const auto meanwhile = [&]() __attribute__((always_inline)) { round(some); };
           if (width > kWords) {
             amx_.multiply_block<2>(a, a_row, b, reinterpret_cast<char*>(next), meanwhile);
           } else {
@@ -367,7 +369,9 @@ class PairProduct {
     const float* sums = sums_of(columns, row);
     if (is_line(count)) {
       Bfloat16* const c = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
-      for (i64 i = 0; i < rows; ++i) round_line(sums + i * pitch_, columns.count, c + to[i], around_);
+      const bool whole = columns.count == kPanel && !around_;
+      for (i64 i = 0; whole && i < rows; ++i) round_panel(sums + i * pitch_, c + to[i]);
+      for (i64 i = 0; !whole && i < rows; ++i) round_line(sums + i * pitch_, columns.count, c + to[i], around_);
       return;
     }
     const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
@@ -381,8 +385,8 @@ class PairProduct {
   const Gemm& g_;
   const i64 rows_, columns_, run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
   bool in_place_;
-  const i64 far_ = (is_single(g_.c.columns) ? 2 : 1) * kFarBytes;
-  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > far_;
+  const bool around_ =
+      g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > (is_single(g_.c.columns) ? 2 : 1) * kFarBytes;
   i64 step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
   const char* rows_at_ = nullptr;
   std::int32_t *a_, *b_;

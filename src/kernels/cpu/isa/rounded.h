@@ -12,7 +12,7 @@ inline constexpr bool kRoundsPairs = true;
 inline constexpr bool kRoundsPairs = false;
 #endif
 
-/// Two vectors of sums.
+/// Two vectors of sums, whole, into the caches: the usual case, which takes as long as products of few depths.
 static inline void round_panel([[maybe_unused]] const float* sums, [[maybe_unused]] Bfloat16* to) {
 #if defined(__AVX512BF16__)
   const auto low = (__m512)load(sums), high = (__m512)load(sums + kLanes<float>);

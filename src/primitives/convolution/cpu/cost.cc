@@ -227,7 +227,7 @@ Work products_work(const Machine& m, const std::vector<ConvProduct>& products, s
     one.pieces = across * along * static_cast<double>(groups);
     const double share = static_cast<double>(g.m) / (rows * across) * static_cast<double>(g.n) / (columns * along);
     one.cycles = one.largest * one.pieces * share;
-    const bool keeps = m.fits_cache(rows * columns * static_cast<double>(size_of(g.c.dtype)));
+    const bool keeps = tile.pairs || m.fits_cache(rows * columns * static_cast<double>(size_of(g.c.dtype)));
     one.bytes = read_bytes(m, g.a, bytes.of[static_cast<int>(p.a)], g, tile.rows) +
                 read_bytes(m, g.b, bytes.of[static_cast<int>(p.b)], g, tile.columns) +
                 static_cast<double>(groups) * write_bytes(g, tile.columns, keeps);
