@@ -43,12 +43,17 @@ bool leaves_input(const Direct& job, int d) {
   return job.first[d] < 0 || end >= job.from.size[d];
 }
 
+/// Whether the taps of a row lie half a tile or more apart.
+bool has_wide_taps(const Direct& job) {
+  const DirectWindow w = direct_window(job, 2, 0);
+  return w.taps > 1 && w.move * 2 >= job.unit.rows[2] * job.input_step(2);
+}
+
 /// Whether leaving out taps, instead of copying the input with zeros around it, gains more than tiles of few outputs at
-/// the borders cost: taps that lie a tile apart, or a first layer's large images and few products.
+/// the borders cost: wide taps, or a first layer's large images and few products.
 bool skips_padding(const Direct& job) {
   constexpr std::int64_t kLong = 64, kFewProducts = 640;  // outputs of a line; products of an element of the input
-  const DirectWindow w = direct_window(job, 2, 0);
-  if (w.taps > 1 && w.move * 2 >= job.unit.rows[2] * job.input_step(2)) return true;
+  if (has_wide_taps(job)) return true;
   std::int64_t products = job.taps() * job.to.channels;
   for (int d = 0; d < kSpatial; ++d) products /= job.shape.stride[d];
   return job.cells[2] >= kLong && products <= kFewProducts;
@@ -182,7 +187,8 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
   job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
-  job.edges = job.in_place && leaves_input(job, 2);
+  const bool leaves_out = job.in_place || (c.fold == 1 && has_wide_taps(job) && !job.unit.amx);
+  job.edges = leaves_out && leaves_input(job, 2);
   set_strip(job);
   set_places(job);
 }

@@ -236,8 +236,8 @@ class Worker {
     if (finishes && !each) finish(sums, outputs, image, to, job_.to.d[2]);
   }
 
-  /// The taps that a line reads. Rows of taps that are wholly in the padding are left out, and so are columns where the
-  /// input is read in place.
+  /// The taps that a line reads. Rows of taps that are wholly in the padding are left out, and so are columns where
+  /// the input is read in place or taps lie far apart.
   void list_taps(const DirectWindow& slab, const DirectWindow& row, const DirectWindow& column, i64 cell, i64 across) {
     const DirectStrip& s = job_.strip;
     Micro& m = micro_;
