@@ -187,6 +187,7 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
   job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
+  // Of copies not for tile registers, with which it has not been run.
   const bool leaves_out = job.in_place || (c.fold == 1 && has_wide_taps(job) && !job.unit.amx);
   job.edges = leaves_out && leaves_input(job, 2);
   set_strip(job);
