@@ -78,7 +78,7 @@ class Amx {
       add_product<Dot::kBf16, 2, kA + 1, kB>();
       meanwhile();
       if constexpr (kWide > 1) {
-        load_tile<kB + 1>(b + kVectorBytes, b_step);
+        load_tile<kB + 1, kVectorBytes>(b, b_step);
         add_product<Dot::kBf16, 1, kA, kB + 1>();
         add_product<Dot::kBf16, 3, kA + 1, kB + 1>();
       }
@@ -86,8 +86,7 @@ class Amx {
     }
     store_tile<0>(sums, kRow);
     store_tile<2>(sums + kLow, kRow);
-    if constexpr (kWide > 1) store_tile<1>(sums + kVectorBytes, kRow);
-    if constexpr (kWide > 1) store_tile<3>(sums + kLow + kVectorBytes, kRow);
+    if constexpr (kWide > 1) store_tile<1, kVectorBytes>(sums, kRow), store_tile<3, kVectorBytes>(sums + kLow, kRow);
   }
 
  private:
@@ -129,13 +128,13 @@ class Amx {
     __asm__ volatile("ldtilecfg %0" : : "m"(shape));
   }
 
-  template <int kTile>
+  template <int kTile, int kBytes = 0>
   static void load_tile(const char* from, i64 row) {
-    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(row) : "memory");
+    __asm__ volatile("tileloadd %c3(%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(row), "i"(kBytes) : "memory");
   }
-  template <int kTile>
+  template <int kTile, int kBytes = 0>
   static void store_tile(char* to, i64 row) {
-    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row) : "memory");
+    __asm__ volatile("tilestored %%tmm%c0, %c3(%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row), "i"(kBytes) : "memory");
   }
   template <int kTile>
   static void clear_tile() {
@@ -171,9 +170,10 @@ class Amx {
     }
   }
 
+  // Inlined early, as what it calls: else what closures refer to is read from the stack for every tile.
   template <int kHigh, int kWide, class Visit>
-  static void each_sum(const Visit& visit) {
-    const auto row = [&]<int kRow>() {
+  [[gnu::always_inline]] static void each_sum(const Visit& visit) {
+    const auto row = [&]<int kRow>() __attribute__((always_inline)) {
       visit.template operator()<kRow, 0>();
       if constexpr (kWide > 1) visit.template operator()<kRow, 1>();
       if constexpr (kWide > 2) visit.template operator()<kRow, 2>();
@@ -193,18 +193,18 @@ class Amx {
 
   template <Dot kDot, int kHigh, int kWide, bool kRest>
   void tiles(const Micro& m) const {
-    const char* a0 = static_cast<const char*>(m.a);
-    const char* b0 = static_cast<const char*>(m.b);
+    const char *a0 = static_cast<const char*>(m.a), *b0 = static_cast<const char*>(m.b);
     char* c = static_cast<char*>(m.c);
     const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = parts_;
     const i64 a_part = 4 * steps_, b_part = steps_ * b_step;
-    i64 start[kHigh];  // the first row of each part
-    for (int i = 0; i < kHigh; ++i) start[i] = min_of(i * high_, rows_ - high_);
+    i64 a_down[kHigh], c_down[kHigh];  // to the first row of each part
+    const auto first = [&](int i) { return min_of(i * high_, rows_ - high_); };
+    for (int i = 0; i < kHigh; ++i) a_down[i] = first(i) * a_row, c_down[i] = first(i) * c_row;
     const i64 *const a_block = m.a_block, *const b_block = m.b_block;
     for (i64 t = 0; t < m.tiles; ++t, a0 += m.a_next, b0 += m.b_next, c += m.c_next) {
-      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
+      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
         if (m.add) {
-          load_tile<sum_of<kHigh>(kRow, kVector)>(c + start[kRow] * c_row + kVector * kVectorBytes, c_row);
+          load_tile<sum_of<kHigh>(kRow, kVector), kVector * kVectorBytes>(c + c_down[kRow], c_row);
         } else {
           clear_tile<sum_of<kHigh>(kRow, kVector)>();
         }
@@ -215,16 +215,16 @@ class Amx {
         for (i64 part = 0; part < parts; ++part, a += a_part, b += b_part) {
           if constexpr (kHigh > 2) {
             load_tile<kB>(b, b_step);
-            each_sum<kHigh, 1>([&]<int kRow, int kVector>() {
-              load_tile<kA + kRow % 2>(a + start[kRow] * a_row, a_row);
+            each_sum<kHigh, 1>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+              load_tile<kA + kRow % 2>(a + a_down[kRow], a_row);
               add_product<kDot, kRow, kA + kRow % 2, kB>();
             });
           } else {
             load_tile<kA>(a, a_row);
-            if constexpr (kHigh > 1) load_tile<kA + 1>(a + start[1] * a_row, a_row);
-            each_sum<1, kWide>([&]<int kRow, int kVector>() {
+            if constexpr (kHigh > 1) load_tile<kA + 1>(a + a_down[1], a_row);
+            each_sum<1, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
               constexpr int kRight = kB + (kRest ? 0 : kVector % 2);
-              load_tile<kRight>(b + kVector * kVectorBytes, b_step);
+              load_tile<kRight, kVector * kVectorBytes>(b, b_step);
               add_product<kDot, kVector, kA, kRight>();
               if constexpr (kHigh > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
             });
@@ -232,14 +232,14 @@ class Amx {
         }
         if constexpr (kRest) {
           load_tile<kA + 1>(a, a_row);
-          each_sum<1, kWide>([&]<int kRow, int kVector>() {
-            load_tile<kB + 1>(b + kVector * kVectorBytes, b_step);
+          each_sum<1, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+            load_tile<kB + 1, kVector * kVectorBytes>(b, b_step);
             add_product<kDot, kVector, kA + 1, kB + 1>();
           });
         }
       }
-      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() {
-        store_tile<sum_of<kHigh>(kRow, kVector)>(c + start[kRow] * c_row + kVector * kVectorBytes, c_row);
+      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+        store_tile<sum_of<kHigh>(kRow, kVector), kVector * kVectorBytes>(c + c_down[kRow], c_row);
       });
     }
   }
