@@ -285,27 +285,21 @@ class Worker {
     multiply_rows(amx_, static_cast<Dot>(job_.unit.math), rows, vectors_, micro_);
   }
 
-  /// `outputs` neighbours of the images that are folded together.
-  void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) {
+  /// `outputs` neighbours of the images that are folded together. Not inlined: what the caller keeps on the stack would be
+  /// loaded again for each output, and products of the next line would wait for that.
+  [[gnu::noinline]] void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) const {
     const i64 fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
     const char* excess = weights_ + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * pixel;
     finish_sums(job_, args_, {sums, outputs * fold, vectors_ * job_.unit.lanes, channels_,
                               piece_.group * job_.to.channels + first_channel_, excess});
-    for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j) {
+    for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j, sums += pixel) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
-      auto* const y = reinterpret_cast<Bfloat16*>(line);
-      if (rounded_ && pixel == channels_ * job_.unit.lane_bytes() && fold == 1 && to_pixel == channels_) {
-        round_line(reinterpret_cast<const float*>(sums), outputs * channels_, y, around_);
-        continue;
-      }
       if (rounded_) {
-        for (i64 i = 0; i < outputs; ++i)
-          round_line(reinterpret_cast<const float*>(sums + (i * fold + j) * pixel), channels_, y + i * to_pixel,
-                     around_);
-        continue;
+        round_lines(reinterpret_cast<const float*>(sums), fold * vectors_ * kLanes<float>, outputs, channels_,
+                    reinterpret_cast<Bfloat16*>(line), to_pixel, around_);
+      } else {
+        store_line(job_, args_, {sums, fold * pixel, outputs, channels_, line, to_pixel, job_.to.c, around_});
       }
-      store_line(job_, args_, {sums + j * pixel, fold * pixel, outputs, channels_,
-                               line, to_pixel, job_.to.c, around_});
     }
   }
 

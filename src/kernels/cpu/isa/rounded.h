@@ -41,4 +41,27 @@ static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused
 #endif
 }
 
+/// Lines of `count` elements, so far from each other.
+static inline void round_lines([[maybe_unused]] const float* sums, [[maybe_unused]] i64 sums_line,
+                               [[maybe_unused]] i64 lines, [[maybe_unused]] i64 count, [[maybe_unused]] Bfloat16* to,
+                               [[maybe_unused]] i64 to_line, [[maybe_unused]] bool around) {
+#if defined(__AVX512BF16__)
+  constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
+  if (sums_line == count && to_line == count) return round_line(sums, lines * count, to, around);
+  for (i64 first = 0; first < count; first += kPair, sums += kPair, to += kPair) {
+    const i64 some = min_of(kPair, count - first), upper = some > kN ? kN : 0;
+    const __mmask32 kept = 0xffffffffu >> (kPair - some);
+    for (i64 i = 0; i < lines; ++i) {
+      const float* const line = sums + i * sums_line;
+      if (around) {
+        round_line(line, some, to + i * to_line, true);
+      } else {
+        const auto low = (__m512)load(line), high = (__m512)load(line + upper);
+        _mm512_mask_storeu_epi16(to + i * to_line, kept, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+      }
+    }
+  }
+#endif
+}
+
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
