@@ -124,7 +124,7 @@ void set_places(Direct& job) {
   job.panel_bytes = round_up((row_taps * job.row_steps + 1) * lanes * u.lane_bytes(), kAlign);
   std::int64_t lines = ceil_div(job.cut.images, job.cut.fold) * job.phases[0] * job.phases[1] * job.cut.rows;
   if (job.cut.channels == job.from.channels) lines = 1;
-  const std::int64_t pixels = lines * job.cut.fold * job.cut.columns * job.phases[2];
+  const std::int64_t pixels = lines * job.cut.fold * job.line() * job.phases[2];
   DirectPlaces& p = job.places;
   p.total = 0;
   const auto take = [&](std::int64_t bytes) {
@@ -192,6 +192,25 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   job.edges = leaves_out && leaves_input(job, 2);
   set_strip(job);
   set_places(job);
+}
+
+std::int64_t Direct::line() const {
+  const bool any = cut.fold == 1 && phases[2] == 1 && !edges && cut.channels == from.channels;
+  return joins_lines() ? kDirectLine : any ? std::min(cut.columns, kDirectLine) : cut.columns;
+}
+
+bool Direct::joins_lines() const {
+  const bool copies = !in_place && cut.fold == 1 && cut.channels == from.channels;
+  const bool dense = step[1] == 1 && step[2] == 1 && (!backward || shape.stride[2] == 1);
+  return unit.amx && copies && dense && cut.columns <= kDirectLine / 2;
+}
+
+bool Direct::panels_take_turns() const {
+  constexpr std::int64_t kNear = 32 << 10;  // bytes of weights in the first-level cache, beside some outputs
+  const bool one_line = cells[0] * cells[1] == 1 && phases[0] * phases[1] * phases[2] == 1 && cut.images == 1;
+  const bool pointwise = taps() == 1 && in_place && !edges && cut.channels == from.channels;
+  const bool same_width = panels > 1 && vectors % panels == 0;  // others take other shapes of tile registers
+  return unit.amx && one_line && pointwise && same_width && panels * panel_bytes <= kNear;
 }
 
 bool Direct::sums_are_results() const {

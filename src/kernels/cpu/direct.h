@@ -37,6 +37,9 @@ constexpr std::int64_t amx_steps(std::int64_t depth) {
   return depth / parts < kFew ? kMost : depth / parts;
 }
 
+/// Outputs of a line whose sums are finished together: so many stay in the first-level cache.
+inline constexpr std::int64_t kDirectLine = 128;
+
 /// Depths that packing transposes at once, at least.
 inline constexpr std::int64_t kDirectTurn = 64;
 
@@ -105,6 +108,12 @@ struct Direct {
   std::int64_t pieces() const;
   /// Input positions from cell to cell.
   std::int64_t input_step(int d) const { return backward ? 1 : shape.stride[d]; }
+  /// Outputs that are summed before they are finished: of a piece's line, or of lines that are joined.
+  std::int64_t line() const;
+  /// Whether lines of a copy lie as one long line, for tile registers; outputs between them are not wanted.
+  bool joins_lines() const;
+  /// Whether some outputs are summed for all panels before the next ones: pointwise, and packed weights stay near.
+  bool panels_take_turns() const;
   std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
   /// The first vector of a panel; panels are of nearly equal width.
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }

@@ -96,6 +96,7 @@ class Worker {
   }
 
   void run() {
+    if (job_.cut.packed && job_.panels_take_turns()) return by_outputs();
     for (i64 panel = piece_.panel; panel < piece_.panel + piece_.panels; ++panel) {
       start_panel(panel);
       for (i64 channel = 0; channel < job_.from.channels; channel += job_.cut.channels) sum_channels(channel);
@@ -149,8 +150,30 @@ class Worker {
                scratch_ + job_.places.turn);
   }
 
-  /// All outputs of the piece, summed over a block of channels.
-  void sum_channels(i64 channel) {
+  /// All panels of some outputs, before the next ones: results are written line after line, as caches and the memory's
+  /// pages like it.
+  void by_outputs() {
+    constexpr i64 kSome = 2 * kAmxBlock;
+    const DirectSide& to = job_.to;
+    const i64 a_step = job_.step[2] * job_.strip.pitch * job_.unit.element, last = piece_.panel + piece_.panels;
+    start_panel(piece_.panel);
+    start_sums(0);
+    list_taps(direct_window(job_, 0, 0), direct_window(job_, 1, 0), direct_window(job_, 2, 0), 0, 0);
+    for (i64 at = 0; at < piece_.count[2]; at += kSome) {
+      const i64 some = min_of(kSome, piece_.count[2] - at);
+      for (i64 panel = piece_.panel; panel < last; ++panel) {
+        start_panel(panel);
+        start_sums(0);
+        const i64 place = piece_.image * to.n + (piece_.at[2] + at) * to.d[2] + first_channel_ * to.c;
+        char* const y = to_ + bytes_of(to.type, place);
+        char* const c = written_ ? y : scratch_ + job_.places.sums;
+        tiles(strip_ + at * a_step, c, {a_step, written_ ? bytes_of(to.type, to.d[2]) : vectors_ * kVectorBytes}, some);
+        if (!written_) finish(c, some, 0, y, to.d[2]);
+      }
+    }
+  }
+
+  void start_sums(i64 channel) {
     channel_ = channel;
     const i64 some = min_of(job_.cut.channels, job_.from.channels - channel);
     tap_depth_ = ceil_div(some, job_.unit.group);
@@ -159,6 +182,11 @@ class Worker {
     micro_.b_step = vectors_ * kVectorBytes;
     micro_.add = channel > 0 || (direct_ && args_.beta != 0);
     micro_.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
+  }
+
+  /// All outputs of the piece, summed over a block of channels.
+  void sum_channels(i64 channel) {
+    start_sums(channel);
     i64 line = 0;
     for (i64 image = 0; image < piece_.images; image += job_.cut.fold)
       for (i64 p0 = 0; p0 < job_.phases[0]; ++p0)
@@ -198,6 +226,19 @@ class Worker {
     return count;
   }
 
+  /// How many lines of `some` outputs are one for tile registers, so that these are used best: their loads of weights take
+  /// as long for a few rows as for all.
+  i64 lines_together(i64 some, i64 count) const {
+    if (count == 1 || !joins_) return 1;
+    const i64 height = amx_.cut(micro_.depth).rows(vectors_), next = job_.strip.size[2];
+    i64 best = 1, best_tiles = ceil_div(some, height);
+    for (i64 n = 2; n <= count && (n - 1) * next + some <= kDirectLine; ++n) {
+      const i64 tiles = ceil_div((n - 1) * next + some, height);
+      if (tiles * best < best_tiles * n) best = n, best_tiles = tiles;
+    }
+    return best;
+  }
+
   /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
   void lines(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 count, i64 line, char* to) {
     const i64 spread = position(2, 1, 0), fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
@@ -218,18 +259,26 @@ class Worker {
       char* const target = to + bytes_of(job_.to.type, phase * job_.to.d[2]);
       // Phases interleave as they will lie, but for folded images.
       char* const part = sums + phase * (fold > 1 ? piece_.count[2] * fold : 1) * pixel;
+      const i64 most = finishes ? min_of(line_, cells) : cells;
       for (i64 at = 0, some; at < cells; at += some) {
-        some = job_.edges ? alike(2, column, piece_.at[2] + at, cells - at) : cells;
-        list_taps(slab, row, column, cell, piece_.at[2] + at);
+        some = job_.edges ? alike(2, column, piece_.at[2] + at, cells - at) : min_of(most, cells - at);
+        if (at == 0 || job_.edges) list_taps(slab, row, column, cell, piece_.at[2] + at);
         const char* a = source + at * across.a;
-        char* c = (written_ ? target : part) + at * across.c;
+        char* c = written_ ? target + at * across.c : most < cells ? part : part + at * across.c;
         if (written_ && some < count && some < kMicroRows[vectors_]) {
           for (i64 i = 0; i < some; ++i) tiles(a + i * across.a, c + i * across.c, down, count);
           continue;
         }
-        for (i64 r = 0; r < count; ++r, a += down.a, c += down.c) {
-          tiles(a, c, across, some * fold);
-          if (finishes && each) finish(c, cells, image, target + bytes_of(job_.to.type, r * down_), spread * job_.to.d[2]);
+        const i64 most_lines = finishes ? lines_together(some, count) : 1;
+        for (i64 r = 0, several; r < count; r += several, a += several * down.a, c += several * down.c) {
+          several = min_of(most_lines, count - r);
+          tiles(a, c, across, (several - 1) * s.size[2] + some * fold);
+          if (!finishes || !each) continue;
+          for (i64 i = 0; i < several; ++i) {
+            const i64 place = (r + i) * down_ + at * spread * job_.to.d[2];
+            finish(c + i * s.size[2] * pixel, some, image, target + bytes_of(job_.to.type, place),
+                   spread * job_.to.d[2]);
+          }
         }
       }
     }
@@ -285,8 +334,8 @@ class Worker {
     multiply_rows(amx_, static_cast<Dot>(job_.unit.math), rows, vectors_, micro_);
   }
 
-  /// `outputs` neighbours of the images that are folded together. Not inlined: what the caller keeps on the stack would be
-  /// loaded again for each output, and products of the next line would wait for that.
+  /// `outputs` neighbours of the images that are folded together. Not inlined: among the loops of lines() what it counts
+  /// with goes to the stack, and with AMX short lines take up to 1.5 times as long.
   [[gnu::noinline]] void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) const {
     const i64 fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
     const char* excess = weights_ + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * pixel;
@@ -306,6 +355,8 @@ class Worker {
   const Direct& job_;
   const DirectArgs& args_;
   const DirectPiece piece_;
+  const i64 line_ = job_.line();
+  const bool joins_ = job_.joins_lines();
   char* const scratch_;
   char *strip_, *to_, *weights_ = nullptr;
   i64 *a_list_, *b_list_;

@@ -151,27 +151,43 @@ class Planner {
   /// One piece an image, or several small images.
   void start() {
     cut_direct(job_, cut_ = {});
-    const std::int64_t width = job_.cells[2];
+    const std::int64_t width = job_.cells[2], share = cache() / 2;
     const int most = job_.unit.rows[2];
     // Tile registers of half their rows are worth more than copies.
     const bool lies = job_.unit.amx && width > most / 4 && job_.in_place;
     cut_.fold = width <= most / 2 && !lies ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
-    // Outputs of a line: their sums stay in the first-level cache, or pieces are worth shaping tile registers for.
+    if (merging_saves(cut_.fold)) cut_.fold = 1;
+    // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the cache.
+    constexpr std::int64_t kFew = kernels::kDirectLine, kMany = 2048;
+    const std::int64_t fits = share / std::max<std::int64_t>(job_.from.channels * job_.unit.element, 1);
     constexpr std::int64_t kCaches = 8 << 20;  // more sums are copied past them
     const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kCaches;
-    const std::int64_t line = job_.unit.amx && cut_.fold == 1 && stay ? 512 : 128;
+    const bool in_parts = job_.phases[2] == 1 && !job_.edges;  // can be finished so
+    const bool any = job_.unit.amx && cut_.fold == 1 && (stay || in_parts);
+    const std::int64_t line = any ? std::clamp(fits, kFew, kMany) : kFew;
     cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], line));
     cut_.vectors = wish_.vectors ? wish_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
     cut_.rows = job_.cells[1];
     cut_.images = cut_.fold;
     cut_.panels = INT64_MAX;
     const std::int64_t step = job_.taps() * job_.unit.element * cut_.vectors * job_.unit.lanes;  // bytes a channel
-    const std::int64_t share = cache() / 2;
     const std::int64_t blocks = ceil_div(job_.from.channels * step, share);
     cut_.channels = wish_.channels ? wish_.channels : ceil_div(ceil_div(job_.from.channels, blocks), 16) * 16;
     cut_.packed = wish_.packed == 2;
     if (wish_.rows) cut_.rows = ceil_div(job_.cells[1], wish_.rows);
     cut_direct(job_, cut_);
+  }
+
+  /// Whether tile registers have half the work if a row of taps is one run of channels, which it is not in folded images.
+  bool merging_saves(std::int64_t fold) {
+    if (!job_.unit.amx || fold == 1) return false;
+    DirectCut whole;
+    whole.channels = job_.from.channels;
+    cut_direct(job_, whole);
+    constexpr std::int64_t kHeight = 16, kRow = 64;  // rows of a tile register, bytes of a row
+    const std::int64_t tap = job_.from.channels * job_.unit.element, width = job_.cells[2], taps = job_.shape.taps[2];
+    const std::int64_t folded = taps * ceil_div(tap, kRow) * ceil_div(fold * width, kHeight);
+    return job_.merged && 2 * ceil_div(taps * tap, kRow) * ceil_div(width, kHeight) * fold <= folded;
   }
 
   std::int64_t cache() const { return static_cast<std::int64_t>(device_.cache_bytes[1]); }
@@ -209,8 +225,9 @@ class Planner {
     }
     if (!wish_.packed) {
       const std::int64_t sharing = ceil_div(job_.pieces(), job_.shape.groups);
-      constexpr std::size_t kWorthSharing = 8 << 10;  // bytes: less is packed at once, without workspace
-      cut_.packed = sharing > 1 && pixels_of(job_) < 2 * kEnough && job_.packed_bytes() > kWorthSharing;
+      constexpr std::size_t kWorthSharing = 8 << 10;  // bytes: less is packed by each piece, without workspace
+      const bool shared = sharing > 1 && pixels_of(job_) < 2 * kEnough && job_.packed_bytes() > kWorthSharing;
+      cut_.packed = shared || job_.panels_take_turns();
       cut_direct(job_, cut_);
     }
   }
