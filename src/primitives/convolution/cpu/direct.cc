@@ -205,7 +205,9 @@ class Planner {
       cut_.rows = ceil_div(cut_.rows, 2);
       cut_direct(job_, cut_);
     }
-    while (too_large() && cut_.columns > 1) {
+    // Between taps that lie far apart is more than outputs are: shorter lines would copy most of it again.
+    const bool wide = job_.edges && !job_.in_place;
+    while ((wide ? job_.places.total > kMostScratch : too_large()) && cut_.columns > 1) {
       cut_.columns = ceil_div(cut_.columns, 2);
       cut_direct(job_, cut_);
     }
