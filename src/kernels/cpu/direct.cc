@@ -68,13 +68,13 @@ bool has_whole_runs(const Direct& job) {
 /// Whether the kernel can read the input as it lies.
 bool reads_in_place(const Direct& job) {
   const DirectMath math = job.unit.math;
-  const bool groups = math == DirectMath::kBf16 || (math == DirectMath::kInt8 && !job.unit.shifts());
+  const bool groups = math == DirectMath::kBf16 || math == DirectMath::kInt8;
   const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);
   const bool native = math == DirectMath::kFloat || math == DirectMath::kDouble ||
                       (groups && (job.from.channels % job.unit.group == 0 || (!padded && has_whole_runs(job))));
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
-  return !padded || skips_padding(job);
+  return !padded || (!job.unit.shifts() && skips_padding(job));  // shifted zeros are multiplied
 }
 
 void set_strip(Direct& job) {
@@ -206,15 +206,16 @@ bool Direct::joins_lines() const {
 }
 
 bool Direct::panels_take_turns() const {
-  constexpr std::int64_t kNear = 32 << 10;  // bytes of weights in the first-level cache, beside some outputs
+  // Bytes of weights: beside outputs of tile registers in the first-level cache, else in the second-level cache.
+  const std::int64_t near = unit.amx ? 32 << 10 : 256 << 10;
   const bool one_line = cells[0] * cells[1] == 1 && phases[0] * phases[1] * phases[2] == 1 && cut.images == 1;
   const bool pointwise = taps() == 1 && in_place && !edges && cut.channels == from.channels;
-  const bool same_width = panels > 1 && vectors % panels == 0;  // others take other shapes of tile registers
-  return unit.amx && one_line && pointwise && same_width && panels * panel_bytes <= kNear;
+  const bool same_width = vectors % panels == 0 || !unit.amx;  // others take other shapes of tile registers
+  return one_line && pointwise && panels > 1 && panels <= kMostTurns && same_width && panels * panel_bytes <= near;
 }
 
 bool Direct::sums_are_results() const {
-  if (cut.fold > 1 || to.c != 1 || unit.shifts()) return false;
+  if (cut.fold > 1 || to.c != 1) return false;
   if (unit.sums_integers()) return to.type == DataType::kInt32 && (!unit.amx || to.channels % unit.lanes == 0);
   return unit.group == 1 && static_cast<std::int64_t>(size_of(to.type)) == unit.element;
 }

@@ -40,6 +40,9 @@ constexpr std::int64_t amx_steps(std::int64_t depth) {
 /// Outputs of a line whose sums are finished together: so many stay in the first-level cache.
 inline constexpr std::int64_t kDirectLine = 128;
 
+/// Panels that are multiplied in turn, at most.
+inline constexpr std::int64_t kMostTurns = 64;
+
 /// Depths that packing transposes at once, at least.
 inline constexpr std::int64_t kDirectTurn = 64;
 

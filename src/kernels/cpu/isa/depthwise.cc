@@ -2,6 +2,7 @@
 // tile is a vector of channels of a few pixels one below another. In groups, each lane meets all channels of its group:
 // a vector of the source is read once for each of them and permuted.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/depthwise_rows.h"
 #include "kernels/cpu/isa/depthwise_tiles.h"
 #include "kernels/cpu/isa/entries.h"
@@ -97,13 +98,12 @@ class Pixels {
 
   /// Results that are not read, aligned, and with their source larger than what caches of a core hold.
   bool writes_around() const {
-    constexpr i64 kCaches = 4 << 20;
     const i64 source = data_ ? s_.out[0] * s_.out[1] * s_.out[2] : s_.in[0] * s_.in[1] * s_.in[2];
     const i64 result = data_ ? s_.in[0] * s_.in[1] * s_.in[2] : s_.out[0] * s_.out[1] * s_.out[2];
     const i64 steps = to_[0] | to_[1] | to_[2] | (data_ ? s_.x_n : s_.y_n);
     return kWritesLines<S> && !weights_only_ && job_.beta == 0 && steps % kN == 0 &&
            reinterpret_cast<std::uintptr_t>(job_.result) % kVectorBytes == 0 &&
-           s_.n * s_.groups * s_.c * (source + result) * static_cast<i64>(sizeof(S)) > kCaches;
+           s_.n * s_.groups * s_.c * (source + result) * static_cast<i64>(sizeof(S)) > result_caches() / 2;
   }
 
   /// Makes some blocks of channels the current ones.

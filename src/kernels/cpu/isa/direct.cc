@@ -1,6 +1,7 @@
 // Direct convolution, forward and backward data. A tile's rows are neighbouring outputs, its vectors are output
 // channels; it is summed over a list of filter taps (batch-reduce), each a run of input channels in the strip.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/direct_parts.h"
 #include "kernels/cpu/isa/entries.h"
@@ -46,11 +47,11 @@ DirectPiece piece_at(const Direct& job, i64 index) {
     p.at[d] = digit(ceil_div(job.cells[d], block[d])) * block[d];
     p.count[d] = min_of(block[d], job.cells[d] - p.at[d]);
   }
+  p.group = digit(job.shape.groups);  // of an image in turn: they share lines of the cache
   p.image = digit(ceil_div(job.shape.n, job.cut.images)) * job.cut.images;
   p.images = min_of(job.cut.images, job.shape.n - p.image);
-  p.panel = digit(ceil_div(job.panels, job.cut.panels)) * job.cut.panels;
+  p.panel = index * job.cut.panels;
   p.panels = min_of(job.cut.panels, job.panels - p.panel);
-  p.group = index;
   return p;
 }
 
@@ -76,18 +77,19 @@ class Worker {
     a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
     b_list_ = a_list_ + job.taps();
     around_ = writes_around();
-    streamed_ = around_ && job.sums_are_results() && !job.unit.sums_integers() &&
-                job.cut.channels == job.from.channels && !args.epilogue;
+    const bool at_once = job.cut.channels == job.from.channels && !args.epilogue;
+    streamed_ = around_ && job.sums_are_results() && !job.unit.amx && at_once;
     const bool adds = args.beta == 1 && !job.unit.sums_integers();  // integers saturate
     direct_ = job.sums_are_results() && args.alpha == 1 && (args.beta == 0 || adds) && !args.epilogue && !around_;
-    written_ = direct_ || streamed_;
     rounded_ = kRoundsPairs && job.to.type == DataType::kBFloat16 && job.to.c == 1 && args.alpha == 1 &&
                args.beta == 0 && !args.epilogue;
+    micro_.rounds = rounded_ && job.unit.math == DirectMath::kBf16 && !job.unit.amx && at_once && job.cut.fold == 1;
+    written_ = direct_ || streamed_ || micro_.rounds;
     down_ = position(1, 1, 0) * job.to.d[1];
     micro_.a_block = a_list_;
     micro_.b_block = b_list_;
     micro_.a_step = micro_group_bytes(static_cast<Dot>(job.unit.math));
-    micro_.around = streamed_;
+    micro_.around = streamed_ || (micro_.rounds && around_);
   }
   ~Worker() {
 #if defined(__AVX2__)
@@ -111,7 +113,6 @@ class Worker {
 
   /// Whole lines of the cache of a result that is larger than the caches of a core.
   bool writes_around() const {
-    constexpr i64 kCaches = 8 << 20;
     const DirectSide& to = job_.to;
     const i64 columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
     const bool rounds = kRoundsPairs && job_.unit.math == DirectMath::kBf16 && !args_.epilogue;
@@ -123,7 +124,7 @@ class Worker {
     constexpr i64 kMostProducts = kVectorBytes == 64 ? INT64_MAX : 64;
     if (job_.taps() * job_.from.channels > kMostProducts) return false;
     const i64 size = bytes_of(type, 1), results = to.n * job_.shape.n * size;
-    if (!whole || args_.alpha != 1 || args_.beta != 0 || results <= kCaches) return false;
+    if (!whole || args_.alpha != 1 || args_.beta != 0 || results <= result_caches()) return false;
     if (job_.backward && job_.shape.stride[2] > 1) return false;
     const i64 elements = 64 / size, vectors = elements / kLanes<float>;  // of a line
     const bool lines = vectors == 1 || job_.vectors % (job_.panels * vectors) == 0;
@@ -135,40 +136,58 @@ class Worker {
 
   i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
 
+  /// Packed weights that some vectors of output channels have.
+  struct Panel {
+    i64 vectors, first, channels;
+    char* weights;
+  };
+
   void start_panel(i64 panel) {
-    const i64 start = job_.panel_start(panel);
-    vectors_ = job_.panel_start(panel + 1) - start;
-    first_channel_ = start * job_.unit.lanes;
-    channels_ = min_of(vectors_ * job_.unit.lanes, job_.to.channels - first_channel_);
+    const i64 start = job_.panel_start(panel), vectors = job_.panel_start(panel + 1) - start;
+    const i64 first = start * job_.unit.lanes;
+    panel_ = {vectors, first, min_of(vectors * job_.unit.lanes, job_.to.channels - first), nullptr};
     if (job_.cut.packed) {
-      weights_ = packed_base(args_.packed) + (piece_.group * job_.panels + panel) * job_.panel_bytes;
+      panel_.weights = packed_base(args_.packed) + (piece_.group * job_.panels + panel) * job_.panel_bytes;
       return;
     }
-    weights_ = scratch_ + job_.places.panel;
+    panel_.weights = scratch_ + job_.places.panel;
     const i64 group = piece_.group * job_.shape.k * job_.shape.w_k;
-    pack_panel(job_, panel, static_cast<const char*>(args_.w) + bytes_of(job_.weight_type, group), weights_,
+    pack_panel(job_, panel, static_cast<const char*>(args_.w) + bytes_of(job_.weight_type, group), panel_.weights,
                scratch_ + job_.places.turn);
   }
 
-  /// All panels of some outputs, before the next ones: results are written line after line, as caches and the memory's
-  /// pages like it.
+  /// All panels of some outputs before the next ones. Lines of results in few pages are written twice as fast as one of
+  /// each of many pages.
   void by_outputs() {
-    constexpr i64 kSome = 2 * kAmxBlock;
+    constexpr i64 kPages = 16 << 10;
     const DirectSide& to = job_.to;
-    const i64 a_step = job_.step[2] * job_.strip.pitch * job_.unit.element, last = piece_.panel + piece_.panels;
-    start_panel(piece_.panel);
+    const i64 a_step = job_.step[2] * job_.strip.pitch * job_.unit.element, c_step = bytes_of(to.type, to.d[2]);
+    Panel panels[kMostTurns];
+    for (i64 p = 0; p < piece_.panels; ++p) {
+      start_panel(piece_.panel + p);
+      panels[p] = panel_;
+    }
     start_sums(0);
     list_taps(direct_window(job_, 0, 0), direct_window(job_, 1, 0), direct_window(job_, 2, 0), 0, 0);
-    for (i64 at = 0; at < piece_.count[2]; at += kSome) {
-      const i64 some = min_of(kSome, piece_.count[2] - at);
-      for (i64 panel = piece_.panel; panel < last; ++panel) {
-        start_panel(panel);
+    const i64 height = job_.unit.rows[panel_.vectors];
+    const i64 most = job_.unit.amx ? 2 * kAmxBlock : max_of<i64>(kPages / c_step / height, 1) * height;
+    const bool fetches = around_ && !job_.unit.amx;  // then x comes from memory, too
+    for (i64 at = 0, some; at < piece_.count[2]; at += some) {
+      some = min_of(most, piece_.count[2] - at);
+      char* const y = to_ + bytes_of(to.type, piece_.image * to.n + (piece_.at[2] + at) * to.d[2]);
+      for (i64 p = 0; p < piece_.panels; ++p) {
+        panel_ = panels[p];
         start_sums(0);
-        const i64 place = piece_.image * to.n + (piece_.at[2] + at) * to.d[2] + first_channel_ * to.c;
-        char* const y = to_ + bytes_of(to.type, place);
-        char* const c = written_ ? y : scratch_ + job_.places.sums;
-        tiles(strip_ + at * a_step, c, {a_step, written_ ? bytes_of(to.type, to.d[2]) : vectors_ * kVectorBytes}, some);
-        if (!written_) finish(c, some, 0, y, to.d[2]);
+        if (fetches) {
+          const char* const next = strip_ + (at + most) * a_step;
+          const i64 bytes = min_of(most, piece_.count[2] - at - some) * a_step;
+          for (i64 i = bytes * p / piece_.panels; i < bytes * (p + 1) / piece_.panels; i += 64)
+            __builtin_prefetch(next + i, 0, 2);
+        }
+        char* const target = y + bytes_of(to.type, panel_.first * to.c);
+        char* const c = written_ ? target : scratch_ + job_.places.sums;
+        tiles(strip_ + at * a_step, c, {a_step, written_ ? c_step : panel_.vectors * kVectorBytes}, some);
+        if (!written_) finish(c, some, 0, target, to.d[2]);
       }
     }
   }
@@ -178,10 +197,11 @@ class Worker {
     const i64 some = min_of(job_.cut.channels, job_.from.channels - channel);
     tap_depth_ = ceil_div(some, job_.unit.group);
     last_ = channel + some == job_.from.channels;
-    micro_.b = weights_;
-    micro_.b_step = vectors_ * kVectorBytes;
+    micro_.b = panel_.weights;
+    micro_.b_step = panel_.vectors * kVectorBytes;
     micro_.add = channel > 0 || (direct_ && args_.beta != 0);
-    micro_.tail = direct_ ? static_cast<int>(channels_ % job_.unit.lanes) : 0;
+    micro_.tail = written_ ? static_cast<int>(panel_.channels % job_.unit.lanes) : 0;
+    micro_.excess = written_ && job_.unit.shifts() && channel == 0 ? excess() : nullptr;
   }
 
   /// All outputs of the piece, summed over a block of channels.
@@ -203,7 +223,7 @@ class Worker {
       some = many ? alike(1, row, cell, count - r) : 1;
       i64 to = (piece_.image + image) * job_.to.n;
       to += position(0, piece_.at[0], phase0) * job_.to.d[0] + position(1, cell, phase1) * job_.to.d[1];
-      to += position(2, piece_.at[2], 0) * job_.to.d[2] + first_channel_ * job_.to.c;
+      to += position(2, piece_.at[2], 0) * job_.to.d[2] + panel_.first * job_.to.c;
       lines(image, slab, row, cell, some, line, to_ + bytes_of(job_.to.type, to));
     }
   }
@@ -230,7 +250,7 @@ class Worker {
   /// as long for a few rows as for all.
   i64 lines_together(i64 some, i64 count) const {
     if (count == 1 || !joins_) return 1;
-    const i64 height = amx_.cut(micro_.depth).rows(vectors_), next = job_.strip.size[2];
+    const i64 height = amx_.cut(micro_.depth).rows(panel_.vectors), next = job_.strip.size[2];
     i64 best = 1, best_tiles = ceil_div(some, height);
     for (i64 n = 2; n <= count && (n - 1) * next + some <= kDirectLine; ++n) {
       const i64 tiles = ceil_div((n - 1) * next + some, height);
@@ -241,7 +261,7 @@ class Worker {
 
   /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
   void lines(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 count, i64 line, char* to) {
-    const i64 spread = position(2, 1, 0), fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
+    const i64 spread = position(2, 1, 0), fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
     const DirectStrip& s = job_.strip;
     const i64 kept = job_.cut.channels < job_.from.channels ? piece_.count[2] * job_.phases[2] * fold * pixel : 0;
     char* const sums = scratch_ + job_.places.sums + line * kept;
@@ -265,7 +285,7 @@ class Worker {
         if (at == 0 || job_.edges) list_taps(slab, row, column, cell, piece_.at[2] + at);
         const char* a = source + at * across.a;
         char* c = written_ ? target + at * across.c : most < cells ? part : part + at * across.c;
-        if (written_ && some < count && some < kMicroRows[vectors_]) {
+        if (written_ && some < count && some < kMicroRows[panel_.vectors]) {
           for (i64 i = 0; i < some; ++i) tiles(a + i * across.a, c + i * across.c, down, count);
           continue;
         }
@@ -326,28 +346,32 @@ class Worker {
     if (start + (end - 1) * w.move >= size) end = max_of(start < size ? ceil_div(size - start, w.move) : 0, from);
   }
 
+  /// What sums of shifted inputs have too much, behind the weights of a panel.
+  const char* excess() const {
+    return panel_.weights + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * panel_.vectors * kVectorBytes;
+  }
+
   void tiles(const char* a, char* c, const Steps& step, i64 rows) {
     micro_.a = a;
     micro_.c = c;
     micro_.a_row = step.a;
     micro_.c_row = step.c;
-    multiply_rows(amx_, static_cast<Dot>(job_.unit.math), rows, vectors_, micro_);
+    multiply_rows(amx_, dot_, rows, panel_.vectors, micro_);
   }
 
   /// `outputs` neighbours of the images that are folded together. Not inlined: among the loops of lines() what it counts
   /// with goes to the stack, and with AMX short lines take up to 1.5 times as long.
   [[gnu::noinline]] void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) const {
-    const i64 fold = job_.cut.fold, pixel = vectors_ * kVectorBytes;
-    const char* excess = weights_ + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * pixel;
-    finish_sums(job_, args_, {sums, outputs * fold, vectors_ * job_.unit.lanes, channels_,
-                              piece_.group * job_.to.channels + first_channel_, excess});
+    const i64 fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
+    finish_sums(job_, args_, {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels,
+                              piece_.group * job_.to.channels + panel_.first, excess()});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j, sums += pixel) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
       if (rounded_) {
-        round_lines(reinterpret_cast<const float*>(sums), fold * vectors_ * kLanes<float>, outputs, channels_,
+        round_lines(reinterpret_cast<const float*>(sums), fold * panel_.vectors * kLanes<float>, outputs, panel_.channels,
                     reinterpret_cast<Bfloat16*>(line), to_pixel, around_);
       } else {
-        store_line(job_, args_, {sums, fold * pixel, outputs, channels_, line, to_pixel, job_.to.c, around_});
+        store_line(job_, args_, {sums, fold * pixel, outputs, panel_.channels, line, to_pixel, job_.to.c, around_});
       }
     }
   }
@@ -357,8 +381,9 @@ class Worker {
   const DirectPiece piece_;
   const i64 line_ = job_.line();
   const bool joins_ = job_.joins_lines();
+  const Dot dot_ = job_.in_place && job_.unit.shifts() ? Dot::kSigned8 : static_cast<Dot>(job_.unit.math);
   char* const scratch_;
-  char *strip_, *to_, *weights_ = nullptr;
+  char *strip_, *to_;
   i64 *a_list_, *b_list_;
   bool around_, streamed_, direct_, last_ = false;
   bool written_;  // sums go where the results belong, as they are
@@ -366,7 +391,8 @@ class Worker {
   i64 down_;      // from line to line of results
   Micro micro_;
   Amx& amx_;
-  i64 vectors_ = 0, first_channel_ = 0, channels_ = 0, channel_ = 0, tap_depth_ = 0;
+  Panel panel_{};
+  i64 channel_ = 0, tap_depth_ = 0;
 };
 
 }  // namespace

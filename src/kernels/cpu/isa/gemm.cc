@@ -3,6 +3,7 @@
 // register tiles that walk down the rows of it. Partial sums between depth blocks are kept in C, or in scratch if C is
 // 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/ahead.h"
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/dots.h"
@@ -35,7 +36,8 @@ class Product {
     copies_ = copies_panels(rows);
     far_ = !is_near<T>(g);
     spreads_ = g.c.gap != 0 && g.beta == 0;
-    around_ = kVectorBytes == 64 && far_ && (spreads_ || step_ >= g.k);
+    const bool large = max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) > result_caches() / 2;
+    around_ = kVectorBytes == 64 && far_ && large && (spreads_ || step_ >= g.k);
     goes_down_ = b_in_place_ || block_ <= kTilePitch;
     keeps_ = spreads_ || (step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));
     a_along_ = run_cost(g.a.depth) <= run_cost(g.a.lanes);

@@ -1,6 +1,7 @@
 // Products of bf16 matrices where an instruction set multiplies pairs of neighbouring depths: A lies in place or is
 // copied row by row, B panel by panel. All other products are those of the instruction set that is added to.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/direct_words.h"
@@ -18,10 +19,10 @@ constexpr i64 kPanel = 2 * kWords;        // columns
 constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
 constexpr i64 kRows = kPanel;             // multiplied, and written
 constexpr i64 kNearBytes = 32 << 10;      // of B's copy that stays in the first-level cache beside some rows
-constexpr i64 kFarBytes = 4 << 20;        // of a result that is written past the caches; twice, line after line
 constexpr i64 kDepth = 512;               // of B's copy: a panel of it stays in the first-level cache
 constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
 constexpr i64 kMostColumns = 512;         // that are copied at once
+constexpr i64 kWhole = kHasAmx ? kDepth : 4 * kDepth;  // that is copied at once
 constexpr i64 kMostDepth = 8 * kDepth;    // of A in place
 constexpr i64 kCopied = 512 * 1024;       // elements of A's copy
 
@@ -91,7 +92,7 @@ class PairProduct {
     a_ = take<std::int32_t>(base, in_place_ ? 0 : round_up(rows, kWords) * a_pitch_);
     b_ = take<std::int32_t>(base, kCopiedWords);
     sums_ = take<float>(base, max_of(rows, 2 * kRows) * pitch_);
-    line_pitch_ = max_of(round_up(rows, kWords), max_of(kDepth, kMostColumns));
+    line_pitch_ = max_of(round_up(rows, kWords), max_of(kWhole, kMostColumns));
     line_ = take<Bfloat16>(base, (in_place_ ? kWords : 2 * kWords) * line_pitch_);
     runs_ = take<Run>(base, max_of(max_of(kMostColumns, step_), rows) + 1);
     column_runs_ = take<Run>(base, kPanel + 1);
@@ -105,15 +106,17 @@ class PairProduct {
       depth = min_of(step_, g_.k - k0);
       if (run_ > 0) depth = min_of(depth, run_ - k0 % run_);
       place_a(m0, k0, depth);
-      const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth), few = depth <= kDepth;
+      const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth), few = depth <= kWhole;
       const i64 block = row_block(depth), pairs = ceil_div(depth, 2);
       const i64 fits = min_of(kCopiedWords / pairs / kPanel * kPanel, kMostColumns);
-      const i64 most = block < rows_ ? fits : kTogether * kPanel;
+      const i64 most = block < rows_ || !kHasAmx ? fits : kTogether * kPanel;
       const i64 together = few && (lines || block < rows_) ? most : kPanel;
       for (i64 n = 0; n < columns_; n += together) {
         const i64 columns = min_of(together, columns_ - n);
         if (few) copy_b(n0 + n, columns, k0, depth);
-        const i64 streamed = few && k0 == 0 && depth == g_.k ? stream(n0 + n, columns, depth, block) : 0;
+        const bool whole = few && k0 == 0 && depth == g_.k;
+        if (whole && round_tiles(n0 + n, columns, depth)) continue;
+        const i64 streamed = whole ? stream(n0 + n, columns, depth, block) : 0;
         for (i64 i = streamed; i < rows_; i += block) {
           for (i64 p = 0; p < columns; p += kPanel) {
             const Columns some{n0 + n + p, min_of(kPanel, columns - p), b_ + p * pairs,
@@ -236,6 +239,40 @@ class PairProduct {
     }
     round(kRows);
     return rows;
+  }
+
+  /// By vectors: some rows of all panels, so that lines of results are written one after the other; tiles round their
+  /// sums. False without a line at even distances for each row.
+  bool round_tiles(i64 column, i64 columns, i64 depth) {
+    constexpr i64 kHeight = 2 * kMicroRows[2], kSteps = 32;
+    if (kHasAmx || !is_single(g_.c.rows) || g_.c.dtype != DataType::kBFloat16) return false;
+    Columns panels[kMostColumns / kPanel];
+    Bfloat16* lines[kMostColumns / kPanel];
+    const i64 pairs = ceil_div(depth, 2), count = ceil_div(columns, kPanel), c_row = inner(g_.c.rows).stride;
+    for (i64 p = 0; p < count; ++p) {
+      panels[p] = {column + p * kPanel, min_of(kPanel, columns - p * kPanel), b_ + p * kPanel * pairs, sums_};
+      const int runs = cut_runs(g_.c.columns, panels[p].first, static_cast<int>(panels[p].count), column_runs_);
+      lines[p] = is_line(runs) ? static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset : nullptr;
+    }
+    const i64 block = kHeight * ceil_div(kSteps, pairs);  // fewer rows of few depths would not be worth a call
+    for (i64 i = 0, rows; i < rows_; i += rows) {
+      rows = min_of(block, rows_ - i);
+      for (i64 p = 0; p < count; ++p) {
+        if (lines[p] == nullptr) {
+          row_by_row(i, i + rows, panels[p], 0, depth);
+          continue;
+        }
+        Bfloat16* const c = lines[p] + row_offset_[i];
+        const bool cache_lines = (c_row * static_cast<i64>(sizeof *c) | static_cast<i64>(reinterpret_cast<std::uintptr_t>(c))) % 64 == 0;
+        const i64 vectors = ceil_div(panels[p].count, kWords);
+        Micro m{.a = rows_at_ + i * row_bytes_, .b = panels[p].b, .depth = pairs, .a_row = row_bytes_,
+                .a_step = sizeof(std::int32_t), .b_step = vectors * kVectorBytes, .c = c,
+                .c_row = c_row * static_cast<i64>(sizeof *c), .tail = static_cast<int>(panels[p].count % kWords),
+                .rounds = true, .around = around_ && cache_lines && panels[p].count == kPanel};
+        multiply_rows(amx_, Dot::kBf16, rows, vectors, m);
+      }
+    }
+    return true;
   }
 
   /// Of a panel whose depth is too large for the first-level cache.
@@ -385,8 +422,9 @@ class PairProduct {
   const Gemm& g_;
   const i64 rows_, columns_, run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
   bool in_place_;
-  const bool around_ =
-      g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) > (is_single(g_.c.columns) ? 2 : 1) * kFarBytes;
+  // Past the caches; fewer bytes unless lines follow each other.
+  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) >
+                       (is_single(g_.c.columns) ? result_caches() : result_caches() / 2);
   i64 step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
   const char* rows_at_ = nullptr;
   std::int32_t *a_, *b_;

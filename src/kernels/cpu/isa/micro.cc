@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro.h"
 
+#include "kernels/cpu/isa/rounded.h"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -58,6 +60,10 @@ struct Kind<Dot::kInt8> : Groups {
     return (Vector)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
   }
 };
+template <>
+struct Kind<Dot::kSigned8> : Kind<Dot::kInt8> {
+  static Vector spread(const char* a) { return Groups::spread(a) ^ broadcast(static_cast<std::int32_t>(0x80808080)); }
+};
 #endif
 
 template <>
@@ -108,9 +114,16 @@ struct Steps {
 
 enum class Put { kStore, kAdd, kAround };
 
-/// Whether tiles are ever written past the caches: not those of groups.
+#if defined(__AVX512VNNI__)
 template <class K>
-inline constexpr bool kWritesAround = kStreams && !std::is_base_of_v<Groups, K>;
+inline constexpr bool kHasExcess = std::is_base_of_v<Kind<Dot::kInt8>, K>;
+#else
+template <class K>
+inline constexpr bool kHasExcess = false;
+#endif
+/// Whether sums may be bf16 in memory.
+template <class K>
+inline constexpr bool kRounds = kRoundsPairs && std::is_base_of_v<Groups, K> && std::is_same_v<typename K::Sum, float>;
 
 /// Sums to C. What to do is asked once a tile: asking for each vector cost a tenth with 64 steps of depth.
 template <Put kPut, bool kWhole, class Sum, int kRows, int kVectors>
@@ -133,12 +146,48 @@ inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row,
   }
 }
 
+/// The same as bf16, two vectors at a time. Masks are for what is not whole: with one each store takes some ten cycles.
+template <Put kPut, bool kWhole, int kRows, int kVectors>
+inline void round_rows(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, c += c_row) {
+    Bfloat16* const row = reinterpret_cast<Bfloat16*>(c);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; j += 2) {
+      const bool both = j + 1 < kVectors;
+      const int count = (both ? kLanes<float> : 0) + (kWhole || j + 2 < kVectors ? kLanes<float> : tail);
+      round_to<kPut == Put::kAround>(sum[r][j], sum[r][both ? j + 1 : j], row + j * kLanes<float>, count);
+    }
+  }
+}
+
 template <Put kPut, class Sum, int kRows, int kVectors>
 inline void put(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
   if (!kMaskedStores && tail == kLanes<Sum>) {
     put_rows<kPut, true, Sum>(sum, c, c_row, tail);
   } else {
     put_rows<kPut, false, Sum>(sum, c, c_row, tail);
+  }
+}
+
+template <int kRows, int kVectors>
+inline void round_off(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail, bool around) {
+  if (around && kVectors % 2 == 0) {
+    round_rows<Put::kAround, true>(sum, c, c_row, tail);
+  } else if (tail == kLanes<float>) {
+    round_rows<Put::kStore, true>(sum, c, c_row, tail);
+  } else {
+    round_rows<Put::kStore, false>(sum, c, c_row, tail);
+  }
+}
+
+template <class Sum, int kRows, int kVectors>
+inline void start_below(Vec<Sum> (&sum)[kRows][kVectors], const Sum* excess) {
+#pragma GCC unroll 4
+  for (int j = 0; j < kVectors; ++j) {
+    const Vec<Sum> start = -load(excess + j * kLanes<Sum>);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) sum[r][j] = start;
   }
 }
 
@@ -236,6 +285,9 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
+    if constexpr (kHasExcess<K>) {
+      if (m.excess) start_below(sum, static_cast<const Sum*>(m.excess));
+    }
     const bool fetches = t < m.ahead_tiles;
     const char* const ahead = fetches ? wanted : a;
     const i64 ahead_step = fetches ? m.ahead_step : 0;
@@ -267,9 +319,15 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     }
     char* to = c;
     __asm__("" : "+r"(to));  // or all addresses would be computed before the sums, and held on the stack
+    if constexpr (kRounds<K>) {
+      if (m.rounds) {
+        round_off(sum, to, c_row, tail, m.around);
+        continue;
+      }
+    }
     if (m.add) {
       put<Put::kAdd, Sum>(sum, to, c_row, tail);
-    } else if (kWritesAround<K> && m.around) {
+    } else if (kStreams && m.around) {
       put<Put::kAround, Sum>(sum, to, c_row, tail);
     } else {
       put<Put::kStore, Sum>(sum, to, c_row, tail);
@@ -341,6 +399,7 @@ MicroKernel micro_kernel(Dot dot, int rows, int vectors) {
 #endif
 #if defined(__AVX512VNNI__)
   if (dot == Dot::kInt8) return of_shape<Kind<Dot::kInt8>>(rows, vectors);
+  if (dot == Dot::kSigned8) return of_shape<Kind<Dot::kSigned8>>(rows, vectors);
 #endif
   if constexpr (kAddsProducts) {
     return nullptr;

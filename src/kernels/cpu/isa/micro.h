@@ -16,6 +16,7 @@ enum class Dot : int {
   kBf16,    // bf16 x bf16 -> fp32, group 2: only where kHasBf16Dot
   kInt8,    // u8, for tile registers s8, (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
   kInt16,   // s16 x s16 -> s32, group 2: sums of int8 values, exact
+  kSigned8,  // s8, 128 larger once it is broadcast, x s8 -> s32, group 4: only where kHasInt8Dot
 };
 
 #if defined(__AVX512BF16__)
@@ -48,12 +49,14 @@ struct Micro {
   i64 depth = 0;  // steps of each block
   i64 a_row = 0, a_step = 0;  // from one row, one step of A to the next
   i64 b_step = 0;             // from one step of B to the next; its vectors are contiguous
-  void* c = nullptr;          // fp32, fp64 or s32
+  void* c = nullptr;          // fp32, fp64 or s32; bf16 if it rounds
   i64 c_row = 0;
   int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
   bool add = false;  // c += instead of c =
-  bool around = false;     // C, floats or doubles, is written past the caches: whole lines, not with add or tail
-  bool fetches_c = false;  // lines of C are far away
+  bool rounds = false;           // sums of kBf16 to bf16, subnormal ones to zero; not with add
+  bool around = false;           // C is written past the caches: whole lines, not with add or tail
+  bool fetches_c = false;        // lines of C are far away
+  const void* excess = nullptr;  // of each lane: what sums of kInt8 and kSigned8 have too much
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
   // Lines that the first tiles of floats fetch into the second-level cache, one with each step. A tile begins ahead_next
@@ -69,7 +72,7 @@ struct Micro {
 using MicroKernel = void (*)(const Micro&);
 
 /// The kernel for rows in [1, kMicroRows[vectors]] and vectors in [1, kMicroVectors]. With kAddsProducts there are only
-/// those of kBf16 and kInt8.
+/// those of kBf16, kInt8 and kSigned8.
 MicroKernel micro_kernel(Dot dot, int rows, int vectors);
 /// The same for floats or doubles, for tiles with the same B: the first one copies it, step by step without gaps, and
 /// the others read the copy.
@@ -81,7 +84,7 @@ constexpr i64 micro_group_bytes(Dot dot) { return dot == Dot::kDouble ? 8 : 4; }
 constexpr int micro_lanes(Dot dot) { return kVectorBytes / static_cast<int>(micro_group_bytes(dot)); }
 /// Neighbours of the summed dimension in one step.
 constexpr int micro_group(Dot dot) {
-  return dot == Dot::kInt8 ? 4 : dot == Dot::kBf16 || dot == Dot::kInt16 ? 2 : 1;
+  return dot == Dot::kInt8 || dot == Dot::kSigned8 ? 4 : dot == Dot::kBf16 || dot == Dot::kInt16 ? 2 : 1;
 }
 
 /// Whether bf16 products are faster than widening to fp32: measured once, since processors differ by four times.

@@ -12,6 +12,23 @@ inline constexpr bool kRoundsPairs = true;
 inline constexpr bool kRoundsPairs = false;
 #endif
 
+/// Two vectors of sums to `count` elements, at most those of both.
+template <bool kAround>
+static inline void round_to([[maybe_unused]] Vec<float> low, [[maybe_unused]] Vec<float> high,
+                            [[maybe_unused]] Bfloat16* to, [[maybe_unused]] int count) {
+#if defined(__AVX512BF16__)
+  constexpr int kN = kLanes<float>;
+  const auto both = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+  if (count == 2 * kN) {
+    kAround ? _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both) : _mm512_storeu_si512(to, both);
+  } else if (count == kN) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh((__m512)low));
+  } else {
+    _mm512_mask_storeu_epi16(to, 0xffffffffu >> (2 * kN - count), both);
+  }
+#endif
+}
+
 /// Two vectors of sums, whole, into the caches: the usual case, which takes as long as products of few depths.
 static inline void round_panel([[maybe_unused]] const float* sums, [[maybe_unused]] Bfloat16* to) {
 #if defined(__AVX512BF16__)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/caches.h"
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
@@ -75,15 +76,18 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   return s;
 }
 
-/// How many groups are multiplied together: the largest divisor of their number that fits in a row of a tile register,
-/// which takes as long however few channels count. Not two, nor where outputs of one group fill more than a vector: there
-/// more is multiplied in vain than fewer tiles save.
+/// How many groups are multiplied together. With AMX the largest divisor of their number that fits in a row of a tile
+/// register, which takes as long however few channels count: not two, nor where outputs of one group fill more than a
+/// vector, since more is multiplied in vain than fewer tiles save. Without it so many that they fill the lanes of a vector,
+/// of int8 of two, since it is copied.
 std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
-  if (!unit.amx || to > unit.lanes) return 1;
+  if (unit.group == 1 || to > unit.lanes) return 1;
+  const std::int64_t lanes = unit.sums_integers() ? 2 * unit.lanes : unit.lanes;
+  const std::int64_t fit = unit.amx ? kRow / (from * unit.element) : lanes / to;
   std::int64_t most = 1;
-  for (std::int64_t n = 3; n <= s.groups && n * from * unit.element <= kRow; ++n)
+  for (std::int64_t n = unit.amx ? 3 : 2; n <= std::min(fit, s.groups); ++n)
     if (s.groups % n == 0) most = n;
   return most;
 }
@@ -108,10 +112,12 @@ int best_vectors(const Direct& job, std::int64_t line) {
   int best = 1;
   double best_cost = INFINITY;
   const std::int64_t depth = ceil_div(job.from.channels, job.unit.group);
-  // One vector would write half lines of the cache.
-  const bool halves = job.unit.amx && job.to.c == 1 && size_of(job.to.type) == 2;
+  // One vector would write half lines of the cache, and as many lines as can be are written to memory.
+  const bool halves = job.to.c == 1 && size_of(job.to.type) == 2;
+  const bool far = halves && !job.unit.amx && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::result_caches();
+  if (far && job.vectors % 2 == 0) return job.vectors % 4 == 0 ? 4 : 2;
   const double bytes = row_bytes(job, line);
-  for (int v = halves && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
+  for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
     const std::int64_t rows = job.unit.rows[v], tiles = ceil_div(line, rows);
     const std::int64_t panels = ceil_div(job.vectors, v);
     double cycles = 0;
@@ -160,10 +166,10 @@ class Planner {
     // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the cache.
     constexpr std::int64_t kFew = kernels::kDirectLine, kMany = 2048;
     const std::int64_t fits = share / std::max<std::int64_t>(job_.from.channels * job_.unit.element, 1);
-    constexpr std::int64_t kCaches = 8 << 20;  // more sums are copied past them
-    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kCaches;
+    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kernels::result_caches();
     const bool in_parts = job_.phases[2] == 1 && !job_.edges;  // can be finished so
-    const bool any = job_.unit.amx && cut_.fold == 1 && (stay || in_parts);
+    const bool pointwise = job_.unit.group > 1 && job_.taps() == 1 && job_.in_place && in_parts;
+    const bool any = cut_.fold == 1 && (pointwise || (job_.unit.amx && (stay || in_parts)));
     const std::int64_t line = any ? std::clamp(fits, kFew, kMany) : kFew;
     cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], line));
     cut_.vectors = wish_.vectors ? wish_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
@@ -247,7 +253,7 @@ class Planner {
     }
     // Lines that are images or more.
     constexpr std::int64_t kShort = 64, kUnit = 16;  // outputs; those of whole lines of the cache
-    while (job_.unit.amx && job_.pieces() < enough && cut_.columns > kShort) {
+    while (job_.pieces() < enough && cut_.columns > kShort) {
       cut_.columns = ceil_div(cut_.columns, 2 * kUnit) * kUnit;
       cut_direct(job_, cut_);
     }
@@ -285,7 +291,7 @@ class CpuDirect final : public Solver<Problem> {
     constexpr std::int64_t kFewest = 4, kFew = 8;
     const std::int64_t channels = p.groups() == 1 ? kFew : std::min(p.c(), p.k()) / p.groups();
     POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut(kernel_table(d), p).joined > 1),
-                    "groups must have 8 or more channels, or 4 if AMX can take three or more groups at once");
+                    "groups must have 8 or more channels, or 4 if several groups can be multiplied at once");
     const Direct job = Planner(d, p, {}).plan(d.threads);
     POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
     return {};
