@@ -5,9 +5,9 @@
 
 namespace polymio::kernels {
 
-/// Bytes of results that whoever reads them next finds in a cache: half of the third-level cache, if it belongs to a few
-/// cores. One of more than 64 MiB is a whole server's, of which a core's share is small: 8 MiB. Larger results are written
-/// past the caches.
+/// Bytes of results that whoever reads them next may find in a cache; larger ones are written past the caches. Half of a
+/// third-level cache of 16 to 64 MiB, such as some cores share; 8 MiB with a smaller one, and with a larger one, which a
+/// whole server shares.
 std::int64_t result_caches();
 
 }  // namespace polymio::kernels

@@ -50,8 +50,8 @@ class Amx {
     return cut_;
   }
 
-  /// What micro_kernel computes: up to cut.rows(vectors) rows, where steps of A lie next to each other. With m.tail there
-  /// are up to two vectors, or one if there is a rest, and no other lanes are read or written.
+  /// What micro_kernel computes, not rounded, past the caches or less an excess: up to cut.rows(vectors) rows, where steps
+  /// of A lie next to each other. With m.tail there are up to two vectors, or one if there is a rest, of the lanes asked for.
   void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
     configure(rows, cut, m.tail > 0 ? m.tail : kLanes<float>, static_cast<int>(vectors - 1));
     dot == Dot::kBf16 ? of_rows<Dot::kBf16>(rows, vectors, m) : of_rows<Dot::kInt8>(rows, vectors, m);

@@ -96,7 +96,7 @@ class Pixels {
     return weights_only_ || bytes > kSmall ? units_ : kUnitBytes / kVectorBytes;
   }
 
-  /// Results that are not read, aligned, and with their source larger than what caches of a core hold.
+  /// Results that are not read, aligned, and with their source larger than what caches keep.
   bool writes_around() const {
     const i64 source = data_ ? s_.out[0] * s_.out[1] * s_.out[2] : s_.in[0] * s_.in[1] * s_.in[2];
     const i64 result = data_ ? s_.in[0] * s_.in[1] * s_.in[2] : s_.out[0] * s_.out[1] * s_.out[2];

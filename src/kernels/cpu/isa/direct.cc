@@ -111,7 +111,7 @@ class Worker {
     i64 a, c;
   };
 
-  /// Whole lines of the cache of a result that is larger than the caches of a core.
+  /// Whole lines of the cache of a result that is larger than what caches keep.
   bool writes_around() const {
     const DirectSide& to = job_.to;
     const i64 columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
@@ -170,7 +170,8 @@ class Worker {
     start_sums(0);
     list_taps(direct_window(job_, 0, 0), direct_window(job_, 1, 0), direct_window(job_, 2, 0), 0, 0);
     const i64 height = job_.unit.rows[panel_.vectors];
-    const i64 most = job_.unit.amx ? 2 * kAmxBlock : max_of<i64>(kPages / c_step / height, 1) * height;
+    const i64 few = job_.unit.amx ? 2 * kAmxBlock : max_of<i64>(kPages / c_step / height, 1) * height;
+    const i64 most = written_ || job_.unit.amx ? few : line_;
     const bool fetches = around_ && !job_.unit.amx;  // then x comes from memory, too
     for (i64 at = 0, some; at < piece_.count[2]; at += some) {
       some = min_of(most, piece_.count[2] - at);
@@ -386,7 +387,7 @@ class Worker {
   char *strip_, *to_;
   i64 *a_list_, *b_list_;
   bool around_, streamed_, direct_, last_ = false;
-  bool written_;  // sums go where the results belong, as they are
+  bool written_;  // tiles write their sums where the results belong, as they are or rounded
   bool rounded_;  // sums are rounded to bf16, channels last, and no more
   i64 down_;      // from line to line of results
   Micro micro_;

@@ -263,19 +263,20 @@ class PairProduct {
           continue;
         }
         Bfloat16* const c = lines[p] + row_offset_[i];
-        const bool cache_lines = (c_row * static_cast<i64>(sizeof *c) | static_cast<i64>(reinterpret_cast<std::uintptr_t>(c))) % 64 == 0;
-        const i64 vectors = ceil_div(panels[p].count, kWords);
-        Micro m{.a = rows_at_ + i * row_bytes_, .b = panels[p].b, .depth = pairs, .a_row = row_bytes_,
-                .a_step = sizeof(std::int32_t), .b_step = vectors * kVectorBytes, .c = c,
-                .c_row = c_row * static_cast<i64>(sizeof *c), .tail = static_cast<int>(panels[p].count % kWords),
-                .rounds = true, .around = around_ && cache_lines && panels[p].count == kPanel};
-        multiply_rows(amx_, Dot::kBf16, rows, vectors, m);
+        const bool starts_line = reinterpret_cast<std::uintptr_t>(c) % 64 == 0 && c_row % (64 / sizeof *c) == 0;
+        Micro m = micro(i, panels[p], 0, depth);
+        m.c = c;
+        m.c_row = c_row * static_cast<i64>(sizeof *c);
+        m.tail = static_cast<int>(panels[p].count % kWords);
+        m.rounds = true;
+        m.around = around_ && starts_line && panels[p].count == kPanel;
+        multiply_rows(amx_, Dot::kBf16, rows, ceil_div(panels[p].count, kWords), m);
       }
     }
     return true;
   }
 
-  /// Of a panel whose depth is too large for the first-level cache.
+  /// Of a panel whose depth is too large to be copied at once.
   void part_by_part(const Columns& columns, i64 k0, i64 depth) {
     for (i64 k = 0; k < depth; k += kDepth) {
       const i64 some = min_of(kDepth, depth - k);
@@ -350,12 +351,18 @@ class PairProduct {
 
   /// Adds the product of some rows and the part of the depth that was copied to sums.
   void multiply(i64 row, i64 rows, const Columns& columns, i64 k0, i64 k, i64 depth) {
-    const i64 vectors = ceil_div(columns.count, kWords), pairs = ceil_div(depth, 2);
-    const char* const a = rows_at_ + row * row_bytes_ + k * static_cast<i64>(sizeof(Bfloat16));
-    Micro m{.a = a, .b = columns.b, .depth = pairs, .a_row = row_bytes_,
-            .a_step = sizeof(std::int32_t), .b_step = vectors * kVectorBytes, .c = sums_of(columns, row),
-            .c_row = pitch_ * static_cast<i64>(sizeof(float)), .add = k0 + k > 0};
-    multiply_rows(amx_, Dot::kBf16, rows, vectors, m);
+    Micro m = micro(row, columns, k, depth);
+    m.c = sums_of(columns, row);
+    m.c_row = pitch_ * static_cast<i64>(sizeof(float));
+    m.add = k0 + k > 0;
+    multiply_rows(amx_, Dot::kBf16, rows, ceil_div(columns.count, kWords), m);
+  }
+
+  /// The operands of rows from this one on, and of depths from k on.
+  Micro micro(i64 row, const Columns& columns, i64 k, i64 depth) const {
+    return {.a = rows_at_ + row * row_bytes_ + k * static_cast<i64>(sizeof(Bfloat16)), .b = columns.b,
+            .depth = ceil_div(depth, 2), .a_row = row_bytes_, .a_step = sizeof(std::int32_t),
+            .b_step = ceil_div(columns.count, kWords) * kVectorBytes};
   }
 
   /// Where sums are not kept for another block of depth, all rows use the same ones in turn.

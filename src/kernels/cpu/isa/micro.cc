@@ -17,6 +17,7 @@ struct Kind;
 
 template <class T>
 struct Multiply {
+  static constexpr bool kHasExcess = false;
   using Sum = T;
   using Vector = Vec<T>;
   static Vector spread(const char* a) {
@@ -34,6 +35,7 @@ struct Kind<Dot::kDouble> : Multiply<double> {};
 
 /// Products of groups: a lane is 32 bits of A or B.
 struct Groups {
+  static constexpr bool kHasExcess = false;
   using Vector = Vec<std::int32_t>;
   static Vector spread(const char* a) {
     std::int32_t bits;
@@ -56,6 +58,7 @@ struct Kind<Dot::kBf16> : Groups {
 template <>
 struct Kind<Dot::kInt8> : Groups {
   using Sum = std::int32_t;
+  static constexpr bool kHasExcess = true;
   static Vector add(Vector sum, Vector a, Vector b) {
     return (Vector)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
   }
@@ -114,13 +117,6 @@ struct Steps {
 
 enum class Put { kStore, kAdd, kAround };
 
-#if defined(__AVX512VNNI__)
-template <class K>
-inline constexpr bool kHasExcess = std::is_base_of_v<Kind<Dot::kInt8>, K>;
-#else
-template <class K>
-inline constexpr bool kHasExcess = false;
-#endif
 /// Whether sums may be bf16 in memory.
 template <class K>
 inline constexpr bool kRounds = kRoundsPairs && std::is_base_of_v<Groups, K> && std::is_same_v<typename K::Sum, float>;
@@ -285,7 +281,7 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
-    if constexpr (kHasExcess<K>) {
+    if constexpr (K::kHasExcess) {
       if (m.excess) start_below(sum, static_cast<const Sum*>(m.excess));
     }
     const bool fetches = t < m.ahead_tiles;

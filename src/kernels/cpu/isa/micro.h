@@ -16,7 +16,7 @@ enum class Dot : int {
   kBf16,    // bf16 x bf16 -> fp32, group 2: only where kHasBf16Dot
   kInt8,    // u8, for tile registers s8, (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
   kInt16,   // s16 x s16 -> s32, group 2: sums of int8 values, exact
-  kSigned8,  // s8, 128 larger once it is broadcast, x s8 -> s32, group 4: only where kHasInt8Dot
+  kSigned8 = 6,  // s8, 128 larger once it is broadcast, x s8 -> s32, group 4: only where kHasInt8Dot
 };
 
 #if defined(__AVX512BF16__)

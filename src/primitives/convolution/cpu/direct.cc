@@ -1,7 +1,7 @@
 // ConvCpuDirect: forward and backward data without a matrix product; every output is summed in registers over
 // filter taps and channels. All float types and int8 forward. Weights are packed once a call into the caller's
-// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels, with AMX for
-// many groups of 4 and more as well.
+// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels, in bf16 and int8
+// for pointwise ones and groups of 4 channels and more as well.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -78,14 +78,15 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
 
 /// How many groups are multiplied together. With AMX the largest divisor of their number that fits in a row of a tile
 /// register, which takes as long however few channels count: not two, nor where outputs of one group fill more than a
-/// vector, since more is multiplied in vain than fewer tiles save. Without it so many that they fill the lanes of a vector,
-/// of int8 of two, since it is copied.
+/// vector, since more is multiplied in vain than fewer tiles save. Without it also at most so many that they fill the lanes
+/// of a vector, of int8 of two, whose copies take longest.
 std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
-  if (unit.group == 1 || to > unit.lanes) return 1;
-  const std::int64_t lanes = unit.sums_integers() ? 2 * unit.lanes : unit.lanes;
-  const std::int64_t fit = unit.amx ? kRow / (from * unit.element) : lanes / to;
+  const bool takes = unit.math == kernels::DirectMath::kBf16 || unit.math == kernels::DirectMath::kInt8;
+  if (!takes || to > unit.lanes) return 1;
+  const std::int64_t lanes = unit.sums_integers() ? 2 * unit.lanes : unit.lanes, row = kRow / (from * unit.element);
+  const std::int64_t fit = unit.amx ? row : std::min(row, lanes / to);
   std::int64_t most = 1;
   for (std::int64_t n = unit.amx ? 3 : 2; n <= std::min(fit, s.groups); ++n)
     if (s.groups % n == 0) most = n;
@@ -114,7 +115,8 @@ int best_vectors(const Direct& job, std::int64_t line) {
   const std::int64_t depth = ceil_div(job.from.channels, job.unit.group);
   // One vector would write half lines of the cache, and as many lines as can be are written to memory.
   const bool halves = job.to.c == 1 && size_of(job.to.type) == 2;
-  const bool far = halves && !job.unit.amx && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::result_caches();
+  const bool rounds = job.unit.math == kernels::DirectMath::kBf16 && !job.unit.amx;
+  const bool far = halves && rounds && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::result_caches();
   if (far && job.vectors % 2 == 0) return job.vectors % 4 == 0 ? 4 : 2;
   const double bytes = row_bytes(job, line);
   for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
@@ -253,7 +255,8 @@ class Planner {
     }
     // Lines that are images or more.
     constexpr std::int64_t kShort = 64, kUnit = 16;  // outputs; those of whole lines of the cache
-    while (job_.pieces() < enough && cut_.columns > kShort) {
+    const bool cuts = job_.unit.amx || (job_.taps() == 1 && job_.in_place);
+    while (cuts && job_.pieces() < enough && cut_.columns > kShort) {
       cut_.columns = ceil_div(cut_.columns, 2 * kUnit) * kUnit;
       cut_direct(job_, cut_);
     }
