@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_rows.h"
 
+#include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/stencil.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -12,6 +13,7 @@ constexpr i64 kGroupBytes = 48 << 10;   // of a block of rows of planes that tak
 constexpr i64 kPlanesBytes = 256 << 10;  // of these planes
 constexpr i64 kCachedBytes = 1 << 20;    // of tensors that are in a near cache already
 constexpr i64 kShortBytes = 1 << 10;     // of planes that the hardware foresees: they are as good as one stream
+constexpr i64 kLongBytes = 12 << 10;     // of planes that are worth a stream
 constexpr i64 kMostPlanes = 256;
 
 i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
@@ -220,7 +222,10 @@ class Planes {
     const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters * sums);
     group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);
-    prefetches_ = plane > kShortBytes && s_.n * s_.groups * plane > kCachedBytes;
+    const i64 bytes = s_.n * s_.groups * plane;
+    prefetches_ = plane > kShortBytes && bytes > kCachedBytes;
+    const bool residues = direction_ == ConvDirection::kBackwardData && s_.stride[1] * s_.stride[2] > 1;
+    if (plane > kLongBytes && bytes > 2 * result_caches() && !residues) group_ = 1;  // a stream of whole planes
     char* next = scratch;
     const auto take = [&]<class E>(E*& pointer, i64 count) {
       pointer = reinterpret_cast<E*>(next);
@@ -391,25 +396,24 @@ class Planes {
   }
 
   /// Lines of the next plane, whose start the hardware does not foresee, where a strip begins with one.
-  template <int kReach>
+  template <int kReach, int kStep>
   [[gnu::always_inline]] void fetch_next(const T* x, i64 x_at, const T* y, i64 y_at) const {
     constexpr i64 kLine = 64 / sizeof(T);
-    const i64 ahead = direction_ == ConvDirection::kBackwardData ? s_.y_k : s_.x_c;
+    const bool data = direction_ == ConvDirection::kBackwardData;
+    const T* const next_x = x + (data ? s_.y_k : s_.x_c) + block_.columns[0]->source;
     if (x_at % kLine == 0) {
-      for (int j = 0; j < kMostRows; ++j)
-        __builtin_prefetch(x + ahead + block_.columns[0]->source + j * block_.pitch, 0, 2);
+      for (i64 i = 0; i < (data ? 1 : s_.stride[1]); ++i)  // rows between those of neighbouring results
+        for (int j = 0; j < kMostRows; ++j)
+          for (i64 e = 0; e < kStep * kLine; e += kLine)
+            __builtin_prefetch(next_x + i * s_.x_d[1] + j * block_.pitch + e, 0, 2);
     }
     if (y_at % kLine != 0) return;
     const bool writes = direction_ != ConvDirection::kBackwardWeights;
-    const T* const next = y + kMostResults<T> * block_.result_plane;
-    for (i64 i = 0; i < kMostResults<T>; ++i)
+    for (i64 i = kMostResults<T>; i < 2 * kMostResults<T>; ++i)
       for (int j = 0; j < kMostRows; ++j)
         for (i64 e = 0; e < kReach; e += kLine) {
-          const T* const line = next + i * block_.result_plane + j * block_.out_pitch + e;
-          if (writes)
-            __builtin_prefetch(line, 1, 2);
-          else
-            __builtin_prefetch(line, 0, 2);
+          const T* const line = y + i * block_.result_plane + j * block_.out_pitch + e;
+          writes ? __builtin_prefetch(line, 1, 2) : __builtin_prefetch(line, 0, 2);
         }
   }
 
@@ -422,7 +426,7 @@ class Planes {
     const Span* spans = spans_;
     const T *const x0 = x, *const y0 = y;
     for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * s_.taps[2]) {
-      if (prefetches_ && block_.count[0] > 0) fetch_next<kReach>(x, x - x0, y, y - y0);
+      if (prefetches_ && block_.count[0] > 0) fetch_next<kReach, source_step(kMode)>(x, x - x0, y, y - y0);
       use(x, y, spans, left);
     }
   }
