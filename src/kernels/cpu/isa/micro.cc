@@ -142,7 +142,7 @@ inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row,
   }
 }
 
-/// The same as bf16, two vectors at a time. Masks are for what is not whole: with one each store takes some ten cycles.
+/// The same as bf16, two vectors at a time. Masked stores are for tails only.
 template <Put kPut, bool kWhole, int kRows, int kVectors>
 inline void round_rows(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail) {
 #pragma GCC unroll 16
