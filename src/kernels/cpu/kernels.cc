@@ -1,8 +1,6 @@
-// Choice of the kernel table by instruction set, and what kernels assume about caches.
+// Choice of the kernel table by instruction set, and what kernels ask of the processor.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/kernels.h"
-
-#include <unistd.h>
 
 #include "base/built_isas.h"
 #include "kernels/cpu/caches.h"
@@ -24,10 +22,12 @@ const KernelTable& kernel_table(Isa isa) {
   return generic::kTable;
 }
 
-std::int64_t result_caches() {
-  constexpr std::int64_t kShare = 8 << 20, kServer = 64 << 20;
-  static const std::int64_t kLevel3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return kLevel3 > kServer || kLevel3 < 2 * kShare ? kShare : kLevel3 / 2;
+bool fetches_streams() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return true;
+#endif
 }
 
 }  // namespace polymio::kernels

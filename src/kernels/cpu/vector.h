@@ -51,6 +51,8 @@ static constexpr T max_of(T a, T b) {
   return a < b ? b : a;
 }
 
+static constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
+
 template <class T, int N = kLanes<T>>
 static inline typename VecType<T, N>::type load(const T* p) {
   return *reinterpret_cast<const typename VecType<T, N>::unaligned*>(p);

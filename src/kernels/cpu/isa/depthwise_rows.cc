@@ -16,8 +16,6 @@ constexpr i64 kShortBytes = 1 << 10;     // of planes that the hardware foresees
 constexpr i64 kLongBytes = 12 << 10;     // of planes that are worth a stream
 constexpr i64 kMostPlanes = 256;
 
-i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-
 /// How a tile meets memory: source columns and results both next to each other, source columns 2 apart, results of
 /// two residues interleaved, or anything else.
 enum class Mode { kDense, kHalved, kDoubled, kAny };
@@ -225,7 +223,7 @@ class Planes {
     const i64 bytes = s_.n * s_.groups * plane;
     prefetches_ = plane > kShortBytes && bytes > kCachedBytes;
     const bool residues = direction_ == ConvDirection::kBackwardData && s_.stride[1] * s_.stride[2] > 1;
-    if (plane > kLongBytes && bytes > 2 * result_caches() && !residues) group_ = 1;  // a stream of whole planes
+    if (plane > kLongBytes && bytes > 2 * kResultCaches && !residues) group_ = 1;  // a stream of whole planes
     char* next = scratch;
     const auto take = [&]<class E>(E*& pointer, i64 count) {
       pointer = reinterpret_cast<E*>(next);

@@ -7,10 +7,22 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 /// What a list has for each tap across, if tiles are compiled for it: a column of one, two or three taps, or one of two
-/// and one of one (3x3 with stride 2).
-enum Form { kAnyForm, kOnes, kTwos, kThrees, kTwosAndOnes };
+/// and one of one (3x3 with stride 2). From memory: anything, and tiles fetch what later ones read.
+enum Form { kAnyForm, kOnes, kTwos, kThrees, kTwosAndOnes, kFromMemory };
 constexpr int columns_of(Form form) { return form == kTwosAndOnes ? 2 : 1; }
 constexpr int most_taps(Form form) { return form == kTwosAndOnes ? 2 : form; }
+
+/// The form of `each` columns for each tap across.
+static inline Form form_of(const TapColumn* columns, i64 count, i64 each, i64 rows) {
+  const Form form = each == 2 ? kTwosAndOnes : count > 0 && columns->taps <= 3 ? Form(columns->taps) : kAnyForm;
+  if (form == kAnyForm || each != columns_of(form)) return kAnyForm;
+  for (const TapColumn* const end = columns + count; columns < end; columns += each) {
+    const unsigned all = (2u << (rows + most_taps(form) - 2)) - 1, ends = 1 | (all + 1) >> 1;
+    if (columns->taps != most_taps(form) || (columns->lines | ends) != all) return kAnyForm;
+    if (each == 2 && (columns[1].taps != 1 || columns[1].lines + 1 != 1u << rows)) return kAnyForm;
+  }
+  return form;
+}
 
 /// What the tiles of a pixel have in common.
 template <class S>
@@ -23,7 +35,24 @@ struct Block {
   i64 w_step;
   Sum<S> alpha, beta;
   bool around;             // results go past the caches
+  const TapColumn *next, *next_end;  // columns of taps that pixels read before others do
+  i64 x_ahead, out_ahead;            // to a pixel that these are fetched for
 };
+
+/// Whether a line of the cache begins with a channel, or about there.
+template <class S>
+constexpr bool begins_line(i64 channel) {
+  return channel * static_cast<i64>(sizeof(S)) % 64 == 0;
+}
+
+/// Fetches what pixels some way behind read first.
+template <int kRows, class S>
+[[gnu::always_inline]] inline void fetch_next(const Block<S>& b, const S* x) {
+  for (const TapColumn* c = b.next; c < b.next_end; ++c) {
+    const S* line = x + c->source + b.x_ahead;
+    for (i64 i = 0; i < kRows + c->taps - 1; ++i, line += b.pitch) __builtin_prefetch(line);
+  }
+}
 
 /// Whether vectors are whole lines of the cache, of the type that sums have.
 template <class S>
@@ -39,7 +68,7 @@ static inline void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<
 template <Form kForm, int kRows, bool kInside, class S, class Use>
 [[gnu::always_inline]] inline void each_column(const Block<S>& b, const Use& use) {
   const TapColumn* const end = b.columns + b.count;
-  if constexpr (kForm == kAnyForm) {
+  if constexpr (kForm == kAnyForm || kForm == kFromMemory) {
     constexpr std::integral_constant<unsigned, kInside ? 0 : kAllLines> kMaybe;
     for (const TapColumn* c = b.columns; c < end; ++c) {
       with_taps(c->taps, [&](auto n) __attribute__((always_inline)) { use(n, kMaybe, *c); });
@@ -69,6 +98,7 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
     x = first_x, out = first_out, w = first_w;
     for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
       V sum[kPixels][kRows] = {};
+      if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) fetch_next<kRows>(b, x);
       each_column<kForm, kRows, kInside>(b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
         const V* weights = w + c.weight * sources;
         for (i64 j = 0; j < sources; ++j, ++weights) {
@@ -117,6 +147,10 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Chann
     x = first_x, dy = first_dy, sums = first_sums;
     for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, dy += kLanes<Sum<S>>, sums += sums_unit) {
       V rows[kPixels][kRows];
+      if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) {
+        fetch_next<kRows>(b, x);
+        for (i64 j = 0; j < kRows; ++j) __builtin_prefetch(dy + j * dy_pitch + b.out_ahead);
+      }
 #pragma GCC unroll 16
       for (int j = 0; j < kPixels * kRows; ++j) {
         rows[j / kRows][j % kRows] = channels(dy + j / kRows * b.out_pixel + j % kRows * dy_pitch);

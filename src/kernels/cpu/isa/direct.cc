@@ -14,8 +14,6 @@ static_assert(static_cast<int>(DirectMath::kInt16) == static_cast<int>(Dot::kInt
               static_cast<int>(DirectMath::kInt8) == static_cast<int>(Dot::kInt8) &&
               static_cast<int>(DirectMath::kBf16) == static_cast<int>(Dot::kBf16));
 
-i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-
 i64 bytes_of(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
 
 /// The caller's memory from the next line of the cache on.
@@ -124,7 +122,7 @@ class Worker {
     constexpr i64 kMostProducts = kVectorBytes == 64 ? INT64_MAX : 64;
     if (job_.taps() * job_.from.channels > kMostProducts) return false;
     const i64 size = bytes_of(type, 1), results = to.n * job_.shape.n * size;
-    if (!whole || args_.alpha != 1 || args_.beta != 0 || results <= result_caches()) return false;
+    if (!whole || args_.alpha != 1 || args_.beta != 0 || results <= kResultCaches) return false;
     if (job_.backward && job_.shape.stride[2] > 1) return false;
     const i64 elements = 64 / size, vectors = elements / kLanes<float>;  // of a line
     const bool lines = vectors == 1 || job_.vectors % (job_.panels * vectors) == 0;

@@ -45,5 +45,7 @@ void gradient(const DirectGradient& job, const GradientArgs& args, std::int64_t 
 TileShape gemm_tile(DataType type);
 std::size_t gemm_scratch(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
 void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, void* scratch);
+void depthwise(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
+std::size_t depthwise_scratch(const Depthwise& job);
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

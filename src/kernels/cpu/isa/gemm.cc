@@ -36,7 +36,7 @@ class Product {
     copies_ = copies_panels(rows);
     far_ = !is_near<T>(g);
     spreads_ = g.c.gap != 0 && g.beta == 0;
-    const bool large = max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) > result_caches() / 2;
+    const bool large = max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) > kResultCaches / 2;
     around_ = kVectorBytes == 64 && large && (spreads_ || step_ >= g.k);
     goes_down_ = b_in_place_ || block_ <= kTilePitch;
     keeps_ = spreads_ || (step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));

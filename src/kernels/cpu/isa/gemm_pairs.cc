@@ -431,7 +431,7 @@ class PairProduct {
   bool in_place_;
   // Past the caches; fewer bytes unless lines follow each other.
   const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) >
-                       (is_single(g_.c.columns) ? result_caches() : result_caches() / 2);
+                       (is_single(g_.c.columns) ? kResultCaches : kResultCaches / 2);
   i64 step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
   const char* rows_at_ = nullptr;
   std::int32_t *a_, *b_;

@@ -10,7 +10,6 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 i64 size_of_elements(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
 
 /// Which weights a block is.

@@ -12,7 +12,6 @@ inline constexpr i64 kPlacedColumns = 1008;           // of B in place that are 
 inline constexpr i64 kSegment = 6;                    // rows that are worth a tile of their own when A lies in place
 
 static inline i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
-static inline i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 
 template <class T>
 constexpr bool is_type(DataType type) {

@@ -2,6 +2,7 @@
 // are written as integers.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "base/dtype.h"
 #include "kernels/cpu/isa/emit.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -116,7 +116,7 @@ int best_vectors(const Direct& job, std::int64_t line) {
   // One vector would write half lines of the cache, and as many lines as can be are written to memory.
   const bool halves = job.to.c == 1 && size_of(job.to.type) == 2;
   const bool rounds = job.unit.math == kernels::DirectMath::kBf16 && !job.unit.amx;
-  const bool far = halves && rounds && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::result_caches();
+  const bool far = halves && rounds && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::kResultCaches;
   if (far && job.vectors % 2 == 0) return job.vectors % 4 == 0 ? 4 : 2;
   const double bytes = row_bytes(job, line);
   for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
@@ -168,7 +168,7 @@ class Planner {
     // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the cache.
     constexpr std::int64_t kFew = kernels::kDirectLine, kMany = 2048;
     const std::int64_t fits = share / std::max<std::int64_t>(job_.from.channels * job_.unit.element, 1);
-    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kernels::result_caches();
+    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kernels::kResultCaches;
     const bool in_parts = job_.phases[2] == 1 && !job_.edges;  // can be finished so
     const bool pointwise = job_.unit.group > 1 && job_.taps() == 1 && job_.in_place && in_parts;
     const bool any = cut_.fold == 1 && (pointwise || (job_.unit.amx && (stay || in_parts)));
