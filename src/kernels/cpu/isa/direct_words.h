@@ -123,7 +123,7 @@ static inline Vec<W> load_bytes(const char* p, i64 n) {
 #endif
 }
 
-/// Each element in the lowest part of a word. Compilers take the conversion of bytes apart.
+/// Each element in the lowest part of a word. Compilers take the conversion apart.
 static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::type v) {
 #if defined(__AVX512F__)
   return (Vec<std::uint32_t>)_mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
@@ -134,7 +134,11 @@ static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::
 #endif
 }
 static inline Vec<std::uint32_t> words_of(VecType<std::uint16_t, kLanes<float>>::type v) {
+#if defined(__AVX512F__)
+  return (Vec<std::uint32_t>)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)v);
+#else
   return __builtin_convertvector(v, Vec<std::uint32_t>);
+#endif
 }
 
 /// The bits of n neighbouring elements, each in the lowest part of a word.
@@ -146,6 +150,25 @@ static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
   if constexpr (__is_same(E, std::int16_t)) words = ((words ^ 0x80) - 0x80) & 0xffff;  // extends the sign
   return words;
 }
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+/// The first n elements of 16 bits of two lines, `upper` in the upper halves of words; null: zeros.
+static inline Vec<std::int32_t> pair_words(const void* lower, const void* upper, i64 n) {
+  __m256i low{}, high{};
+  // Masks are only for tails: processors do not fetch ahead of loads that have one.
+  if (n == kLanes<std::int32_t> && upper != nullptr) {
+    low = _mm256_loadu_si256(static_cast<const __m256i*>(lower));
+    high = _mm256_loadu_si256(static_cast<const __m256i*>(upper));
+  } else {
+    const auto kept = static_cast<__mmask16>(0xffffu >> (kLanes<std::int32_t> - n));
+    low = _mm256_maskz_loadu_epi16(kept, lower);
+    if (upper != nullptr) high = _mm256_maskz_loadu_epi16(kept, upper);
+  }
+  const auto neighbours = (__m512i)(kLaneNumbers * 0x10001 + 0x200000);  // element i of each in word i
+  return (Vec<std::int32_t>)_mm512_permutex2var_epi16(_mm512_castsi256_si512(low), neighbours,
+                                                      _mm512_castsi256_si512(high));
+}
+#endif
 
 /// Words of `n` pixels that are `step` (1 or 2) apart, zero in the other lanes: `channels` channels or as many as
 /// make a word, `channel` elements apart. Channels that are not there are zero.
@@ -167,6 +190,11 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
   } else {
     using Bits = std::conditional_t<sizeof(E) == 1, std::uint8_t, std::uint16_t>;
     using Words = Vec<std::uint32_t>;
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    if constexpr (sizeof(E) == 2 && sizeof(S) == 2) {
+      if (step == 1) return pair_words(src, channels > 1 ? src + channel : nullptr, n);
+    }
+#endif
     Words words{};
 #pragma GCC unroll 4
     for (int g = 0; g < kGroupOf<E>; ++g) {

@@ -1,5 +1,6 @@
 // Products of bf16 matrices where an instruction set multiplies pairs of neighbouring depths: A lies in place or is
-// copied row by row, B panel by panel. All other products are those of the instruction set that is added to.
+// copied, row by row or pair by pair, B panel by panel. All other products are those of the instruction set that is
+// added to.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
@@ -89,11 +90,12 @@ class PairProduct {
     const bool keeps = g.k > step_ || (run_ > 0 && run_ < g.k);
     pitch_ = keeps ? pitch_of<float>(columns) : kPanel;
     a_pitch_ = pitch_of<float>(step_ / 2);
-    a_ = take<std::int32_t>(base, in_place_ ? 0 : round_up(rows, kWords) * a_pitch_);
+    const i64 copied = kHasAmx ? round_up(rows, kWords) * a_pitch_ : max_of(rows * a_pitch_, step_ / 2 * pair_pitch_);
+    a_ = take<std::int32_t>(base, in_place_ ? 0 : copied);
     b_ = take<std::int32_t>(base, kCopiedWords);
     sums_ = take<float>(base, max_of(rows, 2 * kRows) * pitch_);
     line_pitch_ = max_of(round_up(rows, kWords), max_of(kWhole, kMostColumns));
-    line_ = take<Bfloat16>(base, (in_place_ ? kWords : 2 * kWords) * line_pitch_);
+    line_ = take<Bfloat16>(base, (in_place_ || !kHasAmx ? kWords : 2 * kWords) * line_pitch_);
     runs_ = take<Run>(base, max_of(max_of(kMostColumns, step_), rows) + 1);
     column_runs_ = take<Run>(base, kPanel + 1);
     row_offset_ = take<i64>(base, rows);
@@ -142,10 +144,7 @@ class PairProduct {
     const Bfloat16* line[2];
   };
   static Words words(const Pair& pair, i64 first, i64 count) {
-    const int n = static_cast<int>(count);
-    Vec<std::uint32_t> words = row_bits<Bfloat16>(pair.line[0] + first, n);
-    if (pair.line[1]) words |= row_bits<Bfloat16>(pair.line[1] + first, n) << 16;
-    return (Words)words;
+    return pair_words(pair.line[0] + first, pair.line[1] != nullptr ? pair.line[1] + first : nullptr, count);
   }
 
   /// A panel: its first column and how many, the copy of B, and its sums.
@@ -305,10 +304,23 @@ class PairProduct {
         lines.fetch(at, round_up(depth, 2), reinterpret_cast<Bfloat16*>(a_ + i * a_pitch_));
       return;
     }
-    turn_rows(m0, k0, depth);
+    kHasAmx ? turn_rows(m0, k0, depth) : pair_rows(m0, k0, depth);
   }
 
-  /// Rows that are neighbours: squares of some lines of depth, before the next ones.
+  /// Rows that are neighbours stay so: a_[pair][row].
+  void pair_rows(i64 m0, i64 k0, i64 depth) {
+    const Operand& a = g_.a;
+    const Lines lines(a, a.lanes, m0, rows_, runs_);
+    each_pair(lines, a.depth, k0, depth, rows_, [&](i64 p, const Pair& pair) {
+      for (i64 row = 0; row < rows_; row += kWords) {
+        store(a_ + p * pair_pitch_ + row, words(pair, row, min_of(kWords, rows_ - row)));
+      }
+    });
+    row_bytes_ = sizeof(std::int32_t);
+    step_bytes_ = pair_pitch_ * row_bytes_;
+  }
+
+  /// Rows that are neighbours, for tile registers: squares of some lines of depth, before the next ones.
   void turn_rows(i64 m0, i64 k0, i64 depth) {
     const Operand& a = g_.a;
     const Lines lines(a, a.lanes, m0, rows_, runs_);
@@ -338,6 +350,20 @@ class PairProduct {
     return pair;
   }
 
+  /// Calls use(number, pair) for each two lines of a part of the depth.
+  template <class Use>
+  void each_pair(const Lines& lines, const Axis& axis, i64 k0, i64 depth, i64 length, const Use& use) {
+    Cursor at = seek(axis, k0);
+    const i64 pairs = ceil_div(depth, 2);
+    if (!lines.plain() || !is_single(axis)) {
+      for (i64 p = 0; p < pairs; ++p) use(p, next_pair(lines, axis, at, depth - 2 * p, length));
+      return;
+    }
+    const i64 stride = inner(axis).stride;
+    const Bfloat16* line = lines.place(at);
+    for (i64 p = 0; p < pairs; ++p, line += 2 * stride) use(p, Pair{{line, 2 * p + 1 < depth ? line + stride : nullptr}});
+  }
+
   /// b_[panel][pair][column of the panel].
   void copy_b(i64 column, i64 columns, i64 k0, i64 depth) {
     const Operand& b = g_.b;
@@ -360,8 +386,8 @@ class PairProduct {
 
   /// The operands of rows from this one on, and of depths from k on.
   Micro micro(i64 row, const Columns& columns, i64 k, i64 depth) const {
-    return {.a = rows_at_ + row * row_bytes_ + k * static_cast<i64>(sizeof(Bfloat16)), .b = columns.b,
-            .depth = ceil_div(depth, 2), .a_row = row_bytes_, .a_step = sizeof(std::int32_t),
+    return {.a = rows_at_ + row * row_bytes_ + k / 2 * step_bytes_, .b = columns.b,
+            .depth = ceil_div(depth, 2), .a_row = row_bytes_, .a_step = step_bytes_,
             .b_step = ceil_div(columns.count, kWords) * kVectorBytes};
   }
 
@@ -372,16 +398,14 @@ class PairProduct {
   void pair_lines(i64 column, i64 columns, i64 k0, i64 depth) {
     const Operand& b = g_.b;
     const Lines lines(b, b.lanes, column, columns, runs_);
-    Cursor at = seek(b.depth, k0);
     const i64 pairs = ceil_div(depth, 2);
-    for (i64 p = 0; p < pairs; ++p) {
-      const Pair pair = next_pair(lines, b.depth, at, depth - 2 * p, columns);
+    each_pair(lines, b.depth, k0, depth, columns, [&](i64 p, const Pair& pair) {
       for (i64 panel = 0; panel < columns; panel += kPanel) {
         const i64 end = min_of(panel + kPanel, columns), width = round_up(end - panel, kWords);
         std::int32_t* to = b_ + panel * pairs + p * width;
         for (i64 n = panel; n < end; n += kWords, to += kWords) store(to, words(pair, n, min_of(kWords, end - n)));
       }
-    }
+    });
   }
 
   /// The same where depths are neighbours, for a vector of columns.
@@ -427,12 +451,14 @@ class PairProduct {
   }
 
   const Gemm& g_;
-  const i64 rows_, columns_, run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
+  const i64 rows_, columns_, pair_pitch_ = pitch_of<float>(rows_);
+  const i64 run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
   bool in_place_;
   // Past the caches; fewer bytes unless lines follow each other.
   const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) >
                        (is_single(g_.c.columns) ? kResultCaches : kResultCaches / 2);
-  i64 step_, pitch_, a_pitch_, line_pitch_, row_bytes_ = 0;
+  i64 step_, pitch_, a_pitch_, line_pitch_;
+  i64 row_bytes_ = 0, step_bytes_ = sizeof(std::int32_t);  // of A, from one row and from one pair to the next
   const char* rows_at_ = nullptr;
   std::int32_t *a_, *b_;
   float* sums_;
