@@ -53,6 +53,18 @@ static constexpr T max_of(T a, T b) {
 
 static constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 
+/// Keeps a value in its register: compilers would read it again for each use.
+template <class V>
+[[gnu::always_inline]] inline void hold(V& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#elif defined(__SSE2__)
+  __asm__("" : "+x"(v));
+#else
+  static_cast<void>(v);
+#endif
+}
+
 template <class T, int N = kLanes<T>>
 static inline typename VecType<T, N>::type load(const T* p) {
   return *reinterpret_cast<const typename VecType<T, N>::unaligned*>(p);

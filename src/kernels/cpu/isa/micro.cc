@@ -65,7 +65,11 @@ struct Kind<Dot::kInt8> : Groups {
 };
 template <>
 struct Kind<Dot::kSigned8> : Kind<Dot::kInt8> {
-  static Vector spread(const char* a) { return Groups::spread(a) ^ broadcast(static_cast<std::int32_t>(0x80808080)); }
+  static Vector spread(const char* a) {
+    Vector v = Groups::spread(a);
+    hold(v);  // compilers would flip bits of a number and spread that: slower
+    return v ^ broadcast(static_cast<std::int32_t>(0x80808080));
+  }
 };
 #endif
 
@@ -87,18 +91,6 @@ struct Kind<Dot::kInt16> : Groups {
 #endif
   }
 };
-
-/// Keeps a value in its register; otherwise compilers read B again for every row of small tiles.
-template <class V>
-inline void hold(V& v) {
-#if defined(__AVX512F__)
-  __asm__("" : "+v"(v));
-#elif defined(__SSE2__)
-  __asm__("" : "+x"(v));
-#else
-  static_cast<void>(v);
-#endif
-}
 
 /// Hides how a number came about: otherwise compilers compute every row's address on its own, and run out of registers.
 inline void keep(i64& v) { __asm__("" : "+r"(v)); }

@@ -27,18 +27,6 @@ static inline bool all_inside(const TapColumn* columns, i64 count, i64 rows) {
   return true;
 }
 
-/// Keeps a value in its register: compilers would read it again for each use.
-template <class V>
-[[gnu::always_inline]] inline void hold(V& v) {
-#if defined(__AVX512F__)
-  __asm__("" : "+v"(v));
-#elif defined(__SSE2__)
-  __asm__("" : "+x"(v));
-#else
-  static_cast<void>(v);
-#endif
-}
-
 /// Adds a column of taps to the sums of kResults times kRows results. `read` loads a vector of a source line,
 /// `weight(r, t)` tap t of result r. Bit i of kMaybe: line i may be outside the source, which `lines` tells.
 template <int kTaps, int kRows, unsigned kMaybe, int kResults, class S, class V, class Read, class Weight>
