@@ -4,6 +4,7 @@
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/depthwise_walk.h"
 #include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -200,7 +201,7 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
   PixelPairs(const Depthwise& job, void* scratch)
       : Walk(job, unit_of(job), scratch), each_(pairs_of(job)),
         row_(2 * each_ * pass_count(job.shape, job.direction, 2)) {
-    V* const behind = static_cast<V*>(scratch) + rounded_up(Walk::bytes(job, unit_), sizeof(V)) / sizeof(V);
+    V* const behind = reinterpret_cast<V*>(static_cast<char*>(scratch) + walk_bytes(job));
     raw_[0] = behind;
     raw_[1] = behind + taps_;
     pairs_ = reinterpret_cast<PairColumn*>(behind + 2 * taps_);
@@ -208,14 +209,17 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
   static std::size_t bytes(const Depthwise& job) {
     const i64(&taps)[kSpatial] = job.shape.taps;
     const auto all = static_cast<std::size_t>(taps[0] * taps[1] * taps[2]);
-    return rounded_up(Walk::bytes(job, unit_of(job)), sizeof(V)) + all * (2 * sizeof(V) + sizeof(PairColumn));
+    return static_cast<std::size_t>(walk_bytes(job)) + all * (2 * sizeof(V) + sizeof(PairColumn));
   }
   void pieces(i64 first, i64 end) {
     for (i64 i = first; i < end; ++i) this->piece(i);
   }
 
  private:
-  static std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+  /// Of scratch, before what is this class's own.
+  static i64 walk_bytes(const Depthwise& job) {
+    return round_up(static_cast<i64>(Walk::bytes(job, unit_of(job))), kVectorBytes);
+  }
   /// Pairs of taps across, at most, of each residue of the columns.
   static i64 pairs_of(const Depthwise& job) {
     i64 most = 1;
