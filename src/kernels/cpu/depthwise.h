@@ -21,9 +21,16 @@ struct Depthwise {
   void* result = nullptr;
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
+  std::int64_t word = 1;                     // channels of a group that are multiplied at once
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
-    return shape.c == shape.k && (shape.c & (shape.c - 1)) == 0 && (shape.c == 1 || shape.dtype == DataType::kFloat);
+    const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
+    return shape.c == shape.k && (shape.c & (shape.c - 1)) == 0 && permutes;
+  }
+  /// Whether products can be of words of so many channels: groups fill words and divide the 32 channels of a tile.
+  bool fills_words(std::int64_t channels) const {
+    const bool divides = shape.c >= channels && shape.c == shape.k && 32 % shape.c == 0;
+    return channels_last && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
   }
   /// Groups with channels last that are copied.
   bool mixed() const { return channels_last && !aligned(); }

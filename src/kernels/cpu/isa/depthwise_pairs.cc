@@ -2,8 +2,8 @@
 // meet in one channel. Only for instruction sets that have such products; the rest is that of the shared ones.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/depthwise_walk.h"
 #include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/grouped_words.h"
 #include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -61,14 +61,6 @@ template <class V>
   high = __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
 }
 
-enum Store { kSome, kWhole, kAround };  // channels of a mask; all of them; these past the caches
-
-template <Store kStore>
-static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
-  if constexpr (kStore == kAround) return _mm512_stream_si512(static_cast<__m512i*>(to), v);
-  kStore == kWhole ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, lanes, v);
-}
-
 /// Sums of some channels as elements of a result that nothing scales.
 template <Store kStore>
 static inline void write(Bfloat16* to, Vec<float> low, Vec<float> high, __mmask32 channels) {
@@ -92,31 +84,6 @@ static inline void write(Integer<R>* to, Vec<std::int32_t> low, Vec<std::int32_t
   store_line<kStore>(to, static_cast<__mmask16>(channels), (__m512i)first);
   store_line<kStore>(to + kWords, static_cast<__mmask16>(channels >> kWords), (__m512i)second);
 }
-/// The same of any result.
-template <class S, class R, class V>
-[[gnu::noinline]] static void write_scaled(R* to, V low, V high, int count, const Block<S>& b) {
-  put_in_order(low, high);
-  const auto emit = [&](R* p, V v, int n) {
-    if constexpr (kIsInteger<R>) {
-      Emit<std::int32_t, decltype(p->value)>{b.alpha, b.beta}(&p->value, v, n);
-    } else {
-      Emit<float, R>{b.alpha, b.beta}(p, v, n);
-    }
-  };
-  emit(to, low, min_of(count, kWords));
-  if (count > kWords) emit(to + kWords, high, count - kWords);
-}
-
-template <int kRows, class R, class V, class Write>
-[[gnu::always_inline]] inline void write_rows(R* to, i64 pitch, const V (&low)[kRows], const V (&high)[kRows],
-                                              const Write& write) {
-#pragma GCC unroll 16
-  for (int j = 0; j < kRows; ++j, to += pitch) {
-    __asm__("" : "+r"(to));
-    write(to, low[j], high[j]);
-  }
-}
-
 /// Adds a pair of columns of taps, or one of them, to the sums of results one below another.
 template <class S, bool kBoth, int kTaps, int kRows, bool kInside, class V, class Read>
 [[gnu::always_inline]] inline void add_pairs(const PairColumn& column, const S* x, i64 pitch, const Read& read,
@@ -176,7 +143,10 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
         });
       }
       if (!plain) {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write_scaled(to, l, h, count, b); });
+        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) {
+          put_in_order(l, h);
+          write_scaled(to, l, h, count, b);
+        });
       } else if (!kAll) {
         write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kSome>(to, l, h, some); });
       } else if (b.around) {
@@ -308,16 +278,25 @@ bool pairs(const Depthwise& job) {
 }  // namespace
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (!pairs(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
+  if (job.word == 1 && !pairs(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
+  const auto run = [&](auto&& kernel) { kernel.pieces(first, end); };
   if constexpr (!kHasAmx) {
-    if (job.shape.dtype == DataType::kBFloat16) return PixelPairs<Bfloat16, Bfloat16>(job, scratch).pieces(first, end);
+    if (job.shape.dtype == DataType::kBFloat16) {
+      return job.word > 1 ? run(GroupedWords<Bfloat16, Bfloat16>(job, scratch))
+                       : run(PixelPairs<Bfloat16, Bfloat16>(job, scratch));
+    }
   }
   with_integers(job.result_type, job.result, [&](auto* result) {
-    PixelPairs<std::int8_t, std::remove_pointer_t<decltype(result)>>(job, scratch).pieces(first, end);
+    using R = std::remove_pointer_t<decltype(result)>;
+    job.word > 1 ? run(GroupedWords<std::int8_t, R>(job, scratch)) : run(PixelPairs<std::int8_t, R>(job, scratch));
   });
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
+  if (job.word > 1) {
+    return job.shape.dtype == DataType::kInt8 ? GroupedWords<std::int8_t, Integer<std::int8_t>>::bytes(job)
+                                              : GroupedWords<Bfloat16, Bfloat16>::bytes(job);
+  }
   if (!pairs(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
   return PixelPairs<std::int8_t, Integer<std::int8_t>>::bytes(job);  // those of bf16 are as many
 }

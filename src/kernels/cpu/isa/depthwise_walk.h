@@ -7,7 +7,6 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-
 /// One residue of the columns: its taps, `each` columns of them for each tap across.
 struct Across {
   Pass pass;
@@ -32,7 +31,7 @@ class PixelWalk {
 
   PixelWalk(const Depthwise& job, i64 unit, void* scratch)
       : job_(job), s_(job.shape), data_(job.direction == ConvDirection::kBackwardData),
-        weights_only_(job.direction == ConvDirection::kBackwardWeights), unit_(unit) {
+        weights_only_(job.direction == ConvDirection::kBackwardWeights), runs_(s_.c == 1 || job.word > 1), unit_(unit) {
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     from_ = data_ ? s_.y_d : s_.x_d;
     to_ = data_ ? s_.x_d : s_.y_d;
@@ -47,7 +46,7 @@ class PixelWalk {
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);
     block_.around = writes_around();
-    fetches_ = s_.c == 1 && bytes_moved() > 3 * kResultCaches && fetches_streams();  // no cache keeps them
+    fetches_ = runs_ && bytes_moved() > 3 * kResultCaches && fetches_streams();  // no cache keeps them
   }
   ~PixelWalk() {
 #if defined(__AVX512F__)
@@ -198,8 +197,8 @@ class PixelWalk {
     // Weights of a group's channels are many: they stay in the cache for a row of pixels.
     // Residues take turns as soon as a call has some work: results are written as they lie, what is read is still near.
     constexpr i64 kCall = 16;
-    const i64 step = s_.c == 1 ? units_at_once() : 1;
-    const i64 together = s_.c > 1 ? 2 : phases > 1 ? max_of<i64>(kCall / units_, 1) : pixels;
+    const i64 step = runs_ ? units_at_once() : 1;
+    const i64 together = !runs_ ? 2 : phases > 1 ? max_of<i64>(kCall / units_, 1) : pixels;
     with_rows<kMostRows>(rows, [&](auto row_count) {
       for (i64 u = 0; u < units_; u += step) {
         for (i64 i = 0; i < pixels; i += together) {
@@ -225,7 +224,7 @@ class PixelWalk {
       block_.out_ahead = ahead * block_.out_pixel;
     }
     const i64 first = p.first + i * p.stride;
-    const bool both = kMostPixels == 2 && s_.c > 1 && end - i == 2 && first >= 0 &&
+    const bool both = kMostPixels == 2 && !runs_ && end - i == 2 && first >= 0 &&
                       first + p.stride + reach < source_.size[2];
     for (i64 some = both ? 2 : 1; i < end; i += some) {
       const i64 at = p.first + i * p.stride;
@@ -233,10 +232,10 @@ class PixelWalk {
       block_.run = 1;
       if (at < 0 || at + reach >= source_.size[2]) {
         taps = inside(at, p.dilation, source_.size[2], p.taps);
-      } else if (s_.c == 1) {
+      } else if (runs_) {
         block_.run = min_of(end - i, (source_.size[2] - 1 - reach - at) / p.stride + 1);
       }
-      if (s_.c == 1) some = block_.run;
+      if (runs_) some = block_.run;
       kernel().template pixels<kRows>(across, taps, both, x_ + at * from_[2] + unit * kUnit,
                                       out + (p.out_first + i * p.out_step) * to_[2] + unit * kUnit, unit);
     }
@@ -248,7 +247,7 @@ class PixelWalk {
  protected:
   const Depthwise& job_;
   const ConvShape& s_;
-  const bool data_, weights_only_;
+  const bool data_, weights_only_, runs_;  // runs of pixels are computed at once
   i64 taps_, unit_, units_ = 0, channel_ = 0, channels_ = 0, taken_ = -1;
   const i64 *from_, *to_;
   StencilSource source_{};

@@ -15,12 +15,15 @@ constexpr std::int64_t kMostScratch = 2 << 20, kMostScratchOfFew = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
-kernels::Depthwise job_of(const Problem& p) {
+kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   kernels::Depthwise job;
   job.shape = conv_shape(p);
   job.direction = kernel_direction(p.direction);
   job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
+  const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
+  const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
+  if (products && job.fills_words(unit.group)) job.word = unit.group;
   return job;
 }
 
@@ -92,7 +95,7 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const auto planes = static_cast<double>(data                                                            ? s.k
                                           : job.direction == ConvDirection::kForward || job.channels_last ? s.c
                                                                                                           : 1);
-  double tile = kTileCycles + planes * column;
+  double tile = kTileCycles + planes / static_cast<double>(job.word) * column;
   if (!job.channels_last && data && s.stride[2] == 2) tile += kStoreCycles * rows;
   if (!job.channels_last && data && s.stride[2] > 2) tile += kScatterCycles * lanes * rows;
   const double slabs = static_cast<double>(size[0]);
@@ -119,7 +122,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const auto channels = static_cast<double>(job.channel_block());
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
-    const double narrow = size_of(s.dtype) <= 2 ? 1.3 : 1;
+    const double narrow = size_of(s.dtype) <= 2 && job.word == 1 ? 1.3 : 1;
     return images * std::ceil(channels / lanes) * plane * narrow / part +
            (weights ? 2 * channels * taps * static_cast<double>(s.c) : 0);
   }
@@ -174,7 +177,7 @@ class CpuDepthwise final : public Solver<Problem> {
     constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // whose sum is exact in fp32
     const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_);
     if (!common) return common;
-    const kernels::Depthwise job = job_of(p);
+    const kernels::Depthwise job = job_of(d, p);
     const kernels::ConvShape& shape = job.shape;
     if (grouped_) {
       POLYMIO_REQUIRE(shape.c > 1, "each group must have more than one input channel");
@@ -197,7 +200,7 @@ class CpuDepthwise final : public Solver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
-    const kernels::Depthwise job = job_of(p);
+    const kernels::Depthwise job = job_of(d, p);
     const std::int64_t chunk = chunk_of(job, d.threads);
     Work work;
     work.pieces = static_cast<double>((job.pieces() + chunk - 1) / chunk);
@@ -210,7 +213,7 @@ class CpuDepthwise final : public Solver<Problem> {
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
-    const kernels::Depthwise job = job_of(p);
+    const kernels::Depthwise job = job_of(stream.info(), p);
     const std::size_t scratch = table.depthwise_scratch(job);
     stream.reserve_scratch(scratch);
     const std::int64_t pieces = job.pieces();

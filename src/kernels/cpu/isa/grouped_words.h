@@ -1,0 +1,271 @@
+// Groups with channels last whose products are of words: pairs of bf16, or four int8. A tile is 32 channels of a few pixels
+// one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was read.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/depthwise_walk.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+enum Store { kSome, kWhole, kAround };  // channels of a mask; all of them; these past the caches
+
+template <Store kStore>
+static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
+  if constexpr (kStore == kAround) return _mm512_stream_si512(static_cast<__m512i*>(to), v);
+  kStore == kWhole ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, lanes, v);
+}
+
+/// Writes the two halves of the channels of results one below another.
+template <int kRows, class R, class V, class Write>
+[[gnu::always_inline]] inline void write_rows(R* to, i64 pitch, const V (&low)[kRows], const V (&high)[kRows],
+                                              const Write& write) {
+#pragma GCC unroll 16
+  for (int j = 0; j < kRows; ++j, to += pitch) {
+    __asm__("" : "+r"(to));
+    write(to, low[j], high[j]);
+  }
+}
+
+/// Two vectors of sums, scaled.
+template <class S, class R, class V>
+[[gnu::noinline]] static void write_scaled(R* to, V low, V high, int count, const Block<S>& b) {
+  const auto emit = [&](R* p, V v, int n) {
+    if constexpr (kIsInteger<R>) {
+      Emit<std::int32_t, decltype(p->value)>{b.alpha, b.beta}(&p->value, v, n);
+    } else {
+      Emit<float, R>{b.alpha, b.beta}(p, v, n);
+    }
+  };
+  constexpr int kN = kLanes<float>;
+  emit(to, low, min_of(count, kN));
+  if (count > kN) emit(to + kN, high, count - kN);
+}
+
+/// What a storage type's words are, and products of them. Those of bf16 take subnormal numbers for zero. int8 is read as
+/// unsigned values, 128 larger: sums have an excess of 128 times each weight.
+template <class S>
+struct Words;
+template <>
+struct Words<Bfloat16> {
+  using V = Vec<float>;
+  static constexpr int kEach = 2;
+  static constexpr bool kShifts = false;
+  static __m512i read(const Bfloat16* p) { return _mm512_loadu_si512(p); }
+  static __m512i read(const Bfloat16* p, __mmask32 channels) { return _mm512_maskz_loadu_epi16(channels, p); }
+  static V add(V sum, __m512i x, __m512i w) { return (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w); }
+  static std::uint32_t bits(Bfloat16 v) { return v.bits; }
+};
+template <>
+struct Words<std::int8_t> {
+  using V = Vec<std::int32_t>;
+  static constexpr int kEach = 4;
+  static constexpr bool kShifts = true;
+  static __m512i read(const std::int8_t* p) {
+    return shifted(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static __m512i read(const std::int8_t* p, __mmask32 channels) { return shifted(_mm256_maskz_loadu_epi8(channels, p)); }
+  static __m512i shifted(__m256i v) { return _mm512_castsi256_si512(_mm256_xor_si256(v, _mm256_set1_epi8(-128))); }
+  static V add(V sum, __m512i x, __m512i w) { return (V)_mm512_dpbusd_epi32((__m512i)sum, x, w); }
+  static std::uint32_t bits(std::int8_t v) { return static_cast<std::uint8_t>(v); }
+};
+
+/// Sums as elements of a result that nothing scales.
+template <Store kStore>
+static inline void write_plain(Bfloat16* to, Vec<float> low, Vec<float> high, __mmask32 channels) {
+  const auto line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+  if constexpr (kStore == kSome) {
+    _mm512_mask_storeu_epi16(to, channels, line);
+  } else {
+    store_line<kStore>(to, 0, line);
+  }
+}
+template <Store kStore, class R>
+static inline void write_plain(Integer<R>* to, Vec<std::int32_t> low, Vec<std::int32_t> high, __mmask32 channels) {
+  constexpr int kN = kLanes<float>;
+  const auto first = static_cast<__mmask16>(channels), second = static_cast<__mmask16>(channels >> kN);
+  if constexpr (sizeof(R) == 1) {
+    _mm512_mask_cvtsepi32_storeu_epi8(to, first, (__m512i)low);
+    _mm512_mask_cvtsepi32_storeu_epi8(to + kN, second, (__m512i)high);
+  } else {
+    store_line<kStore>(to, first, (__m512i)__builtin_convertvector(low, Vec<R>));
+    store_line<kStore>(to + kN, second, (__m512i)__builtin_convertvector(high, Vec<R>));
+  }
+}
+
+/// Groups as they lie in a unit.
+struct WordGroups {
+  i64 each;             // words of a group
+  i64 step;             // vectors of a tap
+  __m512i first[2];     // of each lane: the first word of its group
+};
+
+/// Adds a column of taps to the sums of results one below another. What is outside is read as zeros if values are shifted.
+template <class S, int kTaps, int kRows, bool kInside, class Read>
+[[gnu::always_inline]] inline void add_words(const TapColumn& column, const S* x, i64 pitch, const Read& read,
+                                             const WordGroups& groups, const __m512i* w, i64 w_step,
+                                             typename Words<S>::V (&low)[kRows], typename Words<S>::V (&high)[kRows]) {
+  using W = Words<S>;
+  const auto one = (__m512i)(Vec<std::int32_t>{} + 1);
+  __m512i first = groups.first[0], second = groups.first[1];
+  for (i64 word = 0; word < groups.each; ++word, w += 2) {
+    __m512i weights[kTaps][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < 2 * kTaps; ++i) weights[i / 2][i % 2] = w[i / 2 * w_step + i % 2];
+    const S* line = x + column.source;
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
+      __asm__("" : "+r"(line));  // compilers would hold all addresses, for which registers are too few
+      __m512i v;
+      if (!kInside && __builtin_expect((column.lines >> i & 1) == 0, 0)) {
+        if (!W::kShifts) continue;
+        v = _mm512_set1_epi8(-128);
+      } else {
+        v = read(line);
+      }
+      const __m512i a = _mm512_maskz_permutexvar_epi32(0xffff, first, v);
+      const __m512i b = _mm512_maskz_permutexvar_epi32(0xffff, second, v);
+#pragma GCC unroll 16
+      for (int t = 0; t < kTaps; ++t) {
+        if (i - t < 0 || i - t >= kRows) continue;
+        low[i - t] = W::add(low[i - t], a, weights[t][0]);
+        high[i - t] = W::add(high[i - t], b, weights[t][1]);
+      }
+    }
+    first = _mm512_add_epi32(first, one);
+    second = _mm512_add_epi32(second, one);
+  }
+}
+
+/// Results of b.run pixels and kRows rows, of `units` times all channels of a unit, or of the first `count` of one.
+template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
+[[gnu::noinline]] static void words_tile(const Block<S>& b, const WordGroups& groups, const S* x, const __m512i* w,
+                                         i64 w_unit, R* out, i64 units, int count) {
+  using W = Words<S>;
+  using V = typename W::V;
+  constexpr i64 kUnit = 2 * kLanes<float>;
+  const i64 pitch = b.pitch, out_pitch = b.out_pitch, w_step = b.w_step * groups.step;
+  const bool plain = b.alpha == 1 && b.beta == 0;
+  const __mmask32 some = ~0u >> (kUnit - count);
+  const TapColumn* const end = b.columns + b.count;
+  const auto read = [&](const S* p) __attribute__((always_inline)) {
+    if constexpr (kAll) {
+      return W::read(p);
+    } else {
+      return W::read(p, some);
+    }
+  };
+  for (i64 i = 0; i < b.run; ++i, x += b.x_pixel, out += b.out_pixel) {
+    const __m512i* weights = w;
+    for (i64 c = 0; c < units * kUnit; c += kUnit, weights += w_unit) {
+      V low[kRows] = {}, high[kRows] = {};
+      if (kFetches && begins_line<S>(c)) fetch_next<kRows>(b, x + c);
+      if constexpr (W::kShifts) {
+        V excess[2] = {};
+        for (const TapColumn* p = b.columns; p < end; ++p) {
+          const V* of_tap = reinterpret_cast<const V*>(weights + p->weight * groups.step + 2 * groups.each);
+          for (int t = 0; t < p->taps; ++t, of_tap += w_step) excess[0] += of_tap[0], excess[1] += of_tap[1];
+        }
+#pragma GCC unroll 16
+        for (int j = 0; j < kRows; ++j) low[j] -= excess[0], high[j] -= excess[1];
+      }
+      for (const TapColumn* p = b.columns; p < end; ++p) {
+        const __m512i* const of_column = weights + p->weight * groups.step;
+        with_taps(p->taps, [&](auto n) __attribute__((always_inline)) {
+          add_words<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
+        });
+      }
+      R* const to = out + c;
+      if (!plain) {
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_scaled(p, l, h, count, b); });
+      } else if (!kAll) {
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kSome>(p, l, h, some); });
+      } else if (b.around) {
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kAround>(p, l, h, some); });
+      } else {
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, some); });
+      }
+    }
+  }
+}
+
+/// R: the type of results.
+template <class S, class R>
+class GroupedWords : PixelWalk<GroupedWords<S, R>, S, R, 2 * kLanes<float>> {
+  using Walk = PixelWalk<GroupedWords, S, R, 2 * kLanes<float>>;
+  using W = Words<S>;
+  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_;
+  using Walk::channels_, Walk::vectors_, Walk::block_;
+  static constexpr int kUnit = 2 * kN;
+  friend Walk;
+
+ public:
+  GroupedWords(const Depthwise& job, void* scratch) : Walk(job, unit_of(job), scratch) {
+    groups_.each = s_.c / W::kEach;
+    groups_.step = tap_vectors(s_.c);
+    for (i64 l = 0; l < kUnit; ++l) {
+      reinterpret_cast<std::int32_t*>(groups_.first)[l] = static_cast<std::int32_t>(l / s_.c * groups_.each);
+    }
+  }
+  static std::size_t bytes(const Depthwise& job) { return Walk::bytes(job, unit_of(job)); }
+  void pieces(i64 first, i64 end) {
+    for (i64 i = first; i < end; ++i) this->piece(i);
+  }
+
+ private:
+  static i64 tap_vectors(i64 channels) { return 2 * (channels / W::kEach + (W::kShifts ? 1 : 0)); }
+  static i64 unit_of(const Depthwise& job) {
+    const i64(&taps)[kSpatial] = job.shape.taps;
+    return taps[0] * taps[1] * taps[2] * tap_vectors(job.shape.c);
+  }
+  i64 row_weights() const { return s_.taps[2]; }
+
+  void pack() {
+    for (i64 u = 0; u < units_; ++u) {
+      const i64 first = channel_ + u * kUnit, some = min_of<i64>(kUnit, channels_ - u * kUnit);
+      std::uint32_t* to = reinterpret_cast<std::uint32_t*>(vectors_ + u * unit_);
+      this->each_tap([&](i64 at) {
+        pack_tap(static_cast<const S*>(job_.w) + at, first, some, to);
+        to += groups_.step * kN;
+      });
+    }
+  }
+  /// The words that each channel of a unit meets at a tap, and behind them 128 times the sum of their weights.
+  void pack_tap(const S* w, i64 first, i64 some, std::uint32_t* to) const {
+    const i64 step = data_ ? s_.w_k : s_.w_c;
+    std::uint32_t* const excess = to + groups_.each * kUnit;
+    for (i64 l = 0; l < kUnit; ++l) {
+      const S* from = w + this->place_of(first + l);
+      std::int32_t sum = 0;
+      for (i64 word = 0; word < groups_.each; ++word) {
+        std::uint32_t bits = 0;
+        for (int e = 0; e < W::kEach && l < some; ++e, from += step) {
+          bits |= W::bits(*from) << (e * 32 / W::kEach);
+          if constexpr (W::kShifts) sum += *from;
+        }
+        to[word * kUnit + l] = bits;
+      }
+      if constexpr (W::kShifts) excess[l] = static_cast<std::uint32_t>(sum * 128);
+    }
+  }
+
+  template <int kRows>
+  void pixels(const Across& across, Range taps, bool, const S* x, R* out, i64 unit) {
+    block_.columns = across.columns + taps.low * across.each;
+    block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
+    const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kUnit - unit);
+    const __m512i* const w = reinterpret_cast<const __m512i*>(vectors_ + unit * unit_);
+    if (whole > 0) tiles<kRows, true>(across, x, w, out, whole, kUnit);
+    if (whole == units) return;
+    tiles<kRows, false>(across, x + whole * kUnit, w + whole * unit_, out + whole * kUnit, 1,
+                        static_cast<int>(channels_ % kUnit));
+  }
+  template <int kRows, bool kAll>
+  void tiles(const Across& across, const S* x, const __m512i* w, R* out, i64 units, int count) {
+    const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, unit_, out, units, count); };
+    if (across.form == kFromMemory) return run(words_tile<S, kRows, false, true, kAll, R>);
+    across.inside ? run(words_tile<S, kRows, true, false, kAll, R>) : run(words_tile<S, kRows, false, false, kAll, R>);
+  }
+
+  WordGroups groups_{};
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
