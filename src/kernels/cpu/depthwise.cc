@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/dtype.h"
+
 namespace polymio::kernels {
 namespace {
 
@@ -35,7 +37,36 @@ i64 wide_block(const Depthwise& job) {
   return std::max(kLeastBlock, kWeights / (taps[0] * taps[1] * taps[2]));
 }
 
+i64 volume(const i64 (&size)[kSpatial]) { return size[0] * size[1] * size[2]; }
+
+bool packed(const i64 (&size)[kSpatial], const i64 (&strides)[kSpatial]) {
+  return strides[2] == 1 && (size[1] == 1 || strides[1] == size[2]) &&
+         (size[0] == 1 || strides[0] == size[1] * size[2]);
+}
+
+/// Of an image's copies.
+i64 turned_bytes(const Depthwise& job) {
+  const ConvShape& s = job.shape;
+  const std::size_t of_y = s.dtype == DataType::kInt8 ? size_of(job.result_type) : size_of(s.dtype);
+  return Depthwise::kTurnedChannels *
+         (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(of_y));
+}
+
 }  // namespace
+
+bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) && packed(shape.out, shape.y_d); }
+
+bool Depthwise::can_turn() const {
+  constexpr i64 kMost = 1 << 20, kFewest = 16;  // bytes; channels
+  const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
+  const bool divides = shape.c > 1 && shape.c == shape.k && kTurnedChannels % shape.c == 0;
+  return lies && divides && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost;
+}
+
+i64 Depthwise::turned_images() const {
+  constexpr i64 kBytes = 512 << 10;
+  return std::clamp<i64>(kBytes / turned_bytes(*this), 1, shape.n);
+}
 
 i64 Depthwise::together() const {
   constexpr i64 kLine = 16;  // channels of a line of the cache
@@ -58,6 +89,7 @@ i64 Depthwise::blocks_at_once() const {
 
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
+  if (turned) return ceil_div(shape.groups * shape.c, kTurnedChannels) * ceil_div(shape.n, turned_images());
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
   const i64 blocks = ceil_div(shape.groups * shape.c, channel_block());
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;

@@ -22,6 +22,7 @@ struct Depthwise {
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
   std::int64_t word = 1;                     // channels of a group that are multiplied at once
+  bool turned = false;                       // groups with channels first, copied to have channels last
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
     const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
@@ -29,9 +30,16 @@ struct Depthwise {
   }
   /// Whether products can be of words of so many channels: groups fill words and divide the 32 channels of a tile.
   bool fills_words(std::int64_t channels) const {
-    const bool divides = shape.c >= channels && shape.c == shape.k && 32 % shape.c == 0;
-    return channels_last && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
+    const bool divides = shape.c >= channels && shape.c == shape.k && kTurnedChannels % shape.c == 0;
+    return (channels_last || turned) && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
   }
+  /// Whether planes have no gaps between their lines.
+  bool has_packed_planes() const;
+  /// Whether groups with channels first can be copied to have channels last: some at once stay in the second-level cache.
+  bool can_turn() const;
+  /// Images of a piece that are copied, kTurnedChannels of each.
+  std::int64_t turned_images() const;
+  static constexpr std::int64_t kTurnedChannels = 32;
   /// Groups with channels last that are copied.
   bool mixed() const { return channels_last && !aligned(); }
   /// The most channels that a piece covers with channels last.

@@ -192,6 +192,7 @@ auto with_storage(DataType type, const Use& use) {
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   if (job.mixed()) return depthwise_copied(job, first, end, scratch);
+  if (job.turned) return depthwise_transposed(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
   if (job.shape.dtype == DataType::kInt8) {
     return with_integers(job.result_type, job.result, [&](auto* result) {
@@ -203,6 +204,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 
 std::size_t depthwise_scratch(const Depthwise& job) {
   if (job.mixed()) return depthwise_copied_scratch(job);
+  if (job.turned) return depthwise_transposed_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);
   if (job.shape.dtype == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });

@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/grouped_words.h"
 #include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/transposed_planes.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -282,17 +283,23 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   const auto run = [&](auto&& kernel) { kernel.pieces(first, end); };
   if constexpr (!kHasAmx) {
     if (job.shape.dtype == DataType::kBFloat16) {
+      if (job.turned) return Transposed<Bfloat16>(job, scratch).data(first, end);
       return job.word > 1 ? run(GroupedWords<Bfloat16, Bfloat16>(job, scratch))
                        : run(PixelPairs<Bfloat16, Bfloat16>(job, scratch));
     }
   }
   with_integers(job.result_type, job.result, [&](auto* result) {
     using R = std::remove_pointer_t<decltype(result)>;
+    if (job.turned) return Transposed<std::int8_t, R>(job, scratch).data(first, end);
     job.word > 1 ? run(GroupedWords<std::int8_t, R>(job, scratch)) : run(PixelPairs<std::int8_t, R>(job, scratch));
   });
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
+  if (job.word > 1 && job.turned) {
+    if (job.shape.dtype == DataType::kBFloat16) return Transposed<Bfloat16>(job, nullptr).bytes();
+    return Transposed<std::int8_t, Integer<std::int32_t>>(job, nullptr).bytes();  // of the largest results
+  }
   if (job.word > 1) {
     return job.shape.dtype == DataType::kInt8 ? GroupedWords<std::int8_t, Integer<std::int8_t>>::bytes(job)
                                               : GroupedWords<Bfloat16, Bfloat16>::bytes(job);

@@ -23,7 +23,10 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   job.channels_last = !width_is_contiguous(job.shape);
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
   const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
+  job.turned = p.scalars != Scalars::kBilinear && job.can_turn();
   if (products && job.fills_words(unit.group)) job.word = unit.group;
+  // Narrow vectors of floats gain nothing.
+  if (job.word == 1 && (p.x.type != DataType::kFloat || unit.lanes < 16)) job.turned = false;
   return job;
 }
 
@@ -106,6 +109,16 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
 /// Products of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
+  if (job.turned) {
+    kernels::Depthwise copy = job;
+    copy.turned = false;
+    copy.channels_last = true;
+    copy.shape.n = job.turned_images();
+    copy.shape.groups = kernels::Depthwise::kTurnedChannels / s.c;
+    const double vectors = static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) /
+                           m.lanes(s.dtype);
+    return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTurnCycles / 4 * vectors;
+  }
   if (job.mixed()) {
     kernels::Depthwise copy = job;
     copy.channels_last = false;
