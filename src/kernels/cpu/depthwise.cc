@@ -57,10 +57,13 @@ i64 turned_bytes(const Depthwise& job) {
 bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) && packed(shape.out, shape.y_d); }
 
 bool Depthwise::can_turn() const {
-  constexpr i64 kMost = 1 << 20, kFewest = 16;  // bytes; channels
+  constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
+  constexpr i64 kNarrow = 8, kManyTaps = 16;       // which tiles of planes of floats are slow for
   const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
-  const bool divides = shape.c > 1 && shape.c == shape.k && kTurnedChannels % shape.c == 0;
-  return lies && divides && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost;
+  const bool divides = shape.c == shape.k && kTurnedChannels % shape.c == 0;
+  const bool slow = shape.c > 1 || size_of(shape.dtype) < sizeof(float) || shape.out[2] <= kNarrow ||
+                    volume(shape.taps) >= kManyTaps;
+  return lies && divides && slow && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost;
 }
 
 i64 Depthwise::turned_images() const {

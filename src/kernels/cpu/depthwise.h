@@ -22,7 +22,7 @@ struct Depthwise {
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
   std::int64_t word = 1;                     // channels of a group that are multiplied at once
-  bool turned = false;                       // groups with channels first, copied to have channels last
+  bool turned = false;                       // channels are first and copied to be last
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
     const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
@@ -35,7 +35,7 @@ struct Depthwise {
   }
   /// Whether planes have no gaps between their lines.
   bool has_packed_planes() const;
-  /// Whether groups with channels first can be copied to have channels last: some at once stay in the second-level cache.
+  /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache.
   bool can_turn() const;
   /// Images of a piece that are copied, kTurnedChannels of each.
   std::int64_t turned_images() const;

@@ -276,36 +276,43 @@ bool pairs(const Depthwise& job) {
                                       job.direction != ConvDirection::kBackwardWeights));
 }
 
+/// Whether products of this file are meant.
+bool has_products(const Depthwise& job) {
+  return job.shape.dtype != DataType::kFloat && (job.turned || job.word > 1 || pairs(job));
+}
+
+/// Calls use(type of values, type of results).
+template <class Use>
+void with_types(const Depthwise& job, const Use& use) {
+  if constexpr (!kHasAmx) {
+    if (job.shape.dtype == DataType::kBFloat16) return use(Bfloat16{}, Bfloat16{});
+  }
+  with_integers(job.result_type, job.result, [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
+}
+
 }  // namespace
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (job.word == 1 && !pairs(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
-  const auto run = [&](auto&& kernel) { kernel.pieces(first, end); };
-  if constexpr (!kHasAmx) {
-    if (job.shape.dtype == DataType::kBFloat16) {
-      if (job.turned) return Transposed<Bfloat16>(job, scratch).data(first, end);
-      return job.word > 1 ? run(GroupedWords<Bfloat16, Bfloat16>(job, scratch))
-                       : run(PixelPairs<Bfloat16, Bfloat16>(job, scratch));
-    }
-  }
-  with_integers(job.result_type, job.result, [&](auto* result) {
-    using R = std::remove_pointer_t<decltype(result)>;
-    if (job.turned) return Transposed<std::int8_t, R>(job, scratch).data(first, end);
-    job.word > 1 ? run(GroupedWords<std::int8_t, R>(job, scratch)) : run(PixelPairs<std::int8_t, R>(job, scratch));
+  if (!has_products(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
+  with_types(job, [&](auto value, auto result) {
+    using S = decltype(value);
+    using R = decltype(result);
+    if (job.turned) return Transposed<S, R>(job, scratch).data(first, end);
+    job.word > 1 ? GroupedWords<S, R>(job, scratch).pieces(first, end) : PixelPairs<S, R>(job, scratch).pieces(first, end);
   });
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
-  if (job.word > 1 && job.turned) {
-    if (job.shape.dtype == DataType::kBFloat16) return Transposed<Bfloat16>(job, nullptr).bytes();
-    return Transposed<std::int8_t, Integer<std::int32_t>>(job, nullptr).bytes();  // of the largest results
-  }
-  if (job.word > 1) {
-    return job.shape.dtype == DataType::kInt8 ? GroupedWords<std::int8_t, Integer<std::int8_t>>::bytes(job)
-                                              : GroupedWords<Bfloat16, Bfloat16>::bytes(job);
-  }
-  if (!pairs(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
-  return PixelPairs<std::int8_t, Integer<std::int8_t>>::bytes(job);  // those of bf16 are as many
+  if (!has_products(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
+  std::size_t bytes = 0;
+  with_types(job, [&](auto value, auto result) {
+    using S = decltype(value);
+    using R = decltype(result);
+    bytes = job.turned     ? Transposed<S, R>(job, nullptr).bytes()
+            : job.word > 1 ? GroupedWords<S, R>::bytes(job)
+                           : PixelPairs<S, R>::bytes(job);
+  });
+  return bytes;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

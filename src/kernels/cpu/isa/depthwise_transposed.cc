@@ -5,8 +5,7 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kMostImages = 4;  // with more of them, adding lanes once is cheap
-constexpr i64 kGroupBytes = 1 << 20;  // of x and y in scratch, in groups
+constexpr i64 kMostBytes = 40 << 10, kGroupBytes = 1 << 20;  // of x and y, of a vector of channels
 
 }  // namespace
 
@@ -19,7 +18,7 @@ bool transposes(const Depthwise& job) {
     return false;
   }
   if (s.c > 1) return s.c <= lanes && bytes <= kGroupBytes;
-  return s.n <= kMostImages && 2 * s.out[2] <= lanes && bytes <= kTransposedBlock;
+  return 2 * s.out[2] <= lanes && bytes <= kMostBytes;
 }
 
 void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch) {

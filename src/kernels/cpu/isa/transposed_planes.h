@@ -10,7 +10,7 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-inline constexpr i64 kTransposedBlock = 40 << 10;  // bytes of x and y in scratch
+inline constexpr i64 kTransposedBytes = 384 << 10;  // of x and y in scratch
 inline constexpr i64 kMostUnits = 4;               // vectors of channels at a time
 inline constexpr i64 kFewPixels = 2;               // that are faster moved one by one
 
@@ -28,7 +28,7 @@ class Transposed {
     x_plane_ = s_.in[0] * s_.in[1] * s_.in[2];
     y_plane_ = s_.out[0] * s_.out[1] * s_.out[2];
     if (weights_) {
-      const i64 fits = kTransposedBlock / ((x_plane_ + y_plane_) * static_cast<i64>(sizeof(Vec<Lane>)));
+      const i64 fits = kTransposedBytes / ((x_plane_ + y_plane_) * static_cast<i64>(sizeof(Vec<Lane>)));
       images_ = max_of<i64>(min_of(fits, s_.n), 1);
       block_ = kN * max_of<i64>(min_of(fits / images_, kMostUnits), 1);
     } else {

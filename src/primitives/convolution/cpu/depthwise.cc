@@ -23,10 +23,11 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   job.channels_last = !width_is_contiguous(job.shape);
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
   const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
+  constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
+  const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
   job.turned = p.scalars != Scalars::kBilinear && job.can_turn();
   if (products && job.fills_words(unit.group)) job.word = unit.group;
-  // Narrow vectors of floats gain nothing.
-  if (job.word == 1 && (p.x.type != DataType::kFloat || unit.lanes < 16)) job.turned = false;
+  job.turned = job.turned && (floats || (products && (job.shape.c == 1 || job.word > 1)));
   return job;
 }
 
