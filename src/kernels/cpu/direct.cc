@@ -151,6 +151,12 @@ DirectWindow direct_window(const Direct& job, int d, std::int64_t phase) {
           -w.tap_move};
 }
 
+std::int64_t direct_panels(std::int64_t vectors, std::int64_t wide) {
+  constexpr std::int64_t kWidest = 4;
+  const std::int64_t panels = std::max<std::int64_t>(1, vectors / wide);
+  return ceil_div(vectors, panels) > kWidest ? ceil_div(vectors, wide) : panels;
+}
+
 Direct direct_job(const ConvShape& s, bool backward, DataType to_type, const DirectUnit& unit) {
   Direct job;
   job.shape = s;
@@ -183,8 +189,7 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   c.rows = std::clamp<std::int64_t>(cut.rows, 1, job.cells[1]);
   c.columns = std::clamp<std::int64_t>(cut.columns, 1, job.cells[2]);
   c.channels = std::clamp<std::int64_t>(round_up(cut.channels, job.unit.group), 1, job.from.channels);
-  job.panels = std::max<std::int64_t>(1, job.vectors / c.vectors);
-  if (ceil_div(job.vectors, job.panels) > 4) job.panels = ceil_div(job.vectors, c.vectors);
+  job.panels = direct_panels(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
   job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
   // Of copies not for tile registers, with which it has not been run.

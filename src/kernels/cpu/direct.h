@@ -141,6 +141,9 @@ Direct direct_job(const ConvShape& shape, bool backward, DataType to_type, const
 /// Takes over a cut, bounded by the sizes there are, and lays out the scratch memory.
 void cut_direct(Direct& job, const DirectCut& cut);
 
+/// How many panels so many vectors make that are to be about `wide` vectors each.
+std::int64_t direct_panels(std::int64_t vectors, std::int64_t wide);
+
 DirectWindow direct_window(const Direct& job, int dim, std::int64_t phase);
 
 }  // namespace polymio::kernels

@@ -119,9 +119,8 @@ int best_vectors(const Direct& job, std::int64_t line) {
   const bool far = halves && rounds && job.taps() == 1 && job.to.n * job.shape.n * 2 > kernels::kResultCaches;
   if (far && job.vectors % 2 == 0) return job.vectors % 4 == 0 ? 4 : 2;
   const double bytes = row_bytes(job, line);
-  for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
-    const std::int64_t rows = job.unit.rows[v], tiles = ceil_div(line, rows);
-    const std::int64_t panels = ceil_div(job.vectors, v);
+  const auto panel_cycles = [&](int v) {
+    const std::int64_t tiles = ceil_div(line, job.unit.rows[v]);
     double cycles = 0;
     for (std::int64_t t = 0; t < tiles; ++t) {
       const auto r = static_cast<double>(line * (t + 1) / tiles - line * t / tiles);
@@ -129,7 +128,13 @@ int best_vectors(const Direct& job, std::int64_t line) {
       cycles += job.unit.amx ? tile_cycles(job.unit, r, v, depth, bytes)
                              : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
     }
-    cycles *= static_cast<double>(panels);
+    return cycles;
+  };
+  for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
+    const std::int64_t panels = kernels::direct_panels(job.vectors, v), wide = job.vectors % panels;
+    const int narrow = static_cast<int>(job.vectors / panels);
+    double cycles = static_cast<double>(panels - wide) * panel_cycles(narrow);
+    if (wide > 0) cycles += static_cast<double>(wide) * panel_cycles(narrow + 1);
     if (cycles < best_cost) best_cost = cycles, best = v;
   }
   return best;
