@@ -458,15 +458,17 @@ class Product {
 
 template <class T>
 std::size_t scratch_of(const Gemm& g, i64 rows, i64 columns) {
-  return is_scaled_lines<T>(g) ? kScaledBytes : Product<T>(g, rows, columns, nullptr).bytes();
+  return is_scaled_lines(g) ? kScaledBytes : Product<T>(g, rows, columns, nullptr).bytes();
 }
 
 template <class T>
 void multiply(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
-  if (is_dots(g)) {
-    return with_storage<T>(g.c.dtype, [&](auto* s) { dots<T, std::remove_pointer_t<decltype(s)>>(g, m0, m1, n0, n1); });
+  if (is_dots(g) || is_scaled_lines(g)) {
+    return with_storage<T>(g.c.dtype, [&](auto* s) {
+      using S = std::remove_pointer_t<decltype(s)>;
+      is_dots(g) ? dots<T, S>(g, m0, m1, n0, n1) : scaled_lines<T, S>(g, m0, m1, n0, n1, scratch);
+    });
   }
-  if (is_scaled_lines<T>(g)) return scaled_lines<T>(g, m0, m1, n0, n1, scratch);
   Product<T>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cpu/isa/entries.h"
 #include "kernels/cpu/isa/placed.h"
 #include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/scaled_lines.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -31,7 +32,8 @@ bool has_pairs() { return kHasAmx || prefers_bf16_dot(); }
 
 bool is_pairs(const Gemm& g) {
   constexpr DataType kType = DataType::kBFloat16;
-  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs() && !is_dots(g);
+  const bool lies = is_dots(g) || is_scaled_lines(g);  // is read once where it is
+  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs() && !lies;
 }
 
 /// Lines of an operand along one of its axes.

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/block.h"
+#include "kernels/cpu/isa/emit.h"
 #include "kernels/cpu/isa/placed.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -14,22 +15,22 @@ inline constexpr i64 kLeastScaledBytes = 1024 * 1024;  // of B: less is read as 
 inline constexpr i64 kLeastScaledDepth = 128;          // sums are cleared and written once
 
 /// Whether the whole product is done by scaled_lines(): a matter of the product, not of its pieces.
-template <class T>
 static inline bool is_scaled_lines(const Gemm& g) {
-  const i64 size = sizeof(T);
+  const i64 size = static_cast<i64>(size_of(g.b.dtype));
+  const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
   const auto is_even = [](const Operand& o) { return !is_bounded(o) && is_single(o.lanes) && is_single(o.depth); };
   return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes &&
-         g.c.gap == 0 && is_plain<T>(g) && is_even(g.a) && is_even(g.b) && inner(g.b.lanes).stride == 1 &&
+         g.c.gap == 0 && alike && is_even(g.a) && is_even(g.b) && inner(g.b.lanes).stride == 1 &&
          is_single(g.c.columns) && inner(g.c.columns).stride == 1;
 }
 
 /// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
-template <int kRows, int kSteps, class T>
-static void add_lines(const T* a, i64 a_row, i64 a_step, const T* b, i64 b_step, i64 columns, T* sums, i64 pitch) {
+template <int kRows, int kSteps, class T, class S>
+[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns, T* sums, i64 pitch) {
   constexpr int kN = kLanes<T>;
   Vec<T> scale[kRows][kSteps];
   for (int i = 0; i < kRows; ++i)
-    for (int k = 0; k < kSteps; ++k) scale[i][k] = broadcast(a[i * a_row + k * a_step]);
+    for (int k = 0; k < kSteps; ++k) scale[i][k] = broadcast(static_cast<T>(widen(a[i * a_row + k * a_step])));
   const auto add = [&](const auto& read, i64 e) __attribute__((always_inline)) {
     Vec<T> sum[kRows];
 #pragma GCC unroll 4
@@ -44,48 +45,50 @@ static void add_lines(const T* a, i64 a_row, i64 a_step, const T* b, i64 b_step,
     for (int i = 0; i < kRows; ++i) store(sums + i * pitch + e, sum[i]);
   };
   i64 e = 0;
-  for (; e + kN <= columns; e += kN) add([](const T* p) __attribute__((always_inline)) { return load(p); }, e);
+  for (; e + kN <= columns; e += kN) add([](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, e);
   const int rest = static_cast<int>(columns - e);
-  if (rest > 0) add([rest](const T* p) __attribute__((always_inline)) { return load_lanes(p, 0, rest); }, e);
+  if (rest > 0) add([rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, e);
 }
 
 /// C of kRows rows from m0 on and columns n0 to n1.
-template <int kRows, class T>
+template <int kRows, class T, class S>
 static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
   constexpr int kN = kLanes<T>, kSteps = kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
   constexpr i64 kColumns = kScaledBytes / static_cast<i64>(sizeof(T)) / kRows / kN * kN;
   const i64 a_row = inner(g.a.lanes).stride, a_step = inner(g.a.depth).stride, b_step = inner(g.b.depth).stride;
-  const i64 block = g.depth_step();
+  const i64 block = __is_same(S, T) ? g.depth_step() : g.k;  // sums of others are rounded once
   for (i64 n = n0; n < n1; n += kColumns) {
     const i64 columns = min_of(kColumns, n1 - n);
     for (i64 k0 = 0; k0 < g.k; k0 += block) {
       const i64 end = min_of(k0 + block, g.k);
-      const T* a = static_cast<const T*>(g.a.data) + g.a.offset + m0 * a_row + k0 * a_step;
-      const T* b = static_cast<const T*>(g.b.data) + g.b.offset + n + k0 * b_step;
+      const S* a = static_cast<const S*>(g.a.data) + g.a.offset + m0 * a_row + k0 * a_step;
+      const S* b = static_cast<const S*>(g.b.data) + g.b.offset + n + k0 * b_step;
       for (i64 e = 0; e < kRows * kColumns; e += kN) store(sums + e, Vec<T>{});
       i64 k = k0;
       for (; k + kSteps <= end; k += kSteps, a += kSteps * a_step, b += kSteps * b_step)
-        add_lines<kRows, kSteps>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+        add_lines<kRows, kSteps, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
       for (; k < end; ++k, a += a_step, b += b_step)
-        add_lines<kRows, 1>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
-      const Run all{static_cast<int>(columns), 0, {}};
-      const T beta = k0 == 0 ? static_cast<T>(g.beta) : T{1};
+        add_lines<kRows, 1, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+      const Emit<T, S> emit{static_cast<T>(g.alpha), k0 == 0 ? static_cast<T>(g.beta) : T{1}};
       for (int i = 0; i < kRows; ++i) {
-        T* const c = static_cast<T*>(g.c.data) + g.c.offset + seek(g.c.rows, m0 + i).offset + n;
-        write_runs(c, 1, &all, 1, sums + i * kColumns, static_cast<T>(g.alpha), beta);
+        S* const c = static_cast<S*>(g.c.data) + g.c.offset + seek(g.c.rows, m0 + i).offset + n;
+        for (i64 e = 0; e < columns; e += kN) {
+          emit(c + e, load(sums + i * kColumns + e), static_cast<int>(min_of<i64>(kN, columns - e)));
+        }
       }
     }
   }
 }
 
-template <class T>
+/// Of elements stored as S.
+template <class T, class S>
 static void scaled_lines(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   T* const sums = static_cast<T*>(scratch);
   switch (m1 - m0) {
-    case 1: return scaled_lines_of<1>(g, m0, n0, n1, sums);
-    case 2: return scaled_lines_of<2>(g, m0, n0, n1, sums);
-    case 3: return scaled_lines_of<3>(g, m0, n0, n1, sums);
-    default: return scaled_lines_of<4>(g, m0, n0, n1, sums);
+    case 1: return scaled_lines_of<1, T, S>(g, m0, n0, n1, sums);
+    case 2: return scaled_lines_of<2, T, S>(g, m0, n0, n1, sums);
+    case 3: return scaled_lines_of<3, T, S>(g, m0, n0, n1, sums);
+    default: return scaled_lines_of<4, T, S>(g, m0, n0, n1, sums);
   }
 }
 
