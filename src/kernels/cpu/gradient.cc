@@ -80,15 +80,18 @@ double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes
   return best;
 }
 
-/// With few input channels tiles are fuller with output channels as lanes, for which rows of dy are transposed.
+/// With few input channels tiles are fuller with output channels as lanes. Rows of dy are transposed if they lie otherwise,
+/// those of pairs also if output channels are rows and last.
 void choose_lanes(DirectGradient& g) {
   const ConvShape& s = g.x.shape;
   const std::int64_t run = (g.x.merged ? s.taps[2] : 1) * g.c_block;
   const bool last = g.dy.c == 1, first = g.dy.d[2] == 1 && g.x.unit.element == 4;
+  const bool pairs = g.x.unit.math == DirectMath::kImagePairs;
   constexpr double kGain = 1.05, kTranspose = 0.4;  // turning costs a little, and an element of dy so many cycles
-  double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block);
-  if (!last) cycles += kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
-  const bool turned = (last || first) && g.c_blocks == 1 && cycles < tile_cycles(g.x.unit, g.k_block, run);
+  const double transpose = kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
+  const double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block) + (last ? 0 : transpose);
+  const double straight = tile_cycles(g.x.unit, g.k_block, run) + (pairs && last ? transpose : 0);
+  const bool turned = (last || first) && g.c_blocks == 1 && cycles < straight;
   g.turned_row = turned ? round_up(g.k_block, g.x.unit.lanes) : 0;
 }
 
@@ -115,18 +118,25 @@ void set_places(DirectGradient& g) {
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 
-/// The job on pairs of images, each as large as an image of floats.
+/// The job on pairs of images, each as large as an image of floats; of an odd number of images on pairs of their halves.
 Direct pairs_job(ConvShape shape, DataType dw_type, DirectUnit unit) {
   unit.math = DirectMath::kImagePairs;
   unit.group = 1;
   unit.element = unit.lane_bytes();
-  const std::int64_t images = shape.n;
-  shape.n = ceil_div(images, 2);
+  const std::int64_t images = shape.n, lines = shape.out[1];
+  const bool halves = images % 2 == 1 && lines > images;
+  if (halves) {
+    shape.out[1] = ceil_div(lines, 2);
+  } else {
+    shape.n = ceil_div(images, 2);
+  }
   Direct job = direct_job(shape, false, dw_type, unit);
+  job.to.size[1] = lines;
   for (DirectSide* side : {&job.from, &job.to}) {
     side->images = images;
-    side->partner = side->n;
-    side->n *= 2;
+    side->half = halves ? shape.out[1] * (side == &job.from ? shape.stride[1] : 1) : 0;
+    side->partner = halves ? side->half * side->d[1] : side->n;
+    if (!halves) side->n *= 2;
   }
   return job;
 }
@@ -142,7 +152,7 @@ DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const Dire
   set_blocks(g, cache / 4);
   set_steps(g, cache / 6);
   set_slices(g);
-  if (!pairs) choose_lanes(g);
+  if (!(pairs && unit.amx)) choose_lanes(g);  // tile registers need outputs of a channel side by side
   set_places(g);
   return g;
 }

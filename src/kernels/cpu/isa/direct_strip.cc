@@ -15,8 +15,9 @@ struct Row {
   i64 pixel, channel;  // strides of the source
   i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
   i64 to_pixel;  // elements
-  i64 partner;   // of ImagePair: from an image to the other one, if there are two
+  i64 partner;   // of ImagePair: to the other one, if there are two
   int images;
+  int shift;     // 16: the upper half of words is the only one
 };
 
 /// The element at src.
@@ -24,7 +25,7 @@ template <class E, class S>
 E element(const Row<S>& r, const S* src) {
   if constexpr (__is_same(E, ImagePair)) {
     const int other = r.images > 1 ? src[r.partner].bits : 0;
-    return {src->bits | other << 16};
+    return {(src->bits | other << 16) << r.shift};
   } else {
     return convert<E>(*src);
   }
@@ -33,7 +34,7 @@ E element(const Row<S>& r, const S* src) {
 template <class E, class S>
 void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
   if constexpr (__is_same(E, ImagePair)) {
-    pair_run(src, r.partner, r.images, count, to);
+    pair_run(src, r.partner, r.images, count, to, r.shift);
   } else {
     convert_run(src, count, to);
   }
@@ -44,7 +45,7 @@ template <class E, class S>
 Vec<Word<E>> words_at(const Row<S>& r, const S* src, i64 c, int n) {
   const S* const from = src + c * r.channel;
   if constexpr (__is_same(E, ImagePair)) {
-    return load_words<Bfloat16>(from, r.partner, r.images, r.step, n);
+    return load_words<Bfloat16>(from, r.partner, r.images, r.step, n) << r.shift;
   } else {
     return load_words<E>(from, r.channel, r.channels - c, r.step, n);
   }
@@ -134,17 +135,21 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
   for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
   Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
              job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group,
-             s.pixel, x.partner, 1};
+             s.pixel, x.partner, 1, 0};
   const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
   const i64 rows = s.size[1] - (job.cut.rows - piece.count[1]) * job.step[1];
   for (i64 image = 0; image < (piece.images + fold - 1) / fold * fold; ++image) {
-    row.images = x.of_pair(piece.image + image);
     for (i64 i = 0; i < s.size[0] * rows; ++i) {
       const i64 p0 = start[0] + i / rows * job.grain[0], p1 = start[1] + i % rows * job.grain[1];
-      const bool inside = p0 >= 0 && p0 < x.size[0] && p1 >= 0 && p1 < x.size[1] && image < piece.images;
-      row.width = inside ? x.size[2] : 0;
+      const auto has_line = [&](i64 line) { return line >= 0 && line < x.size[1]; };
+      const bool any = p0 >= 0 && p0 < x.size[0] && image < piece.images, lower = any && has_line(p1);
+      const bool upper = any && x.half > 0 && has_line(p1 + x.half);
+      row.images = lower && (x.half > 0 ? upper : x.of_pair(piece.image + image, p1) == 2) ? 2 : 1;
+      row.shift = upper && !lower ? 16 : 0;
+      row.width = lower || upper ? x.size[2] : 0;
       row.src = reinterpret_cast<const S*>(from);
-      if (inside) row.src += (piece.image + image) * x.n + p0 * x.d[0] + p1 * x.d[1];
+      const i64 line = lower ? p1 : p1 + x.half;
+      if (lower || upper) row.src += (piece.image + image) * x.n + p0 * x.d[0] + line * x.d[1];
       E* to = reinterpret_cast<E*>(strip) + image / fold * s.image + i / rows * s.slab + i % rows * s.row +
               image % fold * s.pitch;
       for (i64 j = 0; j < s.split; ++j) {

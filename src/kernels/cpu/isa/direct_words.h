@@ -214,12 +214,12 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
   }
 }
 
-/// Neighbours of one image with those of its partner, or with zeros if `images` is 1.
-static inline void pair_run(const Bfloat16* src, i64 partner, int images, i64 count, ImagePair* to) {
+/// Neighbours of one image with those of its partner, or with zeros if `images` is 1; shifted by so many bits.
+static inline void pair_run(const Bfloat16* src, i64 partner, int images, i64 count, ImagePair* to, int shift = 0) {
   constexpr i64 kN = kLanes<std::int32_t>;
   for (i64 i = 0; i < count; i += kN) {
     const int some = static_cast<int>(min_of(kN, count - i));
-    store_lanes(&to[i].bits, load_words<Bfloat16>(src + i, partner, images, 1, some), some);
+    store_lanes(&to[i].bits, load_words<Bfloat16>(src + i, partner, images, 1, some) << shift, some);
   }
 }
 

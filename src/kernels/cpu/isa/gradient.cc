@@ -108,7 +108,7 @@ class Worker {
   }
 
   /// Whether the channels of an output are neighbours in the copy of dy.
-  bool rows_of_channels() const { return !kPairs && (g_.turned_row > 0 || g_.dy.c == 1); }
+  bool rows_of_channels() const { return g_.turned_row > 0 || (!kPairs && g_.dy.c == 1); }
 
   /// Elements from where dy is read to row `row` of image `image` of the step.
   i64 row_of_outputs(i64 image, i64 row) const {
@@ -129,12 +129,13 @@ class Worker {
     }
     for (i64 image = 0; image < piece_.images; ++image)
       for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], piece_.image + image, dy_ + row_of_outputs(image, row));
+        copy_row(from + image * dy.n + row * dy.d[1], dy.of_pair(piece_.image + image, piece_.at[1] + row),
+                 dy_ + row_of_outputs(image, row));
   }
 
-  void copy_row(const S* from, i64 image, E* to) const {
+  void copy_row(const S* from, [[maybe_unused]] int images, E* to) const {
     if constexpr (kPairs) {
-      return pair_row(from, g_.dy.of_pair(image), to);
+      return g_.turned_row > 0 ? pair_outputs(from, images, to) : pair_row(from, images, to);
     } else {
       copy_row(from, to);
     }
@@ -170,6 +171,29 @@ class Worker {
     }
   }
 
+  /// Output channels of one output after the other.
+  void pair_outputs(const S* from, int images, ImagePair* to) const {
+    constexpr i64 kN = kLanes<std::int32_t>;
+    const DirectSide& dy = g_.dy;
+    const i64 columns = piece_.count[2];
+    if (dy.c == 1) {
+      for (i64 i = 0; i < columns; ++i) pair_run(from + i * dy.d[2], dy.partner, images, block_.ks, to + i * g_.pitch);
+      return;
+    }
+    for (i64 k = 0; k < block_.ks; k += kN) {
+      const i64 lanes = min_of(kN, block_.ks - k);
+      for (i64 i = 0; i < columns; i += kN) {
+        const int some = static_cast<int>(min_of(kN, columns - i));
+        Vec<std::int32_t> block[kN] = {};
+        for (i64 l = 0; l < lanes; ++l) {
+          block[l] = load_words<Bfloat16>(from + (k + l) * dy.c + i, dy.partner, images, 1, some);
+        }
+        transpose(block);
+        for (int j = 0; j < some; ++j) store(&to[(i + j) * g_.pitch + k].bits, block[j]);
+      }
+    }
+  }
+
   void copy_row(const S* from, T* to) const {
     const DirectSide& dy = g_.dy;
     const i64 columns = piece_.count[2];
@@ -199,7 +223,8 @@ class Worker {
   bool inside(int d, i64 output, i64 tap) const {
     const ConvShape& s = x_.shape;
     const i64 position = output * s.stride[d] - s.pad[d] + tap * s.dilation[d];
-    return position >= 0 && position < s.in[d];
+    const i64 half = d == 1 ? x_.from.half : 0;
+    return position + half >= 0 && position < s.in[d];
   }
 
   i64 in_strip(int d, i64 tap) const {

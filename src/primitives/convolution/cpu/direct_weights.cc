@@ -19,9 +19,11 @@ constexpr std::int64_t kMostWorkspace = 256 << 20;
 DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
   const kernels::KernelTable& table = kernel_table(d);
   kernels::DirectUnit unit = table.direct_unit(p.x.type);
-  // The partner of a single image is zeros.
-  if (p.n() == 1 && unit.math == kernels::DirectMath::kBf16 && !unit.amx) unit = table.direct_unit(DataType::kFloat);
-  return kernels::gradient_job(conv_shape(p), p.w.type, unit, static_cast<std::int64_t>(d.cache_bytes[1]));
+  const kernels::ConvShape shape = conv_shape(p);
+  // The partner of a single line is zeros.
+  const bool single = p.n() == 1 && shape.out[1] == 1;
+  if (single && unit.math == kernels::DirectMath::kBf16 && !unit.amx) unit = table.direct_unit(DataType::kFloat);
+  return kernels::gradient_job(shape, p.w.type, unit, static_cast<std::int64_t>(d.cache_bytes[1]));
 }
 
 class CpuDirectWeights final : public Solver<Problem> {
