@@ -13,4 +13,7 @@ inline constexpr std::int64_t kResultCaches = 8 << 20;
 /// 1.2 to 3 times as fast); a Xeon's follow them all (0.85 times). Others were not measured.
 bool fetches_streams();
 
+/// Whether vectors are permuted and transposed while others are multiplied: Intel's processors do both by the same unit.
+bool permutes_beside_products();
+
 }  // namespace polymio::kernels

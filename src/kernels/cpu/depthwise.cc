@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/dtype.h"
+#include "kernels/cpu/caches.h"
 
 namespace polymio::kernels {
 namespace {
@@ -58,11 +59,13 @@ bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) &
 
 bool Depthwise::can_turn() const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
-  constexpr i64 kNarrow = 8, kManyTaps = 16;       // which tiles of planes of floats are slow for
   const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
   const bool divides = shape.c == shape.k && kTurnedChannels % shape.c == 0;
-  const bool slow = shape.c > 1 || size_of(shape.dtype) < sizeof(float) || shape.out[2] <= kNarrow ||
-                    volume(shape.taps) >= kManyTaps;
+  // Tiles of planes are slow for narrow images and many taps of floats, and for groups and types that words are made of.
+  constexpr i64 kNarrow = 8, kManyTaps = 16, kMostTaps = 36;
+  const i64 taps = volume(shape.taps);
+  const bool slow = size_of(shape.dtype) < sizeof(float) || taps >= kMostTaps ||
+                    (permutes_beside_products() && (shape.c > 1 || shape.out[2] <= kNarrow || taps >= kManyTaps));
   return lies && divides && slow && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost;
 }
 

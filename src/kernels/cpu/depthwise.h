@@ -50,7 +50,7 @@ struct Depthwise {
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
   /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,
-  /// blocks of channels, for weights, or of some rows of an image.
+  /// blocks of channels, for weights, or of some rows of an image; turned: blocks of channels of some images.
   std::int64_t pieces() const;
 };
 

@@ -30,4 +30,12 @@ bool fetches_streams() {
 #endif
 }
 
+bool permutes_beside_products() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 }  // namespace polymio::kernels
