@@ -53,11 +53,15 @@ i64 turned_bytes(const Depthwise& job) {
          (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(of_y));
 }
 
+i64 turned_blocks(const Depthwise& job) {
+  return ceil_div(job.shape.groups * job.shape.c, Depthwise::kTurnedChannels);
+}
+
 }  // namespace
 
 bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) && packed(shape.out, shape.y_d); }
 
-bool Depthwise::can_turn() const {
+bool Depthwise::can_turn(i64 cores) const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
   const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
   const bool divides = shape.c == shape.k && kTurnedChannels % shape.c == 0;
@@ -66,12 +70,14 @@ bool Depthwise::can_turn() const {
   const i64 taps = volume(shape.taps);
   const bool slow = size_of(shape.dtype) < sizeof(float) || taps >= kMostTaps ||
                     (permutes_beside_products() && (shape.c > 1 || shape.out[2] <= kNarrow || taps >= kManyTaps));
-  return lies && divides && slow && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost;
+  return lies && divides && slow && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost &&
+         turned_blocks(*this) * shape.n >= cores;
 }
 
-i64 Depthwise::turned_images() const {
+i64 Depthwise::images_to_turn(i64 cores) const {
   constexpr i64 kBytes = 512 << 10;
-  return std::clamp<i64>(kBytes / turned_bytes(*this), 1, shape.n);
+  const i64 share = std::max<i64>(turned_blocks(*this) * shape.n / (2 * cores), 1);
+  return std::clamp<i64>(kBytes / turned_bytes(*this), 1, std::min(share, shape.n));
 }
 
 i64 Depthwise::together() const {
@@ -95,7 +101,7 @@ i64 Depthwise::blocks_at_once() const {
 
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
-  if (turned) return ceil_div(shape.groups * shape.c, kTurnedChannels) * ceil_div(shape.n, turned_images());
+  if (turned) return turned_blocks(*this) * ceil_div(shape.n, turned_images);
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
   const i64 blocks = ceil_div(shape.groups * shape.c, channel_block());
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;

@@ -22,7 +22,8 @@ struct Depthwise {
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
   std::int64_t word = 1;                     // channels of a group that are multiplied at once
-  bool turned = false;                       // channels are first and copied to be last
+  bool turned = false;                       // channels are first and copied to be last; only if beta is 0
+  std::int64_t turned_images = 1;            // of a piece that are copied, kTurnedChannels of each
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
     const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
@@ -35,10 +36,11 @@ struct Depthwise {
   }
   /// Whether planes have no gaps between their lines.
   bool has_packed_planes() const;
-  /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache.
-  bool can_turn() const;
-  /// Images of a piece that are copied, kTurnedChannels of each.
-  std::int64_t turned_images() const;
+  /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache, and there is
+  /// something to do for so many cores.
+  bool can_turn(std::int64_t cores) const;
+  /// How many images are worth copying at once.
+  std::int64_t images_to_turn(std::int64_t cores) const;
   static constexpr std::int64_t kTurnedChannels = 32;
   /// Groups with channels last that are copied.
   bool mixed() const { return channels_last && !aligned(); }

@@ -39,7 +39,7 @@ struct GradientArgs {
 };
 
 /// Cuts the work for a second-level cache of so many bytes. `unit` is that of fp32, or of fp64 for fp64; for bf16 it may
-/// be that of bf16 products, which then multiply pixels of two images at once.
+/// be that of bf16 products, which then multiply pixels of two images at once, or two of one.
 DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache);
 
 }  // namespace polymio::kernels

@@ -85,6 +85,7 @@ static inline void write(Integer<R>* to, Vec<std::int32_t> low, Vec<std::int32_t
   store_line<kStore>(to, static_cast<__mmask16>(channels), (__m512i)first);
   store_line<kStore>(to + kWords, static_cast<__mmask16>(channels >> kWords), (__m512i)second);
 }
+
 /// Adds a pair of columns of taps, or one of them, to the sums of results one below another.
 template <class S, bool kBoth, int kTaps, int kRows, bool kInside, class V, class Read>
 [[gnu::always_inline]] inline void add_pairs(const PairColumn& column, const S* x, i64 pitch, const Read& read,
@@ -287,7 +288,9 @@ void with_types(const Depthwise& job, const Use& use) {
   if constexpr (!kHasAmx) {
     if (job.shape.dtype == DataType::kBFloat16) return use(Bfloat16{}, Bfloat16{});
   }
-  with_integers(job.result_type, job.result, [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
+  with_integers(job.result_type, job.result, [&](auto* result) {
+    use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{});
+  });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Row {
   i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
   i64 to_pixel;  // elements
   i64 partner;   // of ImagePair: to the other one, if there are two
-  int images;
+  int halves;
   int shift;     // 16: the upper half of words is the only one
 };
 
@@ -24,7 +24,7 @@ struct Row {
 template <class E, class S>
 E element(const Row<S>& r, const S* src) {
   if constexpr (__is_same(E, ImagePair)) {
-    const int other = r.images > 1 ? src[r.partner].bits : 0;
+    const int other = r.halves > 1 ? src[r.partner].bits : 0;
     return {(src->bits | other << 16) << r.shift};
   } else {
     return convert<E>(*src);
@@ -34,7 +34,7 @@ E element(const Row<S>& r, const S* src) {
 template <class E, class S>
 void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
   if constexpr (__is_same(E, ImagePair)) {
-    pair_run(src, r.partner, r.images, count, to, r.shift);
+    pair_run(src, r.partner, r.halves, count, to, r.shift);
   } else {
     convert_run(src, count, to);
   }
@@ -45,7 +45,7 @@ template <class E, class S>
 Vec<Word<E>> words_at(const Row<S>& r, const S* src, i64 c, int n) {
   const S* const from = src + c * r.channel;
   if constexpr (__is_same(E, ImagePair)) {
-    return load_words<Bfloat16>(from, r.partner, r.images, r.step, n) << r.shift;
+    return load_words<Bfloat16>(from, r.partner, r.halves, r.step, n) << r.shift;
   } else {
     return load_words<E>(from, r.channel, r.channels - c, r.step, n);
   }
@@ -144,7 +144,7 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
       const auto has_line = [&](i64 line) { return line >= 0 && line < x.size[1]; };
       const bool any = p0 >= 0 && p0 < x.size[0] && image < piece.images, lower = any && has_line(p1);
       const bool upper = any && x.half > 0 && has_line(p1 + x.half);
-      row.images = lower && (x.half > 0 ? upper : x.of_pair(piece.image + image, p1) == 2) ? 2 : 1;
+      row.halves = lower && (x.half > 0 ? upper : x.of_pair(piece.image + image, p1) == 2) ? 2 : 1;
       row.shift = upper && !lower ? 16 : 0;
       row.width = lower || upper ? x.size[2] : 0;
       row.src = reinterpret_cast<const S*>(from);

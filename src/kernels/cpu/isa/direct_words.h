@@ -11,7 +11,7 @@ struct Shifted8 {
   std::uint8_t bits;
 };
 
-/// A pixel of two images of bf16.
+/// A pixel of two images of bf16, or two of one.
 struct ImagePair {
   std::int32_t bits;
 };

@@ -1,5 +1,6 @@
 // Groups with channels last whose products are of words: pairs of bf16, or four int8. A tile is 32 channels of a few pixels
 // one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was read.
+// Only for instruction sets that have such products.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_walk.h"

@@ -18,12 +18,6 @@ constexpr bool is_type(DataType type) {
   return type == (sizeof(T) == sizeof(double) ? DataType::kDouble : DataType::kFloat);
 }
 
-/// Whether all of a product's elements are of the arithmetic's type.
-template <class T>
-static inline bool is_plain(const Gemm& g) {
-  return is_type<T>(g.a.dtype) && is_type<T>(g.b.dtype) && is_type<T>(g.c.dtype);
-}
-
 static inline const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
 static inline bool is_single(const Axis& axis) { return axis.size() == inner(axis).size; }
 

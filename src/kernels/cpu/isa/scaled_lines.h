@@ -26,7 +26,8 @@ static inline bool is_scaled_lines(const Gemm& g) {
 
 /// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
 template <int kRows, int kSteps, class T, class S>
-[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns, T* sums, i64 pitch) {
+[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns,
+                                       T* sums, i64 pitch) {
   constexpr int kN = kLanes<T>;
   Vec<T> scale[kRows][kSteps];
   for (int i = 0; i < kRows; ++i)

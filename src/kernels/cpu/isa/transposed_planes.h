@@ -1,5 +1,6 @@
-// Channels first by way of transposed copies of some channels, where vectors over channels are full and no lanes are
-// added in the end: groups of several channels, and gradients of depthwise layers with short rows.
+// Channels first by way of transposed copies of some channels, where vectors over channels are full: groups of several
+// channels, depthwise layers of 16-bit types and int8, of many taps or narrow images, and gradients with short rows, which
+// add no lanes in the end.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_rows.h"
@@ -32,7 +33,7 @@ class Transposed {
       images_ = max_of<i64>(min_of(fits, s_.n), 1);
       block_ = kN * max_of<i64>(min_of(fits / images_, kMostUnits), 1);
     } else {
-      images_ = job.turned_images();
+      images_ = job.turned_images;
       block_ = Depthwise::kTurnedChannels;
     }
     ConvShape& s = inner_.shape;
@@ -158,7 +159,8 @@ class Transposed {
             store(reinterpret_cast<Word<T>*>(pixel), rows[i]);
           } else {
             __builtin_memcpy(pixel, &rows[i], kVectorBytes / 2);
-            __builtin_memcpy(pixel + kN * block, reinterpret_cast<const char*>(&rows[i]) + kVectorBytes / 2, kVectorBytes / 2);
+            const char* const upper = reinterpret_cast<const char*>(&rows[i]) + kVectorBytes / 2;
+            __builtin_memcpy(pixel + kN * block, upper, kVectorBytes / 2);
           }
         }
       };
@@ -214,6 +216,9 @@ class Transposed {
     } else {
       const auto kept = static_cast<__mmask16>(0xffffu >> (kN - n));
       _mm512_mask_cvtepi32_storeu_epi8(to, kept, (__m512i)(words >> 8 * e));
+#else
+    } else {
+      static_assert(sizeof(T) >= sizeof(float));
 #endif
     }
   }

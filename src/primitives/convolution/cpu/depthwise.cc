@@ -25,9 +25,13 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
   constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
   const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
-  job.turned = p.scalars != Scalars::kBilinear && job.can_turn();
+  // Of the machine's cores, not of the threads there may be, on which no result depends.
+  job.turned = p.scalars != Scalars::kBilinear && job.can_turn(d.units);
   if (products && job.fills_words(unit.group)) job.word = unit.group;
   job.turned = job.turned && (floats || (products && (job.shape.c == 1 || job.word > 1)));
+  if (job.turned) job.turned_images = job.images_to_turn(d.units);
+  const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMostScratch;
+  if (!fits) job.turned = false, job.word = 1;
   return job;
 }
 
@@ -114,7 +118,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     kernels::Depthwise copy = job;
     copy.turned = false;
     copy.channels_last = true;
-    copy.shape.n = job.turned_images();
+    copy.shape.n = job.turned_images;
     copy.shape.groups = kernels::Depthwise::kTurnedChannels / s.c;
     const double vectors = static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) /
                            m.lanes(s.dtype);

@@ -131,10 +131,10 @@ int best_vectors(const Direct& job, std::int64_t line) {
     return cycles;
   };
   for (int v = halves && job.unit.amx && job.vectors > 1 ? 2 : 1; v <= 4 && v <= job.vectors; ++v) {
-    const std::int64_t panels = kernels::direct_panels(job.vectors, v), wide = job.vectors % panels;
+    const std::int64_t panels = kernels::direct_panels(job.vectors, v), wider = job.vectors % panels;
     const int narrow = static_cast<int>(job.vectors / panels);
-    double cycles = static_cast<double>(panels - wide) * panel_cycles(narrow);
-    if (wide > 0) cycles += static_cast<double>(wide) * panel_cycles(narrow + 1);
+    double cycles = static_cast<double>(panels - wider) * panel_cycles(narrow);
+    if (wider > 0) cycles += static_cast<double>(wider) * panel_cycles(narrow + 1);
     if (cycles < best_cost) best_cost = cycles, best = v;
   }
   return best;
