@@ -113,7 +113,11 @@ static inline typename VecType<Bits, kN>::type load_bits(const void* src, int n)
 template <class W>
 static inline Vec<W> load_bytes(const char* p, i64 n) {
   constexpr i64 kBytes = kVectorBytes;
-  if (n == kBytes) return load(reinterpret_cast<const W*>(p));
+  if (n == kBytes) {
+    Vec<W> whole;  // not by load(): words may begin anywhere
+    __builtin_memcpy(&whole, p, kBytes);
+    return whole;
+  }
 #if defined(__AVX512BW__)
   return (Vec<W>)_mm512_maskz_loadu_epi8(~std::uint64_t{0} >> (kBytes - n), p);
 #else
