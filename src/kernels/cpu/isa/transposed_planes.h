@@ -28,13 +28,17 @@ class Transposed {
       : job_(job), s_(job.shape), inner_(job), weights_(job.direction == ConvDirection::kBackwardWeights) {
     x_plane_ = s_.in[0] * s_.in[1] * s_.in[2];
     y_plane_ = s_.out[0] * s_.out[1] * s_.out[2];
+    i64 copies = 0;  // channels of all images at once, at most
     if (weights_) {
       const i64 fits = kTransposedBytes / ((x_plane_ + y_plane_) * static_cast<i64>(sizeof(Vec<Lane>)));
       images_ = max_of<i64>(min_of(fits, s_.n), 1);
-      block_ = kN * max_of<i64>(min_of(fits / images_, kMostUnits), 1);
+      widest_ = kN * kMostUnits;
+      block_ = min_of(kN * max_of<i64>(fits / images_, 1), widest_);
+      copies = kN * max_of<i64>(fits, 1);
     } else {
       images_ = job.turned_images;
-      block_ = Depthwise::kTurnedChannels;
+      block_ = widest_ = Depthwise::kTurnedChannels;
+      copies = images_ * block_;
     }
     ConvShape& s = inner_.shape;
     s.n = images_;
@@ -51,17 +55,22 @@ class Transposed {
     s.y_n = y;
     inner_.channels_last = true;
     inner_.turned = false;
-    // Behind the last pixel is written, too; each begins with a line of the cache.
-    const auto room = [&](i64 image) { return ceil_div(images_ * image + kMostPixels * block_, 64) * 64; };
+    // Behind the last pixel is written, too; each begins with a line of the cache. As many for any number of images:
+    // callers copy fewer of them in the end.
+    const auto room = [&](i64 plane) { return ceil_div(copies * plane + kMostPixels * widest_, 64) * 64; };
     x_ = static_cast<S*>(scratch);
-    y_ = reinterpret_cast<R*>(x_ + room(x));
-    behind_ = y_ + room(y);
-    bytes_ = static_cast<std::size_t>(room(x)) * sizeof(S) + static_cast<std::size_t>(room(y)) * sizeof(R);
+    y_ = reinterpret_cast<R*>(x_ + room(x_plane_));
+    behind_ = y_ + room(y_plane_);
+    bytes_ = static_cast<std::size_t>(room(x_plane_)) * sizeof(S) + static_cast<std::size_t>(room(y_plane_)) * sizeof(R);
     inner_.x = x_;
     inner_.y = y_;
   }
 
-  std::size_t bytes() const { return bytes_ + depthwise_scratch(inner_); }
+  std::size_t bytes() const {
+    Depthwise widest = inner_;
+    widest.shape.groups = widest_ / s_.c;
+    return bytes_ + depthwise_scratch(widest);
+  }
 
   /// Groups [first, end) of gradients.
   void weights(i64 first, i64 end) {
@@ -227,7 +236,7 @@ class Transposed {
   const ConvShape& s_;
   Depthwise inner_;  // of the transposed channels
   const bool weights_;
-  i64 x_plane_, y_plane_, images_, block_, channels_ = 0;
+  i64 x_plane_, y_plane_, images_, block_, widest_, channels_ = 0;  // channels of a block, at most, and of this one
   S* x_;
   R* y_;
   void* behind_;
