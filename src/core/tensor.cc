@@ -159,6 +159,26 @@ TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_
   return t;
 }
 
+std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc& t) {
+  const auto rank = static_cast<std::size_t>(t.rank);
+  std::int64_t nearest = INT64_MAX;  // stride of a spatial dimension
+  for (std::size_t d = 2; d < rank; ++d)
+    if (t.lens[d] > 1) nearest = std::min(nearest, t.strides[d]);
+  // Where sizes leave the layout open, the given strides decide.
+  const bool open = rank < 3 || t.lens[1] == 1 || nearest == INT64_MAX;
+  const bool last = rank > 2 && (open ? t.strides[1] < t.strides[rank - 1] || (t.lens[1] == 1 && t.strides[1] == 1)
+                                      : t.strides[1] < nearest);
+  const auto order = last ? channels_last_order(t.rank) : kIdentity;
+  auto strides = t.strides;
+  std::int64_t dense = t.vector_length;
+  for (std::size_t i = rank; i-- > 0;) {
+    const auto d = static_cast<std::size_t>(order[i]);
+    if (t.lens[d] == 1) strides[d] = dense;
+    dense = strides[d] * t.lens[d];
+  }
+  return strides;
+}
+
 std::string layout_name(const TensorDesc& t) {
   static constexpr const char* kFirst[] = {"NC", "NCW", "NCHW", "NCDHW"};
   static constexpr const char* kLast[] = {"NC", "NWC", "NHWC", "NDHWC"};

@@ -55,6 +55,10 @@ TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::s
 /// Dense in `layout`; `lens` in N, C, [D], H, W order.
 TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_t> lens);
 
+/// The strides with those of size-1 dimensions, which mean nothing, replaced by what a dense tensor of the same layout
+/// would have: kernels that compare strides then see no accidental values.
+std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
+
 /// "NCHW", "NHWC" ... when dense in that order (the first that fits), else "".
 std::string layout_name(const TensorDesc&);
 

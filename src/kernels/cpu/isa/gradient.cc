@@ -28,12 +28,28 @@ Block block_at(const DirectGradient& g, i64 index) {
   return b;
 }
 
+/// The distance of neighbouring taps if it is the same for all of a filter, else 0. The stride of a single tap means
+/// nothing.
+i64 uniform_tap_stride(const ConvShape& s) {
+  i64 distance = 0, next = 0;
+  for (int d = kSpatial - 1; d >= 0; --d) {
+    if (s.taps[d] == 1) continue;
+    if (next == 0) {
+      distance = s.w_d[d];
+    } else if (s.w_d[d] != next) {
+      return 0;
+    }
+    next = s.w_d[d] * s.taps[d];
+  }
+  return distance;
+}
+
 /// Output channels [first, end) of a block: scales, converts and stores sums.
 void store_block(const DirectGradient& g, const GradientArgs& args, const Block& b, char* sums, i64 first, i64 end) {
   const ConvShape& s = g.x.shape;
   const i64* d = s.w_d;
-  const bool even = (s.taps[1] == 1 || d[1] == s.taps[2] * d[2]) && (s.taps[0] == 1 || d[0] == s.taps[1] * d[1]);
-  const i64 count = even ? g.x.taps() : 1, size = g.x.unit.element;
+  const i64 pixel = uniform_tap_stride(s);
+  const i64 count = pixel > 0 ? g.x.taps() : 1, size = g.x.unit.element;
   DirectArgs scale;
   scale.alpha = args.alpha;
   scale.beta = args.beta;
@@ -43,7 +59,6 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
     for (i64 tap = 0; tap < g.x.taps(); tap += count) {
       const i64 t2 = tap % s.taps[2], t1 = tap / s.taps[2] % s.taps[1], t0 = tap / s.taps[2] / s.taps[1];
       const i64 at = to + t0 * d[0] + t1 * d[1] + t2 * d[2];
-      const i64 pixel = s.taps[2] > 1 ? d[2] : s.taps[1] > 1 ? d[1] : d[0];
       store_line(g.x, scale, {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
                               dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
     }

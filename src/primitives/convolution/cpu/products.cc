@@ -20,12 +20,13 @@ kernels::ConvShape conv_shape(const Problem& p) {
   s.groups = p.groups();
   s.c = p.c() / s.groups;
   s.k = p.k() / s.groups;
-  s.x_n = p.x.strides[0];
-  s.x_c = p.x.strides[1];
-  s.w_k = p.w.strides[0];
-  s.w_c = p.w.strides[1];
-  s.y_n = p.y.strides[0];
-  s.y_k = p.y.strides[1];
+  const auto x = meaningful_strides(p.x), w = meaningful_strides(p.w), y = meaningful_strides(p.y);
+  s.x_n = x[0];
+  s.x_c = x[1];
+  s.w_k = w[0];
+  s.w_c = w[1];
+  s.y_n = y[0];
+  s.y_k = y[1];
   const int missing = kernels::kSpatial - p.spatial();
   for (int d = missing; d < kernels::kSpatial; ++d) {
     const int from = d - missing;
@@ -36,9 +37,9 @@ kernels::ConvShape conv_shape(const Problem& p) {
     s.stride[d] = p.geometry.stride[i];
     s.dilation[d] = p.geometry.dilation[i];
     s.pad[d] = p.geometry.pad[i];
-    s.x_d[d] = p.x.strides[i + 2];
-    s.w_d[d] = p.w.strides[i + 2];
-    s.y_d[d] = p.y.strides[i + 2];
+    s.x_d[d] = x[i + 2];
+    s.w_d[d] = w[i + 2];
+    s.y_d[d] = y[i + 2];
   }
   return s;
 }
