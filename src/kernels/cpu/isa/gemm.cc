@@ -58,7 +58,7 @@ class Product {
     row_offset_ = take<i64>(base, rows);
     row_even_ = take<int>(base, rows);
     segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : 2);
-    sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ : 0);
+    sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ + kSpill<T> : 0);  // a vector is read past the last run
     spread_.line = take<T>(base, spreads_ ? spread_room<T>(columns) : 0);
     spread_.runs = take<Run>(base, spreads_ ? columns : 0);
     spread_.around = around_;
