@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace polymio {
@@ -171,27 +172,39 @@ T to_integer(double v) {
   return static_cast<T>(r);
 }
 
+/// Element `i` of an array that may start at any address.
+template <class T>
+T read(const void* base, std::int64_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(base) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+template <class T>
+void write(void* base, std::int64_t i, T value) {
+  std::memcpy(static_cast<char*>(base) + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
 /// Element `i` of a buffer of type `t`, widened (int64 beyond 2^53 rounds).
 inline double load(DataType t, const void* base, std::int64_t i) {
   switch (t) {
     case DataType::kHalf:
-      return to_float(static_cast<const Half*>(base)[i]);
+      return to_float(read<Half>(base, i));
     case DataType::kFloat:
-      return static_cast<const float*>(base)[i];
+      return read<float>(base, i);
     case DataType::kInt32:
-      return static_cast<const std::int32_t*>(base)[i];
+      return read<std::int32_t>(base, i);
     case DataType::kInt8:
-      return static_cast<const std::int8_t*>(base)[i];
+      return read<std::int8_t>(base, i);
     case DataType::kBFloat16:
-      return to_float(static_cast<const BFloat16*>(base)[i]);
+      return to_float(read<BFloat16>(base, i));
     case DataType::kDouble:
-      return static_cast<const double*>(base)[i];
+      return read<double>(base, i);
     case DataType::kFloat8:
-      return to_float(static_cast<const Float8*>(base)[i]);
+      return to_float(read<Float8>(base, i));
     case DataType::kBFloat8:
-      return to_float(static_cast<const BFloat8*>(base)[i]);
+      return to_float(read<BFloat8>(base, i));
     case DataType::kInt64:
-      return static_cast<double>(static_cast<const std::int64_t*>(base)[i]);
+      return static_cast<double>(read<std::int64_t>(base, i));
   }
   return 0;
 }
@@ -202,31 +215,31 @@ inline void store(DataType t, void* base, std::int64_t i, double v, std::int64_t
   const auto f = static_cast<float>(v);
   switch (t) {
     case DataType::kHalf:
-      static_cast<Half*>(base)[i] = to_half(f);
+      write<Half>(base, i, to_half(f));
       break;
     case DataType::kFloat:
-      static_cast<float*>(base)[i] = f;
+      write<float>(base, i, f);
       break;
     case DataType::kInt32:
-      static_cast<std::int32_t*>(base)[i] = to_integer<std::int32_t>(v);
+      write<std::int32_t>(base, i, to_integer<std::int32_t>(v));
       break;
     case DataType::kInt8:
-      static_cast<std::int8_t*>(base)[i] = to_integer<std::int8_t>(v);
+      write<std::int8_t>(base, i, to_integer<std::int8_t>(v));
       break;
     case DataType::kBFloat16:
-      static_cast<BFloat16*>(base)[i] = to_bfloat16(f);
+      write<BFloat16>(base, i, to_bfloat16(f));
       break;
     case DataType::kDouble:
-      static_cast<double*>(base)[i] = v;
+      write<double>(base, i, v);
       break;
     case DataType::kFloat8:
-      static_cast<Float8*>(base)[i] = to_float8(f, dither);
+      write<Float8>(base, i, to_float8(f, dither));
       break;
     case DataType::kBFloat8:
-      static_cast<BFloat8*>(base)[i] = to_bfloat8(f, dither);
+      write<BFloat8>(base, i, to_bfloat8(f, dither));
       break;
     case DataType::kInt64:
-      static_cast<std::int64_t*>(base)[i] = to_integer<std::int64_t>(v);
+      write<std::int64_t>(base, i, to_integer<std::int64_t>(v));
       break;
   }
 }

@@ -70,7 +70,7 @@ void put_text(const std::string& text, char* buffer, std::size_t* size) {
 
 double scalar(const void* p, DataType output, const char* name) {
   require(p, "{} is null: it must point to a {}", name, output == DataType::kDouble ? "double" : "float");
-  return output == DataType::kDouble ? *static_cast<const double*>(p) : *static_cast<const float*>(p);
+  return dtype::load(output == DataType::kDouble ? output : DataType::kFloat, p, 0);
 }
 
 ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction, const TensorDesc& x,

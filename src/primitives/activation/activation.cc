@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "core/aligned_buffer.h"
 #include "primitives/activation/solvers.h"
 #include "primitives/convolution/convolution.h"
 #include "search/record.h"
@@ -95,6 +96,20 @@ void check_memory(const TensorDesc& in, const void* data, const char* name, cons
           static_cast<std::int64_t>(b - a));
 }
 
+/// With elements at odd addresses.
+void run_on_copies(Handle& handle, const Problem& problem, const Problem::Args& given) {
+  validate(problem);
+  check_memory(problem.x, given.x, "x", problem.output(), given.result);
+  if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
+  const DeviceInfo& device = handle.device();
+  const AlignedBuffer x(device, problem.x, given.x, "the buffer of x"), dy(device, problem.dy, given.dy, "the buffer of dy"),
+      result(device, problem.output(), given.result, "the buffer of the result");
+  Problem::Args args = given;
+  args.x = x.data(), args.dy = dy.data(), args.result = result.data();
+  run(handle, problem, args);
+  result.write_back();
+}
+
 }  // namespace
 
 Parameters rounded(const Parameters& p, DataType t) {
@@ -104,6 +119,10 @@ Parameters rounded(const Parameters& p, DataType t) {
 
 // A plan that exists has the very problem asked for, so a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
+  const DataType type = problem.x.type;
+  if (!is_element_aligned(given.x, type) || !is_element_aligned(given.dy, type) ||
+      !is_element_aligned(given.result, problem.output().type))
+    return run_on_copies(handle, problem, given);
   const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
     const Stream& stream = handle.stream();
     stream.check_memory(given.x, "the buffer of x");

@@ -1,6 +1,7 @@
 // The gated linear unit: on the CPU a simple pass in double over any strides.
 // SPDX-License-Identifier: MIT
 #include "base/error.h"
+#include "core/aligned_buffer.h"
 #include "primitives/activation/scalar.h"
 #include "primitives/activation/solvers.h"
 
@@ -44,7 +45,11 @@ void glu_forward(Stream& stream, const TensorDesc& in, const void* x, const Tens
   const Problem p = forward_problem(Mode::kLogistic, half_of(in, dim), out);
   const Grid grid = grid_of(p);
   const std::int64_t second = second_half(in, dim);
-  if (stream.info().kind != DeviceKind::kCpu) return gate_forward(stream, grid, in.type, x, second, y);
+  if (stream.info().kind != DeviceKind::kCpu) {
+    // The CPU's pass below takes elements at any address, a GPU's kernels do not.
+    const AlignedBuffer from(stream.info(), in, x, "the input"), to(stream.info(), out, y, "the output");
+    return gate_forward(stream, grid, in.type, from.data(), second, to.data());
+  }
   for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
     Cursor at(grid, first);
     for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
@@ -62,8 +67,11 @@ void glu_backward(Stream& stream, const TensorDesc& in, const void* x, const Ten
   const Problem p = backward_problem(Mode::kLogistic, half_of(in, dim), out_grad, out_grad, half_of(in_grad, dim));
   const Grid grid = grid_of(p);
   const std::int64_t second_in = second_half(in, dim), second_grad = second_half(in_grad, dim);
-  if (stream.info().kind != DeviceKind::kCpu)
-    return gate_backward(stream, grid, in.type, x, second_in, dy, dx, second_grad);
+  if (stream.info().kind != DeviceKind::kCpu) {
+    const AlignedBuffer from(stream.info(), in, x, "the input"), grad(stream.info(), out_grad, dy, "outputGrad"),
+        to(stream.info(), in_grad, dx, "inputGrad");
+    return gate_backward(stream, grid, in.type, from.data(), second_in, grad.data(), to.data(), second_grad);
+  }
   for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
     Cursor at(grid, first);
     for (std::int64_t i = first; i < end; ++i, at.advance(1)) {

@@ -3,9 +3,12 @@
 #include "primitives/convolution/convolution.h"
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "core/aligned_buffer.h"
 #include "primitives/convolution/fused.h"
 #include "primitives/convolution/numerics.h"
 #include "primitives/convolution/prepare.h"
@@ -103,6 +106,36 @@ void check_memory(const Handle& handle, const Problem::Args& args) {
   if (args.workspace) stream.check_memory(args.workspace, "the workspace");
 }
 
+bool has_aligned_elements(const Problem& p, const Problem::Args& a) {
+  constexpr std::uintptr_t kWidest = sizeof(double);  // that solvers keep in workspace
+  return is_element_aligned(a.x, p.x.type) && is_element_aligned(a.w, p.w.type) && is_element_aligned(a.y, p.y.type) &&
+         is_element_aligned(a.bias, p.y.type) && reinterpret_cast<std::uintptr_t>(a.workspace) % kWidest == 0;
+}
+
+/// Calls `use` with arguments whose elements are aligned. Copies are slow, but only such as files mapped at odd offsets
+/// need them.
+template <class Use>
+auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use& use) {
+  const DeviceInfo& device = handle.device();
+  const TensorDesc channels = make_tensor(p.y.type, std::array{p.k()}, {});
+  const AlignedBuffer x(device, p.x, args.x, "the buffer of x"), w(device, p.w, args.w, "the buffer of w"),
+      y(device, p.y, args.y, "the buffer of y"), bias(device, channels, args.bias, "the bias");
+  const Memory workspace(handle, args.workspace ? args.workspace_bytes : 0);
+  args.x = x.data(), args.w = w.data(), args.y = y.data(), args.bias = bias.data();
+  args.workspace = workspace.data();
+  const auto finish = [&] {
+    (p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w).write_back();
+  };
+  if constexpr (std::is_void_v<decltype(use(args))>) {
+    use(args);
+    finish();
+  } else {
+    auto result = use(args);
+    finish();
+    return result;
+  }
+}
+
 /// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers of the request's list; BadParm when it names one that does not
 /// exist. Those of other directions stay what they are, and match nothing.
 std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
@@ -179,6 +212,10 @@ std::size_t find_workspace(Handle& handle, const Problem& problem, const Constra
 
 std::vector<search::Candidate> find(Handle& handle, const Problem& problem, const Constraints& allowed,
                                     const Problem::Args& args, const search::FindOptions& options) {
+  if (!has_aligned_elements(problem, args)) {
+    return on_aligned(handle, problem, args,
+                      [&](const auto& aligned) { return find(handle, problem, allowed, aligned, options); });
+  }
   check_memory(handle, args);
   const Call call(handle, problem, for_call(handle, allowed, args));
   const auto& rq = call.request();
@@ -214,6 +251,10 @@ std::vector<search::Candidate> solutions(Handle& handle, const Problem& problem,
 // A plan that exists has the very problem asked for, so a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          Algorithm algorithm) {
+  if (!has_aligned_elements(problem, args)) {
+    return on_aligned(handle, problem, args,
+                      [&](const auto& aligned) { run(handle, problem, allowed, aligned, algorithm); });
+  }
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, 0, static_cast<int>(algorithm)}, [&] {
     check_memory(handle, args);
@@ -232,6 +273,10 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id) {
+  if (!has_aligned_elements(problem, args)) {
+    return on_aligned(handle, problem, args,
+                      [&](const auto& aligned) { run(handle, problem, allowed, aligned, id); });
+  }
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {
     check_memory(handle, args);
@@ -255,6 +300,10 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id, const TunePoint& point) {
+  if (!has_aligned_elements(problem, args)) {
+    return on_aligned(handle, problem, args,
+                      [&](const auto& aligned) { run(handle, problem, allowed, aligned, id, point); });
+  }
   const Constraints limits = for_call(handle, allowed, args);
   const auto made = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point}, [&] {
     check_memory(handle, args);

@@ -50,7 +50,7 @@ std::vector<PackedWeights::Choice> PackedWeights::choices(const search::Request&
 }
 
 PackedWeights::PackedWeights(Handle& handle, const Problem& problem, const Constraints& allowed, void* w)
-    : owner_(&handle), problem_(problem), w_(w) {
+    : owner_(&handle), problem_(problem), w_(handle.device(), problem_.w, w, "the buffer of w") {
   require(problem.direction != Direction::kBackwardWeights, "weights are packed for forward and backward data only");
   require(problem.epilogue.empty(), "weights are packed for a convolution alone, without fused operations");
   handle.stream().check_memory(w, "the buffer of w");
@@ -73,7 +73,7 @@ void PackedWeights::choose(const search::Request& rq, std::vector<Choice>& list)
   for (Choice& c : list) {
     if (!c.pack) continue;
     c.memory = std::make_unique<Memory>(rq.handle, c.bytes);
-    const Problem::Args args = arguments(nullptr, w_, nullptr, c.memory->data());
+    const Problem::Args args = arguments(nullptr, w_.data(), nullptr, c.memory->data());
     c.pack(stream, &args);
   }
   std::size_t best = 0;
@@ -84,7 +84,7 @@ void PackedWeights::choose(const search::Request& rq, std::vector<Choice>& list)
     std::vector<search::Contestant> contest;
     for (const Choice& c : list) {
       const auto play = [&](double) {
-        const Problem::Args args = arguments(x.data(), w_, y.data(), c.memory ? c.memory->data() : nullptr);
+        const Problem::Args args = arguments(x.data(), w_.data(), y.data(), c.memory ? c.memory->data() : nullptr);
         c.run(stream, &args);
         stream.synchronize();
         return search::Run::kDone;
@@ -109,9 +109,13 @@ void PackedWeights::run(Handle& handle, void* input, void* output) const {
   handle.stream().check_memory(input, "the input");
   handle.stream().check_memory(output, "the output");
   const bool forward = problem_.direction == Direction::kForward;
-  void *const x = forward ? input : output, *const y = forward ? output : input;
-  const Problem::Args args = arguments(x, w_, y, memory_ ? memory_->data() : nullptr);
+  const DeviceInfo& device = handle.device();
+  const AlignedBuffer from(device, forward ? problem_.x : problem_.y, input, "the input"),
+      to(device, problem_.output(), output, "the output");
+  const AlignedBuffer &x = forward ? from : to, &y = forward ? to : from;
+  const Problem::Args args = arguments(x.data(), w_.data(), y.data(), memory_ ? memory_->data() : nullptr);
   handle.run([&](Stream& stream) { run_(stream, &args); });
+  to.write_back();
 }
 
 }  // namespace polymio::convolution

@@ -1,6 +1,7 @@
 // Weights packed once for many runs of a convolution.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "core/aligned_buffer.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -23,7 +24,7 @@ class PackedWeights {
 
   const Handle* const owner_;
   Problem problem_;
-  void* const w_;
+  const AlignedBuffer w_;
   const SolverBase* solver_ = nullptr;
   std::size_t bytes_ = 0;
   std::unique_ptr<Memory> memory_;

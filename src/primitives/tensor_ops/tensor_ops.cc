@@ -2,12 +2,35 @@
 #include "primitives/tensor_ops/tensor_ops.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
+#include "core/aligned_buffer.h"
 #include "primitives/tensor_ops/passes.h"
 
 namespace polymio::tensor_ops {
 namespace {
+
+/// An operand whose elements are aligned.
+struct Aligned {
+  Aligned(const Stream& stream, Input given, const char* name)
+      : desc(given.desc), buffer(stream.info(), given.desc, given.data, name) {}
+  Aligned(const Stream& stream, Output given, const char* name)
+      : desc(given.desc), buffer(stream.info(), given.desc, given.data, name) {}
+  void* data() const { return buffer.data(); }
+  Input input() const { return {desc, buffer.data()}; }
+  Output output() const { return {desc, buffer.data()}; }
+  void write_back() const { buffer.write_back(); }
+
+  const TensorDesc& desc;
+  AlignedBuffer buffer;
+};
+
+/// A value of a type, from any address.
+struct Scalar {
+  Scalar(DataType type, const void* value) { std::memcpy(bytes, value, size_of(type)); }
+  alignas(8) unsigned char bytes[8] = {};
+};
 
 const Passes& passes(const Stream& stream) { return stream.info().kind == DeviceKind::kCpu ? kCpuPasses : kGpuPasses; }
 
@@ -83,7 +106,9 @@ bool needs_double(std::span<const DataType> types) {
   });
 }
 
-void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
+void op_tensor(Stream& stream, Op op, double alpha1, Input a_given, double alpha2, Input b_given, double beta,
+               Output c_given) {
+  const Aligned a(stream, a_given, "a"), b(stream, b_given, "b"), c(stream, c_given, "c");
   require(static_cast<int>(op) >= 0 && static_cast<int>(op) <= 3,
           "tensor operation {} is unknown: allowed are add 0, mul 1, min 2, max 3", static_cast<int>(op));
   require(c.desc.rank <= kMaxOpRank, "c has rank {}, at most {} is supported", c.desc.rank, kMaxOpRank);
@@ -91,41 +116,56 @@ void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Inp
   require_same_type(b.desc, "b", c.desc, "c");
   require_same_sizes(a.desc, "a", c.desc, "c");
   require_repeatable(b.desc, c.desc);
-  binary(stream, static_cast<Function>(op), alpha1, a, alpha2, b, beta, c);
+  binary(stream, static_cast<Function>(op), alpha1, a.input(), alpha2, b.input(), beta, c.output());
+  c.write_back();
 }
 
-void set(Stream& stream, Output y, const void* value) {
+void set(Stream& stream, Output y_given, const void* value_given) {
+  const Aligned y(stream, y_given, "y");
+  const Scalar value(y.desc.type, value_given);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
   Loop loop = make_loop(operands);
   loop.simplify();
-  passes(stream).fill(stream, loop, size_of(y.desc.type), value, y.data);
+  passes(stream).fill(stream, loop, size_of(y.desc.type), value.bytes, y.data());
+  y.write_back();
 }
 
-void scale(Stream& stream, Output y, const void* factor) {
+void scale(Stream& stream, Output y_given, const void* factor_given) {
+  const Aligned y(stream, y_given, "y");
+  const Scalar factor(y.desc.type, factor_given);
   const TensorDesc repeated = single(y.desc);
-  binary(stream, Function::kMul, 1, {y.desc, y.data}, 1, {repeated, factor}, 0, y, true);
+  binary(stream, Function::kMul, 1, y.input(), 1, {repeated, factor.bytes}, 0, y.output(), true);
+  y.write_back();
 }
 
-void transform(Stream& stream, double alpha, Input x, double beta, Output y) {
+void transform(Stream& stream, double alpha, Input x_given, double beta, Output y_given) {
+  const Aligned x(stream, x_given, "x"), y(stream, y_given, "y");
   require_same_sizes(x.desc, "x", y.desc, "y");
   const TensorDesc* operands[] = {&y.desc, &x.desc};
   Loop loop = make_loop(operands);
   loop.simplify();
-  if (x.desc.type == y.desc.type && alpha == 1 && beta == 0)
-    return passes(stream).copy(stream, loop, size_of(y.desc.type), x.data, y.data);
-  Elementwise pass{Function::kFirst, alpha, 0, beta, loop, {y.data, x.data}, {y.desc.type, x.desc.type}, y.data};
-  passes(stream).elementwise(stream, pass);
+  if (x.desc.type == y.desc.type && alpha == 1 && beta == 0) {
+    passes(stream).copy(stream, loop, size_of(y.desc.type), x.data(), y.data());
+  } else {
+    Elementwise pass{Function::kFirst, alpha, 0, beta, loop, {y.data(), x.data()}, {y.desc.type, x.desc.type}, y.data()};
+    passes(stream).elementwise(stream, pass);
+  }
+  y.write_back();
 }
 
-void bias_forward(Stream& stream, double alpha, Input b, double beta, Output y) {
+void bias_forward(Stream& stream, double alpha, Input b_given, double beta, Output y_given) {
+  const Aligned b(stream, b_given, "b"), y(stream, y_given, "y");
   require_bias(b.desc, "b", y.desc, "y");
-  binary(stream, Function::kAdd, alpha, {y.desc, y.data}, alpha, b, beta, y);
+  binary(stream, Function::kAdd, alpha, y.input(), alpha, b.input(), beta, y.output());
+  y.write_back();
 }
 
-void bias_backward(Stream& stream, double alpha, Input dy, double beta, Output db) {
+void bias_backward(Stream& stream, double alpha, Input dy_given, double beta, Output db_given) {
+  const Aligned dy(stream, dy_given, "dy"), db(stream, db_given, "db");
   require_bias(db.desc, "db", dy.desc, "dy");
-  passes(stream).bias_backward(stream, alpha, dy, beta, db);
+  passes(stream).bias_backward(stream, alpha, dy.input(), beta, db.output());
+  db.write_back();
 }
 
 }  // namespace polymio::tensor_ops

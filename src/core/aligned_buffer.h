@@ -1,0 +1,40 @@
+// Callers' buffers with elements at any address, as kernels need them.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "core/tensor.h"
+#include "runtime/device.h"
+
+namespace polymio {
+
+/// Whether `data` is a multiple of the element's size, a power of two.
+inline bool is_element_aligned(const void* data, DataType type) {
+  return (reinterpret_cast<std::uintptr_t>(data) & (size_of(type) - 1)) == 0;
+}
+
+/// A tensor's buffer whose elements are aligned: the caller's, or on a CPU, where callers may pass any address, a copy of
+/// it. A GPU cannot read such elements: BadParm, with `name` in its text. Null stays null.
+class AlignedBuffer {
+ public:
+  AlignedBuffer(const DeviceInfo& device, const TensorDesc& desc, const void* data, const char* name)
+      : desc_(desc), given_(const_cast<void*>(data)) {
+    if (!is_element_aligned(data, desc.type)) copy(device, name);
+  }
+  void* data() const { return copy_ ? copy_.get() : given_; }
+  /// Writes the elements, and nothing between them, to the caller's buffer.
+  void write_back() const {
+    if (copy_) store();
+  }
+
+ private:
+  void copy(const DeviceInfo& device, const char* name);
+  void store() const;
+
+  const TensorDesc& desc_;
+  void* given_;
+  std::unique_ptr<unsigned char[]> copy_;
+};
+
+}  // namespace polymio
