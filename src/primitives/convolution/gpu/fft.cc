@@ -107,6 +107,9 @@ class GpuFft final : public GpuSolver<Problem> {
     return gpu::Product(d, plan_of(p).product, 0).check();
   }
 
+  // A tile's rounding errors, the largest ones too, reach all of its results.
+  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kApproximate; }
+
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.3;
     const Plan plan = plan_of(p);
