@@ -61,6 +61,17 @@ i64 turned_blocks(const Depthwise& job) {
 
 bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) && packed(shape.out, shape.y_d); }
 
+bool Depthwise::has_few_pixels(i64 lanes) const {
+  constexpr i64 kMostTaps = 64;
+  const i64 x = volume(shape.in), y = volume(shape.out);
+  const bool stream = has_packed_planes() && shape.x_c == x && shape.y_k == y && shape.groups >= lanes;
+  const bool depthwise = shape.c == 1 && shape.k == 1 && direction != ConvDirection::kBackwardWeights;
+  const bool type = shape.dtype == DataType::kFloat || shape.dtype == DataType::kHalf || shape.dtype == DataType::kBFloat16;
+  // Wider rows fill vectors better than half.
+  return !channels_last && depthwise && type && stream && x <= lanes && y <= lanes && shape.out[2] <= lanes / 2 &&
+         volume(shape.taps) <= kMostTaps;
+}
+
 bool Depthwise::can_turn(i64 cores) const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
   const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
@@ -101,6 +112,7 @@ i64 Depthwise::blocks_at_once() const {
 
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
+  if (few_pixels) return ceil_div(shape.groups, kDepthwisePixelsBlock) * shape.n;
   if (turned) return turned_blocks(*this) * ceil_div(shape.n, turned_images);
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
   const i64 blocks = ceil_div(shape.groups * shape.c, channel_block());

@@ -24,6 +24,7 @@ struct Depthwise {
   std::int64_t word = 1;                     // channels of a group that are multiplied at once
   bool turned = false;                       // channels are first and copied to be last; only if beta is 0
   std::int64_t turned_images = 1;            // of a piece that are copied, kTurnedChannels of each
+  bool few_pixels = false;                   // channels are first, and lanes
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
     const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
@@ -34,6 +35,9 @@ struct Depthwise {
     const bool divides = shape.c >= channels && shape.c == shape.k && kTurnedChannels % shape.c == 0;
     return (channels_last || turned) && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
   }
+  /// Whether planes have so few pixels, without gaps inside or between them, that vectors of so many lanes should be of
+  /// channels.
+  bool has_few_pixels(std::int64_t lanes) const;
   /// Whether planes have no gaps between their lines.
   bool has_packed_planes() const;
   /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache, and there is
@@ -52,9 +56,13 @@ struct Depthwise {
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
   /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,
-  /// blocks of channels, for weights, or of some rows of an image; turned: blocks of channels of some images.
+  /// blocks of channels, for weights, or of some rows of an image; turned: blocks of channels of some images; few pixels:
+  /// blocks of channels of an image.
   std::int64_t pieces() const;
 };
+
+/// Channels of a piece whose planes have few pixels: weights of so many stay in a near cache.
+inline constexpr std::int64_t kDepthwisePixelsBlock = 1024;
 
 /// The most rows of pixels that one piece covers with channels last.
 inline constexpr std::int64_t kRowBlock = 14;

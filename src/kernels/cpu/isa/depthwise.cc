@@ -191,6 +191,7 @@ auto with_storage(DataType type, const Use& use) {
 }  // namespace
 
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  if (job.few_pixels) return depthwise_pixels(job, first, end, scratch);
   if (job.mixed()) return depthwise_copied(job, first, end, scratch);
   if (job.turned) return depthwise_transposed(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
@@ -203,6 +204,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
+  if (job.few_pixels) return depthwise_pixels_scratch(job);
   if (job.mixed()) return depthwise_copied_scratch(job);
   if (job.turned) return depthwise_transposed_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);

@@ -20,4 +20,8 @@ bool transposes(const Depthwise& job);
 void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch);
 std::size_t depthwise_transposed_scratch(const Depthwise& job);
 
+/// The same of jobs with few pixels.
+void depthwise_pixels(const Depthwise& job, i64 first, i64 end, void* scratch);
+std::size_t depthwise_pixels_scratch(const Depthwise& job);
+
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

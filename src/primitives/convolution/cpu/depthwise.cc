@@ -22,6 +22,8 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
+  job.few_pixels = job.has_few_pixels(unit.lanes);
+  if (job.few_pixels) return job;
   const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
   constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
   const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
@@ -114,6 +116,11 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
 /// Products of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
+  if (job.few_pixels) {
+    const double vectors = static_cast<double>(std::min(s.groups, kernels::kDepthwisePixelsBlock)) / m.lanes(s.dtype);
+    const double pixels = volume(s.in) + volume(s.out), products = volume(s.in) * volume(s.out);
+    return vectors * (kTileCycles + pixels * kLoadCycles * 4 + products * kProductCycles);
+  }
   if (job.turned) {
     kernels::Depthwise copy = job;
     copy.turned = false;

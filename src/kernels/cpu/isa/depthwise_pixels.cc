@@ -1,0 +1,202 @@
+// Depthwise convolution with channels first whose planes have a few pixels, as where a decoder makes one step: vectors
+// run over channels. An image's channels are read and written in one stream, and transposed in registers.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/depthwise_rows.h"
+#include "kernels/cpu/isa/turned.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+constexpr int kN = kLanes<float>;
+
+template <int kOdd, std::size_t... I>
+Floats every_second(Floats a, Floats b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, static_cast<int>(2 * I + kOdd)...);
+}
+template <int kFirst, std::size_t... I>
+Floats interleaved(Floats a, Floats b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, static_cast<int>(kFirst + I / 2 + I % 2 * kN)...);
+}
+using Lanes = std::make_index_sequence<kN>;
+
+/// kPixels vectors of whole planes, one behind the other, become a vector of channels for each pixel.
+template <int kPixels>
+[[gnu::always_inline]] inline void planes_to_lanes(Floats (&v)[kPixels]) {
+  if constexpr (kPixels > 1) {
+    Floats even[kPixels / 2], odd[kPixels / 2];
+#pragma GCC unroll 16
+    for (int i = 0; i < kPixels / 2; ++i) {
+      even[i] = every_second<0>(v[2 * i], v[2 * i + 1], Lanes{});
+      odd[i] = every_second<1>(v[2 * i], v[2 * i + 1], Lanes{});
+    }
+    planes_to_lanes(even);
+    planes_to_lanes(odd);
+#pragma GCC unroll 16
+    for (int i = 0; i < kPixels / 2; ++i) v[2 * i] = even[i], v[2 * i + 1] = odd[i];
+  }
+}
+
+/// The inverse.
+template <int kPixels>
+[[gnu::always_inline]] inline void lanes_to_planes(Floats (&v)[kPixels]) {
+  if constexpr (kPixels > 1) {
+    Floats even[kPixels / 2], odd[kPixels / 2];
+#pragma GCC unroll 16
+    for (int i = 0; i < kPixels / 2; ++i) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
+    lanes_to_planes(even);
+    lanes_to_planes(odd);
+#pragma GCC unroll 16
+    for (int i = 0; i < kPixels / 2; ++i) {
+      v[2 * i] = interleaved<0>(even[i], odd[i], Lanes{});
+      v[2 * i + 1] = interleaved<kN / 2>(even[i], odd[i], Lanes{});
+    }
+  }
+}
+
+/// Calls `use` with the number of pixels as a constant where whole vectors of planes can be transposed in few steps.
+template <class Use, class Otherwise>
+void with_pixels(i64 pixels, int channels, const Use& use, const Otherwise& otherwise) {
+  if (channels < kN) return otherwise();
+  switch (pixels) {
+    case 1: return use(std::integral_constant<int, 1>{});
+    case 2: return use(std::integral_constant<int, 2>{});
+    case 4: return use(std::integral_constant<int, 4>{});
+    case 8:
+      if constexpr (kN >= 8) return use(std::integral_constant<int, 8>{});
+      [[fallthrough]];
+    default: return otherwise();
+  }
+}
+
+/// Of a result: where it adds a source pixel times a tap.
+struct Term {
+  int source, tap;
+};
+
+/// S: the type of the tensors.
+template <class S>
+class Pixels {
+ public:
+  Pixels(const Depthwise& job, void* scratch) : job_(job), s_(job.shape) {
+    const bool data = job.direction == ConvDirection::kBackwardData;
+    taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
+    const i64 x = s_.in[0] * s_.in[1] * s_.in[2], y = s_.out[0] * s_.out[1] * s_.out[2];
+    sources_ = data ? y : x;
+    results_ = data ? x : y;
+    weights_ = static_cast<Floats*>(scratch);
+    terms_ = reinterpret_cast<Term*>(weights_ + kDepthwisePixelsBlock / kN * taps_);
+    ends_ = reinterpret_cast<int*>(terms_ + x * y);
+    bytes_ = static_cast<std::size_t>(reinterpret_cast<char*>(ends_ + results_) - static_cast<char*>(scratch));
+  }
+  std::size_t bytes() const { return bytes_; }
+
+  /// Pieces [first, end): images of a block of channels.
+  void run(i64 first, i64 end) {
+    list_terms();
+    i64 taken = -1;
+    for (i64 piece = first; piece < end; ++piece) {
+      const i64 block = piece / s_.n, n = piece % s_.n;
+      const i64 channel = block * kDepthwisePixelsBlock, channels = min_of(kDepthwisePixelsBlock, s_.groups - channel);
+      if (block != taken) take_weights(channel, channels);
+      taken = block;
+      const bool data = job_.direction == ConvDirection::kBackwardData;
+      const S* from = static_cast<const S*>(data ? job_.y : job_.x) + n * (data ? s_.y_n : s_.x_n) + channel * sources_;
+      S* to = static_cast<S*>(job_.result) + n * (data ? s_.x_n : s_.y_n) + channel * results_;
+      for (i64 c = 0; c < channels; c += kN, from += kN * sources_, to += kN * results_) {
+        const int some = static_cast<int>(min_of<i64>(kN, channels - c));
+        multiply(from, weights_ + c / kN * taps_, some, to);
+      }
+    }
+  }
+
+ private:
+  /// Which source pixels and taps meet in each result.
+  void list_terms() {
+    const bool data = job_.direction == ConvDirection::kBackwardData;
+    int count = 0;
+    for (i64 r = 0; r < results_; ++r) {
+      for (i64 e = 0; e < sources_; ++e) {
+        const i64 tap = tap_between(data ? r : e, data ? e : r);
+        if (tap >= 0) terms_[count++] = {static_cast<int>(e), static_cast<int>(tap)};
+      }
+      ends_[r] = count;
+    }
+  }
+  /// The tap by which pixel x of the input meets pixel y of the output; -1 if there is none.
+  i64 tap_between(i64 x, i64 y) const {
+    i64 tap = 0, weight = 1;
+    for (int d = kSpatial - 1; d >= 0; --d) {
+      const i64 reach = x % s_.in[d] + s_.pad[d] - y % s_.out[d] * s_.stride[d], r = reach / s_.dilation[d];
+      if (reach < 0 || reach % s_.dilation[d] != 0 || r >= s_.taps[d]) return -1;
+      tap += r * weight;
+      weight *= s_.taps[d];
+      x /= s_.in[d];
+      y /= s_.out[d];
+    }
+    return tap;
+  }
+
+  void take_weights(i64 channel, i64 channels) {
+    const S* const w = static_cast<const S*>(job_.w) + channel * s_.w_k;
+    const i64* d = s_.w_d;
+    float* const lanes = reinterpret_cast<float*>(weights_);
+    for (i64 t = 0; t < taps_; ++t) {
+      const i64 at = t % s_.taps[2] * d[2] + t / s_.taps[2] % s_.taps[1] * d[1] + t / s_.taps[2] / s_.taps[1] * d[0];
+      for (i64 c = 0; c < channels; ++c) lanes[(c / kN * taps_ + t) * kN + c % kN] = widen(w[c * s_.w_k + at]);
+    }
+  }
+
+  void multiply(const S* from, const Floats* weights, int channels, S* to) const {
+    Floats source[kN], result[kN];
+    with_pixels(
+        sources_, channels,
+        [&](auto pixels) {
+          Floats v[pixels.value];
+          for (int i = 0; i < pixels.value; ++i) v[i] = load_widened(from + i * kN);
+          planes_to_lanes(v);
+          for (int i = 0; i < pixels.value; ++i) source[i] = v[i];
+        },
+        [&] { transpose_in(from, sources_, channels, sources_, reinterpret_cast<float*>(source), kN); });
+    const Term* term = terms_;
+    for (i64 r = 0; r < results_; ++r) {
+      Floats sum{};
+      for (const Term* const end = terms_ + ends_[r]; term < end; ++term) sum += source[term->source] * weights[term->tap];
+      result[r] = sum;
+    }
+    const Scaling scaling{static_cast<float>(job_.alpha), static_cast<float>(job_.beta)};
+    with_pixels(
+        results_, channels,
+        [&](auto pixels) {
+          Floats v[pixels.value];
+          for (int i = 0; i < pixels.value; ++i) v[i] = result[i];
+          lanes_to_planes(v);
+          for (int i = 0; i < pixels.value; ++i) write_scaled(to + i * kN, v[i], kN, scaling);
+        },
+        [&] { transpose_out(reinterpret_cast<float*>(result), kN, to, results_, channels, results_, scaling); });
+  }
+
+  const Depthwise& job_;
+  const ConvShape& s_;
+  i64 taps_, sources_, results_;
+  Floats* weights_;  // of each vector of channels of a block: a vector for each tap
+  Term* terms_;
+  int* ends_;  // of the terms of each result
+  std::size_t bytes_;
+};
+
+template <class Use>
+auto with_type(DataType type, const Use& use) {
+  if (type == DataType::kHalf) return use(Half{});
+  if (type == DataType::kBFloat16) return use(Bfloat16{});
+  return use(float{});
+}
+
+}  // namespace
+
+void depthwise_pixels(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_type(job.shape.dtype, [&](auto value) { Pixels<decltype(value)>(job, scratch).run(first, end); });
+}
+
+std::size_t depthwise_pixels_scratch(const Depthwise& job) { return Pixels<float>(job, nullptr).bytes(); }
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
