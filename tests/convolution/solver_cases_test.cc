@@ -11,14 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <random>
 
 #include "core/handle.h"
-#include "driver/conv_args.h"
-#include "driver/problem.h"
-#include "primitives/convolution/convolution.h"
-#include "reference/convolution.h"
-#include "reference/tolerance.h"
+#include "trial.h"
 
 namespace polymio {
 namespace {
@@ -26,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using convolution::Direction;
 using convolution::Problem;
+using test::element_bytes;
+using test::translate;
+using test::Trial;
 
 constexpr std::size_t kGuard = 256;
 constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
@@ -53,32 +51,6 @@ std::string missing_device() {
   return device_name().starts_with("opencl") ? absence(DeviceKind::kOpenCl)
          : device_name().starts_with("cuda") ? absence(DeviceKind::kCuda)
                                              : "";
-}
-
-TensorDesc describe(const reference::Tensor& t) {
-  TensorDesc d = make_tensor(static_cast<DataType>(t.type), t.lens, t.strides);
-  d.cast = static_cast<DataType>(t.cast);
-  return d;
-}
-
-Problem translate(const driver::Problem& p) {
-  Problem q;
-  q.direction = static_cast<Direction>(p.math.direction);
-  q.x = describe(p.math.x), q.w = describe(p.math.w), q.y = describe(p.math.y);
-  q.geometry.spatial = static_cast<int>(p.math.pad.size());
-  q.geometry.groups = p.math.groups;
-  for (std::size_t i = 0; i < p.math.pad.size(); ++i) {
-    q.geometry.pad[i] = p.math.pad[i];
-    q.geometry.stride[i] = p.math.stride[i];
-    q.geometry.dilation[i] = p.math.dilation[i];
-  }
-  const double a = p.args.alpha, b = p.args.beta;
-  q.scalars = b != 0   ? convolution::Scalars::kBilinear
-              : a != 1 ? convolution::Scalars::kScale
-                       : convolution::Scalars::kDefault;
-  if (p.args.fp8_rounding == 1) q.rounding = convolution::Rounding::kStochastic;
-  convolution::validate(q);
-  return q;
 }
 
 /// A buffer with guard bytes before and after, its data `shift` elements off the 64-byte boundary; and on a GPU
@@ -115,47 +87,10 @@ class Guarded {
   Memory on_device_;
 };
 
-void randomise(const TensorDesc& t, void* data, std::uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::uniform_real_distribution<double> real(-1, 1);
-  std::uniform_int_distribution<int> integer(-100, 100);
-  for (std::int64_t i = 0; i < t.space(); ++i)
-    dtype::store(t.type, data, i, is_integer(t.type) ? integer(engine) : real(engine));
-}
-
-/// True for each byte that belongs to an element (not to a gap between strided elements).
-std::vector<bool> element_bytes(const reference::Tensor& t) {
-  const std::size_t size = reference::size_of(t.type);
-  std::vector<bool> mask(t.bytes(), false);
-  for (std::int64_t i = 0; i < t.count(); ++i)
-    for (std::size_t b = 0; b < size; ++b) mask[static_cast<std::size_t>(t.offset(i)) * size + b] = true;
-  return mask;
-}
-
-struct Trial {
-  const driver::Problem& source;
-  Problem problem;
-  std::vector<unsigned char> x, w, y;  // contents before the run
-  reference::Result expected;
-  reference::Arithmetic arithmetic;
-
-  explicit Trial(const driver::Problem& p) : source(p), problem(translate(p)) {
-    const auto fill = [](const TensorDesc& t, std::uint64_t seed) {
-      std::vector<unsigned char> bytes(t.bytes());
-      randomise(t, bytes.data(), seed);
-      return bytes;
-    };
-    x = fill(problem.x, 1), w = fill(problem.w, 2), y = fill(problem.y, 3);
-    expected = reference::evaluate(p.math, {x.data(), w.data(), y.data()});
-    arithmetic = reference::arithmetic(p.math);
-    arithmetic.stochastic_rounding = problem.rounding == convolution::Rounding::kStochastic;
-  }
-};
-
 /// Runs one solver on fresh buffers; returns the output's bytes.
-std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, std::size_t shift_elements) {
+std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, const TunePoint& point,
+                               std::size_t shift_elements) {
   const auto& p = t.problem;
-  const auto point = solver.default_point(handle().device(), p);
   Guarded x(t.x.size(), shift_elements * size_of(p.x.type)), w(t.w.size(), shift_elements * size_of(p.w.type)),
       y(t.y.size(), shift_elements * size_of(p.y.type)),
       workspace(solver.workspace_size(handle().device(), p, point),
@@ -187,9 +122,7 @@ std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, std::si
 
 void check_gaps(const Trial& t, const std::vector<unsigned char>& result) {
   const auto mask = element_bytes(t.source.math.output());
-  const auto& before = t.problem.direction == Direction::kForward        ? t.y
-                       : t.problem.direction == Direction::kBackwardData ? t.x
-                                                                         : t.w;
+  const auto& before = t.output_before();
   for (std::size_t i = 0; i < mask.size(); ++i)
     if (!mask[i] && result[i] != (t.source.args.beta != 0 ? before[i] : kPoison)) {
       ADD_FAILURE() << "wrote into the gap at byte " << i;
@@ -197,28 +130,13 @@ void check_gaps(const Trial& t, const std::vector<unsigned char>& result) {
     }
 }
 
-/// Transforms amplify rounding errors, and spread them over neighbours, some of which are sums of fewer products.
-reference::Arithmetic amplified(reference::Arithmetic how) {
-  how.growth = 2;
-  return how;
-}
-reference::Result evened(reference::Result expected) {
-  const double largest = *std::max_element(expected.magnitude.begin(), expected.magnitude.end());
-  std::fill(expected.magnitude.begin(), expected.magnitude.end(), largest);
-  return expected;
-}
-
-void check(const Trial& t, const SolverBase& solver) {
-  const auto result = run(t, solver, 0);
-  const bool spread = solver.error_class(t.problem) == ErrorClass::kApproximate;
-  reference::Arithmetic how = spread ? amplified(t.arithmetic) : t.arithmetic;
-  if (solver.error_class(t.problem) == ErrorClass::kReduced) how.input_rounding = 1.0 / 1024;  // cut off to tf32
-  const auto c =
-      reference::compare(how, t.source.math.output(), result.data(), spread ? evened(t.expected) : t.expected);
+void check(const Trial& t, const SolverBase& solver, const TunePoint& point) {
+  const auto result = run(t, solver, point, 0);
+  const auto c = t.compare(solver, result.data());
   EXPECT_TRUE(c.ok()) << c.failures << " of " << t.expected.value.size() << " outputs are wrong; worst: index "
                       << c.index << " is " << c.got << ", should be " << c.want << " +- " << c.tolerance;
   check_gaps(t, result);
-  const auto again = run(t, solver, 1);
+  const auto again = run(t, solver, point, 1);
   if (solver.info().deterministic) {
     EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
   }
@@ -261,6 +179,7 @@ TEST_P(SolverCases, MatchReference) {
   const fs::path file = cases_dir() / (GetParam() + ".txt");
   std::ifstream in(file);
   ASSERT_TRUE(in) << file;
+  const bool every_point = GetParam() == "found" && on_cpu();  // what fuzzers found, at whatever point
   std::map<std::string, int> served;
   int lines = 0;
   for (std::string line; std::getline(in, line);) {
@@ -279,7 +198,13 @@ TEST_P(SolverCases, MatchReference) {
       for (const SolverBase* solver : convolution::solvers(trial.problem.direction, handle().device().kind)) {
         if (left_out(*solver) || !admit(*solver, handle().device(), trial.problem, any)) continue;
         SCOPED_TRACE(solver->info().name);
-        check(trial, *solver);
+        check(trial, *solver, solver->default_point(handle().device(), trial.problem));
+        if (every_point) {
+          for (const TunePoint& point : valid_points(*solver, handle().device(), trial.problem)) {
+            SCOPED_TRACE(to_text(point));
+            check(trial, *solver, point);
+          }
+        }
         ++served[solver->info().name], ++solvers;
       }
       EXPECT_TRUE(solvers > 0 || (!on_cpu() && narrow(trial.problem))) << "no solver";

@@ -1,0 +1,109 @@
+// A convolution given as a driver's line, with data and the results by definition in double: what a solver's run is
+// judged by. In tests of cases and in fuzzers.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "driver/conv_args.h"
+#include "driver/problem.h"
+#include "primitives/convolution/convolution.h"
+#include "reference/convolution.h"
+#include "reference/tolerance.h"
+
+namespace polymio::test {
+
+inline TensorDesc describe(const reference::Tensor& t) {
+  TensorDesc d = make_tensor(static_cast<DataType>(t.type), t.lens, t.strides);
+  d.cast = static_cast<DataType>(t.cast);
+  return d;
+}
+
+/// Throws BadParm where the library refuses the problem.
+inline convolution::Problem translate(const driver::Problem& p) {
+  convolution::Problem q;
+  q.direction = static_cast<convolution::Direction>(p.math.direction);
+  q.x = describe(p.math.x), q.w = describe(p.math.w), q.y = describe(p.math.y);
+  q.geometry.spatial = static_cast<int>(p.math.pad.size());
+  q.geometry.groups = p.math.groups;
+  for (std::size_t i = 0; i < p.math.pad.size(); ++i) {
+    q.geometry.pad[i] = p.math.pad[i];
+    q.geometry.stride[i] = p.math.stride[i];
+    q.geometry.dilation[i] = p.math.dilation[i];
+  }
+  const double a = p.args.alpha, b = p.args.beta;
+  q.scalars = b != 0   ? convolution::Scalars::kBilinear
+              : a != 1 ? convolution::Scalars::kScale
+                       : convolution::Scalars::kDefault;
+  if (p.args.fp8_rounding == 1) q.rounding = convolution::Rounding::kStochastic;
+  convolution::validate(q);
+  return q;
+}
+
+/// What the memory between the elements of an input holds.
+enum class Gaps { kNumbers, kNan };
+
+/// True for each byte that belongs to an element (not to a gap between strided elements).
+inline std::vector<bool> element_bytes(const reference::Tensor& t) {
+  const std::size_t size = reference::size_of(t.type);
+  std::vector<bool> mask(t.bytes(), false);
+  for (std::int64_t i = 0; i < t.count(); ++i)
+    for (std::size_t b = 0; b < size; ++b) mask[static_cast<std::size_t>(t.offset(i)) * size + b] = true;
+  return mask;
+}
+
+/// Random values; integers from -100 to 100, others from -1 to 1.
+inline std::vector<unsigned char> random_tensor(const reference::Tensor& t, std::uint64_t seed, Gaps gaps) {
+  constexpr unsigned char kNanBytes = 0xff;
+  std::vector<unsigned char> bytes(t.bytes(), kNanBytes);
+  std::mt19937_64 engine(seed);
+  std::uniform_real_distribution<double> real(-1, 1);
+  std::uniform_int_distribution<int> integer(-100, 100);
+  const std::int64_t count = gaps == Gaps::kNan ? t.count() : t.space();
+  for (std::int64_t i = 0; i < count; ++i)
+    reference::store(t.type, bytes.data(), gaps == Gaps::kNan ? t.offset(i) : i,
+                     reference::is_integer(t.type) ? integer(engine) : real(engine));
+  return bytes;
+}
+
+struct Trial {
+  const driver::Problem& source;
+  convolution::Problem problem;
+  std::vector<unsigned char> x, w, y;  // contents before the run
+  reference::Result expected;
+  reference::Arithmetic arithmetic;
+
+  explicit Trial(const driver::Problem& p, Gaps gaps = Gaps::kNumbers, std::uint64_t seed = 1)
+      : source(p), problem(translate(p)) {
+    x = random_tensor(p.math.x, seed, gaps);
+    w = random_tensor(p.math.w, seed + 1, gaps);
+    y = random_tensor(p.math.y, seed + 2, gaps);
+    expected = reference::evaluate(p.math, {x.data(), w.data(), y.data()});
+    arithmetic = reference::arithmetic(p.math);
+    arithmetic.stochastic_rounding = problem.rounding == convolution::Rounding::kStochastic;
+  }
+
+  const std::vector<unsigned char>& output_before() const {
+    return problem.direction == convolution::Direction::kForward        ? y
+           : problem.direction == convolution::Direction::kBackwardData ? x
+                                                                        : w;
+  }
+
+  /// Judges the output tensor at `data` by the bound of the solver's error class.
+  reference::Comparison compare(const SolverBase& solver, const void* data) const {
+    reference::Arithmetic how = arithmetic;
+    const ErrorClass error = solver.error_class(problem);
+    if (error == ErrorClass::kReduced) how.input_rounding = 1.0 / 1024;  // cut off to tf32
+    if (error != ErrorClass::kApproximate) return reference::compare(how, source.math.output(), data, expected);
+    // Transforms amplify rounding errors, and spread them over neighbours, some of which are sums of fewer products.
+    how.growth = 2;
+    reference::Result even = expected;
+    const double largest = *std::max_element(even.magnitude.begin(), even.magnitude.end());
+    std::fill(even.magnitude.begin(), even.magnitude.end(), largest);
+    return reference::compare(how, source.math.output(), data, even);
+  }
+};
+
+}  // namespace polymio::test

@@ -1,0 +1,193 @@
+// Random convolutions as driver lines, so that a finding is a line of a case file.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "buffer.h"
+#include "differential.h"
+#include "tests/convolution/trial.h"
+
+namespace polymio::fuzz {
+namespace {
+
+using convolution::Problem;
+using test::Trial;
+using Sizes = std::vector<std::int64_t>;
+
+/// A size that is mostly small, sometimes around a multiple of the lanes of a vector.
+std::int64_t random_size(Random& r, std::int64_t most) {
+  const std::int64_t size = r.one_in(3) ? r.pick<std::int64_t>({7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 130})
+                                        : r.between(1, 6);
+  return std::min(size, most);
+}
+
+void draw_channels(Random& r, driver::ConvArgs& a) {
+  const std::uint64_t kind = r.below(6);
+  if (kind == 0) {  // depthwise
+    a.groups = a.in_channels = random_size(r, 70);
+    a.out_channels = a.in_channels * r.pick<std::int64_t>({1, 1, 1, 2, 3});
+  } else if (kind == 1) {
+    a.groups = r.between(2, 6);
+    a.in_channels = a.groups * random_size(r, 33);
+    a.out_channels = a.groups * random_size(r, 33);
+  } else {
+    a.groups = 1;
+    a.in_channels = random_size(r, 130);
+    a.out_channels = random_size(r, 130);
+  }
+}
+
+void draw_axis(Random& r, std::int64_t& in, std::int64_t& filter, std::int64_t& pad, std::int64_t& stride,
+               std::int64_t& dilation) {
+  in = random_size(r, 130);
+  filter = r.pick<std::int64_t>({1, 1, 2, 3, 3, 3, 4, 5, 7, r.between(1, 14)});
+  pad = r.one_in(3) ? 0 : r.one_in(6) ? r.between(0, filter + 2) : r.below(2) ? filter / 2 : r.between(0, filter - 1);
+  stride = r.pick<std::int64_t>({1, 1, 1, 2, 2, 3, filter, r.between(1, 6)});
+  dilation = r.pick<std::int64_t>({1, 1, 1, 1, 2, 3});
+}
+
+void draw_types(Random& r, driver::ConvArgs& a) {
+  a.base = r.pick<const char*>({"conv", "conv", "conv", "convfp16", "convfp16", "convbfp16", "convbfp16", "convint8",
+                                "convint8", "convfp64"});
+  if (a.base == "convint8") {
+    a.directions = driver::kForward;
+    a.out_type = r.pick({int{driver::kNoType}, int{driver::kInt8}, int{driver::kFloat}});
+    a.alpha = r.pick({1.0, 1.0, 0.25});
+  } else {
+    a.directions = r.pick({int{driver::kForward}, int{driver::kBackwardData}, int{driver::kBackwardWeights}});
+    a.alpha = r.pick({1.0, 1.0, 1.0, 0.5, -2.0, 0.0});
+  }
+  a.beta = r.pick({0.0, 0.0, 0.0, 1.0, -0.5});
+}
+
+double products(const driver::ConvArgs& a, const Sizes& lens) {
+  double count = static_cast<double>(a.in_channels) / static_cast<double>(a.groups);
+  for (const std::int64_t size : lens) count *= static_cast<double>(size);
+  for (int i = 0; i < a.spatial_dim; ++i)
+    count *= static_cast<double>(i == 0 ? a.fil_w : i == 1 ? a.fil_h : a.fil_d);
+  return count;
+}
+
+driver::ConvArgs draw(Random& r) {
+  driver::ConvArgs a;
+  draw_types(r, a);
+  a.spatial_dim = r.pick<std::int64_t>({1, 2, 2, 2, 2, 3});
+  a.batch = r.pick<std::int64_t>({1, 1, 2, 2, 3, 5, 8, 33});
+  draw_channels(r, a);
+  draw_axis(r, a.in_w, a.fil_w, a.pad_w, a.stride_w, a.dilation_w);
+  if (a.spatial_dim > 1) draw_axis(r, a.in_h, a.fil_h, a.pad_h, a.stride_h, a.dilation_h);
+  if (a.spatial_dim > 2) draw_axis(r, a.in_d, a.fil_d, a.pad_d, a.stride_d, a.dilation_d);
+  if (a.spatial_dim == 2 && r.one_in(2)) {  // square, as most are
+    a.fil_h = a.fil_w, a.pad_h = a.pad_w, a.stride_h = a.stride_w, a.dilation_h = a.dilation_w;
+  }
+  a.transpose = a.base != "convint8" && r.one_in(10);
+  return a;
+}
+
+/// A problem of at most so many products, or null after too many tries.
+std::unique_ptr<driver::Problem> draw_problem(Random& r) {
+  const double most = r.one_in(12) ? 6e6 : 4e5;
+  for (int tries = 0; tries < 1000; ++tries) {
+    driver::ConvArgs a = draw(r);
+    const auto direction = static_cast<driver::Direction>(a.directions);
+    try {
+      const driver::Problem plain(a, direction);
+      if (products(a, plain.tensors[driver::kY].lens) > most) continue;
+      const bool x = direction != driver::kBackwardData, w = direction != driver::kBackwardWeights;
+      if (r.one_in(4)) {
+        a.in_layout = a.wei_layout = a.out_layout = a.spatial_dim == 1 ? "NWC" : a.spatial_dim == 2 ? "NHWC" : "NDHWC";
+      } else if (!r.one_in(4)) {
+        a.in_strides = random_strides(r, plain.tensors[driver::kX].lens, x);
+        a.wei_strides = random_strides(r, plain.tensors[driver::kW].lens, w);
+        a.out_strides = random_strides(r, plain.tensors[driver::kY].lens, direction != driver::kForward);
+      }
+      auto problem = std::make_unique<driver::Problem>(a, direction);
+      test::translate(*problem);
+      return problem;
+    } catch (const driver::RunError&) {
+    } catch (const Error&) {
+    }
+  }
+  return nullptr;
+}
+
+bool gaps_untouched(const Trial& t, const unsigned char* result) {
+  const auto mask = test::element_bytes(t.source.math.output());
+  const bool kept = t.source.args.beta != 0;
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (!mask[i] && result[i] != (kept ? t.output_before()[i] : kUnused)) return false;
+  return true;
+}
+
+/// Runs one solver at one point and compares.
+bool run(Handle& handle, Random& r, const Trial& t, const SolverBase& solver, const TunePoint& point) {
+  const Problem& p = t.problem;
+  const std::size_t bytes = solver.workspace_size(handle.device(), p, point);
+  Buffer x(handle, t.x.size(), random_alignment(r, size_of(p.x.type)), r),
+      w(handle, t.w.size(), random_alignment(r, size_of(p.w.type)), r),
+      y(handle, t.y.size(), random_alignment(r, size_of(p.y.type)), r),
+      space(handle, bytes, random_alignment(r, size_of(p.x.type)), r);
+  Buffer& out = p.direction == convolution::Direction::kForward        ? y
+                : p.direction == convolution::Direction::kBackwardData ? x
+                                                                       : w;
+  const auto load = [&](Buffer& b, const std::vector<unsigned char>& content) {
+    if (&b != &out || t.source.args.beta != 0) b.fill(content);
+  };
+  load(x, t.x), load(w, t.w), load(y, t.y);
+  for (Buffer* b : {&x, &w, &y, &space}) b->upload();
+  const Problem::Args args{.x = x.device(),
+                           .w = w.device(),
+                           .y = y.device(),
+                           .alpha = t.source.args.alpha,
+                           .beta = t.source.args.beta,
+                           .workspace = space.device(),
+                           .workspace_bytes = bytes,
+                           .seed = 7};
+  solver.build(handle.stream(), p, point)(handle.stream(), &args);
+  for (Buffer* b : {&x, &w, &y, &space}) b->download();
+  for (Buffer* b : {&x, &w, &y, &space})
+    if (!b->is_intact()) return report("wrote outside a tensor or its workspace");
+  const auto untouched = [&](Buffer& b, const auto& content) { return &b == &out || b.holds(content); };
+  if (!untouched(x, t.x) || !untouched(w, t.w) || !untouched(y, t.y)) return report("changed an input");
+  const auto c = t.compare(solver, out.host());
+  if (!c.ok()) {
+    return report(std::to_string(c.failures) + " outputs are wrong; the worst is " + std::to_string(c.index) + ": " +
+                  std::to_string(c.got) + ", should be " + std::to_string(c.want) + " +- " +
+                  std::to_string(c.tolerance));
+  }
+  return gaps_untouched(t, out.host()) || report("wrote between the elements of the output");
+}
+
+}  // namespace
+
+bool convolution_case(Handle& handle, Random& r, Tally& tally) {
+  constexpr std::size_t kPoints = 3;  // tune points of a solver beside the default
+  const auto source = draw_problem(r);
+  if (!source) return ++tally.refused, true;
+  const std::string line = source->line() + (source->args.alpha != 1 ? " --alpha " + std::to_string(source->args.alpha) : "") +
+                           (source->args.beta != 0 ? " --beta " + std::to_string(source->args.beta) : "");
+  set_current(line);
+  const Trial trial(*source, test::Gaps::kNan, r.bits());
+  ++tally.problems;
+  Constraints any;
+  any.math = MathMode::kAny;
+  bool ok = true;
+  for (const SolverBase* solver : convolution::solvers(trial.problem.direction, handle.device().kind)) {
+    if (!admit(*solver, handle.device(), trial.problem, any)) continue;
+    std::vector<TunePoint> points = valid_points(*solver, handle.device(), trial.problem);
+    for (std::size_t i = 0; i < std::min(points.size(), kPoints); ++i)
+      std::swap(points[i], points[i + r.below(points.size() - i)]);
+    points.resize(std::min(points.size(), kPoints));
+    points.push_back(solver->default_point(handle.device(), trial.problem));
+    for (const TunePoint& point : points) {
+      set_current(line + " -S " + solver->info().name + " at " + to_text(point) + " with " +
+                  std::to_string(handle.stream().threads()) + " threads");
+      ++tally.runs[solver->info().name];
+      ok = run(handle, r, trial, *solver, point) && ok;
+    }
+  }
+  return ok;
+}
+
+}  // namespace polymio::fuzz
