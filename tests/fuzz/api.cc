@@ -74,6 +74,7 @@ bool play(Random& random, const Limits& limits) {
     w.entry = random.pick(split[!random.one_in(8)]);
     w.entry->play(w);
   }
+  w.finish();
   return !w.failed();
 }
 

@@ -88,7 +88,9 @@ class World {
   World(Random& random, const Limits& limits);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  ~World();
+  ~World() { finish(); }
+  /// Destroys all objects.
+  void finish();
 
   /// A live object of the kind, created if there is none.
   void* live(Kind);
@@ -113,7 +115,6 @@ class World {
   std::map<void*, TensorModel> tensors;
   std::map<void*, ConvolutionModel> convolutions;
   std::map<void*, ActivationModel> activations;
-  std::set<std::uint64_t> used_handles;
 
  private:
   static std::size_t index(Kind kind) { return static_cast<std::size_t>(kind); }
@@ -129,6 +130,8 @@ class Draw {
 
   /// Whether the next argument is to be wrong.
   bool wrong() { return dirty_ && world_.random.one_in(rate_); }
+  /// The same for a descriptor that does not go with the others: one in a call, or they might go with each other.
+  bool misfit() { return !has_misfit_ && (has_misfit_ = wrong()); }
   /// A wrong argument was drawn, for which any of these is right.
   void refuse(Statuses statuses) { refusals_.push_back(std::move(statuses)); }
   void bad() { refuse({kBad}); }
@@ -179,7 +182,7 @@ class Draw {
 
  private:
   World& world_;
-  bool dirty_;
+  bool dirty_, has_misfit_ = false;
   std::uint64_t rate_;
   std::vector<Statuses> refusals_;
   Statuses allowed_;

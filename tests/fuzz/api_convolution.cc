@@ -139,7 +139,7 @@ void ConvolutionCase::spoil(Draw& d, bool buffers, bool scalars) {
   call.x_desc = d.object(Kind::kTensor, call.x_desc);
   call.w_desc = d.object(Kind::kTensor, call.w_desc);
   call.y_desc = d.object(Kind::kTensor, call.y_desc);
-  if (d.wrong()) {
+  if (d.misfit()) {
     auto& out = direction == Direction::kForward        ? call.y_desc
                 : direction == Direction::kBackwardData ? call.x_desc
                                                         : call.w_desc;
@@ -291,12 +291,10 @@ void output_sizes(World& w) {
   Draw d(w);
   ConvolutionCase c(w, Direction::kForward);
   const bool plane = c.shape.conv.pad.size() == 2;
-  const bool mixed = c.shape.x.type != c.shape.w.type;
   const auto conv = d.object(Kind::kConvolution, c.conv);
   const auto x = d.object(Kind::kTensor, c.x.desc), f = d.object(Kind::kTensor, c.w.desc);
   std::vector<int> sizes(6, -5);
   int rank = 0;
-  (void)mixed;
   if (!kAnyRank && !plane) d.refuse({miopenStatusUnknownError});
   int* const p = d.pointer(sizes.data());
   const Status got = kAnyRank ? miopenGetConvolutionNdForwardOutputDim(conv, x, f, d.optional(&rank), p)

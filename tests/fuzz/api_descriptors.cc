@@ -57,7 +57,7 @@ void refuse_beyond(Draw& d, const TensorModel& m) {
   const auto limit = static_cast<__int128>(INT64_MAX);
   __int128 dense = static_cast<__int128>(ref::size_of(static_cast<ref::Type>(m.type)));
   bool beyond = m.bytes() > limit;
-  for (const auto l : m.lens) beyond = beyond || (dense *= l) > limit;
+  for (std::size_t i = 0; i < m.lens.size() && !beyond; ++i) beyond = (dense *= m.lens[i]) > limit;
   if (beyond) d.bad();
 }
 

@@ -48,7 +48,7 @@ TensorModel mismatch(Random& random, TensorModel m) {
 
 /// A tensor's descriptor, or instead of it one that is none, is not set or does not fit.
 miopenTensorDescriptor_t descriptor(Draw& d, const Operand& right, const Operand& other) {
-  if (d.wrong()) return d.bad(), other.desc;
+  if (d.misfit()) return d.bad(), other.desc;
   return d.object(Kind::kTensor, right.desc);
 }
 
@@ -198,7 +198,7 @@ void activation_forward(World& w) {
   const auto desc = d.object(Kind::kActivation, f.desc);
   const void *p1 = d.pointer(s1.get()), *p2 = d.pointer(s2.get());
   auto x_desc = d.object(Kind::kTensor, x.desc);
-  if (d.wrong()) x_desc = integers.desc, d.bad();
+  if (d.misfit()) x_desc = integers.desc, d.bad();
   const auto y_desc = descriptor(d, y, other);
   void *px = d.pointer(x.data()), *py = d.pointer(y.data());
   if (!d.check(miopenActivationForward(handle, desc, p1, x_desc, px, p2, y_desc, py)) || !d.clean()) return;

@@ -34,17 +34,21 @@ std::vector<Entry*>& entries() {
 }
 
 __int128 TensorModel::bytes() const {
+  constexpr auto kBeyond = static_cast<__int128>(1) << 100;
   __int128 last = vector;
-  for (std::size_t i = 0; i < lens.size(); ++i) last += static_cast<__int128>(lens[i] - 1) * strides[i];
+  for (std::size_t i = 0; i < lens.size(); ++i)
+    last = std::min(kBeyond, last + static_cast<__int128>(lens[i] - 1) * strides[i]);
   return last * static_cast<__int128>(ref::size_of(static_cast<ref::Type>(type)));
 }
 
 World::World(Random& r, const Limits& l) : random(r), limits(l) {}
 
-World::~World() {
+void World::finish() {
+  entry = nullptr;
   const auto end = [&](Kind kind, auto destroy) {
     for (void* p : live_[index(kind)])
       if (destroy(p) != kOk) report(std::string("an object that lives cannot be destroyed: ") + polymioGetLastError());
+    live_[index(kind)].clear();
   };
   end(Kind::kPacked, [](void* p) { return polymioDestroyPackedWeights(static_cast<polymioPackedWeights_t>(p)); });
   end(Kind::kSolution, [](void* p) { return miopenDestroySolution(static_cast<miopenSolution_t>(p)); });
