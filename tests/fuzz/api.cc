@@ -12,8 +12,12 @@
 #include <thread>
 
 // A size that no memory has is an answer, not the end of the process.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
 
 namespace polymio::fuzz {
 namespace {
@@ -30,7 +34,8 @@ std::string contents(const fs::path& file) {
 /// Functions that the headers or the table of the API name and that have no entry, or the other way round.
 int check_entries() {
   std::set<std::string> declared, played;
-  const std::regex name(R"(MIOPEN_EXPORT\s[^;()]*?\b(\w+)\s*\()"), row("\\t((?:miopen|polymio)\\w+)\\t\\s*\\(");
+  const std::regex name(R"(MIOPEN_EXPORT\s[^;()]*?\b((?:miopen|polymio)\w+)\s*\()"),
+      row("\\t((?:miopen|polymio)\\w+)\\t\\s*\\(");
   const auto collect = [&](const std::string& text, const std::regex& pattern) {
     for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) declared.insert((*at)[1]);
   };
@@ -108,8 +113,11 @@ int main(int argc, char** argv) {
   const Options options = parse_options(static_cast<int>(rest.size()), rest.data());
   limits.alone = threads == 1;
   std::atomic<int> findings = check_entries();
+  int devices = 0;
+  polymioGetDeviceCount(&devices);  // an OpenCL platform gives this thread a signal stack, which must outlive threads
   std::vector<std::thread> pool;
-  for (int t = 0; t < threads; ++t) pool.emplace_back([&, t] { findings += run_thread(options, limits, t); });
+  for (int t = 1; t < threads; ++t) pool.emplace_back([&, t] { findings += run_thread(options, limits, t); });
+  findings += run_thread(options, limits, 0);
   for (auto& t : pool) t.join();
   const int idle = summarise();
   return findings > 0 || (!options.single && idle > 0) ? 1 : 0;

@@ -23,6 +23,7 @@ namespace polymio::fuzz {
 
 namespace ref = polymio::reference;
 
+__extension__ using Wide = __int128;
 using Status = miopenStatus_t;
 using Statuses = std::vector<Status>;
 inline constexpr Status kOk = miopenStatusSuccess, kBad = miopenStatusBadParm, kInvalid = miopenStatusInvalidValue;
@@ -56,7 +57,7 @@ struct TensorModel {
   std::vector<std::int64_t> lens, strides;  // as the library reports them; empty until set
   std::int64_t vector = 1;
 
-  __int128 bytes() const;
+  Wide bytes() const;
   ref::Tensor plain() const { return {static_cast<ref::Type>(type), lens, strides}; }
   bool operator==(const TensorModel&) const = default;
 };

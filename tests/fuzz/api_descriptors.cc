@@ -54,8 +54,8 @@ int size_of_dimension(Draw& d) {
 
 /// Refuses what has more than 2^63 bytes; sizes and strides are positive.
 void refuse_beyond(Draw& d, const TensorModel& m) {
-  const auto limit = static_cast<__int128>(INT64_MAX);
-  __int128 dense = static_cast<__int128>(ref::size_of(static_cast<ref::Type>(m.type)));
+  const auto limit = static_cast<Wide>(INT64_MAX);
+  Wide dense = static_cast<Wide>(ref::size_of(static_cast<ref::Type>(m.type)));
   bool beyond = m.bytes() > limit;
   for (std::size_t i = 0; i < m.lens.size() && !beyond; ++i) beyond = (dense *= m.lens[i]) > limit;
   if (beyond) d.bad();
@@ -133,7 +133,7 @@ void set_nd(World& w, Status (*set)(miopenTensorDescriptor_t, miopenDataType_t, 
     // A stride that is not given cannot be wrong.
     const bool lens_right = std::all_of(m.lens.begin(), m.lens.end(), [](std::int64_t v) { return v > 0; });
     if (!d.clean() && lens_right) d.allow(kOk);
-    __int128 step = 1;
+    Wide step = 1;
     for (std::size_t i = m.lens.size(); i-- > 0; step *= m.lens[i]) {
       if (step > INT64_MAX || step < 1) d.bad(), step = 1;
       m.strides[i] = static_cast<std::int64_t>(step);
@@ -250,8 +250,8 @@ void get_bytes(World& w) {
   std::size_t bytes = 1;
   if (!d.check(miopenGetTensorNumBytes(t, d.pointer(&bytes)))) return;
   const TensorModel& m = w.tensors[t];
-  const __int128 want = m.lens.empty() ? 0 : m.bytes();
-  if (static_cast<__int128>(bytes) != want) w.report(std::to_string(bytes) + " bytes for " + text_of(m));
+  const Wide want = m.lens.empty() ? 0 : m.bytes();
+  if (static_cast<Wide>(bytes) != want) w.report(std::to_string(bytes) + " bytes for " + text_of(m));
 }
 
 // Convolutions.

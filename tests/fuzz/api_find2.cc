@@ -168,7 +168,11 @@ void find_solutions(World& w) {
   const Options own(c, d.random());
   const auto handle = d.object(Kind::kHandle, c.call.handle);
   const auto problem = d.object(Kind::kProblem, c.problem);
-  miopenFindOptions_t options = d.random().one_in(2) ? nullptr : d.object(Kind::kOptions, own.object);
+  auto options = d.random().one_in(2) ? nullptr : own.object;
+  if (d.wrong()) {
+    options = static_cast<miopenFindOptions_t>(w.no_object(Kind::kOptions));
+    if (options) d.bad();
+  }
   std::size_t most = d.random().pick({0, 1, 3, 10}), count = 99;
   miopenSolution_t list[11] = {};
   miopenSolution_t* const to = most > 0 ? d.pointer(list) : d.optional(list);

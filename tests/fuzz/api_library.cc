@@ -13,15 +13,11 @@ const std::vector<std::size_t> kNoSizes{0, 7, 9, 13, SIZE_MAX, SIZE_MAX - 7};
 
 // Handles.
 
-void settle_handle(Draw& d, Status got, miopenHandle_t handle) {
-  if (d.check(got)) d.world().created(Kind::kHandle, handle);
-}
-
 void create(World& w) {
   if (w.count(Kind::kHandle) > 2) return;
   Draw d(w);
   miopenHandle_t h = nullptr;
-  settle_handle(d, miopenCreate(d.pointer(&h)), h);
+  if (d.check(miopenCreate(d.pointer(&h)))) w.created(Kind::kHandle, h);
 }
 
 void create_with_stream(World& w) {
@@ -31,7 +27,7 @@ void create_with_stream(World& w) {
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
   if (d.wrong()) stream = &queue, d.bad();  // a CPU has none
-  settle_handle(d, miopenCreateWithStream(d.pointer(&h), stream), h);
+  if (d.check(miopenCreateWithStream(d.pointer(&h), stream))) w.created(Kind::kHandle, h);
 }
 
 void create_on_device(World& w) {
@@ -43,7 +39,8 @@ void create_on_device(World& w) {
     name = d.random().pick<std::string>({"", "abacus:3", "cpu:7", "CPU ", "cpu\"", std::string(5000, 'x')});
     d.refuse({kBad, miopenStatusNotInitialized});
   }
-  settle_handle(d, polymioCreateOnDevice(d.pointer(&h), d.pointer(name.c_str())), h);
+  auto* const to = d.pointer(&h);
+  if (d.check(polymioCreateOnDevice(to, d.pointer(name.c_str())))) w.created(Kind::kHandle, h);
 }
 
 void destroy(World& w) {
@@ -269,12 +266,19 @@ int visit(void* context, std::size_t, const char* text, const polymioRecord_t* r
   return lines >= 3;
 }
 
-/// A pack that is there, its name, or one that is not.
-std::string pack(Draw& d) {
+/// The name of a pack.
+std::string right_pack(Draw& d) {
   const std::string file = file_of(d.world());
-  const auto r = record(d.random(), sizeof(polymioRecord_t));
+  auto r = record(d.random(), sizeof(polymioRecord_t));
+  r.kind = polymioRecordMeasured;  // a pack without results is none
   if (polymioWriteRecords(file.c_str(), &r, 1) != kOk)
     d.world().report(std::string("a pack cannot be written: ") + polymioGetLastError());
+  return file;
+}
+
+/// The same, or the name of what is none.
+std::string pack(Draw& d) {
+  const std::string file = right_pack(d);
   if (!d.wrong()) return file;
   d.bad();
   return d.random().pick<std::string>({d.world().limits.folder + "/none", "", d.world().limits.folder});
@@ -300,7 +304,7 @@ void load_pack(World& w) {
 
 void load_pack_from_memory(World& w) {
   Draw d(w);
-  std::ifstream in(pack(d));
+  std::ifstream in(right_pack(d));
   std::string text((std::istreambuf_iterator<char>(in)), {});
   if (text.empty() && d.clean()) w.report("the pack is empty");
   if (d.wrong()) text = "this is no pack", d.bad();

@@ -37,7 +37,7 @@ TensorModel mismatch(Random& random, TensorModel m) {
       m.lens[random.below(m.lens.size())] += 5;
       break;
     case 1:
-      m.lens.push_back(1);
+      m.lens.push_back(2);  // not 1: {1} and {1, 1} are the same to activations
       break;
     default:
       m.type = m.type == miopenHalf ? miopenBFloat16 : miopenHalf;
@@ -150,9 +150,10 @@ void bias(World& w) {
   const Status got = kForward ? miopenConvolutionForwardBias(handle, p1, b_desc, pb, p2, y_desc, py)
                               : miopenConvolutionBackwardBias(handle, p1, y_desc, py, p2, b_desc, pb);
   if (!d.check(got) || !d.clean()) return;
-  const auto want = kForward ? ref::bias_forward(alpha, b.plain, b.data(), beta, y.plain, before.data())
+  // alpha * (y + b) + beta * y, in terms of the reference's alpha * b + beta * y.
+  const auto want = kForward ? ref::bias_forward(alpha, b.plain, b.data(), alpha + beta, y.plain, before.data())
                              : ref::bias_backward(alpha, y.plain, y.data(), beta, b.plain, before.data());
-  auto how = arithmetic(type, type, kForward ? 1 : y.plain.count());
+  const auto how = arithmetic(type, type, kForward ? 2 : y.plain.count());
   expect_result(w, how, out.plain, out.buffer.data(), want, before, "result");
 }
 

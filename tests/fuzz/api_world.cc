@@ -33,12 +33,12 @@ std::vector<Entry*>& entries() {
   return all;
 }
 
-__int128 TensorModel::bytes() const {
-  constexpr auto kBeyond = static_cast<__int128>(1) << 100;
-  __int128 last = vector;
+Wide TensorModel::bytes() const {
+  constexpr auto kBeyond = static_cast<Wide>(1) << 100;
+  Wide last = vector;
   for (std::size_t i = 0; i < lens.size(); ++i)
-    last = std::min(kBeyond, last + static_cast<__int128>(lens[i] - 1) * strides[i]);
-  return last * static_cast<__int128>(ref::size_of(static_cast<ref::Type>(type)));
+    last = std::min(kBeyond, last + static_cast<Wide>(lens[i] - 1) * strides[i]);
+  return last * static_cast<Wide>(ref::size_of(static_cast<ref::Type>(type)));
 }
 
 World::World(Random& r, const Limits& l) : random(r), limits(l) {}
@@ -197,8 +197,9 @@ void Operand::fill(int least, int most) {
 
 std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& lens) {
   std::vector<std::int64_t> strides(lens.size());
-  std::int64_t step = 1;
-  for (std::size_t d = lens.size(); d-- > 0; step *= lens[d]) strides[d] = step;
+  std::uint64_t step = 1;  // wraps for sizes that no tensor may have
+  for (std::size_t d = lens.size(); d-- > 0; step *= static_cast<std::uint64_t>(lens[d]))
+    strides[d] = static_cast<std::int64_t>(step);
   return strides;
 }
 
