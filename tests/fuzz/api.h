@@ -104,6 +104,11 @@ class World {
   /// Something that is no live object of the kind.
   void* no_object(Kind);
   void created(Kind, void*);
+  /// An object of one call was created: it may be where a destroyed one was.
+  template <class T>
+  void use(Kind kind, T object) {
+    std::erase(dead_[index(kind)], static_cast<void*>(object));
+  }
   void destroyed(Kind, void*);
   miopenHandle_t handle() { return live_as<miopenHandle_t>(Kind::kHandle); }
 

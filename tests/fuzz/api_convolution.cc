@@ -84,12 +84,16 @@ ConvolutionCase::ConvolutionCase(World& world, Direction d, const ConvolutionSha
           miopenSetConvolutionAttribute(conv, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, shape.stochastic) == kOk &&
           miopenHiddenSetConvolutionFindMode(conv, world.random.pick({1, 2, 3, 5})) == kOk;
   if (!right) world.report(std::string("a convolution cannot be described: ") + polymioGetLastError());
+  world.use(Kind::kConvolution, conv);
   x.fill(-3, 3), w.fill(-3, 3), y.fill(-3, 3);
   call = {world.handle(), x.desc, w.desc, y.desc, conv, x.data(), w.data(), y.data(), nullptr, nullptr, nullptr, 0};
   set_scalars(1, 0);
 }
 
-ConvolutionCase::~ConvolutionCase() { miopenDestroyConvolutionDescriptor(conv); }
+ConvolutionCase::~ConvolutionCase() {
+  miopenDestroyConvolutionDescriptor(conv);
+  world.destroyed(Kind::kConvolution, conv);
+}
 
 void ConvolutionCase::set_scalars(double a, double b) {
   alpha = a, beta = b;

@@ -30,9 +30,13 @@ struct ProblemCase : ConvolutionCase {
         right = right &&
                 miopenSetProblemTensorDescriptor(problem, id_of(static_cast<std::uint32_t>(i + 1)), descs[i]) == kOk;
     if (!right) w.report(std::string("a problem cannot be described: ") + polymioGetLastError());
+    w.use(Kind::kProblem, problem);
   }
   explicit ProblemCase(World& w) : ProblemCase(w, random_direction(w.random)) {}
-  ~ProblemCase() { miopenDestroyProblem(problem); }
+  ~ProblemCase() {
+    miopenDestroyProblem(problem);
+    world.destroyed(Kind::kProblem, problem);
+  }
 
   /// Up to `most` solutions, which the caller destroys.
   std::vector<miopenSolution_t> find(miopenFindOptions_t options = nullptr, std::size_t most = 10) {
@@ -41,6 +45,7 @@ struct ProblemCase : ConvolutionCase {
     if (miopenFindSolutions(call.handle, problem, options, list.data(), &count, most) != kOk || count == 0)
       world.report(std::string("nothing was found: ") + polymioGetLastError());
     list.resize(count);
+    for (const auto s : list) world.use(Kind::kSolution, s);
     return list;
   }
 
@@ -58,17 +63,22 @@ miopenSolution_t some_solution(World& w) {
 
 /// A live object of find 2.0 without a problem: a bias or activation problem, or a convolution without tensors.
 struct Operation {
-  Operation(World& w, int kind, miopenProblemDirection_t direction) : kind(kind) {
+  Operation(World& w, int kind, miopenProblemDirection_t direction) : world(w), kind(kind) {
     if (kind == 0)
       miopenCreateConvProblem(&problem, w.live_as<miopenConvolutionDescriptor_t>(Kind::kConvolution), direction);
     else if (kind == 1)
       miopenCreateBiasProblem(&problem, direction);
     else
       miopenCreateActivationProblem(&problem, w.live_as<miopenActivationDescriptor_t>(Kind::kActivation), direction);
+    w.use(Kind::kProblem, problem);
   }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
-  ~Operation() { miopenDestroyProblem(problem); }
+  ~Operation() {
+    miopenDestroyProblem(problem);
+    world.destroyed(Kind::kProblem, problem);
+  }
+  World& world;
   int kind;
   miopenProblem_t problem = nullptr;
 };
@@ -82,6 +92,7 @@ void set_problem_tensor(World& w) {
   auto desc = d.object(Kind::kTensor, t.desc);
   miopenTensorDescriptor_t unset = nullptr;
   miopenCreateTensorDescriptor(&unset);
+  w.use(Kind::kTensor, unset);
   if (d.wrong()) desc = unset, d.bad();
   d.check(miopenSetProblemTensorDescriptor(d.object(Kind::kProblem, o.problem), id, desc));
   miopenDestroyTensorDescriptor(unset);
@@ -144,8 +155,9 @@ void set_option_attach(World& w) {
 
 /// Options of one find, with buffers of the case.
 struct Options {
-  Options(ConvolutionCase& c, Random& random) {
+  Options(ConvolutionCase& c, Random& random) : world(c.world) {
     miopenCreateFindOptions(&object);
+    world.use(Kind::kOptions, object);
     miopenSetFindOptionResultsOrder(object,
                                     random.pick({miopenFindResultsOrderByTime, miopenFindResultsOrderByWorkspaceSize}));
     if (random.one_in(2)) miopenSetFindOptionPreallocatedTensor(object, miopenTensorConvolutionX, c.x.data());
@@ -156,7 +168,11 @@ struct Options {
   }
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
-  ~Options() { miopenDestroyFindOptions(object); }
+  ~Options() {
+    miopenDestroyFindOptions(object);
+    world.destroyed(Kind::kOptions, object);
+  }
+  World& world;
   miopenFindOptions_t object = nullptr;
 };
 
@@ -234,6 +250,7 @@ void run_fused(World& w, const std::vector<miopenTensorArgument_t>& list, miopen
   miopenSolution_t again = nullptr;
   bool right =
       miopenSaveSolution(solution, saved.data()) == kOk && miopenLoadSolution(&again, saved.data(), size) == kOk;
+  w.use(Kind::kSolution, again);
   std::vector<unsigned char> results[2];
   for (const miopenSolution_t s : {solution, again}) {
     if (!right) break;
@@ -267,6 +284,7 @@ void fused(World& w) {
   miopenSolution_t solution = nullptr;
   std::size_t count = 0;
   right = right && miopenFindSolutions(w.handle(), p, nullptr, &solution, &count, 1) == kOk && count == 1;
+  w.use(Kind::kProblem, p), w.use(Kind::kSolution, solution);
   if (!right) w.report(std::string("a fused problem has no solution: ") + polymioGetLastError());
   if (right)
     run_fused(w,
@@ -328,6 +346,7 @@ void load_solution(World& w) {
   miopenSolution_t s = nullptr;
   auto* const to = d.pointer(&s);
   if (!d.check(miopenLoadSolution(to, d.pointer(reinterpret_cast<const char*>(copy.data())), bytes.size()))) return;
+  w.use(Kind::kSolution, s);
   std::vector<char> again(bytes.size());
   std::size_t size = 0;
   if (miopenGetSolutionSize(s, &size) != kOk || size != bytes.size() || miopenSaveSolution(s, again.data()) != kOk ||
@@ -379,7 +398,9 @@ void pack_weights(World& w) {
   const auto problem = d.object(Kind::kProblem, c.problem);
   polymioPackedWeights_t packed = nullptr;
   auto* const to = d.pointer(&packed);
-  if (d.check(polymioPackWeights(handle, problem, d.pointer(c.w.data()), to))) polymioDestroyPackedWeights(packed);
+  if (!d.check(polymioPackWeights(handle, problem, d.pointer(c.w.data()), to))) return;
+  w.use(Kind::kPacked, packed);
+  polymioDestroyPackedWeights(packed);
 }
 
 void run_packed(World& w) {

@@ -164,13 +164,17 @@ const std::vector<int> kRealTypes{miopenHalf, miopenFloat, miopenBFloat16, miope
 
 /// An activation descriptor for one call.
 struct Function {
-  explicit Function(Random& random) : mode(static_cast<int>(random.below(10))) {
+  explicit Function(World& w) : world(w), mode(static_cast<int>(w.random.below(10))) {
     miopenCreateActivationDescriptor(&desc);
+    w.use(Kind::kActivation, desc);
     miopenSetActivationDescriptor(desc, static_cast<miopenActivationMode_t>(mode), kAlpha, kBeta, kGamma);
   }
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
-  ~Function() { miopenDestroyActivationDescriptor(desc); }
+  ~Function() {
+    miopenDestroyActivationDescriptor(desc);
+    world.destroyed(Kind::kActivation, desc);
+  }
   ref::Activation math(bool backward, double scale, double keep) const {
     ref::Activation a;
     a.mode = static_cast<ref::ActivationMode>(mode);
@@ -178,13 +182,14 @@ struct Function {
     a.alpha = kAlpha, a.beta = kBeta, a.gamma = kGamma, a.scale = scale, a.keep = keep;
     return a;
   }
+  World& world;
   int mode;
   miopenActivationDescriptor_t desc = nullptr;
 };
 
 void activation_forward(World& w) {
   Draw d(w);
-  const Function f(d.random());
+  const Function f(w);
   const auto type = type_number(d.random().pick(kRealTypes));
   const Lens lens = random_lens(d.random(), 1, 5);
   Operand x(w, random_tensor(d.random(), type, lens)), own(w, random_tensor(d.random(), type, lens));
@@ -211,7 +216,7 @@ void activation_forward(World& w) {
 
 void activation_backward(World& w) {
   Draw d(w);
-  const Function f(d.random());
+  const Function f(w);
   const auto type = type_number(d.random().pick(kRealTypes));
   const Lens lens = random_lens(d.random(), 1, 5);
   const auto random = [&] { return random_tensor(d.random(), type, lens); };

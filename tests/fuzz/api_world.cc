@@ -95,7 +95,7 @@ void* World::live(Kind kind) {
 
 void World::created(Kind kind, void* object) {
   live_[index(kind)].push_back(object);
-  std::erase(dead_[index(kind)], object);  // its memory is in use again
+  use(kind, object);
   if (kind == Kind::kTensor) tensors[object] = {};
   if (kind == Kind::kConvolution) convolutions[object] = {};
   if (kind == Kind::kActivation) activations[object] = {};
@@ -186,9 +186,13 @@ Operand::Operand(World& w, const TensorModel& m)
       buffer(w, static_cast<std::size_t>(m.bytes()), ref::size_of(static_cast<ref::Type>(m.type))) {
   if (miopenCreateTensorDescriptor(&desc) != kOk || describe(w, desc, m) != kOk)
     w.report(std::string("a tensor cannot be described: ") + polymioGetLastError());
+  w.use(Kind::kTensor, desc);
 }
 
-Operand::~Operand() { miopenDestroyTensorDescriptor(desc); }
+Operand::~Operand() {
+  miopenDestroyTensorDescriptor(desc);
+  world.destroyed(Kind::kTensor, desc);
+}
 
 void Operand::fill(int least, int most) {
   for (std::int64_t i = 0; i < plain.count(); ++i)
