@@ -76,6 +76,7 @@ TEST(Devices, HandlesByName) {
   expect_ok(miopenDestroy(h));
   expect_bad(polymioCreateOnDevice(&h, "abacus:3"), {"abacus:3", "cpu"});
   EXPECT_EQ(h, nullptr);
+  expect_bad(polymioCreateOnDevice(&h, "a\x1b[2J\tb\x7f"), {"a?[2J?b?"});
   expect_bad(polymioCreateOnDevice(&h, nullptr), {"device is null"});
   expect_bad(polymioCreateOnDevice(nullptr, "cpu"), {"handle is null"});
 }
