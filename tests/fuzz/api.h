@@ -43,9 +43,10 @@ struct Entry {
 /// All of them; each part adds its own.
 std::vector<Entry*>& entries();
 struct Registration {
-  Registration(const char* name, void (*play)(World&), bool implemented = true) {
-    entries().push_back(new Entry(name, play, implemented));
+  Registration(const char* name, void (*play)(World&), bool implemented = true) : entry(name, play, implemented) {
+    entries().push_back(&entry);
   }
+  Entry entry;
 };
 
 enum class Kind { kHandle, kTensor, kSequence, kConvolution, kActivation, kOptions, kProblem, kSolution, kPacked };

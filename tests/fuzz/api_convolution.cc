@@ -322,7 +322,7 @@ void extra_workspace(World& w) {
 
 constexpr auto kForward = Direction::kForward, kData = Direction::kBackwardData, kWeights = Direction::kBackwardWeights;
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenConvolutionForwardGetWorkSpaceSize", workspace_size<kForward>},
     {"miopenConvolutionBackwardDataGetWorkSpaceSize", workspace_size<kData>},
     {"miopenConvolutionBackwardWeightsGetWorkSpaceSize", workspace_size<kWeights>},

@@ -468,7 +468,7 @@ void get_activation(World& w) {
     w.report("the values are not what was set");
 }
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenCreateTensorDescriptor", [](World& w) { create(w, Kind::kTensor, miopenCreateTensorDescriptor); }},
     {"miopenDestroyTensorDescriptor", [](World& w) { destroy(w, Kind::kTensor, miopenDestroyTensorDescriptor); }},
     {"miopenSet4dTensorDescriptor", set_4d},

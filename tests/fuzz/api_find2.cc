@@ -539,7 +539,7 @@ void tune(World& w) {
   if (d.check(got) && result.solution_id == 0) w.report("nothing is the fastest");
 }
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenSetProblemTensorDescriptor", set_problem_tensor},
     {"miopenFuseProblems",
      [](World& w) {

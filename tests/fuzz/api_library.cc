@@ -342,7 +342,7 @@ void text(World& w) {
   d.check(kOk);
 }
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenGetErrorString", error_string},
     {"miopenGetVersion", version<miopenGetVersion>},
     {"polymioGetVersion", version<polymioGetVersion>},

@@ -44,7 +44,7 @@ void missing(World& w) {
   d.check(call(w, kFunction));
 }
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenAddLayerNormForward", missing<miopenAddLayerNormForward>, false},
     {"miopenBackendCreateDescriptor", missing<miopenBackendCreateDescriptor>, false},
     {"miopenBackendDestroyDescriptor", missing<miopenBackendDestroyDescriptor>, false},

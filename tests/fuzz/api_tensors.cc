@@ -292,7 +292,7 @@ void glu_backward(World& w) {
   expect_result(w, g.how(), dx.plain, dx.buffer.data(), want, before, "result");
 }
 
-const Registration kEntries[] = {
+Registration g_entries[] = {
     {"miopenOpTensor", op_tensor},
     {"miopenSetTensor", one_tensor<false>},
     {"miopenScaleTensor", one_tensor<true>},
