@@ -81,7 +81,7 @@ void set(World& w, Status (*function)(miopenHandle_t, T), Status (*read)(miopenH
 }
 
 void* allocate(void* context, std::size_t bytes) {
-  return context ? nullptr : std::aligned_alloc(64, (bytes + 64) / 64 * 64);
+  return context || bytes > SIZE_MAX / 2 ? nullptr : std::aligned_alloc(64, (bytes + 64) / 64 * 64);
 }
 void release(void*, void* memory) { std::free(memory); }
 
@@ -106,7 +106,7 @@ void allocate_memory(World& w) {
   const auto h = d.object<miopenHandle_t>(Kind::kHandle);
   std::size_t bytes = d.random().pick({std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{70000}});
   if (d.wrong()) {
-    bytes = d.random().pick({SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 2});
+    bytes = d.random().pick({SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 2 + 1});
     d.refuse({miopenStatusAllocFailed});
   }
   void* memory = nullptr;
