@@ -6,7 +6,7 @@
 
 namespace polymio::capi {
 
-struct ActivationObject : miopenActivationDescriptor {
+struct ActivationObject : miopenActivationDescriptor, InSlots<ActivationObject> {
   static constexpr const char* kKind = "activation descriptor";
   Magic<0x706f6c7961637469> magic;
   activation::Mode mode = activation::Mode::kPassthru;

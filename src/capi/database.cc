@@ -113,11 +113,12 @@ miopenStatus_t polymioWriteRecords(const char* file, const polymioRecord_t* reco
     not_null(file, "file");
     if (count > 0) not_null(records, "records");
     std::vector<FindRecord> all;
-    const std::size_t stride = count > 0 ? records->size : 0;  // that of the caller's, maybe newer, struct
+    // That of the caller's, maybe newer, struct.
+    const std::size_t stride = count > 0 ? capi::struct_size(*records, "records") : 0;
     for (std::size_t i = 0; i < count; ++i) {
       const auto* at = reinterpret_cast<const char*>(records) + i * stride;
       const auto& record = *reinterpret_cast<const polymioRecord_t*>(at);
-      require(record.size == stride && stride >= sizeof record && stride % alignof(polymioRecord_t) == 0,
+      require(record.size == stride && stride >= sizeof record,
               "records[{}].size is {}: set it to sizeof(polymioRecord_t), at least {}, in every element", i,
               record.size, sizeof record);
       all.push_back(from_api(record, i));

@@ -25,7 +25,7 @@ struct FindOptionsState {
   std::map<miopenTensorArgumentId_t, void*> tensors;
 };
 
-struct FindOptionsObject : miopenFindOptions {
+struct FindOptionsObject : miopenFindOptions, InSlots<FindOptionsObject> {
   static constexpr const char* kKind = "find options object";
   Magic<0x706f6c796f707473> magic;
   FindOptionsState state;
@@ -38,7 +38,7 @@ struct SolutionState {
   ConvolutionCall call;  // of the problem
 };
 
-struct SolutionObject : miopenSolution {
+struct SolutionObject : miopenSolution, InSlots<SolutionObject> {
   static constexpr const char* kKind = "solution";
   Magic<0x706f6c79736f6c75> magic;
   const SolutionState state;

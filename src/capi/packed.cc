@@ -12,7 +12,7 @@ using capi::not_null;
 
 namespace {
 
-struct PackedObject : polymioPackedWeights {
+struct PackedObject : polymioPackedWeights, capi::InSlots<PackedObject> {
   static constexpr const char* kKind = "packed weights object";
   capi::Magic<0x706f6c797061636b> magic;
   convolution::PackedWeights weights;

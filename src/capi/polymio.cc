@@ -103,7 +103,9 @@ miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t
 
 miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak) {
   return guard([&] {
-    const DevicePeak p = deref(handle).stream().measure_peak();
+    Handle& h = deref(handle);
+    capi::struct_size(*not_null(peak, "peak"), "peak");  // before 0.15 s of measuring
+    const DevicePeak p = h.stream().measure_peak();
     capi::put_sized(peak, {0, p.fp32_gflops, p.bandwidth_gbs, p.threads}, "peak");
   });
 }

@@ -112,27 +112,35 @@ std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const 
   require(x.type == w.type || is_fp8(x.type) || is_fp8(w.type), "x is {}, w is {}: their data types must be equal",
           name_of(x.type), name_of(w.type));
   require(g.groups >= 1, "group count must be positive, {} was given", g.groups);
+  // Any of these may be near 2^63.
+  __extension__ using Wide = __int128;
+  const auto narrow = [](Wide size, const char* what) {
+    require(size > 0 && size <= INT64_MAX, "{} exceeds 2^63 - 1", what);
+    return static_cast<std::int64_t>(size);
+  };
   const std::int64_t in_c = x.lens[1], w_k = w.lens[0], w_c = w.lens[1];
+  const Wide all_w_c = Wide{w_c} * g.groups;
   if (c.transposed) {
     require(in_c == w_k, "x has {} channels, w has {} filters: a transposed convolution needs them equal", in_c, w_k);
     require(w_k % g.groups == 0, "group count {} must divide the {} channels of x", g.groups, w_k);
   } else {
-    require(in_c == w_c * g.groups, "x has {} channels; w has {} a filter in {} group(s)", in_c, w_c, g.groups);
+    require(in_c == all_w_c, "x has {} channels; w has {} a filter in {} group(s)", in_c, w_c, g.groups);
     require(w_k % g.groups == 0, "group count {} must divide the {} filters of w", g.groups, w_k);
   }
-  std::vector<std::int64_t> sizes{x.lens[0], c.transposed ? w_c * g.groups : w_k};
+  std::vector<std::int64_t> sizes{x.lens[0], c.transposed ? narrow(all_w_c, "the number of channels of y") : w_k};
   for (std::size_t i = 0; i < c.pad.size(); ++i) {
     const std::int64_t in = x.lens[i + 2], filter = w.lens[i + 2];
     if (!c.transposed) {
-      sizes.push_back(convolution::forward_size(in, filter, g.pad[i], g.stride[i], g.dilation[i]));
+      const std::int64_t size = convolution::forward_size(in, filter, g.pad[i], g.stride[i], g.dilation[i]);
+      sizes.push_back(narrow(size, "a size of y"));
       continue;
     }
     const std::int64_t extra = c.output_pad[i];
     require(extra >= 0 && extra < g.stride[i],
             "output padding {} in spatial dimension {} must be at least 0 and below the stride {}", extra, i,
             g.stride[i]);
-    sizes.push_back(
-        std::max<std::int64_t>(1, g.stride[i] * (in - 1) + 1 + g.dilation[i] * (filter - 1) - 2 * g.pad[i] + extra));
+    const Wide size = Wide{g.stride[i]} * (in - 1) + 1 + Wide{g.dilation[i]} * (filter - 1) - 2 * g.pad[i] + extra;
+    sizes.push_back(narrow(std::max(Wide{1}, size), "a size of y"));
   }
   return sizes;
 }

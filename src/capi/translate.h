@@ -11,43 +11,32 @@
 #include <vector>
 
 #include "base/error.h"
+#include "capi/object.h"
 #include "core/handle.h"
 #include "core/tensor.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::capi {
 
-/// Tells live objects of one kind from anything else a caller may pass; cleared on destruction.
-template <std::uint64_t kTag>
-class Magic {
- public:
-  Magic() = default;
-  ~Magic() { *const_cast<volatile std::uint64_t*>(&value_) = 0; }
-  bool alive() const { return value_ == kTag; }
-
- private:
-  std::uint64_t value_ = kTag;
-};
-
-struct HandleObject : miopenHandle {
+struct HandleObject : miopenHandle, InSlots<HandleObject> {
   static constexpr const char* kKind = "handle";
   Magic<0x706f6c7968616e64> magic;
   Handle handle;
   HandleObject(const std::string& device, void* stream) : handle(device, stream) {}
 };
 
-struct TensorObject : miopenTensorDescriptor {
+struct TensorObject : miopenTensorDescriptor, InSlots<TensorObject> {
   static constexpr const char* kKind = "tensor descriptor";
   Magic<0x706f6c7974656e73> magic;
   TensorDesc desc;  // rank 0 until set
 };
 
-struct SeqTensorObject : miopenSeqTensorDescriptor {
+struct SeqTensorObject : miopenSeqTensorDescriptor, InSlots<SeqTensorObject> {
   static constexpr const char* kKind = "sequence tensor descriptor";
   Magic<0x706f6c7973657174> magic;
 };
 
-struct ConvolutionObject : miopenConvolutionDescriptor {
+struct ConvolutionObject : miopenConvolutionDescriptor, InSlots<ConvolutionObject> {
   static constexpr const char* kKind = "convolution descriptor";
   Magic<0x706f6c79636f6e76> magic;
   struct State {
@@ -74,21 +63,11 @@ struct ProblemState {
   bool fused() const { return has_convolution + has_bias + has_activation > 1; }
 };
 
-struct ProblemObject : miopenProblem {
+struct ProblemObject : miopenProblem, InSlots<ProblemObject> {
   static constexpr const char* kKind = "problem";
   Magic<0x706f6c7970726f62> magic;
   ProblemState state;
 };
-
-/// The object behind a handle; BadParm for null, foreign and destroyed ones. Its magic comes first, so that
-/// looking for it stays within a smaller foreign object.
-template <class Object, class Base>
-Object& checked(Base* base) {
-  require(base, "the {} is null", Object::kKind);
-  require(reinterpret_cast<std::uintptr_t>(base) % alignof(Object) == 0 && static_cast<Object*>(base)->magic.alive(),
-          "the given pointer is not a live {}", Object::kKind);
-  return *static_cast<Object*>(base);
-}
 
 inline Handle& deref(miopenHandle_t h) { return checked<HandleObject>(h).handle; }
 inline TensorDesc& deref(miopenTensorDescriptor_t t) { return checked<TensorObject>(t).desc; }
@@ -105,11 +84,20 @@ T* not_null(T* p, const char* name) {
   return p;
 }
 
+/// The size that a caller has set in a struct of an older or newer version. BadParm if no version can have it.
+template <class T>
+std::size_t struct_size(const T& given, const char* name) {
+  constexpr std::size_t kMost = 4096;
+  const std::size_t size = given.size;
+  require(size >= sizeof(std::size_t) && size <= kMost && size % alignof(T) == 0,
+          "{}->size is {}: set it to sizeof({}), {} in this version, first", name, size, name, sizeof(T));
+  return size;
+}
+
 /// Writes as much of `value` as the caller's (older or newer) struct holds; its size stays.
 template <class T>
 void put_sized(T* out, T value, const char* name) {
-  const std::size_t size = not_null(out, name)->size;
-  require(size >= sizeof(std::size_t), "{}->size is {}: set it to sizeof({}) first", name, size, name);
+  const std::size_t size = struct_size(*not_null(out, name), name);
   value.size = size;
   std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof(T)));
 }

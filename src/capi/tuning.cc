@@ -56,11 +56,15 @@ miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem,
     *count = front.size();
     if (!options) return;
     require(capacity >= front.size(), "there is room for {} options, {} are needed", capacity, front.size());
+    const std::size_t stride = front.empty() ? 0 : capi::struct_size(*options, "options");
     for (std::size_t i = 0; i < front.size(); ++i) {
       const auto& c = front[i];
       // The caller's elements may be longer or shorter than ours.
-      auto* element = reinterpret_cast<char*>(options) + i * options->size;
-      capi::put_sized(reinterpret_cast<polymioOption_t*>(element),
+      auto* element = reinterpret_cast<polymioOption_t*>(reinterpret_cast<char*>(options) + i * stride);
+      require(element->size == stride,
+              "options[{}].size is {}, that of the first {}: set it to sizeof(polymioOption_t)", i, element->size,
+              stride);
+      capi::put_sized(element,
                       {0, c.solver->info().id, static_cast<float>(c.us * 1e-3), c.workspace,
                        static_cast<polymioSource_t>(c.source)},
                       "options");
@@ -119,13 +123,12 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
     convolution::Tuning tuning;
     if (options) {
       polymioTuneOptions_t given{};
-      require(options->size >= sizeof(std::size_t), "options->size is {}: set it to sizeof(polymioTuneOptions_t) first",
-              options->size);
-      std::memcpy(&given, options, std::min(options->size, sizeof given));
+      std::memcpy(&given, options, std::min(capi::struct_size(*options, "options"), sizeof given));
       require(std::isfinite(given.budget_ms) && given.budget_ms >= 0,
               "the tuning budget is {} ms: it must be 0 (no limit) or positive", given.budget_ms);
       tuning = {given.budget_ms * 1e3, given.again != 0};
     }
+    capi::struct_size(*not_null(result, "result"), "result");  // before minutes of tuning
     const auto call = capi::make_call(deref(problem), Status::kBadParm);
     const auto tuned = convolution::tune(deref(handle), call.problem, call.constraints, tuning);
     capi::put_sized(result,

@@ -48,9 +48,6 @@ TEST(ConvolutionDescriptor, CreateAndDestroy) {
 }
 
 TEST(ConvolutionDescriptor, ADestroyedOneIsRefused) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the check reads freed memory, which the sanitizer reports";
-#endif
   miopenConvolutionDescriptor_t conv = nullptr;
   expect_ok(miopenCreateConvolutionDescriptor(&conv));
   expect_ok(miopenDestroyConvolutionDescriptor(conv));
@@ -432,6 +429,25 @@ TEST(OutputSizes, BeyondAnIntAreRefused) {
   int n = 0, sizes[4];
   expect_bad(miopenGetConvolutionForwardOutputDim(conv, x, w, &n, &n, &n, &n), {"8588886017", "int"});
   expect_bad(miopenGetConvolutionNdForwardOutputDim(conv, x, w, &n, sizes), {"8588886017", "int"});
+}
+
+TEST(OutputSizes, BeyondSixtyFourBitsAreRefused) {
+  const auto query = [](miopenConvolutionMode_t mode, int pad, int stride, int groups, std::size_t channels,
+                        std::size_t width, std::size_t filters) {
+    const ConvolutionDescriptor conv;
+    const TensorDescriptor x, w;
+    const std::size_t x_lens[] = {1, channels, 1, width}, w_lens[] = {filters, channels, 1, 1};
+    expect_ok(miopenInitConvolutionDescriptor(conv, mode, 0, pad, 1, stride, 1, 1));
+    expect_ok(miopenSetConvolutionGroupCount(conv, groups));
+    expect_ok(miopenSetTensorDescriptorV2(x, miopenInt8, 4, x_lens, nullptr));
+    expect_ok(miopenSetTensorDescriptorV2(w, miopenInt8, 4, w_lens, nullptr));
+    int n = 0, sizes[4];
+    return miopenGetConvolutionNdForwardOutputDim(conv, x, w, &n, sizes);
+  };
+  constexpr std::size_t kHuge = std::size_t{1} << 62;
+  expect_bad(query(miopenConvolution, INT_MAX, 1, 1, 1, INT64_MAX, 1), {"a size of y", "2^63"});
+  expect_bad(query(miopenTranspose, 0, 4, 1, 1, kHuge, 1), {"a size of y", "2^63"});
+  expect_bad(query(miopenConvolution, 0, 1, INT_MAX, kHuge, 1, 1), {"channels"});
 }
 
 }  // namespace

@@ -157,6 +157,9 @@ TEST_F(Database, BadRecordsAreRefusedByName) {
   polymioRecord_t small = record();
   small.size = 8;
   expect_bad(polymioWriteRecords(file_.c_str(), &small, 1), {"records[0].size is 8"});
+  polymioRecord_t huge[] = {record(), record()};
+  huge[0].size = SIZE_MAX / 8 * 8;
+  expect_bad(polymioWriteRecords(file_.c_str(), huge, 2), {"records", "size is 18446744073709551608", "sizeof"});
   EXPECT_FALSE(fs::exists(file_)) << "nothing is written unless all is right";
 }
 

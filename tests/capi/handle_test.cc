@@ -62,13 +62,47 @@ TEST(HandleObject, EveryFunctionRefusesNullAndForeignObjects) {
 }
 
 TEST(HandleObject, ADestroyedOneIsRefused) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the check reads freed memory, which the sanitizer reports";
-#endif
   miopenHandle_t h = nullptr;
   expect_ok(miopenCreate(&h));
   expect_ok(miopenDestroy(h));
   expect_bad(miopenDestroy(h), {"not a live handle"});
+}
+
+TEST(Objects, DestroyedOnesOfEveryKindAreRefused) {
+  const Handle handle;
+  Convolution c(handle, {{1, 1, 4, 4}, {1, 1, 3, 3}});
+  miopenTensorDescriptor_t tensor = nullptr;
+  miopenSeqTensorDescriptor_t sequence = nullptr;
+  miopenActivationDescriptor_t activation = nullptr;
+  miopenFindOptions_t options = nullptr;
+  miopenProblem_t problem = nullptr;
+  miopenSolution_t solution = nullptr;
+  polymioPackedWeights_t packed = nullptr;
+  expect_ok(miopenCreateTensorDescriptor(&tensor));
+  expect_ok(miopenCreateSeqTensorDescriptor(&sequence));
+  expect_ok(miopenCreateActivationDescriptor(&activation));
+  expect_ok(miopenCreateFindOptions(&options));
+  expect_ok(miopenCreateConvProblem(&problem, c.conv, miopenProblemDirectionForward));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionX, c.x));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionW, c.w));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionY, c.y));
+  std::size_t count = 0;
+  expect_ok(miopenFindSolutions(handle, problem, nullptr, &solution, &count, 1));
+  ASSERT_EQ(count, 1u);
+  expect_ok(polymioPackWeights(handle, problem, c.w_data.data(), &packed));
+  expect_ok(polymioDestroyPackedWeights(packed));
+  for (const bool again : {false, true}) {
+    const auto expect = [&](miopenStatus_t status, const char* kind) {
+      again ? expect_bad(status, {"not a live", kind}) : expect_ok(status);
+    };
+    expect(miopenDestroyTensorDescriptor(tensor), "tensor descriptor");
+    expect(miopenDestroySeqTensorDescriptor(sequence), "sequence tensor descriptor");
+    expect(miopenDestroyActivationDescriptor(activation), "activation descriptor");
+    expect(miopenDestroyFindOptions(options), "find options");
+    expect(miopenDestroyProblem(problem), "problem");
+    expect(miopenDestroySolution(solution), "solution");
+  }
+  expect_bad(polymioDestroyPackedWeights(packed), {"not a live packed weights"});
 }
 
 TEST(Streams, ACpuHasNone) {

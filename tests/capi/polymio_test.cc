@@ -58,7 +58,7 @@ TEST(Devices, SmallerStructsAreNotOverrun) {
   EXPECT_EQ(memory.info.size, offsetof(polymioDeviceInfo_t, model));
   const auto* bytes = reinterpret_cast<const unsigned char*>(&memory);
   for (std::size_t i = memory.info.size; i < sizeof memory; ++i) ASSERT_EQ(bytes[i], 0x5a) << i;
-  for (const std::size_t size : {0u, 7u}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{73}, SIZE_MAX}) {
     memory.info.size = size;
     const std::string number = std::to_string(size);
     expect_bad(polymioGetDeviceInfo(0, &memory.info), {"size", number.c_str(), "sizeof"});
@@ -76,6 +76,7 @@ TEST(Devices, HandlesByName) {
   expect_ok(miopenDestroy(h));
   expect_bad(polymioCreateOnDevice(&h, "abacus:3"), {"abacus:3", "cpu"});
   EXPECT_EQ(h, nullptr);
+  expect_bad(polymioCreateOnDevice(&h, "a\x1b[2J\tb\x7f"), {"a?[2J?b?"});
   expect_bad(polymioCreateOnDevice(&h, nullptr), {"device is null"});
   expect_bad(polymioCreateOnDevice(nullptr, "cpu"), {"handle is null"});
 }

@@ -77,6 +77,32 @@ TEST_F(SearchApi, OptionsAreAParetoSetThatStartsWithoutWorkspace) {
   expect_bad(polymioGetOptions(handle, problem, &unsized, &none), {"size", "sizeof"});
 }
 
+TEST_F(SearchApi, OptionsOfSizesThatNoVersionHasAreRefused) {
+  const Handle handle;
+  const Convolution c(handle, kShape);
+  const ConvolutionProblem problem(c);
+  const auto options_before = options_of(handle, problem);
+  ASSERT_GE(options_before.size(), 2u) << "the second element is the one that a wrong size misplaces";
+  for (const std::size_t size :
+       {sizeof(polymioOption_t) + 1, std::size_t{9}, std::size_t{12}, SIZE_MAX, SIZE_MAX / 8 * 8}) {
+    auto options = options_before;
+    for (auto& o : options) o.size = size;
+    std::size_t count = options.size();
+    const std::string number = std::to_string(size);
+    expect_bad(polymioGetOptions(handle, problem, options.data(), &count), {"size", number.c_str(), "sizeof"});
+  }
+  auto options = options_before;
+  options[1].size = sizeof(polymioOption_t) + 8;
+  std::size_t count = options.size();
+  expect_bad(polymioGetOptions(handle, problem, options.data(), &count), {"options[1].size"});
+  polymioTuneOptions_t odd{sizeof odd - 1, 0, 0};
+  polymioTuneResult_t result{};
+  result.size = sizeof result;
+  expect_bad(polymioTune(handle, problem, &odd, &result), {"options", "size", "sizeof"});
+  result.size = 9;
+  expect_bad(polymioTune(handle, problem, nullptr, &result), {"result", "size is 9", "sizeof"});
+}
+
 TEST_F(SearchApi, SolutionsSayWhereTheirTimesComeFrom) {
   const Handle handle;
   Convolution c(handle, kShape);

@@ -1,0 +1,96 @@
+// What the objects behind the opaque handles of the C API share: a mark of their kind, memory that outlives them, and
+// checked access, which refuses null, foreign and destroyed objects.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+#include "base/error.h"
+#include "base/process_mutex.h"
+
+namespace polymio::capi {
+
+/// Tells live objects of one kind from anything else a caller may pass; cleared on destruction.
+template <std::uint64_t kTag>
+class Magic {
+ public:
+  Magic() = default;
+  ~Magic() { *const_cast<volatile std::uint64_t*>(&value_) = 0; }
+  bool alive() const { return value_ == kTag; }
+
+ private:
+  std::uint64_t value_ = kTag;
+};
+
+/// Memory for objects of one kind. What a destroyed object leaves serves later ones of its kind, the oldest first, and
+/// never returns to the system: a caller may ask at any time whether it lives.
+class Slots {
+ public:
+  void* take(std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (!oldest_) return ::operator new(std::max(bytes, sizeof(Free)));
+    Free* const slot = oldest_;
+    oldest_ = slot->next;
+    if (!oldest_) newest_ = nullptr;
+    unpoison(slot, bytes);
+    return slot;
+  }
+
+  void give(void* memory, std::size_t bytes) noexcept {
+    const std::scoped_lock lock(mutex_);
+    auto* const slot = ::new (memory) Free;
+    (newest_ ? newest_->next : oldest_) = slot;
+    newest_ = slot;
+    poison(slot, bytes);
+  }
+
+ private:
+  struct Free {
+    std::uint64_t no_magic = 0;
+    Free* next = nullptr;
+  };
+
+#if defined(__SANITIZE_ADDRESS__)
+  static void poison(Free* slot, std::size_t bytes) {
+    if (bytes > sizeof(Free)) __asan_poison_memory_region(slot + 1, bytes - sizeof(Free));
+  }
+  static void unpoison(Free* slot, std::size_t bytes) { __asan_unpoison_memory_region(slot, bytes); }
+#else
+  static void poison(Free*, std::size_t) {}
+  static void unpoison(Free*, std::size_t) {}
+#endif
+
+  ProcessMutex mutex_;
+  Free* oldest_ = nullptr;
+  Free* newest_ = nullptr;
+};
+
+/// Base of an object whose memory comes from slots of its kind.
+template <class Object>
+class InSlots {
+ public:
+  static void* operator new(std::size_t bytes) { return slots_.take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { slots_.give(memory, bytes); }
+
+ private:
+  inline static Slots slots_;
+};
+
+/// The object behind a handle; BadParm for null, foreign and destroyed ones. Its magic comes first, so that
+/// looking for it stays within a smaller foreign object.
+template <class Object, class Base>
+Object& checked(Base* base) {
+  require(base, "the {} is null", Object::kKind);
+  require(reinterpret_cast<std::uintptr_t>(base) % alignof(Object) == 0 && static_cast<Object*>(base)->magic.alive(),
+          "the given pointer is not a live {}", Object::kKind);
+  return *static_cast<Object*>(base);
+}
+
+}  // namespace polymio::capi
