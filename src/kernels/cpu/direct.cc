@@ -199,6 +199,17 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   set_places(job);
 }
 
+void split_packing(Direct& job, std::int64_t threads) {
+  constexpr std::int64_t kLeast = 16 << 10;  // bytes of a part
+  job.pack_parts = 1;
+  // What the parts of others share: steps of two taps, zeros between groups, sums over all channels.
+  const bool straddles = job.merged && job.from.channels % job.unit.group != 0;
+  if (straddles || job.joined > 1 || job.unit.shifts()) return;
+  const std::int64_t wanted = ceil_div(2 * threads, job.shape.groups * job.panels);
+  const std::int64_t most = std::min(job.panel_bytes / kLeast, job.from.channels / kPackChannels);
+  job.pack_parts = threads == 1 ? 1 : std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
+}
+
 std::int64_t Direct::line() const {
   const bool any = cut.fold == 1 && phases[2] == 1 && !edges && cut.channels == from.channels;
   return joins_lines() ? kDirectLine : any ? std::min(cut.columns, kDirectLine) : cut.columns;

@@ -43,6 +43,9 @@ inline constexpr std::int64_t kDirectLine = 128;
 /// Panels that are multiplied in turn, at most.
 inline constexpr std::int64_t kMostTurns = 64;
 
+/// Parts in which a panel is packed are of multiples of so many channels.
+inline constexpr std::int64_t kPackChannels = 16;
+
 /// Depths that packing transposes at once, at least.
 inline constexpr std::int64_t kDirectTurn = 64;
 
@@ -109,6 +112,7 @@ struct Direct {
   std::int64_t vectors = 1, panels = 1;       // of all output channels of a group
   std::int64_t tap_steps = 1, row_steps = 1;  // steps of depth of a tap, of a row of taps
   std::int64_t panel_bytes = 0;               // of the widest panel with what belongs to it
+  std::int64_t pack_parts = 1;                // in which a panel of weights is packed, see split_packing
   DirectStrip strip{};
   DirectPlaces places{};
 
@@ -126,6 +130,8 @@ struct Direct {
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }
   /// Whether register tiles can write unscaled results where they belong: of tile registers, whole vectors.
   bool sums_are_results() const;
+  /// How many calls of direct_pack there are.
+  std::int64_t packings() const { return shape.groups * panels * pack_parts; }
   std::size_t packed_bytes() const { return static_cast<std::size_t>(shape.groups * panels * panel_bytes) + 64; }
 };
 
@@ -144,6 +150,9 @@ Direct direct_job(const ConvShape& shape, bool backward, DataType to_type, const
 
 /// Takes over a cut, bounded by the sizes there are, and lays out the scratch memory.
 void cut_direct(Direct& job, const DirectCut& cut);
+
+/// Lets `threads` threads share the packing of few panels: of a panel, parts of the input channels.
+void split_packing(Direct& job, std::int64_t threads);
 
 /// How many panels so many vectors make that are to be about `wide` vectors each.
 std::int64_t direct_panels(std::int64_t vectors, std::int64_t wide);

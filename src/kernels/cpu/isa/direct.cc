@@ -417,9 +417,10 @@ void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void*
 
 void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
   for (i64 i = first; i < end; ++i) {
-    const i64 group = i / job.panels * job.shape.k * job.shape.w_k;
-    pack_panel(job, i % job.panels, static_cast<const char*>(args.w) + bytes_of(job.weight_type, group),
-               packed_base(args.packed) + i * job.panel_bytes, static_cast<char*>(scratch) + job.places.turn);
+    const i64 panel = i / job.pack_parts, group = panel / job.panels * job.shape.k * job.shape.w_k;
+    pack_panel(job, panel % job.panels, static_cast<const char*>(args.w) + bytes_of(job.weight_type, group),
+               packed_base(args.packed) + panel * job.panel_bytes, static_cast<char*>(scratch) + job.places.turn,
+               i % job.pack_parts, job.pack_parts);
   }
 }
 

@@ -19,8 +19,10 @@ struct DirectPiece {
 void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip);
 
 /// Weights of a panel: [tap][channel / group][lane][channel % group], zero where there are no channels. Behind
-/// them, if inputs are shifted: 128 times the sum of each lane's weights. `turn`: scratch.
-void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn);
+/// them, if inputs are shifted: 128 times the sum of each lane's weights. `turn`: scratch. Of `parts` parts of the
+/// channels only one.
+void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part = 0,
+                i64 parts = 1);
 
 /// A line of sums: `count` outputs of `channels` channels.
 struct DirectLine {

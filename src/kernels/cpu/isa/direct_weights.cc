@@ -10,8 +10,11 @@ namespace {
 template <class E, class S>
 class Panel {
  public:
-  Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn)
+  Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part, i64 parts)
       : job_(job), turn_(reinterpret_cast<W*>(turn)), packed_(packed) {
+    const i64 blocks = ceil_div(job.from.channels, kPackChannels);
+    channel_begin_ = blocks * part / parts * kPackChannels;
+    channel_end_ = min_of(blocks * (part + 1) / parts * kPackChannels, job.from.channels);
     const ConvShape& s = job.shape;
     const i64 start = job.panel_start(panel);
     vectors_ = job.panel_start(panel + 1) - start;
@@ -129,8 +132,8 @@ class Panel {
       if (job_.w_depth == 1) return by_words(src, lanes, v);
     }
     each_tap([&](i64 tap, i64 offset) {
-      for (i64 c = 0; c < job_.from.channels; c += kDirectTurn) {
-        const i64 some = min_of(kDirectTurn, job_.from.channels - c);
+      for (i64 c = channel_begin_; c < channel_end_; c += kDirectTurn) {
+        const i64 some = min_of(kDirectTurn, channel_end_ - c);
         turn(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
         put(tap, c, some, 0, 1, v);
       }
@@ -140,9 +143,9 @@ class Panel {
   /// Channels are neighbours, as they are in a step.
   void by_words(const S* src, i64 lanes, i64 v) {
     constexpr i64 kBytes = kN * sizeof(W);
-    const i64 line = job_.from.channels * static_cast<i64>(sizeof(S));
+    const i64 begin = channel_begin_ * static_cast<i64>(sizeof(S)), line = channel_end_ * static_cast<i64>(sizeof(S));
     each_tap([&](i64 tap, i64 offset) {
-      for (i64 at = 0; at < line; at += kBytes) {
+      for (i64 at = begin; at < line; at += kBytes) {
         const i64 some = min_of(kBytes, line - at);
         const char* const from = reinterpret_cast<const char*>(src + offset) + at;
         Vec<W> block[kN];
@@ -159,8 +162,8 @@ class Panel {
 
   void by_tap(const S* src, i64 lanes, i64 v) {
     const i64 taps = job_.taps(), chunk = max_of<i64>(kDirectTurn / taps, 1) * kGroup;
-    for (i64 c = 0; c < job_.from.channels; c += chunk) {
-      const i64 some = min_of(chunk, job_.from.channels - c);
+    for (i64 c = channel_begin_; c < channel_end_; c += chunk) {
+      const i64 some = min_of(chunk, channel_end_ - c);
       const S* from = src + c * job_.w_depth;
       if (job_.w_depth == taps) {
         turn(from, lanes, 1, some * taps, 0);
@@ -211,22 +214,26 @@ class Panel {
   char* const packed_;
   const S* weights_;  // of the group
   i64 vectors_, first_, lanes_, steps_, run_;
+  i64 channel_begin_, channel_end_;  // of the part that is packed
 };
 
 }  // namespace
 
-void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn) {
+void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part, i64 parts) {
+  const auto pack = [&]<class E, class S>(E, S) {
+    Panel<E, S>(job, panel, weights, packed, turn, part, parts).pack();
+  };
   const DirectMath math = job.unit.math;
   const DataType type = job.weight_type;
   if constexpr (kPacksProducts) {
-    if (math == DirectMath::kBf16) return Panel<Bfloat16, Bfloat16>(job, panel, weights, packed, turn).pack();
-    if (math == DirectMath::kInt8) return Panel<std::int8_t, std::int8_t>(job, panel, weights, packed, turn).pack();
+    if (math == DirectMath::kBf16) return pack(Bfloat16{}, Bfloat16{});
+    if (math == DirectMath::kInt8) return pack(std::int8_t{}, std::int8_t{});
   }
-  if (math == DirectMath::kInt16) return Panel<std::int16_t, std::int8_t>(job, panel, weights, packed, turn).pack();
-  if (math == DirectMath::kDouble) return Panel<double, double>(job, panel, weights, packed, turn).pack();
-  if (type == DataType::kHalf) return Panel<float, Half>(job, panel, weights, packed, turn).pack();
-  if (type == DataType::kBFloat16) return Panel<float, Bfloat16>(job, panel, weights, packed, turn).pack();
-  Panel<float, float>(job, panel, weights, packed, turn).pack();
+  if (math == DirectMath::kInt16) return pack(std::int16_t{}, std::int8_t{});
+  if (math == DirectMath::kDouble) return pack(double{}, double{});
+  if (type == DataType::kHalf) return pack(float{}, Half{});
+  if (type == DataType::kBFloat16) return pack(float{}, Bfloat16{});
+  pack(float{}, float{});
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -157,6 +157,7 @@ class Planner {
     start();
     fit();
     share(threads);
+    kernels::split_packing(job_, threads);
     return job_;
   }
 
@@ -270,6 +271,13 @@ class Planner {
       cut_.panels = ceil_div(cut_.panels, 2);
       cut_direct(job_, cut_);
     }
+    // Rather short pieces, which copy more of their input twice, than idle threads.
+    constexpr std::int64_t kWorthAPiece = 1 << 18;  // products
+    const auto products = [&] { return pixels_of(job_) * job_.taps() * job_.from.channels * job_.unit.lanes; };
+    while (job_.pieces() < threads && cut_.rows > 2 && products() > 2 * kWorthAPiece) {
+      cut_.rows = ceil_div(cut_.rows, 2);
+      cut_direct(job_, cut_);
+    }
   }
 
   const DeviceInfo& device_;
@@ -378,9 +386,9 @@ class CpuDirect final : public Solver<Problem> {
         args.epilogue = &epilogue;
       }
       if (job.cut.packed && stages & kPacks) {
-        on.parallel_for(static_cast<std::size_t>(job.shape.groups * job.panels), scratch, [&](std::size_t i, void* s) {
-          const auto panel = static_cast<std::int64_t>(i);
-          table.direct_pack(job, args, panel, panel + 1, s);
+        on.parallel_for(static_cast<std::size_t>(job.packings()), scratch, [&](std::size_t i, void* s) {
+          const auto part = static_cast<std::int64_t>(i);
+          table.direct_pack(job, args, part, part + 1, s);
         });
       }
       if (stages == kPacks) return;
