@@ -65,12 +65,12 @@ File KernelCache::open_folder() const {
   return {};
 }
 
-/// False when another user may write the folder. For this user alone, whatever the umask: see above.
+/// False when another user may write the folder. Whatever the umask, a new one is written by this user alone.
 bool KernelCache::make_folder() const {
   if (folder_.empty()) return false;
   std::error_code ignored;
   fs::create_directories(folder_.parent_path(), ignored);
-  if (::mkdir(folder_.c_str(), 0700) == 0 || errno != EEXIST) return true;
+  if (::mkdir(folder_.c_str(), 0755) == 0 || errno != EEXIST) return true;
   struct stat info {};
   if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return true;  // the store says what is wrong
   return static_cast<bool>(open_folder());
@@ -104,7 +104,7 @@ void KernelCache::store(const std::string& key, const std::string& program) {
   if (!make_folder()) return;
   static std::atomic<unsigned> number{0};
   const fs::path temporary = folder_ / fmt::format("{}.{}.{}.tmp", key, ::getpid(), number++);
-  constexpr mode_t kMode = 0600;
+  constexpr mode_t kMode = 0644;
   const int code = replace_file(path_of(key), temporary, head(key, program) + program, kMode);
   if (code != 0)
     log::warn_once("kernel cache " + folder_.string(), "compiled kernels cannot be kept in {}: {}; name a folder in {}",

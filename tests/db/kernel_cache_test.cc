@@ -103,11 +103,11 @@ TEST_F(KernelCacheTest, WhatOthersMayWriteIsNeitherUsedNorWritten) {
   const mode_t usual = ::umask(0);
   cache().store("a", kProgram);
   ::umask(usual);
-  EXPECT_EQ(mode_of(user_), fs::perms(0700)) << "whatever the umask";
-  EXPECT_EQ(mode_of(path("a")), fs::perms(0600));
+  EXPECT_EQ(mode_of(user_), fs::perms(0755)) << "whatever the umask";
+  EXPECT_EQ(mode_of(path("a")), fs::perms(0644));
   for (const mode_t open : {020, 002}) {
     for (const fs::path& p : {user_, path("a")}) {
-      const mode_t closed = p == user_ ? 0700 : 0600;
+      const mode_t closed = p == user_ ? 0755 : 0644;
       ASSERT_EQ(::chmod(p.c_str(), closed | open), 0);
       const Outcome outcome = in_child([&] { return !cache().load("a") && !cache().load("a"); });
       EXPECT_TRUE(outcome.passed) << p;
