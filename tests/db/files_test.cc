@@ -162,7 +162,7 @@ TEST_F(FilesTest, LinesAreBounded) {
   std::string lines;
   append_line(lines, encode(longer));
   append_line(lines, encode(record("B", 2)));
-  db.load_pack(lines);
+  db.load_pack(std::string_view(lines));
   EXPECT_EQ(db.lookup(longer.key).size(), 0u);
   EXPECT_EQ(db.lookup("k").size(), 1u);
 }

@@ -14,6 +14,7 @@ namespace polymio::fuzz {
 
 /// Numbers at the ends of ranges, and what only looks like one.
 inline std::string extreme_number(Random& random) {
+  if (random.one_in(3)) return random.pick<const char*>({"0", "-1", "1"});
   return random.pick<const char*>({"0",
                                    "-0",
                                    "1",
