@@ -2,6 +2,7 @@
 // is used, since a file that was accepted can do harm only then. SPDX-License-Identifier: MIT
 #include "parsers.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -141,10 +142,8 @@ World::World() {
   architecture = session.device.architecture;
   database = find_db(architecture).path();
   for (const char* line : kLines) samples.emplace_back(line, session);
-  Counts ignored;
-  for (std::uint64_t i = 0; i < samples.size(); ++i) {
-    Random random(1, i);
-    const driver::ConvProblem owner = driver::make_problem(samples[i].problem());
+  for (const Sample& sample : samples) {
+    const driver::ConvProblem owner = driver::make_problem(sample.problem());
     miopenSolution_t found[8];
     std::size_t count = 0;
     driver::check(miopenFindSolutions(session.get(), owner.get(), nullptr, found, &count, 8), "miopenFindSolutions");
@@ -155,9 +154,20 @@ World::World() {
       miopenDestroySolution(found[s]);
     }
   }
-  ::setenv(env::kFindEnforce.name, "SEARCH", 1);
-  use_activation(ignored);
-  ::unsetenv(env::kFindEnforce.name);
+  // As a search of the activation would store them.
+  for (const auto& [direction, name] : {std::pair{1, "Fwd"}, std::pair{2, "Bwd"}})
+    records.push_back(encode({fmt::format("activ -n 4 -c 8 -H 16 -W 16 -m 5 -F {}", direction),
+                              fmt::format("ActivCpuPacked{}", name),
+                              1,
+                              5,
+                              0,
+                              "16,0",
+                              session.device.units,
+                              std::min(2, session.device.units),
+                              RecordKind::kTuned,
+                              fmt::format("activ {} fp32 abs dense", direction == 1 ? "fwd" : "bwd"),
+                              {13},
+                              65536}));
   read_pack(database, [&](std::size_t, std::string_view line, const FindRecord* record) {
     std::string_view text;
     if (record && open_line(line, text)) records.emplace_back(text);
