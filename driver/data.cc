@@ -3,13 +3,15 @@
 // SPDX-License-Identifier: MIT
 #include "driver/data.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <thread>
+
+#include "driver/files.h"
 
 namespace polymio::driver {
 namespace {
@@ -147,19 +149,15 @@ void fill_random(const reference::Tensor& tensor, void* memory, std::uint64_t se
 }
 
 void read_file(const std::string& path, void* memory, std::size_t bytes) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw RunError(fmt::format("cannot open '{}' for reading", path));
-  file.read(static_cast<char*>(memory), static_cast<std::streamsize>(bytes));
-  if (static_cast<std::size_t>(file.gcount()) != bytes) {
-    throw RunError(fmt::format("'{}' has {} bytes, the tensor needs {}", path, file.gcount(), bytes));
-  }
+  Descriptor file;
+  const std::string why = open_regular(path, O_RDONLY, file);
+  if (!why.empty()) throw RunError(fmt::format("cannot open '{}' for reading: {}", path, why));
+  const std::size_t got = read_some(file, path, memory, bytes);
+  if (got != bytes) throw RunError(fmt::format("'{}' has {} bytes, the tensor needs {}", path, got, bytes));
 }
 
 void write_file(const std::string& path, const void* memory, std::size_t bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(static_cast<const char*>(memory), static_cast<std::streamsize>(bytes));
-  file.close();
-  if (!file) throw RunError(fmt::format("cannot write {} bytes to '{}'", bytes, path));
+  write_whole(path, {static_cast<const char*>(memory), bytes});
 }
 
 }  // namespace polymio::driver

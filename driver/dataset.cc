@@ -3,15 +3,18 @@
 // SPDX-License-Identifier: MIT
 #include "driver/dataset.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -19,6 +22,7 @@
 #include "driver/calls.h"
 #include "driver/data.h"
 #include "driver/db_records.h"
+#include "driver/files.h"
 #include "driver/list.h"
 #include "driver/tune_work.h"
 #include "driver/words.h"
@@ -158,36 +162,32 @@ class Contest {
 class RowFile {
  public:
   explicit RowFile(const std::string& path) : path_(path) {
-    std::string whole;
-    {
-      std::ifstream in(path, std::ios::binary);
-      whole.assign(std::istreambuf_iterator<char>(in), {});
-    }
+    const std::string why = open_regular(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, file_);
+    if (!why.empty()) throw ArgError(fmt::format("--out: cannot write '{}': {}", path, why));
+    const std::string whole = read_whole(path);
     const std::size_t end = whole.rfind('\n') + 1;  // 0 without any
-    if (end < whole.size()) std::filesystem::resize_file(path, end);
+    if (end < whole.size() && ftruncate(file_.get(), static_cast<off_t>(end)) != 0) {
+      throw RunError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+    }
     for (std::size_t at = 0; at < end;) {
       const std::size_t next = whole.find('\n', at);
       const auto row = nlohmann::json::parse(whole.substr(at, next - at), nullptr, false);
       if (row.is_object()) done_.insert(name_of(row.value("problem", ""), row.value("threads", 0)));
       at = next + 1;
     }
-    out_.open(path, std::ios::binary | std::ios::app);
-    if (!out_) throw ArgError(fmt::format("--out: cannot write '{}'", path));
   }
 
   static std::string name_of(const std::string& problem, int threads) { return fmt::format("{} {}", threads, problem); }
   bool has(const std::string& name) const { return done_.contains(name); }
   void add(const std::string& name, const nlohmann::ordered_json& row) {
-    const std::string line = row.dump() + '\n';
-    out_.write(line.data(), static_cast<std::streamsize>(line.size())).flush();
-    if (!out_) throw RunError(fmt::format("cannot write to '{}'", path_));
+    write_all(file_, path_, row.dump() + '\n');
     done_.insert(name);
   }
 
  private:
   std::string path_;
+  Descriptor file_;
   std::set<std::string> done_;
-  std::ofstream out_;
 };
 
 nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vector<Timed>& all) {
@@ -299,12 +299,16 @@ int run_dataset(std::span<const std::string> words) {
   const double end = budget ? wall_seconds() + parse_budget(*budget) : INFINITY;
   const std::vector<Item> items = items_of(*list, share ? parse_share(*share) : share_from_environment());
   const std::string folder = (std::filesystem::absolute(*out).parent_path() / "dataset.db").string();
+  RowFile file(*out);
+  make_own_folder(folder);
   ::setenv(kUserDb, folder.c_str(), 1);
   ::setenv("MIOPEN_SYSTEM_DB_PATH", folder.c_str(), 1);
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
-  RowFile file(*out);
   std::optional<PointTimer> points;
-  if (flags.has("--points")) points.emplace(*out + ".db", folder);
+  if (flags.has("--points")) {
+    make_own_folder(*out + ".db");
+    points.emplace(*out + ".db", folder);
+  }
   const Session session(flags.value("--device").value_or(""));
   const Stopwatch watch(session);
   const Signals signals;

@@ -8,15 +8,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "driver/db_import.h"
 #include "driver/db_records.h"
 #include "driver/doctor.h"
+#include "driver/files.h"
 #include "driver/result.h"
 #include "driver/words.h"
 
@@ -295,8 +296,7 @@ constexpr Command kImport{"db import",
 
 int import(const Words& words) {
   const std::string& path = words.operands()[0];
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path)) throw RunError(fmt::format("cannot read '{}'", path));
+  std::istringstream file(read_whole(path));
   const ImportedList list = import_find_db(file);
   if (list.records == 0 && !list.skipped.empty()) {
     throw RunError(

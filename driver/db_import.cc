@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "driver/files.h"
+
 namespace polymio::driver {
 namespace {
 
@@ -285,6 +287,10 @@ ImportedList import_find_db(std::istream& text) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (line.empty()) continue;
     std::string reason;
+    if (line.size() > kLongestLine) {
+      list.skipped.push_back({number, fmt::format("{} bytes, allowed: {}", line.size(), kLongestLine)});
+      continue;
+    }
     const auto args = guarded([&] { return read_record(line); }, reason);
     if (!args) {
       list.skipped.push_back({number, std::move(reason)});

@@ -5,15 +5,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <cstdio>
-#include <cstring>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <thread>
 #include <tuple>
@@ -157,31 +153,19 @@ void write_records(const std::string& path, const std::vector<Record>& records) 
   }
 }
 
-void write_whole(const std::string& path, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, static_cast<long>(getpid()));
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const int error = errno;
-  std::remove(temporary.c_str());
-  throw RunError(fmt::format("cannot write '{}': {}", path, std::strerror(error)));
-}
-
 const std::vector<std::string>& kind_names() {
   static const std::vector<std::string> names = {"predicted", "measured",    "tuned", "trial",
                                                  "failed",    "quarantined", "erased"};
   return names;
 }
 
-ExclusiveUse::ExclusiveUse(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (fd_ < 0) return;
+ExclusiveUse::ExclusiveUse(const std::string& path) : path_(path) {
+  if (!open_regular(path, O_RDONLY, file_).empty()) return;
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::seconds(5);
-  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  while (flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return;
     if (Clock::now() > deadline) {
-      close(fd_);
       throw RunError(fmt::format("'{}' is in use by other processes; try again, or write elsewhere with --out", path));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -191,20 +175,15 @@ ExclusiveUse::ExclusiveUse(const std::string& path) : path_(path), fd_(open(path
 void ExclusiveUse::replace(const std::vector<Record>& records) const {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path target = fs::canonical(path_, error);  // of a link, the file that it names
-  if (error) throw RunError(fmt::format("cannot write '{}': {}", path_, error.message()));
-  const std::string temporary = fmt::format("{}.{}.tmp", target.string(), static_cast<long>(getpid()));
-  write_records(temporary, records);
-  fs::permissions(temporary, fs::status(target, error).permissions(), error);
-  fs::rename(temporary, target, error);
+  const Target target = target_of(path_);
+  fs::remove(target.temporary, error);  // the library would replace what a link there names
+  write_records(target.temporary, records);
+  fs::permissions(target.temporary, fs::status(target.file, error).permissions(), error);
+  fs::rename(target.temporary, target.file, error);
   if (!error) return;
   std::error_code ignored;
-  fs::remove(temporary, ignored);
+  fs::remove(target.temporary, ignored);
   throw RunError(fmt::format("cannot write '{}': {}", path_, error.message()));
-}
-
-ExclusiveUse::~ExclusiveUse() {
-  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace polymio::driver

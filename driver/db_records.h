@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/files.h"
 #include "driver/library.h"
 
 namespace polymio::driver {
@@ -53,9 +54,6 @@ std::vector<Record> user_records(const std::string& device);
 // The file as a whole; on failure throws RunError and leaves what was there.
 void write_records(const std::string& path, const std::vector<Record>& records);
 
-// The same for text.
-void write_whole(const std::string& path, const std::string& text);
-
 // "tuned" and its siblings, in the order of their numbers.
 const std::vector<std::string>& kind_names();
 
@@ -64,7 +62,6 @@ const std::vector<std::string>& kind_names();
 class ExclusiveUse {
  public:
   explicit ExclusiveUse(const std::string& path);
-  ~ExclusiveUse();
   // Puts these records in place of the file that is held, as a whole: write_records would wait for this very lock.
   // On failure throws RunError and leaves what was there.
   void replace(const std::vector<Record>& records) const;
@@ -73,7 +70,7 @@ class ExclusiveUse {
 
  private:
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace polymio::driver

@@ -10,13 +10,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "driver/conv.h"
+#include "driver/files.h"
 #include "driver/progress.h"
 #include "driver/report.h"
 #include "driver/resnet.h"
@@ -139,16 +139,11 @@ struct Times {
 };
 
 void write_times(const std::string& path, const Times& times) {
-  std::ofstream file(path);
-  file << nlohmann::json({{"find_seconds", times.find}, {"total_seconds", times.total}}).dump();
-  file.close();
-  if (!file) throw RunError(fmt::format("cannot write '{}'", path));
+  write_whole(path, nlohmann::json({{"find_seconds", times.find}, {"total_seconds", times.total}}).dump());
 }
 
 Times read_times(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw RunError(fmt::format("cannot read '{}'", path));
-  const nlohmann::json json = nlohmann::json::parse(file);
+  const nlohmann::json json = nlohmann::json::parse(read_whole(path));
   return {json.at("find_seconds").get<double>(), json.at("total_seconds").get<double>()};
 }
 
@@ -182,7 +177,7 @@ int run_again(const ConvArgs& args) {
 void use_fresh_folders(const std::string& folder) {
   for (const char* name : {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"}) {
     const std::string path = fmt::format("{}/{}", folder, name);
-    std::filesystem::create_directory(path);
+    make_own_folder(path);
     setenv(name, path.c_str(), 1);
   }
 }

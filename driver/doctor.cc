@@ -2,14 +2,12 @@
 // SPDX-License-Identifier: MIT
 #include "driver/doctor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -18,6 +16,7 @@
 #include "driver/activ_args.h"
 #include "driver/calls.h"
 #include "driver/db_records.h"
+#include "driver/files.h"
 #include "driver/result.h"
 #include "driver/words.h"
 
@@ -150,12 +149,13 @@ std::string obstacle_to_writing(const std::string& path) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (error) return fmt::format("cannot make its folder: {}", error.message());
-  const bool there = fs::exists(path, error);
+  const bool there = fs::exists(fs::symlink_status(path, error));
   const std::string tried = there ? path : fmt::format("{}.{}.tmp", path, static_cast<long>(getpid()));
-  const bool opened = std::ofstream(tried, std::ios::app).is_open();
-  const std::string text = std::strerror(errno);
-  if (opened && !there) fs::remove(tried, error);
-  return opened ? "" : fmt::format("cannot write it: {}", text);
+  if (!there) fs::remove(tried, error);  // left by somebody who was killed
+  Descriptor file;
+  const std::string why = open_regular(tried, there ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file);
+  if (file && !there) fs::remove(tried, error);
+  return why.empty() ? "" : fmt::format("cannot write it: {}", why);
 }
 
 std::vector<Json> user_layers(const std::string& device) {

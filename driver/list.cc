@@ -3,12 +3,9 @@
 // SPDX-License-Identifier: MIT
 #include "driver/list.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -16,6 +13,7 @@
 
 #include "driver/activ_args.h"
 #include "driver/conv.h"
+#include "driver/files.h"
 #include "driver/progress.h"
 #include "driver/report.h"
 
@@ -64,23 +62,27 @@ bool is_other(std::string_view line) {
   return is_activ(base);
 }
 
-std::ifstream open_list(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
-    throw ArgError(fmt::format("--from-list: '{}' is a directory, allowed: a file with one problem per line", path));
+std::string read_text(const std::string& path) {
+  Descriptor file;
+  const std::string why = open_regular(path, O_RDONLY, file);
+  if (why.starts_with("it is ")) {
+    throw ArgError(fmt::format("--from-list: '{}' {}, allowed: a file with one problem per line", path, why.substr(3)));
   }
-  std::ifstream file(path);
-  if (!file) throw ArgError(fmt::format("--from-list: cannot open '{}': {}", path, std::strerror(errno)));
-  return file;
+  if (!why.empty()) throw ArgError(fmt::format("--from-list: cannot open '{}': {}", path, why));
+  return read_whole(path);
 }
 
 }  // namespace
 
 std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults) {
-  std::ifstream file = open_list(path);
+  std::istringstream file(read_text(path));
   std::vector<ListItem> items;
   std::int64_t number = 0, others = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
+    if (line.size() > kLongestLine) {
+      throw ArgError(fmt::format("{}:{}: a line of {} bytes, allowed: {}", path, number, line.size(), kLongestLine));
+    }
     line = line.substr(0, line.find(" #"));
     const std::size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string::npos || line[first] == '#') continue;

@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <limits>
 #include <set>
+#include <sstream>
 
+#include "driver/files.h"
 #include "driver/problem.h"
 #include "driver/report_chart.h"
 #include "driver/report_style.h"
@@ -196,7 +197,7 @@ void write_report(const Session& session, const ReportInfo& info, const std::vec
                   const std::string& path) {
   const polymioDevicePeak_t peak = measure_peak(session);
   const std::string title = escape_html(info.title);
-  std::ofstream file(path);
+  std::ostringstream file;
   file << "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n"
        << "<meta name=viewport content='width=device-width, initial-scale=1'>\n"
        << "<title>" << title << " \u2013 Polymio</title>\n<style>" << report_style()
@@ -215,8 +216,7 @@ void write_report(const Session& session, const ReportInfo& info, const std::vec
           "run.</p>\n<figure>"
        << bars(results, peak) << "</figure>\n<h2>All runs</h2>\n"
        << results_table(results, peak.fp32_gflops) << explanations(results) << "</main></body></html>\n";
-  file.close();
-  if (!file) throw RunError(fmt::format("cannot write the report '{}'", path));
+  write_whole(path, file.str());
 }
 
 }  // namespace polymio::driver

@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: MIT
 #include "driver/verify.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
+
+#include "driver/files.h"
 
 namespace polymio::driver {
 namespace {
@@ -16,6 +20,13 @@ std::uint64_t hash_bytes(const void* memory, std::size_t bytes, std::uint64_t ha
   const auto* bytes_in = static_cast<const unsigned char*>(memory);
   for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ bytes_in[i]) * 0x100000001b3u;  // FNV-1a
   return hash;
+}
+
+constexpr std::uint64_t kHashStart = 0xcbf29ce484222325u;
+
+std::uint64_t hash_of_name(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return hash_bytes(name.data(), name.size(), kHashStart);
 }
 
 bool is_stochastic(const Problem& problem) {
@@ -30,12 +41,6 @@ bool is_fp8(reference::Type type) { return type == reference::Type::kFloat8 || t
 const char* verify_name(Direction direction) {
   if (direction == kForward) return "Forward Convolution";
   return direction == kBackwardData ? "Backward Convolution Data" : "Backward Convolution Weights";
-}
-
-bool read_doubles(std::ifstream& file, std::vector<double>& values, std::size_t count) {
-  values.resize(count);
-  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * sizeof(double)));
-  return static_cast<bool>(file);
 }
 
 }  // namespace
@@ -110,7 +115,7 @@ std::string Verifier::cache_path() const {
   const std::string& folder = problem_.args.verification_cache;
   if (folder.empty()) return "";
   const std::string line = problem_.line();
-  std::uint64_t key = hash_bytes(line.data(), line.size(), 0xcbf29ce484222325u + sample_.size());
+  std::uint64_t key = hash_bytes(line.data(), line.size(), kHashStart + sample_.size());
   for (int role = kX; role <= kY; ++role) {
     if (role == problem_.written()) continue;
     Buffer& buffer = data_.buffers[role];
@@ -119,31 +124,37 @@ std::string Verifier::cache_path() const {
   return fmt::format("{}/{:016x}.ref", folder, key);
 }
 
-// A cache file holds the values, then the magnitudes.
+// A cache file holds the values, the magnitudes, and the hash of both, which begins with that of the path: an entry
+// under another's name is damaged, too.
 bool Verifier::read_cache(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
   const std::size_t count =
       sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count()) : sample_.size();
-  if (read_doubles(file, expected_.value, count) && read_doubles(file, expected_.magnitude, count)) {
-    return true;
-  }
-  expected_ = {};
-  return false;
+  const std::size_t half = count * sizeof(double);
+  Descriptor file;
+  struct stat info {};
+  if (!open_regular(path, O_RDONLY, file).empty() || fstat(file.get(), &info) != 0) return false;
+  if (static_cast<std::size_t>(info.st_size) != 2 * half + sizeof(std::uint64_t)) return false;
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  if (read_some(file, path, bytes.data(), bytes.size()) != bytes.size()) return false;
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, &bytes[2 * half], sizeof hash);
+  if (hash != hash_bytes(bytes.data(), 2 * half, hash_of_name(path))) return false;
+  expected_.value.resize(count), expected_.magnitude.resize(count);
+  std::memcpy(expected_.value.data(), &bytes[0], half);
+  std::memcpy(expected_.magnitude.data(), &bytes[half], half);
+  return true;
 }
 
 void Verifier::write_cache(const std::string& path) const {
   std::error_code ignored;
   std::filesystem::create_directories(problem_.args.verification_cache, ignored);
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
+  std::string bytes;
   for (const std::vector<double>* values : {&expected_.value, &expected_.magnitude}) {
-    file.write(reinterpret_cast<const char*>(values->data()),
-               static_cast<std::streamsize>(values->size() * sizeof(double)));
+    bytes.append(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(double));
   }
-  file.close();
-  if (!file) throw RunError(fmt::format("cannot write the verification cache '{}'", temporary));
-  std::filesystem::rename(temporary, path);
+  const std::uint64_t hash = hash_bytes(bytes.data(), bytes.size(), hash_of_name(path));
+  bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+  write_whole(path, bytes);
 }
 
 }  // namespace polymio::driver

@@ -19,7 +19,6 @@
 #include "base/process_mutex.h"
 #include "core/kernel_sources.h"
 #include "db/kernel_cache.h"
-#include "db/key_lock.h"
 #include "db/text_file.h"
 
 namespace polymio {
@@ -29,7 +28,8 @@ std::string raw_source(const std::string& path) {
   if (const auto folder = env::text(env::kKernelDir)) {
     std::string text;
     const std::string file = *folder + "/" + path;
-    if (read_file(file, text) != 0) fail(Status::kInternalError, "{}: cannot read {}", env::kKernelDir.name, file);
+    if (const int error = read_file(file, text); error != 0)
+      fail(Status::kInternalError, "{}: cannot read {}: {}", env::kKernelDir.name, file, file_error(error));
     return text;
   }
   for (const KernelSource& s : embedded_sources())
@@ -102,7 +102,7 @@ class Builder {
       if (auto made = stream_.load(*program)) return keep(name, std::move(made));
       cache_.drop(key);
     }
-    const KeyLock lock(cache_.folder(), key, kPatience);
+    const KeyLock lock = cache_.lock(key, kPatience);
     if (lock.waited()) {
       if (auto known = find(name)) return known;
       program = cache_.load(key);
@@ -231,7 +231,7 @@ std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec
   in_parallel(specs.size(), [&](std::size_t i) {
     const std::string source = kernel_source(specs[i].source);
     const std::string key = key_of(compiler.identity(), specs[i], source);
-    const KeyLock lock(cache.folder(), key, kPatience);
+    const KeyLock lock = cache.lock(key, kPatience);
     if (cache.load(key)) return;
     cache.store(key, compile_source(compiler, specs[i], source, key, cache));
     ++compiled;

@@ -42,6 +42,7 @@ constexpr std::size_t kCompactFrom = 2048;  // lines; smaller files are not wort
 constexpr auto kCompactPatience = std::chrono::milliseconds(100);
 constexpr std::size_t kRelatives = 2048;  // decoded in some milliseconds
 constexpr auto kReplacePatience = std::chrono::seconds(2);
+constexpr std::size_t kShown = 60;  // characters of a text that is too long
 
 using Clock = std::chrono::steady_clock;
 
@@ -63,9 +64,10 @@ std::optional<Journal> journal_in(const std::optional<fs::path>& folder, const s
   return Journal(full / (name + ".pdb.txt"), kHeader, sharing);
 }
 
+/// Nothing for a relative one, which would mean another folder after each chdir.
 const char* home() {
   const char* value = std::getenv("HOME");
-  return value && *value ? value : nullptr;
+  return value && *value == '/' ? value : nullptr;
 }
 
 std::optional<fs::path> user_folder() {
@@ -124,7 +126,7 @@ FindDb::Layer describe_file(const char* name, const fs::path& path) {
   std::string text;
   const int error = read_file(path, text);
   layer.readable = error == 0;
-  if (error != 0 && error != ENOENT) layer.problem = fmt::format("cannot read it: {}", std::strerror(error));
+  if (error != 0 && error != ENOENT) layer.problem = fmt::format("cannot read it: {}", file_error(error));
   if (error == 0) count_lines(text, layer);
   return layer;
 }
@@ -133,7 +135,7 @@ FindDb::Layer describe_file(const char* name, const fs::path& path) {
 File lock_alone(const fs::path& path) {
   const auto deadline = Clock::now() + kReplacePatience;
   for (;;) {
-    File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    File file = open_regular(path, O_RDONLY);
     if (!file) return file;
     const int error = lock_file(file.fd(), LOCK_EX, deadline);
     require(error != EWOULDBLOCK, "cannot write {}: other processes hold it locked, which was waited for {} s",
@@ -348,7 +350,7 @@ void FindDb::store(const Calibration& calibration) {
 void FindDb::load_pack(const fs::path& file) {
   std::string text;
   const int error = read_file(file, text);
-  require(error == 0, "the pack {} cannot be read: {}", file.string(), std::strerror(error));
+  require(error == 0, "the pack {} cannot be read: {}", file.string(), file_error(error));
   state_->add_pack(file.string(), std::move(text));
 }
 
@@ -411,7 +413,7 @@ void read_pack(const fs::path& file,
                const std::function<bool(std::size_t line, std::string_view text, const FindRecord* record)>& visit) {
   std::string text;
   const int error = read_file(file, text);
-  require(error == 0, "{} cannot be read: {}", file.string(), std::strerror(error));
+  require(error == 0, "{} cannot be read: {}", file.string(), file_error(error));
   std::size_t number = 0;
   bool go_on = true;
   each_line(text, [&](std::string_view line) {
@@ -428,13 +430,23 @@ void read_pack(const fs::path& file,
 void write_pack(const fs::path& file, std::span<const FindRecord> records) {
   static std::atomic<unsigned> counter = 0;
   std::vector<std::string> texts;
-  for (const FindRecord& record : records) texts.push_back(encode(record));
+  for (const FindRecord& record : records) {
+    texts.push_back(encode(record));
+    require(texts.back().size() < kLongestLine - kHashDigits,
+            "a record of {} has {} bytes of text, at most {} are read", record.solver.substr(0, kShown),
+            texts.back().size(), kLongestLine - kHashDigits - 1);
+  }
   std::string content = fmt::format("# {}\n", kHeader);
   for (const std::string_view line : live_lines({texts.begin(), texts.end()})) append_line(content, line);
   std::error_code error;
   fs::path target = file;
-  if (fs::is_symlink(target, error)) target = fs::weakly_canonical(file, error);  // the rename must not replace a link
   struct stat info {};
+  if (::lstat(target.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {  // the rename must not replace a link
+    require(info.st_uid == ::geteuid() || info.st_uid == 0,
+            "cannot write {}: it is a symbolic link of user {}; name the file that is meant", file.string(),
+            info.st_uid);
+    target = fs::weakly_canonical(file, error);
+  }
   const bool exists = ::stat(target.c_str(), &info) == 0;
   require(!exists || S_ISREG(info.st_mode), "cannot write {}: it is not a regular file", file.string());
   const File lock = lock_alone(target);

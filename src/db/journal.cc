@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 constexpr std::size_t kChunk = std::size_t{4} << 20;
 
 /// File systems whose locks or appends other machines may not see.
@@ -72,6 +71,21 @@ int write_once(int fd, std::string_view text) {
     if (put >= 0) return ENOSPC;
     if (errno != EINTR) return errno;
   }
+}
+
+void cannot_read(const fs::path& path, int error) {
+  log::warn_once("find-db:" + path.string(), "find database {} cannot be read: {}", path.string(), file_error(error));
+}
+
+/// Records choose among solvers that are right; what they can do is make calls slower. So a database that a group
+/// shares is used in silence, and one that everybody may write with a warning.
+void warn_of_others(const fs::path& path, const struct stat& file) {
+  const fs::path folder = path.parent_path();
+  struct stat info {};
+  const bool open_folder = ::stat(folder.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX);
+  if (!open_folder && !(file.st_mode & S_IWOTH)) return;
+  log::warn_once("find-db-open:" + path.string(), "find database {}: every user may write {}; chmod o-w ends that",
+                 path.string(), (open_folder ? folder : path).string());
 }
 
 }  // namespace
@@ -166,16 +180,11 @@ std::vector<fs::path> Journal::files() {
 
 void Journal::follow(Tail& tail, const Visitor& visit) {
   if (!tail.file) {
-    // NONBLOCK: opening a fifo in the journal's place must not wait for a writer.
-    File file(::open(tail.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    File file = open_regular(tail.path, O_RDONLY);
     if (!file && (errno == ENOENT || errno == ENOTDIR)) return;
     struct stat info {};
-    const bool regular = file && ::fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode);
-    if (!regular) {
-      const char* why = file ? "not a regular file" : std::strerror(errno);
-      log::warn_once("find-db:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(), why);
-      return;
-    }
+    if (!file || ::fstat(file.fd(), &info) != 0) return cannot_read(tail.path, errno);
+    warn_of_others(tail.path, info);
     tail.file = std::move(file);
     tail.device = info.st_dev;
     tail.inode = info.st_ino;
@@ -183,14 +192,10 @@ void Journal::follow(Tail& tail, const Visitor& visit) {
   }
   struct stat info {};
   if (::fstat(tail.file.fd(), &info) != 0 || info.st_size == tail.offset) return;
+  if (static_cast<std::uint64_t>(info.st_size) > kLargestFile) return cannot_read(tail.path, EOVERFLOW);
   const off_t end = scan(tail.file.fd(), tail.offset, text_, visit);
-  if (end >= 0) {
-    tail.offset = end;
-    return;
-  }
-  const int error = errno;
-  log::warn_once("find-db:" + tail.path.string(), "find database {} cannot be read: {}", tail.path.string(),
-                 std::strerror(error));
+  if (end < 0) return cannot_read(tail.path, errno);
+  tail.offset = end;
 }
 
 void Journal::read_new(const std::function<void()>& restart, const Visitor& visit) {
@@ -207,7 +212,7 @@ void Journal::read_new(const std::function<void()>& restart, const Visitor& visi
 }
 
 bool Journal::failed(const char* action, int error) {
-  problem_ = fmt::format("cannot {}: {}", action, std::strerror(error));
+  problem_ = fmt::format("cannot {}: {}", action, file_error(error));
   log::warn_once("find-db:" + own_path().string(),
                  "find database {}: {}; new results stay in memory (MIOPEN_USER_DB_PATH chooses another folder)",
                  own_path().string(), problem_);
@@ -223,13 +228,8 @@ File Journal::open_for_append(std::chrono::milliseconds patience) {
   File last;
   for (;;) {
     const fs::path path = own_path();
-    File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-    struct stat info {};
-    if (!file || ::fstat(file.fd(), &info) != 0) return {};
-    if (!S_ISREG(info.st_mode)) {
-      errno = EINVAL;
-      return {};
-    }
+    File file = open_regular(path, O_RDWR | O_APPEND | O_CREAT);
+    if (!file) return {};
     const int error = lock_file(file.fd(), LOCK_SH, Clock::now());
     if (per_host_ || (error == 0 && names_open_file(path, file.fd()))) return file;
     per_host_ = error != 0 && error != EWOULDBLOCK;
@@ -251,7 +251,9 @@ bool Journal::append(std::span<const std::string> records, std::chrono::millisec
   if (!file) return errno != EWOULDBLOCK && failed("open it", errno);
   struct stat info {};
   std::string text;
-  if (::fstat(file.fd(), &info) == 0 && info.st_size == 0) text = "# " + header_ + "\n";
+  if (::fstat(file.fd(), &info) != 0) return failed("open it", errno);
+  if (static_cast<std::uint64_t>(info.st_size) > kLargestFile) return failed("append to it", EOVERFLOW);
+  if (info.st_size == 0) text = "# " + header_ + "\n";
   for (const std::string& record : records) append_line(text, record);
   const int write_error = write_once(file.fd(), text);
   return write_error == 0 || failed("write it", write_error);
@@ -264,6 +266,7 @@ bool Journal::compact(const Rewrite& rewrite) {
   const File file(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (static_cast<std::uint64_t>(info.st_size) > kLargestFile) return false;
   if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !names_open_file(path_, file.fd())) return false;
   Arena arena;
   std::vector<std::string_view> records;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "db/kernel_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -14,7 +17,6 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "db/text_file.h"
 
 namespace polymio {
 namespace {
@@ -29,6 +31,13 @@ std::string head(const std::string& key, std::string_view program) {
   return fmt::format("{}{} {:016x}\n", kMagic, key, content_hash(program));
 }
 
+void distrust(const fs::path& path, const std::string& why) {
+  log::warn_once("kernel cache " + path.string(),
+                 "compiled kernels in {} are not used, nor kept there: {}; make it yours alone (chmod go-w), or name a "
+                 "folder in {}",
+                 path.string(), why, env::kCacheDir.name);
+}
+
 }  // namespace
 
 KernelCache::KernelCache(fs::path folder, std::size_t limit_bytes) : folder_(std::move(folder)), limit_(limit_bytes) {}
@@ -37,16 +46,49 @@ fs::path KernelCache::default_folder() {
   if (env::flag(env::kDisableCache, false)) return {};
   if (const auto custom = env::text(env::kCacheDir)) return *custom;
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache) return fs::path(cache) / "miopen";
+  if (cache && *cache == '/') return fs::path(cache) / "miopen";
   const char* home = std::getenv("HOME");
-  return home && *home ? fs::path(home) / ".cache" / "miopen" : fs::path();
+  return home && *home == '/' ? fs::path(home) / ".cache" / "miopen" : fs::path();
 }
 
 fs::path KernelCache::path_of(const std::string& key) const { return folder_ / (key + kSuffix); }
 
+/// The folder if nobody else may write it; files are opened below this descriptor, whatever the path names by then.
+File KernelCache::open_folder() const {
+  if (folder_.empty()) return {};
+  File folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (!folder || ::fstat(folder.fd(), &info) != 0) return {};
+  const std::string why = why_untrusted(info);
+  if (why.empty()) return folder;
+  distrust(folder_, why);
+  return {};
+}
+
+/// False when another user may write the folder. Whatever the umask, a new one is written by this user alone.
+bool KernelCache::make_folder() const {
+  if (folder_.empty()) return false;
+  std::error_code ignored;
+  fs::create_directories(folder_.parent_path(), ignored);
+  if (::mkdir(folder_.c_str(), 0755) == 0 || errno != EEXIST) return true;
+  struct stat info {};
+  if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return true;  // the store says what is wrong
+  return static_cast<bool>(open_folder());
+}
+
 std::optional<std::string> KernelCache::load(const std::string& key) const {
+  const File folder = open_folder();
+  if (!folder) return std::nullopt;
+  // NONBLOCK: as everywhere, a fifo must not wait.
+  const File file(::openat(folder.fd(), (key + kSuffix).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  if (const std::string why = why_untrusted(info); !why.empty()) {
+    distrust(path_of(key), why);
+    return std::nullopt;
+  }
   std::string text;
-  if (folder_.empty() || read_file(path_of(key), text) != 0) return std::nullopt;
+  if (read_rest(file.fd(), 0, text) != 0) return std::nullopt;
   const std::size_t end = text.find('\n');
   if (end == std::string::npos) return std::nullopt;
   const std::string_view program = std::string_view(text).substr(end + 1);
@@ -54,23 +96,25 @@ std::optional<std::string> KernelCache::load(const std::string& key) const {
     log::info("the cached kernel {} is damaged; it is compiled again", path_of(key).string());
     return std::nullopt;
   }
-  std::error_code ignored;
-  fs::last_write_time(path_of(key), fs::file_time_type::clock::now(), ignored);  // says when it was used
+  ::futimens(file.fd(), nullptr);  // says when it was used
   return std::string(program);
 }
 
 void KernelCache::store(const std::string& key, const std::string& program) {
-  if (folder_.empty()) return;
+  if (!make_folder()) return;
   static std::atomic<unsigned> number{0};
-  std::error_code error;
-  fs::create_directories(folder_, error);
   const fs::path temporary = folder_ / fmt::format("{}.{}.{}.tmp", key, ::getpid(), number++);
-  const int code = replace_file(path_of(key), temporary, head(key, program) + program, 0);
+  constexpr mode_t kMode = 0644;
+  const int code = replace_file(path_of(key), temporary, head(key, program) + program, kMode);
   if (code != 0)
     log::warn_once("kernel cache " + folder_.string(), "compiled kernels cannot be kept in {}: {}; name a folder in {}",
                    folder_.string(), std::strerror(code), env::kCacheDir.name);
   else
     trim();
+}
+
+KeyLock KernelCache::lock(const std::string& key, std::chrono::milliseconds patience) const {
+  return KeyLock(make_folder() ? folder_ : fs::path(), key, patience);
 }
 
 void KernelCache::drop(const std::string& key) const {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <thread>
 
@@ -25,10 +24,10 @@ KeyLock::KeyLock(const std::filesystem::path& folder, const std::string& key, st
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(20))) {
     // Opened anew each time: the last holder has removed the file that was waited for.
-    File file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    File file = open_regular(path_, O_RDWR | O_CREAT | O_NOFOLLOW);
     const bool locked = file && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK && errno != EINTR) {
-      log::info("no lock file {}: {}; everybody works alone", path_.string(), std::strerror(errno));
+      log::info("no lock file {}: {}; everybody works alone", path_.string(), file_error(errno));
       return;
     }
     if (locked && names_open_file(path_, file.fd())) {

@@ -2,12 +2,15 @@
 #include "db/text_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include "base/hash.h"
@@ -17,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHashDigits = 16;
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 /// 0, or the error.
@@ -34,6 +36,48 @@ int write_all(int fd, std::string_view text) {
 
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+File open_regular(const fs::path& path, int flags, mode_t mode) {
+  // NONBLOCK: opening a fifo must not wait for the other end.
+  flags |= O_CLOEXEC | O_NONBLOCK;
+  const bool create = (flags & O_CREAT) != 0;
+  File file(::open(path.c_str(), flags & ~O_CREAT));
+  if (!file && errno == ENOENT && create) {
+    file = File(::open(path.c_str(), flags | O_EXCL | O_NOFOLLOW, mode));
+    if (!file && errno == EEXIST) {  // somebody else's new file, or a link to nothing
+      file = File(::open(path.c_str(), flags & ~O_CREAT));
+      if (!file && errno == ENOENT) errno = ELOOP;
+    }
+  }
+  struct stat info {};
+  if (!file || ::fstat(file.fd(), &info) != 0) return {};
+  if (S_ISREG(info.st_mode)) return file;
+  file = {};
+  errno = S_ISDIR(info.st_mode) ? EISDIR : ENODEV;
+  return {};
+}
+
+std::string file_error(int error, std::uint64_t most) {
+  switch (error) {
+    case ENODEV:
+    case ENXIO:
+      return "it is not a regular file";
+    case ELOOP:
+      return "it is a symbolic link, which is not followed here";
+    case EOVERFLOW:
+      return fmt::format("it is larger than {} MiB, the most that is read or written", most >> 20);
+    default:
+      return std::strerror(error);
+  }
+}
+
+std::string why_untrusted(const struct stat& info) {
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return fmt::format("it belongs to user {}, not to this one ({})", info.st_uid, ::geteuid());
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("its mode {:o} allows others to write it", info.st_mode & 07777);
+  return "";
 }
 
 bool names_open_file(const fs::path& path, int fd) {
@@ -62,7 +106,7 @@ void append_line(std::string& out, std::string_view record) {
 }
 
 bool open_line(std::string_view line, std::string_view& record) {
-  if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return false;
+  if (line.size() <= kHashDigits || line.size() > kLongestLine || line[kHashDigits] != ' ') return false;
   record = line.substr(kHashDigits + 1);
   const std::uint64_t hash = content_hash(record);
   for (std::size_t i = 0; i < kHashDigits; ++i)
@@ -70,17 +114,14 @@ bool open_line(std::string_view line, std::string_view& record) {
   return true;
 }
 
-int read_file(const fs::path& path, std::string& text) {
-  // NONBLOCK: opening a fifo must not wait for a writer.
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+int read_rest(int fd, off_t offset, std::string& text, std::uint64_t most) {
   struct stat info {};
-  if (!file || ::fstat(file.fd(), &info) != 0) return errno;
-  if (S_ISDIR(info.st_mode)) return EISDIR;
-  if (!S_ISREG(info.st_mode)) return ENODEV;
-  text.resize(static_cast<std::size_t>(info.st_size));
+  if (::fstat(fd, &info) != 0) return errno;
+  if (static_cast<std::uint64_t>(info.st_size) > most) return EOVERFLOW;
+  text.resize(static_cast<std::size_t>(std::max<off_t>(info.st_size - offset, 0)));
   std::size_t size = 0;
   while (size < text.size()) {
-    const ssize_t got = ::read(file.fd(), &text[size], text.size() - size);
+    const ssize_t got = ::pread(fd, &text[size], text.size() - size, offset + static_cast<off_t>(size));
     if (got < 0 && errno != EINTR) return errno;
     if (got == 0) break;
     if (got > 0) size += static_cast<std::size_t>(got);
@@ -89,9 +130,14 @@ int read_file(const fs::path& path, std::string& text) {
   return 0;
 }
 
+int read_file(const fs::path& path, std::string& text, std::uint64_t most) {
+  const File file = open_regular(path, O_RDONLY);
+  return file ? read_rest(file.fd(), 0, text, most) : errno;
+}
+
 int replace_file(const fs::path& path, const fs::path& temporary, std::string_view text, mode_t mode) {
   ::unlink(temporary.c_str());  // left by somebody who was killed
-  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? 0600 : 0666));
+  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode ? 0600 : 0666));
   if (!file) return errno;
   int error = write_all(file.fd(), text);
   if (error == 0 && ((mode && ::fchmod(file.fd(), mode & 07777) != 0) || ::fsync(file.fd()) != 0 ||

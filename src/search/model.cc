@@ -4,19 +4,21 @@
 #include "search/model.h"
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process_mutex.h"
 #include "db/find_db.h"
+#include "db/text_file.h"
 #include "search/learned.h"
 
 namespace polymio::search {
 namespace {
+
+constexpr std::uint64_t kLargestModel = std::uint64_t{64} << 20;
 
 std::atomic<const Model*> installed{nullptr};
 ProcessMutex loading;
@@ -40,8 +42,13 @@ Loaded load(std::string_view file, const std::string& name) {
 Loaded load_for(const std::string& architecture) {
   for (const std::filesystem::path& folder : db_folders()) {
     const std::filesystem::path path = folder / (architecture + ".model");
-    std::ifstream in(path, std::ios::binary);
-    if (in) return load(std::string(std::istreambuf_iterator<char>(in), {}), path.string());
+    std::string text;
+    const int error = read_file(path, text, kLargestModel);
+    if (error == 0) return load(text, path.string());
+    if (error == ENOENT || error == ENOTDIR || error == EACCES) continue;
+    Loaded none{nullptr, fmt::format("{} cannot be read: {}", path.string(), file_error(error, kLargestModel))};
+    log::warn_once(path.string(), "the learned model is not used, {}", none.reason);
+    return none;
   }
   for (const EmbeddedModel& m : embedded_models())
     if (architecture == m.architecture)

@@ -7,34 +7,39 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process_mutex.h"
-#include "db/journal.h"
+#include "db/text_file.h"
 
 namespace polymio::search {
 namespace {
 
 class Recorder {
  public:
-  explicit Recorder(std::string path) : path_(std::move(path)) { read(); }
+  explicit Recorder(std::string path) : path_(std::move(path)) {
+    const File file = open_regular(path_, O_RDONLY | O_NOFOLLOW);
+    torn(file);
+    if (!file && errno != ENOENT && errno != EACCES) fail();
+  }
 
   void add(const std::string& line) {
     const std::scoped_lock lock(mutex_);
     if (broken_ || !seen_.insert(line).second) return;
-    const File file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+    const File file = open_regular(path_, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW);
     if (!file) return fail();
     // Who was left waiting by an earlier call does not wait again.
     const auto patience = std::chrono::seconds(waiting_.empty() ? 1 : 0);
     waiting_.push_back(line);
     if (lock_file(file.fd(), LOCK_EX, std::chrono::steady_clock::now() + patience) == EWOULDBLOCK)
       return log::info("{} is locked by others: {} lines wait for the next problem", path_, waiting_.size());
-    std::string text = read() ? "\n" : "";  // others may have written them meanwhile, or died while writing
+    // Others may have written them meanwhile, or died while writing.
+    std::string text = torn(open_regular(path_, O_RDONLY | O_NOFOLLOW)) ? "\n" : "";
+    if (broken_) return;
     const std::size_t empty = text.size();
     for (const std::string& next : waiting_)
       if (!written_.contains(next)) text += next + "\n";
@@ -44,27 +49,30 @@ class Recorder {
   }
 
  private:
-  /// Whether the last line has no end.
-  bool read() {
-    std::ifstream file(path_);
-    file.seekg(read_);
-    std::string line;
-    while (std::getline(file, line) && !file.eof()) {
-      written_.insert(line);
-      read_ += static_cast<std::streamoff>(line.size() + 1);
+  /// Reads the lines that have appeared. Whether the last one has no end.
+  bool torn(const File& file) {
+    if (!file) return false;
+    std::string text;
+    if (const int error = read_rest(file.fd(), read_, text); error != 0) {
+      errno = error;
+      fail();
+      return false;
     }
-    return !line.empty();
+    const std::size_t end = text.rfind('\n') + 1;  // 0 without any
+    each_line(std::string_view(text).substr(0, end), [this](std::string_view line) { written_.emplace(line); });
+    read_ += static_cast<off_t>(end);
+    return end < text.size();
   }
 
   void fail() {
     broken_ = true;
     log::warn_once("record", "{}={} cannot be written: {}; problems are not recorded", env::kRecord.name, path_,
-                   std::strerror(errno));
+                   file_error(errno));
   }
 
   ProcessMutex mutex_;
   std::string path_;
-  std::streamoff read_ = 0;
+  off_t read_ = 0;
   std::unordered_set<std::string> seen_, written_;
   std::vector<std::string> waiting_;
   bool broken_ = false;

@@ -60,38 +60,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a child process said on stderr, and its own verdict.
-struct Outcome {
-  bool passed;
-  std::string told;
-  std::ptrdiff_t lines() const { return std::count(told.begin(), told.end(), '\n'); }
-};
-
 class FaultTest : public ScratchTest {
  protected:
   void TearDown() override {
     g_rename_error = g_fsync_error = g_flock_error = 0;
     g_rename_happens = false;
     ScratchTest::TearDown();
-  }
-
-  static pid_t spawn(const std::function<bool()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body() ? 0 : 1);
-    return child;
-  }
-
-  /// Runs `body` in a process of its own: warnings are told once per process.
-  Outcome in_child(const std::function<bool()>& body) const {
-    const fs::path log = folder_ / "stderr";
-    const pid_t child = spawn([&] {
-      const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-      ::dup2(fd, STDERR_FILENO);
-      return body();
-    });
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    return {status == 0, read(log)};
   }
 
   /// Stores, again and again, in a database that cannot keep it, and expects to find everything.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "db/kernel_cache.h"
 
+#include <sys/stat.h>
+
 #include <thread>
 
 #include "scratch.h"
@@ -94,6 +96,56 @@ TEST_F(KernelCacheTest, ManyWritersOfOneKeyLeaveOneWholeFile) {
       });
   }
   EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(KernelCacheTest, WhatOthersMayWriteIsNeitherUsedNorWritten) {
+  const auto mode_of = [](const fs::path& p) { return fs::status(p).permissions(); };
+  const mode_t usual = ::umask(0);
+  cache().store("a", kProgram);
+  ::umask(usual);
+  EXPECT_EQ(mode_of(user_), fs::perms(0755)) << "whatever the umask";
+  EXPECT_EQ(mode_of(path("a")), fs::perms(0644));
+  for (const mode_t open : {020, 002}) {
+    for (const fs::path& p : {user_, path("a")}) {
+      const mode_t closed = p == user_ ? 0755 : 0644;
+      ASSERT_EQ(::chmod(p.c_str(), closed | open), 0);
+      const Outcome outcome = in_child([&] {
+        cache().store("b", kProgram);
+        return !cache().load("a") && !cache().load("a");
+      });
+      EXPECT_TRUE(outcome.passed) << p;
+      EXPECT_EQ(outcome.lines(), 1) << outcome.told;
+      EXPECT_NE(outcome.told.find("allows others to write it"), std::string::npos) << outcome.told;
+      EXPECT_EQ(fs::exists(path("b")), p != user_);
+      fs::remove(path("b"));
+      ASSERT_EQ(::chmod(p.c_str(), closed), 0);
+      EXPECT_EQ(cache().load("a"), kProgram);
+    }
+  }
+}
+
+TEST_F(KernelCacheTest, LinksAndFifosAreNoPrograms) {
+  cache().store("a", kProgram);
+  fs::rename(path("a"), folder_ / "elsewhere");
+  fs::create_symlink(folder_ / "elsewhere", path("a"));
+  EXPECT_FALSE(cache().load("a"));
+  fs::remove(path("a"));
+  ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
+  EXPECT_FALSE(cache().load("a"));
+}
+
+TEST_F(KernelCacheTest, RelativeFoldersOfTheEnvironmentDoNotCount) {
+  const Outcome outcome = in_child([] {
+    ::unsetenv("MIOPEN_CUSTOM_CACHE_DIR");
+    ::setenv("HOME", "/home/somebody", 1);
+    ::setenv("XDG_CACHE_HOME", "cache", 1);
+    const bool ignored = KernelCache::default_folder() == "/home/somebody/.cache/miopen";
+    ::setenv("HOME", "somebody", 1);
+    const bool none = KernelCache::default_folder().empty();
+    ::setenv("XDG_CACHE_HOME", "/cache", 1);
+    return ignored && none && KernelCache::default_folder() == "/cache/miopen";
+  });
+  EXPECT_TRUE(outcome.passed);
 }
 
 TEST_F(KernelCacheTest, TheEnvironmentNamesTheFolder) {

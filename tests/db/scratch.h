@@ -1,9 +1,14 @@
 // A folder of its own for each database test, and records to put there.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +22,13 @@ namespace polymio {
 
 /// Runs once, before the next flock of this process. Defined with the other injected faults.
 extern std::function<void()> g_before_flock;
+
+/// What a child process said on stderr, and its own verdict.
+struct Outcome {
+  bool passed;
+  std::string told;
+  std::ptrdiff_t lines() const { return std::count(told.begin(), told.end(), '\n'); }
+};
 
 class ScratchTest : public ::testing::Test {
  protected:
@@ -42,6 +54,25 @@ class ScratchTest : public ::testing::Test {
   }
   static void append(const std::filesystem::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::app | std::ios::binary) << bytes;
+  }
+
+  static pid_t spawn(const std::function<bool()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(body() ? 0 : 1);
+    return child;
+  }
+
+  /// Runs `body` in a process of its own: warnings are told once per process.
+  Outcome in_child(const std::function<bool()>& body) const {
+    const std::filesystem::path log = folder_ / "stderr";
+    const pid_t child = spawn([&] {
+      const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      ::dup2(fd, STDERR_FILENO);
+      return body();
+    });
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return {status == 0, read(log)};
   }
 
   static FindRecord record(std::string solver, double time_us, std::string key = "k") {

@@ -3,6 +3,7 @@
 #include "search/learned.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -126,7 +127,8 @@ TEST_F(LearnedTest, SaysNothingAboutTypesThatAmxMultiplies) {
   EXPECT_EQ(declined(problem_of(std::string("convfp16") + (kLine + 4))), "");
   for (const char* base : {"convbfp16", "convint8"}) {
     const std::string type = std::string(base) == "convint8" ? " --out_type int32" : "";
-    EXPECT_NE(declined(problem_of(base + std::string(kLine + 4) + type)).find("without AMX"), std::string::npos) << base;
+    EXPECT_NE(declined(problem_of(base + std::string(kLine + 4) + type)).find("without AMX"), std::string::npos)
+        << base;
   }
 }
 
@@ -175,6 +177,22 @@ TEST_F(LearnedTest, EstimatesServeWhereTheUsersFileIsDamaged) {
   if (handle.device().architecture != device.architecture) return;
   for (const auto& c : convolution::solutions(handle, problem_of(kLine), Constraints{}))
     EXPECT_EQ(c.source, search::Source::kEstimate) << c.solver->info().name;
+}
+
+TEST_F(LearnedTest, OnlyRegularFilesOfBoundedSizeAreModels) {
+  const std::filesystem::path path = folder / (device.architecture + ".model");
+  std::string reason;
+  ASSERT_EQ(::mkfifo(path.c_str(), 0666), 0);
+  EXPECT_EQ(learned_model(device, &reason), nullptr);
+  EXPECT_NE(reason.find("it is not a regular file"), std::string::npos) << reason;
+  folder /= "other";  // a folder's answer is kept
+  std::filesystem::create_directories(folder);
+  ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
+  put("");
+  std::filesystem::resize_file(folder / path.filename(), std::uintmax_t{64} << 30);
+  EXPECT_EQ(learned_model(device, &reason), nullptr);
+  EXPECT_NE(reason.find("it is larger than 64 MiB"), std::string::npos) << reason;
+  folder = folder.parent_path();
 }
 
 TEST_F(LearnedTest, DeclinesWhatItWasNotTrainedOn) {

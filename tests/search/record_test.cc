@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -60,6 +61,31 @@ TEST_F(RecordTest, TornLastLineDoesNotSwallowTheNext) {
 TEST_F(RecordTest, AHeldLockIsNotWaitedForForLong) {
   EXPECT_EQ(run("WhileLocked"), 0);
   EXPECT_EQ(text(), "MIOpenDriver a\nMIOpenDriver b\nMIOpenDriver c\n");
+}
+
+TEST_F(RecordTest, OnlyARegularFileIsOpened) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0666), 0);
+  EXPECT_EQ(run("Two"), 0) << "a fifo must not be waited for";
+  fs::remove(file_);
+  fs::create_directory(file_);
+  EXPECT_EQ(run("Two"), 0);
+  fs::remove(file_);
+  const fs::path victim = folder_ / "victim";
+  for (const bool exists : {false, true}) {
+    if (exists) std::ofstream(victim) << "mine";
+    fs::create_symlink(victim, file_);
+    EXPECT_EQ(run("Two"), 0);
+    EXPECT_EQ(fs::exists(victim), exists);
+    fs::remove(file_);
+  }
+  EXPECT_EQ(fs::file_size(victim), 4u);
+}
+
+TEST_F(RecordTest, ASparseFileIsNotRead) {
+  std::ofstream(file_) << "";
+  fs::resize_file(file_, std::uintmax_t{64} << 30);
+  EXPECT_EQ(run("Two"), 0);
+  EXPECT_EQ(fs::file_size(file_), std::uintmax_t{64} << 30);
 }
 
 TEST(RecordChild, DISABLED_Two) {

@@ -1,0 +1,184 @@
+// Files of the driver: links and fifos at every path that it reads or writes, sizes without end, damaged reference
+// results.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/driver/drive.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kLine = "conv -n 1 -c 2 -H 5 -W 5 -k 3 -y 3 -x 3 -F 1 -i 1 ";
+const std::string kFdbLine = "4-6-6-3x3-8-6-6-2-1x1-1x1-1x1-0-NCHW-FP32-B=SolverOne:0.1,0,algorithm\n";
+
+class DriverFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_);
+    if (const char* outer = std::getenv("MIOPEN_USER_DB_PATH")) outer_ = outer;
+    setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
+    write("victim", "mine");
+    write("fdb", kFdbLine);
+    write("list", kLine + "\n");
+    ASSERT_EQ(::mkfifo(file("fifo").c_str(), 0666), 0);
+  }
+  void TearDown() override {
+    // Tests of other suites follow in this process.
+    outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name), std::ios::binary) << text;
+    return file(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(file(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  // The driver with a link to the victim at "<name>.<its process>.tmp", in the folder.
+  Outcome with_planted_link(const std::string& name, const std::string& arguments) const {
+    return run("cd " + folder_.string() + " && sh -c 'ln -s victim " + name + ".$$.tmp; exec " + POLYMIO_DRIVER_PATH +
+               " " + arguments + "'");
+  }
+  // Stops a command that waits for ever.
+  Outcome drive_for_a_while(const std::string& arguments) const {
+    return run("timeout 60 " + std::string(POLYMIO_DRIVER_PATH) + " " + arguments);
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("polymio_files_" + std::to_string(::getpid()));
+
+ private:
+  std::string outer_;
+};
+
+TEST_F(DriverFiles, TemporaryFilesDoNotFollowPlantedLinks) {
+  const struct {
+    const char* out;
+    std::string words;
+  } cases[] = {
+      {"out.txt", "db import --out out.txt fdb"},
+      {"r.html", kLine + "--report r.html"},
+      {"dump_fwd_in_x.bin", kLine + "-o 1"},
+  };
+  for (const auto& item : cases) {
+    const Outcome outcome = with_planted_link(item.out, item.words);
+    EXPECT_EQ(outcome.status, 0) << item.words << outcome.text;
+    EXPECT_EQ(read("victim"), "mine") << item.words;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file(item.out)))) << item.words;
+    EXPECT_GT(fs::file_size(file(item.out)), 0u);
+  }
+  ASSERT_EQ(drive(kLine).status, 0);
+  ASSERT_EQ(drive("db export " + file("a.pack")).status, 0);
+  EXPECT_EQ(with_planted_link("a.pack", "db prune a.pack").status, 0);
+  EXPECT_EQ(read("victim"), "mine");
+}
+
+TEST_F(DriverFiles, WritingKeepsModesAndLinksOfThisUser) {
+  write("real", "old");
+  ASSERT_EQ(::chmod(file("real").c_str(), 0640), 0);
+  fs::create_symlink("real", file("link"));
+  EXPECT_EQ(drive("db import --out " + file("link") + " " + file("fdb")).status, 0);
+  EXPECT_TRUE(fs::is_symlink(file("link")));
+  EXPECT_EQ(count(read("real"), "\n"), 1u);
+  EXPECT_EQ(fs::status(file("real")).permissions(), fs::perms(0640));
+}
+
+TEST_F(DriverFiles, LinksOfOtherUsersAreNotFollowed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  fs::create_symlink("victim", file("link"));
+  ASSERT_EQ(::lchown(file("link").c_str(), 65534, 65534), 0);
+  const Outcome outcome = drive("db import --out " + file("link") + " " + file("fdb"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(has(outcome, "cannot write '.*link': it is another user's symbolic link"));
+  EXPECT_EQ(read("victim"), "mine");
+}
+
+TEST_F(DriverFiles, AppendsRefuseLinks) {
+  for (const bool exists : {true, false}) {
+    fs::create_symlink(exists ? "victim" : "nowhere", file("rows"));
+    const Outcome outcome = drive("dataset --from-list " + file("list") + " --out " + file("rows"));
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(has(outcome, "--out: cannot write '.*rows': it is a symbolic link, which is not followed here"));
+    fs::remove(file("rows"));
+  }
+  EXPECT_EQ(read("victim"), "mine");
+  EXPECT_FALSE(fs::exists(file("nowhere")));
+}
+
+TEST_F(DriverFiles, FifosAreRefusedByName) {
+  const std::string fifo = file("fifo");
+  for (const std::string& words :
+       {"conv --from-list " + fifo, "tune --from-list " + fifo, kLine + "-d " + fifo, "db import " + fifo,
+        "db list " + fifo, "db verify " + fifo, "db merge " + file("out") + " " + fifo, "db prune " + fifo,
+        "db import " + file("fdb") + " --out " + fifo, kLine + "--report " + fifo,
+        "dataset --from-list " + file("list") + " --out " + fifo}) {
+    const Outcome outcome = drive_for_a_while(words);
+    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << words << ": " << outcome.status;
+    EXPECT_TRUE(has(outcome, "fifo'?:? .*(it )?is not a regular file")) << words;
+  }
+  EXPECT_TRUE(fs::is_fifo(fifo));
+}
+
+TEST_F(DriverFiles, ARecordThatIsAFifoIsOneWarning) {
+  const Outcome outcome = run("POLYMIO_RECORD=" + file("fifo") + " timeout 60 " + POLYMIO_DRIVER_PATH + " " + kLine);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(count(outcome.text, "it is not a regular file; problems are not recorded"), 1u) << outcome.text;
+}
+
+TEST_F(DriverFiles, SparseFilesAreNotRead) {
+  fs::resize_file(write("sparse", ""), std::uintmax_t{64} << 30);
+  for (const std::string words :
+       {"db list ", "db verify ", "db import ", "db prune ", "conv --from-list ", "dataset --out rows --from-list "}) {
+    const Outcome outcome = drive_for_a_while(words + file("sparse"));
+    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << words << outcome.text;
+    EXPECT_TRUE(has(outcome, "larger than 1024 MiB|has 68719476736 bytes, allowed: 1073741824")) << words;
+  }
+  // The user's own database: everything goes on without it.
+  ASSERT_EQ(drive(kLine).status, 0);
+  for (const auto& entry : fs::directory_iterator(folder_ / "db")) fs::resize_file(entry, std::uintmax_t{64} << 30);
+  const Outcome outcome = drive_for_a_while(kLine);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(count(outcome.text, "cannot be read: it is larger than 1024 MiB"), 1u) << outcome.text;
+}
+
+TEST_F(DriverFiles, LongLinesAreRefused) {
+  write("long", kLine + std::string(70000, ' ') + "\n");
+  EXPECT_TRUE(has(drive("conv --from-list " + file("long")), "long:1: a line of 70\\d+ bytes, allowed: 65536"));
+  const Outcome import = drive("db import --verbose " + write("long_fdb", std::string(70000, 'x') + "\n" + kFdbLine));
+  EXPECT_EQ(import.status, 0);
+  EXPECT_TRUE(has(import, "long_fdb:1: 70000 bytes, allowed: 65536"));
+}
+
+TEST_F(DriverFiles, DamagedReferenceResultsAreComputedAgain) {
+  const std::string words = kLine + "-C " + file("cache");
+  ASSERT_EQ(drive(words).status, 0);
+  std::string name;
+  for (const auto& entry : fs::directory_iterator(file("cache"))) name = "cache/" + entry.path().filename().string();
+  const std::string whole = read(name);
+  ASSERT_EQ(whole.size(), 2u * 27 * 8 + 8);
+  for (const std::size_t at : {std::size_t{7}, whole.size() / 2 + 7, whole.size() - 1}) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x40);
+    write(name, changed);
+    const Outcome outcome = drive(words);
+    EXPECT_EQ(outcome.status, 0) << "byte " << at << outcome.text;
+    EXPECT_EQ(read(name), whole) << "byte " << at;
+  }
+  write(name, whole.substr(0, whole.size() - 8));  // of an earlier version
+  EXPECT_EQ(drive(words).status, 0);
+  EXPECT_EQ(read(name), whole);
+}
+
+}  // namespace
