@@ -119,6 +119,8 @@ std::string searching_settings(const Json& report) {
 void print_problem(const Json& report) {
   const Json& problem = report["problem"];
   fmt::print("problem\n  {}\n", problem.value("line", ""));
+  for (const Json& name : problem.value("quarantined", Json::array()))
+    fmt::print("  ! {} is quarantined: it gave a wrong result on this kind of problem\n", name.get<std::string>());
   if (problem.value("hit", false)) {
     fmt::print("  hit: {} answers, {}\n", problem.value("chosen", ""), problem.value("source", ""));
     if (problem.value("searches_anyway", false))

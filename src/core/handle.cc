@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <system_error>
-
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -53,7 +51,7 @@ void Handle::in_background(std::function<void()> work) {
       }
       background_busy_ = false;
     });
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {  // no thread, or no memory for one
     background_busy_ = false;
     log::info("no background work: {}", e.what());
   }

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process_mutex.h"
+#include "base/threads.h"
 #include "core/kernel_sources.h"
 #include "db/kernel_cache.h"
 #include "db/text_file.h"
@@ -153,7 +154,8 @@ void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   };
   {
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(most)); ++i) others.emplace_back(loop);
+    const std::size_t wanted = std::min(count, static_cast<std::size_t>(most));
+    start_threads(others, std::max<std::size_t>(wanted, 1) - 1, [&](std::size_t) { loop(); });
     loop();
   }
   for (const auto& error : errors)

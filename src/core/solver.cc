@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/hash.h"
@@ -67,6 +68,16 @@ std::vector<TunePoint> valid_points(const SolverBase& solver, const DeviceInfo& 
   }
   std::erase_if(points, [&](const TunePoint& p) { return !solver.is_valid(device, problem, p); });
   return points;
+}
+
+bool takes(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem, const TunePoint& point) {
+  if (point == solver.default_point(device, problem)) return true;
+  const TuneSpace space = solver.tune_space(device, problem);
+  const bool known = !space.empty() && std::equal(space.begin(), space.end(), point.begin(), point.end(),
+                                                  [](const Knob& knob, int value) {
+                                                    return std::ranges::find(knob.values, value) != knob.values.end();
+                                                  });
+  return known && solver.is_valid(device, problem, point);
 }
 
 std::optional<TunePoint> starting_point(const SolverBase& solver, const DeviceInfo& device, const ProblemBase& problem,

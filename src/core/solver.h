@@ -194,6 +194,10 @@ class Solver : public SolverBase {
 /// Every combination of the knobs' values that the solver accepts; none when it has nothing to tune.
 std::vector<TunePoint> valid_points(const SolverBase&, const DeviceInfo&, const ProblemBase&);
 
+/// Whether the solver can take a point that comes from outside, as a record or a saved solution: its default, or a
+/// combination of its knobs' values that it accepts. It is asked nothing else about any other point.
+bool takes(const SolverBase&, const DeviceInfo&, const ProblemBase&, const TunePoint&);
+
 /// The default point, or where that needs more workspace than `limit` the best predicted one that does not.
 std::optional<TunePoint> starting_point(const SolverBase&, const DeviceInfo&, const ProblemBase&, std::size_t limit);
 

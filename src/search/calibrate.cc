@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/process_mutex.h"
+#include "base/threads.h"
 #include "db/find_db.h"
 #include "db/key_lock.h"
 
@@ -26,7 +27,8 @@ ProcessMutex measuring;
 /// Plain threads that are gone when the call returns: a fork meanwhile finds nothing half done.
 void run_tasks(void*, std::size_t tasks, void (*task)(void*, std::size_t), void* context) {
   std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < tasks; ++i) threads.emplace_back(task, context, i);
+  std::size_t next = 1 + start_threads(threads, tasks - 1, [&](std::size_t i) { task(context, i + 1); });
+  for (; next < tasks; ++next) task(context, next);
   task(context, 0);
 }
 

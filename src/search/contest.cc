@@ -106,9 +106,8 @@ Opinion Verifier::judge_private(const Candidate& c, std::string& text) try {
   const ProblemBase& problem = case_->problem();
   const auto& device = handle.device();
   if (!c.solver->is_applicable(device, problem)) return Opinion::kInconclusive;
-  const TunePoint point = c.point.empty() || c.solver->is_valid(device, problem, c.point)
-                              ? c.point
-                              : c.solver->default_point(device, problem);
+  const TunePoint point =
+      takes(*c.solver, device, problem, c.point) ? c.point : c.solver->default_point(device, problem);
   const std::size_t bytes = c.solver->workspace_size(device, problem, point);
   if (bytes > workspace_) return Opinion::kInconclusive;
   const Memory workspace(handle, bytes);

@@ -43,7 +43,7 @@ nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, con
   const auto it = std::find_if(ranking.begin(), ranking.end(), [&](const Candidate& c) { return c.solver == &solver; });
   j["applicable"] = verdict && it != ranking.end();
   if (!verdict || it == ranking.end()) {
-    j["reason"] = verdict ? "quarantined: it gave a wrong result on this kind of problem" : verdict.text();
+    j["reason"] = verdict ? kQuarantined : verdict.text();
     return j;
   }
   j["source"] = name_of(it->source);
@@ -173,7 +173,9 @@ std::string diagnose(Handle& handle, const Request* rq) {
                     {"chosen", ranking.empty() ? "" : ranking[0].solver->info().name},
                     {"source", source_of(ranking)},
                     {"why_missed", missed.why},
-                    {"advice", missed.advice}};
+                    {"advice", missed.advice},
+                    {"quarantined", nlohmann::ordered_json::array()}};
+    for (const SolverBase* s : quarantined(*rq)) j["problem"]["quarantined"].push_back(s->info().name);
   }
   return j.dump();
 }

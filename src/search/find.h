@@ -86,8 +86,14 @@ const std::string& last_report();
 /// The fastest of each algorithm, in order.
 std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>&);
 
+/// Why a solver is left out that gave a wrong result on the problem's family.
+inline constexpr const char* kQuarantined = "quarantined: it gave a wrong result on this kind of problem";
+
 /// "name: reason; ..." for every solver that is not allowed: the text of a failed find.
 std::string refusals(const Request&);
+
+/// The solvers that would be allowed and are quarantined.
+std::vector<const SolverBase*> quarantined(const Request&);
 
 /// JSON: problem, device, source, chosen, and for every solver its verdict, times, workspace, class.
 std::string explain(const Request&);

@@ -40,7 +40,9 @@ class Knowledge {
         records_(db_.lookup(rq.problem.key())),
         quarantined_(db_.quarantined(family_)) {}
 
+  /// The reference never is: it is what the others are judged by, and the last that is left.
   bool quarantined(const SolverInfo& info) const {
+    if (info.reference) return false;
     return caught(info, family_) || std::any_of(quarantined_.begin(), quarantined_.end(), [&](const FindRecord& r) {
              return r.solver == info.name && r.solver_version == info.version;
            });
@@ -119,8 +121,7 @@ class Knowledge {
 bool take_point(const Request& rq, Candidate& c, const FindRecord& record) {
   const auto& device = rq.handle.device();
   const TunePoint stored = parse_tune_point(record.tune_point);
-  if (stored.size() != c.point.size() || (!stored.empty() && !c.solver->is_valid(device, rq.problem, stored)))
-    return false;
+  if (!takes(*c.solver, device, rq.problem, stored)) return false;
   const std::size_t bytes = c.solver->workspace_size(device, rq.problem, stored);
   if (bytes > rq.constraints.workspace_limit) return false;
   c.point = stored;
@@ -248,11 +249,25 @@ std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>& candidat
   return best;
 }
 
+std::vector<const SolverBase*> quarantined(const Request& rq) {
+  const Knowledge known(rq);
+  std::vector<const SolverBase*> out;
+  for (const SolverBase* solver : rq.solvers)
+    if (known.quarantined(solver->info()) && admit(*solver, rq.handle.device(), rq.problem, rq.constraints))
+      out.push_back(solver);
+  return out;
+}
+
 std::string refusals(const Request& rq) {
   std::string text;
+  const auto add = [&](const SolverBase& solver, const std::string& reason) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", solver.info().name, reason);
+  };
+  const auto out = quarantined(rq);
   for (const SolverBase* solver : rq.solvers) {
     const Verdict v = admit(*solver, rq.handle.device(), rq.problem, rq.constraints);
-    if (!v) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", solver->info().name, v.text());
+    if (!v) add(*solver, v.text());
+    if (std::ranges::find(out, solver) != out.end()) add(*solver, kQuarantined);
   }
   return text;
 }

@@ -195,6 +195,35 @@ TEST_F(ActivationSearch, AWrongSolverIsQuarantined) {
   EXPECT_NE(search::rank(rq)[0].solver, &wrong) << "not even predicted any more";
 }
 
+TEST_F(ActivationSearch, StoredPointsOutsideTheSpaceAreIgnored) {
+  for (const char* point : {"0,0", "-1,0", "16", "16,2", "17,0", "16,0,0", ""})
+    for (const bool backward : {false, true}) {
+      SCOPED_TRACE(point);
+      const TensorDesc x = tensor({2, 16, 14, 14});
+      const Problem p = backward ? backward_problem(Mode::kAbs, x, x, x, x) : forward_problem(Mode::kAbs, x, x);
+      const DeviceInfo& d = handle_.device();
+      const FindRecord r{p.key(),
+                         backward ? "ActivCpuPackedBwd" : "ActivCpuPackedFwd",
+                         1,
+                         0.5,
+                         0,
+                         point,
+                         d.units,
+                         d.threads,
+                         RecordKind::kTuned,
+                         p.family(),
+                         p.log_sizes(),
+                         p.work()};
+      db().store({&r, 1});
+      std::vector<float> data(static_cast<std::size_t>(p.count()), -2), ones(data.size(), 1), out(data.size());
+      Problem::Args args;
+      args.x = data.data(), args.dy = ones.data(), args.result = out.data();
+      Handle handle("cpu", nullptr);
+      run(handle, p, args);
+      EXPECT_EQ(out, std::vector<float>(out.size(), backward ? -1 : 2));
+    }
+}
+
 TEST_F(ActivationSearch, TheJudgeSeesEveryKindOfError) {
   for (int mode = 0; mode < 10; ++mode)
     for (const bool backward : {false, true}) {

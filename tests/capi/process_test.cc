@@ -1,8 +1,11 @@
 // What needs a process of its own: silence on stderr, log lines, variables that are read once. Each
 // test starts this program again with one of the disabled tests below and reads its output.
 // SPDX-License-Identifier: MIT
+#include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -114,6 +117,55 @@ TEST(InChild, DISABLED_Healthy) {
       explain_forward(c);
     }
   }
+}
+
+/// Another user, where root may be one: limits on processes do not bind root.
+void become_limited_to(rlim_t processes) {
+  const rlimit limit{processes, processes};
+  ASSERT_EQ(setrlimit(RLIMIT_NPROC, &limit), 0);
+  constexpr uid_t kNobody = 65534;
+  if (geteuid() != 0) return;
+  ASSERT_EQ(setgid(kNobody), 0);
+  ASSERT_EQ(setuid(kNobody), 0);
+}
+
+TEST(InChild, DISABLED_WithoutThreads) {
+  become_limited_to(1);
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(
+                &thread, nullptr, [](void* p) { return p; }, nullptr),
+            EAGAIN);
+  const Handle handle;
+  expect_ok(polymioSetThreadCap(handle, 4));
+  for (const auto d : kDirections) {
+    Convolution c(handle, {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}});
+    fill(c.x_data), fill(c.w_data), fill(c.y_data);
+    c.provide_workspace(d);
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    expect_ok(c.call.find(d, 5, &count, perf));
+    expect_ok(c.call.run(d, perf[0].fwd_algo));
+    const auto found = c.output(d);
+    expect_ok(c.call.immediate(d, static_cast<std::uint64_t>(d) + 1));  // the reference
+    const auto* a = reinterpret_cast<const float*>(found.data());
+    const auto* b = reinterpret_cast<const float*>(c.output(d).data());
+    for (std::size_t i = 0; i < found.size() / sizeof(float); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << i;
+  }
+  for (const double ms : {5.0, 0.0}) {  // with a budget the device is measured in the background
+    expect_ok(polymioSetFindBudget(handle, ms));
+    Convolution c(handle, {{1, 4, 9, 9}, {4, 4, 3, 3}});
+    c.provide_workspace(Direction::kForward);
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+  }
+  polymioDevicePeak_t peak{sizeof peak, 0, 0, 0};
+  expect_ok(polymioMeasureDevice(handle, &peak));
+}
+
+TEST(Process, WithoutThreadsTheCallersOwnDoesTheWork) {
+  for (const char* executor : {"POLYMIO_EXECUTOR=tbb", "POLYMIO_EXECUTOR=threads"})
+    EXPECT_EQ(lines_with(run_child("WithoutThreads", executor).err, "threads could be started"), 1u);
 }
 
 TEST(Process, AHealthyRunPrintsNothing) {

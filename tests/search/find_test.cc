@@ -381,6 +381,51 @@ TEST_F(FindTest, ExplainsEverySolver) {
   EXPECT_NE(j["solvers"][3]["reason"].get<std::string>().find("quarantined"), std::string::npos);
 }
 
+TEST_F(FindTest, TheReferenceIsNeverQuarantined) {
+  const FakeProblem p("a");
+  for (const char* name : {"Reference", "Slow", "Fast", "Hungry"}) {
+    const FindRecord r{"a", name, 1, 0, 0, "", 1, 1, RecordKind::kQuarantined, "fake", {0}, 1};
+    db().store({&r, 1});
+  }
+  EXPECT_EQ(names(rank(request(p))), (Names{"Reference"}));
+  EXPECT_EQ(names(search(p, FindMode::kNormal)), (Names{"Reference"}));
+  EXPECT_EQ(refusals(request(p)), fmt::format("Slow: {0}; Fast: {0}; Hungry: {0}", kQuarantined));
+  EXPECT_EQ(nlohmann::json::parse(explain(request(p)))["solvers"][1]["reason"], kQuarantined);
+  const Request rq = request(p);
+  EXPECT_EQ(nlohmann::json::parse(diagnose(handle, &rq))["problem"]["quarantined"],
+            (std::vector<std::string>{"Slow", "Fast", "Hungry"}));
+}
+
+/// Points that no solver may be asked about, as a record, a relative's record or one of other cores may have them.
+TEST_F(FindTest, RecordsOfPointsOutsideTheSpaceAreIgnored) {
+  fast.space = {{"size", {1, 2, 4}}, {"mode", {0, 1}}};
+  const auto inside = [](const TunePoint& t) {
+    EXPECT_TRUE(t.size() == 2 && (t[0] == 1 || t[0] == 2 || t[0] == 4) && (t[1] == 0 || t[1] == 1)) << to_text(t);
+    return t.size() == 2 && t[0] > 0;
+  };
+  fast.factor = [&](const TunePoint& t) { return inside(t) ? 1.0 / t[0] : 1; };
+  fast.workspace_of = [&](const TunePoint& t) { return inside(t) ? 0u : SIZE_MAX; };
+  const auto point_after = [&](const FakeProblem& p, const std::string& key, const std::string& point, int units) {
+    const FindRecord r{key, "Fast", 1, 5, 0, point, units, handle.device().threads, RecordKind::kTuned, p.kin, {0}, 1};
+    db().store({&r, 1});
+    for (const Candidate& c : rank(request(p)))
+      if (c.solver == &fast) return to_text(c.point);
+    return std::string("none");
+  };
+  int n = 0;
+  const int here = handle.device().units;
+  fast.space = {{"size", {1, 2, 4}}, {"mode", {0, 1}}};
+  for (const char* bad : {"0,0", "-1,0", "3,0", "2", "2,0,0", "", "2,1,", "x", "2147483648,0", "2;1", "-2147483648,-1"})
+    for (const int units : {here, here + 1})
+      for (const bool relative : {false, true}) {
+        SCOPED_TRACE(fmt::format("'{}' units {} relative {}", bad, units, relative));
+        FakeProblem p("point " + std::to_string(n++));
+        p.kin = p.name;
+        const std::string taken = point_after(p, relative ? "other" + p.name : p.name, bad, units);
+        EXPECT_EQ(taken, std::string(bad) == "2,1," && !(relative && units != here) ? "2,1" : "1,1");
+      }
+}
+
 TEST_F(FindTest, DiagnosesAMiss) {
   const FakeProblem p("a");
   const auto why = [&] {

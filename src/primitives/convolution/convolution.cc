@@ -76,8 +76,8 @@ search::Candidate candidate_by_id(const search::Request& rq, std::uint64_t id) {
           rq.problem.key(), verdict.text());
   for (const auto& c : search::rank(rq))
     if (c.solver == &solver) return c;
-  fail(Status::kBadParm, "solution {} ({}) gave a wrong result on this kind of problem and is not used: {}", id,
-       solver.info().name, rq.problem.key());
+  fail(Status::kBadParm, "solution {} ({}) is {}, and is not used: {}", id, solver.info().name, search::kQuarantined,
+       rq.problem.key());
 }
 
 Plan build_by_id(const search::Request& rq, std::uint64_t id) {
@@ -330,7 +330,7 @@ Plan plan(Handle& handle, const Problem& problem, const Constraints& allowed, st
     search::Request unlimited = rq;
     unlimited.constraints.workspace_limit = SIZE_MAX;
     const auto c = candidate_by_id(unlimited, id);
-    if (point.size() == c.point.size() && c.solver->is_valid(handle.device(), problem, point) &&
+    if (takes(*c.solver, handle.device(), problem, point) &&
         c.solver->workspace_size(handle.device(), problem, point) <= rq.constraints.workspace_limit)
       return build(rq, *c.solver, point);
   }

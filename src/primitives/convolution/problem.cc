@@ -151,6 +151,35 @@ void check_extents(const Problem& p) {
   }
 }
 
+// Every size that a solver asks for is a product of these, of two factors at most 2^6 for rounding up and the bytes of
+// an element: below them nothing exceeds 2^63. No process has 2^47 bytes of memory, 2^56 products take days.
+constexpr double kMostBytes = 0x1p47, kMostPadded = 0x1p50, kMostProducts = 0x1p56, kMostSteps = 0x1p56;
+
+void check_magnitude(const Problem& p) {
+  for (const TensorDesc* t : {&p.x, &p.w, &p.y}) {
+    double bytes = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(t->rank); ++i)
+      bytes = std::max(bytes, static_cast<double>(t->lens[i]) * static_cast<double>(t->strides[i]));
+    bytes *= static_cast<double>(size_of(t->type));
+    const auto d = static_cast<std::size_t>(t->rank);
+    require(bytes <= kMostBytes, "a tensor of sizes {} with strides {} spans more than 2^47 bytes",
+            fmt::join(t->sizes(), "x"), fmt::join(std::span(t->strides).first(d), ","));
+  }
+  double padded = static_cast<double>(p.n()) * static_cast<double>(p.c()), steps = 0;
+  for (int i = 0; i < p.spatial(); ++i) {
+    const auto d = static_cast<std::size_t>(i);
+    const auto& g = p.geometry;
+    const double pad = static_cast<double>(g.pad[d]), stride = static_cast<double>(g.stride[d]),
+                 reach = static_cast<double>(g.dilation[d]) * static_cast<double>(p.filter(i));
+    padded *= static_cast<double>(p.in(i)) + 2 * pad + reach;
+    const auto step = static_cast<double>(std::max({p.x.strides[d + 2], p.w.strides[d + 2], p.y.strides[d + 2]}));
+    steps = std::max(steps, (pad + stride + reach) * step);
+  }
+  require(padded <= kMostPadded, "x padded and with what the filter reaches has more than 2^50 elements");
+  require(steps <= kMostSteps, "a pad, stride or dilation steps over more than 2^56 elements of memory");
+  require(p.flops() / 2 <= kMostProducts, "the convolution has more than 2^56 products");
+}
+
 }  // namespace
 
 std::string Problem::key() const {
@@ -233,6 +262,7 @@ void validate(const Problem& p) {
   check_types(p);
   check_channels(p);
   check_extents(p);
+  check_magnitude(p);
   check_separate(p.output());
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);

@@ -9,11 +9,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <latch>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/threads.h"
 #include "runtime/cpu/cpu.h"
 
 namespace polymio::cpu {
@@ -46,14 +48,11 @@ class TbbExecutor final : public Executor {
 /// inline instead of waiting, so nested and concurrent use cannot deadlock.
 class ThreadExecutor final : public Executor {
  public:
+  /// With fewer threads where the system gives no more; the caller's own is always there.
   explicit ThreadExecutor(int threads) {
-    try {
-      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-    } catch (const std::system_error& e) {
-      stop();
-      fail(Status::kAllocFailed, "cannot start {} threads: {}", threads, e.what());
-    }
+    start_threads(workers_, static_cast<std::size_t>(std::max(threads, 1) - 1), [this](std::size_t) { work(); });
   }
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
   ~ThreadExecutor() override { stop(); }
 
   void run(std::size_t tasks, TaskRef task) override {
@@ -131,6 +130,21 @@ class ThreadExecutor final : public Executor {
   bool stop_ = false;
 };
 
+/// Whether so many threads beside the caller's can be there at once. To be known before oneTBB starts its own, when
+/// work comes: it neither reports nor survives that one cannot be started.
+bool can_start(int threads) {
+  static std::atomic<int> known{0};
+  if (threads <= known) return true;
+  const auto count = static_cast<std::size_t>(threads);
+  std::latch over(1);
+  std::vector<std::thread> started;
+  const bool all = start_threads(started, count, [&](std::size_t) { over.wait(); }) == count;
+  over.count_down();
+  for (auto& t : started) t.join();
+  if (all) known = threads;
+  return all;
+}
+
 std::atomic<int> forks{0};
 
 }  // namespace
@@ -143,8 +157,14 @@ std::unique_ptr<Executor> make_executor(const std::string& kind, int threads) {
   static const int watching = pthread_atfork(nullptr, nullptr, [] { ++forks; });
   static_cast<void>(watching);
   if (generation() > 0) return nullptr;
-  if (kind == "tbb") return std::make_unique<TbbExecutor>(threads);
-  return std::make_unique<ThreadExecutor>(threads);
+  const bool arena = kind == "tbb";
+  const int wanted = arena ? std::min(threads, tbb::info::default_concurrency()) : threads;
+  if (arena && can_start(wanted - 1)) return std::make_unique<TbbExecutor>(threads);
+  auto made = std::make_unique<ThreadExecutor>(wanted);
+  if (made->threads() < wanted)
+    log::warn_once("threads", "{} of {} threads could be started: a limit on processes (ulimit -u, pids.max) or memory",
+                   made->threads() - 1, wanted - 1);
+  return made;
 }
 
 }  // namespace polymio::cpu

@@ -70,12 +70,11 @@ double volume(const std::int64_t (&sizes)[kernels::kSpatial]) {
 
 /// Cycles of `taps` taps one below another for `rows` results, which are cut into columns.
 double column_cycles(double rows, double taps, double load) {
-  double cycles = 0;
-  for (double left = taps; left > 0; left -= 5) {
-    const double some = std::min(left, 5.0);
-    cycles += kColumnCycles + (rows + some - 1) * load + rows * some * kProductCycles;
-  }
-  return cycles;
+  const auto column = [&](double some) {
+    return some > 0 ? kColumnCycles + (rows + some - 1) * load + rows * some * kProductCycles : 0;
+  };
+  const double whole = std::floor(taps / 5);
+  return whole * column(5) + column(taps - whole * 5);
 }
 
 /// Loading a vector of the source: of elements apart, they are loaded one by one.

@@ -303,6 +303,7 @@ class CpuDirect final : public Solver<Problem> {
     } else if (const Verdict v = check_float_problem(p, direction_, true); !v) {
       return v;
     }
+    if (const Verdict v = check_countable(p); !v) return v;
     POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
     constexpr std::int64_t kFewest = 4, kFew = 8;
     const std::int64_t channels = p.groups() == 1 ? kFew : std::min(p.c(), p.k()) / p.groups();

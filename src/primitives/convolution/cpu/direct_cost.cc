@@ -246,4 +246,16 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   return work;
 }
 
+Verdict check_countable(const Problem& p) {
+  constexpr std::int64_t kMostTaps = 1 << 12, kMostChannels = 1 << 20, kMostPositions = 1 << 26;
+  POLYMIO_REQUIRE_MOST(std::max(p.c(), p.k()) / p.groups(), kMostChannels, "channels of a group");
+  for (int i = 0; i < p.spatial(); ++i) {
+    POLYMIO_REQUIRE_MOST(p.filter(i), kMostTaps, "taps in one dimension");
+    POLYMIO_REQUIRE_MOST(p.geometry.stride[static_cast<std::size_t>(i)], kMostTaps, "stride");
+  }
+  POLYMIO_REQUIRE_MOST(p.x.count() / p.n() / p.c(), kMostPositions, "positions of x");
+  POLYMIO_REQUIRE_MOST(p.y.count() / p.n() / p.k(), kMostPositions, "positions of y");
+  return {};
+}
+
 }  // namespace polymio::convolution

@@ -17,4 +17,7 @@ Work direct_work(const kernels::Direct&, const Machine&);
 /// All pieces of backward weights.
 Work gradient_work(const kernels::DirectGradient&, const Machine&);
 
+/// Plans and estimates count tiles of a line, panels of channels, taps and phases one by one.
+Verdict check_countable(const Problem&);
+
 }  // namespace polymio::convolution

@@ -32,6 +32,7 @@ class CpuDirectWeights final : public Solver<Problem> {
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
+    if (const Verdict v = check_countable(p); !v) return v;
     constexpr std::int64_t kFewChannels = 2;
     POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= kFewChannels * p.groups(),
                     "groups must have 2 or more channels");
