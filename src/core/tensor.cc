@@ -170,11 +170,11 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc& t) {
                                       : t.strides[1] < nearest);
   const auto order = last ? channels_last_order(t.rank) : kIdentity;
   auto strides = t.strides;
-  std::int64_t dense = t.vector_length;
+  auto dense = static_cast<std::uint64_t>(t.vector_length);  // unsigned: it may wrap for strides near 2^63
   for (std::size_t i = rank; i-- > 0;) {
     const auto d = static_cast<std::size_t>(order[i]);
-    if (t.lens[d] == 1) strides[d] = dense;
-    dense = strides[d] * t.lens[d];
+    if (t.lens[d] == 1) strides[d] = static_cast<std::int64_t>(dense);
+    dense = static_cast<std::uint64_t>(strides[d]) * static_cast<std::uint64_t>(t.lens[d]);
   }
   return strides;
 }

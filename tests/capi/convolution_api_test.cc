@@ -93,6 +93,19 @@ struct Checked : Convolution {
   miopenDataType_t x_cast, w_cast, y_cast;
 };
 
+/// A copy of a buffer whose elements are at odd addresses.
+class Odd {
+ public:
+  explicit Odd(Bytes& buffer) : buffer_(buffer), memory_(buffer.size() + 16) {}
+  void* data() { return memory_.data() + 1; }
+  void load() { std::memcpy(data(), buffer_.data(), buffer_.size()); }
+  void save() { std::memcpy(buffer_.data(), data(), buffer_.size()); }
+
+ private:
+  Bytes& buffer_;
+  Bytes memory_;
+};
+
 nlohmann::json explain(const Call& call, Direction d) {
   miopenProblem_t problem = nullptr;
   expect_ok(miopenCreateConvProblem(&problem, call.conv, static_cast<miopenProblemDirection_t>(d)));
@@ -191,6 +204,37 @@ TEST(ConvolutionRun, LayoutsAndStrides) {
                          Types{.x_strides = x_last}, Types{.w_strides = w_last, .y_strides = y_last},
                          Types{.x_strides = x_gaps, .w_strides = w_gaps, .y_strides = y_gaps}})
     for (const auto d : kDirections) Checked(handle, s, t).expect_find_and_run_right(d);
+}
+
+TEST(ConvolutionRun, ElementsMayBeAtAnyAddress) {
+  const Handle handle;
+  for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble})
+    for (const auto d : kDirections)
+      for (const double beta : {0.0, -0.5}) {
+        Checked c(handle, kShapes[0], {type, type, type});
+        const auto solutions = c.solutions(d);
+        c.provide_workspace(d);
+        Odd x(c.x_data), w(c.w_data), y(c.y_data);
+        Call odd = c.call;
+        odd.x = x.data(), odd.w = w.data(), odd.y = y.data();
+        const double wide[] = {1, beta};
+        const float narrow[] = {1, static_cast<float>(beta)};
+        odd.alpha = type == miopenDouble ? static_cast<const void*>(&wide[0]) : &narrow[0];
+        odd.beta = type == miopenDouble ? static_cast<const void*>(&wide[1]) : &narrow[1];
+        const auto on_odd = [&](const std::function<miopenStatus_t()>& call) {
+          for (Odd* o : {&x, &w, &y}) o->load();
+          const miopenStatus_t status = call();
+          for (Odd* o : {&x, &w, &y}) o->save();
+          return status;
+        };
+        c.expect_right(d, 1, beta, [&] { return on_odd([&] { return odd.run(d, solutions[0].algorithm); }); });
+        if (beta != 0) continue;  // immediate mode has no scalars
+        for (const auto& s : solutions)
+          c.expect_right(d, 1, 0, [&] { return on_odd([&] { return odd.immediate(d, s.solution_id); }); });
+        int count = 0;
+        miopenConvAlgoPerf_t perf[5];
+        expect_ok(odd.find(d, 5, &count, perf));
+      }
 }
 
 TEST(ConvolutionRun, TransposedModeSwapsTheOperands) {

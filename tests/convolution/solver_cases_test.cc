@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "core/handle.h"
 #include "trial.h"
@@ -238,12 +239,19 @@ DeviceInfo device_of(const SolverBase& solver) {
 
 constexpr DeviceKind kKinds[] = {DeviceKind::kCpu, DeviceKind::kCuda};
 
-/// Every solver of the registry must be served by some case, or a new one could go untested.
-TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
-  std::map<std::string, bool> seen;
+/// What the case files compare of a solver.
+struct Compared {
+  std::set<ErrorClass> classes;
+  int problems = 0;
+  bool on_cpu = true;
+};
+
+/// Of every registered solver, by name.
+std::map<std::string, Compared> compared_solvers() {
+  std::map<std::string, Compared> all;
   for (const auto d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
     for (const DeviceKind kind : kKinds)
-      for (const SolverBase* s : convolution::solvers(d, kind)) seen[s->info().name] = false;
+      for (const SolverBase* s : convolution::solvers(d, kind)) all[s->info().name].on_cpu = kind == DeviceKind::kCpu;
   for (const auto& name : case_files()) {
     std::ifstream in(cases_dir() / (name + ".txt"));
     for (std::string line; std::getline(in, line);) {
@@ -253,12 +261,35 @@ TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
         if (!(driver::direction_mask(args) & d)) continue;
         const Problem p = translate(driver::Problem(args, d));
         for (const DeviceKind kind : kKinds)
-          for (const SolverBase* s : convolution::solvers(p.direction, kind))
-            if (s->is_applicable(device_of(*s), p)) seen[s->info().name] = true;
+          for (const SolverBase* s : convolution::solvers(p.direction, kind)) {
+            if (!s->is_applicable(device_of(*s), p)) continue;
+            Compared& c = all[s->info().name];
+            c.classes.insert(s->error_class(p));
+            ++c.problems;
+          }
       }
     }
   }
-  for (const auto& [name, found] : seen) EXPECT_TRUE(found) << name << " has no case";
+  return all;
+}
+
+/// Every solver of the registry must be served by some case, or a new one could go untested.
+TEST(SolverCasesCoverage, EveryRegisteredSolverHasACase) {
+  for (const auto& [name, compared] : compared_solvers()) EXPECT_GT(compared.problems, 0) << name << " has no case";
+}
+
+/// docs/safety.md names the error classes of every solver. How many problems there are depends on the processor.
+TEST(SolverCasesCoverage, TableOfErrorsIsInTheDocuments) {
+  std::ifstream in(fs::path(POLYMIO_CASES_DIR) / "../../docs/safety.md");
+  const std::string page(std::istreambuf_iterator<char>(in), {});
+  static constexpr const char* kClasses[] = {"exact", "accurate", "reduced", "approximate"};
+  for (const auto& [name, compared] : compared_solvers()) {
+    std::string row = "| `" + name + "` | " + (compared.on_cpu ? "CPU" : "GPU") + " | ";
+    for (const ErrorClass c : compared.classes)
+      row += (row.back() == ' ' ? "" : ", ") + std::string(kClasses[static_cast<int>(c)]);
+    std::printf("%s | %d |\n", row.c_str(), compared.problems);
+    EXPECT_NE(page.find(row + " | "), std::string::npos) << "docs/safety.md has no such row";
+  }
 }
 
 }  // namespace

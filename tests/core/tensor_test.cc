@@ -149,5 +149,28 @@ TEST(TunePoint, TextAndBack) {
   for (const char* bad : {"4,x", "a", "4;2", "4 ", "99999999999999"}) EXPECT_TRUE(parse_tune_point(bad).empty()) << bad;
 }
 
+Sizes meaningful(const Sizes& lens, const Sizes& strides) {
+  const auto all = meaningful_strides(tensor(lens, strides));
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(lens.size())};
+}
+
+TEST(MeaningfulStrides, AreTheGivenOnesOfDenseTensors) {
+  for (const Sizes& lens : {Sizes{2, 3, 4, 5}, Sizes{1, 1, 4, 5}, Sizes{2, 3, 1, 1}, Sizes{1, 3, 4, 1, 5}}) {
+    const TensorDesc first = tensor(lens);
+    EXPECT_EQ(meaningful(lens, strides_of(first)), strides_of(first));
+    if (lens.size() != 4) continue;
+    const TensorDesc last = make_tensor(DataType::kFloat, Layout::kNHWC, lens);
+    EXPECT_EQ(meaningful(lens, strides_of(last)), strides_of(last));
+  }
+}
+
+TEST(MeaningfulStrides, ReplaceThoseOfSingleElements) {
+  EXPECT_EQ(meaningful({1, 1, 5, 1, 3}, {15, 15, 1, 1, 5}), (Sizes{5, 5, 1, 15, 5}));
+  EXPECT_EQ(meaningful({2, 3, 1, 1}, {3, 1, 7, 9}), (Sizes{3, 1, 3, 3}));      // channels last
+  EXPECT_EQ(meaningful({1, 8, 6, 1}, {999, 6, 1, 77}), (Sizes{48, 6, 1, 1}));  // channels first
+  EXPECT_EQ(meaningful({1, 4, 1, 6}, {1, 1, 1, 4}), (Sizes{24, 1, 24, 4}));
+  EXPECT_EQ(meaningful({2, 1}, {1, 8}), (Sizes{1, 1}));
+}
+
 }  // namespace
 }  // namespace polymio

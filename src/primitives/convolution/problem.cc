@@ -158,13 +158,15 @@ constexpr double kMostBytes = 0x1p47, kMostPadded = 0x1p50, kMostProducts = 0x1p
 void check_magnitude(const Problem& p) {
   for (const TensorDesc* t : {&p.x, &p.w, &p.y}) {
     double bytes = 1;
+    const auto strides = meaningful_strides(*t);
     for (std::size_t i = 0; i < static_cast<std::size_t>(t->rank); ++i)
-      bytes = std::max(bytes, static_cast<double>(t->lens[i]) * static_cast<double>(t->strides[i]));
+      bytes = std::max(bytes, static_cast<double>(t->lens[i]) * static_cast<double>(strides[i]));
     bytes *= static_cast<double>(size_of(t->type));
     const auto d = static_cast<std::size_t>(t->rank);
     require(bytes <= kMostBytes, "a tensor of sizes {} with strides {} spans more than 2^47 bytes",
             fmt::join(t->sizes(), "x"), fmt::join(std::span(t->strides).first(d), ","));
   }
+  const auto x = meaningful_strides(p.x), w = meaningful_strides(p.w), y = meaningful_strides(p.y);
   double padded = static_cast<double>(p.n()) * static_cast<double>(p.c()), steps = 0;
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);
@@ -172,7 +174,7 @@ void check_magnitude(const Problem& p) {
     const double pad = static_cast<double>(g.pad[d]), stride = static_cast<double>(g.stride[d]),
                  reach = static_cast<double>(g.dilation[d]) * static_cast<double>(p.filter(i));
     padded *= static_cast<double>(p.in(i)) + 2 * pad + reach;
-    const auto step = static_cast<double>(std::max({p.x.strides[d + 2], p.w.strides[d + 2], p.y.strides[d + 2]}));
+    const auto step = static_cast<double>(std::max({x[d + 2], w[d + 2], y[d + 2]}));
     steps = std::max(steps, (pad + stride + reach) * step);
   }
   require(padded <= kMostPadded, "x padded and with what the filter reaches has more than 2^50 elements");

@@ -247,7 +247,7 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
 }
 
 Verdict check_countable(const Problem& p) {
-  constexpr std::int64_t kMostTaps = 1 << 12, kMostChannels = 1 << 20, kMostPositions = 1 << 26;
+  constexpr std::int64_t kMostTaps = 1 << 12, kMostChannels = 1 << 20, kMostPositions = 1 << 30;
   POLYMIO_REQUIRE_MOST(std::max(p.c(), p.k()) / p.groups(), kMostChannels, "channels of a group");
   for (int i = 0; i < p.spatial(); ++i) {
     POLYMIO_REQUIRE_MOST(p.filter(i), kMostTaps, "taps in one dimension");
