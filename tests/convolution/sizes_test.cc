@@ -170,7 +170,7 @@ TEST(SizesNearTheLimits, OfConvolutionsAreComputedOrRefused) {
 TEST(SizesNearTheLimits, OfActivationsAreComputedOrRefused) {
   const auto machines = all_devices();
   std::size_t accepted = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < 3000; ++seed) {
     Sizes sizes(seed);
     try {
       std::vector<std::int64_t> lens(static_cast<std::size_t>(1 + sizes.below(5)));

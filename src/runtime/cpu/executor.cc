@@ -27,10 +27,26 @@ class TbbExecutor final : public Executor {
   explicit TbbExecutor(int threads) : arena_(std::min(threads, tbb::info::default_concurrency())) { keep_workers(); }
 
   void run(std::size_t tasks, TaskRef task) override {
-    arena_.execute([&] {
-      tbb::parallel_for(
-          std::size_t{0}, tasks, [&](std::size_t i) { task(i); }, tbb::simple_partitioner());
-    });
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;
+    const auto run_next = [&] {
+      try {
+        task(next++);
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    };
+    try {
+      arena_.execute([&] {
+        tbb::parallel_for(
+            std::size_t{0}, tasks, [&](std::size_t) { run_next(); }, tbb::simple_partitioner());
+      });
+    } catch (const std::exception& e) {  // oneTBB's own: a thread did not start, and the other tasks were dropped
+      log::info("oneTBB: {}: the calling thread does the rest", e.what());
+      while (next < tasks) run_next();
+    }
+    if (failed) std::rethrow_exception(error);
   }
 
  private:
