@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -154,14 +155,17 @@ double clamp_integer(Type type, double value) {
   return std::fmin(std::fmax(value, -max - 1), max);
 }
 
+// Arrays may start at any address.
 template <class T>
 T element(const void* base, std::int64_t index) {
-  return static_cast<const T*>(base)[index];
+  T value;
+  std::memcpy(&value, static_cast<const char*>(base) + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  return value;
 }
 
 template <class T>
 void put(void* base, std::int64_t index, T value) {
-  static_cast<T*>(base)[index] = value;
+  std::memcpy(static_cast<char*>(base) + index * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
 }  // namespace

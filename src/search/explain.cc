@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "base/json_text.h"
 #include "core/kernel_builder.h"
 #include "db/find_db.h"
 #include "search/find.h"
@@ -29,35 +29,35 @@ const char* name_of(ErrorClass e) {
   return "unknown";
 }
 
-nlohmann::ordered_json describe(const Request& rq, const SolverBase& solver, const std::vector<Candidate>& ranking) {
+std::string describe(const Request& rq, const SolverBase& solver, const std::vector<Candidate>& ranking) {
   const SolverInfo info = solver.info();
   const auto& device = rq.handle.device();
-  nlohmann::ordered_json j = {{"name", info.name},
-                              {"id", info.id},
-                              {"algorithm", polymio::name_of(info.algorithm)},
-                              {"version", info.version},
-                              {"reference", info.reference},
-                              {"dynamic", info.dynamic},
-                              {"deterministic", info.deterministic}};
+  JsonObject j;
+  j.add("name", info.name)
+      .add("id", info.id)
+      .add("algorithm", polymio::name_of(info.algorithm))
+      .add("version", info.version)
+      .add("reference", info.reference)
+      .add("dynamic", info.dynamic)
+      .add("deterministic", info.deterministic);
   const Verdict verdict = admit(solver, device, rq.problem, rq.constraints);
   const auto it = std::find_if(ranking.begin(), ranking.end(), [&](const Candidate& c) { return c.solver == &solver; });
-  j["applicable"] = verdict && it != ranking.end();
-  if (!verdict || it == ranking.end()) {
-    j["reason"] = verdict ? kQuarantined : verdict.text();
-    return j;
-  }
-  j["source"] = name_of(it->source);
-  j["predicted_us"] = it->source == Source::kMeasured ? solver.estimate(device, rq.problem, it->point) : it->us;
-  j["measured_us"] = it->source == Source::kMeasured ? nlohmann::ordered_json(it->us) : nlohmann::ordered_json();
-  j["workspace"] = it->workspace;
-  j["error_class"] = name_of(solver.error_class(rq.problem));
-  j["tune_point"] = to_text(it->point);
-  j["tuned"] = it->tuned;
-  if (device.kind == DeviceKind::kCpu) return j;
-  if (const auto notes = spill_notes(rq.handle.stream(), solver.kernel_specs(device, rq.problem, it->point));
-      !notes.empty())
-    j["spills"] = notes;
-  return j;
+  j.add("applicable", verdict && it != ranking.end());
+  if (!verdict || it == ranking.end()) return j.add("reason", verdict ? kQuarantined : verdict.text()).text();
+  const bool measured = it->source == Source::kMeasured;
+  j.add("source", name_of(it->source))
+      .add("predicted_us", measured ? solver.estimate(device, rq.problem, it->point) : it->us)
+      .add("measured_us", measured ? it->us : NAN)
+      .add("workspace", it->workspace)
+      .add("error_class", name_of(solver.error_class(rq.problem)))
+      .add("tune_point", to_text(it->point))
+      .add("tuned", it->tuned);
+  if (device.kind == DeviceKind::kCpu) return j.text();
+  JsonArray spills;
+  const auto notes = spill_notes(rq.handle.stream(), solver.kernel_specs(device, rq.problem, it->point));
+  for (const auto& note : notes) spills.add(note);
+  if (!notes.empty()) j.add_raw("spills", spills.text());
+  return j.text();
 }
 
 /// Where the choice comes from: "database" when every allowed solver has a record.
@@ -67,19 +67,19 @@ std::string source_of(const std::vector<Candidate>& ranking) {
 }
 
 /// What the learned model says: whether it applies, and how sure the first of two predictions is the better one.
-nlohmann::ordered_json learned(const Request& rq, const std::vector<Candidate>& ranking) {
+std::string learned(const Request& rq, const std::vector<Candidate>& ranking) {
   std::string reason;
   const Model* model = learned_model(rq.handle.device(), &reason);
   const auto prediction = model ? model->predict(rq.handle.device(), rq.problem, rq.solvers) : nullptr;
   if (prediction) reason = prediction->declined;
-  nlohmann::ordered_json j = {{"applies", reason.empty()}};
-  if (!reason.empty()) j["reason"] = reason;
+  JsonObject j;
+  j.add("applies", reason.empty());
+  if (!reason.empty()) j.add("reason", reason);
   const bool chose = reason.empty() && !ranking.empty() && ranking[0].source == Source::kModel;
-  if (!chose) return j;
+  if (!chose) return j.text();
   const bool rival = ranking.size() > 1 && !ranking[1].solver->info().reference;
   const double lead = rival ? std::log(ranking[1].us / ranking[0].us) / std::max(prediction->spread, 1e-6) : INFINITY;
-  j["confidence"] = 0.5 * std::erfc(-lead / std::sqrt(2.0));
-  return j;
+  return j.add("confidence", 0.5 * std::erfc(-lead / std::sqrt(2.0))).text();
 }
 
 struct Miss {
@@ -125,59 +125,66 @@ Miss miss(const Request& rq, const std::vector<Candidate>& ranking) {
 std::string explain(const Request& rq) {
   const auto ranking = rank(rq);
   const auto& device = rq.handle.device();
-  nlohmann::ordered_json j;
-  j["problem"] = rq.problem.key();
-  j["family"] = rq.problem.family();
-  j["device"] = device.name;
-  j["architecture"] = device.architecture;
-  j["threads"] = device.threads;
-  j["estimates"] = kEstimates;
-  j["peak"] = {
-      {"fp32_gflops", device.fp32_gflops}, {"bandwidth_gbs", device.bandwidth_gbs}, {"measured", device.calibrated}};
-  j["source"] = source_of(ranking);
-  j["chosen"] = ranking.empty() ? "" : ranking[0].solver->info().name;
-  j["model"] = learned(rq, ranking);
-  j["solvers"] = nlohmann::ordered_json::array();
-  for (const SolverBase* solver : rq.solvers) j["solvers"].push_back(describe(rq, *solver, ranking));
-  return j.dump();
+  JsonObject peak, j;
+  peak.add("fp32_gflops", device.fp32_gflops)
+      .add("bandwidth_gbs", device.bandwidth_gbs)
+      .add("measured", device.calibrated);
+  JsonArray solvers;
+  for (const SolverBase* solver : rq.solvers) solvers.add_raw(describe(rq, *solver, ranking));
+  return j.add("problem", rq.problem.key())
+      .add("family", rq.problem.family())
+      .add("device", device.name)
+      .add("architecture", device.architecture)
+      .add("threads", device.threads)
+      .add("estimates", kEstimates)
+      .add_raw("peak", peak.text())
+      .add("source", source_of(ranking))
+      .add("chosen", ranking.empty() ? "" : ranking[0].solver->info().name)
+      .add_raw("model", learned(rq, ranking))
+      .add_raw("solvers", solvers.text())
+      .text();
 }
 
 std::string diagnose(Handle& handle, const Request* rq) {
   const auto& device = handle.device();
-  nlohmann::ordered_json j;
-  j["device"] = device.name;
-  j["architecture"] = device.architecture;
-  j["units"] = device.units;
-  j["threads"] = device.threads;
-  j["files"] = nlohmann::ordered_json::array();
+  JsonObject j;
+  j.add("device", device.name)
+      .add("architecture", device.architecture)
+      .add("units", device.units)
+      .add("threads", device.threads);
+  JsonArray files;
   for (const FindDb::Layer& l : find_db(device.architecture).layers())
-    j["files"].push_back({{"layer", l.name},
-                          {"path", l.path},
-                          {"readable", l.readable},
-                          {"writable", l.writable},
-                          {"problem", l.problem},
-                          {"records", l.records},
-                          {"bad_lines", l.bad_lines},
-                          {"bytes", l.bytes}});
-  j["find_mode"] = static_cast<int>(default_find_mode());
-  j["find_enforce"] = static_cast<int>(enforce());
-  j["find_budget_ms"] = handle.find_budget_us() * 1e-3;
-  if (handle.workspace_limit() != SIZE_MAX) j["workspace_limit"] = handle.workspace_limit();
-  if (rq) {
-    const auto ranking = rank(*rq);
-    const Miss missed = miss(*rq, ranking);
-    const bool normal = default_find_mode() == FindMode::kNormal || default_find_mode() == FindMode::kReserved;
-    j["problem"] = {{"line", rq->problem.key()},
-                    {"hit", missed.why.empty()},
-                    {"searches_anyway", normal || enforce() != Enforce::kNone},
-                    {"chosen", ranking.empty() ? "" : ranking[0].solver->info().name},
-                    {"source", source_of(ranking)},
-                    {"why_missed", missed.why},
-                    {"advice", missed.advice},
-                    {"quarantined", nlohmann::ordered_json::array()}};
-    for (const SolverBase* s : quarantined(*rq)) j["problem"]["quarantined"].push_back(s->info().name);
-  }
-  return j.dump();
+    files.add_raw(JsonObject()
+                      .add("layer", l.name)
+                      .add("path", l.path)
+                      .add("readable", l.readable)
+                      .add("writable", l.writable)
+                      .add("problem", l.problem)
+                      .add("records", l.records)
+                      .add("bad_lines", l.bad_lines)
+                      .add("bytes", l.bytes)
+                      .text());
+  j.add_raw("files", files.text())
+      .add("find_mode", static_cast<int>(default_find_mode()))
+      .add("find_enforce", static_cast<int>(enforce()))
+      .add("find_budget_ms", handle.find_budget_us() * 1e-3);
+  if (handle.workspace_limit() != SIZE_MAX) j.add("workspace_limit", handle.workspace_limit());
+  if (!rq) return j.text();
+  const auto ranking = rank(*rq);
+  const Miss missed = miss(*rq, ranking);
+  const bool normal = default_find_mode() == FindMode::kNormal || default_find_mode() == FindMode::kReserved;
+  JsonArray out;
+  for (const SolverBase* s : quarantined(*rq)) out.add(s->info().name);
+  JsonObject problem;
+  problem.add("line", rq->problem.key())
+      .add("hit", missed.why.empty())
+      .add("searches_anyway", normal || enforce() != Enforce::kNone)
+      .add("chosen", ranking.empty() ? "" : ranking[0].solver->info().name)
+      .add("source", source_of(ranking))
+      .add("why_missed", missed.why)
+      .add("advice", missed.advice)
+      .add_raw("quarantined", out.text());
+  return j.add_raw("problem", problem.text()).text();
 }
 
 }  // namespace polymio::search
