@@ -27,17 +27,17 @@ void print_current() {
   static_cast<void>(!::write(STDERR_FILENO, "\n", 1));
 }
 
-void on_signal(int number) {
-  print_current();
-  std::signal(number, SIG_DFL);
-  std::raise(number);
-}
-
 void print_current_on_death() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_set_death_callback(print_current);
 #else
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(number, on_signal);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    std::signal(number, [](int signal) {
+      print_current();
+      std::signal(signal, SIG_DFL);
+      std::raise(signal);
+    });
+  }
 #endif
 }
 

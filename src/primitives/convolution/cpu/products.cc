@@ -72,6 +72,12 @@ Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {
     columns *= static_cast<double>(p.out(i)) * static_cast<double>(p.filter(i));
   }
   POLYMIO_REQUIRE(padded < 0x1p46 && columns < 0x1p56, "its padded extents are too large");
+  // Each has plans of its own.
+  constexpr std::int64_t kMostResidues = 1 << 14;
+  std::int64_t residues = 1;
+  for (int i = 0; i < p.spatial() && direction == Direction::kBackwardData && residues <= kMostResidues; ++i)
+    residues *= std::min(p.geometry.stride[static_cast<std::size_t>(i)], p.in(i));
+  POLYMIO_REQUIRE_MOST(residues, kMostResidues, "residues of input positions modulo the strides");
   return {};
 }
 
