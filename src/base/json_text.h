@@ -1,6 +1,5 @@
-// JSON written piece by piece. A tree of values would allocate while it is destroyed, and end the process where there is
-// no memory.
-// SPDX-License-Identifier: MIT
+// JSON written piece by piece. A tree of values would allocate while it is destroyed, and end the process where there
+// is no memory. SPDX-License-Identifier: MIT
 #pragma once
 #include <fmt/format.h>
 
@@ -30,10 +29,7 @@ std::string json_text(T value) {
   return value ? "true" : "false";
 }
 template <class T>
-  requires std::integral<T> && (!std::same_as<T, bool>)
-std::string json_text(T value) {
-  return fmt::format("{}", value);
-}
+requires std::integral<T> &&(!std::same_as<T, bool>)std::string json_text(T value) { return fmt::format("{}", value); }
 inline std::string json_text(double value) {
   if (!std::isfinite(value)) return "null";
   const std::string text = fmt::format("{}", value);

@@ -14,8 +14,8 @@ inline bool is_element_aligned(const void* data, DataType type) {
   return (reinterpret_cast<std::uintptr_t>(data) & (size_of(type) - 1)) == 0;
 }
 
-/// A tensor's buffer whose elements are aligned: the caller's, or on a CPU, where callers may pass any address, a copy of
-/// it. A GPU cannot read such elements: BadParm, with `name` in its text. Null stays null.
+/// A tensor's buffer whose elements are aligned: the caller's, or on a CPU, where callers may pass any address, a copy
+/// of it. A GPU cannot read such elements: BadParm, with `name` in its text. Null stays null.
 class AlignedBuffer {
  public:
   AlignedBuffer(const DeviceInfo& device, const TensorDesc& desc, const void* data, const char* name)

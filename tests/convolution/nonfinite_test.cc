@@ -48,7 +48,7 @@ struct Reach {
 Reach reach(Handle& handle, const driver::Problem& source, const SolverBase& solver, bool first_input, double value) {
   test::Trial t(source);
   const Problem& p = t.problem;
-  std::vector<unsigned char>& poisoned = p.direction == Direction::kForward          ? (first_input ? t.x : t.w)
+  std::vector<unsigned char>& poisoned = p.direction == Direction::kForward        ? (first_input ? t.x : t.w)
                                          : p.direction == Direction::kBackwardData ? (first_input ? t.y : t.w)
                                                                                    : (first_input ? t.x : t.y);
   const TensorDesc& desc = first_input ? p.first_input() : p.second_input();
@@ -60,7 +60,9 @@ Reach reach(Handle& handle, const driver::Problem& source, const SolverBase& sol
   args.x = t.x.data(), args.w = t.w.data(), args.y = t.y.data();
   args.workspace = workspace.empty() ? nullptr : workspace.data(), args.workspace_bytes = workspace.size();
   solver.build(handle.stream(), p, point)(handle.stream(), &args);
-  const void* const out = p.direction == Direction::kForward ? args.y : p.direction == Direction::kBackwardData ? args.x : args.w;
+  const void* const out = p.direction == Direction::kForward        ? args.y
+                          : p.direction == Direction::kBackwardData ? args.x
+                                                                    : args.w;
   Reach r;
   const auto& output = source.math.output();
   for (std::size_t i = 0; i < expected.value.size(); ++i) {
@@ -99,7 +101,8 @@ TEST(NonFinite, ReachesWhatDependsOnItAndLittleElse) {
         if (!solver->is_applicable(handle.device(), p)) continue;
         const std::string name = solver->info().name;
         for (const bool first : {true, false})
-          for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+          for (const double value :
+               {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
             const Reach r = reach(handle, source, *solver, first, value);
             const std::string what = name + (first ? ", first input, " : ", second input, ") + std::to_string(value);
             EXPECT_EQ(r.swallowed, 0) << what;

@@ -133,8 +133,22 @@ TEST(Driver, ImmediateMode) {
   EXPECT_TRUE(has(all, "ConvCpuReferenceFwd"));
 }
 
+/// The checksum of a file of expected values, FNV-1a over its name and content, made that of changed content.
+void renew_checksum(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&](const std::string& text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  };
+  bytes.resize(bytes.size() - sizeof hash);
+  add(path.filename().string()), add(bytes);
+  bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
 TEST(Driver, WrongResultsFail) {
-  // The cached expected values are spoilt: the same right output must now be refused.
+  // The cached expected values are spoilt, their checksum is right: the same right output must now be refused.
   const auto folder =
       std::filesystem::temp_directory_path() / ("polymio-cache." + std::to_string(static_cast<long>(getpid())));
   const std::string line = "conv " + kSmall + "-F 1 -C " + folder.string();
@@ -144,6 +158,8 @@ TEST(Driver, WrongResultsFail) {
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
     const double wrong = 1;
     file.write(reinterpret_cast<const char*>(&wrong), sizeof wrong);
+    file.close();
+    renew_checksum(entry.path());
   }
   const Outcome spoilt = drive(line);
   std::filesystem::remove_all(folder);

@@ -1,7 +1,7 @@
 // Random sequences of calls of the C API: right and wrong arguments, null, foreign and destroyed objects. Each call's
 // status is compared with the one its arguments ask for, results with the reference. Every function that the headers
 // declare must have an entry, which the sequences reach and the library accepts.
-// Usage: fuzz_api [--threads N] [--misaligned 1] and what fuzz.h describes. Threads share nothing but the process;
+// Usage: fuzz_api [--threads N] and what fuzz.h describes. Threads share nothing but the process;
 // thread t of seed s runs the cases of seed s + 1000 t.
 // SPDX-License-Identifier: MIT
 #include "fuzz/api.h"
@@ -107,8 +107,6 @@ int main(int argc, char** argv) {
     const bool has_value = i + 1 < argc;
     if (has_value && std::strcmp(argv[i], "--threads") == 0)
       threads = std::max(1, std::atoi(argv[++i]));
-    else if (has_value && std::strcmp(argv[i], "--misaligned") == 0)
-      limits.misaligned = std::atoi(argv[++i]) != 0;
     else
       rest.push_back(argv[i]);
   }

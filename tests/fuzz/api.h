@@ -79,9 +79,8 @@ struct ActivationModel {
 
 /// Which arguments may be drawn, for all sequences.
 struct Limits {
-  bool misaligned = false;  // data pointers at any byte
-  bool alone = true;        // no other thread, which could get the memory of a destroyed object
-  std::string folder;       // for files, of this sequence alone
+  bool alone = true;   // no other thread, which could get the memory of a destroyed object
+  std::string folder;  // for files, of this sequence alone
 };
 
 /// The objects of one sequence of calls, with what they should hold.

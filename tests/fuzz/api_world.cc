@@ -160,7 +160,7 @@ Buffer::Buffer(World& w, std::size_t bytes, std::size_t alignment)
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
   begin_ += (64 - address % 64) % 64;
   const std::uint64_t offset = w.random.below(64);
-  begin_ += w.limits.misaligned && w.random.one_in(4) ? offset : offset / alignment * alignment;
+  begin_ += w.random.one_in(4) ? offset : offset / alignment * alignment;
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(data() + bytes_, memory_.size() - begin_ - bytes_);
   __asan_poison_memory_region(memory_.data(), begin_);

@@ -17,8 +17,8 @@ using Sizes = std::vector<std::int64_t>;
 
 /// A size that is mostly small, sometimes around a multiple of the lanes of a vector.
 std::int64_t random_size(Random& r, std::int64_t most) {
-  const std::int64_t size = r.one_in(3) ? r.pick<std::int64_t>({7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 130})
-                                        : r.between(1, 6);
+  const std::int64_t size =
+      r.one_in(3) ? r.pick<std::int64_t>({7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 130}) : r.between(1, 6);
   return std::min(size, most);
 }
 
@@ -48,8 +48,8 @@ void draw_axis(Random& r, std::int64_t& in, std::int64_t& filter, std::int64_t& 
 }
 
 void draw_types(Random& r, driver::ConvArgs& a) {
-  a.base = r.pick<const char*>({"conv", "conv", "conv", "convfp16", "convfp16", "convbfp16", "convbfp16", "convint8",
-                                "convint8", "convfp64"});
+  a.base = r.pick<const char*>(
+      {"conv", "conv", "conv", "convfp16", "convfp16", "convbfp16", "convbfp16", "convint8", "convint8", "convfp64"});
   if (a.base == "convint8") {
     a.directions = driver::kForward;
     a.out_type = r.pick({int{driver::kNoType}, int{driver::kInt8}, int{driver::kFloat}});
@@ -64,8 +64,7 @@ void draw_types(Random& r, driver::ConvArgs& a) {
 double products(const driver::ConvArgs& a, const Sizes& lens) {
   double count = static_cast<double>(a.in_channels) / static_cast<double>(a.groups);
   for (const std::int64_t size : lens) count *= static_cast<double>(size);
-  for (int i = 0; i < a.spatial_dim; ++i)
-    count *= static_cast<double>(i == 0 ? a.fil_w : i == 1 ? a.fil_h : a.fil_d);
+  for (int i = 0; i < a.spatial_dim; ++i) count *= static_cast<double>(i == 0 ? a.fil_w : i == 1 ? a.fil_h : a.fil_d);
   return count;
 }
 
@@ -180,7 +179,8 @@ bool convolution_case(Handle& handle, Random& r, Tally& tally) {
   constexpr std::size_t kPoints = 3;  // tune points of a solver beside the default
   const auto source = draw_problem(r);
   if (!source) return ++tally.refused, true;
-  const std::string line = source->line() + (source->args.alpha != 1 ? " --alpha " + std::to_string(source->args.alpha) : "") +
+  const std::string line = source->line() +
+                           (source->args.alpha != 1 ? " --alpha " + std::to_string(source->args.alpha) : "") +
                            (source->args.beta != 0 ? " --beta " + std::to_string(source->args.beta) : "");
   set_current(line);
   const Trial trial(*source, test::Gaps::kNan, r.bits());

@@ -100,9 +100,9 @@ bool op_tensor(const Draw& d) {
   const int op = static_cast<int>(d.r.below(4));
   const double alpha2 = d.r.pick({1.0, -0.5});
   set_current(name(("op " + std::to_string(op)).c_str(), {&a, &b, &c}, d.alpha, d.beta));
-  const auto expected = ref::op_tensor(
-      {static_cast<ref::TensorOp>(op), d.alpha, alpha2, d.beta, a.plain, b.plain, c.plain}, a.content.data(),
-      b.content.data(), c.content.data());
+  const auto expected =
+      ref::op_tensor({static_cast<ref::TensorOp>(op), d.alpha, alpha2, d.beta, a.plain, b.plain, c.plain},
+                     a.content.data(), b.content.data(), c.content.data());
   return check({&a, &b}, c, d.beta != 0, 1, expected, [&] {
     tensor_ops::op_tensor(d.handle.stream(), static_cast<tensor_ops::Op>(op), d.alpha, a.input(), alpha2, b.input(),
                           d.beta, c.output());
@@ -112,8 +112,7 @@ bool op_tensor(const Draw& d) {
 bool transform(const Draw& d) {
   Operand x(d.handle, d.r, random_type(d.r), d.lens, true), y(d.handle, d.r, d.type, d.lens, false);
   set_current(name("transform", {&x, &y}, d.alpha, d.beta));
-  const auto expected =
-      ref::transform_tensor(d.alpha, x.plain, x.content.data(), d.beta, y.plain, y.content.data());
+  const auto expected = ref::transform_tensor(d.alpha, x.plain, x.content.data(), d.beta, y.plain, y.content.data());
   return check({&x}, y, d.beta != 0, 1, expected,
                [&] { tensor_ops::transform(d.handle.stream(), d.alpha, x.input(), d.beta, y.output()); });
 }
@@ -142,8 +141,7 @@ bool bias(const Draw& d, bool backward) {
   std::int64_t pixels = y.plain.count() / d.lens[1];
   set_current(name(backward ? "bias backward" : "bias forward", {&b, &y}, d.alpha, backward ? d.beta : 0));
   if (backward) {
-    const auto expected =
-        ref::bias_backward(d.alpha, y.plain, y.content.data(), d.beta, b.plain, b.content.data());
+    const auto expected = ref::bias_backward(d.alpha, y.plain, y.content.data(), d.beta, b.plain, b.content.data());
     return check({&y}, b, d.beta != 0, pixels, expected,
                  [&] { tensor_ops::bias_backward(d.handle.stream(), d.alpha, y.input(), d.beta, b.output()); });
   }
@@ -157,7 +155,11 @@ bool bias(const Draw& d, bool backward) {
 }  // namespace
 
 bool tensor_ops_case(Handle& handle, Random& r, Tally& tally) {
-  Draw d{handle, r, random_lens(r, r.between(1, tensor_ops::kMaxOpRank)), random_type(r), r.pick({1.0, 1.0, 0.5, -2.0}),
+  Draw d{handle,
+         r,
+         random_lens(r, r.between(1, tensor_ops::kMaxOpRank)),
+         random_type(r),
+         r.pick({1.0, 1.0, 0.5, -2.0}),
          r.pick({0.0, 0.0, 1.0, -0.5})};
   const std::uint64_t kind = d.lens.size() > 1 ? r.below(6) : r.below(4);
   const bool floats = !is_integer(d.type);

@@ -102,7 +102,8 @@ void run_on_copies(Handle& handle, const Problem& problem, const Problem::Args& 
   check_memory(problem.x, given.x, "x", problem.output(), given.result);
   if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
   const DeviceInfo& device = handle.device();
-  const AlignedBuffer x(device, problem.x, given.x, "the buffer of x"), dy(device, problem.dy, given.dy, "the buffer of dy"),
+  const AlignedBuffer x(device, problem.x, given.x, "the buffer of x"),
+      dy(device, problem.dy, given.dy, "the buffer of dy"),
       result(device, problem.output(), given.result, "the buffer of the result");
   Problem::Args args = given;
   args.x = x.data(), args.dy = dy.data(), args.result = result.data();

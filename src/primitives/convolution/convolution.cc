@@ -274,8 +274,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          std::uint64_t id) {
   if (!has_aligned_elements(problem, args)) {
-    return on_aligned(handle, problem, args,
-                      [&](const auto& aligned) { run(handle, problem, allowed, aligned, id); });
+    return on_aligned(handle, problem, args, [&](const auto& aligned) { run(handle, problem, allowed, aligned, id); });
   }
   const Constraints limits = for_call(handle, allowed, args);
   const auto plan = handle.plans().get({&problem, limits, id}, [&] {

@@ -148,7 +148,8 @@ void transform(Stream& stream, double alpha, Input x_given, double beta, Output 
   if (x.desc.type == y.desc.type && alpha == 1 && beta == 0) {
     passes(stream).copy(stream, loop, size_of(y.desc.type), x.data(), y.data());
   } else {
-    Elementwise pass{Function::kFirst, alpha, 0, beta, loop, {y.data(), x.data()}, {y.desc.type, x.desc.type}, y.data()};
+    Elementwise pass{Function::kFirst,           alpha,   0, beta, loop, {y.data(), x.data()},
+                     {y.desc.type, x.desc.type}, y.data()};
     passes(stream).elementwise(stream, pass);
   }
   y.write_back();

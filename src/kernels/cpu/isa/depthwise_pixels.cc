@@ -58,13 +58,17 @@ template <class Use, class Otherwise>
 void with_pixels(i64 pixels, int channels, const Use& use, const Otherwise& otherwise) {
   if (channels < kN) return otherwise();
   switch (pixels) {
-    case 1: return use(std::integral_constant<int, 1>{});
-    case 2: return use(std::integral_constant<int, 2>{});
-    case 4: return use(std::integral_constant<int, 4>{});
+    case 1:
+      return use(std::integral_constant<int, 1>{});
+    case 2:
+      return use(std::integral_constant<int, 2>{});
+    case 4:
+      return use(std::integral_constant<int, 4>{});
     case 8:
       if constexpr (kN >= 8) return use(std::integral_constant<int, 8>{});
       [[fallthrough]];
-    default: return otherwise();
+    default:
+      return otherwise();
   }
 }
 
@@ -160,7 +164,8 @@ class Pixels {
     const Term* term = terms_;
     for (i64 r = 0; r < results_; ++r) {
       Floats sum{};
-      for (const Term* const end = terms_ + ends_[r]; term < end; ++term) sum += source[term->source] * weights[term->tap];
+      for (const Term* const end = terms_ + ends_[r]; term < end; ++term)
+        sum += source[term->source] * weights[term->tap];
       result[r] = sum;
     }
     const Scaling scaling{static_cast<float>(job_.alpha), static_cast<float>(job_.beta)};
