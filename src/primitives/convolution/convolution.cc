@@ -116,6 +116,7 @@ bool has_aligned_elements(const Problem& p, const Problem::Args& a) {
 /// need them.
 template <class Use>
 auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use& use) {
+  validate(p);  // before buffers are read that may not have the sizes
   const DeviceInfo& device = handle.device();
   const TensorDesc channels = make_tensor(p.y.type, std::array{p.k()}, {});
   const AlignedBuffer x(device, p.x, args.x, "the buffer of x"), w(device, p.w, args.w, "the buffer of w"),

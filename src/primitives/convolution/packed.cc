@@ -50,7 +50,7 @@ std::vector<PackedWeights::Choice> PackedWeights::choices(const search::Request&
 }
 
 PackedWeights::PackedWeights(Handle& handle, const Problem& problem, const Constraints& allowed, void* w)
-    : owner_(&handle), problem_(problem), w_(handle.device(), problem_.w, w, "the buffer of w") {
+    : owner_(&handle), problem_((validate(problem), problem)), w_(handle.device(), problem_.w, w, "the buffer of w") {
   require(problem.direction != Direction::kBackwardWeights, "weights are packed for forward and backward data only");
   require(problem.epilogue.empty(), "weights are packed for a convolution alone, without fused operations");
   handle.stream().check_memory(w, "the buffer of w");

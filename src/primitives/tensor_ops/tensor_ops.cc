@@ -106,9 +106,7 @@ bool needs_double(std::span<const DataType> types) {
   });
 }
 
-void op_tensor(Stream& stream, Op op, double alpha1, Input a_given, double alpha2, Input b_given, double beta,
-               Output c_given) {
-  const Aligned a(stream, a_given, "a"), b(stream, b_given, "b"), c(stream, c_given, "c");
+void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Input b, double beta, Output c) {
   require(static_cast<int>(op) >= 0 && static_cast<int>(op) <= 3,
           "tensor operation {} is unknown: allowed are add 0, mul 1, min 2, max 3", static_cast<int>(op));
   require(c.desc.rank <= kMaxOpRank, "c has rank {}, at most {} is supported", c.desc.rank, kMaxOpRank);
@@ -116,12 +114,13 @@ void op_tensor(Stream& stream, Op op, double alpha1, Input a_given, double alpha
   require_same_type(b.desc, "b", c.desc, "c");
   require_same_sizes(a.desc, "a", c.desc, "c");
   require_repeatable(b.desc, c.desc);
-  binary(stream, static_cast<Function>(op), alpha1, a.input(), alpha2, b.input(), beta, c.output());
-  c.write_back();
+  const Aligned from_a(stream, a, "a"), from_b(stream, b, "b"), to(stream, c, "c");
+  binary(stream, static_cast<Function>(op), alpha1, from_a.input(), alpha2, from_b.input(), beta, to.output());
+  to.write_back();
 }
 
-void set(Stream& stream, Output y_given, const void* value_given) {
-  const Aligned y(stream, y_given, "y");
+void set(Stream& stream, Output to, const void* value_given) {
+  const Aligned y(stream, to, "y");
   const Scalar value(y.desc.type, value_given);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
@@ -131,17 +130,17 @@ void set(Stream& stream, Output y_given, const void* value_given) {
   y.write_back();
 }
 
-void scale(Stream& stream, Output y_given, const void* factor_given) {
-  const Aligned y(stream, y_given, "y");
+void scale(Stream& stream, Output to, const void* factor_given) {
+  const Aligned y(stream, to, "y");
   const Scalar factor(y.desc.type, factor_given);
   const TensorDesc repeated = single(y.desc);
   binary(stream, Function::kMul, 1, y.input(), 1, {repeated, factor.bytes}, 0, y.output(), true);
   y.write_back();
 }
 
-void transform(Stream& stream, double alpha, Input x_given, double beta, Output y_given) {
-  const Aligned x(stream, x_given, "x"), y(stream, y_given, "y");
-  require_same_sizes(x.desc, "x", y.desc, "y");
+void transform(Stream& stream, double alpha, Input from, double beta, Output to) {
+  require_same_sizes(from.desc, "x", to.desc, "y");
+  const Aligned x(stream, from, "x"), y(stream, to, "y");
   const TensorDesc* operands[] = {&y.desc, &x.desc};
   Loop loop = make_loop(operands);
   loop.simplify();
@@ -155,16 +154,16 @@ void transform(Stream& stream, double alpha, Input x_given, double beta, Output 
   y.write_back();
 }
 
-void bias_forward(Stream& stream, double alpha, Input b_given, double beta, Output y_given) {
-  const Aligned b(stream, b_given, "b"), y(stream, y_given, "y");
-  require_bias(b.desc, "b", y.desc, "y");
+void bias_forward(Stream& stream, double alpha, Input from, double beta, Output to) {
+  require_bias(from.desc, "b", to.desc, "y");
+  const Aligned b(stream, from, "b"), y(stream, to, "y");
   binary(stream, Function::kAdd, alpha, y.input(), alpha, b.input(), beta, y.output());
   y.write_back();
 }
 
-void bias_backward(Stream& stream, double alpha, Input dy_given, double beta, Output db_given) {
-  const Aligned dy(stream, dy_given, "dy"), db(stream, db_given, "db");
-  require_bias(db.desc, "db", dy.desc, "dy");
+void bias_backward(Stream& stream, double alpha, Input from, double beta, Output to) {
+  require_bias(to.desc, "db", from.desc, "dy");
+  const Aligned dy(stream, from, "dy"), db(stream, to, "db");
   passes(stream).bias_backward(stream, alpha, dy.input(), beta, db.output());
   db.write_back();
 }
