@@ -86,7 +86,7 @@ class Match {
   /// Whether something of this length may start.
   bool fits(double predicted_us) const { return !budget_.strict || 2 * predicted_us <= left(); }
 
-  double allowed(double loser_us) const { return budget_.strict ? std::min(loser_us, left()) : loser_us; }
+  double allowed(double loser_us) const { return budget_.strict ? std::clamp(left(), 0.0, loser_us) : loser_us; }
 
   double best() const {
     double us = budget_.rival_us;

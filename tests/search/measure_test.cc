@@ -144,6 +144,21 @@ TEST(Measure, AStrictBudgetStopsWhoeverIsSlowerThanPredicted) {
   EXPECT_LE(clock.now, 20e3);
 }
 
+TEST(Measure, NoTimeIsNegativeWhereABudgetEndsBetweenTwoLooksAtTheClock) {
+  for (int last = 1; last <= 8; ++last) {
+    struct : FakeClock {
+      double now_us() override {
+        if (--looks == 0) now += 50e3;  // the system had other work
+        return now;
+      }
+      int looks = 0;
+    } clock;
+    clock.looks = last;
+    Script a{clock, {100}, 100};
+    EXPECT_GE(measure(clock, {a.contestant()}, {.total_us = 20e3, .strict = true})[0].us, 0) << last;
+  }
+}
+
 TEST(Measure, AWarmUpIsASampleWhenThereIsNoTimeForAnother) {
   FakeClock clock;
   Script a{clock, {8e3}, 8e3};
