@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "driver/files.h"
@@ -29,11 +30,15 @@ void parallel_blocks(std::int64_t count, Body body) {
   constexpr std::int64_t kSmallest = 1 << 16;  // below this a thread costs more than it gives
   const std::int64_t wanted = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const std::int64_t blocks = std::clamp<std::int64_t>(count / kSmallest, 1, wanted);
+  const auto block = [=](std::int64_t i) { body(count * i / blocks, count * (i + 1) / blocks); };
   std::vector<std::thread> threads;
-  for (std::int64_t i = 1; i < blocks; ++i) {
-    threads.emplace_back([=] { body(count * i / blocks, count * (i + 1) / blocks); });
+  std::int64_t i = 1;
+  try {
+    for (; i < blocks; ++i) threads.emplace_back(block, i);
+  } catch (const std::system_error&) {  // the limit of processes: this thread does the rest
   }
-  body(0, count / blocks);
+  for (; i < blocks; ++i) block(i);
+  block(0);
   for (std::thread& thread : threads) thread.join();
 }
 

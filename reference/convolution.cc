@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -29,7 +30,7 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(std::string("reference convolution: ") + what);
 }
 
-// Runs body(0 .. tasks-1) on up to `threads` threads; rethrows the first exception.
+// Runs body(0 .. tasks-1) on up to `threads` threads, or as many as the system gives; rethrows the first exception.
 void parallel_for(Index tasks, int threads, const std::function<void(Index)>& body) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::atomic<Index> next = 0;
@@ -44,7 +45,10 @@ void parallel_for(Index tasks, int threads, const std::function<void(Index)>& bo
     }
   };
   std::vector<std::jthread> others;
-  for (Index i = 1; i < std::min<Index>(threads, tasks); ++i) others.emplace_back(work);
+  try {
+    for (Index i = 1; i < std::min<Index>(threads, tasks); ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {  // the limit of processes: this thread takes all that is left
+  }
   work();
   others.clear();
   if (error) std::rethrow_exception(error);

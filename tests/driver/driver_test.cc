@@ -167,6 +167,16 @@ TEST(Driver, WrongResultsFail) {
   EXPECT_TRUE(has(spoilt, "^Forward Convolution FAILED: .* > .*1 wrong outputs; worst at 0"));
 }
 
+TEST(Driver, DoesWithTheThreadsThereAre) {
+  if (geteuid() != 0) GTEST_SKIP() << "the limit of processes does not count those of root";
+  const std::string driver = POLYMIO_DRIVER_PATH, nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+  if (run(nobody + "test -x '" + driver + "'").status != 0) GTEST_SKIP() << "another user may not run the driver";
+  // Large enough that filling the tensors would take threads, too.
+  const Outcome alone = run(nobody + "prlimit --nproc=1 '" + driver + "' conv -n 4 -c 64 -H 56 -W 56 -k 16 -F 1 -i 1");
+  EXPECT_EQ(alone.status, 0) << alone.text;
+  EXPECT_TRUE(has(alone, "Verifies OK"));
+}
+
 TEST(Driver, JsonAndExplain) {
   const Outcome json = drive("conv " + kSmall + "-F 5 --json --explain");
   EXPECT_EQ(json.status, 0);
