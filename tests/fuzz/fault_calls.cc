@@ -13,6 +13,7 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace polymio::fuzz {
@@ -71,7 +72,11 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
                    void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
-  return polymio::fuzz::fails(Fault::kThread) ? EAGAIN : create(thread, attributes, start, argument);
+  // oneTBB does not survive that one of its own does not start, see docs/safety.md.
+  Dl_info caller{};
+  const bool known = ::dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr;
+  const bool onetbb = known && std::strstr(caller.dli_fname, "libtbb") != nullptr;
+  return !onetbb && polymio::fuzz::fails(Fault::kThread) ? EAGAIN : create(thread, attributes, start, argument);
 }
 
 int open(const char* path, int flags, ...) {
