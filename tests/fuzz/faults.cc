@@ -218,6 +218,7 @@ class Scenario {
         !call("problem w", miopenSetProblemTensorDescriptor, problem_, miopenTensorConvolutionW, w_desc_) ||
         !call("problem y", miopenSetProblemTensorDescriptor, problem_, miopenTensorConvolutionY, y_desc_))
       return;
+    described_ = true;
     const polymioTuneOptions_t options{sizeof options, 5, 0};
     polymioTuneResult_t result{};
     result.size = sizeof result;
@@ -252,7 +253,7 @@ class Scenario {
 
   void diagnose() {
     std::size_t size = 0;
-    if (!problem_ || !call("diagnose", polymioDiagnose, handle_, problem_, nullptr, &size)) return;
+    if (!described_ || !call("diagnose", polymioDiagnose, handle_, problem_, nullptr, &size)) return;
     std::string text(size + 4096, '\0');
     size = text.size();
     call("diagnosis", polymioDiagnose, handle_, problem_, text.data(), &size);
@@ -290,6 +291,7 @@ class Scenario {
   miopenTensorDescriptor_t x_desc_ = nullptr, w_desc_ = nullptr, y_desc_ = nullptr;
   miopenConvolutionDescriptor_t conv_ = nullptr;
   miopenProblem_t problem_ = nullptr;
+  bool described_ = false;  // the problem has its tensors
   std::vector<float> x_ = std::vector<float>(kN * kC * kS * kS), w_ = std::vector<float>(kK * kC * 9),
                      y_ = std::vector<float>(kN * kK * kS * kS), want_;
   std::vector<char> workspace_;
