@@ -32,7 +32,8 @@
 // belong to the caller and must stay alive until the work on the stream is done.
 //
 // Buffers. Data pointers are memory of the handle's device: on a CPU any host pointer, of any
-// alignment. Scaling factors (alpha, beta) are host pointers: to double when the output tensor is
+// alignment (elements at odd addresses cost a copy), on a GPU a multiple of the element's size.
+// Scaling factors (alpha, beta) are host pointers: to double when the output tensor is
 // double, to float for all other data types. A beta of 0 never reads the output, so that it may be
 // uninitialised.
 //
