@@ -18,30 +18,8 @@ namespace fs = std::filesystem;
 
 const std::string kLine = "conv -n 1 -c 8 -H 9 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 ";
 
-// A folder with a find database of its own.
-class Commands : public ::testing::Test {
+class Commands : public InFolder {
  protected:
-  void SetUp() override {
-    fs::create_directories(folder_);
-    if (const char* outer = std::getenv("MIOPEN_USER_DB_PATH")) outer_ = outer;
-    setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
-  }
-  void TearDown() override {
-    // Tests of other suites follow in this process.
-    outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
-    fs::remove_all(folder_);
-  }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name), std::ios::binary) << text;
-    return file(name);
-  }
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(file(name)).rdbuf();
-    return text.str();
-  }
   // Finds all three directions, so that the database has something.
   void learn() const { ASSERT_EQ(drive(kLine + "-V 0 -i 1").status, 0); }
   std::string database() const {
@@ -50,9 +28,6 @@ class Commands : public ::testing::Test {
     }
     return "";
   }
-
-  std::string outer_;
-  fs::path folder_ = fs::temp_directory_path() / ("polymio-commands." + std::to_string(static_cast<long>(getpid())));
 };
 
 TEST_F(Commands, WrongWordsAreStatus2AndSayWhatIsAllowed) {

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -45,3 +48,33 @@ inline std::size_t count(const std::string& text, const std::string& part) {
   for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
   return n;
 }
+
+// A folder with a find database of its own.
+class InFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_);
+    if (const char* outer = std::getenv("MIOPEN_USER_DB_PATH")) outer_ = outer;
+    setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
+  }
+  void TearDown() override {
+    // Tests of other suites follow in this process.
+    outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name), std::ios::binary) << text;
+    return file(name);
+  }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(file(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  std::string outer_;
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("polymio_driver_" + std::to_string(static_cast<long>(getpid())));
+};

@@ -20,33 +20,16 @@ namespace fs = std::filesystem;
 const std::string kLine = "conv -n 1 -c 2 -H 5 -W 5 -k 3 -y 3 -x 3 -F 1 -i 1 ";
 const std::string kFdbLine = "4-6-6-3x3-8-6-6-2-1x1-1x1-1x1-0-NCHW-FP32-B=SolverOne:0.1,0,algorithm\n";
 
-class DriverFiles : public ::testing::Test {
+class DriverFiles : public InFolder {
  protected:
   void SetUp() override {
-    fs::create_directories(folder_);
-    if (const char* outer = std::getenv("MIOPEN_USER_DB_PATH")) outer_ = outer;
-    setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
+    InFolder::SetUp();
     write("victim", "mine");
     write("fdb", kFdbLine);
     write("list", kLine + "\n");
     ASSERT_EQ(::mkfifo(file("fifo").c_str(), 0666), 0);
   }
-  void TearDown() override {
-    // Tests of other suites follow in this process.
-    outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
-    fs::remove_all(folder_);
-  }
 
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name), std::ios::binary) << text;
-    return file(name);
-  }
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(file(name), std::ios::binary).rdbuf();
-    return text.str();
-  }
   // The driver with a link to the victim at "<name>.<its process>.tmp", in the folder.
   Outcome with_planted_link(const std::string& name, const std::string& arguments) const {
     return run("cd " + folder_.string() + " && sh -c 'ln -s victim " + name + ".$$.tmp; exec " + POLYMIO_DRIVER_PATH +
@@ -56,11 +39,6 @@ class DriverFiles : public ::testing::Test {
   Outcome drive_for_a_while(const std::string& arguments) const {
     return run("timeout 60 " + std::string(POLYMIO_DRIVER_PATH) + " " + arguments);
   }
-
-  fs::path folder_ = fs::temp_directory_path() / ("polymio_files_" + std::to_string(::getpid()));
-
- private:
-  std::string outer_;
 };
 
 TEST_F(DriverFiles, TemporaryFilesDoNotFollowPlantedLinks) {

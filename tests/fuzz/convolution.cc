@@ -179,9 +179,7 @@ bool convolution_case(Handle& handle, Random& r, Tally& tally) {
   constexpr std::size_t kPoints = 3;  // tune points of a solver beside the default
   const auto source = draw_problem(r);
   if (!source) return ++tally.refused, true;
-  const std::string line = source->line() +
-                           (source->args.alpha != 1 ? " --alpha " + std::to_string(source->args.alpha) : "") +
-                           (source->args.beta != 0 ? " --beta " + std::to_string(source->args.beta) : "");
+  const std::string line = source->line();
   set_current(line);
   const Trial trial(*source, test::Gaps::kNan, r.bits());
   ++tally.problems;
