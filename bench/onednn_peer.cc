@@ -51,18 +51,12 @@ constexpr Operand kOperands[4][3] = {{{1, 129}, {33, 131}, {17, 133}},
 /// 0 for a type that oneDNN does not convolve.
 int peer_type(reference::Type type) {
   switch (static_cast<int>(type)) {
-    case driver::kHalf:
-      return 1;
-    case driver::kBFloat16:
-      return 2;
-    case driver::kFloat:
-      return 3;
-    case driver::kInt32:
-      return 4;
-    case driver::kInt8:
-      return 5;
-    default:
-      return 0;
+    case driver::kHalf: return 1;
+    case driver::kBFloat16: return 2;
+    case driver::kFloat: return 3;
+    case driver::kInt32: return 4;
+    case driver::kInt8: return 5;
+    default: return 0;
   }
 }
 

@@ -345,24 +345,15 @@ TensorTypes tensor_types(const ConvArgs& args, Direction direction) {
 
 const char* type_name(int type) {
   switch (type) {
-    case kHalf:
-      return "fp16";
-    case kFloat:
-      return "fp32";
-    case kInt32:
-      return "int32";
-    case kInt8:
-      return "int8";
-    case kBFloat16:
-      return "bf16";
-    case kDouble:
-      return "fp64";
-    case kFloat8:
-      return "fp8";
-    case kBFloat8:
-      return "bfp8";
-    default:
-      return "unknown";
+    case kHalf: return "fp16";
+    case kFloat: return "fp32";
+    case kInt32: return "int32";
+    case kInt8: return "int8";
+    case kBFloat16: return "bf16";
+    case kDouble: return "fp64";
+    case kFloat8: return "fp8";
+    case kBFloat8: return "bfp8";
+    default: return "unknown";
   }
 }
 

@@ -121,22 +121,14 @@ std::array<DataType, 3> types_of(std::string_view text) {
 
 std::string base_of(DataType type) {
   switch (type) {
-    case kFloat:
-      return "conv";
-    case kHalf:
-      return "convfp16";
-    case kBFloat16:
-      return "convbfp16";
-    case kInt8:
-      return "convint8";
-    case kDouble:
-      return "convfp64";
-    case kFloat8:
-      return "convfp8";
-    case kBFloat8:
-      return "convbfp8";
-    default:
-      refuse("tensors that are read as int32");
+    case kFloat: return "conv";
+    case kHalf: return "convfp16";
+    case kBFloat16: return "convbfp16";
+    case kInt8: return "convint8";
+    case kDouble: return "convfp64";
+    case kFloat8: return "convfp8";
+    case kBFloat8: return "convbfp8";
+    default: refuse("tensors that are read as int32");
   }
 }
 

@@ -14,14 +14,10 @@ namespace {
 
 const char* source_name(polymioSource_t source) {
   switch (source) {
-    case polymioSourceEstimate:
-      return "estimate";
-    case polymioSourceModel:
-      return "model";
-    case polymioSourceNeighbour:
-      return "neighbour";
-    case polymioSourceMeasured:
-      return "measured";
+    case polymioSourceEstimate: return "estimate";
+    case polymioSourceModel: return "model";
+    case polymioSourceNeighbour: return "neighbour";
+    case polymioSourceMeasured: return "measured";
   }
   return "unknown";
 }

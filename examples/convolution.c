@@ -19,10 +19,13 @@ int main(void) {
   miopenGetConvolutionForwardOutputDim(conv, x, w, &n, &c, &h, &width);
   miopenSet4dTensorDescriptor(y, miopenFloat, n, c, h, width);
   miopenConvolutionForwardGetWorkSpaceSize(handle, w, x, conv, y, &bytes);
-  float *in = calloc(4 * 64 * 56 * 56, 4), *filter = calloc(64 * 64 * 9, 4), *out = calloc((size_t)n * c * h * width, 4);
+  float *in = calloc(4 * 64 * 56 * 56, 4), *filter = calloc(64 * 64 * 9, 4),
+        *out = calloc((size_t)n * c * h * width, 4);
   void* space = malloc(bytes);
   miopenFindConvolutionForwardAlgorithm(handle, x, in, w, filter, conv, y, out, 1, &found, &best, space, bytes, 0);
-  miopenStatus_t s = miopenConvolutionForward(handle, &one, x, in, w, filter, conv, best.fwd_algo, &zero, y, out, space, bytes);
-  printf("%d x %d x %d x %d, algorithm %d: %.3f ms, %s\n", n, c, h, width, best.fwd_algo, best.time, miopenGetErrorString(s));
+  miopenStatus_t s =
+      miopenConvolutionForward(handle, &one, x, in, w, filter, conv, best.fwd_algo, &zero, y, out, space, bytes);
+  printf("%d x %d x %d x %d, algorithm %d: %.3f ms, %s\n", n, c, h, width, best.fwd_algo, best.time,
+         miopenGetErrorString(s));
   return s != miopenStatusSuccess;
 }

@@ -35,55 +35,37 @@ double activate(const Activation& p, double x) {
   if (std::isnan(x)) return x;
   const double infinity = std::numeric_limits<double>::infinity();
   switch (p.mode) {
-    case ActivationMode::kLogistic:
-      return sigmoid(x);
-    case ActivationMode::kTanh:
-      return p.beta * std::tanh(p.alpha * x);
-    case ActivationMode::kRelu:
-      return std::fmax(0, x);
-    case ActivationMode::kSoftrelu:
-      return x == infinity ? x : x > 30 ? x + std::exp(-x) : std::log1p(std::exp(x));
-    case ActivationMode::kAbs:
-      return std::fabs(x);
-    case ActivationMode::kPower:
-      return p.alpha + p.beta * x > 0 ? std::pow(p.alpha + p.beta * x, p.gamma) : 0;
-    case ActivationMode::kClippedRelu:
-      return std::fmin(p.alpha, std::fmax(0, x));
-    case ActivationMode::kLeakyRelu:
-      return x > 0 ? x : p.alpha * x;
-    case ActivationMode::kElu:
-      return x > 0 ? x : p.alpha * std::expm1(x);
-    case ActivationMode::kPassthru:
-      break;
+    case ActivationMode::kLogistic: return sigmoid(x);
+    case ActivationMode::kTanh: return p.beta * std::tanh(p.alpha * x);
+    case ActivationMode::kRelu: return std::fmax(0, x);
+    case ActivationMode::kSoftrelu: return x == infinity ? x : x > 30 ? x + std::exp(-x) : std::log1p(std::exp(x));
+    case ActivationMode::kAbs: return std::fabs(x);
+    case ActivationMode::kPower: return p.alpha + p.beta * x > 0 ? std::pow(p.alpha + p.beta * x, p.gamma) : 0;
+    case ActivationMode::kClippedRelu: return std::fmin(p.alpha, std::fmax(0, x));
+    case ActivationMode::kLeakyRelu: return x > 0 ? x : p.alpha * x;
+    case ActivationMode::kElu: return x > 0 ? x : p.alpha * std::expm1(x);
+    case ActivationMode::kPassthru: break;
   }
   return x;
 }
 
 double activate_backward(const Activation& p, double x, double dy) {
   switch (p.mode) {
-    case ActivationMode::kLogistic:
-      return dy * sigmoid(x) * sigmoid(-x);
+    case ActivationMode::kLogistic: return dy * sigmoid(x) * sigmoid(-x);
     case ActivationMode::kTanh: {
       const double c = std::cosh(p.alpha * x);
       return dy * p.alpha * p.beta / c / c;
     }
-    case ActivationMode::kRelu:
-      return x > 0 ? dy : 0;
-    case ActivationMode::kSoftrelu:
-      return dy * sigmoid(x);
-    case ActivationMode::kAbs:
-      return x == 0 ? 0 : std::copysign(1, x) * dy;
+    case ActivationMode::kRelu: return x > 0 ? dy : 0;
+    case ActivationMode::kSoftrelu: return dy * sigmoid(x);
+    case ActivationMode::kAbs: return x == 0 ? 0 : std::copysign(1, x) * dy;
     case ActivationMode::kPower:
       if (!(p.alpha + p.beta * x > 0)) return 0;
       return dy * p.gamma * p.beta * std::pow(p.alpha + p.beta * x, p.gamma - 1);
-    case ActivationMode::kClippedRelu:
-      return x > 0 && x <= p.alpha ? dy : 0;
-    case ActivationMode::kLeakyRelu:
-      return x > 0 ? dy : p.alpha * dy;
-    case ActivationMode::kElu:
-      return x > 0 ? dy : dy * p.alpha * std::exp(x);
-    case ActivationMode::kPassthru:
-      break;
+    case ActivationMode::kClippedRelu: return x > 0 && x <= p.alpha ? dy : 0;
+    case ActivationMode::kLeakyRelu: return x > 0 ? dy : p.alpha * dy;
+    case ActivationMode::kElu: return x > 0 ? dy : dy * p.alpha * std::exp(x);
+    case ActivationMode::kPassthru: break;
   }
   return dy;
 }

@@ -60,14 +60,10 @@ void require_bias(const Tensor& bias, const Tensor& tensor) {
 
 Term combine(TensorOp op, double a, double b) {
   switch (op) {
-    case TensorOp::kAdd:
-      return {a + b, std::fabs(a) + std::fabs(b)};
-    case TensorOp::kMul:
-      return {a * b, std::fabs(a * b)};
-    case TensorOp::kMin:
-      return {std::min(a, b), std::max(std::fabs(a), std::fabs(b))};
-    case TensorOp::kMax:
-      return {std::max(a, b), std::max(std::fabs(a), std::fabs(b))};
+    case TensorOp::kAdd: return {a + b, std::fabs(a) + std::fabs(b)};
+    case TensorOp::kMul: return {a * b, std::fabs(a * b)};
+    case TensorOp::kMin: return {std::min(a, b), std::max(std::fabs(a), std::fabs(b))};
+    case TensorOp::kMax: return {std::max(a, b), std::max(std::fabs(a), std::fabs(b))};
   }
   throw std::invalid_argument("reference tensor operation: unknown operation");
 }

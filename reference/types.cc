@@ -33,20 +33,13 @@ constexpr Format kBFloat8Format = {8, 3, -14, 57344.0, true, true};
 // Null for integers.
 const Format* format_of(Type type) {
   switch (type) {
-    case Type::kHalf:
-      return &kHalfFormat;
-    case Type::kFloat:
-      return &kFloatFormat;
-    case Type::kBFloat16:
-      return &kBFloat16Format;
-    case Type::kDouble:
-      return &kDoubleFormat;
-    case Type::kFloat8:
-      return &kFloat8Format;
-    case Type::kBFloat8:
-      return &kBFloat8Format;
-    default:
-      return nullptr;
+    case Type::kHalf: return &kHalfFormat;
+    case Type::kFloat: return &kFloatFormat;
+    case Type::kBFloat16: return &kBFloat16Format;
+    case Type::kDouble: return &kDoubleFormat;
+    case Type::kFloat8: return &kFloat8Format;
+    case Type::kBFloat8: return &kBFloat8Format;
+    default: return nullptr;
   }
 }
 
@@ -177,38 +170,25 @@ std::optional<Type> type_from_number(int number) {
 
 std::string_view type_name(Type type) {
   switch (type) {
-    case Type::kHalf:
-      return "half";
-    case Type::kFloat:
-      return "float";
-    case Type::kInt32:
-      return "int32";
-    case Type::kInt8:
-      return "int8";
-    case Type::kBFloat16:
-      return "bfloat16";
-    case Type::kDouble:
-      return "double";
-    case Type::kFloat8:
-      return "float8";
-    case Type::kBFloat8:
-      return "bfloat8";
-    case Type::kInt64:
-      return "int64";
+    case Type::kHalf: return "half";
+    case Type::kFloat: return "float";
+    case Type::kInt32: return "int32";
+    case Type::kInt8: return "int8";
+    case Type::kBFloat16: return "bfloat16";
+    case Type::kDouble: return "double";
+    case Type::kFloat8: return "float8";
+    case Type::kBFloat8: return "bfloat8";
+    case Type::kInt64: return "int64";
   }
   return "invalid";
 }
 
 std::size_t size_of(Type type) {
   switch (type) {
-    case Type::kInt8:
-      return 1;
-    case Type::kInt32:
-      return 4;
-    case Type::kInt64:
-      return 8;
-    default:
-      return static_cast<std::size_t>(format_of(type)->bits) / 8;
+    case Type::kInt8: return 1;
+    case Type::kInt32: return 4;
+    case Type::kInt64: return 8;
+    default: return static_cast<std::size_t>(format_of(type)->bits) / 8;
   }
 }
 
@@ -221,14 +201,10 @@ double unit_roundoff(Type type) {
 
 double max_finite(Type type) {
   switch (type) {
-    case Type::kInt8:
-      return 127;
-    case Type::kInt32:
-      return 2147483647;
-    case Type::kInt64:
-      return 0x1p63;
-    default:
-      return format_of(type)->max;
+    case Type::kInt8: return 127;
+    case Type::kInt32: return 2147483647;
+    case Type::kInt64: return 0x1p63;
+    default: return format_of(type)->max;
   }
 }
 
@@ -253,44 +229,30 @@ double round_to(Type type, double value, Rounding rounding) {
 
 double load(Type type, const void* base, std::int64_t index) {
   switch (type) {
-    case Type::kHalf:
-      return load_half(element<std::uint16_t>(base, index));
-    case Type::kFloat:
-      return element<float>(base, index);
-    case Type::kInt32:
-      return element<std::int32_t>(base, index);
-    case Type::kInt8:
-      return element<std::int8_t>(base, index);
+    case Type::kHalf: return load_half(element<std::uint16_t>(base, index));
+    case Type::kFloat: return element<float>(base, index);
+    case Type::kInt32: return element<std::int32_t>(base, index);
+    case Type::kInt8: return element<std::int8_t>(base, index);
     case Type::kBFloat16: {
       const std::uint32_t bits = element<std::uint16_t>(base, index);
       return std::bit_cast<float>(bits << 16);
     }
-    case Type::kDouble:
-      return element<double>(base, index);
-    case Type::kFloat8:
-      return load_float8(element<std::uint8_t>(base, index));
-    case Type::kBFloat8:
-      return load_bfloat8(element<std::uint8_t>(base, index));
-    case Type::kInt64:
-      return static_cast<double>(element<std::int64_t>(base, index));
+    case Type::kDouble: return element<double>(base, index);
+    case Type::kFloat8: return load_float8(element<std::uint8_t>(base, index));
+    case Type::kBFloat8: return load_bfloat8(element<std::uint8_t>(base, index));
+    case Type::kInt64: return static_cast<double>(element<std::int64_t>(base, index));
   }
   return 0;
 }
 
 void store(Type type, void* base, std::int64_t index, double value) {
   switch (type) {
-    case Type::kFloat:
-      return put(base, index, static_cast<float>(value));
-    case Type::kDouble:
-      return put(base, index, value);
-    case Type::kInt8:
-      return put(base, index, saturate<std::int8_t>(value));
-    case Type::kInt32:
-      return put(base, index, saturate<std::int32_t>(value));
-    case Type::kInt64:
-      return put(base, index, saturate<std::int64_t>(value));
-    default:
-      break;
+    case Type::kFloat: return put(base, index, static_cast<float>(value));
+    case Type::kDouble: return put(base, index, value);
+    case Type::kInt8: return put(base, index, saturate<std::int8_t>(value));
+    case Type::kInt32: return put(base, index, saturate<std::int32_t>(value));
+    case Type::kInt64: return put(base, index, saturate<std::int64_t>(value));
+    default: break;
   }
   const std::uint32_t code = encode(*format_of(type), value);
   if (size_of(type) == 2) return put(base, index, static_cast<std::uint16_t>(code));

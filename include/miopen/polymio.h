@@ -61,8 +61,8 @@ MIOPEN_EXPORT miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason);
 
 /// The library that multiplies matrices for convolutions on device `index` ("cuBLASLt for CUDA 13.0"), or why none is
-/// used: a missing file, a driver that is older; "" on devices that have no such library. Opens it. The text is valid as
-/// long as the process. BadParm if the index is outside.
+/// used: a missing file, a driver that is older; "" on devices that have no such library. Opens it. The text is valid
+/// as long as the process. BadParm if the index is outside.
 MIOPEN_EXPORT miopenStatus_t polymioGetMatrixLibrary(int index, const char** text);
 
 /// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list of devices

@@ -32,18 +32,14 @@ constexpr bool is_valid(DataType t) {
 constexpr std::size_t size_of(DataType t) {
   switch (t) {
     case DataType::kDouble:
-    case DataType::kInt64:
-      return 8;
+    case DataType::kInt64: return 8;
     case DataType::kFloat:
-    case DataType::kInt32:
-      return 4;
+    case DataType::kInt32: return 4;
     case DataType::kHalf:
-    case DataType::kBFloat16:
-      return 2;
+    case DataType::kBFloat16: return 2;
     case DataType::kInt8:
     case DataType::kFloat8:
-    case DataType::kBFloat8:
-      return 1;
+    case DataType::kBFloat8: return 1;
   }
   return 0;
 }
@@ -55,24 +51,15 @@ constexpr bool is_fp8(DataType t) { return t == DataType::kFloat8 || t == DataTy
 /// Short text used in keys and messages: "fp32", "bf16", "int8", ...
 constexpr const char* name_of(DataType t) {
   switch (t) {
-    case DataType::kHalf:
-      return "fp16";
-    case DataType::kFloat:
-      return "fp32";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kInt8:
-      return "int8";
-    case DataType::kBFloat16:
-      return "bf16";
-    case DataType::kDouble:
-      return "fp64";
-    case DataType::kFloat8:
-      return "fp8";
-    case DataType::kBFloat8:
-      return "bfp8";
-    case DataType::kInt64:
-      return "int64";
+    case DataType::kHalf: return "fp16";
+    case DataType::kFloat: return "fp32";
+    case DataType::kInt32: return "int32";
+    case DataType::kInt8: return "int8";
+    case DataType::kBFloat16: return "bf16";
+    case DataType::kDouble: return "fp64";
+    case DataType::kFloat8: return "fp8";
+    case DataType::kBFloat8: return "bfp8";
+    case DataType::kInt64: return "int64";
   }
   return "invalid";
 }
@@ -187,24 +174,15 @@ void write(void* base, std::int64_t i, T value) {
 /// Element `i` of a buffer of type `t`, widened (int64 beyond 2^53 rounds).
 inline double load(DataType t, const void* base, std::int64_t i) {
   switch (t) {
-    case DataType::kHalf:
-      return to_float(read<Half>(base, i));
-    case DataType::kFloat:
-      return read<float>(base, i);
-    case DataType::kInt32:
-      return read<std::int32_t>(base, i);
-    case DataType::kInt8:
-      return read<std::int8_t>(base, i);
-    case DataType::kBFloat16:
-      return to_float(read<BFloat16>(base, i));
-    case DataType::kDouble:
-      return read<double>(base, i);
-    case DataType::kFloat8:
-      return to_float(read<Float8>(base, i));
-    case DataType::kBFloat8:
-      return to_float(read<BFloat8>(base, i));
-    case DataType::kInt64:
-      return static_cast<double>(read<std::int64_t>(base, i));
+    case DataType::kHalf: return to_float(read<Half>(base, i));
+    case DataType::kFloat: return read<float>(base, i);
+    case DataType::kInt32: return read<std::int32_t>(base, i);
+    case DataType::kInt8: return read<std::int8_t>(base, i);
+    case DataType::kBFloat16: return to_float(read<BFloat16>(base, i));
+    case DataType::kDouble: return read<double>(base, i);
+    case DataType::kFloat8: return to_float(read<Float8>(base, i));
+    case DataType::kBFloat8: return to_float(read<BFloat8>(base, i));
+    case DataType::kInt64: return static_cast<double>(read<std::int64_t>(base, i));
   }
   return 0;
 }
@@ -214,33 +192,15 @@ inline double load(DataType t, const void* base, std::int64_t i) {
 inline void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither = -1) {
   const auto f = static_cast<float>(v);
   switch (t) {
-    case DataType::kHalf:
-      write<Half>(base, i, to_half(f));
-      break;
-    case DataType::kFloat:
-      write<float>(base, i, f);
-      break;
-    case DataType::kInt32:
-      write<std::int32_t>(base, i, to_integer<std::int32_t>(v));
-      break;
-    case DataType::kInt8:
-      write<std::int8_t>(base, i, to_integer<std::int8_t>(v));
-      break;
-    case DataType::kBFloat16:
-      write<BFloat16>(base, i, to_bfloat16(f));
-      break;
-    case DataType::kDouble:
-      write<double>(base, i, v);
-      break;
-    case DataType::kFloat8:
-      write<Float8>(base, i, to_float8(f, dither));
-      break;
-    case DataType::kBFloat8:
-      write<BFloat8>(base, i, to_bfloat8(f, dither));
-      break;
-    case DataType::kInt64:
-      write<std::int64_t>(base, i, to_integer<std::int64_t>(v));
-      break;
+    case DataType::kHalf: write<Half>(base, i, to_half(f)); break;
+    case DataType::kFloat: write<float>(base, i, f); break;
+    case DataType::kInt32: write<std::int32_t>(base, i, to_integer<std::int32_t>(v)); break;
+    case DataType::kInt8: write<std::int8_t>(base, i, to_integer<std::int8_t>(v)); break;
+    case DataType::kBFloat16: write<BFloat16>(base, i, to_bfloat16(f)); break;
+    case DataType::kDouble: write<double>(base, i, v); break;
+    case DataType::kFloat8: write<Float8>(base, i, to_float8(f, dither)); break;
+    case DataType::kBFloat8: write<BFloat8>(base, i, to_bfloat8(f, dither)); break;
+    case DataType::kInt64: write<std::int64_t>(base, i, to_integer<std::int64_t>(v)); break;
   }
 }
 

@@ -70,12 +70,9 @@ struct Attribute {
 Attribute attribute(miopenConvolutionDescriptor_t conv, miopenConvolutionAttrib_t attr) {
   auto& c = deref(conv);
   switch (attr) {
-    case MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL:
-      return {&c.fp16_alt, -1, 1};
-    case MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC:
-      return {&c.deterministic, 0, 1};
-    case MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE:
-      return {&c.fp8_rounding, 0, 1};
+    case MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL: return {&c.fp16_alt, -1, 1};
+    case MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC: return {&c.deterministic, 0, 1};
+    case MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE: return {&c.fp8_rounding, 0, 1};
   }
   fail(Status::kBadParm,
        "convolution attribute {} is unknown: allowed are 0 (FP16_ALT_IMPL), 1 (DETERMINISTIC), "

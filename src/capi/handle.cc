@@ -21,28 +21,17 @@ void create(miopenHandle_t* handle, const std::string& device, void* stream) {
 
 const char* miopenGetErrorString(miopenStatus_t error) {
   switch (error) {
-    case miopenStatusSuccess:
-      return "miopenStatusSuccess";
-    case miopenStatusNotInitialized:
-      return "miopenStatusNotInitialized";
-    case miopenStatusInvalidValue:
-      return "miopenStatusInvalidValue";
-    case miopenStatusBadParm:
-      return "miopenStatusBadParm";
-    case miopenStatusAllocFailed:
-      return "miopenStatusAllocFailed";
-    case miopenStatusInternalError:
-      return "miopenStatusInternalError";
-    case miopenStatusNotImplemented:
-      return "miopenStatusNotImplemented";
-    case miopenStatusUnknownError:
-      return "miopenStatusUnknownError";
-    case miopenStatusUnsupportedOp:
-      return "miopenStatusUnsupportedOp";
-    case miopenStatusGpuOperationsSkipped:
-      return "miopenStatusGpuOperationsSkipped";
-    case miopenStatusVersionMismatch:
-      return "miopenStatusVersionMismatch";
+    case miopenStatusSuccess: return "miopenStatusSuccess";
+    case miopenStatusNotInitialized: return "miopenStatusNotInitialized";
+    case miopenStatusInvalidValue: return "miopenStatusInvalidValue";
+    case miopenStatusBadParm: return "miopenStatusBadParm";
+    case miopenStatusAllocFailed: return "miopenStatusAllocFailed";
+    case miopenStatusInternalError: return "miopenStatusInternalError";
+    case miopenStatusNotImplemented: return "miopenStatusNotImplemented";
+    case miopenStatusUnknownError: return "miopenStatusUnknownError";
+    case miopenStatusUnsupportedOp: return "miopenStatusUnsupportedOp";
+    case miopenStatusGpuOperationsSkipped: return "miopenStatusGpuOperationsSkipped";
+    case miopenStatusVersionMismatch: return "miopenStatusVersionMismatch";
   }
   return "Unknown error status";
 }

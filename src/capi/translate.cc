@@ -41,12 +41,9 @@ convolution::Geometry geometry(const ConvolutionObject::State& c, int rank) {
 
 Direction swap(Direction d) {
   switch (d) {
-    case Direction::kForward:
-      return Direction::kBackwardData;
-    case Direction::kBackwardData:
-      return Direction::kForward;
-    case Direction::kBackwardWeights:
-      return d;
+    case Direction::kForward: return Direction::kBackwardData;
+    case Direction::kBackwardData: return Direction::kForward;
+    case Direction::kBackwardWeights: return d;
   }
   return d;
 }

@@ -12,16 +12,11 @@ namespace polymio {
 
 const char* name_of(Algorithm a) {
   switch (a) {
-    case Algorithm::kGemm:
-      return "GEMM";
-    case Algorithm::kDirect:
-      return "Direct";
-    case Algorithm::kFft:
-      return "FFT";
-    case Algorithm::kWinograd:
-      return "Winograd";
-    case Algorithm::kImplicitGemm:
-      return "ImplicitGEMM";
+    case Algorithm::kGemm: return "GEMM";
+    case Algorithm::kDirect: return "Direct";
+    case Algorithm::kFft: return "FFT";
+    case Algorithm::kWinograd: return "Winograd";
+    case Algorithm::kImplicitGemm: return "ImplicitGEMM";
   }
   return "unknown";
 }

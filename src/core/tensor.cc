@@ -128,23 +128,12 @@ TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_
   static constexpr int kNchw[] = {0, 1, 2, 3}, kNhwc[] = {0, 2, 3, 1}, kChwn[] = {1, 2, 3, 0},
                        kNdhwc[] = {0, 2, 3, 4, 1};
   switch (layout) {
-    case Layout::kNCHW:
-      set_dense(t, kNchw);
-      return t;
-    case Layout::kNHWC:
-      set_dense(t, kNhwc);
-      return t;
-    case Layout::kCHWN:
-      set_dense(t, kChwn);
-      return t;
-    case Layout::kNCDHW:
-      set_dense(t, std::span(kIdentity).first(5));
-      return t;
-    case Layout::kNDHWC:
-      set_dense(t, kNdhwc);
-      return t;
-    default:
-      break;
+    case Layout::kNCHW: set_dense(t, kNchw); return t;
+    case Layout::kNHWC: set_dense(t, kNhwc); return t;
+    case Layout::kCHWN: set_dense(t, kChwn); return t;
+    case Layout::kNCDHW: set_dense(t, std::span(kIdentity).first(5)); return t;
+    case Layout::kNDHWC: set_dense(t, kNdhwc); return t;
+    default: break;
   }
   const bool four = layout == Layout::kNCHWc4 || layout == Layout::kCHWNc4;
   t.vector_length = four ? 4 : 8;

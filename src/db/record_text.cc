@@ -181,10 +181,8 @@ Identity identity(const Words& words, RecordKind kind) {
     case RecordKind::kTrial:
     case RecordKind::kFailed:
       return {"trial", w[kKey], w[kSolver], w[kVersion], w[kUnits], w[kThreadCap], w[kTunePoint]};
-    case RecordKind::kQuarantined:
-      return {"quarantined", w[kFamily], w[kSolver], w[kVersion]};
-    default:
-      return {"find", w[kKey], w[kSolver], w[kUnits], w[kThreadCap]};
+    case RecordKind::kQuarantined: return {"quarantined", w[kFamily], w[kSolver], w[kVersion]};
+    default: return {"find", w[kKey], w[kSolver], w[kUnits], w[kThreadCap]};
   }
 }
 

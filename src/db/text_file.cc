@@ -61,14 +61,10 @@ File open_regular(const fs::path& path, int flags, mode_t mode) {
 std::string file_error(int error, std::uint64_t most) {
   switch (error) {
     case ENODEV:
-    case ENXIO:
-      return "it is not a regular file";
-    case ELOOP:
-      return "it is a symbolic link, which is not followed here";
-    case EOVERFLOW:
-      return fmt::format("it is larger than {} MiB, the most that is read or written", most >> 20);
-    default:
-      return std::strerror(error);
+    case ENXIO: return "it is not a regular file";
+    case ELOOP: return "it is a symbolic link, which is not followed here";
+    case EOVERFLOW: return fmt::format("it is larger than {} MiB, the most that is read or written", most >> 20);
+    default: return std::strerror(error);
   }
 }
 

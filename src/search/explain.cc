@@ -17,14 +17,10 @@ namespace {
 
 const char* name_of(ErrorClass e) {
   switch (e) {
-    case ErrorClass::kExact:
-      return "exact";
-    case ErrorClass::kAccurate:
-      return "accurate";
-    case ErrorClass::kReduced:
-      return "reduced";
-    case ErrorClass::kApproximate:
-      return "approximate";
+    case ErrorClass::kExact: return "exact";
+    case ErrorClass::kAccurate: return "accurate";
+    case ErrorClass::kReduced: return "reduced";
+    case ErrorClass::kApproximate: return "approximate";
   }
   return "unknown";
 }

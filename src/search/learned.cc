@@ -218,8 +218,8 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
       spread_(header.at("spread")),
       machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
   const int estimates = header.value("estimates", 1);
-  require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it anew",
-          estimates, kEstimates);
+  require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it anew", estimates,
+          kEstimates);
   for (const auto& machine : machines_)
     for (const double value : machine)
       require(value > 0, "a machine of its training has no threads, peak or bandwidth");

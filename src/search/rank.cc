@@ -194,14 +194,10 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
 
 const char* name_of(Source s) {
   switch (s) {
-    case Source::kEstimate:
-      return "estimate";
-    case Source::kModel:
-      return "model";
-    case Source::kNeighbour:
-      return "neighbour";
-    case Source::kMeasured:
-      return "measured";
+    case Source::kEstimate: return "estimate";
+    case Source::kModel: return "model";
+    case Source::kNeighbour: return "neighbour";
+    case Source::kMeasured: return "measured";
   }
   return "unknown";
 }

@@ -42,14 +42,10 @@ long double logistic(long double x) {
 long double exact(int mode, bool backward, long double x) {
   const long double u = expl(-2 * fabsl(x));
   switch (mode) {
-    case 1:
-      return backward ? logistic(x) * logistic(-x) : logistic(x);
-    case 2:
-      return backward ? 4 * u / ((1 + u) * (1 + u)) : tanhl(x);
-    case 4:
-      return backward ? logistic(x) : (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
-    default:
-      return x > 0 ? (backward ? 1 : x) : backward ? expl(x) : expm1l(x);
+    case 1: return backward ? logistic(x) * logistic(-x) : logistic(x);
+    case 2: return backward ? 4 * u / ((1 + u) * (1 + u)) : tanhl(x);
+    case 4: return backward ? logistic(x) : (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
+    default: return x > 0 ? (backward ? 1 : x) : backward ? expl(x) : expm1l(x);
   }
 }
 

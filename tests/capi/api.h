@@ -100,8 +100,7 @@ struct Call {
         return miopenConvolutionForwardGetWorkSpaceSize(handle, w_desc, x_desc, conv, y_desc, size);
       case Direction::kBackwardData:
         return miopenConvolutionBackwardDataGetWorkSpaceSize(handle, y_desc, w_desc, conv, x_desc, size);
-      default:
-        return miopenConvolutionBackwardWeightsGetWorkSpaceSize(handle, y_desc, x_desc, conv, w_desc, size);
+      default: return miopenConvolutionBackwardWeightsGetWorkSpaceSize(handle, y_desc, x_desc, conv, w_desc, size);
     }
   }
   miopenStatus_t find(Direction d, int request, int* count, miopenConvAlgoPerf_t* results,
@@ -140,8 +139,7 @@ struct Call {
         return miopenConvolutionForwardGetSolutionCount(handle, w_desc, x_desc, conv, y_desc, count);
       case Direction::kBackwardData:
         return miopenConvolutionBackwardDataGetSolutionCount(handle, y_desc, w_desc, conv, x_desc, count);
-      default:
-        return miopenConvolutionBackwardWeightsGetSolutionCount(handle, y_desc, x_desc, conv, w_desc, count);
+      default: return miopenConvolutionBackwardWeightsGetSolutionCount(handle, y_desc, x_desc, conv, w_desc, count);
     }
   }
   miopenStatus_t solutions(Direction d, std::size_t most, std::size_t* count, miopenConvSolution_t* out) const {
@@ -170,8 +168,7 @@ struct Call {
         return miopenConvolutionForwardCompileSolution(handle, w_desc, x_desc, conv, y_desc, id);
       case Direction::kBackwardData:
         return miopenConvolutionBackwardDataCompileSolution(handle, y_desc, w_desc, conv, x_desc, id);
-      default:
-        return miopenConvolutionBackwardWeightsCompileSolution(handle, y_desc, x_desc, conv, w_desc, id);
+      default: return miopenConvolutionBackwardWeightsCompileSolution(handle, y_desc, x_desc, conv, w_desc, id);
     }
   }
   miopenStatus_t immediate(Direction d, std::uint64_t id) const {

@@ -66,9 +66,8 @@ TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {
   Shape shape{.x = {4, 8, 40, 40}, .w = {6, 8, 3, 3}, .pad = {1, 1}};
   for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16}) {
     shape.type = type;
-    const Knob images = cpu_gemm(Direction::kBackwardWeights)
-                            .tune_space(device, problem(Direction::kBackwardWeights, shape))
-                            .front();
+    const Knob images =
+        cpu_gemm(Direction::kBackwardWeights).tune_space(device, problem(Direction::kBackwardWeights, shape)).front();
     EXPECT_EQ(images.name, std::string("images"));
     EXPECT_EQ(images.values.size() == 1, size_of(type) == 2) << "passes round what they add to";
   }

@@ -77,14 +77,10 @@ class Job {
  private:
   static Shape shape(int variant) {
     switch (variant % 4) {
-      case 0:
-        return {{2, 4, 9, 8}, {6, 4, 3, 3}, {1, 1}};
-      case 1:
-        return {{1, 8, 12, 12}, {8, 8, 1, 1}};
-      case 2:
-        return {{2, 6, 7, 9}, {6, 2, 3, 2}, {1, 0}, {2, 1}, {1, 2}, 3};
-      default:
-        return {{3, 5, 10, 6}, {4, 5, 5, 3}, {2, 1}, {1, 2}};
+      case 0: return {{2, 4, 9, 8}, {6, 4, 3, 3}, {1, 1}};
+      case 1: return {{1, 8, 12, 12}, {8, 8, 1, 1}};
+      case 2: return {{2, 6, 7, 9}, {6, 2, 3, 2}, {1, 0}, {2, 1}, {1, 2}, 3};
+      default: return {{3, 5, 10, 6}, {4, 5, 5, 3}, {2, 1}, {1, 2}};
     }
   }
   static void fill(std::vector<unsigned char>& bytes, int range) {

@@ -87,17 +87,10 @@ TEST(Threading, EveryKindOfCallAtOnceOnOneHandle) {
     const auto compare = [&](Direction d) { EXPECT_EQ(answers(job, d), expected[static_cast<int>(d)]); };
     for (int round = 0; round < 10; ++round)
       for (const auto d : kDirections) switch (i % 4) {
-          case 0:
-            job.find_and_run(d);
-            break;
-          case 1:
-            job.run_first(d);
-            break;
-          case 2:
-            job.do_everything(d);
-            break;
-          default:
-            compare(d);
+          case 0: job.find_and_run(d); break;
+          case 1: job.run_first(d); break;
+          case 2: job.do_everything(d); break;
+          default: compare(d);
         }
   });
 }

@@ -53,7 +53,9 @@ TEST(Driver, BadArgumentsFailWithAText) {
     const char* words;
     const char* pattern;
   } cases[] = {
-      {"pool", "Incorrect BaseArg 'pool', allowed: conv convfp16 .* demo activ .* activfp64 dataset db devices doctor options tune warm$"},
+      {"pool",
+       "Incorrect BaseArg 'pool', allowed: conv convfp16 .* demo activ .* activfp64 dataset db devices doctor options "
+       "tune warm$"},
       {"conv -n 0", "-n --batchsize: bad value '0', allowed: an integer from 1"},
       {"conv --frobnicate 1", "unknown flag '--frobnicate'"},
       {"conv --device warp:9 -n 1", "warp:9"},

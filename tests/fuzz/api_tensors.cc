@@ -33,14 +33,11 @@ double random_factor(Random& random) { return random.pick({1.0, 1.0, 0.0, -1.0, 
 /// A descriptor that does not go with `m`: other sizes, another rank or another type.
 TensorModel mismatch(Random& random, TensorModel m) {
   switch (random.below(3)) {
-    case 0:
-      m.lens[random.below(m.lens.size())] += 5;
-      break;
+    case 0: m.lens[random.below(m.lens.size())] += 5; break;
     case 1:
       m.lens.push_back(2);  // not 1: {1} and {1, 1} are the same to activations
       break;
-    default:
-      m.type = m.type == miopenHalf ? miopenBFloat16 : miopenHalf;
+    default: m.type = m.type == miopenHalf ? miopenBFloat16 : miopenHalf;
   }
   m.strides = packed_strides(m.lens);
   return m;

@@ -73,23 +73,16 @@ void* World::live(Kind kind) {
     return object;
   };
   switch (kind) {
-    case Kind::kHandle:
-      return make(miopenHandle_t{}, miopenCreate);
-    case Kind::kTensor:
-      return make(miopenTensorDescriptor_t{}, miopenCreateTensorDescriptor);
-    case Kind::kSequence:
-      return make(miopenSeqTensorDescriptor_t{}, miopenCreateSeqTensorDescriptor);
-    case Kind::kConvolution:
-      return make(miopenConvolutionDescriptor_t{}, miopenCreateConvolutionDescriptor);
-    case Kind::kActivation:
-      return make(miopenActivationDescriptor_t{}, miopenCreateActivationDescriptor);
-    case Kind::kOptions:
-      return make(miopenFindOptions_t{}, miopenCreateFindOptions);
+    case Kind::kHandle: return make(miopenHandle_t{}, miopenCreate);
+    case Kind::kTensor: return make(miopenTensorDescriptor_t{}, miopenCreateTensorDescriptor);
+    case Kind::kSequence: return make(miopenSeqTensorDescriptor_t{}, miopenCreateSeqTensorDescriptor);
+    case Kind::kConvolution: return make(miopenConvolutionDescriptor_t{}, miopenCreateConvolutionDescriptor);
+    case Kind::kActivation: return make(miopenActivationDescriptor_t{}, miopenCreateActivationDescriptor);
+    case Kind::kOptions: return make(miopenFindOptions_t{}, miopenCreateFindOptions);
     case Kind::kProblem:
       return make(miopenProblem_t{},
                   [](miopenProblem_t* p) { return miopenCreateBiasProblem(p, miopenProblemDirectionForward); });
-    default:
-      return nullptr;  // the caller makes solutions and packed weights itself
+    default: return nullptr;  // the caller makes solutions and packed weights itself
   }
 }
 
@@ -111,12 +104,9 @@ void World::destroyed(Kind kind, void* object) {
 
 void* World::no_object(Kind kind) {
   switch (random.below(5)) {
-    case 0:
-      return nullptr;
-    case 1:
-      return memory_.data() + random.below(3) * 8;
-    case 2:
-      return memory_.data() + 1 + random.below(7);
+    case 0: return nullptr;
+    case 1: return memory_.data() + random.below(3) * 8;
+    case 2: return memory_.data() + 1 + random.below(7);
     case 3:
       if (!dead_[index(kind)].empty()) return random.pick(dead_[index(kind)]);
       [[fallthrough]];

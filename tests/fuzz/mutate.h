@@ -64,21 +64,11 @@ inline void mutate_once(Random& random, std::string& text, const std::vector<std
   const std::size_t at = random.below(text.size()),
                     length = 1 + random.below(std::min<std::size_t>(text.size() - at, 40));
   switch (random.below(8)) {
-    case 0:
-      text[at] = static_cast<char>(text[at] ^ 1 << random.below(8));
-      break;
-    case 1:
-      text[at] = static_cast<char>(random.below(256));
-      break;
-    case 2:
-      text.resize(at);
-      break;
-    case 3:
-      text.erase(at, length);
-      break;
-    case 4:
-      text.insert(at, text.substr(at, length));
-      break;
+    case 0: text[at] = static_cast<char>(text[at] ^ 1 << random.below(8)); break;
+    case 1: text[at] = static_cast<char>(random.below(256)); break;
+    case 2: text.resize(at); break;
+    case 3: text.erase(at, length); break;
+    case 4: text.insert(at, text.substr(at, length)); break;
     case 5: {
       const std::string& other = random.pick(others);
       if (other.empty()) break;
@@ -86,8 +76,7 @@ inline void mutate_once(Random& random, std::string& text, const std::vector<std
       text.replace(at, length, other.substr(from, 1 + random.below(40)));
       break;
     }
-    default:
-      replace_number(random, text);
+    default: replace_number(random, text);
   }
 }
 

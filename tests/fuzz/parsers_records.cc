@@ -33,14 +33,11 @@ std::string forged(Random& random, const std::string& record, const std::vector<
       if (at < other.size()) word = other[at];
       break;
     }
-    case 1:
-      word = extreme_number(random);
-      break;
+    case 1: word = extreme_number(random); break;
     case 2:  // each number of a list
       for (std::uint64_t i = 0; i < 3; ++i) replace_number(random, word);
       break;
-    default:
-      replace_number(random, word);
+    default: replace_number(random, word);
   }
   if (random.one_in(2) && words.size() > kKind) {  // faster than any other, by a completed search: it is chosen
     words[kTime] = "0.001";

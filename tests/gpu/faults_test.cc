@@ -122,7 +122,7 @@ std::string explanation(const Session& session, const Problem& problem) {
 
 TEST(CudaFaults, SpilledRegistersAreExplained) {
   fs::remove_all(std::getenv("MIOPEN_CUSTOM_CACHE_DIR"));  // of earlier runs of this test
-  const Case c(24, kForward, "convbfp16");  // whose programs no other test has loaded
+  const Case c(24, kForward, "convbfp16");                 // whose programs no other test has loaded
   const auto choice = c.solutions().at(0);
   EXPECT_FALSE(says(explanation(c.session(), c.problem()), {"spilled"}));
   {

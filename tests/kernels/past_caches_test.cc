@@ -1,6 +1,5 @@
-// Results of depthwise, pointwise and direct convolutions that are written past the caches: the same bits as those that are
-// not, for want of alignment, and nothing beside them is touched.
-// SPDX-License-Identifier: MIT
+// Results of depthwise, pointwise and direct convolutions that are written past the caches: the same bits as those that
+// are not, for want of alignment, and nothing beside them is touched. SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <cstdint>

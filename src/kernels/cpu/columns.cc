@@ -21,8 +21,7 @@ Columns take_columns(ConvProduct& p) {
   columns.view = operand;
   columns.view_group = group;
   const Level &lanes = operand.lanes.level[kLevels - 1], &depth = operand.depth.level[kLevels - 1];
-  columns.lanes_are_rows =
-      depth.stride == 1 && (lanes.stride != 1 || depth.size > lanes.size);
+  columns.lanes_are_rows = depth.stride == 1 && (lanes.stride != 1 || depth.size > lanes.size);
   const std::int64_t lane_count = operand.lanes.size(), depth_count = operand.depth.size();
   columns.rows = columns.lanes_are_rows ? lane_count : depth_count;
   columns.row_size = columns.lanes_are_rows ? depth_count : lane_count;

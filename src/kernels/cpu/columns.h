@@ -10,8 +10,8 @@ namespace polymio::kernels {
 /// An implicit operand that is going to be stored: `rows` lines of `row_size` elements a group. A row
 /// is a lane of the operand or a depth, whichever way it is read best.
 struct Columns {
-  Operand view;                  // data: x of the group
-  std::int64_t view_group = 0;   // elements from one group's x to the next
+  Operand view;                 // data: x of the group
+  std::int64_t view_group = 0;  // elements from one group's x to the next
   bool lanes_are_rows = false;
   std::int64_t rows = 0, row_size = 0;
   std::int64_t size() const { return rows * row_size; }

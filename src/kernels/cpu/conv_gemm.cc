@@ -276,8 +276,8 @@ double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
 /// Whether tile registers read rows of A where they lie, all of the depth at once: the scratch of a piece hardly grows
 /// with its rows and columns.
 bool reads_rows_in_place(const Gemm& g, const TileShape& tile) {
-  return tile.amx && inner_stride(g.a.depth) == 1 && inner_size(g.a.depth) == g.k &&
-         inner_size(g.a.lanes) == g.m && !is_bounded(g.a) && g.k % 2 == 0 && g.k <= kGemmDepthBlock;
+  return tile.amx && inner_stride(g.a.depth) == 1 && inner_size(g.a.depth) == g.k && inner_size(g.a.lanes) == g.m &&
+         !is_bounded(g.a) && g.k % 2 == 0 && g.k <= kGemmDepthBlock;
 }
 
 /// Sums of 16-bit and of strided results stay in scratch, and those of products of pairs: their piece is smaller.

@@ -53,9 +53,7 @@ i64 turned_bytes(const Depthwise& job) {
          (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(of_y));
 }
 
-i64 turned_blocks(const Depthwise& job) {
-  return ceil_div(job.shape.groups * job.shape.c, Depthwise::kTurnedChannels);
-}
+i64 turned_blocks(const Depthwise& job) { return ceil_div(job.shape.groups * job.shape.c, Depthwise::kTurnedChannels); }
 
 }  // namespace
 
@@ -66,7 +64,8 @@ bool Depthwise::has_few_pixels(i64 lanes) const {
   const i64 x = volume(shape.in), y = volume(shape.out);
   const bool stream = has_packed_planes() && shape.x_c == x && shape.y_k == y && shape.groups >= lanes;
   const bool depthwise = shape.c == 1 && shape.k == 1 && direction != ConvDirection::kBackwardWeights;
-  const bool type = shape.dtype == DataType::kFloat || shape.dtype == DataType::kHalf || shape.dtype == DataType::kBFloat16;
+  const bool type =
+      shape.dtype == DataType::kFloat || shape.dtype == DataType::kHalf || shape.dtype == DataType::kBFloat16;
   // Wider rows fill vectors better than half.
   return !channels_last && depthwise && type && stream && x <= lanes && y <= lanes && shape.out[2] <= lanes / 2 &&
          volume(shape.taps) <= kMostTaps;
@@ -76,7 +75,8 @@ bool Depthwise::can_turn(i64 cores) const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
   const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
   const bool divides = shape.c == shape.k && kTurnedChannels % shape.c == 0;
-  // Tiles of planes are slow for narrow images and many taps of floats, and for groups and types that words are made of.
+  // Tiles of planes are slow for narrow images and many taps of floats, and for groups and types that words are made
+  // of.
   constexpr i64 kNarrow = 8, kManyTaps = 16, kMostTaps = 36;
   const i64 taps = volume(shape.taps);
   const bool slow = size_of(shape.dtype) < sizeof(float) || taps >= kMostTaps ||

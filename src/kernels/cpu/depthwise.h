@@ -21,10 +21,10 @@ struct Depthwise {
   void* result = nullptr;
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
-  std::int64_t word = 1;                     // channels of a group that are multiplied at once
-  bool turned = false;                       // channels are first and copied to be last; only if beta is 0
-  std::int64_t turned_images = 1;            // of a piece that are copied, kTurnedChannels of each
-  bool few_pixels = false;                   // channels are first, and lanes
+  std::int64_t word = 1;                    // channels of a group that are multiplied at once
+  bool turned = false;                      // channels are first and copied to be last; only if beta is 0
+  std::int64_t turned_images = 1;           // of a piece that are copied, kTurnedChannels of each
+  bool few_pixels = false;                  // channels are first, and lanes
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
     const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
@@ -40,8 +40,8 @@ struct Depthwise {
   bool has_few_pixels(std::int64_t lanes) const;
   /// Whether planes have no gaps between their lines.
   bool has_packed_planes() const;
-  /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache, and there is
-  /// something to do for so many cores.
+  /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache, and there
+  /// is something to do for so many cores.
   bool can_turn(std::int64_t cores) const;
   /// How many images are worth copying at once.
   std::int64_t images_to_turn(std::int64_t cores) const;
@@ -56,8 +56,8 @@ struct Depthwise {
   /// Groups of a piece, unless it is a block of channels.
   std::int64_t together() const;
   /// Independent pieces of work: groups of an image or groups for weights; with channels last that are not copied,
-  /// blocks of channels, for weights, or of some rows of an image; turned: blocks of channels of some images; few pixels:
-  /// blocks of channels of an image.
+  /// blocks of channels, for weights, or of some rows of an image; turned: blocks of channels of some images; few
+  /// pixels: blocks of channels of an image.
   std::int64_t pieces() const;
 };
 

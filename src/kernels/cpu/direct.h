@@ -10,8 +10,8 @@
 
 namespace polymio::kernels {
 
-/// How products are formed; numbers equal those of the micro-kernel's kinds. kImagePairs: kBf16 of backward weights, where
-/// an element is a pixel of two images, or two of one.
+/// How products are formed; numbers equal those of the micro-kernel's kinds. kImagePairs: kBf16 of backward weights,
+/// where an element is a pixel of two images, or two of one.
 enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kInt16 = 4, kImagePairs = 5 };
 
 /// What an instruction set has for a data type.
@@ -54,8 +54,8 @@ struct DirectSide {
   DataType type = DataType::kFloat;
   std::int64_t channels = 1, size[kSpatial] = {1, 1, 1};  // channels of a group
   std::int64_t n = 0, c = 0, d[kSpatial] = {0, 0, 0};
-  // Of kImagePairs: n is the stride from pair to pair, and `partner` the one inside of it. Partners are images, of which
-  // there are so many, or lines of one image that are `half` apart.
+  // Of kImagePairs: n is the stride from pair to pair, and `partner` the one inside of it. Partners are images, of
+  // which there are so many, or lines of one image that are `half` apart.
   std::int64_t partner = 0, images = 0, half = 0;
   /// How many there are of a pair's line, the last ones of which may be missing.
   int of_pair(std::int64_t pair, std::int64_t line) const {

@@ -20,14 +20,10 @@ void Fft::cut(int points) {
 
 std::int64_t Fft::pieces(FftStage stage) const {
   switch (stage) {
-    case FftStage::kWeights:
-      return parts[0] * parts[1] * y_vectors() * (depthwise ? 1 : shape.c);
-    case FftStage::kInput:
-      return places() * x_vectors();
-    case FftStage::kMultiply:
-      return frequencies();
-    default:
-      return images * rows * tiles[1] * y_vectors();
+    case FftStage::kWeights: return parts[0] * parts[1] * y_vectors() * (depthwise ? 1 : shape.c);
+    case FftStage::kInput: return places() * x_vectors();
+    case FftStage::kMultiply: return frequencies();
+    default: return images * rows * tiles[1] * y_vectors();
   }
 }
 

@@ -80,8 +80,8 @@ double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes
   return best;
 }
 
-/// With few input channels tiles are fuller with output channels as lanes. Rows of dy are transposed if they lie otherwise,
-/// those of pairs also if output channels are rows and last.
+/// With few input channels tiles are fuller with output channels as lanes. Rows of dy are transposed if they lie
+/// otherwise, those of pairs also if output channels are rows and last.
 void choose_lanes(DirectGradient& g) {
   const ConvShape& s = g.x.shape;
   const std::int64_t run = (g.x.merged ? s.taps[2] : 1) * g.c_block;
@@ -118,7 +118,8 @@ void set_places(DirectGradient& g) {
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 
-/// The job on pairs of images, each as large as an image of floats; of an odd number of images on pairs of their halves.
+/// The job on pairs of images, each as large as an image of floats; of an odd number of images on pairs of their
+/// halves.
 Direct pairs_job(ConvShape shape, DataType dw_type, DirectUnit unit) {
   unit.math = DirectMath::kImagePairs;
   unit.group = 1;

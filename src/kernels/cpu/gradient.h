@@ -38,8 +38,8 @@ struct GradientArgs {
   double alpha = 1, beta = 0;  // beta == 0: dw is never read
 };
 
-/// Cuts the work for a second-level cache of so many bytes. `unit` is that of fp32, or of fp64 for fp64; for bf16 it may
-/// be that of bf16 products, which then multiply pixels of two images at once, or two of one.
+/// Cuts the work for a second-level cache of so many bytes. `unit` is that of fp32, or of fp64 for fp64; for bf16 it
+/// may be that of bf16 products, which then multiply pixels of two images at once, or two of one.
 DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache);
 
 }  // namespace polymio::kernels

@@ -29,9 +29,7 @@ static inline std::uint32_t bits_of_float(float value) {
 
 static inline float widen(float v) { return v; }
 static inline double widen(double v) { return v; }
-static inline float widen(Bfloat16 v) {
-  return float_of_bits(static_cast<std::uint32_t>(v.bits) << 16);
-}
+static inline float widen(Bfloat16 v) { return float_of_bits(static_cast<std::uint32_t>(v.bits) << 16); }
 static inline float widen(Half v) {
 #if defined(__F16C__) || defined(__AVX512F__)
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(v.bits)));
@@ -186,10 +184,10 @@ static inline void store_narrowed(S* p, Vec<float> v, int n) {
 /// Exchanges the off-diagonal blocks of size Step of two rows of an N x N matrix.
 template <int N, int Step, class V, std::size_t... I>
 static inline void exchange(V& a, V& b, std::index_sequence<I...>) {
-  const V low = __builtin_shufflevector(
-      a, b, ((I & Step) != 0 ? static_cast<int>(N + I - Step) : static_cast<int>(I))...);
-  const V high = __builtin_shufflevector(
-      a, b, ((I & Step) != 0 ? static_cast<int>(N + I) : static_cast<int>(I + Step))...);
+  const V low =
+      __builtin_shufflevector(a, b, ((I & Step) != 0 ? static_cast<int>(N + I - Step) : static_cast<int>(I))...);
+  const V high =
+      __builtin_shufflevector(a, b, ((I & Step) != 0 ? static_cast<int>(N + I) : static_cast<int>(I + Step))...);
   a = low;
   b = high;
 }

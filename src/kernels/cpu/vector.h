@@ -1,6 +1,5 @@
-// Vectors of the instruction set a file is compiled for, and their loads and stores, whole or in part. Include only from
-// files in kernels/cpu/isa.
-// SPDX-License-Identifier: MIT
+// Vectors of the instruction set a file is compiled for, and their loads and stores, whole or in part. Include only
+// from files in kernels/cpu/isa. SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -39,24 +39,28 @@ INLINE Tile tile_at(int index, int rows, int cols, int tile_rows) {
 #define LANE_AT(lane) (lane)
 #else
 #define FILTER_AT(tap, part, lane, vectors) ((((tap) * (VEC / 4) + (part)) * (vectors) + (lane)) * 4)
-#define LANE_AT(lane) ((lane) * 4)
+#define LANE_AT(lane) ((lane)*4)
 INLINE void load_tap(LOCAL const sum_t* w, int tap, int vectors, sum_t* v) {
-  UNROLL for (int part = 0; part < VEC / 4; ++part) local_load4(w + FILTER_AT(tap, part, 0, vectors), v + part * 4);
+  UNROLL
+  for (int part = 0; part < VEC / 4; ++part) local_load4(w + FILTER_AT(tap, part, 0, vectors), v + part * 4);
 }
 #define LOAD_TAP(w, tap, vectors, v) load_tap(w, tap, vectors, v)
 #endif
 
 INLINE void load_inside(GLOBAL const in_t* p, int inside, sum_t* v) {
-  UNROLL for (int u = 0; u < VEC; ++u) v[u] = 0;
+  UNROLL
+  for (int u = 0; u < VEC; ++u) v[u] = 0;
   if (inside) LOAD_VEC(p, v);
 }
 
 INLINE void multiply_add(const sum_t* a, const sum_t* b, sum_t* c) {
-  UNROLL for (int u = 0; u < VEC; ++u) c[u] = MULTIPLY_ADD(a[u], b[u], c[u]);
+  UNROLL
+  for (int u = 0; u < VEC; ++u) c[u] = MULTIPLY_ADD(a[u], b[u], c[u]);
 }
 
 INLINE void finish(GLOBAL out_t* at, sum_t* v, float alpha, float beta) {
-  UNROLL for (int u = 0; u < VEC; ++u) {
+  UNROLL
+  for (int u = 0; u < VEC; ++u) {
     v[u] *= alpha;
     if (beta != 0) v[u] = FMA(beta, LOAD(OUT, at, u), v[u]);
   }

@@ -30,20 +30,25 @@ INLINE u32 kept_address(LOCAL const in_t* p) { return __shfl_sync(~0u, local_add
 INLINE void copy_16(u32 to, GLOBAL const in_t* from, int inside) {
 #ifdef UNALIGNED
   u32 v[4] = {0, 0, 0, 0};
-  if (inside)
-    UNROLL for (int u = 0; u < 8; ++u) v[u / 2] |= (u32)from[u] << (u % 2 * 16);
+  if (inside) {
+    UNROLL
+    for (int u = 0; u < 8; ++u) v[u / 2] |= (u32)from[u] << (u % 2 * 16);
+  }
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
                : "memory");
 #else
-  asm volatile("{.reg .pred none; setp.eq.s32 none, %2, 0; "
-               "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, none;}" ::"r"(to), "l"(from), "r"(inside)
-               : "memory");
+  asm volatile(
+      "{.reg .pred none; setp.eq.s32 none, %2, 0; "
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, none;}" ::"r"(to),
+      "l"(from), "r"(inside)
+      : "memory");
 #endif
 }
 
 /// A row: `at` says where the thread's pieces come from, less than 0 for zeros.
 INLINE void copy_pieces(u32 to, GLOBAL const in_t* row, const int* at, const int each, const int pieces) {
-  UNROLL for (int k = 0; k < each; ++k)
+  UNROLL
+  for (int k = 0; k < each; ++k)
     if ((k + 1) * THREADS <= pieces || THREAD(0) + k * THREADS < pieces)
       copy_16(to + k * PIECE_STEP, row + at[k], at[k] >= 0);
 }
@@ -63,7 +68,8 @@ INLINE int alike(const DepthwiseShape* d, Strip a, Strip b) {
 /// pixels of each image from col0 on, of planes of h rows and w columns with `channels` from the block's first one on.
 INLINE void place_row(int* at, const int each, const int width, int col0, int images, int h, int w, int channels,
                       int all) {
-  UNROLL for (int k = 0; k < each; ++k) {
+  UNROLL
+  for (int k = 0; k < each; ++k) {
     const int i = THREAD(0) + k * THREADS, pixel = i / GROUPS, image = pixel / width, col = col0 + pixel % width;
     const int inside = image < MIN(images, IMAGES) && (u32)col < (u32)w && i % GROUPS * 8 < channels;
     at[k] = inside ? (image * h * w + col) * all + i % GROUPS * 8 : -1;

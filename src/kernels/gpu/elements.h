@@ -14,9 +14,11 @@
 #define TYPE_bfp8 8
 #define TYPE_int64 9
 #define TYPE(name) PASTE(TYPE_, name)
-#define SIZE_OF(t) \
-  ((t) == TYPE_fp64 || (t) == TYPE_int64 ? 8 : (t) == TYPE_fp32 || (t) == TYPE_int32 ? 4 \
-   : (t) == TYPE_fp16 || (t) == TYPE_bf16 ? 2 : 1)
+#define SIZE_OF(t)                             \
+  ((t) == TYPE_fp64 || (t) == TYPE_int64   ? 8 \
+   : (t) == TYPE_fp32 || (t) == TYPE_int32 ? 4 \
+   : (t) == TYPE_fp16 || (t) == TYPE_bf16  ? 2 \
+                                           : 1)
 #define IN_TYPE TYPE(IN)
 #define OUT_TYPE TYPE(OUT)
 
@@ -117,8 +119,10 @@ INLINE u64 bits_of_double(const int type, double v) {
     case TYPE_int32:
       return (u32)(v != v ? 0 : r <= -2147483648.0 ? -2147483647 - 1 : r >= 2147483647.0 ? 2147483647 : (int)r);
     case TYPE_int64:
-      return v != v ? 0 : r <= -9223372036854775808.0 ? (u64)1 << 63
-             : r >= 9223372036854775808.0 ? ((u64)1 << 63) - 1 : (u64)(i64)r;
+      return v != v                        ? 0
+             : r <= -9223372036854775808.0 ? (u64)1 << 63
+             : r >= 9223372036854775808.0  ? ((u64)1 << 63) - 1
+                                           : (u64)(i64)r;
     default: return bits_of_float(type, to_odd(v));
   }
 }
@@ -195,8 +199,10 @@ INLINE u64 encode(const int type, num v) { return bits_of_float(type, v); }
 #endif
 
 INLINE u64 load_bits(GLOBAL const u8* p, const int size, i64 i) {
-  return size == 1 ? p[i] : size == 2 ? ((GLOBAL const u16*)p)[i] : size == 4 ? ((GLOBAL const u32*)p)[i]
-                                                                  : ((GLOBAL const u64*)p)[i];
+  return size == 1   ? p[i]
+         : size == 2 ? ((GLOBAL const u16*)p)[i]
+         : size == 4 ? ((GLOBAL const u32*)p)[i]
+                     : ((GLOBAL const u64*)p)[i];
 }
 INLINE void store_bits(GLOBAL u8* p, const int size, i64 i, u64 bits) {
   if (size == 1) p[i] = (u8)bits;
@@ -212,7 +218,8 @@ INLINE void load_words(GLOBAL const u8* p, const int words, u32* w) {
     const u64 u = *(GLOBAL const u64*)p;
     w[0] = (u32)u, w[1] = (u32)(u >> 32);
   }
-  UNROLL for (int i = 0; i < words / 4; ++i) {
+  UNROLL
+  for (int i = 0; i < words / 4; ++i) {
     const u32x4 u = ((GLOBAL const u32x4*)p)[i];
     w[4 * i] = u.x, w[4 * i + 1] = u.y, w[4 * i + 2] = u.z, w[4 * i + 3] = u.w;
   }
@@ -220,7 +227,8 @@ INLINE void load_words(GLOBAL const u8* p, const int words, u32* w) {
 INLINE void store_words(GLOBAL u8* p, const int words, const u32* w) {
   if (words == 1) *(GLOBAL u32*)p = w[0];
   if (words == 2) *(GLOBAL u64*)p = (u64)w[0] | (u64)w[1] << 32;
-  UNROLL for (int i = 0; i < words / 4; ++i) {
+  UNROLL
+  for (int i = 0; i < words / 4; ++i) {
     u32x4 u;
     u.x = w[4 * i], u.y = w[4 * i + 1], u.z = w[4 * i + 2], u.w = w[4 * i + 3];
     ((GLOBAL u32x4*)p)[i] = u;
@@ -243,7 +251,9 @@ INLINE void put_bits(u32* w, const int size, int i, u64 bits) {
 
 /// The `n` elements of a unit of `unit`, `step` apart.
 INLINE void read_elements(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
-  UNROLL for (int i = 0; i < unit; ++i) if (i < n) v[i] = decode(type, load_bits(p, SIZE_OF(type), at + i * step));
+  UNROLL
+  for (int i = 0; i < unit; ++i)
+    if (i < n) v[i] = decode(type, load_bits(p, SIZE_OF(type), at + i * step));
 }
 
 /// The same where whole units of neighbours begin at multiples of their bytes or of 16.
@@ -252,10 +262,12 @@ INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, cons
   if (unit > 1 && step == 1 && n == unit) {
     u32 words[16];
     load_words(p + at * size, unit * size / 4, words);
-    UNROLL for (int i = 0; i < unit; ++i) v[i] = decode(type, take_bits(words, size, i));
+    UNROLL
+    for (int i = 0; i < unit; ++i) v[i] = decode(type, take_bits(words, size, i));
   } else if (unit > 1 && step == 0) {
     const num same = decode(type, load_bits(p, size, at));
-    UNROLL for (int i = 0; i < unit; ++i) v[i] = same;
+    UNROLL
+    for (int i = 0; i < unit; ++i) v[i] = same;
   } else {
     read_elements(p, type, at, step, unit, n, v);
   }
@@ -264,10 +276,14 @@ INLINE void write_unit(GLOBAL u8* p, const int type, i64 at, i64 step, const int
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {
     u32 words[16];
-    UNROLL for (int i = 0; i < 16; ++i) words[i] = 0;
-    UNROLL for (int i = 0; i < unit; ++i) put_bits(words, size, i, encode(type, v[i]));
+    UNROLL
+    for (int i = 0; i < 16; ++i) words[i] = 0;
+    UNROLL
+    for (int i = 0; i < unit; ++i) put_bits(words, size, i, encode(type, v[i]));
     store_words(p + at * size, unit * size / 4, words);
   } else {
-    UNROLL for (int i = 0; i < unit; ++i) if (i < n) store_bits(p, size, at + i * step, encode(type, v[i]));
+    UNROLL
+    for (int i = 0; i < unit; ++i)
+      if (i < n) store_bits(p, size, at + i * step, encode(type, v[i]));
   }
 }

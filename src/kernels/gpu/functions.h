@@ -44,7 +44,8 @@ INLINE num reduce(num x, whole* n) {
   const num shifted = x * (num)1.4426950408889634074 + SHIFT, rounded = shifted - SHIFT;
   const num r = (x - rounded * LN2_HIGH) - rounded * LN2_LOW;
   num sum = 1;
-  UNROLL for (int k = EXP_TERMS; k >= 3; --k) sum = 1 + sum * (r * ((num)1 / (num)k));
+  UNROLL
+  for (int k = EXP_TERMS; k >= 3; --k) sum = 1 + sum * (r * ((num)1 / (num)k));
   *n = BITS_OF_NUM(shifted) - BITS_OF_NUM((num)SHIFT);
   return r + sum * (r * r * (num)0.5);
 }
@@ -69,7 +70,8 @@ INLINE num expm1_down(num x) {
 /// 1/3 + q/5 + q^2/7 ... of the series log((1 + s) / (1 - s)) = 2 s (1 + q/3 + q^2/5 ...), q = s^2.
 INLINE num log_series(num q) {
   num sum = (num)1 / (num)(2 * LOG_TERMS - 1);
-  UNROLL for (int k = LOG_TERMS - 2; k >= 1; --k) sum = sum * q + (num)1 / (num)(2 * k + 1);
+  UNROLL
+  for (int k = LOG_TERMS - 2; k >= 1; --k) sum = sum * q + (num)1 / (num)(2 * k + 1);
   return sum;
 }
 

@@ -16,18 +16,14 @@
 INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
   const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-absolute(x)) : 0;
   switch (mode) {
-    case LOGISTIC:
-      return (x >= 0 ? 1 : u) / (1 + u);
+    case LOGISTIC: return (x >= 0 ? 1 : u) / (1 + u);
     case TANH: {
       const num z = x * alpha, e = expm1_down(-2 * absolute(z)), t = e / (e + 2);
       return (z < 0 ? t : -t) * beta;
     }
-    case RELU:
-      return x <= 0 ? 0 : x;
-    case SOFTRELU:
-      return (x > 0 ? x : 0) + log1p_unit(u);
-    case ABS:
-      return absolute(x);
+    case RELU: return x <= 0 ? 0 : x;
+    case SOFTRELU: return (x > 0 ? x : 0) + log1p_unit(u);
+    case ABS: return absolute(x);
 #if NUMBERS == NUMBERS_double
     case POWER: {
       const num base = alpha + beta * x;
@@ -38,12 +34,9 @@ INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
       const num positive = x <= 0 ? 0 : x;
       return positive > alpha ? alpha : positive;
     }
-    case LEAKY_RELU:
-      return x <= 0 ? x * alpha : x;
-    case ELU:
-      return x <= 0 ? expm1_down(x) * alpha : x;
-    default:
-      return x;
+    case LEAKY_RELU: return x <= 0 ? x * alpha : x;
+    case ELU: return x <= 0 ? expm1_down(x) * alpha : x;
+    default: return x;
   }
 }
 
@@ -53,30 +46,21 @@ INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamm
                 : mode == TANH                       ? exp_of(-2 * absolute(x * alpha))
                                                      : 0;
   switch (mode) {
-    case LOGISTIC:
-      return dy * (u / ((1 + u) * (1 + u)));
-    case TANH:
-      return dy * (u / ((1 + u) * (1 + u))) * (4 * alpha * beta);
-    case RELU:
-      return x <= 0 ? 0 : dy;
-    case SOFTRELU:
-      return dy * ((x >= 0 ? 1 : u) / (1 + u));
-    case ABS:
-      return x < 0 ? -dy : x > 0 ? dy : 0;
+    case LOGISTIC: return dy * (u / ((1 + u) * (1 + u)));
+    case TANH: return dy * (u / ((1 + u) * (1 + u))) * (4 * alpha * beta);
+    case RELU: return x <= 0 ? 0 : dy;
+    case SOFTRELU: return dy * ((x >= 0 ? 1 : u) / (1 + u));
+    case ABS: return x < 0 ? -dy : x > 0 ? dy : 0;
 #if NUMBERS == NUMBERS_double
     case POWER: {
       const num base = alpha + beta * x;
       return base <= 0 ? 0 : dy * (gamma * beta) * power(base, gamma - 1);
     }
 #endif
-    case CLIPPED_RELU:
-      return x <= 0 || x > alpha ? 0 : dy;
-    case LEAKY_RELU:
-      return x <= 0 ? dy * alpha : dy;
-    case ELU:
-      return x <= 0 ? dy * (exp_of(x) * alpha) : dy;
-    default:
-      return dy;
+    case CLIPPED_RELU: return x <= 0 || x > alpha ? 0 : dy;
+    case LEAKY_RELU: return x <= 0 ? dy * alpha : dy;
+    case ELU: return x <= 0 ? dy * (exp_of(x) * alpha) : dy;
+    default: return dy;
   }
 }
 
@@ -84,15 +68,10 @@ INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamm
 INLINE num gradient_from_y(const int mode, num y, num dy, num alpha, num beta, num gamma) {
   const num t = beta != 0 ? y / beta : 0;
   switch (mode) {
-    case LOGISTIC:
-      return dy * (y * (1 - y));
-    case TANH:
-      return dy * ((1 - t * t) * (alpha * beta));
-    case SOFTRELU:
-      return dy * -expm1_down(-y);
-    case ELU:
-      return y <= 0 ? dy * (y + alpha) : dy;
-    default:
-      return gradient(mode, y, dy, alpha, beta, gamma);
+    case LOGISTIC: return dy * (y * (1 - y));
+    case TANH: return dy * ((1 - t * t) * (alpha * beta));
+    case SOFTRELU: return dy * -expm1_down(-y);
+    case ELU: return y <= 0 ? dy * (y + alpha) : dy;
+    default: return gradient(mode, y, dy, alpha, beta, gamma);
   }
 }

@@ -10,13 +10,15 @@
 #endif
 
 INLINE void take_octet(GLOBAL const in_t* from, int plane, int inside, u32* v) {
-  UNROLL for (int c = 0; c < 8; ++c) v[c] = inside ? LOAD_NEIGHBOURS(from + (i64)c * plane) : 0;
+  UNROLL
+  for (int c = 0; c < 8; ++c) v[c] = inside ? LOAD_NEIGHBOURS(from + (i64)c * plane) : 0;
 }
 
 /// The left or the right one of the two.
 INLINE void put_octet(LOCAL in_t* to, const u32* v, const int right) {
   u32 words[4];
-  UNROLL for (int i = 0; i < 4; ++i)
+  UNROLL
+  for (int i = 0; i < 4; ++i)
     words[i] = right ? v[2 * i] >> 16 | (v[2 * i + 1] & 0xffff0000u) : (v[2 * i] & 0xffffu) | v[2 * i + 1] << 16;
   u32x4 all;
   all.x = words[0], all.y = words[1], all.z = words[2], all.w = words[3];

@@ -8,8 +8,8 @@
 /// `at` elements behind the beginning of the workspace, dst begins at `dst_at`. `side` threads, a power of two, add up
 /// parts of an element's sum each.
 KERNEL THREADS_A_BLOCK(PARTIAL_THREADS)
-add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size, const int splits,
-             const int side, const i64 dst_at, const float alpha, const float beta) {
+    add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size,
+                 const int splits, const int side, const i64 dst_at, const float alpha, const float beta) {
   SHARED sum_t sums[PARTIAL_THREADS];
   const int lanes = PARTIAL_THREADS / side, first = THREAD(0) / lanes;
   const i64 i = (i64)BLOCK(0) * lanes + THREAD(0) % lanes;

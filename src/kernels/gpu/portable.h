@@ -56,14 +56,16 @@ typedef unsigned short u16;
 #define LOCAL
 #define SHARED __attribute__((shared))
 #define INLINE __attribute__((device)) inline static
-#define BLOCK(d) \
-  ((int)((d) == 0 ? __builtin_amdgcn_workgroup_id_x() \
-                  : (d) == 1 ? __builtin_amdgcn_workgroup_id_y() : __builtin_amdgcn_workgroup_id_z()))
-#define BLOCKS(d) \
-  ((int)((d) == 0 ? __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x() \
-                  : (d) == 1 ? __builtin_amdgcn_grid_size_y() : __builtin_amdgcn_grid_size_z()))  // threads are along 0
+#define BLOCK(d)                                        \
+  ((int)((d) == 0   ? __builtin_amdgcn_workgroup_id_x() \
+         : (d) == 1 ? __builtin_amdgcn_workgroup_id_y() \
+                    : __builtin_amdgcn_workgroup_id_z()))
+#define BLOCKS(d)                                                                          \
+  ((int)((d) == 0   ? __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x() \
+         : (d) == 1 ? __builtin_amdgcn_grid_size_y()                                       \
+                    : __builtin_amdgcn_grid_size_z()))  // threads are along 0
 #define THREAD(d) ((int)__builtin_amdgcn_workitem_id_x())
-#define BARRIER() \
+#define BARRIER()                                                                       \
   (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
 #define THREADS_A_BLOCK(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
@@ -121,7 +123,7 @@ INLINE u16 half_of_float(float v) {
 #define NO_UNROLL _Pragma("unroll 1")
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
 // Element types by name, as in LOAD(fp16, p, i): how they are stored, and what they are computed in.
 typedef signed char i8;

@@ -23,15 +23,25 @@
 
 /// acc += a^T b over the TILE_K rows of both tiles, for the thread's part.
 INLINE void multiply_tiles(LOCAL const sum_t* a, LOCAL const sum_t* b, sum_t (*acc)[THREAD_N]) {
-  UNROLL for (int k = 0; k < TILE_K; ++k) {
+  UNROLL
+  for (int k = 0; k < TILE_K; ++k) {
     sum_t left[THREAD_M], right[THREAD_N];
-    UNROLL for (int i = 0; i < QUADS_M; ++i) local_load4(a + k * PITCH_M + i * QUAD_STEP_M, left + i * 4);
-    UNROLL for (int j = 0; j < QUADS_N; ++j) local_load4(b + k * PITCH_N + j * QUAD_STEP_N, right + j * 4);
-    UNROLL for (int i = 0; i < THREAD_M; ++i) UNROLL for (int j = 0; j < THREAD_N; ++j) acc[i][j] =
-        MULTIPLY_ADD(left[i], right[j], acc[i][j]);
+    UNROLL
+    for (int i = 0; i < QUADS_M; ++i) local_load4(a + k * PITCH_M + i * QUAD_STEP_M, left + i * 4);
+    UNROLL
+    for (int j = 0; j < QUADS_N; ++j) local_load4(b + k * PITCH_N + j * QUAD_STEP_N, right + j * 4);
+    UNROLL
+    for (int i = 0; i < THREAD_M; ++i) {
+      UNROLL
+      for (int j = 0; j < THREAD_N; ++j) acc[i][j] = MULTIPLY_ADD(left[i], right[j], acc[i][j]);
+    }
   }
 }
 
 INLINE void clear_tile(sum_t (*acc)[THREAD_N]) {
-  UNROLL for (int i = 0; i < THREAD_M; ++i) UNROLL for (int j = 0; j < THREAD_N; ++j) acc[i][j] = 0;
+  UNROLL
+  for (int i = 0; i < THREAD_M; ++i) {
+    UNROLL
+    for (int j = 0; j < THREAD_N; ++j) acc[i][j] = 0;
+  }
 }

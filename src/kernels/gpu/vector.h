@@ -72,7 +72,8 @@ INLINE u32 pair_of_floats(float low, float high) {
 /// Four elements, at an address that is a multiple of their bytes; with UNALIGNED at any address.
 INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
 #ifdef UNALIGNED
-  UNROLL for (int i = 0; i < 4; ++i) v[i] = LOAD(IN, p, i);
+  UNROLL
+  for (int i = 0; i < 4; ++i) v[i] = LOAD(IN, p, i);
 #elif IN_KIND == KIND_fp32
   const u32x4 u = *(GLOBAL const u32x4*)p;
   v[0] = FLOAT_OF_BITS(u.x), v[1] = FLOAT_OF_BITS(u.y), v[2] = FLOAT_OF_BITS(u.z), v[3] = FLOAT_OF_BITS(u.w);
@@ -87,9 +88,11 @@ INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
 
 INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
 #if defined(UNALIGNED) && OUT_KIND == KIND_int32
-  UNROLL for (int i = 0; i < 4; ++i) p[i] = v[i];
+  UNROLL
+  for (int i = 0; i < 4; ++i) p[i] = v[i];
 #elif defined(UNALIGNED)
-  UNROLL for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
+  UNROLL
+  for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
 #elif OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32
   u32x4 u;
   u.x = BITS_OF_SUM(v[0]), u.y = BITS_OF_SUM(v[1]), u.z = BITS_OF_SUM(v[2]), u.w = BITS_OF_SUM(v[3]);
@@ -106,7 +109,8 @@ INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
   v[0] = NARROW(u.x), v[1] = NARROW(u.x >> 16), v[2] = NARROW(u.y), v[3] = NARROW(u.y >> 16);
   v[4] = NARROW(u.z), v[5] = NARROW(u.z >> 16), v[6] = NARROW(u.w), v[7] = NARROW(u.w >> 16);
 #else
-  UNROLL for (int i = 0; i < VECTOR; i += 4) load4(p + i, v + i);
+  UNROLL
+  for (int i = 0; i < VECTOR; i += 4) load4(p + i, v + i);
 #endif
 }
 
@@ -116,7 +120,8 @@ INLINE void store_vector(GLOBAL out_t* p, const sum_t* v) {
   u.x = PAIR(v[0], v[1]), u.y = PAIR(v[2], v[3]), u.z = PAIR(v[4], v[5]), u.w = PAIR(v[6], v[7]);
   *(GLOBAL u32x4*)p = u;
 #else
-  UNROLL for (int i = 0; i < VECTOR; i += 4) store4(p + i, v + i);
+  UNROLL
+  for (int i = 0; i < VECTOR; i += 4) store4(p + i, v + i);
 #endif
 }
 
@@ -145,7 +150,8 @@ INLINE void store4_scaled(GLOBAL out_t* p, const sum_t* v, float alpha, float be
   store4(p, v);
 #else
   sum_t scaled[4];
-  UNROLL for (int i = 0; i < 4; ++i) {
+  UNROLL
+  for (int i = 0; i < 4; ++i) {
     scaled[i] = v[i] * alpha;
     if (beta != 0) scaled[i] = FMA(beta, LOAD(OUT, p, i), scaled[i]);
   }

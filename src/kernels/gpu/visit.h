@@ -11,7 +11,8 @@ INLINE void visit(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Wa
   num va[4][VECTOR], vb[4][VECTOR], vc[4][VECTOR];
   i64 at[4][3];
   const int first = BLOCK(0) * THREADS * units + THREAD(0);
-  UNROLL for (int u = 0; u < units; ++u) {
+  UNROLL
+  for (int u = 0; u < units; ++u) {
     const int number = first + u * THREADS, n = number == w->count - 1 ? w->last : unit;
     if (number >= w->count) break;
     locate(w, number, a_at, b_at, c_at, at[u]);
@@ -19,10 +20,12 @@ INLINE void visit(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Wa
     if (f->reads_b) read_unit(b, IN_TYPE, at[u][1], b_at->step, unit, n, vb[u]);
     if (keeps(f)) read_unit(c, OUT_TYPE, at[u][2], c_at->step, unit, n, vc[u]);
   }
-  UNROLL for (int u = 0; u < units; ++u) {
+  UNROLL
+  for (int u = 0; u < units; ++u) {
     const int number = first + u * THREADS, n = number == w->count - 1 ? w->last : unit;
     if (number >= w->count) break;
-    UNROLL for (int i = 0; i < unit; ++i) {
+    UNROLL
+    for (int i = 0; i < unit; ++i) {
       const num x = f->reads_a ? va[u][i] : num_of(f->fixed), y = f->reads_b ? vb[u][i] : num_of(f->fixed);
       vc[u][i] = value_of(f, x, y, vc[u][i]);
     }
@@ -31,13 +34,13 @@ INLINE void visit(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Wa
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-elementwise(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at, const Strides b_at,
-            const Strides c_at, const Formula f) {
+    elementwise(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
+                const Strides b_at, const Strides c_at, const Formula f) {
   visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 4, 1);
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-elementwise_vectors(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
-                    const Strides b_at, const Strides c_at, const Formula f) {
+    elementwise_vectors(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
+                        const Strides b_at, const Strides c_at, const Formula f) {
   visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 1, VECTOR);
 }

@@ -28,7 +28,8 @@ typedef struct Strides {
 /// Offsets of the first elements of a unit.
 INLINE void locate(const Walk* w, int unit, const Strides* a, const Strides* b, const Strides* c, i64* at) {
   at[0] = a->first, at[1] = b->first, at[2] = c->first;
-  UNROLL for (int d = 0; d < kMostDims; ++d) {
+  UNROLL
+  for (int d = 0; d < kMostDims; ++d) {
     if (d >= w->rank) break;
     const int next = d + 1 == w->rank ? 0 : divide(unit, w->size[d]), i = unit - next * (int)w->size[d].divisor;
     at[0] += i * a->stride[d], at[1] += i * b->stride[d], at[2] += i * c->stride[d];

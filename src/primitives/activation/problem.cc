@@ -15,14 +15,10 @@ namespace {
 
 const char* base_arg(DataType t) {
   switch (t) {
-    case DataType::kHalf:
-      return "activfp16";
-    case DataType::kBFloat16:
-      return "activbfp16";
-    case DataType::kDouble:
-      return "activfp64";
-    default:
-      return "activ";
+    case DataType::kHalf: return "activfp16";
+    case DataType::kBFloat16: return "activbfp16";
+    case DataType::kDouble: return "activfp64";
+    default: return "activ";
   }
 }
 

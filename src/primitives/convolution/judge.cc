@@ -137,39 +137,26 @@ double rounded(DataType t, double v) {
 /// Smallest positive value.
 double smallest(DataType t) {
   switch (t) {
-    case DataType::kDouble:
-      return DBL_TRUE_MIN;
+    case DataType::kDouble: return DBL_TRUE_MIN;
     case DataType::kFloat:
-    case DataType::kBFloat16:
-      return FLT_TRUE_MIN;
-    case DataType::kHalf:
-      return 0x1p-24;
-    case DataType::kFloat8:
-      return 0x1p-9;
-    case DataType::kBFloat8:
-      return 0x1p-16;
-    default:
-      return 1;
+    case DataType::kBFloat16: return FLT_TRUE_MIN;
+    case DataType::kHalf: return 0x1p-24;
+    case DataType::kFloat8: return 0x1p-9;
+    case DataType::kBFloat8: return 0x1p-16;
+    default: return 1;
   }
 }
 
 /// Largest distance of neighbours over their value.
 double relative_step(DataType t) {
   switch (t) {
-    case DataType::kDouble:
-      return 0x1p-52;
-    case DataType::kFloat:
-      return 0x1p-23;
-    case DataType::kHalf:
-      return 0x1p-10;
-    case DataType::kBFloat16:
-      return 0x1p-7;
-    case DataType::kFloat8:
-      return 0x1p-3;
-    case DataType::kBFloat8:
-      return 0x1p-2;
-    default:
-      return 0;
+    case DataType::kDouble: return 0x1p-52;
+    case DataType::kFloat: return 0x1p-23;
+    case DataType::kHalf: return 0x1p-10;
+    case DataType::kBFloat16: return 0x1p-7;
+    case DataType::kFloat8: return 0x1p-3;
+    case DataType::kBFloat8: return 0x1p-2;
+    default: return 0;
   }
 }
 

@@ -16,20 +16,13 @@ namespace {
 
 const char* base_arg(const Problem& p) {
   switch (p.first_input().type) {
-    case DataType::kHalf:
-      return "convfp16";
-    case DataType::kBFloat16:
-      return "convbfp16";
-    case DataType::kInt8:
-      return "convint8";
-    case DataType::kFloat8:
-      return "convfp8";
-    case DataType::kBFloat8:
-      return "convbfp8";
-    case DataType::kDouble:
-      return "convfp64";
-    default:
-      return "conv";
+    case DataType::kHalf: return "convfp16";
+    case DataType::kBFloat16: return "convbfp16";
+    case DataType::kInt8: return "convint8";
+    case DataType::kFloat8: return "convfp8";
+    case DataType::kBFloat8: return "convbfp8";
+    case DataType::kDouble: return "convfp64";
+    default: return "conv";
   }
 }
 
@@ -48,16 +41,11 @@ std::string cast_flag(const TensorDesc& t, const char* flag) {
 /// The driver's name of a type.
 const char* flag_value(DataType t) {
   switch (t) {
-    case DataType::kHalf:
-      return "half";
-    case DataType::kFloat:
-      return "float";
-    case DataType::kBFloat16:
-      return "bfloat16";
-    case DataType::kDouble:
-      return "double";
-    default:
-      return name_of(t);
+    case DataType::kHalf: return "half";
+    case DataType::kFloat: return "float";
+    case DataType::kBFloat16: return "bfloat16";
+    case DataType::kDouble: return "double";
+    default: return name_of(t);
   }
 }
 

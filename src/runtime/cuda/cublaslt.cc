@@ -27,14 +27,10 @@ constexpr std::size_t kWorkspaceAlignment = 256;
 
 int number_of(DataType t) {
   switch (t) {
-    case DataType::kFloat:
-      return 0;
-    case DataType::kHalf:
-      return 2;
-    case DataType::kBFloat16:
-      return 14;
-    default:
-      fail(Status::kInternalError, "no product of matrices of this type");
+    case DataType::kFloat: return 0;
+    case DataType::kHalf: return 2;
+    case DataType::kBFloat16: return 14;
+    default: fail(Status::kInternalError, "no product of matrices of this type");
   }
 }
 

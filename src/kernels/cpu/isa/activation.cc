@@ -328,14 +328,10 @@ void run(const Activation& job, i64 first, i64 end) {
 
 void activation(const Activation& job, i64 first, i64 end) {
   switch (job.type) {
-    case DataType::kHalf:
-      return run<Half>(job, first, end);
-    case DataType::kBFloat16:
-      return run<Bfloat16>(job, first, end);
-    case DataType::kDouble:
-      return run<double>(job, first, end);
-    default:
-      return run<float>(job, first, end);
+    case DataType::kHalf: return run<Half>(job, first, end);
+    case DataType::kBFloat16: return run<Bfloat16>(job, first, end);
+    case DataType::kDouble: return run<double>(job, first, end);
+    default: return run<float>(job, first, end);
   }
 }
 

@@ -1,6 +1,5 @@
-// Lines of B that the tiles of a product fetch for later ones. They are spread over all tiles: a core waits for some ten
-// or twenty lines at a time, and more in a row hold up the sums.
-// SPDX-License-Identifier: MIT
+// Lines of B that the tiles of a product fetch for later ones. They are spread over all tiles: a core waits for some
+// ten or twenty lines at a time, and more in a row hold up the sums. SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/micro.h"
 #include "kernels/cpu/isa/placed.h"

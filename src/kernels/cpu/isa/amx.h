@@ -20,16 +20,15 @@ inline constexpr i64 kAmxBlock = 2 * kAmxHeight;  // of two by two
 /// takes registers of its own, one by four.
 struct AmxCut {
   i64 depth, steps, parts, rest;
-  explicit AmxCut(i64 of)
-      : depth(of), steps(amx_steps(of)), parts(of > 0 ? of / steps : 0), rest(of - parts * steps) {}
+  explicit AmxCut(i64 of) : depth(of), steps(amx_steps(of)), parts(of > 0 ? of / steps : 0), rest(of - parts * steps) {}
   /// The most rows of so many vectors.
   i64 rows(i64 vectors) const { return (rest > 0 || vectors > 2 ? 1 : vectors == 2 ? 2 : 4) * kAmxHeight; }
 };
 
 #if defined(__AMX_TILE__)
 
-/// The tile registers of a thread. At the end of its life they have the shapes that they had before, which another library
-/// may have given them for calls to come.
+/// The tile registers of a thread. At the end of its life they have the shapes that they had before, which another
+/// library may have given them for calls to come.
 class Amx {
  public:
   Amx() = default;
@@ -50,8 +49,9 @@ class Amx {
     return cut_;
   }
 
-  /// What micro_kernel computes, not rounded, past the caches or less an excess: up to cut.rows(vectors) rows, where steps
-  /// of A lie next to each other. With m.tail there are up to two vectors, or one if there is a rest, of the lanes asked for.
+  /// What micro_kernel computes, not rounded, past the caches or less an excess: up to cut.rows(vectors) rows, where
+  /// steps of A lie next to each other. With m.tail there are up to two vectors, or one if there is a rest, of the
+  /// lanes asked for.
   void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
     configure(rows, cut, m.tail > 0 ? m.tail : kLanes<float>, static_cast<int>(vectors - 1));
     dot == Dot::kBf16 ? of_rows<Dot::kBf16>(rows, vectors, m) : of_rows<Dot::kInt8>(rows, vectors, m);
@@ -159,14 +159,10 @@ class Amx {
   template <Dot kDot, bool kRest>
   void of_vectors(i64 vectors, const Micro& m) const {
     switch (vectors) {
-      case 1:
-        return tiles<kDot, 1, 1, kRest>(m);
-      case 2:
-        return tiles<kDot, 1, 2, kRest>(m);
-      case 3:
-        return tiles<kDot, 1, 3, kRest>(m);
-      default:
-        return tiles<kDot, 1, 4, kRest>(m);
+      case 1: return tiles<kDot, 1, 1, kRest>(m);
+      case 2: return tiles<kDot, 1, 2, kRest>(m);
+      case 3: return tiles<kDot, 1, 3, kRest>(m);
+      default: return tiles<kDot, 1, 4, kRest>(m);
     }
   }
 

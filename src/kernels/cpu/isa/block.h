@@ -76,8 +76,8 @@ static inline void fetch_line(const Operand& operand, const Level& inner, bool b
 /// Working memory of copying.
 template <class T>
 struct CopySpace {
-  Run* runs;     // as many as a line may have positions
-  T* lines;      // kLanes lines of line_pitch elements
+  Run* runs;  // as many as a line may have positions
+  T* lines;   // kLanes lines of line_pitch elements
   i64 line_pitch;
 };
 

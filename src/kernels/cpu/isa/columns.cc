@@ -61,8 +61,7 @@ void for_outer_taps(const ConvShape& s, i64 n, i64 h0, i64 h1, const Visit& visi
     for (i64 r1 = 0; r1 < s.taps[1]; ++r1) {
       const i64 p1 = output_at(s, 1, h1, r1);
       if (p1 < 0) continue;
-      visit((r0 * s.taps[1] + r1) * s.taps[2],
-            ((n * s.out[0] + p0) * s.out[1] + p1) * s.out[2]);
+      visit((r0 * s.taps[1] + r1) * s.taps[2], ((n * s.out[0] + p0) * s.out[1] + p1) * s.out[2]);
     }
   }
 }
@@ -138,8 +137,7 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
     S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + begin * s.x_d[2];
     // A line of dx without gaps is one piece.
     const i64 pieces = s.x_c == 1 && s.x_d[2] == s.c ? 1 : pixels, piece = size / pieces;
-    for (i64 i = 0; i < pieces; ++i)
-      begin_sum(dx + i * s.x_d[2], s.x_c, piece, beta_of<T>(sum, h1), total + i * piece);
+    for (i64 i = 0; i < pieces; ++i) begin_sum(dx + i * s.x_d[2], s.x_c, piece, beta_of<T>(sum, h1), total + i * piece);
     for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
       for (i64 r = 0; r < runs; ++r) {
         const T* columns = static_cast<const T*>(sum.columns) + pixel * row_size + (tap + r) * s.c;
@@ -182,9 +180,7 @@ void im2col(const Columns& what, i64 first, i64 end, void* columns) {
 void col2im(const ColumnSum& sum, i64 first, i64 end, void* scratch) {
   float* total = static_cast<float*>(scratch);
   switch (sum.shape.dtype) {
-    case DataType::kDouble:
-      sum_rows<double>(sum, first, end, static_cast<double*>(scratch));
-      break;
+    case DataType::kDouble: sum_rows<double>(sum, first, end, static_cast<double*>(scratch)); break;
     case DataType::kHalf: sum_rows<Half>(sum, first, end, total); break;
     case DataType::kBFloat16: sum_rows<Bfloat16>(sum, first, end, total); break;
     default: sum_rows<float>(sum, first, end, total); break;

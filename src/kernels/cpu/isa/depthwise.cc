@@ -16,8 +16,8 @@ class Pixels : PixelWalk<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   using Walk = PixelWalk<Pixels, S, R, kLanes<Sum<S>>>;
   using typename Walk::T;
   using typename Walk::V;
-  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::weights_only_, Walk::taps_, Walk::unit_, Walk::units_;
   using Walk::channel_, Walk::channels_, Walk::vectors_, Walk::x_, Walk::out_, Walk::block_;
+  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::weights_only_, Walk::taps_, Walk::unit_, Walk::units_;
   friend Walk;
 
  public:
@@ -177,14 +177,10 @@ class Pixels : PixelWalk<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
 template <class Use>
 auto with_storage(DataType type, const Use& use) {
   switch (type) {
-    case DataType::kDouble:
-      return use(double{});
-    case DataType::kHalf:
-      return use(Half{});
-    case DataType::kBFloat16:
-      return use(Bfloat16{});
-    default:
-      return use(float{});
+    case DataType::kDouble: return use(double{});
+    case DataType::kHalf: return use(Half{});
+    case DataType::kBFloat16: return use(Bfloat16{});
+    default: return use(float{});
   }
 }
 

@@ -8,8 +8,8 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kGroupBytes = 96 << 10;    // of widened planes
-constexpr i64 kTurnedBytes = 1 << 20;    // of transposed ones: the more channels, the fewer pages are visited again
+constexpr i64 kGroupBytes = 96 << 10;  // of widened planes
+constexpr i64 kTurnedBytes = 1 << 20;  // of transposed ones: the more channels, the fewer pages are visited again
 
 i64 volume(const i64 (&size)[kSpatial]) { return size[0] * size[1] * size[2]; }
 
@@ -48,7 +48,8 @@ void narrow_line(const float* from, i64 count, S* to, i64 step, float alpha, flo
   }
 }
 
-/// Calls line(source element, copy's element, count) for the lines of a plane, or once if they lie one behind the other.
+/// Calls line(source element, copy's element, count) for the lines of a plane, or once if they lie one behind the
+/// other.
 template <class Line>
 void for_lines(const i64 (&size)[kSpatial], const i64 (&strides)[kSpatial], const Line& line) {
   const bool rows = size[1] == 1 || strides[1] == size[2] * strides[2];
@@ -124,8 +125,12 @@ template <class S>
 class Copied {
  public:
   Copied(const Depthwise& job, void* scratch)
-      : job_(job), s_(job.shape), inner_(job), unit_(job.together()),
-        units_((s_.groups + unit_ - 1) / unit_), weights_(job.direction == ConvDirection::kBackwardWeights) {
+      : job_(job),
+        s_(job.shape),
+        inner_(job),
+        unit_(job.together()),
+        units_((s_.groups + unit_ - 1) / unit_),
+        weights_(job.direction == ConvDirection::kBackwardWeights) {
     ConvShape& s = inner_.shape;
     inner_.channels_last = false;
     s.dtype = DataType::kFloat;
@@ -255,7 +260,7 @@ class Copied {
 
   const Depthwise& job_;
   const ConvShape& s_;
-  Depthwise inner_;  // of the float copies
+  Depthwise inner_;                    // of the float copies
   i64 unit_, units_, group_, images_;  // groups of a piece; pieces of an image; groups and images copied at once
   bool weights_;
   float *x_, *y_, *w_;
@@ -267,14 +272,10 @@ class Copied {
 template <class Use>
 auto with_storage(DataType type, const Use& use) {
   switch (type) {
-    case DataType::kHalf:
-      return use(Half{});
-    case DataType::kBFloat16:
-      return use(Bfloat16{});
-    case DataType::kInt8:
-      return use(std::int8_t{});
-    default:
-      return use(float{});
+    case DataType::kHalf: return use(Half{});
+    case DataType::kBFloat16: return use(Bfloat16{});
+    case DataType::kInt8: return use(std::int8_t{});
+    default: return use(float{});
   }
 }
 

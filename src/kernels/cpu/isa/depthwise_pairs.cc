@@ -31,9 +31,7 @@ struct Products<Bfloat16> {
   using V = Vec<float>;
   static __m512i read(const Bfloat16* p) { return _mm512_loadu_si512(p); }
   static __m512i read(const Bfloat16* p, __mmask32 channels) { return _mm512_maskz_loadu_epi16(channels, p); }
-  static V add(V sum, __m512i x, __m512i w) {
-    return (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w);
-  }
+  static V add(V sum, __m512i x, __m512i w) { return (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w); }
   /// Elements that were widened, those of b in the upper halves.
   static Vec<std::uint32_t> join(Vec<float> a, Vec<float> b) {
     return (Vec<std::uint32_t>)a >> 16 | (Vec<std::uint32_t>)b;
@@ -139,10 +137,12 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
       if (kFetches && begins_line<S>(c)) fetch_next<kRows>(b, x + c);
       for (const PairColumn* p = columns; p < end; ++p) {
         const __m512i* const of_column = weights + p->weight;
-        with_taps(p->taps, [&](auto n) __attribute__((always_inline)) {
-          p->both ? add_pairs<S, true, n.value, kRows, kInside>(*p, x + c, pitch, read, of_column, w_step, low, high)
+        with_taps(
+            p->taps, [&](auto n) __attribute__((always_inline)) {
+              p->both
+                  ? add_pairs<S, true, n.value, kRows, kInside>(*p, x + c, pitch, read, of_column, w_step, low, high)
                   : add_pairs<S, false, n.value, kRows, kInside>(*p, x + c, pitch, read, of_column, w_step, low, high);
-        });
+            });
       }
       if (!plain) {
         write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) {
@@ -165,13 +165,14 @@ template <class S, class R>
 class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
   using Walk = PixelWalk<PixelPairs, S, R, kChannels>;
   using typename Walk::V;
-  using Walk::job_, Walk::s_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_, Walk::channels_, Walk::vectors_;
   using Walk::block_, Walk::across_;
+  using Walk::job_, Walk::s_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_, Walk::channels_, Walk::vectors_;
   friend Walk;
 
  public:
   PixelPairs(const Depthwise& job, void* scratch)
-      : Walk(job, unit_of(job), scratch), each_(pairs_of(job)),
+      : Walk(job, unit_of(job), scratch),
+        each_(pairs_of(job)),
         row_(2 * each_ * pass_count(job.shape, job.direction, 2)) {
     V* const behind = reinterpret_cast<V*>(static_cast<char*>(scratch) + walk_bytes(job));
     raw_[0] = behind;
@@ -216,7 +217,8 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
       for (i64 f = 0; f < pass_count(s_, job_.direction, 2); ++f) {
         const Pass pass = pass_of(s_, job_.direction, 2, f);
         for (i64 row = 0; row < s_.taps[0] * s_.taps[1]; ++row) {
-          for (i64 t = 0; t < pass.taps; t += 2) pack_pair(pass, row * s_.taps[2], t, to + row * row_ + 2 * f * each_ + t);
+          for (i64 t = 0; t < pass.taps; t += 2)
+            pack_pair(pass, row * s_.taps[2], t, to + row * row_ + 2 * f * each_ + t);
         }
       }
     }
@@ -228,8 +230,10 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
     for (int i = 0; i < 2; ++i) {
       half[i] = Products<S>::join(raw_[i][a], t + 1 < pass.taps ? raw_[i][a + pass.w_step] : V{});
     }
-    to[0] = (__m512i)__builtin_shufflevector(half[0], half[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
-    to[1] = (__m512i)__builtin_shufflevector(half[0], half[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    to[0] =
+        (__m512i)__builtin_shufflevector(half[0], half[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+    to[1] =
+        (__m512i)__builtin_shufflevector(half[0], half[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
   }
 
   template <int kRows>
@@ -257,15 +261,20 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
       for (i64 i = 0; i < across.each; ++i) {
         const TapColumn& column = across.columns[max_of(t, taps.low) * across.each + i];
         const i64 other = both ? across.columns[(t + 1) * across.each + i].source : column.source;
-        *to++ = {{column.source, other}, column.weight / s_.taps[2] * row_ + 2 * residue * each_ + t, column.taps,
-                 column.lines, both, t + 1 < across.pass.taps, t < taps.low ? 16 : 0};
+        *to++ = {{column.source, other},
+                 column.weight / s_.taps[2] * row_ + 2 * residue * each_ + t,
+                 column.taps,
+                 column.lines,
+                 both,
+                 t + 1 < across.pass.taps,
+                 t < taps.low ? 16 : 0};
       }
     }
     return to;
   }
 
   const i64 each_, row_;  // pairs of a residue; vectors of a row of taps
-  V* raw_[2];  // weights of a unit, not paired yet
+  V* raw_[2];             // weights of a unit, not paired yet
   PairColumn* pairs_;
 };
 
@@ -288,9 +297,8 @@ void with_types(const Depthwise& job, const Use& use) {
   if constexpr (!kHasAmx) {
     if (job.shape.dtype == DataType::kBFloat16) return use(Bfloat16{}, Bfloat16{});
   }
-  with_integers(job.result_type, job.result, [&](auto* result) {
-    use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{});
-  });
+  with_integers(job.result_type, job.result,
+                [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
 }
 
 }  // namespace
@@ -301,7 +309,8 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
     using S = decltype(value);
     using R = decltype(result);
     if (job.turned) return Transposed<S, R>(job, scratch).data(first, end);
-    job.word > 1 ? GroupedWords<S, R>(job, scratch).pieces(first, end) : PixelPairs<S, R>(job, scratch).pieces(first, end);
+    job.word > 1 ? GroupedWords<S, R>(job, scratch).pieces(first, end)
+                 : PixelPairs<S, R>(job, scratch).pieces(first, end);
   });
 }
 

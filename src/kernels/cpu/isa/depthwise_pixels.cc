@@ -58,17 +58,13 @@ template <class Use, class Otherwise>
 void with_pixels(i64 pixels, int channels, const Use& use, const Otherwise& otherwise) {
   if (channels < kN) return otherwise();
   switch (pixels) {
-    case 1:
-      return use(std::integral_constant<int, 1>{});
-    case 2:
-      return use(std::integral_constant<int, 2>{});
-    case 4:
-      return use(std::integral_constant<int, 4>{});
+    case 1: return use(std::integral_constant<int, 1>{});
+    case 2: return use(std::integral_constant<int, 2>{});
+    case 4: return use(std::integral_constant<int, 4>{});
     case 8:
       if constexpr (kN >= 8) return use(std::integral_constant<int, 8>{});
       [[fallthrough]];
-    default:
-      return otherwise();
+    default: return otherwise();
   }
 }
 

@@ -9,7 +9,7 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kGroupBytes = 48 << 10;   // of a block of rows of planes that take turns, or of their sums
+constexpr i64 kGroupBytes = 48 << 10;    // of a block of rows of planes that take turns, or of their sums
 constexpr i64 kPlanesBytes = 256 << 10;  // of these planes
 constexpr i64 kCachedBytes = 1 << 20;    // of tensors that are in a near cache already
 constexpr i64 kShortBytes = 1 << 10;     // of planes that the hardware foresees: they are as good as one stream
@@ -91,10 +91,12 @@ void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w
         const T* source = x + c->source;
         const T* weights = w + c->weight;
         const Reader<T, source_step(kMode)> read(spans[f * taps + c->across], b.step);
-        with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-          const auto weight = [&](int r, int t) { return broadcast(weights[r * b.result_weight + t * b.w_step]); };
-          add_taps<n.value, kRows, kInside ? 0 : kAllLines, kResults>(source, b.pitch, c->lines, read, weight, sum[f]);
-        });
+        with_taps(
+            c->taps, [&](auto n) __attribute__((always_inline)) {
+              const auto weight = [&](int r, int t) { return broadcast(weights[r * b.result_weight + t * b.w_step]); };
+              add_taps<n.value, kRows, kInside ? 0 : kAllLines, kResults>(source, b.pitch, c->lines, read, weight,
+                                                                          sum[f]);
+            });
       }
     }
   }
@@ -125,14 +127,15 @@ void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy,
     const T* source = x + c->source;
     const Reader<T, source_step(kMode)> read(spans[c->across], b.step);
     V* const to = sums + c->weight;
-    with_taps(c->taps, [&](auto n) __attribute__((always_inline)) {
-      V sum[n.value];
+    with_taps(
+        c->taps, [&](auto n) __attribute__((always_inline)) {
+          V sum[n.value];
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
-      add_rows<n.value, kRows, kAllLines>(source, b.pitch, c->lines, read, rows, sum);
+          for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
+          add_rows<n.value, kRows, kAllLines>(source, b.pitch, c->lines, read, rows, sum);
 #pragma GCC unroll 16
-      for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
-    });
+          for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
+        });
   }
 }
 
@@ -144,14 +147,10 @@ void with_mode_rows(i64 rows, const Use& use) {
 template <class Use>
 void with_tile(Mode mode, i64 rows, const Use& use) {
   switch (mode) {
-    case Mode::kDense:
-      return with_mode_rows<Mode::kDense>(rows, use);
-    case Mode::kHalved:
-      return with_mode_rows<Mode::kHalved>(rows, use);
-    case Mode::kDoubled:
-      return with_mode_rows<Mode::kDoubled>(rows, use);
-    default:
-      return with_mode_rows<Mode::kAny>(rows, use);
+    case Mode::kDense: return with_mode_rows<Mode::kDense>(rows, use);
+    case Mode::kHalved: return with_mode_rows<Mode::kHalved>(rows, use);
+    case Mode::kDoubled: return with_mode_rows<Mode::kDoubled>(rows, use);
+    default: return with_mode_rows<Mode::kAny>(rows, use);
   }
 }
 
@@ -178,8 +177,8 @@ class Planes {
     }
     together_ = mode_ == Mode::kDoubled ? 2 : 1;
     strips_ = ceil_div(pass_of(s_, direction_, 2, 0).count, kN);
-    copies_weights_ = s_.w_d[2] != 1 || s_.w_d[1] != s_.taps[2] ||
-                      (s_.taps[0] > 1 && s_.w_d[0] != s_.taps[1] * s_.taps[2]);
+    copies_weights_ =
+        s_.w_d[2] != 1 || s_.w_d[1] != s_.taps[2] || (s_.taps[0] > 1 && s_.w_d[0] != s_.taps[1] * s_.taps[2]);
     lay_out(static_cast<char*>(scratch));
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);

@@ -14,8 +14,8 @@ std::size_t depthwise_rows_scratch(const Depthwise& job);
 void depthwise_copied(const Depthwise& job, i64 first, i64 end, void* scratch);
 std::size_t depthwise_copied_scratch(const Depthwise& job);
 
-/// The same by way of transposed copies of some channels: of float jobs that are turned, and of backward weights of float
-/// and double where that is faster.
+/// The same by way of transposed copies of some channels: of float jobs that are turned, and of backward weights of
+/// float and double where that is faster.
 bool transposes(const Depthwise& job);
 void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch);
 std::size_t depthwise_transposed_scratch(const Depthwise& job);

@@ -34,7 +34,7 @@ struct Block {
   i64 run;                 // neighbours in turn
   i64 w_step;
   Sum<S> alpha, beta;
-  bool around;             // results go past the caches
+  bool around;                       // results go past the caches
   const TapColumn *next, *next_end;  // columns of taps that pixels read before others do
   i64 x_ahead, out_ahead;            // to a pixel that these are fetched for
 };
@@ -71,7 +71,8 @@ template <Form kForm, int kRows, bool kInside, class S, class Use>
   if constexpr (kForm == kAnyForm || kForm == kFromMemory) {
     constexpr std::integral_constant<unsigned, kInside ? 0 : kAllLines> kMaybe;
     for (const TapColumn* c = b.columns; c < end; ++c) {
-      with_taps(c->taps, [&](auto n) __attribute__((always_inline)) { use(n, kMaybe, *c); });
+      with_taps(
+          c->taps, [&](auto n) __attribute__((always_inline)) { use(n, kMaybe, *c); });
     }
   } else {
     constexpr int kTaps = most_taps(kForm), kEach = columns_of(kForm);
@@ -99,17 +100,18 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
     for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
       V sum[kPixels][kRows] = {};
       if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) fetch_next<kRows>(b, x);
-      each_column<kForm, kRows, kInside>(b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
-        const V* weights = w + c.weight * sources;
-        for (i64 j = 0; j < sources; ++j, ++weights) {
-          const auto weight = [&](int, int t) { return weights[t * w_step]; };
+      each_column<kForm, kRows, kInside>(
+          b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
+            const V* weights = w + c.weight * sources;
+            for (i64 j = 0; j < sources; ++j, ++weights) {
+              const auto weight = [&](int, int t) { return weights[t * w_step]; };
 #pragma GCC unroll 2
-          for (int p = 0; p < kPixels; ++p) {
-            add_taps<n.value, kRows, maybe.value, 1>(x + c.source + p * b.x_pixel, pitch, c.lines >> row,
-                                                     channels.source(j), weight, sum + p);
-          }
-        }
-      });
+              for (int p = 0; p < kPixels; ++p) {
+                add_taps<n.value, kRows, maybe.value, 1>(x + c.source + p * b.x_pixel, pitch, c.lines >> row,
+                                                         channels.source(j), weight, sum + p);
+              }
+            }
+          });
 #pragma GCC unroll 2
       for (int p = 0; p < kPixels; ++p) {
         R* to = out + p * b.out_pixel;
@@ -155,21 +157,22 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Chann
       for (int j = 0; j < kPixels * kRows; ++j) {
         rows[j / kRows][j % kRows] = channels(dy + j / kRows * b.out_pixel + j % kRows * dy_pitch);
       }
-      each_column<kForm, kRows, kInside>(b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
-        V* to = sums + c.weight * sources;
-        for (i64 j = 0; j < sources; ++j, ++to) {
-          V sum[n.value];
+      each_column<kForm, kRows, kInside>(
+          b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
+            V* to = sums + c.weight * sources;
+            for (i64 j = 0; j < sources; ++j, ++to) {
+              V sum[n.value];
 #pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) sum[t] = to[t * w_step];
+              for (int t = 0; t < n.value; ++t) sum[t] = to[t * w_step];
 #pragma GCC unroll 2
-          for (int p = 0; p < kPixels; ++p) {
-            add_rows<n.value, kRows, maybe.value>(x + c.source + p * b.x_pixel, pitch, c.lines >> row,
-                                                  channels.source(j), rows[p], sum);
-          }
+              for (int p = 0; p < kPixels; ++p) {
+                add_rows<n.value, kRows, maybe.value>(x + c.source + p * b.x_pixel, pitch, c.lines >> row,
+                                                      channels.source(j), rows[p], sum);
+              }
 #pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) to[t * w_step] = sum[t];
-        }
-      });
+              for (int t = 0; t < n.value; ++t) to[t * w_step] = sum[t];
+            }
+          });
     }
   }
 }

@@ -30,8 +30,12 @@ class PixelWalk {
   static constexpr bool kWholeLines = kVectorBytes == 64 && kUnit * sizeof(R) % 64 == 0;
 
   PixelWalk(const Depthwise& job, i64 unit, void* scratch)
-      : job_(job), s_(job.shape), data_(job.direction == ConvDirection::kBackwardData),
-        weights_only_(job.direction == ConvDirection::kBackwardWeights), runs_(s_.c == 1 || job.word > 1), unit_(unit) {
+      : job_(job),
+        s_(job.shape),
+        data_(job.direction == ConvDirection::kBackwardData),
+        weights_only_(job.direction == ConvDirection::kBackwardWeights),
+        runs_(s_.c == 1 || job.word > 1),
+        unit_(unit) {
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     from_ = data_ ? s_.y_d : s_.x_d;
     to_ = data_ ? s_.x_d : s_.y_d;
@@ -217,15 +221,16 @@ class PixelWalk {
     block_.out_pixel = p.out_step * to_[2];
     if (fetches_) {
       constexpr i64 kBytes = 512;  // of a line: as far ahead as memory takes
-      const i64 fresh = min_of(p.stride, p.taps), ahead = ceil_div(kBytes, block_.x_pixel * static_cast<i64>(sizeof(S)));
+      const i64 fresh = min_of(p.stride, p.taps),
+                ahead = ceil_div(kBytes, block_.x_pixel * static_cast<i64>(sizeof(S)));
       block_.next = across.columns + (p.taps - fresh) * across.each;
       block_.next_end = across.columns + p.taps * across.each;
       block_.x_ahead = ahead * block_.x_pixel;
       block_.out_ahead = ahead * block_.out_pixel;
     }
     const i64 first = p.first + i * p.stride;
-    const bool both = kMostPixels == 2 && !runs_ && end - i == 2 && first >= 0 &&
-                      first + p.stride + reach < source_.size[2];
+    const bool both =
+        kMostPixels == 2 && !runs_ && end - i == 2 && first >= 0 && first + p.stride + reach < source_.size[2];
     for (i64 some = both ? 2 : 1; i < end; i += some) {
       const i64 at = p.first + i * p.stride;
       Range taps{0, p.taps};

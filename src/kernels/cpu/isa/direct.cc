@@ -227,9 +227,7 @@ class Worker {
     }
   }
 
-  i64 position(int d, i64 cell, i64 phase) const {
-    return job_.backward ? cell * job_.shape.stride[d] + phase : cell;
-  }
+  i64 position(int d, i64 cell, i64 phase) const { return job_.backward ? cell * job_.shape.stride[d] + phase : cell; }
 
   /// Whether a line's sums are made in one go, after which they can be finished.
   bool by_lines() const { return job_.phases[2] == 1 && !job_.edges; }
@@ -245,8 +243,8 @@ class Worker {
     return count;
   }
 
-  /// How many lines of `some` outputs are one for tile registers, so that these are used best: their loads of weights take
-  /// as long for a few rows as for all.
+  /// How many lines of `some` outputs are one for tile registers, so that these are used best: their loads of weights
+  /// take as long for a few rows as for all.
   i64 lines_together(i64 some, i64 count) const {
     if (count == 1 || !joins_) return 1;
     const i64 height = amx_.cut(micro_.depth).rows(panel_.vectors), next = job_.strip.size[2];
@@ -358,17 +356,18 @@ class Worker {
     multiply_rows(amx_, dot_, rows, panel_.vectors, micro_);
   }
 
-  /// `outputs` neighbours of the images that are folded together. Not inlined: among the loops of lines() what it counts
-  /// with goes to the stack, and with AMX short lines take up to 1.5 times as long.
+  /// `outputs` neighbours of the images that are folded together. Not inlined: among the loops of lines() what it
+  /// counts with goes to the stack, and with AMX short lines take up to 1.5 times as long.
   [[gnu::noinline]] void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) const {
     const i64 fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
-    finish_sums(job_, args_, {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels,
-                              piece_.group * job_.to.channels + panel_.first, excess()});
+    finish_sums(job_, args_,
+                {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels,
+                 piece_.group * job_.to.channels + panel_.first, excess()});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j, sums += pixel) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
       if (rounded_) {
-        round_lines(reinterpret_cast<const float*>(sums), fold * panel_.vectors * kLanes<float>, outputs, panel_.channels,
-                    reinterpret_cast<Bfloat16*>(line), to_pixel, around_);
+        round_lines(reinterpret_cast<const float*>(sums), fold * panel_.vectors * kLanes<float>, outputs,
+                    panel_.channels, reinterpret_cast<Bfloat16*>(line), to_pixel, around_);
       } else {
         store_line(job_, args_, {sums, fold * pixel, outputs, panel_.channels, line, to_pixel, job_.to.c, around_});
       }
@@ -398,8 +397,8 @@ class Worker {
 
 DirectUnit direct_unit(DataType type) {
   DirectUnit unit;
-  unit.math = type == DataType::kDouble                              ? DirectMath::kDouble
-              : type == DataType::kInt8                              ? (kHasInt8Dot ? DirectMath::kInt8 : DirectMath::kInt16)
+  unit.math = type == DataType::kDouble ? DirectMath::kDouble
+              : type == DataType::kInt8 ? (kHasInt8Dot ? DirectMath::kInt8 : DirectMath::kInt16)
               : type == DataType::kBFloat16 && (kHasAmx || prefers_bf16_dot()) ? DirectMath::kBf16
                                                                                : DirectMath::kFloat;
   set_math(unit);

@@ -30,7 +30,7 @@ struct DirectLine {
   i64 sums_pixel;  // bytes from output to output
   i64 count, channels;
   char* to;
-  i64 pixel, channel;  // strides of `to` in elements
+  i64 pixel, channel;   // strides of `to` in elements
   bool around = false;  // past the caches; fp32 or int32, not scaled, vectors aligned
 };
 

@@ -110,39 +110,26 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
   if (job.unit.shifts()) subtract_excess(sums);
   if (!args.epilogue) return;
   switch (job.to.type) {
-    case DataType::kHalf:
-      add_bias<float, Half>(args, sums);
-      break;
-    case DataType::kBFloat16:
-      add_bias<float, Bfloat16>(args, sums);
-      break;
-    case DataType::kDouble:
-      add_bias<double, double>(args, sums);
-      break;
-    default:
-      add_bias<float, float>(args, sums);
-      break;
+    case DataType::kHalf: add_bias<float, Half>(args, sums); break;
+    case DataType::kBFloat16: add_bias<float, Bfloat16>(args, sums); break;
+    case DataType::kDouble: add_bias<double, double>(args, sums); break;
+    default: add_bias<float, float>(args, sums); break;
   }
   const Epilogue& e = *args.epilogue;
   if (e.mode == 0) return;
   const DataType type = job.to.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
-  const Activation in_place{type,  e.mode, ActivationPass::kForward, sums.sums, nullptr, sums.sums, e.alpha,
+  const Activation in_place{type,   e.mode, ActivationPass::kForward, sums.sums, nullptr, sums.sums, e.alpha,
                             e.beta, e.gamma};
   activation(in_place, 0, sums.pixels * sums.lanes);
 }
 
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line) {
   switch (job.to.type) {
-    case DataType::kHalf:
-      return store_as<float, Half>(args, line);
-    case DataType::kBFloat16:
-      return store_as<float, Bfloat16>(args, line);
-    case DataType::kDouble:
-      return store_as<double, double>(args, line);
-    case DataType::kInt8:
-      return store_as<std::int32_t, std::int8_t>(args, line);
-    case DataType::kInt32:
-      return store_as<std::int32_t, std::int32_t>(args, line);
+    case DataType::kHalf: return store_as<float, Half>(args, line);
+    case DataType::kBFloat16: return store_as<float, Bfloat16>(args, line);
+    case DataType::kDouble: return store_as<double, double>(args, line);
+    case DataType::kInt8: return store_as<std::int32_t, std::int8_t>(args, line);
+    case DataType::kInt32: return store_as<std::int32_t, std::int32_t>(args, line);
     default:
       return job.unit.sums_integers() ? store_as<std::int32_t, float>(args, line) : store_as<float, float>(args, line);
   }

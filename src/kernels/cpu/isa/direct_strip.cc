@@ -12,12 +12,12 @@ template <class S>
 struct Row {
   const S* src;  // column 0
   i64 column, step, count, width;
-  i64 pixel, channel;  // strides of the source
+  i64 pixel, channel;    // strides of the source
   i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
-  i64 to_pixel;  // elements
-  i64 partner;   // of ImagePair: to the other one, if there are two
+  i64 to_pixel;          // elements
+  i64 partner;           // of ImagePair: to the other one, if there are two
   int halves;
-  int shift;     // 16: the upper half of words is the only one
+  int shift;  // 16: the upper half of words is the only one
 };
 
 /// The element at src.
@@ -133,9 +133,19 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
   const i64 fold = job.cut.fold;
   i64 start[kSpatial];
   for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
-  Row<S> row{nullptr, 0, s.split * job.grain[2], 0, x.size[2], x.d[2], x.c, x.channels,
+  Row<S> row{nullptr,
+             0,
+             s.split * job.grain[2],
+             0,
+             x.size[2],
+             x.d[2],
+             x.c,
+             x.channels,
              job.merged ? x.channels : (x.channels + job.unit.group - 1) / job.unit.group * job.unit.group,
-             s.pixel, x.partner, 1, 0};
+             s.pixel,
+             x.partner,
+             1,
+             0};
   const i64 columns = s.size[2] - (job.cut.columns - piece.count[2]) * job.step[2];
   const i64 rows = s.size[1] - (job.cut.rows - piece.count[1]) * job.step[1];
   for (i64 image = 0; image < (piece.images + fold - 1) / fold * fold; ++image) {
@@ -157,7 +167,7 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
         row.count = (columns - j + s.split - 1) / s.split;
         fill_row(row, to + j * s.part);
         // The last run of odd taps and channels has one element more, which no weight counts.
-        if (kGroupOf<E> > 1 && job.merged) to[j * s.part + row.count * s.pixel] = kZero<E>;
+        if (kGroupOf < E >> 1 && job.merged) to[j * s.part + row.count * s.pixel] = kZero<E>;
       }
     }
   }

@@ -174,11 +174,12 @@ class Panel {
     }
   }
 
-  /// Where channels of neighbouring taps share steps, and where lanes have weights for channels of their own group only.
+  /// Where channels of neighbouring taps share steps, and where lanes have weights for channels of their own group
+  /// only.
   void by_element() {
     const ConvShape& shape = job_.shape;
     const i64 taps = shape.taps[2], channels = job_.from.channels;
-    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;  // else a tap begins with a step
+    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;         // else a tap begins with a step
     const i64 lanes = job_.to.channels / job_.joined, depth = channels / job_.joined;  // of a group
     const i64 all = min_of(vectors_ * kN, lanes_);
     for (i64 v = 0; v < vectors_; ++v)
@@ -220,9 +221,7 @@ class Panel {
 }  // namespace
 
 void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part, i64 parts) {
-  const auto pack = [&]<class E, class S>(E, S) {
-    Panel<E, S>(job, panel, weights, packed, turn, part, parts).pack();
-  };
+  const auto pack = [&]<class E, class S>(E, S) { Panel<E, S>(job, panel, weights, packed, turn, part, parts).pack(); };
   const DirectMath math = job.unit.math;
   const DataType type = job.weight_type;
   if constexpr (kPacksProducts) {

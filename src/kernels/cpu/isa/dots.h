@@ -1,5 +1,5 @@
-// Products with few rows or columns whose depths are neighbours in memory, such as fully connected layers of few images:
-// vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
+// Products with few rows or columns whose depths are neighbours in memory, such as fully connected layers of few
+// images: vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/block.h"
@@ -19,8 +19,8 @@ static inline bool has_dense_depths(const Operand& o) {
 static inline bool is_dots(const Gemm& g) {
   constexpr i64 kLeastDepth = 512;  // less, and adding up lanes counts
   const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
-  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && alike &&
-         has_dense_depths(g.a) && has_dense_depths(g.b);
+  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && alike && has_dense_depths(g.a) &&
+         has_dense_depths(g.b);
 }
 
 /// kFew lanes of one operand times kMany of the other: use(i, j, sum).
@@ -43,7 +43,8 @@ template <int kFew, int kMany, class T, class S, class Use>
   i64 d = 0;
   while (d + kN <= depth) {
     for (const i64 end = min_of(d + kBlock, depth); d + kN <= end; d += kN)
-      add([](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, d);
+      add(
+          [](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, d);
     if (d + kN > depth) break;
     for (int t = 0; t < kFew * kMany; ++t) {
       blocks[t / kMany][t % kMany] += sum[t / kMany][t % kMany];
@@ -51,7 +52,9 @@ template <int kFew, int kMany, class T, class S, class Use>
     }
   }
   const int rest = static_cast<int>(depth - d);
-  if (rest > 0) add([rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, d);
+  if (rest > 0)
+    add(
+        [rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, d);
 #pragma GCC unroll 16
   for (int t = 0; t < kFew * kMany; ++t) {
     const Vec<T> all = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];

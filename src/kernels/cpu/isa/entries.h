@@ -8,8 +8,7 @@ namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
 
 TileShape gemm_tile(DataType type);
 std::size_t gemm_scratch(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
-void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1,
-          void* scratch);
+void gemm(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, void* scratch);
 void im2col(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
 void col2im(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
 std::size_t col2im_scratch(const ColumnSum& sum);
@@ -19,7 +18,8 @@ DirectUnit direct_unit(DataType type);
 void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void gradient(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
-void gradient_sum(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+void gradient_sum(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end,
+                  void* scratch);
 void activation(const Activation& job, std::int64_t first, std::int64_t end);
 void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
 void fft(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);

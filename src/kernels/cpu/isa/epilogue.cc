@@ -85,14 +85,10 @@ class Rows {
 
 void epilogue(const Epilogue& e, i64 m0, i64 m1, i64 n0, i64 n1) {
   switch (e.y.dtype) {
-    case DataType::kHalf:
-      return Rows<Half, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
-    case DataType::kBFloat16:
-      return Rows<Bfloat16, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
-    case DataType::kDouble:
-      return Rows<double, double>(e, DataType::kDouble).run(m0, m1, n0, n1);
-    default:
-      return Rows<float, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
+    case DataType::kHalf: return Rows<Half, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
+    case DataType::kBFloat16: return Rows<Bfloat16, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
+    case DataType::kDouble: return Rows<double, double>(e, DataType::kDouble).run(m0, m1, n0, n1);
+    default: return Rows<float, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
   }
 }
 

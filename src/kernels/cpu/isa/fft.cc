@@ -64,7 +64,9 @@ class Plane {
     if (u % kHalf != 0) return transform<N, false>([column](int n) { return column[n]; }, put);
     const Vector half = broadcast(0.5f);
     transform_real<N>([column](int n) { return column[n].re; },
-                      [put, half](int v, const Complex& value) { put(v, {value.re * half, value.im * half}); });
+                      [put, half](int v, const Complex& value) {
+                        put(v, {value.re * half, value.im * half});
+                      });
   }
   void invert_column(int u, const Spectrum& from) const {
     Complex* const column = memory_ + u * column_;
@@ -121,8 +123,7 @@ void load_line(const S* row, i64 channel, i64 pixel, int channels, i64 first, i6
   }
   for (int j = 0; j < N; j += kN) {
     Vector block[kN];
-    for (int c = 0; c < kN; ++c)
-      block[c] = c < channels ? load_pixels(row + c * channel, first + j, width) : Vector{};
+    for (int c = 0; c < kN; ++c) block[c] = c < channels ? load_pixels(row + c * channel, first + j, width) : Vector{};
     transpose(block);
     for (int i = 0; i < kN; ++i) line[j + i] = block[i];
   }

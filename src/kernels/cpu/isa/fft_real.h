@@ -10,8 +10,12 @@ struct Complex {
   Vec<float> re, im;
 };
 
-[[gnu::always_inline]] static inline Complex operator+(const Complex& a, const Complex& b) { return {a.re + b.re, a.im + b.im}; }
-[[gnu::always_inline]] static inline Complex operator-(const Complex& a, const Complex& b) { return {a.re - b.re, a.im - b.im}; }
+[[gnu::always_inline]] static inline Complex operator+(const Complex& a, const Complex& b) {
+  return {a.re + b.re, a.im + b.im};
+}
+[[gnu::always_inline]] static inline Complex operator-(const Complex& a, const Complex& b) {
+  return {a.re - b.re, a.im - b.im};
+}
 [[gnu::always_inline]] static inline Complex conjugate(const Complex& a) { return {a.re, -a.im}; }
 
 /// e^(-2 pi i k / N), or with kInverse its conjugate, for k = row * column.
@@ -111,8 +115,11 @@ static inline void transform_real(const Load& load, const Store& store) {
   constexpr int kHalf = N / 2;
   static constexpr Twiddles<2, kHalf, false> kTwiddles(N);
   Complex z[kHalf];
-  transform<kHalf, false>([&](int n) { return Complex{load(2 * n), load(2 * n + 1)}; },
-                          [&](int k, const Complex& v) { z[k] = v; });
+  transform<kHalf, false>(
+      [&](int n) {
+        return Complex{load(2 * n), load(2 * n + 1)};
+      },
+      [&](int k, const Complex& v) { z[k] = v; });
   const Vec<float> zero{};
   const Complex first = z[0] + z[0], middle = z[kHalf / 2] + z[kHalf / 2];
   store(0, Complex{first.re + first.im, zero});

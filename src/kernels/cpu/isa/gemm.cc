@@ -385,8 +385,7 @@ class Product {
   /// `down` tiles one below the other, or `across` side by side.
   void multiply_tiles(const Panel<T>& panel, i64 row, int rows, int down, int across, Micro& m) {
     constexpr i64 kSize = sizeof(T);
-    const MicroKernel kernel =
-        m.copy ? copying_kernel(kDot, rows, panel.vectors) : kernel_for(rows, panel.vectors);
+    const MicroKernel kernel = m.copy ? copying_kernel(kDot, rows, panel.vectors) : kernel_for(rows, panel.vectors);
     m.tiles = down * across;
     m.tail = 0;
     m.add = keeps_ && !first_;
@@ -433,7 +432,8 @@ class Product {
 
   const Gemm& g_;
   i64 rows_, columns_, step_, depth_run_ = depth_run(g_);
-  bool keeps_, spreads_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_, line_ = false;
+  bool keeps_, spreads_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_,
+      line_ = false;
   i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;

@@ -17,16 +17,16 @@ namespace {
 
 using Words = Vec<std::int32_t>;
 constexpr i64 kWords = kLanes<std::int32_t>;
-constexpr i64 kPanel = 2 * kWords;        // columns
-constexpr i64 kTogether = 4;              // panels whose columns are copied at once, in long lines
-constexpr i64 kRows = kPanel;             // multiplied, and written
-constexpr i64 kNearBytes = 32 << 10;      // of B's copy that stays in the first-level cache beside some rows
-constexpr i64 kDepth = 512;               // of B's copy: a panel of it stays in the first-level cache
+constexpr i64 kPanel = 2 * kWords;    // columns
+constexpr i64 kTogether = 4;          // panels whose columns are copied at once, in long lines
+constexpr i64 kRows = kPanel;         // multiplied, and written
+constexpr i64 kNearBytes = 32 << 10;  // of B's copy that stays in the first-level cache beside some rows
+constexpr i64 kDepth = 512;           // of B's copy: a panel of it stays in the first-level cache
 constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
-constexpr i64 kMostColumns = 512;         // that are copied at once
+constexpr i64 kMostColumns = 512;                      // that are copied at once
 constexpr i64 kWhole = kHasAmx ? kDepth : 4 * kDepth;  // that is copied at once
-constexpr i64 kMostDepth = 8 * kDepth;    // of A in place
-constexpr i64 kCopied = 512 * 1024;       // elements of A's copy
+constexpr i64 kMostDepth = 8 * kDepth;                 // of A in place
+constexpr i64 kCopied = 512 * 1024;                    // elements of A's copy
 
 bool has_pairs() { return kHasAmx || prefers_bf16_dot(); }
 
@@ -285,8 +285,7 @@ class PairProduct {
       multiply(0, rows_, columns, k0, k, some);
     }
     if (k0 + depth < g_.k) return;
-    write(0, rows_, columns,
-          cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_));
+    write(0, rows_, columns, cut_runs(g_.c.columns, columns.first, static_cast<int>(columns.count), column_runs_));
   }
 
   void place_a(i64 m0, i64 k0, i64 depth) {
@@ -363,7 +362,8 @@ class PairProduct {
     }
     const i64 stride = inner(axis).stride;
     const Bfloat16* line = lines.place(at);
-    for (i64 p = 0; p < pairs; ++p, line += 2 * stride) use(p, Pair{{line, 2 * p + 1 < depth ? line + stride : nullptr}});
+    for (i64 p = 0; p < pairs; ++p, line += 2 * stride)
+      use(p, Pair{{line, 2 * p + 1 < depth ? line + stride : nullptr}});
   }
 
   /// b_[panel][pair][column of the panel].
@@ -388,8 +388,11 @@ class PairProduct {
 
   /// The operands of rows from this one on, and of depths from k on.
   Micro micro(i64 row, const Columns& columns, i64 k, i64 depth) const {
-    return {.a = rows_at_ + row * row_bytes_ + k / 2 * step_bytes_, .b = columns.b,
-            .depth = ceil_div(depth, 2), .a_row = row_bytes_, .a_step = step_bytes_,
+    return {.a = rows_at_ + row * row_bytes_ + k / 2 * step_bytes_,
+            .b = columns.b,
+            .depth = ceil_div(depth, 2),
+            .a_row = row_bytes_,
+            .a_step = step_bytes_,
             .b_step = ceil_div(columns.count, kWords) * kVectorBytes};
   }
 
@@ -447,8 +450,7 @@ class PairProduct {
     const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
     with_storage<float>(g_.c.dtype, [&](auto* s) {
       auto* const c = static_cast<decltype(s)>(g_.c.data);
-      for (i64 i = 0; i < rows; ++i)
-        write_runs(c + to[i], stride, column_runs_, count, sums + i * pitch_, alpha, beta);
+      for (i64 i = 0; i < rows; ++i) write_runs(c + to[i], stride, column_runs_, count, sums + i * pitch_, alpha, beta);
     });
   }
 

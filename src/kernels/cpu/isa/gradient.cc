@@ -59,8 +59,9 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
     for (i64 tap = 0; tap < g.x.taps(); tap += count) {
       const i64 t2 = tap % s.taps[2], t1 = tap / s.taps[2] % s.taps[1], t0 = tap / s.taps[2] / s.taps[1];
       const i64 at = to + t0 * d[0] + t1 * d[1] + t2 * d[2];
-      store_line(g.x, scale, {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
-                              dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
+      store_line(g.x, scale,
+                 {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
+                  dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
     }
   }
 }
@@ -254,8 +255,8 @@ class Worker {
     for (i64 image = 0; image < piece_.images; ++image) {
       for (i64 row = 0; row < piece_.count[1]; ++row) {
         if (!inside(1, piece_.at[1] + row, t1)) continue;
-        const i64 b = image * strip.image + in_strip(0, t0) * strip.slab +
-                      (row * x_.step[1] + in_strip(1, t1)) * strip.row;
+        const i64 b =
+            image * strip.image + in_strip(0, t0) * strip.slab + (row * x_.step[1] + in_strip(1, t1)) * strip.row;
         a_list_[m.blocks] = row_of_outputs(image, row) * kSize;
         b_list_[m.blocks++] = b * kSize;
       }
@@ -275,8 +276,7 @@ class Worker {
       const char* x = strip_ + in_strip(2, t2) * strip.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
       if (g_.turned_row > 0) {
-        add_tiles(turn(m), x, outputs_, turned_ + first * g_.turned_row * kSize, count,
-                  g_.turned_row);
+        add_tiles(turn(m), x, outputs_, turned_ + first * g_.turned_row * kSize, count, g_.turned_row);
       } else {
         add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
       }
@@ -345,18 +345,10 @@ void sum_slices(const DirectGradient& g, const GradientArgs& args, i64 index, ch
 
 void of_type(const DirectGradient& job, const GradientArgs& args, i64 index, char* scratch) {
   switch (job.dy.type) {
-    case DataType::kDouble:
-      Worker<double, double>(job, args, index, scratch).run();
-      break;
-    case DataType::kHalf:
-      Worker<float, Half>(job, args, index, scratch).run();
-      break;
-    case DataType::kBFloat16:
-      Worker<float, Bfloat16>(job, args, index, scratch).run();
-      break;
-    default:
-      Worker<float, float>(job, args, index, scratch).run();
-      break;
+    case DataType::kDouble: Worker<double, double>(job, args, index, scratch).run(); break;
+    case DataType::kHalf: Worker<float, Half>(job, args, index, scratch).run(); break;
+    case DataType::kBFloat16: Worker<float, Bfloat16>(job, args, index, scratch).run(); break;
+    default: Worker<float, float>(job, args, index, scratch).run(); break;
   }
 }
 

@@ -1,7 +1,6 @@
-// Groups with channels last whose products are of words: pairs of bf16, or four int8. A tile is 32 channels of a few pixels
-// one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was read.
-// Only for instruction sets that have such products.
-// SPDX-License-Identifier: MIT
+// Groups with channels last whose products are of words: pairs of bf16, or four int8. A tile is 32 channels of a few
+// pixels one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was
+// read. Only for instruction sets that have such products. SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_walk.h"
 
@@ -41,8 +40,8 @@ template <class S, class R, class V>
   if (count > kN) emit(to + kN, high, count - kN);
 }
 
-/// What a storage type's words are, and products of them. Those of bf16 take subnormal numbers for zero. int8 is read as
-/// unsigned values, 128 larger: sums have an excess of 128 times each weight.
+/// What a storage type's words are, and products of them. Those of bf16 take subnormal numbers for zero. int8 is read
+/// as unsigned values, 128 larger: sums have an excess of 128 times each weight.
 template <class S>
 struct Words;
 template <>
@@ -60,10 +59,10 @@ struct Words<std::int8_t> {
   using V = Vec<std::int32_t>;
   static constexpr int kEach = 4;
   static constexpr bool kShifts = true;
-  static __m512i read(const std::int8_t* p) {
-    return shifted(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  static __m512i read(const std::int8_t* p) { return shifted(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static __m512i read(const std::int8_t* p, __mmask32 channels) {
+    return shifted(_mm256_maskz_loadu_epi8(channels, p));
   }
-  static __m512i read(const std::int8_t* p, __mmask32 channels) { return shifted(_mm256_maskz_loadu_epi8(channels, p)); }
   static __m512i shifted(__m256i v) { return _mm512_castsi256_si512(_mm256_xor_si256(v, _mm256_set1_epi8(-128))); }
   static V add(V sum, __m512i x, __m512i w) { return (V)_mm512_dpbusd_epi32((__m512i)sum, x, w); }
   static std::uint32_t bits(std::int8_t v) { return static_cast<std::uint8_t>(v); }
@@ -87,19 +86,20 @@ static inline void write_plain(Integer<R>* to, Vec<std::int32_t> low, Vec<std::i
     _mm512_mask_cvtsepi32_storeu_epi8(to, first, (__m512i)low);
     _mm512_mask_cvtsepi32_storeu_epi8(to + kN, second, (__m512i)high);
   } else {
-    store_line<kStore>(to, first, (__m512i)__builtin_convertvector(low, Vec<R>));
-    store_line<kStore>(to + kN, second, (__m512i)__builtin_convertvector(high, Vec<R>));
+    store_line<kStore>(to, first, (__m512i) __builtin_convertvector(low, Vec<R>));
+    store_line<kStore>(to + kN, second, (__m512i) __builtin_convertvector(high, Vec<R>));
   }
 }
 
 /// Groups as they lie in a unit.
 struct WordGroups {
-  i64 each;             // words of a group
-  i64 step;             // vectors of a tap
-  __m512i first[2];     // of each lane: the first word of its group
+  i64 each;          // words of a group
+  i64 step;          // vectors of a tap
+  __m512i first[2];  // of each lane: the first word of its group
 };
 
-/// Adds a column of taps to the sums of results one below another. What is outside is read as zeros if values are shifted.
+/// Adds a column of taps to the sums of results one below another. What is outside is read as zeros if values are
+/// shifted.
 template <class S, int kTaps, int kRows, bool kInside, class Read>
 [[gnu::always_inline]] inline void add_words(const TapColumn& column, const S* x, i64 pitch, const Read& read,
                                              const WordGroups& groups, const __m512i* w, i64 w_step,
@@ -170,9 +170,10 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
       }
       for (const TapColumn* p = b.columns; p < end; ++p) {
         const __m512i* const of_column = weights + p->weight * groups.step;
-        with_taps(p->taps, [&](auto n) __attribute__((always_inline)) {
-          add_words<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
-        });
+        with_taps(
+            p->taps, [&](auto n) __attribute__((always_inline)) {
+              add_words<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
+            });
       }
       R* const to = out + c;
       if (!plain) {
@@ -193,8 +194,8 @@ template <class S, class R>
 class GroupedWords : PixelWalk<GroupedWords<S, R>, S, R, 2 * kLanes<float>> {
   using Walk = PixelWalk<GroupedWords, S, R, 2 * kLanes<float>>;
   using W = Words<S>;
-  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_;
   using Walk::channels_, Walk::vectors_, Walk::block_;
+  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_;
   static constexpr int kUnit = 2 * kN;
   friend Walk;
 

@@ -102,16 +102,15 @@ struct Steps {
     keep(three);
     keep(five);
   }
-  i64 to(int r) const {
-    return r == 0 ? 0 : r == 3 ? three : r == 5 ? five : r == 6 ? 2 * three : r * one;
-  }
+  i64 to(int r) const { return r == 0 ? 0 : r == 3 ? three : r == 5 ? five : r == 6 ? 2 * three : r * one; }
 };
 
 enum class Put { kStore, kAdd, kAround };
 
 /// Whether sums may be bf16 in memory.
 template <class K>
-inline constexpr bool kRounds = kRoundsPairs && std::is_base_of_v<Groups, K> && std::is_same_v<typename K::Sum, float>;
+inline constexpr bool kRounds = (kRoundsPairs && std::is_base_of_v<Groups, K> &&
+                                 std::is_same_v<typename K::Sum, float>);
 
 /// Sums to C. What to do is asked once a tile: asking for each vector cost a tenth with 64 steps of depth.
 template <Put kPut, bool kWhole, class Sum, int kRows, int kVectors>
@@ -261,7 +260,9 @@ struct Tile {
 template <class K, int kRows, int kVectors, bool kCopies>
 __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kRows, kVectors> work, i64 panel) {
   using Sum = typename K::Sum;
-  constexpr Fetch kFetch = !std::is_same_v<K, Kind<Dot::kFloat>> ? Fetch::kNone : kCopies ? Fetch::kEvery : Fetch::kEach;
+  constexpr Fetch kFetch = !std::is_same_v<K, Kind<Dot::kFloat>> ? Fetch::kNone
+                           : kCopies                             ? Fetch::kEvery
+                                                                 : Fetch::kEach;
   const i64 across = panel * kVectors * kVectorBytes;
   const char* a = static_cast<const char*>(m.a);
   const char* b = static_cast<const char*>(m.b) + across;
@@ -340,14 +341,10 @@ MicroKernel of_rows(int rows, std::index_sequence<kRow...>) {
 template <class K, bool kCopies = false>
 MicroKernel of_shape(int rows, int vectors) {
   switch (vectors) {
-    case 1:
-      return of_rows<K, 1, kCopies>(rows, std::make_index_sequence<kMicroRows[1]>{});
-    case 2:
-      return of_rows<K, 2, kCopies>(rows, std::make_index_sequence<kMicroRows[2]>{});
-    case 3:
-      return of_rows<K, 3, kCopies>(rows, std::make_index_sequence<kMicroRows[3]>{});
-    default:
-      return of_rows<K, 4, kCopies>(rows, std::make_index_sequence<kMicroRows[4]>{});
+    case 1: return of_rows<K, 1, kCopies>(rows, std::make_index_sequence<kMicroRows[1]>{});
+    case 2: return of_rows<K, 2, kCopies>(rows, std::make_index_sequence<kMicroRows[2]>{});
+    case 3: return of_rows<K, 3, kCopies>(rows, std::make_index_sequence<kMicroRows[3]>{});
+    default: return of_rows<K, 4, kCopies>(rows, std::make_index_sequence<kMicroRows[4]>{});
   }
 }
 
@@ -358,8 +355,14 @@ std::uint64_t cycles_of() {
   constexpr int kRows = kMicroRows[2], kDepth = 64;
   alignas(64) static const char kZeros[2 * kVectorBytes * kDepth] = {};
   alignas(64) char sums[kRows * 2 * kVectorBytes];
-  const Micro m{.a = kZeros, .b = kZeros, .depth = kDepth, .a_row = 64, .a_step = 4, .b_step = 2 * kVectorBytes,
-                .c = sums, .c_row = 2 * kVectorBytes};
+  const Micro m{.a = kZeros,
+                .b = kZeros,
+                .depth = kDepth,
+                .a_row = 64,
+                .a_step = 4,
+                .b_step = 2 * kVectorBytes,
+                .c = sums,
+                .c_row = 2 * kVectorBytes};
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 20; ++i) {
     const std::uint64_t start = __builtin_ia32_rdtsc();

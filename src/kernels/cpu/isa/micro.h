@@ -11,11 +11,11 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 /// next to each other in both operands: element (row, step) of A is the `group` elements that are broadcast,
 /// vector j of (step) of B holds `group` elements for each of its lanes, lane by lane.
 enum class Dot : int {
-  kFloat,   // fp32 x fp32 -> fp32, group 1
-  kDouble,  // fp64 x fp64 -> fp64, group 1
-  kBf16,    // bf16 x bf16 -> fp32, group 2: only where kHasBf16Dot
-  kInt8,    // u8, for tile registers s8, (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
-  kInt16,   // s16 x s16 -> s32, group 2: sums of int8 values, exact
+  kFloat,        // fp32 x fp32 -> fp32, group 1
+  kDouble,       // fp64 x fp64 -> fp64, group 1
+  kBf16,         // bf16 x bf16 -> fp32, group 2: only where kHasBf16Dot
+  kInt8,         // u8, for tile registers s8, (A) x s8 (B) -> s32, group 4: only where kHasInt8Dot
+  kInt16,        // s16 x s16 -> s32, group 2: sums of int8 values, exact
   kSigned8 = 6,  // s8, 128 larger once it is broadcast, x s8 -> s32, group 4: only where kHasInt8Dot
 };
 
@@ -38,29 +38,29 @@ inline constexpr int kMicroRows[kMicroVectors + 1] = {0, 16, 14, 8, 6};
 inline constexpr int kMicroRows[kMicroVectors + 1] = {0, 12, 6, 4, 2};
 #endif
 
-/// One tile, or several at even distances. Offsets and strides are in bytes; A and B may overlap others in memory, C may
-/// not.
+/// One tile, or several at even distances. Offsets and strides are in bytes; A and B may overlap others in memory, C
+/// may not.
 struct Micro {
   const void* a = nullptr;
   const void* b = nullptr;
   const i64* a_block = nullptr;  // A_i starts at a + a_block[i], B_i at b + b_block[i]
   const i64* b_block = nullptr;
   i64 blocks = 1;
-  i64 depth = 0;  // steps of each block
+  i64 depth = 0;              // steps of each block
   i64 a_row = 0, a_step = 0;  // from one row, one step of A to the next
   i64 b_step = 0;             // from one step of B to the next; its vectors are contiguous
   void* c = nullptr;          // fp32, fp64 or s32; bf16 if it rounds
   i64 c_row = 0;
-  int tail = 0;      // lanes of the last vector that are stored; 0: all. All of B is always read.
-  bool add = false;  // c += instead of c =
+  int tail = 0;                  // lanes of the last vector that are stored; 0: all. All of B is always read.
+  bool add = false;              // c += instead of c =
   bool rounds = false;           // sums of kBf16 to bf16, subnormal ones to zero; not with add
   bool around = false;           // C is written past the caches: whole lines, not with add or tail
   bool fetches_c = false;        // lines of C are far away
   const void* excess = nullptr;  // of each lane: what sums of kInt8 and kSigned8 have too much
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
-  // Lines that the first tiles of floats fetch into the second-level cache, one with each step. A tile begins ahead_next
-  // behind the one before.
+  // Lines that the first tiles of floats fetch into the second-level cache, one with each step. A tile begins
+  // ahead_next behind the one before.
   const void* ahead = nullptr;
   i64 ahead_step = 0, ahead_tiles = 0, ahead_next = 0;
   // Of copying_kernel: where to; all this so many times, side by side; if more than 1, a line for so many steps, and so

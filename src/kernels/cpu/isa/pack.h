@@ -60,8 +60,8 @@ static inline void fetch_masked(const Operand& operand, const Level& inner, cons
 
 /// Reads the positions of `runs` on one line into dst.
 template <class T, class S>
-static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line,
-                         const Run* runs, int count, T* dst) {
+static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line, const Run* runs,
+                         int count, T* dst) {
   if constexpr (kMaskedLoads && sizeof(T) == sizeof(S)) {
     if (inner.stride == 1) return fetch_masked<1>(operand, inner, line, runs, count, dst);
     if (inner.stride == 2) return fetch_masked<2>(operand, inner, line, runs, count, dst);
@@ -79,21 +79,20 @@ static inline void fetch(const Operand& operand, const Level& inner, bool bounde
 /// Working memory of one packing call.
 template <class T>
 struct PackScratch {
-  Run* runs;   // kc + 1
-  T* lines;    // kBlock lines of line_stride elements
+  Run* runs;  // kc + 1
+  T* lines;   // kBlock lines of line_stride elements
   i64 line_stride;
 };
 
 /// Lanes are copied as they lie, one depth after the other.
 template <class T, class S>
-static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int width, i64 depth0,
-                        int depths, T* panel, const PackScratch<T>& scratch) {
+static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int width, i64 depth0, int depths,
+                               T* panel, const PackScratch<T>& scratch) {
   const Level& inner = operand.lanes.level[kLevels - 1];
   const int count = cut_runs(operand.lanes, lane0, lanes, scratch.runs);
   const bool bounded = is_bounded(operand);
   Cursor cursor = seek(operand.depth, depth0);
-  const bool plain = sizeof(T) == sizeof(S) && count == 1 && !bounded && inner.stride == 1 &&
-                     lanes == width;
+  const bool plain = sizeof(T) == sizeof(S) && count == 1 && !bounded && inner.stride == 1 && lanes == width;
   for (int k = 0; k < depths; ++k) {
     const Line line = line_at(operand, cursor);
     if (plain) {
@@ -159,8 +158,8 @@ static inline double run_cost(const Axis& axis) {
 /// Packs lanes [lane0, lane0 + lanes) x depths [depth0, depth0 + depths) into consecutive panels
 /// `width` lanes wide; missing lanes of the last panel are zero.
 template <class T, class S>
-static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0,
-                        int depths, T* panels, const PackScratch<T>& scratch) {
+static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths, T* panels,
+                        const PackScratch<T>& scratch) {
   const bool across = run_cost(operand.lanes) <= run_cost(operand.depth);
   int count = 0;
   if (!across) count = cut_runs(operand.depth, depth0, depths, scratch.runs);
@@ -177,8 +176,8 @@ static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width,
 
 /// pack_panels for the operand's own element type.
 template <class T>
-static void pack(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths,
-                 T* panels, const PackScratch<T>& scratch) {
+static void pack(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths, T* panels,
+                 const PackScratch<T>& scratch) {
   if constexpr (sizeof(T) == sizeof(double)) {
     pack_panels<T, double>(operand, lane0, lanes, width, depth0, depths, panels, scratch);
   } else if (operand.dtype == DataType::kHalf) {

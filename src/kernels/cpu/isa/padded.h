@@ -60,7 +60,7 @@ static inline void pad_row(const Padded& p, const T* src, i64 width, T* dst) {
 
 template <class T>
 static inline void pad_plane(const Padded& p, const T* src, const i64 (&size)[kSpatial], const i64 (&stride)[kSpatial],
-               T* dst) {
+                             T* dst) {
   for (i64 e0 = 0; e0 < p.size[0]; ++e0) {
     for (i64 e1 = 0; e1 < p.size[1]; ++e1, dst += p.row) {
       const i64 i0 = e0 - p.before[0], i1 = e1 - p.before[1];
@@ -73,8 +73,7 @@ static inline void pad_plane(const Padded& p, const T* src, const i64 (&size)[kS
 /// Where tap (r0, r1, r2) of an output at the origin reads in pad_x's copy.
 static inline i64 x_tap(const ConvShape& s, const Padded& p, i64 r0, i64 r1, i64 r2) {
   const i64 column = r2 * s.dilation[2];
-  return r0 * s.dilation[0] * p.slab + r1 * s.dilation[1] * p.row + column % p.split * p.part +
-         column / p.split;
+  return r0 * s.dilation[0] * p.slab + r1 * s.dilation[1] * p.row + column % p.split * p.part + column / p.split;
 }
 
 template <class Visit>

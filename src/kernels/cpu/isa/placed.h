@@ -1,5 +1,5 @@
-// How a matrix product reads its operands: where they lie, in groups, panel by panel or in blocks, and how much at once.
-// SPDX-License-Identifier: MIT
+// How a matrix product reads its operands: where they lie, in groups, panel by panel or in blocks, and how much at
+// once. SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/micro.h"
 #include "kernels/cpu/isa/runs.h"

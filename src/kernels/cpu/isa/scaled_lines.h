@@ -1,7 +1,6 @@
-// Products of few rows with a large B whose columns are neighbours in memory, such as the gradient by the input of a fully
-// connected layer of few images: sums of scaled lines. B is read once, some long lines at a time, which processors fetch
-// ahead by themselves; the sums stay in the first-level cache.
-// SPDX-License-Identifier: MIT
+// Products of few rows with a large B whose columns are neighbours in memory, such as the gradient by the input of a
+// fully connected layer of few images: sums of scaled lines. B is read once, some long lines at a time, which
+// processors fetch ahead by themselves; the sums stay in the first-level cache. SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/block.h"
 #include "kernels/cpu/isa/emit.h"
@@ -19,15 +18,15 @@ static inline bool is_scaled_lines(const Gemm& g) {
   const i64 size = static_cast<i64>(size_of(g.b.dtype));
   const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
   const auto is_even = [](const Operand& o) { return !is_bounded(o) && is_single(o.lanes) && is_single(o.depth); };
-  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 && g.n * g.k * size >= kLeastScaledBytes &&
-         g.c.gap == 0 && alike && is_even(g.a) && is_even(g.b) && inner(g.b.lanes).stride == 1 &&
-         is_single(g.c.columns) && inner(g.c.columns).stride == 1;
+  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 &&
+         g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 && alike && is_even(g.a) && is_even(g.b) &&
+         inner(g.b.lanes).stride == 1 && is_single(g.c.columns) && inner(g.c.columns).stride == 1;
 }
 
 /// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
 template <int kRows, int kSteps, class T, class S>
-[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns,
-                                       T* sums, i64 pitch) {
+[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns, T* sums,
+                                        i64 pitch) {
   constexpr int kN = kLanes<T>;
   Vec<T> scale[kRows][kSteps];
   for (int i = 0; i < kRows; ++i)
@@ -46,9 +45,13 @@ template <int kRows, int kSteps, class T, class S>
     for (int i = 0; i < kRows; ++i) store(sums + i * pitch + e, sum[i]);
   };
   i64 e = 0;
-  for (; e + kN <= columns; e += kN) add([](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, e);
+  for (; e + kN <= columns; e += kN)
+    add(
+        [](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p); }, e);
   const int rest = static_cast<int>(columns - e);
-  if (rest > 0) add([rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, e);
+  if (rest > 0)
+    add(
+        [rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, e);
 }
 
 /// C of kRows rows from m0 on and columns n0 to n1.

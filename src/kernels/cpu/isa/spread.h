@@ -20,7 +20,7 @@ constexpr i64 spread_room(i64 columns) {
 
 template <class T>
 struct Spread {
-  T* line = nullptr;   // room for what the columns become
+  T* line = nullptr;    // room for what the columns become
   Run* runs = nullptr;  // where the columns lie
   int count = 0;
   bool around = false;  // past the caches
@@ -39,8 +39,10 @@ struct Spread {
         to += 2 * length;
         joins = 2 * length == gap && r + 1 < count && runs[r + 1].offset == runs[r].offset + 2 * gap &&
                 2 * runs[r + 1].length == gap;
-        if (2 * length == gap) to = clear(to, gap);
-        else if (!joins) clear(to, 2 * length);
+        if (2 * length == gap)
+          to = clear(to, gap);
+        else if (!joins)
+          clear(to, 2 * length);
       }
       const i64 last = 2 * runs[r - 1].length;
       put(line, out, to - line);

@@ -101,14 +101,10 @@ template <int kMost, class Use>
 template <class Use>
 [[gnu::always_inline]] inline void with_taps(int taps, const Use& use) {
   switch (taps) {
-    case 1:
-      return use(std::integral_constant<int, 1>{});
-    case 2:
-      return use(std::integral_constant<int, 2>{});
-    case 3:
-      return use(std::integral_constant<int, 3>{});
-    default:
-      return use(std::integral_constant<int, 5>{});
+    case 1: return use(std::integral_constant<int, 1>{});
+    case 2: return use(std::integral_constant<int, 2>{});
+    case 3: return use(std::integral_constant<int, 3>{});
+    default: return use(std::integral_constant<int, 5>{});
   }
 }
 

@@ -1,7 +1,6 @@
 // Channels first by way of transposed copies of some channels, where vectors over channels are full: groups of several
-// channels, depthwise layers of 16-bit types and int8, of many taps or narrow images, and gradients with short rows, which
-// add no lanes in the end.
-// SPDX-License-Identifier: MIT
+// channels, depthwise layers of 16-bit types and int8, of many taps or narrow images, and gradients with short rows,
+// which add no lanes in the end. SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_rows.h"
 #include "kernels/cpu/isa/direct_words.h"
@@ -12,8 +11,8 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 inline constexpr i64 kTransposedBytes = 384 << 10;  // of x and y in scratch
-inline constexpr i64 kMostUnits = 4;               // vectors of channels at a time
-inline constexpr i64 kFewPixels = 2;               // that are faster moved one by one
+inline constexpr i64 kMostUnits = 4;                // vectors of channels at a time
+inline constexpr i64 kFewPixels = 2;                // that are faster moved one by one
 
 /// S: the type of x and of backward data's or weights' other operand; R: that of y.
 template <class S, class R = S>
@@ -61,7 +60,8 @@ class Transposed {
     x_ = static_cast<S*>(scratch);
     y_ = reinterpret_cast<R*>(x_ + room(x_plane_));
     behind_ = y_ + room(y_plane_);
-    bytes_ = static_cast<std::size_t>(room(x_plane_)) * sizeof(S) + static_cast<std::size_t>(room(y_plane_)) * sizeof(R);
+    bytes_ =
+        static_cast<std::size_t>(room(x_plane_)) * sizeof(S) + static_cast<std::size_t>(room(y_plane_)) * sizeof(R);
     inner_.x = x_;
     inner_.y = y_;
   }
@@ -144,7 +144,8 @@ class Transposed {
   /// Planes that are `plane` elements apart become vectors of block_ channels, one a pixel.
   template <class T>
   void gather(const T* from, i64 plane, i64 pixels, T* to) const {
-    // Lanes are words of one, two or four channels. Squares of the last are of twice as many pixels: half the rows each.
+    // Lanes are words of one, two or four channels. Squares of the last are of twice as many pixels: half the rows
+    // each.
     constexpr int kWord = static_cast<int>(sizeof(Lane) / sizeof(T)), kSets = kWord == 4 ? 2 : 1, kRows = kN / kSets;
     const i64 block = block_, channels = channels_;
     for (i64 c = 0; c < channels; c += kRows * kWord) {
@@ -197,7 +198,8 @@ class Transposed {
             rows[i] = load(reinterpret_cast<const W*>(pixel));
           } else {
             __builtin_memcpy(&rows[i], pixel, kVectorBytes / 2);
-            __builtin_memcpy(reinterpret_cast<char*>(&rows[i]) + kVectorBytes / 2, pixel + kN * block, kVectorBytes / 2);
+            __builtin_memcpy(reinterpret_cast<char*>(&rows[i]) + kVectorBytes / 2, pixel + kN * block,
+                             kVectorBytes / 2);
           }
         }
         transpose(rows);

@@ -264,9 +264,15 @@ void multiply(const Winograd& job, i64 tiles, const Chunk& chunk, const float* u
   const MicroKernel large = more == 0 ? small : micro_kernel(Dot::kFloat, static_cast<int>(rows) + 1, vectors);
   constexpr i64 kSize = sizeof(float);
   const i64 plane = filter_plane(job), blocks = list_blocks(job, tiles, chunk, vectors, work);
-  Micro m{.a_block = work.v_blocks, .b_block = work.u_blocks, .blocks = blocks, .depth = kN,
-          .a_row = work.v_tile * kSize, .a_step = kSize, .b_step = vectors * kVectorBytes,
-          .c_row = work.m_tile * kSize, .add = add};
+  Micro m{.a_block = work.v_blocks,
+          .b_block = work.u_blocks,
+          .blocks = blocks,
+          .depth = kN,
+          .a_row = work.v_tile * kSize,
+          .a_step = kSize,
+          .b_step = vectors * kVectorBytes,
+          .c_row = work.m_tile * kSize,
+          .add = add};
   for (i64 point = 0; point < job.points(); ++point) {
     const float* v = work.v + point * kN;
     float* c = sums + point * kPanel;

@@ -99,7 +99,8 @@ static inline void with_type(DataType type, const Use& use) {
 }
 
 template <class T>
-static inline Image<T> image_of(T* data, const i64 (&size)[kSpatial], const i64 (&stride)[kSpatial], i64 channel, i64 channels) {
+static inline Image<T> image_of(T* data, const i64 (&size)[kSpatial], const i64 (&stride)[kSpatial], i64 channel,
+                                i64 channels) {
   return {data, {size[1], size[2]}, {stride[1], stride[2]}, channel, static_cast<int>(min_of<i64>(kN, channels))};
 }
 

@@ -140,8 +140,12 @@ void multiply(const WinogradWeights& job, const Part& part, i64 tiles, bool add,
   constexpr int kRows = kN < kMicroRows[kPanelVectors] ? kN : kN / 2;
   const MicroKernel kernel = micro_kernel(Dot::kFloat, kRows, kPanelVectors);
   const MicroKernel narrow = micro_kernel(Dot::kFloat, kRows, 1);
-  Micro m{.depth = tiles, .a_row = kSize, .a_step = work.v_tile * kSize, .b_step = work.d_tile * kSize,
-          .c_row = work.s_row * kSize, .add = add};
+  Micro m{.depth = tiles,
+          .a_row = kSize,
+          .a_step = work.v_tile * kSize,
+          .b_step = work.d_tile * kSize,
+          .c_row = work.s_row * kSize,
+          .add = add};
   for (i64 point = 0; point < job.points(); ++point) {
     for (i64 k = 0; k < part.outputs; k += kPanel) {
       const MicroKernel run = part.outputs - k > kN ? kernel : narrow;
@@ -228,8 +232,7 @@ void write_filters(const WinogradWeights& job, i64 group, i64 vector, const floa
     }
     for (i64 c = 0; c < s.c; ++c, to += s.w_c) {
       const float* sums = from + c * taps * kN;
-      s.w_k == 1 ? write_scaled(to, load(sums), lanes, scaling)
-                 : transpose_out(sums, kN, to, s.w_k, lanes, 1, scaling);
+      s.w_k == 1 ? write_scaled(to, load(sums), lanes, scaling) : transpose_out(sums, kN, to, s.w_k, lanes, 1, scaling);
     }
   }
 }

@@ -129,12 +129,9 @@ class CpuStrided final : public Solver<Problem> {
 
 void run_strided(Stream& stream, const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job) {
   switch (size_of(job.type)) {
-    case 2:
-      return run_as<std::uint16_t>(stream, grid, table, job);
-    case 4:
-      return run_as<std::uint32_t>(stream, grid, table, job);
-    default:
-      return run_as<std::uint64_t>(stream, grid, table, job);
+    case 2: return run_as<std::uint16_t>(stream, grid, table, job);
+    case 4: return run_as<std::uint32_t>(stream, grid, table, job);
+    default: return run_as<std::uint64_t>(stream, grid, table, job);
   }
 }
 

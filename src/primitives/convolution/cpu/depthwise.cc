@@ -24,7 +24,8 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
   job.few_pixels = job.has_few_pixels(unit.lanes);
   if (job.few_pixels) return job;
-  const bool products = unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
+  const bool products =
+      unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
   constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
   const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
   // Of the machine's cores, not of the threads there may be, on which no result depends.
@@ -126,8 +127,8 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     copy.channels_last = true;
     copy.shape.n = job.turned_images;
     copy.shape.groups = kernels::Depthwise::kTurnedChannels / s.c;
-    const double vectors = static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) /
-                           m.lanes(s.dtype);
+    const double vectors =
+        static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) / m.lanes(s.dtype);
     return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTurnCycles / 4 * vectors;
   }
   if (job.mixed()) {
@@ -217,8 +218,7 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
-                         has_few_results(job) ? kMostScratchOfFew : kMostScratch,
-                         "bytes of scratch for padded planes");
+                         has_few_results(job) ? kMostScratchOfFew : kMostScratch, "bytes of scratch for padded planes");
     return {};
   }
 

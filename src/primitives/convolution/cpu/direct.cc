@@ -1,8 +1,7 @@
 // ConvCpuDirect: forward and backward data without a matrix product; every output is summed in registers over
 // filter taps and channels. All float types and int8 forward. Weights are packed once a call into the caller's
-// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels, in bf16 and int8
-// for pointwise ones and groups of 4 channels and more as well.
-// SPDX-License-Identifier: MIT
+// workspace, or piece by piece into scratch. Wins for filters larger than 1x1 with 16 and more channels, in bf16 and
+// int8 for pointwise ones and groups of 4 channels and more as well. SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
 
@@ -78,8 +77,8 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
 
 /// How many groups are multiplied together. With AMX the largest divisor of their number that fits in a row of a tile
 /// register, which takes as long however few channels count: not two, nor where outputs of one group fill more than a
-/// vector, since more is multiplied in vain than fewer tiles save. Without it also at most so many that they fill the lanes
-/// of a vector, of int8 of two, whose copies take longest.
+/// vector, since more is multiplied in vain than fewer tiles save. Without it also at most so many that they fill the
+/// lanes of a vector, of int8 of two, whose copies take longest.
 std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
@@ -125,8 +124,8 @@ int best_vectors(const Direct& job, std::int64_t line) {
     for (std::int64_t t = 0; t < tiles; ++t) {
       const auto r = static_cast<double>(line * (t + 1) / tiles - line * t / tiles);
       // Weights come from the second-level cache: about 24 bytes a cycle.
-      cycles += job.unit.amx ? tile_cycles(job.unit, r, v, depth, bytes)
-                             : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
+      cycles +=
+          job.unit.amx ? tile_cycles(job.unit, r, v, depth, bytes) : std::max(Machine::tile_step(r, v), 64.0 * v / 24);
     }
     return cycles;
   };
@@ -171,10 +170,12 @@ class Planner {
     const bool lies = job_.unit.amx && width > most / 4 && job_.in_place;
     cut_.fold = width <= most / 2 && !lies ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
     if (merging_saves(cut_.fold)) cut_.fold = 1;
-    // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the cache.
+    // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the
+    // cache.
     constexpr std::int64_t kFew = kernels::kDirectLine, kMany = 2048;
     const std::int64_t fits = share / std::max<std::int64_t>(job_.from.channels * job_.unit.element, 1);
-    const bool stay = job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kernels::kResultCaches;
+    const bool stay =
+        job_.sums_are_results() && job_.to.n * job_.shape.n * job_.unit.lane_bytes() <= kernels::kResultCaches;
     const bool in_parts = job_.phases[2] == 1 && !job_.edges;  // can be finished so
     const bool pointwise = job_.unit.group > 1 && job_.taps() == 1 && job_.in_place && in_parts;
     const bool any = cut_.fold == 1 && (pointwise || (job_.unit.amx && (stay || in_parts)));
@@ -192,7 +193,8 @@ class Planner {
     cut_direct(job_, cut_);
   }
 
-  /// Whether tile registers have half the work if a row of taps is one run of channels, which it is not in folded images.
+  /// Whether tile registers have half the work if a row of taps is one run of channels, which it is not in folded
+  /// images.
   bool merging_saves(std::int64_t fold) {
     if (!job_.unit.amx || fold == 1) return false;
     DirectCut whole;
@@ -209,7 +211,8 @@ class Planner {
   bool too_large() const {
     const kernels::DirectStrip& s = job_.strip;
     // Of a first layer that is read in place, what the panels read in turn.
-    const std::int64_t strip = (job_.edges && job_.merged ? s.size[1] * s.size[2] * s.pitch : s.total) * job_.unit.element;
+    const std::int64_t strip =
+        (job_.edges && job_.merged ? s.size[1] * s.size[2] * s.pitch : s.total) * job_.unit.element;
     return job_.places.total > kMostScratch || strip > cache() * 3 / 8;
   }
 

@@ -222,8 +222,8 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   for (std::int64_t p = 0; p < panels; ++p) {
     const std::int64_t v = vectors * (p + 1) / panels - vectors * p / panels;
     const double tiles = ceil_div(rows, x.unit.rows[v]), height = rows / tiles;
-    const double cycles = x.unit.amx ? tile_cycles(x.unit, height, real(v), x.cut.columns)
-                                     : Machine::tile_step(height, real(v));
+    const double cycles =
+        x.unit.amx ? tile_cycles(x.unit, height, real(v), x.cut.columns) : Machine::tile_step(height, real(v));
     const double step = reach * (outputs * cycles + lines * kTapCycles);
     multiply += runs * tiles * (step + tap_rows * (kTileCycles + height * real(v) * kSumCycles));
   }

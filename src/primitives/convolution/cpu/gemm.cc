@@ -79,8 +79,8 @@ kernels::ConvProduct pass_product(const Problem& p, const Share& share) {
                                                  : kernels::conv_products(shape, kernel_direction(p.direction))[0];
 }
 
-/// Rows a task, of `rows` rows of `bytes` in all: few enough to balance, at least 32 KiB. There may be none: output rows
-/// that meet nothing but padding.
+/// Rows a task, of `rows` rows of `bytes` in all: few enough to balance, at least 32 KiB. There may be none: output
+/// rows that meet nothing but padding.
 std::int64_t rows_a_task(std::int64_t rows, double bytes, int threads) {
   const double smallest = 32768.0 * static_cast<double>(rows) / std::max(bytes, 1.0);
   return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1,
@@ -234,7 +234,8 @@ double sum_row_cycles(const Machine& m, const ConvShape& s) {
     const auto c = static_cast<double>(s.c);
     const double runs = s.dilation[2] == 1 ? 1 : taps;
     const double vectors = std::ceil(c * taps / runs / m.lanes(DataType::kFloat));
-    return 40 + width * c * (write + 0.2) + outer * runs * (kSumCycles + out * (kJoinedCycles + kJoinedVector * vectors));
+    return 40 + width * c * (write + 0.2) +
+           outer * runs * (kSumCycles + out * (kJoinedCycles + kJoinedVector * vectors));
   }
   const double each = s.stride[2] == 1 ? kSumNext : kSumStep;
   return 40 + width * (write + 0.2) + outer * taps * (kSumCycles + out * each);
@@ -373,8 +374,8 @@ class CpuGemm final : public Solver<Problem> {
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return products_invoker(stream, p, tuning);
-    const auto passes = std::make_shared<const Passes>(p, share_of(stream.info(), p, point), kernel_table(stream.info()),
-                                                       stream.threads(), tuning);
+    const auto passes = std::make_shared<const Passes>(p, share_of(stream.info(), p, point),
+                                                       kernel_table(stream.info()), stream.threads(), tuning);
     stream.reserve_scratch(passes->scratch_bytes());
     return [passes](Stream& on, const Args& a) { passes->run(on, a); };
   }

@@ -50,27 +50,34 @@ INLINE void copy_next(Source* c, u32 to, const DepthwiseShape* d) {
 /// The channels' taps on the diagonals of FILTER * FILTER matrices of 8 x 8: a lane has two rows of a column.
 INLINE void load_taps(GLOBAL const in_t* w, int lane, int inside, u32* taps) {
   const int c = lane / 4, mine = inside && c / 2 == lane % 4;
-  UNROLL for (int t = 0; t < TAPS; ++t)
+  UNROLL
+  for (int t = 0; t < TAPS; ++t)
     taps[t] = mine ? (u32)w[c * TAPS + (DIRECTION == 1 ? TAPS - 1 - t : t)] << (c % 2 * 16) : 0;
 }
 
 /// Volatile, or it is done ahead of branches that do without.
 INLINE void clear(float (*v)[4]) {
-  UNROLL for (int t = 0; t < PER_WARP; ++t)
-    UNROLL for (int u = 0; u < 4; ++u) asm volatile("mov.f32 %0, 0f00000000;" : "=f"(v[t][u]));
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) asm volatile("mov.f32 %0, 0f00000000;" : "=f"(v[t][u]));
+  }
 }
 
 /// What a row gives to FILTER rows of results, to the one of `phase` first.
 INLINE void multiply_row(u32 from, const u32* taps, const int phase, float (*acc)[PER_WARP][4]) {
   const float zeros[4] = {0, 0, 0, 0};
-  UNROLL for (int t = 0; t < PER_WARP; ++t)
-    UNROLL for (int s = 0; s < FILTER; s += 2) {
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int s = 0; s < FILTER; s += 2) {
       u32 v[4];
       if (s + 1 < FILTER)
         load_4_blocks(from + (t * IN_STEP + s) * PITCH * BYTES, v);
       else
         load_2_blocks(from + (t * IN_STEP + s) * PITCH * BYTES, v);
-      UNROLL for (int r = 0; r < FILTER; ++r) {
+      UNROLL
+      for (int r = 0; r < FILTER; ++r) {
         float* sums = acc[(phase + FILTER - r) % FILTER][t];
         const u32* b = taps + r * FILTER + s;
         if (s + 1 < FILTER)
@@ -79,31 +86,39 @@ INLINE void multiply_row(u32 from, const u32* taps, const int phase, float (*acc
           multiply_8(v, b[0], sums);
       }
     }
+  }
 }
 
 /// v = alpha * v + beta * what there is from the lane's first pixel on. Of its pixels in a row there are `most`, in
 /// `images`.
 INLINE void scale(GLOBAL const out_t* old, const DepthwiseShape* d, int most, int images, float alpha, float beta,
                   float (*v)[4]) {
-  UNROLL for (int t = 0; t < PER_WARP; ++t)
-    UNROLL for (int u = 0; u < 4; ++u) {
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) {
       const int image = IMAGES == 1 ? 0 : t, pixel = (IMAGES == 1 ? t * 16 : 0) + u / 2 * 8;
       const i64 at = ((i64)image * d->dst_h * d->dst_w + pixel) * d->channels;
       v[t][u] *= alpha;
       if (beta != 0 && pixel < most && image < images) v[t][u] = FMA(beta, LOAD(OUT, old + at, u % 2), v[t][u]);
     }
+  }
 }
 
 INLINE void put_results(u32 to, const float (*v)[4]) {
-  UNROLL for (int t = 0; t < PER_WARP; ++t)
-    UNROLL for (int h = 0; h < 2; ++h)
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int h = 0; h < 2; ++h)
       asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + (t * 16 + h * 8) * PITCH * BYTES),
                    "r"(PAIR(v[t][h * 2], v[t][h * 2 + 1]))
                    : "memory");
+  }
 }
 
 INLINE void store_results(GLOBAL out_t* to, u32 from, const int* pieces) {
-  UNROLL for (int k = 0; k < OUT_EACH; ++k)
+  UNROLL
+  for (int k = 0; k < OUT_EACH; ++k)
     if (pieces[k] >= 0 && ((k + 1) * THREADS <= OUT_PIECES || THREAD(0) + k * THREADS < OUT_PIECES)) {
       u32x4 v;
       asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -112,7 +127,8 @@ INLINE void store_results(GLOBAL out_t* to, u32 from, const int* pieces) {
                    : "memory");
 #ifdef UNALIGNED
       const u32 words[4] = {v.x, v.y, v.z, v.w};
-      UNROLL for (int u = 0; u < 8; ++u) to[pieces[k] + u] = (out_t)(words[u / 2] >> (u % 2 * 16));
+      UNROLL
+      for (int u = 0; u < 8; ++u) to[pieces[k] + u] = (out_t)(words[u / 2] >> (u % 2 * 16));
 #else
       *(GLOBAL u32x4*)(to + pieces[k]) = v;
 #endif
@@ -120,8 +136,8 @@ INLINE void store_results(GLOBAL out_t* to, u32 from, const int* pieces) {
 }
 
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                 const DepthwiseShape d, const int strips, const float alpha, const float beta) {
+    depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                     const DepthwiseShape d, const int strips, const float alpha, const float beta) {
   SHARED in_t ring[(STAGES * ROW + 2 * OUT_ROW) / BYTES] __attribute__((aligned(16)));  // and two rows of results
   const int c0 = BLOCK(1) * CHANNELS, count = MIN(CHANNELS, d.channels - c0), down = d.dst_w * d.channels;
   const int warp = THREAD(0) / 32, lane = THREAD(0) % 32, c = warp % GROUPS * 8, col = warp / GROUPS * (16 * PER_WARP);
@@ -138,7 +154,8 @@ depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
   u32 taps[TAPS];
   load_taps(w + (i64)(c0 + c) * TAPS, lane, c < count, taps);
   int taken = 0, given = (STAGES - 1) * ROW, half = RESULTS;  // where rows are
-  NO_UNROLL for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
+  NO_UNROLL
+  for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
     const int above = rows_above(&d, s);
     const Strip after = images_strip(index + BLOCKS(0), &d);
     Source other = next;
@@ -146,11 +163,14 @@ depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
     if (!alike(&d, s, after)) place_source(&other, after, count, &d);
     GLOBAL out_t* to = dst + ((i64)s.image * d.dst_h + s.row0) * down + c0;
     float acc[FILTER][PER_WARP][4];
-    UNROLL for (int r = 0; r < FILTER; ++r) clear(acc[r]);
+    UNROLL
+    for (int r = 0; r < FILTER; ++r) clear(acc[r]);
     int left = s.most + FILTER - 1 - above, row = s.row0 + above - d.pad_h;
     int out = above - FILTER;  // the row of results that was finished last
-    NO_UNROLL while (left > 0)
-      UNROLL for (int phase = 0; phase < FILTER; ++phase) {
+    NO_UNROLL
+    while (left > 0) {
+      UNROLL
+      for (int phase = 0; phase < FILTER; ++phase) {
         const int ready = (phase + 1) % FILTER;
         if (left-- <= 0) continue;
         WAIT_FOR_COPIES_BUT(STAGES - 2);
@@ -172,6 +192,7 @@ depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
         }
         given = taken, taken = taken == (STAGES - 1) * ROW ? 0 : taken + ROW;
       }
+    }
     BARRIER();
     store_results(to, piece_at + half, pieces);
     if (!alike(&d, s, after)) place_results(pieces, after, count, &d);

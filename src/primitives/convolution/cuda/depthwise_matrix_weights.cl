@@ -51,18 +51,22 @@ INLINE void copy_next(Source* c, u32 x_row, u32 dy_row, const DepthwiseShape* d)
 
 /// A row of x by the rows of dy that the rows of the filter meet it in.
 INLINE void multiply_row(u32 x, const u32 (*slopes)[PER_WARP][2], const int phase, float (*acc)[SHIFTS][4]) {
-  UNROLL for (int t = 0; t < PER_WARP; ++t)
-    UNROLL for (int s = 0; s < SHIFTS; ++s) {
+  UNROLL
+  for (int t = 0; t < PER_WARP; ++t) {
+    UNROLL
+    for (int s = 0; s < SHIFTS; ++s) {
       u32 v[4];
       load_4_turned(x + (t * IN_STEP + s * 2) * PITCH * BYTES, v);
-      UNROLL for (int r = 0; r < FILTER; ++r) multiply_16(v, slopes[(phase + FILTER - r) % FILTER][t], acc[r][s]);
+      UNROLL
+      for (int r = 0; r < FILTER; ++r) multiply_16(v, slopes[(phase + FILTER - r) % FILTER][t], acc[r][s]);
     }
+  }
 }
 
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-depthwise_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                         const DepthwiseShape d, const int strips) {
+    depthwise_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                             const DepthwiseShape d, const int strips) {
   SHARED in_t x_ring[MAX(STAGES * X_ROW, CHANNELS * TAPS * 4) / BYTES] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * DY_ROW / BYTES] __attribute__((aligned(16)));
   LOCAL sum_t* sums = (LOCAL sum_t*)x_ring;  // in the end
@@ -83,11 +87,17 @@ depthwise_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
   place_source(&next, s, count, &d);
   for (int i = 0; i < STAGES - 1; ++i) copy_next(&next, x_copy_at + i * X_ROW, dy_copy_at + i * DY_ROW, &d);
   float acc[FILTER][SHIFTS][4];
-  UNROLL for (int r = 0; r < FILTER; ++r)
-    UNROLL for (int s = 0; s < SHIFTS; ++s)
-      UNROLL for (int u = 0; u < 4; ++u) acc[r][s][u] = 0;
+  UNROLL
+  for (int r = 0; r < FILTER; ++r) {
+    UNROLL
+    for (int s = 0; s < SHIFTS; ++s) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) acc[r][s][u] = 0;
+    }
+  }
   int taken = 0, given = STAGES - 1;  // rows of the rings
-  NO_UNROLL for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
+  NO_UNROLL
+  for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
     const int most = s.most, steps = steps_of(&d, s), row0 = s.row0 - d.pad_h;
     const Strip after = images_strip(index + BLOCKS(0), &d);
     Source other = next;
@@ -95,34 +105,45 @@ depthwise_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
     if (!alike(&d, s, after)) place_source(&other, after, count, &d);
     s = after;
     u32 slopes[FILTER][PER_WARP][2];
-    UNROLL for (int r = 0; r < FILTER; ++r)
-      UNROLL for (int t = 0; t < PER_WARP; ++t) slopes[r][t][0] = slopes[r][t][1] = 0;
-    NO_UNROLL for (int i0 = 0; i0 < steps; i0 += FILTER)
-      UNROLL for (int phase = 0; phase < FILTER; ++phase) {
+    UNROLL
+    for (int r = 0; r < FILTER; ++r) {
+      UNROLL
+      for (int t = 0; t < PER_WARP; ++t) slopes[r][t][0] = slopes[r][t][1] = 0;
+    }
+    NO_UNROLL
+    for (int i0 = 0; i0 < steps; i0 += FILTER) {
+      UNROLL
+      for (int phase = 0; phase < FILTER; ++phase) {
         const int i = i0 + phase;
         if (i >= steps) continue;
         WAIT_FOR_COPIES_BUT(STAGES - 2);
         if (next.left == 0) next = other;
         copy_next(&next, x_copy_at + given * X_ROW, dy_copy_at + given * DY_ROW, &d);
-        UNROLL for (int t = 0; t < PER_WARP; ++t) {
+        UNROLL
+        for (int t = 0; t < PER_WARP; ++t) {
           slopes[phase][t][0] = slopes[phase][t][1] = 0;
           if (i < most) load_2_turned(dy_at + taken * DY_ROW + t * 16 * PITCH * BYTES, slopes[phase][t]);
         }
         if ((u32)(row0 + i) < (u32)d.src_h) multiply_row(x_at + taken * X_ROW, slopes, phase, acc);
         given = taken, taken = taken == STAGES - 1 ? 0 : taken + 1;
       }
+    }
   }
   // The lanes with elements of the diagonals; one part of the rows after another.
   const int own = lane / 8 == lane % 4, odd = lane / 4 % 2;
-  NO_UNROLL for (int k = 0; k < PARTS; ++k) {
+  NO_UNROLL
+  for (int k = 0; k < PARTS; ++k) {
     BARRIER();
     if (k != part || !own) continue;
     LOCAL sum_t* to = sums + (c + lane / 4) * TAPS;
-    UNROLL for (int r = 0; r < FILTER; ++r)
-      UNROLL for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int r = 0; r < FILTER; ++r) {
+      UNROLL
+      for (int s = 0; s < FILTER; ++s) {
         const float* v = acc[r][s / 2] + s % 2 * 2;
         to[r * FILTER + s] = (k > 0 ? to[r * FILTER + s] : 0) + (odd ? v[1] : v[0]);
       }
+    }
   }
   BARRIER();
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials) + ((i64)BLOCK(0) * d.channels + c0) * TAPS;

@@ -42,12 +42,14 @@ INLINE u32 weight_pair(GLOBAL const in_t* w, int tap, int c, int k) {
 
 INLINE void store_pair(GLOBAL out_t* to, const float* v, float alpha, float beta) {
   float scaled[2];
-  UNROLL for (int u = 0; u < 2; ++u) {
+  UNROLL
+  for (int u = 0; u < 2; ++u) {
     scaled[u] = v[u] * alpha;
     if (beta != 0) scaled[u] = FMA(beta, LOAD(OUT, to, u), scaled[u]);
   }
 #ifdef UNALIGNED
-  UNROLL for (int u = 0; u < 2; ++u) STORE(OUT, to, u, scaled[u]);
+  UNROLL
+  for (int u = 0; u < 2; ++u) STORE(OUT, to, u, scaled[u]);
 #else
   *(GLOBAL u32*)to = PAIR(scaled[0], scaled[1]);
 #endif
@@ -60,8 +62,8 @@ INLINE void turn_pair(float* v, int odd) {
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst, const GroupedShape g,
-               const float alpha, const float beta) {
+    grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                   const GroupedShape g, const float alpha, const float beta) {
   SHARED in_t tile[IN_H * IN_W * PITCH] __attribute__((aligned(16)));
   const int blocks = CEIL_DIV(g.groups, GROUPS), rows = CEIL_DIV(g.dst_h, TILE_H), cols = CEIL_DIV(g.dst_w, TILE_W);
   const int first = BLOCK(0) % blocks * GROUPS, at = BLOCK(0) / blocks, image = at / (rows * cols);
@@ -69,8 +71,8 @@ grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, G
   const int all = g.groups * REDUCED, width = g.groups * OUTPUTS;
 #ifdef PLANES
   const int plane = g.dst_h * g.dst_w;
-  copy_planes(tile, src + ((i64)image * all + first * REDUCED) * g.src_h * g.src_w, row0 - g.pad_h, col0 - g.pad_w, IN_H,
-              IN_W, CHANNELS, PITCH, g.src_h, g.src_w, groups * REDUCED, THREAD(0), THREADS);
+  copy_planes(tile, src + ((i64)image * all + first * REDUCED) * g.src_h * g.src_w, row0 - g.pad_h, col0 - g.pad_w,
+              IN_H, IN_W, CHANNELS, PITCH, g.src_h, g.src_w, groups * REDUCED, THREAD(0), THREADS);
 #else
   copy_tile(tile, src + (i64)image * g.src_h * g.src_w * all + first * REDUCED, row0 - g.pad_h, col0 - g.pad_w, IN_H,
             IN_W, CHANNELS, PITCH, g.src_h, g.src_w, groups * REDUCED, all, THREAD(0), THREADS);
@@ -81,8 +83,11 @@ grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, G
     const int group = unit / (OUTPUTS / 8), k0 = unit % (OUTPUTS / 8) * 8;
     GLOBAL const in_t* filter = w + (i64)(first + group) * TAPS * REDUCED * OUTPUTS;
     u32 b[TAPS][STEPS];
-    UNROLL for (int t = 0; t < TAPS; ++t)
-      UNROLL for (int s = 0; s < STEPS; ++s) b[t][s] = weight_pair(filter, t, s * 8 + pair, k0 + quad);
+    UNROLL
+    for (int t = 0; t < TAPS; ++t) {
+      UNROLL
+      for (int s = 0; s < STEPS; ++s) b[t][s] = weight_pair(filter, t, s * 8 + pair, k0 + quad);
+    }
     LOCAL const in_t* from = tile + group * REDUCED + pair;
     const int channel = (first + group) * OUTPUTS + k0;
 #ifdef PLANES
@@ -92,20 +97,26 @@ grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, G
 #endif
     for (int m = warp / UNITS * 16; m < PIXELS; m += MAX(1, WARPS / UNITS) * 16) {
       int pixel[2], at_tile[2];
-      UNROLL for (int h = 0; h < 2; ++h) {
+      UNROLL
+      for (int h = 0; h < 2; ++h) {
         pixel[h] = m + quad + h * 8;
         const int inside = MIN(pixel[h], PIXELS - 1);
         at_tile[h] = (inside / TILE_W * IN_W + inside % TILE_W) * PITCH;
       }
       float c[4] = {0, 0, 0, 0};
-      UNROLL for (int t = 0; t < TAPS; ++t)
-        UNROLL for (int s = 0; s < STEPS; ++s) {
+      UNROLL
+      for (int t = 0; t < TAPS; ++t) {
+        UNROLL
+        for (int s = 0; s < STEPS; ++s) {
           u32 a[2];
-          UNROLL for (int h = 0; h < 2; ++h)
+          UNROLL
+          for (int h = 0; h < 2; ++h)
             a[h] = *(LOCAL const u32*)(from + at_tile[h] + (t / FILTER * IN_W + t % FILTER) * PITCH + s * 8);
           multiply_8(a, b[t][s], c);
         }
-      UNROLL for (int h = 0; h < 2; ++h) {
+      }
+      UNROLL
+      for (int h = 0; h < 2; ++h) {
         const int row = pixel[h] / TILE_W, col = pixel[h] % TILE_W;
 #ifdef PLANES
         turn_pair(c + h * 2, quad % 2);

@@ -1,10 +1,9 @@
-// The gradient of the weights of grouped_matrix.cl: a block walks down some strips of TILE_W columns and g.band rows, one
-// behind the other, with the next rows of x and dy on their way to rings in local memory, and writes what all its rows
-// give; add_partials sums that up. A warp owns eight input by eight output channels of a group and keeps three rows of
-// dy, two of which meet a row of x in one product over sixteen pixels. Told by -D: IN, OUT, REDUCED, OUTPUTS (channels of
-// a group of x and dy: multiples of 8), GROUPS (of a block), TILE_W, STAGES (rows of a ring); PLANES where rows are innermost
-// in memory (of even width), from where rows come through registers.
-// SPDX-License-Identifier: MIT
+// The gradient of the weights of grouped_matrix.cl: a block walks down some strips of TILE_W columns and g.band rows,
+// one behind the other, with the next rows of x and dy on their way to rings in local memory, and writes what all its
+// rows give; add_partials sums that up. A warp owns eight input by eight output channels of a group and keeps three
+// rows of dy, two of which meet a row of x in one product over sixteen pixels. Told by -D: IN, OUT, REDUCED, OUTPUTS
+// (channels of a group of x and dy: multiples of 8), GROUPS (of a block), TILE_W, STAGES (rows of a ring); PLANES where
+// rows are innermost in memory (of even width), from where rows come through registers. SPDX-License-Identifier: MIT
 #define CHANNELS (GROUPS * REDUCED)
 #define UNITS (GROUPS * (OUTPUTS / 8) * (REDUCED / 8))
 #define THREADS (UNITS * 32)
@@ -29,9 +28,9 @@
 #define PIECES_DY (TILE_W * CHANNELS / CHUNK)
 #define EACH_DY CEIL_DIV(PIECES_DY, THREADS)
 #ifdef PLANES
-#define WEIGHT_AT(k, tap, c) (((k) * REDUCED + (c)) * TAPS + (tap))
+#define WEIGHT_AT(k, tap, c) (((k)*REDUCED + (c)) * TAPS + (tap))
 #else
-#define WEIGHT_AT(k, tap, c) (((k) * TAPS + (tap)) * REDUCED + (c))
+#define WEIGHT_AT(k, tap, c) (((k)*TAPS + (tap)) * REDUCED + (c))
 #endif
 
 #ifdef PLANES
@@ -55,7 +54,8 @@ INLINE Piece piece_at(int k) {
 /// The thread's pieces of row `row` of a strip; x and dy are at the first of the block's channels.
 INLINE void take_rows(GLOBAL const in_t* x, GLOBAL const in_t* dy, const GroupedShape* g, Strip s, int row, int count,
                       u32 (*v)[8]) {
-  UNROLL for (int k = 0; k < EACH; ++k) {
+  UNROLL
+  for (int k = 0; k < EACH; ++k) {
     const Piece p = piece_at(k);
     const int height = p.of_dy ? g->dst_h : g->src_h, breadth = p.of_dy ? g->dst_w : g->src_w;
     const int h = s.row0 + row - (p.of_dy ? 0 : g->pad_h), w0 = s.col0 - (p.of_dy ? 0 : g->pad_w);
@@ -67,7 +67,8 @@ INLINE void take_rows(GLOBAL const in_t* x, GLOBAL const in_t* dy, const Grouped
 }
 
 INLINE void put_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, const GroupedShape* g, u32 (*v)[8]) {
-  UNROLL for (int k = 0; k < EACH; ++k) {
+  UNROLL
+  for (int k = 0; k < EACH; ++k) {
     const Piece p = piece_at(k);
     const int left = p.pair * 2 - (p.of_dy ? 0 : g->pad_w & 1), pixels = p.of_dy ? TILE_W : IN_W;
     LOCAL in_t* to = (p.of_dy ? dy_row : x_row) + left * PITCH + p.octet * 8;
@@ -102,20 +103,22 @@ INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* 
 /// A row of x from `x` on by the rows of dy that the rows of the filter meet it in.
 INLINE void multiply_row(LOCAL const in_t* x, const u32 (*g0)[2], const u32 (*g1)[2], const u32 (*g2)[2],
                          float (*acc)[2][4]) {
-  UNROLL for (int s = 0; s < FILTER; ++s)
-    UNROLL for (int t = 0; t < PARTS_16; ++t) {
+  UNROLL
+  for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int t = 0; t < PARTS_16; ++t) {
       u32 v[2];
       load_2_turned(local_address(x + (t * 16 + s) * PITCH), v);
       const u32 first[4] = {g0[t][0], g1[t][0], g0[t][1], g1[t][1]}, second[4] = {g2[t][0], 0, g2[t][1], 0};
       multiply_16(first, v, acc[s][0]);
       multiply_16(second, v, acc[s][1]);
     }
+  }
 }
 
 /// partials[block] as the weights lie.
-KERNEL THREADS_A_BLOCK(THREADS)
-grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                       const GroupedShape g, const int strips) {
+KERNEL THREADS_A_BLOCK(THREADS) grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
+                                                       GLOBAL sum_t* partials, const GroupedShape g, const int strips) {
   SHARED in_t x_ring[STAGES * X_ROW] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * DY_ROW] __attribute__((aligned(16)));
   const int first = BLOCK(1) * GROUPS, groups = MIN(GROUPS, g.groups - first), count = groups * REDUCED;
@@ -148,15 +151,20 @@ grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
 #endif
   u32 slopes[FILTER][PARTS_16][2];
   float acc[FILTER][2][4];
-  UNROLL for (int r = 0; r < FILTER; ++r) {
-    UNROLL for (int t = 0; t < PARTS_16; ++t) slopes[r][t][0] = slopes[r][t][1] = 0;
-    UNROLL for (int u = 0; u < 4; ++u) acc[r][0][u] = acc[r][1][u] = 0;
+  UNROLL
+  for (int r = 0; r < FILTER; ++r) {
+    UNROLL
+    for (int t = 0; t < PARTS_16; ++t) slopes[r][t][0] = slopes[r][t][1] = 0;
+    UNROLL
+    for (int u = 0; u < 4; ++u) acc[r][0][u] = acc[r][1][u] = 0;
   }
   LOCAL const in_t* x_at = x_ring + lane % 16 * PITCH + group * REDUCED + c0;
   LOCAL const in_t* dy_at = dy_ring + lane % 16 * PITCH + group * OUTPUTS + k0;
   int taken = 0, given = STAGES - 1;  // rows of the rings
-  NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER)
-    UNROLL for (int phase = 0; phase < FILTER; ++phase) {
+  NO_UNROLL
+  for (int i0 = 0; i0 < rows; i0 += FILTER) {
+    UNROLL
+    for (int phase = 0; phase < FILTER; ++phase) {
 #ifdef PLANES
       BARRIER();
       if (i0 + phase >= rows) continue;
@@ -176,17 +184,25 @@ grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
       else
         end_part_of_copies();
 #endif
-      UNROLL for (int t = 0; t < PARTS_16; ++t)
+      UNROLL
+      for (int t = 0; t < PARTS_16; ++t)
         load_2_turned(local_address(dy_at + taken * DY_ROW + t * 16 * PITCH), slopes[phase][t]);
-      multiply_row(x_at + taken * X_ROW, slopes[phase], slopes[(phase + 2) % FILTER], slopes[(phase + 1) % FILTER], acc);
+      multiply_row(x_at + taken * X_ROW, slopes[phase], slopes[(phase + 2) % FILTER], slopes[(phase + 1) % FILTER],
+                   acc);
       taken = taken == STAGES - 1 ? 0 : taken + 1, given = given == STAGES - 1 ? 0 : given + 1;
     }
+  }
   if (group >= groups) return;
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials) +
                           ((i64)BLOCK(0) * g.groups * OUTPUTS + (first + group) * OUTPUTS + k0) * TAPS * REDUCED +
                           WEIGHT_AT(0, 0, c0);
-  UNROLL for (int s = 0; s < FILTER; ++s)
-    UNROLL for (int r = 0; r < FILTER; ++r)
-      UNROLL for (int u = 0; u < 2; ++u)
+  UNROLL
+  for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int r = 0; r < FILTER; ++r) {
+      UNROLL
+      for (int u = 0; u < 2; ++u)
         results[WEIGHT_AT(lane / 4, r * FILTER + s, lane % 4 * 2 + u)] = acc[s][r / 2][r % 2 * 2 + u];
+    }
+  }
 }

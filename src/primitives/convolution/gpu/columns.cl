@@ -45,9 +45,8 @@ INLINE item_t nothing(void) { return 0; }
 #define STORE_SUMS(p, v, alpha, beta) store_scaled(p, (v)[0], alpha, beta)
 #endif
 
-KERNEL THREADS_A_BLOCK(THREADS)
-im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
-       const ConvStrides e, const ColumnOrder o) {
+KERNEL THREADS_A_BLOCK(THREADS) im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at,
+                                       const ConvSizes z, const ConvSteps t, const ConvStrides e, const ColumnOrder o) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
   const int size = rows * pixels;
@@ -61,7 +60,8 @@ im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, co
     const i64 h2 = pixel % o2 * t.stride[2] - t.pad[2] + tap % f2 * t.dilation[2];
     const int inside = h0 >= 0 && h0 < z.in[0] && h1 >= 0 && h1 < z.in[1] && h2 >= 0 && h2 < z.in[2];
     const i64 from = c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4];
-    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : nothing();
+    for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1))
+      columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : nothing();
   }
 }
 
@@ -72,8 +72,8 @@ INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
-       const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
+    col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
+           const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
   const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
@@ -84,7 +84,8 @@ col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, cons
     const int h2 = outer % x2, h1 = outer / x2 % x1, h0 = outer / x2 / x1 % x0;
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
       sum_t sum[LANES];
-      UNROLL for (int u = 0; u < LANES; ++u) sum[u] = 0;
+      UNROLL
+      for (int u = 0; u < LANES; ++u) sum[u] = 0;
       for (int r0 = 0; r0 < f0; ++r0) {
         const int p0 = output_of(h0, r0, (int)t.pad[0], (int)t.stride[0], (int)t.dilation[0], (int)z.out[0]);
         for (int r1 = 0; r1 < f1 && p0 >= 0; ++r1) {
@@ -94,8 +95,10 @@ col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, cons
             if (p2 < 0) continue;
             const int pixel = (p0 * (int)z.out[1] + p1) * (int)z.out[2] + p2, tap = (r0 * f1 + r1) * f2 + r2;
             sum_t one[LANES];
-            LOAD_SUMS(columns + LANES * (at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)), one);
-            UNROLL for (int u = 0; u < LANES; ++u) sum[u] += one[u];
+            LOAD_SUMS(columns + LANES * (at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)),
+                      one);
+            UNROLL
+            for (int u = 0; u < LANES; ++u) sum[u] += one[u];
           }
         }
       }

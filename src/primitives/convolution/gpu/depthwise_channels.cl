@@ -20,19 +20,24 @@
 INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
   const int h0 = (t.row + d.pad_h) / 2 + FIRST_H, w0 = (t.col + d.pad_w) / 2 + FIRST_W;
-  UNROLL for (int i = 0; i < SPAN_H; ++i) {
+  UNROLL
+  for (int i = 0; i < SPAN_H; ++i) {
     const int row_inside = (u32)(h0 + i) < (u32)d.src_h;
     sum_t v[SPAN_W][VEC];
-    UNROLL for (int j = 0; j < SPAN_W; ++j)
+    UNROLL
+    for (int j = 0; j < SPAN_W; ++j)
       load_inside(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
                   v[j]);
-    UNROLL for (int p = 0; p < ROWS; ++p) {
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
       const int r = p - 2 * (i + FIRST_H);
       if (r < 0 || r >= FILTER_H) continue;
-      UNROLL for (int s = 0; s < FILTER_W; ++s) {
+      UNROLL
+      for (int s = 0; s < FILTER_W; ++s) {
         sum_t tap[VEC];
         LOAD_TAP(w, r * FILTER_W + s, d.vectors, tap);
-        UNROLL for (int q = 0; q < COLS; ++q)
+        UNROLL
+        for (int q = 0; q < COLS; ++q)
           if ((q + s) % 2 == 0) multiply_add(v[(q - s) / 2 - FIRST_W], tap, acc[p][q]);
       }
     }
@@ -47,19 +52,24 @@ INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
   const int h0 = t.row * STRIDE - d.pad_h, w0 = t.col * STRIDE - d.pad_w;
-  NO_UNROLL for (int i = 0; i < TILE_H; ++i) {
+  NO_UNROLL
+  for (int i = 0; i < TILE_H; ++i) {
     const int row_inside = (u32)(h0 + i) < (u32)d.src_h;
     sum_t v[TILE_W][VEC];
-    UNROLL for (int j = 0; j < TILE_W; ++j)
+    UNROLL
+    for (int j = 0; j < TILE_W; ++j)
       load_inside(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
                   v[j]);
-    UNROLL for (int p = 0; p < ROWS; ++p) {
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
       const int r = i - p * STRIDE;
       if (r < 0 || r >= FILTER_H) continue;
-      UNROLL for (int s = 0; s < FILTER_W; ++s) {
+      UNROLL
+      for (int s = 0; s < FILTER_W; ++s) {
         sum_t tap[VEC];
         LOAD_TAP(w, r * FILTER_W + s, d.vectors, tap);
-        UNROLL for (int q = 0; q < COLS; ++q) multiply_add(v[q * STRIDE + s], tap, acc[p][q]);
+        UNROLL
+        for (int q = 0; q < COLS; ++q) multiply_add(v[q * STRIDE + s], tap, acc[p][q]);
       }
     }
   }
@@ -90,8 +100,8 @@ INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseS
 #endif
 
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                   const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
+    depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                       const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
   SHARED sum_t taps[TAPS * MOST_CHANNELS] __attribute__((aligned(16)));
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, count = MIN(width, d.channels - c0);
   for (int i = THREAD(0); i < count * TAPS; i += THREADS) {
@@ -110,9 +120,14 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
     GLOBAL const in_t* from = src + (i64)t.image * d.src_h * d.src_w * d.channels + c;
     GLOBAL out_t* to = dst + ((i64)t.image * d.dst_h * d.dst_w + (t.row * d.dst_w + t.col)) * d.channels + c;
     sum_t acc[ROWS][COLS][VEC];
-    UNROLL for (int p = 0; p < ROWS; ++p)
-      UNROLL for (int q = 0; q < COLS; ++q)
-        UNROLL for (int u = 0; u < VEC; ++u) acc[p][q][u] = 0;
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
+      UNROLL
+      for (int q = 0; q < COLS; ++q) {
+        UNROLL
+        for (int u = 0; u < VEC; ++u) acc[p][q][u] = 0;
+      }
+    }
 #if PHASES
     gather_phases(from, taps + LANE_AT(lane), d, t, acc);
 #elif STRIDE == 0
@@ -120,9 +135,12 @@ depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT 
 #else
     gather_window(from, taps + LANE_AT(lane), d, t, acc);
 #endif
-    UNROLL for (int p = 0; p < ROWS; ++p)
-      UNROLL for (int q = 0; q < COLS; ++q)
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
+      UNROLL
+      for (int q = 0; q < COLS; ++q)
         if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
           finish(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
+    }
   }
 }

@@ -23,7 +23,8 @@
 #endif
 
 INLINE void load_slopes(GLOBAL const in_t* dy, DepthwiseShape d, int row, int col, int inside, sum_t (*g)[VEC]) {
-  UNROLL for (int q = 0; q < COLS; ++q)
+  UNROLL
+  for (int q = 0; q < COLS; ++q)
     load_inside(dy + (i64)(row * d.dst_w + col + q) * d.channels, inside && col + q < d.dst_w, g[q]);
 }
 
@@ -33,40 +34,53 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape
   sum_t g[COLS][VEC];
   load_slopes(dy, d, t.row, t.col, 1, g);
   const int w0 = t.col * STEP_W - d.pad_w;
-  UNROLL for (int r = 0; r < TAP_ROWS; ++r) {
+  UNROLL
+  for (int r = 0; r < TAP_ROWS; ++r) {
     const int h = t.row * STEP_H - d.pad_h + (first_row + r) * GAP_H;
     if (first_row + r >= FILTER_H || (u32)h >= (u32)d.src_h) continue;
 #if STRIDE == 0
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int s = 0; s < FILTER_W; ++s) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int s = 0; s < FILTER_W; ++s) {
         const int at = w0 + q * STEP_W + s * GAP_W;
         sum_t v[VEC];
         load_inside(x + (i64)(h * d.src_w + at) * d.channels, (u32)at < (u32)d.src_w, v);
         multiply_add(v, g[q], acc[r][s]);
       }
+    }
 #else
     sum_t v[ROW_W][VEC];
-    UNROLL for (int j = 0; j < ROW_W; ++j)
+    UNROLL
+    for (int j = 0; j < ROW_W; ++j)
       load_inside(x + (i64)(h * d.src_w + w0 + j) * d.channels, (u32)(w0 + j) < (u32)d.src_w, v[j]);
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int s = 0; s < FILTER_W; ++s) multiply_add(v[q * STRIDE + s], g[q], acc[r][s]);
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int s = 0; s < FILTER_W; ++s) multiply_add(v[q * STRIDE + s], g[q], acc[r][s]);
+    }
 #endif
   }
 }
 
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                           const DepthwiseShape d, const int tiles) {
+    depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                               const DepthwiseShape d, const int tiles) {
   SHARED sum_t sums[THREADS * VEC];
   const int width = d.vectors * VEC, c0 = BLOCK(1) * width, a_block = THREADS / d.vectors;
   const int slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors, c = c0 + lane * VEC;
   const int first_row = BLOCK(2) * TAP_ROWS, rows = d.dst_h, cols = CEIL_DIV(d.dst_w, COLS);
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAP_ROWS][FILTER_W][VEC];
-  UNROLL for (int r = 0; r < TAP_ROWS; ++r)
-    UNROLL for (int s = 0; s < FILTER_W; ++s)
-      UNROLL for (int u = 0; u < VEC; ++u) acc[r][s][u] = 0;
+  UNROLL
+  for (int r = 0; r < TAP_ROWS; ++r) {
+    UNROLL
+    for (int s = 0; s < FILTER_W; ++s) {
+      UNROLL
+      for (int u = 0; u < VEC; ++u) acc[r][s][u] = 0;
+    }
+  }
   if (slot < a_block && c < d.channels)
     for (int i = BLOCK(0) * a_block + slot; i < tiles; i += BLOCKS(0) * a_block) {
       const Tile t = tile_at(i, rows, cols, 1);
@@ -75,10 +89,13 @@ depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RES
       add_taps(from_x, from_dy, d, t, first_row, acc);
     }
   // One tap after another: the slots' sums in order.
-  UNROLL for (int r = 0; r < TAP_ROWS; ++r)
-    UNROLL for (int s = 0; s < FILTER_W; ++s) {
+  UNROLL
+  for (int r = 0; r < TAP_ROWS; ++r) {
+    UNROLL
+    for (int s = 0; s < FILTER_W; ++s) {
       BARRIER();
-      UNROLL for (int u = 0; u < VEC; ++u)
+      UNROLL
+      for (int u = 0; u < VEC; ++u)
         if (slot < a_block) sums[slot * width + lane * VEC + u] = acc[r][s][u];
       BARRIER();
       if (THREAD(0) < width && c0 + THREAD(0) < d.channels && first_row + r < FILTER_H) {
@@ -87,4 +104,5 @@ depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RES
         results[((i64)BLOCK(0) * d.channels + c0 + THREAD(0)) * TAPS + (first_row + r) * FILTER_W + s] = sum;
       }
     }
+  }
 }

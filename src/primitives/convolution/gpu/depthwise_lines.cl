@@ -1,7 +1,6 @@
-// Depthwise 3x3 convolution with rows innermost, stride 1 and padding 1, three directions: a thread owns COLS neighbours
-// of a row and walks down ROWS rows, the next of which are on their way, with their outer neighbours one by one. Told by
-// -D: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS.
-// SPDX-License-Identifier: MIT
+// Depthwise 3x3 convolution with rows innermost, stride 1 and padding 1, three directions: a thread owns COLS
+// neighbours of a row and walks down ROWS rows, the next of which are on their way, with their outer neighbours one by
+// one. Told by -D: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS. SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/partials.h"
@@ -33,7 +32,8 @@ typedef struct {
 INLINE Row load_row(GLOBAL const in_t* p, int inside, int left, int right) {
   Row r;
 #if defined(UNALIGNED)
-  UNROLL for (int u = 0; u < COLS; ++u) r.run.element[u] = inside ? p[u] : 0;
+  UNROLL
+  for (int u = 0; u < COLS; ++u) r.run.element[u] = inside ? p[u] : 0;
 #elif COLS == VECTOR
   r.run.x = r.run.y = r.run.z = r.run.w = 0;
   if (inside) r.run = *(GLOBAL const Run*)p;
@@ -54,7 +54,8 @@ INLINE Row load_row(GLOBAL const in_t* p, int inside, int left, int right) {
 
 INLINE void numbers_of_run(Run run, sum_t* v) {
 #if defined(UNALIGNED)
-  UNROLL for (int u = 0; u < COLS; ++u) v[u] = SIDE(run.element[u]);
+  UNROLL
+  for (int u = 0; u < COLS; ++u) v[u] = SIDE(run.element[u]);
 #elif COLS == VECTOR && IN_KIND == KIND_fp32
   v[0] = NUMBER(run.x), v[1] = NUMBER(run.y), v[2] = NUMBER(run.z), v[3] = NUMBER(run.w);
 #elif COLS == VECTOR
@@ -63,7 +64,8 @@ INLINE void numbers_of_run(Run run, sum_t* v) {
 #elif IN_KIND == KIND_fp32
   v[0] = NUMBER((u32)run), v[1] = NUMBER((u32)(run >> 32));
 #else
-  UNROLL for (int u = 0; u < COLS; ++u) v[u] = NUMBER(run >> (16 * u));
+  UNROLL
+  for (int u = 0; u < COLS; ++u) v[u] = NUMBER(run >> (16 * u));
 #endif
 }
 
@@ -74,7 +76,8 @@ INLINE void numbers_of_row(Row r, sum_t* v) {
 
 INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
 #if defined(UNALIGNED)
-  UNROLL for (int u = 0; u < COLS; ++u) STORE(OUT, p, u, v[u]);
+  UNROLL
+  for (int u = 0; u < COLS; ++u) STORE(OUT, p, u, v[u]);
 #elif COLS == VECTOR
   store_vector(p, v);
 #elif COLS == 4
@@ -104,39 +107,55 @@ INLINE Place place_of(i64 index, const DepthwiseShape* d) {
 #if DIRECTION != 2
 
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
-                const DepthwiseShape d, const float alpha, const float beta) {
+    depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
+                    const DepthwiseShape d, const float alpha, const float beta) {
   const Place at = place_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
   if (at.plane >= (i64)d.images * d.channels) return;
   const int c = (int)(at.plane % d.channels), left = at.col > 0, right = at.col + COLS < d.dst_w;
   sum_t taps[TAPS], acc[FILTER][COLS];
-  UNROLL for (int t = 0; t < TAPS; ++t) taps[t] = alpha * LOAD(IN, w, c * TAPS + (DIRECTION == 1 ? TAPS - 1 - t : t));
-  UNROLL for (int r = 0; r < FILTER; ++r)
-    UNROLL for (int q = 0; q < COLS; ++q) acc[r][q] = 0;
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) taps[t] = alpha * LOAD(IN, w, c * TAPS + (DIRECTION == 1 ? TAPS - 1 - t : t));
+  UNROLL
+  for (int r = 0; r < FILTER; ++r) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) acc[r][q] = 0;
+  }
   const int rows = MIN(ROWS, d.dst_h - at.row) + FILTER - 1;
   GLOBAL const in_t* from = src + (at.plane * d.dst_h + at.row - 1) * d.dst_w + at.col;
   GLOBAL out_t* to = dst + (at.plane * d.dst_h + at.row) * d.dst_w + at.col;
   Row next[FILTER];
-  UNROLL for (int i = 0; i < FILTER; ++i)
+  UNROLL
+  for (int i = 0; i < FILTER; ++i)
     next[i] = load_row(from + i * d.dst_w, i < rows && (u32)(at.row - 1 + i) < (u32)d.dst_h, left, right);
-  NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER) {
+  NO_UNROLL
+  for (int i0 = 0; i0 < rows; i0 += FILTER) {
     sum_t v[FILTER][WINDOW];
-    UNROLL for (int i = 0; i < FILTER; ++i) {
+    UNROLL
+    for (int i = 0; i < FILTER; ++i) {
       const int later = i0 + FILTER + i;
       numbers_of_row(next[i], v[i]);
       next[i] = load_row(from + later * d.dst_w, later < rows && (u32)(at.row - 1 + later) < (u32)d.dst_h, left, right);
     }
-    UNROLL for (int i = 0; i < FILTER; ++i) {
-      UNROLL for (int r = 0; r < FILTER; ++r)
-        UNROLL for (int s = 0; s < FILTER; ++s)
-          UNROLL for (int q = 0; q < COLS; ++q) {
+    UNROLL
+    for (int i = 0; i < FILTER; ++i) {
+      UNROLL
+      for (int r = 0; r < FILTER; ++r) {
+        UNROLL
+        for (int s = 0; s < FILTER; ++s) {
+          UNROLL
+          for (int q = 0; q < COLS; ++q) {
             sum_t* sum = &acc[(i - r + FILTER) % FILTER][q];
             *sum = r == 0 && s == 0 ? v[i][q] * taps[0] : MULTIPLY_ADD(v[i][q + s], taps[r * FILTER + s], *sum);
           }
+        }
+      }
       if (i0 + i < FILTER - 1 || i0 + i >= rows) continue;
       sum_t* done = acc[(i + 1) % FILTER];
       GLOBAL out_t* line = to + (i0 + i - (FILTER - 1)) * d.dst_w;
-      if (beta != 0) UNROLL for (int q = 0; q < COLS; ++q) done[q] = FMA(beta, LOAD(OUT, line, q), done[q]);
+      if (beta != 0) {
+        UNROLL
+        for (int q = 0; q < COLS; ++q) done[q] = FMA(beta, LOAD(OUT, line, q), done[q]);
+      }
       store_run(line, done);
     }
   }
@@ -146,43 +165,57 @@ depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, 
 
 /// A block owns a channel and every BLOCKS(1)-th THREADS places of it. partials[block of a channel][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                        const DepthwiseShape d, const int places) {
+    depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                            const DepthwiseShape d, const int places) {
   SHARED sum_t sums[TAPS * THREADS];
   const int c = BLOCK(0);
   sum_t acc[TAPS];
-  UNROLL for (int t = 0; t < TAPS; ++t) acc[t] = 0;
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) acc[t] = 0;
   for (int k = BLOCK(1) * THREADS + THREAD(0); k < places; k += BLOCKS(1) * THREADS) {
     const Place at = place_of(k, &d);  // of the images' planes of the channel
     const int left = at.col > 0, right = at.col + COLS < d.dst_w, rows = MIN(ROWS, d.dst_h - at.row);
     const i64 first = ((at.plane * d.channels + c) * d.dst_h + at.row) * d.dst_w + at.col;
     sum_t g[FILTER][COLS];
-    UNROLL for (int r = 0; r < FILTER; ++r)
-      UNROLL for (int q = 0; q < COLS; ++q) g[r][q] = 0;
-    NO_UNROLL for (int i0 = 0; i0 < rows + FILTER - 1; i0 += FILTER) {
+    UNROLL
+    for (int r = 0; r < FILTER; ++r) {
+      UNROLL
+      for (int q = 0; q < COLS; ++q) g[r][q] = 0;
+    }
+    NO_UNROLL
+    for (int i0 = 0; i0 < rows + FILTER - 1; i0 += FILTER) {
       sum_t v[FILTER][WINDOW], slopes[FILTER][COLS];
       Row rows_of_x[FILTER], rows_of_dy[FILTER];
-      UNROLL for (int i = 0; i < FILTER; ++i) {
+      UNROLL
+      for (int i = 0; i < FILTER; ++i) {
         const int row = at.row - 1 + i0 + i;
-        rows_of_x[i] = load_row(x + first + (i64)(i0 + i - 1) * d.dst_w,
-                                (u32)row < (u32)d.dst_h && i0 + i < rows + 2, left, right);
+        rows_of_x[i] = load_row(x + first + (i64)(i0 + i - 1) * d.dst_w, (u32)row < (u32)d.dst_h && i0 + i < rows + 2,
+                                left, right);
         rows_of_dy[i] = load_row(dy + first + (i64)(i0 + i) * d.dst_w, i0 + i < rows, 0, 0);
       }
-      UNROLL for (int i = 0; i < FILTER; ++i) {
+      UNROLL
+      for (int i = 0; i < FILTER; ++i) {
         numbers_of_row(rows_of_x[i], v[i]);
         numbers_of_run(rows_of_dy[i].run, slopes[i]);
       }
-      UNROLL for (int i = 0; i < FILTER; ++i) {
-        UNROLL for (int q = 0; q < COLS; ++q) g[i][q] = slopes[i][q];
-        UNROLL for (int r = 0; r < FILTER; ++r)
-          UNROLL for (int s = 0; s < FILTER; ++s)
-            UNROLL for (int q = 0; q < COLS; ++q)
-              acc[r * FILTER + s] =
-                  MULTIPLY_ADD(v[i][q + s], g[(i - r + FILTER) % FILTER][q], acc[r * FILTER + s]);
+      UNROLL
+      for (int i = 0; i < FILTER; ++i) {
+        UNROLL
+        for (int q = 0; q < COLS; ++q) g[i][q] = slopes[i][q];
+        UNROLL
+        for (int r = 0; r < FILTER; ++r) {
+          UNROLL
+          for (int s = 0; s < FILTER; ++s) {
+            UNROLL
+            for (int q = 0; q < COLS; ++q)
+              acc[r * FILTER + s] = MULTIPLY_ADD(v[i][q + s], g[(i - r + FILTER) % FILTER][q], acc[r * FILTER + s]);
+          }
+        }
       }
     }
   }
-  UNROLL for (int t = 0; t < TAPS; ++t) sums[t * THREADS + THREAD(0)] = acc[t];
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) sums[t * THREADS + THREAD(0)] = acc[t];
   for (int other = THREADS / 2; other > 0; other /= 2) {
     BARRIER();
     for (int i = THREAD(0); i < TAPS * other; i += THREADS)

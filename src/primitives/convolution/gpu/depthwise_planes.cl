@@ -64,10 +64,12 @@ INLINE void copy_bands(GLOBAL const in_t* src, i64 total, i64 first, i64 step, i
     if (at + VECTOR <= total) {
       load_vector(src + at, v);
     } else {
-      UNROLL for (int u = 0; u < VECTOR; ++u) v[u] = at + u < total ? LOAD(IN, src, at + u) : 0;
+      UNROLL
+      for (int u = 0; u < VECTOR; ++u) v[u] = at + u < total ? LOAD(IN, src, at + u) : 0;
     }
     LOCAL sum_t* to = tile + j * pitch + (i - j * vectors) * VECTOR;
-    UNROLL for (int u = 0; u < VECTOR; u += 4) {
+    UNROLL
+    for (int u = 0; u < VECTOR; u += 4) {
       u32x4 four;
       four.x = BITS_OF_SUM(v[u]), four.y = BITS_OF_SUM(v[u + 1]);
       four.z = BITS_OF_SUM(v[u + 2]), four.w = BITS_OF_SUM(v[u + 3]);
@@ -87,23 +89,27 @@ INLINE int band_at(int j, i64 plane, i64 plane_size, int offset, int pitch) {
 INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
                         sum_t* acc) {
   int inside[FILTER_W], at[FILTER_W];
-  UNROLL for (int s = 0; s < FILTER_W; ++s) {
+  UNROLL
+  for (int s = 0; s < FILTER_W; ++s) {
     at[s] = PHASES ? (col - s) / 2 : col + s;
     inside[s] = (u32)at[s] < (u32)d.src_w && (!PHASES || (col >= s && (col - s) % 2 == 0));
   }
-  UNROLL for (int i = 0; i < BAND_H; ++i) {
+  UNROLL
+  for (int i = 0; i < BAND_H; ++i) {
     const int row_inside = (u32)(row + i) < (u32)rows;
     sum_t v[FILTER_W];
-    UNROLL for (int s = 0; s < FILTER_W; ++s)
-      v[s] = row_inside && inside[s] ? tile[(row + i) * d.src_w + at[s]] : 0;
-    UNROLL for (int p = 0; p < ROWS; ++p) {
+    UNROLL
+    for (int s = 0; s < FILTER_W; ++s) v[s] = row_inside && inside[s] ? tile[(row + i) * d.src_w + at[s]] : 0;
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
 #if PHASES
       const int r = p - 2 * (i + FIRST_H);
 #else
       const int r = i - p * STRIDE;
 #endif
       if (r < 0 || r >= FILTER_H) continue;
-      UNROLL for (int s = 0; s < FILTER_W; ++s) acc[p] = MULTIPLY_ADD(v[s], w[r * FILTER_W + s], acc[p]);
+      UNROLL
+      for (int s = 0; s < FILTER_W; ++s) acc[p] = MULTIPLY_ADD(v[s], w[r * FILTER_W + s], acc[p]);
     }
   }
 }
@@ -127,8 +133,8 @@ INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, Depthwis
 #endif
 
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                 const DepthwiseShape d, const float alpha, const float beta) {
+    depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                     const DepthwiseShape d, const float alpha, const float beta) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const i64 all = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
   const int planes = (int)MIN((i64)d.planes, all - first), row0 = BLOCK(1) * d.band;
@@ -153,8 +159,10 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
     acc[0] = gather_taps(from, filter, d, band, row, col);
 #else
     sum_t taps[TAPS];
-    UNROLL for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - t : t);
-    UNROLL for (int p = 0; p < ROWS; ++p) acc[p] = 0;
+    UNROLL
+    for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - t : t);
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) acc[p] = 0;
 #if PHASES
     const int h0 = (row + d.pad_h) / 2 + FIRST_H, w0 = col + d.pad_w;
 #else
@@ -163,7 +171,8 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
     walk_column(from, taps, d, band.end - band.first, h0 - band.first, w0, acc);
 #endif
     GLOBAL out_t* to = dst + (plane * d.dst_h + row) * d.dst_w + col;
-    UNROLL for (int p = 0; p < ROWS; ++p)
+    UNROLL
+    for (int p = 0; p < ROWS; ++p)
       if (row + p >= row0 && row + p < row0 + rows) store_scaled(to + p * d.dst_w, acc[p], alpha, beta);
   }
 }
@@ -173,16 +182,16 @@ depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w,
 #define TAPS_AT_ONCE 8
 
 /// A block owns a channel and every BLOCKS(1)-th group of planes. partials[block of a channel][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                         const DepthwiseShape d) {
+KERNEL THREADS_A_BLOCK(THREADS) depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
+                                                         GLOBAL sum_t* partials, const DepthwiseShape d) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t sums[TAPS_AT_ONCE * THREADS];
   const int c = BLOCK(0), bands = CEIL_DIV(d.dst_h, d.band), groups = CEIL_DIV(d.images, d.planes);
   const i64 plane_size = (i64)d.src_h * d.src_w, total = d.images * plane_size * d.channels;
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAPS];
-  UNROLL for (int t = 0; t < TAPS; ++t) acc[t] = 0;
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) acc[t] = 0;
   for (int piece = BLOCK(1); piece < groups * bands; piece += BLOCKS(1)) {
     const int image = piece / bands * d.planes, row0 = piece % bands * d.band;
     const int planes = MIN(d.planes, d.images - image), rows = MIN(d.band, d.dst_h - row0);
@@ -201,20 +210,27 @@ depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
       GLOBAL const in_t* g = dy + (plane * d.dst_h + row) * d.dst_w + col;
       const int w0 = col * STEP_W - d.pad_w, h0 = row * STEP_H - d.pad_h - band.first;
       sum_t slopes[ROWS];
-      UNROLL for (int p = 0; p < ROWS; ++p) slopes[p] = row + p < row0 + rows ? LOAD(IN, g, p * d.dst_w) : 0;
+      UNROLL
+      for (int p = 0; p < ROWS; ++p) slopes[p] = row + p < row0 + rows ? LOAD(IN, g, p * d.dst_w) : 0;
 #if STRIDE == 0
-      UNROLL for (int r = 0; r < FILTER_H; ++r)
-        UNROLL for (int s = 0; s < FILTER_W; ++s) {
+      UNROLL
+      for (int r = 0; r < FILTER_H; ++r) {
+        UNROLL
+        for (int s = 0; s < FILTER_W; ++s) {
           const int h = h0 + r * GAP_H, v = w0 + s * GAP_W;
           if ((u32)h < (u32)inside && (u32)v < (u32)d.src_w)
             acc[r * FILTER_W + s] = MULTIPLY_ADD(slopes[0], from[h * d.src_w + v], acc[r * FILTER_W + s]);
         }
+      }
 #else
-      UNROLL for (int k = 0; k < BAND_H; ++k) {
+      UNROLL
+      for (int k = 0; k < BAND_H; ++k) {
         const int row_inside = (u32)(h0 + k) < (u32)inside;
-        UNROLL for (int s = 0; s < FILTER_W; ++s) {
+        UNROLL
+        for (int s = 0; s < FILTER_W; ++s) {
           const sum_t v = row_inside && (u32)(w0 + s) < (u32)d.src_w ? from[(h0 + k) * d.src_w + w0 + s] : 0;
-          UNROLL for (int p = 0; p < ROWS; ++p) {
+          UNROLL
+          for (int p = 0; p < ROWS; ++p) {
             const int r = k - p * STRIDE;
             if (r >= 0 && r < FILTER_H) acc[r * FILTER_W + s] = MULTIPLY_ADD(slopes[p], v, acc[r * FILTER_W + s]);
           }
@@ -225,13 +241,16 @@ depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTR
   }
   // Sums over the threads, TAPS_AT_ONCE taps at a time: 32 threads a tap, then one.
   const int lane = THREAD(0) % 32, own = THREAD(0) / 32;
-  UNROLL for (int t0 = 0; t0 < TAPS; t0 += TAPS_AT_ONCE) {
+  UNROLL
+  for (int t0 = 0; t0 < TAPS; t0 += TAPS_AT_ONCE) {
     BARRIER();
-    UNROLL for (int t = 0; t < TAPS_AT_ONCE; ++t) sums[t * THREADS + THREAD(0)] =
-        t0 + t < TAPS ? acc[MIN(t0 + t, TAPS - 1)] : 0;
+    UNROLL
+    for (int t = 0; t < TAPS_AT_ONCE; ++t)
+      sums[t * THREADS + THREAD(0)] = t0 + t < TAPS ? acc[MIN(t0 + t, TAPS - 1)] : 0;
     BARRIER();
     sum_t sum = 0;
-    UNROLL for (int k = 0; k < THREADS / 32; ++k) sum += sums[own * THREADS + k * 32 + lane];
+    UNROLL
+    for (int k = 0; k < THREADS / 32; ++k) sum += sums[own * THREADS + k * 32 + lane];
     BARRIER();
     sums[THREAD(0)] = sum;
     BARRIER();

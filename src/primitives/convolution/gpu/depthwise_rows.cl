@@ -1,6 +1,6 @@
 // Depthwise 3x3 convolution with channels innermost and stride 1, forward and backward data: a block walks down a strip
-// of TILE_W columns and d.band rows, with the next rows of src on their way to a ring in local memory. A thread owns four
-// channels of COLS columns; what it reads goes into the three rows of dst that it belongs to. Told by -D: IN, OUT,
+// of TILE_W columns and d.band rows, with the next rows of src on their way to a ring in local memory. A thread owns
+// four channels of COLS columns; what it reads goes into the three rows of dst that it belongs to. Told by -D: IN, OUT,
 // DIRECTION (0, 1), CHANNELS (of the block), TILE_W, COLS, STAGES (rows of the ring).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
@@ -17,24 +17,28 @@
 /// A row of src as the first row of the filter meets it in `first`, which begins there, and the others.
 INLINE void multiply_row(LOCAL const in_t* from, const sum_t (*taps)[4], sum_t (*first)[4], sum_t (*second)[4],
                          sum_t (*third)[4]) {
-  UNROLL for (int j = 0; j < WINDOW; ++j) {
+  UNROLL
+  for (int j = 0; j < WINDOW; ++j) {
     sum_t v[4];
     local_load_4(from + j * CHANNELS, v);
-    UNROLL for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int s = 0; s < FILTER; ++s) {
       const int q = j - s;
-      if (q >= 0 && q < COLS)
-        UNROLL for (int u = 0; u < 4; ++u) {
+      if (q >= 0 && q < COLS) {
+        UNROLL
+        for (int u = 0; u < 4; ++u) {
           first[q][u] = s == 0 ? v[u] * taps[0][u] : MULTIPLY_ADD(v[u], taps[s][u], first[q][u]);
           second[q][u] = MULTIPLY_ADD(v[u], taps[FILTER + s][u], second[q][u]);
           third[q][u] = MULTIPLY_ADD(v[u], taps[2 * FILTER + s][u], third[q][u]);
         }
+      }
     }
   }
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-               const DepthwiseShape d, const float alpha, const float beta) {
+    depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                   const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
   const int chunks = CEIL_DIV(d.channels, CHANNELS), strips = CEIL_DIV(d.dst_w, TILE_W);
   const int bands = CEIL_DIV(d.dst_h, d.band), at = BLOCK(0) / chunks, image = at / (bands * strips);
@@ -50,22 +54,31 @@ depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, G
   }
   const int c = THREAD(0) % LANES * 4, col = THREAD(0) / LANES * COLS;
   sum_t taps[TAPS][4], acc[FILTER][COLS][4];
-  UNROLL for (int t = 0; t < TAPS; ++t) {  // four of the channels' 36 at a time
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) {  // four of the channels' 36 at a time
     sum_t v[4] = {0, 0, 0, 0};
     if (c < count) load4(w + (c0 + c) * TAPS + t * 4, v);
-    UNROLL for (int u = 0; u < 4; ++u) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) {
       const int i = t * 4 + u, tap = i % TAPS;
       taps[DIRECTION == 1 ? TAPS - 1 - tap : tap][i / TAPS] = alpha * v[u];
     }
   }
-  UNROLL for (int r = 0; r < FILTER; ++r)
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int u = 0; u < 4; ++u) acc[r][q][u] = 0;
+  UNROLL
+  for (int r = 0; r < FILTER; ++r) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) acc[r][q][u] = 0;
+    }
+  }
   const int inside = c < count ? d.dst_w - col0 - col : 0, down = d.dst_w * d.channels;
   GLOBAL out_t* to = dst + (((i64)image * d.dst_h + row0) * d.dst_w + col0 + col) * d.channels + c0 + c;
   int taken = 0, given = STAGES - 1;  // rows of the ring
-  NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER)
-    UNROLL for (int phase = 0; phase < FILTER; ++phase) {
+  NO_UNROLL
+  for (int i0 = 0; i0 < rows; i0 += FILTER) {
+    UNROLL
+    for (int phase = 0; phase < FILTER; ++phase) {
       const int i = i0 + phase;
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i >= rows) continue;
@@ -75,10 +88,12 @@ depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, G
       sum_t(*done)[4] = acc[(phase + 1) % FILTER];
       multiply_row(ring + (taken * IN_W + col) * CHANNELS + c, taps, acc[phase], acc[(phase + 2) % FILTER], done);
       if (i >= FILTER - 1) {
-        UNROLL for (int q = 0; q < COLS; ++q)
+        UNROLL
+        for (int q = 0; q < COLS; ++q)
           if (q < inside) store4_scaled(to + q * d.channels, done[q], 1, beta);
         to += down;
       }
       ++next, taken = taken == STAGES - 1 ? 0 : taken + 1, given = given == STAGES - 1 ? 0 : given + 1;
     }
+  }
 }

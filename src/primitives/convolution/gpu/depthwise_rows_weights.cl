@@ -39,25 +39,29 @@ INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* 
 /// g: the rows of dy that the rows of the filter meet this one of x in.
 INLINE void multiply_row(LOCAL const in_t* from, const sum_t (*g0)[4], const sum_t (*g1)[4], const sum_t (*g2)[4],
                          sum_t (*acc)[4]) {
-  UNROLL for (int j = 0; j < WINDOW; ++j) {
+  UNROLL
+  for (int j = 0; j < WINDOW; ++j) {
     sum_t v[4];
     local_load_4(from + j * CHANNELS, v);
-    UNROLL for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int s = 0; s < FILTER; ++s) {
       const int q = j - s;
-      if (q >= 0 && q < COLS)
-        UNROLL for (int u = 0; u < 4; ++u) {
+      if (q >= 0 && q < COLS) {
+        UNROLL
+        for (int u = 0; u < 4; ++u) {
           acc[s][u] = MULTIPLY_ADD(v[u], g0[q][u], acc[s][u]);
           acc[FILTER + s][u] = MULTIPLY_ADD(v[u], g1[q][u], acc[FILTER + s][u]);
           acc[2 * FILTER + s][u] = MULTIPLY_ADD(v[u], g2[q][u], acc[2 * FILTER + s][u]);
         }
+      }
     }
   }
 }
 
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                       const DepthwiseShape d, const int strips) {
+    depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                           const DepthwiseShape d, const int strips) {
   SHARED in_t x_ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * TILE_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t sums[THREADS * 4];
@@ -72,14 +76,24 @@ depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
               x_pieces, dy_pieces);
   const int c = THREAD(0) % LANES * 4, col = THREAD(0) / LANES * COLS;
   sum_t g[FILTER][COLS][4], acc[TAPS][4];
-  UNROLL for (int r = 0; r < FILTER; ++r)
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int u = 0; u < 4; ++u) g[r][q][u] = 0;
-  UNROLL for (int t = 0; t < TAPS; ++t)
-    UNROLL for (int u = 0; u < 4; ++u) acc[t][u] = 0;
+  UNROLL
+  for (int r = 0; r < FILTER; ++r) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) g[r][q][u] = 0;
+    }
+  }
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) acc[t][u] = 0;
+  }
   int taken = 0, given = STAGES - 1;  // rows of the rings
-  NO_UNROLL for (int i0 = 0; i0 < rows; i0 += FILTER)
-    UNROLL for (int phase = 0; phase < FILTER; ++phase) {
+  NO_UNROLL
+  for (int i0 = 0; i0 < rows; i0 += FILTER) {
+    UNROLL
+    for (int phase = 0; phase < FILTER; ++phase) {
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i0 + phase >= rows) continue;
       if (row == length) {
@@ -91,16 +105,19 @@ depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRIC
                   row++, x_pieces, dy_pieces);
       else
         end_part_of_copies();
-      UNROLL for (int q = 0; q < COLS; ++q)
-        local_load_4(dy_ring + (taken * TILE_W + col + q) * CHANNELS + c, g[phase][q]);
+      UNROLL
+      for (int q = 0; q < COLS; ++q) local_load_4(dy_ring + (taken * TILE_W + col + q) * CHANNELS + c, g[phase][q]);
       multiply_row(x_ring + (taken * IN_W + col) * CHANNELS + c, g[phase], g[(phase + 2) % FILTER],
                    g[(phase + 1) % FILTER], acc);
       taken = taken == STAGES - 1 ? 0 : taken + 1, given = given == STAGES - 1 ? 0 : given + 1;
     }
+  }
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
-  UNROLL for (int t = 0; t < TAPS; ++t) {
+  UNROLL
+  for (int t = 0; t < TAPS; ++t) {
     BARRIER();
-    UNROLL for (int u = 0; u < 4; ++u) sums[THREAD(0) * 4 + u] = acc[t][u];
+    UNROLL
+    for (int u = 0; u < 4; ++u) sums[THREAD(0) * 4 + u] = acc[t][u];
     BARRIER();
     for (int i = THREAD(0); i < count; i += THREADS) {
       sum_t sum = 0;

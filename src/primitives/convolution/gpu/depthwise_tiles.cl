@@ -15,23 +15,30 @@
 #define TAPS (FILTER * FILTER)
 
 INLINE void load_window(LOCAL const in_t* from, sum_t (*v)[4]) {
-  UNROLL for (int j = 0; j < WINDOW; ++j) local_load_4(from + j * CHANNELS, v[j]);
+  UNROLL
+  for (int j = 0; j < WINDOW; ++j) local_load_4(from + j * CHANNELS, v[j]);
 }
 
 INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*acc)[4]) {
-  UNROLL for (int s = 0; s < FILTER; ++s)
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int u = 0; u < 4; ++u) acc[q][u] = MULTIPLY_ADD(v[q + s][u], taps[s][u], acc[q][u]);
+  UNROLL
+  for (int s = 0; s < FILTER; ++s) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) acc[q][u] = MULTIPLY_ADD(v[q + s][u], taps[s][u], acc[q][u]);
+    }
+  }
 }
 
 INLINE void store_row(GLOBAL out_t* to, int channels, int inside, const sum_t (*acc)[4], float alpha, float beta) {
-  UNROLL for (int q = 0; q < COLS; ++q)
+  UNROLL
+  for (int q = 0; q < COLS; ++q)
     if (q < inside) store4_scaled(to + q * channels, acc[q], alpha, beta);
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                const DepthwiseShape d, const float alpha, const float beta) {
+    depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
+                    const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t filter[TAPS * CHANNELS] __attribute__((aligned(16)));
   const int chunks = CEIL_DIV(d.channels, CHANNELS), rows = CEIL_DIV(d.dst_h, TILE_H), cols = CEIL_DIV(d.dst_w, TILE_W);
@@ -50,21 +57,29 @@ depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, 
   LOCAL const in_t* from = tile + (row * IN_W + col) * CHANNELS + c;
   LOCAL const sum_t* taps_at = filter + c;
   const int most_rows = d.dst_h - row0 - row, most_cols = d.dst_w - col0 - col;
-  GLOBAL out_t* to =
-      dst + (((i64)image * d.dst_h + row0 + row) * d.dst_w + col0 + col) * d.channels + c0 + c;
+  GLOBAL out_t* to = dst + (((i64)image * d.dst_h + row0 + row) * d.dst_w + col0 + col) * d.channels + c0 + c;
   sum_t acc[ROWS][COLS][4];
-  UNROLL for (int p = 0; p < ROWS; ++p)
-    UNROLL for (int q = 0; q < COLS; ++q)
-      UNROLL for (int u = 0; u < 4; ++u) acc[p][q][u] = 0;
-  NO_UNROLL for (int r = 0; r < FILTER; ++r) {  // of one row
+  UNROLL
+  for (int p = 0; p < ROWS; ++p) {
+    UNROLL
+    for (int q = 0; q < COLS; ++q) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) acc[p][q][u] = 0;
+    }
+  }
+  NO_UNROLL
+  for (int r = 0; r < FILTER; ++r) {  // of one row
     sum_t taps[FILTER][4];
-    UNROLL for (int s = 0; s < FILTER; ++s) local_load4(taps_at + (r * FILTER + s) * CHANNELS, taps[s]);
-    UNROLL for (int p = 0; p < ROWS; ++p) {
+    UNROLL
+    for (int s = 0; s < FILTER; ++s) local_load4(taps_at + (r * FILTER + s) * CHANNELS, taps[s]);
+    UNROLL
+    for (int p = 0; p < ROWS; ++p) {
       sum_t v[WINDOW][4];
       load_window(from + (p + r) * IN_W * CHANNELS, v);
       multiply_row(v, taps, acc[p]);
     }
   }
-  UNROLL for (int p = 0; p < ROWS; ++p)
+  UNROLL
+  for (int p = 0; p < ROWS; ++p)
     if (p < most_rows) store_row(to + (i64)p * d.dst_w * d.channels, d.channels, most_cols, acc[p], alpha, beta);
 }

@@ -1,7 +1,7 @@
 // The gradient of depthwise weights with channels innermost and stride 1: a block takes every BLOCKS(0)-th tile of
 // pixels, with x and dy in local memory, and writes what these give; add_partials sums that up. A thread owns four
-// channels of TAP_ROWS rows of the filter and some strips of COLS pixels. Told by -D: IN, OUT, FILTER (square), CHANNELS
-// (of the block), TILE_H, TILE_W, ROWS (of a thread), COLS, TAP_ROWS (a divisor of FILTER).
+// channels of TAP_ROWS rows of the filter and some strips of COLS pixels. Told by -D: IN, OUT, FILTER (square),
+// CHANNELS (of the block), TILE_H, TILE_W, ROWS (of a thread), COLS, TAP_ROWS (a divisor of FILTER).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -20,8 +20,8 @@
 
 /// partials[block][channel][tap].
 KERNEL THREADS_A_BLOCK(THREADS)
-depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                        const DepthwiseShape d, const int tiles) {
+    depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                            const DepthwiseShape d, const int tiles) {
   SHARED in_t x_tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED in_t dy_tile[TILE_H * TILE_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t sums[THREADS * 4];
@@ -30,9 +30,14 @@ depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRI
   const int lane = THREAD(0) % LANES, role = THREAD(0) / LANES % ROLES, slot = THREAD(0) / LANES / ROLES;
   const int col = slot % SLOTS_W * COLS, row = slot / SLOTS_W * ROWS;
   sum_t acc[TAP_ROWS][FILTER][4];
-  UNROLL for (int r = 0; r < TAP_ROWS; ++r)
-    UNROLL for (int s = 0; s < FILTER; ++s)
-      UNROLL for (int u = 0; u < 4; ++u) acc[r][s][u] = 0;
+  UNROLL
+  for (int r = 0; r < TAP_ROWS; ++r) {
+    UNROLL
+    for (int s = 0; s < FILTER; ++s) {
+      UNROLL
+      for (int u = 0; u < 4; ++u) acc[r][s][u] = 0;
+    }
+  }
   for (int t = BLOCK(0); t < tiles; t += BLOCKS(0)) {
     const int image = t / (rows * cols), row0 = t / cols % rows * TILE_H, col0 = t % cols * TILE_W;
     BARRIER();
@@ -43,26 +48,37 @@ depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRI
     wait_for_copies();
     LOCAL const in_t* from_x = x_tile + ((row + role * TAP_ROWS) * IN_W + col) * CHANNELS + lane * 4;
     LOCAL const in_t* from_dy = dy_tile + (row * TILE_W + col) * CHANNELS + lane * 4;
-    NO_UNROLL for (int p = 0; p < ROWS; ++p) {
+    NO_UNROLL
+    for (int p = 0; p < ROWS; ++p) {
       sum_t g[COLS][4];
-      UNROLL for (int q = 0; q < COLS; ++q) local_load_4(from_dy + (p * TILE_W + q) * CHANNELS, g[q]);
-      UNROLL for (int r = 0; r < TAP_ROWS; ++r)
-        UNROLL for (int j = 0; j < WINDOW; ++j) {
+      UNROLL
+      for (int q = 0; q < COLS; ++q) local_load_4(from_dy + (p * TILE_W + q) * CHANNELS, g[q]);
+      UNROLL
+      for (int r = 0; r < TAP_ROWS; ++r) {
+        UNROLL
+        for (int j = 0; j < WINDOW; ++j) {
           sum_t v[4];
           local_load_4(from_x + ((p + r) * IN_W + j) * CHANNELS, v);
-          UNROLL for (int s = 0; s < FILTER; ++s)
-            if (j >= s && j - s < COLS)
-              UNROLL for (int u = 0; u < 4; ++u)
+          UNROLL
+          for (int s = 0; s < FILTER; ++s)
+            if (j >= s && j - s < COLS) {
+              UNROLL
+              for (int u = 0; u < 4; ++u)
                 acc[r][s][u] = MULTIPLY_ADD(v[u], g[MIN(MAX(j - s, 0), COLS - 1)][u], acc[r][s][u]);
+            }
         }
+      }
     }
   }
   // One tap of each role after another: the slots' sums in order.
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
-  UNROLL for (int r = 0; r < TAP_ROWS; ++r)
-    UNROLL for (int s = 0; s < FILTER; ++s) {
+  UNROLL
+  for (int r = 0; r < TAP_ROWS; ++r) {
+    UNROLL
+    for (int s = 0; s < FILTER; ++s) {
       BARRIER();
-      UNROLL for (int u = 0; u < 4; ++u) sums[THREAD(0) * 4 + u] = acc[r][s][u];
+      UNROLL
+      for (int u = 0; u < 4; ++u) sums[THREAD(0) * 4 + u] = acc[r][s][u];
       BARRIER();
       for (int i = THREAD(0); i < ROLES * CHANNELS; i += THREADS) {
         const int tap_row = i / CHANNELS * TAP_ROWS + r, c = i % CHANNELS;
@@ -71,4 +87,5 @@ depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRI
         if (c < count) results[((i64)BLOCK(0) * d.channels + c0 + c) * TAPS + tap_row * FILTER + s] = sum;
       }
     }
+  }
 }

@@ -11,13 +11,13 @@
 #define TAPS (FILTER_H * FILTER_W)
 
 #if FAST_CHANNEL
-#define ALONG FILTER_W   // taps along the strip
+#define ALONG FILTER_W  // taps along the strip
 #define ACROSS FILTER_H
-#define TAP(across, along) ((across) * FILTER_W + (along))
+#define TAP(across, along) ((across)*FILTER_W + (along))
 #else
 #define ALONG FILTER_H
 #define ACROSS FILTER_W
-#define TAP(across, along) ((along) * FILTER_W + (across))
+#define TAP(across, along) ((along)*FILTER_W + (across))
 #endif
 #define WINDOW ((STRIP - 1) * STRIDE + ALONG)
 
@@ -31,24 +31,30 @@
 #endif
 
 INLINE void load_channels(GLOBAL const in_t* p, int step, int inside, sum_t* v) {
-  UNROLL for (int c = 0; c < 4; ++c) v[c] = 0;
+  UNROLL
+  for (int c = 0; c < 4; ++c) v[c] = 0;
   if (!inside) return;
 #if FAST_CHANNEL
   load4(p, v);
 #else
-  UNROLL for (int c = 0; c < 4; ++c) v[c] = LOAD(IN, p, (i64)c * step);
+  UNROLL
+  for (int c = 0; c < 4; ++c) v[c] = LOAD(IN, p, (i64)c * step);
 #endif
 }
 
 /// acc += v times the filter's values of four input channels at one tap: w is at the first of them.
 INLINE void multiply_outputs(LOCAL const sum_t* w, int units, const sum_t (*v)[4], int first, int step,
                              sum_t (*acc)[OUTPUTS]) {
-  UNROLL for (int c = 0; c < 4; ++c) {
+  UNROLL
+  for (int c = 0; c < 4; ++c) {
     sum_t taps[OUTPUTS];
-    UNROLL for (int k = 0; k < OUTPUTS; k += 4) local_load4(w + (c * OUTPUTS + k) * units, taps + k);
-    UNROLL for (int i = 0; i < STRIP; ++i)
-      UNROLL for (int k = 0; k < OUTPUTS; ++k)
-        acc[i][k] = MULTIPLY_ADD(v[first + i * step][c], taps[k], acc[i][k]);
+    UNROLL
+    for (int k = 0; k < OUTPUTS; k += 4) local_load4(w + (c * OUTPUTS + k) * units, taps + k);
+    UNROLL
+    for (int i = 0; i < STRIP; ++i) {
+      UNROLL
+      for (int k = 0; k < OUTPUTS; ++k) acc[i][k] = MULTIPLY_ADD(v[first + i * step][c], taps[k], acc[i][k]);
+    }
   }
 }
 
@@ -81,17 +87,21 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
                    sum_t (*acc)[OUTPUTS]) {
   const int step = CHANNEL_STEP(g.src_h, g.src_w);
   const int h0 = row * STRIDE - g.pad_h, w0 = col * STRIDE - g.pad_w;
-  for (int c = 0; c < g.reduced; c += 4)
-    NO_UNROLL for (int a = 0; a < ACROSS; ++a) {
+  for (int c = 0; c < g.reduced; c += 4) {
+    NO_UNROLL
+    for (int a = 0; a < ACROSS; ++a) {
       sum_t v[WINDOW][4];
-      UNROLL for (int i = 0; i < WINDOW; ++i) {
+      UNROLL
+      for (int i = 0; i < WINDOW; ++i) {
         const int h = FAST_CHANNEL ? h0 + a : h0 + i, w = FAST_CHANNEL ? w0 + i : w0 + a;
         load_channels(src + PIXEL(h, w, g.src_w, g.groups * g.reduced) + (i64)c * step, step,
                       (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v[i]);
       }
-      UNROLL for (int b = 0; b < ALONG; ++b)
+      UNROLL
+      for (int b = 0; b < ALONG; ++b)
         multiply_outputs(filters + (TAP(a, b) * g.reduced + c) * OUTPUTS * g.units, g.units, v, b, STRIDE, acc);
     }
+  }
 }
 #else
 /// Where tap (r, s) of output (row, col) is in src; -1 beyond it.
@@ -107,10 +117,12 @@ INLINE int source_of(int at, int tap, int pad, int stride, int dilation, int siz
 INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedShape g, int row, int col,
                    sum_t (*acc)[OUTPUTS]) {
   const int step = CHANNEL_STEP(g.src_h, g.src_w);
-  for (int c = 0; c < g.reduced; c += 4)
-    NO_UNROLL for (int tap = 0; tap < TAPS; ++tap) {
+  for (int c = 0; c < g.reduced; c += 4) {
+    NO_UNROLL
+    for (int tap = 0; tap < TAPS; ++tap) {
       sum_t v[STRIP][4];
-      UNROLL for (int i = 0; i < STRIP; ++i) {
+      UNROLL
+      for (int i = 0; i < STRIP; ++i) {
         const int r = tap / FILTER_W, s = tap - r * FILTER_W;
         const int h = source_of(FAST_CHANNEL ? row : row + i, r, g.pad_h, g.stride_h, g.dilation_h, g.src_h);
         const int w = source_of(FAST_CHANNEL ? col + i : col, s, g.pad_w, g.stride_w, g.dilation_w, g.src_w);
@@ -118,12 +130,13 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
       }
       multiply_outputs(filters + (tap * g.reduced + c) * OUTPUTS * g.units, g.units, v, 0, 1, acc);
     }
+  }
 }
 #endif
 
 KERNEL THREADS_A_BLOCK(THREADS)
-grouped(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst, const GroupedShape g,
-        const int strips, const float alpha, const float beta) {
+    grouped(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst, const GroupedShape g,
+            const int strips, const float alpha, const float beta) {
   SHARED sum_t filters[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int first_unit = BLOCK(1) * g.units, slots = THREADS / g.units;
   stage_filters(w, g, first_unit, filters);
@@ -143,19 +156,25 @@ grouped(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL o
     const int image = i / (rows * cols), rest = i - image * rows * cols;
     const int row = rest / cols * (FAST_CHANNEL ? 1 : STRIP), col = rest % cols * (FAST_CHANNEL ? STRIP : 1);
     sum_t acc[STRIP][OUTPUTS];
-    UNROLL for (int j = 0; j < STRIP; ++j)
-      UNROLL for (int k = 0; k < OUTPUTS; ++k) acc[j][k] = 0;
+    UNROLL
+    for (int j = 0; j < STRIP; ++j) {
+      UNROLL
+      for (int k = 0; k < OUTPUTS; ++k) acc[j][k] = 0;
+    }
     gather(src + (i64)image * g.groups * g.reduced * g.src_h * g.src_w + (i64)group * g.reduced * src_step,
            filters + unit * 4, g, row, col, acc);
     GLOBAL out_t* to = dst + (i64)image * channels * g.dst_h * g.dst_w + (i64)channel * step;
-    UNROLL for (int j = 0; j < STRIP; ++j) {
+    UNROLL
+    for (int j = 0; j < STRIP; ++j) {
       const int h = FAST_CHANNEL ? row : row + j, v = FAST_CHANNEL ? col + j : col;
       if (h >= g.dst_h || v >= g.dst_w) continue;
       GLOBAL out_t* at = to + PIXEL(h, v, g.dst_w, channels);
 #if FAST_CHANNEL
-      UNROLL for (int k = 0; k < OUTPUTS; k += 4) store4_scaled(at + k, acc[j] + k, alpha, beta);
+      UNROLL
+      for (int k = 0; k < OUTPUTS; k += 4) store4_scaled(at + k, acc[j] + k, alpha, beta);
 #else
-      UNROLL for (int k = 0; k < OUTPUTS; ++k) store_scaled(at + (i64)k * step, acc[j][k], alpha, beta);
+      UNROLL
+      for (int k = 0; k < OUTPUTS; ++k) store_scaled(at + (i64)k * step, acc[j][k], alpha, beta);
 #endif
     }
   }

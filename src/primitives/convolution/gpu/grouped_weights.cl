@@ -37,18 +37,23 @@
 #endif
 
 INLINE void load_channels(GLOBAL const in_t* p, int step, int inside, sum_t* v) {
-  UNROLL for (int c = 0; c < 4; ++c) v[c] = 0;
+  UNROLL
+  for (int c = 0; c < 4; ++c) v[c] = 0;
   if (!inside) return;
 #if FAST_CHANNEL
   load4(p, v);
 #else
-  UNROLL for (int c = 0; c < 4; ++c) v[c] = LOAD(IN, p, (i64)c * step);
+  UNROLL
+  for (int c = 0; c < 4; ++c) v[c] = LOAD(IN, p, (i64)c * step);
 #endif
 }
 
 INLINE void multiply_channels(const sum_t* y, const sum_t* x, sum_t (*acc)[4]) {
-  UNROLL for (int k = 0; k < 4; ++k)
-    UNROLL for (int c = 0; c < 4; ++c) acc[k][c] = MULTIPLY_ADD(y[k], x[c], acc[k][c]);
+  UNROLL
+  for (int k = 0; k < 4; ++k) {
+    UNROLL
+    for (int c = 0; c < 4; ++c) acc[k][c] = MULTIPLY_ADD(y[k], x[c], acc[k][c]);
+  }
 }
 
 /// x and dy are at the unit's channels of an image.
@@ -56,39 +61,44 @@ INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape 
                       sum_t (*acc)[4][4]) {
   const int x_step = CHANNEL_STEP(g.src_h, g.src_w), y_step = CHANNEL_STEP(g.dst_h, g.dst_w);
   sum_t y[STRIP][4];
-  UNROLL for (int i = 0; i < STRIP; ++i) {
+  UNROLL
+  for (int i = 0; i < STRIP; ++i) {
     const int h = FAST_CHANNEL ? row : row + i, w = FAST_CHANNEL ? col + i : col;
     load_channels(dy + PIXEL(h, w, g.dst_w, g.groups * g.outputs), y_step, h < g.dst_h && w < g.dst_w, y[i]);
   }
   const int h0 = row * STEP_H - g.pad_h + (FAST_CHANNEL ? across * GAP_H : 0);
   const int w0 = col * STEP_W - g.pad_w + (FAST_CHANNEL ? 0 : across * GAP_W);
 #if STRIDE != 0
-  UNROLL for (int i = 0; i < WINDOW; ++i) {
+  UNROLL
+  for (int i = 0; i < WINDOW; ++i) {
     const int h = FAST_CHANNEL ? h0 : h0 + i, w = FAST_CHANNEL ? w0 + i : w0;
     sum_t v[4];
     load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step,
                   (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
-    UNROLL for (int j = 0; j < STRIP; ++j) {
+    UNROLL
+    for (int j = 0; j < STRIP; ++j) {
       const int b = i - j * STRIDE;
       if (b >= 0 && b < ALONG) multiply_channels(y[j], v, acc[b]);
     }
   }
 #else
-  UNROLL for (int j = 0; j < STRIP; ++j)
-    UNROLL for (int b = 0; b < ALONG; ++b) {
+  UNROLL
+  for (int j = 0; j < STRIP; ++j) {
+    UNROLL
+    for (int b = 0; b < ALONG; ++b) {
       const int h = FAST_CHANNEL ? h0 : h0 + j * STEP_H + b * GAP_H;
       const int w = FAST_CHANNEL ? w0 + j * STEP_W + b * GAP_W : w0;
       sum_t v[4];
       load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step,
-                  (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
+                    (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
       multiply_channels(y[j], v, acc[b]);
     }
+  }
 #endif
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
-grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                const GroupedShape g, const int strips) {
+KERNEL THREADS_A_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
+                                                GLOBAL sum_t* partials, const GroupedShape g, const int strips) {
   SHARED sum_t sums[THREADS * 16];
   const int slots = THREADS / g.units, quads_c = g.reduced / 4, quads_k = g.outputs / 4;
 #if FAST_CHANNEL
@@ -109,8 +119,11 @@ grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, G
   dy += (i64)(group * g.outputs + quad_k * 4) * CHANNEL_STEP(g.dst_h, g.dst_w);
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[ALONG][4][4];
-  UNROLL for (int b = 0; b < ALONG; ++b)
-    UNROLL for (int i = 0; i < 16; ++i) acc[b][i / 4][i % 4] = 0;
+  UNROLL
+  for (int b = 0; b < ALONG; ++b) {
+    UNROLL
+    for (int i = 0; i < 16; ++i) acc[b][i / 4][i % 4] = 0;
+  }
   if (working)
     for (int i = BLOCK(0) * slots + slot; i < strips; i += BLOCKS(0) * slots) {
       const int image = i / (rows * cols), rest = i - image * rows * cols;
@@ -118,10 +131,13 @@ grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, G
       add_strip(x + image * x_image, dy + image * y_image, g, row, col, across, acc);
     }
   // Tap by tap: the slots' sums in order, 16 values a unit.
-  UNROLL for (int b = 0; b < ALONG; ++b) {
+  UNROLL
+  for (int b = 0; b < ALONG; ++b) {
     BARRIER();
-    if (slot < slots && local_unit < g.units)
-      UNROLL for (int i = 0; i < 16; ++i) sums[(slot * g.units + local_unit) * 16 + i] = acc[b][i / 4][i % 4];
+    if (slot < slots && local_unit < g.units) {
+      UNROLL
+      for (int i = 0; i < 16; ++i) sums[(slot * g.units + local_unit) * 16 + i] = acc[b][i / 4][i % 4];
+    }
     BARRIER();
     for (int v = THREAD(0); v < g.units * 16; v += THREADS) {
       const int u = BLOCK(1) * g.units + v / 16;

@@ -75,10 +75,10 @@ INLINE Pixel pixel_at(int m, Axis rows, Axis cols, int images) {
 /// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums. src and
 /// dst begin at an offset: they may lie in the workspace, too.
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
-              GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
-              const i64 partials_at, const i64 partial_size, const i64 src_at, const i64 dst_at, const float alpha,
-              const float beta) {
+    implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
+                  GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
+                  const i64 partials_at, const i64 partial_size, const i64 src_at, const i64 dst_at, const float alpha,
+                  const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -91,14 +91,12 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 #else
   const int phase = 0;
 #endif
-  const Axis rows =
-      make_axis(phase / s.stride_w, s.dst_h, s.filter_h, s.pad_h, s.stride_h, s.dilation_h, s.tap_step_h);
-  const Axis cols =
-      make_axis(phase % s.stride_w, s.dst_w, s.filter_w, s.pad_w, s.stride_w, s.dilation_w, s.tap_step_w);
+  const Axis rows = make_axis(phase / s.stride_w, s.dst_h, s.filter_h, s.pad_h, s.stride_h, s.dilation_h, s.tap_step_h);
+  const Axis cols = make_axis(phase % s.stride_w, s.dst_w, s.filter_w, s.pad_w, s.stride_w, s.dilation_w, s.tap_step_w);
   const int m0 = block * TILE_M;
   if (m0 >= s.images * rows.count * cols.count) return;
 
-  // Steps of TILE_K along K, of this split.
+    // Steps of TILE_K along K, of this split.
 #if FLAT
   const int steps = s.reduced_padded / TILE_K;
 #else
@@ -127,7 +125,8 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 #endif
   GLOBAL const in_t* a_image[A_COUNT];
   int a_h[A_COUNT], a_w[A_COUNT];
-  UNROLL for (int i = 0; i < A_COUNT; ++i) {
+  UNROLL
+  for (int i = 0; i < A_COUNT; ++i) {
     const Pixel p = pixel_at(m0 + a_m + i * A_STEP, rows, cols, s.images);
     a_image[i] = src + (p.valid ? p.image * s.src_image : 0);
     a_h[i] = p.valid ? p.h * rows.in_step + rows.base : -(1 << 30);
@@ -143,10 +142,12 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
   clear_tile(acc);
   const int tile_m = THREAD_TILE_M(thread) * 4, tile_n = THREAD_TILE_N(thread) * 4;
 
-  NO_UNROLL for (int step = begin; step <= end; ++step) {
+  NO_UNROLL
+  for (int step = begin; step <= end; ++step) {
     if (step < end) {  // fetch this step's tiles into registers
 #if FLAT
-      UNROLL for (int i = 0; i < LOADS_A; ++i) {
+      UNROLL
+      for (int i = 0; i < LOADS_A; ++i) {
         const int k = channel + a_k + i * A_K_STEP, tap = divide(k, by_channels), c = k - tap * s.reduced;
         const int r = divide(tap, by_filter_w), h = a_h[0] + r * rows.delta;
         const int w = a_w[0] + (tap - r * s.filter_w) * cols.delta;
@@ -156,17 +157,21 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
       GLOBAL const sum_t* b = weights + (i64)(channel + b_k) * s.outputs_padded;
       channel += TILE_K;
 #else
-      UNROLL for (int i = 0; i < A_COUNT; ++i) {
+      UNROLL
+      for (int i = 0; i < A_COUNT; ++i) {
         const int h = a_h[i] + tap_h * rows.delta, w = a_w[i] + tap_w * cols.delta;
         const int inside = (u32)h < (u32)s.src_h && (u32)w < (u32)s.src_w;
         GLOBAL const in_t* p = a_image[i] + (h * s.src_row + w * s.src_col + (channel + a_k) * s.src_channel);
 #if QUADS
         if (inside && channel + a_k < s.reduced)
           load4(p, a_regs + i * 4);
-        else
-          UNROLL for (int j = 0; j < 4; ++j) a_regs[i * 4 + j] = 0;
+        else {
+          UNROLL
+          for (int j = 0; j < 4; ++j) a_regs[i * 4 + j] = 0;
+        }
 #else
-        UNROLL for (int j = 0; j < LOADS_A; ++j)
+        UNROLL
+        for (int j = 0; j < LOADS_A; ++j)
           a_regs[j] =
               inside && channel + a_k + j * A_K_STEP < s.reduced ? LOAD(IN, p, j * A_K_STEP * s.src_channel) : 0;
 #endif
@@ -179,20 +184,25 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
         if (++tap_w == cols.taps) tap_w = 0, ++tap_h;
       }
 #endif
-      UNROLL for (int i = 0; i < LOADS_B / 4; ++i)
+      UNROLL
+      for (int i = 0; i < LOADS_B / 4; ++i)
         b_regs[i] = *(GLOBAL const u32x4*)(b + i * (THREADS / (TILE_N / 4)) * s.outputs_padded);
     }
-    if (step > begin)
-      multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
+    if (step > begin) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
     if (step < end) {
       LOCAL sum_t* a = a_tile[step & 1];
 #if QUADS
-      UNROLL for (int i = 0; i < A_COUNT; ++i)
-        UNROLL for (int j = 0; j < 4; ++j) a[(a_k + j) * PITCH_M + a_m + i * A_STEP] = a_regs[i * 4 + j];
+      UNROLL
+      for (int i = 0; i < A_COUNT; ++i) {
+        UNROLL
+        for (int j = 0; j < 4; ++j) a[(a_k + j) * PITCH_M + a_m + i * A_STEP] = a_regs[i * 4 + j];
+      }
 #else
-      UNROLL for (int j = 0; j < LOADS_A; ++j) a[(a_k + j * A_K_STEP) * PITCH_M + a_m] = a_regs[j];
+      UNROLL
+      for (int j = 0; j < LOADS_A; ++j) a[(a_k + j * A_K_STEP) * PITCH_M + a_m] = a_regs[j];
 #endif
-      UNROLL for (int i = 0; i < LOADS_B / 4; ++i)
+      UNROLL
+      for (int i = 0; i < LOADS_B / 4; ++i)
         *(LOCAL u32x4*)(b_tile[step & 1] + (b_k + i * (THREADS / (TILE_N / 4))) * PITCH_N + b_n) = b_regs[i];
     }
     BARRIER();
@@ -200,12 +210,15 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 
   // Stores: quads along pixels, or along channels where these are innermost.
   GLOBAL sum_t* partial = s.splits > 1 ? (GLOBAL sum_t*)align16(partials) + partials_at + split * partial_size : 0;
-  UNROLL for (int i = 0; i < QUADS_M; ++i) {
-    UNROLL for (int u = 0; u < 4; ++u) {
+  UNROLL
+  for (int i = 0; i < QUADS_M; ++i) {
+    UNROLL
+    for (int u = 0; u < 4; ++u) {
       const Pixel p = pixel_at(m0 + tile_m + i * QUAD_STEP_M + u, rows, cols, s.images);
       const i64 at = p.image * s.dst_image + (i64)group * s.outputs * s.dst_channel +
                      ((p.h * rows.out_step + rows.phase) * s.dst_row + (p.w * cols.out_step + cols.phase) * s.dst_col);
-      UNROLL for (int j = 0; j < THREAD_N; ++j) {
+      UNROLL
+      for (int j = 0; j < THREAD_N; ++j) {
         const int n = n0 + tile_n + j / 4 * QUAD_STEP_N + j % 4;
         if (!p.valid || n >= s.outputs) continue;
 #if FAST_N
@@ -231,9 +244,10 @@ implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weig
 /// Weights of one group after another as rows of outputs: row tap * reduced_padded + channel (or tap * channels +
 /// channel when FLAT), zeros beyond both sizes. `to_reduced` and `to_output` are strides of the filter tensor.
 KERNEL THREADS_A_BLOCK(256)
-pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps, const int filter_w,
-             const int reduced, const int outputs, const int rows, const int outputs_padded, const i64 to_group,
-             const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col, const i64 w_at) {
+    pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps,
+                 const int filter_w, const int reduced, const int outputs, const int rows, const int outputs_padded,
+                 const i64 to_group, const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col,
+                 const i64 w_at) {
   const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
   const int per_tap = FLAT ? reduced : rows / taps;
   const int n = (int)(i % outputs_padded), row = (int)(i / outputs_padded % rows);
@@ -241,17 +255,17 @@ pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int grou
   if (group >= groups) return;
   const int tap = row / per_tap, c = row - tap * per_tap;
   const int inside = n < outputs && c < reduced && tap < taps;
-  const i64 from = w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row +
-                   tap % filter_w * to_col;
+  const i64 from =
+      w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
   ((GLOBAL sum_t*)align16(packed))[i] = inside ? LOAD(IN, w, from) : 0;
 }
 
 #else
 
 KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
-implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
-                      GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
-                      const i64 x_at, const i64 dy_at, const i64 dw_at, const float alpha, const float beta) {
+    implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
+                          GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
+                          const i64 x_at, const i64 dy_at, const i64 dw_at, const float alpha, const float beta) {
   SHARED sum_t a_tile[2][TILE_K * PITCH_M] __attribute__((aligned(16)));
   SHARED sum_t b_tile[2][TILE_K * PITCH_N] __attribute__((aligned(16)));
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
@@ -274,7 +288,8 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
   const int a_k = thread % TILE_K, a_m = thread / TILE_K, b_k = a_k, b_n = a_m;
 #endif
   int b_at[B_COUNT], b_h[B_COUNT], b_w[B_COUNT];
-  UNROLL for (int i = 0; i < B_COUNT; ++i) {
+  UNROLL
+  for (int i = 0; i < B_COUNT; ++i) {
     const int n = n0 + b_n + i * (THREADS / TILE_K);
 #if FAST_CHANNEL
     const int tap = n / s.reduced, c = n - tap * s.reduced;
@@ -292,26 +307,32 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
   clear_tile(acc);
   const int tile_m = THREAD_TILE_M(thread) * 4, tile_n = THREAD_TILE_N(thread) * 4;
 
-  NO_UNROLL for (int step = begin; step <= end; ++step) {
+  NO_UNROLL
+  for (int step = begin; step <= end; ++step) {
     if (step < end) {
 #if QUADS
-      UNROLL for (int i = 0; i < LOADS_A / 4; ++i) {
+      UNROLL
+      for (int i = 0; i < LOADS_A / 4; ++i) {
         const int pixel = step * TILE_K + a_k + i * (THREADS / M_LANES);
         const int image = divide(pixel, by_image), rest = pixel - image * per_image, p = divide(rest, by_row);
         if (pixel < pixels && m0 + a_m < s.outputs)
-          load4(dy + image * s.dst_image + p * s.dst_row + (rest - p * s.dst_w) * s.dst_col + m0 + a_m,
-                a_regs + i * 4);
-        else
-          UNROLL for (int j = 0; j < 4; ++j) a_regs[i * 4 + j] = 0;
+          load4(dy + image * s.dst_image + p * s.dst_row + (rest - p * s.dst_w) * s.dst_col + m0 + a_m, a_regs + i * 4);
+        else {
+          UNROLL
+          for (int j = 0; j < 4; ++j) a_regs[i * 4 + j] = 0;
+        }
       }
-      UNROLL for (int i = 0; i < LOADS_B / 4; ++i) {
+      UNROLL
+      for (int i = 0; i < LOADS_B / 4; ++i) {
         const int pixel = step * TILE_K + b_k + i * (THREADS / N_LANES);
         const int image = divide(pixel, by_image), rest = pixel - image * per_image, p = divide(rest, by_row);
         const int h = p * s.stride_h, w = (rest - p * s.dst_w) * s.stride_w;
         if (pixel < pixels && (u32)(h + b_h[0]) < (u32)s.src_h && (u32)(w + b_w[0]) < (u32)s.src_w)
           load4(x + image * s.src_image + (h * s.src_row + w * s.src_col + b_at[0]), b_regs + i * 4);
-        else
-          UNROLL for (int j = 0; j < 4; ++j) b_regs[i * 4 + j] = 0;
+        else {
+          UNROLL
+          for (int j = 0; j < 4; ++j) b_regs[i * 4 + j] = 0;
+        }
       }
 #else
       const int pixel = step * TILE_K + a_k;
@@ -320,28 +341,31 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
       GLOBAL const in_t* from_dy =
           dy + image * s.dst_image + (p * s.dst_row + q * s.dst_col + (m0 + a_m) * s.dst_channel);
       GLOBAL const in_t* from_x = x + image * s.src_image + (h * s.src_row + w * s.src_col);
-      UNROLL for (int i = 0; i < LOADS_A; ++i)
+      UNROLL
+      for (int i = 0; i < LOADS_A; ++i)
         a_regs[i] = pixel < pixels && m0 + a_m + i * (THREADS / TILE_K) < s.outputs
                         ? LOAD(IN, from_dy, i * (THREADS / TILE_K) * s.dst_channel)
                         : 0;
-      UNROLL for (int i = 0; i < LOADS_B; ++i)
+      UNROLL
+      for (int i = 0; i < LOADS_B; ++i)
         b_regs[i] = pixel < pixels && (u32)(h + b_h[i]) < (u32)s.src_h && (u32)(w + b_w[i]) < (u32)s.src_w
                         ? LOAD(IN, from_x, b_at[i])
                         : 0;
 #endif
     }
-    if (step > begin)
-      multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
+    if (step > begin) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
     if (step < end) {
       LOCAL sum_t *a = a_tile[step & 1], *b = b_tile[step & 1];
 #if QUADS
-      UNROLL for (int i = 0; i < LOADS_A; ++i)
-        a[(a_k + i / 4 * (THREADS / M_LANES)) * PITCH_M + a_m + i % 4] = a_regs[i];
-      UNROLL for (int i = 0; i < LOADS_B; ++i)
-        b[(b_k + i / 4 * (THREADS / N_LANES)) * PITCH_N + b_n + i % 4] = b_regs[i];
+      UNROLL
+      for (int i = 0; i < LOADS_A; ++i) a[(a_k + i / 4 * (THREADS / M_LANES)) * PITCH_M + a_m + i % 4] = a_regs[i];
+      UNROLL
+      for (int i = 0; i < LOADS_B; ++i) b[(b_k + i / 4 * (THREADS / N_LANES)) * PITCH_N + b_n + i % 4] = b_regs[i];
 #else
-      UNROLL for (int i = 0; i < LOADS_A; ++i) a[a_k * PITCH_M + a_m + i * (THREADS / TILE_K)] = a_regs[i];
-      UNROLL for (int i = 0; i < LOADS_B; ++i) b[b_k * PITCH_N + b_n + i * (THREADS / TILE_K)] = b_regs[i];
+      UNROLL
+      for (int i = 0; i < LOADS_A; ++i) a[a_k * PITCH_M + a_m + i * (THREADS / TILE_K)] = a_regs[i];
+      UNROLL
+      for (int i = 0; i < LOADS_B; ++i) b[b_k * PITCH_N + b_n + i * (THREADS / TILE_K)] = b_regs[i];
 #endif
     }
     BARRIER();
@@ -349,17 +373,20 @@ implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT
 
   GLOBAL sum_t* partial =
       s.splits > 1 ? (GLOBAL sum_t*)align16(partials) + (i64)split * BLOCKS(1) * s.outputs * columns : 0;
-  UNROLL for (int i = 0; i < THREAD_M; ++i) {
+  UNROLL
+  for (int i = 0; i < THREAD_M; ++i) {
     const int m = m0 + tile_m + i / 4 * QUAD_STEP_M + i % 4;
     if (m >= s.outputs) continue;
     const i64 at = ((i64)group * s.outputs + m) * columns;
-    UNROLL for (int j = 0; j < QUADS_N; ++j) {
+    UNROLL
+    for (int j = 0; j < QUADS_N; ++j) {
       const int n = n0 + tile_n + j * QUAD_STEP_N;
       if (s.store_quads && n < columns) {
         finish4(dw, partial, at + n, acc[i] + j * 4, alpha, beta);
         continue;
       }
-      UNROLL for (int u = 0; u < 4; ++u)
+      UNROLL
+      for (int u = 0; u < 4; ++u)
         if (n + u < columns) finish(dw, partial, at + n + u, acc[i][j * 4 + u], alpha, beta);
     }
   }

@@ -5,24 +5,24 @@
 #include "kernels/gpu/conv_args.h"
 
 // The coordinates of element i of a tensor with these two leading sizes and three spatial ones.
-#define COORDINATES(i, second, size)                                     \
-  const i64 s2 = (i) % size[2], r2 = (i) / size[2], s1 = r2 % size[1];   \
-  const i64 r1 = r2 / size[1], s0 = r1 % size[0], r0 = r1 / size[0];     \
+#define COORDINATES(i, second, size)                                   \
+  const i64 s2 = (i) % size[2], r2 = (i) / size[2], s1 = r2 % size[1]; \
+  const i64 r1 = r2 / size[1], s0 = r1 % size[0], r0 = r1 / size[0];   \
   const i64 minor = r0 % (second), major = r0 / (second)
 
 #define FIRST ((i64)BLOCK(0) * THREADS + THREAD(0))
 #define STEP ((i64)BLOCKS(0) * THREADS)
 #define THREADS 256
 
-INLINE void finish(GLOBAL STORED(OUT)* out, i64 at, SUM sum, real alpha, real beta) {
+INLINE void finish(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real beta) {
   real v = alpha * (real)sum;
   if (beta != 0) v += beta * (real)LOAD(OUT, out, at);
   STORE(OUT, out, at, v);
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-reference_forward(GLOBAL const STORED(IN)* x, GLOBAL const STORED(IN)* w, GLOBAL STORED(OUT)* y, ConvSizes z,
-                  ConvSteps t, ConvStrides e, real alpha, real beta) {
+    reference_forward(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * y, ConvSizes z,
+                      ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.k * z.out[0] * z.out[1] * z.out[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.k, z.out);
@@ -51,8 +51,8 @@ INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-reference_backward_data(GLOBAL const STORED(IN)* y, GLOBAL const STORED(IN)* w, GLOBAL STORED(OUT)* x, ConvSizes z,
-                        ConvSteps t, ConvStrides e, real alpha, real beta) {
+    reference_backward_data(GLOBAL const STORED(IN) * y, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * x,
+                            ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.c * z.in[0] * z.in[1] * z.in[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.c, z.in);
@@ -76,8 +76,8 @@ reference_backward_data(GLOBAL const STORED(IN)* y, GLOBAL const STORED(IN)* w, 
 }
 
 KERNEL THREADS_A_BLOCK(THREADS)
-reference_backward_weights(GLOBAL const STORED(IN)* x, GLOBAL const STORED(IN)* y, GLOBAL STORED(OUT)* w, ConvSizes z,
-                           ConvSteps t, ConvStrides e, real alpha, real beta) {
+    reference_backward_weights(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * y, GLOBAL STORED(OUT) * w,
+                               ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.k * cg * z.filter[0] * z.filter[1] * z.filter[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, cg, z.filter);

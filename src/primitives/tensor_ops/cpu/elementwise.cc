@@ -62,16 +62,11 @@ Kernel<D> with_beta(bool beta) {
 template <class D>
 Kernel<D> kernel(Function f, bool beta) {
   switch (f) {
-    case Function::kAdd:
-      return with_beta<Function::kAdd, D>(beta);
-    case Function::kMul:
-      return with_beta<Function::kMul, D>(beta);
-    case Function::kMin:
-      return with_beta<Function::kMin, D>(beta);
-    case Function::kMax:
-      return with_beta<Function::kMax, D>(beta);
-    case Function::kFirst:
-      break;
+    case Function::kAdd: return with_beta<Function::kAdd, D>(beta);
+    case Function::kMul: return with_beta<Function::kMul, D>(beta);
+    case Function::kMin: return with_beta<Function::kMin, D>(beta);
+    case Function::kMax: return with_beta<Function::kMax, D>(beta);
+    case Function::kFirst: break;
   }
   return with_beta<Function::kFirst, D>(beta);
 }
@@ -233,14 +228,10 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
 
 void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
   switch (size) {
-    case 1:
-      return copy_as<std::uint8_t>(stream, loop, src, dst);
-    case 2:
-      return copy_as<std::uint16_t>(stream, loop, src, dst);
-    case 4:
-      return copy_as<std::uint32_t>(stream, loop, src, dst);
-    default:
-      return copy_as<std::uint64_t>(stream, loop, src, dst);
+    case 1: return copy_as<std::uint8_t>(stream, loop, src, dst);
+    case 2: return copy_as<std::uint16_t>(stream, loop, src, dst);
+    case 4: return copy_as<std::uint32_t>(stream, loop, src, dst);
+    default: return copy_as<std::uint64_t>(stream, loop, src, dst);
   }
 }
 

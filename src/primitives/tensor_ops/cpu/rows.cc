@@ -156,31 +156,20 @@ void write_row(const D* src, std::int64_t n, void* dst, std::int64_t stride) {
 template <class D, class F>
 auto with_type(DataType type, F f) {
   switch (type) {
-    case DataType::kInt32:
-      return f.template operator()<std::int32_t>();
-    case DataType::kInt8:
-      return f.template operator()<std::int8_t>();
-    case DataType::kInt64:
-      return f.template operator()<std::int64_t>();
-    default:
-      break;
+    case DataType::kInt32: return f.template operator()<std::int32_t>();
+    case DataType::kInt8: return f.template operator()<std::int8_t>();
+    case DataType::kInt64: return f.template operator()<std::int64_t>();
+    default: break;
   }
   if constexpr (!std::is_same_v<D, Wide>) {
     switch (type) {
-      case DataType::kHalf:
-        return f.template operator()<Half>();
-      case DataType::kFloat:
-        return f.template operator()<float>();
-      case DataType::kBFloat16:
-        return f.template operator()<BFloat16>();
-      case DataType::kDouble:
-        return f.template operator()<double>();
-      case DataType::kFloat8:
-        return f.template operator()<Float8>();
-      case DataType::kBFloat8:
-        return f.template operator()<BFloat8>();
-      default:
-        break;
+      case DataType::kHalf: return f.template operator()<Half>();
+      case DataType::kFloat: return f.template operator()<float>();
+      case DataType::kBFloat16: return f.template operator()<BFloat16>();
+      case DataType::kDouble: return f.template operator()<double>();
+      case DataType::kFloat8: return f.template operator()<Float8>();
+      case DataType::kBFloat8: return f.template operator()<BFloat8>();
+      default: break;
     }
   }
   fail(Status::kInternalError, "no rows of {} in this arithmetic", name_of(type));

@@ -55,11 +55,14 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
         read_unit(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
       else
         read_elements(dy, IN_TYPE, from + at[0], dy_at->step, unit, n, v);
-      UNROLL for (int j = 0; j < unit; ++j) if (j < n) sum = plus(sum, v[j]);
+      UNROLL
+      for (int j = 0; j < unit; ++j)
+        if (j < n) sum = plus(sum, v[j]);
     }
   }
   sums[THREAD(0)] = sum;
-  UNROLL for (int part = THREADS / 2; part > 0; part /= 2) {
+  UNROLL
+  for (int part = THREADS / 2; part > 0; part /= 2) {
     BARRIER();
     if (part >= c.together && THREAD(0) < part) sums[THREAD(0)] = plus(sums[THREAD(0)], sums[THREAD(0) + part]);
   }
@@ -75,7 +78,9 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
 INLINE float other_sum(LOCAL const float* own, int block) {
   float v;
   asm volatile("{.reg .u32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
-               : "=f"(v) : "r"((u32)__cvta_generic_to_shared(own)), "r"(block) : "memory");
+               : "=f"(v)
+               : "r"((u32)__cvta_generic_to_shared(own)), "r"(block)
+               : "memory");
   return v;
 }
 #else
@@ -89,13 +94,15 @@ INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
 
 /// Every `step`-th pixel, some at a time; `even`: all lie equally far apart.
 INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
-                       const int even, num* sum) {
+                          const int even, num* sum) {
   for (int i = first; i < w->count; i += step * PIXELS) {
     num v[PIXELS][VECTOR];
-    UNROLL for (int k = 0; k < PIXELS; ++k) {
+    UNROLL
+    for (int k = 0; k < PIXELS; ++k) {
       i64 at[3];
       const int pixel = i + k * step;
-      UNROLL for (int j = 0; j < VECTOR; ++j) v[k][j] = num_of(0);
+      UNROLL
+      for (int j = 0; j < VECTOR; ++j) v[k][j] = num_of(0);
       if (pixel >= w->count) continue;
       if (even)
         at[0] = dy_at->first + pixel * dy_at->stride[0];
@@ -103,8 +110,11 @@ INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_
         locate(w, pixel, dy_at, dy_at, dy_at, at);
       read_unit(dy, IN_TYPE, channel + at[0], 1, VECTOR, VECTOR, v[k]);
     }
-    UNROLL for (int k = 0; k < PIXELS; ++k)
-      UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = plus(sum[j], v[k][j]);
+    UNROLL
+    for (int k = 0; k < PIXELS; ++k) {
+      UNROLL
+      for (int j = 0; j < VECTOR; ++j) sum[j] = plus(sum[j], v[k][j]);
+    }
   }
 }
 
@@ -117,7 +127,8 @@ INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at,
 }
 
 /// Channels that are neighbours in memory, VECTOR a thread, `together` vectors a block.
-KERNEL THREADS_A_BLOCK(THREADS) IN_CLUSTERS
+KERNEL THREADS_A_BLOCK(THREADS)
+IN_CLUSTERS
 sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
                     const Scaling s) {
   SHARED num sums[VECTOR * THREADS];
@@ -125,30 +136,38 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   const i64 channel = ((i64)(BLOCK(0) / MOST_SPREAD) * c.together + lane) * VECTOR;
   if (part >= SPREAD) return;
   num sum[VECTOR];
-  UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
+  UNROLL
+  for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
   if (channel < c.channels)
     add_pixels(dy, &w, &dy_at, channel, part * rows + THREAD(0) / c.together, rows * SPREAD, sum);
-  UNROLL for (int j = 0; j < VECTOR; ++j) sums[j * THREADS + THREAD(0)] = sum[j];
+  UNROLL
+  for (int j = 0; j < VECTOR; ++j) sums[j * THREADS + THREAD(0)] = sum[j];
   for (int other = THREADS / 2; other >= c.together; other /= 2) {
     BARRIER();
-    if (THREAD(0) < other)
-      UNROLL for (int j = 0; j < VECTOR; ++j)
+    if (THREAD(0) < other) {
+      UNROLL
+      for (int j = 0; j < VECTOR; ++j)
         sums[j * THREADS + THREAD(0)] = plus(sums[j * THREADS + THREAD(0)], sums[j * THREADS + THREAD(0) + other]);
+    }
   }
   CLUSTER_BARRIER();
-  if (part == 0 && THREAD(0) < c.together && channel < c.channels)
-    UNROLL for (int j = 0; j < VECTOR; ++j) {
+  if (part == 0 && THREAD(0) < c.together && channel < c.channels) {
+    UNROLL
+    for (int j = 0; j < VECTOR; ++j) {
       num all = sums[j * THREADS + THREAD(0)];
-      UNROLL for (int b = 1; b < SPREAD; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
+      UNROLL
+      for (int b = 1; b < SPREAD; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
       store_sum(db, (channel + j) * c.db_stride, all, s);
     }
+  }
   CLUSTER_BARRIER();
 }
 
 /// Planes of neighbouring channels without gaps, `together` of them: a block's threads have a vector of these each, in
 /// which a second plane may begin, of some images at a time. A larger plane comes in pieces as if of several images.
 /// `parts` blocks, a power of two up to MOST_SPREAD, share the images.
-KERNEL THREADS_A_BLOCK(THREADS) IN_CLUSTERS
+KERNEL THREADS_A_BLOCK(THREADS)
+IN_CLUSTERS
 sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
                     const Scaling s, const int vectors, const int parts) {
   SHARED num first[THREADS], second[THREADS];
@@ -157,9 +176,11 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   const i64 channel = (i64)(BLOCK(0) / parts) * c.together;
   if (part >= spread || channel >= c.channels) return;
   num sum[VECTOR], a = num_of(0), b = num_of(0);
-  UNROLL for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
+  UNROLL
+  for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
   if (row < rows) add_pixels(dy, &w, &dy_at, channel * c.dy_stride + at, part * rows + row, rows * spread, sum);
-  UNROLL for (int j = 0; j < VECTOR; ++j)
+  UNROLL
+  for (int j = 0; j < VECTOR; ++j)
     if (j < left)
       a = plus(a, sum[j]);
     else
@@ -193,12 +214,11 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   CLUSTER_BARRIER();
 }
 
-#define SUM(name, unit, aligned)                                                                         \
-  KERNEL THREADS_A_BLOCK(THREADS)                                                                        \
-  name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,          \
-       const Scaling s) {                                                                                \
-    SHARED num sums[THREADS];                                                                            \
-    sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                               \
+#define SUM(name, unit, aligned)                                                                                       \
+  KERNEL THREADS_A_BLOCK(THREADS)                                                                                      \
+      name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c, const Scaling s) { \
+    SHARED num sums[THREADS];                                                                                          \
+    sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                                             \
   }
 SUM(sum_channels, 1, 0)
 SUM(sum_channels_units, VECTOR, 0)

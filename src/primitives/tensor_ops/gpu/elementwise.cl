@@ -9,20 +9,22 @@
 
 /// Vectors of a and c, which lie without gaps, where b is the same along each row: a vector meets two rows at most.
 KERNEL THREADS_A_BLOCK(THREADS)
-elementwise_rows(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
-                 const Strides b_at, const Strides c_at, const Formula f) {
+    elementwise_rows(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
+                     const Strides b_at, const Strides c_at, const Formula f) {
   const int first = (BLOCK(0) * THREADS + THREAD(0)) * VECTOR, n = MIN(VECTOR, w.count - first);
   if (n <= 0) return;
   const int row = (int)w.size[0].divisor, left = row - (first - divide(first, w.size[0]) * row);
   num va[VECTOR], vb[2], vc[VECTOR];
   i64 at[2][3];
-  UNROLL for (int k = 0; k < 2; ++k) {
+  UNROLL
+  for (int k = 0; k < 2; ++k) {
     locate(&w, MIN(first + k * left, w.count - 1), &a_at, &b_at, &c_at, at[k]);
     vb[k] = decode(IN_TYPE, load_bits(b, SIZE_OF(IN_TYPE), at[k][1]));
   }
   if (f.reads_a) read_unit(a, IN_TYPE, at[0][0], 1, VECTOR, n, va);
   if (keeps(&f)) read_unit(c, OUT_TYPE, at[0][2], 1, VECTOR, n, vc);
-  UNROLL for (int i = 0; i < VECTOR; ++i)
+  UNROLL
+  for (int i = 0; i < VECTOR; ++i)
     vc[i] = value_of(&f, f.reads_a ? va[i] : num_of(f.fixed), vb[i < left ? 0 : 1], vc[i]);
   write_unit(c, OUT_TYPE, at[0][2], 1, VECTOR, n, vc);
 }

@@ -144,14 +144,10 @@ kernels::Formula<Scalar> formula(const Job& job) {
 template <class Body>
 void with_formula(const Job& job, const Body& body) {
   switch (job.numbers) {
-    case Numbers::kFloat:
-      return body(formula<float>(job));
-    case Numbers::kDouble:
-      return body(formula<double>(job));
-    case Numbers::kExact:
-      return body(formula<std::int64_t>(job));
-    case Numbers::kBits:
-      return body(formula<std::uint64_t>(job));
+    case Numbers::kFloat: return body(formula<float>(job));
+    case Numbers::kDouble: return body(formula<double>(job));
+    case Numbers::kExact: return body(formula<std::int64_t>(job));
+    case Numbers::kBits: return body(formula<std::uint64_t>(job));
   }
 }
 

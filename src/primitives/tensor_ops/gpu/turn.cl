@@ -1,6 +1,5 @@
-// y = alpha * x + beta * y, and copies, where x is dense in one dimension and y in another: square tiles by way of local
-// memory. Options as of elementwise.cl.
-// SPDX-License-Identifier: MIT
+// y = alpha * x + beta * y, and copies, where x is dense in one dimension and y in another: square tiles by way of
+// local memory. Options as of elementwise.cl. SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/elements.h"
 #include "kernels/gpu/walk.h"
@@ -12,7 +11,7 @@
 #define OUT_SIZE SIZE_OF(OUT_TYPE)
 #define IN_RUN MIN(16 / IN_SIZE, 8)  // elements of an access
 #define OUT_RUN MIN(16 / OUT_SIZE, 8)
-#define MAY_BE_FLAT (IN_TYPE == OUT_TYPE)  // which keeps the programs for conversions small
+#define MAY_BE_FLAT (IN_TYPE == OUT_TYPE)               // which keeps the programs for conversions small
 #define PITCH (TILE + (IN_SIZE < 4 ? 4 / IN_SIZE : 1))  // an odd number of banks
 
 #if IN_SIZE == 1
@@ -30,9 +29,9 @@ typedef u32 stored;
 typedef u64 stored;
 #endif
 
-/// x is dense along rows, y along columns; these are the sizes and the other strides of the two. Where a tile is one run
-/// of elements in x or y, whatever the length of its lines, that tensor is `flat`, and the tile lies in local memory as it
-/// does there; at most one of the two is.
+/// x is dense along rows, y along columns; these are the sizes and the other strides of the two. Where a tile is one
+/// run of elements in x or y, whatever the length of its lines, that tensor is `flat`, and the tile lies in local
+/// memory as it does there; at most one of the two is.
 typedef struct {
   i64 rows, columns, x_column, y_row;
   int x_flat, y_flat;
@@ -44,18 +43,22 @@ INLINE void take_in(GLOBAL const u8* x, i64 at, stored* to, i64 left, const int 
   if (unit > 1 && left >= unit) {
     u32 words[4];
     load_words(x + at * IN_SIZE, unit * IN_SIZE / 4, words);
-    UNROLL for (int i = 0; i < unit; ++i) bits[i] = take_bits(words, IN_SIZE, i);
+    UNROLL
+    for (int i = 0; i < unit; ++i) bits[i] = take_bits(words, IN_SIZE, i);
   } else {
-    UNROLL for (int i = 0; i < unit; ++i) bits[i] = i < left ? load_bits(x, IN_SIZE, at + i) : 0;
+    UNROLL
+    for (int i = 0; i < unit; ++i) bits[i] = i < left ? load_bits(x, IN_SIZE, at + i) : 0;
   }
-  UNROLL for (int i = 0; i < unit; ++i) to[i] = (stored)bits[i];
+  UNROLL
+  for (int i = 0; i < unit; ++i) to[i] = (stored)bits[i];
 }
 
 INLINE void put_out(GLOBAL u8* y, i64 at, const stored* from, i64 left, const Formula* f, const int unit) {
   num v[OUT_RUN];
   const int n = left < unit ? (int)left : unit;
   if (keeps(f)) read_unit(y, OUT_TYPE, at, 1, unit, n, v);
-  UNROLL for (int i = 0; i < unit; ++i) {
+  UNROLL
+  for (int i = 0; i < unit; ++i) {
     const num x = decode(IN_TYPE, from[i]);
     v[i] = value_of(f, x, x, v[i]);
   }
@@ -64,7 +67,8 @@ INLINE void put_out(GLOBAL u8* y, i64 at, const stored* from, i64 left, const Fo
 
 /// A run of x as it lies, which is a tile without gaps.
 INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int size, const int unit) {
-  UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+  UNROLL
+  for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
     const int e = (round * THREADS + THREAD(0)) * unit;
     if (e + unit <= size) {
       ((LOCAL run_t*)tile)[e / unit] = *(GLOBAL const run_t*)(x + (at + e) * IN_SIZE);
@@ -76,11 +80,13 @@ INLINE void fill_tile_flat(GLOBAL const u8* x, LOCAL stored* tile, i64 at, int s
 
 INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int size, const Formula* f,
                             const int unit) {
-  UNROLL for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
+  UNROLL
+  for (int round = 0; round < TILE * TILE / (THREADS * unit); ++round) {
     const int e = (round * THREADS + THREAD(0)) * unit;
     stored run[OUT_RUN];
     if (e >= size) continue;
-    UNROLL for (int i = 0; i < unit; ++i) run[i] = tile[e + i];
+    UNROLL
+    for (int i = 0; i < unit; ++i) run[i] = tile[e + i];
     put_out(y, at + e, run, size - e, f, unit);
   }
 }
@@ -89,51 +95,54 @@ INLINE void empty_tile_flat(GLOBAL u8* y, LOCAL const stored* tile, i64 at, int 
 INLINE void fill_tile(GLOBAL const u8* x, LOCAL stored* tile, i64 at, i64 rows, i64 columns, i64 stride, int row_step,
                       int column_step, const int unit) {
   const int chunks = TILE / unit, row = THREAD(0) % chunks * unit;
-  UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
+  UNROLL
+  for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int column = THREAD(0) / chunks + i * (THREADS / chunks);
     stored run[IN_RUN];
     if (column >= columns || row >= rows) continue;
     take_in(x, at + column * stride + row, run, rows - row, unit);
-    UNROLL for (int j = 0; j < unit; ++j) tile[column * column_step + (row + j) * row_step] = run[j];
+    UNROLL
+    for (int j = 0; j < unit; ++j) tile[column * column_step + (row + j) * row_step] = run[j];
   }
 }
 
 INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows, i64 columns, i64 stride,
                        int column_step, const Formula* f, const int unit) {
   const int chunks = TILE / unit, column = THREAD(0) % chunks * unit;
-  UNROLL for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
+  UNROLL
+  for (int i = 0; i < TILE / (THREADS / chunks); ++i) {
     const int row = THREAD(0) / chunks + i * (THREADS / chunks);
     stored run[OUT_RUN];
     if (column >= columns || row >= rows) continue;
-    UNROLL for (int j = 0; j < unit; ++j) run[j] = tile[(column + j) * column_step + row];
+    UNROLL
+    for (int j = 0; j < unit; ++j) run[j] = tile[(column + j) * column_step + row];
     put_out(y, at + row * stride + column, run, columns - column, f, unit);
   }
 }
 
 /// A tile a block. Where it begins is the place of the walk's third operand: the row and, times 2^32, the column.
 /// Entries differ in which tensors are accessed 16 bytes at a time.
-#define TURN(name, x_unit, y_unit)                                                                            \
-  KERNEL THREADS_A_BLOCK(THREADS)                                                                             \
-  name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at, const Strides y_at,                \
-       const Strides place, const Turn t, const Formula f) {                                                  \
-    SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                            \
-    i64 at[3];                                                                                                \
-    locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                           \
-    const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                      \
-    const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                  \
-    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                \
-      fill_tile_flat(x, tile, at[0], here * across, x_unit);                                                  \
-    else if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                           \
-      fill_tile(x, tile, at[0], rows, columns, t.x_column, across, 1, x_unit);                                \
-    else                                                                                                      \
-      fill_tile(x, tile, at[0], rows, columns, t.x_column, 1, PITCH, x_unit);                                 \
-    BARRIER();                                                                                                \
-    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                \
-      empty_tile_flat(y, tile, at[1], here * across, &f, y_unit);                                             \
-    else if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                           \
-      empty_tile(y, tile, at[1], rows, columns, t.y_row, here, &f, y_unit);                                   \
-    else                                                                                                      \
-      empty_tile(y, tile, at[1], rows, columns, t.y_row, PITCH, &f, y_unit);                                  \
+#define TURN(name, x_unit, y_unit)                                                                               \
+  KERNEL THREADS_A_BLOCK(THREADS) name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at,       \
+                                       const Strides y_at, const Strides place, const Turn t, const Formula f) { \
+    SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                               \
+    i64 at[3];                                                                                                   \
+    locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                              \
+    const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                         \
+    const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                     \
+    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                   \
+      fill_tile_flat(x, tile, at[0], here* across, x_unit);                                                      \
+    else if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                              \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, across, 1, x_unit);                                   \
+    else                                                                                                         \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, 1, PITCH, x_unit);                                    \
+    BARRIER();                                                                                                   \
+    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                   \
+      empty_tile_flat(y, tile, at[1], here* across, &f, y_unit);                                                 \
+    else if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                              \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, here, &f, y_unit);                                      \
+    else                                                                                                         \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, PITCH, &f, y_unit);                                     \
   }
 TURN(turn, 1, 1)
 TURN(turn_x, IN_RUN, 1)
