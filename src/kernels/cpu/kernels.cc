@@ -15,11 +15,13 @@ POLYMIO_BUILT_ISAS(DECLARE)
 #undef DECLARE
 
 const KernelTable& kernel_table(Isa isa) {
+  const KernelTable* least = nullptr;
 #define CHOOSE(id, name, here) \
-  if (isa >= Isa::id) return name::kTable;
+  least = &name::kTable;       \
+  if (isa >= Isa::id) return *least;
   POLYMIO_BUILT_ISAS(CHOOSE)
 #undef CHOOSE
-  return generic::kTable;
+  return *least;
 }
 
 bool fetches_streams() {
