@@ -15,10 +15,11 @@ POLYMIO_BUILT_ISAS(DECLARE)
 #undef DECLARE
 
 const KernelTable& kernel_table(Isa isa) {
+  // Planning for another machine's processor also calls kernels' functions, which must run on this one.
   const KernelTable* least = nullptr;
 #define CHOOSE(id, name, here) \
   least = &name::kTable;       \
-  if (isa >= Isa::id) return *least;
+  if (isa >= Isa::id && (here)) return *least;
   POLYMIO_BUILT_ISAS(CHOOSE)
 #undef CHOOSE
   return *least;
