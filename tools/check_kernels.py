@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the programs of kernel_list, its argument, as HIP for AMD GPUs, by clang-15 alone: no toolkit and no GPU is
-needed. Each program for one of two architectures, and of each source one for both; --all: all for both. A source that
-is in no program is an error, unless it is in a folder `cuda`.
+needed. Each program for one of two architectures, without optimization, and of each source one program for both, with
+it; --all: all for both, with it. A source that is in no program is an error, unless it is in a folder `cuda`.
 
 Exit status 1 with what the compiler says, 77 when there is no clang-15."""
 # SPDX-License-Identifier: MIT
@@ -18,9 +18,9 @@ ARCHITECTURES = ["gfx90a", "gfx1030"]
 
 
 def compile_hip(job):
-    architecture, source, options = job
+    architecture, level, source, options = job
     command = ["clang-15", "-x", "hip", f"--offload-arch={architecture}", "--offload-device-only", "-nogpuinc",
-               "-nogpulib", "-std=c++17", "-O2", "-Wall", "-Wno-unused-function", "-Werror", "-I", str(SRC), *options,
+               "-nogpulib", "-std=c++17", level, "-Wall", "-Wno-unused-function", "-Werror", "-I", str(SRC), *options,
                "-S", "-o", "/dev/null", str(SRC / source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"{source} {' '.join(options)} for {architecture}:\n{done.stderr}" if done.returncode else None
@@ -32,12 +32,16 @@ def main():
         return 77
     listed = subprocess.run([sys.argv[1]], capture_output=True, text=True, check=True).stdout
     programs = [line.split() for line in listed.splitlines()]
-    used = {words[0] for words in programs}
+    used = {arguments[0] for arguments in programs}
     failures = [f"{p.relative_to(SRC)}: no program uses it" for p in sorted(SRC.rglob("*.cl"))
                 if str(p.relative_to(SRC)) not in used and p.parent.name != "cuda"]
-    both = {words[0]: words for words in programs}.values()
-    jobs = [(a, words[0], words[1:]) for words in programs for i, a in enumerate(ARCHITECTURES)
-            if "--all" in sys.argv or words in both or zlib.crc32(" ".join(words).encode()) % len(ARCHITECTURES) == i]
+    first = {arguments[0]: arguments for arguments in programs}.values()
+    jobs = []
+    for source, *options in programs:
+        optimized = "--all" in sys.argv or [source, *options] in first
+        chosen = zlib.crc32(" ".join([source, *options]).encode()) % len(ARCHITECTURES)
+        for architecture in ARCHITECTURES if optimized else ARCHITECTURES[chosen:chosen + 1]:
+            jobs.append((architecture, "-O2" if optimized else "-O0", source, options))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         failures += filter(None, pool.map(compile_hip, jobs))
     print("\n".join(failures) or f"{len(jobs)} programs compile as HIP")
