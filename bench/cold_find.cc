@@ -103,11 +103,16 @@ Shape draw(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<int> values) {
     return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
   };
-  const auto spread = [&](double least, double most) {
+  const auto log_uniform = [&](double least, double most) {
     return static_cast<int>(std::exp(std::uniform_real_distribution<double>(std::log(least), std::log(most))(random)));
   };
-  Shape s{
-      spread(1, 8), spread(3, 512), spread(7, 112), spread(8, 512), pick({1, 1, 3, 3, 3, 5, 7}), pick({1, 1, 1, 2}), 1};
+  Shape s{log_uniform(1, 8),
+          log_uniform(3, 512),
+          log_uniform(7, 112),
+          log_uniform(8, 512),
+          pick({1, 1, 3, 3, 3, 5, 7}),
+          pick({1, 1, 1, 2}),
+          1};
   if (pick({0, 0, 0, 0, 0, 0, 0, 1}) == 1) s.groups = s.k = s.c;
   return s;
 }
@@ -141,7 +146,7 @@ bool cold_finds(int shapes, double budget_ms) {
 }
 
 /// 1000 calls that tune themselves, then 1000 of what a full find chose.
-void tune_while_running(const Shape& shape) {
+void tune_online(const Shape& shape) {
   constexpr int kCalls = 1000;
   miopenHandle_t handle, other;
   CHECK(miopenCreate(&handle));
@@ -193,7 +198,7 @@ int main(int argc, char** argv) {
   if (!must_hold)
     for (const Shape& s :
          {Shape{1, 64, 28, 64, 3, 1, 1}, Shape{4, 128, 14, 256, 1, 1, 1}, Shape{2, 96, 28, 96, 3, 1, 96}})
-      tune_while_running(s);
+      tune_online(s);
   std::filesystem::remove_all(folder);
   return must_hold && !held ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 // Convolutions on plain tensors: this library against oneDNN in one process, run in turn on the same data, results
-// compared. bench/README.md says how to get the peer; without one only our times are shown.
+// compared. bench/README.md says how to get the baseline; without one only our times are shown.
 // SPDX-License-Identifier: MIT
 #include <dirent.h>
 #include <fmt/chrono.h>
@@ -22,9 +22,9 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/onednn_peer.h"
+#include "bench/onednn_baseline.h"
 #include "bench/peak.h"
-#include "bench/scoreboard.h"
+#include "bench/results_table.h"
 #include "driver/calls.h"
 #include "driver/data.h"
 #include "driver/resnet.h"
@@ -36,7 +36,7 @@ using namespace polymio::bench;
 using driver::Problem;
 
 constexpr char kUsage[] = R"(usage: cpu_vs_onednn [FLAGS]
-  --onednn PATH       a oneDNN library; may be repeated (default: ONEDNN_LIBRARY, else the usual places); none: no peer
+  --onednn PATH       a oneDNN library; may be repeated (default: ONEDNN_LIBRARY, else the usual places); none: no baseline
   --list FILE         problems, as driver lines; may be repeated (default: the suite)
   --dtypes LIST       of fp32, bf16, fp16, int8 (default: fp32)
   --directions LIST   of F, B, W (default: all)
@@ -55,7 +55,7 @@ constexpr char kUsage[] = R"(usage: cpu_vs_onednn [FLAGS]
 )";
 
 struct Options {
-  std::vector<std::string> peers, lists, read, dtypes{"fp32"}, directions{"F", "B", "W"}, layouts{"NCHW"}, groups;
+  std::vector<std::string> baselines, lists, read, dtypes{"fp32"}, directions{"F", "B", "W"}, layouts{"NCHW"}, groups;
   std::vector<int> threads{1};
   std::string filter, choice = "find", csv, out;
   std::size_t part = 1, parts = 1;
@@ -224,17 +224,20 @@ double difference(const reference::Tensor& t, const void* a, const void* b) {
   return largest > 0 ? most / largest : most;
 }
 
-/// A variant of the peer that is the fastest of its column so far.
+/// A variant of the baseline that is the fastest of its column so far.
 struct Best {
-  PeerVariant variant;
+  BaselineVariant variant;
   Contender contender;
   double difference = 0;
 };
 
 class Bench {
  public:
-  Bench(const Options& options, std::vector<std::unique_ptr<Peer>> peers)
-      : options_(options), peers_(std::move(peers)), processors_(allowed_processors()), resnet_(resnet_counts()) {}
+  Bench(const Options& options, std::vector<std::unique_ptr<Baseline>> baselines)
+      : options_(options),
+        baselines_(std::move(baselines)),
+        processors_(allowed_processors()),
+        resnet_(resnet_counts()) {}
 
   Row measure(const Entry& entry, const std::string& dtype, const std::string& layout, driver::Direction direction,
               int threads);
@@ -244,17 +247,17 @@ class Bench {
  private:
   /// Which threads SYCL works with is its own affair.
   bool has_sycl() const {
-    return std::any_of(peers_.begin(), peers_.end(), [](const auto& p) { return p->is_sycl(); });
+    return std::any_of(baselines_.begin(), baselines_.end(), [](const auto& p) { return p->is_sycl(); });
   }
   bool own_thread(int threads) const { return threads == 1 && !has_sycl(); }
-  void try_variant(PeerVariant variant, bool own_thread, std::optional<Best>& best) const;
+  void try_variant(BaselineVariant variant, bool own_thread, std::optional<Best>& best) const;
   /// The fastest of each column: same layouts, with reorders, version 2.
-  void find_peers(const Problem& problem, void* const tensors[3], const void* ours, int threads,
-                  std::optional<Best> (&best)[3]) const;
+  void find_baselines(const Problem& problem, void* const tensors[3], const void* ours, int threads,
+                      std::optional<Best> (&best)[3]) const;
   std::uint64_t choose(const driver::Session& session, const Problem& problem, const driver::DeviceData& data) const;
 
   const Options& options_;
-  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Baseline>> baselines_;
   std::vector<int> processors_;
   std::map<std::string, int> resnet_;
   std::map<int, std::unique_ptr<driver::Session>> sessions_;
@@ -278,7 +281,7 @@ double Bench::peak(const std::string& dtype, int threads) {
 }
 
 /// Keeps the variant if it is the fastest so far. The first run also fills its buffers; hopeless ones leave early.
-void Bench::try_variant(PeerVariant variant, bool own_thread, std::optional<Best>& best) const {
+void Bench::try_variant(BaselineVariant variant, bool own_thread, std::optional<Best>& best) const {
   constexpr int kRuns = 4;
   constexpr double kHopeless[] = {4, 1.5}, kLong = 20;  // after the first run, after the others
   Best b{std::move(variant), {{}, Samples(own_thread), INFINITY}, 0};
@@ -292,12 +295,12 @@ void Bench::try_variant(PeerVariant variant, bool own_thread, std::optional<Best
   if (!best || b.contender.warm_ms < best->contender.warm_ms) best = std::move(b);
 }
 
-void Bench::find_peers(const Problem& problem, void* const tensors[3], const void* ours, int threads,
-                       std::optional<Best> (&best)[3]) const {
-  for (const auto& peer : peers_) {
-    peer->set_threads(threads);
-    peer->for_each_variant(problem, tensors, [&](PeerVariant variant) {
-      const int column = !peer->is_current() ? 2 : variant.same_layouts ? 0 : 1;
+void Bench::find_baselines(const Problem& problem, void* const tensors[3], const void* ours, int threads,
+                           std::optional<Best> (&best)[3]) const {
+  for (const auto& baseline : baselines_) {
+    baseline->set_threads(threads);
+    baseline->for_each_variant(problem, tensors, [&](BaselineVariant variant) {
+      const int column = !baseline->is_current() ? 2 : variant.same_layouts ? 0 : 1;
       try_variant(std::move(variant), own_thread(threads), best[column]);
     });
   }
@@ -349,11 +352,11 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
   Contender ours{[&] { driver::run_solution(s, problem, memory, id); }, Samples(own_thread(threads))};
   ours.warm_ms = Samples(own_thread(threads)).add(ours.run);
 
-  driver::Buffer other(s, problem.tensors[problem.written()].bytes(), "the peer's output");
+  driver::Buffer other(s, problem.tensors[problem.written()].bytes(), "the baseline's output");
   void* tensors[3] = {memory.tensors[0], memory.tensors[1], memory.tensors[2]};
   tensors[problem.written()] = other.device();
   std::optional<Best> best[3];
-  find_peers(problem, tensors, memory.tensors[problem.written()], threads, best);
+  find_baselines(problem, tensors, memory.tensors[problem.written()], threads, best);
 
   if (!has_sycl()) pin_threads(processors_, threads);
   std::vector<Contender*> all{&ours};
@@ -383,10 +386,10 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
 }
 
 std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
+  std::vector<std::string> items;
   std::istringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
-  return words;
+  for (std::string item; std::getline(in, item, ',');) items.push_back(item);
+  return items;
 }
 
 double positive(const std::string& flag, const std::string& text) {
@@ -397,11 +400,11 @@ double positive(const std::string& flag, const std::string& text) {
   return value;
 }
 
-void require_among(const std::string& flag, const std::vector<std::string>& words,
+void require_among(const std::string& flag, const std::vector<std::string>& items,
                    std::initializer_list<const char*> allowed) {
-  for (const std::string& word : words)
-    if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
-      throw driver::ArgError(fmt::format("{} {}: allowed are {}", flag, word, fmt::join(allowed, ", ")));
+  for (const std::string& item : items)
+    if (std::find(allowed.begin(), allowed.end(), item) == allowed.end())
+      throw driver::ArgError(fmt::format("{} {}: allowed are {}", flag, item, fmt::join(allowed, ", ")));
 }
 
 void parse_part(const std::string& text, Options& o) {
@@ -415,7 +418,7 @@ void parse_part(const std::string& text, Options& o) {
 Options parse(int argc, char** argv) {
   Options o;
   const std::map<std::string, std::function<void(const std::string&)>> flags = {
-      {"--onednn", [&](const std::string& v) { o.peers.push_back(v); }},
+      {"--onednn", [&](const std::string& v) { o.baselines.push_back(v); }},
       {"--list", [&](const std::string& v) { o.lists.push_back(v); }},
       {"--read", [&](const std::string& v) { o.read.push_back(v); }},
       {"--dtypes", [&](const std::string& v) { o.dtypes = split(v); }},
@@ -432,7 +435,7 @@ Options parse(int argc, char** argv) {
       {"--threads",
        [&](const std::string& v) {
          o.threads.clear();
-         for (const std::string& word : split(v)) o.threads.push_back(static_cast<int>(positive("--threads", word)));
+         for (const std::string& item : split(v)) o.threads.push_back(static_cast<int>(positive("--threads", item)));
        }},
   };
   for (int i = 1; i < argc; ++i) {
@@ -472,40 +475,40 @@ std::vector<Entry> read_entries(const Options& o) {
   return some;
 }
 
-std::vector<std::unique_ptr<Peer>> open_peers(const Options& o) {
-  const bool given = !o.peers.empty() || std::getenv("ONEDNN_LIBRARY") != nullptr;
-  std::vector<std::unique_ptr<Peer>> peers;
-  if (o.peers == std::vector<std::string>{"none"}) return peers;
-  for (const std::string& path : o.peers.empty() ? usual_peers() : o.peers) {
+std::vector<std::unique_ptr<Baseline>> open_baselines(const Options& o) {
+  const bool given = !o.baselines.empty() || std::getenv("ONEDNN_LIBRARY") != nullptr;
+  std::vector<std::unique_ptr<Baseline>> baselines;
+  if (o.baselines == std::vector<std::string>{"none"}) return baselines;
+  for (const std::string& path : o.baselines.empty() ? usual_baselines() : o.baselines) {
     std::string reason;
-    auto peer = Peer::open(path, reason);
-    if (peer == nullptr && given) throw driver::RunError(reason);
-    if (peer == nullptr) fmt::print(stderr, "not used: {}\n", reason);
-    if (peer == nullptr) continue;
-    if (peer->is_sycl() && o.threads.size() > 1)
+    auto baseline = Baseline::open(path, reason);
+    if (baseline == nullptr && given) throw driver::RunError(reason);
+    if (baseline == nullptr) fmt::print(stderr, "not used: {}\n", reason);
+    if (baseline == nullptr) continue;
+    if (baseline->is_sycl() && o.threads.size() > 1)
       throw driver::ArgError(path + " runs on SYCL: give one number of --threads at a time");
-    peers.push_back(std::move(peer));
+    baselines.push_back(std::move(baseline));
   }
-  if (peers.empty())
+  if (baselines.empty())
     fmt::print(
         stderr,
         "no oneDNN found: bench/README.md says how to get it; give its path with --onednn. Only our times follow\n");
-  return peers;
+  return baselines;
 }
 
 void print_row(const Row& r) {
   fmt::print(stderr, "{} {} {} {} {}T: ours {:.3f} ms by {} ({:.0f}% of peak)", r.name, r.dtype, r.layout, r.direction,
              r.threads, r.ours.least, r.solver, 100 * r.gflop * 1e3 / r.ours.least / r.peak_gflops);
-  const auto peer = [](const char* what, const Time& t, const std::string& impl) {
+  const auto baseline = [](const char* what, const Time& t, const std::string& impl) {
     if (t.least > 0) fmt::print(stderr, "; {} {:.3f} {}", what, t.least, impl);
   };
-  peer("same", r.plain, r.plain_impl);
-  peer("reordered", r.reordered, r.reordered_impl);
-  peer("old", r.old, r.old_impl);
+  baseline("same", r.plain, r.plain_impl);
+  baseline("reordered", r.reordered, r.reordered_impl);
+  baseline("old", r.old, r.old_impl);
   fmt::print(stderr, "\n");
   if (r.difference > r.tolerance)
-    fmt::print(stderr, "WRONG: {} {} {} {}: the results of {} and the peer differ by {:.2g} of the largest\n", r.name,
-               r.dtype, r.layout, r.direction, r.solver, r.difference);
+    fmt::print(stderr, "WRONG: {} {} {} {}: the results of {} and the baseline differ by {:.2g} of the largest\n",
+               r.name, r.dtype, r.layout, r.direction, r.solver, r.difference);
 }
 
 std::string cpu_name() {
@@ -515,10 +518,10 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-Heading make_heading(const Options& o, Bench& bench, const std::vector<std::string>& peers) {
+Heading make_heading(const Options& o, Bench& bench, const std::vector<std::string>& baselines) {
   Heading h;
   h.least = o.least;
-  h.peers = peers;
+  h.baselines = baselines;
   h.date = fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)));
   h.machine = fmt::format("{}, {} processors", cpu_name(), sysconf(_SC_NPROCESSORS_ONLN));
   for (const std::string& dtype : o.dtypes)
@@ -552,12 +555,12 @@ std::vector<Row> measure_all(const Options& o, Bench& bench) {
 int run(const Options& o) {
   const int most = *std::max_element(o.threads.begin(), o.threads.end());
   restrict_process(most);
-  setenv("OMP_WAIT_POLICY", "passive", 1);  // these two are read when the peer's threads are loaded
+  setenv("OMP_WAIT_POLICY", "passive", 1);  // these two are read when the baseline's threads are loaded
   setenv("DPCPP_CPU_NUM_CUS", std::to_string(most).c_str(), 1);
-  auto peers = open_peers(o);
+  auto baselines = open_baselines(o);
   std::vector<std::string> versions;
-  for (const auto& peer : peers) versions.push_back(peer->version());
-  Bench bench(o, std::move(peers));
+  for (const auto& baseline : baselines) versions.push_back(baseline->version());
+  Bench bench(o, std::move(baselines));
   std::vector<Row> rows;
   for (const std::string& path : o.read)
     for (Row& r : read_csv(path)) rows.push_back(std::move(r));

@@ -212,7 +212,7 @@ class Bench:
             tensors = self.tensors(problem, dtype, layout)
             row, ours = {"layout": layout}, Ours(self.library, problem, direction, dtype, layout)
             ordered = [tensors[i] for i in {"fwd": "wxy", "bwd": "ywx", "wrw": "yxw"}[direction]]
-            peer = self.peer(problem, direction, tensors)
+            baseline = self.baseline(problem, direction, tensors)
             want = self.exact(problem, direction, tensors)
             inputs = ordered[:2]
             ordered[2] = torch.full_like(ordered[2], float("nan"))
@@ -225,10 +225,10 @@ class Bench:
             except RuntimeError as error:
                 row.update(solver=str(error), wrong=True, error=math.nan)
                 run = None
-            contenders.append((row, run, peer, (inputs, ordered)))
-        calls = [call for row, run, peer, _ in contenders for call in (run, peer) if call]
+            contenders.append((row, run, baseline, (inputs, ordered)))
+        calls = [call for row, run, baseline, _ in contenders for call in (run, baseline) if call]
         found = iter(self.medians(calls))
-        for row, run, peer, _ in contenders:
+        for row, run, baseline, _ in contenders:
             row["us"] = next(found) if run else math.inf
             row["cudnn_us"] = next(found)
             rows.append(row)
@@ -255,7 +255,7 @@ class Bench:
         return torch.ops.aten.convolution_backward(y, x, w, None, [p.stride] * 2, [p.pad_h, p.pad_w], [p.dilation] * 2,
                                                    False, [0, 0], p.groups, mask)[mask.index(True)]
 
-    def peer(self, problem, direction, tensors):
+    def baseline(self, problem, direction, tensors):
         return lambda: self.convolve(problem, direction, tensors["x"], tensors["w"], tensors["y"])
 
     def exact(self, problem, direction, tensors):

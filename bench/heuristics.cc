@@ -227,19 +227,19 @@ Options parse(int argc, char** argv) {
   Options o;
   std::string flag;
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with("--")) {
-      flag = word;
+    const std::string argument = argv[i];
+    if (argument.starts_with("--")) {
+      flag = argument;
       continue;
     }
     if (flag == "--data")
-      o.data.push_back(word);
+      o.data.push_back(argument);
     else if (flag == "--neighbours")
-      o.neighbours.push_back(word);
+      o.neighbours.push_back(argument);
     else if (flag == "--model")
-      o.model = word;
+      o.model = argument;
     else if (flag == "--out")
-      o.out = word;
+      o.out = argument;
     else
       throw driver::ArgError("allowed are --data FILE..., --neighbours FILE..., --model FILE and --out FILE");
   }

@@ -1,7 +1,7 @@
 // oneDNN through dlopen. Version 2 keeps memory and operation descriptors in structs of the caller; here they are
 // blocks of memory large enough for them, filled by the library alone.
 // SPDX-License-Identifier: MIT
-#include "bench/onednn_peer.h"
+#include "bench/onednn_baseline.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ constexpr Operand kOperands[4][3] = {{{1, 129}, {33, 131}, {17, 133}},
                                      {{17, 133}, {33, 131}, {1, 129}}};
 
 /// 0 for a type that oneDNN does not convolve.
-int peer_type(reference::Type type) {
+int baseline_type(reference::Type type) {
   switch (static_cast<int>(type)) {
     case driver::kHalf: return 1;
     case driver::kBFloat16: return 2;
@@ -64,14 +64,14 @@ bool is_reference(const std::string& impl) { return impl.find("ref") != std::str
 
 }  // namespace
 
-struct PeerApi {
+struct BaselineApi {
   template <class F>
   void load(F*& function, const char* name, bool needed = true) {
     function = reinterpret_cast<F*>(dlsym(library, name));
     if (function == nullptr && needed) missing = name;
   }
 
-  ~PeerApi() {
+  ~BaselineApi() {
     if (stream != nullptr) stream_destroy(stream);
     if (engine != nullptr) engine_destroy(engine);
   }
@@ -96,7 +96,7 @@ struct PeerApi {
   Desc (*pd_query_desc)(Desc, int what, int index);
   int (*pd_destroy)(void*);
   int (*primitive_create)(void**, Desc pd);
-  int (*primitive_execute)(Desc, void* stream, int count, const PeerArgument*);
+  int (*primitive_execute)(Desc, void* stream, int count, const BaselineArgument*);
   int (*primitive_destroy)(void*);
   int (*reorder_create)(void** pd, Desc from, void* from_engine, Desc to, void* to_engine, Desc attributes);
   const Version* (*version)();
@@ -187,7 +187,7 @@ struct PeerApi {
   }
 };
 
-void PeerVariant::run() const {
+void BaselineVariant::run() const {
   for (const Step& s : steps_)
     if (api_->primitive_execute(s.primitive, api_->stream, static_cast<int>(s.arguments.size()), s.arguments.data()))
       throw driver::RunError("oneDNN: " + impl + " does not run");
@@ -195,7 +195,7 @@ void PeerVariant::run() const {
 }
 
 /// A problem in oneDNN's terms, and one choice of layouts, operation and algorithm for it.
-struct Peer::Task {
+struct Baseline::Task {
   Operation operation;
   int prop = kTraining, algorithm = kDirect;
   void* const* data;
@@ -240,7 +240,7 @@ struct Start {
   std::shared_ptr<void> descriptor;
 };
 
-Start make_pd(const PeerApi& api, Operation operation, int prop, int algorithm, const Tensors& t, Dims steps,
+Start make_pd(const BaselineApi& api, Operation operation, int prop, int algorithm, const Tensors& t, Dims steps,
               Dims dilations, Dims front, Dims back) {
   Start made;
   if (operation == Operation::kDeconvolution) {
@@ -262,7 +262,7 @@ Start make_pd(const PeerApi& api, Operation operation, int prop, int algorithm, 
   return made;
 }
 
-Start make_iterator(const PeerApi& api, Operation operation, int prop, int algorithm, const Tensors& t, Dims steps,
+Start make_iterator(const BaselineApi& api, Operation operation, int prop, int algorithm, const Tensors& t, Dims steps,
                     Dims dilations, Dims front, Dims back) {
   const std::shared_ptr<void> blob(std::calloc(1, kBlobBytes), std::free);
   Start made;
@@ -287,7 +287,7 @@ Start make_iterator(const PeerApi& api, Operation operation, int prop, int algor
 
 /// Calls `use` with the primitive descriptor of each implementation.
 template <class Task>
-void for_each_impl(const PeerApi& api, const Task& task, const std::function<void(Desc)>& use) {
+void for_each_impl(const BaselineApi& api, const Task& task, const std::function<void(Desc)>& use) {
   Tensors t;
   for (int role = 0; role < 3; ++role) {
     t.asked[role] = api.make_desc(task.types[role], task.lens[role],
@@ -317,10 +317,10 @@ void for_each_impl(const PeerApi& api, const Task& task, const std::function<voi
 
 }  // namespace
 
-std::unique_ptr<Peer> Peer::open(const std::string& path, std::string& reason) {
+std::unique_ptr<Baseline> Baseline::open(const std::string& path, std::string& reason) {
   const auto opencl = std::filesystem::path(path).parent_path() / "libintelocl.so";
   if (std::error_code ignored; std::filesystem::exists(opencl, ignored)) setenv("OCL_ICD_FILENAMES", opencl.c_str(), 0);
-  auto api = std::make_shared<PeerApi>();
+  auto api = std::make_shared<BaselineApi>();
   api->library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (api->library == nullptr) {
     reason = dlerror();
@@ -341,26 +341,26 @@ std::unique_ptr<Peer> Peer::open(const std::string& path, std::string& reason) {
     return nullptr;
   }
   const unsigned runtime = api->info.cpu_runtime;
-  std::unique_ptr<Peer> peer(new Peer);
-  peer->version_ = fmt::format("{}.{}.{}, {}", api->info.major, api->info.minor, api->info.patch,
-                               runtime == kOpenMp ? "OpenMP"
-                               : runtime == kSycl ? "SYCL"
-                                                  : "other threads");
-  peer->api_ = std::move(api);
-  return peer;
+  std::unique_ptr<Baseline> baseline(new Baseline);
+  baseline->version_ = fmt::format("{}.{}.{}, {}", api->info.major, api->info.minor, api->info.patch,
+                                   runtime == kOpenMp ? "OpenMP"
+                                   : runtime == kSycl ? "SYCL"
+                                                      : "other threads");
+  baseline->api_ = std::move(api);
+  return baseline;
 }
 
-bool Peer::is_current() const { return api_->info.major >= 3; }
+bool Baseline::is_current() const { return api_->info.major >= 3; }
 
-bool Peer::is_sycl() const { return api_->info.cpu_runtime == kSycl; }
+bool Baseline::is_sycl() const { return api_->info.cpu_runtime == kSycl; }
 
-void Peer::set_threads(int threads) {
+void Baseline::set_threads(int threads) {
   if (api_->omp_set_num_threads != nullptr) api_->omp_set_num_threads(threads);
 }
 
 /// Makes the primitive and the reorders around it. False where something is refused.
-bool Peer::build(const Task& task, const void* pd, PeerVariant& variant) const {
-  const PeerApi& api = *api_;
+bool Baseline::build(const Task& task, const void* pd, BaselineVariant& variant) const {
+  const BaselineApi& api = *api_;
   const auto memory = [&](Desc desc, void* data) -> void* {
     void* m = nullptr;
     if ((is_sycl() ? api.sycl_memory_create(&m, desc, api.engine, 0, data)
@@ -384,7 +384,7 @@ bool Peer::build(const Task& task, const void* pd, PeerVariant& variant) const {
     return p != nullptr;
   };
 
-  PeerVariant::Step kernel{primitive(pd), {}};
+  BaselineVariant::Step kernel{primitive(pd), {}};
   if (kernel.primitive == nullptr) return false;
   struct Back {
     Desc from, to;
@@ -425,14 +425,14 @@ bool Peer::build(const Task& task, const void* pd, PeerVariant& variant) const {
   return true;
 }
 
-void Peer::try_layouts(const Task& task, const std::function<void(PeerVariant)>& use) const {
+void Baseline::try_layouts(const Task& task, const std::function<void(BaselineVariant)>& use) const {
   constexpr int kMost = 3;  // implementations, in the library's own order of preference
   int taken = 0;
   for_each_impl(*api_, task, [&](Desc pd) {
     const char* name = nullptr;
     if (taken == kMost || api_->pd_query(pd, kImplName, 0, &name) != 0 || is_reference(name)) return;
     if (!task.tried->insert(fmt::format("{} {}", task.layouts, name)).second) return;
-    PeerVariant variant;
+    BaselineVariant variant;
     variant.api_ = api_;
     variant.impl = name;
     if (task.operation == Operation::kDeconvolution) variant.impl += "(deconvolution)";
@@ -442,14 +442,14 @@ void Peer::try_layouts(const Task& task, const std::function<void(PeerVariant)>&
   });
 }
 
-void Peer::for_each_variant(const driver::Problem& problem, void* const data[3],
-                            const std::function<void(PeerVariant)>& use) const {
+void Baseline::for_each_variant(const driver::Problem& problem, void* const data[3],
+                                const std::function<void(BaselineVariant)>& use) const {
   Task task;
   task.data = data;
   for (int role = 0; role < 3; ++role) {
     task.lens[role] = problem.tensors[role].lens;
     task.strides[role] = problem.tensors[role].strides;
-    task.types[role] = peer_type(problem.tensors[role].type);
+    task.types[role] = baseline_type(problem.tensors[role].type);
     if (task.types[role] == 0) return;
   }
   for (std::size_t i = 0; i < problem.math.pad.size(); ++i) {
@@ -493,7 +493,7 @@ void Peer::for_each_variant(const driver::Problem& problem, void* const data[3],
     for (const int prop : {kTraining, kInference}) try_all(Operation::kDeconvolution, prop, kDirect);
 }
 
-std::vector<std::string> usual_peers() {
+std::vector<std::string> usual_baselines() {
   namespace fs = std::filesystem;
   std::vector<std::string> found;
   const auto add = [&](const fs::path& path) {

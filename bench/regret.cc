@@ -78,15 +78,15 @@ search::Clock& clock_for(int threads) {
   return threads == 1 ? clock : search::steady_clock();
 }
 
-struct Contestant {
+struct Trial {
   const SolverBase* solver;
   TunePoint point;
   double predicted;
 };
 
 /// Solvers by prediction. The reference is measured only where it is quick: it is never chosen.
-std::vector<Contestant> contestants(Handle& handle, const Problem& p, const Options& options) {
-  std::vector<Contestant> all;
+std::vector<Trial> trials(Handle& handle, const Problem& p, const Options& options) {
+  std::vector<Trial> all;
   double total = 0;
   for (const SolverBase* s : convolution::solvers(p.direction)) {
     if (!admit(*s, handle.device(), p, Constraints{})) continue;
@@ -97,17 +97,16 @@ std::vector<Contestant> contestants(Handle& handle, const Problem& p, const Opti
     all.push_back({s, std::move(point), us});
   }
   if (total > 1e6 * options.seconds) all.clear();
-  std::stable_sort(all.begin(), all.end(), [](const Contestant& a, const Contestant& b) {
+  std::stable_sort(all.begin(), all.end(), [](const Trial& a, const Trial& b) {
     return std::make_pair(a.solver->info().reference, a.predicted) <
            std::make_pair(b.solver->info().reference, b.predicted);
   });
   return all;
 }
 
-std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<Contestant>& all) {
+std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<Trial>& all) {
   std::size_t workspace = 0;
-  for (const Contestant& c : all)
-    workspace = std::max(workspace, c.solver->workspace_size(handle.device(), p, c.point));
+  for (const Trial& c : all) workspace = std::max(workspace, c.solver->workspace_size(handle.device(), p, c.point));
   const Memory x(handle, p.x.bytes()), w(handle, p.w.bytes()), y(handle, p.y.bytes()), space(handle, workspace);
   fill(p.x, x.data());
   fill(p.w, w.data());
@@ -119,8 +118,8 @@ std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<C
   args.workspace = space.data();
   args.workspace_bytes = workspace;
   search::Clock& clock = clock_for(handle.stream().threads());
-  std::vector<search::Contestant> runs;
-  for (const Contestant& c : all) {
+  std::vector<search::Trial> runs;
+  for (const Trial& c : all) {
     const auto run = [&handle, &args, invoke = c.solver->build(handle.stream(), p, c.point)](double) {
       invoke(handle.stream(), &args);
       return search::Run::kDone;
@@ -145,7 +144,7 @@ std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<C
 
 /// Nothing when all solvers together would take too long, or when there is only the reference.
 std::vector<Result> run_problem(Handle& handle, const Problem& p, const Options& options) {
-  const auto all = contestants(handle, p, options);
+  const auto all = trials(handle, p, options);
   if (all.empty() || all[0].solver->info().reference) return {};
   Result r;
   r.problem = p.key();

@@ -1,6 +1,6 @@
 // Rows to text and back; geometric means by class.
 // SPDX-License-Identifier: MIT
-#include "bench/scoreboard.h"
+#include "bench/results_table.h"
 
 #include <fmt/format.h>
 
@@ -69,21 +69,22 @@ class Report {
 
  private:
   double of(const Time& t) const { return heading_.least ? t.least : t.median; }
-  /// The peer's best: in the same layouts, or with reorders.
+  /// The baseline's best: in the same layouts, or with reorders.
   double best(const Row& r) const {
     const double plain = of(r.plain), reordered = of(r.reordered);
     return plain == 0 || (reordered > 0 && reordered < plain) ? reordered : plain;
   }
-  double ratio(const Row& r, double peer) const { return peer > 0 ? peer / of(r.ours) : 0; }
+  double ratio(const Row& r, double baseline) const { return baseline > 0 ? baseline / of(r.ours) : 0; }
 
   void write_heading() {
     out_ += "# Convolution on the CPU: this library against oneDNN\n\n";
     out_ += fmt::format("* {}\n* {}\n* {}\n", heading_.date, heading_.machine, heading_.library);
-    for (const std::string& peer : heading_.peers) out_ += fmt::format("* peer: oneDNN {}\n", peer);
-    if (heading_.peers.empty()) out_ += "* no peer: bench/README.md says how to get one\n";
+    for (const std::string& baseline : heading_.baselines) out_ += fmt::format("* baseline: oneDNN {}\n", baseline);
+    if (heading_.baselines.empty()) out_ += "* no baseline: bench/README.md says how to get one\n";
     out_ += fmt::format(
-        "* Ratios are the peer's time over ours ({} of interleaved runs), geometric means: above 1 we are faster. "
-        "*best*: the peer's fastest way for the user's plain tensors, its reorders counted; *same*: its fastest kernel "
+        "* Ratios are the baseline's time over ours ({} of interleaved runs), geometric means: above 1 we are faster. "
+        "*best*: the baseline's fastest way for the user's plain tensors, its reorders counted; *same*: its fastest "
+        "kernel "
         "in the same plain layouts, reference kernels left out; *old*: version 2, with its Winograd.\n"
         "* Percent of the peak that the same process measured for the data type, padding counted as work.\n",
         heading_.least ? "least" : "median");
@@ -123,24 +124,24 @@ class Report {
   void write_sums(const std::vector<const Row*>& rows) {
     for (const char* direction : {"F", "B", "W"}) {
       int layers = 0;
-      double ours = 0, peer = 0, old = 0, gflop = 0, peak = 0;
-      bool has_peer = true, has_old = true;
+      double ours = 0, baseline = 0, old = 0, gflop = 0, peak = 0;
+      bool has_baseline = true, has_old = true;
       for (const Row* r : rows) {
         if (r->resnet_layers == 0 || r->direction != direction) continue;
         layers += r->resnet_layers;
         ours += r->resnet_layers * of(r->ours);
         gflop += r->resnet_layers * r->gflop;
-        peer += r->resnet_layers * best(*r);
+        baseline += r->resnet_layers * best(*r);
         old += r->resnet_layers * of(r->old);
         peak = std::max(peak, r->peak_gflops);
-        has_peer = has_peer && best(*r) > 0;
+        has_baseline = has_baseline && best(*r) > 0;
         has_old = has_old && r->old.median > 0;
       }
       if (layers != 53) continue;
       out_ += fmt::format("\nResNet-50, batch 16, 53 layers, {}: ours {:.1f} ms ({:.0f}% of peak)", direction, ours,
                           100 * gflop * 1e3 / ours / peak);
-      if (has_peer) out_ += fmt::format(", peer {:.1f} ms", peer);
-      if (has_old) out_ += fmt::format(", old peer {:.1f} ms", old);
+      if (has_baseline) out_ += fmt::format(", baseline {:.1f} ms", baseline);
+      if (has_old) out_ += fmt::format(", old baseline {:.1f} ms", old);
       out_ += "\n";
     }
   }
@@ -150,14 +151,14 @@ class Report {
     if (rows.empty()) return;
     std::stable_sort(rows.begin(), rows.end(),
                      [&](const Row* a, const Row* b) { return ratio(*a, best(*a)) < ratio(*b, best(*b)); });
-    out_ += "\nWorst ratios:\n\n| ratio | problem | direction | ours ms | % of peak | solver | peer ms | by |\n";
+    out_ += "\nWorst ratios:\n\n| ratio | problem | direction | ours ms | % of peak | solver | baseline ms | by |\n";
     out_ += "|---|---|---|---|---|---|---|---|\n";
     rows.resize(std::min(rows.size(), kWorst));
     for (const Row* r : rows) {
-      const double peer = best(*r);
-      out_ += fmt::format("| {:.2f} | {} | {} | {:.3f} | {:.0f} | {} | {:.3f} | {} |\n", ratio(*r, peer), r->name,
-                          r->direction, of(r->ours), percent_of_peak(*r), r->solver, peer,
-                          peer == of(r->plain) ? r->plain_impl : r->reordered_impl);
+      const double baseline = best(*r);
+      out_ += fmt::format("| {:.2f} | {} | {} | {:.3f} | {:.0f} | {} | {:.3f} | {} |\n", ratio(*r, baseline), r->name,
+                          r->direction, of(r->ours), percent_of_peak(*r), r->solver, baseline,
+                          baseline == of(r->plain) ? r->plain_impl : r->reordered_impl);
     }
   }
 
@@ -176,10 +177,11 @@ class Report {
     out_ += "\n## Checks\n\n";
     if (alone.count > 0)
       out_ += fmt::format(
-          "* Ours between runs of the peer against ours alone, least times of {} problems: {:.3f} on average, farthest "
+          "* Ours between runs of the baseline against ours alone, least times of {} problems: {:.3f} on average, "
+          "farthest "
           "{:.1f}% off\n",
           alone.count, std::exp(alone.logs / alone.count), 100 * farthest);
-    out_ += fmt::format("* Results compared with the peer's: {} problems, {} differ\n", compared, wrong);
+    out_ += fmt::format("* Results compared with the baseline's: {} problems, {} differ\n", compared, wrong);
   }
 
   static constexpr std::size_t kWorst = 10;

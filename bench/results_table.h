@@ -1,4 +1,4 @@
-// What the comparison with the peer measured, a row per problem, as CSV and as tables.
+// What the comparison with the baseline measured, a row per problem, as CSV and as tables.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -18,16 +18,16 @@ struct Row {
   int resnet_layers = 0;  // of ResNet-50 at batch 16 that are this problem
   double gflop = 0;
   double peak_gflops = 0;            // of the data type with these threads, measured in the same process
-  Time ours, plain, reordered, old;  // old: version 2 of the peer
+  Time ours, plain, reordered, old;  // old: version 2 of the baseline
   std::string solver, plain_impl, reordered_impl, old_impl;
-  double alone_ms = 0;    // ours, least, without the peer in between
+  double alone_ms = 0;    // ours, least, without the baseline in between
   double difference = 0;  // of the results, relative to the largest element
   double tolerance = 0;
 };
 
 struct Heading {
   std::string machine, library, date;
-  std::vector<std::string> peers;
+  std::vector<std::string> baselines;
   bool least = false;  // compare the least times, not the medians
 };
 

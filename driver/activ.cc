@@ -162,8 +162,8 @@ class ActivRun {
 
 }  // namespace
 
-int run_activ(std::span<const std::string> words) {
-  const ActivArgs args = parse_activ(words);
+int run_activ(std::span<const std::string> arguments) {
+  const ActivArgs args = parse_activ(arguments);
   if (args.help) {
     fmt::print("{}", activ_help());
     return 0;
@@ -171,7 +171,7 @@ int run_activ(std::span<const std::string> words) {
   // Activations have no find call and no immediate mode: the environment says what the first run does.
   if (args.search != 0) setenv("MIOPEN_FIND_ENFORCE", "SEARCH", 0);
   if (!args.solver.empty()) setenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER", args.solver.c_str(), 1);
-  fmt::print("MIOpenDriver {}\n", fmt::join(words, " "));
+  fmt::print("MIOpenDriver {}\n", fmt::join(arguments, " "));
   const Session session(args.device);
   bool ok = true;
   for (const bool backward : {false, true})

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::pair<std::string_view, int> kBases[] = {
 constexpr const char* kModes[] = {"passthru", "logistic", "tanh",        "relu",      "softrelu",
                                   "abs",      "power",    "clippedrelu", "leakyrelu", "elu"};
 
-constexpr WordFlag kFlags[] = {
+constexpr TextFlag kFlags[] = {
     {"-_", "N", "--spatial_dim: spatial dimensions, 0 to 3 [2]"},
     {"-n", "N", "--batchsize [100]"},
     {"-c", "N", "--in_channels [3]"},
@@ -56,12 +56,12 @@ constexpr Command kCommand{"activ|activfp16|activbfp16|activfp64",
                            0};
 
 /// The long name of a letter, at the head of its help, as the letter.
-std::string short_name(const std::string& word) {
-  for (const WordFlag& flag : kFlags) {
+std::string short_name(const std::string& argument) {
+  for (const TextFlag& flag : kFlags) {
     const std::string_view help = flag.help.substr(0, flag.help.find_first_of(": "));
-    if (help == word) return std::string(flag.name);
+    if (help == argument) return std::string(flag.name);
   }
-  return word;
+  return argument;
 }
 
 template <class T>
@@ -78,10 +78,10 @@ std::optional<T> number(std::string_view text) {
 
 class Reader {
  public:
-  explicit Reader(const Words& words) : words_(words) {}
+  explicit Reader(const Arguments& arguments) : arguments_(arguments) {}
 
   std::int64_t integer(std::string_view flag, std::int64_t preset, std::int64_t low, std::int64_t high) const {
-    const auto text = words_.value(flag);
+    const auto text = arguments_.value(flag);
     if (!text) return preset;
     const auto value = number<std::int64_t>(*text);
     if (!value || *value < low || *value > high)
@@ -90,7 +90,7 @@ class Reader {
   }
 
   double real(std::string_view flag, double preset) const {
-    const auto text = words_.value(flag);
+    const auto text = arguments_.value(flag);
     if (!text) return preset;
     const auto value = number<double>(*text);
     if (!value || !std::isfinite(*value)) fail_value(flag, *text, "a finite number");
@@ -98,7 +98,7 @@ class Reader {
   }
 
   int mode() const {
-    const std::string text = words_.value("-m").value_or("3");
+    const std::string text = arguments_.value("-m").value_or("3");
     const auto name = std::find(std::begin(kModes), std::end(kModes), text);
     if (name != std::end(kModes)) return static_cast<int>(name - std::begin(kModes));
     const auto value = number<int>(text);
@@ -109,7 +109,7 @@ class Reader {
   // Empty where the flag is not given.
   std::vector<std::int64_t> strides(std::string_view flag, std::size_t rank) const {
     std::vector<std::int64_t> all;
-    for (const std::string& text : words_.values(flag)) {
+    for (const std::string& text : arguments_.values(flag)) {
       const auto value = number<std::int64_t>(text);
       if (!value || *value < 1) fail_value(flag, text, "positive integers separated by commas");
       all.push_back(*value);
@@ -122,7 +122,7 @@ class Reader {
   std::string layout(std::string_view flag, std::size_t rank) const {
     static constexpr std::string_view kLayouts[4][2] = {
         {"NC", "NC"}, {"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
-    const auto text = words_.value(flag);
+    const auto text = arguments_.value(flag);
     if (!text) return "";
     const auto& allowed = kLayouts[rank - 2];
     if (*text != allowed[0] && *text != allowed[1])
@@ -131,7 +131,7 @@ class Reader {
   }
 
  private:
-  const Words& words_;
+  const Arguments& arguments_;
 };
 
 std::vector<std::int64_t> sizes(const Reader& read) {
@@ -145,8 +145,8 @@ std::vector<std::int64_t> sizes(const Reader& read) {
 
 }  // namespace
 
-bool is_activ(const std::string& word) {
-  return std::any_of(std::begin(kBases), std::end(kBases), [&](const auto& base) { return base.first == word; });
+bool is_activ(const std::string& argument) {
+  return std::any_of(std::begin(kBases), std::end(kBases), [&](const auto& base) { return base.first == argument; });
 }
 
 std::string activ_bases() {
@@ -155,22 +155,22 @@ std::string activ_bases() {
   return all;
 }
 
-void refuse_activ(std::string_view command, std::span<const std::string> words) {
-  const auto found = std::find_if(words.begin(), words.end(), is_activ);
-  if (found == words.end()) return;
+void refuse_activ(std::string_view command, std::span<const std::string> arguments) {
+  const auto found = std::find_if(arguments.begin(), arguments.end(), is_activ);
+  if (found == arguments.end()) return;
   throw ArgError(
       fmt::format("{}: '{}' is no convolution: the command is for convolutions only, allowed: {}; activations are "
                   "tuned by running them with MIOPEN_FIND_ENFORCE=SEARCH",
                   command, *found, fmt::join(base_args(), " ")));
 }
 
-ActivArgs parse_activ(std::span<const std::string> words) {
+ActivArgs parse_activ(std::span<const std::string> arguments) {
   ActivArgs args;
   for (const auto& [base, type] : kBases)
-    if (base == words[0]) args.type = type;
+    if (base == arguments[0]) args.type = type;
   std::vector<std::string> rest;
-  for (const std::string& word : words.subspan(1)) rest.push_back(short_name(word));
-  const Words flags(kCommand, rest);
+  for (const std::string& argument : arguments.subspan(1)) rest.push_back(short_name(argument));
+  const Arguments flags(kCommand, rest);
   args.help = flags.help();
   const Reader read(flags);
   args.lens = sizes(read);

@@ -1,6 +1,6 @@
 // Splits the words of a command by its table of flags.
 // SPDX-License-Identifier: MIT
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 #include <fmt/format.h>
 
@@ -9,16 +9,16 @@
 namespace polymio::driver {
 namespace {
 
-constexpr WordFlag kHelp{"--help", "", "this text"};
+constexpr TextFlag kHelp{"--help", "", "this text"};
 
-const WordFlag& find_flag(const Command& command, const std::string& word) {
-  if (word == "--help" || word == "-h" || word == "-?") return kHelp;
+const TextFlag& find_flag(const Command& command, const std::string& argument) {
+  if (argument == "--help" || argument == "-h" || argument == "-?") return kHelp;
   std::string allowed;
-  for (const WordFlag& flag : command.flags) {
-    if (flag.name == word) return flag;
+  for (const TextFlag& flag : command.flags) {
+    if (flag.name == argument) return flag;
     allowed += fmt::format("{} ", flag.name);
   }
-  throw ArgError(fmt::format("{}: unknown flag '{}', allowed: {}--help", command.name, word, allowed));
+  throw ArgError(fmt::format("{}: unknown flag '{}', allowed: {}--help", command.name, argument, allowed));
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {
@@ -38,35 +38,35 @@ std::string help_of(const Command& command) {
   std::string text =
       fmt::format("Usage: MIOpenDriver {} {}{}\n{}\n", command.name, command.operands,
                   command.flags.empty() ? "" : (command.operands.empty() ? "[flags]" : " [flags]"), command.summary);
-  for (const WordFlag& flag : command.flags) {
+  for (const TextFlag& flag : command.flags) {
     text += fmt::format("  {:<24} {}\n", fmt::format("{} {}", flag.name, flag.value), flag.help);
   }
   return text;
 }
 
-Words::Words(const Command& command, std::span<const std::string> words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!words[i].starts_with('-') || words[i] == "-") {
-      operands_.push_back(words[i]);
+Arguments::Arguments(const Command& command, std::span<const std::string> arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].starts_with('-') || arguments[i] == "-") {
+      operands_.push_back(arguments[i]);
       continue;
     }
-    const WordFlag& flag = find_flag(command, words[i]);
+    const TextFlag& flag = find_flag(command, arguments[i]);
     if (flag.value.empty()) {
       flags_.emplace_back(flag.name, "");
-    } else if (i + 1 == words.size()) {
+    } else if (i + 1 == arguments.size()) {
       throw ArgError(fmt::format("{}: {}: its value ({}) is missing", command.name, flag.name, flag.value));
     } else {
-      flags_.emplace_back(flag.name, words[++i]);
+      flags_.emplace_back(flag.name, arguments[++i]);
     }
   }
   if (!help()) check_operands(command, operands_);
 }
 
-bool Words::has(std::string_view flag) const {
+bool Arguments::has(std::string_view flag) const {
   return std::any_of(flags_.begin(), flags_.end(), [&](const auto& item) { return item.first == flag; });
 }
 
-std::optional<std::string> Words::value(std::string_view flag) const {
+std::optional<std::string> Arguments::value(std::string_view flag) const {
   std::optional<std::string> last;
   for (const auto& [name, text] : flags_) {
     if (name == flag) last = text;
@@ -74,7 +74,7 @@ std::optional<std::string> Words::value(std::string_view flag) const {
   return last;
 }
 
-std::vector<std::string> Words::values(std::string_view flag) const {
+std::vector<std::string> Arguments::values(std::string_view flag) const {
   std::vector<std::string> all;
   for (const auto& [name, text] : flags_) {
     if (name != flag) continue;

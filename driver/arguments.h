@@ -13,7 +13,7 @@
 
 namespace polymio::driver {
 
-struct WordFlag {
+struct TextFlag {
   std::string_view name;   // with its dashes
   std::string_view value;  // what the value is called in the help; empty: a switch
   std::string_view help;
@@ -23,16 +23,16 @@ struct Command {
   std::string_view name;      // "db list"
   std::string_view operands;  // "FILE..."
   std::string_view summary;
-  std::span<const WordFlag> flags;
+  std::span<const TextFlag> flags;
   std::size_t least = 0, most = 0;  // number of operands
 };
 
 std::string help_of(const Command& command);
 
-class Words {
+class Arguments {
  public:
   // Throws ArgError: what was wrong, what was given, what is allowed.
-  Words(const Command& command, std::span<const std::string> words);
+  Arguments(const Command& command, std::span<const std::string> arguments);
 
   bool help() const { return has("--help"); }
   bool has(std::string_view flag) const;

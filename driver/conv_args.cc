@@ -112,13 +112,14 @@ struct Show {
   std::string operator()(const Switch& field) const { return args.*field.member ? "on" : ""; }
 };
 
-const Flag& find_flag(std::string_view word) {
-  if (word == "-?") word = "-h";
+const Flag& find_flag(std::string_view argument) {
+  if (argument == "-?") argument = "-h";
   for (const Flag& flag : flags()) {
-    if (word.starts_with("--") && word.substr(2) == flag.name) return flag;
-    if (!flag.letter.empty() && word.size() == 2 && word[0] == '-' && word.substr(1) == flag.letter) return flag;
+    if (argument.starts_with("--") && argument.substr(2) == flag.name) return flag;
+    if (!flag.letter.empty() && argument.size() == 2 && argument[0] == '-' && argument.substr(1) == flag.letter)
+      return flag;
   }
-  throw ArgError(fmt::format("unknown flag '{}'; 'MIOpenDriver conv --help' lists the allowed flags", word));
+  throw ArgError(fmt::format("unknown flag '{}'; 'MIOpenDriver conv --help' lists the allowed flags", argument));
 }
 
 void check_layout(const char* flag, const std::string& layout, std::int64_t spatial_dim) {
@@ -197,20 +198,20 @@ const std::vector<std::string>& base_args() {
   return names;
 }
 
-ConvArgs parse(const std::vector<std::string>& words, const ConvArgs& defaults) {
+ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults) {
   ConvArgs args = defaults;
-  if (words.empty()) throw ArgError(fmt::format("no base argument, allowed: {}", fmt::join(base_args(), " ")));
+  if (arguments.empty()) throw ArgError(fmt::format("no base argument, allowed: {}", fmt::join(base_args(), " ")));
   const auto& bases = base_args();
-  if (std::find(bases.begin(), bases.end(), words[0]) == bases.end()) {
-    throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", words[0], fmt::join(bases, " ")));
+  if (std::find(bases.begin(), bases.end(), arguments[0]) == bases.end()) {
+    throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", arguments[0], fmt::join(bases, " ")));
   }
-  args.base = words[0];
+  args.base = arguments[0];
   if (args.base == "demo") args.batch = kDemoBatch;
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const Flag& flag = find_flag(words[i]);
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const Flag& flag = find_flag(arguments[i]);
     const bool takes_value = !std::holds_alternative<Switch>(flag.field);
-    if (takes_value && i + 1 == words.size()) throw ArgError(fmt::format("{}: its value is missing", words[i]));
-    const std::string_view value = takes_value ? std::string_view(words[++i]) : std::string_view();
+    if (takes_value && i + 1 == arguments.size()) throw ArgError(fmt::format("{}: its value is missing", arguments[i]));
+    const std::string_view value = takes_value ? std::string_view(arguments[++i]) : std::string_view();
     std::visit(Assign{flag, value, args}, flag.field);
   }
   normalise(args);
@@ -219,10 +220,10 @@ ConvArgs parse(const std::vector<std::string>& words, const ConvArgs& defaults) 
 
 ConvArgs parse_line(std::string_view line, const ConvArgs& defaults) {
   std::istringstream stream{std::string(line)};
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  if (!words.empty() && words[0].ends_with("MIOpenDriver")) words.erase(words.begin());
-  return parse(words, defaults);
+  std::vector<std::string> arguments;
+  for (std::string argument; stream >> argument;) arguments.push_back(argument);
+  if (!arguments.empty() && arguments[0].ends_with("MIOpenDriver")) arguments.erase(arguments.begin());
+  return parse(arguments, defaults);
 }
 
 std::string to_line(const ConvArgs& args) {

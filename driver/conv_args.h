@@ -101,7 +101,7 @@ const std::vector<std::string>& base_args();
 
 // Words after the program name: base argument, then flags. `defaults` supplies the values of flags
 // not given. Throws ArgError.
-ConvArgs parse(const std::vector<std::string>& words, const ConvArgs& defaults = {});
+ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults = {});
 
 // One line of text; a leading program name (ending in MIOpenDriver) is skipped. Throws ArgError.
 ConvArgs parse_line(std::string_view line, const ConvArgs& defaults = {});

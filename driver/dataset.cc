@@ -25,7 +25,7 @@
 #include "driver/files.h"
 #include "driver/list.h"
 #include "driver/tune_work.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
@@ -41,7 +41,7 @@ constexpr int kRounds = 10, kCloseRounds = 60, kLeast = 3;
 
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
-constexpr WordFlag kFlags[] = {
+constexpr TextFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
     {"--out", "FILE", "gets a line of JSON a problem; problems that it has are left out"},
     {"--budget", "TIME", "90s, 10m, 2h (default: until every problem is timed)"},
@@ -93,7 +93,7 @@ struct Timed {
 };
 
 // The solvers that apply, best estimate first, without the reference where there is another.
-std::vector<Timed> contestants(const nlohmann::json& explanation) {
+std::vector<Timed> trials(const nlohmann::json& explanation) {
   std::vector<Timed> all;
   for (const auto& s : explanation.at("solvers")) {
     if (!s.at("applicable").get<bool>() || s.at("reference").get<bool>()) continue;
@@ -103,9 +103,9 @@ std::vector<Timed> contestants(const nlohmann::json& explanation) {
   return all;
 }
 
-class Contest {
+class Comparison {
  public:
-  Contest(const Session& session, const Stopwatch& watch, const Problem& problem, std::vector<Timed>& all)
+  Comparison(const Session& session, const Stopwatch& watch, const Problem& problem, std::vector<Timed>& all)
       : session_(session), watch_(watch), problem_(problem), all_(all), data_(session, problem) {
     std::size_t bytes = 0;
     for (const Timed& t : all) bytes = std::max(bytes, solution_workspace(session, problem, t.id));
@@ -271,9 +271,9 @@ bool time_one(const Session& session, const Stopwatch& watch, const Item& item, 
     const Problem problem(item.args, item.direction);
     const auto explanation = nlohmann::json::parse(explain(session, problem));
     const std::string name = RowFile::name_of(explanation.at("problem"), watch.threads());
-    std::vector<Timed> all = contestants(explanation);
+    std::vector<Timed> all = trials(explanation);
     if (file.has(name) || all.empty() || all[0].estimate > 1e6 * seconds) return true;
-    if (!points) Contest(session, watch, problem, all).run(seconds);
+    if (!points) Comparison(session, watch, problem, all).run(seconds);
     auto row = row_of(explanation, all);
     if (points) row["points"] = points->run(session, problem, explanation.at("problem"), seconds);
     file.add(name, row);
@@ -286,8 +286,8 @@ bool time_one(const Session& session, const Stopwatch& watch, const Item& item, 
 
 }  // namespace
 
-int run_dataset(std::span<const std::string> words) {
-  const Words flags(kCommand, words);
+int run_dataset(std::span<const std::string> arguments) {
+  const Arguments flags(kCommand, arguments);
   if (flags.help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;

@@ -8,6 +8,6 @@
 namespace polymio::driver {
 
 // `words` follow 'dataset'. 0: the file has every problem; 3: budget or a signal ended it before; 1: a problem failed.
-int run_dataset(std::span<const std::string> words);
+int run_dataset(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

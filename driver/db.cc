@@ -19,7 +19,7 @@
 #include "driver/doctor.h"
 #include "driver/files.h"
 #include "driver/result.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
@@ -31,9 +31,9 @@ const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
 const std::string& kind_name(const Record& record) { return kind_names()[static_cast<std::size_t>(record.kind)]; }
 
-std::set<polymioRecordKind_t> kinds_of(const Words& words) {
+std::set<polymioRecordKind_t> kinds_of(const Arguments& arguments) {
   std::set<polymioRecordKind_t> kinds;
-  for (const std::string& name : words.values("--kind")) {
+  for (const std::string& name : arguments.values("--kind")) {
     const auto found = std::find(kind_names().begin(), kind_names().end(), name);
     if (found == kind_names().end()) {
       throw ArgError(fmt::format("--kind: bad value '{}', allowed: {}", name, fmt::join(kind_names(), " ")));
@@ -44,8 +44,8 @@ std::set<polymioRecordKind_t> kinds_of(const Words& words) {
 }
 
 // Named files, else those of the user's own database that exist.
-std::vector<std::string> files_of(const Words& words) {
-  if (!words.operands().empty()) return words.operands();
+std::vector<std::string> files_of(const Arguments& arguments) {
+  if (!arguments.operands().empty()) return arguments.operands();
   std::vector<std::string> files = user_files("");
   std::erase_if(files, [](const std::string& file) { return !std::filesystem::exists(file); });
   return files;
@@ -89,7 +89,7 @@ void print_grouped(const std::vector<Record>& records) {
              plural(groups.size()));
 }
 
-constexpr WordFlag kListFlags[] = {
+constexpr TextFlag kListFlags[] = {
     {"--json", "", "one JSON object for each record"},
     {"--kind", "KIND[,..]", "only predicted measured tuned trial failed ..."},
     {"--filter", "TEXT", "only records with this text in problem or solver"},
@@ -97,11 +97,11 @@ constexpr WordFlag kListFlags[] = {
 constexpr Command kList{"db list",  "[FILE...]", "Lists what the files say; the default is your own database.",
                         kListFlags, 0,           kAny};
 
-int list(const Words& words) {
-  const auto kinds = kinds_of(words);
-  const std::string filter = words.value("--filter").value_or("");
+int list(const Arguments& arguments) {
+  const auto kinds = kinds_of(arguments);
+  const std::string filter = arguments.value("--filter").value_or("");
   std::vector<Record> all;
-  for (const std::string& path : files_of(words)) {
+  for (const std::string& path : files_of(arguments)) {
     RecordFile file = read_records(path);
     warn_damaged(path, file);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(all));
@@ -111,7 +111,7 @@ int list(const Words& words) {
     const bool matches = r.problem.find(filter) != std::string::npos || r.solver.find(filter) != std::string::npos;
     return !matches || (!kinds.empty() && !kinds.contains(r.kind));
   });
-  if (!words.has("--json")) {
+  if (!arguments.has("--json")) {
     print_grouped(records);
     return 0;
   }
@@ -127,19 +127,19 @@ constexpr Command kMerge{"db merge",
                          2,
                          kAny};
 
-int merge(const Words& words) {
-  const std::string& out = words.operands()[0];
+int merge(const Arguments& arguments) {
+  const std::string& out = arguments.operands()[0];
   std::vector<Record> all;
-  for (std::size_t i = 1; i < words.operands().size(); ++i) {
-    RecordFile file = read_records(words.operands()[i]);
-    require_pack(words.operands()[i], file);
-    warn_damaged(words.operands()[i], file);
+  for (std::size_t i = 1; i < arguments.operands().size(); ++i) {
+    RecordFile file = read_records(arguments.operands()[i]);
+    require_pack(arguments.operands()[i], file);
+    warn_damaged(arguments.operands()[i], file);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(all));
   }
   const std::vector<Record> merged = current(all, true);
   write_records(out, merged);
-  fmt::print("{}: {} record{} from {} file{}\n", out, merged.size(), plural(merged.size()), words.operands().size() - 1,
-             plural(words.operands().size() - 1));
+  fmt::print("{}: {} record{} from {} file{}\n", out, merged.size(), plural(merged.size()),
+             arguments.operands().size() - 1, plural(arguments.operands().size() - 1));
   return 0;
 }
 
@@ -213,8 +213,8 @@ constexpr Command kDiff{"db diff",
                         2,
                         2};
 
-int diff(const Words& words) {
-  const auto a = finds_of(words.operands()[0]), b = finds_of(words.operands()[1]);
+int diff(const Arguments& arguments) {
+  const auto a = finds_of(arguments.operands()[0]), b = finds_of(arguments.operands()[1]);
   Difference difference;
   difference.missing(a, b, "<", difference.only_a);
   difference.missing(b, a, ">", difference.only_b);
@@ -225,7 +225,7 @@ int diff(const Words& words) {
   return difference.none() ? 0 : 1;
 }
 
-constexpr WordFlag kPruneFlags[] = {
+constexpr TextFlag kPruneFlags[] = {
     {"--out", "OUT", "write here instead of replacing FILE"},
     {"--older-versions", "", "drop all but the newest version of each solver"},
     {"--kind", "KIND[,..]", "drop predicted measured tuned trial failed ..."},
@@ -238,13 +238,13 @@ constexpr Command kPrune{"db prune",
                          0,
                          1};
 
-int prune(const Words& words) {
-  const auto kinds = kinds_of(words);
-  const auto files = files_of(words);
+int prune(const Arguments& arguments) {
+  const auto kinds = kinds_of(arguments);
+  const auto files = files_of(arguments);
   if (files.size() != 1) {
     throw RunError(fmt::format("db prune: your own database has {} files; name one of them", files.size()));
   }
-  const std::string path = files[0], out = words.value("--out").value_or(path);
+  const std::string path = files[0], out = arguments.value("--out").value_or(path);
   const ExclusiveUse lock(path);
   const RecordFile file = read_records(path);
   require_pack(path, file);
@@ -252,7 +252,7 @@ int prune(const Words& words) {
   std::map<std::string, int> newest;
   for (const Record& r : kept) newest[r.solver] = std::max(newest[r.solver], r.solver_version);
   std::erase_if(kept, [&](const Record& r) {
-    return kinds.contains(r.kind) || (words.has("--older-versions") && r.solver_version < newest[r.solver]);
+    return kinds.contains(r.kind) || (arguments.has("--older-versions") && r.solver_version < newest[r.solver]);
   });
   std::error_code differs;
   std::filesystem::equivalent(out, path, differs) ? lock.replace(kept) : write_records(out, kept);
@@ -265,10 +265,10 @@ constexpr Command kVerify{
     "db verify", "[FILE...]", "Checks every line; status 1 when one is damaged. The default is your own database.",
     {},          0,           kAny};
 
-int verify(const Words& words) {
+int verify(const Arguments& arguments) {
   constexpr std::size_t kShown = 60;  // characters of a damaged line
   bool damaged = false;
-  for (const std::string& path : files_of(words)) {
+  for (const std::string& path : files_of(arguments)) {
     const RecordFile file = read_records(path);
     for (const RecordFile::Line& line : file.damaged) {
       std::string text = line.text.substr(0, kShown);
@@ -282,7 +282,7 @@ int verify(const Words& words) {
   return damaged ? 1 : 0;
 }
 
-constexpr WordFlag kImportFlags[] = {
+constexpr TextFlag kImportFlags[] = {
     {"--out", "LIST", "write the list here instead of to stdout"},
     {"--verbose", "", "say for each skipped line why"},
 };
@@ -294,8 +294,8 @@ constexpr Command kImport{"db import",
                           1,
                           1};
 
-int import(const Words& words) {
-  const std::string& path = words.operands()[0];
+int import(const Arguments& arguments) {
+  const std::string& path = arguments.operands()[0];
   std::istringstream file(read_whole(path));
   const ImportedList list = import_find_db(file);
   if (list.records == 0 && !list.skipped.empty()) {
@@ -304,13 +304,13 @@ int import(const Words& words) {
   }
   std::string text;
   for (const std::string& problem : list.problems) text += problem + '\n';
-  if (const auto out = words.value("--out")) {
+  if (const auto out = arguments.value("--out")) {
     write_whole(*out, text);
   } else {
     fmt::print("{}", text);
   }
   for (const ImportedList::Skipped& skipped : list.skipped) {
-    if (words.has("--verbose")) fmt::print(stderr, "{}:{}: {}\n", path, skipped.line, skipped.reason);
+    if (arguments.has("--verbose")) fmt::print(stderr, "{}:{}: {}\n", path, skipped.line, skipped.reason);
   }
   fmt::print(stderr, "{}: {} problem{} from {} record{}, {} line{} skipped\n", path, list.problems.size(),
              plural(list.problems.size()), list.records, plural(list.records), list.skipped.size(),
@@ -318,7 +318,7 @@ int import(const Words& words) {
   return 0;
 }
 
-constexpr WordFlag kExportFlags[] = {
+constexpr TextFlag kExportFlags[] = {
     {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
     {"--measured-only", "", "leave out predictions"},
 };
@@ -326,12 +326,12 @@ constexpr Command kExport{
     "db export",  "OUT", "Writes your own database of the device as a pack, without points of searches.",
     kExportFlags, 1,     1};
 
-int export_pack(const Words& words) {
-  const std::string& out = words.operands()[0];
-  std::vector<Record> kept = user_records(words.value("--device").value_or(""));
+int export_pack(const Arguments& arguments) {
+  const std::string& out = arguments.operands()[0];
+  std::vector<Record> kept = user_records(arguments.value("--device").value_or(""));
   std::erase_if(kept, [&](const Record& r) {
     const bool search = r.kind == polymioRecordTrial || r.kind == polymioRecordFailed;
-    return search || (words.has("--measured-only") && r.kind == polymioRecordPredicted);
+    return search || (arguments.has("--measured-only") && r.kind == polymioRecordPredicted);
   });
   write_records(out, kept);
   fmt::print("{}: {} record{}\n", out, kept.size(), plural(kept.size()));
@@ -340,7 +340,7 @@ int export_pack(const Words& words) {
 
 struct Entry {
   const Command& command;
-  int (*run)(const Words&);
+  int (*run)(const Arguments&);
 };
 constexpr Entry kEntries[] = {{kList, list},     {kMerge, merge},   {kDiff, diff},         {kPrune, prune},
                               {kVerify, verify}, {kImport, import}, {kExport, export_pack}};
@@ -357,23 +357,23 @@ std::string db_help() {
 
 }  // namespace
 
-int run_db(std::span<const std::string> words) {
+int run_db(std::span<const std::string> arguments) {
   std::string names;
   for (const Entry& entry : kEntries) names += fmt::format("{} ", entry.command.name.substr(3));
-  if (words.empty()) throw ArgError(fmt::format("db: no sub-command, allowed: {}doctor", names));
-  if (words[0] == "--help" || words[0] == "-h") {
+  if (arguments.empty()) throw ArgError(fmt::format("db: no sub-command, allowed: {}doctor", names));
+  if (arguments[0] == "--help" || arguments[0] == "-h") {
     fmt::print("{}", db_help());
     return 0;
   }
-  if (words[0] == "doctor") return run_doctor(words.subspan(1));
+  if (arguments[0] == "doctor") return run_doctor(arguments.subspan(1));
   for (const Entry& entry : kEntries) {
-    if (entry.command.name.substr(3) != words[0]) continue;
-    const Words rest(entry.command, words.subspan(1));
+    if (entry.command.name.substr(3) != arguments[0]) continue;
+    const Arguments rest(entry.command, arguments.subspan(1));
     if (!rest.help()) return entry.run(rest);
     fmt::print("{}", help_of(entry.command));
     return 0;
   }
-  throw ArgError(fmt::format("db: unknown sub-command '{}', allowed: {}doctor", words[0], names));
+  throw ArgError(fmt::format("db: unknown sub-command '{}', allowed: {}doctor", arguments[0], names));
 }
 
 }  // namespace polymio::driver

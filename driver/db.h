@@ -8,6 +8,6 @@
 namespace polymio::driver {
 
 // `words` follow 'db'. The process exit status: 0, or 1 when verify found damage or diff a difference.
-int run_db(std::span<const std::string> words);
+int run_db(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -116,10 +116,10 @@ void print_summary(const std::vector<Result>& results, double peak) {
   }
 }
 
-int run_child(const std::vector<std::string>& words) {
+int run_child(const std::vector<std::string>& arguments) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -213,9 +213,9 @@ int run_demo(const ConvArgs& args) {
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";
   write_times(baseline, first);
-  std::vector<std::string> words = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
-  if (!args.device.empty()) words.insert(words.end(), {"--device", args.device});
-  const int again_status = run_child(words);
+  std::vector<std::string> arguments = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
+  if (!args.device.empty()) arguments.insert(arguments.end(), {"--device", args.device});
+  const int again_status = run_child(arguments);
 
   ReportInfo info;
   info.title = "ResNet-50 v1.5";

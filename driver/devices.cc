@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "driver/library.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
@@ -27,9 +27,9 @@ std::vector<polymioDeviceInfo_t> all_devices() {
 
 }  // namespace
 
-int run_devices(std::span<const std::string> words) {
+int run_devices(std::span<const std::string> arguments) {
   constexpr Command kCommand{"devices", "", "Lists the devices, and why there is none of a kind.", {}, 0, 0};
-  if (Words(kCommand, words).help()) {
+  if (Arguments(kCommand, arguments).help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;
   }
@@ -50,14 +50,14 @@ int run_devices(std::span<const std::string> words) {
   return 0;
 }
 
-int run_warm(std::span<const std::string> words) {
-  static constexpr WordFlag kFlags[] = {
+int run_warm(std::span<const std::string> arguments) {
+  static constexpr TextFlag kFlags[] = {
       {"--device", "NAME",
        "a device (cuda:0), or an architecture (cuda-sm90) that need not be there; may be repeated;\n"
        "default: every GPU"}};
   constexpr Command kCommand{
       "warm", "", "Compiles the GPU programs that serve nearly every convolution into the kernel cache.", kFlags, 0, 0};
-  const Words flags(kCommand, words);
+  const Arguments flags(kCommand, arguments);
   if (flags.help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;

@@ -7,9 +7,9 @@
 
 namespace polymio::driver {
 
-int run_devices(std::span<const std::string> words);
+int run_devices(std::span<const std::string> arguments);
 
 // `MIOpenDriver warm`: fills the kernel cache.
-int run_warm(std::span<const std::string> words);
+int run_warm(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -18,14 +18,14 @@
 #include "driver/db_records.h"
 #include "driver/files.h"
 #include "driver/result.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr WordFlag kFlags[] = {
+constexpr TextFlag kFlags[] = {
     {"--json", "", "the library's own report, as JSON"},
     {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
 };
@@ -191,17 +191,17 @@ int report_all(const Session& session, const ConvArgs* args, bool json) {
 
 }  // namespace
 
-int run_doctor(std::span<const std::string> words) {
-  refuse_activ(kCommand.name, words);
+int run_doctor(std::span<const std::string> arguments) {
+  refuse_activ(kCommand.name, arguments);
   const auto& bases = base_args();
-  const auto base = std::find_first_of(words.begin(), words.end(), bases.begin(), bases.end());
-  const Words flags(kCommand, {words.begin(), base});
+  const auto base = std::find_first_of(arguments.begin(), arguments.end(), bases.begin(), bases.end());
+  const Arguments flags(kCommand, {arguments.begin(), base});
   if (flags.help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;
   }
   std::optional<ConvArgs> args;
-  if (base != words.end()) args = parse({base, words.end()});
+  if (base != arguments.end()) args = parse({base, arguments.end()});
   const Session session(flags.value("--device").value_or(args ? args->device : ""));
   return report_all(session, args ? &*args : nullptr, flags.has("--json") || (args && args->json));
 }

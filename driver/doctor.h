@@ -9,7 +9,7 @@
 namespace polymio::driver {
 
 // `words` follow 'doctor': flags, then perhaps a problem. 0, or 1 when something is wrong with a file.
-int run_doctor(std::span<const std::string> words);
+int run_doctor(std::span<const std::string> arguments);
 
 // The files of the user's own database of a device, which need not exist yet: one, or one for each host on a network
 // file system. Empty name: the library's choice of device. Throws RunError when records live in memory only.

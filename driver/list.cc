@@ -55,10 +55,10 @@ struct Totals {
 
 // A line of a primitive that is no convolution, as POLYMIO_RECORD writes them too.
 bool is_other(std::string_view line) {
-  std::istringstream words{std::string(line)};
+  std::istringstream arguments{std::string(line)};
   std::string base;
-  words >> base;
-  if (base.ends_with("MIOpenDriver")) words >> base;
+  arguments >> base;
+  if (base.ends_with("MIOpenDriver")) arguments >> base;
   return is_activ(base);
 }
 

@@ -22,7 +22,7 @@
 #include "driver/devices.h"
 #include "driver/doctor.h"
 #include "driver/list.h"
-#include "driver/options.h"
+#include "driver/tradeoff.h"
 #include "driver/report.h"
 #include "driver/tune.h"
 
@@ -53,11 +53,11 @@ constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCo
     {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
 
 // Commands that are no base argument; nothing if the word is none of them.
-std::optional<int> run_command(std::span<const std::string> words) {
+std::optional<int> run_command(std::span<const std::string> arguments) {
   for (const auto& [name, command] : kCommands) {
-    if (words[0] != name) continue;
+    if (arguments[0] != name) continue;
     try {
-      return command(words.subspan(1));
+      return command(arguments.subspan(1));
     } catch (const ArgError& error) {
       fmt::print(stderr, "{}\n", error.what());
       return 2;
@@ -67,26 +67,26 @@ std::optional<int> run_command(std::span<const std::string> words) {
 }
 
 // Of all that may be the first word, the parser of convolutions knows its own only.
-void check_base(const std::string& word) {
+void check_base(const std::string& argument) {
   const auto& bases = base_args();
-  if (std::find(bases.begin(), bases.end(), word) != bases.end()) return;
+  if (std::find(bases.begin(), bases.end(), argument) != bases.end()) return;
   std::string commands;
   for (const auto& [name, command] : kCommands) commands += fmt::format(" {}", name);
-  throw ArgError(
-      fmt::format("Incorrect BaseArg '{}', allowed: {} {}{}", word, fmt::join(bases, " "), activ_bases(), commands));
+  throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {} {}{}", argument, fmt::join(bases, " "), activ_bases(),
+                             commands));
 }
 
-int run(std::vector<std::string> words) {
-  if (!words.empty() && (words[0] == "--version" || words[0] == "-v")) return print_version();
-  if (words.empty() || words[0] == "-h" || words[0] == "-?" || words[0] == "--help") {
+int run(std::vector<std::string> arguments) {
+  if (!arguments.empty() && (arguments[0] == "--version" || arguments[0] == "-v")) return print_version();
+  if (arguments.empty() || arguments[0] == "-h" || arguments[0] == "-?" || arguments[0] == "--help") {
     fmt::print("{}Activation functions have their own flags: MIOpenDriver activ --help\n", help_text(activ_bases()));
-    return words.empty() ? 1 : 0;
+    return arguments.empty() ? 1 : 0;
   }
-  if (const auto status = run_command(words)) return *status;
-  if (is_activ(words[0])) return run_activ(words);
-  if (words[0].starts_with('-')) words.insert(words.begin(), "conv");
-  check_base(words[0]);
-  const ConvArgs args = parse(words);
+  if (const auto status = run_command(arguments)) return *status;
+  if (is_activ(arguments[0])) return run_activ(arguments);
+  if (arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "conv");
+  check_base(arguments[0]);
+  const ConvArgs args = parse(arguments);
   if (args.help) {
     fmt::print("{}", help_text(activ_bases()));
     return 0;
@@ -94,7 +94,7 @@ int run(std::vector<std::string> words) {
   if (args.base == "demo") return run_demo(args);
   if (!args.compare.empty()) return run_compare(args);
   if (!args.from_list.empty()) return run_list(args);
-  if (!args.json) fmt::print("MIOpenDriver {}\n", fmt::join(words, " "));
+  if (!args.json) fmt::print("MIOpenDriver {}\n", fmt::join(arguments, " "));
   return run_problem(args);
 }
 

@@ -15,9 +15,9 @@ namespace {
 std::string verdict(const Result& result) {
   if (!result.error.empty()) return "ERROR: " + result.error;
   if (!result.checked) return "not verified";
-  const char* word = result.verified ? "verified" : "WRONG";
-  if (result.outputs_checked == result.outputs) return fmt::format("{} all", word);
-  return fmt::format("{} {} of {}", word, result.outputs_checked, result.outputs);
+  const char* argument = result.verified ? "verified" : "WRONG";
+  if (result.outputs_checked == result.outputs) return fmt::format("{} all", argument);
+  return fmt::format("{} {} of {}", argument, result.outputs_checked, result.outputs);
 }
 
 // The end of the part to print: one value when all are equal.

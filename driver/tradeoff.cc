@@ -1,13 +1,13 @@
 // A table of polymioGetOptions.
 // SPDX-License-Identifier: MIT
-#include "driver/options.h"
+#include "driver/tradeoff.h"
 
 #include <fmt/format.h>
 
 #include "driver/activ_args.h"
 #include "driver/calls.h"
 #include "driver/result.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
@@ -55,7 +55,7 @@ void print_json(const Problem& problem, const std::vector<polymioOption_t>& opti
 
 }  // namespace
 
-int run_options(std::span<const std::string> words) {
+int run_options(std::span<const std::string> arguments) {
   constexpr Command kCommand{"options",
                              "PROBLEM",
                              "Lists for a problem, given as 'conv -n ...', the solvers that no other one\n"
@@ -64,13 +64,13 @@ int run_options(std::span<const std::string> words) {
                              {},
                              1,
                              1};
-  if (words.empty() || words[0].starts_with('-')) {
-    const Words flags(kCommand, words);
+  if (arguments.empty() || arguments[0].starts_with('-')) {
+    const Arguments flags(kCommand, arguments);
     fmt::print("{}", help_of(kCommand));
     return 0;
   }
-  refuse_activ(kCommand.name, words);
-  const ConvArgs args = parse({words.begin(), words.end()});
+  refuse_activ(kCommand.name, arguments);
+  const ConvArgs args = parse({arguments.begin(), arguments.end()});
   const Session session(args.device);
   for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
     if ((direction_mask(args) & direction) == 0) continue;

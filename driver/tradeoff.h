@@ -8,6 +8,6 @@
 namespace polymio::driver {
 
 // `words` follow 'options': a problem. The process exit status.
-int run_options(std::span<const std::string> words);
+int run_options(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -17,14 +17,14 @@
 #include "driver/list.h"
 #include "driver/result.h"
 #include "driver/tune_work.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
 
 constexpr int kIncomplete = 3;  // exit status
 
-constexpr WordFlag kFlags[] = {
+constexpr TextFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and db import write them"},
     {"--budget", "TIME", "90s, 10m, 2h (default: until everything is tuned)"},
     {"--jobs", "N", "N processes, each with its part of the cores"},
@@ -44,25 +44,25 @@ constexpr Command kCommand{"tune",
                            0,
                            0};
 
-int jobs_of(const Words& words) {
-  const std::string text = words.value("--jobs").value_or("1");
+int jobs_of(const Arguments& arguments) {
+  const std::string text = arguments.value("--jobs").value_or("1");
   int jobs = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), jobs);
   if (error == std::errc() && rest == text.data() + text.size() && jobs >= 1 && jobs <= 1024) return jobs;
   throw ArgError(fmt::format("--jobs: bad value '{}', allowed: an integer from 1 to 1024", text));
 }
 
-TuneSettings settings_of(const Words& words) {
+TuneSettings settings_of(const Arguments& arguments) {
   TuneSettings settings;
-  settings.list = words.value("--from-list").value_or("");
+  settings.list = arguments.value("--from-list").value_or("");
   if (settings.list.empty()) throw ArgError("tune: no list, allowed: --from-list FILE");
-  if (const auto budget = words.value("--budget")) settings.budget = parse_budget(*budget);
-  settings.jobs = jobs_of(words);
-  settings.devices = words.values("--device");
+  if (const auto budget = arguments.value("--budget")) settings.budget = parse_budget(*budget);
+  settings.jobs = jobs_of(arguments);
+  settings.devices = arguments.values("--device");
   if (settings.devices.empty()) settings.devices = {""};
-  const auto share = words.value("--share");
+  const auto share = arguments.value("--share");
   settings.share = share ? parse_share(*share) : share_from_environment();
-  settings.again = words.has("--again");
+  settings.again = arguments.has("--again");
   return settings;
 }
 
@@ -198,13 +198,13 @@ class Output {
   std::set<std::string> seen_;
 };
 
-int tune(const TuneSettings& settings, const Words& words) {
+int tune(const TuneSettings& settings, const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<TuneProblem> problems = problems_of(settings);
   const auto classes = by_class(settings.devices);
   for (const auto& [architecture, devices] : classes) require_storage(devices[0]);
   const Signals signals;
-  Output output(problems, classes.size(), words.has("--json"));
+  Output output(problems, classes.size(), arguments.has("--json"));
   if (Progress* bar = output.bar()) bar->limit(settings.budget);
   Tally tally(problems.size() * classes.size());
   const auto report = [&](const TuneRow& row) {
@@ -217,16 +217,16 @@ int tune(const TuneSettings& settings, const Words& words) {
     tune_here(settings, problems, output.bar(), report);
   }
   output.line(tally.summary(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
-  const auto out = words.value("--out");
-  const bool ranks = settings.share.count > 1 && !words.has("--share");
+  const auto out = arguments.value("--out");
+  const bool ranks = settings.share.count > 1 && !arguments.has("--share");
   if (out || ranks) write_packs(settings, out.value_or("tuned.pack"), tally.keys());
   return tally.status();
 }
 
 }  // namespace
 
-int run_tune(std::span<const std::string> words) {
-  const Words flags(kCommand, words);
+int run_tune(std::span<const std::string> arguments) {
+  const Arguments flags(kCommand, arguments);
   if (flags.help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;

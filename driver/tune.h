@@ -8,6 +8,6 @@
 namespace polymio::driver {
 
 // `words` follow 'tune'. 0: everything is tuned; 3: budget or a signal ended it before; 1: a problem failed.
-int run_tune(std::span<const std::string> words);
+int run_tune(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -40,15 +40,15 @@ int cores_of(const std::string& device) {
   return threads;
 }
 
-std::vector<std::string> child_words(const TuneSettings& settings, const std::string& device, Share share) {
-  std::vector<std::string> words = {"MIOpenDriver", "tune",     "--from-list",
-                                    settings.list,  "--device", device,
-                                    "--json",       "--share",  fmt::format("{}/{}", share.index, share.count)};
+std::vector<std::string> child_arguments(const TuneSettings& settings, const std::string& device, Share share) {
+  std::vector<std::string> arguments = {"MIOpenDriver", "tune",     "--from-list",
+                                        settings.list,  "--device", device,
+                                        "--json",       "--share",  fmt::format("{}/{}", share.index, share.count)};
   if (settings.budget > 0) {
-    words.insert(words.end(), {"--budget", fmt::format("{:.3f}s", settings.budget)});
+    arguments.insert(arguments.end(), {"--budget", fmt::format("{:.3f}s", settings.budget)});
   }
-  if (settings.again) words.push_back("--again");
-  return words;
+  if (settings.again) arguments.push_back("--again");
+  return arguments;
 }
 
 // The environment with this thread cap.
@@ -69,12 +69,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-Child spawn(std::vector<std::string> words, int threads, std::string name) {
+Child spawn(std::vector<std::string> arguments, int threads, std::string name) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw RunError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   // All memory before the fork: other threads may hold the allocator's lock.
   std::vector<std::string> variables = environment(threads);
-  const std::vector<char*> argv = pointers(words), envp = pointers(variables);
+  const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t pid = fork();
   if (pid == 0) {
     setpgid(0, 0);  // a terminal's interrupt reaches the parent alone, which passes it on
@@ -174,7 +174,8 @@ void tune_in_children(const TuneSettings& settings, const TuneReport& report) {
       const std::string& device = devices[i / jobs];
       const Share share{settings.share.index * count + i, settings.share.count * count};
       const int threads = jobs > 1 ? std::max(cores_of(device) / settings.jobs, 1) : 0;
-      children.add(spawn(child_words(settings, device, share), threads, fmt::format("job {} on {}", i % jobs, device)));
+      children.add(
+          spawn(child_arguments(settings, device, share), threads, fmt::format("job {} on {}", i % jobs, device)));
     }
   }
   children.relay(report);

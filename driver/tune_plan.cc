@@ -11,7 +11,7 @@
 #include <numeric>
 #include <optional>
 
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {

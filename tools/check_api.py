@@ -126,11 +126,11 @@ def check_names(headers, compiler, include, table):
                    for name in sorted(declared(headers) - known) if not name.startswith("polymio")]
     released = subprocess.run([compiler, "-E", f"-I{headers}", "-xc", "-"], text=True, check=True,
                               input="\n".join(include) + "\n", stdout=subprocess.PIPE).stdout
-    words = set(re.findall(r"\w+", released))
+    arguments = set(re.findall(r"\w+", released))
     differences += [f"{name}: released, but not declared without MIOPEN_BETA_API"
-                    for name, _, beta in table if not beta and name not in words]
+                    for name, _, beta in table if not beta and name not in arguments]
     differences += [f"{name}: beta, but declared without MIOPEN_BETA_API"
-                    for name, _, beta in table if beta and name in words]
+                    for name, _, beta in table if beta and name in arguments]
     return differences
 
 
@@ -177,14 +177,14 @@ def self_test(headers, compiler):
     missed = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for index, (file, old, new, word) in enumerate(planted):
+        for index, (file, old, new, argument) in enumerate(planted):
             copy = folder / str(index)
             shutil.copytree(headers, copy)
             text = (copy / "miopen" / file).read_text()
             changed = re.sub(old, new, text, count=1)
             (copy / "miopen" / file).write_text(changed)
             found = check_headers(copy, compiler)
-            if changed == text or not any(line.startswith(word) for line in found):
+            if changed == text or not any(line.startswith(argument) for line in found):
                 missed.append(f"{file}: '{old}' -> '{new}' was not seen; found: {found}")
         missed += self_test_library(folder, headers, compiler)
     return missed

@@ -23,8 +23,8 @@ def ctest_matches(build, name):
 def programs_of(build, tests):
     """Programs below bin/ that commands of tests name."""
     bin_dir = os.path.join(os.path.abspath(build), "bin") + os.sep
-    words = {word for test in tests for word in test.get("command", [])}
-    return sorted({re.sub(r"^.*/bin/", "bin/", word) for word in words if word.startswith(bin_dir)})
+    arguments = {argument for test in tests for argument in test.get("command", [])}
+    return sorted({re.sub(r"^.*/bin/", "bin/", argument) for argument in arguments if argument.startswith(bin_dir)})
 
 
 def gtest_matches(build, name):

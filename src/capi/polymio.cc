@@ -170,11 +170,11 @@ miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compile
   return guard([&] {
     const std::string name = not_null(device, "device");
     // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
-    const bool ahead = name.find('-') != std::string::npos;
-    const auto stream = ahead ? nullptr : create_stream(name, nullptr);
-    const auto compiler = ahead ? create_compiler(name) : nullptr;
-    const auto specs = convolution::base_programs(ahead ? usual_device(name) : stream->info());
-    const size_t made = specs.empty() ? 0 : compile_to_disk(ahead ? *compiler : stream->compiler(), specs);
+    const bool without_device = name.find('-') != std::string::npos;
+    const auto stream = without_device ? nullptr : create_stream(name, nullptr);
+    const auto compiler = without_device ? create_compiler(name) : nullptr;
+    const auto specs = convolution::base_programs(without_device ? usual_device(name) : stream->info());
+    const size_t made = specs.empty() ? 0 : compile_to_disk(without_device ? *compiler : stream->compiler(), specs);
     if (programs) *programs = specs.size();
     if (compiled) *compiled = made;
   });

@@ -221,9 +221,9 @@ struct FindDb::State {
 
   template <class Wanted>
   std::vector<FindRecord> of_key(const std::string& key, bool with_system, Wanted&& wanted) {
-    const std::string word = escape_word(key);
+    const std::string field = escape_field(key);
     return records(
-        with_system, [&](const Table& table) { return table.of_key(word); }, wanted);
+        with_system, [&](const Table& table) { return table.of_key(field); }, wanted);
   }
 
   std::vector<FindRecord> lookup(const std::string& key, bool with_system) {
@@ -313,16 +313,16 @@ std::vector<FindRecord> FindDb::trials(const std::string& key, const std::string
 }
 
 std::vector<FindRecord> FindDb::quarantined(const std::string& family) {
-  const std::string word = escape_word(family);
+  const std::string field = escape_field(family);
   return state_->records(
-      true, [&](Table& table) { return table.quarantines_of_family(word); },
+      true, [&](Table& table) { return table.quarantines_of_family(field); },
       [&](const FindRecord& r) { return r.family == family; });
 }
 
 std::vector<FindRecord> FindDb::relatives(const std::string& family) {
-  const std::string word = escape_word(family);
+  const std::string field = escape_field(family);
   return state_->records(
-      true, [&](Table& table) { return table.finds_of_family(word, kRelatives); },
+      true, [&](Table& table) { return table.finds_of_family(field, kRelatives); },
       [&](const FindRecord& r) { return r.family == family && r.measured(); });
 }
 
@@ -338,7 +338,7 @@ std::optional<Calibration> FindDb::calibration(int units, int threads) {
   const std::scoped_lock lock(state_->mutex);
   state_->refresh();
   std::optional<Calibration> newest;
-  for (const std::string_view line : state_->user.of_key(kCalibrationWord))
+  for (const std::string_view line : state_->user.of_key(kCalibrationField))
     if (const auto c = decode_calibration(line); c && c->units == units && c->threads == threads) newest = c;
   return newest;
 }

@@ -14,7 +14,7 @@ namespace polymio {
 
 /// A text as one word without blanks: bytes outside the printable ASCII range, blanks, '%' and '@'
 /// become %XX. An empty text is "-", a lone "-" is escaped.
-std::string escape_word(std::string_view text);
+std::string escape_field(std::string_view text);
 
 /// Positions of the words of a record.
 enum Field : std::size_t {
@@ -33,26 +33,26 @@ enum Field : std::size_t {
   kFields
 };
 
-struct Words {
-  std::array<std::string_view, kFields> word;
+struct Fields {
+  std::array<std::string_view, kFields> field;
   std::size_t count = 0;  // of words that are there, at most kFields
 };
-Words split_words(std::string_view line);
+Fields split_fields(std::string_view line);
 
 /// First word of a calibration: "@calibration units threads gflops gbs". Words beginning with '@' name
 /// types of lines that are no find records.
-inline constexpr std::string_view kCalibrationWord = "@calibration";
+inline constexpr std::string_view kCalibrationField = "@calibration";
 std::string encode(const Calibration&);
 std::optional<Calibration> decode_calibration(std::string_view line);
 
 /// The kind by its word alone; nothing for other types of lines.
-std::optional<RecordKind> kind_of(const Words&);
+std::optional<RecordKind> kind_of(const Fields&);
 
 /// What a record is about: of two with the same identity one replaces the other.
 using Identity = std::array<std::string_view, 7>;
-Identity identity(const Words&, RecordKind);
+Identity identity(const Fields&, RecordKind);
 /// What the trials of one search share; a tuned record ends it.
-Identity search_identity(const Words&);
+Identity search_identity(const Fields&);
 struct IdentityHash {
   std::size_t operator()(const Identity&) const;
 };

@@ -52,29 +52,29 @@ Table::Lines Table::lines_at(const std::vector<std::size_t>& indices) const {
   return lines;
 }
 
-Table::Lines Table::of_key(std::string_view word) const {
-  Lines lines = lines_at(keys_.of(content_hash(word)));
-  std::erase_if(lines, [&](std::string_view line) { return line.substr(0, line.find(' ')) != word; });
+Table::Lines Table::of_key(std::string_view field) const {
+  Lines lines = lines_at(keys_.of(content_hash(field)));
+  std::erase_if(lines, [&](std::string_view line) { return line.substr(0, line.find(' ')) != field; });
   return lines;
 }
 
 void Table::index_families() {
   for (; families_end_ < lines_.size(); ++families_end_) {
-    const Words words = split_words(lines_[families_end_]);
-    const auto kind = kind_of(words);
+    const Fields fields = split_fields(lines_[families_end_]);
+    const auto kind = kind_of(fields);
     if (kind == RecordKind::kErased) {
       erasures_.push_back(families_end_);
-    } else if (kind && words.count == kFields) {
-      const std::uint64_t family = content_hash(words.word[kFamily]);
+    } else if (kind && fields.count == kFields) {
+      const std::uint64_t family = content_hash(fields.field[kFamily]);
       if (kind == RecordKind::kQuarantined) quarantines_.add(family, families_end_);
       if (kind <= RecordKind::kTuned) finds_.add(family, families_end_);
     }
   }
 }
 
-Table::Lines Table::finds_of_family(std::string_view word, std::size_t limit) {
+Table::Lines Table::finds_of_family(std::string_view field, std::size_t limit) {
   index_families();
-  std::vector<std::size_t> indices = finds_.of(content_hash(word), limit);
+  std::vector<std::size_t> indices = finds_.of(content_hash(field), limit);
   if (indices.empty()) return {};
   const auto since = std::lower_bound(erasures_.begin(), erasures_.end(), indices.front());
   const auto middle = static_cast<std::ptrdiff_t>(indices.size());
@@ -83,9 +83,9 @@ Table::Lines Table::finds_of_family(std::string_view word, std::size_t limit) {
   return lines_at(indices);
 }
 
-Table::Lines Table::quarantines_of_family(std::string_view word) {
+Table::Lines Table::quarantines_of_family(std::string_view field) {
   index_families();
-  return lines_at(quarantines_.of(content_hash(word)));
+  return lines_at(quarantines_.of(content_hash(field)));
 }
 
 std::size_t Table::live() {
@@ -95,21 +95,21 @@ std::size_t Table::live() {
 }
 
 void Table::count(std::string_view line) {
-  const Words words = split_words(line);
-  const auto kind = kind_of(words);
+  const Fields fields = split_fields(line);
+  const auto kind = kind_of(fields);
   if (kind == RecordKind::kErased) return;
   if (kind == RecordKind::kTuned) {
-    const auto search = trials_.find(IdentityHash()(search_identity(words)));
+    const auto search = trials_.find(IdentityHash()(search_identity(fields)));
     if (search != trials_.end()) {
       live_ -= search->second;
       trials_.erase(search);
     }
   }
   if (kind) {
-    const std::uint64_t hash = IdentityHash()(identity(words, *kind));
+    const std::uint64_t hash = IdentityHash()(identity(fields, *kind));
     if (identities_.contains(hash)) return;
     identities_.add(hash, 0);
-    if (*kind == RecordKind::kTrial || *kind == RecordKind::kFailed) ++trials_[IdentityHash()(search_identity(words))];
+    if (*kind == RecordKind::kTrial || *kind == RecordKind::kFailed) ++trials_[IdentityHash()(search_identity(fields))];
   }
   ++live_;
 }

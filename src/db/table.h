@@ -38,12 +38,12 @@ class Table {
   std::size_t size() const { return lines_.size(); }
 
   /// Lines whose first word this is, oldest first.
-  Lines of_key(std::string_view word) const;
+  Lines of_key(std::string_view field) const;
 
   /// The newest `limit` find records of a family, and the erasures since.
-  Lines finds_of_family(std::string_view word, std::size_t limit);
+  Lines finds_of_family(std::string_view field, std::size_t limit);
 
-  Lines quarantines_of_family(std::string_view word);
+  Lines quarantines_of_family(std::string_view field);
 
   /// About how many lines a compaction would keep. Looks at some thousand lines a call; those that no call has
   /// reached yet count as kept.

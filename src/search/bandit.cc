@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "search/explore.h"
+#include "search/bandit.h"
 
 #include <algorithm>
 
@@ -14,19 +14,19 @@ constexpr double kHopeless = 1.5;    // one sample so far over the best is enoug
 
 }  // namespace
 
-double Explorer::Arm::us() const {
+double Bandit::Arm::us() const {
   if (samples.empty()) return predicted_us;
   auto s = samples;
   std::sort(s.begin(), s.end());
   return s[s.size() / 2];
 }
 
-Explorer::Explorer(const std::vector<double>& predicted_us) {
+Bandit::Bandit(const std::vector<double>& predicted_us) {
   for (const double us : predicted_us) arms_.push_back({us});
   settled_ = arms_.size() <= 1;
 }
 
-std::size_t Explorer::best() const {
+std::size_t Bandit::best() const {
   std::size_t best = arms_.size();
   for (std::size_t i = 0; i < arms_.size(); ++i) {
     if (arms_[i].out || arms_[i].samples.empty()) continue;
@@ -38,14 +38,14 @@ std::size_t Explorer::best() const {
 }
 
 /// Whether another sample of the arm could change the choice and is affordable.
-bool Explorer::open(const Arm& arm) const {
+bool Bandit::open(const Arm& arm) const {
   if (arm.out || arm.samples.size() >= kSamples) return false;
   const double best_us = us(best());
   if (!arm.samples.empty() && arm.us() > kHopeless * best_us) return false;
   return spent_us_ + std::max(arm.us() - best_us, 0.0) <= kAllowance * kHorizon * best_us;
 }
 
-std::size_t Explorer::next() const {
+std::size_t Bandit::next() const {
   if (settled_ || calls_ == 0) return best();
   std::size_t choice = arms_.size();
   for (std::size_t i = 0; i < arms_.size(); ++i) {
@@ -56,19 +56,19 @@ std::size_t Explorer::next() const {
   return choice == arms_.size() ? best() : choice;
 }
 
-void Explorer::took(std::size_t candidate, double us) {
+void Bandit::took(std::size_t candidate, double us) {
   if (calls_++ == 0) first_ = candidate;
   if (settled_) return;
   arms_[candidate].samples.push_back(us);
   update();
 }
 
-void Explorer::discard(std::size_t candidate) {
+void Bandit::discard(std::size_t candidate) {
   arms_[candidate].out = true;
   update();
 }
 
-void Explorer::update() {
+void Bandit::update() {
   spent_us_ = 0;
   const double best_us = us(best());
   for (std::size_t i = 0; i < arms_.size(); ++i) {

@@ -8,10 +8,10 @@
 namespace polymio::search {
 
 /// Not thread-safe.
-class Explorer {
+class Bandit {
  public:
   /// Candidates in the order of their predicted times; the first one is what would be used without tuning.
-  explicit Explorer(const std::vector<double>& predicted_us);
+  explicit Bandit(const std::vector<double>& predicted_us);
 
   /// The candidate of the next call.
   std::size_t next() const;

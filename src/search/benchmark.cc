@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "search/contest.h"
+#include "search/benchmark.h"
 
 #include <algorithm>
 #include <chrono>
@@ -74,52 +74,52 @@ Verifier::Verifier(const Request& rq, const void* args, std::size_t workspace, D
     : rq_(rq), args_(args), workspace_(workspace), data_(data) {}
 
 void Verifier::before() {
-  if (rq_.judge) rq_.judge->poison(rq_.handle.stream(), args_);
+  if (rq_.check) rq_.check->poison(rq_.handle.stream(), args_);
 }
 
 bool Verifier::accept(const Candidate& c) {
-  if (!rq_.judge || c.solver->info().reference) return true;
+  if (!rq_.check || c.solver->info().reference) return true;
   std::string text;
-  Opinion opinion = rq_.judge->judge(rq_.handle.stream(), args_, {*c.solver, rq_.problem}, text);
-  const ProblemBase* judged = &rq_.problem;
-  if (opinion == Opinion::kInconclusive && data_ == Data::kPrivateToo) {
-    opinion = judge_private(c, text);
-    if (case_) judged = &case_->problem();
+  CheckResult outcome = rq_.check->check(rq_.handle.stream(), args_, {*c.solver, rq_.problem}, text);
+  const ProblemBase* checked = &rq_.problem;
+  if (outcome == CheckResult::kInconclusive && data_ == Data::kPrivateToo) {
+    outcome = check_private(c, text);
+    if (case_) checked = &case_->problem();
   }
-  if (opinion == Opinion::kWrong) quarantine(c, *judged, text);
-  return opinion != Opinion::kWrong;
+  if (outcome == CheckResult::kWrong) quarantine(c, *checked, text);
+  return outcome != CheckResult::kWrong;
 }
 
 /// The caller's data prove nothing: judges a run on private random data, if the workspace limit has room.
-Opinion Verifier::judge_private(const Candidate& c, std::string& text) try {
+CheckResult Verifier::check_private(const Candidate& c, std::string& text) try {
   Handle& handle = rq_.handle;
   const std::size_t limit = handle.workspace_limit();
   const std::size_t most = handle.find_budget_us() > 0 ? kMostPrivateInBudget : kMostPrivate;
   if (!std::exchange(case_tried_, true) && limit > workspace_)
-    case_ = rq_.judge->private_case(handle, std::min(limit - workspace_, most));
+    case_ = rq_.check->private_case(handle, std::min(limit - workspace_, most));
   const SolverInfo info = c.solver->info();
   if (!case_) {
     log::info("{}: the result of {} is not verified: {}; the workspace limit of {} bytes leaves no room for other data",
               rq_.problem.key(), info.name, text, limit);
-    return Opinion::kInconclusive;
+    return CheckResult::kInconclusive;
   }
   const ProblemBase& problem = case_->problem();
   const auto& device = handle.device();
-  if (!c.solver->is_applicable(device, problem)) return Opinion::kInconclusive;
+  if (!c.solver->is_applicable(device, problem)) return CheckResult::kInconclusive;
   const TunePoint point =
       takes(*c.solver, device, problem, c.point) ? c.point : c.solver->default_point(device, problem);
   const std::size_t bytes = c.solver->workspace_size(device, problem, point);
-  if (bytes > workspace_) return Opinion::kInconclusive;
+  if (bytes > workspace_) return CheckResult::kInconclusive;
   const Memory workspace(handle, bytes);
   const void* args = case_->args(workspace.data(), bytes);
   const AnyInvoker invoke = c.solver->build(handle.stream(), problem, point);
-  case_->judge().poison(handle.stream(), args);
+  case_->check().poison(handle.stream(), args);
   run_once(handle.stream(), invoke, args, INFINITY);
-  return case_->judge().judge(handle.stream(), args, {*c.solver, problem}, text);
+  return case_->check().check(handle.stream(), args, {*c.solver, problem}, text);
 } catch (const Error& e) {
   if (e.status != Status::kAllocFailed) throw;
   log::info("{}: the result of {} is not verified: {}", rq_.problem.key(), c.solver->info().name, e.what());
-  return Opinion::kInconclusive;
+  return CheckResult::kInconclusive;
 }
 
 void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const std::string& text) {
@@ -140,7 +140,7 @@ void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const 
 Entrant::Entrant(const Request& rq, Verifier& verifier, Candidate candidate, const void* args)
     : rq_(rq), verifier_(verifier), candidate_(std::move(candidate)), args_(args) {}
 
-Contestant Entrant::contestant() {
+Trial Entrant::contestant() {
   return {[this](double most_us, double& warm_us) { return start(most_us, warm_us); },
           [this](double most_us) { return run(most_us); }, candidate_.us};
 }

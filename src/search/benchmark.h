@@ -35,14 +35,14 @@ class Verifier {
   bool accept(const Candidate&);
 
  private:
-  Opinion judge_private(const Candidate&, std::string& text);
+  CheckResult check_private(const Candidate&, std::string& text);
   void quarantine(const Candidate&, const ProblemBase&, const std::string& text);
 
   const Request& rq_;
   const void* args_;
   std::size_t workspace_;
   Data data_;
-  std::unique_ptr<Judge::PrivateCase> case_;
+  std::unique_ptr<ResultCheck::PrivateCase> case_;
   bool case_tried_ = false;
 };
 
@@ -51,7 +51,7 @@ class Entrant {
  public:
   Entrant(const Request&, Verifier&, Candidate, const void* args);
   const Candidate& candidate() const { return candidate_; }
-  Contestant contestant();
+  Trial contestant();
   const std::string& note() const { return note_; }  // why it is out
   bool wrong() const { return wrong_; }              // it gave a wrong result
 

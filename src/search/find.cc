@@ -15,7 +15,7 @@
 #include "db/find_db.h"
 #include "db/key_lock.h"
 #include "search/calibrate.h"
-#include "search/contest.h"
+#include "search/benchmark.h"
 #include "search/model.h"
 #include "search/tune.h"
 
@@ -162,8 +162,8 @@ class Finder {
     Verifier verifier(rq_, args_, most_workspace(rq_, run, options_.tune));
     if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
     outcome_.complete = outcome_.complete && !cancelled_;
-    auto found = contest(verifier, std::move(run));
-    if (found.empty()) found = contest(verifier, std::exchange(rest, {}));
+    auto found = measure_candidates(verifier, std::move(run));
+    if (found.empty()) found = measure_candidates(verifier, std::exchange(rest, {}));
     if (found.empty())
       fail(Status::kInternalError, "no solver works for: {}. Reasons: {}", rq_.problem.key(), reasons_);
     std::erase_if(rest, [&](const Candidate& c) { return !searched(c); });
@@ -213,16 +213,16 @@ class Finder {
 
   /// Times the candidates; those that cannot take part are left out, those that did not fit the budget keep
   /// their predictions.
-  std::vector<Candidate> contest(Verifier& verifier, std::vector<Candidate> run) {
+  std::vector<Candidate> measure_candidates(Verifier& verifier, std::vector<Candidate> run) {
     std::deque<Entrant> entrants;
-    std::vector<Contestant> contestants;
-    for (auto& c : run) contestants.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
+    std::vector<Trial> trials;
+    for (auto& c : run) trials.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
     Budget budget;
     if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs - kReserve * budget_us_, 0.0), .strict = true};
     // A tuning that has to end now measures no more than it has time for.
     if (tuning_us_ < INFINITY) budget = {.total_us = std::max(tuning_left_us(), 0.0), .strict = true};
     if (cancelled_) budget = {.total_us = 0, .strict = true};
-    const auto timings = measure(*rq_.clock, contestants, budget);
+    const auto timings = measure(*rq_.clock, trials, budget);
     std::vector<Candidate> result;
     for (std::size_t i = 0; i < entrants.size(); ++i) {
       Candidate c = entrants[i].candidate();
@@ -291,13 +291,13 @@ TunedAll tune_all(const Request& rq, const TuneAll& options) {
   if (known.candidates.empty() || (!options.again && all_tuned(rq, known.candidates))) return known;
   const std::size_t bytes = most_workspace(rq, known.candidates, true);
   const std::size_t limit = rq.handle.workspace_limit();
-  const auto data = bytes < limit ? rq.judge->private_case(rq.handle, limit - bytes) : nullptr;
+  const auto data = bytes < limit ? rq.check->private_case(rq.handle, limit - bytes) : nullptr;
   if (!data || !data->problem().equals(rq.problem))
     fail(Status::kBadParm, "the workspace limit of {} bytes has no room for the tensors of: {}", limit,
          rq.problem.key());
   const Memory workspace(rq.handle, bytes);
   Request own = rq;
-  own.judge = &data->judge();
+  own.check = &data->check();
   return Finder(own, {FindMode::kNormal, true}, data->args(workspace.data(), bytes))
       .tune_all(options.budget_us, options.again);
 }

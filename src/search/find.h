@@ -8,7 +8,7 @@
 
 #include "core/handle.h"
 #include "core/solver.h"
-#include "search/judge.h"
+#include "search/result_check.h"
 #include "search/measure.h"
 
 namespace polymio::search {
@@ -28,7 +28,7 @@ struct Request {
   SolverList solvers;
   const ProblemBase& problem;
   Constraints constraints;
-  const Judge* judge = nullptr;  // without one results are not verified
+  const ResultCheck* check = nullptr;  // without one results are not verified
   Clock* clock = &steady_clock();
 };
 

@@ -199,7 +199,7 @@ class LearnedModel final : public Model {
   std::vector<Input> inputs_;  // of the problem, of the machine, an estimate for each output
   Names slots_;
   std::size_t outputs_, known_ = 0;
-  double far_, spread_;
+  double far_, log_error_;
   std::vector<std::array<double, 3>> machines_;  // threads, peak, bandwidth of the training data
   std::vector<Network> members_;
   Names point_slots_;
@@ -215,7 +215,7 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
       slots_(header.at("solvers").get<Names>()),
       outputs_(header.at("outputs")),
       far_(header.at("far")),
-      spread_(header.at("spread")),
+      log_error_(header.at("spread")),
       machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
   const int estimates = header.value("estimates", 1);
   require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it anew", estimates,
@@ -320,7 +320,7 @@ Vector LearnedModel::normal(const DeviceInfo& d, const std::vector<float>& featu
 Prediction LearnedModel::compute(const DeviceInfo& device, const ProblemBase& problem, SolverList solvers) const {
   Prediction result;
   const std::vector<float> features = problem.features();
-  result.spread = spread_;
+  result.log_error = log_error_;
   result.declined = decline(device, features);
   if (!result.declined.empty()) return result;
   const DeviceInfo d = as_trained(device);
@@ -445,14 +445,14 @@ std::unique_ptr<const Model> parse_model(std::string_view file) {
   const std::size_t end = file.substr(0, 256).find('\n');
   require(end != std::string_view::npos && file.starts_with("polymio-model "), "it is no model file");
   std::istringstream line{std::string(file.substr(0, end))};
-  const std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
-  require(words.size() == 4 && words[1] == std::to_string(kVersion), "its format is version {}, this library reads {}",
-          words.size() > 1 ? words[1] : "", kVersion);
+  const std::vector<std::string> fields{std::istream_iterator<std::string>(line), {}};
+  require(fields.size() == 4 && fields[1] == std::to_string(kVersion),
+          "its format is version {}, this library reads {}", fields.size() > 1 ? fields[1] : "", kVersion);
   const std::string_view body = file.substr(end + 1);
-  require(words[2] == fmt::format("{:016x}", checksum(body)), "its checksum is wrong: it is damaged or cut off");
+  require(fields[2] == fmt::format("{:016x}", checksum(body)), "its checksum is wrong: it is damaged or cut off");
   std::size_t bytes = 0;
-  const auto [rest, error] = std::from_chars(words[3].data(), words[3].data() + words[3].size(), bytes);
-  require(error == std::errc() && bytes <= body.size(), "its header has {} of {} bytes", words[3], body.size());
+  const auto [rest, error] = std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), bytes);
+  require(error == std::errc() && bytes <= body.size(), "its header has {} of {} bytes", fields[3], body.size());
   try {
     const HeaderTree header(body.substr(0, bytes));
     return std::make_unique<const LearnedModel>(header.root(), body.substr(bytes));

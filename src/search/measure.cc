@@ -40,7 +40,7 @@ class DeviceClock final : public Clock {
 };
 
 struct Runner {
-  const Contestant* contestant;
+  const Trial* contestant;
   std::vector<double> samples{};
   int repeats = 1;
   Timing::State state = Timing::State::kMeasured;
@@ -60,14 +60,14 @@ struct Runner {
   }
 };
 
-class Match {
+class Measurement {
  public:
-  Match(Clock& clock, const std::vector<Contestant>& contestants, const Budget& budget)
+  Measurement(Clock& clock, const std::vector<Trial>& trials, const Budget& budget)
       : clock_(clock), budget_(budget), start_(clock.now_us()) {
-    for (const auto& c : contestants) runners_.push_back({&c});
+    for (const auto& c : trials) runners_.push_back({&c});
   }
 
-  std::vector<Timing> play() {
+  std::vector<Timing> run() {
     for (auto& r : runners_) begin(r);
     for (int round = 1; round < budget_.rounds; ++round) {
       drop_losers();
@@ -180,8 +180,8 @@ Clock& steady_clock() {
 
 std::unique_ptr<Clock> device_clock(Stream& stream) { return std::make_unique<DeviceClock>(stream); }
 
-std::vector<Timing> measure(Clock& clock, const std::vector<Contestant>& contestants, const Budget& budget) {
-  return Match(clock, contestants, budget).play();
+std::vector<Timing> measure(Clock& clock, const std::vector<Trial>& trials, const Budget& budget) {
+  return Measurement(clock, trials, budget).run();
 }
 
 }  // namespace polymio::search

@@ -31,7 +31,7 @@ enum class Run {
 };
 
 /// Each call may stop after about `most_us` and say so.
-struct Contestant {
+struct Trial {
   std::function<Run(double most_us, double& warm_us)> start;  // once, before all else; `warm_us`: of its run alone
   std::function<Run(double most_us)> run;                     // once to completion
   double predicted_us = 0;
@@ -62,6 +62,6 @@ struct Timing {
 /// three rounds), when the rounds are done or the budget ends. Each contestant that was started and is
 /// neither stopped nor out has at least one sample: where a strict budget has no room for another, its warm-up, or none
 /// if first runs do not count.
-std::vector<Timing> measure(Clock&, const std::vector<Contestant>& contestants, const Budget&);
+std::vector<Timing> measure(Clock&, const std::vector<Trial>& trials, const Budget&);
 
 }  // namespace polymio::search

@@ -15,7 +15,7 @@ namespace polymio::search {
 
 struct Prediction {
   std::vector<double> us;  // of each solver at its default point, in the list's order; NaN: not known to the model
-  double spread = 0;       // how far the logarithm of two solvers' ratio is usually off
+  double log_error = 0;    // how far the logarithm of two solvers' ratio is usually off
   std::string declined;    // why the model does not apply; then there are no times
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "search/running.h"
+#include "search/online_tuning.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "search/contest.h"
-#include "search/explore.h"
+#include "search/benchmark.h"
+#include "search/bandit.h"
 #include "search/tune.h"
 
 namespace polymio::search {
@@ -18,11 +18,11 @@ namespace {
 constexpr std::size_t kPointsPerSolver = 3, kMostArms = 8;
 constexpr double kUntried = 1.01;  // a solver whose trial was not affordable ranks behind the fastest, predicted or not
 
-class RunningContest {
+class OnlineTuning {
  public:
-  RunningContest(Handle& handle, Subject subject)
+  OnlineTuning(Handle& handle, Subject subject)
       : subject_(std::move(subject)),
-        request_{handle, subject_.solvers, *subject_.problem, subject_.constraints, subject_.judge.get()} {
+        request_{handle, subject_.solvers, *subject_.problem, subject_.constraints, subject_.check.get()} {
     for (const Candidate& c : rank(request_)) {
       if (c.solver->info().reference && !arms_.empty()) {
         last_resort_.candidate = c;
@@ -37,7 +37,7 @@ class RunningContest {
     if (arms_.size() > kMostArms) arms_.erase(arms_.begin() + kMostArms, arms_.end());
     std::vector<double> predicted;
     for (const Arm& arm : arms_) predicted.push_back(arm.candidate.us);
-    explorer_ = std::make_unique<Explorer>(predicted);
+    explorer_ = std::make_unique<Bandit>(predicted);
     for (const Arm& arm : arms_) workspace_ = std::max(workspace_, arm.candidate.workspace);
   }
 
@@ -48,7 +48,7 @@ class RunningContest {
     const std::scoped_lock lock(mutex_);  // one at a time: concurrent calls would time each other
     while (lost_ < arms_.size()) {
       const std::size_t i = explorer_->next();
-      if (ready(i) && play(i, stream, args)) return;
+      if (ready(i) && run_candidate(i, stream, args)) return;
     }
     if (!last_resort_.candidate.solver) fail(Status::kInternalError, "no solver works for: {}", request_.problem.key());
     if (!last_resort_.invoke) build(last_resort_);
@@ -99,7 +99,7 @@ class RunningContest {
   }
 
   /// False when the result was wrong and has to be computed again.
-  bool play(std::size_t i, Stream& stream, const void* args) {
+  bool run_candidate(std::size_t i, Stream& stream, const void* args) {
     Arm& arm = arms_[i];
     Verifier verifier(request_, args, arm.candidate.workspace, Verifier::Data::kCallersOnly);
     if (!arm.checked) verifier.before();
@@ -144,7 +144,7 @@ class RunningContest {
   Request request_;
   std::vector<Arm> arms_;
   Arm last_resort_{};  // the reference, where others are there: runs when all of them failed
-  std::unique_ptr<Explorer> explorer_;
+  std::unique_ptr<Bandit> explorer_;
   std::size_t workspace_ = 0, lost_ = 0;
   std::mutex mutex_;
   std::atomic<const Arm*> winner_{nullptr};
@@ -152,10 +152,10 @@ class RunningContest {
 
 }  // namespace
 
-AnyInvoker tune_while_running(Handle& handle, Subject subject, std::size_t& workspace) {
-  const auto contest = std::make_shared<RunningContest>(handle, std::move(subject));
-  workspace = contest->workspace();
-  return [contest](Stream& stream, const void* args) { contest->run(stream, args); };
+AnyInvoker tune_online(Handle& handle, Subject subject, std::size_t& workspace) {
+  const auto tuning = std::make_shared<OnlineTuning>(handle, std::move(subject));
+  workspace = tuning->workspace();
+  return [tuning](Stream& stream, const void* args) { tuning->run(stream, args); };
 }
 
 }  // namespace polymio::search

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "db/find_db.h"
 #include "search/calibrate.h"
-#include "search/contest.h"
+#include "search/benchmark.h"
 #include "search/find.h"
 #include "search/model.h"
 

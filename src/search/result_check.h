@@ -9,7 +9,7 @@
 
 namespace polymio::search {
 
-enum class Opinion {
+enum class CheckResult {
   kRight,
   kWrong,
   kInconclusive,  // the inputs make the reference infinite, NaN or meaningless: nothing can be said
@@ -27,9 +27,9 @@ struct Tolerance {
 };
 
 /// Judges the results of one problem; made by the primitive. Thread-safe.
-class Judge {
+class ResultCheck {
  public:
-  virtual ~Judge() = default;
+  virtual ~ResultCheck() = default;
 
   /// Writes a pattern that no result has over the samples of the output, so that what a solver leaves
   /// out is seen. Call it before the run to be judged.
@@ -37,14 +37,14 @@ class Judge {
 
   /// Compares the samples of the output with an evaluation in double.
   /// `text` says which element is wrong, what it is, and what it should be.
-  virtual Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const = 0;
+  virtual CheckResult check(Stream&, const void* args, Tolerance, std::string& text) const = 0;
 
   /// The same problem, or one of fewer images, on random inputs in memory of its own.
   class PrivateCase {
    public:
     virtual ~PrivateCase() = default;
     virtual const ProblemBase& problem() const = 0;
-    virtual const Judge& judge() const = 0;
+    virtual const ResultCheck& check() const = 0;
     /// Arguments with this workspace.
     virtual const void* args(void* workspace, std::size_t bytes) = 0;
   };

@@ -130,10 +130,9 @@ class Search {
     order.resize(std::min(order.size(), kFinalists));
     if (order.empty()) return;
     std::deque<Entrant> entrants;
-    std::vector<Contestant> contestants;
-    for (const TunePoint& p : order)
-      contestants.push_back(entrants.emplace_back(rq_, verifier_, at(p), args_).contestant());
-    const auto timings = measure(*rq_.clock, contestants, within(Budget{}, 0));
+    std::vector<Trial> trials;
+    for (const TunePoint& p : order) trials.push_back(entrants.emplace_back(rq_, verifier_, at(p), args_).contestant());
+    const auto timings = measure(*rq_.clock, trials, within(Budget{}, 0));
     std::size_t best = order.size();
     for (std::size_t i = 0; i < order.size(); ++i)
       if (timings[i].state == Timing::State::kMeasured && (best == order.size() || timings[i].us < timings[best].us))

@@ -2,7 +2,7 @@
 // appended to the database at once, losers stopped early, the best few timed against each other.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "search/contest.h"
+#include "search/benchmark.h"
 #include "search/settings.h"
 
 namespace polymio::search {

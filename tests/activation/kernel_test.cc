@@ -167,7 +167,7 @@ TEST(ActivationKernel, EveryLengthAndOffsetAndStoreKind) {
   std::vector<float> x(kMost + 8);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) - 30;
   for (const auto isa : isas())
-    for (const bool around : {false, true})
+    for (const bool non_temporal : {false, true})
       for (const DataType type : {DataType::kFloat, DataType::kBFloat16})
         for (std::size_t offset = 0; offset < 5; ++offset)
           for (std::size_t n = 0; n <= kMost; ++n) {
@@ -179,7 +179,7 @@ TEST(ActivationKernel, EveryLengthAndOffsetAndStoreKind) {
             job.type = type;
             job.mode = 3;
             job.x = in.data() + offset * size, job.result = out.data() + offset * size;
-            job.around_caches = around;
+            job.non_temporal = non_temporal;
             run(isa, job, n);
             for (std::size_t i = 0; i < x.size(); ++i) {
               if (i >= offset && i < offset + n) {

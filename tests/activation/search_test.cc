@@ -19,7 +19,7 @@
 namespace polymio::activation {
 namespace {
 
-using search::Opinion;
+using search::CheckResult;
 using Lens = std::vector<std::int64_t>;
 
 TensorDesc tensor(const Lens& lens, const Lens& strides = {}, DataType type = DataType::kFloat) {
@@ -110,8 +110,8 @@ TEST(ActivationProblem, WrongOnesAreRefusedWithReasons) {
 
 TEST_F(ActivationSearch, AFirstRunTakesThePackedSolverUnmeasured) {
   const Problem p = forward_of(Mode::kRelu, {2, 64, 28, 28});
-  const auto judge = make_judge(p);
-  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, judge.get()});
+  const auto check = make_check(p);
+  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, check.get()});
   ASSERT_EQ(ranking.size(), 3u);
   EXPECT_STREQ(ranking[0].solver->info().name, "ActivCpuPackedFwd");
   EXPECT_EQ(ranking[0].source, search::Source::kEstimate);
@@ -129,9 +129,9 @@ TEST_F(ActivationSearch, TuningStoresRecordsAndTheNextRankingUsesThem) {
   for (const bool backward : {false, true}) {
     const TensorDesc x = tensor({8, 64, 28, 28});
     const Problem p = backward ? backward_problem(Mode::kElu, x, x, x, x) : forward_problem(Mode::kElu, x, x);
-    const auto judge = make_judge(p);
-    const search::Request rq{handle_, solvers(p.direction), p, {}, judge.get()};
-    const auto own = judge->private_case(handle_, SIZE_MAX);
+    const auto check = make_check(p);
+    const search::Request rq{handle_, solvers(p.direction), p, {}, check.get()};
+    const auto own = check->private_case(handle_, SIZE_MAX);
     ASSERT_TRUE(own && own->problem().equals(p));
     search::FindOptions options;
     options.mode = search::FindMode::kNormal;
@@ -146,14 +146,14 @@ TEST_F(ActivationSearch, TuningStoresRecordsAndTheNextRankingUsesThem) {
     EXPECT_EQ(tuned->kind, RecordKind::kTuned);
     EXPECT_GE(tried(packed), 4u) << "every point of the tune space was tried";
     Handle other("cpu", nullptr);
-    const auto ranking = search::rank({other, solvers(p.direction), p, {}, judge.get()});
+    const auto ranking = search::rank({other, solvers(p.direction), p, {}, check.get()});
     EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
     EXPECT_EQ(to_text(found[0].point), to_text(ranking[0].point));
     // A larger problem of the family borrows it.
     const TensorDesc larger = tensor({16, 64, 28, 28});
     const Problem near = backward ? backward_problem(Mode::kElu, larger, larger, larger, larger)
                                   : forward_problem(Mode::kElu, larger, larger);
-    const auto borrowed = search::rank({other, solvers(p.direction), near, {}, judge.get()});
+    const auto borrowed = search::rank({other, solvers(p.direction), near, {}, check.get()});
     EXPECT_EQ(borrowed[0].source, search::Source::kNeighbour);
   }
 }
@@ -182,9 +182,9 @@ TEST_F(ActivationSearch, AWrongSolverIsQuarantined) {
   static const Wrong wrong;
   const Problem p = forward_of(Mode::kSoftrelu, {2, 16, 14, 14});
   const SolverBase* const list[] = {&wrong, solvers(p.direction)[0], solvers(p.direction)[2]};
-  const auto judge = make_judge(p);
-  const auto own = judge->private_case(handle_, SIZE_MAX);
-  const search::Request rq{handle_, list, p, {}, judge.get()};
+  const auto check = make_check(p);
+  const auto own = check->private_case(handle_, SIZE_MAX);
+  const search::Request rq{handle_, list, p, {}, check.get()};
   ASSERT_EQ(search::rank(rq)[0].solver, &wrong);
   search::FindOptions options;
   options.mode = search::FindMode::kNormal;
@@ -224,43 +224,43 @@ TEST_F(ActivationSearch, StoredPointsOutsideTheSpaceAreIgnored) {
     }
 }
 
-TEST_F(ActivationSearch, TheJudgeSeesEveryKindOfError) {
+TEST_F(ActivationSearch, TheCheckSeesEveryKindOfError) {
   for (int mode = 0; mode < 10; ++mode)
     for (const bool backward : {false, true}) {
       SCOPED_TRACE(std::string(name_of(static_cast<Mode>(mode))) + (backward ? " backward" : " forward"));
       const TensorDesc t = tensor({2, 3, 4, 5}, {100, 30, 7, 1});
       const Mode m = static_cast<Mode>(mode);
       const Problem p = backward ? backward_problem(m, t, t, t, t) : forward_problem(m, t, t);
-      const auto judge = make_judge(p);
-      const auto own = judge->private_case(handle_, SIZE_MAX);
+      const auto check = make_check(p);
+      const auto own = check->private_case(handle_, SIZE_MAX);
       const auto& args = *static_cast<const Problem::Args*>(own->args(nullptr, 0));
-      const auto opinion = [&] {
+      const auto outcome = [&] {
         std::string text;
-        const Opinion o = judge->judge(handle_.stream(), &args, ErrorClass::kAccurate, text);
-        EXPECT_EQ(text.empty(), o == Opinion::kRight) << text;
+        const CheckResult o = check->check(handle_.stream(), &args, ErrorClass::kAccurate, text);
+        EXPECT_EQ(text.empty(), o == CheckResult::kRight) << text;
         return o;
       };
-      judge->poison(handle_.stream(), &args);
-      EXPECT_EQ(opinion(), Opinion::kWrong) << "nothing was computed";
+      check->poison(handle_.stream(), &args);
+      EXPECT_EQ(outcome(), CheckResult::kWrong) << "nothing was computed";
       const SolverBase& solver = *solvers(p.direction)[1];
       solver.build(handle_.stream(), p, {})(handle_.stream(), &args);
-      EXPECT_EQ(opinion(), Opinion::kRight);
+      EXPECT_EQ(outcome(), CheckResult::kRight);
       float& last = static_cast<float*>(args.result)[1 * 100 + 2 * 30 + 3 * 7 + 4];
       const float right = last;
       last = right * 1.0001f + 1e-6f;
-      EXPECT_EQ(opinion(), Opinion::kWrong) << "off by 1e-4";
+      EXPECT_EQ(outcome(), CheckResult::kWrong) << "off by 1e-4";
       last = right;
       auto in_place = args;
       in_place.x = args.result;
       std::string text;
-      EXPECT_EQ(judge->judge(handle_.stream(), &in_place, ErrorClass::kAccurate, text), Opinion::kInconclusive);
+      EXPECT_EQ(check->check(handle_.stream(), &in_place, ErrorClass::kAccurate, text), CheckResult::kInconclusive);
       // One input is infinite, then all are.
       auto* x = static_cast<float*>(const_cast<void*>(args.x));
       for (std::int64_t count : {std::int64_t{1}, t.space()}) {
         std::fill_n(x, count, INFINITY);
         solver.build(handle_.stream(), p, {})(handle_.stream(), &args);
-        EXPECT_EQ(judge->judge(handle_.stream(), &args, ErrorClass::kAccurate, text),
-                  count == 1 ? Opinion::kRight : Opinion::kInconclusive)
+        EXPECT_EQ(check->check(handle_.stream(), &args, ErrorClass::kAccurate, text),
+                  count == 1 ? CheckResult::kRight : CheckResult::kInconclusive)
             << text;
       }
     }
@@ -268,15 +268,17 @@ TEST_F(ActivationSearch, TheJudgeSeesEveryKindOfError) {
 
 TEST_F(ActivationSearch, APrivateCaseShrinksToTheLimit) {
   const Problem p = forward_of(Mode::kRelu, {8, 4, 4, 4});
-  const auto judge = make_judge(p);
-  const auto small = judge->private_case(handle_, 2 * 2 * 64 * 4);
+  const auto check = make_check(p);
+  const auto small = check->private_case(handle_, 2 * 2 * 64 * 4);
   ASSERT_TRUE(small);
   EXPECT_EQ(static_cast<const Problem&>(small->problem()).x.lens[0], 2);
-  EXPECT_EQ(judge->private_case(handle_, 100), nullptr);
+  EXPECT_EQ(check->private_case(handle_, 100), nullptr);
 }
 
 /// Runs the driver in a process of its own; its exit status.
-int drive(const std::string& words) { return std::system((POLYMIO_DRIVER_PATH " " + words + " > /dev/null").c_str()); }
+int drive(const std::string& arguments) {
+  return std::system((POLYMIO_DRIVER_PATH " " + arguments + " > /dev/null").c_str());
+}
 
 TEST_F(ActivationSearch, WhatOneProcessTunesAnotherUses) {
   const Problem p = forward_of(Mode::kSoftrelu, {4, 32, 28, 28});
@@ -285,8 +287,8 @@ TEST_F(ActivationSearch, WhatOneProcessTunesAnotherUses) {
   ASSERT_EQ(drive(p.key() + " -s 1"), 0);
   const auto records = db().lookup(p.key());
   ASSERT_EQ(records.size(), 3u) << db().path();
-  const auto judge = make_judge(p);
-  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, judge.get()});
+  const auto check = make_check(p);
+  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, check.get()});
   EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
   EXPECT_TRUE(search::is_hit(ranking, search::FindMode::kHybrid));
   const std::size_t before = tried("ActivCpuPackedFwd");

@@ -43,7 +43,7 @@ TEST(TensorDescriptor, CreateAndDestroy) {
   expect_ok(miopenDestroyTensorDescriptor(t));
 }
 
-TEST(TensorDescriptor, ANewOneIsEmpty) {
+TEST(TensorDescriptor, ANewDescriptorIsEmpty) {
   const TensorDescriptor t;
   int rank = -1;
   std::size_t bytes = 99;

@@ -254,7 +254,7 @@ TEST(TensorOps, TransformConvertsEveryPairOfTypesAndLayouts) {
   }
 }
 
-TEST(TensorOps, TransformTurnsPlanesOfAnOddNumberOfElements) {
+TEST(TensorOps, TransformTransposesPlanesOfAnOddNumberOfElements) {
   const DeviceHandle handle;
   const Ints lens{2, 80, 7, 7}, nhwc = strides_in(lens, {0, 2, 3, 1});
   for (const auto type : {miopenHalf, miopenFloat, miopenInt8})

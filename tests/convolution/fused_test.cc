@@ -242,31 +242,32 @@ TEST(Fused, KeysAndHashesTellEpiloguesApart) {
 }
 
 /// The judge accepts what every solver gives in every type, and sees a bias or an activation that is missing.
-TEST(Fused, TheJudgeKnowsEpilogues) {
+TEST(Fused, TheCheckKnowsEpilogues) {
   for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
     for (int mode = 0; mode < kModes; ++mode)
       for (Shape shape : {shapes()[0], shapes()[3], shapes()[6]}) {
         shape.type = type;
         const Problem p = fused(shape, {true, mode});
         FusedData data(p);
-        const auto judge = make_judge(p);
-        const auto opinion = [&](const SolverBase& s, const Problem& done, std::string& text) {
-          judge->poison(handle().stream(), &data.args);
+        const auto check = make_check(p);
+        const auto outcome = [&](const SolverBase& s, const Problem& done, std::string& text) {
+          check->poison(handle().stream(), &data.args);
           run_solver(handle(), s, done, data);
-          return judge->judge(handle().stream(), &data.args, {s, p}, text);
+          return check->check(handle().stream(), &data.args, {s, p}, text);
         };
         for (const SolverBase* s : solvers(p)) {
           if (!s->is_applicable(handle().device(), p)) continue;
           std::string text;
-          EXPECT_EQ(opinion(*s, p, text), search::Opinion::kRight) << s->info().name << ": " << text << ": " << p.key();
+          EXPECT_EQ(outcome(*s, p, text), search::CheckResult::kRight)
+              << s->info().name << ": " << text << ": " << p.key();
         }
         Problem without = p;
         without.epilogue.bias = false;
         std::string text;
-        EXPECT_EQ(opinion(reference_solver(p.direction), without, text), search::Opinion::kWrong) << p.key();
+        EXPECT_EQ(outcome(reference_solver(p.direction), without, text), search::CheckResult::kWrong) << p.key();
         if (mode == 0) continue;
         without.epilogue = {true, 0};
-        EXPECT_EQ(opinion(reference_solver(p.direction), without, text), search::Opinion::kWrong) << p.key();
+        EXPECT_EQ(outcome(reference_solver(p.direction), without, text), search::CheckResult::kWrong) << p.key();
       }
 }
 

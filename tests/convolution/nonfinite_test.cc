@@ -42,7 +42,7 @@ const char* const kLines[] = {
 
 /// Of one run: results that must not be finite and are, and those that must be and are not.
 struct Reach {
-  std::int64_t swallowed = 0, spread = 0;
+  std::int64_t swallowed = 0, extra = 0;
 };
 
 Reach reach(Handle& handle, const driver::Problem& source, const SolverBase& solver, bool first_input, double value) {
@@ -69,7 +69,7 @@ Reach reach(Handle& handle, const driver::Problem& source, const SolverBase& sol
     const bool got = std::isfinite(reference::load(output.type, out, output.offset(static_cast<std::int64_t>(i))));
     const bool want = std::isfinite(expected.value[i]);
     r.swallowed += got && !want;
-    r.spread += !got && want;
+    r.extra += !got && want;
   }
   return r;
 }
@@ -80,7 +80,7 @@ bool is_padded(const Problem& p) {
 
 /// Transforms mix a tile. Groups that are multiplied as one block of a diagonal multiply each other's channels by
 /// zeros. Weights, and gradients that are multiplied with x, meet the zeros of the padding.
-bool may_spread(const SolverBase& solver, const Problem& p, bool first_input) {
+bool may_reach_more_results(const SolverBase& solver, const Problem& p, bool first_input) {
   const SolverInfo info = solver.info();
   if (info.reference) return false;
   if (info.algorithm == Algorithm::kWinograd || info.algorithm == Algorithm::kFft) return true;
@@ -90,7 +90,7 @@ bool may_spread(const SolverBase& solver, const Problem& p, bool first_input) {
 
 TEST(NonFinite, ReachesWhatDependsOnItAndLittleElse) {
   Handle handle("cpu", nullptr);
-  std::set<std::string> spreading;
+  std::set<std::string> amplifying;
   for (const char* line : kLines) {
     const auto args = driver::parse_line(line);
     for (const auto d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
@@ -106,14 +106,14 @@ TEST(NonFinite, ReachesWhatDependsOnItAndLittleElse) {
             const Reach r = reach(handle, source, *solver, first, value);
             const std::string what = name + (first ? ", first input, " : ", second input, ") + std::to_string(value);
             EXPECT_EQ(r.swallowed, 0) << what;
-            if (r.spread == 0) continue;
-            EXPECT_TRUE(may_spread(*solver, p, first)) << what << ": " << r.spread << " more results";
-            spreading.insert(name);
+            if (r.extra == 0) continue;
+            EXPECT_TRUE(may_reach_more_results(*solver, p, first)) << what << ": " << r.extra << " more results";
+            amplifying.insert(name);
           }
       }
     }
   }
-  EXPECT_GE(spreading.size(), 10u);  // or docs/safety.md says too much
+  EXPECT_GE(amplifying.size(), 10u);  // or docs/safety.md says too much
 }
 
 }  // namespace

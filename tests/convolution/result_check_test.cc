@@ -14,8 +14,8 @@
 
 namespace polymio::search {
 
-static void PrintTo(Opinion o, std::ostream* out) {
-  *out << (o == Opinion::kRight ? "right" : o == Opinion::kWrong ? "wrong" : "inconclusive");
+static void PrintTo(CheckResult o, std::ostream* out) {
+  *out << (o == CheckResult::kRight ? "right" : o == CheckResult::kWrong ? "wrong" : "inconclusive");
 }
 
 }  // namespace polymio::search
@@ -23,7 +23,7 @@ static void PrintTo(Opinion o, std::ostream* out) {
 namespace polymio::convolution {
 namespace {
 
-using search::Opinion;
+using search::CheckResult;
 
 Handle& handle() {
   static Handle h("cpu", nullptr);
@@ -31,13 +31,13 @@ Handle& handle() {
 }
 
 struct Verdicts {
-  Opinion opinion;
+  CheckResult outcome;
   std::string text;
 };
 
-Verdicts judge(const Problem& p, const Data& data, search::Tolerance error = ErrorClass::kAccurate) {
+Verdicts check(const Problem& p, const Data& data, search::Tolerance error = ErrorClass::kAccurate) {
   Verdicts v;
-  v.opinion = make_judge(p)->judge(handle().stream(), &data.args, error, v.text);
+  v.outcome = make_check(p)->check(handle().stream(), &data.args, error, v.text);
   return v;
 }
 
@@ -77,7 +77,7 @@ const std::vector<Shape>& shapes() {
   return kShapes;
 }
 
-TEST(Judge, EverySolverIsRight) {
+TEST(ResultCheck, EverySolverIsRight) {
   std::map<std::string, int> served;
   for (const Shape& shape : shapes())
     for (const Direction d : kDirections) {
@@ -86,11 +86,11 @@ TEST(Judge, EverySolverIsRight) {
       for (const SolverBase* solver : solvers(d)) {
         if (!solver->is_applicable(handle().device(), p)) continue;
         Data data(p);
-        const auto judge = make_judge(p);
-        judge->poison(handle().stream(), &data.args);
+        const auto check = make_check(p);
+        check->poison(handle().stream(), &data.args);
         run_solver(handle(), *solver, p, data);
         std::string text;
-        EXPECT_EQ(judge->judge(handle().stream(), &data.args, {*solver, p}, text), Opinion::kRight)
+        EXPECT_EQ(check->check(handle().stream(), &data.args, {*solver, p}, text), CheckResult::kRight)
             << solver->info().name << ": " << text;
         ++served[solver->info().name];
       }
@@ -100,7 +100,7 @@ TEST(Judge, EverySolverIsRight) {
   EXPECT_EQ(served.size(), all) << "every solver should have had a case";
 }
 
-TEST(Judge, ScaledAndStochasticallyRoundedResultsAreRight) {
+TEST(ResultCheck, ScaledAndStochasticallyRoundedResultsAreRight) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kFloat8, DataType::kBFloat8}) {
       Shape shape{{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}};
@@ -112,7 +112,7 @@ TEST(Judge, ScaledAndStochasticallyRoundedResultsAreRight) {
       data.args.alpha = -0.3;
       data.args.seed = 99;
       run_solver(handle(), reference_solver(d), p, data);
-      EXPECT_EQ(judge(p, data, ErrorClass::kExact).text, "");
+      EXPECT_EQ(check(p, data, ErrorClass::kExact).text, "");
     }
 }
 
@@ -120,7 +120,7 @@ TEST(Judge, ScaledAndStochasticallyRoundedResultsAreRight) {
 std::vector<std::int64_t> samples(const Problem& p, Data& data) {
   auto& out = data.output(p);
   const auto before = out;
-  make_judge(p)->poison(handle().stream(), &data.args);
+  make_check(p)->poison(handle().stream(), &data.args);
   std::vector<std::int64_t> offsets;
   const std::size_t size = size_of(p.output().type);
   for (std::size_t i = 0; i < out.size(); i += size)
@@ -135,12 +135,12 @@ struct Solved {
   Data data;
   Solved(Direction d, const Shape& shape) : p(problem(d, shape)), data(p) {
     run_solver(handle(), reference_solver(d), p, data);
-    EXPECT_EQ(judge(p, data).text, "");
+    EXPECT_EQ(check(p, data).text, "");
   }
   double get(std::int64_t i) { return dtype::load(p.output().type, data.output(p).data(), i); }
   void set(std::int64_t i, double v) { dtype::store(p.output().type, data.output(p).data(), i, v); }
-  Opinion opinion(search::Tolerance error = ErrorClass::kAccurate) { return judge(p, data, error).opinion; }
-  std::string text(ErrorClass error = ErrorClass::kAccurate) { return judge(p, data, error).text; }
+  CheckResult outcome(search::Tolerance error = ErrorClass::kAccurate) { return check(p, data, error).outcome; }
+  std::string text(ErrorClass error = ErrorClass::kAccurate) { return check(p, data, error).text; }
 
   /// As the judge states it once an element is far off.
   double tolerance(std::int64_t i, ErrorClass error) {
@@ -156,7 +156,7 @@ struct Solved {
 
 const Shape kPlain{{2, 16, 14, 15}, {24, 16, 3, 3}, {1, 1}};
 
-TEST(Judge, OneSampleTenTimesTheToleranceOffIsWrong) {
+TEST(ResultCheck, OneSampleTenTimesTheToleranceOffIsWrong) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
       for (const ErrorClass error :
@@ -171,15 +171,15 @@ TEST(Judge, OneSampleTenTimesTheToleranceOffIsWrong) {
           EXPECT_LT(tolerance, 1) << "results are about 4: this catches nothing";
           s.set(i, right + 10 * tolerance + 1e-15);
           if (s.get(i) == right) continue;  // exact: the tolerance is less than the rounding
-          EXPECT_EQ(s.opinion(error), Opinion::kWrong);
+          EXPECT_EQ(s.outcome(error), CheckResult::kWrong);
           s.set(i, right - 0.3 * tolerance);
-          EXPECT_EQ(s.opinion(error), Opinion::kRight);
+          EXPECT_EQ(s.outcome(error), CheckResult::kRight);
           s.set(i, right);
         }
       }
 }
 
-TEST(Judge, LooserClassesAllowMore) {
+TEST(ResultCheck, LooserClassesAllowMore) {
   Solved s(Direction::kForward, kPlain);
   const std::int64_t i = samples(s.p, s.data)[30];
   const double exact = s.tolerance(i, ErrorClass::kExact), accurate = s.tolerance(i, ErrorClass::kAccurate),
@@ -190,13 +190,13 @@ TEST(Judge, LooserClassesAllowMore) {
   EXPECT_GT(reduced, approximate);
   const auto right = static_cast<float>(s.get(i));
   s.set(i, std::nextafter(right, INFINITY));
-  EXPECT_EQ(s.opinion(ErrorClass::kExact), Opinion::kWrong);
-  EXPECT_EQ(s.opinion(ErrorClass::kAccurate), Opinion::kRight);
+  EXPECT_EQ(s.outcome(ErrorClass::kExact), CheckResult::kWrong);
+  EXPECT_EQ(s.outcome(ErrorClass::kAccurate), CheckResult::kRight);
 }
 
-TEST(Judge, ServesManyThreads) {
+TEST(ResultCheck, ServesManyThreads) {
   const Solved s(Direction::kForward, kPlain);
-  const auto shared = make_judge(s.p);
+  const auto shared = make_check(s.p);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&, i] {
@@ -205,13 +205,13 @@ TEST(Judge, ServesManyThreads) {
       own.args.y = own.y.data();
       if (i % 2) shared->poison(handle().stream(), &own.args);
       std::string text;
-      EXPECT_EQ(shared->judge(handle().stream(), &own.args, ErrorClass::kAccurate, text),
-                i % 2 ? Opinion::kWrong : Opinion::kRight);
+      EXPECT_EQ(shared->check(handle().stream(), &own.args, ErrorClass::kAccurate, text),
+                i % 2 ? CheckResult::kWrong : CheckResult::kRight);
     });
   for (auto& t : threads) t.join();
 }
 
-TEST(Judge, TheTextNamesTheElement) {
+TEST(ResultCheck, TheTextNamesTheElement) {
   Solved s(Direction::kBackwardWeights, {{1, 1, 4, 4}, {1, 1, 3, 3}, {1, 1}});
   s.set(5, s.get(5) + 100);  // row 1, column 2
   EXPECT_EQ(s.text().rfind("dw[0,0,1,2] is ", 0), 0u) << s.text();
@@ -221,7 +221,7 @@ TEST(Judge, TheTextNamesTheElement) {
   EXPECT_EQ(volume.text().rfind("y[0,0,1,1,0] is 1000, should be ", 0), 0u) << volume.text();
 }
 
-TEST(Judge, WhatIsNotWrittenIsWrong) {
+TEST(ResultCheck, WhatIsNotWrittenIsWrong) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kBFloat16, DataType::kInt8}) {
       Shape shape = kPlain;
@@ -230,22 +230,22 @@ TEST(Judge, WhatIsNotWrittenIsWrong) {
       const auto right = s.data.output(s.p);
       const TensorDesc& o = s.p.output();
       const std::size_t size = size_of(o.type);
-      make_judge(s.p)->poison(handle().stream(), &s.data.args);
-      EXPECT_EQ(s.opinion(), Opinion::kWrong) << "nothing is written";
+      make_check(s.p)->poison(handle().stream(), &s.data.args);
+      EXPECT_EQ(s.outcome(), CheckResult::kWrong) << "nothing is written";
       // All but the last column, the last channel, the last image or filter.
       for (const std::size_t dim : {std::size_t{3}, std::size_t{1}, std::size_t{0}}) {
-        make_judge(s.p)->poison(handle().stream(), &s.data.args);
+        make_check(s.p)->poison(handle().stream(), &s.data.args);
         for (std::int64_t i = 0; i < o.count(); ++i)
           if (i / o.strides[dim] % o.lens[dim] != o.lens[dim] - 1)
             std::memcpy(&s.data.output(s.p)[static_cast<std::size_t>(i) * size],
                         &right[static_cast<std::size_t>(i) * size], size);
-        EXPECT_EQ(s.opinion(), Opinion::kWrong) << "the last of dimension " << dim << " is not written";
+        EXPECT_EQ(s.outcome(), CheckResult::kWrong) << "the last of dimension " << dim << " is not written";
         s.data.output(s.p) = right;
       }
     }
 }
 
-TEST(Judge, SwappedChannelsAreWrong) {
+TEST(ResultCheck, SwappedChannelsAreWrong) {
   for (const Direction d : kDirections)
     for (const std::size_t dim : {std::size_t{0}, std::size_t{1}}) {
       Solved s(d, kPlain);
@@ -255,7 +255,7 @@ TEST(Judge, SwappedChannelsAreWrong) {
         const std::int64_t at = i / o.strides[dim] % o.lens[dim];
         s.set(i, dtype::load(o.type, right.data(), i + ((at ^ 1) - at) * o.strides[dim]));
       }
-      EXPECT_EQ(s.opinion(), Opinion::kWrong) << "dimension " << dim;
+      EXPECT_EQ(s.outcome(), CheckResult::kWrong) << "dimension " << dim;
     }
 }
 
@@ -265,10 +265,10 @@ void expect_wrong_when(Direction d, const Shape& shape, const char* what, const 
   Problem other = s.p;
   change(other);
   run_solver(handle(), reference_solver(d), other, s.data);
-  EXPECT_EQ(s.opinion(), Opinion::kWrong) << what << ": " << s.p.key();
+  EXPECT_EQ(s.outcome(), CheckResult::kWrong) << what << ": " << s.p.key();
 }
 
-TEST(Judge, MistakesOfWholeSolversAreWrong) {
+TEST(ResultCheck, MistakesOfWholeSolversAreWrong) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kInt8})
       for (const std::int64_t groups : {1, 4}) {
@@ -293,33 +293,33 @@ TEST(Judge, MistakesOfWholeSolversAreWrong) {
       }
 }
 
-TEST(Judge, MostlyEmptySumsAreStillJudged) {
+TEST(ResultCheck, MostlyEmptySumsAreStillChecked) {
   Solved s(Direction::kBackwardData, {{1, 6, 33, 33}, {6, 6, 1, 1}, {}, {8, 8}});
-  EXPECT_EQ(s.opinion(), Opinion::kRight);
+  EXPECT_EQ(s.outcome(), CheckResult::kRight);
   const auto full = [&](std::int64_t i) { return i % 33 % 8 == 0 && i / 33 % 33 % 8 == 0; };
   const auto offsets = samples(s.p, s.data);
   EXPECT_GT(std::count_if(offsets.begin(), offsets.end(), full), 10) << "of 64, where one in 40 is not empty";
   Data::fill(s.p.x, s.data.x, 5);
-  EXPECT_EQ(s.opinion(), Opinion::kWrong);
+  EXPECT_EQ(s.outcome(), CheckResult::kWrong);
 }
 
-TEST(Judge, TransformsSpreadErrors) {
+TEST(ResultCheck, TransformsDistributeErrors) {
   // One channel of inputs is 0, so that a group of outputs is, exactly, unless a neighbour's error reaches it.
   Solved s(Direction::kForward, {{1, 2, 12, 12}, {2, 1, 3, 3}, {1, 1}, {}, {}, 2});
   std::fill_n(s.data.x.begin(), s.data.x.size() / 2, static_cast<unsigned char>(0));
   run_solver(handle(), reference_solver(Direction::kForward), s.p, s.data);
-  EXPECT_EQ(s.opinion(), Opinion::kRight);
+  EXPECT_EQ(s.outcome(), CheckResult::kRight);
   for (std::int64_t i = 0; i < s.p.y.count() / 2; ++i) s.set(i, 1e-6);
-  EXPECT_EQ(s.opinion(), Opinion::kWrong);
-  EXPECT_EQ(s.opinion(ErrorClass::kApproximate), Opinion::kRight);
+  EXPECT_EQ(s.outcome(), CheckResult::kWrong);
+  EXPECT_EQ(s.outcome(ErrorClass::kApproximate), CheckResult::kRight);
   for (const SolverBase* solver : solvers(Direction::kForward)) {
     if (solver->error_class(s.p) != ErrorClass::kAccurate) continue;
     const bool transforms = solver->info().algorithm == Algorithm::kWinograd;
-    EXPECT_EQ(s.opinion({*solver, s.p}), transforms ? Opinion::kRight : Opinion::kWrong) << solver->info().name;
+    EXPECT_EQ(s.outcome({*solver, s.p}), transforms ? CheckResult::kRight : CheckResult::kWrong) << solver->info().name;
   }
 }
 
-TEST(Judge, SamplesAreFewWhereSumsAreLong) {
+TEST(ResultCheck, SamplesAreFewWhereSumsAreLong) {
   const Problem small = problem(Direction::kForward, {{1, 2, 3, 3}, {2, 2, 1, 1}});
   Data few(small);
   EXPECT_EQ(samples(small, few).size(), 18u) << "all there are";
@@ -332,7 +332,7 @@ TEST(Judge, SamplesAreFewWhereSumsAreLong) {
   EXPECT_EQ(samples(lengthy, much).size(), 8u);
 }
 
-TEST(Judge, SamplesFavourTheEndsOfEveryDimension) {
+TEST(ResultCheck, SamplesFavourTheEndsOfEveryDimension) {
   for (const Direction d : kDirections) {
     const Problem p = problem(d, {{9, 64, 40, 50}, {96, 32, 9, 9}, {1, 1}, {}, {}, 2});
     Data data(p);
@@ -353,15 +353,15 @@ TEST(Judge, SamplesFavourTheEndsOfEveryDimension) {
   }
 }
 
-TEST(Judge, PoisonLeavesAccumulatedOutputsAlone) {
+TEST(ResultCheck, PoisonLeavesAccumulatedOutputsAlone) {
   const Problem p = problem(Direction::kForward, kPlain);
   Data data(p);
   data.args.beta = 1;
   EXPECT_TRUE(samples(p, data).empty());
-  EXPECT_EQ(judge(p, data).opinion, Opinion::kInconclusive);
+  EXPECT_EQ(check(p, data).outcome, CheckResult::kInconclusive);
 }
 
-TEST(Judge, DataThatProveNothingAreInconclusive) {
+TEST(ResultCheck, DataThatProveNothingAreInconclusive) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble})
       for (const double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 0.0}) {
@@ -371,31 +371,31 @@ TEST(Judge, DataThatProveNothingAreInconclusive) {
         const TensorDesc& first = s.p.first_input();
         void* input = d == Direction::kBackwardData ? s.data.y.data() : s.data.x.data();
         for (std::int64_t i = 0; i < first.count(); ++i) dtype::store(t, input, i, value);
-        EXPECT_EQ(s.opinion(), Opinion::kInconclusive) << value << " whatever the result is";
+        EXPECT_EQ(s.outcome(), CheckResult::kInconclusive) << value << " whatever the result is";
         run_solver(handle(), reference_solver(d), s.p, s.data);
-        EXPECT_EQ(s.opinion(), Opinion::kInconclusive) << value;
+        EXPECT_EQ(s.outcome(), CheckResult::kInconclusive) << value;
         EXPECT_NE(s.text(), "");
       }
 }
 
-TEST(Judge, HugeAndTinyDataAreInconclusive) {
+TEST(ResultCheck, HugeAndTinyDataAreInconclusive) {
   for (const double value : {1e38, 1e-30}) {
     Solved s(Direction::kForward, kPlain);
     for (std::int64_t i = 0; i < s.p.x.count(); ++i) dtype::store(DataType::kFloat, s.data.x.data(), i, value);
     for (std::int64_t i = 0; i < s.p.w.count(); ++i) dtype::store(DataType::kFloat, s.data.w.data(), i, value);
-    EXPECT_EQ(s.opinion(), Opinion::kInconclusive) << value;
+    EXPECT_EQ(s.outcome(), CheckResult::kInconclusive) << value;
   }
 }
 
-TEST(Judge, OneInfinityNeverCondemns) {
+TEST(ResultCheck, OneInfinityNeverCondemns) {
   // No sum takes the odd rows of x; a solver may multiply them by a zero, though.
   Solved s(Direction::kForward, {{1, 8, 12, 12}, {8, 8, 1, 1}, {}, {2, 2}});
   s.data.output(s.p).assign(s.data.output(s.p).size(), 0);
-  EXPECT_EQ(s.opinion(), Opinion::kWrong);
+  EXPECT_EQ(s.outcome(), CheckResult::kWrong);
   dtype::store(DataType::kFloat, s.data.x.data(), 12, INFINITY);
-  EXPECT_EQ(s.opinion(), Opinion::kInconclusive);
+  EXPECT_EQ(s.outcome(), CheckResult::kInconclusive);
   run_solver(handle(), reference_solver(Direction::kForward), s.p, s.data);
-  EXPECT_EQ(s.opinion(), Opinion::kRight);
+  EXPECT_EQ(s.outcome(), CheckResult::kRight);
 }
 
 Problem with_epilogue(DataType t, bool bias, int activation) {
@@ -406,23 +406,23 @@ Problem with_epilogue(DataType t, bool bias, int activation) {
   return p;
 }
 
-TEST(Judge, KnowsBiasAndActivation) {
+TEST(ResultCheck, KnowsBiasAndActivation) {
   for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble})
     for (const bool bias : {false, true})
       for (int activation = bias ? 0 : 1; activation < 10; ++activation) {
         const Problem p = with_epilogue(t, bias, activation);
         SCOPED_TRACE(p.key());
-        const auto trial = make_judge(p)->private_case(handle(), SIZE_MAX);
+        const auto trial = make_check(p)->private_case(handle(), SIZE_MAX);
         int served = 0;
         for (const SolverBase* solver : solvers(p)) {
           if (!solver->is_applicable(handle().device(), p)) continue;
           const auto point = solver->default_point(handle().device(), p);
           std::vector<unsigned char> workspace(solver->workspace_size(handle().device(), p, point));
           const void* args = trial->args(workspace.data(), workspace.size());
-          trial->judge().poison(handle().stream(), args);
+          trial->check().poison(handle().stream(), args);
           solver->build(handle().stream(), p, point)(handle().stream(), args);
           std::string text;
-          EXPECT_EQ(trial->judge().judge(handle().stream(), args, {*solver, p}, text), Opinion::kRight)
+          EXPECT_EQ(trial->check().check(handle().stream(), args, {*solver, p}, text), CheckResult::kRight)
               << solver->info().name << ": " << text;
           ++served;
         }
@@ -430,7 +430,7 @@ TEST(Judge, KnowsBiasAndActivation) {
       }
 }
 
-TEST(Judge, RangesAcrossTheKinkOfAnActivationReachIt) {
+TEST(ResultCheck, RangesAcrossTheKinkOfAnActivationReachIt) {
   // Sums that cancel: 0 is right, and so is what rounding makes of it, but nothing negative after |.|.
   Problem p = problem(Direction::kForward, {{1, 2, 6, 6}, {1, 2, 1, 1}});
   p.epilogue.activation = 5;
@@ -440,17 +440,17 @@ TEST(Judge, RangesAcrossTheKinkOfAnActivationReachIt) {
   for (std::size_t i = 0; i < 36; ++i) std::memcpy(&data.x[4 * (i + 36)], &data.x[4 * i], 4);
   const auto all = [&](float v) {
     for (std::int64_t i = 0; i < p.y.count(); ++i) dtype::store(DataType::kFloat, data.y.data(), i, v);
-    return judge(p, data).opinion;
+    return check(p, data).outcome;
   };
-  EXPECT_EQ(all(0), Opinion::kRight);
-  EXPECT_EQ(all(1e-10f), Opinion::kRight);
-  EXPECT_EQ(all(-1e-10f), Opinion::kWrong);
-  EXPECT_EQ(all(1e-3f), Opinion::kWrong);
+  EXPECT_EQ(all(0), CheckResult::kRight);
+  EXPECT_EQ(all(1e-10f), CheckResult::kRight);
+  EXPECT_EQ(all(-1e-10f), CheckResult::kWrong);
+  EXPECT_EQ(all(1e-3f), CheckResult::kWrong);
 }
 
-TEST(Judge, AnotherEpilogueIsWrong) {
+TEST(ResultCheck, AnotherEpilogueIsWrong) {
   const Problem p = with_epilogue(DataType::kFloat, true, 3);
-  const auto trial = make_judge(p)->private_case(handle(), SIZE_MAX);
+  const auto trial = make_check(p)->private_case(handle(), SIZE_MAX);
   for (const Epilogue other : {Epilogue{}, Epilogue{true, 0}, Epilogue{false, 3}, Epilogue{true, 1}}) {
     Problem changed = p;
     changed.epilogue = other;
@@ -460,7 +460,7 @@ TEST(Judge, AnotherEpilogueIsWrong) {
     const void* args = trial->args(nullptr, 0);
     reference->build(handle().stream(), changed, {})(handle().stream(), args);
     std::string text;
-    EXPECT_EQ(trial->judge().judge(handle().stream(), args, ErrorClass::kAccurate, text), Opinion::kWrong)
+    EXPECT_EQ(trial->check().check(handle().stream(), args, ErrorClass::kAccurate, text), CheckResult::kWrong)
         << changed.family();
   }
 }
@@ -499,7 +499,7 @@ TEST(PrivateCase, KeepsToItsBytes) {
         Accounts accounts;
         own.set_allocator(Accounts::allocate, Accounts::deallocate, &accounts);
         {
-          const auto trial = make_judge(p)->private_case(own, limit);
+          const auto trial = make_check(p)->private_case(own, limit);
           ASSERT_TRUE(trial) << limit;
           EXPECT_EQ(static_cast<const Problem&>(trial->problem()).n(), images);
           EXPECT_EQ(static_cast<const Problem&>(trial->problem()).y.lens[0], images);
@@ -508,8 +508,8 @@ TEST(PrivateCase, KeepsToItsBytes) {
         }
         EXPECT_TRUE(accounts.live.empty());
       }
-      EXPECT_FALSE(make_judge(p)->private_case(handle(), p.w.bytes() + image - 1));
-      EXPECT_FALSE(make_judge(p)->private_case(handle(), 0));
+      EXPECT_FALSE(make_check(p)->private_case(handle(), p.w.bytes() + image - 1));
+      EXPECT_FALSE(make_check(p)->private_case(handle(), 0));
     }
 }
 
@@ -521,23 +521,23 @@ TEST(PrivateCase, MemoryIsFreedWhenThereIsNotEnough) {
   } accounts;
   Handle own("cpu", nullptr);
   own.set_allocator(Meagre::allocate_two, Accounts::deallocate, &accounts);
-  EXPECT_ANY_THROW(make_judge(problem(Direction::kForward, kPlain))->private_case(own, SIZE_MAX));
+  EXPECT_ANY_THROW(make_check(problem(Direction::kForward, kPlain))->private_case(own, SIZE_MAX));
   EXPECT_TRUE(accounts.live.empty());
 }
 
-TEST(PrivateCase, JudgesASolverOnItsOwnData) {
+TEST(PrivateCase, ChecksASolverOnItsOwnData) {
   for (const Shape& shape : shapes())
     for (const Direction d : kDirections) {
       const Problem p = problem(d, shape);
       SCOPED_TRACE(p.key());
-      const auto trial = make_judge(p)->private_case(handle(), SIZE_MAX);
+      const auto trial = make_check(p)->private_case(handle(), SIZE_MAX);
       ASSERT_TRUE(trial);
       const void* args = trial->args(nullptr, 0);
       std::string text;
-      trial->judge().poison(handle().stream(), args);
-      EXPECT_EQ(trial->judge().judge(handle().stream(), args, ErrorClass::kExact, text), Opinion::kWrong);
+      trial->check().poison(handle().stream(), args);
+      EXPECT_EQ(trial->check().check(handle().stream(), args, ErrorClass::kExact, text), CheckResult::kWrong);
       reference_solver(d).build(handle().stream(), trial->problem(), {})(handle().stream(), args);
-      EXPECT_EQ(trial->judge().judge(handle().stream(), args, ErrorClass::kExact, text), Opinion::kRight) << text;
+      EXPECT_EQ(trial->check().check(handle().stream(), args, ErrorClass::kExact, text), CheckResult::kRight) << text;
     }
 }
 
@@ -546,7 +546,7 @@ TEST(PrivateCase, ItsDataLookReal) {
   for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kInt8}) {
     shape.type = t;
     const Problem p = problem(Direction::kForward, shape);
-    const auto trial = make_judge(p)->private_case(handle(), SIZE_MAX);
+    const auto trial = make_check(p)->private_case(handle(), SIZE_MAX);
     unsigned char workspace[16];
     const auto& args = *static_cast<const Problem::Args*>(trial->args(workspace, sizeof workspace));
     EXPECT_EQ(args.workspace, workspace);

@@ -75,9 +75,9 @@ bool contains(const std::vector<search::Candidate>& candidates, const SolverBase
   return std::any_of(candidates.begin(), candidates.end(), [&](const auto& c) { return c.solver == &solver; });
 }
 
-int count(const std::string& text, const std::string& word) {
+int count(const std::string& text, const std::string& argument) {
   int n = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  for (auto at = text.find(argument); at != std::string::npos; at = text.find(argument, at + 1)) ++n;
   return n;
 }
 
@@ -110,11 +110,11 @@ class VerifiedFind : public testing::Test {
 
   std::vector<search::Candidate> find(Handle& handle, const std::vector<const SolverBase*>& list, const Problem& p,
                                       Data& data, bool tune = false) {
-    const auto judge = make_judge(p);
+    const auto check = make_check(p);
     Constraints allowed;
     allowed.workspace_limit = kWorkspace;
     data.provide_workspace(kWorkspace);
-    const search::Request request{handle, list, p, allowed, judge.get()};
+    const search::Request request{handle, list, p, allowed, check.get()};
     testing::internal::CaptureStderr();
     std::vector<search::Candidate> found;
     try {
@@ -302,10 +302,10 @@ TEST_F(VerifiedFind, PrivateTuningIsVerifiedToo) {
   const Impostor zeros("TestTuneAll", Impostor::kZeros);
   Handle handle("cpu", nullptr);
   const Problem p = problem(Direction::kForward, kShape);
-  const auto judge = make_judge(p);
+  const auto check = make_check(p);
   const auto list = list_with({&zeros});
   testing::internal::CaptureStderr();
-  const auto tuned = search::tune_all({handle, list, p, {}, judge.get()}, {});
+  const auto tuned = search::tune_all({handle, list, p, {}, check.get()}, {});
   log = testing::internal::GetCapturedStderr();
   EXPECT_FALSE(contains(tuned.candidates, zeros));
   EXPECT_EQ(quarantined(handle, p).size(), 1u);

@@ -146,7 +146,7 @@ TEST_F(KeyLockTest, UnusableFolderMeansAlone) {
 }
 
 TEST_F(KeyLockTest, NeverTwoHolders) {
-  constexpr int kProcesses = 16, kTurns = 20;
+  constexpr int kProcesses = 16, kRounds = 20;
   struct Shared {
     std::atomic<int> inside, turns, collisions;
   };
@@ -155,7 +155,7 @@ TEST_F(KeyLockTest, NeverTwoHolders) {
   Shared& shared = *new (memory) Shared{};
   for (int p = 0; p < kProcesses; ++p) {
     if (::fork() != 0) continue;
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < kRounds; ++turn) {
       const KeyLock lock(user_, "key", std::chrono::seconds(60));
       if (!lock.held() || shared.inside.fetch_add(1) != 0) ++shared.collisions;
       ++shared.turns;
@@ -165,7 +165,7 @@ TEST_F(KeyLockTest, NeverTwoHolders) {
   }
   for (int p = 0; p < kProcesses; ++p) ::wait(nullptr);
   EXPECT_EQ(shared.collisions, 0);
-  EXPECT_EQ(shared.turns, kProcesses * kTurns);
+  EXPECT_EQ(shared.turns, kProcesses * kRounds);
   EXPECT_TRUE(no_file_left());
   ::munmap(memory, sizeof(Shared));
 }

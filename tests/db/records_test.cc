@@ -292,7 +292,7 @@ TEST_F(RecordsTest, LoadedPacksGoBetweenUserAndSystem) {
   EXPECT_EQ(in_memory.records, 1u);
 }
 
-TEST_F(RecordsTest, PackFileIsReadOnceAndAnew) {
+TEST_F(RecordsTest, PackFileIsReadOnceAndAgain) {
   FindDb db = open();
   pack_of({record("A", 10)});
   db.load_pack(folder_ / "pack");

@@ -30,9 +30,9 @@ class Commands : public InFolder {
   }
 };
 
-TEST_F(Commands, WrongWordsAreStatus2AndSayWhatIsAllowed) {
+TEST_F(Commands, WrongArgumentsAreStatus2AndSayWhatIsAllowed) {
   const struct {
-    const char* words;
+    const char* arguments;
     const char* pattern;
   } cases[] = {
       {"db", "db: no sub-command, allowed: list merge diff prune verify import export doctor"},
@@ -53,19 +53,19 @@ TEST_F(Commands, WrongWordsAreStatus2AndSayWhatIsAllowed) {
       {"doctor --json activfp16 -n 1", "doctor: 'activfp16' is no convolution: .*conv convfp16"},
   };
   for (const auto& item : cases) {
-    const Outcome outcome = drive(item.words);
-    EXPECT_EQ(outcome.status, 2) << item.words << '\n' << outcome.text;
-    EXPECT_TRUE(has(outcome, item.pattern)) << item.words;
+    const Outcome outcome = drive(item.arguments);
+    EXPECT_EQ(outcome.status, 2) << item.arguments << '\n' << outcome.text;
+    EXPECT_TRUE(has(outcome, item.pattern)) << item.arguments;
   }
 }
 
 TEST_F(Commands, EachHasHelp) {
-  for (const char* words :
+  for (const char* arguments :
        {"db --help", "db list --help", "db merge -h", "db diff --help", "db prune --help", "db verify --help",
         "db import --help", "db export --help", "tune --help", "doctor --help", "options --help"}) {
-    const Outcome help = drive(words);
-    EXPECT_EQ(help.status, 0) << words;
-    EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << words;
+    const Outcome help = drive(arguments);
+    EXPECT_EQ(help.status, 0) << arguments;
+    EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << arguments;
   }
   EXPECT_TRUE(has(drive("--help"), "db \\| devices \\| doctor \\| options \\| tune \\| warm"));
   EXPECT_TRUE(has(drive("--help"), "^Bases: conv .* demo activ activfp16 activbfp16 activfp64$"));
@@ -196,12 +196,12 @@ TEST_F(Commands, FilesThatAreNoPacksReplaceNothing) {
   ASSERT_EQ(drive("db export " + file("a")).status, 0);
   const std::string before = read("a");
   const std::string foreign = write("foreign", "root:x:0:0\nbin:x:1:1\n");
-  for (const std::string& words :
+  for (const std::string& arguments :
        {"db merge " + file("a") + " " + foreign, "db merge " + file("a") + " " + file("a") + " " + foreign,
         "db prune " + foreign, "db prune " + foreign + " --out " + file("a")}) {
-    const Outcome outcome = drive(words);
-    EXPECT_EQ(outcome.status, 1) << words;
-    EXPECT_TRUE(has(outcome, "foreign' is no pack: none of its 2 lines is a record; nothing was written")) << words;
+    const Outcome outcome = drive(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_TRUE(has(outcome, "foreign' is no pack: none of its 2 lines is a record; nothing was written")) << arguments;
   }
   EXPECT_EQ(read("a"), before);
   EXPECT_EQ(read("foreign"), "root:x:0:0\nbin:x:1:1\n");

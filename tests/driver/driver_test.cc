@@ -41,16 +41,16 @@ TEST(Driver, VersionAndHelp) {
   const Outcome version = drive("--version");
   EXPECT_EQ(version.status, 0);
   EXPECT_EQ(version.text, "MIOpen (version: 3.3.0)\n");
-  for (const char* words : {"--help", "conv --help", "conv -h", "conv '-?'"}) {
-    const Outcome help = drive(words);
-    EXPECT_EQ(help.status, 0) << words;
-    EXPECT_TRUE(has(help, "-n, --batchsize .*\\[100\\]")) << words;
+  for (const char* arguments : {"--help", "conv --help", "conv -h", "conv '-?'"}) {
+    const Outcome help = drive(arguments);
+    EXPECT_EQ(help.status, 0) << arguments;
+    EXPECT_TRUE(has(help, "-n, --batchsize .*\\[100\\]")) << arguments;
   }
 }
 
 TEST(Driver, BadArgumentsFailWithAText) {
   const struct {
-    const char* words;
+    const char* arguments;
     const char* pattern;
   } cases[] = {
       {"pool",
@@ -66,9 +66,9 @@ TEST(Driver, BadArgumentsFailWithAText) {
       {"conv -n 1 -F 1 -d /nonexistent/x.bin", "cannot open '/nonexistent/x.bin'"},
   };
   for (const auto& item : cases) {
-    const Outcome outcome = drive(item.words);
-    EXPECT_EQ(outcome.status, 1) << item.words;
-    EXPECT_TRUE(has(outcome, item.pattern)) << item.words;
+    const Outcome outcome = drive(item.arguments);
+    EXPECT_EQ(outcome.status, 1) << item.arguments;
+    EXPECT_TRUE(has(outcome, item.pattern)) << item.arguments;
   }
 }
 

@@ -44,17 +44,17 @@ class DriverFiles : public InFolder {
 TEST_F(DriverFiles, TemporaryFilesDoNotFollowPlantedLinks) {
   const struct {
     const char* out;
-    std::string words;
+    std::string arguments;
   } cases[] = {
       {"out.txt", "db import --out out.txt fdb"},
       {"r.html", kLine + "--report r.html"},
       {"dump_fwd_in_x.bin", kLine + "-o 1"},
   };
   for (const auto& item : cases) {
-    const Outcome outcome = with_planted_link(item.out, item.words);
-    EXPECT_EQ(outcome.status, 0) << item.words << outcome.text;
-    EXPECT_EQ(read("victim"), "mine") << item.words;
-    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file(item.out)))) << item.words;
+    const Outcome outcome = with_planted_link(item.out, item.arguments);
+    EXPECT_EQ(outcome.status, 0) << item.arguments << outcome.text;
+    EXPECT_EQ(read("victim"), "mine") << item.arguments;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file(item.out)))) << item.arguments;
     EXPECT_GT(fs::file_size(file(item.out)), 0u);
   }
   ASSERT_EQ(drive(kLine).status, 0);
@@ -97,14 +97,14 @@ TEST_F(DriverFiles, AppendsRefuseLinks) {
 
 TEST_F(DriverFiles, FifosAreRefusedByName) {
   const std::string fifo = file("fifo");
-  for (const std::string& words :
+  for (const std::string& arguments :
        {"conv --from-list " + fifo, "tune --from-list " + fifo, kLine + "-d " + fifo, "db import " + fifo,
         "db list " + fifo, "db verify " + fifo, "db merge " + file("out") + " " + fifo, "db prune " + fifo,
         "db import " + file("fdb") + " --out " + fifo, kLine + "--report " + fifo,
         "dataset --from-list " + file("list") + " --out " + fifo}) {
-    const Outcome outcome = drive_for_a_while(words);
-    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << words << ": " << outcome.status;
-    EXPECT_TRUE(has(outcome, "fifo'?:? .*(it )?is not a regular file")) << words;
+    const Outcome outcome = drive_for_a_while(arguments);
+    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << arguments << ": " << outcome.status;
+    EXPECT_TRUE(has(outcome, "fifo'?:? .*(it )?is not a regular file")) << arguments;
   }
   EXPECT_TRUE(fs::is_fifo(fifo));
 }
@@ -117,11 +117,11 @@ TEST_F(DriverFiles, ARecordThatIsAFifoIsOneWarning) {
 
 TEST_F(DriverFiles, SparseFilesAreNotRead) {
   fs::resize_file(write("sparse", ""), std::uintmax_t{64} << 30);
-  for (const std::string words :
+  for (const std::string arguments :
        {"db list ", "db verify ", "db import ", "db prune ", "conv --from-list ", "dataset --out rows --from-list "}) {
-    const Outcome outcome = drive_for_a_while(words + file("sparse"));
-    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << words << outcome.text;
-    EXPECT_TRUE(has(outcome, "larger than 1024 MiB|has 68719476736 bytes, allowed: 1073741824")) << words;
+    const Outcome outcome = drive_for_a_while(arguments + file("sparse"));
+    EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << arguments << outcome.text;
+    EXPECT_TRUE(has(outcome, "larger than 1024 MiB|has 68719476736 bytes, allowed: 1073741824")) << arguments;
   }
   // The user's own database: everything goes on without it.
   ASSERT_EQ(drive(kLine).status, 0);
@@ -140,8 +140,8 @@ TEST_F(DriverFiles, LongLinesAreRefused) {
 }
 
 TEST_F(DriverFiles, DamagedReferenceResultsAreComputedAgain) {
-  const std::string words = kLine + "-C " + file("cache");
-  ASSERT_EQ(drive(words).status, 0);
+  const std::string arguments = kLine + "-C " + file("cache");
+  ASSERT_EQ(drive(arguments).status, 0);
   std::string name;
   for (const auto& entry : fs::directory_iterator(file("cache"))) name = "cache/" + entry.path().filename().string();
   const std::string whole = read(name);
@@ -150,12 +150,12 @@ TEST_F(DriverFiles, DamagedReferenceResultsAreComputedAgain) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 0x40);
     write(name, changed);
-    const Outcome outcome = drive(words);
+    const Outcome outcome = drive(arguments);
     EXPECT_EQ(outcome.status, 0) << "byte " << at << outcome.text;
     EXPECT_EQ(read(name), whole) << "byte " << at;
   }
   write(name, whole.substr(0, whole.size() - 8));  // of an earlier version
-  EXPECT_EQ(drive(words).status, 0);
+  EXPECT_EQ(drive(arguments).status, 0);
   EXPECT_EQ(read(name), whole);
 }
 

@@ -7,35 +7,35 @@
 #include <set>
 
 #include "driver/tune_plan.h"
-#include "driver/words.h"
+#include "driver/arguments.h"
 
 namespace polymio::driver {
 namespace {
 
-constexpr WordFlag kFlags[] = {{"--kind", "KIND[,..]", "which"}, {"--json", "", "as JSON"}};
+constexpr TextFlag kFlags[] = {{"--kind", "KIND[,..]", "which"}, {"--json", "", "as JSON"}};
 constexpr Command kCommand{"db list", "FILE...", "Lists.", kFlags, 1, 2};
 
-std::string error_of(const std::vector<std::string>& words) {
+std::string error_of(const std::vector<std::string>& arguments) {
   try {
-    const Words parsed(kCommand, words);
+    const Arguments parsed(kCommand, arguments);
   } catch (const ArgError& error) {
     return error.what();
   }
   return "";
 }
 
-TEST(Words, OperandsSwitchesAndValues) {
+TEST(Arguments, OperandsSwitchesAndValues) {
   const std::vector<std::string> given = {"a", "--kind", "x,y", "b", "--json", "--kind", "z"};
-  const Words words(kCommand, given);
-  EXPECT_EQ(words.operands(), (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(words.has("--json"));
-  EXPECT_FALSE(words.help());
-  EXPECT_EQ(words.value("--kind"), "z");
-  EXPECT_EQ(words.values("--kind"), (std::vector<std::string>{"x", "y", "z"}));
-  EXPECT_EQ(words.value("--json"), "");
+  const Arguments arguments(kCommand, given);
+  EXPECT_EQ(arguments.operands(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(arguments.has("--json"));
+  EXPECT_FALSE(arguments.help());
+  EXPECT_EQ(arguments.value("--kind"), "z");
+  EXPECT_EQ(arguments.values("--kind"), (std::vector<std::string>{"x", "y", "z"}));
+  EXPECT_EQ(arguments.value("--json"), "");
 }
 
-TEST(Words, ErrorsNameWhatIsAllowed) {
+TEST(Arguments, ErrorsNameWhatIsAllowed) {
   EXPECT_EQ(error_of({"a", "--frob"}), "db list: unknown flag '--frob', allowed: --kind --json --help");
   EXPECT_EQ(error_of({"a", "--kind"}), "db list: --kind: its value (KIND[,..]) is missing");
   EXPECT_EQ(error_of({}), "db list: 0 of 1 arguments given; usage: MIOpenDriver db list FILE...");

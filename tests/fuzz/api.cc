@@ -33,7 +33,7 @@ std::string contents(const fs::path& file) {
 
 /// Functions that the headers or the table of the API name and that have no entry, or the other way round.
 int check_entries() {
-  std::set<std::string> declared, played;
+  std::set<std::string> declared, called;
   const std::regex name(R"(MIOPEN_EXPORT\s[^;()]*?\b((?:miopen|polymio)\w+)\s*\()"),
       row("\\t((?:miopen|polymio)\\w+)\\t\\s*\\(");
   const auto collect = [&](const std::string& text, const std::regex& pattern) {
@@ -41,11 +41,11 @@ int check_entries() {
   };
   for (const auto& header : fs::directory_iterator(POLYMIO_HEADERS)) collect(contents(header.path()), name);
   collect(contents(POLYMIO_API_TABLE), row);
-  for (const Entry* e : entries()) played.insert(e->name);
+  for (const Entry* e : entries()) called.insert(e->name);
   int findings = 0;
   for (const auto& d : declared)
-    if (!played.contains(d)) ++findings, std::printf("%s has no entry in the fuzzer\n", d.c_str());
-  for (const auto& p : played)
+    if (!called.contains(d)) ++findings, std::printf("%s has no entry in the fuzzer\n", d.c_str());
+  for (const auto& p : called)
     if (!declared.contains(p)) ++findings, std::printf("%s has an entry, but no declaration\n", p.c_str());
   return findings + (declared.size() < 200);
 }
@@ -68,7 +68,7 @@ int summarise() {
 
 /// One sequence. Functions that exist are played more often than the rest; the first two calls take turns, so that none
 /// is left out.
-bool play(Random& random, const Limits& limits, std::uint64_t index) {
+bool run_sequence(Random& random, const Limits& limits, std::uint64_t index) {
   static const auto split = [] {
     std::array<std::vector<Entry*>, 2> lists;
     for (Entry* e : entries()) lists[e->implemented].push_back(e);
@@ -78,7 +78,7 @@ bool play(Random& random, const Limits& limits, std::uint64_t index) {
   polymioSetFindBudget(w.handle(), random.pick({0.5, 2.0}));
   for (std::uint64_t i = 0; i < kCalls && !w.failed(); ++i) {
     w.entry = i < 2 ? entries()[(2 * index + i) % entries().size()] : random.pick(split[!random.one_in(8)]);
-    w.entry->play(w);
+    w.entry->run_sequence(w);
   }
   w.finish();
   return !w.failed();
@@ -89,8 +89,8 @@ int run_thread(const Options& options, Limits limits, int index) {
   own.seed += 1000 * static_cast<std::uint64_t>(index);
   limits.folder = (fs::temp_directory_path() / "fuzz_api.XXXXXX").string();
   if (!mkdtemp(limits.folder.data())) return 1;
-  const int findings =
-      run_cases("fuzz_api", own, [&](Random& random, std::uint64_t index) { return play(random, limits, index); });
+  const int findings = run_cases(
+      "fuzz_api", own, [&](Random& random, std::uint64_t index) { return run_sequence(random, limits, index); });
   fs::remove_all(limits.folder);
   return findings;
 }

@@ -33,17 +33,18 @@ class World;
 /// One function of the API: a call of it with drawn arguments, and how it went so far.
 struct Entry {
   const char* name;
-  void (*play)(World&);
+  void (*run_sequence)(World&);
   bool implemented = true;
   std::atomic<std::uint64_t> calls{0}, accepted{0};
 
-  Entry(const char* name, void (*play)(World&), bool implemented = true)
-      : name(name), play(play), implemented(implemented) {}
+  Entry(const char* name, void (*run_sequence)(World&), bool implemented = true)
+      : name(name), run_sequence(run_sequence), implemented(implemented) {}
 };
 /// All of them; each part adds its own.
 std::vector<Entry*>& entries();
 struct Registration {
-  Registration(const char* name, void (*play)(World&), bool implemented = true) : entry(name, play, implemented) {
+  Registration(const char* name, void (*run_sequence)(World&), bool implemented = true)
+      : entry(name, run_sequence, implemented) {
     entries().push_back(&entry);
   }
   Entry entry;

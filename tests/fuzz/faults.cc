@@ -319,7 +319,7 @@ bool intact(const fs::path& folder) {
 }
 
 /// Runs the scenario with the fault and then without, in a process and a folder of its own.
-bool play(const Case& c, std::uint64_t index) {
+bool run_sequence(const Case& c, std::uint64_t index) {
   FaultPlan& plan = fault_plan();
   for (auto& n : plan.calls) n = 0;
   plan.kind = c.kind, plan.at = c.at, plan.from_there_on = c.from_there_on, plan.reached = false;
@@ -363,7 +363,7 @@ int main_of(int argc, char** argv) {
   const Options options = parse_options(argc, argv);
   g_totals = new (::mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Totals;
   FaultPlan& plan = fault_plan();
-  if (!play({}, 0)) return std::printf("the scenario fails without a fault\n"), 1;
+  if (!run_sequence({}, 0)) return std::printf("the scenario fails without a fault\n"), 1;
   std::int64_t calls[kFaults];
   std::vector<Case> all;
   for (int k = 0; k < kFaults; ++k) {
@@ -379,7 +379,7 @@ int main_of(int argc, char** argv) {
   const int findings = run_cases("fuzz_faults", options, [&](Random& random, std::uint64_t i) {
     const int many = static_cast<int>(random.one_in(3) ? Fault::kOpen : Fault::kMemory);
     const Case c = i < all.size() ? all[i] : Case{many, random.between(1, calls[many]), random.one_in(4)};
-    const bool good = play(c, i);
+    const bool good = run_sequence(c, i);
     reached[c.kind] += plan.reached;
     return good;
   });

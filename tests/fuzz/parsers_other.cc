@@ -139,9 +139,9 @@ bool run_line(const World&, Random& random, Counts& counts) {
   const std::string line = mutate(random, random.pick(lines()), lines());
   try {
     std::istringstream in(line);
-    std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
-    if (words.empty() || !driver::is_activ(words[0])) return use_line(line, counts);
-    driver::parse_activ(words);
+    std::vector<std::string> names{std::istream_iterator<std::string>(in), {}};
+    if (names.empty() || !driver::is_activ(names[0])) return use_line(line, counts);
+    driver::parse_activ(names);
     ++counts.accepted;
   } catch (const driver::ArgError&) {
     ++counts.refused;

@@ -23,27 +23,27 @@ std::string forged(Random& random, const std::string& record, const std::vector<
     for (const char c : text) c == ' ' ? parts.emplace_back(), void() : parts.back().push_back(c);
     return parts;
   };
-  std::vector<std::string> words = split(record);
-  const std::size_t at = random.one_in(2) ? std::size_t{kTunePoint} : random.below(words.size());
-  if (at >= words.size()) return record;
-  std::string& word = words[at];
+  std::vector<std::string> names = split(record);
+  const std::size_t at = random.one_in(2) ? std::size_t{kTunePoint} : random.below(names.size());
+  if (at >= names.size()) return record;
+  std::string& name = names[at];
   switch (random.below(4)) {
     case 0: {
       const auto other = split(random.pick(all));
-      if (at < other.size()) word = other[at];
+      if (at < other.size()) name = other[at];
       break;
     }
-    case 1: word = extreme_number(random); break;
+    case 1: name = extreme_number(random); break;
     case 2:  // each number of a list
-      for (std::uint64_t i = 0; i < 3; ++i) replace_number(random, word);
+      for (std::uint64_t i = 0; i < 3; ++i) replace_number(random, name);
       break;
-    default: replace_number(random, word);
+    default: replace_number(random, name);
   }
-  if (random.one_in(2) && words.size() > kKind) {  // faster than any other, by a completed search: it is chosen
-    words[kTime] = "0.001";
-    words[kKind] = std::to_string(static_cast<int>(RecordKind::kTuned));
+  if (random.one_in(2) && names.size() > kKind) {  // faster than any other, by a completed search: it is chosen
+    names[kTime] = "0.001";
+    names[kKind] = std::to_string(static_cast<int>(RecordKind::kTuned));
   }
-  return fmt::format("{}", fmt::join(words, " "));
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 /// A file of one to eight records, most of them with tune points and changed behind a right checksum, then perhaps

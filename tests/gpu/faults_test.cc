@@ -325,9 +325,9 @@ class Processes : public testing::Test {
   void put(const char* name, const char* target) const {
     fs::create_symlink(fs::path(FAKE_GPU_DIR) / target, folder_ / name);
   }
-  Outcome driver(const std::string& settings, const std::string& words) const {
+  Outcome driver(const std::string& settings, const std::string& arguments) const {
     return ::run("LD_LIBRARY_PATH=" + folder_.string() + ":$LD_LIBRARY_PATH MIOPEN_CUSTOM_CACHE_DIR=" +
-                 (folder_ / "kernels").string() + " " + settings + " " + POLYMIO_DRIVER_PATH + " " + words);
+                 (folder_ / "kernels").string() + " " + settings + " " + POLYMIO_DRIVER_PATH + " " + arguments);
   }
   static constexpr const char* kConv = "conv -n 1 -c 2 -H 5 -W 5 -k 2 -F 1 -S 0 -i 1 -V 0 --device cuda:0";
 

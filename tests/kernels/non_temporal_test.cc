@@ -42,8 +42,8 @@ std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t s
   std::vector<float> x = numbers(p.x), w = numbers(p.w), y = numbers(p.y);
   const auto count = static_cast<std::size_t>(p.output().count());
   std::vector<float> memory(count + 4 * kLine, kGuard);
-  const std::size_t ahead = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(float) % kLine;
-  float* const result = memory.data() + 2 * kLine - ahead + shift;
+  const std::size_t prefetch = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(float) % kLine;
+  float* const result = memory.data() + 2 * kLine - prefetch + shift;
   Handle handle("cpu", nullptr);
   Problem::Args args;
   args.x = x.data(), args.w = w.data(), args.y = y.data();

@@ -1,6 +1,6 @@
 // Tune while running, on a fake device: the promise on the cost of a thousand calls.
 // SPDX-License-Identifier: MIT
-#include "search/explore.h"
+#include "search/bandit.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 /// The time of `calls` calls of candidates that take `actual`, with a jitter of `noise`.
 double total(const std::vector<double>& predicted, const std::vector<double>& actual, double noise, int calls = 1000) {
-  Explorer explorer(predicted);
+  Bandit explorer(predicted);
   std::mt19937 random(7);
   std::uniform_real_distribution<double> jitter(1, 1 + noise);
   double sum = 0;
@@ -26,7 +26,7 @@ double total(const std::vector<double>& predicted, const std::vector<double>& ac
 }
 
 // Holds while a prediction is off by less than one candidate's cost of the whole allowance (15 best calls).
-TEST(Explorer, AThousandCallsCostAtMostTwoPercentMore) {
+TEST(Bandit, AThousandCallsCostAtMostTwoPercentMore) {
   const std::vector<std::vector<double>> predicted = {
       {100, 110, 120, 130}, {100, 300, 500, 700}, {10, 20, 30, 60}, {10, 11, 12, 13, 14, 15}};
   for (const auto& p : predicted) {
@@ -40,8 +40,8 @@ TEST(Explorer, AThousandCallsCostAtMostTwoPercentMore) {
   }
 }
 
-TEST(Explorer, FindsTheBestThroughNoise) {
-  Explorer explorer({100, 90, 80});
+TEST(Bandit, FindsTheBestThroughNoise) {
+  Bandit explorer({100, 90, 80});
   std::mt19937 random(3);
   std::uniform_real_distribution<double> jitter(1, 1.1);
   const double actual[] = {120, 100, 80};
@@ -53,16 +53,16 @@ TEST(Explorer, FindsTheBestThroughNoise) {
   EXPECT_EQ(explorer.best(), 2u);
 }
 
-TEST(Explorer, AHopelessPredictionIsNeverTried) {
-  Explorer explorer({100, 5e6});
+TEST(Bandit, AHopelessPredictionIsNeverTried) {
+  Bandit explorer({100, 5e6});
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(explorer.next(), 0u);
     explorer.took(0, 100);
   }
 }
 
-TEST(Explorer, WhatIsDiscardedIsNotPlayedAgain) {
-  Explorer explorer({100, 90, 80});
+TEST(Bandit, WhatIsDiscardedIsNotTriedAgain) {
+  Bandit explorer({100, 90, 80});
   explorer.took(0, 100);
   explorer.discard(1);
   for (int i = 0; i < 50; ++i) {
@@ -73,8 +73,8 @@ TEST(Explorer, WhatIsDiscardedIsNotPlayedAgain) {
   EXPECT_EQ(explorer.best(), 2u);
 }
 
-TEST(Explorer, OneCandidateIsSettledAtOnce) {
-  const Explorer explorer({100});
+TEST(Bandit, OneCandidateIsSettledAtOnce) {
+  const Bandit explorer({100});
   EXPECT_TRUE(explorer.settled());
   EXPECT_EQ(explorer.next(), 0u);
 }

@@ -40,21 +40,21 @@ struct FakeProblem final : ProblemBase {
 
 inline constexpr double kAnswer = 42;
 
-struct FakeJudge final : Judge {
+struct FakeCheck final : ResultCheck {
   void poison(Stream&, const void* args) const override { *static_cast<const FakeProblem::Args*>(args)->y = NAN; }
-  Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const override {
-    if (*static_cast<const FakeProblem::Args*>(args)->y == kAnswer) return Opinion::kRight;
+  CheckResult check(Stream&, const void* args, Tolerance, std::string& text) const override {
+    if (*static_cast<const FakeProblem::Args*>(args)->y == kAnswer) return CheckResult::kRight;
     text = "not the answer";
-    return Opinion::kWrong;
+    return CheckResult::kWrong;
   }
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t) const override {
     struct Private final : PrivateCase {
       FakeProblem p{"private"};
-      FakeJudge j;
+      FakeCheck j;
       double y = 0;
       FakeProblem::Args a{&y};
       const ProblemBase& problem() const override { return p; }
-      const Judge& judge() const override { return j; }
+      const ResultCheck& check() const override { return j; }
       const void* args(void*, std::size_t) override { return &a; }
     };
     return std::make_unique<Private>();
@@ -124,12 +124,12 @@ class SearchTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  Request request(const ProblemBase& p, Constraints c = {}) { return {handle, list, p, c, &judge, &clock}; }
+  Request request(const ProblemBase& p, Constraints c = {}) { return {handle, list, p, c, &check, &clock}; }
   FindDb& db() { return find_db(handle.device().architecture); }
 
   std::filesystem::path folder;
   Handle handle{"cpu", nullptr};
-  FakeJudge judge;
+  FakeCheck check;
   FakeClock clock;
   FakeSolver reference{clock, 1, "Reference", Algorithm::kDirect, 200, 1};
   FakeSolver slow{clock, 2, "Slow", Algorithm::kGemm, 3000, 10};

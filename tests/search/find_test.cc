@@ -54,7 +54,7 @@ TEST_F(FindTest, EveryModeOnAMissAndOnAHit) {
       EXPECT_EQ(names(miss), (Names{"Fast", "Hungry", "Slow", "Reference"}));
     }
     Handle other("cpu", nullptr);
-    const Request again{other, list, p, {}, &judge, &clock};
+    const Request again{other, list, p, {}, &check, &clock};
     before = runs();
     const auto hit = find(again, options(mode), &args);
     EXPECT_EQ(runs() > before, normal);
@@ -121,7 +121,7 @@ TEST_F(FindTest, AWrongSolverIsNeverSelectedNorRunAgain) {
   ASSERT_EQ(quarantined.size(), 1u);
   EXPECT_EQ(quarantined[0].solver, "Fast");
   Handle other("cpu", nullptr);
-  EXPECT_EQ(names(rank({other, list, q, {}, &judge, &clock})), (Names{"Hungry", "Slow", "Reference"}))
+  EXPECT_EQ(names(rank({other, list, q, {}, &check, &clock})), (Names{"Hungry", "Slow", "Reference"}))
       << "the whole family is affected";
   fast.traits.version = 2;
   EXPECT_EQ(rank(request(q)).size(), 4u) << "a new version gets a new chance";

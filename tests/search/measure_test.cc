@@ -24,7 +24,7 @@ struct Script {
     clock.now += std::min(us, most_us);
     return us > most_us ? Run::kStopped : ends;
   }
-  Contestant contestant() {
+  Trial contestant() {
     return {[this](double most_us, double& warm_us) {
               const double before = clock.now;
               const Run ended = once(most_us);

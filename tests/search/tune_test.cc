@@ -130,7 +130,7 @@ TEST_F(TuneTest, EnforceModes) {
     const Request rq = request(q);
     if (c.with_record) find(rq, {FindMode::kNormal, true, Enforce::kNone, {}}, &args);
     Handle other("cpu", nullptr);
-    const Request again{other, list, q, {}, &judge, &clock};
+    const Request again{other, list, q, {}, &check, &clock};
     const int before = fast.builds;
     find(again, {FindMode::kNormal, c.asked, c.forced, {}}, &args);
     EXPECT_EQ(fast.builds - before > 4, c.tunes) << fast.builds - before;

@@ -17,11 +17,11 @@ def waste(size, step):
 
 def parse(key):
     """Sizes of a problem from its key; None where the model has no features."""
-    words = key.split()
-    flags = dict(zip(words[1::2], words[2::2]))
-    if words[0] not in TYPES or any(f in key for f in ("_strides", "_type", "--fuse", "_cast")):
+    arguments = key.split()
+    flags = dict(zip(arguments[1::2], arguments[2::2]))
+    if arguments[0] not in TYPES or any(f in key for f in ("_strides", "_type", "--fuse", "_cast")):
         return None
-    p = {"type": words[0], "direction": DIRECTIONS[flags["-F"]], "dims": int(flags.get("-_", 2))}
+    p = {"type": arguments[0], "direction": DIRECTIONS[flags["-F"]], "dims": int(flags.get("-_", 2))}
     p["n"], p["c"], p["k"], p["g"] = (int(flags[f]) for f in ("-n", "-c", "-k", "-g"))
     p["last"] = bool(re.search(r" -[IfO] \S*C\b", key))
     for what, at, missing in (("in", 0, 1), ("filter", 1, 1), ("pad", 2, 0), ("stride", 3, 1), ("dilation", 4, 1)):

@@ -94,12 +94,12 @@ FLAGS = [("-!", "-@", "-$", "-#", "-^"), ("-H", "-y", "-p", "-u", "-l"), ("-W", 
 
 def layer_text(s):
     dims = len(s["in"])
-    words = [] if dims == 2 else ["-_", dims]
-    words += ["-c", s["c"], "-k", s["k"], "-g", s["g"]]
+    arguments = [] if dims == 2 else ["-_", dims]
+    arguments += ["-c", s["c"], "-k", s["k"], "-g", s["g"]]
     for i, names in enumerate(FLAGS[3 - dims:]):
         for name, what in zip(names, ("in", "filter", "pad", "stride", "dilation")):
-            words += [name, s[what][i]]
-    return " ".join(map(str, words))
+            arguments += [name, s[what][i]]
+    return " ".join(map(str, arguments))
 
 
 def layer_of(line):

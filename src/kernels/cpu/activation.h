@@ -23,7 +23,7 @@ struct Activation {
   void* result = nullptr;
   double alpha = 0, beta = 0, gamma = 0;  // of the function; float is exact unless the type is double
   double scale = 1, keep = 0;
-  bool around_caches = false;  // stores leave the caches alone; ignored when `result` is also read
+  bool non_temporal = false;  // stores leave the caches alone; ignored when `result` is also read
 };
 
 }  // namespace polymio::kernels

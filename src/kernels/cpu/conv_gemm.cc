@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/cpu/columns.h"
+#include "kernels/cpu/im2col.h"
 #include "kernels/cpu/depthwise.h"
 
 namespace polymio::kernels {
@@ -110,17 +110,17 @@ int64_t inner_size(const Axis& axis) { return axis.level[kLevels - 1].size; }
 bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
 
 /// Cycles for each step of depth: whole vectors of columns are multiplied, and columns transposed.
-double turned_cost(int64_t rows, int64_t columns) {
+double transposed_cost(int64_t rows, int64_t columns) {
   const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
   return m * std::ceil(n / 16) / 2 + 0.4 * n;
 }
 
 /// Whether both operands lie along the depth and it is cheaper to transpose A.
-bool turns_better(const Gemm& g) {
+bool is_better_transposed(const Gemm& g) {
   constexpr int64_t kDeep = 256;  // what makes up for a strided C
   const bool along = inner_stride(g.a.depth) == 1 && inner_stride(g.b.depth) == 1 && !is_bounded(g.a) &&
                      !is_bounded(g.b) && inner_size(g.a.depth) == inner_size(g.b.depth);
-  return along && g.k >= kDeep && turned_cost(g.n, g.m) < turned_cost(g.m, g.n);
+  return along && g.k >= kDeep && transposed_cost(g.n, g.m) < transposed_cost(g.m, g.n);
 }
 
 /// Whether C is one vector wide, whose tiles load nearly as much as they multiply, and as rows would fill wide tiles.
@@ -140,10 +140,10 @@ void orient(ConvProduct& p) {
   const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
   const bool ragged = columns_unit && p.gemm.n < 64 && p.gemm.n % 16 != 0 && p.gemm.m >= 128 && p.gemm.k >= 64;
   const bool thin = columns_unit && is_thin(p.gemm);
-  const bool swap = turns_better(p.gemm)        ? true
-                    : rows_unit && columns_unit ? inner_size(c.rows) > inner_size(c.columns)
-                    : rows_unit                 ? p.gemm.m > 4
-                                                : (ragged || thin) && inner_stride(p.gemm.a.lanes) == 1;
+  const bool swap = is_better_transposed(p.gemm) ? true
+                    : rows_unit && columns_unit  ? inner_size(c.rows) > inner_size(c.columns)
+                    : rows_unit                  ? p.gemm.m > 4
+                                                 : (ragged || thin) && inner_stride(p.gemm.a.lanes) == 1;
   if (!swap) return;
   std::swap(p.gemm.a, p.gemm.b);
   std::swap(p.a, p.b);
@@ -299,19 +299,19 @@ int64_t row_limit(const Gemm& g, const TileShape& tile) {
 
 }  // namespace
 
-Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutWish& wish) {
-  const int64_t most = wish.rows > 0 ? std::min(wish.rows, row_limit(g, tile)) : row_limit(g, tile);
-  const int64_t most_m_parts = wish.rows > 0 ? ceil_div(g.m, most) : ceil_div(g.m, tile.rows);
+Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutRequest& request) {
+  const int64_t most = request.rows > 0 ? std::min(request.rows, row_limit(g, tile)) : row_limit(g, tile);
+  const int64_t most_m_parts = request.rows > 0 ? ceil_div(g.m, most) : ceil_div(g.m, tile.rows);
   constexpr int64_t kFewRows = 6;  // B is read once, fastest in long lines
-  const int64_t wished = wish.pieces > 0 ? wish.pieces : g.m <= kFewRows ? 1 : 0;
+  const int64_t requested = request.pieces > 0 ? request.pieces : g.m <= kFewRows ? 1 : 0;
   Cut best{std::min(g.m, most), g.n};
   double best_cost = -1;
   for (int64_t m_parts = ceil_div(g.m, most); m_parts <= most_m_parts; m_parts *= 2) {
     const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
     int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n}, tile));
     int64_t last = std::max(first, ceil_div(g.n, tile.lanes));
-    if (wished > 0) {
-      first = last = std::clamp(ceil_div(wished * threads, ceil_div(g.m, rows) * copies), first, last);
+    if (requested > 0) {
+      first = last = std::clamp(ceil_div(requested * threads, ceil_div(g.m, rows) * copies), first, last);
     }
     for (int64_t n_parts = first; n_parts <= last; n_parts += 1 + n_parts / 8) {
       const Cut cut{rows, ceil_div(ceil_div(g.n, n_parts), tile.lanes) * tile.lanes};
@@ -411,11 +411,11 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
 }
 
 std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, int64_t groups, const TileShape& tile,
-                                    int64_t threads, const CutWish& wish) {
+                                    int64_t threads, const CutRequest& request) {
   std::vector<ConvPiece> pieces;
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Gemm& g = products[i].gemm;
-    const Cut cut = cut_of(g, groups, tile, threads, wish);
+    const Cut cut = cut_of(g, groups, tile, threads, request);
     for (int64_t group = 0; group < groups; ++group) {
       for (int64_t n = 0; n < g.n; n += cut.columns) {
         for (int64_t m = 0; m < g.m; m += cut.rows) {

@@ -49,8 +49,8 @@ struct ConvPiece {
   std::int64_t product, group, m0, m1, n0, n1;
 };
 
-/// What a cut is wished to be; 0: whatever is predicted to be fastest.
-struct CutWish {
+/// What a cut is requested to be; 0: whatever is predicted to be fastest.
+struct CutRequest {
   std::int64_t rows = 0;    // of a piece, at most
   std::int64_t pieces = 0;  // of a product, for each thread
 };
@@ -62,11 +62,12 @@ struct Cut {
 };
 
 /// The cut of one product that is done for `copies` groups.
-Cut cut_of(const Gemm& gemm, std::int64_t copies, const TileShape& tile, std::int64_t threads, const CutWish& wish);
+Cut cut_of(const Gemm& gemm, std::int64_t copies, const TileShape& tile, std::int64_t threads,
+           const CutRequest& request);
 
 /// Cuts all products of all groups into pieces of similar cost, enough for `threads`. The cut has no
 /// influence on values.
 std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, std::int64_t groups,
-                                    const TileShape& tile, std::int64_t threads, const CutWish& wish);
+                                    const TileShape& tile, std::int64_t threads, const CutRequest& request);
 
 }  // namespace polymio::kernels

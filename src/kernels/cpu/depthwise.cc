@@ -46,14 +46,16 @@ bool packed(const i64 (&size)[kSpatial], const i64 (&strides)[kSpatial]) {
 }
 
 /// Of an image's copies.
-i64 turned_bytes(const Depthwise& job) {
+i64 transposed_bytes(const Depthwise& job) {
   const ConvShape& s = job.shape;
   const std::size_t of_y = s.dtype == DataType::kInt8 ? size_of(job.result_type) : size_of(s.dtype);
-  return Depthwise::kTurnedChannels *
+  return Depthwise::kTransposedChannels *
          (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(of_y));
 }
 
-i64 turned_blocks(const Depthwise& job) { return ceil_div(job.shape.groups * job.shape.c, Depthwise::kTurnedChannels); }
+i64 transposed_blocks(const Depthwise& job) {
+  return ceil_div(job.shape.groups * job.shape.c, Depthwise::kTransposedChannels);
+}
 
 }  // namespace
 
@@ -71,24 +73,24 @@ bool Depthwise::has_few_pixels(i64 lanes) const {
          volume(shape.taps) <= kMostTaps;
 }
 
-bool Depthwise::can_turn(i64 cores) const {
+bool Depthwise::can_transpose(i64 cores) const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
-  const bool lies = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
-  const bool divides = shape.c == shape.k && kTurnedChannels % shape.c == 0;
+  const bool packed = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
+  const bool divides = shape.c == shape.k && kTransposedChannels % shape.c == 0;
   // Tiles of planes are slow for narrow images and many taps of floats, and for groups and types that words are made
   // of.
   constexpr i64 kNarrow = 8, kManyTaps = 16, kMostTaps = 36;
   const i64 taps = volume(shape.taps);
   const bool slow = size_of(shape.dtype) < sizeof(float) || taps >= kMostTaps ||
                     (permutes_beside_products() && (shape.c > 1 || shape.out[2] <= kNarrow || taps >= kManyTaps));
-  return lies && divides && slow && direction != ConvDirection::kBackwardWeights && turned_bytes(*this) <= kMost &&
-         turned_blocks(*this) * shape.n >= cores;
+  return packed && divides && slow && direction != ConvDirection::kBackwardWeights &&
+         transposed_bytes(*this) <= kMost && transposed_blocks(*this) * shape.n >= cores;
 }
 
-i64 Depthwise::images_to_turn(i64 cores) const {
+i64 Depthwise::images_to_transpose(i64 cores) const {
   constexpr i64 kBytes = 512 << 10;
-  const i64 share = std::max<i64>(turned_blocks(*this) * shape.n / (2 * cores), 1);
-  return std::clamp<i64>(kBytes / turned_bytes(*this), 1, std::min(share, shape.n));
+  const i64 share = std::max<i64>(transposed_blocks(*this) * shape.n / (2 * cores), 1);
+  return std::clamp<i64>(kBytes / transposed_bytes(*this), 1, std::min(share, shape.n));
 }
 
 i64 Depthwise::together() const {
@@ -113,7 +115,7 @@ i64 Depthwise::blocks_at_once() const {
 i64 Depthwise::pieces() const {
   const bool weights = direction == ConvDirection::kBackwardWeights;
   if (few_pixels) return ceil_div(shape.groups, kDepthwisePixelsBlock) * shape.n;
-  if (turned) return turned_blocks(*this) * ceil_div(shape.n, turned_images);
+  if (transposed) return transposed_blocks(*this) * ceil_div(shape.n, transposed_images);
   if (!channels_last || mixed()) return ceil_div(shape.groups, together()) * (weights ? 1 : shape.n);
   const i64 blocks = ceil_div(shape.groups * shape.c, channel_block());
   const i64* size = direction == ConvDirection::kForward ? shape.out : shape.in;
@@ -153,9 +155,9 @@ Pass pass_of(const ConvShape& s, ConvDirection direction, int d, i64 phase) {
   return p;
 }
 
-i64 comb_count(const Pass& p) { return std::min(p.dilation / std::gcd(p.stride, p.dilation), p.count); }
+i64 residue_count(const Pass& p) { return std::min(p.dilation / std::gcd(p.stride, p.dilation), p.count); }
 
-Comb comb_of(const Pass& p, i64 index) {
+Residue residue_of(const Pass& p, i64 index) {
   const i64 divisor = std::gcd(p.stride, p.dilation), step = p.dilation / divisor;
   return {index, step, ceil_div(p.count - index, step), p.stride * step, p.stride / divisor};
 }
@@ -166,9 +168,9 @@ Range inside(i64 first, i64 step, i64 size, i64 count) {
   return {std::min(low, std::max<i64>(high, 0)), std::max<i64>(high, 0)};
 }
 
-i64 list_columns(const Pass (&pass)[kSpatial], const Comb& comb, i64 i0, i64 m0, i64 rows, const StencilSource& source,
-                 const i64 (&taps)[kSpatial], TapColumn* to) {
-  const i64 start = pass[1].first + (comb.first + m0 * comb.step) * pass[1].stride;
+i64 list_columns(const Pass (&pass)[kSpatial], const Residue& residue, i64 i0, i64 m0, i64 rows,
+                 const StencilSource& source, const i64 (&taps)[kSpatial], TapColumn* to) {
+  const i64 start = pass[1].first + (residue.first + m0 * residue.step) * pass[1].stride;
   const i64 slab = pass[0].first + i0 * pass[0].stride;
   const Range depth = inside(slab, pass[0].dilation, source.size[0], pass[0].taps);
   i64 made = 0;
@@ -176,14 +178,14 @@ i64 list_columns(const Pass (&pass)[kSpatial], const Comb& comb, i64 i0, i64 m0,
     for (i64 t0 = depth.low; t0 < depth.high; ++t0) {
       const i64 at = (slab + t0 * pass[0].dilation) * source.step[0] + source.column[t2];
       const i64 w0 = pass[0].w_first + t0 * pass[0].w_step, w2 = pass[2].w_first + t2 * pass[2].w_step;
-      for (i64 r0 = 0; r0 < std::min(comb.tap_step, pass[1].taps); ++r0) {
-        const i64 all = ceil_div(pass[1].taps - r0, comb.tap_step);
+      for (i64 r0 = 0; r0 < std::min(residue.tap_step, pass[1].taps); ++r0) {
+        const i64 all = ceil_div(pass[1].taps - r0, residue.tap_step);
         for (i64 t = 0, count = 0; t < all; t += count) {
           count = column_taps(all - t);
-          const i64 line = start + r0 * pass[1].dilation + t * comb.line;
-          const unsigned lines = lines_inside(line, comb.line, source.size[1], rows + count - 1);
+          const i64 line = start + r0 * pass[1].dilation + t * residue.line;
+          const unsigned lines = lines_inside(line, residue.line, source.size[1], rows + count - 1);
           if (lines == 0) continue;
-          const i64 w1 = pass[1].w_first + (r0 + t * comb.tap_step) * pass[1].w_step;
+          const i64 w1 = pass[1].w_first + (r0 + t * residue.tap_step) * pass[1].w_step;
           to[made++] = {at + line * source.step[1], (w0 * taps[1] + w1) * taps[2] + w2, static_cast<int>(count), lines,
                         static_cast<int>(t2)};
         }

@@ -21,19 +21,19 @@ struct Depthwise {
   void* result = nullptr;
   DataType result_type = DataType::kFloat;  // of int8 problems: int8, int32 or fp32
   double alpha = 1, beta = 0;               // beta == 0: the result is never read
-  std::int64_t word = 1;                    // channels of a group that are multiplied at once
-  bool turned = false;                      // channels are first and copied to be last; only if beta is 0
-  std::int64_t turned_images = 1;           // of a piece that are copied, kTurnedChannels of each
+  std::int64_t dot_group = 1;               // channels of a group that are multiplied at once
+  bool transposed = false;                  // channels are first and copied to be last; only if beta is 0
+  std::int64_t transposed_images = 1;       // of a piece that are copied, kTransposedChannels of each
   bool few_pixels = false;                  // channels are first, and lanes
   /// Groups with as many output as input channels, a power of two: a vector has whole groups or is part of one.
   bool aligned() const {
-    const bool permutes = shape.c == 1 || word > 1 || shape.dtype == DataType::kFloat;
+    const bool permutes = shape.c == 1 || dot_group > 1 || shape.dtype == DataType::kFloat;
     return shape.c == shape.k && (shape.c & (shape.c - 1)) == 0 && permutes;
   }
   /// Whether products can be of words of so many channels: groups fill words and divide the 32 channels of a tile.
-  bool fills_words(std::int64_t channels) const {
-    const bool divides = shape.c >= channels && shape.c == shape.k && kTurnedChannels % shape.c == 0;
-    return (channels_last || turned) && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
+  bool fills_dot_operands(std::int64_t channels) const {
+    const bool divides = shape.c >= channels && shape.c == shape.k && kTransposedChannels % shape.c == 0;
+    return (channels_last || transposed) && shape.c > 1 && divides && direction != ConvDirection::kBackwardWeights;
   }
   /// Whether planes have so few pixels, without gaps inside or between them, that vectors of so many lanes should be of
   /// channels.
@@ -42,10 +42,10 @@ struct Depthwise {
   bool has_packed_planes() const;
   /// Whether channels that are first are worth copying: some images of a few stay in the second-level cache, and there
   /// is something to do for so many cores.
-  bool can_turn(std::int64_t cores) const;
+  bool can_transpose(std::int64_t cores) const;
   /// How many images are worth copying at once.
-  std::int64_t images_to_turn(std::int64_t cores) const;
-  static constexpr std::int64_t kTurnedChannels = 32;
+  std::int64_t images_to_transpose(std::int64_t cores) const;
+  static constexpr std::int64_t kTransposedChannels = 32;
   /// Groups with channels last that are copied.
   bool mixed() const { return channels_last && !aligned(); }
   /// The most channels that a piece covers with channels last.
@@ -88,11 +88,11 @@ Pass pass_of(const ConvShape& shape, ConvDirection direction, int dim, std::int6
 
 /// Results first + m * step, m < count, of a pass. Of taps r0, r0 + tap_step, ..., the t-th reads for result m the
 /// source line m + t, where lines are `line` positions apart: what one result reads, its neighbours read too.
-struct Comb {
+struct Residue {
   std::int64_t first, step, count, line, tap_step;
 };
-std::int64_t comb_count(const Pass& pass);
-Comb comb_of(const Pass& pass, std::int64_t index);
+std::int64_t residue_count(const Pass& pass);
+Residue residue_of(const Pass& pass, std::int64_t index);
 
 /// Taps that lie one below another, for a block of results one below another: tap t of result j reads line j + t.
 struct TapColumn {
@@ -110,9 +110,9 @@ struct StencilSource {
   const std::int64_t* column;
 };
 
-/// The columns of taps of results m0 ... m0 + rows - 1 of a comb of the second dimension, at result i0 of the first;
+/// The columns of taps of results m0 ... m0 + rows - 1 of a residue of the second dimension, at result i0 of the first;
 /// ordered by the tap of the last dimension, equally many of each. Returns their number, at most that of taps.
-std::int64_t list_columns(const Pass (&pass)[kSpatial], const Comb& comb, std::int64_t i0, std::int64_t m0,
+std::int64_t list_columns(const Pass (&pass)[kSpatial], const Residue& residue, std::int64_t i0, std::int64_t m0,
                           std::int64_t rows, const StencilSource& source, const std::int64_t (&taps)[kSpatial],
                           TapColumn* to);
 

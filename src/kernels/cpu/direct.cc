@@ -33,13 +33,13 @@ void set_windows(Direct& job) {
       last = any ? std::max(last, end) : end;
       any = true;
     }
-    job.strip.size[d] = last - job.first[d];  // completed once the cells of a piece are known
+    job.input_tile.size[d] = last - job.first[d];  // completed once the cells of a piece are known
   }
 }
 
 /// Whether some taps of this dimension are outside the input.
 bool leaves_input(const Direct& job, int d) {
-  const std::int64_t end = job.first[d] + job.strip.size[d] + (job.cells[d] - 1) * job.input_step(d);
+  const std::int64_t end = job.first[d] + job.input_tile.size[d] + (job.cells[d] - 1) * job.input_step(d);
   return job.first[d] < 0 || end >= job.from.size[d];
 }
 
@@ -77,8 +77,8 @@ bool reads_in_place(const Direct& job) {
   return !padded || (!job.unit.shifts() && skips_padding(job));  // shifted zeros are multiplied
 }
 
-void set_strip(Direct& job) {
-  DirectStrip& s = job.strip;
+void set_input_tile(Direct& job) {
+  InputTile& s = job.input_tile;
   const std::int64_t channels = job.from.channels, block[kSpatial] = {1, job.cut.rows, job.cut.columns};
   for (int d = 0; d < kSpatial; ++d) {
     const DirectWindow w = direct_window(job, d, 0);
@@ -132,10 +132,10 @@ void set_places(Direct& job) {
     p.total += round_up(bytes, kAlign);
     return place;
   };
-  p.strip = take(job.in_place ? 0 : job.strip.total * u.element + kAlign);
+  p.input_tile = take(job.in_place ? 0 : job.input_tile.total * u.element + kAlign);
   p.panel = take(job.cut.packed ? 0 : job.panel_bytes);
   p.sums = take(pixels * lanes * u.lane_bytes());
-  p.turn = take(std::max(job.taps(), kDirectTurn) * u.group * u.lanes * u.lane_bytes());
+  p.transposed = take(std::max(job.taps(), kDirectTransposeDepth) * u.group * u.lanes * u.lane_bytes());
   p.lists = take(2 * job.taps() * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 
@@ -195,7 +195,7 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   // Of copies not for tile registers, with which it has not been run.
   const bool leaves_out = job.in_place || (c.fold == 1 && has_wide_taps(job) && !job.unit.amx);
   job.edges = leaves_out && leaves_input(job, 2);
-  set_strip(job);
+  set_input_tile(job);
   set_places(job);
 }
 
@@ -204,7 +204,7 @@ void split_packing(Direct& job, std::int64_t threads) {
   job.pack_parts = 1;
   // What the parts of others share: steps of two taps, zeros between groups, sums over all channels.
   const bool straddles = job.merged && job.from.channels % job.unit.group != 0;
-  if (straddles || job.joined > 1 || job.unit.shifts()) return;
+  if (straddles || job.diagonal_groups > 1 || job.unit.shifts()) return;
   const std::int64_t wanted = ceil_div(2 * threads, job.shape.groups * job.panels);
   const std::int64_t most = std::min(job.panel_bytes / kLeast, job.from.channels / kPackChannels);
   job.pack_parts = threads == 1 ? 1 : std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
@@ -212,22 +212,23 @@ void split_packing(Direct& job, std::int64_t threads) {
 
 std::int64_t Direct::line() const {
   const bool any = cut.fold == 1 && phases[2] == 1 && !edges && cut.channels == from.channels;
-  return joins_lines() ? kDirectLine : any ? std::min(cut.columns, kDirectLine) : cut.columns;
+  return merges_lines() ? kDirectLine : any ? std::min(cut.columns, kDirectLine) : cut.columns;
 }
 
-bool Direct::joins_lines() const {
+bool Direct::merges_lines() const {
   const bool copies = !in_place && cut.fold == 1 && cut.channels == from.channels;
   const bool dense = step[1] == 1 && step[2] == 1 && (!backward || shape.stride[2] == 1);
   return unit.amx && copies && dense && cut.columns <= kDirectLine / 2;
 }
 
-bool Direct::panels_take_turns() const {
+bool Direct::interleaves_panels() const {
   // Bytes of weights: beside outputs of tile registers in the first-level cache, else in the second-level cache.
   const std::int64_t near = unit.amx ? 32 << 10 : 256 << 10;
   const bool one_line = cells[0] * cells[1] == 1 && phases[0] * phases[1] * phases[2] == 1 && cut.images == 1;
   const bool pointwise = taps() == 1 && in_place && !edges && cut.channels == from.channels;
   const bool same_width = vectors % panels == 0 || !unit.amx;  // others take other shapes of tile registers
-  return one_line && pointwise && panels > 1 && panels <= kMostTurns && same_width && panels * panel_bytes <= near;
+  return one_line && pointwise && panels > 1 && panels <= kMaxInterleavedPanels && same_width &&
+         panels * panel_bytes <= near;
 }
 
 bool Direct::sums_are_results() const {

@@ -41,13 +41,13 @@ constexpr std::int64_t amx_steps(std::int64_t depth) {
 inline constexpr std::int64_t kDirectLine = 128;
 
 /// Panels that are multiplied in turn, at most.
-inline constexpr std::int64_t kMostTurns = 64;
+inline constexpr std::int64_t kMaxInterleavedPanels = 64;
 
 /// Parts in which a panel is packed are of multiples of so many channels.
 inline constexpr std::int64_t kPackChannels = 16;
 
 /// Depths that packing transposes at once, at least.
-inline constexpr std::int64_t kDirectTurn = 64;
+inline constexpr std::int64_t kDirectTransposeDepth = 64;
 
 /// The tensor that is read (x, or dy) or written (y, or dx). Strides in elements.
 struct DirectSide {
@@ -82,14 +82,14 @@ struct DirectWindow {
 };
 
 /// The strip of a piece. Strides in elements; position q of a row lies at q % split * part + q / split * pixel.
-struct DirectStrip {
+struct InputTile {
   std::int64_t size[kSpatial];  // positions
   std::int64_t split, part, pitch, pixel, row, slab, image, total;
 };
 
 /// Bytes from the start of a thread's scratch.
 struct DirectPlaces {
-  std::int64_t strip, panel, sums, turn, lists, total;
+  std::int64_t input_tile, panel, sums, transposed, lists, total;
 };
 
 struct Direct {
@@ -99,7 +99,7 @@ struct Direct {
   DirectSide from, to;
   DataType weight_type = DataType::kFloat;
   std::int64_t w_lane = 0, w_depth = 0;  // strides of weights along channels of `to` and of `from`
-  std::int64_t joined = 1;               // groups of the problem in one of `shape`, whose weights are zero between them
+  std::int64_t diagonal_groups = 1;      // groups of the problem in one of `shape`, whose weights are zero between them
   DirectCut cut;
   // Set by cut_direct().
   std::int64_t cells[kSpatial], phases[kSpatial];
@@ -113,7 +113,7 @@ struct Direct {
   std::int64_t tap_steps = 1, row_steps = 1;  // steps of depth of a tap, of a row of taps
   std::int64_t panel_bytes = 0;               // of the widest panel with what belongs to it
   std::int64_t pack_parts = 1;                // in which a panel of weights is packed, see split_packing
-  DirectStrip strip{};
+  InputTile input_tile{};
   DirectPlaces places{};
 
   std::int64_t pieces() const;
@@ -122,9 +122,9 @@ struct Direct {
   /// Outputs that are summed before they are finished: of a piece's line, or of lines that are joined.
   std::int64_t line() const;
   /// Whether lines of a copy lie as one long line, for tile registers; outputs between them are not wanted.
-  bool joins_lines() const;
+  bool merges_lines() const;
   /// Whether some outputs are summed for all panels before the next ones: pointwise, and packed weights stay near.
-  bool panels_take_turns() const;
+  bool interleaves_panels() const;
   std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
   /// The first vector of a panel; panels are of nearly equal width.
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }

@@ -1,6 +1,6 @@
 // How backward weights are cut: blocks of dw for a share of the second-level cache, steps for another.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/gradient.h"
+#include "kernels/cpu/direct_backward_weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ void set_steps(DirectGradient& g, std::int64_t bytes) {
   cut.copied = true;
   const auto fits = [&] {
     cut_direct(x, cut);
-    return x.strip.total * x.unit.element <= bytes && outputs_of(x.cut) * g.k_block * x.unit.element <= bytes;
+    return x.input_tile.total * x.unit.element <= bytes && outputs_of(x.cut) * g.k_block * x.unit.element <= bytes;
   };
   for (std::int64_t* size : {&cut.rows, &cut.columns})
     while (!fits() && *size > 1) *size = ceil_div(*size, 2);
@@ -91,17 +91,17 @@ void choose_lanes(DirectGradient& g) {
   const double transpose = kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
   const double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block) + (last ? 0 : transpose);
   const double straight = tile_cycles(g.x.unit, g.k_block, run) + (pairs && last ? transpose : 0);
-  const bool turned = (last || first) && g.c_blocks == 1 && cycles < straight;
-  g.turned_row = turned ? round_up(g.k_block, g.x.unit.lanes) : 0;
+  const bool transposed = (last || first) && g.c_blocks == 1 && cycles < straight;
+  g.transposed_row = transposed ? round_up(g.k_block, g.x.unit.lanes) : 0;
 }
 
 void set_places(DirectGradient& g) {
   const Direct& x = g.x;
   const std::int64_t size = x.unit.element, outputs = outputs_of(x.cut);
   const bool by_output = g.dy.c == 1 && x.unit.math != DirectMath::kImagePairs;
-  g.pitch = g.turned_row > 0 ? g.turned_row
-            : by_output      ? g.k_block
-                             : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
+  g.pitch = g.transposed_row > 0 ? g.transposed_row
+            : by_output          ? g.k_block
+                                 : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
   g.k_row = x.taps() * g.c_block;
   g.sum_bytes = round_up(g.k_block * g.k_row * size + kAlign, kAlign);
   g.places.total = 0;
@@ -111,10 +111,10 @@ void set_places(DirectGradient& g) {
     return place;
   };
   // Behind a strip as much as the vectors of a tile may reach over its end.
-  g.places.strip = take(x.strip.total * size + 4 * kAlign);
-  g.places.dy = take((g.turned_row > 0 || by_output ? outputs : g.k_block) * g.pitch * size);
+  g.places.input_tile = take(x.input_tile.total * size + 4 * kAlign);
+  g.places.dy = take((g.transposed_row > 0 || by_output ? outputs : g.k_block) * g.pitch * size);
   g.places.sums = take(g.sum_bytes);
-  g.places.turned = take(g.k_row * g.turned_row * size);
+  g.places.transposed = take(g.k_row * g.transposed_row * size);
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 

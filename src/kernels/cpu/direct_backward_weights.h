@@ -7,7 +7,7 @@ namespace polymio::kernels {
 
 /// Bytes from the start of a thread's scratch.
 struct GradientPlaces {
-  std::int64_t strip, dy, sums, turned, lists, total;
+  std::int64_t input_tile, dy, sums, transposed, lists, total;
 };
 
 /// A piece is a block of output channels times a block of input channels, summed over a slice of the steps. A step
@@ -16,10 +16,10 @@ struct DirectGradient {
   Direct x;  // reads x as forward does, a block of channels at a time; `to` has the type of dw
   DirectSide dy;
   std::int64_t k_block = 1, c_block = 1, k_blocks = 1, c_blocks = 1, steps = 1, slices = 1;
-  std::int64_t pitch = 1;       // elements of dy's copy from channel to channel, or from output to output
-  std::int64_t k_row = 1;       // elements of the sums from output channel to output channel
-  std::int64_t sum_bytes = 0;   // of a piece
-  std::int64_t turned_row = 0;  // not 0: tiles are summed with output channels as lanes; elements of such a row
+  std::int64_t pitch = 1;           // elements of dy's copy from channel to channel, or from output to output
+  std::int64_t k_row = 1;           // elements of the sums from output channel to output channel
+  std::int64_t sum_bytes = 0;       // of a piece
+  std::int64_t transposed_row = 0;  // not 0: tiles are summed with output channels as lanes; elements of such a row
   GradientPlaces places{};
 
   std::int64_t blocks() const { return x.shape.groups * k_blocks * c_blocks; }

@@ -60,7 +60,9 @@ struct Fft {
   /// Of one part of the filter; [frequency][part][panel of y's vectors][channel of x][plane][vector].
   std::int64_t w_part() const { return 2 * y_vectors() * (depthwise ? 1 : shape.c); }
   std::int64_t w_frequency() const { return (parts[0] * parts[1] * w_part()) | 1; }
-  std::int64_t floats(std::int64_t vectors_a_frequency) const { return frequencies() * vectors_a_frequency * lanes; }
+  std::int64_t floats(std::int64_t vectors_per_frequency) const {
+    return frequencies() * vectors_per_frequency * lanes;
+  }
 
   std::int64_t pieces(FftStage) const;
   /// Pieces that are transformed together.

@@ -1,6 +1,6 @@
 // Stored columns: which way they lie and how products use them.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/columns.h"
+#include "kernels/cpu/im2col.h"
 
 namespace polymio::kernels {
 namespace {

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/activation.h"
-#include "kernels/cpu/columns.h"
+#include "kernels/cpu/im2col.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/direct.h"
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/gradient.h"
+#include "kernels/cpu/direct_backward_weights.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/winograd.h"
 

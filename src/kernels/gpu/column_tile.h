@@ -4,13 +4,13 @@
 
 typedef struct {
   int image, row0, most, col0;  // `most`: rows that it has
-} Strip;
+} ColumnTile;
 
 /// Of planes of h rows and w columns, in bands of `band` rows.
-INLINE Strip strip_at(int index, int h, int w, int band) {
-  const int strips = CEIL_DIV(w, TILE_W), bands = CEIL_DIV(h, band);
-  Strip s;
-  s.image = index / (bands * strips), s.col0 = index % strips * TILE_W;
-  s.row0 = index / strips % bands * band, s.most = MIN(band, h - s.row0);
+INLINE ColumnTile column_tile_at(int index, int h, int w, int band) {
+  const int column_tiles = CEIL_DIV(w, TILE_W), bands = CEIL_DIV(h, band);
+  ColumnTile s;
+  s.image = index / (bands * column_tiles), s.col0 = index % column_tiles * TILE_W;
+  s.row0 = index / column_tiles % bands * band, s.most = MIN(band, h - s.row0);
   return s;
 }

@@ -16,7 +16,7 @@
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/matrix_units.h"
-#include "kernels/gpu/strip.h"
+#include "kernels/gpu/column_tile.h"
 
 #define BYTES 2
 #define PIECE_STEP (THREADS / GROUPS * PITCH * BYTES)  // between a thread's pieces in local memory
@@ -53,14 +53,14 @@ INLINE void copy_pieces(u32 to, GLOBAL const in_t* row, const int* at, const int
       copy_16(to + k * PIECE_STEP, row + at[k], at[k] >= 0);
 }
 
-INLINE Strip images_strip(int index, const DepthwiseShape* d) {
-  Strip s = strip_at(index, d->dst_h, d->dst_w, d->band);
+INLINE ColumnTile images_column_tile(int index, const DepthwiseShape* d) {
+  ColumnTile s = column_tile_at(index, d->dst_h, d->dst_w, d->band);
   s.image *= IMAGES;
   return s;
 }
 
 /// Whether rows of two strips lie in the same columns of as many images.
-INLINE int alike(const DepthwiseShape* d, Strip a, Strip b) {
+INLINE int alike(const DepthwiseShape* d, ColumnTile a, ColumnTile b) {
   return a.col0 == b.col0 && (IMAGES == 1 || MIN(d->images - a.image, IMAGES) == MIN(d->images - b.image, IMAGES));
 }
 

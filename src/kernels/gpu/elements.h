@@ -212,23 +212,23 @@ INLINE void store_bits(GLOBAL u8* p, const int size, i64 i, u64 bits) {
 }
 
 /// 4 bytes or more, in accesses of up to 16, from an address that is a multiple of them.
-INLINE void load_words(GLOBAL const u8* p, const int words, u32* w) {
-  if (words == 1) w[0] = *(GLOBAL const u32*)p;
-  if (words == 2) {
+INLINE void load_u32s(GLOBAL const u8* p, const int packed, u32* w) {
+  if (packed == 1) w[0] = *(GLOBAL const u32*)p;
+  if (packed == 2) {
     const u64 u = *(GLOBAL const u64*)p;
     w[0] = (u32)u, w[1] = (u32)(u >> 32);
   }
   UNROLL
-  for (int i = 0; i < words / 4; ++i) {
+  for (int i = 0; i < packed / 4; ++i) {
     const u32x4 u = ((GLOBAL const u32x4*)p)[i];
     w[4 * i] = u.x, w[4 * i + 1] = u.y, w[4 * i + 2] = u.z, w[4 * i + 3] = u.w;
   }
 }
-INLINE void store_words(GLOBAL u8* p, const int words, const u32* w) {
-  if (words == 1) *(GLOBAL u32*)p = w[0];
-  if (words == 2) *(GLOBAL u64*)p = (u64)w[0] | (u64)w[1] << 32;
+INLINE void store_u32s(GLOBAL u8* p, const int packed, const u32* w) {
+  if (packed == 1) *(GLOBAL u32*)p = w[0];
+  if (packed == 2) *(GLOBAL u64*)p = (u64)w[0] | (u64)w[1] << 32;
   UNROLL
-  for (int i = 0; i < words / 4; ++i) {
+  for (int i = 0; i < packed / 4; ++i) {
     u32x4 u;
     u.x = w[4 * i], u.y = w[4 * i + 1], u.z = w[4 * i + 2], u.w = w[4 * i + 3];
     ((GLOBAL u32x4*)p)[i] = u;
@@ -260,10 +260,10 @@ INLINE void read_elements(GLOBAL const u8* p, const int type, i64 at, i64 step, 
 INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {
-    u32 words[16];
-    load_words(p + at * size, unit * size / 4, words);
+    u32 packed[16];
+    load_u32s(p + at * size, unit * size / 4, packed);
     UNROLL
-    for (int i = 0; i < unit; ++i) v[i] = decode(type, take_bits(words, size, i));
+    for (int i = 0; i < unit; ++i) v[i] = decode(type, take_bits(packed, size, i));
   } else if (unit > 1 && step == 0) {
     const num same = decode(type, load_bits(p, size, at));
     UNROLL
@@ -275,12 +275,12 @@ INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, cons
 INLINE void write_unit(GLOBAL u8* p, const int type, i64 at, i64 step, const int unit, int n, const num* v) {
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {
-    u32 words[16];
+    u32 packed[16];
     UNROLL
-    for (int i = 0; i < 16; ++i) words[i] = 0;
+    for (int i = 0; i < 16; ++i) packed[i] = 0;
     UNROLL
-    for (int i = 0; i < unit; ++i) put_bits(words, size, i, encode(type, v[i]));
-    store_words(p + at * size, unit * size / 4, words);
+    for (int i = 0; i < unit; ++i) put_bits(packed, size, i, encode(type, v[i]));
+    store_u32s(p + at * size, unit * size / 4, packed);
   } else {
     UNROLL
     for (int i = 0; i < unit; ++i)

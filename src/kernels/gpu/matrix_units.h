@@ -42,11 +42,11 @@ INLINE void load_4_blocks(u32 at, u32* v) {
 }
 
 /// The blocks the other way round.
-INLINE void load_2_turned(u32 at, u32* v) {
+INLINE void load_2_transposed(u32 at, u32* v) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(at));
 }
 
-INLINE void load_4_turned(u32 at, u32* v) {
+INLINE void load_4_transposed(u32 at, u32* v) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                : "r"(at));

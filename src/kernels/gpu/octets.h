@@ -16,12 +16,12 @@ INLINE void take_octet(GLOBAL const in_t* from, int plane, int inside, u32* v) {
 
 /// The left or the right one of the two.
 INLINE void put_octet(LOCAL in_t* to, const u32* v, const int right) {
-  u32 words[4];
+  u32 packed[4];
   UNROLL
   for (int i = 0; i < 4; ++i)
-    words[i] = right ? v[2 * i] >> 16 | (v[2 * i + 1] & 0xffff0000u) : (v[2 * i] & 0xffffu) | v[2 * i + 1] << 16;
+    packed[i] = right ? v[2 * i] >> 16 | (v[2 * i + 1] & 0xffff0000u) : (v[2 * i] & 0xffffu) | v[2 * i + 1] << 16;
   u32x4 all;
-  all.x = words[0], all.y = words[1], all.z = words[2], all.w = words[3];
+  all.x = packed[0], all.y = packed[1], all.z = packed[2], all.w = packed[3];
   *(LOCAL u32x4*)to = all;
 }
 

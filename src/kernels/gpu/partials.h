@@ -7,7 +7,7 @@
 /// dst = alpha * (sum of the partial results) + beta * dst, for the elements of packed tensors. The partial results are
 /// `at` elements behind the beginning of the workspace, dst begins at `dst_at`. `side` threads, a power of two, add up
 /// parts of an element's sum each.
-KERNEL THREADS_A_BLOCK(PARTIAL_THREADS)
+KERNEL THREADS_PER_BLOCK(PARTIAL_THREADS)
     add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size,
                  const int splits, const int side, const i64 dst_at, const float alpha, const float beta) {
   SHARED sum_t sums[PARTIAL_THREADS];

@@ -20,8 +20,8 @@ typedef unsigned short u16;
 #define BLOCKS(d) ((int)get_num_groups(d))
 #define THREAD(d) ((int)get_local_id(d))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-#define THREADS_A_BLOCK(n) __attribute__((reqd_work_group_size(n, 1, 1)))
-#define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
+#define THREADS_PER_BLOCK(n) __attribute__((reqd_work_group_size(n, 1, 1)))
+#define THREADS_PER_BLOCK_OF(n, blocks) THREADS_PER_BLOCK(n)
 #define FLOAT_OF_BITS(u) as_float(u)
 #define BITS_OF_FLOAT(f) as_uint(f)
 #define DOUBLE_OF_BITS(u) as_double(u)
@@ -68,8 +68,8 @@ typedef unsigned short u16;
 #define BARRIER()                                                                       \
   (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
-#define THREADS_A_BLOCK(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
-#define THREADS_A_BLOCK_OF(n, blocks) THREADS_A_BLOCK(n)
+#define THREADS_PER_BLOCK(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
+#define THREADS_PER_BLOCK_OF(n, blocks) THREADS_PER_BLOCK(n)
 #define FLOAT_OF_BITS(u) __builtin_bit_cast(float, u)
 #define BITS_OF_FLOAT(f) __builtin_bit_cast(u32, f)
 #define DOUBLE_OF_BITS(u) __builtin_bit_cast(double, u)
@@ -93,8 +93,8 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 #define BLOCKS(d) ((int)((d) == 0 ? gridDim.x : (d) == 1 ? gridDim.y : gridDim.z))
 #define THREAD(d) ((int)((d) == 0 ? threadIdx.x : (d) == 1 ? threadIdx.y : threadIdx.z))
 #define BARRIER() __syncthreads()
-#define THREADS_A_BLOCK(n) __launch_bounds__(n)
-#define THREADS_A_BLOCK_OF(n, blocks) __launch_bounds__(n, blocks)  // registers for so many at once
+#define THREADS_PER_BLOCK(n) __launch_bounds__(n)
+#define THREADS_PER_BLOCK_OF(n, blocks) __launch_bounds__(n, blocks)  // registers for so many at once
 typedef uint4 u32x4;
 #define FLOAT_OF_BITS(u) __uint_as_float(u)
 #define BITS_OF_FLOAT(f) __float_as_uint(f)

@@ -33,13 +33,13 @@ INLINE void visit(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Wa
   }
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     elementwise(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
                 const Strides b_at, const Strides c_at, const Formula f) {
   visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 4, 1);
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     elementwise_vectors(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
                         const Strides b_at, const Strides c_at, const Formula f) {
   visit(a, b, c, &w, &a_at, &b_at, &c_at, &f, 1, VECTOR);

@@ -24,7 +24,7 @@ constexpr std::int64_t kApplyPart = 1 << 14;  // elements of a task of apply()
 /// The best after a find on data of our own, or nothing where there is no memory for it.
 std::optional<search::Candidate> found(const search::Request& rq) {
   try {
-    const auto own = rq.judge->private_case(rq.handle, rq.handle.workspace_limit());
+    const auto own = rq.check->private_case(rq.handle, rq.handle.workspace_limit());
     if (own && own->problem().equals(rq.problem)) return search::find(rq, {}, own->args(nullptr, 0)).at(0);
     log::info("not tuned: its data would exceed the workspace limit: {}", rq.problem.key());
   } catch (const Error& e) {
@@ -51,13 +51,13 @@ std::vector<const SolverBase*> allowed_solvers(Direction d) {
   std::vector<const SolverBase*> allowed;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(';', at), text.size());
-    const std::string word = text.substr(at, end - at);
+    const std::string name = text.substr(at, end - at);
     at = end + 1;
-    if (word.empty()) continue;
-    const SolverBase* solver = solver_by_name(d, word);
-    require(solver || solver_by_name(other, word) || convolution::solver_by_name(word),
+    if (name.empty()) continue;
+    const SolverBase* solver = solver_by_name(d, name);
+    require(solver || solver_by_name(other, name) || convolution::solver_by_name(name),
             "{}={}: there is no solver '{}'; those of activations are in docs/activations.md",
-            env::kFindOnlySolver.name, text, word);
+            env::kFindOnlySolver.name, text, name);
     if (solver) allowed.push_back(solver);
   }
   if (allowed.empty()) allowed.assign(all.begin(), all.end());
@@ -67,9 +67,9 @@ std::vector<const SolverBase*> allowed_solvers(Direction d) {
 Plan first_plan(Handle& handle, const Problem& problem) {
   validate(problem);
   search::record_problem(problem.key());
-  const auto judge = make_judge(problem);
+  const auto check = make_check(problem);
   const auto allowed = allowed_solvers(problem.direction);
-  search::Request rq{handle, allowed, problem, {}, judge.get()};
+  search::Request rq{handle, allowed, problem, {}, check.get()};
   std::unique_ptr<search::Clock> clock;
   if (handle.device().kind != DeviceKind::kCpu) rq.clock = (clock = search::device_clock(handle.stream())).get();
   std::optional<search::Candidate> best;

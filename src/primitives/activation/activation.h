@@ -85,7 +85,7 @@ bool forward_was_in_place(Mode, const Parameters&, const void* x, const void* y)
 SolverList solvers(Direction);
 
 /// Judges results of the problem by an evaluation in double.
-std::unique_ptr<const search::Judge> make_judge(const Problem&);
+std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
 /// Runs the best known solver. The first run of a problem tunes, on data of its own, when MIOPEN_FIND_ENFORCE
 /// says so. Throws BadParm when the result overlaps an input without being it.

@@ -16,8 +16,8 @@
 namespace polymio::activation {
 namespace {
 
-using search::Judge;
-using search::Opinion;
+using search::CheckResult;
+using search::ResultCheck;
 using search::Tolerance;
 
 constexpr std::int64_t kSamples = 256;
@@ -41,9 +41,9 @@ double error_bound(const Problem& p, const Parameters& a, double x, double value
   return units * (wide ? 0x1p-53 : 0x1p-24) * std::fabs(value) + (wide ? DBL_MIN : FLT_MIN);
 }
 
-class ActivationJudge final : public Judge {
+class ActivationCheck final : public ResultCheck {
  public:
-  explicit ActivationJudge(const Problem& p) : p_(p), grid_(grid_of(p)) {
+  explicit ActivationCheck(const Problem& p) : p_(p), grid_(grid_of(p)) {
     const std::int64_t count = p.count();
     for (std::int64_t i = 0; i < std::min(count, kSamples); ++i) {
       const std::uint64_t draw = mix(mix(p.hash(), static_cast<std::uint64_t>(i)), 1);
@@ -64,7 +64,7 @@ class ActivationJudge final : public Judge {
           size);
   }
 
-  Opinion judge(Stream&, const void* args, Tolerance, std::string& text) const override;
+  CheckResult check(Stream&, const void* args, Tolerance, std::string& text) const override;
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
 
  private:
@@ -89,10 +89,10 @@ class ActivationJudge final : public Judge {
   std::vector<std::int64_t> samples_;  // numbers of elements in the grid's order
 };
 
-Opinion ActivationJudge::judge(Stream& stream, const void* arguments, Tolerance, std::string& text) const {
+CheckResult ActivationCheck::check(Stream& stream, const void* arguments, Tolerance, std::string& text) const {
   const auto& args = *static_cast<const Problem::Args*>(arguments);
   stream.synchronize();
-  if (!judgeable(args)) return text = "the inputs are overwritten", Opinion::kInconclusive;
+  if (!judgeable(args)) return text = "the inputs are overwritten", CheckResult::kInconclusive;
   const DataType t = p_.x.type;
   std::size_t finite = 0;
   for (const std::int64_t i : samples_) {
@@ -105,16 +105,16 @@ Opinion ActivationJudge::judge(Stream& stream, const void* arguments, Tolerance,
     if (rounded(t, want - bound) <= got && got <= rounded(t, want + bound)) continue;
     text = fmt::format("{} at offset {} is {:.9g}, should be {:.9g} +- {:.3g}", p_.forward() ? "y" : "dx", at.offset(0),
                        got, rounded(t, want), bound);
-    return Opinion::kWrong;
+    return CheckResult::kWrong;
   }
-  if (finite > 0) return Opinion::kRight;
-  return text = "no result is finite", Opinion::kInconclusive;
+  if (finite > 0) return CheckResult::kRight;
+  return text = "no result is finite", CheckResult::kInconclusive;
 }
 
-class ActivationCase final : public Judge::PrivateCase {
+class ActivationCase final : public ResultCheck::PrivateCase {
  public:
   ActivationCase(Handle& handle, const Problem& p)
-      : problem_(p), judge_(p), x_(handle, p.x, 1, 4), result_(handle, p.output(), 3, 1) {
+      : problem_(p), check_(p), x_(handle, p.x, 1, 4), result_(handle, p.output(), 3, 1) {
     if (!p.forward()) dy_ = std::make_unique<RandomTensor>(handle, p.dy, 2, 1);
     args_.x = x_.data();
     args_.dy = dy_ ? dy_->data() : nullptr;
@@ -123,12 +123,12 @@ class ActivationCase final : public Judge::PrivateCase {
   }
 
   const ProblemBase& problem() const override { return problem_; }
-  const Judge& judge() const override { return judge_; }
+  const ResultCheck& check() const override { return check_; }
   const void* args(void*, std::size_t) override { return &args_; }
 
  private:
   const Problem problem_;
-  const ActivationJudge judge_;
+  const ActivationCheck check_;
   const RandomTensor x_, result_;
   std::unique_ptr<const RandomTensor> dy_;
   Problem::Args args_;
@@ -139,7 +139,7 @@ double private_bytes(const Problem& p) {
   return static_cast<double>(all);
 }
 
-std::unique_ptr<Judge::PrivateCase> ActivationJudge::private_case(Handle& handle, std::size_t most_bytes) const {
+std::unique_ptr<ResultCheck::PrivateCase> ActivationCheck::private_case(Handle& handle, std::size_t most_bytes) const {
   Problem p = p_;
   while (private_bytes(p) > static_cast<double>(most_bytes)) {
     if (p.x.lens[0] == 1) return nullptr;
@@ -152,6 +152,6 @@ std::unique_ptr<Judge::PrivateCase> ActivationJudge::private_case(Handle& handle
 
 }  // namespace
 
-std::unique_ptr<const Judge> make_judge(const Problem& p) { return std::make_unique<ActivationJudge>(p); }
+std::unique_ptr<const ResultCheck> make_check(const Problem& p) { return std::make_unique<ActivationCheck>(p); }
 
 }  // namespace polymio::activation

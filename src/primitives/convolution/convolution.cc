@@ -13,7 +13,7 @@
 #include "primitives/convolution/numerics.h"
 #include "primitives/convolution/prepare.h"
 #include "search/record.h"
-#include "search/running.h"
+#include "search/online_tuning.h"
 #include "search/tune.h"
 
 namespace polymio::convolution {
@@ -144,12 +144,12 @@ std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
   const std::string text = env::text(env::kFindOnlySolver).value_or("");
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(';', at), text.size());
-    const std::string word = text.substr(at, end - at);
+    const std::string name = text.substr(at, end - at);
     at = end + 1;
-    if (word.empty()) continue;
-    const SolverBase* solver = solver_by_name(word);
+    if (name.empty()) continue;
+    const SolverBase* solver = solver_by_name(name);
     require(solver, "{}={}: there is no solver '{}'; names and ids are in MIOpenDriver conv --explain",
-            env::kFindOnlySolver.name, text, word);
+            env::kFindOnlySolver.name, text, name);
     only.push_back(&known_solver(rq, solver->info().id));
   }
   return only;
@@ -162,10 +162,10 @@ search::FindOptions narrowed(const search::Request& rq, search::FindOptions opti
 
 /// Plays candidates in real calls. Not where beta is: a wrong result could not be computed again.
 Plan running_plan(const search::Request& rq, const Problem& problem) {
-  search::Subject subject{problem.clone(), make_judge(problem), rq.solvers, rq.constraints};
+  search::Subject subject{problem.clone(), make_check(problem), rq.solvers, rq.constraints};
   const SolverBase* first = search::rank(rq)[0].solver;
   std::size_t workspace = 0;
-  auto invoke = search::tune_while_running(rq.handle, std::move(subject), workspace);
+  auto invoke = search::tune_online(rq.handle, std::move(subject), workspace);
   constexpr std::size_t kBytes = 20'000;  // with the invokers of all candidates
   return {std::move(invoke), first, workspace, kBytes};
 }
@@ -186,8 +186,8 @@ unsigned enabled_algorithms() {
 }
 
 Call::Call(Handle& handle, const Problem& problem, const Constraints& allowed)
-    : judge_((validate(problem), make_judge(problem))),
-      request_{handle, solvers(problem, handle.device().kind), problem, allowed, judge_.get()} {
+    : check_((validate(problem), make_check(problem))),
+      request_{handle, solvers(problem, handle.device().kind), problem, allowed, check_.get()} {
   request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
   if (handle.stream().capturing()) fail_captured(problem);
   if (handle.device().kind != DeviceKind::kCpu) {

@@ -128,13 +128,13 @@ class Call {
   const search::Request& request() const { return request_; }
 
  private:
-  std::unique_ptr<const search::Judge> judge_;
+  std::unique_ptr<const search::ResultCheck> check_;
   std::unique_ptr<search::Clock> clock_;  // of a GPU
   search::Request request_;
 };
 
 /// Judges results of the problem by a point-wise evaluation in double.
-std::unique_ptr<const search::Judge> make_judge(const Problem&);
+std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
 /// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/point.h"
+#include "primitives/convolution/definition.h"
 
 #include <algorithm>
 

@@ -81,17 +81,17 @@ void PackedWeights::choose(const search::Request& rq, std::vector<Choice>& list)
     const Memory x(rq.handle, problem_.x.bytes()), y(rq.handle, problem_.y.bytes());
     std::memset(x.data(), 0, problem_.x.bytes());  // only solvers of the CPU pack
     std::memset(y.data(), 0, problem_.y.bytes());
-    std::vector<search::Contestant> contest;
+    std::vector<search::Trial> trials;
     for (const Choice& c : list) {
-      const auto play = [&](double) {
+      const auto run = [&](double) {
         const Problem::Args args = arguments(x.data(), w_.data(), y.data(), c.memory ? c.memory->data() : nullptr);
         c.run(stream, &args);
         stream.synchronize();
         return search::Run::kDone;
       };
-      contest.push_back({[play](double most, double&) { return play(most); }, play, c.candidate.us});
+      trials.push_back({[run](double most, double&) { return run(most); }, run, c.candidate.us});
     }
-    const auto timings = search::measure(*rq.clock, contest, {});
+    const auto timings = search::measure(*rq.clock, trials, {});
     for (std::size_t i = 1; i < list.size(); ++i) {
       const bool counts = timings[i].state == search::Timing::State::kMeasured;
       if (counts && timings[i].us < timings[best].us) best = i;

@@ -13,13 +13,13 @@
 #include "base/hash.h"
 #include "core/random.h"
 #include "primitives/activation/activation.h"
-#include "primitives/convolution/point.h"
+#include "primitives/convolution/definition.h"
 
 namespace polymio::convolution {
 namespace {
 
-using search::Judge;
-using search::Opinion;
+using search::CheckResult;
+using search::ResultCheck;
 using search::Tolerance;
 
 constexpr std::int64_t kMostSamples = 64, kLeastSamples = 8;
@@ -202,7 +202,7 @@ void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vec
 }
 
 /// As transforms spread an element's error over its neighbours.
-void spread(std::vector<Expected>& expected) {
+void distribute(std::vector<Expected>& expected) {
   double largest = 0;
   for (const Expected& e : expected) largest = std::max(largest, e.magnitude);
   for (Expected& e : expected) e.magnitude = std::max(e.magnitude, largest);
@@ -215,9 +215,9 @@ bool all_finite(const Reader& r) {
   return true;
 }
 
-class ConvolutionJudge final : public Judge {
+class ConvolutionCheck final : public ResultCheck {
  public:
-  explicit ConvolutionJudge(const Problem& p) : p_(p), points_(p_) {}
+  explicit ConvolutionCheck(const Problem& p) : p_(p), points_(p_) {}
 
   void poison(Stream& stream, const void* args) const override {
     const auto& a = *static_cast<const Problem::Args*>(args);
@@ -229,7 +229,7 @@ class ConvolutionJudge final : public Judge {
       stream.upload({output_of(p_, a), static_cast<std::size_t>(points_.offset(at)) * size_of(t)}, pattern, size_of(t));
   }
 
-  Opinion judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const override;
+  CheckResult check(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const override;
 
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
 
@@ -248,7 +248,7 @@ class ConvolutionJudge final : public Judge {
   mutable std::vector<Position> samples_;
 };
 
-const std::vector<Position>& ConvolutionJudge::samples() const {
+const std::vector<Position>& ConvolutionCheck::samples() const {
   std::call_once(picked_, [this] {
     const double pairs = p_.flops() / 2 / static_cast<double>(p_.output().count());
     const auto affordable = static_cast<std::int64_t>(kMostPairs / std::max(pairs, 1.0));
@@ -269,7 +269,7 @@ Expected sum_products(const Walk& walk, const First& first, const Second& second
   return {sum, magnitude, static_cast<double>(walk.pairs())};
 }
 
-Expected ConvolutionJudge::evaluate(const Problem::Args& a, const Position& at) const {
+Expected ConvolutionCheck::evaluate(const Problem::Args& a, const Position& at) const {
   const Reader first = first_reader(p_, a), second = second_reader(p_, a);
   const auto floats = [](const Reader& r) {
     return [data = static_cast<const float*>(r.data)](std::int64_t i) { return static_cast<double>(data[i]); };
@@ -283,7 +283,7 @@ Expected ConvolutionJudge::evaluate(const Problem::Args& a, const Position& at) 
   return e;
 }
 
-std::vector<Expected> ConvolutionJudge::evaluate(Stream& stream, const Problem::Args& a) const {
+std::vector<Expected> ConvolutionCheck::evaluate(Stream& stream, const Problem::Args& a) const {
   const auto& at = samples();
   std::vector<Expected> expected(at.size());
   double pairs = 0;
@@ -296,7 +296,7 @@ std::vector<Expected> ConvolutionJudge::evaluate(Stream& stream, const Problem::
   return expected;
 }
 
-std::vector<Accepted> ConvolutionJudge::accepted(Stream& stream, const Problem::Args& a, ErrorClass error,
+std::vector<Accepted> ConvolutionCheck::accepted(Stream& stream, const Problem::Args& a, ErrorClass error,
                                                  const std::vector<Expected>& expected) const {
   std::vector<Accepted> ranges;
   for (const Expected& e : expected) {
@@ -309,7 +309,7 @@ std::vector<Accepted> ConvolutionJudge::accepted(Stream& stream, const Problem::
   return ranges;
 }
 
-std::string ConvolutionJudge::describe(const Position& at, double got, const Accepted& right) const {
+std::string ConvolutionCheck::describe(const Position& at, double got, const Accepted& right) const {
   static constexpr const char* kNames[] = {"y", "dx", "dw"};
   const auto spatial = static_cast<std::size_t>(p_.spatial());
   return fmt::format("{}[{},{},{}] is {:.9g}, should be {:.9g} +- {:.3g}", kNames[static_cast<int>(p_.direction)],
@@ -329,31 +329,31 @@ const char* unclear(const Problem& p, ErrorClass error, const std::vector<Expect
   return 10 * telling < sums ? "the inputs are zero or negligible nearly everywhere" : "";
 }
 
-Opinion ConvolutionJudge::judge(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const {
+CheckResult ConvolutionCheck::check(Stream& stream, const void* args, Tolerance tolerance, std::string& text) const {
   const ErrorClass error = tolerance.error;
   const OnHost host(stream, p_, args);
   const Problem::Args& a = host.args();
   auto expected = evaluate(stream, a);
-  if (tolerance.transforms || error == ErrorClass::kApproximate) spread(expected);
+  if (tolerance.transforms || error == ErrorClass::kApproximate) distribute(expected);
   text = a.beta != 0 ? "the output's earlier values are not known" : unclear(p_, error, expected);
-  if (!text.empty()) return Opinion::kInconclusive;
+  if (!text.empty()) return CheckResult::kInconclusive;
 
   const auto ranges = accepted(stream, a, error, expected);
   for (std::size_t i = 0; i < ranges.size() && text.empty(); ++i) {
     const double got = dtype::load(p_.output().type, output_of(p_, a), points_.offset(samples()[i]));
     if (!(ranges[i].low <= got && got <= ranges[i].high)) text = describe(samples()[i], got, ranges[i]);
   }
-  if (text.empty()) return Opinion::kRight;
+  if (text.empty()) return CheckResult::kRight;
   // What is not finite may reach results that it should not: through padding that is multiplied, for one.
-  if (all_finite(first_reader(p_, a)) && all_finite(second_reader(p_, a))) return Opinion::kWrong;
+  if (all_finite(first_reader(p_, a)) && all_finite(second_reader(p_, a))) return CheckResult::kWrong;
   text = "an input has elements that are not finite";
-  return Opinion::kInconclusive;
+  return CheckResult::kInconclusive;
 }
 
-class ConvolutionCase final : public Judge::PrivateCase {
+class ConvolutionCase final : public ResultCheck::PrivateCase {
  public:
   ConvolutionCase(Handle& handle, const Problem& p)
-      : problem_(p), judge_(p), x_(handle, p.x, 1), w_(handle, p.w, 2), y_(handle, p.y, 3) {
+      : problem_(p), check_(p), x_(handle, p.x, 1), w_(handle, p.w, 2), y_(handle, p.y, 3) {
     if (p.epilogue.bias) bias_.emplace(handle, bias_tensor(p), 4);
     args_.x = x_.data(), args_.w = w_.data(), args_.y = y_.data();
     args_.bias = bias_ ? bias_->data() : nullptr;
@@ -363,7 +363,7 @@ class ConvolutionCase final : public Judge::PrivateCase {
   }
 
   const ProblemBase& problem() const override { return problem_; }
-  const Judge& judge() const override { return judge_; }
+  const ResultCheck& check() const override { return check_; }
   const void* args(void* workspace, std::size_t bytes) override {
     args_.workspace = workspace;
     args_.workspace_bytes = bytes;
@@ -372,7 +372,7 @@ class ConvolutionCase final : public Judge::PrivateCase {
 
  private:
   const Problem problem_;
-  const ConvolutionJudge judge_;
+  const ConvolutionCheck check_;
   const RandomTensor x_, w_, y_;
   std::optional<RandomTensor> bias_;
   Problem::Args args_;
@@ -384,7 +384,7 @@ bool fits(const Problem& p, std::size_t most_bytes) {
   return bytes <= static_cast<double>(most_bytes);
 }
 
-std::unique_ptr<Judge::PrivateCase> ConvolutionJudge::private_case(Handle& handle, std::size_t most_bytes) const {
+std::unique_ptr<ResultCheck::PrivateCase> ConvolutionCheck::private_case(Handle& handle, std::size_t most_bytes) const {
   Problem p = p_;
   while (!fits(p, most_bytes)) {
     if (p.n() == 1) return nullptr;
@@ -396,6 +396,6 @@ std::unique_ptr<Judge::PrivateCase> ConvolutionJudge::private_case(Handle& handl
 
 }  // namespace
 
-std::unique_ptr<const Judge> make_judge(const Problem& p) { return std::make_unique<ConvolutionJudge>(p); }
+std::unique_ptr<const ResultCheck> make_check(const Problem& p) { return std::make_unique<ConvolutionCheck>(p); }
 
 }  // namespace polymio::convolution

@@ -75,7 +75,7 @@ Tiles::Tiles(const Loop& loop) : loops{loop, loop} {
   const std::size_t inner = loop.rank - 1, dense = dense_input_dim(loop);
   if (dense == inner) return;
   Loop& main = loops[0];
-  const Loop::Dim turned = loop.dims[dense], row = loop.dims[inner];
+  const Loop::Dim transposed = loop.dims[dense], row = loop.dims[inner];
   std::copy(loop.dims.begin() + static_cast<std::ptrdiff_t>(dense) + 1,
             loop.dims.begin() + static_cast<std::ptrdiff_t>(inner),
             main.dims.begin() + static_cast<std::ptrdiff_t>(dense));
@@ -86,12 +86,12 @@ Tiles::Tiles(const Loop& loop) : loops{loop, loop} {
     Loop::Dim steps{tiles, row.strides};
     for (auto& stride : steps.strides) stride *= kTile;
     main.push(steps);
-    main.push(turned);
+    main.push(transposed);
     main.push({kTile, row.strides});
   }
   if (left == 0) return;
   for (std::size_t o = 0; o < kOperands; ++o) rest.base[o] += tiles * kTile * row.strides[o];
-  rest.push(turned);
+  rest.push(transposed);
   rest.push({left, row.strides});
   if (tiles > 0)
     count = 2;

@@ -6,7 +6,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/math_functions.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -94,7 +94,7 @@ void write(S* p, Vec<Arith<S>> v) {
 
 /// The same past the caches; p is aligned to the vector. A plain store where there is no such instruction.
 template <class S>
-void write_around(S* p, Vec<Arith<S>> v) {
+void store_non_temporal(S* p, Vec<Arith<S>> v) {
   const Stored<S> narrowed = narrow_vector<S>(v);
 #if defined(__AVX512F__)
   if constexpr (sizeof narrowed == 64) return _mm512_stream_si512((__m512i*)p, (__m512i)narrowed);
@@ -242,9 +242,9 @@ class Sweep {
         out_(static_cast<S*>(job.result)) {}
 
   void run(i64 i, i64 end) const {
-    if (job_.around_caches && keep_ == 0 && job_.x != job_.result && job_.dy != job_.result) {
+    if (job_.non_temporal && keep_ == 0 && job_.x != job_.result && job_.dy != job_.result) {
       i = align(i, end);
-      for (; i + kStep <= end; i += kStep) write_around<S>(out_ + i, value(i));
+      for (; i + kStep <= end; i += kStep) store_non_temporal<S>(out_ + i, value(i));
 #if defined(__SSE2__)
       _mm_sfence();  // other threads read the result when they see that the task is done
 #endif

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -112,9 +112,9 @@ class Amx {
     lanes_ = lanes;
     last_ = last;
     Shape shape;
-    const auto set = [&](int tile, i64 high, i64 words) {
+    const auto set = [&](int tile, i64 high, i64 operands) {
       shape.rows[tile] = static_cast<std::uint8_t>(high);
-      shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * words);
+      shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * operands);
     };
     // Equal parts, the last of which may begin in the one before. Products take a cycle a row, nine at least.
     const i64 parts = parts_of(rows);

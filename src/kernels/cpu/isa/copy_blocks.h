@@ -2,7 +2,7 @@
 // written to where their columns lie.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/runs.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -105,7 +105,7 @@ static void copy_lines(const Operand& operand, const Axis& lines, i64 first_line
 
 /// dst[k * pitch + t] = source[t][k] for a vector of lines t.
 template <class T, class S>
-static inline void turn_lines(const S* const (&source)[kLanes<T>], int depths, T* dst, i64 pitch) {
+static inline void transpose_lines(const S* const (&source)[kLanes<T>], int depths, T* dst, i64 pitch) {
   constexpr int kN = kLanes<T>;
   for (int k = 0; k < depths; k += kN) {
     const int some = min_of(depths - k, kN);
@@ -127,7 +127,7 @@ static inline void turn_lines(const S* const (&source)[kLanes<T>], int depths, T
 /// dst[k * pitch + i] = element (lane + i, depth + k), read along the depth; lanes are padded with zeros to a
 /// multiple of the vector.
 template <class T, class S>
-static void turn_part(const Operand& operand, const Part& part, T* dst, i64 pitch, const CopySpace<T>& space) {
+static void transpose_part(const Operand& operand, const Part& part, T* dst, i64 pitch, const CopySpace<T>& space) {
   constexpr int kN = kLanes<T>;
   const Level& inner = operand.depth.level[kLevels - 1];
   const int count = cut_runs(operand.depth, part.depth, part.depths, space.runs);
@@ -139,7 +139,7 @@ static void turn_part(const Operand& operand, const Part& part, T* dst, i64 pitc
       const S* source[kN];
       for (int t = 0; t < kN; ++t, step(cursor, operand.lanes))
         source[t] = static_cast<const S*>(operand.data) + line_at(operand, cursor).offset + space.runs[0].offset;
-      turn_lines<T, S>(source, part.depths, dst, pitch);
+      transpose_lines<T, S>(source, part.depths, dst, pitch);
       continue;
     }
     const T* source[kN];
@@ -153,7 +153,7 @@ static void turn_part(const Operand& operand, const Part& part, T* dst, i64 pitc
         for (int k = 0; k < part.depths; k += kN) store(buffer + k, Vec<T>{});
       }
     }
-    turn_lines<T, T>(source, part.depths, dst, pitch);
+    transpose_lines<T, T>(source, part.depths, dst, pitch);
   }
 }
 

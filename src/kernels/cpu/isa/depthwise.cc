@@ -2,9 +2,9 @@
 // tile is a vector of channels of a few pixels one below another. In groups, each lane meets all channels of its group:
 // a vector of the source is read once for each of them and permuted.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_rows.h"
-#include "kernels/cpu/isa/depthwise_walk.h"
-#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_nhwc_loop.h"
+#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -46,7 +46,7 @@ class Pixels : PixelWalk<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
     }
   }
   /// The inverse, scaled.
-  void turn_out(const V* from, i64 channels, i64 taps, S* dw) const {
+  void transpose_to(const V* from, i64 channels, i64 taps, S* dw) const {
     if (taps == 1) return scatter(reinterpret_cast<const T*>(from), channels, dw);
     const i64 step = s_.w_k;
     const V alpha = broadcast(block_.alpha), beta = broadcast(block_.beta);
@@ -161,7 +161,8 @@ class Pixels : PixelWalk<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
     S* dw = static_cast<S*>(job_.result) + (channel_ + u * kN) * s_.w_k;
     const i64 some = min_of<i64>(kN, channels_ - u * kN);
     if (s_.c == 1 && this->taps_packed()) {
-      for (i64 t = 0; t < taps_; t += kN) turn_out(vectors_ + u * taps_ + t, some, min_of<i64>(kN, taps_ - t), dw + t);
+      for (i64 t = 0; t < taps_; t += kN)
+        transpose_to(vectors_ + u * taps_ + t, some, min_of<i64>(kN, taps_ - t), dw + t);
       return;
     }
     const T* sums = reinterpret_cast<const T*>(vectors_ + u * unit_);
@@ -189,7 +190,7 @@ auto with_storage(DataType type, const Use& use) {
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   if (job.few_pixels) return depthwise_pixels(job, first, end, scratch);
   if (job.mixed()) return depthwise_copied(job, first, end, scratch);
-  if (job.turned) return depthwise_transposed(job, first, end, scratch);
+  if (job.transposed) return depthwise_transposed(job, first, end, scratch);
   if (!job.channels_last) return depthwise_rows(job, first, end, scratch);
   if (job.shape.dtype == DataType::kInt8) {
     return with_integers(job.result_type, job.result, [&](auto* result) {
@@ -202,7 +203,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 std::size_t depthwise_scratch(const Depthwise& job) {
   if (job.few_pixels) return depthwise_pixels_scratch(job);
   if (job.mixed()) return depthwise_copied_scratch(job);
-  if (job.turned) return depthwise_transposed_scratch(job);
+  if (job.transposed) return depthwise_transposed_scratch(job);
   if (!job.channels_last) return depthwise_rows_scratch(job);
   if (job.shape.dtype == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });

@@ -1,8 +1,8 @@
 // Depthwise convolution with channels first whose planes have a few pixels, as where a decoder makes one step: vectors
 // run over channels. An image's channels are read and written in one stream, and transposed in registers.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_rows.h"
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {

@@ -2,14 +2,15 @@
 // a time are widened or transposed into scratch, and what the float kernels make of them is turned back. Sums of int8
 // products are exact while they are below 2^24.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_rows.h"
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
 constexpr i64 kGroupBytes = 96 << 10;  // of widened planes
-constexpr i64 kTurnedBytes = 1 << 20;  // of transposed ones: the more channels, the fewer pages are visited again
+constexpr i64 kTransposedPlaneBytes =
+    1 << 20;  // of transposed ones: the more channels, the fewer pages are visited again
 
 i64 volume(const i64 (&size)[kSpatial]) { return size[0] * size[1] * size[2]; }
 
@@ -62,7 +63,7 @@ void for_lines(const i64 (&size)[kSpatial], const i64 (&strides)[kSpatial], cons
 
 /// Fetches the channels of pixels that come after a vector more: the hardware does not foresee lines on other pages.
 template <class S, int kWrite>
-void fetch_ahead(const S* line, i64 step, i64 at, i64 count, i64 channels) {
+void prefetch(const S* line, i64 step, i64 at, i64 count, i64 channels) {
   constexpr i64 kLine = 64 / sizeof(S), kVector = kLanes<float>;
   const i64 end = min_of(at + 3 * kVector, count);
   for (i64 i = at + 2 * kVector; i < end; ++i) {
@@ -75,8 +76,8 @@ struct Stack {
   const i64 (&size)[kSpatial];
   const i64 (&strides)[kSpatial];
   i64 plane, copy_plane;
-  bool packed;  // both lie one plane behind the other
-  bool turned;  // planes are innermost, and copies have room for whole vectors
+  bool packed;      // both lie one plane behind the other
+  bool transposed;  // planes are innermost, and copies have room for whole vectors
 };
 
 template <class S>
@@ -84,13 +85,13 @@ void read_planes(const Stack& s, const S* from, i64 planes, float* to) {
   const i64 step = s.strides[2];
   if (s.packed) return widen_line(from, 1, planes * s.plane, to);
   for_lines(s.size, s.strides, [&](i64 a, i64 b, i64 count) {
-    if (!s.turned) {
+    if (!s.transposed) {
       for (i64 p = 0; p < planes; ++p) widen_line(from + a + p * s.plane, step, count, to + b + p * s.copy_plane);
       return;
     }
     for (i64 i = 0; i < count; i += kLanes<float>) {
       const int some = static_cast<int>(min_of<i64>(kLanes<float>, count - i));
-      fetch_ahead<S, 0>(from + a, step, i, count, planes);
+      prefetch<S, 0>(from + a, step, i, count, planes);
       transpose_in(from + a + i * step, step, some, planes, to + b + i, s.copy_plane);
     }
   });
@@ -101,7 +102,7 @@ void write_planes(const Stack& s, const float* from, i64 planes, S* to, Scaling 
   const i64 step = s.strides[2];
   if (s.packed) return narrow_line(from, planes * s.plane, to, 1, scaling.alpha, scaling.beta);
   for_lines(s.size, s.strides, [&](i64 a, i64 b, i64 count) {
-    if (!s.turned) {
+    if (!s.transposed) {
       for (i64 p = 0; p < planes; ++p) {
         narrow_line(from + b + p * s.copy_plane, count, to + a + p * s.plane, step, scaling.alpha, scaling.beta);
       }
@@ -109,14 +110,14 @@ void write_planes(const Stack& s, const float* from, i64 planes, S* to, Scaling 
     }
     for (i64 i = 0; i < count; i += kLanes<float>) {
       const int some = static_cast<int>(min_of<i64>(kLanes<float>, count - i));
-      fetch_ahead<S, 1>(to + a, step, i, count, planes);
+      prefetch<S, 1>(to + a, step, i, count, planes);
       transpose_out(from + b + i, s.copy_plane, to + a + i * step, step, some, planes, scaling);
     }
   });
 }
 
 /// An odd number of lines of the cache, with a vector to spare.
-i64 spread_out(i64 floats) {
+i64 transform_input(i64 floats) {
   constexpr i64 kLine = 16;
   return ((floats + kLanes<float> + kLine - 1) / kLine | 1) * kLine;
 }
@@ -136,13 +137,13 @@ class Copied {
     s.dtype = DataType::kFloat;
     set_packed_strides(s, false);
     if (job.mixed()) {
-      s.x_c = spread_out(volume(s_.in));
-      s.y_k = spread_out(volume(s_.out));
-      s.w_c = spread_out(volume(s_.taps));
+      s.x_c = transform_input(volume(s_.in));
+      s.y_k = transform_input(volume(s_.out));
+      s.w_c = transform_input(volume(s_.taps));
       s.w_k = s_.c * s.w_c;
     }
     const i64 each = (s_.c * s.x_c + s_.k * (s.y_k + s.w_k)) * static_cast<i64>(sizeof(float));
-    const i64 most = job.mixed() ? kTurnedBytes : kGroupBytes;
+    const i64 most = job.mixed() ? kTransposedPlaneBytes : kGroupBytes;
     group_ = max_of<i64>(min_of(most / each, s_.groups) / unit_, 1) * unit_;
     images_ = weights_ && job.mixed() ? max_of<i64>(min_of(most / (each * group_), s_.n), 1) : 1;
     s.x_n = group_ * s_.c * s.x_c;
@@ -194,8 +195,8 @@ class Copied {
     const i64 each = volume(size);
     const bool rows = strides[2] == 1 && (size[1] == 1 || strides[1] == size[2]);
     const bool whole = rows && (size[0] == 1 || strides[0] == size[1] * size[2]);
-    const bool turned = plane == 1 && copy_plane >= each + kLanes<float>;
-    return {size, strides, plane, copy_plane, whole && plane == each && copy_plane == each, turned};
+    const bool transposed = plane == 1 && copy_plane >= each + kLanes<float>;
+    return {size, strides, plane, copy_plane, whole && plane == each && copy_plane == each, transposed};
   }
 
   void read_x(i64 n, i64 g, i64 some, i64 image) const {

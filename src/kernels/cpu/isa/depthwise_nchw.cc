@@ -1,10 +1,10 @@
 // Depthwise and grouped convolution with channels first: a tile is a vector of columns times a few rows. What lies
 // outside the source is masked away, column by column of taps, so that no padded copy is made.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_rows.h"
+#include "kernels/cpu/isa/depthwise_nchw.h"
 
 #include "kernels/cpu/caches.h"
-#include "kernels/cpu/isa/stencil.h"
+#include "kernels/cpu/isa/stencil_tile.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -176,7 +176,7 @@ class Planes {
       mode_ = s_.stride[2] == 1 ? Mode::kDense : s_.stride[2] == 2 ? Mode::kHalved : Mode::kAny;
     }
     together_ = mode_ == Mode::kDoubled ? 2 : 1;
-    strips_ = ceil_div(pass_of(s_, direction_, 2, 0).count, kN);
+    column_vectors_ = ceil_div(pass_of(s_, direction_, 2, 0).count, kN);
     copies_weights_ =
         s_.w_d[2] != 1 || s_.w_d[1] != s_.taps[2] || (s_.taps[0] > 1 && s_.w_d[0] != s_.taps[1] * s_.taps[2]);
     lay_out(static_cast<char*>(scratch));
@@ -232,7 +232,7 @@ class Planes {
     take(weights_, copies_weights_ && !weights ? group_ * filters * taps_ : 0);
     take(columns_, together_ * taps_);
     take(offsets_, s_.taps[2]);
-    take(spans_, together_ * strips_ * s_.taps[2]);
+    take(spans_, together_ * column_vectors_ * s_.taps[2]);
     bytes_ = static_cast<std::size_t>(next - scratch);
   }
 
@@ -270,12 +270,12 @@ class Planes {
   /// dimension. Others are cleared: they may be infinite.
   void find_spans() {
     Span* to = spans_;
-    for (i64 strip = 0; strip < strips_; ++strip) {
+    for (i64 vector = 0; vector < column_vectors_; ++vector) {
       for (i64 f = 0; f < together_; ++f) {
         const Pass& p = across_[f];
         for (i64 t = 0; t < s_.taps[2]; ++t) {
-          const Range r = inside(p.first + strip * kN * p.stride + t * p.dilation, p.stride, source_.size[2],
-                                 max_of<i64>(min_of<i64>(p.count - strip * kN, kN), 0));
+          const Range r = inside(p.first + vector * kN * p.stride + t * p.dilation, p.stride, source_.size[2],
+                                 max_of<i64>(min_of<i64>(p.count - vector * kN, kN), 0));
           *to++ = {static_cast<int>(r.low), static_cast<int>(r.high), p.stride};
         }
       }
@@ -283,16 +283,16 @@ class Planes {
   }
 
   void slab(const Pass& depth, const Pass& height, i64 i0, i64 piece, i64 some) {
-    for (i64 a = 0; a < comb_count(height); ++a) {
-      const Comb comb = comb_of(height, a);
-      block_.pitch = comb.line * from_[1];
-      block_.w_step = comb.tap_step * height.w_step * s_.taps[2];
-      block_.out_pitch = comb.step * height.out_step * to_[1];
+    for (i64 a = 0; a < residue_count(height); ++a) {
+      const Residue residue = residue_of(height, a);
+      block_.pitch = residue.line * from_[1];
+      block_.w_step = residue.tap_step * height.w_step * s_.taps[2];
+      block_.out_pitch = residue.step * height.out_step * to_[1];
       block_.step = across_[0].stride;
       block_.out_step = across_[0].out_step;
       i64 rows = 0;
-      for (i64 m = 0; m < comb.count; m += rows) {
-        rows = most_rows(mode_) == 1 ? 1 : tile_rows(comb.count - m, most_rows(mode_));
+      for (i64 m = 0; m < residue.count; m += rows) {
+        rows = most_rows(mode_) == 1 ? 1 : tile_rows(residue.count - m, most_rows(mode_));
         TapColumn* columns = columns_;
         inside_ = true;
         for (i64 f = 0; f < together_; ++f) {
@@ -300,12 +300,12 @@ class Planes {
           const Pass pass[kSpatial] = {depth, height, across_[f]};
           source_.column = offsets_;
           block_.columns[f] = columns;
-          block_.count[f] = list_columns(pass, comb, i0, m, rows, source_, s_.taps, columns);
+          block_.count[f] = list_columns(pass, residue, i0, m, rows, source_, s_.taps, columns);
           inside_ &= all_inside(columns, block_.count[f], rows);
           columns += block_.count[f];
         }
         const i64 out = (depth.out_first + i0 * depth.out_step) * to_[0] +
-                        (height.out_first + (comb.first + m * comb.step) * height.out_step) * to_[1] +
+                        (height.out_first + (residue.first + m * residue.step) * height.out_step) * to_[1] +
                         across_[0].out_first;
         all_planes(rows, out, piece, some);
       }
@@ -367,7 +367,7 @@ class Planes {
     for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
       for (i64 r = 0; r < results_;) {
         const i64 some = min_of<i64>(results_ - r, kMostResults<T>);
-        strips<kMode>(place.source, place.result, [&](const T* x, T* out, const Span* spans, i64 left) {
+        each_column_vector<kMode>(place.source, place.result, [&](const T* x, T* out, const Span* spans, i64 left) {
           const i64 taps = s_.taps[2];
           if (some == 1) return tile<T, kMode, kRows, 1, kInside>(block, x, spans, taps, place.weights, out, left);
           tile<T, kMode, kRows, kMostResults<T>, kInside>(block, x, spans, taps, place.weights, out, left);
@@ -385,9 +385,10 @@ class Planes {
     for (i64 i = 0; i < count * s_.k; ++i, place.result += s_.y_k) {
       const T* const x = place.source + i / s_.k * s_.c * s_.x_c;
       for (i64 c = 0; c < s_.c; ++c, place.sums += sums_plane_) {
-        strips<kMode>(x + c * s_.x_c, place.result, [&](const T* source, T* dy, const Span* spans, i64 left) {
-          weights_tile<T, kMode, kRows>(block, source, spans, dy, left, place.sums);
-        });
+        each_column_vector<kMode>(x + c * s_.x_c, place.result,
+                                  [&](const T* source, T* dy, const Span* spans, i64 left) {
+                                    weights_tile<T, kMode, kRows>(block, source, spans, dy, left, place.sums);
+                                  });
       }
     }
   }
@@ -416,7 +417,7 @@ class Planes {
 
   /// Calls `use` with the source, the result, the spans and the columns that are left of each strip of a plane.
   template <Mode kMode, class Use>
-  [[gnu::always_inline]] void strips(const T* x, T* y, const Use& use) const {
+  [[gnu::always_inline]] void each_column_vector(const T* x, T* y, const Use& use) const {
     constexpr int kReach = kMode == Mode::kDoubled ? 2 * kN : kN;
     const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count;
     const i64 step = kN * across_[0].stride, out_step = kN * across_[0].out_step;
@@ -463,7 +464,7 @@ class Planes {
   Mode mode_;
   bool copies_weights_, prefetches_;
   bool inside_ = false;  // no tap of the current rows is outside
-  i64 taps_, sums_plane_, w_k_, w_c_, results_, strips_, group_;
+  i64 taps_, sums_plane_, w_k_, w_c_, results_, column_vectors_, group_;
   i64 together_;  // residues of the last dimension in a tile
   const i64 *from_, *to_;
   StencilSource source_{};

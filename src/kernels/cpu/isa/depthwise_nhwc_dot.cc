@@ -2,15 +2,15 @@
 // meet in one channel. Only for instruction sets that have such products; the rest is that of the shared ones.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/grouped_words.h"
-#include "kernels/cpu/isa/placed.h"
-#include "kernels/cpu/isa/transposed_planes.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/grouped_nhwc_dot.h"
+#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/depthwise_via_nhwc.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-inline constexpr int kWords = kLanes<float>, kChannels = 2 * kWords;  // of a vector, and of a unit
+inline constexpr int kPairLanes = kLanes<float>, kChannels = 2 * kPairLanes;  // of a vector, and of a unit
 
 /// Two columns of taps across, or one of them.
 struct PairColumn {
@@ -81,7 +81,7 @@ static inline void write(Integer<R>* to, Vec<std::int32_t> low, Vec<std::int32_t
   put_in_order(low, high);
   const auto first = __builtin_convertvector(low, Vec<R>), second = __builtin_convertvector(high, Vec<R>);
   store_line<kStore>(to, static_cast<__mmask16>(channels), (__m512i)first);
-  store_line<kStore>(to + kWords, static_cast<__mmask16>(channels >> kWords), (__m512i)second);
+  store_line<kStore>(to + kPairLanes, static_cast<__mmask16>(channels >> kPairLanes), (__m512i)second);
 }
 
 /// Adds a pair of columns of taps, or one of them, to the sums of results one below another.
@@ -151,8 +151,8 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
         });
       } else if (!kAll) {
         write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kSome>(to, l, h, some); });
-      } else if (b.around) {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kAround>(to, l, h, some); });
+      } else if (b.non_temporal) {
+        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kNonTemporal>(to, l, h, some); });
       } else {
         write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kWhole>(to, l, h, some); });
       }
@@ -210,7 +210,7 @@ class PixelPairs : PixelWalk<PixelPairs<S, R>, S, R, kChannels> {
   void pack() {
     for (i64 u = 0; u < units_; ++u) {
       for (i64 half = 0; half < 2; ++half) {
-        const i64 first = u * kChannels + half * kWords, some = min_of<i64>(kWords, channels_ - first);
+        const i64 first = u * kChannels + half * kPairLanes, some = min_of<i64>(kPairLanes, channels_ - first);
         if (some > 0) this->take_weights(channel_ + first, some, raw_[half]);
       }
       __m512i* const to = reinterpret_cast<__m512i*>(vectors_ + u * unit_);
@@ -288,7 +288,7 @@ bool pairs(const Depthwise& job) {
 
 /// Whether products of this file are meant.
 bool has_products(const Depthwise& job) {
-  return job.shape.dtype != DataType::kFloat && (job.turned || job.word > 1 || pairs(job));
+  return job.shape.dtype != DataType::kFloat && (job.transposed || job.dot_group > 1 || pairs(job));
 }
 
 /// Calls use(type of values, type of results).
@@ -308,9 +308,9 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   with_types(job, [&](auto value, auto result) {
     using S = decltype(value);
     using R = decltype(result);
-    if (job.turned) return Transposed<S, R>(job, scratch).data(first, end);
-    job.word > 1 ? GroupedWords<S, R>(job, scratch).pieces(first, end)
-                 : PixelPairs<S, R>(job, scratch).pieces(first, end);
+    if (job.transposed) return Transposed<S, R>(job, scratch).data(first, end);
+    job.dot_group > 1 ? GroupedDot<S, R>(job, scratch).pieces(first, end)
+                      : PixelPairs<S, R>(job, scratch).pieces(first, end);
   });
 }
 
@@ -320,9 +320,9 @@ std::size_t depthwise_scratch(const Depthwise& job) {
   with_types(job, [&](auto value, auto result) {
     using S = decltype(value);
     using R = decltype(result);
-    bytes = job.turned     ? Transposed<S, R>(job, nullptr).bytes()
-            : job.word > 1 ? GroupedWords<S, R>::bytes(job)
-                           : PixelPairs<S, R>::bytes(job);
+    bytes = job.transposed      ? Transposed<S, R>(job, nullptr).bytes()
+            : job.dot_group > 1 ? GroupedDot<S, R>::bytes(job)
+                                : PixelPairs<S, R>::bytes(job);
   });
   return bytes;
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/caches.h"
-#include "kernels/cpu/isa/depthwise_tiles.h"
+#include "kernels/cpu/isa/depthwise_nhwc_tile.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -34,7 +34,7 @@ class PixelWalk {
         s_(job.shape),
         data_(job.direction == ConvDirection::kBackwardData),
         weights_only_(job.direction == ConvDirection::kBackwardWeights),
-        runs_(s_.c == 1 || job.word > 1),
+        runs_(s_.c == 1 || job.dot_group > 1),
         unit_(unit) {
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     from_ = data_ ? s_.y_d : s_.x_d;
@@ -49,12 +49,12 @@ class PixelWalk {
     source_.column = offsets_;
     block_.alpha = static_cast<T>(job.alpha);
     block_.beta = static_cast<T>(job.beta);
-    block_.around = writes_around();
+    block_.non_temporal = writes_non_temporal();
     fetches_ = runs_ && bytes_moved() > 3 * kResultCaches && fetches_streams();  // no cache keeps them
   }
   ~PixelWalk() {
 #if defined(__AVX512F__)
-    if (block_.around) _mm_sfence();  // other threads read the result when they see that the task is done
+    if (block_.non_temporal) _mm_sfence();  // other threads read the result when they see that the task is done
 #endif
   }
 
@@ -93,7 +93,7 @@ class PixelWalk {
     return s_.n * s_.groups * s_.c * (source * static_cast<i64>(sizeof(S)) + result * static_cast<i64>(sizeof(R)));
   }
   /// Results that are not read, aligned, and with their source larger than what caches keep.
-  bool writes_around() const {
+  bool writes_non_temporal() const {
     const i64 steps = to_[0] | to_[1] | to_[2] | (data_ ? s_.x_n : s_.y_n);
     return kWholeLines && !weights_only_ && job_.beta == 0 && steps * static_cast<i64>(sizeof(R)) % 64 == 0 &&
            reinterpret_cast<std::uintptr_t>(job_.result) % 64 == 0 && bytes_moved() > kResultCaches / 2;
@@ -114,7 +114,7 @@ class PixelWalk {
     const S* w = static_cast<const S*>(job_.w);
     if (s_.c == 1 && taps_packed()) {
       for (i64 t = 0; t < taps_; t += kN) {
-        turn_in(w + first * s_.w_k + t, some, min_of<i64>(kN, taps_ - t), vectors + t);
+        transpose_from(w + first * s_.w_k + t, some, min_of<i64>(kN, taps_ - t), vectors + t);
       }
       return;
     }
@@ -138,7 +138,7 @@ class PixelWalk {
            (taps[0] == 1 || steps[0] == taps[1] * taps[2]);
   }
   /// `taps` taps of `channels` filters as vectors of channels.
-  void turn_in(const S* w, i64 channels, i64 taps, V* to) const {
+  void transpose_from(const S* w, i64 channels, i64 taps, V* to) const {
     if (taps == 1) {  // left of 3x3, 5x5 and 7x7 by vectors of four and eight
       T* const lanes = reinterpret_cast<T*>(to);
       for (i64 l = 0; l < kN; ++l) lanes[l] = l < channels ? widen(w[l * s_.w_k]) : T{};
@@ -168,36 +168,36 @@ class PixelWalk {
 
   void phase(i64 f0, i64 f1, i64 slab, i64 part, i64 parts) {
     const Pass down = pass_of(s_, job_.direction, 1, f1);
-    for (i64 a = 0; a < comb_count(down); ++a) {
-      const Comb comb = comb_of(down, a);
-      i64 m = comb.count * part / parts, rows = 0;
-      for (const i64 end = comb.count * (part + 1) / parts; m < end; m += rows) {
+    for (i64 a = 0; a < residue_count(down); ++a) {
+      const Residue residue = residue_of(down, a);
+      i64 m = residue.count * part / parts, rows = 0;
+      for (const i64 end = residue.count * (part + 1) / parts; m < end; m += rows) {
         rows = tile_rows(end - m, kMostRows);
-        row_block(pass_of(s_, job_.direction, 0, f0), down, comb, slab, m, rows);
+        row_block(pass_of(s_, job_.direction, 0, f0), down, residue, slab, m, rows);
       }
     }
   }
 
   /// All residues of the columns together: they read the same lines.
-  void row_block(const Pass& slabs, const Pass& down, const Comb& comb, i64 slab, i64 m, i64 rows) {
+  void row_block(const Pass& slabs, const Pass& down, const Residue& residue, i64 slab, i64 m, i64 rows) {
     const i64 phases = pass_count(s_, job_.direction, 2);
     TapColumn* columns = columns_;
     i64 pixels = 0;
     for (i64 f = 0; f < phases; ++f) {
       const Pass pass[kSpatial] = {slabs, down, pass_of(s_, job_.direction, 2, f)};
       for (i64 t = 0; t < pass[2].taps; ++t) offsets_[t] = t * pass[2].dilation * from_[2];
-      const i64 count = list_columns(pass, comb, slab, m, rows, source_, s_.taps, columns);
+      const i64 count = list_columns(pass, residue, slab, m, rows, source_, s_.taps, columns);
       const i64 each = pass[2].taps > 0 ? count / pass[2].taps : 0;
       across_[f] = {pass[2], columns, each, fetches_ ? kFromMemory : form_of(columns, count, each, rows),
                     !fetches_ && all_inside(columns, count, rows)};
       columns += count;
       pixels = max_of(pixels, pass[2].count);
     }
-    block_.pitch = comb.line * from_[1];
-    block_.w_step = comb.tap_step * down.w_step * kernel().row_weights();
-    block_.out_pitch = comb.step * down.out_step * to_[1];
+    block_.pitch = residue.line * from_[1];
+    block_.w_step = residue.tap_step * down.w_step * kernel().row_weights();
+    block_.out_pitch = residue.step * down.out_step * to_[1];
     R* const out = out_ + (slabs.out_first + slab * slabs.out_step) * to_[0] +
-                   (down.out_first + (comb.first + m * comb.step) * down.out_step) * to_[1];
+                   (down.out_first + (residue.first + m * residue.step) * down.out_step) * to_[1];
     // Weights of a group's channels are many: they stay in the cache for a row of pixels.
     // Residues take turns as soon as a call has some work: results are written as they lie, what is read is still near.
     constexpr i64 kCall = 16;
@@ -222,11 +222,11 @@ class PixelWalk {
     if (fetches_) {
       constexpr i64 kBytes = 512;  // of a line: as far ahead as memory takes
       const i64 fresh = min_of(p.stride, p.taps),
-                ahead = ceil_div(kBytes, block_.x_pixel * static_cast<i64>(sizeof(S)));
+                prefetch = ceil_div(kBytes, block_.x_pixel * static_cast<i64>(sizeof(S)));
       block_.next = across.columns + (p.taps - fresh) * across.each;
       block_.next_end = across.columns + p.taps * across.each;
-      block_.x_ahead = ahead * block_.x_pixel;
-      block_.out_ahead = ahead * block_.out_pixel;
+      block_.x_prefetch = prefetch * block_.x_pixel;
+      block_.out_prefetch = prefetch * block_.out_pixel;
     }
     const i64 first = p.first + i * p.stride;
     const bool both =

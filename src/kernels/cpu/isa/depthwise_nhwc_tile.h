@@ -1,8 +1,8 @@
 // Tiles with channels last: a vector of channels of a few pixels one below another, for a list of columns of taps.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/depthwise_channels.h"
-#include "kernels/cpu/isa/stencil.h"
+#include "kernels/cpu/isa/depthwise_nhwc_vectors.h"
+#include "kernels/cpu/isa/stencil_tile.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -34,9 +34,9 @@ struct Block {
   i64 run;                 // neighbours in turn
   i64 w_step;
   Sum<S> alpha, beta;
-  bool around;                       // results go past the caches
+  bool non_temporal;                 // results go past the caches
   const TapColumn *next, *next_end;  // columns of taps that pixels read before others do
-  i64 x_ahead, out_ahead;            // to a pixel that these are fetched for
+  i64 x_prefetch, out_prefetch;      // to a pixel that these are fetched for
 };
 
 /// Whether a line of the cache begins with a channel, or about there.
@@ -49,7 +49,7 @@ constexpr bool begins_line(i64 channel) {
 template <int kRows, class S>
 [[gnu::always_inline]] inline void fetch_next(const Block<S>& b, const S* x) {
   for (const TapColumn* c = b.next; c < b.next_end; ++c) {
-    const S* line = x + c->source + b.x_ahead;
+    const S* line = x + c->source + b.x_prefetch;
     for (i64 i = 0; i < kRows + c->taps - 1; ++i, line += b.pitch) __builtin_prefetch(line);
   }
 }
@@ -59,7 +59,7 @@ template <class S>
 inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
 
 template <class S>
-static inline void write_around([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
+static inline void store_non_temporal([[maybe_unused]] S* p, [[maybe_unused]] Vec<Sum<S>> v) {
   if constexpr (kWritesLines<S>) stream(p, v);
 }
 
@@ -90,7 +90,7 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
 [[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, R* out, i64 units,
                                    i64 w_unit, const Channels& channels) {
   using V = Vec<Sum<S>>;
-  const bool plain = b.alpha == 1 && b.beta == 0, around = Channels::kAll && kWritesLines<S> && b.around;
+  const bool plain = b.alpha == 1 && b.beta == 0, non_temporal = Channels::kAll && kWritesLines<S> && b.non_temporal;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
   const S* first_x = x + row * pitch;
   R* first_out = out + row * out_pitch;
@@ -125,8 +125,8 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
               v *= broadcast(b.alpha);
               if (b.beta != 0) v += broadcast(b.beta) * channels(to);
             }
-            if (Channels::kAll && around) {
-              write_around(to, v);
+            if (Channels::kAll && non_temporal) {
+              store_non_temporal(to, v);
             } else {
               channels.store(to, v);
             }
@@ -151,7 +151,7 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Chann
       V rows[kPixels][kRows];
       if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) {
         fetch_next<kRows>(b, x);
-        for (i64 j = 0; j < kRows; ++j) __builtin_prefetch(dy + j * dy_pitch + b.out_ahead);
+        for (i64 j = 0; j < kRows; ++j) __builtin_prefetch(dy + j * dy_pitch + b.out_prefetch);
       }
 #pragma GCC unroll 16
       for (int j = 0; j < kPixels * kRows; ++j) {

@@ -1,7 +1,7 @@
 // How tiles with channels last read vectors of channels: as they lie, or each lane a channel of its group.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

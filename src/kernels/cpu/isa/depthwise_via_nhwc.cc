@@ -1,6 +1,6 @@
 // Channels first by way of transposed copies, of float and double.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/transposed_planes.h"
+#include "kernels/cpu/isa/depthwise_via_nhwc.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -22,7 +22,7 @@ bool transposes(const Depthwise& job) {
 }
 
 void depthwise_transposed(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (job.turned) return Transposed<float>(job, scratch).data(first, end);
+  if (job.transposed) return Transposed<float>(job, scratch).data(first, end);
   if (job.shape.dtype == DataType::kDouble) return Transposed<double>(job, scratch).weights(first, end);
   Transposed<float>(job, scratch).weights(first, end);
 }

@@ -2,11 +2,11 @@
 // channels, depthwise layers of 16-bit types and int8, of many taps or narrow images, and gradients with short rows,
 // which add no lanes in the end. SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/depthwise_rows.h"
-#include "kernels/cpu/isa/direct_words.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/lanes.h"
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/dot_operands.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/partial_vectors.h"
+#include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -35,8 +35,8 @@ class Transposed {
       block_ = min_of(kN * max_of<i64>(fits / images_, 1), widest_);
       copies = kN * max_of<i64>(fits, 1);
     } else {
-      images_ = job.turned_images;
-      block_ = widest_ = Depthwise::kTurnedChannels;
+      images_ = job.transposed_images;
+      block_ = widest_ = Depthwise::kTransposedChannels;
       copies = images_ * block_;
     }
     ConvShape& s = inner_.shape;
@@ -53,7 +53,7 @@ class Transposed {
     s.x_n = x;
     s.y_n = y;
     inner_.channels_last = true;
-    inner_.turned = false;
+    inner_.transposed = false;
     // Behind the last pixel is written, too; each begins with a line of the cache. As many for any number of images:
     // callers copy fewer of them in the end.
     const auto room = [&](i64 plane) { return ceil_div(copies * plane + kMostPixels * widest_, 64) * 64; };
@@ -146,27 +146,29 @@ class Transposed {
   void gather(const T* from, i64 plane, i64 pixels, T* to) const {
     // Lanes are words of one, two or four channels. Squares of the last are of twice as many pixels: half the rows
     // each.
-    constexpr int kWord = static_cast<int>(sizeof(Lane) / sizeof(T)), kSets = kWord == 4 ? 2 : 1, kRows = kN / kSets;
+    constexpr int kPerLane = static_cast<int>(sizeof(Lane) / sizeof(T)), kSets = kPerLane == 4 ? 2 : 1,
+                  kRows = kN / kSets;
     const i64 block = block_, channels = channels_;
-    for (i64 c = 0; c < channels; c += kRows * kWord) {
+    for (i64 c = 0; c < channels; c += kRows * kPerLane) {
       const T* const planes = from + c * plane;
-      const i64 some = min_of<i64>(channels - c, kRows * kWord);
+      const i64 some = min_of<i64>(channels - c, kRows * kPerLane);
       const auto square = [&](auto whole, i64 p, int count) {
-        Vec<Word<T>> rows[kN];
+        Vec<DotOperand<T>> rows[kN];
 #pragma GCC unroll 16
         for (int i = 0; i < kN; ++i) {
-          const i64 first = i % kRows * kWord;
+          const i64 first = i % kRows * kPerLane;
           const int n = whole ? kN : min_of(count - i / kRows * kN, kN);
           const bool any = first < some && n > 0;
           const T* const line = planes + first * plane + p + i / kRows * kN;
-          rows[i] = any ? load_words<T>(line, plane, min_of<i64>(some - first, kWord), 1, n) : Vec<Word<T>>{};
+          rows[i] =
+              any ? load_dot_operands<T>(line, plane, min_of<i64>(some - first, kPerLane), 1, n) : Vec<DotOperand<T>>{};
         }
         transpose(rows);
         T* pixel = to + p * block + c;
 #pragma GCC unroll 16
         for (int i = 0; i < kN; ++i, pixel += block) {
           if constexpr (kSets == 1) {
-            store(reinterpret_cast<Word<T>*>(pixel), rows[i]);
+            store(reinterpret_cast<DotOperand<T>*>(pixel), rows[i]);
           } else {
             __builtin_memcpy(pixel, &rows[i], kVectorBytes / 2);
             const char* const upper = reinterpret_cast<const char*>(&rows[i]) + kVectorBytes / 2;
@@ -183,12 +185,13 @@ class Transposed {
   /// The inverse.
   template <class T>
   void scatter(const T* from, i64 pixels, T* to, i64 plane) const {
-    constexpr int kWord = static_cast<int>(sizeof(Lane) / sizeof(T)), kSets = kWord == 4 ? 2 : 1, kRows = kN / kSets;
-    using W = std::conditional_t<kWord == 1, Lane, std::uint32_t>;
+    constexpr int kPerLane = static_cast<int>(sizeof(Lane) / sizeof(T)), kSets = kPerLane == 4 ? 2 : 1,
+                  kRows = kN / kSets;
+    using W = std::conditional_t<kPerLane == 1, Lane, std::uint32_t>;
     const i64 block = block_, channels = channels_;
-    for (i64 c = 0; c < channels; c += kRows * kWord) {
+    for (i64 c = 0; c < channels; c += kRows * kPerLane) {
       T* const planes = to + c * plane;
-      const i64 some = min_of<i64>(channels - c, kRows * kWord);
+      const i64 some = min_of<i64>(channels - c, kRows * kPerLane);
       const auto square = [&](auto whole, i64 p, int count) {
         Vec<W> rows[kN];
         const T* pixel = from + p * block + c;
@@ -205,9 +208,9 @@ class Transposed {
         transpose(rows);
         for (int i = 0; i < kN; ++i) {
           const int n = whole ? kN : min_of(count - i / kRows * kN, kN);
-          T* const line = planes + i % kRows * kWord * plane + p + i / kRows * kN;
-          const i64 words = n > 0 ? min_of<i64>(some - i % kRows * kWord, kWord) : 0;
-          for (int e = 0; e < words; ++e) put(line + e * plane, rows[i], e, n);
+          T* const line = planes + i % kRows * kPerLane * plane + p + i / kRows * kN;
+          const i64 operands = n > 0 ? min_of<i64>(some - i % kRows * kPerLane, kPerLane) : 0;
+          for (int e = 0; e < operands; ++e) put(line + e * plane, rows[i], e, n);
         }
       };
       each_square(pixels, kN * kSets, square, [&](i64 p) {
@@ -217,16 +220,16 @@ class Transposed {
   }
   /// The first n of the e-th elements of words.
   template <class T, class V>
-  static void put(T* to, V words, [[maybe_unused]] int e, int n) {
+  static void put(T* to, V operands, [[maybe_unused]] int e, int n) {
     if constexpr (sizeof(T) >= sizeof(float)) {
-      Writer<Lane>(n).store(reinterpret_cast<Lane*>(to), words);
+      Writer<Lane>(n).store(reinterpret_cast<Lane*>(to), operands);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
     } else if constexpr (sizeof(T) == 2) {
       const auto kept = static_cast<__mmask16>(0xffffu >> (kN - n));
-      _mm512_mask_cvtepi32_storeu_epi16(to, kept, (__m512i)(words >> 16 * e));
+      _mm512_mask_cvtepi32_storeu_epi16(to, kept, (__m512i)(operands >> 16 * e));
     } else {
       const auto kept = static_cast<__mmask16>(0xffffu >> (kN - n));
-      _mm512_mask_cvtepi32_storeu_epi8(to, kept, (__m512i)(words >> 8 * e));
+      _mm512_mask_cvtepi32_storeu_epi8(to, kept, (__m512i)(operands >> 8 * e));
 #else
     } else {
       static_assert(sizeof(T) >= sizeof(float));

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/direct_parts.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/store_bf16.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -64,21 +64,21 @@ class Worker {
     const i64 size = bytes_of(job.from.type, 1);
     const char* from = static_cast<const char*>(args.from) + piece_.group * job.from.channels * job.from.c * size;
     to_ = static_cast<char*>(args.to) + bytes_of(job.to.type, piece_.group * job.to.channels * job.to.c);
-    strip_ = scratch + job.places.strip;
+    input_tile_ = scratch + job.places.input_tile;
     if (job.in_place) {
       i64 start = piece_.image * job.from.n;
-      for (int d = 0; d < kSpatial; ++d) start += strip_start(d) * job.from.d[d];
-      strip_ = const_cast<char*>(from) + start * size;
+      for (int d = 0; d < kSpatial; ++d) start += input_tile_start(d) * job.from.d[d];
+      input_tile_ = const_cast<char*>(from) + start * size;
     } else {
-      fill_strip(job, piece_, from, strip_);
+      fill_input_tile(job, piece_, from, input_tile_);
     }
     a_list_ = reinterpret_cast<i64*>(scratch + job.places.lists);
     b_list_ = a_list_ + job.taps();
-    around_ = writes_around();
+    non_temporal_ = writes_non_temporal();
     const bool at_once = job.cut.channels == job.from.channels && !args.epilogue;
-    streamed_ = around_ && job.sums_are_results() && !job.unit.amx && at_once;
+    streamed_ = non_temporal_ && job.sums_are_results() && !job.unit.amx && at_once;
     const bool adds = args.beta == 1 && !job.unit.sums_integers();  // integers saturate
-    direct_ = job.sums_are_results() && args.alpha == 1 && (args.beta == 0 || adds) && !args.epilogue && !around_;
+    direct_ = job.sums_are_results() && args.alpha == 1 && (args.beta == 0 || adds) && !args.epilogue && !non_temporal_;
     rounded_ = kRoundsPairs && job.to.type == DataType::kBFloat16 && job.to.c == 1 && args.alpha == 1 &&
                args.beta == 0 && !args.epilogue;
     micro_.rounds = rounded_ && job.unit.math == DirectMath::kBf16 && !job.unit.amx && at_once && job.cut.fold == 1;
@@ -87,16 +87,16 @@ class Worker {
     micro_.a_block = a_list_;
     micro_.b_block = b_list_;
     micro_.a_step = micro_group_bytes(static_cast<Dot>(job.unit.math));
-    micro_.around = streamed_ || (micro_.rounds && around_);
+    micro_.non_temporal = streamed_ || (micro_.rounds && non_temporal_);
   }
   ~Worker() {
 #if defined(__AVX2__)
-    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+    if (non_temporal_) _mm_sfence();  // other threads read the result when they see that the task is done
 #endif
   }
 
   void run() {
-    if (job_.cut.packed && job_.panels_take_turns()) return by_outputs();
+    if (job_.cut.packed && job_.interleaves_panels()) return by_outputs();
     for (i64 panel = piece_.panel; panel < piece_.panel + piece_.panels; ++panel) {
       start_panel(panel);
       for (i64 channel = 0; channel < job_.from.channels; channel += job_.cut.channels) sum_channels(channel);
@@ -110,7 +110,7 @@ class Worker {
   };
 
   /// Whole lines of the cache of a result that is larger than what caches keep.
-  bool writes_around() const {
+  bool writes_non_temporal() const {
     const DirectSide& to = job_.to;
     const i64 columns = job_.cut.columns < job_.cells[2] ? job_.cut.columns : 0;
     const bool rounds = kRoundsPairs && job_.unit.math == DirectMath::kBf16 && !args_.epilogue;
@@ -132,7 +132,7 @@ class Worker {
     return (last || first) && steps % elements == 0 && reinterpret_cast<std::uintptr_t>(args_.to) % 64 == 0;
   }
 
-  i64 strip_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
+  i64 input_tile_start(int d) const { return job_.first[d] + piece_.at[d] * job_.input_step(d); }
 
   /// Packed weights that some vectors of output channels have.
   struct Panel {
@@ -151,7 +151,7 @@ class Worker {
     panel_.weights = scratch_ + job_.places.panel;
     const i64 group = piece_.group * job_.shape.k * job_.shape.w_k;
     pack_panel(job_, panel, static_cast<const char*>(args_.w) + bytes_of(job_.weight_type, group), panel_.weights,
-               scratch_ + job_.places.turn);
+               scratch_ + job_.places.transposed);
   }
 
   /// All panels of some outputs before the next ones. Lines of results in few pages are written twice as fast as one of
@@ -159,8 +159,8 @@ class Worker {
   void by_outputs() {
     constexpr i64 kPages = 16 << 10;
     const DirectSide& to = job_.to;
-    const i64 a_step = job_.step[2] * job_.strip.pitch * job_.unit.element, c_step = bytes_of(to.type, to.d[2]);
-    Panel panels[kMostTurns];
+    const i64 a_step = job_.step[2] * job_.input_tile.pitch * job_.unit.element, c_step = bytes_of(to.type, to.d[2]);
+    Panel panels[kMaxInterleavedPanels];
     for (i64 p = 0; p < piece_.panels; ++p) {
       start_panel(piece_.panel + p);
       panels[p] = panel_;
@@ -170,7 +170,7 @@ class Worker {
     const i64 height = job_.unit.rows[panel_.vectors];
     const i64 few = job_.unit.amx ? 2 * kAmxBlock : max_of<i64>(kPages / c_step / height, 1) * height;
     const i64 most = written_ || job_.unit.amx ? few : line_;
-    const bool fetches = around_ && !job_.unit.amx;  // then x comes from memory, too
+    const bool fetches = non_temporal_ && !job_.unit.amx;  // then x comes from memory, too
     for (i64 at = 0, some; at < piece_.count[2]; at += some) {
       some = min_of(most, piece_.count[2] - at);
       char* const y = to_ + bytes_of(to.type, piece_.image * to.n + (piece_.at[2] + at) * to.d[2]);
@@ -178,14 +178,14 @@ class Worker {
         panel_ = panels[p];
         start_sums(0);
         if (fetches) {
-          const char* const next = strip_ + (at + most) * a_step;
+          const char* const next = input_tile_ + (at + most) * a_step;
           const i64 bytes = min_of(most, piece_.count[2] - at - some) * a_step;
           for (i64 i = bytes * p / piece_.panels; i < bytes * (p + 1) / piece_.panels; i += 64)
             __builtin_prefetch(next + i, 0, 2);
         }
         char* const target = y + bytes_of(to.type, panel_.first * to.c);
         char* const c = written_ ? target : scratch_ + job_.places.sums;
-        tiles(strip_ + at * a_step, c, {a_step, written_ ? c_step : panel_.vectors * kVectorBytes}, some);
+        tiles(input_tile_ + at * a_step, c, {a_step, written_ ? c_step : panel_.vectors * kVectorBytes}, some);
         if (!written_) finish(c, some, 0, target, to.d[2]);
       }
     }
@@ -200,7 +200,7 @@ class Worker {
     micro_.b_step = panel_.vectors * kVectorBytes;
     micro_.add = channel > 0 || (direct_ && args_.beta != 0);
     micro_.tail = written_ ? static_cast<int>(panel_.channels % job_.unit.lanes) : 0;
-    micro_.excess = written_ && job_.unit.shifts() && channel == 0 ? excess() : nullptr;
+    micro_.zero_point = written_ && job_.unit.shifts() && channel == 0 ? zero_point() : nullptr;
   }
 
   /// All outputs of the piece, summed over a block of channels.
@@ -247,7 +247,7 @@ class Worker {
   /// take as long for a few rows as for all.
   i64 lines_together(i64 some, i64 count) const {
     if (count == 1 || !joins_) return 1;
-    const i64 height = amx_.cut(micro_.depth).rows(panel_.vectors), next = job_.strip.size[2];
+    const i64 height = amx_.cut(micro_.depth).rows(panel_.vectors), next = job_.input_tile.size[2];
     i64 best = 1, best_tiles = ceil_div(some, height);
     for (i64 n = 2; n <= count && (n - 1) * next + some <= kDirectLine; ++n) {
       const i64 tiles = ceil_div((n - 1) * next + some, height);
@@ -258,13 +258,14 @@ class Worker {
 
   /// `count` lines that meet the same rows of taps: one, or lines whose sums are not wanted together with others.
   void lines(i64 image, const DirectWindow& slab, const DirectWindow& row, i64 cell, i64 count, i64 line, char* to) {
-    const i64 spread = position(2, 1, 0), fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
-    const DirectStrip& s = job_.strip;
+    const i64 phase_step = position(2, 1, 0), fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
+    const InputTile& s = job_.input_tile;
     const i64 kept = job_.cut.channels < job_.from.channels ? piece_.count[2] * job_.phases[2] * fold * pixel : 0;
     char* const sums = scratch_ + job_.places.sums + line * kept;
-    const char* const source = strip_ + image / fold * s.image * job_.unit.element;
-    const Steps across{job_.step[2] / s.split * s.pitch * job_.unit.element,
-                       written_ ? bytes_of(job_.to.type, spread * job_.to.d[2]) : (fold > 1 ? 1 : spread) * pixel};
+    const char* const source = input_tile_ + image / fold * s.image * job_.unit.element;
+    const Steps across{
+        job_.step[2] / s.split * s.pitch * job_.unit.element,
+        written_ ? bytes_of(job_.to.type, phase_step * job_.to.d[2]) : (fold > 1 ? 1 : phase_step) * pixel};
     const Steps down{job_.step[1] * s.row * job_.unit.element, written_ ? bytes_of(job_.to.type, down_) : kept};
     const bool finishes = last_ && !written_, each = fold > 1 || by_lines();
     i64 outputs = 0;
@@ -292,9 +293,9 @@ class Worker {
           tiles(a, c, across, (several - 1) * s.size[2] + some * fold);
           if (!finishes || !each) continue;
           for (i64 i = 0; i < several; ++i) {
-            const i64 place = (r + i) * down_ + at * spread * job_.to.d[2];
+            const i64 place = (r + i) * down_ + at * phase_step * job_.to.d[2];
             finish(c + i * s.size[2] * pixel, some, image, target + bytes_of(job_.to.type, place),
-                   spread * job_.to.d[2]);
+                   phase_step * job_.to.d[2]);
           }
         }
       }
@@ -305,7 +306,7 @@ class Worker {
   /// The taps that a line reads. Rows of taps that are wholly in the padding are left out, and so are columns where
   /// the input is read in place or taps lie far apart.
   void list_taps(const DirectWindow& slab, const DirectWindow& row, const DirectWindow& column, i64 cell, i64 across) {
-    const DirectStrip& s = job_.strip;
+    const InputTile& s = job_.input_tile;
     Micro& m = micro_;
     i64 from[kSpatial] = {}, end[kSpatial] = {0, 0, column.taps};
     visible(0, slab, piece_.at[0], from[0], end[0]);
@@ -315,11 +316,11 @@ class Worker {
     const i64 columns = job_.merged ? min_of(end[2], from[2] + 1) : end[2];
     for (i64 t0 = from[0]; t0 < end[0]; ++t0) {
       for (i64 t1 = from[1]; t1 < end[1]; ++t1) {
-        const i64 a = in_strip(0, slab, t0) * s.slab +
-                      ((cell - piece_.at[1]) * job_.step[1] + in_strip(1, row, t1)) * s.row + channel_;
+        const i64 a = in_input_tile(0, slab, t0) * s.slab +
+                      ((cell - piece_.at[1]) * job_.step[1] + in_input_tile(1, row, t1)) * s.row + channel_;
         const i64 tap_row = (slab.tap + t0 * slab.tap_step) * job_.shape.taps[1] + row.tap + t1 * row.tap_step;
         for (i64 t2 = from[2]; t2 < columns; ++t2, ++count) {
-          const i64 q = in_strip(2, column, t2), tap = column.tap + t2 * column.tap_step;
+          const i64 q = in_input_tile(2, column, t2), tap = column.tap + t2 * column.tap_step;
           const i64 pixel = over(q, s.split), part = q - pixel * s.split;
           a_list_[count] = (a + part * s.part + pixel * s.pixel) * job_.unit.element;
           b_list_[count] = (tap_row * job_.row_steps + tap * job_.tap_steps + channel_ / job_.unit.group) * m.b_step;
@@ -330,7 +331,7 @@ class Worker {
     m.depth = !job_.merged ? tap_depth_ : job_.edges ? (end[2] - from[2]) * job_.tap_steps : job_.row_steps;
   }
 
-  i64 in_strip(int d, const DirectWindow& w, i64 tap) const {
+  i64 in_input_tile(int d, const DirectWindow& w, i64 tap) const {
     return over(w.origin + tap * w.move - job_.first[d], job_.grain[d]);
   }
 
@@ -344,7 +345,7 @@ class Worker {
   }
 
   /// What sums of shifted inputs have too much, behind the weights of a panel.
-  const char* excess() const {
+  const char* zero_point() const {
     return panel_.weights + job_.shape.taps[0] * job_.shape.taps[1] * job_.row_steps * panel_.vectors * kVectorBytes;
   }
 
@@ -362,14 +363,15 @@ class Worker {
     const i64 fold = job_.cut.fold, pixel = panel_.vectors * kVectorBytes;
     finish_sums(job_, args_,
                 {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels,
-                 piece_.group * job_.to.channels + panel_.first, excess()});
+                 piece_.group * job_.to.channels + panel_.first, zero_point()});
     for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j, sums += pixel) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
       if (rounded_) {
         round_lines(reinterpret_cast<const float*>(sums), fold * panel_.vectors * kLanes<float>, outputs,
-                    panel_.channels, reinterpret_cast<Bfloat16*>(line), to_pixel, around_);
+                    panel_.channels, reinterpret_cast<Bfloat16*>(line), to_pixel, non_temporal_);
       } else {
-        store_line(job_, args_, {sums, fold * pixel, outputs, panel_.channels, line, to_pixel, job_.to.c, around_});
+        store_line(job_, args_,
+                   {sums, fold * pixel, outputs, panel_.channels, line, to_pixel, job_.to.c, non_temporal_});
       }
     }
   }
@@ -378,12 +380,12 @@ class Worker {
   const DirectArgs& args_;
   const DirectPiece piece_;
   const i64 line_ = job_.line();
-  const bool joins_ = job_.joins_lines();
+  const bool joins_ = job_.merges_lines();
   const Dot dot_ = job_.in_place && job_.unit.shifts() ? Dot::kSigned8 : static_cast<Dot>(job_.unit.math);
   char* const scratch_;
-  char *strip_, *to_;
+  char *input_tile_, *to_;
   i64 *a_list_, *b_list_;
-  bool around_, streamed_, direct_, last_ = false;
+  bool non_temporal_, streamed_, direct_, last_ = false;
   bool written_;  // tiles write their sums where the results belong, as they are or rounded
   bool rounded_;  // sums are rounded to bf16, channels last, and no more
   i64 down_;      // from line to line of results
@@ -418,7 +420,7 @@ void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, 
   for (i64 i = first; i < end; ++i) {
     const i64 panel = i / job.pack_parts, group = panel / job.panels * job.shape.k * job.shape.w_k;
     pack_panel(job, panel % job.panels, static_cast<const char*>(args.w) + bytes_of(job.weight_type, group),
-               packed_base(args.packed) + panel * job.panel_bytes, static_cast<char*>(scratch) + job.places.turn,
+               packed_base(args.packed) + panel * job.panel_bytes, static_cast<char*>(scratch) + job.places.transposed,
                i % job.pack_parts, job.pack_parts);
   }
 }

@@ -2,10 +2,10 @@
 // the outputs of a step; neighbouring taps see the strip shifted by a pixel, so that one run of lanes holds them all.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/direct_parts.h"
-#include "kernels/cpu/isa/direct_words.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/dot_operands.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -77,32 +77,32 @@ class Worker {
       : g_(g), args_(args), block_(block_at(g, index / g.slices)), slice_(index % g.slices), x_(g.x) {
     x_.from.channels = block_.cs;
     x_.merged = g.x.merged && block_.cs == g.c_block;
-    strip_ = scratch + g.places.strip;
+    input_tile_ = scratch + g.places.input_tile;
     dy_ = reinterpret_cast<E*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
-    turned_ = scratch + g.places.turned;
-    in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.turned_row;
+    transposed_ = scratch + g.places.transposed;
+    in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.transposed_row;
     a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
     b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
   }
 
   void run() {
     T* const sums = reinterpret_cast<T*>(sums_);
-    T* const turned = reinterpret_cast<T*>(turned_);
-    for (i64 i = 0; i < g_.k_row * g_.turned_row; ++i) turned[i] = 0;
+    T* const transposed = reinterpret_cast<T*>(transposed_);
+    for (i64 i = 0; i < g_.k_row * g_.transposed_row; ++i) transposed[i] = 0;
     for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
     const ConvShape& s = x_.shape;
     const char* x = static_cast<const char*>(args_.x);
     x += size_of_elements(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
     for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
       locate(step);
-      fill_strip(x_, piece_, x, strip_);
+      fill_input_tile(x_, piece_, x, input_tile_);
       take_outputs();
       for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
         for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
     }
-    for (i64 i = 0; g_.turned_row > 0 && i < g_.k_row; ++i) {
-      for (i64 k = 0; k < block_.ks; ++k) sums[k * g_.k_row + i] = turned[i * g_.turned_row + k];
+    for (i64 i = 0; g_.transposed_row > 0 && i < g_.k_row; ++i) {
+      for (i64 k = 0; k < block_.ks; ++k) sums[k * g_.k_row + i] = transposed[i * g_.transposed_row + k];
     }
     if (g_.slices == 1) store_block(g_, args_, block_, sums_, 0, block_.ks);
   }
@@ -124,7 +124,7 @@ class Worker {
   }
 
   /// Whether the channels of an output are neighbours in the copy of dy.
-  bool rows_of_channels() const { return g_.turned_row > 0 || (!kPairs && g_.dy.c == 1); }
+  bool rows_of_channels() const { return g_.transposed_row > 0 || (!kPairs && g_.dy.c == 1); }
 
   /// Elements from where dy is read to row `row` of image `image` of the step.
   i64 row_of_outputs(i64 image, i64 row) const {
@@ -151,7 +151,7 @@ class Worker {
 
   void copy_row(const S* from, [[maybe_unused]] int images, E* to) const {
     if constexpr (kPairs) {
-      return g_.turned_row > 0 ? pair_outputs(from, images, to) : pair_row(from, images, to);
+      return g_.transposed_row > 0 ? pair_outputs(from, images, to) : pair_row(from, images, to);
     } else {
       copy_row(from, to);
     }
@@ -174,11 +174,11 @@ class Worker {
         for (int j = 0; j < some; ++j) {
           const S* pixel = from + (i + j) * dy.d[2] + k * dy.c;
           if (dy.c == 1) {
-            block[j] = load_words<Bfloat16>(pixel, dy.partner, images, 1, lanes);
+            block[j] = load_dot_operands<Bfloat16>(pixel, dy.partner, images, 1, lanes);
             continue;
           }
           for (int l = 0; l < lanes; ++l, pixel += dy.c) {
-            block[j][l] = load_words<Bfloat16>(pixel, dy.partner, images, 1, 1)[0];
+            block[j][l] = load_dot_operands<Bfloat16>(pixel, dy.partner, images, 1, 1)[0];
           }
         }
         transpose(block);
@@ -202,7 +202,7 @@ class Worker {
         const int some = static_cast<int>(min_of(kN, columns - i));
         Vec<std::int32_t> block[kN] = {};
         for (i64 l = 0; l < lanes; ++l) {
-          block[l] = load_words<Bfloat16>(from + (k + l) * dy.c + i, dy.partner, images, 1, some);
+          block[l] = load_dot_operands<Bfloat16>(from + (k + l) * dy.c + i, dy.partner, images, 1, some);
         }
         transpose(block);
         for (int j = 0; j < some; ++j) store(&to[(i + j) * g_.pitch + k].bits, block[j]);
@@ -215,8 +215,8 @@ class Worker {
     const i64 columns = piece_.count[2];
     if (dy.c == 1) {
       for (i64 i = 0; i < columns; ++i) convert_run(from + i * dy.d[2], block_.ks, to + i * g_.pitch);
-    } else if (g_.turned_row > 0) {
-      turn_row(from, to);
+    } else if (g_.transposed_row > 0) {
+      transpose_row(from, to);
     } else if (dy.d[2] == 1) {
       for (i64 k = 0; k < block_.ks; ++k) convert_run(from + k * dy.c, columns, to + k * g_.pitch);
     } else {
@@ -225,7 +225,7 @@ class Worker {
     }
   }
 
-  void turn_row(const S* from, T* to) const {
+  void transpose_row(const S* from, T* to) const {
     if constexpr (__is_same(T, float)) {
       constexpr int kN = kLanes<float>;
       for (i64 k = 0; k < block_.ks; k += kN) {
@@ -243,20 +243,20 @@ class Worker {
     return position + half >= 0 && position < s.in[d];
   }
 
-  i64 in_strip(int d, i64 tap) const {
+  i64 in_input_tile(int d, i64 tap) const {
     return (tap * x_.shape.dilation[d] - x_.shape.pad[d] - x_.first[d]) / x_.grain[d];
   }
 
   void add_tap_row(i64 t0, i64 t1) {
     if (!inside(0, piece_.at[0], t0)) return;
-    const DirectStrip& strip = x_.strip;
+    const InputTile& input_tile = x_.input_tile;
     Micro m;
     m.blocks = 0;
     for (i64 image = 0; image < piece_.images; ++image) {
       for (i64 row = 0; row < piece_.count[1]; ++row) {
         if (!inside(1, piece_.at[1] + row, t1)) continue;
-        const i64 b =
-            image * strip.image + in_strip(0, t0) * strip.slab + (row * x_.step[1] + in_strip(1, t1)) * strip.row;
+        const i64 b = image * input_tile.image + in_input_tile(0, t0) * input_tile.slab +
+                      (row * x_.step[1] + in_input_tile(1, t1)) * input_tile.row;
         a_list_[m.blocks] = row_of_outputs(image, row) * kSize;
         b_list_[m.blocks++] = b * kSize;
       }
@@ -267,16 +267,16 @@ class Worker {
     m.depth = piece_.count[2];
     m.a_row = (rows_of_channels() ? 1 : g_.pitch) * kSize;
     m.a_step = (rows_of_channels() ? g_.pitch : 1) * kSize;
-    m.b_step = x_.step[2] * strip.pitch * kSize;
+    m.b_step = x_.step[2] * input_tile.pitch * kSize;
     m.c_row = g_.k_row * kSize;
     m.add = true;
     const i64 taps = x_.shape.taps[2], row = (t0 * x_.shape.taps[1] + t1) * taps;
     const i64 together = x_.merged ? taps : 1;
     for (i64 t2 = 0; t2 < taps; t2 += together) {
-      const char* x = strip_ + in_strip(2, t2) * strip.pixel * kSize;
+      const char* x = input_tile_ + in_input_tile(2, t2) * input_tile.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
-      if (g_.turned_row > 0) {
-        add_tiles(turn(m), x, outputs_, turned_ + first * g_.turned_row * kSize, count, g_.turned_row);
+      if (g_.transposed_row > 0) {
+        add_tiles(transpose(m), x, outputs_, transposed_ + first * g_.transposed_row * kSize, count, g_.transposed_row);
       } else {
         add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
       }
@@ -284,13 +284,13 @@ class Worker {
   }
 
   /// The same product with dy's channels as lanes.
-  Micro turn(Micro m) const {
+  Micro transpose(Micro m) const {
     m.a_block = b_list_;
     m.b_block = a_list_;
     m.a_step = m.b_step;
     m.a_row = kSize;
     m.b_step = (in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
-    m.c_row = g_.turned_row * kSize;
+    m.c_row = g_.transposed_row * kSize;
     return m;
   }
 
@@ -318,7 +318,7 @@ class Worker {
   const i64 slice_;
   Direct x_;  // of the channels there are
   DirectPiece piece_{};
-  char *strip_, *sums_, *turned_;
+  char *input_tile_, *sums_, *transposed_;
   E* dy_;
   const char* outputs_ = nullptr;
   i64 *a_list_, *b_list_;

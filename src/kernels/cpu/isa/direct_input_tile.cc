@@ -1,8 +1,8 @@
 // Padded copies of input rows with channels innermost, for direct convolutions. Channels that do not lie so are
 // transposed in registers, as many pixels at once as a vector has lanes.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/direct_parts.h"
-#include "kernels/cpu/isa/direct_words.h"
+#include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/dot_operands.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -42,12 +42,12 @@ void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
 
 /// Words of the channels from c on, of n pixels.
 template <class E, class S>
-Vec<Word<E>> words_at(const Row<S>& r, const S* src, i64 c, int n) {
+Vec<DotOperand<E>> dot_operands_at(const Row<S>& r, const S* src, i64 c, int n) {
   const S* const from = src + c * r.channel;
   if constexpr (__is_same(E, ImagePair)) {
-    return load_words<Bfloat16>(from, r.partner, r.halves, r.step, n) << r.shift;
+    return load_dot_operands<Bfloat16>(from, r.partner, r.halves, r.step, n) << r.shift;
   } else {
-    return load_words<E>(from, r.channel, r.channels - c, r.step, n);
+    return load_dot_operands<E>(from, r.channel, r.channels - c, r.step, n);
   }
 }
 
@@ -72,18 +72,18 @@ void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
 
 /// Pixels are neighbours, or every second one: words of a group of channels are transposed block by block.
 template <class E, class S>
-void turn_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
-  using W = Word<E>;
+void transpose_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+  using W = DotOperand<E>;
   constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
-  const i64 words = r.padded / kGroup;
-  for (i64 w = 0; w < words; w += kN) {
-    const int wide = static_cast<int>(min_of<i64>(kN, words - w));
+  const i64 operands = r.padded / kGroup;
+  for (i64 w = 0; w < operands; w += kN) {
+    const int wide = static_cast<int>(min_of<i64>(kN, operands - w));
     for (i64 i = 0; i < pixels; i += kN) {
       const int high = static_cast<int>(min_of<i64>(kN, pixels - i));
       Vec<W> block[kN];
 #pragma GCC unroll 16
       for (int j = 0; j < kN; ++j) {
-        block[j] = j < wide ? words_at<E>(r, src + i * r.step, (w + j) * kGroup, high) : Vec<W>{};
+        block[j] = j < wide ? dot_operands_at<E>(r, src + i * r.step, (w + j) * kGroup, high) : Vec<W>{};
       }
       transpose(block);
       E* out = to + i * r.to_pixel + w * kGroup;
@@ -119,7 +119,7 @@ void fill_row(const Row<S>& r, E* to) {
   if (r.channel == 1 || r.channels == 1) {
     copy_pixels(r, src, end - before, first);
   } else if (r.pixel == 1 && r.step <= 2 && r.padded % kGroupOf<E> == 0) {
-    turn_pixels(r, src, end - before, first);
+    transpose_pixels(r, src, end - before, first);
   } else {
     gather_pixels(r, src, end - before, first);
   }
@@ -127,8 +127,8 @@ void fill_row(const Row<S>& r, E* to) {
 }
 
 template <class E, class S>
-void fill(const Direct& job, const DirectPiece& piece, const char* from, char* strip) {
-  const DirectStrip& s = job.strip;
+void fill(const Direct& job, const DirectPiece& piece, const char* from, char* input_tile) {
+  const InputTile& s = job.input_tile;
   const DirectSide& x = job.from;
   const i64 fold = job.cut.fold;
   i64 start[kSpatial];
@@ -160,7 +160,7 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
       row.src = reinterpret_cast<const S*>(from);
       const i64 line = lower ? p1 : p1 + x.half;
       if (lower || upper) row.src += (piece.image + image) * x.n + p0 * x.d[0] + line * x.d[1];
-      E* to = reinterpret_cast<E*>(strip) + image / fold * s.image + i / rows * s.slab + i % rows * s.row +
+      E* to = reinterpret_cast<E*>(input_tile) + image / fold * s.image + i / rows * s.slab + i % rows * s.row +
               image % fold * s.pitch;
       for (i64 j = 0; j < s.split; ++j) {
         row.column = start[2] + j * job.grain[2];
@@ -175,20 +175,20 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* s
 
 }  // namespace
 
-void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip) {
+void fill_input_tile(const Direct& job, const DirectPiece& piece, const char* from, char* input_tile) {
   const DirectMath math = job.unit.math;
   const DataType type = job.from.type;
   if constexpr (kPacksProducts) {
-    if (math == DirectMath::kBf16) return fill<Bfloat16, Bfloat16>(job, piece, from, strip);
-    if (job.unit.shifts()) return fill<Shifted8, std::int8_t>(job, piece, from, strip);
-    if (math == DirectMath::kInt8) return fill<std::int8_t, std::int8_t>(job, piece, from, strip);
-    if (math == DirectMath::kImagePairs) return fill<ImagePair, Bfloat16>(job, piece, from, strip);
+    if (math == DirectMath::kBf16) return fill<Bfloat16, Bfloat16>(job, piece, from, input_tile);
+    if (job.unit.shifts()) return fill<Shifted8, std::int8_t>(job, piece, from, input_tile);
+    if (math == DirectMath::kInt8) return fill<std::int8_t, std::int8_t>(job, piece, from, input_tile);
+    if (math == DirectMath::kImagePairs) return fill<ImagePair, Bfloat16>(job, piece, from, input_tile);
   }
-  if (math == DirectMath::kInt16) return fill<std::int16_t, std::int8_t>(job, piece, from, strip);
-  if (math == DirectMath::kDouble) return fill<double, double>(job, piece, from, strip);
-  if (type == DataType::kHalf) return fill<float, Half>(job, piece, from, strip);
-  if (type == DataType::kBFloat16) return fill<float, Bfloat16>(job, piece, from, strip);
-  fill<float, float>(job, piece, from, strip);
+  if (math == DirectMath::kInt16) return fill<std::int16_t, std::int8_t>(job, piece, from, input_tile);
+  if (math == DirectMath::kDouble) return fill<double, double>(job, piece, from, input_tile);
+  if (type == DataType::kHalf) return fill<float, Half>(job, piece, from, input_tile);
+  if (type == DataType::kBFloat16) return fill<float, Bfloat16>(job, piece, from, input_tile);
+  fill<float, float>(job, piece, from, input_tile);
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

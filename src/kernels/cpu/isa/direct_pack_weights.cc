@@ -1,7 +1,7 @@
 // Weights for direct convolutions: for every tap and channel, vectors of output channels.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/direct_parts.h"
-#include "kernels/cpu/isa/direct_words.h"
+#include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/dot_operands.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -10,8 +10,8 @@ namespace {
 template <class E, class S>
 class Panel {
  public:
-  Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part, i64 parts)
-      : job_(job), turn_(reinterpret_cast<W*>(turn)), packed_(packed) {
+  Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* transposed, i64 part, i64 parts)
+      : job_(job), transposed_(reinterpret_cast<W*>(transposed)), packed_(packed) {
     const i64 blocks = ceil_div(job.from.channels, kPackChannels);
     channel_begin_ = blocks * part / parts * kPackChannels;
     channel_end_ = min_of(blocks * (part + 1) / parts * kPackChannels, job.from.channels);
@@ -32,18 +32,18 @@ class Panel {
 
   void pack() {
     const bool straddles = job_.merged && job_.from.channels % kGroup != 0;
-    if (straddles || job_.joined > 1) {
+    if (straddles || job_.diagonal_groups > 1) {
       by_element();
     } else {
       by_vector();
     }
     if constexpr (__is_same(E, std::int8_t)) {
-      if (job_.unit.shifts()) add_excess();
+      if (job_.unit.shifts()) add_zero_point();
     }
   }
 
  private:
-  using W = Word<E>;
+  using W = DotOperand<E>;
   static constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
 
   void by_vector() {
@@ -61,8 +61,8 @@ class Panel {
   W* place(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
 
   /// Element e of every lane to turn_[(first + e) * kN + lane], e < count; `step` from element to element.
-  void turn(const S* src, i64 lanes, i64 step, i64 count, i64 first) {
-    W* to = turn_ + first * kN;
+  void transpose_lanes(const S* src, i64 lanes, i64 step, i64 count, i64 first) {
+    W* to = transposed_ + first * kN;
     if (step == 1 && job_.w_lane != 1) {
       for (i64 e = 0; e < count; e += kN) {
         const int some = static_cast<int>(min_of<i64>(kN, count - e));
@@ -79,12 +79,12 @@ class Panel {
       if (job_.w_lane == 1) {
         store(to + e * kN, fetch(from, static_cast<int>(lanes)));
       } else {
-        for (int j = 0; j < kN; ++j) to[e * kN + j] = j < lanes ? word(from[j * job_.w_lane]) : W{};
+        for (int j = 0; j < kN; ++j) to[e * kN + j] = j < lanes ? operand(from[j * job_.w_lane]) : W{};
       }
     }
   }
 
-  static W word(S v) {
+  static W operand(S v) {
     if constexpr (kGroup == 1) {
       return convert<E>(v);
     } else {
@@ -94,7 +94,7 @@ class Panel {
 
   static Vec<W> fetch(const S* p, int n) {
     if constexpr (kGroup > 1) {
-      return load_words<E>(p, 0, 1, 1, n);
+      return load_dot_operands<E>(p, 0, 1, 1, n);
     } else if constexpr (__is_same(E, S)) {
       return n == kN ? load(p) : load_lanes(p, 0, n);
     } else {
@@ -105,12 +105,12 @@ class Panel {
   /// Stores steps of a tap, whose channels are `stride` rows apart in turn_.
   void put(i64 tap, i64 channel, i64 channels, i64 row, i64 stride, i64 v) {
     for (i64 c = 0; c < channels; c += kGroup) {
-      Vec<W> words = load(turn_ + (row + c * stride) * kN);
+      Vec<W> operands = load(transposed_ + (row + c * stride) * kN);
       if constexpr (kGroup > 1) {
         for (int g = 1; g < kGroup && c + g < channels; ++g)
-          words |= load(turn_ + (row + (c + g) * stride) * kN) << (g * 8 * static_cast<int>(sizeof(E)));
+          operands |= load(transposed_ + (row + (c + g) * stride) * kN) << (g * 8 * static_cast<int>(sizeof(E)));
       }
-      store(place(tap * job_.tap_steps + (channel + c) / kGroup, v), words);
+      store(place(tap * job_.tap_steps + (channel + c) / kGroup, v), operands);
     }
   }
 
@@ -129,19 +129,19 @@ class Panel {
 
   void by_channel(const S* src, i64 lanes, i64 v) {
     if constexpr (kGroup > 1 && __is_same(E, S)) {
-      if (job_.w_depth == 1) return by_words(src, lanes, v);
+      if (job_.w_depth == 1) return by_dot_operands(src, lanes, v);
     }
     each_tap([&](i64 tap, i64 offset) {
-      for (i64 c = channel_begin_; c < channel_end_; c += kDirectTurn) {
-        const i64 some = min_of(kDirectTurn, channel_end_ - c);
-        turn(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
+      for (i64 c = channel_begin_; c < channel_end_; c += kDirectTransposeDepth) {
+        const i64 some = min_of(kDirectTransposeDepth, channel_end_ - c);
+        transpose_lanes(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
         put(tap, c, some, 0, 1, v);
       }
     });
   }
 
   /// Channels are neighbours, as they are in a step.
-  void by_words(const S* src, i64 lanes, i64 v) {
+  void by_dot_operands(const S* src, i64 lanes, i64 v) {
     constexpr i64 kBytes = kN * sizeof(W);
     const i64 begin = channel_begin_ * static_cast<i64>(sizeof(S)), line = channel_end_ * static_cast<i64>(sizeof(S));
     each_tap([&](i64 tap, i64 offset) {
@@ -161,14 +161,14 @@ class Panel {
   }
 
   void by_tap(const S* src, i64 lanes, i64 v) {
-    const i64 taps = job_.taps(), chunk = max_of<i64>(kDirectTurn / taps, 1) * kGroup;
+    const i64 taps = job_.taps(), chunk = max_of<i64>(kDirectTransposeDepth / taps, 1) * kGroup;
     for (i64 c = channel_begin_; c < channel_end_; c += chunk) {
       const i64 some = min_of(chunk, channel_end_ - c);
       const S* from = src + c * job_.w_depth;
       if (job_.w_depth == taps) {
-        turn(from, lanes, 1, some * taps, 0);
+        transpose_lanes(from, lanes, 1, some * taps, 0);
       } else {
-        for (i64 i = 0; i < some; ++i) turn(from + i * job_.w_depth, lanes, 1, taps, i * taps);
+        for (i64 i = 0; i < some; ++i) transpose_lanes(from + i * job_.w_depth, lanes, 1, taps, i * taps);
       }
       for (i64 t = 0; t < taps; ++t) put(job_.backward ? taps - 1 - t : t, c, some, t, taps, v);
     }
@@ -179,14 +179,14 @@ class Panel {
   void by_element() {
     const ConvShape& shape = job_.shape;
     const i64 taps = shape.taps[2], channels = job_.from.channels;
-    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;         // else a tap begins with a step
-    const i64 lanes = job_.to.channels / job_.joined, depth = channels / job_.joined;  // of a group
+    const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;  // else a tap begins with a step
+    const i64 lanes = job_.to.channels / job_.diagonal_groups, depth = channels / job_.diagonal_groups;  // of a group
     const i64 all = min_of(vectors_ * kN, lanes_);
     for (i64 v = 0; v < vectors_; ++v)
       for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
     for (i64 part = first_ / lanes; part * lanes < first_ + all; ++part) {
       const i64 before = part * lanes - first_, from = max_of<i64>(before, 0), end = min_of(before + lanes, all);
-      const S* const src = weights_ + part * (shape.k / job_.joined) * shape.w_k - before * job_.w_lane;
+      const S* const src = weights_ + part * (shape.k / job_.diagonal_groups) * shape.w_k - before * job_.w_lane;
       each_tap([&](i64 tap, i64 offset) {
         for (i64 c = 0; c < depth; ++c) {
           const i64 e = tap % taps * tap_channels + part * depth + c;
@@ -199,19 +199,19 @@ class Panel {
     }
   }
 
-  void add_excess() {
+  void add_zero_point() {
     for (i64 v = 0; v < vectors_; ++v) {
       Vec<std::int32_t> sum{};
       for (i64 s = 0; s < steps_; ++s) {
-        const Vec<std::int32_t> words = load(place(s, v));
-        for (int g = 0; g < 4; ++g) sum += words << (24 - 8 * g) >> 24;
+        const Vec<std::int32_t> operands = load(place(s, v));
+        for (int g = 0; g < 4; ++g) sum += operands << (24 - 8 * g) >> 24;
       }
       store(place(steps_, v), sum << 7);
     }
   }
 
   const Direct& job_;
-  W* const turn_;
+  W* const transposed_;
   char* const packed_;
   const S* weights_;  // of the group
   i64 vectors_, first_, lanes_, steps_, run_;
@@ -220,8 +220,11 @@ class Panel {
 
 }  // namespace
 
-void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part, i64 parts) {
-  const auto pack = [&]<class E, class S>(E, S) { Panel<E, S>(job, panel, weights, packed, turn, part, parts).pack(); };
+void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* transposed, i64 part,
+                i64 parts) {
+  const auto pack = [&]<class E, class S>(E, S) {
+    Panel<E, S>(job, panel, weights, packed, transposed, part, parts).pack();
+  };
   const DirectMath math = job.unit.math;
   const DataType type = job.weight_type;
   if constexpr (kPacksProducts) {

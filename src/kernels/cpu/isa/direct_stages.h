@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
-#include "kernels/cpu/isa/shared.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
@@ -16,12 +16,12 @@ struct DirectPiece {
 };
 
 /// The padded copy of the input that the piece reads; `from` is the group's.
-void fill_strip(const Direct& job, const DirectPiece& piece, const char* from, char* strip);
+void fill_input_tile(const Direct& job, const DirectPiece& piece, const char* from, char* input_tile);
 
 /// Weights of a panel: [tap][channel / group][lane][channel % group], zero where there are no channels. Behind
-/// them, if inputs are shifted: 128 times the sum of each lane's weights. `turn`: scratch. Of `parts` parts of the
-/// channels only one.
-void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* turn, i64 part = 0,
+/// them, if inputs are shifted: 128 times the sum of each lane's weights. `transposed`: scratch. Of `parts` parts of
+/// the channels only one.
+void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* transposed, i64 part = 0,
                 i64 parts = 1);
 
 /// A line of sums: `count` outputs of `channels` channels.
@@ -30,15 +30,15 @@ struct DirectLine {
   i64 sums_pixel;  // bytes from output to output
   i64 count, channels;
   char* to;
-  i64 pixel, channel;   // strides of `to` in elements
-  bool around = false;  // past the caches; fp32 or int32, not scaled, vectors aligned
+  i64 pixel, channel;         // strides of `to` in elements
+  bool non_temporal = false;  // past the caches; fp32 or int32, not scaled, vectors aligned
 };
 
 /// Sums of whole vectors: `pixels` times `lanes`, of which `channels` count. `first` is the channel of lane 0.
 struct DirectSums {
   char* sums;
   i64 pixels, lanes, channels, first;
-  const char* excess;  // what pack_panel put behind the weights
+  const char* zero_point;  // what pack_panel put behind the weights
 };
 
 /// Subtracts what int8 sums have too much; applies alpha, the bias and the activation of an epilogue.

@@ -1,15 +1,15 @@
 // From sums of a direct convolution to its output: scaling, bias, activation, conversion, change of layout.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/direct_parts.h"
-#include "kernels/cpu/isa/emit.h"
-#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/store_results.h"
+#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
 /// Whole lines of the cache that nobody reads soon, past the caches.
 template <class S>
-struct Around {
+struct NonTemporal {
   void operator()(S* y, Vec<S> v, int n) const {
     if (n == kLanes<S>) return stream(y, v);
     store_lanes(y, v, n);
@@ -71,7 +71,8 @@ void store_as(const DirectArgs& args, const DirectLine& l) {
                         static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
   const bool first = l.channel != 1 && l.pixel == 1;
   if constexpr (__is_same(A, S) && sizeof(S) == 4) {
-    if (l.around) return first ? store_channels_first<A, S>(l, Around<S>{}) : store_channels_last<A, S>(l, Around<S>{});
+    if (l.non_temporal)
+      return first ? store_channels_first<A, S>(l, NonTemporal<S>{}) : store_channels_last<A, S>(l, NonTemporal<S>{});
   }
   if (first) return store_channels_first<A, S>(l, emit);
   if (l.channel == 1) return store_channels_last<A, S>(l, emit);
@@ -95,19 +96,19 @@ void add_bias(const DirectArgs& args, const DirectSums& s) {
   }
 }
 
-void subtract_excess(const DirectSums& s) {
+void subtract_zero_point(const DirectSums& s) {
   std::int32_t* sums = reinterpret_cast<std::int32_t*>(s.sums);
   constexpr int kN = kLanes<std::int32_t>;
   for (i64 c = 0; c < s.lanes; c += kN) {
-    const Vec<std::int32_t> excess = load(reinterpret_cast<const std::int32_t*>(s.excess) + c);
-    for (i64 i = 0; i < s.pixels; ++i) store(sums + i * s.lanes + c, load(sums + i * s.lanes + c) - excess);
+    const Vec<std::int32_t> zero_point = load(reinterpret_cast<const std::int32_t*>(s.zero_point) + c);
+    for (i64 i = 0; i < s.pixels; ++i) store(sums + i * s.lanes + c, load(sums + i * s.lanes + c) - zero_point);
   }
 }
 
 }  // namespace
 
 void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums) {
-  if (job.unit.shifts()) subtract_excess(sums);
+  if (job.unit.shifts()) subtract_zero_point(sums);
   if (!args.epilogue) return;
   switch (job.to.type) {
     case DataType::kHalf: add_bias<float, Half>(args, sums); break;

@@ -28,19 +28,19 @@ template <class E>
 inline constexpr int kGroupOf = sizeof(E) >= 4 ? 1 : 4 / static_cast<int>(sizeof(E));
 
 template <class E>
-struct WordOf {
+struct DotOperandOf {
   using Type = std::int32_t;
 };
 template <>
-struct WordOf<float> {
+struct DotOperandOf<float> {
   using Type = float;
 };
 template <>
-struct WordOf<double> {
+struct DotOperandOf<double> {
   using Type = double;
 };
 template <class E>
-using Word = typename WordOf<E>::Type;
+using DotOperand = typename DotOperandOf<E>::Type;
 
 template <class E>
 inline constexpr E kZero{};
@@ -128,7 +128,7 @@ static inline Vec<W> load_bytes(const char* p, i64 n) {
 }
 
 /// Each element in the lowest part of a word. Compilers take the conversion apart.
-static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::type v) {
+static inline Vec<std::uint32_t> widen_to_lanes(VecType<std::uint8_t, kLanes<float>>::type v) {
 #if defined(__AVX512F__)
   return (Vec<std::uint32_t>)_mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
 #elif defined(__AVX2__)
@@ -137,7 +137,7 @@ static inline Vec<std::uint32_t> words_of(VecType<std::uint8_t, kLanes<float>>::
   return __builtin_convertvector(v, Vec<std::uint32_t>);
 #endif
 }
-static inline Vec<std::uint32_t> words_of(VecType<std::uint16_t, kLanes<float>>::type v) {
+static inline Vec<std::uint32_t> widen_to_lanes(VecType<std::uint16_t, kLanes<float>>::type v) {
 #if defined(__AVX512F__)
   return (Vec<std::uint32_t>)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)v);
 #else
@@ -149,15 +149,15 @@ static inline Vec<std::uint32_t> words_of(VecType<std::uint16_t, kLanes<float>>:
 template <class E, class S>
 static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
   using Bits = std::conditional_t<sizeof(S) == 1, std::uint8_t, std::uint16_t>;
-  Vec<std::uint32_t> words = words_of(load_bits<Bits, kLanes<std::int32_t>>(src, n));
-  if constexpr (__is_same(E, Shifted8)) words ^= 0x80;
-  if constexpr (__is_same(E, std::int16_t)) words = ((words ^ 0x80) - 0x80) & 0xffff;  // extends the sign
-  return words;
+  Vec<std::uint32_t> operands = widen_to_lanes(load_bits<Bits, kLanes<std::int32_t>>(src, n));
+  if constexpr (__is_same(E, Shifted8)) operands ^= 0x80;
+  if constexpr (__is_same(E, std::int16_t)) operands = ((operands ^ 0x80) - 0x80) & 0xffff;  // extends the sign
+  return operands;
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 /// The first n elements of 16 bits of two lines, `upper` in the upper halves of words; null: zeros.
-static inline Vec<std::int32_t> pair_words(const void* lower, const void* upper, i64 n) {
+static inline Vec<std::int32_t> interleave_pairs(const void* lower, const void* upper, i64 n) {
   __m256i low{}, high{};
   // Masks are only for tails: processors do not fetch ahead of loads that have one.
   if (n == kLanes<std::int32_t> && upper != nullptr) {
@@ -177,8 +177,8 @@ static inline Vec<std::int32_t> pair_words(const void* lower, const void* upper,
 /// Words of `n` pixels that are `step` (1 or 2) apart, zero in the other lanes: `channels` channels or as many as
 /// make a word, `channel` elements apart. Channels that are not there are zero.
 template <class E, class S>
-static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i64 step, int n) {
-  constexpr int kN = kLanes<Word<E>>;
+static inline Vec<DotOperand<E>> load_dot_operands(const S* src, i64 channel, i64 channels, i64 step, int n) {
+  constexpr int kN = kLanes<DotOperand<E>>;
   if constexpr (kGroupOf<E> == 1) {
     if (step == 1) {
       if constexpr (__is_same(E, S)) {
@@ -193,28 +193,28 @@ static inline Vec<Word<E>> load_words(const S* src, i64 channel, i64 channels, i
     return load(line);
   } else {
     using Bits = std::conditional_t<sizeof(E) == 1, std::uint8_t, std::uint16_t>;
-    using Words = Vec<std::uint32_t>;
+    using Operands = Vec<std::uint32_t>;
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
     if constexpr (sizeof(E) == 2 && sizeof(S) == 2) {
-      if (step == 1) return pair_words(src, channels > 1 ? src + channel : nullptr, n);
+      if (step == 1) return interleave_pairs(src, channels > 1 ? src + channel : nullptr, n);
     }
 #endif
-    Words words{};
+    Operands operands{};
 #pragma GCC unroll 4
     for (int g = 0; g < kGroupOf<E>; ++g) {
       if (g >= channels) break;
       const S* from = src + g * channel;
-      Words part;
+      Operands part;
       if (step == 1) {
         part = row_bits<E>(from, n);
       } else {
         Bits line[kN];
         for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<Bits>(bits_of<E>(from[i * step])) : Bits{};
-        part = __builtin_convertvector(load<Bits, kN>(line), Words);
+        part = __builtin_convertvector(load<Bits, kN>(line), Operands);
       }
-      words |= part << (g * 8 * static_cast<int>(sizeof(E)));
+      operands |= part << (g * 8 * static_cast<int>(sizeof(E)));
     }
-    return (Vec<std::int32_t>)words;
+    return (Vec<std::int32_t>)operands;
   }
 }
 
@@ -223,7 +223,7 @@ static inline void pair_run(const Bfloat16* src, i64 partner, int images, i64 co
   constexpr i64 kN = kLanes<std::int32_t>;
   for (i64 i = 0; i < count; i += kN) {
     const int some = static_cast<int>(min_of(kN, count - i));
-    store_lanes(&to[i].bits, load_words<Bfloat16>(src + i, partner, images, 1, some) << shift, some);
+    store_lanes(&to[i].bits, load_dot_operands<Bfloat16>(src + i, partner, images, 1, some) << shift, some);
   }
 }
 

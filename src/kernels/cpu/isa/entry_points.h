@@ -1,7 +1,7 @@
 // Entry points that each instruction set's object files provide to the kernel table.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/shared.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/kernels.h"
 
 namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {

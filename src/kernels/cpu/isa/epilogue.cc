@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/epilogue.h"
 
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/pack.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/pack_panels.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr int kStrip = 256;  // columns at a time
+constexpr int kColumnBlock = 256;  // columns at a time
 
 /// S: storage, T: arithmetic.
 template <class S, class T>
@@ -23,9 +23,9 @@ class Rows {
   }
 
   void run(i64 m0, i64 m1, i64 n0, i64 n1) {
-    Run runs[kStrip];
-    for (i64 n = n0; n < n1; n += kStrip) {
-      const int columns = static_cast<int>(min_of<i64>(kStrip, n1 - n));
+    Run runs[kColumnBlock];
+    for (i64 n = n0; n < n1; n += kColumnBlock) {
+      const int columns = static_cast<int>(min_of<i64>(kColumnBlock, n1 - n));
       const int count = cut_runs(e_.y.columns, n, columns, runs);
       Cursor row = seek(e_.y.rows, m0);
       for (i64 m = m0; m < m1; ++m, step(row, e_.y.rows)) {
@@ -78,7 +78,7 @@ class Rows {
   const S* bias_;
   i64 stride_;
   Activation in_place_, widened_;
-  T buffer_[kStrip];
+  T buffer_[kColumnBlock];
 };
 
 }  // namespace

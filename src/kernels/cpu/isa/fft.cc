@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/fft.h"
 
-#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/fft_real.h"
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {

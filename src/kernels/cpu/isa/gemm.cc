@@ -4,13 +4,13 @@
 // 16-bit or strided. Large results are written past the caches.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
-#include "kernels/cpu/isa/ahead.h"
-#include "kernels/cpu/isa/block.h"
-#include "kernels/cpu/isa/dots.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/placed.h"
-#include "kernels/cpu/isa/scaled_lines.h"
-#include "kernels/cpu/isa/spread.h"
+#include "kernels/cpu/isa/prefetch.h"
+#include "kernels/cpu/isa/copy_blocks.h"
+#include "kernels/cpu/isa/gemv_dot.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/gemv_axpy.h"
+#include "kernels/cpu/isa/upsample.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -35,11 +35,11 @@ class Product {
     block_ = block_columns<T>(g, step_, rows, columns);
     copies_ = copies_panels(rows);
     far_ = !is_near<T>(g);
-    spreads_ = g.c.gap != 0 && g.beta == 0;
+    upsamples_ = g.c.gap != 0 && g.beta == 0;
     const bool large = max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) > kResultCaches / 2;
-    around_ = kVectorBytes == 64 && large && (spreads_ || step_ >= g.k);
+    non_temporal_ = kVectorBytes == 64 && large && (upsamples_ || step_ >= g.k);
     goes_down_ = b_in_place_ || block_ <= kTilePitch;
-    keeps_ = spreads_ || (step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));
+    keeps_ = upsamples_ || (step_ < g.k && (size_of_type(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));
     a_along_ = run_cost(g.a.depth) <= run_cost(g.a.lanes);
     a_groups_ = a_in_groups<T>(g, columns);
     a_in_place_ = !a_groups_ && a_in_place<T>(g);
@@ -59,9 +59,9 @@ class Product {
     row_even_ = take<int>(base, rows);
     segments_ = take<Segment>(base, a_in_place_ ? rows / kSegment + 3 : 2);
     sums_ = take<T>(base, keeps_ ? rows * sums_pitch_ + kSpill<T> : 0);  // a vector is read past the last run
-    spread_.line = take<T>(base, spreads_ ? spread_room<T>(columns) : 0);
-    spread_.runs = take<Run>(base, spreads_ ? columns : 0);
-    spread_.around = around_;
+    upsample_.line = take<T>(base, upsamples_ ? upsample_room<T>(columns) : 0);
+    upsample_.runs = take<Run>(base, upsamples_ ? columns : 0);
+    upsample_.non_temporal = non_temporal_;
   }
   std::size_t bytes() const { return bytes_; }
 
@@ -81,9 +81,9 @@ class Product {
       for (i64 n = 0; n < columns_;) n += multiply_block(k0, n);
       k0 += depth_;
     } while (k0 < g_.k);
-    if (spreads_) write_zeros_between();
+    if (upsamples_) write_zeros_between();
 #if defined(__AVX512F__)
-    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+    if (non_temporal_) _mm_sfence();  // other threads read the result when they see that the task is done
 #endif
   }
 
@@ -195,20 +195,20 @@ class Product {
     const Operand& b = g_.b;
     const i64 first = n0_ + n;
     i64 left = min_of(columns_ - n, block_);
-    if (lies_even<T>(g_, b) && inner(b.lanes).stride == 1) {
+    if (is_readable_in_place<T>(g_, b) && inner(b.lanes).stride == 1) {
       const i64 pitch = inner(b.depth).stride, whole = min_of(left, b_stretch_.room(first)) / kLanes<T> * kLanes<T>;
       if (whole > 0 && (whole == left || whole >= 3 * kLanes<T>)) {
-        const T* const lies = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
+        const T* const source = static_cast<const T*>(b.data) + b.offset + b_stretch_.at(first) + b_start_;
         pitch_bytes_ = pitch * static_cast<i64>(sizeof(T));
-        look_behind(lies + whole, whole);
-        look_below(lies, pitch, whole);
-        if (!b_in_place_) copy_block(lies, pitch, whole);
-        multiply(n, static_cast<int>(whole), b_in_place_ ? lies : b_, b_in_place_ ? pitch : b_pitch_);
+        look_behind(source + whole, whole);
+        look_below(source, pitch, whole);
+        if (!b_in_place_) copy_block(source, pitch, whole);
+        multiply(n, static_cast<int>(whole), b_in_place_ ? source : b_, b_in_place_ ? pitch : b_pitch_);
         return whole;
       }
     }
     look_behind(nullptr, 0);
-    ahead_.look_below(nullptr, 0);
+    prefetcher_.look_below(nullptr, 0);
     if (b_in_place_) left = min_of<i64>(left, 3 * kLanes<T>);
     const int columns = static_cast<int>(left), depth = static_cast<int>(depth_);
     with_storage<T>(b.dtype, [&](auto* s) {
@@ -217,7 +217,7 @@ class Product {
         const int padded = static_cast<int>(round_up(columns, kLanes<T>));
         copy_lines<T, S>(b, b.depth, k0, depth, b.lanes, first, columns, padded, b_, b_pitch_, space_.runs);
       } else {
-        turn_part<T, S>(b, {first, k0, columns, depth}, b_, b_pitch_, space_);
+        transpose_part<T, S>(b, {first, k0, columns, depth}, b_, b_pitch_, space_);
       }
     });
     multiply(n, columns, b_, b_pitch_);
@@ -248,11 +248,12 @@ class Product {
     const int rows = a_groups_ ? kGroup : kMicroRows[each + (wider > 0)];
     int tiles = 0;
     for (int i = 0; i < segment_count_; ++i) tiles += segments_[i].cut(rows);
-    ahead_.share(tiles * panels);
+    prefetcher_.share(tiles * panels);
     line_ = c_stretch_.room(n0_ + n) >= columns;
     if (goes_down_) {
       for (int p = goes_down_evenly(wider, panels, b_pitch) ? panels : 0; p < panels; ++p) {
-        if (b_in_place_ && ahead_.looks_behind()) look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
+        if (b_in_place_ && prefetcher_.looks_behind())
+          look_behind(panels_[p].b + panels_[p].columns, panels_[p].columns);
         go_down(panels_[p], b_pitch);
       }
     } else {
@@ -290,7 +291,7 @@ class Product {
       m.copy = b_;
       m.panels = p < wider ? wider : panels - wider;
       look_behind(panel.b + panel.columns, panel.columns);
-      ahead_.fetch(m, all.tiles, all.tiles);
+      prefetcher_.fetch(m, all.tiles, all.tiles);
       multiply_tiles(panel, all.first, all.each, all.tiles, 1, m);
     }
     return true;
@@ -310,7 +311,7 @@ class Product {
         Micro m = micro(a, b, b_pitch);
         m.a_next = a_groups_ ? depth_ * a_step_ : rows * a_row_;
         m.copy = copies ? b_ : nullptr;
-        if (!look_down(m, rows * a_row_, panel.column == 0, tiles)) ahead_.fetch(m, tiles, segment.tiles);
+        if (!look_down(m, rows * a_row_, panel.column == 0, tiles)) prefetcher_.fetch(m, tiles, segment.tiles);
         multiply_tiles(panel, row, rows, tiles, 1, m);
         if (copies) {
           b = b_;
@@ -337,7 +338,7 @@ class Product {
         const int end = p < wider ? wider : ragged && p + 1 < panels ? panels - 1 : panels, tiles = line ? end - p : 1;
         Micro m = micro(a, panel.b, b_pitch);
         m.b_next = panel.vectors * kVectorBytes;
-        if (!look_down(m, rows * a_row_, panel.column == 0, 1)) ahead_.fetch(m, tiles, segment.tiles);
+        if (!look_down(m, rows * a_row_, panel.column == 0, 1)) prefetcher_.fetch(m, tiles, segment.tiles);
         multiply_tiles(panel, row, rows, 1, tiles, m);
         p += tiles;
       }
@@ -354,12 +355,12 @@ class Product {
   }
 
   /// What lies behind the columns that are multiplied now is wanted next.
-  void look_behind(const T* next, i64 columns) { ahead_.look_behind(next, columns / kLanes<T>, pitch_bytes_); }
+  void look_behind(const T* next, i64 columns) { prefetcher_.look_behind(next, columns / kLanes<T>, pitch_bytes_); }
   /// Rather, the next block of B's depth, if it follows this one as it lies and they share a cache.
   void look_below(const T* b, i64 pitch, i64 columns) {
     const i64 bytes = depth_ * pitch * static_cast<i64>(sizeof(T));
     const bool follows = !last_ && pitch == columns && is_single(g_.b.depth) && bytes <= kColumnBlockBytes;
-    ahead_.look_below(follows ? b + depth_ * pitch : nullptr, bytes);
+    prefetcher_.look_below(follows ? b + depth_ * pitch : nullptr, bytes);
   }
   /// Of A in place that is read from one end to the other each step fetches a line. If a row's depths are neighbours,
   /// these are rows some KiB below the tile, of `bytes` bytes; if all rows of a depth are, the next block of depth.
@@ -367,18 +368,18 @@ class Product {
     constexpr i64 kFar = 4096, kLine = 64, kSize = sizeof(T);
     if (!a_in_place_) return false;
     if (a_step_ == kSize && first_panel && a_row_ > 0 && a_row_ <= depth_ * kSize * 5 / 4 && bytes <= kLine * depth_) {
-      m.ahead = static_cast<const char*>(m.a) + ceil_div(kFar, bytes) * bytes;
-      m.ahead_next = bytes;
-      m.ahead_tiles = tiles;
+      m.prefetch = static_cast<const char*>(m.a) + ceil_div(kFar, bytes) * bytes;
+      m.prefetch_next = bytes;
+      m.prefetch_tiles = tiles;
     } else if (a_row_ == kSize && a_step_ == rows_ * kSize && below_ < a_step_ && !last_) {
-      m.ahead = segments_[0].a + depth_ * (a_step_ + below_);
-      m.ahead_next = kLine * depth_;
-      m.ahead_tiles = min_of<i64>(tiles, ceil_div(a_step_ - below_, kLine));
+      m.prefetch = segments_[0].a + depth_ * (a_step_ + below_);
+      m.prefetch_next = kLine * depth_;
+      m.prefetch_tiles = min_of<i64>(tiles, ceil_div(a_step_ - below_, kLine));
       below_ += tiles * kLine;
     } else {
       return false;
     }
-    m.ahead_step = m.ahead_next / depth_;
+    m.prefetch_step = m.prefetch_next / depth_;
     return true;
   }
 
@@ -398,8 +399,8 @@ class Product {
       m.tail = panel.columns - (panel.vectors - 1) * kLanes<T>;
       m.add = !first_ || g_.beta == 1;
       m.fetches_c = far_;
-      m.around = around_ && !m.add && m.tail == kLanes<T> && is_lined(m.c) && m.c_row % 64 == 0;
-      if (m.around) m.fetches_c = false;
+      m.non_temporal = non_temporal_ && !m.add && m.tail == kLanes<T> && is_lined(m.c) && m.c_row % 64 == 0;
+      if (m.non_temporal) m.fetches_c = false;
     } else {
       m.c = tile_;
       m.c_row = kTilePitch * kSize;
@@ -408,15 +409,15 @@ class Product {
     }
     m.c_next = across > 1 ? panel.vectors * kVectorBytes : rows * m.c_row;
     kernel(m);
-    for (int p = 0; keeps_ && last_ && !spreads_ && p < across; ++p)
+    for (int p = 0; keeps_ && last_ && !upsamples_ && p < across; ++p)
       write((&panel)[p], row, rows * down, static_cast<T*>(m.c) + p * panel.vectors * kLanes<T>, sums_pitch_);
   }
 
   void write_zeros_between() {
-    spread_.count = cut_runs(g_.c.columns, n0_, static_cast<int>(columns_), spread_.runs);
+    upsample_.count = cut_runs(g_.c.columns, n0_, static_cast<int>(columns_), upsample_.runs);
     for (i64 row = 0; row < rows_; ++row)
-      spread_.write(static_cast<T*>(g_.c.data) + row_offset_[row], g_.c.gap, sums_ + row * sums_pitch_,
-                    static_cast<T>(g_.alpha));
+      upsample_.write(static_cast<T*>(g_.c.data) + row_offset_[row], g_.c.gap, sums_ + row * sums_pitch_,
+                      static_cast<T>(g_.alpha));
   }
 
   /// Finished sums to C, or those of one block of depth.
@@ -432,20 +433,20 @@ class Product {
 
   const Gemm& g_;
   i64 rows_, columns_, step_, depth_run_ = depth_run(g_);
-  bool keeps_, spreads_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, around_,
+  bool keeps_, upsamples_, a_along_, a_in_place_, a_groups_, b_in_place_, goes_down_, copies_, far_, non_temporal_,
       line_ = false;
   i64 block_ = 0, a_pitch_, b_pitch_, sums_pitch_;
   Panel<T>* panels_;
   MicroKernel kernel_ = nullptr;
   int kernel_rows_ = 0, kernel_vectors_ = 0;
-  Ahead ahead_;
+  Prefetcher prefetcher_;
   i64 pitch_bytes_ = 0;  // of B
   i64 below_ = 0;        // of A, fetched of its next block
   T *a_, *b_, *tile_, *sums_;
   CopySpace<T> space_;
   Run* column_runs_;
   Stretch b_stretch_{&g_.b.lanes}, c_stretch_{&g_.c.columns};
-  Spread<T> spread_;
+  Upsample<T> upsample_;
   i64* row_offset_;
   int* row_even_;
   Segment* segments_;

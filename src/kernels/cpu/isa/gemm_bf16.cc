@@ -4,25 +4,25 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/block.h"
-#include "kernels/cpu/isa/direct_words.h"
-#include "kernels/cpu/isa/dots.h"
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/placed.h"
-#include "kernels/cpu/isa/rounded.h"
-#include "kernels/cpu/isa/scaled_lines.h"
+#include "kernels/cpu/isa/copy_blocks.h"
+#include "kernels/cpu/isa/dot_operands.h"
+#include "kernels/cpu/isa/gemv_dot.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/store_bf16.h"
+#include "kernels/cpu/isa/gemv_axpy.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-using Words = Vec<std::int32_t>;
-constexpr i64 kWords = kLanes<std::int32_t>;
-constexpr i64 kPanel = 2 * kWords;    // columns
-constexpr i64 kTogether = 4;          // panels whose columns are copied at once, in long lines
-constexpr i64 kRows = kPanel;         // multiplied, and written
-constexpr i64 kNearBytes = 32 << 10;  // of B's copy that stays in the first-level cache beside some rows
-constexpr i64 kDepth = 512;           // of B's copy: a panel of it stays in the first-level cache
-constexpr i64 kCopiedWords = kTogether * kDepth / 2 * kPanel;
+using Operands = Vec<std::int32_t>;
+constexpr i64 kPairLanes = kLanes<std::int32_t>;
+constexpr i64 kPanel = 2 * kPairLanes;  // columns
+constexpr i64 kTogether = 4;            // panels whose columns are copied at once, in long lines
+constexpr i64 kRows = kPanel;           // multiplied, and written
+constexpr i64 kNearBytes = 32 << 10;    // of B's copy that stays in the first-level cache beside some rows
+constexpr i64 kDepth = 512;             // of B's copy: a panel of it stays in the first-level cache
+constexpr i64 kCopiedPairs = kTogether * kDepth / 2 * kPanel;
 constexpr i64 kMostColumns = 512;                      // that are copied at once
 constexpr i64 kWhole = kHasAmx ? kDepth : 4 * kDepth;  // that is copied at once
 constexpr i64 kMostDepth = 8 * kDepth;                 // of A in place
@@ -32,8 +32,8 @@ bool has_pairs() { return kHasAmx || prefers_bf16_dot(); }
 
 bool is_pairs(const Gemm& g) {
   constexpr DataType kType = DataType::kBFloat16;
-  const bool lies = is_dots(g) || is_scaled_lines(g);  // is read once where it is
-  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs() && !lies;
+  const bool is_gemv = is_dots(g) || is_scaled_lines(g);  // is read once where it is
+  return g.a.dtype == kType && g.b.dtype == kType && g.c.gap == 0 && g.k > 0 && has_pairs() && !is_gemv;
 }
 
 /// Lines of an operand along one of its axes.
@@ -92,12 +92,13 @@ class PairProduct {
     const bool keeps = g.k > step_ || (run_ > 0 && run_ < g.k);
     pitch_ = keeps ? pitch_of<float>(columns) : kPanel;
     a_pitch_ = pitch_of<float>(step_ / 2);
-    const i64 copied = kHasAmx ? round_up(rows, kWords) * a_pitch_ : max_of(rows * a_pitch_, step_ / 2 * pair_pitch_);
+    const i64 copied =
+        kHasAmx ? round_up(rows, kPairLanes) * a_pitch_ : max_of(rows * a_pitch_, step_ / 2 * pair_pitch_);
     a_ = take<std::int32_t>(base, in_place_ ? 0 : copied);
-    b_ = take<std::int32_t>(base, kCopiedWords);
+    b_ = take<std::int32_t>(base, kCopiedPairs);
     sums_ = take<float>(base, max_of(rows, 2 * kRows) * pitch_);
-    line_pitch_ = max_of(round_up(rows, kWords), max_of(kWhole, kMostColumns));
-    line_ = take<Bfloat16>(base, (in_place_ || !kHasAmx ? kWords : 2 * kWords) * line_pitch_);
+    line_pitch_ = max_of(round_up(rows, kPairLanes), max_of(kWhole, kMostColumns));
+    line_ = take<Bfloat16>(base, (in_place_ || !kHasAmx ? kPairLanes : 2 * kPairLanes) * line_pitch_);
     runs_ = take<Run>(base, max_of(max_of(kMostColumns, step_), rows) + 1);
     column_runs_ = take<Run>(base, kPanel + 1);
     row_offset_ = take<i64>(base, rows);
@@ -112,7 +113,7 @@ class PairProduct {
       place_a(m0, k0, depth);
       const bool lines = run_cost(g_.b.lanes) <= run_cost(g_.b.depth), few = depth <= kWhole;
       const i64 block = row_block(depth), pairs = ceil_div(depth, 2);
-      const i64 fits = min_of(kCopiedWords / pairs / kPanel * kPanel, kMostColumns);
+      const i64 fits = min_of(kCopiedPairs / pairs / kPanel * kPanel, kMostColumns);
       const i64 most = block < rows_ || !kHasAmx ? fits : kTogether * kPanel;
       const i64 together = few && (lines || block < rows_) ? most : kPanel;
       for (i64 n = 0; n < columns_; n += together) {
@@ -130,7 +131,7 @@ class PairProduct {
         }
       }
     }
-    if (around_) _mm_sfence();  // other threads read the result when they see that the task is done
+    if (non_temporal_) _mm_sfence();  // other threads read the result when they see that the task is done
   }
 
  private:
@@ -145,8 +146,8 @@ class PairProduct {
   struct Pair {
     const Bfloat16* line[2];
   };
-  static Words words(const Pair& pair, i64 first, i64 count) {
-    return pair_words(pair.line[0] + first, pair.line[1] != nullptr ? pair.line[1] + first : nullptr, count);
+  static Operands operands(const Pair& pair, i64 first, i64 count) {
+    return interleave_pairs(pair.line[0] + first, pair.line[1] != nullptr ? pair.line[1] + first : nullptr, count);
   }
 
   /// A panel: its first column and how many, the copy of B, and its sums.
@@ -197,8 +198,8 @@ class PairProduct {
     }
     amx_.begin_blocks(cut);
     constexpr i64 kSums = kRows * kPanel;
-    static_assert(kRows == kAmxBlock && kPanel == 2 * kWords);
-    const bool fetches = block > kRows && !around_;  // lines that panels do not write one after the other
+    static_assert(kRows == kAmxBlock && kPanel == 2 * kPairLanes);
+    const bool fetches = block > kRows && !non_temporal_;  // lines that panels do not write one after the other
     const i64 some = ceil_div(kRows, 2 * cut.parts), a_row = row_bytes_;
     // What is still to be rounded: rows from `done` on.
     const float* sums = nullptr;
@@ -207,10 +208,10 @@ class PairProduct {
     i64 count = 0, done = kRows;
     const auto round = [&](i64 number) __attribute__((always_inline)) {
       const i64 end = min_of(done + number, kRows);
-      if (count == kPanel && !around_) {
+      if (count == kPanel && !non_temporal_) {
         for (; done < end; ++done) round_panel(sums + done * kPanel, line + places[done]);
       } else {
-        for (; done < end; ++done) round_line(sums + done * kPanel, count, line + places[done], around_);
+        for (; done < end; ++done) round_line(sums + done * kPanel, count, line + places[done], non_temporal_);
       }
     };
     for (i64 first = 0; first < rows; first += block) {
@@ -224,7 +225,7 @@ class PairProduct {
             for (i64 r = i; r < i + kRows; ++r) __builtin_prefetch(to + row_offset_[r], 1, 3);
           float* const next = sums == sums_ ? sums_ + kSums : sums_;
           const auto meanwhile = [&]() __attribute__((always_inline)) { round(some); };
-          if (width > kWords) {
+          if (width > kPairLanes) {
             amx_.multiply_block<2>(a, a_row, b, reinterpret_cast<char*>(next), meanwhile);
           } else {
             amx_.multiply_block<1>(a, a_row, b, reinterpret_cast<char*>(next), meanwhile);
@@ -268,10 +269,10 @@ class PairProduct {
         Micro m = micro(i, panels[p], 0, depth);
         m.c = c;
         m.c_row = c_row * static_cast<i64>(sizeof *c);
-        m.tail = static_cast<int>(panels[p].count % kWords);
+        m.tail = static_cast<int>(panels[p].count % kPairLanes);
         m.rounds = true;
-        m.around = around_ && starts_line && panels[p].count == kPanel;
-        multiply_rows(amx_, Dot::kBf16, rows, ceil_div(panels[p].count, kWords), m);
+        m.non_temporal = non_temporal_ && starts_line && panels[p].count == kPanel;
+        multiply_rows(amx_, Dot::kBf16, rows, ceil_div(panels[p].count, kPairLanes), m);
       }
     }
     return true;
@@ -305,7 +306,7 @@ class PairProduct {
         lines.fetch(at, round_up(depth, 2), reinterpret_cast<Bfloat16*>(a_ + i * a_pitch_));
       return;
     }
-    kHasAmx ? turn_rows(m0, k0, depth) : pair_rows(m0, k0, depth);
+    kHasAmx ? transpose_rows(m0, k0, depth) : pair_rows(m0, k0, depth);
   }
 
   /// Rows that are neighbours stay so: a_[pair][row].
@@ -313,8 +314,8 @@ class PairProduct {
     const Operand& a = g_.a;
     const Lines lines(a, a.lanes, m0, rows_, runs_);
     each_pair(lines, a.depth, k0, depth, rows_, [&](i64 p, const Pair& pair) {
-      for (i64 row = 0; row < rows_; row += kWords) {
-        store(a_ + p * pair_pitch_ + row, words(pair, row, min_of(kWords, rows_ - row)));
+      for (i64 row = 0; row < rows_; row += kPairLanes) {
+        store(a_ + p * pair_pitch_ + row, operands(pair, row, min_of(kPairLanes, rows_ - row)));
       }
     });
     row_bytes_ = sizeof(std::int32_t);
@@ -322,18 +323,18 @@ class PairProduct {
   }
 
   /// Rows that are neighbours, for tile registers: squares of some lines of depth, before the next ones.
-  void turn_rows(i64 m0, i64 k0, i64 depth) {
+  void transpose_rows(i64 m0, i64 k0, i64 depth) {
     const Operand& a = g_.a;
     const Lines lines(a, a.lanes, m0, rows_, runs_);
     Cursor at = seek(a.depth, k0);
-    for (i64 k = 0; k < depth; k += 2 * kWords) {
-      Pair pairs[kWords];
-      const i64 high = min_of(kWords, ceil_div(depth - k, 2));
+    for (i64 k = 0; k < depth; k += 2 * kPairLanes) {
+      Pair pairs[kPairLanes];
+      const i64 high = min_of(kPairLanes, ceil_div(depth - k, 2));
       for (i64 p = 0; p < high; ++p) pairs[p] = next_pair(lines, a.depth, at, depth - k - 2 * p, rows_, 2 * p);
-      for (i64 row = 0; row < rows_; row += kWords) {
-        const i64 some = min_of(kWords, rows_ - row);
-        Words block[kWords] = {};
-        for (i64 p = 0; p < high; ++p) block[p] = words(pairs[p], row, some);
+      for (i64 row = 0; row < rows_; row += kPairLanes) {
+        const i64 some = min_of(kPairLanes, rows_ - row);
+        Operands block[kPairLanes] = {};
+        for (i64 p = 0; p < high; ++p) block[p] = operands(pairs[p], row, some);
         transpose(block);
         for (i64 j = 0; j < some; ++j) store(a_ + (row + j) * a_pitch_ + k / 2, block[j]);
       }
@@ -371,9 +372,9 @@ class PairProduct {
     const Operand& b = g_.b;
     if (run_cost(b.lanes) <= run_cost(b.depth)) return pair_lines(column, columns, k0, depth);
     const i64 pairs = ceil_div(depth, 2);
-    for (i64 n = 0; n < columns; n += kWords) {
-      const i64 panel = n / kPanel * kPanel, width = round_up(min_of(kPanel, columns - panel), kWords);
-      turn_columns(column + n, columns - n, k0, depth, b_ + panel * pairs + n - panel, width);
+    for (i64 n = 0; n < columns; n += kPairLanes) {
+      const i64 panel = n / kPanel * kPanel, width = round_up(min_of(kPanel, columns - panel), kPairLanes);
+      transpose_columns(column + n, columns - n, k0, depth, b_ + panel * pairs + n - panel, width);
     }
   }
 
@@ -383,7 +384,7 @@ class PairProduct {
     m.c = sums_of(columns, row);
     m.c_row = pitch_ * static_cast<i64>(sizeof(float));
     m.add = k0 + k > 0;
-    multiply_rows(amx_, Dot::kBf16, rows, ceil_div(columns.count, kWords), m);
+    multiply_rows(amx_, Dot::kBf16, rows, ceil_div(columns.count, kPairLanes), m);
   }
 
   /// The operands of rows from this one on, and of depths from k on.
@@ -393,7 +394,7 @@ class PairProduct {
             .depth = ceil_div(depth, 2),
             .a_row = row_bytes_,
             .a_step = step_bytes_,
-            .b_step = ceil_div(columns.count, kWords) * kVectorBytes};
+            .b_step = ceil_div(columns.count, kPairLanes) * kVectorBytes};
   }
 
   /// Where sums are not kept for another block of depth, all rows use the same ones in turn.
@@ -406,29 +407,30 @@ class PairProduct {
     const i64 pairs = ceil_div(depth, 2);
     each_pair(lines, b.depth, k0, depth, columns, [&](i64 p, const Pair& pair) {
       for (i64 panel = 0; panel < columns; panel += kPanel) {
-        const i64 end = min_of(panel + kPanel, columns), width = round_up(end - panel, kWords);
+        const i64 end = min_of(panel + kPanel, columns), width = round_up(end - panel, kPairLanes);
         std::int32_t* to = b_ + panel * pairs + p * width;
-        for (i64 n = panel; n < end; n += kWords, to += kWords) store(to, words(pair, n, min_of(kWords, end - n)));
+        for (i64 n = panel; n < end; n += kPairLanes, to += kPairLanes)
+          store(to, operands(pair, n, min_of(kPairLanes, end - n)));
       }
     });
   }
 
   /// The same where depths are neighbours, for a vector of columns.
-  void turn_columns(i64 column, i64 columns, i64 k0, i64 depth, std::int32_t* to, i64 pitch) {
+  void transpose_columns(i64 column, i64 columns, i64 k0, i64 depth, std::int32_t* to, i64 pitch) {
     const Operand& b = g_.b;
-    const i64 some = min_of(kWords, columns), pairs = ceil_div(depth, 2);
+    const i64 some = min_of(kPairLanes, columns), pairs = ceil_div(depth, 2);
     const Lines lines(b, b.depth, k0, depth, runs_);
     const bool plain = lines.plain() && depth % 2 == 0;
-    const std::int32_t* source[kWords];
+    const std::int32_t* source[kPairLanes];
     Cursor at = seek(b.lanes, column);
     for (i64 j = 0; j < some; ++j, step(at, b.lanes)) {
       Bfloat16* const buffer = line_ + j * line_pitch_;
       if (!plain) lines.fetch(at, 2 * pairs, buffer);
       source[j] = reinterpret_cast<const std::int32_t*>(plain ? lines.place(at) : buffer);
     }
-    for (i64 p = 0; p < pairs; p += kWords) {
-      const int high = static_cast<int>(min_of(kWords, pairs - p));
-      Words block[kWords] = {};
+    for (i64 p = 0; p < pairs; p += kPairLanes) {
+      const int high = static_cast<int>(min_of(kPairLanes, pairs - p));
+      Operands block[kPairLanes] = {};
       for (i64 j = 0; j < some; ++j) block[j] = load_lanes(source[j] + p, 0, high);
       transpose(block);
       for (i64 i = 0; i < high; ++i, to += pitch) store(to, block[i]);
@@ -442,9 +444,9 @@ class PairProduct {
     const float* sums = sums_of(columns, row);
     if (is_line(count)) {
       Bfloat16* const c = static_cast<Bfloat16*>(g_.c.data) + column_runs_[0].offset;
-      const bool whole = columns.count == kPanel && !around_;
+      const bool whole = columns.count == kPanel && !non_temporal_;
       for (i64 i = 0; whole && i < rows; ++i) round_panel(sums + i * pitch_, c + to[i]);
-      for (i64 i = 0; !whole && i < rows; ++i) round_line(sums + i * pitch_, columns.count, c + to[i], around_);
+      for (i64 i = 0; !whole && i < rows; ++i) round_line(sums + i * pitch_, columns.count, c + to[i], non_temporal_);
       return;
     }
     const auto alpha = static_cast<float>(g_.alpha), beta = static_cast<float>(g_.beta);
@@ -459,8 +461,8 @@ class PairProduct {
   const i64 run_ = is_single(g_.a.depth) && is_single(g_.b.depth) ? 0 : depth_run(g_);
   bool in_place_;
   // Past the caches; fewer bytes unless lines follow each other.
-  const bool around_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) >
-                       (is_single(g_.c.columns) ? kResultCaches : kResultCaches / 2);
+  const bool non_temporal_ = g_.m * g_.n * static_cast<i64>(sizeof(Bfloat16)) >
+                             (is_single(g_.c.columns) ? kResultCaches : kResultCaches / 2);
   i64 step_, pitch_, a_pitch_, line_pitch_;
   i64 row_bytes_ = 0, step_bytes_ = sizeof(std::int32_t);  // of A, from one row and from one pair to the next
   const char* rows_at_ = nullptr;
@@ -477,7 +479,7 @@ class PairProduct {
 
 TileShape gemm_tile(DataType type) {
   if (type != DataType::kBFloat16 || !has_pairs()) return POLYMIO_SHARED_NAMESPACE::gemm_tile(type);
-  return {kPanel, kPanel, kWords, true, kHasAmx};
+  return {kPanel, kPanel, kPairLanes, true, kHasAmx};
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {

@@ -1,8 +1,8 @@
 // How a matrix product reads its operands: where they lie, in groups, panel by panel or in blocks, and how much at
 // once. SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/micro.h"
-#include "kernels/cpu/isa/runs.h"
+#include "kernels/cpu/isa/micro_kernel.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -31,19 +31,19 @@ static inline i64 depth_run(const Gemm& g) {
 
 /// Whether the micro-kernel can read the depths of a block of an operand of g where they lie.
 template <class T>
-static inline bool lies_even(const Gemm& g, const Operand& o) {
+static inline bool is_readable_in_place(const Gemm& g, const Operand& o) {
   return is_type<T>(o.dtype) && !is_bounded(o) && (is_single(o.depth) || depth_run(g) > 0);
 }
 template <class T>
 static inline bool a_in_place(const Gemm& g) {
-  return lies_even<T>(g, g.a) && (is_single(g.a.lanes) || inner(g.a.lanes).size >= kSegment);
+  return is_readable_in_place<T>(g, g.a) && (is_single(g.a.lanes) || inner(g.a.lanes).size >= kSegment);
 }
 /// Steps of depth that are far apart cost a line, and a page, each: such rows are copied in groups as high as a tile.
 template <class T>
 static inline bool a_in_groups(const Gemm& g, i64 columns) {
   constexpr i64 kFew = 512, kFar = 4096;
   const i64 step = inner(g.a.depth).stride * static_cast<i64>(sizeof(T));
-  return lies_even<T>(g, g.a) && is_single(g.a.lanes) && inner(g.a.lanes).stride == 1 &&
+  return is_readable_in_place<T>(g, g.a) && is_single(g.a.lanes) && inner(g.a.lanes).stride == 1 &&
          step >= (columns >= 12 * kLanes<T> ? kFew : kFar);
 }
 
@@ -74,7 +74,7 @@ static inline bool is_near(const Gemm& g) {
 }
 /// Whether a line of each of B's depths stays in the first-level cache: some distances fall into few of its sets.
 template <class T>
-static inline bool lies_spread(const Operand& b, i64 depth) {
+static inline bool is_spread_over_lines(const Operand& b, i64 depth) {
   constexpr i64 kLine = 64, kSets = 64, kWays = 12;
   const i64 pitch = inner(b.depth).stride * static_cast<i64>(sizeof(T));
   i64 sets = kSets;
@@ -86,9 +86,9 @@ static inline bool lies_spread(const Operand& b, i64 depth) {
 template <class T>
 static inline bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
   const Operand& b = g.b;
-  if (!lies_even<T>(g, b) || inner(b.lanes).stride != 1) return false;
+  if (!is_readable_in_place<T>(g, b) || inner(b.lanes).stride != 1) return false;
   if (copies_panels(rows)) return true;
-  const bool spread = lies_spread<T>(b, depth);
+  const bool spread = is_spread_over_lines<T>(b, depth);
   return depth <= (is_near<T>(g) ? (spread ? depth : 128) : spread ? 256 : 32);
 }
 
@@ -96,7 +96,7 @@ static inline bool b_in_place(const Gemm& g, i64 rows, i64 depth) {
 /// cache for the second tile, and of a large B as many as are fetched ahead.
 template <class T>
 static inline i64 depth_step(const Gemm& g) {
-  const bool unit = lies_even<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
+  const bool unit = is_readable_in_place<T>(g, g.b) && is_single(g.b.lanes) && inner(g.b.lanes).stride == 1;
   const i64 step = g.depth_step(), run = depth_run(g);
   if (unit && !copies_panels(g.m))
     return min_of<i64>(step, is_near<T>(g) ? 128 : g.m <= kMicroRows[kMicroVectors] ? 32 : 64);

@@ -2,9 +2,9 @@
 // fully connected layer of few images: sums of scaled lines. B is read once, some long lines at a time, which
 // processors fetch ahead by themselves; the sums stay in the first-level cache. SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/block.h"
-#include "kernels/cpu/isa/emit.h"
-#include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/copy_blocks.h"
+#include "kernels/cpu/isa/store_results.h"
+#include "kernels/cpu/isa/gemm_operands.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

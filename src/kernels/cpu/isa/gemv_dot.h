@@ -2,8 +2,8 @@
 // images: vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/block.h"
-#include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/copy_blocks.h"
+#include "kernels/cpu/isa/gemm_operands.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -2,15 +2,15 @@
 // pixels one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was
 // read. Only for instruction sets that have such products. SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/depthwise_walk.h"
+#include "kernels/cpu/isa/depthwise_nhwc_loop.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-enum Store { kSome, kWhole, kAround };  // channels of a mask; all of them; these past the caches
+enum Store { kSome, kWhole, kNonTemporal };  // channels of a mask; all of them; these past the caches
 
 template <Store kStore>
 static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
-  if constexpr (kStore == kAround) return _mm512_stream_si512(static_cast<__m512i*>(to), v);
+  if constexpr (kStore == kNonTemporal) return _mm512_stream_si512(static_cast<__m512i*>(to), v);
   kStore == kWhole ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, lanes, v);
 }
 
@@ -43,9 +43,9 @@ template <class S, class R, class V>
 /// What a storage type's words are, and products of them. Those of bf16 take subnormal numbers for zero. int8 is read
 /// as unsigned values, 128 larger: sums have an excess of 128 times each weight.
 template <class S>
-struct Words;
+struct DotTraits;
 template <>
-struct Words<Bfloat16> {
+struct DotTraits<Bfloat16> {
   using V = Vec<float>;
   static constexpr int kEach = 2;
   static constexpr bool kShifts = false;
@@ -55,7 +55,7 @@ struct Words<Bfloat16> {
   static std::uint32_t bits(Bfloat16 v) { return v.bits; }
 };
 template <>
-struct Words<std::int8_t> {
+struct DotTraits<std::int8_t> {
   using V = Vec<std::int32_t>;
   static constexpr int kEach = 4;
   static constexpr bool kShifts = true;
@@ -92,7 +92,7 @@ static inline void write_plain(Integer<R>* to, Vec<std::int32_t> low, Vec<std::i
 }
 
 /// Groups as they lie in a unit.
-struct WordGroups {
+struct DotGroups {
   i64 each;          // words of a group
   i64 step;          // vectors of a tap
   __m512i first[2];  // of each lane: the first word of its group
@@ -101,13 +101,14 @@ struct WordGroups {
 /// Adds a column of taps to the sums of results one below another. What is outside is read as zeros if values are
 /// shifted.
 template <class S, int kTaps, int kRows, bool kInside, class Read>
-[[gnu::always_inline]] inline void add_words(const TapColumn& column, const S* x, i64 pitch, const Read& read,
-                                             const WordGroups& groups, const __m512i* w, i64 w_step,
-                                             typename Words<S>::V (&low)[kRows], typename Words<S>::V (&high)[kRows]) {
-  using W = Words<S>;
+[[gnu::always_inline]] inline void add_dots(const TapColumn& column, const S* x, i64 pitch, const Read& read,
+                                            const DotGroups& groups, const __m512i* w, i64 w_step,
+                                            typename DotTraits<S>::V (&low)[kRows],
+                                            typename DotTraits<S>::V (&high)[kRows]) {
+  using W = DotTraits<S>;
   const auto one = (__m512i)(Vec<std::int32_t>{} + 1);
   __m512i first = groups.first[0], second = groups.first[1];
-  for (i64 word = 0; word < groups.each; ++word, w += 2) {
+  for (i64 operand = 0; operand < groups.each; ++operand, w += 2) {
     __m512i weights[kTaps][2];
 #pragma GCC unroll 16
     for (int i = 0; i < 2 * kTaps; ++i) weights[i / 2][i % 2] = w[i / 2 * w_step + i % 2];
@@ -138,9 +139,9 @@ template <class S, int kTaps, int kRows, bool kInside, class Read>
 
 /// Results of b.run pixels and kRows rows, of `units` times all channels of a unit, or of the first `count` of one.
 template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
-[[gnu::noinline]] static void words_tile(const Block<S>& b, const WordGroups& groups, const S* x, const __m512i* w,
-                                         i64 w_unit, R* out, i64 units, int count) {
-  using W = Words<S>;
+[[gnu::noinline]] static void dot_tile(const Block<S>& b, const DotGroups& groups, const S* x, const __m512i* w,
+                                       i64 w_unit, R* out, i64 units, int count) {
+  using W = DotTraits<S>;
   using V = typename W::V;
   constexpr i64 kUnit = 2 * kLanes<float>;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, w_step = b.w_step * groups.step;
@@ -160,19 +161,19 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
       V low[kRows] = {}, high[kRows] = {};
       if (kFetches && begins_line<S>(c)) fetch_next<kRows>(b, x + c);
       if constexpr (W::kShifts) {
-        V excess[2] = {};
+        V zero_point[2] = {};
         for (const TapColumn* p = b.columns; p < end; ++p) {
           const V* of_tap = reinterpret_cast<const V*>(weights + p->weight * groups.step + 2 * groups.each);
-          for (int t = 0; t < p->taps; ++t, of_tap += w_step) excess[0] += of_tap[0], excess[1] += of_tap[1];
+          for (int t = 0; t < p->taps; ++t, of_tap += w_step) zero_point[0] += of_tap[0], zero_point[1] += of_tap[1];
         }
 #pragma GCC unroll 16
-        for (int j = 0; j < kRows; ++j) low[j] -= excess[0], high[j] -= excess[1];
+        for (int j = 0; j < kRows; ++j) low[j] -= zero_point[0], high[j] -= zero_point[1];
       }
       for (const TapColumn* p = b.columns; p < end; ++p) {
         const __m512i* const of_column = weights + p->weight * groups.step;
         with_taps(
             p->taps, [&](auto n) __attribute__((always_inline)) {
-              add_words<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
+              add_dots<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
             });
       }
       R* const to = out + c;
@@ -180,8 +181,8 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
         write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_scaled(p, l, h, count, b); });
       } else if (!kAll) {
         write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kSome>(p, l, h, some); });
-      } else if (b.around) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kAround>(p, l, h, some); });
+      } else if (b.non_temporal) {
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, some); });
       } else {
         write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, some); });
       }
@@ -191,16 +192,16 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
 
 /// R: the type of results.
 template <class S, class R>
-class GroupedWords : PixelWalk<GroupedWords<S, R>, S, R, 2 * kLanes<float>> {
-  using Walk = PixelWalk<GroupedWords, S, R, 2 * kLanes<float>>;
-  using W = Words<S>;
+class GroupedDot : PixelWalk<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
+  using Walk = PixelWalk<GroupedDot, S, R, 2 * kLanes<float>>;
+  using W = DotTraits<S>;
   using Walk::channels_, Walk::vectors_, Walk::block_;
   using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_;
   static constexpr int kUnit = 2 * kN;
   friend Walk;
 
  public:
-  GroupedWords(const Depthwise& job, void* scratch) : Walk(job, unit_of(job), scratch) {
+  GroupedDot(const Depthwise& job, void* scratch) : Walk(job, unit_of(job), scratch) {
     groups_.each = s_.c / W::kEach;
     groups_.step = tap_vectors(s_.c);
     for (i64 l = 0; l < kUnit; ++l) {
@@ -233,19 +234,19 @@ class GroupedWords : PixelWalk<GroupedWords<S, R>, S, R, 2 * kLanes<float>> {
   /// The words that each channel of a unit meets at a tap, and behind them 128 times the sum of their weights.
   void pack_tap(const S* w, i64 first, i64 some, std::uint32_t* to) const {
     const i64 step = data_ ? s_.w_k : s_.w_c;
-    std::uint32_t* const excess = to + groups_.each * kUnit;
+    std::uint32_t* const zero_point = to + groups_.each * kUnit;
     for (i64 l = 0; l < kUnit; ++l) {
       const S* from = w + this->place_of(first + l);
       std::int32_t sum = 0;
-      for (i64 word = 0; word < groups_.each; ++word) {
+      for (i64 operand = 0; operand < groups_.each; ++operand) {
         std::uint32_t bits = 0;
         for (int e = 0; e < W::kEach && l < some; ++e, from += step) {
           bits |= W::bits(*from) << (e * 32 / W::kEach);
           if constexpr (W::kShifts) sum += *from;
         }
-        to[word * kUnit + l] = bits;
+        to[operand * kUnit + l] = bits;
       }
-      if constexpr (W::kShifts) excess[l] = static_cast<std::uint32_t>(sum * 128);
+      if constexpr (W::kShifts) zero_point[l] = static_cast<std::uint32_t>(sum * 128);
     }
   }
 
@@ -263,11 +264,11 @@ class GroupedWords : PixelWalk<GroupedWords<S, R>, S, R, 2 * kLanes<float>> {
   template <int kRows, bool kAll>
   void tiles(const Across& across, const S* x, const __m512i* w, R* out, i64 units, int count) {
     const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, unit_, out, units, count); };
-    if (across.form == kFromMemory) return run(words_tile<S, kRows, false, true, kAll, R>);
-    across.inside ? run(words_tile<S, kRows, true, false, kAll, R>) : run(words_tile<S, kRows, false, false, kAll, R>);
+    if (across.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, R>);
+    across.inside ? run(dot_tile<S, kRows, true, false, kAll, R>) : run(dot_tile<S, kRows, false, false, kAll, R>);
   }
 
-  WordGroups groups_{};
+  DotGroups groups_{};
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

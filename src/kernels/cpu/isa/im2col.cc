@@ -1,7 +1,7 @@
 // im2col and col2im: memory-bound loops over rows, any layout, stride, dilation and padding.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/pack.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/pack_panels.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -128,8 +128,8 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
   const i64 rows = sum.high - sum.low, h1 = sum.low + row % rows, h0 = row / rows % s.in[0], n = row / (rows * s.in[0]);
   const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c, step = s.stride[2] * s.c;
-  const bool joined = s.dilation[2] == 1;
-  const i64 runs = joined ? 1 : s.taps[2], length = joined ? s.taps[2] * s.c : s.c;
+  const bool contiguous = s.dilation[2] == 1;
+  const i64 runs = contiguous ? 1 : s.taps[2], length = contiguous ? s.taps[2] * s.c : s.c;
   // Pixels so far apart add to different vectors: a load does not wait for the store before it.
   const i64 apart = (length + kLanes<T> - 1 + step - 1) / step;
   for (i64 begin = 0; begin < s.in[2]; begin += pixels_at_once(s)) {

@@ -1,6 +1,6 @@
 // The kernel table of one instruction set.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

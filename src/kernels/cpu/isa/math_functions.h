@@ -2,7 +2,7 @@
 // in the last place, infinities, NaN and subnormal numbers included; series of exact coefficients, no tables.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/entries.h"
+#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -1,8 +1,8 @@
 // Every shape of the micro-kernel, for every kind of product the instruction set has.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 
-#include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/store_bf16.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -17,7 +17,7 @@ struct Kind;
 
 template <class T>
 struct Multiply {
-  static constexpr bool kHasExcess = false;
+  static constexpr bool kHasZeroPoint = false;
   using Sum = T;
   using Vector = Vec<T>;
   static Vector spread(const char* a) {
@@ -35,7 +35,7 @@ struct Kind<Dot::kDouble> : Multiply<double> {};
 
 /// Products of groups: a lane is 32 bits of A or B.
 struct Groups {
-  static constexpr bool kHasExcess = false;
+  static constexpr bool kHasZeroPoint = false;
   using Vector = Vec<std::int32_t>;
   static Vector spread(const char* a) {
     std::int32_t bits;
@@ -58,7 +58,7 @@ struct Kind<Dot::kBf16> : Groups {
 template <>
 struct Kind<Dot::kInt8> : Groups {
   using Sum = std::int32_t;
-  static constexpr bool kHasExcess = true;
+  static constexpr bool kHasZeroPoint = true;
   static Vector add(Vector sum, Vector a, Vector b) {
     return (Vector)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
   }
@@ -105,7 +105,7 @@ struct Steps {
   i64 to(int r) const { return r == 0 ? 0 : r == 3 ? three : r == 5 ? five : r == 6 ? 2 * three : r * one; }
 };
 
-enum class Put { kStore, kAdd, kAround };
+enum class Put { kStore, kAdd, kNonTemporal };
 
 /// Whether sums may be bf16 in memory.
 template <class K>
@@ -122,7 +122,7 @@ inline void put_rows(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row,
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
       Sum* const p = row + j * kLanes<Sum>;
-      if constexpr (kPut == Put::kAround) {
+      if constexpr (kPut == Put::kNonTemporal) {
         stream(p, sum[r][j]);
       } else if (kWhole || j + 1 < kVectors) {
         store(p, kAdd ? load(p) + sum[r][j] : sum[r][j]);
@@ -143,7 +143,7 @@ inline void round_rows(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_
     for (int j = 0; j < kVectors; j += 2) {
       const bool both = j + 1 < kVectors;
       const int count = (both ? kLanes<float> : 0) + (kWhole || j + 2 < kVectors ? kLanes<float> : tail);
-      round_to<kPut == Put::kAround>(sum[r][j], sum[r][both ? j + 1 : j], row + j * kLanes<float>, count);
+      round_to<kPut == Put::kNonTemporal>(sum[r][j], sum[r][both ? j + 1 : j], row + j * kLanes<float>, count);
     }
   }
 }
@@ -158,9 +158,9 @@ inline void put(const Vec<Sum> (&sum)[kRows][kVectors], char* c, i64 c_row, int 
 }
 
 template <int kRows, int kVectors>
-inline void round_off(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail, bool around) {
-  if (around && kVectors % 2 == 0) {
-    round_rows<Put::kAround, true>(sum, c, c_row, tail);
+inline void round_off(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_row, int tail, bool non_temporal) {
+  if (non_temporal && kVectors % 2 == 0) {
+    round_rows<Put::kNonTemporal, true>(sum, c, c_row, tail);
   } else if (tail == kLanes<float>) {
     round_rows<Put::kStore, true>(sum, c, c_row, tail);
   } else {
@@ -169,10 +169,10 @@ inline void round_off(const Vec<float> (&sum)[kRows][kVectors], char* c, i64 c_r
 }
 
 template <class Sum, int kRows, int kVectors>
-inline void start_below(Vec<Sum> (&sum)[kRows][kVectors], const Sum* excess) {
+inline void start_below(Vec<Sum> (&sum)[kRows][kVectors], const Sum* zero_point) {
 #pragma GCC unroll 4
   for (int j = 0; j < kVectors; ++j) {
-    const Vec<Sum> start = -load(excess + j * kLanes<Sum>);
+    const Vec<Sum> start = -load(zero_point + j * kLanes<Sum>);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) sum[r][j] = start;
   }
@@ -187,7 +187,7 @@ inline void fetch_rows(const char* c, i64 c_row) {
     for (int j = 0; j < kVectors; ++j) __builtin_prefetch(c + j * kVectorBytes, 1, 3);
 }
 
-/// What is fetched with each step of depth: nothing, a line, or the same one for m.ahead_every steps.
+/// What is fetched with each step of depth: nothing, a line, or the same one for m.prefetch_every steps.
 enum class Fetch { kNone, kEach, kEvery };
 
 template <class K, int kRows, int kVectors>
@@ -204,9 +204,9 @@ struct Tile {
   /// Adds all blocks; with kCopies B is copied as well.
   template <bool kCopies, Fetch kFetch>
   __attribute__((always_inline)) void sum_up(Vec<Sum> (&sum)[kRows][kVectors], const char* a0, const char* b0,
-                                             const char* ahead, i64 ahead_step) const {
+                                             const char* prefetch, i64 prefetch_step) const {
     [[maybe_unused]] Sum* copy = static_cast<Sum*>(m.copy);
-    [[maybe_unused]] const i64 every = m.ahead_every;
+    [[maybe_unused]] const i64 every = m.prefetch_every;
     [[maybe_unused]] i64 wait = every - 1;
     // Volatile, or compilers keep these in vector registers, from where they come after the sums of the block before.
     const volatile struct {
@@ -222,15 +222,15 @@ struct Tile {
       const char* b = b0 + (b_block ? b_block[i] : 0);
       for (i64 k = 0; k < depth; ++k, b += b_step) {
         typename K::Vector bs[kVectors];
-        if constexpr (kFetch != Fetch::kNone) __builtin_prefetch(ahead, 0, 2);
+        if constexpr (kFetch != Fetch::kNone) __builtin_prefetch(prefetch, 0, 2);
         if constexpr (kFetch == Fetch::kEach) {
-          ahead += ahead_step;
-          __asm__("" : "+r"(ahead));
+          prefetch += prefetch_step;
+          __asm__("" : "+r"(prefetch));
         }
         if constexpr (kFetch == Fetch::kEvery) {
           i64 moves = --wait >> 63;  // all bits or none: a branch would be mispredicted once a line
           __asm__("" : "+r"(moves));
-          ahead += ahead_step & moves;
+          prefetch += prefetch_step & moves;
           wait += every & moves;
         }
 #pragma GCC unroll 4
@@ -266,7 +266,7 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
   const i64 across = panel * kVectors * kVectorBytes;
   const char* a = static_cast<const char*>(m.a);
   const char* b = static_cast<const char*>(m.b) + across;
-  [[maybe_unused]] const char* run = static_cast<const char*>(m.ahead) + panel * m.ahead_panel;
+  [[maybe_unused]] const char* run = static_cast<const char*>(m.prefetch) + panel * m.prefetch_panel;
   const char* wanted = run;
   [[maybe_unused]] i64 of_run = 0;
   char* c = static_cast<char*>(m.c) + across;
@@ -274,16 +274,16 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
   const int tail = m.tail > 0 ? m.tail : kLanes<Sum>;
   for (i64 t = 0; t < tiles; ++t, a += m.a_next, b += m.b_next, c += m.c_next) {
     Vec<Sum> sum[kRows][kVectors] = {};
-    if constexpr (K::kHasExcess) {
-      if (m.excess) start_below(sum, static_cast<const Sum*>(m.excess));
+    if constexpr (K::kHasZeroPoint) {
+      if (m.zero_point) start_below(sum, static_cast<const Sum*>(m.zero_point));
     }
-    const bool fetches = t < m.ahead_tiles;
-    const char* const ahead = fetches ? wanted : a;
-    const i64 ahead_step = fetches ? m.ahead_step : 0;
+    const bool fetches = t < m.prefetch_tiles;
+    const char* const prefetch = fetches ? wanted : a;
+    const i64 prefetch_step = fetches ? m.prefetch_step : 0;
     if (fetches) {
-      wanted += m.ahead_next;
-      if (kCopies && m.ahead_every > 1 && ++of_run == m.ahead_every) {
-        wanted = run += m.ahead_wrap;
+      wanted += m.prefetch_next;
+      if (kCopies && m.prefetch_every > 1 && ++of_run == m.prefetch_every) {
+        wanted = run += m.prefetch_wrap;
         of_run = 0;
       }
     }
@@ -292,16 +292,16 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     if (!copies) {
       // Of one vector, every step's loads take as long as its sums: one more only where it is wanted.
       if (kFetch == Fetch::kNone || (kVectors == 1 && !fetches)) {
-        work.template sum_up<false, Fetch::kNone>(sum, a, b, ahead, ahead_step);
-      } else if (kCopies && fetches && m.ahead_every > 1) {
-        work.template sum_up<false, kFetch>(sum, a, b, ahead, ahead_step);
+        work.template sum_up<false, Fetch::kNone>(sum, a, b, prefetch, prefetch_step);
+      } else if (kCopies && fetches && m.prefetch_every > 1) {
+        work.template sum_up<false, kFetch>(sum, a, b, prefetch, prefetch_step);
       } else {
-        work.template sum_up<false, Fetch::kEach>(sum, a, b, ahead, ahead_step);
+        work.template sum_up<false, Fetch::kEach>(sum, a, b, prefetch, prefetch_step);
       }
     }
     if constexpr (kCopies) {
       if (copies) {
-        work.template sum_up<true, kFetch>(sum, a, b, ahead, ahead_step);
+        work.template sum_up<true, kFetch>(sum, a, b, prefetch, prefetch_step);
         b = static_cast<const char*>(m.copy);
         work.b_step = kVectors * kVectorBytes;
       }
@@ -310,14 +310,14 @@ __attribute__((always_inline)) inline void tiles_from(const Micro& m, Tile<K, kR
     __asm__("" : "+r"(to));  // or all addresses would be computed before the sums, and held on the stack
     if constexpr (kRounds<K>) {
       if (m.rounds) {
-        round_off(sum, to, c_row, tail, m.around);
+        round_off(sum, to, c_row, tail, m.non_temporal);
         continue;
       }
     }
     if (m.add) {
       put<Put::kAdd, Sum>(sum, to, c_row, tail);
-    } else if (kStreams && m.around) {
-      put<Put::kAround, Sum>(sum, to, c_row, tail);
+    } else if (kStreams && m.non_temporal) {
+      put<Put::kNonTemporal, Sum>(sum, to, c_row, tail);
     } else {
       put<Put::kStore, Sum>(sum, to, c_row, tail);
     }

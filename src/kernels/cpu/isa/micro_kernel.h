@@ -2,7 +2,7 @@
 // (batch-reduce, as in Georganas et al., "High-Performance Deep Learning via a Single Building Block").
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/shared.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -51,22 +51,22 @@ struct Micro {
   i64 b_step = 0;             // from one step of B to the next; its vectors are contiguous
   void* c = nullptr;          // fp32, fp64 or s32; bf16 if it rounds
   i64 c_row = 0;
-  int tail = 0;                  // lanes of the last vector that are stored; 0: all. All of B is always read.
-  bool add = false;              // c += instead of c =
-  bool rounds = false;           // sums of kBf16 to bf16, subnormal ones to zero; not with add
-  bool around = false;           // C is written past the caches: whole lines, not with add or tail
-  bool fetches_c = false;        // lines of C are far away
-  const void* excess = nullptr;  // of each lane: what sums of kInt8 and kSigned8 have too much
+  int tail = 0;                      // lanes of the last vector that are stored; 0: all. All of B is always read.
+  bool add = false;                  // c += instead of c =
+  bool rounds = false;               // sums of kBf16 to bf16, subnormal ones to zero; not with add
+  bool non_temporal = false;         // C is written past the caches: whole lines, not with add or tail
+  bool fetches_c = false;            // lines of C are far away
+  const void* zero_point = nullptr;  // of each lane: what sums of kInt8 and kSigned8 have too much
   i64 tiles = 1;
   i64 a_next = 0, b_next = 0, c_next = 0;  // from one tile to the next
   // Lines that the first tiles of floats fetch into the second-level cache, one with each step. A tile begins
-  // ahead_next behind the one before.
-  const void* ahead = nullptr;
-  i64 ahead_step = 0, ahead_tiles = 0, ahead_next = 0;
+  // prefetch_next behind the one before.
+  const void* prefetch = nullptr;
+  i64 prefetch_step = 0, prefetch_tiles = 0, prefetch_next = 0;
   // Of copying_kernel: where to; all this so many times, side by side; if more than 1, a line for so many steps, and so
-  // many tiles are a run, ahead_wrap behind the run before; a panel begins ahead_panel behind the one before.
+  // many tiles are a run, prefetch_wrap behind the run before; a panel begins prefetch_panel behind the one before.
   void* copy = nullptr;
-  i64 panels = 1, ahead_every = 1, ahead_wrap = 0, ahead_panel = 0;
+  i64 panels = 1, prefetch_every = 1, prefetch_wrap = 0, prefetch_panel = 0;
 };
 
 using MicroKernel = void (*)(const Micro&);

@@ -1,7 +1,7 @@
 // Packing of implicit operands into panels: element (lane, depth) goes to panel[depth * width + lane].
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/runs.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -1,12 +1,12 @@
 // Lines of B that the tiles of a product fetch for later ones. They are spread over all tiles: a core waits for some
 // ten or twenty lines at a time, and more in a row hold up the sums. SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/micro.h"
-#include "kernels/cpu/isa/placed.h"
+#include "kernels/cpu/isa/micro_kernel.h"
+#include "kernels/cpu/isa/gemm_operands.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-class Ahead {
+class Prefetcher {
  public:
   /// Wanted next are `vectors` columns behind those at hand, in lines `pitch` bytes apart.
   void look_behind(const void* columns, i64 vectors, i64 pitch) {
@@ -26,30 +26,30 @@ class Ahead {
   /// What `tiles` tiles fetch, of `all` below one another.
   void fetch(Micro& m, int tiles, int all) {
     if (below_ != nullptr) {
-      m.ahead = below_;
-      m.ahead_step = ceil_div(each_, m.depth);
-      m.ahead_next = each_;
-      m.ahead_tiles = tiles;
-      m.ahead_panel = tiles * each_;
-      below_ += m.panels * m.ahead_panel;
+      m.prefetch = below_;
+      m.prefetch_step = ceil_div(each_, m.depth);
+      m.prefetch_next = each_;
+      m.prefetch_tiles = tiles;
+      m.prefetch_panel = tiles * each_;
+      below_ += m.panels * m.prefetch_panel;
       return;
     }
-    m.ahead = behind_;
-    m.ahead_step = pitch_;
-    m.ahead_panel = vectors_ * kVectorBytes;
+    m.prefetch = behind_;
+    m.prefetch_step = pitch_;
+    m.prefetch_panel = vectors_ * kVectorBytes;
     const i64 lines = ceil_div(vectors_ * kVectorBytes, kLine), every = min_of(tiles / max_of<i64>(lines, 1), kSteps);
     if (m.copy != nullptr && every > 1 && lines > 0) {
-      m.ahead_every = every;
-      m.ahead_next = ceil_div(m.depth, every) * pitch_;
-      m.ahead_wrap = kLine;
-      m.ahead_tiles = every * lines;
+      m.prefetch_every = every;
+      m.prefetch_next = ceil_div(m.depth, every) * pitch_;
+      m.prefetch_wrap = kLine;
+      m.prefetch_tiles = every * lines;
       vectors_ = 0;
       return;
     }
     // Of few tiles each fetches a column; some are left out.
     const int step = all > 2 ? 1 : 4 - all;
-    m.ahead_next = kVectorBytes;
-    m.ahead_tiles = min_of<i64>(vectors_, tiles);
+    m.prefetch_next = kVectorBytes;
+    m.prefetch_tiles = min_of<i64>(vectors_, tiles);
     vectors_ = max_of<i64>(vectors_ - tiles * step, 0);
     behind_ += tiles * step * kVectorBytes;
   }

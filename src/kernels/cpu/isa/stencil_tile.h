@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/depthwise.h"
-#include "kernels/cpu/isa/lanes.h"
+#include "kernels/cpu/isa/partial_vectors.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

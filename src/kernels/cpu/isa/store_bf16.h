@@ -13,14 +13,14 @@ inline constexpr bool kRoundsPairs = false;
 #endif
 
 /// Two vectors of sums to `count` elements, at most those of both.
-template <bool kAround>
+template <bool kNonTemporal>
 static inline void round_to([[maybe_unused]] Vec<float> low, [[maybe_unused]] Vec<float> high,
                             [[maybe_unused]] Bfloat16* to, [[maybe_unused]] int count) {
 #if defined(__AVX512BF16__)
   constexpr int kN = kLanes<float>;
   const auto both = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
   if (count == 2 * kN) {
-    kAround ? _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both) : _mm512_storeu_si512(to, both);
+    kNonTemporal ? _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both) : _mm512_storeu_si512(to, both);
   } else if (count == kN) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh((__m512)low));
   } else {
@@ -39,17 +39,17 @@ static inline void round_panel([[maybe_unused]] const float* sums, [[maybe_unuse
 
 /// `count` elements; whole vectors of sums are read. Around: past the caches what is whole lines of them.
 static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused]] i64 count,
-                              [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool around) {
+                              [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool non_temporal) {
 #if defined(__AVX512BF16__)
   constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
-  around = around && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
+  non_temporal = non_temporal && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
   for (i64 i = 0; i < count; i += kPair) {
     const i64 left = count - i;
     const auto low = (__m512)load(sums + i), high = left > kN ? (__m512)load(sums + i + kN) : low;
     const auto both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
     if (left < kPair) {
       _mm512_mask_storeu_epi16(to + i, 0xffffffffu >> (kPair - left), both);
-    } else if (around) {
+    } else if (non_temporal) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), both);
     } else {
       _mm512_storeu_si512(to + i, both);
@@ -61,16 +61,16 @@ static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused
 /// Lines of `count` elements, so far from each other.
 static inline void round_lines([[maybe_unused]] const float* sums, [[maybe_unused]] i64 sums_line,
                                [[maybe_unused]] i64 lines, [[maybe_unused]] i64 count, [[maybe_unused]] Bfloat16* to,
-                               [[maybe_unused]] i64 to_line, [[maybe_unused]] bool around) {
+                               [[maybe_unused]] i64 to_line, [[maybe_unused]] bool non_temporal) {
 #if defined(__AVX512BF16__)
   constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
-  if (sums_line == count && to_line == count) return round_line(sums, lines * count, to, around);
+  if (sums_line == count && to_line == count) return round_line(sums, lines * count, to, non_temporal);
   for (i64 first = 0; first < count; first += kPair, sums += kPair, to += kPair) {
     const i64 some = min_of(kPair, count - first), upper = some > kN ? kN : 0;
     const __mmask32 kept = 0xffffffffu >> (kPair - some);
     for (i64 i = 0; i < lines; ++i) {
       const float* const line = sums + i * sums_line;
-      if (around) {
+      if (non_temporal) {
         round_line(line, some, to + i * to_line, true);
       } else {
         const auto low = (__m512)load(line), high = (__m512)load(line + upper);

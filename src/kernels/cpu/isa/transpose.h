@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/dtype.h"
-#include "kernels/cpu/isa/emit.h"
+#include "kernels/cpu/isa/store_results.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -1,7 +1,7 @@
 // Writing rows of an image by strides of 2: zeros between the elements, and lines of zeros between the lines.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/runs.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -12,18 +12,18 @@ static inline V with_zeros(V v, std::index_sequence<I...>) {
   return __builtin_shufflevector(v, V{}, (I % 2 == 0 ? static_cast<int>(kFrom + I / 2) : kZero)...);
 }
 
-/// Elements of Spread::line for so many columns.
+/// Elements of Upsample::line for so many columns.
 template <class T>
-constexpr i64 spread_room(i64 columns) {
+constexpr i64 upsample_room(i64 columns) {
   return 4 * columns + 2 * kLanes<T>;
 }
 
 template <class T>
-struct Spread {
+struct Upsample {
   T* line = nullptr;    // room for what the columns become
   Run* runs = nullptr;  // where the columns lie
   int count = 0;
-  bool around = false;  // past the caches
+  bool non_temporal = false;  // past the caches
 
   /// A row of columns: values times alpha at c + runs, with zeros behind each and twice as many at c + runs + gap.
   void write(T* c, i64 gap, const T* value, T alpha) const {
@@ -67,7 +67,7 @@ struct Spread {
     constexpr i64 kN = kLanes<T>;
     i64 e = 0;
 #if defined(__AVX512F__)
-    if (around) {
+    if (non_temporal) {
       const i64 before = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64 / static_cast<i64>(sizeof(T));
       e = min_of(before, length);
       if (e > 0) store_lanes(to, load(from), static_cast<int>(e));

@@ -1,7 +1,7 @@
 // Winograd convolution, fused over blocks of tiles: a block of input tiles and the filters are transformed into the
 // cache, multiplied point by point with register tiles, and the sums are transformed back into outputs.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -13,7 +13,7 @@ constexpr i64 kFilterStep = 16;  // channels whose filters are transformed toget
 i64 chunk_parts(const Winograd& job) { return job.parts(0) * job.part_rows * job.parts(2); }
 
 /// Transformed filters of a panel and a chunk lie together: floats between points.
-i64 filter_plane(const Winograd& job) { return spread_out(chunk_parts(job) * round_up(job.c_block, kN) * kPanel); }
+i64 filter_plane(const Winograd& job) { return transform_input(chunk_parts(job) * round_up(job.c_block, kN) * kPanel); }
 
 /// Input planes that a slab of output planes reads.
 i64 slab_reach(const Winograd& job) { return job.planes + (job.parts(0) - 1) * job.part_step(0); }
@@ -33,7 +33,7 @@ struct Chunk {
 /// m[panel][plane][tile][point].
 struct Workplace {
   i64 v_tile, v_block, v_part, m_tile, m_panel;
-  float *v, *m, *u, *strip;
+  float *v, *m, *u, *tile_row;
   i64* v_blocks;
   i64* u_blocks;
   i64 floats = 0;
@@ -41,17 +41,17 @@ struct Workplace {
   Workplace(const Winograd& job, float* base) {
     const ConvShape& s = job.shape;
     const i64 vectors = (job.c_block + kN - 1) / kN, panels = (min_of(job.k_block, s.k) + kPanel - 1) / kPanel;
-    v_tile = spread_out(job.points() * kN);
+    v_tile = transform_input(job.points() * kN);
     v_block = slab_reach(job) * job.tiles * v_tile;
     v_part = vectors * v_block;
-    m_tile = spread_out(job.points() * kPanel);
+    m_tile = transform_input(job.points() * kPanel);
     m_panel = job.planes * job.tiles * m_tile;
     v = take(base, job.part_rows * job.parts(2) * v_part);
     m = take(base, panels * m_panel);
     u = take(base, job.stored ? 0 : job.points() * filter_plane(job));
     v_blocks = reinterpret_cast<i64*>(take(base, 2 * chunk_parts(job) * vectors));
     u_blocks = reinterpret_cast<i64*>(take(base, 2 * chunk_parts(job) * vectors));
-    strip = take(base, max_of(strip_floats(job), s.taps[1] * s.taps[2] * kFilterStep * kN));
+    tile_row = take(base, max_of(tile_row_floats(job), s.taps[1] * s.taps[2] * kFilterStep * kN));
   }
 
  private:
@@ -64,10 +64,10 @@ struct Workplace {
 
 /// Transforms sums back into rows of pixels.
 template <int kAlpha, int kOuts>
-void collect_run(const Winograd& job, const float* sums, i64 tile, i64 count, float* strip) {
+void collect_run(const Winograd& job, const float* sums, i64 tile, i64 count, float* tile_row) {
   for_tiles(job, count, [&](i64 t, i64 first) {
     collect_square<kAlpha, kOuts>(sums + t * tile, kPanel, [&](i64 i, i64 j, Floats y) {
-      store(strip + (i * count * kOuts + first + j * job.band()) * kN, y);
+      store(tile_row + (i * count * kOuts + first + j * job.band()) * kN, y);
     });
   });
 }
@@ -81,7 +81,7 @@ struct Taps {
 
 /// Transforms a part of the filters of each input channel.
 template <int kAlpha, int kTaps>
-void spread_filters(Taps taps, i64 channels, float* u, i64 plane, i64 step) {
+void transform_filters(Taps taps, i64 channels, float* u, i64 plane, i64 step) {
   const bool whole = taps.rows >= kTaps && taps.columns >= kTaps;
   float filled[kTaps * kTaps * kN] = {};
   for (i64 c = 0; c < channels; ++c, taps.data += taps.channel, u += step) {
@@ -131,14 +131,14 @@ void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float
 
 /// What depends on the form.
 struct Steps {
-  void (*spread_run)(const WinogradTiles&, float*, i64, i64, Points);
+  void (*transform_input_run)(const WinogradTiles&, float*, i64, i64, Points);
   void (*collect_run)(const Winograd&, const float*, i64, i64, float*);
-  void (*spread_filters)(Taps, i64, float*, i64, i64);
+  void (*transform_filters)(Taps, i64, float*, i64, i64);
 };
 
 Steps steps_of(const Winograd& job) {
   return with_form(job.tile, job.taps, []<int kAlpha, int kTile, int kTaps>() -> Steps {
-    return {spread_run<kAlpha>, collect_run<kAlpha, kTile>, spread_filters<kAlpha, kTaps>};
+    return {transform_input_run<kAlpha>, collect_run<kAlpha, kTile>, transform_filters<kAlpha, kTaps>};
   });
 }
 
@@ -147,10 +147,10 @@ template <class T>
 void input_run(const Winograd& job, const Steps& steps, const TileRun& run, Image<const T> image, i64 row, float* v,
                const Workplace& work) {
   const ConvShape& s = job.shape;
-  const i64 columns = strip_columns(job, run.count, job.parts(2));
+  const i64 columns = tile_row_columns(job, run.count, job.parts(2));
   const Rows rows{run.row - s.pad[1] + row * job.part_step(1), s.dilation[1], job.tile + job.taps - 1};
-  read_pixels(image, rows, run.column - s.pad[2], columns, work.strip);
-  steps.spread_run(job, work.strip, run.count, job.parts(2), {v, work.v_tile, work.v_part});
+  read_pixels(image, rows, run.column - s.pad[2], columns, work.tile_row);
+  steps.transform_input_run(job, work.tile_row, run.count, job.parts(2), {v, work.v_tile, work.v_part});
 }
 
 /// A chunk of a block of tiles.
@@ -187,8 +187,8 @@ void output_block(const Winograd& job, const Steps& steps, i64 group, i64 begin,
         const float* m = work.m + (i * (end - begin) + run.first) * work.m_tile;
         for (i64 k = 0; k < channels; k += kN) {
           const auto image = image_of(y + k * s.y_k, s.out, s.y_d, s.y_k, channels - k);
-          steps.collect_run(job, m + k / kPanel * work.m_panel + k % kPanel, work.m_tile, run.count, work.strip);
-          write_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.strip,
+          steps.collect_run(job, m + k / kPanel * work.m_panel + k % kPanel, work.m_tile, run.count, work.tile_row);
+          write_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.tile_row,
                        {job.alpha, job.beta});
         }
       }
@@ -209,12 +209,12 @@ void filter_panel(const Winograd& job, const Steps& steps, i64 group, i64 k0, co
   const int vectors = panel_vectors(job, k0);
   const i64 plane = filter_plane(job), row = vectors * kN, part_size = round_up(chunk.channels, kN) * row;
   const i64 across = job.parts(2), parts = chunk.rows * across;
-  const auto spread_parts = [&](i64 channels, float* to) {
+  const auto transform_parts = [&](i64 channels, float* to) {
     for (i64 i = 0; i < parts; ++i, to += part_size) {
       const i64 r = (chunk.row + i / across) * job.taps, q = i % across * job.taps;
       const Taps part{taps + (r * s.taps[2] + q) * kN, s.taps[2] * kN, s.taps[1] * s.taps[2] * kN, s.taps[1] - r,
                       s.taps[2] - q};
-      steps.spread_filters(part, channels, to, plane, row);
+      steps.transform_filters(part, channels, to, plane, row);
     }
   };
   with_type(s.dtype, [&](auto zero) {
@@ -225,7 +225,7 @@ void filter_panel(const Winograd& job, const Steps& steps, i64 group, i64 k0, co
       for (i64 c = 0; c < chunk.channels; c += kFilterStep) {
         const i64 some = min_of(kFilterStep, chunk.channels - c);
         read_filters(s, w + c * s.w_c, static_cast<int>(min_of<i64>(kN, s.k - k)), some, taps);
-        spread_parts(some, u + z * parts * part_size + c * row + j * kN);
+        transform_parts(some, u + z * parts * part_size + c * row + j * kN);
       }
     }
   });
@@ -304,7 +304,7 @@ void piece(const Winograd& job, i64 index, const Workplace& work) {
       for (i64 k = k0; k < k1; k += kPanel) {
         const int vectors = panel_vectors(job, k);
         const float* u = job.stored ? stored_panel(job, group, k, i) : work.u;
-        if (!job.stored) filter_panel(job, steps, group, k, chunk, work.u, work.strip);
+        if (!job.stored) filter_panel(job, steps, group, k, chunk, work.u, work.tile_row);
         multiply(job, end - begin, chunk, u, vectors, work.m + (k - k0) / kPanel * work.m_panel, i > 0, work);
       }
     }

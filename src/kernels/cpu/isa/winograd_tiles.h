@@ -1,7 +1,7 @@
 // What the Winograd kernels share: blocks of tiles, walked in runs, and the transform of their pixels.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/winograd.h"
+#include "kernels/cpu/isa/winograd_transforms.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
@@ -15,17 +15,17 @@ static inline i64 run_tiles(const WinogradTiles& job) {
 }
 
 /// Pixels of one row that `tiles` tiles of a run read for so many neighbouring parts of the filter.
-static inline i64 strip_columns(const WinogradTiles& job, i64 tiles, i64 parts) {
+static inline i64 tile_row_columns(const WinogradTiles& job, i64 tiles, i64 parts) {
   return tiles * job.tile + (parts * job.taps - 1) * job.band();
 }
 
 /// Floats of a run's pixels as vectors: the input of its tiles, whose columns overlap.
-static inline i64 strip_floats(const WinogradTiles& job) {
-  return (job.tile + job.taps - 1) * strip_columns(job, run_tiles(job), job.parts(2)) * kN;
+static inline i64 tile_row_floats(const WinogradTiles& job) {
+  return (job.tile + job.taps - 1) * tile_row_columns(job, run_tiles(job), job.parts(2)) * kN;
 }
 
 /// An odd number of cache lines: what lies so far apart is in different cache sets.
-static inline i64 spread_out(i64 floats) {
+static inline i64 transform_input(i64 floats) {
   constexpr i64 kLine = 16;
   return (round_up(floats, kLine) / kLine | 1) * kLine;
 }
@@ -66,24 +66,24 @@ struct Points {
 
 /// Transforms the pixels of a run, in place in one dimension, then for each of `parts` parts into all points of a tile.
 template <int kAlpha>
-static inline void spread_run(const WinogradTiles& job, float* strip, i64 count, i64 parts, Points v) {
-  const i64 columns = strip_columns(job, count, parts), band = job.band();
+static inline void transform_input_run(const WinogradTiles& job, float* tile_row, i64 count, i64 parts, Points v) {
+  const i64 columns = tile_row_columns(job, count, parts), band = job.band();
   Floats d[kAlpha], out[kAlpha];
   for (i64 q = 0; q < columns; ++q) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kAlpha; ++i) d[i] = load(strip + (i * columns + q) * kN);
-    spread_input<kAlpha>(d, out);
+    for (int i = 0; i < kAlpha; ++i) d[i] = load(tile_row + (i * columns + q) * kN);
+    transform_input_tile<kAlpha>(d, out);
 #pragma GCC unroll 8
-    for (int i = 0; i < kAlpha; ++i) store(strip + (i * columns + q) * kN, out[i]);
+    for (int i = 0; i < kAlpha; ++i) store(tile_row + (i * columns + q) * kN, out[i]);
   }
-  for (i64 part = 0; part < parts; ++part, strip += job.part_step(2) * kN, v.to += v.part) {
+  for (i64 part = 0; part < parts; ++part, tile_row += job.part_step(2) * kN, v.to += v.part) {
     for_tiles(job, count, [&](i64 t, i64 first) {
       float* to = v.to + t * v.tile;
       for (int i = 0; i < kAlpha; ++i, to += kAlpha * kN) {
-        const float* from = strip + (i * columns + first) * kN;
+        const float* from = tile_row + (i * columns + first) * kN;
 #pragma GCC unroll 8
         for (int j = 0; j < kAlpha; ++j) d[j] = load(from + j * band * kN);
-        spread_input<kAlpha>(d, out);
+        transform_input_tile<kAlpha>(d, out);
 #pragma GCC unroll 8
         for (int j = 0; j < kAlpha; ++j) store(to + j * kN, out[j]);
       }

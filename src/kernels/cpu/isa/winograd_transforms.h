@@ -3,9 +3,9 @@
 // derived here from the points: 0, pairs +-p and infinity, so that each pair shares an even and an odd part.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/entries.h"
-#include "kernels/cpu/isa/padded.h"
-#include "kernels/cpu/isa/turned.h"
+#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/padded_planes.h"
+#include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -70,7 +70,7 @@ inline constexpr WinogradPoints<kAlpha> kWinograd{};
 
 /// The transform of a tile of the input (the transposed interpolation). Points are ordered 0, +p, -p, ..., infinity.
 template <int kAlpha>
-static inline void spread_input(const Floats (&d)[kAlpha], Floats (&v)[kAlpha]) {
+static inline void transform_input_tile(const Floats (&d)[kAlpha], Floats (&v)[kAlpha]) {
   constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
   constexpr int kPairs = kP.kPairs;
   Floats first = d[kAlpha - 2], last = d[kAlpha - 1];

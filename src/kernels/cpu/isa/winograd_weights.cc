@@ -1,7 +1,7 @@
 // Backward weights by Winograd's method, F(taps x taps, tile x tile): tiles of dy are transformed as filters are, tiles
 // of x as inputs are; their products are summed over tiles at each point and become a part's results at the end.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/micro.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -11,22 +11,22 @@ namespace {
 /// d[panel][tile][point], sums[point][channel][panel].
 struct Workplace {
   i64 channels, panels, v_tile, v_block, d_tile, d_panel, s_row, s_plane;
-  float *v, *d, *sums, *strip;
+  float *v, *d, *sums, *tile_row;
   i64 floats = 0;
 
   Workplace(const WinogradWeights& job, float* base) {
     channels = round_up(min_of(job.c_block, job.shape.c), kN);
     panels = (min_of(job.k_block, job.shape.k) + kPanel - 1) / kPanel;
-    v_tile = spread_out(job.points() * kN);
+    v_tile = transform_input(job.points() * kN);
     v_block = job.tiles * v_tile;
-    d_tile = spread_out(job.points() * kPanel);
+    d_tile = transform_input(job.points() * kPanel);
     d_panel = job.tiles * d_tile;
     s_row = panels * kPanel;
-    s_plane = spread_out(channels * s_row);
+    s_plane = transform_input(channels * s_row);
     v = take(base, channels / kN * v_block);
     d = take(base, panels * d_panel);
     sums = take(base, job.points() * s_plane);
-    strip = take(base, strip_floats(job));
+    tile_row = take(base, tile_row_floats(job));
   }
 
  private:
@@ -39,10 +39,10 @@ struct Workplace {
 
 /// Transforms the pixels of a run of dy.
 template <int kAlpha, int kTile>
-void evaluate_run(const WinogradTiles& job, const float* strip, i64 count, float* points, i64 tile) {
+void evaluate_run(const WinogradTiles& job, const float* tile_row, i64 count, float* points, i64 tile) {
   for_tiles(job, count, [&](i64 t, i64 first) {
     evaluate_square<kAlpha, kTile>(
-        [&](i64 i, i64 j) { return load(strip + (i * count * kTile + first + j * job.band()) * kN); },
+        [&](i64 i, i64 j) { return load(tile_row + (i * count * kTile + first + j * job.band()) * kN); },
         points + t * tile, kPanel);
   });
 }
@@ -69,14 +69,14 @@ void collect_taps(const float* sums, i64 plane, Results to) {
 
 /// What depends on the form.
 struct Steps {
-  void (*spread_run)(const WinogradTiles&, float*, i64, i64, Points);
+  void (*transform_input_run)(const WinogradTiles&, float*, i64, i64, Points);
   void (*evaluate_run)(const WinogradTiles&, const float*, i64, float*, i64);
   void (*collect_taps)(const float*, i64, Results);
 };
 
 Steps steps_of(const WinogradWeights& job) {
   return with_form(job.tile, job.taps, []<int kAlpha, int kTile, int kTaps>() -> Steps {
-    return {spread_run<kAlpha>, evaluate_run<kAlpha, kTile>, collect_taps<kAlpha, kTaps>};
+    return {transform_input_run<kAlpha>, evaluate_run<kAlpha, kTile>, collect_taps<kAlpha, kTaps>};
   });
 }
 
@@ -119,16 +119,16 @@ void transform_block(const WinogradWeights& job, const Steps& steps, const Part&
         auto image = image_of(in + c * s.x_c, s.in, s.x_d, s.x_c, part.channels - c);
         if (plane < 0 || plane >= s.in[0]) image.size[0] = 0;
         read_pixels(image, {run.row + part.from(job, 1), s.dilation[1], job.tile + job.taps - 1},
-                    run.column + part.from(job, 2), strip_columns(job, run.count, 1), work.strip);
+                    run.column + part.from(job, 2), tile_row_columns(job, run.count, 1), work.tile_row);
         float* v = work.v + c / kN * work.v_block + run.first * work.v_tile;
-        steps.spread_run(job, work.strip, run.count, 1, {v, work.v_tile, 0});
+        steps.transform_input_run(job, work.tile_row, run.count, 1, {v, work.v_tile, 0});
       }
       const T* out = dy + run.image * s.y_n + run.plane * s.y_d[0];
       for (i64 k = 0; k < part.outputs; k += kN) {
         const auto image = image_of(out + k * s.y_k, s.out, s.y_d, s.y_k, part.outputs - k);
-        read_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.strip);
+        read_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.tile_row);
         float* d = work.d + k / kPanel * work.d_panel + run.first * work.d_tile + k % kPanel;
-        steps.evaluate_run(job, work.strip, run.count, d, work.d_tile);
+        steps.evaluate_run(job, work.tile_row, run.count, d, work.d_tile);
       }
     });
   });

@@ -35,7 +35,7 @@ class CpuPacked final : public Solver<Problem> {
   }
 
   TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
-    return {{"kib", {kLeastKib, 64, 256, kMostKib}}, {"around", {0, 1}}};
+    return {{"kib", {kLeastKib, 64, 256, kMostKib}}, {"non_temporal", {0, 1}}};
   }
   bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const bool part = t[0] == kLeastKib || t[0] * 1024.0 < output_bytes(p);
@@ -49,22 +49,22 @@ class CpuPacked final : public Solver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double written = output_bytes(p), read = p.work() - written;
-    const bool around = t[1] != 0, large = exceeds_caches(d, p);
+    const bool non_temporal = t[1] != 0, large = exceeds_caches(d, p);
     // A plain store reads the line first. Caches are some four times as fast as memory.
-    const double traffic = read + (around || !large ? written : 2 * written);
-    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || around ? 1 : 4);
-    const double tasks = std::ceil(written / (t[0] * 1024.0)), turns = std::ceil(tasks / d.threads);
-    const double idle = turns * d.threads / tasks;  // threads without a task in the last turn
-    const double overhead = tasks > 1 ? 2 + 0.2 * turns : 0.1;
+    const double traffic = read + (non_temporal || !large ? written : 2 * written);
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4);
+    const double tasks = std::ceil(written / (t[0] * 1024.0)), rounds = std::ceil(tasks / d.threads);
+    const double idle = rounds * d.threads / tasks;  // threads without a task in the last turn
+    const double overhead = tasks > 1 ? 2 + 0.2 * rounds : 0.1;
     return idle * std::max(traffic / gbs * 1e-3, arithmetic_us(d, p)) + overhead;
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
     const std::int64_t count = p.count(), part = t[0] * 1024 / static_cast<std::int64_t>(size_of(p.x.type));
-    return [p, &table, count, part, around = t[1] != 0](Stream& on, const Args& args) {
+    return [p, &table, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
       kernels::Activation job = kernel_job(p, args);
-      job.around_caches = around;
+      job.non_temporal = non_temporal;
       for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
     };
   }

@@ -10,7 +10,7 @@
 #define THREADS 256
 
 /// Operands are x, dy and dx; their second halves begin so many elements behind the first.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     gate_backward(GLOBAL const u8* x, GLOBAL const u8* dy, GLOBAL u8* dx, const Walk w, const Strides x_at,
                   const Strides dy_at, const Strides dx_at, const i64 x_second, const i64 dx_second) {
   const int number = BLOCK(0) * THREADS + THREAD(0), size = SIZE_OF(IN_TYPE);

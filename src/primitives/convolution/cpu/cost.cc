@@ -64,7 +64,7 @@ double pack_cycles(const Machine& m, const Operand& o, double lanes, double dept
 const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
 
 /// Whether the micro-kernel reads an operand of the kernel's own type where it lies.
-bool lies_even(const Operand& o) {
+bool is_readable_in_place(const Operand& o) {
   constexpr std::int64_t kRun = 128;
   return size_of(o.dtype) > 2 && !is_bounded(o) && std::min(o.depth.size(), kRun) <= inner(o.depth).size;
 }
@@ -74,7 +74,7 @@ bool lies_even(const Operand& o) {
 double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, double step) {
   constexpr std::int64_t kFar = 512;
   const auto k = static_cast<double>(g.k), lanes = m.lanes(g.c.dtype);
-  if (!lies_even(g.a)) return pack_cycles(m, g.a, rows, k, rows, step);
+  if (!is_readable_in_place(g.a)) return pack_cycles(m, g.a, rows, k, rows, step);
   const auto bytes = inner(g.a.depth).stride * static_cast<std::int64_t>(size_of(g.a.dtype));
   const bool grouped = inner(g.a.lanes).stride == 1 && bytes >= (columns >= 12 * lanes ? kFar : 8 * kFar);
   return grouped ? ceil_div(rows, lanes) * k * kPlainCycles : 0;
@@ -84,7 +84,7 @@ double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, do
 /// does not, panel by panel.
 double b_cycles(const Machine& m, const Gemm& g, double columns, double step) {
   constexpr double kNear = 4096.0 * 1024, kPanel = 3;
-  if (lies_even(g.b) && inner(g.b.lanes).stride == 1) return 0;
+  if (is_readable_in_place(g.b) && inner(g.b.lanes).stride == 1) return 0;
   const double bytes = static_cast<double>(std::max(g.k, g.m)) * static_cast<double>(g.n) * sizeof(float);
   const double width = bytes <= kNear ? kPanel * m.lanes(g.c.dtype) : columns;
   return pack_cycles(m, g.b, columns, static_cast<double>(g.k), width, step);
@@ -159,9 +159,9 @@ double write_bytes(const Gemm& g, std::int64_t width, bool keeps) {
   const auto size = static_cast<double>(size_of(g.c.dtype)), stride = static_cast<double>(inner.stride);
   const double chunk = static_cast<double>(std::min(inner.size, width)) * std::min(stride * size, kLineBytes);
   const auto steps = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
-  const double turns = keeps ? 1 : std::max(1.0, 2 * ceil_div(static_cast<double>(g.k), steps) - 1);
+  const double rounds = keeps ? 1 : std::max(1.0, 2 * ceil_div(static_cast<double>(g.k), steps) - 1);
   const double bytes = static_cast<double>(g.m) * static_cast<double>(g.n) * std::min(stride * size, kLineBytes);
-  return jump_bytes((stride > 1 ? 2 : 1) * turns * bytes, chunk);
+  return jump_bytes((stride > 1 ? 2 : 1) * rounds * bytes, chunk);
 }
 
 }  // namespace
@@ -185,11 +185,11 @@ Machine::Machine(const DeviceInfo& d) {
 }
 
 double Machine::loop_us(const Work& w, double footprint) const {
-  const double turns = w.pieces / threads_;
-  const double compute = (w.cycles / threads_ + w.largest * (std::ceil(turns) - turns)) * cycle_us_;
+  const double rounds = w.pieces / threads_;
+  const double compute = (w.cycles / threads_ + w.largest * (std::ceil(rounds) - rounds)) * cycle_us_;
   // The larger the data, the less of it is still in some cache.
   const double near = std::clamp(kCacheSpeed * std::sqrt(all_caches_ / std::max(footprint, 1.0)), 1.0, kCacheSpeed);
-  const double memory = w.bytes / (bytes_us_ * std::min(1.0, turns) * near);
+  const double memory = w.bytes / (bytes_us_ * std::min(1.0, rounds) * near);
   // Packing and padding wait for memory: the sum is nearer to measured times than the larger of the two.
   return compute + memory + (std::min(w.pieces, threads_) > 1 ? kWakeUs : kLoopUs);
 }

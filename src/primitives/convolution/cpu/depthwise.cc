@@ -29,12 +29,12 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
   const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
   // Of the machine's cores, not of the threads there may be, on which no result depends.
-  job.turned = p.scalars != Scalars::kBilinear && job.can_turn(d.units);
-  if (products && job.fills_words(unit.group)) job.word = unit.group;
-  job.turned = job.turned && (floats || (products && (job.shape.c == 1 || job.word > 1)));
-  if (job.turned) job.turned_images = job.images_to_turn(d.units);
+  job.transposed = p.scalars != Scalars::kBilinear && job.can_transpose(d.units);
+  if (products && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
+  job.transposed = job.transposed && (floats || (products && (job.shape.c == 1 || job.dot_group > 1)));
+  if (job.transposed) job.transposed_images = job.images_to_transpose(d.units);
   const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMostScratch;
-  if (!fits) job.turned = false, job.word = 1;
+  if (!fits) job.transposed = false, job.dot_group = 1;
   return job;
 }
 
@@ -105,7 +105,7 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const auto planes = static_cast<double>(data                                                            ? s.k
                                           : job.direction == ConvDirection::kForward || job.channels_last ? s.c
                                                                                                           : 1);
-  double tile = kTileCycles + planes / static_cast<double>(job.word) * column;
+  double tile = kTileCycles + planes / static_cast<double>(job.dot_group) * column;
   if (!job.channels_last && data && s.stride[2] == 2) tile += kStoreCycles * rows;
   if (!job.channels_last && data && s.stride[2] > 2) tile += kScatterCycles * lanes * rows;
   const double slabs = static_cast<double>(size[0]);
@@ -121,12 +121,12 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const double pixels = volume(s.in) + volume(s.out), products = volume(s.in) * volume(s.out);
     return vectors * (kTileCycles + pixels * kLoadCycles * 4 + products * kProductCycles);
   }
-  if (job.turned) {
+  if (job.transposed) {
     kernels::Depthwise copy = job;
-    copy.turned = false;
+    copy.transposed = false;
     copy.channels_last = true;
-    copy.shape.n = job.turned_images;
-    copy.shape.groups = kernels::Depthwise::kTurnedChannels / s.c;
+    copy.shape.n = job.transposed_images;
+    copy.shape.groups = kernels::Depthwise::kTransposedChannels / s.c;
     const double vectors =
         static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) / m.lanes(s.dtype);
     return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTurnCycles / 4 * vectors;
@@ -147,7 +147,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const auto channels = static_cast<double>(job.channel_block());
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
-    const double narrow = size_of(s.dtype) <= 2 && job.word == 1 ? 1.3 : 1;
+    const double narrow = size_of(s.dtype) <= 2 && job.dot_group == 1 ? 1.3 : 1;
     return images * std::ceil(channels / lanes) * plane * narrow / part +
            (weights ? 2 * channels * taps * static_cast<double>(s.c) : 0);
   }

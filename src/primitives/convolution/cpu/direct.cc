@@ -25,17 +25,17 @@ constexpr int kChannels[] = {32, 64, 128, 256};
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// What a tune point says; zeros leave it to the model.
-struct Wish {
+struct TuningRequest {
   int rows = 0, vectors = 0, channels = 0, packed = 0;  // packed: 1 no, 2 yes
 };
 
-Wish read_wish(const TunePoint& t) {
+TuningRequest read_request(const TunePoint& t) {
   if (t.size() != 4) return {};
   return {t[0], t[1], t[2], t[3]};
 }
 
 /// Filters of one column on narrow images: one long row whose taps are as far apart as the rows were.
-kernels::ConvShape turned_columns(kernels::ConvShape s) {
+kernels::ConvShape transposed_columns(kernels::ConvShape s) {
   constexpr std::int64_t kNarrow = 32;
   const bool plain = s.in[0] == 1 && s.taps[0] == 1 && s.pad[0] == 0 && s.stride[1] == 1 && s.stride[2] == 1;
   if (!plain || s.taps[1] == 1 || s.taps[2] != 1 || s.pad[2] != 0 || s.in[2] > kNarrow) return s;
@@ -51,7 +51,7 @@ kernels::ConvShape turned_columns(kernels::ConvShape s) {
   return s;
 }
 
-/// A pointwise convolution of whole rows, if so wished of whole images, as one long row.
+/// A pointwise convolution of whole rows, if so requested of whole images, as one long row.
 kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
   for (int d = 0; d < kSpatial; ++d)
     if (s.taps[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0) return s;
@@ -79,7 +79,7 @@ kernels::ConvShape flattened(kernels::ConvShape s, bool images) {
 /// register, which takes as long however few channels count: not two, nor where outputs of one group fill more than a
 /// vector, since more is multiplied in vain than fewer tiles save. Without it also at most so many that they fill the
 /// lanes of a vector, of int8 of two, whose copies take longest.
-std::int64_t groups_to_join(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
+std::int64_t diagonal_groups_of(const kernels::ConvShape& s, bool backward, const kernels::DirectUnit& unit) {
   constexpr std::int64_t kRow = 64;  // bytes
   const std::int64_t from = backward ? s.k : s.c, to = backward ? s.c : s.k;
   const bool takes = unit.math == kernels::DirectMath::kBf16 || unit.math == kernels::DirectMath::kInt8;
@@ -97,13 +97,13 @@ Direct uncut(const kernels::KernelTable& table, const Problem& p) {
   const kernels::DirectUnit unit = table.direct_unit(p.x.type);
   kernels::ConvShape shape = conv_shape(p);
   // Tile registers are worth filling. For floats neither gains anything.
-  if (unit.amx) shape = turned_columns(shape);
-  const std::int64_t joined = groups_to_join(shape, backward, unit);
-  shape.groups /= joined;
-  shape.c *= joined;
-  shape.k *= joined;
+  if (unit.amx) shape = transposed_columns(shape);
+  const std::int64_t diagonal_groups = diagonal_groups_of(shape, backward, unit);
+  shape.groups /= diagonal_groups;
+  shape.c *= diagonal_groups;
+  shape.k *= diagonal_groups;
   Direct job = kernels::direct_job(flattened(shape, unit.group > 1), backward, p.output().type, unit);
-  job.joined = joined;
+  job.diagonal_groups = diagonal_groups;
   return job;
 }
 
@@ -140,7 +140,7 @@ int best_vectors(const Direct& job, std::int64_t line) {
 }
 
 /// Neighbours share what a task prepares; few enough that threads end together.
-std::int64_t pieces_a_task(std::int64_t pieces, int threads) {
+std::int64_t pieces_per_task(std::int64_t pieces, int threads) {
   constexpr std::int64_t kTasks = 16;  // of a thread
   return std::max<std::int64_t>(pieces / (kTasks * threads), 1);
 }
@@ -149,8 +149,8 @@ std::int64_t pixels_of(const Direct& job) { return job.cut.images * job.cut.rows
 
 class Planner {
  public:
-  Planner(const DeviceInfo& d, const Problem& p, const Wish& wish)
-      : device_(d), wish_(wish), job_(uncut(kernel_table(d), p)) {}
+  Planner(const DeviceInfo& d, const Problem& p, const TuningRequest& request)
+      : device_(d), request_(request), job_(uncut(kernel_table(d), p)) {}
 
   Direct plan(int threads) {
     start();
@@ -167,8 +167,8 @@ class Planner {
     const std::int64_t width = job_.cells[2], share = cache() / 2;
     const int most = job_.unit.rows[2];
     // Tile registers of half their rows are worth more than copies.
-    const bool lies = job_.unit.amx && width > most / 4 && job_.in_place;
-    cut_.fold = width <= most / 2 && !lies ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
+    const bool keep_in_place = job_.unit.amx && width > most / 4 && job_.in_place;
+    cut_.fold = width <= most / 2 && !keep_in_place ? std::min<std::int64_t>(most / width, job_.shape.n) : 1;
     if (merging_saves(cut_.fold)) cut_.fold = 1;
     // Outputs of a piece's line: tile registers are worth shaping for many, while panels read their input from the
     // cache.
@@ -181,15 +181,15 @@ class Planner {
     const bool any = cut_.fold == 1 && (pointwise || (job_.unit.amx && (stay || in_parts)));
     const std::int64_t line = any ? std::clamp(fits, kFew, kMany) : kFew;
     cut_.columns = ceil_div(width, ceil_div(width * job_.phases[2], line));
-    cut_.vectors = wish_.vectors ? wish_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
+    cut_.vectors = request_.vectors ? request_.vectors : best_vectors(job_, cut_.columns * cut_.fold);
     cut_.rows = job_.cells[1];
     cut_.images = cut_.fold;
     cut_.panels = INT64_MAX;
     const std::int64_t step = job_.taps() * job_.unit.element * cut_.vectors * job_.unit.lanes;  // bytes a channel
     const std::int64_t blocks = ceil_div(job_.from.channels * step, share);
-    cut_.channels = wish_.channels ? wish_.channels : ceil_div(ceil_div(job_.from.channels, blocks), 16) * 16;
-    cut_.packed = wish_.packed == 2;
-    if (wish_.rows) cut_.rows = ceil_div(job_.cells[1], wish_.rows);
+    cut_.channels = request_.channels ? request_.channels : ceil_div(ceil_div(job_.from.channels, blocks), 16) * 16;
+    cut_.packed = request_.packed == 2;
+    if (request_.rows) cut_.rows = ceil_div(job_.cells[1], request_.rows);
     cut_direct(job_, cut_);
   }
 
@@ -209,11 +209,11 @@ class Planner {
   std::int64_t cache() const { return static_cast<std::int64_t>(device_.cache_bytes[1]); }
 
   bool too_large() const {
-    const kernels::DirectStrip& s = job_.strip;
+    const kernels::InputTile& s = job_.input_tile;
     // Of a first layer that is read in place, what the panels read in turn.
-    const std::int64_t strip =
+    const std::int64_t input_tile =
         (job_.edges && job_.merged ? s.size[1] * s.size[2] * s.pitch : s.total) * job_.unit.element;
-    return job_.places.total > kMostScratch || strip > cache() * 3 / 8;
+    return job_.places.total > kMostScratch || input_tile > cache() * 3 / 8;
   }
 
   /// Smaller blocks until the strip has its share of the second-level cache.
@@ -242,11 +242,11 @@ class Planner {
       cut_direct(job_, cut_);
       break;
     }
-    if (!wish_.packed) {
+    if (!request_.packed) {
       const std::int64_t sharing = ceil_div(job_.pieces(), job_.shape.groups);
       constexpr std::size_t kWorthSharing = 8 << 10;  // bytes: less is packed by each piece, without workspace
       const bool shared = sharing > 1 && pixels_of(job_) < 2 * kEnough && job_.packed_bytes() > kWorthSharing;
-      cut_.packed = shared || job_.panels_take_turns();
+      cut_.packed = shared || job_.interleaves_panels();
       cut_direct(job_, cut_);
     }
   }
@@ -284,7 +284,7 @@ class Planner {
   }
 
   const DeviceInfo& device_;
-  const Wish wish_;
+  const TuningRequest request_;
   Direct job_;
   DirectCut cut_;
 };
@@ -310,7 +310,7 @@ class CpuDirect final : public Solver<Problem> {
     POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
     constexpr std::int64_t kFewest = 4, kFew = 8;
     const std::int64_t channels = p.groups() == 1 ? kFew : std::min(p.c(), p.k()) / p.groups();
-    POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut(kernel_table(d), p).joined > 1),
+    POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut(kernel_table(d), p).diagonal_groups > 1),
                     "groups must have 8 or more channels, or 4 if several groups can be multiplied at once");
     const Direct job = Planner(d, p, {}).plan(d.threads);
     POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
@@ -322,7 +322,7 @@ class CpuDirect final : public Solver<Problem> {
   }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
+    const Direct job = Planner(d, p, read_request(t)).plan(d.threads);
     return job.cut.packed ? job.packed_bytes() : 0;
   }
 
@@ -347,25 +347,25 @@ class CpuDirect final : public Solver<Problem> {
       set += t[i] != 0;
     }
     if (set > 2) return false;
-    return Planner(d, p, read_wish(t)).plan(d.threads).places.total <= kMostScratch;
+    return Planner(d, p, read_request(t)).plan(d.threads).places.total <= kMostScratch;
   }
 
   TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 0, 0, 0}; }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Machine m(d);
-    const Direct job = Planner(d, p, read_wish(t)).plan(d.threads);
+    const Direct job = Planner(d, p, read_request(t)).plan(d.threads);
     return m.loop_us(direct_work(job, m), tensor_bytes(p));
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    return invoker(stream, p, Planner(stream.info(), p, read_wish(t)).plan(stream.threads()), kPacks | kRuns);
+    return invoker(stream, p, Planner(stream.info(), p, read_request(t)).plan(stream.threads()), kPacks | kRuns);
   }
 
   std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    Wish wish = read_wish(t);
-    wish.packed = 2;
-    const Direct job = Planner(stream.info(), p, wish).plan(stream.threads());
+    TuningRequest request = read_request(t);
+    request.packed = 2;
+    const Direct job = Planner(stream.info(), p, request).plan(stream.threads());
     return Packing<Invoker>{job.packed_bytes(), invoker(stream, p, job, kPacks), invoker(stream, p, job, kRuns)};
   }
 
@@ -396,7 +396,7 @@ class CpuDirect final : public Solver<Problem> {
         });
       }
       if (stages == kPacks) return;
-      const std::int64_t pieces = job.pieces(), some = pieces_a_task(pieces, on.threads());
+      const std::int64_t pieces = job.pieces(), some = pieces_per_task(pieces, on.threads());
       on.parallel_for(static_cast<std::size_t>(ceil_div(pieces, some)), scratch, [&](std::size_t i, void* s) {
         const std::int64_t first = static_cast<std::int64_t>(i) * some;
         table.direct(job, args, first, std::min(first + some, pieces), s);

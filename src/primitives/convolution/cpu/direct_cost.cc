@@ -44,16 +44,16 @@ struct Layout {
 };
 
 /// Transposing lines of `length` elements. Squares are as wide as a vector, whatever of them is there.
-double turn_cycles(double lanes, double lines, double length) {
+double transpose_cycles(double lanes, double lines, double length) {
   return ceil_div(lines, lanes) * ceil_div(length, lanes) * lanes * kTurnCycles;
 }
 
 /// Copying channels x pixels from a layout to one with channels innermost, or back.
-double move_cycles(double lanes, double channels, double pixels, const Layout& from, bool turns = true) {
+double move_cycles(double lanes, double channels, double pixels, const Layout& from, bool transposes = true) {
   const double slow = size_of(from.type) == 2 ? kNarrow : 1;
   if (from.channel == 1 || channels == 1)
     return slow * pixels * (kPixelCycles + ceil_div(channels, lanes) * kVectorCycles);
-  if (turns && from.pixel <= 2) return slow * turn_cycles(lanes, channels, pixels);
+  if (transposes && from.pixel <= 2) return slow * transpose_cycles(lanes, channels, pixels);
   return slow * channels * pixels * kElementCycles;
 }
 
@@ -61,25 +61,27 @@ double move_cycles(double lanes, double channels, double pixels, const Layout& f
 double inside(const Direct& job) {
   double part = 1;
   for (int d = 0; d < kSpatial; ++d)
-    part *= std::min(1.0, real(job.from.size[d]) / real(job.strip.size[d] * job.grain[d]));
+    part *= std::min(1.0, real(job.from.size[d]) / real(job.input_tile.size[d] * job.grain[d]));
   return part;
 }
 
-double strip_cycles(const Direct& job) {
+double input_tile_cycles(const Direct& job) {
   if (job.in_place) return 0;
-  const std::int64_t step = job.strip.split * job.grain[2];
-  const bool turns = step == 1 || job.unit.group == 1;
-  const double rows = real(job.cut.images * job.strip.size[0] * job.strip.size[1]), splits = real(job.strip.split);
-  const double words = ceil_div(real(job.from.channels), real(job.unit.group));
-  const double row = splits * move_cycles(real(job.unit.lanes), words, real(job.strip.size[2]) / splits,
-                                          {job.from.type, job.from.c, job.from.d[2] * step}, turns);
+  const std::int64_t step = job.input_tile.split * job.grain[2];
+  const bool transposes = step == 1 || job.unit.group == 1;
+  const double rows = real(job.cut.images * job.input_tile.size[0] * job.input_tile.size[1]),
+               splits = real(job.input_tile.split);
+  const double operands = ceil_div(real(job.from.channels), real(job.unit.group));
+  const double row = splits * move_cycles(real(job.unit.lanes), operands, real(job.input_tile.size[2]) / splits,
+                                          {job.from.type, job.from.c, job.from.d[2] * step}, transposes);
   return rows * (splits * kRowCycles + inside(job) * row);
 }
 
 /// What a strip takes from memory, row by row.
-double strip_bytes(const Direct& job) {
+double input_tile_bytes(const Direct& job) {
   const double part = inside(job), size = bytes_of(job.from.type), channels = real(job.from.channels);
-  const double columns = part * real(job.strip.size[2]), rows = real(job.strip.size[0] * job.strip.size[1]);
+  const double columns = part * real(job.input_tile.size[2]),
+               rows = real(job.input_tile.size[0] * job.input_tile.size[1]);
   const Layout layout{job.from.type, job.from.c, job.from.d[2]};
   return jump_bytes(real(job.cut.images) * rows * columns * channels * size, size * layout.run(channels, columns));
 }
@@ -113,17 +115,17 @@ double share_across(const Direct& job) {
 /// Packing all weights of a group: squares of lanes and what lies together, taps or channels.
 double pack_cycles(const Direct& job) {
   const double lanes = real(job.unit.lanes), channels = real(job.from.channels), taps = real(job.taps());
-  double turn = taps * channels * kVectorCycles;  // the lanes are neighbours
-  if (job.w_lane != 1 && job.w_depth == 1) turn = taps * turn_cycles(lanes, lanes, channels);
-  if (job.w_lane != 1 && job.w_depth == job.taps()) turn = turn_cycles(lanes, lanes, taps * channels);
-  if (job.w_lane != 1 && job.w_depth > job.taps()) turn = channels * turn_cycles(lanes, lanes, taps);
-  return real(job.vectors) * (turn + taps * channels * kPutCycles);
+  double transpose = taps * channels * kVectorCycles;  // the lanes are neighbours
+  if (job.w_lane != 1 && job.w_depth == 1) transpose = taps * transpose_cycles(lanes, lanes, channels);
+  if (job.w_lane != 1 && job.w_depth == job.taps()) transpose = transpose_cycles(lanes, lanes, taps * channels);
+  if (job.w_lane != 1 && job.w_depth > job.taps()) transpose = channels * transpose_cycles(lanes, lanes, taps);
+  return real(job.vectors) * (transpose + taps * channels * kPutCycles);
 }
 
 /// What packing takes from memory.
 double weight_bytes(const Direct& job) {
   const double size = bytes_of(job.weight_type), channels = real(job.from.channels), taps = real(job.taps());
-  const double depth = channels / real(job.joined);  // of a lane
+  const double depth = channels / real(job.diagonal_groups);  // of a lane
   const double run = job.w_lane == 1 ? real(job.unit.lanes) : job.w_depth == 1 ? depth : taps;
   return jump_bytes(taps * depth * real(job.to.channels) * size, size * run);
 }
@@ -194,13 +196,13 @@ Work direct_work(const Direct& job, const Machine& m) {
   work.pieces = real(job.pieces());
   const double panels = ceil_div(real(job.panels), real(job.cut.panels));
   const double packs = job.cut.packed ? 1 : work.pieces / panels / groups;
-  work.cycles = groups * (multiply + packs * pack_cycles(job)) + work.pieces * (kPieceCycles + strip_cycles(job));
+  work.cycles = groups * (multiply + packs * pack_cycles(job)) + work.pieces * (kPieceCycles + input_tile_cycles(job));
   work.largest = work.cycles / work.pieces;
   const double weights = real(static_cast<std::int64_t>(job.packed_bytes())) / groups / panels;  // that a piece reads
   const double size = bytes_of(job.to.type), columns = real(job.cut.columns * job.phases[2]);
   const double results =
       real(job.shape.n * job.to.size[0] * job.to.size[1] * job.to.size[2] * job.to.channels) * groups;
-  work.bytes = work.pieces * (strip_bytes(job) + (m.fits_cache(weights) ? 0 : weights)) +
+  work.bytes = work.pieces * (input_tile_bytes(job) + (m.fits_cache(weights) ? 0 : weights)) +
                groups * packs * weight_bytes(job) +
                result_bytes(results * size, size * to.run(real(job.to.channels), columns));
   return work;
@@ -209,14 +211,14 @@ Work direct_work(const Direct& job, const Machine& m) {
 Work gradient_work(const DirectGradient& g, const Machine& m) {
   const Direct& x = g.x;
   const ConvShape& s = x.shape;
-  const bool turned = g.turned_row > 0;
+  const bool transposed = g.transposed_row > 0;
   const double lanes = real(x.unit.lanes), lines = real(x.cut.images * x.cut.rows), columns = real(x.cut.columns);
   const double outputs = lines * columns, channels = real(g.k_block), tap_rows = real(s.taps[0] * s.taps[1]);
   const double reach = reaching_taps(x, 0) / real(s.out[0]) * reaching_taps(x, 1) / real(s.out[1]);
   const double runs = x.merged ? 1 : real(s.taps[2]), run = real(s.taps[2]) / runs * real(g.c_block);
-  const double rows = turned ? run : channels;
+  const double rows = transposed ? run : channels;
   // As the kernel cuts lanes into panels.
-  const auto vectors = static_cast<std::int64_t>(ceil_div(turned ? channels : run, lanes));
+  const auto vectors = static_cast<std::int64_t>(ceil_div(transposed ? channels : run, lanes));
   const std::int64_t most = vectors % 3 == 0 && !x.unit.amx ? 3 : 2, panels = (vectors + most - 1) / most;
   double multiply = tap_rows * kLineCycles;
   for (std::int64_t p = 0; p < panels; ++p) {
@@ -229,19 +231,19 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   }
   const Layout dy{g.dy.type, g.dy.c, g.dy.d[2]};
   double copy = lines * move_cycles(lanes, channels, columns, dy);
-  if (!turned && dy.channel != 1 && dy.pixel == 1)
+  if (!transposed && dy.channel != 1 && dy.pixel == 1)
     copy = lines * channels * run_cycles(m, g.dy.type, columns, 1, false);
-  if (dy.channel == 1 && g.turned_row == g.k_block && size_of(g.dy.type) > 2) copy = 0;  // read as it lies
+  if (dy.channel == 1 && g.transposed_row == g.k_block && size_of(g.dy.type) > 2) copy = 0;  // read as it lies
   const double steps = real(g.steps * g.blocks()), weights = real(g.blocks()) * channels;
   const double results = weights * real(g.k_row);
   Work work;
   work.pieces = real(g.pieces());
-  work.cycles = steps * (multiply + copy + strip_cycles(x)) + work.pieces * kPieceCycles +
+  work.cycles = steps * (multiply + copy + input_tile_cycles(x)) + work.pieces * kPieceCycles +
                 weights * move_cycles(lanes, real(g.c_block), real(x.taps()), {x.to.type, s.w_c, s.w_d[2]}) +
-                results * real(g.slices) * (kScaleCycles + (turned ? kElementCycles : 0));
+                results * real(g.slices) * (kScaleCycles + (transposed ? kElementCycles : 0));
   work.largest = work.cycles / work.pieces;
   const double size = bytes_of(g.dy.type), gradients = outputs * channels * size;
-  work.bytes = steps * (strip_bytes(x) + jump_bytes(gradients, size * dy.run(channels, columns))) +
+  work.bytes = steps * (input_tile_bytes(x) + jump_bytes(gradients, size * dy.run(channels, columns))) +
                2 * real(static_cast<std::int64_t>(g.workspace())) + results * bytes_of(x.to.type);
   return work;
 }

@@ -1,7 +1,7 @@
 // What direct convolutions cost, in all directions.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/gradient.h"
+#include "kernels/cpu/direct_backward_weights.h"
 #include "primitives/convolution/cpu/cost.h"
 
 namespace polymio::convolution {

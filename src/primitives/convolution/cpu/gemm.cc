@@ -25,7 +25,7 @@ DataType column_type(const Problem& p) {
 
 /// Images whose columns are stored at once: enough pixels for wide products. Backward weights of 16-bit
 /// types takes all, since sums between passes would be rounded.
-std::int64_t images_a_pass(const Problem& p) {
+std::int64_t images_per_pass(const Problem& p) {
   if (p.direction == Direction::kBackwardWeights && size_of(p.w.type) == 2) return p.n();
   std::int64_t pixels = 1;
   for (int i = 0; i < p.spatial(); ++i) pixels *= p.out(i);
@@ -57,7 +57,7 @@ std::size_t column_bytes(const Problem& p, const Share& share) {
 /// that round do not add to what they have written.
 Share usual_share(const DeviceInfo& d, const Problem& p) {
   const ConvShape s = conv_shape(p);
-  const Share usual{images_a_pass(p), s.out[1]};
+  const Share usual{images_per_pass(p), s.out[1]};
   const double cache = 0.25 * static_cast<double>(d.cache_bytes[1]);
   const bool splits = p.direction == Direction::kBackwardData && size_of(p.x.type) >= 4 && s.taps[0] * s.in[0] == 1 &&
                       static_cast<double>(p.w.bytes()) < cache;
@@ -81,7 +81,7 @@ kernels::ConvProduct pass_product(const Problem& p, const Share& share) {
 
 /// Rows a task, of `rows` rows of `bytes` in all: few enough to balance, at least 32 KiB. There may be none: output
 /// rows that meet nothing but padding.
-std::int64_t rows_a_task(std::int64_t rows, double bytes, int threads) {
+std::int64_t rows_per_task(std::int64_t rows, double bytes, int threads) {
   const double smallest = 32768.0 * static_cast<double>(rows) / std::max(bytes, 1.0);
   return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1,
                                   std::max<std::int64_t>(rows, 1));
@@ -90,7 +90,7 @@ std::int64_t rows_a_task(std::int64_t rows, double bytes, int threads) {
 /// Images a pass: 0 is as usual; one, as many as make products wide, a few more, or all.
 Knob image_knob(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMost = 1 << 20;
-  const std::int64_t wide = images_a_pass(p), n = p.n();
+  const std::int64_t wide = images_per_pass(p), n = p.n();
   const Share usual = usual_share(d, p);
   const bool whole = usual.rows == conv_shape(p).out[1];
   Knob knob{"images", {0}};
@@ -150,7 +150,7 @@ class Pass {
   /// Calls work(group, first row, end row, scratch) for tasks that together have `rows` rows of each group.
   template <class Work>
   void split(Stream& stream, std::int64_t rows, std::size_t scratch_bytes, const Work& work) const {
-    const std::int64_t some = rows_a_task(rows, bytes_, threads_);
+    const std::int64_t some = rows_per_task(rows, bytes_, threads_);
     const auto tasks = static_cast<std::size_t>((rows + some - 1) / some * shape_.groups);
     stream.parallel_for(tasks, scratch_bytes, [&](std::size_t i, void* scratch) {
       const auto task = static_cast<std::int64_t>(i);
@@ -210,7 +210,7 @@ class Pass {
 
 // Storing columns, and summing them: a run of elements, then each of them, consecutive or not.
 constexpr double kSpanCycles = 26, kSpanNext = 0.3, kSpanStep = 1.2;
-constexpr double kSumCycles = 22, kSumNext = 0.125, kSumStep = 1, kJoinedCycles = 6, kJoinedVector = 2.5;
+constexpr double kSumCycles = 22, kSumNext = 0.125, kSumStep = 1, kDiagonalCycles = 6, kDiagonalVector = 2.5;
 
 /// Cycles of storing one row of columns.
 double column_row_cycles(const kernels::Columns& c) {
@@ -235,7 +235,7 @@ double sum_row_cycles(const Machine& m, const ConvShape& s) {
     const double runs = s.dilation[2] == 1 ? 1 : taps;
     const double vectors = std::ceil(c * taps / runs / m.lanes(DataType::kFloat));
     return 40 + width * c * (write + 0.2) +
-           outer * runs * (kSumCycles + out * (kJoinedCycles + kJoinedVector * vectors));
+           outer * runs * (kSumCycles + out * (kDiagonalCycles + kDiagonalVector * vectors));
   }
   const double each = s.stride[2] == 1 ? kSumNext : kSumStep;
   return 40 + width * (write + 0.2) + outer * taps * (kSumCycles + out * each);
@@ -268,8 +268,8 @@ double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const 
     rows = static_cast<double>(c.rows);
   }
   store.cycles = rows * row_cycles * static_cast<double>(p.groups());
-  store.pieces = rows / static_cast<double>(rows_a_task(static_cast<std::int64_t>(rows),
-                                                        columns / static_cast<double>(p.groups()), d.threads));
+  store.pieces = rows / static_cast<double>(rows_per_task(static_cast<std::int64_t>(rows),
+                                                          columns / static_cast<double>(p.groups()), d.threads));
   store.pieces = std::ceil(store.pieces) * static_cast<double>(p.groups());
   store.largest = store.cycles / store.pieces;
   store.bytes = columns + part * static_cast<double>(p.x.bytes());

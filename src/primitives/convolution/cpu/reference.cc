@@ -8,7 +8,7 @@
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/point.h"
+#include "primitives/convolution/definition.h"
 #include "primitives/convolution/solvers.h"
 
 namespace polymio::convolution {
@@ -60,7 +60,7 @@ struct Job {
 };
 
 /// Enough tasks to balance, few enough to be cheap: a task is at least about 16,000 multiply-adds.
-std::int64_t rows_a_task(const Problem& p, std::int64_t rows, int threads) {
+std::int64_t rows_per_task(const Problem& p, std::int64_t rows, int threads) {
   const double work_a_row = p.flops() / 2 / static_cast<double>(rows);
   return std::max<std::int64_t>(
       {1, rows / (16 * threads), static_cast<std::int64_t>(16000 / std::max(work_a_row, 1.0))});
@@ -96,7 +96,7 @@ class CpuReference final : public Solver<Problem> {
     const std::int64_t rows = o.count() / o.lens[last];
     Work work;
     work.cycles = elements * kOutputCycles + pairs / line * kPairsCycles + pairs * kPairCycles;
-    work.pieces = std::ceil(static_cast<double>(rows) / static_cast<double>(rows_a_task(p, rows, d.threads)));
+    work.pieces = std::ceil(static_cast<double>(rows) / static_cast<double>(rows_per_task(p, rows, d.threads)));
     work.largest = work.cycles / work.pieces;
     return Machine(d).loop_us(work, 0);
   }
@@ -107,7 +107,7 @@ class CpuReference final : public Solver<Problem> {
       const TensorDesc& o = p.output();
       const std::int64_t rows = o.count() / o.lens[static_cast<std::size_t>(o.rank - 1)];
       const bool integer = p.first_input().type == DataType::kInt8;
-      const std::int64_t chunk = rows_a_task(p, rows, stream.threads());
+      const std::int64_t chunk = rows_per_task(p, rows, stream.threads());
       stream.parallel_for(static_cast<std::size_t>((rows + chunk - 1) / chunk), 0, [&](std::size_t t, void*) {
         const std::int64_t first = static_cast<std::int64_t>(t) * chunk;
         for (std::int64_t r = first; r < std::min(rows, first + chunk); ++r)

@@ -8,7 +8,7 @@ namespace polymio::convolution {
 namespace {
 
 using kernels::ConvProduct;
-using kernels::CutWish;
+using kernels::CutRequest;
 
 constexpr int kRows[] = {64, 128, 256};     // more than the largest has no more to gain from its packed rows
 constexpr int kPieces[] = {1, 2, 4, 8};     // a thread
@@ -67,7 +67,7 @@ bool is_distinct(std::vector<ConvProduct> products, std::int64_t groups, const k
   if (t.depth != kernels::kGemmDepthBlock && steps(products, t.depth) == steps(products, kernels::kGemmDepthBlock))
     return false;
   set_depth(products, t.depth);
-  const auto same_as = [&](const CutWish& other) {
+  const auto same_as = [&](const CutRequest& other) {
     return std::all_of(products.begin(), products.end(), [&](const ConvProduct& p) {
       return cut_of(p.gemm, groups, tile, threads, t.cut) == cut_of(p.gemm, groups, tile, threads, other);
     });

@@ -11,7 +11,7 @@ namespace polymio::convolution {
 
 /// What a tune point means. The initial values are the default point.
 struct ProductTuning {
-  kernels::CutWish cut;
+  kernels::CutRequest cut;
   std::int64_t depth = kernels::kGemmDepthBlock;
 };
 

@@ -102,10 +102,11 @@ double cycles_of(const Machine& m, const Winograd& job) {
   const double rows = std::max(of(job.tiles * job.planes), 4.0) * blocks;
   const double multiply = of(job.points()) * rows * parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
   // Parts side by side share the reading and one dimension of the transform.
-  const double spreads =
+  const double transforms =
       of(job.parts(1) * (1 + job.parts(2))) / 2 * (planes + of((job.parts(0) - 1) * job.part_step(0)));
   const bool again = job.chunks() > 1;
-  const double input = tiles * x_vectors * spreads * cost.input * of(ceil_div(s.k, again ? job.k_block : job.k_piece));
+  const double input =
+      tiles * x_vectors * transforms * cost.input * of(ceil_div(s.k, again ? job.k_block : job.k_piece));
   const double filter =
       parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
   return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * planes * y_vectors * cost.output);

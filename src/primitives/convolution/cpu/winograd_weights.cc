@@ -141,10 +141,10 @@ class CpuWinogradWeights final : public Solver<Problem> {
     const double x_vectors = std::ceil(of(s.c) / lanes), y_vectors = std::ceil(of(s.k) / lanes);
     const double multiply = of(job.points()) * tiles * x_vectors * lanes * y_vectors / 2;
     const WinogradCycles cost = winograd_cycles(job.tile, job.taps);
-    const double spread =
+    const double transform =
         tiles * (cost.input * x_vectors * of(job.k_blocks()) + cost.slopes * y_vectors * of(job.c_blocks()));
     const double collect = of(job.slices) * x_vectors * lanes * y_vectors * cost.filter;
-    return kWinogradStalls * of(s.groups * job.all_parts()) * (multiply + spread + collect);
+    return kWinogradStalls * of(s.groups * job.all_parts()) * (multiply + transform + collect);
   }
 
   bool large_;

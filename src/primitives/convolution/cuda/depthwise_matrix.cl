@@ -17,7 +17,7 @@
 #define OUT_EACH CEIL_DIV(OUT_PIECES, THREADS)
 
 /// Rows of the filter that the first output row of a strip does not need.
-INLINE int rows_above(const DepthwiseShape* d, Strip s) { return MIN(MAX(d->pad_h - s.row0, 0), FILTER - 1); }
+INLINE int rows_above(const DepthwiseShape* d, ColumnTile s) { return MIN(MAX(d->pad_h - s.row0, 0), FILTER - 1); }
 
 /// The row of src that is copied next, of a strip that meets `left` more.
 typedef struct {
@@ -27,17 +27,17 @@ typedef struct {
 } Source;
 
 /// All but the pieces. `src` is at the first of the block's channels. Behind the last strip there is nothing to copy.
-INLINE void begin(Source* c, Strip s, int there, GLOBAL const in_t* src, const DepthwiseShape* d) {
+INLINE void begin(Source* c, ColumnTile s, int there, GLOBAL const in_t* src, const DepthwiseShape* d) {
   const int above = rows_above(d, s);
   c->row = there ? s.row0 + above - d->pad_h : d->src_h, c->left = s.most + FILTER - 1 - above;
   c->from = src + ((i64)s.image * d->src_h + c->row) * (d->src_w * d->channels);
 }
 
-INLINE void place_source(Source* c, Strip s, int count, const DepthwiseShape* d) {
+INLINE void place_source(Source* c, ColumnTile s, int count, const DepthwiseShape* d) {
   place_row(c->pieces, EACH, IN_W, s.col0 - d->pad_w, d->images - s.image, d->src_h, d->src_w, count, d->channels);
 }
 
-INLINE void place_results(int* pieces, Strip s, int count, const DepthwiseShape* d) {
+INLINE void place_results(int* pieces, ColumnTile s, int count, const DepthwiseShape* d) {
   place_row(pieces, OUT_EACH, TILE_W, s.col0, d->images - s.image, d->dst_h, d->dst_w, count, d->channels);
 }
 
@@ -126,25 +126,25 @@ INLINE void store_results(GLOBAL out_t* to, u32 from, const int* pieces) {
                    : "r"(from + k * PIECE_STEP)
                    : "memory");
 #ifdef UNALIGNED
-      const u32 words[4] = {v.x, v.y, v.z, v.w};
+      const u32 packed[4] = {v.x, v.y, v.z, v.w};
       UNROLL
-      for (int u = 0; u < 8; ++u) to[pieces[k] + u] = (out_t)(words[u / 2] >> (u % 2 * 16));
+      for (int u = 0; u < 8; ++u) to[pieces[k] + u] = (out_t)(packed[u / 2] >> (u % 2 * 16));
 #else
       *(GLOBAL u32x4*)(to + pieces[k]) = v;
 #endif
     }
 }
 
-KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
-                     const DepthwiseShape d, const int strips, const float alpha, const float beta) {
+                     const DepthwiseShape d, const int column_tiles, const float alpha, const float beta) {
   SHARED in_t ring[(STAGES * ROW + 2 * OUT_ROW) / BYTES] __attribute__((aligned(16)));  // and two rows of results
   const int c0 = BLOCK(1) * CHANNELS, count = MIN(CHANNELS, d.channels - c0), down = d.dst_w * d.channels;
   const int warp = THREAD(0) / 32, lane = THREAD(0) % 32, c = warp % GROUPS * 8, col = warp / GROUPS * (16 * PER_WARP);
   const u32 ring_at = kept_address(ring), piece_at = piece_address(ring_at);
   const u32 from = ring_at + ((col + lane % 16 + lane / 16) * PITCH + c) * BYTES;
   const u32 put_at = ring_at + ((col + lane / 4) * PITCH + c + lane % 4 * 2) * BYTES;
-  Strip s = images_strip(BLOCK(0), &d);
+  ColumnTile s = images_column_tile(BLOCK(0), &d);
   Source next;
   int pieces[OUT_EACH];
   begin(&next, s, 1, src + c0, &d);
@@ -155,11 +155,11 @@ KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
   load_taps(w + (i64)(c0 + c) * TAPS, lane, c < count, taps);
   int taken = 0, given = (STAGES - 1) * ROW, half = RESULTS;  // where rows are
   NO_UNROLL
-  for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
+  for (int index = BLOCK(0); index < column_tiles; index += BLOCKS(0)) {
     const int above = rows_above(&d, s);
-    const Strip after = images_strip(index + BLOCKS(0), &d);
+    const ColumnTile after = images_column_tile(index + BLOCKS(0), &d);
     Source other = next;
-    begin(&other, after, index + BLOCKS(0) < strips, src + c0, &d);
+    begin(&other, after, index + BLOCKS(0) < column_tiles, src + c0, &d);
     if (!alike(&d, s, after)) place_source(&other, after, count, &d);
     GLOBAL out_t* to = dst + ((i64)s.image * d.dst_h + s.row0) * down + c0;
     float acc[FILTER][PER_WARP][4];

@@ -17,7 +17,7 @@
 #define EACH_DY CEIL_DIV(PIECES_DY, THREADS)
 
 /// Rows of x that a strip meets, at least one; all behind these are outside.
-INLINE int steps_of(const DepthwiseShape* d, Strip s) {
+INLINE int steps_of(const DepthwiseShape* d, ColumnTile s) {
   return MAX(1, MIN(s.most + FILTER - 1, d->src_h + d->pad_h - s.row0));
 }
 
@@ -29,14 +29,15 @@ typedef struct {
 } Source;
 
 /// All but the pieces. x and dy are at the first of the block's channels. Behind the last strip nothing is copied.
-INLINE void begin(Source* c, Strip s, int there, GLOBAL const in_t* x, GLOBAL const in_t* dy, const DepthwiseShape* d) {
+INLINE void begin(Source* c, ColumnTile s, int there, GLOBAL const in_t* x, GLOBAL const in_t* dy,
+                  const DepthwiseShape* d) {
   const int row = s.row0 - d->pad_h;
   c->row = there ? row : d->src_h, c->left = steps_of(d, s), c->dy_left = there ? s.most : 0;
   c->x = x + ((i64)s.image * d->src_h + row) * (d->src_w * d->channels);
   c->dy = dy + ((i64)s.image * d->dst_h + s.row0) * (d->dst_w * d->channels);
 }
 
-INLINE void place_source(Source* c, Strip s, int count, const DepthwiseShape* d) {
+INLINE void place_source(Source* c, ColumnTile s, int count, const DepthwiseShape* d) {
   const int images = d->images - s.image;
   place_row(c->x_pieces, EACH_X, IN_W, s.col0 - d->pad_w, images, d->src_h, d->src_w, count, d->channels);
   place_row(c->dy_pieces, EACH_DY, TILE_W, s.col0, images, d->dst_h, d->dst_w, count, d->channels);
@@ -56,7 +57,7 @@ INLINE void multiply_row(u32 x, const u32 (*slopes)[PER_WARP][2], const int phas
     UNROLL
     for (int s = 0; s < SHIFTS; ++s) {
       u32 v[4];
-      load_4_turned(x + (t * IN_STEP + s * 2) * PITCH * BYTES, v);
+      load_4_transposed(x + (t * IN_STEP + s * 2) * PITCH * BYTES, v);
       UNROLL
       for (int r = 0; r < FILTER; ++r) multiply_16(v, slopes[(phase + FILTER - r) % FILTER][t], acc[r][s]);
     }
@@ -64,9 +65,9 @@ INLINE void multiply_row(u32 x, const u32 (*slopes)[PER_WARP][2], const int phas
 }
 
 /// partials[block][channel][tap].
-KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     depthwise_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                             const DepthwiseShape d, const int strips) {
+                             const DepthwiseShape d, const int column_tiles) {
   SHARED in_t x_ring[MAX(STAGES * X_ROW, CHANNELS * TAPS * 4) / BYTES] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * DY_ROW / BYTES] __attribute__((aligned(16)));
   LOCAL sum_t* sums = (LOCAL sum_t*)x_ring;  // in the end
@@ -81,7 +82,7 @@ KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
   const int pixel = part * PER_WARP * 16;
   const u32 x_at = x_ring_at + ((pixel + lane % 8 + lane / 8 % 2 + lane / 16 * 8) * PITCH + c) * BYTES;
   const u32 dy_at = dy_ring_at + ((pixel + lane % 16) * PITCH + c) * BYTES;
-  Strip s = images_strip(BLOCK(0), &d);
+  ColumnTile s = images_column_tile(BLOCK(0), &d);
   Source next;
   begin(&next, s, 1, x + c0, dy + c0, &d);
   place_source(&next, s, count, &d);
@@ -97,11 +98,11 @@ KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
   }
   int taken = 0, given = STAGES - 1;  // rows of the rings
   NO_UNROLL
-  for (int index = BLOCK(0); index < strips; index += BLOCKS(0)) {
+  for (int index = BLOCK(0); index < column_tiles; index += BLOCKS(0)) {
     const int most = s.most, steps = steps_of(&d, s), row0 = s.row0 - d.pad_h;
-    const Strip after = images_strip(index + BLOCKS(0), &d);
+    const ColumnTile after = images_column_tile(index + BLOCKS(0), &d);
     Source other = next;
-    begin(&other, after, index + BLOCKS(0) < strips, x + c0, dy + c0, &d);
+    begin(&other, after, index + BLOCKS(0) < column_tiles, x + c0, dy + c0, &d);
     if (!alike(&d, s, after)) place_source(&other, after, count, &d);
     s = after;
     u32 slopes[FILTER][PER_WARP][2];
@@ -122,7 +123,7 @@ KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
         UNROLL
         for (int t = 0; t < PER_WARP; ++t) {
           slopes[phase][t][0] = slopes[phase][t][1] = 0;
-          if (i < most) load_2_turned(dy_at + taken * DY_ROW + t * 16 * PITCH * BYTES, slopes[phase][t]);
+          if (i < most) load_2_transposed(dy_at + taken * DY_ROW + t * 16 * PITCH * BYTES, slopes[phase][t]);
         }
         if ((u32)(row0 + i) < (u32)d.src_h) multiply_row(x_at + taken * X_ROW, slopes, phase, acc);
         given = taken, taken = taken == STAGES - 1 ? 0 : taken + 1;

@@ -56,12 +56,12 @@ INLINE void store_pair(GLOBAL out_t* to, const float* v, float alpha, float beta
 }
 
 /// Two channels of a pixel become two pixels of a channel, the second one for the lanes of odd pixels.
-INLINE void turn_pair(float* v, int odd) {
+INLINE void transpose_pair(float* v, int odd) {
   const float other = __shfl_xor_sync(~0u, odd ? v[0] : v[1], 4);
   v[0] = odd ? other : v[0], v[1] = odd ? v[1] : other;
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     grouped_matrix(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                    const GroupedShape g, const float alpha, const float beta) {
   SHARED in_t tile[IN_H * IN_W * PITCH] __attribute__((aligned(16)));
@@ -119,7 +119,7 @@ KERNEL THREADS_A_BLOCK(THREADS)
       for (int h = 0; h < 2; ++h) {
         const int row = pixel[h] / TILE_W, col = pixel[h] % TILE_W;
 #ifdef PLANES
-        turn_pair(c + h * 2, quad % 2);
+        transpose_pair(c + h * 2, quad % 2);
         GLOBAL out_t* at = to + (i64)(pair + quad % 2) * plane + row * g.dst_w + col / 2 * 2;
 #else
         GLOBAL out_t* at = to + (row * g.dst_w + col) * width + pair;

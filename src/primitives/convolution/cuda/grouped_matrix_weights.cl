@@ -14,7 +14,7 @@
 #include "kernels/gpu/octets.h"
 #include "kernels/gpu/matrix_units.h"
 #include "kernels/gpu/partials.h"
-#include "kernels/gpu/strip.h"
+#include "kernels/gpu/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -52,8 +52,8 @@ INLINE Piece piece_at(int k) {
 }
 
 /// The thread's pieces of row `row` of a strip; x and dy are at the first of the block's channels.
-INLINE void take_rows(GLOBAL const in_t* x, GLOBAL const in_t* dy, const GroupedShape* g, Strip s, int row, int count,
-                      u32 (*v)[8]) {
+INLINE void take_rows(GLOBAL const in_t* x, GLOBAL const in_t* dy, const GroupedShape* g, ColumnTile s, int row,
+                      int count, u32 (*v)[8]) {
   UNROLL
   for (int k = 0; k < EACH; ++k) {
     const Piece p = piece_at(k);
@@ -81,7 +81,7 @@ INLINE void put_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, const GroupedShape* 
 #else
 
 /// Places of the thread's pieces of the strip's rows.
-INLINE void place_rows(const GroupedShape* g, Strip s, int count, int* x_pieces, int* dy_pieces) {
+INLINE void place_rows(const GroupedShape* g, ColumnTile s, int count, int* x_pieces, int* dy_pieces) {
   const int all = g->groups * REDUCED;
   place_pieces(x_pieces, EACH_X, IN_W, s.col0 - g->pad_w, g->src_w, count, all);
   place_pieces(dy_pieces, EACH_DY, TILE_W, s.col0, g->dst_w, count, all);
@@ -89,7 +89,7 @@ INLINE void place_rows(const GroupedShape* g, Strip s, int count, int* x_pieces,
 
 /// Row `row` of a strip, of x and of dy, which are at the first of the block's channels.
 INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* x, GLOBAL const in_t* dy,
-                      const GroupedShape* g, Strip s, int row, const int* x_pieces, const int* dy_pieces) {
+                      const GroupedShape* g, ColumnTile s, int row, const int* x_pieces, const int* dy_pieces) {
   const int from = s.row0 + row - g->pad_h, all = g->groups * REDUCED;
   copy_row(x_row, x + ((i64)s.image * g->src_h + from) * (g->src_w * all), (u32)from < (u32)g->src_h, x_pieces, EACH_X,
            PIECES_X);
@@ -108,7 +108,7 @@ INLINE void multiply_row(LOCAL const in_t* x, const u32 (*g0)[2], const u32 (*g1
     UNROLL
     for (int t = 0; t < PARTS_16; ++t) {
       u32 v[2];
-      load_2_turned(local_address(x + (t * 16 + s) * PITCH), v);
+      load_2_transposed(local_address(x + (t * 16 + s) * PITCH), v);
       const u32 first[4] = {g0[t][0], g1[t][0], g0[t][1], g1[t][1]}, second[4] = {g2[t][0], 0, g2[t][1], 0};
       multiply_16(first, v, acc[s][0]);
       multiply_16(second, v, acc[s][1]);
@@ -117,12 +117,13 @@ INLINE void multiply_row(LOCAL const in_t* x, const u32 (*g0)[2], const u32 (*g1
 }
 
 /// partials[block] as the weights lie.
-KERNEL THREADS_A_BLOCK(THREADS) grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                                       GLOBAL sum_t* partials, const GroupedShape g, const int strips) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    grouped_matrix_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                           const GroupedShape g, const int column_tiles) {
   SHARED in_t x_ring[STAGES * X_ROW] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * DY_ROW] __attribute__((aligned(16)));
   const int first = BLOCK(1) * GROUPS, groups = MIN(GROUPS, g.groups - first), count = groups * REDUCED;
-  const int length = g.band + FILTER - 1, rows = CEIL_DIV(strips - BLOCK(0), BLOCKS(0)) * length;
+  const int length = g.band + FILTER - 1, rows = CEIL_DIV(column_tiles - BLOCK(0), BLOCKS(0)) * length;
 #ifdef PLANES
   GLOBAL const in_t* own_x = x + (i64)first * REDUCED * (g.src_h * g.src_w);
   GLOBAL const in_t* own_dy = dy + (i64)first * OUTPUTS * (g.dst_h * g.dst_w);
@@ -134,20 +135,20 @@ KERNEL THREADS_A_BLOCK(THREADS) grouped_matrix_weights(GLOBAL const in_t* RESTRI
   for (int i = THREAD(0); i < STAGES * X_ROW; i += THREADS) x_ring[i] = 0;  // what no row is copied to remains
   for (int i = THREAD(0); i < STAGES * DY_ROW; i += THREADS) dy_ring[i] = 0;
   BARRIER();
-  Strip strip = strip_at(BLOCK(0), g.dst_h, g.dst_w, g.band);
+  ColumnTile column_tile = column_tile_at(BLOCK(0), g.dst_h, g.dst_w, g.band);
   int index = BLOCK(0), row = 0;  // of what is copied next
 #ifdef PLANES
   u32 pieces[EACH][8];
   for (; row < STAGES - 1; ++row) {
-    take_rows(own_x, own_dy, &g, strip, row, count, pieces);
+    take_rows(own_x, own_dy, &g, column_tile, row, count, pieces);
     put_rows(x_ring + row * X_ROW, dy_ring + row * DY_ROW, &g, pieces);
   }
-  take_rows(own_x, own_dy, &g, strip, row++, count, pieces);
+  take_rows(own_x, own_dy, &g, column_tile, row++, count, pieces);
 #else
   int x_pieces[EACH_X], dy_pieces[EACH_DY];
-  place_rows(&g, strip, count, x_pieces, dy_pieces);
+  place_rows(&g, column_tile, count, x_pieces, dy_pieces);
   for (; row < STAGES - 1; ++row)
-    copy_rows(x_ring + row * X_ROW, dy_ring + row * DY_ROW, own_x, own_dy, &g, strip, row, x_pieces, dy_pieces);
+    copy_rows(x_ring + row * X_ROW, dy_ring + row * DY_ROW, own_x, own_dy, &g, column_tile, row, x_pieces, dy_pieces);
 #endif
   u32 slopes[FILTER][PARTS_16][2];
   float acc[FILTER][2][4];
@@ -169,24 +170,24 @@ KERNEL THREADS_A_BLOCK(THREADS) grouped_matrix_weights(GLOBAL const in_t* RESTRI
       BARRIER();
       if (i0 + phase >= rows) continue;
       put_rows(x_ring + given * X_ROW, dy_ring + given * DY_ROW, &g, pieces);
-      if (row == length) row = 0, index += BLOCKS(0), strip = strip_at(index, g.dst_h, g.dst_w, g.band);
-      if (index < strips) take_rows(own_x, own_dy, &g, strip, row++, count, pieces);
+      if (row == length) row = 0, index += BLOCKS(0), column_tile = column_tile_at(index, g.dst_h, g.dst_w, g.band);
+      if (index < column_tiles) take_rows(own_x, own_dy, &g, column_tile, row++, count, pieces);
 #else
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i0 + phase >= rows) continue;
       if (row == length) {
-        row = 0, index += BLOCKS(0), strip = strip_at(index, g.dst_h, g.dst_w, g.band);
-        place_rows(&g, strip, count, x_pieces, dy_pieces);
+        row = 0, index += BLOCKS(0), column_tile = column_tile_at(index, g.dst_h, g.dst_w, g.band);
+        place_rows(&g, column_tile, count, x_pieces, dy_pieces);
       }
-      if (index < strips)
-        copy_rows(x_ring + given * X_ROW, dy_ring + given * DY_ROW, own_x, own_dy, &g, strip, row++, x_pieces,
+      if (index < column_tiles)
+        copy_rows(x_ring + given * X_ROW, dy_ring + given * DY_ROW, own_x, own_dy, &g, column_tile, row++, x_pieces,
                   dy_pieces);
       else
         end_part_of_copies();
 #endif
       UNROLL
       for (int t = 0; t < PARTS_16; ++t)
-        load_2_turned(local_address(dy_at + taken * DY_ROW + t * 16 * PITCH), slopes[phase][t]);
+        load_2_transposed(local_address(dy_at + taken * DY_ROW + t * 16 * PITCH), slopes[phase][t]);
       multiply_row(x_at + taken * X_ROW, slopes[phase], slopes[(phase + 2) % FILTER], slopes[(phase + 1) % FILTER],
                    acc);
       taken = taken == STAGES - 1 ? 0 : taken + 1, given = given == STAGES - 1 ? 0 : given + 1;

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "primitives/convolution/point.h"
+#include "primitives/convolution/definition.h"
 
 namespace polymio::convolution::gpu {
 namespace {
@@ -47,8 +47,8 @@ kernels::DepthwiseShape depthwise_shape(const Problem& p) {
   const auto t = steps_of(p);
   const bool data = p.direction == Direction::kBackwardData;
   const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
-  const bool turned = data && t.stride[1] == 1 && t.stride[2] == 1 && t.dilation[1] == 1 && t.dilation[2] == 1;
-  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
+  const bool flipped = data && t.stride[1] == 1 && t.stride[2] == 1 && t.dilation[1] == 1 && t.dilation[2] == 1;
+  const auto pad = [&](int i) { return narrow(flipped ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
   kernels::DepthwiseShape s{};
   s.images = narrow(z.n), s.channels = narrow(z.c);
   s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);

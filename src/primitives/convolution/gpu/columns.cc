@@ -138,7 +138,7 @@ std::vector<KernelSpec> Columns::kernels() const {
   const char* const source = picks_ ? "pixels" : "columns";
   std::vector<const char*> entries = {!picks_     ? (backward_ ? "col2im" : "im2col")
                                       : in_place_ ? "scale_others"
-                                      : backward_ ? "spread_pixels"
+                                      : backward_ ? "upsample_pixels"
                                                   : "pick_pixels"};
   if (picks_ && backward_ && !in_place_) entries.push_back("pick_pixels");
   std::vector<KernelSpec> specs;
@@ -149,21 +149,21 @@ std::vector<KernelSpec> Columns::kernels() const {
 
 KernelSpec Columns::adding() const { return spec("columns", "add_partials", 0); }
 
-Launch Columns::launch_picks(kernels::PixelShape& s, const Call& c, bool spread) const {
+Launch Columns::launch_picks(kernels::PixelShape& s, const Call& c, bool upsample) const {
   constexpr std::int64_t kPlanes = 16;  // of a block, as in pixels.cl
   const int step = wide(c) ? wide_ : 1;
-  const std::int64_t pixels = spread ? std::int64_t{s.in_h} * s.in_w : std::int64_t{s.out_h} * s.out_w;
+  const std::int64_t pixels = upsample ? std::int64_t{s.in_h} * s.in_w : std::int64_t{s.out_h} * s.out_w;
   const std::int64_t units = pixels * s.vectors / step;
   s.vectors /= runs_ ? 1 : step, s.planes *= c.images;
-  const std::int64_t planes = s.planes * (spread ? s.in_d : s.out_d);
+  const std::int64_t planes = s.planes * (upsample ? s.in_d : s.out_d);
   const std::int64_t chunks = (units + kThreads - 1) / kThreads;
   return launch_shape(kThreads, chunks * ((planes + kPlanes - 1) / kPlanes));
 }
 
-void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool spread) const {
+void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool upsample) const {
   kernels::PixelShape s = pixels_;
-  const Launch shape = launch_picks(s, c, spread);
-  if (spread)
+  const Launch shape = launch_picks(s, c, upsample);
+  if (upsample)
     launch(stream, kernel, shape, c.matrix, c.x, c.matrix_at, s, c.beta);
   else
     launch(stream, kernel, shape, c.x, c.matrix, c.matrix_at, s);

@@ -45,8 +45,9 @@ INLINE item_t nothing(void) { return 0; }
 #define STORE_SUMS(p, v, alpha, beta) store_scaled(p, (v)[0], alpha, beta)
 #endif
 
-KERNEL THREADS_A_BLOCK(THREADS) im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at,
-                                       const ConvSizes z, const ConvSteps t, const ConvStrides e, const ColumnOrder o) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
+           const ConvStrides e, const ColumnOrder o) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
   const int size = rows * pixels;
@@ -71,7 +72,7 @@ INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
   return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
            const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
   const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);

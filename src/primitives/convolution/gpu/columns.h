@@ -65,9 +65,9 @@ class Columns {
   };
 
   KernelSpec spec(const char* source, const char* entry, int wide) const;
-  void run_picks(Stream&, const Kernel&, const Call&, bool spread) const;
+  void run_picks(Stream&, const Kernel&, const Call&, bool upsample) const;
   void scale_others(Stream&, const Kernel&, const Call&) const;
-  Launch launch_picks(kernels::PixelShape&, const Call&, bool spread) const;
+  Launch launch_picks(kernels::PixelShape&, const Call&, bool upsample) const;
   bool wide(const Call& c) const { return wide_ != 0 && c.aligned; }
 
   kernels::ConvSizes sizes_;

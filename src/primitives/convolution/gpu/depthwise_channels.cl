@@ -99,7 +99,7 @@ INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseS
 }
 #endif
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                        const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
   SHARED sum_t taps[TAPS * MOST_CHANNELS] __attribute__((aligned(16)));

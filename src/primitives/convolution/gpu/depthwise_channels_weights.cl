@@ -64,7 +64,7 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape
 }
 
 /// partials[block][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_channels_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
                                const DepthwiseShape d, const int tiles) {
   SHARED sum_t sums[THREADS * VEC];

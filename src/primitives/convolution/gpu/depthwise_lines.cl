@@ -99,14 +99,14 @@ INLINE Place place_of(i64 index, const DepthwiseShape* d) {
   const int runs = d->dst_w / COLS, of_plane = runs * CEIL_DIV(d->dst_h, ROWS);
   Place p;
   p.plane = index / of_plane;
-  const int rest = (int)(index - p.plane * of_plane), strip = rest / runs;
-  p.row = strip * ROWS, p.col = (rest - strip * runs) * COLS;
+  const int rest = (int)(index - p.plane * of_plane), column_tile = rest / runs;
+  p.row = column_tile * ROWS, p.col = (rest - column_tile * runs) * COLS;
   return p;
 }
 
 #if DIRECTION != 2
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
                     const DepthwiseShape d, const float alpha, const float beta) {
   const Place at = place_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
@@ -164,7 +164,7 @@ KERNEL THREADS_A_BLOCK(THREADS)
 #else
 
 /// A block owns a channel and every BLOCKS(1)-th THREADS places of it. partials[block of a channel][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
                             const DepthwiseShape d, const int places) {
   SHARED sum_t sums[TAPS * THREADS];

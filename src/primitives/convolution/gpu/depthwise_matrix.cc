@@ -63,11 +63,11 @@ double waste(const DeviceInfo& d, const Problem& p, const Tile& t) {
   const std::int64_t width = width_of(p, t), band = band_of(d, p, t), reach = p.filter(0) - 1;
   const std::int64_t parts = ceil_div(width, kColumns * t.of_warp);
   const std::int64_t pixels = t.images > 1 ? kColumns * t.images : parts * kColumns * t.of_warp;
-  const std::int64_t strips = columns_of(p, t) * ceil_div(side(p, 0), band), blocks = blocks_of(d, p, t);
-  const double covered = real(strips * pixels * band) / real(p.n() * side(p, 0) * side(p, 1));
+  const std::int64_t column_tiles = columns_of(p, t) * ceil_div(side(p, 0), band), blocks = blocks_of(d, p, t);
+  const double covered = real(column_tiles * pixels * band) / real(p.n() * side(p, 0) * side(p, 1));
   const double channels = real(ceil_div(p.c(), t.channels) * t.channels) / real(p.c());
   const double halo = real((width + reach) * (band + reach)) / real(width * band);
-  const double rounds = real(ceil_div(strips, blocks) * blocks) / real(strips);
+  const double rounds = real(ceil_div(column_tiles, blocks) * blocks) / real(column_tiles);
   const double little = t.of_warp > 1 ? 1 : 1.25;                   // work between barriers
   const double uneven = t.channels / 8 * parts % 4 == 0 ? 1 : 1.1;  // for four schedulers
   return covered * channels * halo * rounds * little * uneven;
@@ -96,13 +96,13 @@ DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int vari
       direction_(p.direction),
       type_(p.x.type),
       filter_(narrow(p.filter(0))),
-      strip_w_(narrow(width_of(p, tile_))),
+      tile_w_(narrow(width_of(p, tile_))),
       chunks_(narrow(ceil_div(p.c(), tile_.channels))),
       weight_count_(p.w.count()) {
   auto& s = shape_;
   s.band = narrow(band_of(d, p, tile_));
-  strips_ = narrow(columns_of(p, tile_) * ceil_div(s.dst_h, s.band));
-  parts_ = narrow(std::min<std::int64_t>(strips_, blocks_of(d, p, tile_)));
+  column_tiles_ = narrow(columns_of(p, tile_) * ceil_div(s.dst_h, s.band));
+  parts_ = narrow(std::min<std::int64_t>(column_tiles_, blocks_of(d, p, tile_)));
   shorten_ring();
 }
 
@@ -127,24 +127,24 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
   const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
-  add("FILTER", filter_), add("CHANNELS", tile_.channels), add("TILE_W", strip_w_), add("PER_WARP", tile_.of_warp);
+  add("FILTER", filter_), add("CHANNELS", tile_.channels), add("TILE_W", tile_w_), add("PER_WARP", tile_.of_warp);
   add("IMAGES", tile_.images), add("STAGES", tile_.stages), add("RESIDENT", tile_.resident);
   if (!weights) add("DIRECTION", static_cast<int>(direction_));
   return kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
-  const std::int64_t threads = tile_.channels / 8 * ceil_div(strip_w_, kColumns * tile_.of_warp) * 32;
+  const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.of_warp) * 32;
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
   const std::size_t first = aligned(a) ? 0 : built.size() / 2;
   const Launch shape = launch_shape(threads, parts_, chunks_);
   if (direction_ != Direction::kBackwardWeights) {
     const bool data = direction_ == Direction::kBackwardData;
     launch(stream, *built[first], shape, Buffer(data ? a.y : a.x), Buffer(a.w), Buffer(data ? a.x : a.y), shape_,
-           strips_, alpha, beta);
+           column_tiles_, alpha, beta);
     return;
   }
-  launch(stream, *built[first], shape, Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, strips_);
+  launch(stream, *built[first], shape, Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, column_tiles_);
   add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
 }
 

@@ -31,7 +31,7 @@ class DepthwiseMatrix {
   Tile tile_;
   Direction direction_;
   DataType type_;
-  int filter_, strip_w_, strips_, chunks_, parts_;
+  int filter_, tile_w_, column_tiles_, chunks_, parts_;
   std::int64_t weight_count_;
 };
 

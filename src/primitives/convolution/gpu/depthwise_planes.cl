@@ -132,23 +132,23 @@ INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, Depthwis
 }
 #endif
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                      const DepthwiseShape d, const float alpha, const float beta) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   const i64 all = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
   const int planes = (int)MIN((i64)d.planes, all - first), row0 = BLOCK(1) * d.band;
   const int rows = MIN(d.band, d.dst_h - row0), before = PHASES ? d.pad_h % 2 : 0;
-  const int strips = CEIL_DIV(rows + before, ROWS);
+  const int row_tiles = CEIL_DIV(rows + before, ROWS);
   const Band band = band_of(d, row0, rows);
   const int elements = MAX(0, band.end - band.first) * d.src_w, offset = band.first * d.src_w;
   const int pitch = band_pitch(elements), first_channel = (int)(first % d.channels);
   const i64 plane_size = (i64)d.src_h * d.src_w;
   copy_bands(src, all * plane_size, first, 1, planes, plane_size, offset, elements, tile);
   BARRIER();
-  for (int i = THREAD(0); i < planes * strips * d.dst_w; i += THREADS) {
-    const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / strips;
-    const int row = row0 - before + (line - j * strips) * ROWS;
+  for (int i = THREAD(0); i < planes * row_tiles * d.dst_w; i += THREADS) {
+    const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / row_tiles;
+    const int row = row0 - before + (line - j * row_tiles) * ROWS;
     const i64 plane = first + j;
     int c = first_channel + j;
     while (c >= d.channels) c -= d.channels;
@@ -182,8 +182,9 @@ KERNEL THREADS_A_BLOCK(THREADS)
 #define TAPS_AT_ONCE 8
 
 /// A block owns a channel and every BLOCKS(1)-th group of planes. partials[block of a channel][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS) depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                                         GLOBAL sum_t* partials, const DepthwiseShape d) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
+                             const DepthwiseShape d) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
   SHARED sum_t sums[TAPS_AT_ONCE * THREADS];
   const int c = BLOCK(0), bands = CEIL_DIV(d.dst_h, d.band), groups = CEIL_DIV(d.images, d.planes);
@@ -197,14 +198,14 @@ KERNEL THREADS_A_BLOCK(THREADS) depthwise_planes_weights(GLOBAL const in_t* REST
     const int planes = MIN(d.planes, d.images - image), rows = MIN(d.band, d.dst_h - row0);
     const Band band = band_of(d, row0, rows);
     const int elements = MAX(0, band.end - band.first) * d.src_w, offset = band.first * d.src_w;
-    const int strips = CEIL_DIV(rows, ROWS), pitch = band_pitch(elements), inside = band.end - band.first;
+    const int row_tiles = CEIL_DIV(rows, ROWS), pitch = band_pitch(elements), inside = band.end - band.first;
     const i64 first = (i64)image * d.channels + c;
     BARRIER();
     copy_bands(x, total, first, d.channels, planes, plane_size, offset, elements, tile);
     BARRIER();
-    for (int i = THREAD(0); i < planes * strips * d.dst_w; i += THREADS) {
-      const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / strips;
-      const int row = row0 + (line - j * strips) * ROWS;
+    for (int i = THREAD(0); i < planes * row_tiles * d.dst_w; i += THREADS) {
+      const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / row_tiles;
+      const int row = row0 + (line - j * row_tiles) * ROWS;
       const i64 plane = first + (i64)j * d.channels;
       LOCAL const sum_t* from = tile + band_at(j, plane, plane_size, offset, pitch);
       GLOBAL const in_t* g = dy + (plane * d.dst_h + row) * d.dst_w + col;

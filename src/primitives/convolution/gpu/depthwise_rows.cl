@@ -36,14 +36,14 @@ INLINE void multiply_row(LOCAL const in_t* from, const sum_t (*taps)[4], sum_t (
   }
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                    const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
-  const int chunks = CEIL_DIV(d.channels, CHANNELS), strips = CEIL_DIV(d.dst_w, TILE_W);
-  const int bands = CEIL_DIV(d.dst_h, d.band), at = BLOCK(0) / chunks, image = at / (bands * strips);
+  const int chunks = CEIL_DIV(d.channels, CHANNELS), column_tiles = CEIL_DIV(d.dst_w, TILE_W);
+  const int bands = CEIL_DIV(d.dst_h, d.band), at = BLOCK(0) / chunks, image = at / (bands * column_tiles);
   const int c0 = BLOCK(0) % chunks * CHANNELS, count = MIN(CHANNELS, d.channels - c0);
-  const int row0 = at / strips % bands * d.band, col0 = at % strips * TILE_W;
+  const int row0 = at / column_tiles % bands * d.band, col0 = at % column_tiles * TILE_W;
   const int rows = MIN(d.band, d.dst_h - row0) + FILTER - 1, pitch = d.src_w * d.channels;
   GLOBAL const in_t* plane = src + (i64)image * d.src_h * pitch + c0;
   int pieces[EACH], next = row0 - d.pad_h;

@@ -7,7 +7,7 @@
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/local_copy.h"
 #include "kernels/gpu/partials.h"
-#include "kernels/gpu/strip.h"
+#include "kernels/gpu/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -19,7 +19,7 @@
 #define EACH_DY CEIL_DIV(PIECES_DY, THREADS)
 
 /// Places of the thread's pieces of the strip's rows.
-INLINE void place_rows(const DepthwiseShape* d, Strip s, int count, int* x_pieces, int* dy_pieces) {
+INLINE void place_rows(const DepthwiseShape* d, ColumnTile s, int count, int* x_pieces, int* dy_pieces) {
   place_pieces(x_pieces, EACH_X, IN_W, s.col0 - d->pad_w, d->src_w, count, d->channels);
   place_pieces(dy_pieces, EACH_DY, TILE_W, s.col0, d->dst_w, count, d->channels);
 }
@@ -27,7 +27,7 @@ INLINE void place_rows(const DepthwiseShape* d, Strip s, int count, int* x_piece
 /// Row `row` of a strip, of x and of dy, which are at the first of the block's channels. Rows of dy behind the strip's
 /// are zeros: the next strip's first rows of x meet nothing.
 INLINE void copy_rows(LOCAL in_t* x_row, LOCAL in_t* dy_row, GLOBAL const in_t* x, GLOBAL const in_t* dy,
-                      const DepthwiseShape* d, Strip s, int row, const int* x_pieces, const int* dy_pieces) {
+                      const DepthwiseShape* d, ColumnTile s, int row, const int* x_pieces, const int* dy_pieces) {
   const int from = s.row0 + row - d->pad_h;
   copy_row(x_row, x + ((i64)s.image * d->src_h + from) * (d->src_w * d->channels), (u32)from < (u32)d->src_h, x_pieces,
            EACH_X, PIECES_X);
@@ -59,21 +59,21 @@ INLINE void multiply_row(LOCAL const in_t* from, const sum_t (*g0)[4], const sum
 }
 
 /// partials[block][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_rows_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                           const DepthwiseShape d, const int strips) {
+                           const DepthwiseShape d, const int column_tiles) {
   SHARED in_t x_ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED in_t dy_ring[STAGES * TILE_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t sums[THREADS * 4];
   const int c0 = BLOCK(1) * CHANNELS, count = MIN(CHANNELS, d.channels - c0);
-  const int length = d.band + FILTER - 1, rows = CEIL_DIV(strips - BLOCK(0), BLOCKS(0)) * length;
+  const int length = d.band + FILTER - 1, rows = CEIL_DIV(column_tiles - BLOCK(0), BLOCKS(0)) * length;
   GLOBAL const in_t *own_x = x + c0, *own_dy = dy + c0;
-  Strip strip = strip_at(BLOCK(0), d.dst_h, d.dst_w, d.band);
+  ColumnTile column_tile = column_tile_at(BLOCK(0), d.dst_h, d.dst_w, d.band);
   int x_pieces[EACH_X], dy_pieces[EACH_DY], index = BLOCK(0), row = 0;  // of what is copied next
-  place_rows(&d, strip, count, x_pieces, dy_pieces);
+  place_rows(&d, column_tile, count, x_pieces, dy_pieces);
   for (; row < STAGES - 1; ++row)
-    copy_rows(x_ring + row * (IN_W * CHANNELS), dy_ring + row * (TILE_W * CHANNELS), own_x, own_dy, &d, strip, row,
-              x_pieces, dy_pieces);
+    copy_rows(x_ring + row * (IN_W * CHANNELS), dy_ring + row * (TILE_W * CHANNELS), own_x, own_dy, &d, column_tile,
+              row, x_pieces, dy_pieces);
   const int c = THREAD(0) % LANES * 4, col = THREAD(0) / LANES * COLS;
   sum_t g[FILTER][COLS][4], acc[TAPS][4];
   UNROLL
@@ -97,12 +97,12 @@ KERNEL THREADS_A_BLOCK(THREADS)
       WAIT_FOR_COPIES_BUT(STAGES - 2);
       if (i0 + phase >= rows) continue;
       if (row == length) {
-        row = 0, index += BLOCKS(0), strip = strip_at(index, d.dst_h, d.dst_w, d.band);
-        place_rows(&d, strip, count, x_pieces, dy_pieces);
+        row = 0, index += BLOCKS(0), column_tile = column_tile_at(index, d.dst_h, d.dst_w, d.band);
+        place_rows(&d, column_tile, count, x_pieces, dy_pieces);
       }
-      if (index < strips)
-        copy_rows(x_ring + given * (IN_W * CHANNELS), dy_ring + given * (TILE_W * CHANNELS), own_x, own_dy, &d, strip,
-                  row++, x_pieces, dy_pieces);
+      if (index < column_tiles)
+        copy_rows(x_ring + given * (IN_W * CHANNELS), dy_ring + given * (TILE_W * CHANNELS), own_x, own_dy, &d,
+                  column_tile, row++, x_pieces, dy_pieces);
       else
         end_part_of_copies();
       UNROLL

@@ -36,7 +36,7 @@ INLINE void store_row(GLOBAL out_t* to, int channels, int inside, const sum_t (*
     if (q < inside) store4_scaled(to + q * channels, acc[q], alpha, beta);
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_tiles(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                     const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));

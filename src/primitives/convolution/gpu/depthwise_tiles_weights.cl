@@ -19,7 +19,7 @@
 #define TAPS (FILTER * FILTER)
 
 /// partials[block][channel][tap].
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_tiles_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
                             const DepthwiseShape d, const int tiles) {
   SHARED in_t x_tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));

@@ -7,11 +7,11 @@
 
 #define SIDE 16
 #define HALF 9  // columns of the transform of real rows: the others are their mirror image
-#define TILES_A_BLOCK 16
-#define THREADS (TILES_A_BLOCK * SIDE)
+#define TILES_PER_BLOCK 16
+#define THREADS (TILES_PER_BLOCK * SIDE)
 #define PITCH (SIDE + 1)
 
-/// Places of tiles: `step` outputs apart in both dimensions. A block takes TILES_A_BLOCK of channels x tiles.
+/// Places of tiles: `step` outputs apart in both dimensions. A block takes TILES_PER_BLOCK of channels x tiles.
 typedef struct {
   int channels, height, width, pad_h, pad_w, step_h, step_w, tiles_h, tiles_w, tiles;
 } Tiles;
@@ -74,11 +74,11 @@ INLINE void row_in(LOCAL float* real, LOCAL float* imaginary, int tile, int lane
 }
 
 /// Windows of x (or dy) as (frequency, part, channel, tile).
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     fft_source(GLOBAL const in_t* RESTRICT x, GLOBAL float* spectrum, const i64 begin, const Tiles s, const Places e) {
-  SHARED float real[TILES_A_BLOCK * SIDE * PITCH], imaginary[TILES_A_BLOCK * SIDE * PITCH];
-  const int tile = THREAD(0) % TILES_A_BLOCK, lane = THREAD(0) / TILES_A_BLOCK;
-  const i64 all = (i64)s.channels * s.tiles, index = (i64)BLOCK(0) * TILES_A_BLOCK + tile;
+  SHARED float real[TILES_PER_BLOCK * SIDE * PITCH], imaginary[TILES_PER_BLOCK * SIDE * PITCH];
+  const int tile = THREAD(0) % TILES_PER_BLOCK, lane = THREAD(0) / TILES_PER_BLOCK;
+  const i64 all = (i64)s.channels * s.tiles, index = (i64)BLOCK(0) * TILES_PER_BLOCK + tile;
   const int channel = (int)(index / s.tiles), at = (int)(index % s.tiles), image = at / (s.tiles_h * s.tiles_w);
   const int rest = at - image * s.tiles_h * s.tiles_w;
   const int h = rest / s.tiles_w * s.step_h - s.pad_h + lane, w0 = rest % s.tiles_w * s.step_w - s.pad_w;
@@ -96,19 +96,19 @@ KERNEL THREADS_A_BLOCK(THREADS)
 
 /// Filters as the real matrices of complex products: (frequency, part and output channel, part and input channel) of
 /// conj(w). `turned` by half a turn for backward data.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     fft_filters(GLOBAL const in_t* RESTRICT w, GLOBAL float* spectrum, const i64 begin, const int outputs,
-                const int inputs, const int filter_h, const int filter_w, const int turned, const Places e) {
-  SHARED float real[TILES_A_BLOCK * SIDE * PITCH], imaginary[TILES_A_BLOCK * SIDE * PITCH];
-  const int tile = THREAD(0) % TILES_A_BLOCK, lane = THREAD(0) / TILES_A_BLOCK;
-  const i64 all = (i64)outputs * inputs, index = (i64)BLOCK(0) * TILES_A_BLOCK + tile;
-  const int k = (int)(index / inputs), c = (int)(index % inputs), r = turned ? filter_h - 1 - lane : lane;
+                const int inputs, const int filter_h, const int filter_w, const int flipped, const Places e) {
+  SHARED float real[TILES_PER_BLOCK * SIDE * PITCH], imaginary[TILES_PER_BLOCK * SIDE * PITCH];
+  const int tile = THREAD(0) % TILES_PER_BLOCK, lane = THREAD(0) / TILES_PER_BLOCK;
+  const i64 all = (i64)outputs * inputs, index = (i64)BLOCK(0) * TILES_PER_BLOCK + tile;
+  const int k = (int)(index / inputs), c = (int)(index % inputs), r = flipped ? filter_h - 1 - lane : lane;
   GLOBAL const in_t* from = w + k * e.image + c * e.channel + r * e.row;
   float re[SIDE];
   UNROLL
   for (int i = 0; i < SIDE; ++i) {
     const int inside = index < all && lane < filter_h && i < filter_w;
-    re[i] = inside ? LOAD(IN, from, (turned ? filter_w - 1 - i : i) * e.col) : 0;
+    re[i] = inside ? LOAD(IN, from, (flipped ? filter_w - 1 - i : i) * e.col) : 0;
   }
   row_in(real, imaginary, tile, lane, re);
   BARRIER();
@@ -123,11 +123,11 @@ KERNEL THREADS_A_BLOCK(THREADS)
 }
 
 /// Outputs from (frequency, part, channel, tile).
-KERNEL THREADS_A_BLOCK(THREADS) fft_result(GLOBAL const float* RESTRICT spectrum, GLOBAL out_t* y, const i64 begin,
-                                           const Tiles s, const Places e, const float alpha, const float beta) {
-  SHARED float real[TILES_A_BLOCK * SIDE * PITCH], imaginary[TILES_A_BLOCK * SIDE * PITCH];
-  const int tile = THREAD(0) % TILES_A_BLOCK, lane = THREAD(0) / TILES_A_BLOCK;
-  const i64 all = (i64)s.channels * s.tiles, index = (i64)BLOCK(0) * TILES_A_BLOCK + tile;
+KERNEL THREADS_PER_BLOCK(THREADS) fft_result(GLOBAL const float* RESTRICT spectrum, GLOBAL out_t* y, const i64 begin,
+                                             const Tiles s, const Places e, const float alpha, const float beta) {
+  SHARED float real[TILES_PER_BLOCK * SIDE * PITCH], imaginary[TILES_PER_BLOCK * SIDE * PITCH];
+  const int tile = THREAD(0) % TILES_PER_BLOCK, lane = THREAD(0) / TILES_PER_BLOCK;
+  const i64 all = (i64)s.channels * s.tiles, index = (i64)BLOCK(0) * TILES_PER_BLOCK + tile;
   float re[SIDE], im[SIDE];
   if (lane < HALF && index < all) {
     GLOBAL const float* from = spectrum + begin + index;

@@ -36,7 +36,8 @@ int stride_class(const Problem& p) {
 struct Plan {
   kernels::GroupedShape s{};
   bool last = false;
-  int filter_h = 1, filter_w = 1, stride = 1, strip = 4, outputs = 4, local_floats = 0, strips = 0, parts = 1;
+  int filter_h = 1, filter_w = 1, stride = 1, thread_pixels = 4, outputs = 4, local_floats = 0, pixel_tiles = 0,
+      parts = 1;
   std::array<std::int64_t, 2> blocks{1, 1};
 };
 
@@ -50,8 +51,8 @@ void set_shape(Plan& plan, const Problem& p) {
   plan.last = channels_last(p), plan.stride = stride_class(p);
   plan.filter_h = narrow(z.filter[1]), plan.filter_w = narrow(z.filter[2]);
   // Backward data with stride 1 is a forward convolution with the filter turned round.
-  const bool turned = data && plan.stride == 1;
-  const auto pad = [&](int i) { return narrow(turned ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
+  const bool flipped = data && plan.stride == 1;
+  const auto pad = [&](int i) { return narrow(flipped ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
   const std::int64_t c = z.c / z.groups, k = z.k / z.groups;
   s.images = narrow(z.n), s.groups = narrow(z.groups);
   s.reduced = narrow(data ? k : c), s.outputs = narrow(data ? c : k);
@@ -62,12 +63,12 @@ void set_shape(Plan& plan, const Problem& p) {
 }
 
 /// `units` is what there is to do for each strip.
-void set_blocks(Plan& plan, int units, int strips_of_thread) {
+void set_blocks(Plan& plan, int units, int pixels_of_thread) {
   auto& s = plan.s;
   const int slots = static_cast<int>(kThreads) / s.units, rows = ceil_div(units, s.units);
-  plan.strips =
-      s.images * (plan.last ? s.dst_h * ceil_div(s.dst_w, plan.strip) : ceil_div(s.dst_h, plan.strip) * s.dst_w);
-  plan.parts = std::min(ceil_div(plan.strips, slots * strips_of_thread), std::max(1, kBlocks / rows));
+  plan.pixel_tiles = s.images * (plan.last ? s.dst_h * ceil_div(s.dst_w, plan.thread_pixels)
+                                           : ceil_div(s.dst_h, plan.thread_pixels) * s.dst_w);
+  plan.parts = std::min(ceil_div(plan.pixel_tiles, slots * pixels_of_thread), std::max(1, kBlocks / rows));
   plan.blocks = {plan.parts, rows};
 }
 
@@ -77,12 +78,12 @@ Plan plan_of(const Problem& p) {
   set_shape(plan, p);
   auto& s = plan.s;
   const bool wide = p.x.type == DataType::kFloat;
-  plan.strip = plan.last && !wide ? 7 : 4;
+  plan.thread_pixels = plan.last && !wide ? 7 : 4;
   if (p.direction == Direction::kBackwardWeights) {
-    constexpr int kUnits = 32, kStripsOfThread = 2;
+    constexpr int kUnits = 32, kPixelTilesOfThread = 2;
     const int units = s.groups * (s.reduced / 4) * (s.outputs / 4) * (plan.last ? plan.filter_h : plan.filter_w);
     s.units = plan.last ? std::min(kUnits, units) : 1;
-    set_blocks(plan, units, kStripsOfThread);
+    set_blocks(plan, units, kPixelTilesOfThread);
     return plan;
   }
   constexpr int kUnits = 8;
@@ -153,7 +154,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
                                         fmt::format("-DOUT={}", name_of(p.x.type))};
     const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
     add("FAST_CHANNEL", plan.last), add("FILTER_H", plan.filter_h), add("FILTER_W", plan.filter_w);
-    add("STRIDE", plan.stride), add("STRIP", plan.strip);
+    add("STRIDE", plan.stride), add("STRIP", plan.thread_pixels);
     if (!weights) {
       add("DIRECTION", static_cast<int>(direction_)), add("OUTPUTS", plan.outputs);
       add("LOCAL_FLOATS", plan.local_floats);
@@ -171,7 +172,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     return [p, plan, shape, built](Stream& stream, const Args& a) {
       const auto [first, second, output] = gpu::operands_of(p, a);
       const Kernel& kernel = *built[plan.last && !gpu::aligned(a) ? 1 : 0];
-      launch(stream, kernel, shape, first, second, output, plan.s, plan.strips, static_cast<float>(a.alpha),
+      launch(stream, kernel, shape, first, second, output, plan.s, plan.pixel_tiles, static_cast<float>(a.alpha),
              static_cast<float>(a.beta));
     };
   }
@@ -182,7 +183,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     return [plan, shape, size, built](Stream& stream, const Args& a) {
       const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
       const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-      launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.strips);
+      launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.pixel_tiles);
       gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
                         static_cast<float>(a.beta));
     };

@@ -19,7 +19,7 @@
 #define ACROSS FILTER_W
 #define TAP(across, along) ((along)*FILTER_W + (across))
 #endif
-#define WINDOW ((STRIP - 1) * STRIDE + ALONG)
+#define WINDOW ((THREAD_PIXELS - 1) * STRIDE + ALONG)
 
 /// Offset of channel 0 of pixel (h, w) within an image, and between channels.
 #if FAST_CHANNEL
@@ -51,7 +51,7 @@ INLINE void multiply_outputs(LOCAL const sum_t* w, int units, const sum_t (*v)[4
     UNROLL
     for (int k = 0; k < OUTPUTS; k += 4) local_load4(w + (c * OUTPUTS + k) * units, taps + k);
     UNROLL
-    for (int i = 0; i < STRIP; ++i) {
+    for (int i = 0; i < THREAD_PIXELS; ++i) {
       UNROLL
       for (int k = 0; k < OUTPUTS; ++k) acc[i][k] = MULTIPLY_ADD(v[first + i * step][c], taps[k], acc[i][k]);
     }
@@ -120,9 +120,9 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
   for (int c = 0; c < g.reduced; c += 4) {
     NO_UNROLL
     for (int tap = 0; tap < TAPS; ++tap) {
-      sum_t v[STRIP][4];
+      sum_t v[THREAD_PIXELS][4];
       UNROLL
-      for (int i = 0; i < STRIP; ++i) {
+      for (int i = 0; i < THREAD_PIXELS; ++i) {
         const int r = tap / FILTER_W, s = tap - r * FILTER_W;
         const int h = source_of(FAST_CHANNEL ? row : row + i, r, g.pad_h, g.stride_h, g.dilation_h, g.src_h);
         const int w = source_of(FAST_CHANNEL ? col + i : col, s, g.pad_w, g.stride_w, g.dilation_w, g.src_w);
@@ -134,9 +134,9 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
 }
 #endif
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     grouped(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst, const GroupedShape g,
-            const int strips, const float alpha, const float beta) {
+            const int pixel_tiles, const float alpha, const float beta) {
   SHARED sum_t filters[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int first_unit = BLOCK(1) * g.units, slots = THREADS / g.units;
   stage_filters(w, g, first_unit, filters);
@@ -148,16 +148,17 @@ KERNEL THREADS_A_BLOCK(THREADS)
 #endif
   const int channel = (first_unit + unit) * OUTPUTS, channels = g.groups * g.outputs;
   if (slot >= slots || unit >= g.units || channel >= channels) return;
-  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, STRIP);
-  const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, STRIP) : g.dst_w;
+  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, THREAD_PIXELS);
+  const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, THREAD_PIXELS) : g.dst_w;
   const int group = channel / g.outputs, src_step = CHANNEL_STEP(g.src_h, g.src_w);
   const int step = CHANNEL_STEP(g.dst_h, g.dst_w);
-  for (int i = BLOCK(0) * slots + slot; i < strips; i += BLOCKS(0) * slots) {
+  for (int i = BLOCK(0) * slots + slot; i < pixel_tiles; i += BLOCKS(0) * slots) {
     const int image = i / (rows * cols), rest = i - image * rows * cols;
-    const int row = rest / cols * (FAST_CHANNEL ? 1 : STRIP), col = rest % cols * (FAST_CHANNEL ? STRIP : 1);
-    sum_t acc[STRIP][OUTPUTS];
+    const int row = rest / cols * (FAST_CHANNEL ? 1 : THREAD_PIXELS),
+              col = rest % cols * (FAST_CHANNEL ? THREAD_PIXELS : 1);
+    sum_t acc[THREAD_PIXELS][OUTPUTS];
     UNROLL
-    for (int j = 0; j < STRIP; ++j) {
+    for (int j = 0; j < THREAD_PIXELS; ++j) {
       UNROLL
       for (int k = 0; k < OUTPUTS; ++k) acc[j][k] = 0;
     }
@@ -165,7 +166,7 @@ KERNEL THREADS_A_BLOCK(THREADS)
            filters + unit * 4, g, row, col, acc);
     GLOBAL out_t* to = dst + (i64)image * channels * g.dst_h * g.dst_w + (i64)channel * step;
     UNROLL
-    for (int j = 0; j < STRIP; ++j) {
+    for (int j = 0; j < THREAD_PIXELS; ++j) {
       const int h = FAST_CHANNEL ? row : row + j, v = FAST_CHANNEL ? col + j : col;
       if (h >= g.dst_h || v >= g.dst_w) continue;
       GLOBAL out_t* at = to + PIXEL(h, v, g.dst_w, channels);

@@ -33,7 +33,7 @@
 #define STEP_W STRIDE
 #define GAP_H 1
 #define GAP_W 1
-#define WINDOW ((STRIP - 1) * STRIDE + ALONG)
+#define WINDOW ((THREAD_PIXELS - 1) * STRIDE + ALONG)
 #endif
 
 INLINE void load_channels(GLOBAL const in_t* p, int step, int inside, sum_t* v) {
@@ -57,12 +57,12 @@ INLINE void multiply_channels(const sum_t* y, const sum_t* x, sum_t (*acc)[4]) {
 }
 
 /// x and dy are at the unit's channels of an image.
-INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape g, int row, int col, int across,
-                      sum_t (*acc)[4][4]) {
+INLINE void add_pixels_of_thread(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape g, int row, int col,
+                                 int across, sum_t (*acc)[4][4]) {
   const int x_step = CHANNEL_STEP(g.src_h, g.src_w), y_step = CHANNEL_STEP(g.dst_h, g.dst_w);
-  sum_t y[STRIP][4];
+  sum_t y[THREAD_PIXELS][4];
   UNROLL
-  for (int i = 0; i < STRIP; ++i) {
+  for (int i = 0; i < THREAD_PIXELS; ++i) {
     const int h = FAST_CHANNEL ? row : row + i, w = FAST_CHANNEL ? col + i : col;
     load_channels(dy + PIXEL(h, w, g.dst_w, g.groups * g.outputs), y_step, h < g.dst_h && w < g.dst_w, y[i]);
   }
@@ -76,14 +76,14 @@ INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape 
     load_channels(x + PIXEL(h, w, g.src_w, g.groups * g.reduced), x_step,
                   (u32)h < (u32)g.src_h && (u32)w < (u32)g.src_w, v);
     UNROLL
-    for (int j = 0; j < STRIP; ++j) {
+    for (int j = 0; j < THREAD_PIXELS; ++j) {
       const int b = i - j * STRIDE;
       if (b >= 0 && b < ALONG) multiply_channels(y[j], v, acc[b]);
     }
   }
 #else
   UNROLL
-  for (int j = 0; j < STRIP; ++j) {
+  for (int j = 0; j < THREAD_PIXELS; ++j) {
     UNROLL
     for (int b = 0; b < ALONG; ++b) {
       const int h = FAST_CHANNEL ? h0 : h0 + j * STEP_H + b * GAP_H;
@@ -97,8 +97,8 @@ INLINE void add_strip(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape 
 #endif
 }
 
-KERNEL THREADS_A_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
-                                                GLOBAL sum_t* partials, const GroupedShape g, const int strips) {
+KERNEL THREADS_PER_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy,
+                                                  GLOBAL sum_t* partials, const GroupedShape g, const int pixel_tiles) {
   SHARED sum_t sums[THREADS * 16];
   const int slots = THREADS / g.units, quads_c = g.reduced / 4, quads_k = g.outputs / 4;
 #if FAST_CHANNEL
@@ -111,8 +111,8 @@ KERNEL THREADS_A_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x, G
   const int quad_c = unit % quads_c, quad_k = unit / quads_c % quads_k, group = unit / (quads_c * quads_k) % g.groups;
   const int across = unit / (quads_c * quads_k * g.groups);
   const int working = slot < slots && local_unit < g.units && unit < all;
-  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, STRIP);
-  const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, STRIP) : g.dst_w;
+  const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, THREAD_PIXELS);
+  const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, THREAD_PIXELS) : g.dst_w;
   const i64 x_image = (i64)g.groups * g.reduced * g.src_h * g.src_w;
   const i64 y_image = (i64)g.groups * g.outputs * g.dst_h * g.dst_w;
   x += (i64)(group * g.reduced + quad_c * 4) * CHANNEL_STEP(g.src_h, g.src_w);
@@ -125,10 +125,11 @@ KERNEL THREADS_A_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x, G
     for (int i = 0; i < 16; ++i) acc[b][i / 4][i % 4] = 0;
   }
   if (working)
-    for (int i = BLOCK(0) * slots + slot; i < strips; i += BLOCKS(0) * slots) {
+    for (int i = BLOCK(0) * slots + slot; i < pixel_tiles; i += BLOCKS(0) * slots) {
       const int image = i / (rows * cols), rest = i - image * rows * cols;
-      const int row = rest / cols * (FAST_CHANNEL ? 1 : STRIP), col = rest % cols * (FAST_CHANNEL ? STRIP : 1);
-      add_strip(x + image * x_image, dy + image * y_image, g, row, col, across, acc);
+      const int row = rest / cols * (FAST_CHANNEL ? 1 : THREAD_PIXELS),
+                col = rest % cols * (FAST_CHANNEL ? THREAD_PIXELS : 1);
+      add_pixels_of_thread(x + image * x_image, dy + image * y_image, g, row, col, across, acc);
     }
   // Tap by tap: the slots' sums in order, 16 values a unit.
   UNROLL

@@ -74,7 +74,7 @@ INLINE Pixel pixel_at(int m, Axis rows, Axis cols, int images) {
 
 /// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums. src and
 /// dst begin at an offset: they may lie in the workspace, too.
-KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
                   GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
                   const i64 partials_at, const i64 partial_size, const i64 src_at, const i64 dst_at, const float alpha,
@@ -243,7 +243,7 @@ KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
 
 /// Weights of one group after another as rows of outputs: row tap * reduced_padded + channel (or tap * channels +
 /// channel when FLAT), zeros beyond both sizes. `to_reduced` and `to_output` are strides of the filter tensor.
-KERNEL THREADS_A_BLOCK(256)
+KERNEL THREADS_PER_BLOCK(256)
     pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps,
                  const int filter_w, const int reduced, const int outputs, const int rows, const int outputs_padded,
                  const i64 to_group, const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col,
@@ -262,7 +262,7 @@ KERNEL THREADS_A_BLOCK(256)
 
 #else
 
-KERNEL THREADS_A_BLOCK_OF(THREADS, RESIDENT)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     implicit_gemm_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL out_t* dw,
                           GLOBAL sum_t* partials, const ProductShape s, const Divider by_image, const Divider by_row,
                           const i64 x_at, const i64 dy_at, const i64 dw_at, const float alpha, const float beta) {

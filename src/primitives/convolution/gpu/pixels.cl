@@ -49,7 +49,7 @@ INLINE i64 source_plane(const PixelShape* s, i64 plane) {
 
 #if WIDE == 2
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     pick_pixels(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT picked, const i64 at, const PixelShape s) {
   const i64 all = s.planes * s.out_d, in_plane = (i64)s.in_h * s.in_w;
   const int out_plane = s.out_h * s.out_w;
@@ -78,8 +78,8 @@ KERNEL THREADS_A_BLOCK(THREADS)
 }
 
 /// x = what was picked, elsewhere beta * x.
-KERNEL THREADS_A_BLOCK(THREADS) spread_pixels(GLOBAL const in_t* RESTRICT picked, GLOBAL out_t* x, const i64 at,
-                                              const PixelShape s, const float beta) {
+KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT picked, GLOBAL out_t* x, const i64 at,
+                                                  const PixelShape s, const float beta) {
   const i64 all = s.planes * s.in_d, in_plane = (i64)s.in_h * s.in_w, out_plane = (i64)s.out_h * s.out_w;
   const int row = s.in_w / VECTOR;
   const Part part = part_of(s.in_h * row);
@@ -112,7 +112,7 @@ KERNEL THREADS_A_BLOCK(THREADS) spread_pixels(GLOBAL const in_t* RESTRICT picked
 
 #else
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     pick_pixels(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT picked, const i64 at, const PixelShape s) {
   const int row = s.out_w * s.vectors, size = s.out_h * row;
   const Part part = part_of(size);
@@ -134,8 +134,8 @@ KERNEL THREADS_A_BLOCK(THREADS)
 }
 
 /// x = what was picked, elsewhere beta * x.
-KERNEL THREADS_A_BLOCK(THREADS) spread_pixels(GLOBAL const in_t* RESTRICT picked, GLOBAL out_t* x, const i64 at,
-                                              const PixelShape s, const float beta) {
+KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT picked, GLOBAL out_t* x, const i64 at,
+                                                  const PixelShape s, const float beta) {
   const int row = s.in_w * s.vectors, size = s.in_h * row;
   const Part part = part_of(size);
   const int h = part.unit / row, rest = part.unit - h * row, w = rest / s.vectors, v = rest - w * s.vectors;
@@ -167,7 +167,7 @@ KERNEL THREADS_A_BLOCK(THREADS) spread_pixels(GLOBAL const in_t* RESTRICT picked
 }
 
 /// x = beta * x where nothing was picked.
-KERNEL THREADS_A_BLOCK(THREADS) scale_others(GLOBAL out_t* x, const PixelShape s, const float beta) {
+KERNEL THREADS_PER_BLOCK(THREADS) scale_others(GLOBAL out_t* x, const PixelShape s, const float beta) {
   const int row = s.in_w * s.vectors, size = s.in_h * row;
   const Part part = part_of(size);
   const int h = part.unit / row, w = (part.unit - h * row) / s.vectors, p = h / s.stride_h, q = w / s.stride_w;

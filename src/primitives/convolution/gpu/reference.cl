@@ -20,7 +20,7 @@ INLINE void finish(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real b
   STORE(OUT, out, at, v);
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     reference_forward(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * y, ConvSizes z,
                       ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.k * z.out[0] * z.out[1] * z.out[2];
@@ -50,7 +50,7 @@ INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
   return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_data(GLOBAL const STORED(IN) * y, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * x,
                             ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.c * z.in[0] * z.in[1] * z.in[2];
@@ -75,7 +75,7 @@ KERNEL THREADS_A_BLOCK(THREADS)
   }
 }
 
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_weights(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * y, GLOBAL STORED(OUT) * w,
                                ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
   const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.k * cg * z.filter[0] * z.filter[1] * z.filter[2];

@@ -101,8 +101,8 @@ INLINE i64 element_at(Spot at, Tiles s) {
 #define FIRST ((i64)BLOCK(0) * THREADS + THREAD(0))
 
 /// The windows of the tiles of x (or of dy, for backward data) as points.
-KERNEL THREADS_A_BLOCK(THREADS) winograd_source(GLOBAL const in_t* RESTRICT x, GLOBAL float* points, const i64 begin,
-                                                const Tiles s, const Places e) {
+KERNEL THREADS_PER_BLOCK(THREADS) winograd_source(GLOBAL const in_t* RESTRICT x, GLOBAL float* points, const i64 begin,
+                                                  const Tiles s, const Places e) {
   if (FIRST >= (i64)s.channels * s.tiles) return;
   const Spot at = spot_at(FIRST, s);
   GLOBAL const in_t* from = x + at.image * e.image + at.channel * e.channel;
@@ -123,8 +123,8 @@ KERNEL THREADS_A_BLOCK(THREADS) winograd_source(GLOBAL const in_t* RESTRICT x, G
 }
 
 /// The tiles of dy as points, for the filters' gradient.
-KERNEL THREADS_A_BLOCK(THREADS) winograd_slopes(GLOBAL const in_t* RESTRICT dy, GLOBAL float* points, const i64 begin,
-                                                const Tiles s, const Places e) {
+KERNEL THREADS_PER_BLOCK(THREADS) winograd_slopes(GLOBAL const in_t* RESTRICT dy, GLOBAL float* points, const i64 begin,
+                                                  const Tiles s, const Places e) {
   if (FIRST >= (i64)s.channels * s.tiles) return;
   const Spot at = spot_at(FIRST, s);
   GLOBAL const in_t* from = dy + at.image * e.image + at.channel * e.channel;
@@ -144,9 +144,9 @@ KERNEL THREADS_A_BLOCK(THREADS) winograd_slopes(GLOBAL const in_t* RESTRICT dy, 
 }
 
 /// Filters as points: (point, output channel, input channel). `turned` by half a turn for backward data.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     winograd_filters(GLOBAL const in_t* RESTRICT w, GLOBAL float* points, const i64 begin, const int outputs,
-                     const int inputs, const int turned, const Places e) {
+                     const int inputs, const int flipped, const Places e) {
   const i64 count = (i64)outputs * inputs, i = FIRST;
   if (i >= count) return;
   GLOBAL const in_t* from = w + i / inputs * e.image + i % inputs * e.channel;
@@ -155,7 +155,7 @@ KERNEL THREADS_A_BLOCK(THREADS)
   for (int r = 0; r < 3; ++r) {
     UNROLL
     for (int q = 0; q < 3; ++q)
-      taps[r][q] = LOAD(IN, from, (turned ? 2 - r : r) * e.row + (turned ? 2 - q : q) * e.col);
+      taps[r][q] = LOAD(IN, from, (flipped ? 2 - r : r) * e.row + (flipped ? 2 - q : q) * e.col);
   }
   BOTH_WAYS(filter_1d, 3, SIDE, taps, made);
   UNROLL
@@ -163,8 +163,8 @@ KERNEL THREADS_A_BLOCK(THREADS)
 }
 
 /// Tiles of the result from the points of all its channels.
-KERNEL THREADS_A_BLOCK(THREADS) winograd_result(GLOBAL const float* RESTRICT points, GLOBAL out_t* y, const i64 begin,
-                                                const Tiles s, const Places e, const float alpha, const float beta) {
+KERNEL THREADS_PER_BLOCK(THREADS) winograd_result(GLOBAL const float* RESTRICT points, GLOBAL out_t* y, const i64 begin,
+                                                  const Tiles s, const Places e, const float alpha, const float beta) {
   if (FIRST >= (i64)s.channels * s.tiles) return;
   const Spot at = spot_at(FIRST, s);
   GLOBAL const float* from = points + begin + element_at(at, s);
@@ -183,7 +183,7 @@ KERNEL THREADS_A_BLOCK(THREADS) winograd_result(GLOBAL const float* RESTRICT poi
 }
 
 /// The filters' gradient from its points.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     winograd_gradient(GLOBAL const float* RESTRICT points, GLOBAL out_t* dw, const i64 begin, const int outputs,
                       const int inputs, const Places e, const float alpha, const float beta) {
   const i64 count = (i64)outputs * inputs, i = FIRST;

@@ -72,8 +72,8 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
 
 /// How many blocks add up the sums of the same channels: those of a cluster, which see each other's local memory.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && NUMBERS == NUMBERS_float
-#define SPREAD 8
-#define IN_CLUSTERS __cluster_dims__(SPREAD, 1, 1)
+#define CLUSTER 8
+#define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
 #define CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory")
 INLINE float other_sum(LOCAL const float* own, int block) {
   float v;
@@ -84,12 +84,12 @@ INLINE float other_sum(LOCAL const float* own, int block) {
   return v;
 }
 #else
-#define SPREAD 1
+#define CLUSTER 1
 #define IN_CLUSTERS
 #define CLUSTER_BARRIER()
 INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
 #endif
-#define MOST_SPREAD 8  // what there are blocks for
+#define MAX_CLUSTER 8  // what there are blocks for
 #define PIXELS 4       // of a thread at a time
 
 /// Every `step`-th pixel, some at a time; `even`: all lie equally far apart.
@@ -127,19 +127,19 @@ INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at,
 }
 
 /// Channels that are neighbours in memory, VECTOR a thread, `together` vectors a block.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
 IN_CLUSTERS
 sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
                     const Scaling s) {
   SHARED num sums[VECTOR * THREADS];
-  const int part = BLOCK(0) % MOST_SPREAD, lane = THREAD(0) % c.together, rows = THREADS / c.together;
-  const i64 channel = ((i64)(BLOCK(0) / MOST_SPREAD) * c.together + lane) * VECTOR;
-  if (part >= SPREAD) return;
+  const int part = BLOCK(0) % MAX_CLUSTER, lane = THREAD(0) % c.together, rows = THREADS / c.together;
+  const i64 channel = ((i64)(BLOCK(0) / MAX_CLUSTER) * c.together + lane) * VECTOR;
+  if (part >= CLUSTER) return;
   num sum[VECTOR];
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
   if (channel < c.channels)
-    add_pixels(dy, &w, &dy_at, channel, part * rows + THREAD(0) / c.together, rows * SPREAD, sum);
+    add_pixels(dy, &w, &dy_at, channel, part * rows + THREAD(0) / c.together, rows * CLUSTER, sum);
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sums[j * THREADS + THREAD(0)] = sum[j];
   for (int other = THREADS / 2; other >= c.together; other /= 2) {
@@ -156,7 +156,7 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
     for (int j = 0; j < VECTOR; ++j) {
       num all = sums[j * THREADS + THREAD(0)];
       UNROLL
-      for (int b = 1; b < SPREAD; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
+      for (int b = 1; b < CLUSTER; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
       store_sum(db, (channel + j) * c.db_stride, all, s);
     }
   }
@@ -165,20 +165,20 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
 
 /// Planes of neighbouring channels without gaps, `together` of them: a block's threads have a vector of these each, in
 /// which a second plane may begin, of some images at a time. A larger plane comes in pieces as if of several images.
-/// `parts` blocks, a power of two up to MOST_SPREAD, share the images.
-KERNEL THREADS_A_BLOCK(THREADS)
+/// `parts` blocks, a power of two up to MAX_CLUSTER, share the images.
+KERNEL THREADS_PER_BLOCK(THREADS)
 IN_CLUSTERS
 sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
                     const Scaling s, const int vectors, const int parts) {
   SHARED num first[THREADS], second[THREADS];
-  const int spread = MIN(parts, SPREAD), part = BLOCK(0) % parts, row = THREAD(0) / vectors, rows = THREADS / vectors;
+  const int cluster = MIN(parts, CLUSTER), part = BLOCK(0) % parts, row = THREAD(0) / vectors, rows = THREADS / vectors;
   const int plane = vectors * VECTOR / c.together, at = THREAD(0) % vectors * VECTOR, left = plane - at % plane;
   const i64 channel = (i64)(BLOCK(0) / parts) * c.together;
-  if (part >= spread || channel >= c.channels) return;
+  if (part >= cluster || channel >= c.channels) return;
   num sum[VECTOR], a = num_of(0), b = num_of(0);
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = num_of(0);
-  if (row < rows) add_pixels(dy, &w, &dy_at, channel * c.dy_stride + at, part * rows + row, rows * spread, sum);
+  if (row < rows) add_pixels(dy, &w, &dy_at, channel * c.dy_stride + at, part * rows + row, rows * cluster, sum);
   UNROLL
   for (int j = 0; j < VECTOR; ++j)
     if (j < left)
@@ -208,14 +208,14 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   CLUSTER_BARRIER();
   if (part == 0 && lane == 0) {
     num all = first[THREAD(0)];
-    for (int k = 1; k < spread; ++k) all = plus(all, other_sum(first + THREAD(0), BLOCK(0) % MOST_SPREAD + k));
+    for (int k = 1; k < cluster; ++k) all = plus(all, other_sum(first + THREAD(0), BLOCK(0) % MAX_CLUSTER + k));
     store_sum(db, channel_at(channel + own, c.db_stride, c.db_vector), all, s);
   }
   CLUSTER_BARRIER();
 }
 
 #define SUM(name, unit, aligned)                                                                                       \
-  KERNEL THREADS_A_BLOCK(THREADS)                                                                                      \
+  KERNEL THREADS_PER_BLOCK(THREADS)                                                                                    \
       name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c, const Scaling s) { \
     SHARED num sums[THREADS];                                                                                          \
     sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                                             \

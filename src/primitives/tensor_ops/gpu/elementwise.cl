@@ -8,7 +8,7 @@
 #include "kernels/gpu/visit.h"
 
 /// Vectors of a and c, which lie without gaps, where b is the same along each row: a vector meets two rows at most.
-KERNEL THREADS_A_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK(THREADS)
     elementwise_rows(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
                      const Strides b_at, const Strides c_at, const Formula f) {
   const int first = (BLOCK(0) * THREADS + THREAD(0)) * VECTOR, n = MIN(VECTOR, w.count - first);

@@ -21,7 +21,7 @@ using kernels::Nest;
 using kernels::Walk;
 
 constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64,
-                       kSpread = 8;  // as in the kernels
+                       kPartialsPerRow = 8;  // as in the kernels
 constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
 
 /// What is computed with; names as kernels have them.
@@ -51,18 +51,12 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
   static constexpr const char* kNumbers[] = {"float", "double", "exact", "bits"};
   static constexpr struct {
     const char *source, *name;
-  } kEntries[] = {{"elementwise", "elementwise"},
-                  {"elementwise", "elementwise_vectors"},
-                  {"elementwise", "elementwise_rows"},
-                  {"turn", "turn"},
-                  {"turn", "turn_x"},
-                  {"turn", "turn_y"},
-                  {"turn", "turn_xy"},
-                  {"bias", "sum_channels"},
-                  {"bias", "sum_channels_units"},
-                  {"bias", "sum_channels_vectors"},
-                  {"bias", "sum_channels_across"},
-                  {"bias", "sum_channels_planes"}};
+  } kEntries[] = {{"elementwise", "elementwise"},      {"elementwise", "elementwise_vectors"},
+                  {"elementwise", "elementwise_rows"}, {"transpose", "transpose"},
+                  {"transpose", "transpose_x"},        {"transpose", "transpose_y"},
+                  {"transpose", "transpose_xy"},       {"bias", "sum_channels"},
+                  {"bias", "sum_channels_units"},      {"bias", "sum_channels_vectors"},
+                  {"bias", "sum_channels_across"},     {"bias", "sum_channels_planes"}};
   const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
   KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
@@ -196,7 +190,7 @@ struct Turn {
 };
 
 /// The dimension in which a is dense while c is in the innermost one; that one itself when there is none.
-int turned_dim(const Job& job) {
+int transposed_dim(const Job& job) {
   constexpr std::int64_t kWorthATile = 8;
   const Nest::Dim& inner = job.nest.inner();
   const int last = job.nest.rank - 1;
@@ -208,9 +202,9 @@ int turned_dim(const Job& job) {
   return last;
 }
 
-void turn(Stream& stream, const Job& job, int turned) {
+void transpose(Stream& stream, const Job& job, int transposed) {
   const int last = job.nest.rank - 1;
-  const Nest::Dim &row = job.nest.dims[turned], &column = job.nest.inner();
+  const Nest::Dim &row = job.nest.dims[transposed], &column = job.nest.inner();
   const auto vectors = [&](int o, int along) {
     return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
@@ -221,8 +215,8 @@ void turn(Stream& stream, const Job& job, int turned) {
     return job.in == job.out && line.strides[o] == lines.dims[along].size && line.strides[o] <= kTile &&
            is_aligned(lines, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
-  const bool x_whole = vectors(0, turned), y_whole = vectors(2, last);
-  const bool x_flat = !x_whole && flat(0, turned, last), y_flat = !y_whole && !x_flat && flat(2, last, turned);
+  const bool x_whole = vectors(0, transposed), y_whole = vectors(2, last);
+  const bool x_flat = !x_whole && flat(0, transposed, last), y_flat = !y_whole && !x_flat && flat(2, last, transposed);
   static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
   const Entry entry = kEntries[(x_whole || x_flat ? 1 : 0) + (y_whole || y_flat ? 2 : 0)];
   const Turn t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};
@@ -233,7 +227,7 @@ void turn(Stream& stream, const Job& job, int turned) {
     nest.dims[nest.rank++] = {(dim.size + step - 1) / step, {dim.strides[0] * step, dim.strides[2] * step, place}};
   };
   for (int d = 0; d < last; ++d)
-    if (d != turned) add(job.nest.dims[d], 1, 0);
+    if (d != transposed) add(job.nest.dims[d], 1, 0);
   add(row, kTile, kTile);
   add(column, kTile, kTile << 32);
   const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
@@ -249,8 +243,8 @@ void run(Stream& stream, const Job& job) {
   static constexpr const char* kRoles[] = {"the first input", "the second input", "the output"};
   for (std::size_t i = 0; i < std::size(kRoles); ++i)
     if (job.sides[i].data) stream.check_memory(job.sides[i].data, kRoles[i]);
-  const int turned = turned_dim(job);
-  turned == job.nest.rank - 1 ? visit(stream, job) : turn(stream, job, turned);
+  const int transposed = transposed_dim(job);
+  transposed == job.nest.rank - 1 ? visit(stream, job) : transpose(stream, job, transposed);
 }
 
 /// Threads write in any order.
@@ -346,7 +340,7 @@ int vectors_together(const DeviceInfo& device, const Input& dy, const Nest& nest
       !is_aligned(nest, 2, {dy.data, size}, -1, vector))
     return 0;
   int together = 8;
-  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kSpread < device.units) together /= 2;
+  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kPartialsPerRow < device.units) together /= 2;
   return together;
 }
 
@@ -356,7 +350,7 @@ struct Planes {
   int together = 1, vectors = 0, parts = 1;
   Nest images{};
   std::int64_t blocks(std::int64_t channels) const {
-    return (channels / together * parts + kSpread - 1) / kSpread * kSpread;
+    return (channels / together * parts + kPartialsPerRow - 1) / kPartialsPerRow * kPartialsPerRow;
   }
 };
 
@@ -366,7 +360,7 @@ Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, in
   p.together = static_cast<int>(vector / std::gcd(plane.size, std::int64_t{vector}));
   const std::int64_t channels = dy.desc.lens[1], groups = channels / p.together;
   if (dy.desc.vector_length > 1 || nest.rank > 2 || plane.strides[2] != 1 || plane.size < vector ||
-      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kSpread < device.units ||
+      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kPartialsPerRow < device.units ||
       !is_aligned(nest, 2, {dy.data, size_of(dy.desc.type)}, nest.rank - 1, vector))
     return p;
   const std::int64_t vectors = p.together * plane.size / vector;
@@ -375,7 +369,7 @@ Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, in
   while (vectors % pieces != 0 && pieces < 8 * least) ++pieces;
   if (vectors % pieces != 0 || (pieces > 1 && p.together > 1)) return p;
   p.vectors = static_cast<int>(vectors / pieces);
-  while (p.parts < kSpread && groups * p.parts < 2 * device.units) p.parts *= 2;
+  while (p.parts < kPartialsPerRow && groups * p.parts < 2 * device.units) p.parts *= 2;
   p.images = nest;
   p.images.inner() = {pieces, {}};
   for (auto& stride : p.images.inner().strides) stride = vectors / pieces * vector;
@@ -415,7 +409,7 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
                                     type, type, numbers});
   if (across) channels.together = across;
   const std::int64_t of_block = across ? across * vector : channels.together;
-  std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kSpread : 1);
+  std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kPartialsPerRow : 1);
   if (planes.vectors > 0) {
     channels.together = planes.together;
     blocks = planes.blocks(channels.channels);

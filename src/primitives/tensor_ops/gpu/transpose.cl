@@ -41,10 +41,10 @@ typedef struct {
 INLINE void take_in(GLOBAL const u8* x, i64 at, stored* to, i64 left, const int unit) {
   u64 bits[IN_RUN];
   if (unit > 1 && left >= unit) {
-    u32 words[4];
-    load_words(x + at * IN_SIZE, unit * IN_SIZE / 4, words);
+    u32 packed[4];
+    load_u32s(x + at * IN_SIZE, unit * IN_SIZE / 4, packed);
     UNROLL
-    for (int i = 0; i < unit; ++i) bits[i] = take_bits(words, IN_SIZE, i);
+    for (int i = 0; i < unit; ++i) bits[i] = take_bits(packed, IN_SIZE, i);
   } else {
     UNROLL
     for (int i = 0; i < unit; ++i) bits[i] = i < left ? load_bits(x, IN_SIZE, at + i) : 0;
@@ -122,29 +122,29 @@ INLINE void empty_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
 
 /// A tile a block. Where it begins is the place of the walk's third operand: the row and, times 2^32, the column.
 /// Entries differ in which tensors are accessed 16 bytes at a time.
-#define TURN(name, x_unit, y_unit)                                                                               \
-  KERNEL THREADS_A_BLOCK(THREADS) name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at,       \
-                                       const Strides y_at, const Strides place, const Turn t, const Formula f) { \
-    SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                               \
-    i64 at[3];                                                                                                   \
-    locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                              \
-    const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                         \
-    const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                     \
-    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                   \
-      fill_tile_flat(x, tile, at[0], here* across, x_unit);                                                      \
-    else if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                              \
-      fill_tile(x, tile, at[0], rows, columns, t.x_column, across, 1, x_unit);                                   \
-    else                                                                                                         \
-      fill_tile(x, tile, at[0], rows, columns, t.x_column, 1, PITCH, x_unit);                                    \
-    BARRIER();                                                                                                   \
-    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                   \
-      empty_tile_flat(y, tile, at[1], here* across, &f, y_unit);                                                 \
-    else if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                              \
-      empty_tile(y, tile, at[1], rows, columns, t.y_row, here, &f, y_unit);                                      \
-    else                                                                                                         \
-      empty_tile(y, tile, at[1], rows, columns, t.y_row, PITCH, &f, y_unit);                                     \
+#define TRANSPOSE(name, x_unit, y_unit)                                                                            \
+  KERNEL THREADS_PER_BLOCK(THREADS) name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at,       \
+                                         const Strides y_at, const Strides place, const Turn t, const Formula f) { \
+    SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                                 \
+    i64 at[3];                                                                                                     \
+    locate(&w, BLOCK(0), &x_at, &y_at, &place, at);                                                                \
+    const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);                           \
+    const int here = (int)MIN(rows, TILE), across = (int)MIN(columns, TILE);                                       \
+    if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                     \
+      fill_tile_flat(x, tile, at[0], here* across, x_unit);                                                        \
+    else if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, across, 1, x_unit);                                     \
+    else                                                                                                           \
+      fill_tile(x, tile, at[0], rows, columns, t.x_column, 1, PITCH, x_unit);                                      \
+    BARRIER();                                                                                                     \
+    if (MAY_BE_FLAT && y_unit > 1 && t.y_flat)                                                                     \
+      empty_tile_flat(y, tile, at[1], here* across, &f, y_unit);                                                   \
+    else if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                                \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, here, &f, y_unit);                                        \
+    else                                                                                                           \
+      empty_tile(y, tile, at[1], rows, columns, t.y_row, PITCH, &f, y_unit);                                       \
   }
-TURN(turn, 1, 1)
-TURN(turn_x, IN_RUN, 1)
-TURN(turn_y, 1, OUT_RUN)
-TURN(turn_xy, IN_RUN, OUT_RUN)
+TRANSPOSE(transpose, 1, 1)
+TRANSPOSE(transpose_x, IN_RUN, 1)
+TRANSPOSE(transpose_y, 1, OUT_RUN)
+TRANSPOSE(transpose_xy, IN_RUN, OUT_RUN)
