@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/math.h"
 #include "kernels/cpu/im2col.h"
 #include "kernels/cpu/depthwise.h"
 
@@ -263,8 +264,6 @@ ConvProduct weights_product(const ConvShape& s) {
 
 // Cycles of the cost model, per element: multiplications are 2 vectors of 16 a cycle.
 constexpr double kPackCost = 0.5, kMultiplyCost = 1.0 / 32, kPieceCost = 2000;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
   const double k = static_cast<double>(g.k), scale = 16.0 / static_cast<double>(tile.lanes);

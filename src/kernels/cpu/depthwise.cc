@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/math.h"
 #include "base/dtype.h"
 #include "kernels/cpu/caches.h"
 
@@ -13,8 +14,6 @@ namespace polymio::kernels {
 namespace {
 
 using i64 = std::int64_t;
-
-i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
 /// How many of the taps that are left the next column takes: the fewer columns, the fewer loads.
 i64 column_taps(i64 left) {

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/math.h"
 #include "kernels/cpu/depthwise.h"
 
 namespace polymio::kernels {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
 
 void set_windows(Direct& job) {
   for (int d = 0; d < kSpatial; ++d) {

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
+
 namespace polymio::kernels {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
 
 /// Equal blocks of at most `most`, in whole units where there are several.
 std::int64_t equal_block(std::int64_t size, std::int64_t most, std::int64_t unit) {

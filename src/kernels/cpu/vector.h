@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #endif
 
+#include "base/math.h"
+
 // Every function lives in a namespace named after the instruction set: two levels never share a
 // symbol, so the linker cannot mix them. Standard library functions are avoided for that reason.
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -49,8 +51,6 @@ template <class T>
 static constexpr T max_of(T a, T b) {
   return a < b ? b : a;
 }
-
-static constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 
 /// Keeps a value in its register: compilers would read it again for each use.
 template <class V>

@@ -8,7 +8,7 @@
 namespace polymio::convolution {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+std::int64_t ceil_of_ratio(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 Reader reader(const Problem& p, const Problem::Args& args, const TensorDesc& t, std::uint64_t salt) {
   const void* data = &t == &p.x ? args.x : &t == &p.w ? args.w : args.y;
@@ -58,7 +58,7 @@ std::int64_t Points::offset(const Position& at) const {
 /// Output position o: the taps r with 0 <= o*stride + r*dil - pad < in.
 void Points::forward_taps(int i, std::int64_t o, Walk& walk) const {
   const std::int64_t base = o * stride_[i] - pad_[i];
-  const std::int64_t first = base < 0 ? ceil_div(-base, dilation_[i]) : 0;
+  const std::int64_t first = base < 0 ? ceil_of_ratio(-base, dilation_[i]) : 0;
   const std::int64_t end = std::min(filter_[i], base >= in_[i] ? 0 : (in_[i] - 1 - base) / dilation_[i] + 1);
   walk.count[i + 1] = std::max<std::int64_t>(0, end - first);
   walk.a0 += (base + first * dilation_[i]) * sx_[i];
@@ -89,7 +89,7 @@ void Points::backward_taps(int i, std::int64_t h, Walk& walk) const {
 /// Filter tap r: the outputs o with 0 <= o*stride + r*dil - pad < in.
 void Points::weight_taps(int i, std::int64_t r, Walk& walk) const {
   const std::int64_t base = r * dilation_[i] - pad_[i];
-  const std::int64_t first = base < 0 ? ceil_div(-base, stride_[i]) : 0;
+  const std::int64_t first = base < 0 ? ceil_of_ratio(-base, stride_[i]) : 0;
   const std::int64_t end = std::min(out_[i], base >= in_[i] ? 0 : (in_[i] - 1 - base) / stride_[i] + 1);
   walk.count[i + 1] = std::max<std::int64_t>(0, end - first);
   walk.a0 += (base + first * stride_[i]) * sx_[i];

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kAlign = 64;
 
-constexpr std::size_t round_up(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 /// Scratch for every thread of one parallel_for. A call takes the whole block by atomic exchange and
 /// puts it back; a second call at the same time makes its own.
@@ -147,7 +147,7 @@ class CpuStream final : public Stream {
   bool capturing() const override { return false; }
 
   void* allocate(std::size_t bytes) override {
-    const std::size_t rounded = round_up(bytes ? bytes : 1);  // 0 when it overflows
+    const std::size_t rounded = whole_lines(bytes ? bytes : 1);  // 0 when it overflows
     void* p = rounded < bytes ? nullptr : ::operator new (rounded, std::align_val_t{kAlign}, std::nothrow);
     if (!p) fail(Status::kAllocFailed, "cannot allocate {} bytes of memory", bytes);
     return p;
@@ -156,7 +156,7 @@ class CpuStream final : public Stream {
 
   void parallel_for(std::size_t tasks, std::size_t scratch_bytes, Task task) override {
     if (tasks == 0) return;
-    const std::size_t stride = round_up(scratch_bytes), threads = static_cast<std::size_t>(this->threads());
+    const std::size_t stride = whole_lines(scratch_bytes), threads = static_cast<std::size_t>(this->threads());
     const std::size_t workers = std::min(tasks, threads);
     const ScratchPool::Lease scratch(scratch_, stride * (stride ? threads : 0));
     const Time stop = StopAt::current();
@@ -196,7 +196,7 @@ class CpuStream final : public Stream {
   }
 
   void reserve_scratch(std::size_t bytes) override {
-    const ScratchPool::Lease lease(scratch_, round_up(bytes) * static_cast<std::size_t>(threads()));
+    const ScratchPool::Lease lease(scratch_, whole_lines(bytes) * static_cast<std::size_t>(threads()));
   }
 
   DevicePeak measure_peak() override {

@@ -1,6 +1,7 @@
 // How a matrix product reads its operands: where they lie, in groups, panel by panel or in blocks, and how much at
 // once. SPDX-License-Identifier: MIT
 #pragma once
+#include "base/math.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/operand_runs.h"
 
@@ -10,8 +11,6 @@ inline constexpr i64 kColumnBlockBytes = 256 * 1024;  // of B: with the rows of 
 inline constexpr int kMaxColumns = 4096;              // of a block
 inline constexpr i64 kPlacedColumns = 1008;           // of B in place that are looked at together: whole panels
 inline constexpr i64 kSegment = 6;                    // rows that are worth a tile of their own when A lies in place
-
-static inline i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 
 template <class T>
 constexpr bool is_type(DataType type) {

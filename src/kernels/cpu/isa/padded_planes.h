@@ -2,12 +2,11 @@
 // and small helpers of the kernels that use it.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "base/math.h"
 #include "kernels/cpu/conv_gemm.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-static inline i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 
 /// A padded copy of a plane: element e of a dimension is source element e - before. Columns of residue
 /// j modulo `split` lie in part j of a row.

@@ -33,8 +33,6 @@ constexpr double kCacheSpeed = 6;     // second-level cache over memory
 constexpr double kJumpBytes = 100;    // what could be read from memory while a new place is found
 constexpr double kLineBytes = 64;     // the least that is read or written
 
-double ceil_div(double a, double b) { return std::ceil(a / b); }
-
 bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
 
 /// As the kernel decides whether lanes or depths are read as they lie.
@@ -56,8 +54,8 @@ double line_cycles(const Machine& m, const Operand& o, const Axis& axis, double 
 double pack_cycles(const Machine& m, const Operand& o, double lanes, double depths, double width, double step) {
   if (lanes * depths == 0) return 0;
   if (run_cost(m, o.lanes) <= run_cost(m, o.depth))
-    return ceil_div(lanes, width) * depths * line_cycles(m, o, o.lanes, std::min(lanes, width));
-  const double blocks = ceil_div(depths, step);
+    return ceil_ratio(lanes, width) * depths * line_cycles(m, o, o.lanes, std::min(lanes, width));
+  const double blocks = ceil_ratio(depths, step);
   return lanes * (blocks * line_cycles(m, o, o.depth, depths / blocks) + depths * kTurnCycles);
 }
 
@@ -77,7 +75,7 @@ double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, do
   if (!is_readable_in_place(g.a)) return pack_cycles(m, g.a, rows, k, rows, step);
   const auto bytes = inner(g.a.depth).stride * static_cast<std::int64_t>(size_of(g.a.dtype));
   const bool grouped = inner(g.a.lanes).stride == 1 && bytes >= (columns >= 12 * lanes ? kFar : 8 * kFar);
-  return grouped ? ceil_div(rows, lanes) * k * kPlainCycles : 0;
+  return grouped ? ceil_ratio(rows, lanes) * k * kPlainCycles : 0;
 }
 
 /// Cycles of copying columns of B. What lies evenly is copied by the first tile that reads it; what is in the cache and
@@ -111,9 +109,10 @@ double scattered_part(const kernels::Output& c, double columns, double panel) {
 double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
   constexpr double kRegister = 16, kPanel = 32;
   const auto k = static_cast<double>(g.k);
-  const double panels = ceil_div(columns, kPanel), vectors = ceil_div(columns, kRegister);
-  const double products = tile.amx ? ceil_div(rows, kRegister) * ceil_div(k, 2 * kRegister) * kRegister : rows * k / 4;
-  const double multiply = vectors * products + panels * ceil_div(rows, kPanel) * kTileCycles;
+  const double panels = ceil_ratio(columns, kPanel), vectors = ceil_ratio(columns, kRegister);
+  const double products =
+      tile.amx ? ceil_ratio(rows, kRegister) * ceil_ratio(k, 2 * kRegister) * kRegister : rows * k / 4;
+  const double multiply = vectors * products + panels * ceil_ratio(rows, kPanel) * kTileCycles;
   constexpr double kTogether = 128, kPart = 512;  // columns that are copied together, depths at a time
   const bool in_place = inner(g.a.depth).stride == 1 && !is_bounded(g.a);
   return kPieceCycles + multiply + pack_cycles(m, g.b, columns, k, kTogether, kPart) +
@@ -125,10 +124,10 @@ double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& ti
 double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
   if (tile.pairs) return pair_cycles(m, g, tile, rows, columns);
   const auto k = static_cast<double>(g.k), step = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
-  const double blocks = std::max(1.0, ceil_div(k, step));
+  const double blocks = std::max(1.0, ceil_ratio(k, step));
   const auto lanes = static_cast<double>(tile.lanes), tile_rows = static_cast<double>(tile.rows);
-  const double vectors = ceil_div(columns, lanes);
-  const double panels = ceil_div(vectors * lanes, static_cast<double>(tile.columns));
+  const double vectors = ceil_ratio(columns, lanes);
+  const double panels = ceil_ratio(vectors * lanes, static_cast<double>(tile.columns));
   const double wide = std::fmod(vectors, panels), narrow = panels - wide, width = std::floor(vectors / panels);
   const double full = std::floor(rows / tile_rows), rest = rows - full * tile_rows;
   const auto steps = [&](double r) {
@@ -159,7 +158,7 @@ double write_bytes(const Gemm& g, std::int64_t width, bool keeps) {
   const auto size = static_cast<double>(size_of(g.c.dtype)), stride = static_cast<double>(inner.stride);
   const double chunk = static_cast<double>(std::min(inner.size, width)) * std::min(stride * size, kLineBytes);
   const auto steps = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
-  const double rounds = keeps ? 1 : std::max(1.0, 2 * ceil_div(static_cast<double>(g.k), steps) - 1);
+  const double rounds = keeps ? 1 : std::max(1.0, 2 * ceil_ratio(static_cast<double>(g.k), steps) - 1);
   const double bytes = static_cast<double>(g.m) * static_cast<double>(g.n) * std::min(stride * size, kLineBytes);
   return jump_bytes((stride > 1 ? 2 : 1) * rounds * bytes, chunk);
 }
@@ -204,7 +203,7 @@ double jump_bytes(double bytes, double chunk) { return bytes * (1 + kJumpBytes /
 double convert_cycles(DataType type) { return type == DataType::kHalf ? kHalfCycles : kElementCycles; }
 
 double run_cycles(const Machine& m, DataType type, double length, std::int64_t stride, bool bounded) {
-  const double start = kRunCycles + (bounded ? kBoundCycles : 0), vectors = ceil_div(length, m.lanes(type));
+  const double start = kRunCycles + (bounded ? kBoundCycles : 0), vectors = ceil_ratio(length, m.lanes(type));
   const bool wide = size_of(type) > 2;
   if (stride == 1 && (wide || m.masked())) return start + vectors * (kPlainCycles + (wide ? 0 : kWidenCycles));
   if (wide && stride == 2 && m.masked()) return start + vectors * kEvenCycles;
@@ -223,7 +222,8 @@ Work products_work(const Machine& m, const std::vector<ConvProduct>& products, s
                columns = static_cast<double>(std::min(cut.columns, g.n));
     Work one;
     one.largest = piece_cycles(m, g, tile, rows, columns);
-    const double across = ceil_div(static_cast<double>(g.m), rows), along = ceil_div(static_cast<double>(g.n), columns);
+    const double across = ceil_ratio(static_cast<double>(g.m), rows),
+                 along = ceil_ratio(static_cast<double>(g.n), columns);
     one.pieces = across * along * static_cast<double>(groups);
     const double share = static_cast<double>(g.m) / (rows * across) * static_cast<double>(g.n) / (columns * along);
     one.cycles = one.largest * one.pieces * share;

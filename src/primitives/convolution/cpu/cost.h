@@ -2,10 +2,15 @@
 // that must move.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cmath>
+
 #include "primitives/convolution/convolution.h"
 #include "primitives/convolution/cpu/products.h"
 
 namespace polymio::convolution {
+
+/// a / b rounded up.
+inline double ceil_ratio(double a, double b) { return std::ceil(a / b); }
 
 /// Work that is cut into independent pieces.
 struct Work {

@@ -11,7 +11,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMostScratch = 2 << 20, kMostScratchOfFew = 16 << 20;
+constexpr std::int64_t kMaxScratchOfFew = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
@@ -33,7 +33,7 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   if (products && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
   job.transposed = job.transposed && (floats || (products && (job.shape.c == 1 || job.dot_group > 1)));
   if (job.transposed) job.transposed_images = job.images_to_transpose(d.units);
-  const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMostScratch;
+  const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch;
   if (!fits) job.transposed = false, job.dot_group = 1;
   return job;
 }
@@ -218,7 +218,7 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
-                         has_few_results(job) ? kMostScratchOfFew : kMostScratch, "bytes of scratch for padded planes");
+                         has_few_results(job) ? kMaxScratchOfFew : kMaxScratch, "bytes of scratch for padded planes");
     return {};
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "kernels/cpu/caches.h"
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
@@ -18,11 +19,8 @@ using kernels::Direct;
 using kernels::DirectCut;
 using kernels::kSpatial;
 
-constexpr std::int64_t kMostScratch = 2 << 20;
 constexpr std::int64_t kRowParts[] = {1, 2, 4, 8, 16};
 constexpr int kChannels[] = {32, 64, 128, 256};
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// What a tune point says; zeros leave it to the model.
 struct TuningRequest {
@@ -213,7 +211,7 @@ class Planner {
     // Of a first layer that is read in place, what the panels read in turn.
     const std::int64_t input_tile =
         (job_.edges && job_.merged ? s.size[1] * s.size[2] * s.pitch : s.total) * job_.unit.element;
-    return job_.places.total > kMostScratch || input_tile > cache() * 3 / 8;
+    return job_.places.total > kMaxScratch || input_tile > cache() * 3 / 8;
   }
 
   /// Smaller blocks until the strip has its share of the second-level cache.
@@ -224,7 +222,7 @@ class Planner {
     }
     // Between taps that lie far apart is more than outputs are: shorter lines would copy most of it again.
     const bool wide = job_.edges && !job_.in_place;
-    while ((wide ? job_.places.total > kMostScratch : too_large()) && cut_.columns > 1) {
+    while ((wide ? job_.places.total > kMaxScratch : too_large()) && cut_.columns > 1) {
       cut_.columns = ceil_div(cut_.columns, 2);
       cut_direct(job_, cut_);
     }
@@ -313,7 +311,7 @@ class CpuDirect final : public Solver<Problem> {
     POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut(kernel_table(d), p).diagonal_groups > 1),
                     "groups must have 8 or more channels, or 4 if several groups can be multiplied at once");
     const Direct job = Planner(d, p, {}).plan(d.threads);
-    POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
+    POLYMIO_REQUIRE_MOST(job.places.total, kMaxScratch, "bytes of scratch for one row of an image");
     return {};
   }
 
@@ -347,7 +345,7 @@ class CpuDirect final : public Solver<Problem> {
       set += t[i] != 0;
     }
     if (set > 2) return false;
-    return Planner(d, p, read_request(t)).plan(d.threads).places.total <= kMostScratch;
+    return Planner(d, p, read_request(t)).plan(d.threads).places.total <= kMaxScratch;
   }
 
   TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 0, 0, 0}; }

@@ -34,7 +34,6 @@ constexpr double kLineBytes = 64;      // of the caches
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 double bytes_of(DataType type) { return static_cast<double>(size_of(type)); }
-double ceil_div(double a, double b) { return std::ceil(a / b); }
 
 /// Elements of a layout: type, strides of channels and of pixels.
 struct Layout {
@@ -45,14 +44,14 @@ struct Layout {
 
 /// Transposing lines of `length` elements. Squares are as wide as a vector, whatever of them is there.
 double transpose_cycles(double lanes, double lines, double length) {
-  return ceil_div(lines, lanes) * ceil_div(length, lanes) * lanes * kTurnCycles;
+  return ceil_ratio(lines, lanes) * ceil_ratio(length, lanes) * lanes * kTurnCycles;
 }
 
 /// Copying channels x pixels from a layout to one with channels innermost, or back.
 double move_cycles(double lanes, double channels, double pixels, const Layout& from, bool transposes = true) {
   const double slow = size_of(from.type) == 2 ? kNarrow : 1;
   if (from.channel == 1 || channels == 1)
-    return slow * pixels * (kPixelCycles + ceil_div(channels, lanes) * kVectorCycles);
+    return slow * pixels * (kPixelCycles + ceil_ratio(channels, lanes) * kVectorCycles);
   if (transposes && from.pixel <= 2) return slow * transpose_cycles(lanes, channels, pixels);
   return slow * channels * pixels * kElementCycles;
 }
@@ -71,7 +70,7 @@ double input_tile_cycles(const Direct& job) {
   const bool transposes = step == 1 || job.unit.group == 1;
   const double rows = real(job.cut.images * job.input_tile.size[0] * job.input_tile.size[1]),
                splits = real(job.input_tile.split);
-  const double operands = ceil_div(real(job.from.channels), real(job.unit.group));
+  const double operands = ceil_ratio(real(job.from.channels), real(job.unit.group));
   const double row = splits * move_cycles(real(job.unit.lanes), operands, real(job.input_tile.size[2]) / splits,
                                           {job.from.type, job.from.c, job.from.d[2] * step}, transposes);
   return rows * (splits * kRowCycles + inside(job) * row);
@@ -134,7 +133,7 @@ double weight_bytes(const Direct& job) {
 struct Tiles {
   double step = 0, once = 0;
   Tiles(const Direct& job, double outputs, std::int64_t vectors, std::int64_t depth) {
-    const double v = real(vectors), count = ceil_div(outputs, job.unit.rows[vectors]);
+    const double v = real(vectors), count = ceil_ratio(outputs, job.unit.rows[vectors]);
     const double low = std::floor(outputs / count), higher = outputs - low * count;
     const double bytes = row_bytes(job, static_cast<std::int64_t>(outputs));
     const auto cycles = [&](double rows) { return tile_cycles(job.unit, rows, v, depth, bytes); };
@@ -156,7 +155,7 @@ double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors,
   if (steps == 0) return std::max(Machine::tile_step(rows, vectors), bytes / kCacheBytes);
   // Rows of a tile register; cycles to load one, the least to multiply it, else one a row, and until it is done.
   constexpr double kRegister = 16, kLoad = 8, kLeast = 9, kLatency = 52;
-  const double high = rows > 2 * kRegister ? 4 : ceil_div(rows, kRegister);
+  const double high = rows > 2 * kRegister ? 4 : ceil_ratio(rows, kRegister);
   const double cycles = std::max({std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad, kLatency});
   return std::max(cycles / real(steps), (bytes + rows * row_bytes) / kCacheBytes);
 }
@@ -169,9 +168,9 @@ double row_bytes(const Direct& job, std::int64_t line) {
 
 Work direct_work(const Direct& job, const Machine& m) {
   const double groups = real(job.shape.groups), fold = real(job.cut.fold), lanes = real(job.unit.lanes);
-  const double blocks = ceil_div(real(job.from.channels), real(job.cut.channels));
-  const double parts = ceil_div(real(job.cells[2]), real(job.cut.columns));
-  const double images = ceil_div(real(job.shape.n), fold) * parts;
+  const double blocks = ceil_ratio(real(job.from.channels), real(job.cut.channels));
+  const double parts = ceil_ratio(real(job.cells[2]), real(job.cut.columns));
+  const double images = ceil_ratio(real(job.shape.n), fold) * parts;
   const double lines = images * real(job.to.size[0] * job.to.size[1]);
   const double tap_rows = images * reaching_taps(job, 0) * reaching_taps(job, 1);  // that all lines add up
   const Layout to{job.to.type, job.to.c, job.to.d[2]};
@@ -194,7 +193,7 @@ Work direct_work(const Direct& job, const Machine& m) {
   }
   Work work;
   work.pieces = real(job.pieces());
-  const double panels = ceil_div(real(job.panels), real(job.cut.panels));
+  const double panels = ceil_ratio(real(job.panels), real(job.cut.panels));
   const double packs = job.cut.packed ? 1 : work.pieces / panels / groups;
   work.cycles = groups * (multiply + packs * pack_cycles(job)) + work.pieces * (kPieceCycles + input_tile_cycles(job));
   work.largest = work.cycles / work.pieces;
@@ -218,12 +217,12 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   const double runs = x.merged ? 1 : real(s.taps[2]), run = real(s.taps[2]) / runs * real(g.c_block);
   const double rows = transposed ? run : channels;
   // As the kernel cuts lanes into panels.
-  const auto vectors = static_cast<std::int64_t>(ceil_div(transposed ? channels : run, lanes));
+  const auto vectors = static_cast<std::int64_t>(ceil_ratio(transposed ? channels : run, lanes));
   const std::int64_t most = vectors % 3 == 0 && !x.unit.amx ? 3 : 2, panels = (vectors + most - 1) / most;
   double multiply = tap_rows * kLineCycles;
   for (std::int64_t p = 0; p < panels; ++p) {
     const std::int64_t v = vectors * (p + 1) / panels - vectors * p / panels;
-    const double tiles = ceil_div(rows, x.unit.rows[v]), height = rows / tiles;
+    const double tiles = ceil_ratio(rows, x.unit.rows[v]), height = rows / tiles;
     const double cycles =
         x.unit.amx ? tile_cycles(x.unit, height, real(v), x.cut.columns) : Machine::tile_step(height, real(v));
     const double step = reach * (outputs * cycles + lines * kTapCycles);

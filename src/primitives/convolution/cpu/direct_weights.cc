@@ -13,7 +13,6 @@ namespace {
 
 using kernels::DirectGradient;
 
-constexpr std::int64_t kMostScratch = 2 << 20;
 constexpr std::int64_t kMostWorkspace = 256 << 20;
 
 DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
@@ -37,7 +36,7 @@ class CpuDirectWeights final : public Solver<Problem> {
     POLYMIO_REQUIRE(p.groups() == 1 || std::min(p.c(), p.k()) >= kFewChannels * p.groups(),
                     "groups must have 2 or more channels");
     const DirectGradient job = job_of(d, p);
-    POLYMIO_REQUIRE_MOST(job.places.total, kMostScratch, "bytes of scratch for one row of an image");
+    POLYMIO_REQUIRE_MOST(job.places.total, kMaxScratch, "bytes of scratch for one row of an image");
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(job.workspace()), kMostWorkspace, "bytes of partial sums");
     return {};
   }

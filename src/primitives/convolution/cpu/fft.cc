@@ -17,7 +17,6 @@ using kernels::ConvShape;
 using kernels::Fft;
 using kernels::FftStage;
 
-constexpr std::int64_t kMostScratch = 2 << 20;
 constexpr int kBlocks[] = {0, 4, 8, 16, 32};  // tiles of a block in scratch; 0: all tiles, in workspace
 
 /// Backward data as a forward convolution of dy with reversed taps.
@@ -160,7 +159,7 @@ class CpuFft final : public Solver<Problem> {
     if (std::find(std::begin(kBlocks), std::end(kBlocks), point[1]) == std::end(kBlocks)) return false;
     const Plan plan = plan_of(d, p, point);
     return std::max(plan.job.parts[0], plan.job.parts[1]) <= kernels::kFftParts &&
-           plan.scratch() <= static_cast<std::size_t>(kMostScratch);
+           plan.scratch() <= static_cast<std::size_t>(kMaxScratch);
   }
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {

@@ -10,6 +10,9 @@
 
 namespace polymio::convolution {
 
+/// Bytes of scratch for each thread that a solver may ask for.
+inline constexpr std::int64_t kMaxScratch = 2 << 20;
+
 /// Missing spatial dimensions become leading dimensions of size 1.
 kernels::ConvShape conv_shape(const Problem&);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/solvers.h"
@@ -20,9 +21,6 @@ constexpr std::int64_t kAlign = kernels::kScratchAlignment;
 constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
 constexpr std::size_t kKeptBytes = 8 << 20;
 constexpr std::int64_t kMostPlanes = 8;  // of a slab: neighbours share most input planes
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 /// The problem as a forward convolution without its cut. Backward data reads dy and writes dx: the filter's ends
 /// change places and its taps are reversed.

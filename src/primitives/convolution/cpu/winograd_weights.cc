@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/cpu/winograd.h"
@@ -18,8 +19,6 @@ constexpr std::int64_t kAlign = kernels::kScratchAlignment;
 constexpr std::int64_t kFewestProducts = 64;  // of a sum: the rounding errors of fewer do not even out
 constexpr std::int64_t kFewestPieces = 16;
 constexpr int kTiles[] = {0, 14, 28, 56};  // of a block; 0: what the cache holds
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The cut depends on the problem and the caches only: it decides the order of summation.
 WinogradWeights job_of(const DeviceInfo& d, const Problem& p, bool large, const TunePoint& point) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <numeric>
 
+#include "base/math.h"
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
 #include "primitives/convolution/gpu/depthwise_matrix.h"
@@ -30,8 +31,6 @@ constexpr Variant kChannels[] = {{4, 2, 4, 0, 0}, {4, 2, 2, 0, 0}};
 constexpr Variant kChannelsWeights[] = {{4, 1, 4, 0, 1056}};
 constexpr Variant kPlanes[] = {{1, 14, 1, 6144, 0}, {1, 7, 1, 8192, 0}};
 constexpr Variant kPlanesWeights[] = {{1, 14, 1, 8192, 1056}, {1, 7, 1, 4096, 2112}};
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 bool channels_last(const Problem& p) { return p.x.is_channels_last() && p.y.is_channels_last(); }
 
@@ -82,8 +81,9 @@ void plan_channels(Plan& plan, Direction direction) {
   plan.tiles = s.images * ceil_div(s.dst_h + extra_h, rows) * ceil_div(s.dst_w + extra_w, plan.v.cols);
   plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMostSums ? plan.filter : 1;
   const int lines = ceil_div(plan.filter, plan.tap_rows);
-  plan.parts = std::min(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
-  plan.blocks = {weights ? plan.parts : ceil_div(plan.tiles, slots), chunks, weights ? lines : 1};
+  plan.parts = std::min<int>(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
+  const int blocks = weights ? plan.parts : static_cast<int>(ceil_div(plan.tiles, slots));
+  plan.blocks = {blocks, chunks, weights ? lines : 1};
 }
 
 /// Elements of src that a band of `rows` rows of dst is made of.
@@ -106,7 +106,7 @@ void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
   const std::int64_t whole = pitch(std::int64_t{s.src_h} * s.src_w), all = std::int64_t{s.images} * s.channels;
   s.planes = 1, s.band = s.dst_h;
   if (whole <= plan.v.local_floats) {
-    const std::int64_t outputs = std::int64_t{ceil_div(s.dst_h, rows)} * s.dst_w;
+    const std::int64_t outputs = ceil_div(s.dst_h, rows) * s.dst_w;
     const std::int64_t most = std::min(plan.v.local_floats / whole, (kLeastOutputs + outputs - 1) / outputs);
     s.planes = static_cast<int>(std::min(most, weights ? s.images : std::max<std::int64_t>(1, all / (2 * d.units))));
   } else {

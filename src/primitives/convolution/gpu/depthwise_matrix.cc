@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "base/math.h"
+
 namespace polymio::convolution::gpu {
 namespace {
 
@@ -21,7 +23,6 @@ constexpr Tile kLarge[] = {{32, 2, 2, 1, 6, 3}, {48, 2, 2, 1, 6, 2}, {32, 1, 2, 
 constexpr Tile kMiddleWeights[] = {{48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 3}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
 constexpr Tile kLargeWeights[] = {{32, 2, 2, 1, 6, 2}, {16, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 2}, {32, 1, 1, 1, 6, 3}};
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <span>
 
+#include "base/math.h"
+
 namespace polymio::convolution::gpu {
 namespace {
 
@@ -32,7 +34,6 @@ constexpr Tile kLines[] = {{0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0,
 constexpr Tile kLinesWeights[] = {
     {0, 112, 0, 112, 0, 3}, {0, 56, 0, 56, 0, 3}, {0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0, 7, 0, 3}};
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "primitives/convolution/gpu/product.h"
 #include "primitives/convolution/solvers.h"
 
@@ -23,9 +24,6 @@ struct Tiles {
 
 constexpr std::int64_t kLine = 16;  // floats: spectra begin at multiples of it
 constexpr std::int64_t kLeastTaps = 5, kMostTaps = 12;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t v) { return ceil_div(v, kLine) * kLine; }
 
 /// Backward data is a forward convolution of dy with filters turned round.
 struct Plan {
@@ -69,10 +67,10 @@ struct Parts {
 
 Parts parts_of(const Plan& plan, const gpu::Product& product) {
   Parts at{};
-  at.src = round_up(ceil_div(static_cast<std::int64_t>(product.workspace()), 4));
-  at.dst = at.src + round_up(plan.src_size());
-  at.filters = at.dst + round_up(plan.dst_size());
-  at.end = at.filters + round_up(plan.filter_size());
+  at.src = round_up(ceil_div(static_cast<std::int64_t>(product.workspace()), 4), kLine);
+  at.dst = at.src + round_up(plan.src_size(), kLine);
+  at.filters = at.dst + round_up(plan.dst_size(), kLine);
+  at.end = at.filters + round_up(plan.filter_size(), kLine);
   return at;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/math.h"
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
 #include "primitives/convolution/gpu/grouped_matrix.h"
@@ -21,8 +22,6 @@ constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace thems
 constexpr int kBlocks = 1056;        // more give nothing: each stages filters or leaves a partial result
 constexpr int kMostChannels = 32;    // of a group
 constexpr int kLocalLast = 8192, kLocalFirst = 2304;  // floats of filters in local memory
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 bool channels_last(const Problem& p) { return p.x.is_channels_last() && p.y.is_channels_last(); }
 
@@ -68,7 +67,7 @@ void set_blocks(Plan& plan, int units, int pixels_of_thread) {
   const int slots = static_cast<int>(kThreads) / s.units, rows = ceil_div(units, s.units);
   plan.pixel_tiles = s.images * (plan.last ? s.dst_h * ceil_div(s.dst_w, plan.thread_pixels)
                                            : ceil_div(s.dst_h, plan.thread_pixels) * s.dst_w);
-  plan.parts = std::min(ceil_div(plan.pixel_tiles, slots * pixels_of_thread), std::max(1, kBlocks / rows));
+  plan.parts = std::min<int>(ceil_div(plan.pixel_tiles, slots * pixels_of_thread), std::max(1, kBlocks / rows));
   plan.blocks = {plan.parts, rows};
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace polymio::convolution::gpu {
 namespace {
 
@@ -16,7 +18,6 @@ constexpr int kStages = 4;       // rows on their way there
 constexpr int kPlaneStages = 2;  // with rows innermost: one more is in registers
 constexpr int kResident = 4;     // blocks of a multiprocessor with four warps each
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::int64_t kMostGroups = 8;         // that are products of their ow
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
 
-std::size_t round_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 /// A tensor as matrices: elements between columns, between the products of a batch, of groups and of images.
 struct Matrix {
@@ -64,9 +64,9 @@ struct Plan {
   }
   std::int64_t weight_count() const { return groups * filters * depth; }
   std::int64_t parts() const { return columns.in_place() ? batch : last ? 1 : images; }
-  std::size_t matrix_bytes() const { return columns.direct() ? 0 : round_up(columns.bytes()); }
+  std::size_t matrix_bytes() const { return columns.direct() ? 0 : whole_lines(columns.bytes()); }
   std::size_t sum_bytes() const {
-    return sums ? round_up(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
+    return sums ? whole_lines(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
   }
   std::size_t workspace() const {
     const std::size_t bytes = library_bytes + matrix_bytes() + sum_bytes();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/math.h"
+
 namespace polymio::convolution::gpu {
 namespace {
 
@@ -13,8 +15,6 @@ constexpr const char* kSource = "primitives/convolution/gpu/implicit_gemm.cl";
 constexpr std::int64_t kThreads = 256;  // of the kernels beside the product
 constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 bool quads(std::initializer_list<std::int64_t> values) {
   return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v % 4 == 0; });

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include "base/math.h"
 #include "primitives/convolution/gpu/product.h"
 #include "primitives/convolution/solvers.h"
 
@@ -20,8 +21,6 @@ struct Places {
 struct Tiles {
   int channels, height, width, pad_h, pad_w, tiles_h, tiles_w, tiles;
 };
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Transformed tensors: (point, channel, tile) of what is gathered and of the result, (point, output, input) of w.
 struct Plan {
