@@ -276,7 +276,8 @@ class Worker {
       const char* x = input_tile_ + in_input_tile(2, t2) * input_tile.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
       if (g_.transposed_row > 0) {
-        add_tiles(transpose(m), x, outputs_, transposed_ + first * g_.transposed_row * kSize, count, g_.transposed_row);
+        add_tiles(transposed_tile(m), x, outputs_, transposed_ + first * g_.transposed_row * kSize, count,
+                  g_.transposed_row);
       } else {
         add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
       }
@@ -284,7 +285,7 @@ class Worker {
   }
 
   /// The same product with dy's channels as lanes.
-  Micro transpose(Micro m) const {
+  Micro transposed_tile(Micro m) const {
     m.a_block = b_list_;
     m.b_block = a_list_;
     m.a_step = m.b_step;
