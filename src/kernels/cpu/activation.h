@@ -1,4 +1,4 @@
-// Activation functions of dense memory: fp32, fp64, and the 16-bit floats through fp32.
+// Activation functions over contiguous memory: fp32, fp64; fp16 and bf16 are computed in fp32.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace polymio::kernels {
 
-/// kBackwardFromY: `x` holds the forward result, because that was computed in place. Logistic, tanh,
-/// softrelu and ELU take the derivative from it; the other functions treat it as x.
+/// kBackwardFromY: `x` holds the forward result, because the forward pass ran in place. Logistic, tanh,
+/// softrelu and ELU compute the derivative from it; the other functions treat it as x.
 enum class ActivationPass : int { kForward = 0, kBackward = 1, kBackwardFromY = 2 };
 inline constexpr int kActivationModes = 10, kActivationPasses = 3;
 
-/// result = scale * f(x) + keep * result, or with dy * f'(x) in place of f(x). x, dy and result may be one
-/// buffer; keep == 0 never reads the old result.
+/// result = scale * f(x) + keep * result, or dy * f'(x) instead of f(x). x, dy and result may be the same
+/// buffer; the old result is not read if keep is 0.
 struct Activation {
   DataType type = DataType::kFloat;
   int mode = 0;  // miopenActivationMode_t
@@ -21,9 +21,9 @@ struct Activation {
   const void* x = nullptr;
   const void* dy = nullptr;  // backward only
   void* result = nullptr;
-  double alpha = 0, beta = 0, gamma = 0;  // of the function; float is exact unless the type is double
+  double alpha = 0, beta = 0, gamma = 0;  // parameters of the function; representable as float unless type is fp64
   double scale = 1, keep = 0;
-  bool non_temporal = false;  // stores leave the caches alone; ignored when `result` is also read
+  bool non_temporal = false;  // streaming stores; ignored when the old result is read
 };
 
 }  // namespace polymio::kernels

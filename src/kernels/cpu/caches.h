@@ -1,20 +1,21 @@
-// What kernels assume about the caches that cores share.
+// Properties of caches, prefetchers and ports that kernels and planners assume.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
 
 namespace polymio::kernels {
 
-/// Bytes of results that whoever reads them next may find in a cache; larger ones are written past the caches. Best of
-/// those measured on a Zen 5 with 32 MiB of third-level cache for two cores, and on a Xeon with 300 MiB for a server's.
+/// Kernels write results larger than this many bytes with non-temporal stores. The best of the values measured on a
+/// Zen 5 with 32 MiB of third-level cache for two cores and on a Xeon with 300 MiB for all cores of a server
+/// (docs/kernels/overview.md).
 inline constexpr std::int64_t kResultCaches = 8 << 20;
 
-/// Whether kernels prefetch what they read in many streams at once. AMD's hardware prefetchers follow few streams (Zen
-/// 5: 1.2 to 3 times as fast); a Xeon's follow them all (0.85 times). Others were not measured.
+/// Whether kernels that read many streams at once prefetch in software. AMD's hardware prefetchers follow few streams
+/// (Zen 5: 1.2 to 3 times as fast with software prefetch); a Xeon's follow all of them (0.85 times). Other processors
+/// were not measured.
 bool fetches_streams();
 
-/// Whether vectors are permuted and transposed while others are multiplied: Intel's processors do both by the same
-/// unit.
+/// Whether shuffles execute in parallel with multiply-adds. On Intel's processors both need the same port.
 bool permutes_beside_products();
 
 }  // namespace polymio::kernels

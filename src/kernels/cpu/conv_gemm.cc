@@ -1,4 +1,4 @@
-// Convolution geometry to matrix products, and their cutting into pieces.
+// Matrix products of a convolution, and their cut into pieces.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/conv_gemm.h"
 
@@ -17,7 +17,7 @@ using std::int64_t;
 
 /// One spatial dimension of a product: coordinate = origin + pixel * pixel_move + tap * tap_move.
 struct Window {
-  int64_t pixels, taps;                     // how many of each
+  int64_t pixels, taps;                     // numbers of pixels and taps
   int64_t origin, pixel_move, tap_move;     // in the gathered tensor
   int64_t first_pixel = 0, pixel_step = 1;  // position in the other tensor
   int64_t first_tap = 0, tap_step = 1;      // position in the filter
@@ -27,7 +27,7 @@ struct Geometry {
   Window window[kSpatial];
 };
 
-/// Digits (outer, d0, d1, d2), or (d0, d1, d2, outer) when the outer index is innermost in memory.
+/// Levels (outer, d0, d1, d2), or (d0, d1, d2, outer) if `outer_last`.
 Axis make_axis(const Level& outer, const Level (&dims)[kSpatial], bool outer_last) {
   Axis axis;
   axis.level[outer_last ? kSpatial : 0] = outer;
@@ -58,7 +58,7 @@ Gather gather_view(const Geometry& g, const Level& batch, const Level& channel, 
   return view;
 }
 
-/// Positions of the tensor that is not gathered, in the order of the gather's pixels.
+/// Positions in the tensor that is not gathered, in the order of the gather's pixels.
 Axis pixel_axis(const Geometry& g, const Level& batch, const int64_t (&strides)[kSpatial]) {
   Level dims[kSpatial];
   for (int d = 0; d < kSpatial; ++d) {
@@ -110,29 +110,29 @@ int64_t inner_size(const Axis& axis) { return axis.level[kLevels - 1].size; }
 
 bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
 
-/// Cycles for each step of depth: whole vectors of columns are multiplied, and columns transposed.
+/// Cycles per depth: multiplications of whole vectors of columns, and the transpose of columns.
 double transposed_cost(int64_t rows, int64_t columns) {
   const auto m = static_cast<double>(rows), n = static_cast<double>(columns);
   return m * std::ceil(n / 16) / 2 + 0.4 * n;
 }
 
-/// Whether both operands lie along the depth and it is cheaper to transpose A.
+/// Whether both operands are contiguous along the depth and transposing A costs less than transposing B.
 bool is_better_transposed(const Gemm& g) {
-  constexpr int64_t kDeep = 256;  // what makes up for a strided C
-  const bool along = inner_stride(g.a.depth) == 1 && inner_stride(g.b.depth) == 1 && !is_bounded(g.a) &&
-                     !is_bounded(g.b) && inner_size(g.a.depth) == inner_size(g.b.depth);
-  return along && g.k >= kDeep && transposed_cost(g.n, g.m) < transposed_cost(g.m, g.n);
+  constexpr int64_t kDeep = 256;  // the fewest depths that make up for a strided C
+  const bool contiguous = inner_stride(g.a.depth) == 1 && inner_stride(g.b.depth) == 1 && !is_bounded(g.a) &&
+                          !is_bounded(g.b) && inner_size(g.a.depth) == inner_size(g.b.depth);
+  return contiguous && g.k >= kDeep && transposed_cost(g.n, g.m) < transposed_cost(g.m, g.n);
 }
 
-/// Whether C is one vector wide, whose tiles load nearly as much as they multiply, and as rows would fill wide tiles.
+/// Whether C is one vector wide, so that tiles load nearly as much as they multiply, and its transpose has wide tiles.
 bool is_thin(const Gemm& g) {
-  constexpr int64_t kVector = 16, kRows = 32, kDeep = 256;  // what makes up for a strided C
+  constexpr int64_t kVector = 16, kRows = 32, kDeep = 256;  // kDeep makes up for a strided C
   return g.n <= kVector && g.m >= kRows && g.k >= kDeep && inner_stride(g.b.lanes) == 1 && !is_bounded(g.b) &&
          !is_bounded(g.a);
 }
 
-/// Columns should be the direction in which C is contiguous: swaps the roles of A and B if not. A few columns that
-/// leave lanes of vectors empty change with many rows that can be read as they lie.
+/// Swaps A and B unless C is contiguous along the columns; also if few columns leave lanes empty and there are many
+/// rows that the kernel can read in place.
 void orient(ConvProduct& p) {
   Output& c = p.gemm.c;
   simplify(p.gemm.a);
@@ -207,7 +207,7 @@ ConvProduct data_product(const ConvShape& s, const Geometry& g) {
   return p;
 }
 
-/// Whether each element of dx has one tap, as where an image is cut into patches.
+/// Whether each element of dx has exactly one tap, as in patch embeddings.
 bool is_tiled(const ConvShape& s) {
   for (int d = 0; d < kSpatial; ++d) {
     const bool dense = s.taps[d] == 1 || s.dilation[d] == 1;
@@ -216,7 +216,7 @@ bool is_tiled(const ConvShape& s) {
   return true;
 }
 
-/// All of dx at once: taps by pixels. Its elements lie in runs as long as a filter is wide.
+/// All of dx as one product, taps by pixels. Contiguous runs of dx have the width of the filter.
 ConvProduct tiled_product(const ConvShape& s) {
   const Geometry g = forward_geometry(s);
   const bool channels_last = s.x_c <= s.x_d[kSpatial - 1];
@@ -262,7 +262,7 @@ ConvProduct weights_product(const ConvShape& s) {
   return p;
 }
 
-// Cycles of the cost model, per element: multiplications are 2 vectors of 16 a cycle.
+// Cycles of the cost model, per element: two vectors of 16 multiply-adds per cycle.
 constexpr double kPackCost = 0.5, kMultiplyCost = 1.0 / 32, kPieceCost = 2000;
 
 double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
@@ -272,23 +272,24 @@ double piece_cost(const Gemm& g, const Cut& cut, const TileShape& tile) {
   return k * (rows * columns * kMultiplyCost * scale + (rows + columns) * kPackCost) + kPieceCost;
 }
 
-/// Whether tile registers read rows of A where they lie, all of the depth at once: the scratch of a piece hardly grows
-/// with its rows and columns.
+/// Whether AMX tile registers load rows of A in place over the whole depth: the scratch of a piece then hardly depends
+/// on its rows and columns.
 bool reads_rows_in_place(const Gemm& g, const TileShape& tile) {
   return tile.amx && inner_stride(g.a.depth) == 1 && inner_size(g.a.depth) == g.k && inner_size(g.a.lanes) == g.m &&
          !is_bounded(g.a) && g.k % 2 == 0 && g.k <= kGemmDepthBlock;
 }
 
-/// Sums of 16-bit and of strided results stay in scratch, and those of products of pairs: their piece is smaller.
+/// Most columns per piece. Pieces are smaller if scratch holds their sums: 16-bit operands or results, and strided
+/// results.
 int64_t column_limit(const Gemm& g, const Cut& cut, const TileShape& tile) {
   if (reads_rows_in_place(g, tile)) return g.n;
   const bool narrow = std::min(size_of(g.a.dtype), size_of(g.c.dtype)) < sizeof(float);
-  const bool kept = narrow || inner_stride(g.c.columns) != 1;
-  return kept ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
+  const bool in_scratch = narrow || inner_stride(g.c.columns) != 1;
+  return in_scratch ? std::max<int64_t>(131072 / cut.rows, 64) : g.n;
 }
 
-/// Rows whose packed block is not larger than kGemmRowBlock floats of full depth; where nothing is packed, so many that
-/// packing the other operand for each piece does not count.
+/// Most rows per piece: their packed block has at most the size of kGemmRowBlock rows of fp32 and a full depth block.
+/// If A is read in place, enough rows that packing B per piece costs little.
 int64_t row_limit(const Gemm& g, const TileShape& tile) {
   if (reads_rows_in_place(g, tile)) return 4 * kGemmRowBlock;
   const auto bytes = static_cast<int64_t>(std::max(size_of(g.c.dtype), sizeof(float)));
@@ -299,18 +300,19 @@ int64_t row_limit(const Gemm& g, const TileShape& tile) {
 }  // namespace
 
 Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutRequest& request) {
-  const int64_t most = request.rows > 0 ? std::min(request.rows, row_limit(g, tile)) : row_limit(g, tile);
-  const int64_t most_m_parts = request.rows > 0 ? ceil_div(g.m, most) : ceil_div(g.m, tile.rows);
-  constexpr int64_t kFewRows = 6;  // B is read once, fastest in long lines
+  const int64_t max_rows = request.rows > 0 ? std::min(request.rows, row_limit(g, tile)) : row_limit(g, tile);
+  const int64_t max_m_parts = request.rows > 0 ? ceil_div(g.m, max_rows) : ceil_div(g.m, tile.rows);
+  constexpr int64_t kFewRows = 6;  // B is read once, and fastest in long lines
   const int64_t requested = request.pieces > 0 ? request.pieces : g.m <= kFewRows ? 1 : 0;
-  Cut best{std::min(g.m, most), g.n};
+  Cut best{std::min(g.m, max_rows), g.n};
   double best_cost = -1;
-  for (int64_t m_parts = ceil_div(g.m, most); m_parts <= most_m_parts; m_parts *= 2) {
+  for (int64_t m_parts = ceil_div(g.m, max_rows); m_parts <= max_m_parts; m_parts *= 2) {
     const int64_t rows = ceil_div(ceil_div(g.m, m_parts), tile.rows) * tile.rows;
     int64_t first = ceil_div(g.n, column_limit(g, {rows, g.n}, tile));
     int64_t last = std::max(first, ceil_div(g.n, tile.lanes));
     if (requested > 0) {
-      first = last = std::clamp(ceil_div(requested * threads, ceil_div(g.m, rows) * copies), first, last);
+      first = std::clamp(ceil_div(requested * threads, ceil_div(g.m, rows) * copies), first, last);
+      last = first;
     }
     for (int64_t n_parts = first; n_parts <= last; n_parts += 1 + n_parts / 8) {
       const Cut cut{rows, ceil_div(ceil_div(g.n, n_parts), tile.lanes) * tile.lanes};
@@ -367,21 +369,20 @@ ConvProduct column_product(const ConvShape& s, DataType type) {
   return p;
 }
 
-/// Products of the four residues of an image by strides of 2, of which only the first has taps: it writes the zeros
-/// too.
+/// 1x1 filters with stride 2: of the four phases only the first has taps, and its product writes the others' zeros too.
 void share_zeros(const ConvShape& s, std::vector<ConvProduct>& products) {
   ConvProduct& first = products.front();
   Output& c = first.gemm.c;
-  bool even = s.in[0] == 1 && s.dtype == DataType::kFloat && first.gemm.k > 0 && s.x_d[kSpatial - 1] == 1;
+  bool is_even = s.in[0] == 1 && s.dtype == DataType::kFloat && first.gemm.k > 0 && s.x_d[kSpatial - 1] == 1;
   for (int d = 1; d < kSpatial; ++d)
-    even = even && s.taps[d] == 1 && s.pad[d] == 0 && s.stride[d] == 2 && s.in[d] % 2 == 0;
-  if (!even || inner_stride(c.columns) != 2) return;
+    is_even = is_even && s.taps[d] == 1 && s.pad[d] == 0 && s.stride[d] == 2 && s.in[d] % 2 == 0;
+  if (!is_even || inner_stride(c.columns) != 2) return;
   c.gap = s.x_d[1];
   for (std::size_t i = 1; i < products.size(); ++i) products[i].fills_gap = true;
 }
 
 std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection direction) {
-  constexpr int64_t kRun = 8;  // elements that are worth writing on their own
+  constexpr int64_t kRun = 8;  // the fewest contiguous elements that one product may write
   std::vector<ConvProduct> products;
   if (direction == ConvDirection::kBackwardData && is_tiled(s)) {
     const ConvProduct p = tiled_product(s);
@@ -393,7 +394,10 @@ std::vector<ConvProduct> conv_products(const ConvShape& s, ConvDirection directi
     products.push_back(weights_product(s));
   } else {
     int64_t phases[kSpatial], total = 1;
-    for (int d = 0; d < kSpatial; ++d) total *= phases[d] = std::min(s.stride[d], s.in[d]);
+    for (int d = 0; d < kSpatial; ++d) {
+      phases[d] = std::min(s.stride[d], s.in[d]);
+      total *= phases[d];
+    }
     for (int64_t i = 0; i < total; ++i) {
       Geometry g;
       int64_t rest = i;

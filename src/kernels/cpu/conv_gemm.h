@@ -1,4 +1,4 @@
-// Convolutions as matrix products over implicit operands: nothing is stored between x, w and y.
+// Convolutions as matrix products over implicit operands, without a stored im2col matrix.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -28,45 +28,44 @@ struct ConvShape {
 /// Sets packed strides: NC(D)HW and KC(R)S, or with `channels_last` N(D)HWC and K(R)SC.
 void set_packed_strides(ConvShape& shape, bool channels_last);
 
-/// Which tensor an operand reads; the caller puts its address into Operand::data.
+/// The tensor that an operand reads; the caller sets Operand::data to its address.
 enum class ConvTensor { kX, kW, kY };
 
-/// A product of the convolution for group 0. Group g adds g * {a,b,c}_group elements.
+/// One matrix product of the convolution, for group 0; {a,b,c}_group are the elements between groups.
 struct ConvProduct {
-  Gemm gemm;  // alpha, beta and data pointers are the caller's
+  Gemm gemm;  // the caller sets alpha, beta and the data pointers
   ConvTensor a = ConvTensor::kW, b = ConvTensor::kX;
   std::int64_t a_group = 0, b_group = 0, c_group = 0;
-  bool fills_gap = false;  // has nothing to do if beta is 0: the zeros are another product's
+  bool fills_gap = false;  // without work if beta is 0: another product writes its zeros (Output::gap)
 };
 
-/// The products that together write every element of the result once: one for forward and backward
-/// weights; for backward data one where filters do not overlap, else one per residue of the input position modulo the
-/// stride.
+/// The products that together write each element of the result once. Forward and backward weights: one product.
+/// Backward data: one product if filters do not overlap, else one per phase.
 std::vector<ConvProduct> conv_products(const ConvShape& shape, ConvDirection direction);
 
-/// A piece of work: rows x columns of one product of one group.
+/// A piece: rows [m0, m1) x columns [n0, n1) of one product of one group.
 struct ConvPiece {
   std::int64_t product, group, m0, m1, n0, n1;
 };
 
-/// What a cut is requested to be; 0: whatever is predicted to be fastest.
+/// A requested cut; 0: the value that is predicted to be fastest.
 struct CutRequest {
-  std::int64_t rows = 0;    // of a piece, at most
-  std::int64_t pieces = 0;  // of a product, for each thread
+  std::int64_t rows = 0;    // per piece, at most
+  std::int64_t pieces = 0;  // per product and thread
 };
 
-/// Rows and columns of a piece.
+/// Rows and columns per piece.
 struct Cut {
   std::int64_t rows = 1, columns = 1;
   bool operator==(const Cut&) const = default;
 };
 
-/// The cut of one product that is done for `copies` groups.
+/// The cut of a product that is computed for `copies` groups.
 Cut cut_of(const Gemm& gemm, std::int64_t copies, const TileShape& tile, std::int64_t threads,
            const CutRequest& request);
 
-/// Cuts all products of all groups into pieces of similar cost, enough for `threads`. The cut has no
-/// influence on values.
+/// Cuts all products of all groups into pieces of similar cost, enough for `threads`. Results do not depend on the
+/// cut.
 std::vector<ConvPiece> cut_products(const std::vector<ConvProduct>& products, std::int64_t groups,
                                     const TileShape& tile, std::int64_t threads, const CutRequest& request);
 

@@ -1,5 +1,5 @@
-// Counting the pieces of depthwise convolutions; convolutions as stencils: passes, combs of results that share
-// source lines, and columns of taps.
+// Pieces of depthwise convolutions; convolutions as stencils: passes, residues of results that share source lines, and
+// columns of taps.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/depthwise.h"
 
@@ -15,13 +15,13 @@ namespace {
 
 using i64 = std::int64_t;
 
-/// How many of the taps that are left the next column takes: the fewer columns, the fewer loads.
+/// Taps of the next column if `left` taps remain: the fewer columns, the fewer loads.
 i64 column_taps(i64 left) {
   if (left >= 5 && left != 6) return 5;
   return left == 3 || left == 6 ? 3 : std::min<i64>(left, 2);
 }
 
-/// Source lines of a column that are inside, as bits.
+/// Bit i: line i of a column is inside the source.
 unsigned lines_inside(i64 first, i64 step, i64 size, i64 lines) {
   const Range r = inside(first, step, size, lines);
   return r.high > r.low ? (1u << r.high) - (1u << r.low) : 0;
@@ -29,8 +29,8 @@ unsigned lines_inside(i64 first, i64 step, i64 size, i64 lines) {
 
 constexpr i64 kLeastBlock = 128;
 
-/// Channels that are worth reading together: lines of many channels are read faster than parts of them, but their
-/// weights share the first-level cache with what they meet.
+/// Channels per block of a depthwise problem: long contiguous runs of channels are read faster, but their weights share
+/// the first-level cache with x and y.
 i64 wide_block(const Depthwise& job) {
   constexpr i64 kWeights = 4608;
   const i64(&taps)[kSpatial] = job.shape.taps;
@@ -44,12 +44,12 @@ bool packed(const i64 (&size)[kSpatial], const i64 (&strides)[kSpatial]) {
          (size[0] == 1 || strides[0] == size[1] * size[2]);
 }
 
-/// Of an image's copies.
+/// Bytes of the NHWC copies of one image and one block of channels, x and y.
 i64 transposed_bytes(const Depthwise& job) {
   const ConvShape& s = job.shape;
-  const std::size_t of_y = s.dtype == DataType::kInt8 ? size_of(job.result_type) : size_of(s.dtype);
+  const std::size_t y_element = s.dtype == DataType::kInt8 ? size_of(job.result_type) : size_of(s.dtype);
   return Depthwise::kTransposedChannels *
-         (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(of_y));
+         (volume(s.in) * static_cast<i64>(size_of(s.dtype)) + volume(s.out) * static_cast<i64>(y_element));
 }
 
 i64 transposed_blocks(const Depthwise& job) {
@@ -63,26 +63,25 @@ bool Depthwise::has_packed_planes() const { return packed(shape.in, shape.x_d) &
 bool Depthwise::has_few_pixels(i64 lanes) const {
   constexpr i64 kMostTaps = 64;
   const i64 x = volume(shape.in), y = volume(shape.out);
-  const bool stream = has_packed_planes() && shape.x_c == x && shape.y_k == y && shape.groups >= lanes;
+  const bool contiguous = has_packed_planes() && shape.x_c == x && shape.y_k == y && shape.groups >= lanes;
   const bool depthwise = shape.c == 1 && shape.k == 1 && direction != ConvDirection::kBackwardWeights;
-  const bool type =
+  const bool is_float =
       shape.dtype == DataType::kFloat || shape.dtype == DataType::kHalf || shape.dtype == DataType::kBFloat16;
-  // Wider rows fill vectors better than half.
-  return !channels_last && depthwise && type && stream && x <= lanes && y <= lanes && shape.out[2] <= lanes / 2 &&
-         volume(shape.taps) <= kMostTaps;
+  // Wider rows fill more than half of a vector.
+  return !channels_last && depthwise && is_float && contiguous && x <= lanes && y <= lanes &&
+         shape.out[2] <= lanes / 2 && volume(shape.taps) <= kMostTaps;
 }
 
 bool Depthwise::can_transpose(i64 cores) const {
   constexpr i64 kMost = 1792 << 10, kFewest = 16;  // bytes; channels
-  const bool packed = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
+  const bool is_packed = !channels_last && has_packed_planes() && shape.groups * shape.c >= kFewest;
   const bool divides = shape.c == shape.k && kTransposedChannels % shape.c == 0;
-  // Tiles of planes are slow for narrow images and many taps of floats, and for groups and types that words are made
-  // of.
+  // The NCHW kernel is slow for narrow images and many taps in fp32, for groups, and for types with dot operands.
   constexpr i64 kNarrow = 8, kManyTaps = 16, kMostTaps = 36;
   const i64 taps = volume(shape.taps);
   const bool slow = size_of(shape.dtype) < sizeof(float) || taps >= kMostTaps ||
                     (permutes_beside_products() && (shape.c > 1 || shape.out[2] <= kNarrow || taps >= kManyTaps));
-  return packed && divides && slow && direction != ConvDirection::kBackwardWeights &&
+  return is_packed && divides && slow && direction != ConvDirection::kBackwardWeights &&
          transposed_bytes(*this) <= kMost && transposed_blocks(*this) * shape.n >= cores;
 }
 
@@ -93,22 +92,22 @@ i64 Depthwise::images_to_transpose(i64 cores) const {
 }
 
 i64 Depthwise::together() const {
-  constexpr i64 kLine = 16;  // channels of a line of the cache
+  constexpr i64 kLine = 16;  // fp32 channels per cache line
   return mixed() ? std::clamp<i64>(kLine / std::min(shape.c, shape.k), 1, shape.groups) : 1;
 }
 
 i64 Depthwise::channel_block() const {
-  // Blocks are the only pieces that a gradient has.
+  // Backward weights have no other pieces than these blocks.
   constexpr i64 kRound = 32;
-  const bool one = shape.c == 1 && direction != ConvDirection::kBackwardWeights;
-  const i64 most = one ? wide_block(*this) : kLeastBlock;
-  const i64 all = shape.groups * shape.c, blocks = ceil_div(all, most);
+  const bool is_depthwise = shape.c == 1 && direction != ConvDirection::kBackwardWeights;
+  const i64 max_channels = is_depthwise ? wide_block(*this) : kLeastBlock;
+  const i64 all = shape.groups * shape.c, blocks = ceil_div(all, max_channels);
   return std::min(all, ceil_div(ceil_div(all, blocks), kRound) * kRound);
 }
 
 i64 Depthwise::blocks_at_once() const {
-  const bool one = shape.c == 1 && direction == ConvDirection::kBackwardWeights;
-  return one ? wide_block(*this) / kLeastBlock : 1;
+  const bool is_depthwise = shape.c == 1 && direction == ConvDirection::kBackwardWeights;
+  return is_depthwise ? wide_block(*this) / kLeastBlock : 1;
 }
 
 i64 Depthwise::pieces() const {
@@ -143,11 +142,11 @@ i64 pass_count(const ConvShape& s, ConvDirection direction, int d) {
 Pass pass_of(const ConvShape& s, ConvDirection direction, int d, i64 phase) {
   Pass p{s.out[d], 0, 1, -s.pad[d], s.stride[d], s.dilation[d], s.taps[d], 0, 1};
   if (direction == ConvDirection::kBackwardData) {
-    // Taps in reverse order move forwards.
+    // Taps in reverse order, so that source positions ascend.
     const PhaseWindow w = phase_window(s, d, phase);
-    const i64 back = std::max<i64>(w.taps - 1, 0);
-    p = {w.pixels,   phase,       s.stride[d], w.origin + back * w.tap_move,
-         1,          -w.tap_move, w.taps,      w.first_tap + back * w.tap_step,
+    const i64 last = std::max<i64>(w.taps - 1, 0);
+    p = {w.pixels,   phase,       s.stride[d], w.origin + last * w.tap_move,
+         1,          -w.tap_move, w.taps,      w.first_tap + last * w.tap_step,
          -w.tap_step};
   }
   if (p.taps <= 1) p.dilation = 1;
@@ -168,30 +167,30 @@ Range inside(i64 first, i64 step, i64 size, i64 count) {
 }
 
 i64 list_columns(const Pass (&pass)[kSpatial], const Residue& residue, i64 i0, i64 m0, i64 rows,
-                 const StencilSource& source, const i64 (&taps)[kSpatial], TapColumn* to) {
+                 const StencilSource& source, const i64 (&taps)[kSpatial], TapColumn* columns) {
   const i64 start = pass[1].first + (residue.first + m0 * residue.step) * pass[1].stride;
   const i64 slab = pass[0].first + i0 * pass[0].stride;
   const Range depth = inside(slab, pass[0].dilation, source.size[0], pass[0].taps);
-  i64 made = 0;
+  i64 listed = 0;
   for (i64 t2 = 0; t2 < pass[2].taps; ++t2) {
     for (i64 t0 = depth.low; t0 < depth.high; ++t0) {
-      const i64 at = (slab + t0 * pass[0].dilation) * source.step[0] + source.column[t2];
+      const i64 offset = (slab + t0 * pass[0].dilation) * source.step[0] + source.column[t2];
       const i64 w0 = pass[0].w_first + t0 * pass[0].w_step, w2 = pass[2].w_first + t2 * pass[2].w_step;
       for (i64 r0 = 0; r0 < std::min(residue.tap_step, pass[1].taps); ++r0) {
-        const i64 all = ceil_div(pass[1].taps - r0, residue.tap_step);
-        for (i64 t = 0, count = 0; t < all; t += count) {
-          count = column_taps(all - t);
+        const i64 taps_of_residue = ceil_div(pass[1].taps - r0, residue.tap_step);
+        for (i64 t = 0, count = 0; t < taps_of_residue; t += count) {
+          count = column_taps(taps_of_residue - t);
           const i64 line = start + r0 * pass[1].dilation + t * residue.line;
           const unsigned lines = lines_inside(line, residue.line, source.size[1], rows + count - 1);
           if (lines == 0) continue;
           const i64 w1 = pass[1].w_first + (r0 + t * residue.tap_step) * pass[1].w_step;
-          to[made++] = {at + line * source.step[1], (w0 * taps[1] + w1) * taps[2] + w2, static_cast<int>(count), lines,
-                        static_cast<int>(t2)};
+          columns[listed++] = {offset + line * source.step[1], (w0 * taps[1] + w1) * taps[2] + w2,
+                               static_cast<int>(count), lines, static_cast<int>(t2)};
         }
       }
     }
   }
-  return made;
+  return listed;
 }
 
 }  // namespace polymio::kernels

@@ -1,4 +1,4 @@
-// Geometry of direct convolutions: what a piece reads, and where it lies in scratch memory.
+// Geometry of direct convolutions: the input of a piece and the layout of its scratch.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/direct.h"
 
@@ -20,16 +20,16 @@ void set_windows(Direct& job) {
     job.phases[d] = job.backward ? std::min(s.stride[d], s.in[d]) : 1;
     job.grain[d] = s.taps[d] == 1 ? job.input_step(d) : std::gcd(job.input_step(d), s.dilation[d]);
     job.step[d] = job.input_step(d) / job.grain[d];
-    bool any = false;
+    bool has_taps = false;
     std::int64_t last = 0;
     job.first[d] = 0;
     for (std::int64_t phase = 0; phase < job.phases[d]; ++phase) {
       const DirectWindow w = direct_window(job, d, phase);
       if (w.taps == 0) continue;
       const std::int64_t end = w.origin + (w.taps - 1) * w.move;
-      job.first[d] = any ? std::min(job.first[d], w.origin) : w.origin;
-      last = any ? std::max(last, end) : end;
-      any = true;
+      job.first[d] = has_taps ? std::min(job.first[d], w.origin) : w.origin;
+      last = has_taps ? std::max(last, end) : end;
+      has_taps = true;
     }
     job.input_tile.size[d] = last - job.first[d];  // completed once the cells of a piece are known
   }
@@ -41,38 +41,39 @@ bool leaves_input(const Direct& job, int d) {
   return job.first[d] < 0 || end >= job.from.size[d];
 }
 
-/// Whether the taps of a row lie half a tile or more apart.
+/// Whether the taps of a row are half a register tile or more apart.
 bool has_wide_taps(const Direct& job) {
   const DirectWindow w = direct_window(job, 2, 0);
   return w.taps > 1 && w.move * 2 >= job.unit.rows[2] * job.input_step(2);
 }
 
-/// Whether leaving out taps, instead of copying the input with zeros around it, gains more than tiles of few outputs at
-/// the borders cost: wide taps, or a first layer's large images and few products.
+/// Whether skipping the taps in the padding gains more than a zero-padded copy of the input, although tiles at the
+/// borders then have few outputs: wide taps, or a first layer's large images and few products.
 bool skips_padding(const Direct& job) {
-  constexpr std::int64_t kLong = 64, kFewProducts = 640;  // outputs of a line; products of an element of the input
+  constexpr std::int64_t kLong = 64, kFewProducts = 640;  // outputs per line; products per input element
   if (has_wide_taps(job)) return true;
   std::int64_t products = job.taps() * job.to.channels;
   for (int d = 0; d < kSpatial; ++d) products /= job.shape.stride[d];
   return job.cells[2] >= kLong && products <= kFewProducts;
 }
 
-/// Whether the taps of a row are one run of channels that fills steps of depth.
+/// Whether the taps of a row are one contiguous run of channels that consists of whole dot operands.
 bool has_whole_runs(const Direct& job) {
   return !job.backward && job.shape.taps[2] > 1 && job.shape.dilation[2] == 1 && job.from.d[2] == job.from.channels &&
          job.cut.channels == job.from.channels && job.shape.taps[2] * job.from.channels % job.unit.group == 0;
 }
 
-/// Whether the kernel can read the input as it lies.
+/// Whether the kernel can read the input in place.
 bool reads_in_place(const Direct& job) {
   const DirectMath math = job.unit.math;
-  const bool groups = math == DirectMath::kBf16 || math == DirectMath::kInt8;
+  const bool has_dot_operands = math == DirectMath::kBf16 || math == DirectMath::kInt8;
   const bool padded = leaves_input(job, 0) || leaves_input(job, 1) || leaves_input(job, 2);
-  const bool native = math == DirectMath::kFloat || math == DirectMath::kDouble ||
-                      (groups && (job.from.channels % job.unit.group == 0 || (!padded && has_whole_runs(job))));
+  const bool native =
+      math == DirectMath::kFloat || math == DirectMath::kDouble ||
+      (has_dot_operands && (job.from.channels % job.unit.group == 0 || (!padded && has_whole_runs(job))));
   if (!native || size_of(job.from.type) != static_cast<std::size_t>(job.unit.element)) return false;
   if (job.from.c != 1 && job.from.channels != 1) return false;
-  return !padded || (!job.unit.shifts() && skips_padding(job));  // shifted zeros are multiplied
+  return !padded || (!job.unit.shifts() && skips_padding(job));  // the zero-point correction covers all taps
 }
 
 void set_input_tile(Direct& job) {
@@ -80,8 +81,11 @@ void set_input_tile(Direct& job) {
   const std::int64_t channels = job.from.channels, block[kSpatial] = {1, job.cut.rows, job.cut.columns};
   for (int d = 0; d < kSpatial; ++d) {
     const DirectWindow w = direct_window(job, d, 0);
-    // What lies between the taps of a single line is not wanted.
-    if (d < 2 && block[d] == 1 && job.phases[d] == 1 && w.taps > 1) job.grain[d] = w.move, job.step[d] = 0;
+    // A single line of outputs reads no positions between its taps.
+    if (d < 2 && block[d] == 1 && job.phases[d] == 1 && w.taps > 1) {
+      job.grain[d] = w.move;
+      job.step[d] = 0;
+    }
     s.size[d] = (s.size[d] + (block[d] - 1) * job.input_step(d)) / job.grain[d] + 1;
   }
   const bool one_column = job.shape.taps[2] == 1;
@@ -97,7 +101,7 @@ void set_input_tile(Direct& job) {
     s.part = s.total = 0;
     return;
   }
-  constexpr std::int64_t kSets = 1024;  // bytes: pixels so far apart share too few sets of the first-level cache
+  constexpr std::int64_t kSets = 1024;  // bytes: pixels at multiples of this share few sets of the first-level cache
   s.pitch = job.merged ? channels : round_up(channels, job.unit.group);
   if (s.pitch * job.unit.element % kSets == 0) {
     s.pitch += kAlign / job.unit.element;
@@ -114,11 +118,11 @@ void set_input_tile(Direct& job) {
 void set_places(Direct& job) {
   const DirectUnit& u = job.unit;
   const ConvShape& s = job.shape;
-  const std::int64_t widest = ceil_div(job.vectors, job.panels), lanes = widest * u.lanes;
+  const std::int64_t lanes = ceil_div(job.vectors, job.panels) * u.lanes;  // of the widest panel
   const std::int64_t row_taps = s.taps[0] * s.taps[1];
   job.tap_steps = ceil_div(job.from.channels, u.group);
   job.row_steps = job.merged ? ceil_div(s.taps[2] * job.from.channels, u.group) : s.taps[2] * job.tap_steps;
-  // Behind the weights of a panel: one sum for each output channel (of shifted inputs).
+  // A panel ends with one zero-point correction per output channel.
   job.panel_bytes = round_up((row_taps * job.row_steps + 1) * lanes * u.lane_bytes(), kAlign);
   std::int64_t lines = ceil_div(job.cut.images, job.cut.fold) * job.phases[0] * job.phases[1] * job.cut.rows;
   if (job.cut.channels == job.from.channels) lines = 1;
@@ -126,9 +130,9 @@ void set_places(Direct& job) {
   DirectPlaces& p = job.places;
   p.total = 0;
   const auto take = [&](std::int64_t bytes) {
-    const std::int64_t place = p.total;
+    const std::int64_t offset = p.total;
     p.total += round_up(bytes, kAlign);
-    return place;
+    return offset;
   };
   p.input_tile = take(job.in_place ? 0 : job.input_tile.total * u.element + kAlign);
   p.panel = take(job.cut.packed ? 0 : job.panel_bytes);
@@ -142,10 +146,10 @@ void set_places(Direct& job) {
 DirectWindow direct_window(const Direct& job, int d, std::int64_t phase) {
   const ConvShape& s = job.shape;
   if (!job.backward) return {s.out[d], s.taps[d], 0, 1, -s.pad[d], s.dilation[d]};
-  // The taps of backward data are packed in reverse, so that positions ascend with them.
+  // Taps of backward data are packed in reverse order, so that input positions ascend.
   const PhaseWindow w = phase_window(s, d, phase);
-  const std::int64_t back = std::max<std::int64_t>(w.taps - 1, 0);
-  return {w.pixels,   w.taps, s.taps[d] - 1 - w.first_tap - back * w.tap_step, w.tap_step, w.origin + back * w.tap_move,
+  const std::int64_t last = std::max<std::int64_t>(w.taps - 1, 0);
+  return {w.pixels,   w.taps, s.taps[d] - 1 - w.first_tap - last * w.tap_step, w.tap_step, w.origin + last * w.tap_move,
           -w.tap_move};
 }
 
@@ -190,27 +194,27 @@ void cut_direct(Direct& job, const DirectCut& cut) {
   job.panels = direct_panels(job.vectors, c.vectors);
   c.panels = std::clamp<std::int64_t>(cut.panels, 1, job.panels);
   job.in_place = !c.copied && c.fold == 1 && reads_in_place(job);
-  // Of copies not for tile registers, with which it has not been run.
-  const bool leaves_out = job.in_place || (c.fold == 1 && has_wide_taps(job) && !job.unit.amx);
-  job.edges = leaves_out && leaves_input(job, 2);
+  // AMX skips no taps of copied input tiles: not tested.
+  const bool skips_taps = job.in_place || (c.fold == 1 && has_wide_taps(job) && !job.unit.amx);
+  job.edges = skips_taps && leaves_input(job, 2);
   set_input_tile(job);
   set_places(job);
 }
 
 void split_packing(Direct& job, std::int64_t threads) {
-  constexpr std::int64_t kLeast = 16 << 10;  // bytes of a part
+  constexpr std::int64_t kLeast = 16 << 10;  // bytes per part
   job.pack_parts = 1;
-  // What the parts of others share: steps of two taps, zeros between groups, sums over all channels.
+  // Parts would share data: depth steps across two taps, zeros between groups, corrections summed over all channels.
   const bool straddles = job.merged && job.from.channels % job.unit.group != 0;
   if (straddles || job.diagonal_groups > 1 || job.unit.shifts()) return;
-  const std::int64_t wanted = ceil_div(2 * threads, job.shape.groups * job.panels);
-  const std::int64_t most = std::min(job.panel_bytes / kLeast, job.from.channels / kPackChannels);
-  job.pack_parts = threads == 1 ? 1 : std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
+  const std::int64_t target = ceil_div(2 * threads, job.shape.groups * job.panels);
+  const std::int64_t max_parts = std::min(job.panel_bytes / kLeast, job.from.channels / kPackChannels);
+  job.pack_parts = threads == 1 ? 1 : std::clamp<std::int64_t>(target, 1, std::max<std::int64_t>(max_parts, 1));
 }
 
 std::int64_t Direct::line() const {
-  const bool any = cut.fold == 1 && phases[2] == 1 && !edges && cut.channels == from.channels;
-  return merges_lines() ? kDirectLine : any ? std::min(cut.columns, kDirectLine) : cut.columns;
+  const bool is_divisible = cut.fold == 1 && phases[2] == 1 && !edges && cut.channels == from.channels;
+  return merges_lines() ? kDirectLine : is_divisible ? std::min(cut.columns, kDirectLine) : cut.columns;
 }
 
 bool Direct::merges_lines() const {
@@ -220,13 +224,13 @@ bool Direct::merges_lines() const {
 }
 
 bool Direct::interleaves_panels() const {
-  // Bytes of weights: beside outputs of tile registers in the first-level cache, else in the second-level cache.
-  const std::int64_t near = unit.amx ? 32 << 10 : 256 << 10;
+  // Packed weights stay in the first-level cache with AMX, where they share it with the outputs, else in the second.
+  const std::int64_t max_bytes = unit.amx ? 32 << 10 : 256 << 10;
   const bool one_line = cells[0] * cells[1] == 1 && phases[0] * phases[1] * phases[2] == 1 && cut.images == 1;
   const bool pointwise = taps() == 1 && in_place && !edges && cut.channels == from.channels;
-  const bool same_width = vectors % panels == 0 || !unit.amx;  // others take other shapes of tile registers
+  const bool same_width = vectors % panels == 0 || !unit.amx;  // AMX: one tile configuration
   return one_line && pointwise && panels > 1 && panels <= kMaxInterleavedPanels && same_width &&
-         panels * panel_bytes <= near;
+         panels * panel_bytes <= max_bytes;
 }
 
 bool Direct::sums_are_results() const {

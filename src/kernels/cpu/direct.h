@@ -1,5 +1,5 @@
-// Direct convolution, forward and backward data: register tiles summed over filter taps and channels, read
-// from padded channels-last copies of input rows ("strips") or from the tensor as it lies.
+// Direct convolution, forward and backward data: register tiles summed over filter taps and channels. The kernel reads
+// padded input tiles (NHWC copies of input rows) or the tensor in place.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
@@ -10,25 +10,26 @@
 
 namespace polymio::kernels {
 
-/// How products are formed; numbers equal those of the micro-kernel's kinds. kImagePairs: kBf16 of backward weights,
-/// where an element is a pixel of two images, or two of one.
+/// Kind of dot operand; values equal those of Dot in isa/micro_kernel.h. kImagePairs: kBf16 in backward weights, where
+/// a pair is one pixel of two images or two pixels of one image.
 enum class DirectMath : int { kFloat = 0, kDouble = 1, kBf16 = 2, kInt8 = 3, kInt16 = 4, kImagePairs = 5 };
 
-/// What an instruction set has for a data type.
+/// Products and register tiles of an instruction set for a data type.
 struct DirectUnit {
   DirectMath math = DirectMath::kFloat;
-  std::int64_t lanes = 4;         // of a vector of sums
-  std::int64_t group = 1;         // neighbouring channels that are multiplied in one step
-  std::int64_t element = 4;       // bytes of a channel in copies of the input and of the weights
-  int rows[5] = {0, 1, 1, 1, 1};  // the most rows of a tile of so many vectors
-  bool amx = false;               // products are made by tile registers
+  std::int64_t lanes = 4;         // per vector of sums
+  std::int64_t group = 1;         // channels per dot operand
+  std::int64_t element = 4;       // bytes per channel in copies of the input and of the weights
+  int rows[5] = {0, 1, 1, 1, 1};  // rows[v]: the most rows of a register tile of v vectors
+  bool amx = false;               // AMX tile registers
   std::int64_t lane_bytes() const { return math == DirectMath::kDouble ? 8 : 4; }
-  /// Whether int8 inputs are multiplied as unsigned values, 128 larger: sums have an excess that is taken away.
+  /// Whether int8 inputs are multiplied as unsigned values, 128 larger: sums need a zero-point correction.
   bool shifts() const { return math == DirectMath::kInt8 && !amx; }
   bool sums_integers() const { return math == DirectMath::kInt8 || math == DirectMath::kInt16; }
 };
 
-/// Steps of depth that a tile register takes at once, at most 16: equal parts of all, or as many as it can, and a rest.
+/// Depth steps per AMX tile register, at most 16: equal parts of `depth` with at least 8 steps if possible, else 16 and
+/// a remainder.
 constexpr std::int64_t amx_steps(std::int64_t depth) {
   constexpr std::int64_t kMost = 16, kFew = 8;
   if (depth <= kMost) return depth;
@@ -37,57 +38,58 @@ constexpr std::int64_t amx_steps(std::int64_t depth) {
   return depth / parts < kFew ? kMost : depth / parts;
 }
 
-/// Outputs of a line whose sums are finished together: so many stay in the first-level cache.
+/// Outputs of a line whose sums are finished together; they stay in the first-level cache.
 inline constexpr std::int64_t kDirectLine = 128;
 
-/// Panels that are multiplied in turn, at most.
+/// The most panels of Direct::interleaves_panels().
 inline constexpr std::int64_t kMaxInterleavedPanels = 64;
 
-/// Parts in which a panel is packed are of multiples of so many channels.
+/// The channels of a part of a panel (split_packing) are a multiple of this.
 inline constexpr std::int64_t kPackChannels = 16;
 
-/// Depths that packing transposes at once, at least.
+/// The fewest depths that packing transposes at once.
 inline constexpr std::int64_t kDirectTransposeDepth = 64;
 
-/// The tensor that is read (x, or dy) or written (y, or dx). Strides in elements.
+/// The tensor that is read (x or dy) or written (y or dx). Strides in elements.
 struct DirectSide {
   DataType type = DataType::kFloat;
-  std::int64_t channels = 1, size[kSpatial] = {1, 1, 1};  // channels of a group
+  std::int64_t channels = 1, size[kSpatial] = {1, 1, 1};  // channels per group
   std::int64_t n = 0, c = 0, d[kSpatial] = {0, 0, 0};
-  // Of kImagePairs: n is the stride from pair to pair, and `partner` the one inside of it. Partners are images, of
-  // which there are so many, or lines of one image that are `half` apart.
+  // kImagePairs: n is the stride between pairs, `partner` the stride between the two elements of a pair. Those are
+  // images (`images` in all) or, if half > 0, lines of one image that are `half` lines apart.
   std::int64_t partner = 0, images = 0, half = 0;
-  /// How many there are of a pair's line, the last ones of which may be missing.
+  /// Elements of a pair that exist in a line, 1 or 2: the last image or the last lines may have no partner.
   int of_pair(std::int64_t pair, std::int64_t line) const {
     return (half > 0 ? line + half < size[1] : 2 * pair + 1 < images) ? 2 : 1;
   }
 };
 
-/// How the work is cut. Only `channels` has an influence on rounding. A cell is an output position or, for
-/// backward data, one position of each residue modulo the stride.
+/// How the work is cut. Only `channels` influences rounding. A cell is an output position; in backward data it is one
+/// position of each phase.
 struct DirectCut {
-  std::int64_t images = 1, rows = 1, columns = 1;  // of a piece, in cells
-  std::int64_t panels = 1;                         // of output channels, of a piece
+  std::int64_t images = 1, rows = 1, columns = 1;  // per piece, in cells
+  std::int64_t panels = 1;                         // of output channels, per piece
   std::int64_t channels = 1;                       // summed at once
-  std::int64_t fold = 1;                           // images side by side in a tile
-  int vectors = 2;                                 // of a panel
-  bool packed = false;                             // weights come packed from the caller
-  bool copied = false;                             // strips are copies even where the tensor could be read as it lies
+  std::int64_t fold = 1;                           // images side by side in a register tile
+  int vectors = 2;                                 // per panel
+  bool packed = false;                             // the caller passes packed weights
+  bool copied = false;                             // copies the input even if the kernel could read it in place
 };
 
-/// The taps of one dimension that reach the outputs of one residue ("phase"), in the order of packed weights.
+/// The taps of one dimension that contribute to the outputs of one phase, in the order of packed weights.
 struct DirectWindow {
   std::int64_t cells, taps, tap, tap_step;  // packed taps tap + t * tap_step, t < taps
-  std::int64_t origin, move;                // input position of cell 0 and tap 0, and from tap to tap
+  std::int64_t origin, move;                // input position of cell 0 and tap 0; positions per tap
 };
 
-/// The strip of a piece. Strides in elements; position q of a row lies at q % split * part + q / split * pixel.
+/// The padded input tile of a piece. Strides in elements; position q of a row is at
+/// q % split * part + q / split * pixel.
 struct InputTile {
   std::int64_t size[kSpatial];  // positions
   std::int64_t split, part, pitch, pixel, row, slab, image, total;
 };
 
-/// Bytes from the start of a thread's scratch.
+/// Byte offsets in a thread's scratch.
 struct DirectPlaces {
   std::int64_t input_tile, panel, sums, transposed, lists, total;
 };
@@ -98,63 +100,64 @@ struct Direct {
   DirectUnit unit;
   DirectSide from, to;
   DataType weight_type = DataType::kFloat;
-  std::int64_t w_lane = 0, w_depth = 0;  // strides of weights along channels of `to` and of `from`
-  std::int64_t diagonal_groups = 1;      // groups of the problem in one of `shape`, whose weights are zero between them
+  std::int64_t w_lane = 0, w_depth = 0;  // weight strides along the channels of `to` and of `from`
+  std::int64_t diagonal_groups = 1;      // block-diagonal grouping: groups of the problem per group of `shape`
   DirectCut cut;
   // Set by cut_direct().
   std::int64_t cells[kSpatial], phases[kSpatial];
   std::int64_t first[kSpatial];               // smallest input position of cell 0
-  std::int64_t grain[kSpatial];               // the strip holds every so-manieth input position
-  std::int64_t step[kSpatial];                // strip positions from cell to cell; 0: a piece has one
-  bool in_place = false;                      // the strip is the tensor itself
-  bool edges = false;                         // of which columns of taps that lie in the padding are left out
-  bool merged = false;                        // the taps of a row are neighbours in the strip: one run of channels
-  std::int64_t vectors = 1, panels = 1;       // of all output channels of a group
-  std::int64_t tap_steps = 1, row_steps = 1;  // steps of depth of a tap, of a row of taps
-  std::int64_t panel_bytes = 0;               // of the widest panel with what belongs to it
-  std::int64_t pack_parts = 1;                // in which a panel of weights is packed, see split_packing
+  std::int64_t grain[kSpatial];               // the input tile has every grain-th input position
+  std::int64_t step[kSpatial];                // input tile positions between cells; 0: a piece has one cell
+  bool in_place = false;                      // the input tile is the tensor itself
+  bool edges = false;                         // columns of taps in the padding are skipped
+  bool merged = false;                        // the taps of a row are contiguous in the input tile: one run
+  std::int64_t vectors = 1, panels = 1;       // per group, for all its output channels
+  std::int64_t tap_steps = 1, row_steps = 1;  // depth steps per tap, per row of taps
+  std::int64_t panel_bytes = 0;               // of the widest packed panel with its zero-point correction
+  std::int64_t pack_parts = 1;                // parts per packed panel of weights, see split_packing
   InputTile input_tile{};
   DirectPlaces places{};
 
   std::int64_t pieces() const;
-  /// Input positions from cell to cell.
+  /// Input positions between cells.
   std::int64_t input_step(int d) const { return backward ? 1 : shape.stride[d]; }
-  /// Outputs that are summed before they are finished: of a piece's line, or of lines that are joined.
+  /// Outputs that are summed before they are finished: of one line of a piece, or of merged lines.
   std::int64_t line() const;
-  /// Whether lines of a copy lie as one long line, for tile registers; outputs between them are not wanted.
+  /// Whether AMX computes the lines of a copied input tile as one long line and drops the outputs between them.
   bool merges_lines() const;
-  /// Whether some outputs are summed for all panels before the next ones: pointwise, and packed weights stay near.
+  /// Whether the kernel computes a block of outputs for all panels before the next block: pointwise, with packed
+  /// weights that fit the cache.
   bool interleaves_panels() const;
   std::int64_t taps() const { return shape.taps[0] * shape.taps[1] * shape.taps[2]; }
   /// The first vector of a panel; panels are of nearly equal width.
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }
-  /// Whether register tiles can write unscaled results where they belong: of tile registers, whole vectors.
+  /// Whether register tiles can store unscaled results directly into the tensor; AMX: whole vectors only.
   bool sums_are_results() const;
-  /// How many calls of direct_pack there are.
+  /// Number of items of KernelTable::direct_pack.
   std::int64_t packings() const { return shape.groups * panels * pack_parts; }
   std::size_t packed_bytes() const { return static_cast<std::size_t>(shape.groups * panels * panel_bytes) + 64; }
 };
 
-/// What one call works on.
+/// Arguments of one call.
 struct DirectArgs {
   const void* from = nullptr;
   const void* w = nullptr;
   void* to = nullptr;
   void* packed = nullptr;
   double alpha = 1, beta = 0;          // beta == 0: `to` is never read
-  const Epilogue* epilogue = nullptr;  // its y is not used; needs beta == 0
+  const Epilogue* epilogue = nullptr;  // without its y; requires beta == 0
 };
 
-/// The job without its cut. int8 problems: `to_type` is int8, int32 or float.
+/// The job without a cut. int8 problems: `to_type` is int8, int32 or float.
 Direct direct_job(const ConvShape& shape, bool backward, DataType to_type, const DirectUnit& unit);
 
-/// Takes over a cut, bounded by the sizes there are, and lays out the scratch memory.
+/// Sets the cut, clamped to the sizes of the problem, and lays out the scratch.
 void cut_direct(Direct& job, const DirectCut& cut);
 
-/// Lets `threads` threads share the packing of few panels: of a panel, parts of the input channels.
+/// Splits panels by input channels so that `threads` threads share the packing of few panels.
 void split_packing(Direct& job, std::int64_t threads);
 
-/// How many panels so many vectors make that are to be about `wide` vectors each.
+/// Number of panels of about `wide` vectors each.
 std::int64_t direct_panels(std::int64_t vectors, std::int64_t wide);
 
 DirectWindow direct_window(const Direct& job, int dim, std::int64_t phase);

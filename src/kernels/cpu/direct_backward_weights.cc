@@ -1,4 +1,4 @@
-// How backward weights are cut: blocks of dw for a share of the second-level cache, steps for another.
+// Cut of backward weights: a block of dw and the copies of a step each take a share of the second-level cache.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/direct_backward_weights.h"
 
@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::int64_t kAlign = 64;
 
-/// Equal blocks of at most `most`, in whole units where there are several.
+/// Size of equal blocks of at most `most`; multiples of `unit` if there are several.
 std::int64_t equal_block(std::int64_t size, std::int64_t most, std::int64_t unit) {
   const std::int64_t count = ceil_div(size, std::clamp<std::int64_t>(most, 1, size));
   return std::min(size, round_up(ceil_div(size, count), count > 1 ? unit : 1));
 }
 
-/// As square as the sums allow: x is copied for every block of k, dy for every block of c.
+/// Makes blocks as square as possible: x is copied once per block of k, dy once per block of c.
 void set_blocks(DirectGradient& g, std::int64_t bytes) {
   const ConvShape& s = g.x.shape;
   const std::int64_t sums = std::max<std::int64_t>(bytes / (g.x.unit.element * g.x.taps()), 1);  // k times c
@@ -34,7 +34,7 @@ void set_blocks(DirectGradient& g, std::int64_t bytes) {
 
 std::int64_t outputs_of(const DirectCut& c) { return c.images * c.rows * c.columns; }
 
-/// The largest steps whose copies keep within `bytes` each.
+/// Sets the largest steps whose copies of x and dy have at most `bytes` each.
 void set_steps(DirectGradient& g, std::int64_t bytes) {
   Direct& x = g.x;
   x.from.channels = g.c_block;
@@ -50,7 +50,7 @@ void set_steps(DirectGradient& g, std::int64_t bytes) {
   for (std::int64_t* size : {&cut.rows, &cut.columns})
     while (!fits() && *size > 1) *size = ceil_div(*size, 2);
   cut.rows = ceil_div(x.cells[1], ceil_div(x.cells[1], cut.rows));
-  constexpr std::int64_t kEnough = 256;  // outputs: one addition to the sums in memory for so many in registers
+  constexpr std::int64_t kEnough = 256;  // outputs per step: each step adds its register tiles to the sums in memory
   while (fits() && outputs_of(x.cut) < kEnough && x.cut.images < x.shape.n) cut.images *= 2;
   while (!fits() && cut.images > 1) cut.images = ceil_div(cut.images, 2);
   cut_direct(x, cut);
@@ -58,16 +58,16 @@ void set_steps(DirectGradient& g, std::int64_t bytes) {
             ceil_div(x.cells[2], x.cut.columns);
 }
 
-/// More pieces where blocks are few, as long as adding the slices up costs little.
+/// Cuts few blocks into slices for more pieces, as long as the sum of the slices costs little.
 void set_slices(DirectGradient& g) {
   constexpr std::int64_t kPieces = 16, kOutputs = 512;
   const std::int64_t* out = g.x.shape.out;
   const std::int64_t outputs = g.x.shape.n * out[0] * out[1] * out[2];
-  const std::int64_t wanted = std::min(ceil_div(kPieces, g.blocks()), outputs / kOutputs);
-  g.slices = std::clamp<std::int64_t>(wanted, 1, g.steps);
+  const std::int64_t target = std::min(ceil_div(kPieces, g.blocks()), outputs / kOutputs);
+  g.slices = std::clamp<std::int64_t>(target, 1, g.steps);
 }
 
-/// Cycles of one output and one row of taps, for tiles of `rows` and `lanes`.
+/// Predicted cycles per output and row of taps for `rows` x `lanes` sums.
 double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes) {
   double best = INFINITY;
   for (std::int64_t v = 1; v <= 3; ++v) {
@@ -79,14 +79,16 @@ double tile_cycles(const DirectUnit& unit, std::int64_t rows, std::int64_t lanes
   return best;
 }
 
-/// With few input channels tiles are fuller with output channels as lanes. Rows of dy are transposed if they lie
-/// otherwise, those of pairs also if output channels are rows and last.
+/// Chooses output channels as lanes if that fills tiles better, as with few input channels. dy is then transposed
+/// unless its channels are innermost. Otherwise output channels are rows, and only image pairs with channels innermost
+/// are transposed.
 void choose_lanes(DirectGradient& g) {
   const ConvShape& s = g.x.shape;
   const std::int64_t run = (g.x.merged ? s.taps[2] : 1) * g.c_block;
   const bool last = g.dy.c == 1, first = g.dy.d[2] == 1 && g.x.unit.element == 4;
   const bool pairs = g.x.unit.math == DirectMath::kImagePairs;
-  constexpr double kGain = 1.05, kTranspose = 0.4;  // turning costs a little, and an element of dy so many cycles
+  constexpr double kGain = 1.05,
+                   kTranspose = 0.4;  // kGain: transpose of the sums; kTranspose: cycles per element of dy
   const double transpose = kTranspose * static_cast<double>(g.k_block) / static_cast<double>(s.taps[0] * s.taps[1]);
   const double cycles = kGain * tile_cycles(g.x.unit, run, g.k_block) + (last ? 0 : transpose);
   const double straight = tile_cycles(g.x.unit, g.k_block, run) + (pairs && last ? transpose : 0);
@@ -97,28 +99,28 @@ void choose_lanes(DirectGradient& g) {
 void set_places(DirectGradient& g) {
   const Direct& x = g.x;
   const std::int64_t size = x.unit.element, outputs = outputs_of(x.cut);
-  const bool by_output = g.dy.c == 1 && x.unit.math != DirectMath::kImagePairs;
+  const bool outputs_are_rows = g.dy.c == 1 && x.unit.math != DirectMath::kImagePairs;
   g.pitch = g.transposed_row > 0 ? g.transposed_row
-            : by_output          ? g.k_block
+            : outputs_are_rows   ? g.k_block
                                  : (ceil_div(outputs, x.unit.lanes) | 1) * x.unit.lanes;
   g.k_row = x.taps() * g.c_block;
   g.sum_bytes = round_up(g.k_block * g.k_row * size + kAlign, kAlign);
   g.places.total = 0;
   const auto take = [&](std::int64_t bytes) {
-    const std::int64_t place = g.places.total;
+    const std::int64_t offset = g.places.total;
     g.places.total += round_up(bytes, kAlign);
-    return place;
+    return offset;
   };
-  // Behind a strip as much as the vectors of a tile may reach over its end.
+  // Vectors of a register tile may read past the end of the input tile.
   g.places.input_tile = take(x.input_tile.total * size + 4 * kAlign);
-  g.places.dy = take((g.transposed_row > 0 || by_output ? outputs : g.k_block) * g.pitch * size);
+  g.places.dy = take((g.transposed_row > 0 || outputs_are_rows ? outputs : g.k_block) * g.pitch * size);
   g.places.sums = take(g.sum_bytes);
   g.places.transposed = take(g.k_row * g.transposed_row * size);
   g.places.lists = take(2 * x.cut.images * x.cut.rows * static_cast<std::int64_t>(sizeof(std::int64_t)));
 }
 
-/// The job on pairs of images, each as large as an image of floats; of an odd number of images on pairs of their
-/// halves.
+/// The job on image pairs, whose elements have the size of fp32. With an odd number of images that have more lines than
+/// there are images, a pair is two lines of one image, half of its lines apart.
 Direct pairs_job(ConvShape shape, DataType dw_type, DirectUnit unit) {
   unit.math = DirectMath::kImagePairs;
   unit.group = 1;
@@ -152,7 +154,7 @@ DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const Dire
   set_blocks(g, cache / 4);
   set_steps(g, cache / 6);
   set_slices(g);
-  if (!(pairs && unit.amx)) choose_lanes(g);  // tile registers need outputs of a channel side by side
+  if (!(pairs && unit.amx)) choose_lanes(g);  // AMX needs the outputs of a channel contiguous
   set_places(g);
   return g;
 }

@@ -1,30 +1,30 @@
-// Direct backward weights: a block of the filter gradient is summed in the cache over strips of x and copies of dy.
+// Direct backward weights: a block of dw is summed in the cache over padded input tiles of x and copies of dy.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
 
 namespace polymio::kernels {
 
-/// Bytes from the start of a thread's scratch.
+/// Byte offsets in a thread's scratch.
 struct GradientPlaces {
   std::int64_t input_tile, dy, sums, transposed, lists, total;
 };
 
 /// A piece is a block of output channels times a block of input channels, summed over a slice of the steps. A step
-/// is what one strip serves: some images, rows and columns. Nothing depends on the number of threads.
+/// is the images, rows and columns of one padded input tile. Results do not depend on the number of threads.
 struct DirectGradient {
-  Direct x;  // reads x as forward does, a block of channels at a time; `to` has the type of dw
+  Direct x;  // reads x as forward does, one block of channels; `to` has the type of dw
   DirectSide dy;
   std::int64_t k_block = 1, c_block = 1, k_blocks = 1, c_blocks = 1, steps = 1, slices = 1;
-  std::int64_t pitch = 1;           // elements of dy's copy from channel to channel, or from output to output
-  std::int64_t k_row = 1;           // elements of the sums from output channel to output channel
-  std::int64_t sum_bytes = 0;       // of a piece
-  std::int64_t transposed_row = 0;  // not 0: tiles are summed with output channels as lanes; elements of such a row
+  std::int64_t pitch = 1;           // elements between channels, or between outputs, of dy's copy
+  std::int64_t k_row = 1;           // elements between output channels of the sums
+  std::int64_t sum_bytes = 0;       // per piece
+  std::int64_t transposed_row = 0;  // output channels as lanes: elements per row of the sums; else 0
   GradientPlaces places{};
 
   std::int64_t blocks() const { return x.shape.groups * k_blocks * c_blocks; }
   std::int64_t pieces() const { return blocks() * slices; }
-  /// Output channels that gradient_sum finishes at once.
+  /// Output channels per item of KernelTable::gradient_sum.
   static constexpr std::int64_t kChannels = 8;
   std::int64_t results() const { return slices == 1 ? 0 : blocks() * ((k_block + kChannels - 1) / kChannels); }
   std::size_t workspace() const { return slices == 1 ? 0 : static_cast<std::size_t>(pieces() * sum_bytes); }
@@ -38,8 +38,8 @@ struct GradientArgs {
   double alpha = 1, beta = 0;  // beta == 0: dw is never read
 };
 
-/// Cuts the work for a second-level cache of so many bytes. `unit` is that of fp32, or of fp64 for fp64; for bf16 it
-/// may be that of bf16 products, which then multiply pixels of two images at once, or two of one.
+/// Cuts the work for a second-level cache of `cache` bytes. `unit` is that of fp32, or of fp64 for fp64. For bf16 it
+/// may be the bf16 unit; a pair is then one pixel of two images or two pixels of one image.
 DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache);
 
 }  // namespace polymio::kernels

@@ -1,4 +1,4 @@
-// What may follow a product before its result leaves the cache: y = activation(y + bias), in place.
+// Epilogue on results that are still in the cache: y = activation(y + bias), in place.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/gemm.h"
@@ -7,8 +7,8 @@ namespace polymio::kernels {
 
 struct Epilogue {
   Output y;                       // fp32, fp64, fp16 or bf16
-  const void* bias = nullptr;     // one value a channel, of y's type; null: none
-  bool channels_are_rows = true;  // else they are the columns of y
+  const void* bias = nullptr;     // one value per channel, of y's type; null: none
+  bool channels_are_rows = true;  // else channels are the columns of y
   int mode = 0;                   // miopenActivationMode_t
   double alpha = 0, beta = 0, gamma = 0;
 };

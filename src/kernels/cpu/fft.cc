@@ -1,4 +1,4 @@
-// How filters and images are cut into tiles.
+// Tiling of filters and images for the FFT.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/fft.h"
 
@@ -8,11 +8,11 @@ void Fft::cut(int points) {
   tile = points;
   const std::int64_t half = tile / 2;
   for (int d = 0; d < 2; ++d) {
-    // A filter that leaves less than a quarter of the tile to outputs is cut into parts of half a tile: these
-    // are as far apart as the tiles are, and so each transformed tile serves all parts.
-    const std::int64_t left = tile - reach(d) + 1;
-    parts[d] = left >= tile / 4 ? 1 : (reach(d) + half - 1) / half;
-    step[d] = parts[d] == 1 ? left : half;
+    // A filter that leaves less than a quarter of the tile to outputs is cut into parts of half a tile. Parts and tiles
+    // have the same step, so that each transformed tile serves all parts.
+    const std::int64_t outputs = tile - reach(d) + 1;
+    parts[d] = outputs >= tile / 4 ? 1 : (reach(d) + half - 1) / half;
+    step[d] = parts[d] == 1 ? outputs : half;
     tiles[d] = (shape.out[d + 1] + step[d] - 1) / step[d];
     grid[d] = tiles[d] + parts[d] - 1;
   }

@@ -7,7 +7,7 @@
 namespace polymio::kernels {
 namespace {
 
-/// Adds the smallest and largest coordinate contribution of an axis to [low, high].
+/// Extends [low, high] by the smallest and largest coordinates that an axis adds.
 void add_range(const Axis& axis, int dim, std::int64_t& low, std::int64_t& high) {
   for (const Level& l : axis.level) {
     if (l.dim != dim) continue;

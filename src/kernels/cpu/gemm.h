@@ -28,21 +28,21 @@ struct Axis {
 };
 
 /// A matrix whose element (lane, depth) is at offset + lanes(lane) + depth(depth), and zero where a
-/// coordinate origin[d] + (moves of both axes) lies outside [0, extent[d]). Lanes run along the
+/// coordinate origin[d] + (moves of both axes) is outside [0, extent[d]). Lanes run along the
 /// rows of A or the columns of B; depth is the dimension that is summed over. extent[d] == 0 means
 /// that dimension d is not bounded.
 struct Operand {
   DataType dtype = DataType::kFloat;
   const void* data = nullptr;
-  std::int64_t offset = 0;  // may lie outside the buffer as long as every unmasked element is inside
+  std::int64_t offset = 0;  // may be outside the buffer as long as every unmasked element is inside
   Axis lanes, depth;
   std::int64_t origin[kSpatial] = {0, 0, 0};
   std::int64_t extent[kSpatial] = {0, 0, 0};
 };
 
-/// Where C lies: element (i, j) at offset + rows(i) + columns(j). Elements must not overlap. With a gap, columns are
-/// every second element of every second line of an image: if beta is 0, the element behind each of them and the two
-/// that lie `gap` further are zeros, which are written as well.
+/// C: element (i, j) is at offset + rows(i) + columns(j). Elements must not overlap. gap != 0: columns are every second
+/// element of every second line of an image; if beta is 0, the kernel also writes zeros to the element after each of
+/// them and to the two elements that are `gap` further.
 struct Output {
   DataType dtype = DataType::kFloat;
   void* data = nullptr;
@@ -51,36 +51,36 @@ struct Output {
   std::int64_t gap = 0;
 };
 
-/// Depth is summed in equal blocks of at most so many; partial sums are added up block by block. (Dot products of few
-/// lanes sum so many vectors.)
+/// The most depths per block: the depth is summed in equal blocks, and the blocks' sums are added in order. (Dot
+/// products of few lanes: vectors per block.)
 inline constexpr std::int64_t kGemmDepthBlock = 512;
 
-/// The whole product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
-/// fp32, fp16 or bf16 (widened to fp32 on reading, rounded once on writing).
+/// One product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
+/// fp32, fp16 or bf16 (converted to fp32 when loaded, rounded once when stored).
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   Operand a, b;
   Output c;
   double alpha = 1, beta = 0;                  // beta == 0: C is never read
-  std::int64_t depth_block = kGemmDepthBlock;  // decides the order of summation
-  /// Equal blocks of the depth, the last one may be smaller.
+  std::int64_t depth_block = kGemmDepthBlock;  // determines the order of summation
+  /// Depths per block; blocks are equal except for a smaller last one.
   std::int64_t depth_step() const;
 };
 
-/// Removes bounds that cannot be exceeded and merges levels that are contiguous with each other.
-/// Not needed for correctness; without it runs are shorter and packing slower.
+/// Removes bounds that cannot be exceeded and merges levels that are contiguous. Not needed for correctness; without it
+/// contiguous runs are shorter and packing is slower.
 void simplify(Operand& operand);
 void simplify(Output& output);
 
-/// The unit in which C is best cut: multiples of rows x columns make no edge tiles.
+/// Register tile of a product: C that is cut into multiples of rows x columns has no edge tiles.
 struct TileShape {
-  std::int64_t rows = 1, columns = 1;  // micro tile
-  std::int64_t lanes = 1;              // columns are handled in multiples of it
-  bool pairs = false, amx = false;     // depths are multiplied in pairs; by tile registers
+  std::int64_t rows = 1, columns = 1;  // register tile
+  std::int64_t lanes = 1;              // columns are computed in multiples of it
+  bool pairs = false, amx = false;     // dot operands are pairs; AMX tile registers
 };
 
-/// The most rows that one call may be asked for with its scratch still in the second-level cache, if A is copied, the
-/// depth block is kGemmDepthBlock and elements have four bytes.
+/// The most rows per call whose scratch fits the second-level cache if A is copied, the depth block is kGemmDepthBlock
+/// and elements have four bytes.
 inline constexpr std::int64_t kGemmRowBlock = 512;
 inline constexpr std::size_t kScratchAlignment = 64;
 

@@ -1,4 +1,4 @@
-// Stored columns: which way they lie and how products use them.
+// Stored im2col matrices: their layout and their operands in products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/im2col.h"
 
@@ -27,9 +27,9 @@ Columns take_columns(ConvProduct& p) {
   columns.row_size = columns.lanes_are_rows ? depth_count : lane_count;
   Operand stored;
   stored.dtype = operand.dtype;
-  const Axis rows = line(columns.rows, columns.row_size), inside = line(columns.row_size, 1);
-  stored.lanes = columns.lanes_are_rows ? rows : inside;
-  stored.depth = columns.lanes_are_rows ? inside : rows;
+  const Axis rows = line(columns.rows, columns.row_size), elements = line(columns.row_size, 1);
+  stored.lanes = columns.lanes_are_rows ? rows : elements;
+  stored.depth = columns.lanes_are_rows ? elements : rows;
   operand = stored;
   group = columns.size();
   return columns;

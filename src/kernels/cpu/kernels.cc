@@ -1,4 +1,4 @@
-// Choice of the kernel table by instruction set, and what kernels ask of the processor.
+// Choice of the kernel table by instruction set; properties of the processor (caches.h).
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/kernels.h"
 
@@ -15,14 +15,14 @@ POLYMIO_BUILT_ISAS(DECLARE)
 #undef DECLARE
 
 const KernelTable& kernel_table(Isa isa) {
-  // Planning for another machine's processor also calls kernels' functions, which must run on this one.
-  const KernelTable* least = nullptr;
+  // Plans for another machine's processor also call kernel functions, which must run on this processor.
+  const KernelTable* table = nullptr;
 #define CHOOSE(id, name, here) \
-  least = &name::kTable;       \
-  if (isa >= Isa::id && (here)) return *least;
+  table = &name::kTable;       \
+  if (isa >= Isa::id && (here)) return *table;
   POLYMIO_BUILT_ISAS(CHOOSE)
 #undef CHOOSE
-  return *least;
+  return *table;
 }
 
 bool fetches_streams() {

@@ -1,5 +1,4 @@
-// What vectors are made of: 16-bit formats are widened and narrowed; small transposes. Include only from files in
-// kernels/cpu/isa.
+// Conversions between fp32 vectors and 16-bit formats; small transposes. Include only from files in kernels/cpu/isa.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vector.h"
@@ -66,7 +65,7 @@ static inline S narrow(T value) {
     } else if (body >= 0x477ff000u) {
       result = 0x7c00u;
     } else if (body < 0x38800000u) {
-      // Adding 0.5 puts the last kept bit of a subnormal at the end of the fraction.
+      // Adding 0.5 puts the lowest bit of the subnormal result at the end of the fraction.
       result = bits_of_float(float_of_bits(body) + 0.5f) - 0x3f000000u;
     } else {
       result = (body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13;
@@ -87,7 +86,7 @@ template <class S>
 static inline Vec<float> widened(Halves v) {
   if constexpr (__is_same(S, Bfloat16)) {
 #if defined(__AVX512BW__)
-    // Upper half of word i: element i. One instruction, where extending and shifting are two.
+    // Puts element i into the upper half of lane i by one instruction; extension and shift would be two.
     const auto index = (__m512i)(kLaneNumbers << 16);
     return (Vec<float>)_mm512_maskz_permutexvar_epi16(0xaaaaaaaau, index, _mm512_castsi256_si512((__m256i)v));
 #else
@@ -106,25 +105,25 @@ static inline Vec<float> widened(Halves v) {
   }
 }
 
-/// Rounded to nearest even.
+/// Rounds to nearest even.
 template <class S>
 static inline Halves narrowed(Vec<float> v) {
   if constexpr (__is_same(S, Bfloat16)) {
 #if defined(__AVX512BW__)
     const auto bits = (__m512i)v;
-    __m512i near = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-    near = _mm512_mask_sub_epi32(near, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), near,
-                                 _mm512_set1_epi32(-1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    rounded = _mm512_mask_sub_epi32(rounded, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)), rounded,
+                                    _mm512_set1_epi32(-1));
     const __mmask16 no_number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
-    near = _mm512_mask_or_epi32(near, no_number, bits, _mm512_set1_epi32(0x400000));
+    rounded = _mm512_mask_or_epi32(rounded, no_number, bits, _mm512_set1_epi32(0x400000));
     const auto index = (__m512i)(kLaneNumbers * 0x40004 + 0x30001);  // the upper halves
-    const auto upper = (VecType<std::uint16_t, 32>::type)_mm512_maskz_permutexvar_epi16(~0u, index, near);
+    const auto upper = (VecType<std::uint16_t, 32>::type)_mm512_maskz_permutexvar_epi16(~0u, index, rounded);
     return __builtin_shufflevector(upper, upper, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
     const auto bits = (Vec<std::uint32_t>)v;
     const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
-    const Vec<std::uint32_t> near = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? quiet : near, Halves);
+    const Vec<std::uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, Halves);
 #endif
   } else {
 #if defined(__AVX512F__)
@@ -139,13 +138,13 @@ static inline Halves narrowed(Vec<float> v) {
   }
 }
 
-/// kLanes<float> elements of a float type, widened exactly.
+/// Loads kLanes<float> elements of a float type, widened exactly.
 static inline Vec<float> load_widened(const float* p) { return load(p); }
 template <class S>
 static inline Vec<float> load_widened(const S* p) {
   return widened<S>(load<std::uint16_t, kLanes<float>>(reinterpret_cast<const std::uint16_t*>(p)));
 }
-/// The first n of them, zero elsewhere; memory behind them is not touched.
+/// Loads the first n of them, zero elsewhere; memory after them is not accessed.
 static inline Vec<float> load_widened(const float* p, int n) { return load_lanes(p, 0, n); }
 template <class S>
 static inline Vec<float> load_widened(const S* p, int n) {
@@ -159,13 +158,13 @@ static inline Vec<float> load_widened(const S* p, int n) {
 #endif
 }
 
-/// kLanes<float> elements rounded to nearest even.
+/// Stores kLanes<float> elements, rounded to nearest even.
 static inline void store_narrowed(float* p, Vec<float> v) { store(p, v); }
 template <class S>
 static inline void store_narrowed(S* p, Vec<float> v) {
   store<std::uint16_t, kLanes<float>>(reinterpret_cast<std::uint16_t*>(p), narrowed<S>(v));
 }
-/// The first n of them.
+/// Stores the first n of them.
 static inline void store_narrowed(float* p, Vec<float> v, int n) { store_lanes(p, v, n); }
 template <class S>
 static inline void store_narrowed(S* p, Vec<float> v, int n) {
@@ -205,7 +204,7 @@ static inline void transpose_steps(V (&rows)[N]) {
   }
 }
 
-/// Transposes an N x N block held in N vectors of N lanes.
+/// Transposes an N x N block in N vectors of N lanes.
 template <int N, class V>
 static inline void transpose(V (&rows)[N]) {
   transpose_steps<N, 1>(rows);

@@ -1,5 +1,6 @@
-// Vectors of the instruction set a file is compiled for, and their loads and stores, whole or in part. Include only
-// from files in kernels/cpu/isa. SPDX-License-Identifier: MIT
+// Vectors of the instruction set that a file is compiled for; loads and stores of whole and partial vectors. Include
+// only from files in kernels/cpu/isa.
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ using i64 = std::int64_t;
 
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64, kRegisters = 32;
-inline constexpr bool kMaskedLoads = true, kMaskedStores = true;  // load_lanes, store_lanes are few instructions
+inline constexpr bool kMaskedLoads = true, kMaskedStores = true;  // load_lanes, store_lanes take few instructions
 inline constexpr int kRowsPerTile = 8;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32, kRegisters = 16;
@@ -52,7 +53,7 @@ static constexpr T max_of(T a, T b) {
   return a < b ? b : a;
 }
 
-/// Keeps a value in its register: compilers would read it again for each use.
+/// Optimization barrier: keeps a loaded value in its register. Compilers would load it again for each use.
 template <class V>
 [[gnu::always_inline]] inline void hold(V& v) {
 #if defined(__AVX512F__)
@@ -79,7 +80,7 @@ static inline Vec<T> broadcast(T value) {
   return value - Vec<T>{};  // subtracting zero is exact and folds away; adding it would not (-0)
 }
 
-/// Past the caches: whole lines of them, which with AVX2 are two vectors in turn.
+/// Non-temporal store. Callers write whole cache lines, with AVX2 by two consecutive vectors.
 #if defined(__AVX512F__)
 inline constexpr bool kStreams = true;
 template <class T>
@@ -101,7 +102,7 @@ static inline void stream(T* p, Vec<T> v) {
 #endif
 
 #if defined(__AVX512F__)
-/// Lanes [lo, hi) of the vector at p, zero elsewhere; memory outside the range is not touched.
+/// Loads lanes [lo, hi) of the vector at p, zero elsewhere; memory outside the range is not accessed.
 static inline Vec<float> load_lanes(const float* p, int lo, int hi) {
   const unsigned mask = (0xffffu >> (16 - hi)) & (0xffffu << lo);
   return (Vec<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p);
@@ -136,7 +137,7 @@ static inline void store_lanes(T* p, Vec<T> v, int n) {
   for (int i = 0; i < n; ++i) p[i] = v[i];
 }
 #if defined(__AVX2__)
-/// All bits of lanes [lo, hi), for masked loads.
+/// Mask of lanes [lo, hi) for masked loads, with all bits of a lane set.
 static inline __m256i lanes_of_4(int lo, int hi) {
   const Vec<std::int32_t> lane{0, 1, 2, 3, 4, 5, 6, 7};
   return (__m256i)((lane >= lo) & (lane < hi));
@@ -154,7 +155,7 @@ static inline Vec<double> load_lanes(const double* p, int lo, int hi) {
 static inline Vec<std::int32_t> load_lanes(const std::int32_t* p, int lo, int hi) {
   return (Vec<std::int32_t>)_mm256_maskload_epi32(p, lanes_of_4(lo, hi));
 }
-// In halves: masked stores take tens of cycles on some processors.
+// By halves of the vector: masked stores take tens of cycles on some processors.
 static inline void store_lanes(float* p, Vec<float> v, int n) {
   if (n >= 8) return store(p, v);
   __m128 part = _mm256_castps256_ps128((__m256)v);
@@ -186,8 +187,8 @@ static inline void store_lanes(double* p, Vec<double> v, int n) {
 #endif
 #endif
 #if defined(__AVX2__)
-/// Every second element: lane i is p[2 * i] for lo <= i < hi, zero elsewhere; memory outside p[2 * lo]
-/// to p[2 * hi - 2] is not touched.
+/// Loads every second element: lane i is p[2 * i] for lo <= i < hi, zero elsewhere; memory outside p[2 * lo] to
+/// p[2 * hi - 2] is not accessed.
 template <class T, std::size_t... I>
 static inline Vec<T> load_even(const T* p, int lo, int hi, std::index_sequence<I...>) {
   constexpr int kN = kLanes<T>;
@@ -196,7 +197,7 @@ static inline Vec<T> load_even(const T* p, int lo, int hi, std::index_sequence<I
   const Vec<T> b = load_lanes(p + kN, min_of(max_of(first - kN, 0), kN), max_of(last - kN, 0));
   return __builtin_shufflevector(a, b, static_cast<int>(2 * I)...);
 }
-/// Lane i is p[kStride * i] for lo <= i < hi, zero elsewhere; kStride is 1 or 2.
+/// Loads p[kStride * i] into lane i for lo <= i < hi, zero elsewhere; kStride is 1 or 2.
 template <int kStride, class T>
 static inline Vec<T> load_steps(const T* p, int lo, int hi) {
   if constexpr (kStride == 1) {

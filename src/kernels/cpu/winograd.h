@@ -8,18 +8,17 @@
 
 namespace polymio::kernels {
 
-/// Images cut into tiles of tile x tile outputs, and filters into parts of taps x taps, the first dimension into single
-/// planes of taps: what parts give is added up as channels are. A tile and a part meet in points() products. With
-/// dilation d the pixels of a tile are d apart; d tiles that start at neighbouring columns cover a band of the image
-/// together.
+/// Images are cut into tiles of tile x tile outputs, filters into parts of taps x taps (dimension 0: single planes).
+/// Results are summed over parts and channels; each tile and part need points() products. With dilation d the pixels of
+/// a tile are d apart, and d tiles that start at neighbouring columns cover one band of the image.
 struct WinogradTiles {
   ConvShape shape;            // the innermost spatial strides or the channel strides of x and of y are 1
-  std::int64_t w_group = 0;   // elements between the filters of groups
+  std::int64_t w_group = 0;   // elements between groups of filters
   int tile = 4, taps = 3;     // (tile, taps): (2, 3); (4, 3), (3, 4), (2, 5); (6, 3), (5, 4), (4, 5)
-  std::int64_t planes = 1;    // output planes of a slab: tiles cover all of them
-  std::int64_t tiles = 1;     // tiles of a block: whole bands
-  std::int64_t c_block = 1;   // channels that are transformed at once
-  std::int64_t k_block = 1;   // output channels likewise
+  std::int64_t planes = 1;    // output planes per slab: tiles cover all of them
+  std::int64_t tiles = 1;     // tiles per block: whole bands
+  std::int64_t c_block = 1;   // channels per block of transforms
+  std::int64_t k_block = 1;   // output channels per block
   float* memory = nullptr;    // aligned to kScratchAlignment
   float alpha = 1, beta = 0;  // beta == 0: the result is never read
 
@@ -27,7 +26,7 @@ struct WinogradTiles {
   std::int64_t parts(int d) const { return d == 0 ? shape.taps[0] : (shape.taps[d] + taps - 1) / taps; }
   /// Input pixels between the first taps of neighbouring parts.
   std::int64_t part_step(int d) const { return (d == 0 ? 1 : taps) * shape.dilation[d]; }
-  /// Tiles of a band, and along spatial dimension 1 or 2.
+  /// Tiles per band, and along spatial dimension 1 or 2.
   std::int64_t band() const { return shape.dilation[2]; }
   std::int64_t across(int d) const {
     const std::int64_t pixels = shape.dilation[d] * tile;
@@ -38,25 +37,25 @@ struct WinogradTiles {
   std::int64_t tile_blocks() const { return (all_tiles() + tiles - 1) / tiles; }
 };
 
-/// Forward and backward data are one job: the latter has x and y exchanged, the ends of the filter too, and its
-/// taps are reversed by negative strides. c_block and part_rows decide the order of summation.
+/// Forward or backward data. Backward data exchanges x and y and the channels of the filter, and reverses the taps by
+/// negative strides. c_block and part_rows determine the order of summation.
 struct Winograd : WinogradTiles {
-  std::int64_t part_rows = 1;  // rows of parts that are transformed at once, all of them or one
-  std::int64_t k_piece = 1;    // output channels of a piece: a multiple of k_block unless it is all
-  bool stored = true;          // transformed filters lie in `memory`; otherwise each piece makes what it needs
+  std::int64_t part_rows = 1;  // rows of parts per chunk of transforms, all or one
+  std::int64_t k_piece = 1;    // output channels per piece: a multiple of k_block, or all
+  bool stored = true;          // `memory` has the transformed filters; else each piece transforms them
   const void* x = nullptr;
   const void* w = nullptr;
   void* y = nullptr;
 
   std::int64_t c_blocks() const { return (shape.c + c_block - 1) / c_block; }
-  /// What is transformed at once: some channels of some rows of parts.
+  /// Chunks of transforms: c_block channels of part_rows rows of parts.
   std::int64_t chunks() const { return (parts(1) + part_rows - 1) / part_rows * c_blocks(); }
-  /// Blocks of tiles times blocks of output channels of every group.
+  /// Blocks of tiles times k_piece output channels, of each group.
   std::int64_t pieces() const { return shape.groups * ((shape.k + k_piece - 1) / k_piece) * tile_blocks(); }
 };
 
-/// Backward weights, slabs being single planes: the tiles of dy are filters, and what is summed over tiles gives the
-/// results of a part. Slices of the tiles are summed on their own into `memory`; their number decides the order of
+/// Backward weights, with slabs of one plane: tiles of dy take the role of filters, and the sums over tiles give dw of
+/// a part. Each slice of the tiles has its own sums in `memory`; the number of slices determines the order of
 /// summation.
 struct WinogradWeights : WinogradTiles {
   std::int64_t slices = 1;

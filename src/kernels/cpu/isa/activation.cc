@@ -15,7 +15,7 @@ namespace {
 enum Mode : int { kPassthru, kLogistic, kTanh, kRelu, kSoftrelu, kAbs, kPower, kClippedRelu, kLeakyRelu, kElu };
 using Pass = ActivationPass;
 
-// ---- memory: a vector of the arithmetic's type from and to the storage type ----
+// ---- loads and stores: vectors of the arithmetic's type from and to the storage type ----
 
 template <class S>
 struct Storage {  // of the 16-bit floats
@@ -45,7 +45,7 @@ Vec<Arith<S>> widen_vector(Stored<S> v) {
     using Wide = typename VecType<std::uint32_t, kLanes<float>>::type;
     return (Vec<float>)(__builtin_convertvector(v, Wide) << 16);
   } else {
-#if defined(__AVX512F__)  // the forms without a mask make GCC 12 warn
+#if defined(__AVX512F__)  // masked: GCC 12 warns about the intrinsics without a mask
     return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, (__m256i)v);
 #elif defined(__F16C__)
     return (Vec<float>)_mm256_cvtph_ps((__m128i)v);
@@ -92,7 +92,7 @@ void write(S* p, Vec<Arith<S>> v) {
   __builtin_memcpy(p, &narrowed, sizeof narrowed);
 }
 
-/// The same past the caches; p is aligned to the vector. A plain store where there is no such instruction.
+/// write() with a non-temporal store, or a plain one where the instruction set has none; p is aligned to Stored<S>.
 template <class S>
 void store_non_temporal(S* p, Vec<Arith<S>> v) {
   const Stored<S> narrowed = narrow_vector<S>(v);
@@ -129,7 +129,7 @@ static inline Vec<double> power(Vec<double> x, const Constants<double>& c, bool 
   return base <= zero ? zero : v;
 }
 
-/// In double, since an exponent multiplies relative errors.
+/// In double, since an exponent multiplies the relative error.
 static inline Vec<float> power(Vec<float> x, const Constants<float>& c, bool derivative, Vec<float> dy) {
   using Half = typename VecType<float, kLanes<double>>::type;
   const Vec<double> zero{};
@@ -139,7 +139,7 @@ static inline Vec<float> power(Vec<float> x, const Constants<float>& c, bool der
   __builtin_memcpy(grad, &dy, sizeof dy);
   for (int h = 0; h < 2; ++h) {
     const Vec<double> base = __builtin_convertvector(in[h], Vec<double>) * beta + alpha;
-    // 1 where the result is not used: subnormal numbers on the way would be slow.
+    // 1 where the result is not used: subnormal intermediate results would be slow.
     Vec<double> v = power_for_float(base <= zero ? broadcast(1.0) : base, derivative ? gamma - 1 : gamma);
     if (derivative) v = v * (gamma * beta) * __builtin_convertvector(grad[h], Vec<double>);
     out[h] = __builtin_convertvector(base <= zero ? zero : v, Half);
@@ -208,7 +208,7 @@ Vec<T> backward(Vec<T> x, Vec<T> dy, const Constants<T>& c) {
   return dy;
 }
 
-/// The same from y = f(x).
+/// backward() from y = f(x), for the modes where y suffices.
 template <int kMode, class T>
 Vec<T> backward_from_y(Vec<T> y, Vec<T> dy, const Constants<T>& c) {
   const Vec<T> one = broadcast<T>(1);
@@ -227,6 +227,7 @@ Vec<T> backward_from_y(Vec<T> y, Vec<T> dy, const Constants<T>& c) {
 
 // ---- the loop ----
 
+/// The loop over elements: result = scale * f(x) + keep * result.
 template <int kMode, Pass kPass, class S>
 class Sweep {
  public:
@@ -236,13 +237,13 @@ class Sweep {
       : job_(job),
         c_(job),
         scale_(static_cast<T>(job.scale)),
-        keep_(static_cast<T>(job.keep)),
+        result_scale_(static_cast<T>(job.keep)),
         x_(static_cast<const S*>(job.x)),
         dy_(static_cast<const S*>(job.dy)),
         out_(static_cast<S*>(job.result)) {}
 
   void run(i64 i, i64 end) const {
-    if (job_.non_temporal && keep_ == 0 && job_.x != job_.result && job_.dy != job_.result) {
+    if (job_.non_temporal && result_scale_ == 0 && job_.x != job_.result && job_.dy != job_.result) {
       i = align(i, end);
       for (; i + kStep <= end; i += kStep) store_non_temporal<S>(out_ + i, value(i));
 #if defined(__SSE2__)
@@ -265,24 +266,24 @@ class Sweep {
     Vec<T> dy{};
     if constexpr (kPass != Pass::kForward) dy = read<S>(dy_ + i);
     Vec<T> v = compute(read<S>(x_ + i), dy) * scale_;
-    if (keep_ != 0) v = v + read<S>(out_ + i) * keep_;
+    if (result_scale_ != 0) v = v + read<S>(out_ + i) * result_scale_;
     return v;
   }
 
-  /// n < kStep elements, by way of whole vectors on the stack.
+  /// n < kStep elements, through full vectors on the stack.
   __attribute__((noinline)) void part(i64 i, int n) const {
     S x[kStep] = {}, dy[kStep] = {}, out[kStep] = {};
     const auto bytes = static_cast<std::size_t>(n) * sizeof(S);
     __builtin_memcpy(x, x_ + i, bytes);
     if constexpr (kPass != Pass::kForward) __builtin_memcpy(dy, dy_ + i, bytes);
-    if (keep_ != 0) __builtin_memcpy(out, out_ + i, bytes);
+    if (result_scale_ != 0) __builtin_memcpy(out, out_ + i, bytes);
     Vec<T> v = compute(read<S>(x), read<S>(dy)) * scale_;
-    if (keep_ != 0) v = v + read<S>(out) * keep_;
+    if (result_scale_ != 0) v = v + read<S>(out) * result_scale_;
     write<S>(out, v);
     __builtin_memcpy(out_ + i, out, bytes);
   }
 
-  /// Elements up to the first vector that is aligned in the result.
+  /// Computes the elements up to the first aligned vector of the result; returns its index.
   i64 align(i64 i, i64 end) const {
     const auto past = reinterpret_cast<std::uintptr_t>(out_ + i) % sizeof(Stored<S>);
     const i64 n = past == 0 ? 0 : min_of<i64>(end - i, static_cast<i64>((sizeof(Stored<S>) - past) / sizeof(S)));
@@ -292,7 +293,7 @@ class Sweep {
 
   const Activation& job_;
   Constants<T> c_;
-  T scale_, keep_;
+  T scale_, result_scale_;
   const S *x_, *dy_;
   S* out_;
 };
@@ -310,6 +311,7 @@ constexpr Pass pass_of(std::size_t index) {
   return pass == Pass::kBackwardFromY && !has_own ? Pass::kBackward : pass;
 }
 
+/// The loop for each mode and pass.
 using Entry = void (*)(const Activation& job, i64 first, i64 end);
 
 template <class S, std::size_t... I>

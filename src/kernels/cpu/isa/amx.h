@@ -1,5 +1,6 @@
-// Products of bf16 and int8 by the tile registers of AMX: 16 rows of A by 16 steps, 16 steps by 16 lanes of B, in the
-// order that the other products of groups take them, so that operands are packed alike.
+// Products of bf16 and int8 by the tile registers of AMX. A tile register of A has 16 rows x 16 steps of depth, of B
+// 16 steps x 16 lanes, in the layout of the dot operands of vdpbf16ps and vpdpbusd, so that all kernels pack operands
+// alike.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
@@ -14,21 +15,21 @@ inline constexpr bool kHasAmx = false;
 #endif
 
 inline constexpr i64 kAmxHeight = 16;             // rows of a tile register
-inline constexpr i64 kAmxBlock = 2 * kAmxHeight;  // of two by two
+inline constexpr i64 kAmxBlock = 2 * kAmxHeight;  // rows of 2 x 2 tile registers of sums
 
-/// How a product is cut: two by two tile registers of sums, four by one or one by four; with a rest of the depth, which
-/// takes registers of its own, one by four.
+/// How tile registers cut a product of `depth` steps: into `parts` parts of `steps` steps each, and a rest. Sums are 2
+/// x 2, 4 x 1 or 1 x 4 (rows x columns) tile registers; with a rest, which takes registers of its own, 1 x 4.
 struct AmxCut {
   i64 depth, steps, parts, rest;
-  explicit AmxCut(i64 of) : depth(of), steps(amx_steps(of)), parts(of > 0 ? of / steps : 0), rest(of - parts * steps) {}
-  /// The most rows of so many vectors.
+  explicit AmxCut(i64 d) : depth(d), steps(amx_steps(d)), parts(d > 0 ? d / steps : 0), rest(d - parts * steps) {}
+  /// The maximal rows of a product with `vectors` vectors of columns.
   i64 rows(i64 vectors) const { return (rest > 0 || vectors > 2 ? 1 : vectors == 2 ? 2 : 4) * kAmxHeight; }
 };
 
 #if defined(__AMX_TILE__)
 
-/// The tile registers of a thread. At the end of its life they have the shapes that they had before, which another
-/// library may have given them for calls to come.
+/// The tile registers of a thread. The destructor restores the tile configuration that it found: another library may
+/// have set it for later calls.
 class Amx {
  public:
   Amx() = default;
@@ -36,63 +37,72 @@ class Amx {
   Amx& operator=(const Amx&) = delete;
   ~Amx() {
     if (rows_ == 0) return;
-    if (before_.palette == 0) {
+    if (saved_config_.palette == 0) {
       __asm__ volatile("tilerelease");
     } else {
-      __asm__ volatile("ldtilecfg %0" : : "m"(before_));
+      __asm__ volatile("ldtilecfg %0" : : "m"(saved_config_));
     }
   }
 
-  /// Divisions are made where another depth comes only.
+  /// The cut of a depth; divides only if the depth differs from the last call's.
   const AmxCut& cut(i64 depth) {
     if (depth != cut_.depth) cut_ = AmxCut(depth);
     return cut_;
   }
 
-  /// What micro_kernel computes, not rounded, past the caches or less an excess: up to cut.rows(vectors) rows, where
-  /// steps of A lie next to each other. With m.tail there are up to two vectors, or one if there is a rest, of the
-  /// lanes asked for.
+  /// Computes what micro_kernel() does, without is_c_bf16, non_temporal and zero_point. Up to cut.rows(vectors) rows;
+  /// steps of A are contiguous. With m.tail at most two vectors, or one if there is a rest, and stores exactly the
+  /// tail.
   void multiply(Dot dot, i64 rows, i64 vectors, const AmxCut& cut, const Micro& m) {
     configure(rows, cut, m.tail > 0 ? m.tail : kLanes<float>, static_cast<int>(vectors - 1));
-    dot == Dot::kBf16 ? of_rows<Dot::kBf16>(rows, vectors, m) : of_rows<Dot::kInt8>(rows, vectors, m);
+    dot == Dot::kBf16 ? dispatch_rows<Dot::kBf16>(rows, vectors, m) : dispatch_rows<Dot::kInt8>(rows, vectors, m);
   }
 
-  /// Shapes of registers for multiply_block.
+  /// Configures the tile registers for multiply_block().
   void begin_blocks(const AmxCut& cut) { configure(kAmxBlock, cut, kLanes<float>, 1); }
 
-  /// sums[kAmxBlock][16 * kWide] of bf16, a row of which takes 2 * kVectorBytes, without a rest of the depth. What else
-  /// is to be done is called between products, 2 * cut.parts times, because sums that were stored are read back late.
-  template <int kWide, class Meanwhile>
+  /// sums[kAmxBlock][16 * kTileColumns] of bf16 products, in rows of 2 * kVectorBytes bytes; cut.rest must be 0. Calls
+  /// interleaved() between products, 2 * cut.parts times, for other work: sums that are read back right after their
+  /// store stall.
+  template <int kTileColumns, class Interleaved>
   [[gnu::always_inline]] void multiply_block(const char* a, i64 a_row, const char* b, char* sums,
-                                             const Meanwhile& meanwhile) const {
-    constexpr i64 kRow = 2 * kVectorBytes, kLow = kAmxHeight * kRow, b_step = kWide * kVectorBytes;
-    const i64 a_part = 4 * steps_, b_part = steps_ * b_step, low = kAmxHeight * a_row;
+                                             const Interleaved& interleaved) const {
+    constexpr i64 kRow = 2 * kVectorBytes, kLowerTile = kAmxHeight * kRow, b_step = kTileColumns * kVectorBytes;
+    const i64 a_part = 4 * steps_, b_part = steps_ * b_step, a_lower_tile = kAmxHeight * a_row;
     clear_tile<0>();
     clear_tile<2>();
-    if constexpr (kWide > 1) clear_tile<1>(), clear_tile<3>();
+    if constexpr (kTileColumns > 1) {
+      clear_tile<1>();
+      clear_tile<3>();
+    }
     for (i64 part = parts_; part > 0; --part, a += a_part, b += b_part) {
       load_tile<kA>(a, a_row);
       load_tile<kB>(b, b_step);
       add_product<Dot::kBf16, 0, kA, kB>();
-      load_tile<kA + 1>(a + low, a_row);
+      load_tile<kA + 1>(a + a_lower_tile, a_row);
       add_product<Dot::kBf16, 2, kA + 1, kB>();
-      meanwhile();
-      if constexpr (kWide > 1) {
+      interleaved();
+      if constexpr (kTileColumns > 1) {
         load_tile<kB + 1, kVectorBytes>(b, b_step);
         add_product<Dot::kBf16, 1, kA, kB + 1>();
         add_product<Dot::kBf16, 3, kA + 1, kB + 1>();
       }
-      meanwhile();
+      interleaved();
     }
     store_tile<0>(sums, kRow);
-    store_tile<2>(sums + kLow, kRow);
-    if constexpr (kWide > 1) store_tile<1, kVectorBytes>(sums, kRow), store_tile<3, kVectorBytes>(sums + kLow, kRow);
+    store_tile<2>(sums + kLowerTile, kRow);
+    if constexpr (kTileColumns > 1) {
+      store_tile<1, kVectorBytes>(sums, kRow);
+      store_tile<3, kVectorBytes>(sums + kLowerTile, kRow);
+    }
   }
 
  private:
-  // Registers: sums, then two of A, then two of B. The second of each is for the rest of the depth if there is one.
+  // Tile registers: 0 to 3 sums, then two of A and two of B; the second of each has the rest of the depth if there is
+  // one.
   static constexpr int kA = 4, kB = 6;
 
+  /// The memory operand of ldtilecfg.
   struct alignas(64) Shape {
     std::uint8_t palette = 1, start = 0, unused[14] = {};
     std::uint16_t row_bytes[16] = {};
@@ -101,28 +111,29 @@ class Amx {
 
   static constexpr i64 parts_of(i64 rows) { return rows > 2 * kAmxHeight ? 4 : rows > kAmxHeight ? 2 : 1; }
 
+  /// `lanes` lanes in the last column of tiles, column number `last`; kLanes<float> in the others.
   void configure(i64 rows, const AmxCut& cut, int lanes, int last) {
     parts_ = cut.parts;
-    const bool same = rows == rows_ && cut.steps == steps_ && cut.rest == rest_ && lanes == lanes_;
-    if (same && (lanes == kLanes<float> || last == last_)) return;
-    if (rows_ == 0) __asm__ volatile("sttilecfg %0" : "=m"(before_));
+    const bool is_same_shape = rows == rows_ && cut.steps == steps_ && cut.rest == rest_ && lanes == lanes_;
+    if (is_same_shape && (lanes == kLanes<float> || last == last_tile_column_)) return;
+    if (rows_ == 0) __asm__ volatile("sttilecfg %0" : "=m"(saved_config_));
     rows_ = rows;
     steps_ = cut.steps;
     rest_ = cut.rest;
     lanes_ = lanes;
-    last_ = last;
+    last_tile_column_ = last;
     Shape shape;
     const auto set = [&](int tile, i64 high, i64 operands) {
       shape.rows[tile] = static_cast<std::uint8_t>(high);
       shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * operands);
     };
-    // Equal parts, the last of which may begin in the one before. Products take a cycle a row, nine at least.
+    // Rows in equal parts; the last may overlap the one before. A product takes a cycle per row, at least nine.
     const i64 parts = parts_of(rows);
-    high_ = (rows + parts - 1) / parts;
+    tile_rows_ = (rows + parts - 1) / parts;
     const i64 second = rest_ > 0 ? rest_ : steps_;
-    for (int i = 0; i < kA; ++i) set(i, high_, (parts > 2 ? 0 : i % 2) == last ? lanes : kLanes<float>);
-    set(kA, high_, steps_);
-    set(kA + 1, high_, second);
+    for (int i = 0; i < kA; ++i) set(i, tile_rows_, (parts > 2 ? 0 : i % 2) == last ? lanes : kLanes<float>);
+    set(kA, tile_rows_, steps_);
+    set(kA + 1, tile_rows_, second);
     set(kB, steps_, last == 0 ? lanes : kLanes<float>);
     set(kB + 1, second, last == (rest_ > 0 ? 0 : 1) ? lanes : kLanes<float>);
     __asm__ volatile("ldtilecfg %0" : : "m"(shape));
@@ -150,100 +161,103 @@ class Amx {
   }
 
   template <Dot kDot>
-  void of_rows(i64 rows, i64 vectors, const Micro& m) const {
-    if (rest_ > 0) return of_vectors<kDot, true>(vectors, m);
-    if (rows <= kAmxHeight) return of_vectors<kDot, false>(vectors, m);
+  void dispatch_rows(i64 rows, i64 vectors, const Micro& m) const {
+    if (rest_ > 0) return dispatch_vectors<kDot, true>(vectors, m);
+    if (rows <= kAmxHeight) return dispatch_vectors<kDot, false>(vectors, m);
     if (rows > 2 * kAmxHeight) return tiles<kDot, 4, 1, false>(m);
     vectors == 1 ? tiles<kDot, 2, 1, false>(m) : tiles<kDot, 2, 2, false>(m);
   }
-  template <Dot kDot, bool kRest>
-  void of_vectors(i64 vectors, const Micro& m) const {
+  template <Dot kDot, bool kHasRest>
+  void dispatch_vectors(i64 vectors, const Micro& m) const {
     switch (vectors) {
-      case 1: return tiles<kDot, 1, 1, kRest>(m);
-      case 2: return tiles<kDot, 1, 2, kRest>(m);
-      case 3: return tiles<kDot, 1, 3, kRest>(m);
-      default: return tiles<kDot, 1, 4, kRest>(m);
+      case 1: return tiles<kDot, 1, 1, kHasRest>(m);
+      case 2: return tiles<kDot, 1, 2, kHasRest>(m);
+      case 3: return tiles<kDot, 1, 3, kHasRest>(m);
+      default: return tiles<kDot, 1, 4, kHasRest>(m);
     }
   }
 
-  // Inlined early, as what it calls: else what closures refer to is read from the stack for every tile.
-  template <int kHigh, int kWide, class Visit>
+  // Always inlined, like the closures it calls: otherwise the captured variables are reloaded from the stack per tile.
+  template <int kTileRows, int kTileColumns, class Visit>
   [[gnu::always_inline]] static void each_sum(const Visit& visit) {
     const auto row = [&]<int kRow>() __attribute__((always_inline)) {
       visit.template operator()<kRow, 0>();
-      if constexpr (kWide > 1) visit.template operator()<kRow, 1>();
-      if constexpr (kWide > 2) visit.template operator()<kRow, 2>();
-      if constexpr (kWide > 3) visit.template operator()<kRow, 3>();
+      if constexpr (kTileColumns > 1) visit.template operator()<kRow, 1>();
+      if constexpr (kTileColumns > 2) visit.template operator()<kRow, 2>();
+      if constexpr (kTileColumns > 3) visit.template operator()<kRow, 3>();
     };
     row.template operator()<0>();
-    if constexpr (kHigh > 1) row.template operator()<1>();
-    if constexpr (kHigh > 2) row.template operator()<2>();
-    if constexpr (kHigh > 3) row.template operator()<3>();
+    if constexpr (kTileRows > 1) row.template operator()<1>();
+    if constexpr (kTileRows > 2) row.template operator()<2>();
+    if constexpr (kTileRows > 3) row.template operator()<3>();
   }
 
-  /// The register of a sum: of up to two by two, 2 * row + vector.
-  template <int kHigh>
+  /// The tile register of a sum: 2 * row + vector for up to 2 x 2.
+  template <int kTileRows>
   static constexpr int sum_of(int row, int vector) {
-    return kHigh > 2 ? row : 2 * row + vector;
+    return kTileRows > 2 ? row : 2 * row + vector;
   }
 
-  template <Dot kDot, int kHigh, int kWide, bool kRest>
+  template <Dot kDot, int kTileRows, int kTileColumns, bool kHasRest>
   void tiles(const Micro& m) const {
     const char *a0 = static_cast<const char*>(m.a), *b0 = static_cast<const char*>(m.b);
     char* c = static_cast<char*>(m.c);
     const i64 a_row = m.a_row, b_step = m.b_step, c_row = m.c_row, blocks = m.blocks, parts = parts_;
     const i64 a_part = 4 * steps_, b_part = steps_ * b_step;
-    i64 a_down[kHigh], c_down[kHigh];  // to the first row of each part
-    const auto first = [&](int i) { return min_of(i * high_, rows_ - high_); };
-    for (int i = 0; i < kHigh; ++i) a_down[i] = first(i) * a_row, c_down[i] = first(i) * c_row;
+    i64 a_offset[kTileRows], c_offset[kTileRows];  // bytes to the first row of each part
+    const auto first = [&](int i) { return min_of(i * tile_rows_, rows_ - tile_rows_); };
+    for (int i = 0; i < kTileRows; ++i) {
+      a_offset[i] = first(i) * a_row;
+      c_offset[i] = first(i) * c_row;
+    }
     const i64 *const a_block = m.a_block, *const b_block = m.b_block;
     for (i64 t = 0; t < m.tiles; ++t, a0 += m.a_next, b0 += m.b_next, c += m.c_next) {
-      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+      each_sum<kTileRows, kTileColumns>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
         if (m.add) {
-          load_tile<sum_of<kHigh>(kRow, kVector), kVector * kVectorBytes>(c + c_down[kRow], c_row);
+          load_tile<sum_of<kTileRows>(kRow, kVector), kVector * kVectorBytes>(c + c_offset[kRow], c_row);
         } else {
-          clear_tile<sum_of<kHigh>(kRow, kVector)>();
+          clear_tile<sum_of<kTileRows>(kRow, kVector)>();
         }
       });
       for (i64 i = 0; i < blocks; ++i) {
         const char* a = a0 + (a_block ? a_block[i] : 0);
         const char* b = b0 + (b_block ? b_block[i] : 0);
         for (i64 part = 0; part < parts; ++part, a += a_part, b += b_part) {
-          if constexpr (kHigh > 2) {
+          if constexpr (kTileRows > 2) {
             load_tile<kB>(b, b_step);
-            each_sum<kHigh, 1>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
-              load_tile<kA + kRow % 2>(a + a_down[kRow], a_row);
+            each_sum<kTileRows, 1>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+              load_tile<kA + kRow % 2>(a + a_offset[kRow], a_row);
               add_product<kDot, kRow, kA + kRow % 2, kB>();
             });
           } else {
             load_tile<kA>(a, a_row);
-            if constexpr (kHigh > 1) load_tile<kA + 1>(a + a_down[1], a_row);
-            each_sum<1, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
-              constexpr int kRight = kB + (kRest ? 0 : kVector % 2);
+            if constexpr (kTileRows > 1) load_tile<kA + 1>(a + a_offset[1], a_row);
+            each_sum<1, kTileColumns>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+              constexpr int kRight = kB + (kHasRest ? 0 : kVector % 2);
               load_tile<kRight, kVector * kVectorBytes>(b, b_step);
               add_product<kDot, kVector, kA, kRight>();
-              if constexpr (kHigh > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
+              if constexpr (kTileRows > 1) add_product<kDot, 2 + kVector, kA + 1, kRight>();
             });
           }
         }
-        if constexpr (kRest) {
+        if constexpr (kHasRest) {
           load_tile<kA + 1>(a, a_row);
-          each_sum<1, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+          each_sum<1, kTileColumns>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
             load_tile<kB + 1, kVector * kVectorBytes>(b, b_step);
             add_product<kDot, kVector, kA + 1, kB + 1>();
           });
         }
       }
-      each_sum<kHigh, kWide>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
-        store_tile<sum_of<kHigh>(kRow, kVector), kVector * kVectorBytes>(c + c_down[kRow], c_row);
+      each_sum<kTileRows, kTileColumns>([&]<int kRow, int kVector>() __attribute__((always_inline)) {
+        store_tile<sum_of<kTileRows>(kRow, kVector), kVector * kVectorBytes>(c + c_offset[kRow], c_row);
       });
     }
   }
 
-  Shape before_;
-  i64 rows_ = 0, high_ = 0, steps_ = 0, parts_ = 0, rest_ = 0;
+  Shape saved_config_;
+  i64 rows_ = 0, tile_rows_ = 0, steps_ = 0, parts_ = 0, rest_ = 0;
   AmxCut cut_{0};
-  int lanes_ = 0, last_ = 0;
+  int lanes_ = 0, last_tile_column_ = 0;
 };
 
 #else
@@ -253,44 +267,10 @@ class Amx {
   AmxCut cut(i64 depth) const { return AmxCut(depth); }
   void multiply(Dot, i64, i64, const AmxCut&, const Micro&) {}
   void begin_blocks(const AmxCut&) {}
-  template <int kWide, class Meanwhile>
-  void multiply_block(const char*, i64, const char*, char*, const Meanwhile&) const {}
+  template <int kTileColumns, class Interleaved>
+  void multiply_block(const char*, i64, const char*, char*, const Interleaved&) const {}
 };
 
 #endif
-
-/// Rows in register tiles of nearly equal height, those that are equal in one call. `m` says where the first one is.
-/// Where nothing is added, tile registers get one shape only: another one costs more than writing some rows of the last
-/// tile a second time.
-static inline void multiply_rows(Amx& amx, Dot dot, i64 rows, i64 vectors, Micro& m) {
-  if (rows <= 0) return;
-  const bool by_amx = kHasAmx && (dot == Dot::kBf16 || dot == Dot::kInt8) && m.depth > 0;
-  const AmxCut cut = amx.cut(by_amx ? m.depth : 0);
-  const i64 most = by_amx ? cut.rows(vectors) : kMicroRows[vectors];
-  const bool one = rows <= most;
-  const i64 count = one ? 1 : (rows + most - 1) / most, low = one ? rows : rows / count, higher = rows - low * count;
-  const char* const a = static_cast<const char*>(m.a);
-  char* const c = static_cast<char*>(m.c);
-  const auto tiles = [&](i64 first, i64 height, i64 number) {
-    if (number == 0) return;
-    m.a = a + first * m.a_row;
-    m.c = c + first * m.c_row;
-    m.a_next = height * m.a_row;
-    m.c_next = height * m.c_row;
-    m.tiles = number;
-    if (by_amx) {
-      amx.multiply(dot, height, vectors, cut, m);
-    } else {
-      micro_kernel(dot, static_cast<int>(height), static_cast<int>(vectors))(m);
-    }
-  };
-  if (by_amx && higher > 0 && !m.add) {
-    tiles(0, low + 1, count - 1);
-    tiles(rows - low - 1, low + 1, 1);
-  } else {
-    tiles(0, low + 1, higher);
-    tiles(higher * (low + 1), low, count - higher);
-  }
-}
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,12 +1,12 @@
-// Copies of operand blocks in the type of the arithmetic: lines as they lie, or turned by transposing squares. Sums
-// written to where their columns lie.
+// Copies of blocks of operands in the type of the arithmetic: line by line, or transposed by squares of vectors. Sums
+// written to the runs of C's columns.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// A vector of the arithmetic's type from elements of storage type S; with n: the first n, zero elsewhere.
+/// A vector of the arithmetic's type T from elements of storage type S; with n: the first n, zero in the other lanes.
 template <class T, class S>
 static inline Vec<T> fetch_vector(const S* p) {
   if constexpr (sizeof(T) == sizeof(double)) {
@@ -24,7 +24,7 @@ static inline Vec<T> fetch_vector(const S* p, int n) {
   }
 }
 
-/// Elements that a copy may write behind the end of a line.
+/// Elements that a copy may write past the end of a line.
 template <class T>
 inline constexpr int kSpill = kLanes<T>;
 
@@ -39,7 +39,7 @@ static inline void copy_line(const S* src, int low, int high, int length, T* dst
   for (e = high; e < length; e += kN) store(dst + e, Vec<T>{});
 }
 
-/// The same with src[e * stride].
+/// copy_line with src[e * stride].
 template <class T, class S>
 static inline void gather_line(const S* src, i64 stride, int low, int high, int length, T* dst) {
   for (int e = 0; e < low; ++e) dst[e] = 0;
@@ -55,7 +55,7 @@ static inline void gather_line(const S* src, i64 stride, int low, int high, int 
   for (e = high; e < length; ++e) dst[e] = 0;
 }
 
-/// The positions of `runs` on one line; may write kSpill more elements.
+/// Copies the positions of `runs` on one line to dst, zeros out of bounds; may write kSpill more elements.
 template <class T, class S>
 static inline void fetch_line(const Operand& operand, const Level& inner, bool bounded, const Line& line,
                               const Run* runs, int count, T* dst) {
@@ -73,7 +73,7 @@ static inline void fetch_line(const Operand& operand, const Level& inner, bool b
   }
 }
 
-/// Working memory of copying.
+/// Scratch memory of copies.
 template <class T>
 struct CopySpace {
   Run* runs;  // as many as a line may have positions
@@ -81,7 +81,7 @@ struct CopySpace {
   i64 line_pitch;
 };
 
-/// Part of an operand: lanes and depths.
+/// A block of an operand: lanes [lane, lane + lanes), depths [depth, depth + depths).
 struct Part {
   i64 lane, depth;
   int lanes, depths;
@@ -103,7 +103,7 @@ static void copy_lines(const Operand& operand, const Axis& lines, i64 first_line
   }
 }
 
-/// dst[k * pitch + t] = source[t][k] for a vector of lines t.
+/// dst[k * pitch + t] = source[t][k] for kLanes lines t.
 template <class T, class S>
 static inline void transpose_lines(const S* const (&source)[kLanes<T>], int depths, T* dst, i64 pitch) {
   constexpr int kN = kLanes<T>;
@@ -157,14 +157,15 @@ static void transpose_part(const Operand& operand, const Part& part, T* dst, i64
   }
 }
 
-/// Rough cost of reading along an axis: many elements a run and small strides are cheap.
+/// Rough cost per element of reading along an axis: long runs of stride 1 (or 2, with masked loads) are cheap.
 static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
   const bool quick = inner.stride == 1 || (kMaskedLoads && inner.stride == 2);
   return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 
-/// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns.
+/// c[e * stride] = alpha * value[e] + beta * c[e * stride] over the runs of a row's columns; reads whole vectors of
+/// value.
 template <class S, class T>
 static inline void write_runs(S* c, i64 stride, const Run* runs, int count, const T* value, T alpha, T beta) {
   for (int r = 0; r < count; ++r) {
@@ -189,6 +190,53 @@ static inline void write_runs(S* c, i64 stride, const Run* runs, int count, cons
     value += length;
   }
 }
+
+/// Lines of a bf16 operand along one of its axes: `count` positions from `first` on, cut into `runs`.
+class Bf16Lines {
+ public:
+  Bf16Lines(const Operand& operand, const Axis& along, i64 first, i64 count, Run* runs)
+      : operand_(operand),
+        level_(along.level[kLevels - 1]),
+        is_bounded_(is_bounded(operand)),
+        length_(count),
+        runs_(runs) {
+    count_ = cut_runs(along, first, static_cast<int>(count), runs);
+  }
+  bool is_contiguous() const { return count_ == 1 && !is_bounded_ && level_.stride == 1; }
+  /// The first element of a contiguous line.
+  const Bfloat16* address(const Cursor& cursor) const {
+    return static_cast<const Bfloat16*>(operand_.data) + line_at(operand_, cursor).offset + runs_[0].offset;
+  }
+  /// Copies a line, with zeros out of bounds and up to `padded` elements.
+  void copy(const Cursor& cursor, i64 padded, Bfloat16* to) const {
+    const Line line = line_at(operand_, cursor);
+    const Bfloat16* const data = static_cast<const Bfloat16*>(operand_.data) + line.offset;
+    Bfloat16* const start = to;
+    for (int r = 0; r < count_; ++r) {
+      const Run& run = runs_[r];
+      int low = 0, high = run.length;
+      if (is_bounded_) visible(operand_, level_, line, run, low, high);
+      const Bfloat16* const from = data + run.offset;
+      for (int e = 0; e < low; ++e) to[e] = {};
+      if (level_.stride == 1) {
+        __builtin_memcpy(to + low, from + low, static_cast<std::size_t>(high - low) * sizeof(Bfloat16));
+      } else {
+        for (int e = low; e < high; ++e) to[e] = from[e * level_.stride];
+      }
+      for (int e = high; e < run.length; ++e) to[e] = {};
+      to += run.length;
+    }
+    for (i64 e = length_; e < padded; ++e) start[e] = {};
+  }
+
+ private:
+  const Operand& operand_;
+  const Level& level_;
+  bool is_bounded_;
+  i64 length_;
+  Run* runs_;
+  int count_;
+};
 
 /// Calls visit with the operand's storage type: S*.
 template <class T, class Visit>

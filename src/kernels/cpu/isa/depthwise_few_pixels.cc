@@ -1,5 +1,5 @@
-// Depthwise convolution with channels first whose planes have a few pixels, as where a decoder makes one step: vectors
-// run over channels. An image's channels are read and written in one stream, and transposed in registers.
+// NCHW depthwise convolution of planes with few pixels, as in one step of a decoder: vectors run over channels. The
+// kernel reads and writes the channels of an image as one stream and transposes them in registers.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_nchw.h"
 #include "kernels/cpu/isa/transpose.h"
@@ -19,7 +19,7 @@ Floats interleaved(Floats a, Floats b, std::index_sequence<I...>) {
 }
 using Lanes = std::make_index_sequence<kN>;
 
-/// kPixels vectors of whole planes, one behind the other, become a vector of channels for each pixel.
+/// Transposes kPixels vectors of consecutive whole planes to one vector of channels per pixel.
 template <int kPixels>
 [[gnu::always_inline]] inline void planes_to_lanes(Floats (&v)[kPixels]) {
   if constexpr (kPixels > 1) {
@@ -32,17 +32,23 @@ template <int kPixels>
     planes_to_lanes(even);
     planes_to_lanes(odd);
 #pragma GCC unroll 16
-    for (int i = 0; i < kPixels / 2; ++i) v[2 * i] = even[i], v[2 * i + 1] = odd[i];
+    for (int i = 0; i < kPixels / 2; ++i) {
+      v[2 * i] = even[i];
+      v[2 * i + 1] = odd[i];
+    }
   }
 }
 
-/// The inverse.
+/// The inverse of planes_to_lanes.
 template <int kPixels>
 [[gnu::always_inline]] inline void lanes_to_planes(Floats (&v)[kPixels]) {
   if constexpr (kPixels > 1) {
     Floats even[kPixels / 2], odd[kPixels / 2];
 #pragma GCC unroll 16
-    for (int i = 0; i < kPixels / 2; ++i) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
+    for (int i = 0; i < kPixels / 2; ++i) {
+      even[i] = v[2 * i];
+      odd[i] = v[2 * i + 1];
+    }
     lanes_to_planes(even);
     lanes_to_planes(odd);
 #pragma GCC unroll 16
@@ -53,7 +59,8 @@ template <int kPixels>
   }
 }
 
-/// Calls `use` with the number of pixels as a constant where whole vectors of planes can be transposed in few steps.
+/// Calls `use` with the number of pixels as a constant if whole vectors of planes transpose in few steps, else
+/// `otherwise`.
 template <class Use, class Otherwise>
 void with_pixels(i64 pixels, int channels, const Use& use, const Otherwise& otherwise) {
   if (channels < kN) return otherwise();
@@ -68,61 +75,62 @@ void with_pixels(i64 pixels, int channels, const Use& use, const Otherwise& othe
   }
 }
 
-/// Of a result: where it adds a source pixel times a tap.
+/// A product of a result: source pixel times tap.
 struct Term {
   int source, tap;
 };
 
 /// S: the type of the tensors.
 template <class S>
-class Pixels {
+class FewPixels {
  public:
-  Pixels(const Depthwise& job, void* scratch) : job_(job), s_(job.shape) {
-    const bool data = job.direction == ConvDirection::kBackwardData;
+  FewPixels(const Depthwise& job, void* scratch) : job_(job), s_(job.shape) {
+    const bool backward_data = job.direction == ConvDirection::kBackwardData;
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     const i64 x = s_.in[0] * s_.in[1] * s_.in[2], y = s_.out[0] * s_.out[1] * s_.out[2];
-    sources_ = data ? y : x;
-    results_ = data ? x : y;
+    source_pixels_ = backward_data ? y : x;
+    result_pixels_ = backward_data ? x : y;
     weights_ = static_cast<Floats*>(scratch);
     terms_ = reinterpret_cast<Term*>(weights_ + kDepthwisePixelsBlock / kN * taps_);
     ends_ = reinterpret_cast<int*>(terms_ + x * y);
-    bytes_ = static_cast<std::size_t>(reinterpret_cast<char*>(ends_ + results_) - static_cast<char*>(scratch));
+    bytes_ = static_cast<std::size_t>(reinterpret_cast<char*>(ends_ + result_pixels_) - static_cast<char*>(scratch));
   }
   std::size_t bytes() const { return bytes_; }
 
   /// Pieces [first, end): images of a block of channels.
   void run(i64 first, i64 end) {
     list_terms();
-    i64 taken = -1;
+    i64 loaded_block = -1;
     for (i64 piece = first; piece < end; ++piece) {
       const i64 block = piece / s_.n, n = piece % s_.n;
       const i64 channel = block * kDepthwisePixelsBlock, channels = min_of(kDepthwisePixelsBlock, s_.groups - channel);
-      if (block != taken) take_weights(channel, channels);
-      taken = block;
-      const bool data = job_.direction == ConvDirection::kBackwardData;
-      const S* from = static_cast<const S*>(data ? job_.y : job_.x) + n * (data ? s_.y_n : s_.x_n) + channel * sources_;
-      S* to = static_cast<S*>(job_.result) + n * (data ? s_.x_n : s_.y_n) + channel * results_;
-      for (i64 c = 0; c < channels; c += kN, from += kN * sources_, to += kN * results_) {
-        const int some = static_cast<int>(min_of<i64>(kN, channels - c));
-        multiply(from, weights_ + c / kN * taps_, some, to);
+      if (block != loaded_block) load_weights(channel, channels);
+      loaded_block = block;
+      const bool backward_data = job_.direction == ConvDirection::kBackwardData;
+      const S* from = static_cast<const S*>(backward_data ? job_.y : job_.x) + n * (backward_data ? s_.y_n : s_.x_n) +
+                      channel * source_pixels_;
+      S* to = static_cast<S*>(job_.result) + n * (backward_data ? s_.x_n : s_.y_n) + channel * result_pixels_;
+      for (i64 c = 0; c < channels; c += kN, from += kN * source_pixels_, to += kN * result_pixels_) {
+        const int lanes = static_cast<int>(min_of<i64>(kN, channels - c));
+        multiply(from, weights_ + c / kN * taps_, lanes, to);
       }
     }
   }
 
  private:
-  /// Which source pixels and taps meet in each result.
+  /// Lists the terms of each result.
   void list_terms() {
-    const bool data = job_.direction == ConvDirection::kBackwardData;
+    const bool backward_data = job_.direction == ConvDirection::kBackwardData;
     int count = 0;
-    for (i64 r = 0; r < results_; ++r) {
-      for (i64 e = 0; e < sources_; ++e) {
-        const i64 tap = tap_between(data ? r : e, data ? e : r);
+    for (i64 r = 0; r < result_pixels_; ++r) {
+      for (i64 e = 0; e < source_pixels_; ++e) {
+        const i64 tap = tap_between(backward_data ? r : e, backward_data ? e : r);
         if (tap >= 0) terms_[count++] = {static_cast<int>(e), static_cast<int>(tap)};
       }
       ends_[r] = count;
     }
   }
-  /// The tap by which pixel x of the input meets pixel y of the output; -1 if there is none.
+  /// The tap that connects input pixel x and output pixel y; -1 if there is none.
   i64 tap_between(i64 x, i64 y) const {
     i64 tap = 0, weight = 1;
     for (int d = kSpatial - 1; d >= 0; --d) {
@@ -136,29 +144,30 @@ class Pixels {
     return tap;
   }
 
-  void take_weights(i64 channel, i64 channels) {
+  void load_weights(i64 channel, i64 channels) {
     const S* const w = static_cast<const S*>(job_.w) + channel * s_.w_k;
     const i64* d = s_.w_d;
-    float* const lanes = reinterpret_cast<float*>(weights_);
+    float* const vectors = reinterpret_cast<float*>(weights_);
     for (i64 t = 0; t < taps_; ++t) {
-      const i64 at = t % s_.taps[2] * d[2] + t / s_.taps[2] % s_.taps[1] * d[1] + t / s_.taps[2] / s_.taps[1] * d[0];
-      for (i64 c = 0; c < channels; ++c) lanes[(c / kN * taps_ + t) * kN + c % kN] = widen(w[c * s_.w_k + at]);
+      const i64 offset =
+          t % s_.taps[2] * d[2] + t / s_.taps[2] % s_.taps[1] * d[1] + t / s_.taps[2] / s_.taps[1] * d[0];
+      for (i64 c = 0; c < channels; ++c) vectors[(c / kN * taps_ + t) * kN + c % kN] = widen(w[c * s_.w_k + offset]);
     }
   }
 
   void multiply(const S* from, const Floats* weights, int channels, S* to) const {
     Floats source[kN], result[kN];
     with_pixels(
-        sources_, channels,
+        source_pixels_, channels,
         [&](auto pixels) {
           Floats v[pixels.value];
           for (int i = 0; i < pixels.value; ++i) v[i] = load_widened(from + i * kN);
           planes_to_lanes(v);
           for (int i = 0; i < pixels.value; ++i) source[i] = v[i];
         },
-        [&] { transpose_in(from, sources_, channels, sources_, reinterpret_cast<float*>(source), kN); });
+        [&] { transpose_in(from, source_pixels_, channels, source_pixels_, reinterpret_cast<float*>(source), kN); });
     const Term* term = terms_;
-    for (i64 r = 0; r < results_; ++r) {
+    for (i64 r = 0; r < result_pixels_; ++r) {
       Floats sum{};
       for (const Term* const end = terms_ + ends_[r]; term < end; ++term)
         sum += source[term->source] * weights[term->tap];
@@ -166,22 +175,24 @@ class Pixels {
     }
     const Scaling scaling{static_cast<float>(job_.alpha), static_cast<float>(job_.beta)};
     with_pixels(
-        results_, channels,
+        result_pixels_, channels,
         [&](auto pixels) {
           Floats v[pixels.value];
           for (int i = 0; i < pixels.value; ++i) v[i] = result[i];
           lanes_to_planes(v);
           for (int i = 0; i < pixels.value; ++i) write_scaled(to + i * kN, v[i], kN, scaling);
         },
-        [&] { transpose_out(reinterpret_cast<float*>(result), kN, to, results_, channels, results_, scaling); });
+        [&] {
+          transpose_out(reinterpret_cast<float*>(result), kN, to, result_pixels_, channels, result_pixels_, scaling);
+        });
   }
 
   const Depthwise& job_;
   const ConvShape& s_;
-  i64 taps_, sources_, results_;
-  Floats* weights_;  // of each vector of channels of a block: a vector for each tap
+  i64 taps_, source_pixels_, result_pixels_;
+  Floats* weights_;  // [vector of channels of a block][tap]
   Term* terms_;
-  int* ends_;  // of the terms of each result
+  int* ends_;  // per result: end of its terms
   std::size_t bytes_;
 };
 
@@ -194,10 +205,10 @@ auto with_type(DataType type, const Use& use) {
 
 }  // namespace
 
-void depthwise_pixels(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_type(job.shape.dtype, [&](auto value) { Pixels<decltype(value)>(job, scratch).run(first, end); });
+void depthwise_few_pixels(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_type(job.shape.dtype, [&](auto value) { FewPixels<decltype(value)>(job, scratch).run(first, end); });
 }
 
-std::size_t depthwise_pixels_scratch(const Depthwise& job) { return Pixels<float>(job, nullptr).bytes(); }
+std::size_t depthwise_few_pixels_scratch(const Depthwise& job) { return FewPixels<float>(job, nullptr).bytes(); }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,5 +1,5 @@
-// Depthwise and grouped convolution with channels first: a tile is a vector of columns times a few rows. What lies
-// outside the source is masked away, column by column of taps, so that no padded copy is made.
+// Depthwise and grouped convolution, NCHW: a tile is a vector of columns times a few rows. Lane masks per column of
+// taps clear elements outside the source, so that no padded copy is needed.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_nchw.h"
 
@@ -9,35 +9,34 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kGroupBytes = 48 << 10;    // of a block of rows of planes that take turns, or of their sums
-constexpr i64 kPlanesBytes = 256 << 10;  // of these planes
-constexpr i64 kCachedBytes = 1 << 20;    // of tensors that are in a near cache already
-constexpr i64 kShortBytes = 1 << 10;     // of planes that the hardware foresees: they are as good as one stream
-constexpr i64 kLongBytes = 12 << 10;     // of planes that are worth a stream
+constexpr i64 kGroupBytes = 48 << 10;    // the planes of a call: a block of rows of all of them, or their sums
+constexpr i64 kPlanesBytes = 256 << 10;  // the planes of a call: all rows
+constexpr i64 kCachedBytes = 1 << 20;    // tensors up to this size are in the cache: no prefetch
+constexpr i64 kShortBytes = 1 << 10;     // planes up to this size are one stream for hardware: no prefetch
+constexpr i64 kLongBytes = 12 << 10;     // longer planes are streamed one by one
 constexpr i64 kMostPlanes = 256;
 
-/// How a tile meets memory: source columns and results both next to each other, source columns 2 apart, results of
-/// two residues interleaved, or anything else.
+/// Memory access of a tile: contiguous, source columns with stride 2, results of two phases interleaved, any strides.
 enum class Mode { kDense, kHalved, kDoubled, kAny };
 constexpr int most_rows(Mode mode) { return mode == Mode::kAny ? 1 : kMostRows; }
 constexpr int source_step(Mode mode) { return mode == Mode::kAny ? 0 : mode == Mode::kHalved ? 2 : 1; }
 
-/// What the tiles of a block of rows have in common.
+/// Common arguments of the tiles of a block of rows; distances in elements.
 template <class T>
 struct Block {
-  const TapColumn* columns[2];  // of each residue
+  const TapColumn* columns[2];  // per phase of dimension 2
   i64 count[2];
-  i64 pitch, out_pitch;  // between source lines, and result rows
-  i64 step, out_step;    // between source columns, and result columns
-  i64 w_step;
-  i64 planes, source_plane, weight_plane;  // that are summed
-  i64 result_plane, result_weight;         // from result to result
+  i64 pitch, out_pitch;                    // between source lines, between result rows
+  i64 step, out_step;                      // between source columns, between result columns
+  i64 w_step;                              // between the taps of a column
+  i64 planes, source_plane, weight_plane;  // summed planes: number, strides of source and weights
+  i64 result_plane, result_weight;         // between result planes: strides of result and weights
   T alpha, beta;
 };
 
-/// Writes `count` results of each row.
+/// Stores `count` contiguous results per row, scaled.
 template <class T, int kRows>
-[[gnu::always_inline]] inline void put(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
+[[gnu::always_inline]] inline void store_rows(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
   if (count <= 0) return;
   const Writer<T> writer(static_cast<int>(min_of<i64>(count, kLanes<T>)));
   const i64 pitch = b.out_pitch;
@@ -54,8 +53,9 @@ template <class T, int kRows>
   }
 }
 
+/// The same with a stride between results.
 template <class T, int kRows>
-void put_apart(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
+void store_strided_rows(const Block<T>& b, T* out, i64 count, const Vec<T> (&rows)[kRows]) {
   for (int j = 0; j < kRows; ++j) {
     for (int i = 0; i < min_of<i64>(count, kLanes<T>); ++i) {
       T& element = out[j * b.out_pitch + i * b.out_step];
@@ -74,11 +74,11 @@ template <class V, std::size_t... I>
   b = high;
 }
 
-/// Result planes of a tile: with 32 registers, two share what they read.
+/// Result planes per tile: with 32 registers two planes share the loads.
 template <class T>
 inline constexpr int kMostResults = kRegisters == 32 && sizeof(T) == sizeof(float) ? 2 : 1;
 
-/// kResults times results at `out`, `count` columns of them, from the source at x.
+/// Computes kRows x `count` results of kResults planes at `out` from the source at x.
 template <class T, Mode kMode, int kRows, int kResults, bool kInside>
 void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w, T* out, i64 count) {
   using V = Vec<T>;
@@ -103,19 +103,19 @@ void tile(const Block<T>& b, const T* x, const Span* spans, i64 taps, const T* w
 #pragma GCC unroll 2
   for (int r = 0; r < kResults; ++r, out += b.result_plane) {
     if constexpr (kMode == Mode::kAny) {
-      put_apart<T, kRows>(b, out, count, sum[0][r]);
+      store_strided_rows<T, kRows>(b, out, count, sum[0][r]);
     } else if constexpr (kMode == Mode::kDoubled) {
 #pragma GCC unroll 16
       for (int j = 0; j < kRows; ++j) interleave(sum[0][r][j], sum[1][r][j], std::make_index_sequence<kN>{});
-      put<T, kRows>(b, out, count, sum[0][r]);
-      put<T, kRows>(b, out + kN, count - kN, sum[1][r]);
+      store_rows<T, kRows>(b, out, count, sum[0][r]);
+      store_rows<T, kRows>(b, out + kN, count - kN, sum[1][r]);
     } else {
-      put<T, kRows>(b, out, count, sum[0][r]);
+      store_rows<T, kRows>(b, out, count, sum[0][r]);
     }
   }
 }
 
-/// Adds to the sums of taps what `count` columns of dy give.
+/// Adds the products of kRows x `count` elements of dy with x to the sums of the taps.
 template <class T, Mode kMode, int kRows>
 void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy, i64 count, Vec<T>* sums) {
   using V = Vec<T>;
@@ -126,15 +126,15 @@ void weights_tile(const Block<T>& b, const T* x, const Span* spans, const T* dy,
   for (const TapColumn* c = b.columns[0]; c < b.columns[0] + b.count[0]; ++c) {
     const T* source = x + c->source;
     const Reader<T, source_step(kMode)> read(spans[c->across], b.step);
-    V* const to = sums + c->weight;
+    V* const tap_sums = sums + c->weight;
     with_taps(
         c->taps, [&](auto n) __attribute__((always_inline)) {
           V sum[n.value];
 #pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) sum[t] = to[t * b.w_step];
+          for (int t = 0; t < n.value; ++t) sum[t] = tap_sums[t * b.w_step];
           add_rows<n.value, kRows, kAllLines>(source, b.pitch, c->lines, read, rows, sum);
 #pragma GCC unroll 16
-          for (int t = 0; t < n.value; ++t) to[t * b.w_step] = sum[t];
+          for (int t = 0; t < n.value; ++t) tap_sums[t * b.w_step] = sum[t];
         });
   }
 }
@@ -163,19 +163,19 @@ class Planes {
     const bool data = direction_ == ConvDirection::kBackwardData;
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     sums_plane_ = (taps_ + kN - 1) / kN * kN;
-    results_ = data ? s_.c : s_.k;
-    from_ = data ? s_.y_d : s_.x_d;
-    to_ = data ? s_.x_d : s_.y_d;
+    result_planes_ = data ? s_.c : s_.k;
+    source_strides_ = data ? s_.y_d : s_.x_d;
+    result_strides_ = data ? s_.x_d : s_.y_d;
     for (int d = 0; d < kSpatial; ++d) source_.size[d] = data ? s_.out[d] : s_.in[d];
-    source_.step[0] = from_[0];
-    source_.step[1] = from_[1];
+    source_.step[0] = source_strides_[0];
+    source_.step[1] = source_strides_[1];
     const i64 residues = pass_count(s_, direction_, 2);
     if (data) {
       mode_ = s_.stride[2] == 1 ? Mode::kDense : s_.stride[2] == 2 && residues == 2 ? Mode::kDoubled : Mode::kAny;
     } else {
       mode_ = s_.stride[2] == 1 ? Mode::kDense : s_.stride[2] == 2 ? Mode::kHalved : Mode::kAny;
     }
-    together_ = mode_ == Mode::kDoubled ? 2 : 1;
+    phases_per_tile_ = mode_ == Mode::kDoubled ? 2 : 1;
     column_vectors_ = ceil_div(pass_of(s_, direction_, 2, 0).count, kN);
     copies_weights_ =
         s_.w_d[2] != 1 || s_.w_d[1] != s_.taps[2] || (s_.taps[0] > 1 && s_.w_d[0] != s_.taps[1] * s_.taps[2]);
@@ -193,18 +193,18 @@ class Planes {
 
   std::size_t bytes() const { return bytes_; }
 
-  /// Pieces [first, end): groups of an image, or groups for weights.
+  /// Pieces [first, end): groups of an image; backward weights: groups.
   void run(i64 first, i64 end) {
     const bool weights = direction_ == ConvDirection::kBackwardWeights;
-    for (i64 p = first; p < end; p += group_) {
-      const i64 some = min_of(group_, end - p);
+    for (i64 p = first; p < end; p += groups_per_call_) {
+      const i64 groups = min_of(groups_per_call_, end - p);
       if (weights) {
-        for (i64 i = 0; i < some * s_.k * s_.c * sums_plane_; ++i) sums_[i] = Vec<T>{};
-        for (i64 n = 0; n < s_.n; ++n) passes(n * s_.groups + p, some);
-        write(p, some);
+        for (i64 i = 0; i < groups * s_.k * s_.c * sums_plane_; ++i) sums_[i] = Vec<T>{};
+        for (i64 n = 0; n < s_.n; ++n) passes(n * s_.groups + p, groups);
+        write(p, groups);
       } else {
-        if (copies_weights_) copy_weights(p, some);
-        passes(p, some);
+        if (copies_weights_) copy_weights(p, groups);
+        passes(p, groups);
       }
     }
   }
@@ -215,64 +215,64 @@ class Planes {
     const i64 x = s_.c * s_.in[0] * s_.in[1] * s_.in[2], y = s_.k * s_.out[0] * s_.out[1] * s_.out[2];
     const i64 plane = max_of<i64>((x + y) * static_cast<i64>(sizeof(T)), 1);
     const i64 filters = s_.k * s_.c, blocks = max_of<i64>(s_.out[0] * s_.out[1] / kMostRows, 1);
-    const i64 most = min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
+    const i64 max_groups = min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
     const i64 sums = weights ? sums_plane_ * static_cast<i64>(sizeof(Vec<T>)) : taps_ * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters * sums);
-    group_ = max_of<i64>(min_of(min_of(most, fits), kMostPlanes), 1);
+    groups_per_call_ = max_of<i64>(min_of(min_of(max_groups, fits), kMostPlanes), 1);
     const i64 bytes = s_.n * s_.groups * plane;
     prefetches_ = plane > kShortBytes && bytes > kCachedBytes;
-    const bool residues = direction_ == ConvDirection::kBackwardData && s_.stride[1] * s_.stride[2] > 1;
-    if (plane > kLongBytes && bytes > 2 * kResultCaches && !residues) group_ = 1;  // a stream of whole planes
+    const bool has_phases = direction_ == ConvDirection::kBackwardData && s_.stride[1] * s_.stride[2] > 1;
+    if (plane > kLongBytes && bytes > 2 * kResultCaches && !has_phases) groups_per_call_ = 1;  // streams whole planes
     char* next = scratch;
-    const auto take = [&]<class E>(E*& pointer, i64 count) {
+    const auto reserve = [&]<class E>(E*& pointer, i64 count) {
       pointer = reinterpret_cast<E*>(next);
       next += (count * static_cast<i64>(sizeof(E)) + 63) / 64 * 64;
     };
-    take(sums_, weights ? group_ * filters * sums_plane_ : 0);
-    take(weights_, copies_weights_ && !weights ? group_ * filters * taps_ : 0);
-    take(columns_, together_ * taps_);
-    take(offsets_, s_.taps[2]);
-    take(spans_, together_ * column_vectors_ * s_.taps[2]);
+    reserve(sums_, weights ? groups_per_call_ * filters * sums_plane_ : 0);
+    reserve(weights_, copies_weights_ && !weights ? groups_per_call_ * filters * taps_ : 0);
+    reserve(columns_, phases_per_tile_ * taps_);
+    reserve(offsets_, s_.taps[2]);
+    reserve(spans_, phases_per_tile_ * column_vectors_ * s_.taps[2]);
     bytes_ = static_cast<std::size_t>(next - scratch);
   }
 
-  void copy_weights(i64 piece, i64 some) {
+  void copy_weights(i64 piece, i64 groups) {
     T* to = weights_;
-    for (i64 i = 0; i < some * s_.k * s_.c; ++i) {
+    for (i64 i = 0; i < groups * s_.k * s_.c; ++i) {
       const i64 group = (piece + i / (s_.k * s_.c)) % s_.groups, k = group * s_.k + i / s_.c % s_.k;
       const T* from = static_cast<const T*>(job_.w) + k * s_.w_k + i % s_.c * s_.w_c;
-      for_taps([&](i64 at) { *to++ = from[at]; });
+      for_taps([&](i64 offset) { *to++ = from[offset]; });
     }
   }
   template <class Use>
-  void for_taps(const Use& use) const {
+  void for_taps(const Use& visit) const {
     for (i64 r0 = 0; r0 < s_.taps[0]; ++r0) {
       for (i64 r1 = 0; r1 < s_.taps[1]; ++r1) {
-        for (i64 r2 = 0; r2 < s_.taps[2]; ++r2) use(r0 * s_.w_d[0] + r1 * s_.w_d[1] + r2 * s_.w_d[2]);
+        for (i64 r2 = 0; r2 < s_.taps[2]; ++r2) visit(r0 * s_.w_d[0] + r1 * s_.w_d[1] + r2 * s_.w_d[2]);
       }
     }
   }
 
-  void passes(i64 piece, i64 some) {
-    for (i64 f2 = 0; f2 < pass_count(s_, direction_, 2); f2 += together_) {
-      for (i64 f = 0; f < together_; ++f) across_[f] = pass_of(s_, direction_, 2, f2 + f);
+  void passes(i64 piece, i64 groups) {
+    for (i64 f2 = 0; f2 < pass_count(s_, direction_, 2); f2 += phases_per_tile_) {
+      for (i64 f = 0; f < phases_per_tile_; ++f) column_passes_[f] = pass_of(s_, direction_, 2, f2 + f);
       find_spans();
       for (i64 f0 = 0; f0 < pass_count(s_, direction_, 0); ++f0) {
         for (i64 f1 = 0; f1 < pass_count(s_, direction_, 1); ++f1) {
           const Pass depth = pass_of(s_, direction_, 0, f0), height = pass_of(s_, direction_, 1, f1);
-          for (i64 i0 = 0; i0 < depth.count; ++i0) slab(depth, height, i0, piece, some);
+          for (i64 i0 = 0; i0 < depth.count; ++i0) slab(depth, height, i0, piece, groups);
         }
       }
     }
   }
 
-  /// Which lanes of the source are inside and belong to a result, for each strip, residue and tap of the last
-  /// dimension. Others are cleared: they may be infinite.
+  /// Lists the lanes of the source that are inside and belong to a result, per vector of columns, phase and tap of
+  /// dimension 2. Other lanes are loaded as zero: the source may be infinite there.
   void find_spans() {
     Span* to = spans_;
     for (i64 vector = 0; vector < column_vectors_; ++vector) {
-      for (i64 f = 0; f < together_; ++f) {
-        const Pass& p = across_[f];
+      for (i64 f = 0; f < phases_per_tile_; ++f) {
+        const Pass& p = column_passes_[f];
         for (i64 t = 0; t < s_.taps[2]; ++t) {
           const Range r = inside(p.first + vector * kN * p.stride + t * p.dilation, p.stride, source_.size[2],
                                  max_of<i64>(min_of<i64>(p.count - vector * kN, kN), 0));
@@ -282,37 +282,38 @@ class Planes {
     }
   }
 
-  void slab(const Pass& depth, const Pass& height, i64 i0, i64 piece, i64 some) {
+  void slab(const Pass& depth, const Pass& height, i64 i0, i64 piece, i64 groups) {
     for (i64 a = 0; a < residue_count(height); ++a) {
       const Residue residue = residue_of(height, a);
-      block_.pitch = residue.line * from_[1];
+      block_.pitch = residue.line * source_strides_[1];
       block_.w_step = residue.tap_step * height.w_step * s_.taps[2];
-      block_.out_pitch = residue.step * height.out_step * to_[1];
-      block_.step = across_[0].stride;
-      block_.out_step = across_[0].out_step;
+      block_.out_pitch = residue.step * height.out_step * result_strides_[1];
+      block_.step = column_passes_[0].stride;
+      block_.out_step = column_passes_[0].out_step;
       i64 rows = 0;
       for (i64 m = 0; m < residue.count; m += rows) {
         rows = most_rows(mode_) == 1 ? 1 : tile_rows(residue.count - m, most_rows(mode_));
         TapColumn* columns = columns_;
         inside_ = true;
-        for (i64 f = 0; f < together_; ++f) {
-          for (i64 t = 0; t < across_[f].taps; ++t) offsets_[t] = across_[f].first + t * across_[f].dilation;
-          const Pass pass[kSpatial] = {depth, height, across_[f]};
+        for (i64 f = 0; f < phases_per_tile_; ++f) {
+          for (i64 t = 0; t < column_passes_[f].taps; ++t)
+            offsets_[t] = column_passes_[f].first + t * column_passes_[f].dilation;
+          const Pass pass[kSpatial] = {depth, height, column_passes_[f]};
           source_.column = offsets_;
           block_.columns[f] = columns;
           block_.count[f] = list_columns(pass, residue, i0, m, rows, source_, s_.taps, columns);
           inside_ &= all_inside(columns, block_.count[f], rows);
           columns += block_.count[f];
         }
-        const i64 out = (depth.out_first + i0 * depth.out_step) * to_[0] +
-                        (height.out_first + (residue.first + m * residue.step) * height.out_step) * to_[1] +
-                        across_[0].out_first;
-        all_planes(rows, out, piece, some);
+        const i64 out = (depth.out_first + i0 * depth.out_step) * result_strides_[0] +
+                        (height.out_first + (residue.first + m * residue.step) * height.out_step) * result_strides_[1] +
+                        column_passes_[0].out_first;
+        all_planes(rows, out, piece, groups);
       }
     }
   }
 
-  /// Where a plane's source, result (dy for weights, which is not written), weights and sums are.
+  /// Addresses of a group: source, result (backward weights: dy, read only), weights and sums.
   struct Place {
     const T* source;
     T* result;
@@ -335,11 +336,11 @@ class Planes {
     return p;
   }
 
-  /// Tiles of `rows` rows at element `out` of the result, in `some` planes.
-  void all_planes(i64 rows, i64 out, i64 piece, i64 some) {
+  /// Computes tiles of `rows` rows at offset `out` of the result planes of `groups` groups.
+  void all_planes(i64 rows, i64 out, i64 piece, i64 groups) {
     i64 n = piece / s_.groups, g = piece % s_.groups;
-    for (i64 i = 0; i < some;) {
-      const i64 count = min_of(some - i, s_.groups - g);
+    for (i64 i = 0; i < groups;) {
+      const i64 count = min_of(groups - i, s_.groups - g);
       Place place = place_of(n, g, i);
       place.result += out;
       with_tile(mode_, rows, [&](auto mode, auto row_count) {
@@ -363,18 +364,18 @@ class Planes {
   void planes(Place place, i64 count) {
     const i64 source_group = direction_ == ConvDirection::kBackwardData ? s_.k * s_.y_k : s_.c * s_.x_c;
     const Block<T> block = block_;
-    const i64 weight_group = s_.k * w_k_ - results_ * block.result_weight;
+    const i64 weight_group = s_.k * w_k_ - result_planes_ * block.result_weight;
     for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
-      for (i64 r = 0; r < results_;) {
-        const i64 some = min_of<i64>(results_ - r, kMostResults<T>);
+      for (i64 r = 0; r < result_planes_;) {
+        const i64 planes = min_of<i64>(result_planes_ - r, kMostResults<T>);
         each_column_vector<kMode>(place.source, place.result, [&](const T* x, T* out, const Span* spans, i64 left) {
           const i64 taps = s_.taps[2];
-          if (some == 1) return tile<T, kMode, kRows, 1, kInside>(block, x, spans, taps, place.weights, out, left);
+          if (planes == 1) return tile<T, kMode, kRows, 1, kInside>(block, x, spans, taps, place.weights, out, left);
           tile<T, kMode, kRows, kMostResults<T>, kInside>(block, x, spans, taps, place.weights, out, left);
         });
-        r += some;
-        place.result += some * block.result_plane;
-        place.weights += some * block.result_weight;
+        r += planes;
+        place.result += planes * block.result_plane;
+        place.weights += planes * block.result_weight;
       }
     }
   }
@@ -393,45 +394,46 @@ class Planes {
     }
   }
 
-  /// Lines of the next plane, whose start the hardware does not foresee, where a strip begins with one.
-  template <int kReach, int kStep>
-  [[gnu::always_inline]] void fetch_next(const T* x, i64 x_at, const T* y, i64 y_at) const {
+  /// Prefetches lines of the next plane, whose start hardware does not predict, if a vector of columns starts a line.
+  template <int kResultColumns, int kStep>
+  [[gnu::always_inline]] void prefetch_next(const T* x, i64 x_offset, const T* y, i64 y_offset) const {
     constexpr i64 kLine = 64 / sizeof(T);
     const bool data = direction_ == ConvDirection::kBackwardData;
     const T* const next_x = x + (data ? s_.y_k : s_.x_c) + block_.columns[0]->source;
-    if (x_at % kLine == 0) {
-      for (i64 i = 0; i < (data ? 1 : s_.stride[1]); ++i)  // rows between those of neighbouring results
+    if (x_offset % kLine == 0) {
+      for (i64 i = 0; i < (data ? 1 : s_.stride[1]); ++i)  // all rows between those of adjacent results
         for (int j = 0; j < kMostRows; ++j)
           for (i64 e = 0; e < kStep * kLine; e += kLine)
             __builtin_prefetch(next_x + i * s_.x_d[1] + j * block_.pitch + e, 0, 2);
     }
-    if (y_at % kLine != 0) return;
+    if (y_offset % kLine != 0) return;
     const bool writes = direction_ != ConvDirection::kBackwardWeights;
     for (i64 i = kMostResults<T>; i < 2 * kMostResults<T>; ++i)
       for (int j = 0; j < kMostRows; ++j)
-        for (i64 e = 0; e < kReach; e += kLine) {
+        for (i64 e = 0; e < kResultColumns; e += kLine) {
           const T* const line = y + i * block_.result_plane + j * block_.out_pitch + e;
           writes ? __builtin_prefetch(line, 1, 2) : __builtin_prefetch(line, 0, 2);
         }
   }
 
-  /// Calls `use` with the source, the result, the spans and the columns that are left of each strip of a plane.
+  /// Calls use(source, result, spans, remaining columns) for each vector of columns of a plane.
   template <Mode kMode, class Use>
   [[gnu::always_inline]] void each_column_vector(const T* x, T* y, const Use& use) const {
-    constexpr int kReach = kMode == Mode::kDoubled ? 2 * kN : kN;
-    const i64 width = kMode == Mode::kDoubled ? s_.in[2] : across_[0].count;
-    const i64 step = kN * across_[0].stride, out_step = kN * across_[0].out_step;
+    constexpr int kResultColumns = kMode == Mode::kDoubled ? 2 * kN : kN;
+    const i64 width = kMode == Mode::kDoubled ? s_.in[2] : column_passes_[0].count;
+    const i64 step = kN * column_passes_[0].stride, out_step = kN * column_passes_[0].out_step;
     const Span* spans = spans_;
     const T *const x0 = x, *const y0 = y;
-    for (i64 left = width; left > 0; left -= kReach, x += step, y += out_step, spans += together_ * s_.taps[2]) {
-      if (prefetches_ && block_.count[0] > 0) fetch_next<kReach, source_step(kMode)>(x, x - x0, y, y - y0);
+    for (i64 left = width; left > 0;
+         left -= kResultColumns, x += step, y += out_step, spans += phases_per_tile_ * s_.taps[2]) {
+      if (prefetches_ && block_.count[0] > 0) prefetch_next<kResultColumns, source_step(kMode)>(x, x - x0, y, y - y0);
       use(x, y, spans, left);
     }
   }
 
-  void write(i64 g, i64 some) {
+  void write(i64 g, i64 groups) {
     const Vec<T>* sums = sums_;
-    for (i64 k = g * s_.k; k < (g + some) * s_.k; ++k) {
+    for (i64 k = g * s_.k; k < (g + groups) * s_.k; ++k) {
       for (i64 c = 0; c < s_.c; ++c, sums += sums_plane_) {
         write_filter(sums, static_cast<T*>(job_.result) + k * s_.w_k + c * s_.w_c);
       }
@@ -445,15 +447,15 @@ class Planes {
       const i64 count = min_of<i64>(kN, taps_ - t);
       const Vec<T> total[1] = {sum_lanes<kN / 2, kN>(rows, count)};
       if (!copies_weights_) {
-        put<T, 1>(block_, dw + t, count, total);
+        store_rows<T, 1>(block_, dw + t, count, total);
         continue;
       }
       i64 tap = 0;
-      for_taps([&](i64 at) {
+      for_taps([&](i64 offset) {
         const i64 lane = tap++ - t;
         if (lane < 0 || lane >= count) return;
         const T value = block_.alpha * total[0][lane];
-        dw[at] = block_.beta != 0 ? value + block_.beta * dw[at] : value;
+        dw[offset] = block_.beta != 0 ? value + block_.beta * dw[offset] : value;
       });
     }
   }
@@ -463,12 +465,12 @@ class Planes {
   const ConvDirection direction_;
   Mode mode_;
   bool copies_weights_, prefetches_;
-  bool inside_ = false;  // no tap of the current rows is outside
-  i64 taps_, sums_plane_, w_k_, w_c_, results_, column_vectors_, group_;
-  i64 together_;  // residues of the last dimension in a tile
-  const i64 *from_, *to_;
+  bool inside_ = false;  // no tap of the current rows is above or below the source
+  i64 taps_, sums_plane_, w_k_, w_c_, result_planes_, column_vectors_, groups_per_call_;
+  i64 phases_per_tile_;  // of dimension 2
+  const i64 *source_strides_, *result_strides_;
   StencilSource source_{};
-  Pass across_[2];
+  Pass column_passes_[2];
   Block<T> block_{};
   Vec<T>* sums_;
   T* weights_;
@@ -480,18 +482,18 @@ class Planes {
 
 }  // namespace
 
-void depthwise_rows(const Depthwise& job, i64 first, i64 end, void* scratch) {
+void depthwise_nchw(const Depthwise& job, i64 first, i64 end, void* scratch) {
   const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_copied(job, first, end, scratch);
-  if (transposes(job)) return depthwise_transposed(job, first, end, scratch);
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_fp32_copy(job, first, end, scratch);
+  if (uses_nhwc_copies(job)) return depthwise_via_nhwc(job, first, end, scratch);
   if (type == DataType::kDouble) return Planes<double>(job, scratch).run(first, end);
   Planes<float>(job, scratch).run(first, end);
 }
 
-std::size_t depthwise_rows_scratch(const Depthwise& job) {
+std::size_t depthwise_nchw_scratch(const Depthwise& job) {
   const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_copied_scratch(job);
-  if (transposes(job)) return depthwise_transposed_scratch(job);
+  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_fp32_copy_scratch(job);
+  if (uses_nhwc_copies(job)) return depthwise_via_nhwc_scratch(job);
   return type == DataType::kDouble ? Planes<double>(job, nullptr).bytes() : Planes<float>(job, nullptr).bytes();
 }
 

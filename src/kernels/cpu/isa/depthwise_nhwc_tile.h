@@ -1,4 +1,4 @@
-// Tiles with channels last: a vector of channels of a few pixels one below another, for a list of columns of taps.
+// NHWC register tiles: a vector of channels of a few vertically adjacent pixels, for a list of columns of taps.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_nhwc_vectors.h"
@@ -6,55 +6,58 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// What a list has for each tap across, if tiles are compiled for it: a column of one, two or three taps, or one of two
-/// and one of one (3x3 with stride 2). From memory: anything, and tiles fetch what later ones read.
+/// Columns that a list has per tap of dimension 2, if tiles are compiled for them: one column of one, two or three
+/// taps, or one of two taps and one of one tap (3x3 with stride 2). kFromMemory: any list, and the tiles prefetch for
+/// later ones.
 enum Form { kAnyForm, kOnes, kTwos, kThrees, kTwosAndOnes, kFromMemory };
 constexpr int columns_of(Form form) { return form == kTwosAndOnes ? 2 : 1; }
 constexpr int most_taps(Form form) { return form == kTwosAndOnes ? 2 : form; }
 
-/// The form of `each` columns for each tap across.
-static inline Form form_of(const TapColumn* columns, i64 count, i64 each, i64 rows) {
-  const Form form = each == 2 ? kTwosAndOnes : count > 0 && columns->taps <= 3 ? Form(columns->taps) : kAnyForm;
-  if (form == kAnyForm || each != columns_of(form)) return kAnyForm;
-  for (const TapColumn* const end = columns + count; columns < end; columns += each) {
+/// The form of a list with `columns_per_tap` columns per tap of dimension 2.
+static inline Form form_of(const TapColumn* columns, i64 count, i64 columns_per_tap, i64 rows) {
+  const Form form = columns_per_tap == 2              ? kTwosAndOnes
+                    : count > 0 && columns->taps <= 3 ? Form(columns->taps)
+                                                      : kAnyForm;
+  if (form == kAnyForm || columns_per_tap != columns_of(form)) return kAnyForm;
+  for (const TapColumn* const end = columns + count; columns < end; columns += columns_per_tap) {
     const unsigned all = (2u << (rows + most_taps(form) - 2)) - 1, ends = 1 | (all + 1) >> 1;
     if (columns->taps != most_taps(form) || (columns->lines | ends) != all) return kAnyForm;
-    if (each == 2 && (columns[1].taps != 1 || columns[1].lines + 1 != 1u << rows)) return kAnyForm;
+    if (columns_per_tap == 2 && (columns[1].taps != 1 || columns[1].lines + 1 != 1u << rows)) return kAnyForm;
   }
   return form;
 }
 
-/// What the tiles of a pixel have in common.
+/// Common arguments of the tiles of a block of rows; distances in elements.
 template <class S>
 struct Block {
   const TapColumn* columns;
   i64 count;
-  i64 pitch, out_pitch;    // between source lines, and result rows
-  i64 x_pixel, out_pixel;  // between neighbours
-  i64 run;                 // neighbours in turn
-  i64 w_step;
+  i64 pitch, out_pitch;    // between source lines, between result rows
+  i64 x_pixel, out_pixel;  // between pixels of a row: source, result
+  i64 run;                 // pixels per call of a tile
+  i64 w_step;              // vectors of weights between the taps of a column
   Sum<S> alpha, beta;
-  bool non_temporal;                 // results go past the caches
-  const TapColumn *next, *next_end;  // columns of taps that pixels read before others do
-  i64 x_prefetch, out_prefetch;      // to a pixel that these are fetched for
+  bool non_temporal;                 // non-temporal stores of results
+  const TapColumn *next, *next_end;  // columns of the taps that read a pixel first, for prefetch
+  i64 x_prefetch, out_prefetch;      // distance to the prefetched pixel: source, result
 };
 
-/// Whether a line of the cache begins with a channel, or about there.
+/// Whether a cache line starts at a channel, if channel 0 is aligned.
 template <class S>
-constexpr bool begins_line(i64 channel) {
+constexpr bool starts_cache_line(i64 channel) {
   return channel * static_cast<i64>(sizeof(S)) % 64 == 0;
 }
 
-/// Fetches what pixels some way behind read first.
+/// Prefetches the lines that the pixel at distance x_prefetch is the first to read.
 template <int kRows, class S>
-[[gnu::always_inline]] inline void fetch_next(const Block<S>& b, const S* x) {
+[[gnu::always_inline]] inline void prefetch_columns(const Block<S>& b, const S* x) {
   for (const TapColumn* c = b.next; c < b.next_end; ++c) {
     const S* line = x + c->source + b.x_prefetch;
     for (i64 i = 0; i < kRows + c->taps - 1; ++i, line += b.pitch) __builtin_prefetch(line);
   }
 }
 
-/// Whether vectors are whole lines of the cache, of the type that sums have.
+/// Whether stored vectors are whole cache lines: results have the type of the sums.
 template <class S>
 inline constexpr bool kWritesLines = kVectorBytes == 64 && sizeof(S) == sizeof(Sum<S>);
 
@@ -63,8 +66,8 @@ static inline void store_non_temporal([[maybe_unused]] S* p, [[maybe_unused]] Ve
   if constexpr (kWritesLines<S>) stream(p, v);
 }
 
-/// Calls use(taps, lines, column) for each column, with the number of its taps and the lines that may be outside as
-/// constants. Of a known form, those are the first and the last of the longest columns.
+/// Calls use(taps, lines, column) for each column, with the number of its taps and the mask of the lines that may be
+/// outside the source as constants. In a known form these are the first and the last line of the longest columns.
 template <Form kForm, int kRows, bool kInside, class S, class Use>
 [[gnu::always_inline]] inline void each_column(const Block<S>& b, const Use& use) {
   const TapColumn* const end = b.columns + b.count;
@@ -84,8 +87,8 @@ template <Form kForm, int kRows, bool kInside, class S, class Use>
   }
 }
 
-/// Results `row` to row + kRows - 1 of those that the columns are listed for, of `units` vectors of channels of
-/// kPixels neighbours at a time.
+/// Computes rows [row, row + kRows) of the block that the columns are listed for: `units` vectors of channels of b.run
+/// times kPixels horizontally adjacent pixels.
 template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, class Channels>
 [[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, R* out, i64 units,
                                    i64 w_unit, const Channels& channels) {
@@ -96,10 +99,12 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
   R* first_out = out + row * out_pitch;
   const V* const first_w = w;
   for (i64 i = 0; i < b.run; ++i, first_x += b.x_pixel, first_out += b.out_pixel) {
-    x = first_x, out = first_out, w = first_w;
+    x = first_x;
+    out = first_out;
+    w = first_w;
     for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, out += kLanes<Sum<S>>, w += w_unit) {
       V sum[kPixels][kRows] = {};
-      if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) fetch_next<kRows>(b, x);
+      if (kForm == kFromMemory && starts_cache_line<S>(u * kLanes<Sum<S>>)) prefetch_columns<kRows>(b, x);
       each_column<kForm, kRows, kInside>(
           b, [&](auto n, auto maybe, const TapColumn& c) __attribute__((always_inline)) {
             const V* weights = w + c.weight * sources;
@@ -137,7 +142,7 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
   }
 }
 
-/// The same rows of dy, added to the sums of the taps.
+/// Backward weights: adds the products of these rows of dy with x to the sums of the taps.
 template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Channels>
 [[gnu::noinline]] static void weights_tile(const Block<S>& b, i64 row, const S* x, const S* dy, Vec<Sum<S>>* sums,
                                            i64 units, i64 sums_unit, const Channels& channels) {
@@ -146,11 +151,13 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Chann
   const S *first_x = x + row * pitch, *first_dy = dy + row * dy_pitch;
   V* const first_sums = sums;
   for (i64 i = 0; i < b.run; ++i, first_x += b.x_pixel, first_dy += b.out_pixel) {
-    x = first_x, dy = first_dy, sums = first_sums;
+    x = first_x;
+    dy = first_dy;
+    sums = first_sums;
     for (i64 u = 0; u < units; ++u, x += kLanes<Sum<S>>, dy += kLanes<Sum<S>>, sums += sums_unit) {
       V rows[kPixels][kRows];
-      if (kForm == kFromMemory && begins_line<S>(u * kLanes<Sum<S>>)) {
-        fetch_next<kRows>(b, x);
+      if (kForm == kFromMemory && starts_cache_line<S>(u * kLanes<Sum<S>>)) {
+        prefetch_columns<kRows>(b, x);
         for (i64 j = 0; j < kRows; ++j) __builtin_prefetch(dy + j * dy_pitch + b.out_prefetch);
       }
 #pragma GCC unroll 16

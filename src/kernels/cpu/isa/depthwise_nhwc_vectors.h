@@ -1,11 +1,11 @@
-// How tiles with channels last read vectors of channels: as they lie, or each lane a channel of its group.
+// Vectors of channels of NHWC tiles: loaded in place, or permuted so that each lane has a channel of its group.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// The type that values of a storage type are computed in.
+/// Accumulator type of a storage type.
 template <class S>
 struct SumType {
   using type = float;
@@ -17,8 +17,8 @@ struct SumType<double> {
 template <class S>
 using Sum = typename SumType<S>::type;
 
-/// Reads and writes a vector's channels: all of them, or the first n. `source(j)` reads what the j-th of `sources`
-/// weights of a tap meets.
+/// Loads and stores a vector of channels: all of them (AllChannels) or the first n (SomeChannels). source(j) loads the
+/// operand of the j-th of the `sources` weights of a tap.
 template <class S>
 struct AllChannels {
   using V = Vec<Sum<S>>;
@@ -66,7 +66,7 @@ struct SomeChannels {
   }
 };
 
-/// Lane l is element index[l] of what Channels reads.
+/// Lane l is element index[l] of the vector that Channels loads.
 template <class Channels>
 struct Permuted {
   Channels channels;
@@ -99,8 +99,8 @@ struct WholeGroups : Channels {
 /// A vector of channels `first` and up of one group.
 struct GroupPart : AllChannels<float> {
   struct Repeated {
-    i64 at;
-    Vec<float> operator()(const float* p) const { return broadcast(p[at]); }
+    i64 offset;
+    Vec<float> operator()(const float* p) const { return broadcast(p[offset]); }
   };
   i64 sources, first;
   GroupPart(i64 group, i64 start) : sources(group), first(start) {}

@@ -1,10 +1,11 @@
-// Direct backward weights. For a row of filter taps, a tile is output channels times (tap, input channel), summed over
-// the outputs of a step; neighbouring taps see the strip shifted by a pixel, so that one run of lanes holds them all.
+// Direct convolution, backward weights. For a row of filter taps, a register tile is output channels (rows) x (tap,
+// input channel), summed over the outputs of a step. Neighbouring taps read the padded input tile shifted by a pixel,
+// so that one run of lanes covers them all.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
 #include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/multiply_rows.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -12,9 +13,9 @@ namespace {
 
 i64 size_of_elements(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
 
-/// Which weights a block is.
+/// A block of weights of a group: ks output channels from k on, cs input channels from c on.
 struct Block {
-  i64 group, k, c, ks, cs;  // first ones, and how many
+  i64 group, k, c, ks, cs;
 };
 
 Block block_at(const DirectGradient& g, i64 index) {
@@ -28,8 +29,7 @@ Block block_at(const DirectGradient& g, i64 index) {
   return b;
 }
 
-/// The distance of neighbouring taps if it is the same for all of a filter, else 0. The stride of a single tap means
-/// nothing.
+/// The stride between taps if it is the same for the whole filter, else 0. Dimensions with one tap do not count.
 i64 uniform_tap_stride(const ConvShape& s) {
   i64 distance = 0, next = 0;
   for (int d = kSpatial - 1; d >= 0; --d) {
@@ -44,7 +44,7 @@ i64 uniform_tap_stride(const ConvShape& s) {
   return distance;
 }
 
-/// Output channels [first, end) of a block: scales, converts and stores sums.
+/// Scales, converts and stores the sums of output channels [first, end) of a block.
 void store_block(const DirectGradient& g, const GradientArgs& args, const Block& b, char* sums, i64 first, i64 end) {
   const ConvShape& s = g.x.shape;
   const i64* d = s.w_d;
@@ -66,11 +66,11 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
   }
 }
 
-/// E: what is multiplied; S: the type of dy.
+/// Computes one slice of a block. E: the elements that are multiplied; S: the type of dy.
 template <class E, class S>
 class Worker {
   static constexpr bool kPairs = __is_same(E, ImagePair);
-  using T = std::conditional_t<kPairs, float, E>;  // of sums
+  using T = std::conditional_t<kPairs, float, E>;  // the type of sums
 
  public:
   Worker(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch)
@@ -81,9 +81,9 @@ class Worker {
     dy_ = reinterpret_cast<E*>(scratch + g.places.dy);
     sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
     transposed_ = scratch + g.places.transposed;
-    in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.transposed_row;
-    a_list_ = reinterpret_cast<i64*>(scratch + g.places.lists);
-    b_list_ = a_list_ + g.x.cut.images * g.x.cut.rows;
+    is_dy_in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.transposed_row;
+    dy_offsets_ = reinterpret_cast<i64*>(scratch + g.places.lists);
+    x_offsets_ = dy_offsets_ + g.x.cut.images * g.x.cut.rows;
   }
 
   void run() {
@@ -97,7 +97,7 @@ class Worker {
     for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
       locate(step);
       fill_input_tile(x_, piece_, x, input_tile_);
-      take_outputs();
+      prepare_dy();
       for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
         for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
     }
@@ -108,6 +108,7 @@ class Worker {
   }
 
  private:
+  /// Sets piece_ to the outputs of a step.
   void locate(i64 step) {
     const auto digit = [&](i64 count) {
       const i64 value = step % count;
@@ -116,39 +117,40 @@ class Worker {
     };
     const i64 size[kSpatial] = {1, x_.cut.rows, x_.cut.columns};
     for (int d = kSpatial - 1; d >= 0; --d) {
-      piece_.at[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
-      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.at[d]);
+      piece_.start[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
+      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.start[d]);
     }
     piece_.image = step * x_.cut.images;
     piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
   }
 
-  /// Whether the channels of an output are neighbours in the copy of dy.
-  bool rows_of_channels() const { return g_.transposed_row > 0 || (!kPairs && g_.dy.c == 1); }
+  /// Whether the channels of an output are contiguous in the copy of dy, else its outputs.
+  bool is_dy_nhwc() const { return g_.transposed_row > 0 || (!kPairs && g_.dy.c == 1); }
 
-  /// Elements from where dy is read to row `row` of image `image` of the step.
-  i64 row_of_outputs(i64 image, i64 row) const {
-    if (in_place_) return image * g_.dy.n + row * g_.dy.d[1];
+  /// Elements from dy_rows_ to row `row` of image `image` of the step.
+  i64 dy_row_offset(i64 image, i64 row) const {
+    if (is_dy_in_place_) return image * g_.dy.n + row * g_.dy.d[1];
     const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
-    return rows_of_channels() ? output * g_.pitch : output;
+    return is_dy_nhwc() ? output * g_.pitch : output;
   }
 
-  /// Vectors of output channels are read as they lie; otherwise from a copy.
-  void take_outputs() {
+  /// dy of the step: in place if it is contiguous vectors of output channels, else a copy.
+  void prepare_dy() {
     const DirectSide& dy = g_.dy;
     const S* from = static_cast<const S*>(args_.dy) + (block_.group * x_.shape.k + block_.k) * dy.c;
-    from += piece_.image * dy.n + piece_.at[0] * dy.d[0] + piece_.at[1] * dy.d[1] + piece_.at[2] * dy.d[2];
-    outputs_ = reinterpret_cast<const char*>(dy_);
-    if (in_place_) {
-      outputs_ = reinterpret_cast<const char*>(from);
+    from += piece_.image * dy.n + piece_.start[0] * dy.d[0] + piece_.start[1] * dy.d[1] + piece_.start[2] * dy.d[2];
+    dy_rows_ = reinterpret_cast<const char*>(dy_);
+    if (is_dy_in_place_) {
+      dy_rows_ = reinterpret_cast<const char*>(from);
       return;
     }
     for (i64 image = 0; image < piece_.images; ++image)
       for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], dy.of_pair(piece_.image + image, piece_.at[1] + row),
-                 dy_ + row_of_outputs(image, row));
+        copy_row(from + image * dy.n + row * dy.d[1], dy.of_pair(piece_.image + image, piece_.start[1] + row),
+                 dy_ + dy_row_offset(image, row));
   }
 
+  /// Copies a row of outputs; images: how many halves its pairs have.
   void copy_row(const S* from, [[maybe_unused]] int images, E* to) const {
     if constexpr (kPairs) {
       return g_.transposed_row > 0 ? pair_outputs(from, images, to) : pair_row(from, images, to);
@@ -157,7 +159,7 @@ class Worker {
     }
   }
 
-  /// Rows of output channels, whatever dy's layout is: steps of A lie next to each other.
+  /// to[channel][output], whatever dy's layout is: the steps of A are contiguous.
   void pair_row(const S* from, int images, ImagePair* to) const {
     constexpr i64 kN = kLanes<std::int32_t>;
     const DirectSide& dy = g_.dy;
@@ -169,9 +171,9 @@ class Worker {
     for (i64 k = 0; k < block_.ks; k += kN) {
       const int lanes = static_cast<int>(min_of(kN, block_.ks - k));
       for (i64 i = 0; i < columns; i += kN) {
-        const int some = static_cast<int>(min_of(kN, columns - i));
+        const int width = static_cast<int>(min_of(kN, columns - i));
         Vec<std::int32_t> block[kN] = {};
-        for (int j = 0; j < some; ++j) {
+        for (int j = 0; j < width; ++j) {
           const S* pixel = from + (i + j) * dy.d[2] + k * dy.c;
           if (dy.c == 1) {
             block[j] = load_dot_operands<Bfloat16>(pixel, dy.partner, images, 1, lanes);
@@ -182,12 +184,12 @@ class Worker {
           }
         }
         transpose(block);
-        for (int l = 0; l < lanes; ++l) store_lanes(&to[(k + l) * g_.pitch + i].bits, block[l], some);
+        for (int l = 0; l < lanes; ++l) store_lanes(&to[(k + l) * g_.pitch + i].bits, block[l], width);
       }
     }
   }
 
-  /// Output channels of one output after the other.
+  /// to[output][channel].
   void pair_outputs(const S* from, int images, ImagePair* to) const {
     constexpr i64 kN = kLanes<std::int32_t>;
     const DirectSide& dy = g_.dy;
@@ -199,13 +201,13 @@ class Worker {
     for (i64 k = 0; k < block_.ks; k += kN) {
       const i64 lanes = min_of(kN, block_.ks - k);
       for (i64 i = 0; i < columns; i += kN) {
-        const int some = static_cast<int>(min_of(kN, columns - i));
+        const int width = static_cast<int>(min_of(kN, columns - i));
         Vec<std::int32_t> block[kN] = {};
         for (i64 l = 0; l < lanes; ++l) {
-          block[l] = load_dot_operands<Bfloat16>(from + (k + l) * dy.c + i, dy.partner, images, 1, some);
+          block[l] = load_dot_operands<Bfloat16>(from + (k + l) * dy.c + i, dy.partner, images, 1, width);
         }
         transpose(block);
-        for (int j = 0; j < some; ++j) store(&to[(i + j) * g_.pitch + k].bits, block[j]);
+        for (int j = 0; j < width; ++j) store(&to[(i + j) * g_.pitch + k].bits, block[j]);
       }
     }
   }
@@ -235,73 +237,75 @@ class Worker {
     }
   }
 
-  /// Whether a tap reads inside the input; there is nothing to add where it reads padding.
-  bool inside(int d, i64 output, i64 tap) const {
+  /// Whether a tap of an output reads the input: padding adds nothing.
+  bool is_inside(int d, i64 output, i64 tap) const {
     const ConvShape& s = x_.shape;
     const i64 position = output * s.stride[d] - s.pad[d] + tap * s.dilation[d];
     const i64 half = d == 1 ? x_.from.half : 0;
     return position + half >= 0 && position < s.in[d];
   }
 
-  i64 in_input_tile(int d, i64 tap) const {
+  /// The position of a tap of the piece's first output in the input tile.
+  i64 input_tile_position(int d, i64 tap) const {
     return (tap * x_.shape.dilation[d] - x_.shape.pad[d] - x_.first[d]) / x_.grain[d];
   }
 
+  /// Adds the products of the step to the sums of a row of taps.
   void add_tap_row(i64 t0, i64 t1) {
-    if (!inside(0, piece_.at[0], t0)) return;
+    if (!is_inside(0, piece_.start[0], t0)) return;
     const InputTile& input_tile = x_.input_tile;
     Micro m;
     m.blocks = 0;
     for (i64 image = 0; image < piece_.images; ++image) {
       for (i64 row = 0; row < piece_.count[1]; ++row) {
-        if (!inside(1, piece_.at[1] + row, t1)) continue;
-        const i64 b = image * input_tile.image + in_input_tile(0, t0) * input_tile.slab +
-                      (row * x_.step[1] + in_input_tile(1, t1)) * input_tile.row;
-        a_list_[m.blocks] = row_of_outputs(image, row) * kSize;
-        b_list_[m.blocks++] = b * kSize;
+        if (!is_inside(1, piece_.start[1] + row, t1)) continue;
+        const i64 b = image * input_tile.image + input_tile_position(0, t0) * input_tile.slab +
+                      (row * x_.step[1] + input_tile_position(1, t1)) * input_tile.row;
+        dy_offsets_[m.blocks] = dy_row_offset(image, row) * kSize;
+        x_offsets_[m.blocks++] = b * kSize;
       }
     }
     if (m.blocks == 0) return;
-    m.a_block = a_list_;
-    m.b_block = b_list_;
+    m.a_block = dy_offsets_;
+    m.b_block = x_offsets_;
     m.depth = piece_.count[2];
-    m.a_row = (rows_of_channels() ? 1 : g_.pitch) * kSize;
-    m.a_step = (rows_of_channels() ? g_.pitch : 1) * kSize;
+    m.a_row = (is_dy_nhwc() ? 1 : g_.pitch) * kSize;
+    m.a_step = (is_dy_nhwc() ? g_.pitch : 1) * kSize;
     m.b_step = x_.step[2] * input_tile.pitch * kSize;
     m.c_row = g_.k_row * kSize;
     m.add = true;
     const i64 taps = x_.shape.taps[2], row = (t0 * x_.shape.taps[1] + t1) * taps;
     const i64 together = x_.merged ? taps : 1;
     for (i64 t2 = 0; t2 < taps; t2 += together) {
-      const char* x = input_tile_ + in_input_tile(2, t2) * input_tile.pixel * kSize;
+      const char* x = input_tile_ + input_tile_position(2, t2) * input_tile.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
       if (g_.transposed_row > 0) {
-        add_tiles(transposed_tile(m), x, outputs_, transposed_ + first * g_.transposed_row * kSize, count,
+        add_tiles(transposed_tile(m), x, dy_rows_, transposed_ + first * g_.transposed_row * kSize, count,
                   g_.transposed_row);
       } else {
-        add_tiles(m, outputs_, x, sums_ + first * kSize, block_.ks, count);
+        add_tiles(m, dy_rows_, x, sums_ + first * kSize, block_.ks, count);
       }
     }
   }
 
-  /// The same product with dy's channels as lanes.
+  /// The transposed product: the channels of dy are lanes.
   Micro transposed_tile(Micro m) const {
-    m.a_block = b_list_;
-    m.b_block = a_list_;
+    m.a_block = x_offsets_;
+    m.b_block = dy_offsets_;
     m.a_step = m.b_step;
     m.a_row = kSize;
-    m.b_step = (in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
+    m.b_step = (is_dy_in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
     m.c_row = g_.transposed_row * kSize;
     return m;
   }
 
-  /// Rows of a times lanes of b.
+  /// sums += a * b, of `rows` rows and `lanes` lanes.
   void add_tiles(Micro m, const char* a, const char* b, char* sums, i64 rows, i64 lanes) {
     constexpr int kN = kLanes<T>;
     constexpr Dot kDot = kPairs ? Dot::kBf16 : sizeof(T) == 8 ? Dot::kDouble : Dot::kFloat;
     const i64 vectors = ceil_div(lanes, kN);
-    const i64 most = !(kPairs && kHasAmx) ? (vectors % 3 == 0 ? 3 : 2) : AmxCut(m.depth).rest > 0 ? 1 : 2;
-    const i64 panels = ceil_div(vectors, most);
+    const i64 max_vectors = !(kPairs && kHasAmx) ? (vectors % 3 == 0 ? 3 : 2) : AmxCut(m.depth).rest > 0 ? 1 : 2;
+    const i64 panels = ceil_div(vectors, max_vectors);
     for (i64 p = 0; p < panels; ++p) {
       const i64 start = vectors * p / panels, end = vectors * (p + 1) / panels;
       m.b = b + start * kVectorBytes;
@@ -317,16 +321,17 @@ class Worker {
   const GradientArgs& args_;
   const Block block_;
   const i64 slice_;
-  Direct x_;  // of the channels there are
+  Direct x_;  // g_.x with the block's number of channels
   DirectPiece piece_{};
   char *input_tile_, *sums_, *transposed_;
   E* dy_;
-  const char* outputs_ = nullptr;
-  i64 *a_list_, *b_list_;
-  bool in_place_;
+  const char* dy_rows_ = nullptr;
+  i64 *dy_offsets_, *x_offsets_;  // bytes, per block of the batch-reduce
+  bool is_dy_in_place_;
   Amx amx_;
 };
 
+/// Adds up the slices of some output channels of a block and stores them.
 template <class T>
 void sum_slices(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch) {
   const i64 parts = ceil_div(g.k_block, DirectGradient::kChannels);

@@ -1,5 +1,5 @@
-// Padded copies of input rows with channels innermost, for direct convolutions. Channels that do not lie so are
-// transposed in registers, as many pixels at once as a vector has lanes.
+// Padded input tiles of direct convolutions: copies of input rows, channels innermost. Other layouts are transposed in
+// registers, as many pixels at once as a vector has lanes.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
@@ -7,20 +7,20 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// Pixels of one row: `count` of them, positions column + i * step of the source, zero outside [0, width).
+/// `count` pixels of one row of the input tile: positions column + i * step of the source, zero outside [0, width).
 template <class S>
 struct Row {
   const S* src;  // column 0
   i64 column, step, count, width;
-  i64 pixel, channel;    // strides of the source
-  i64 channels, padded;  // of a pixel in the strip: what it has, and what is written
-  i64 to_pixel;          // elements
-  i64 partner;           // of ImagePair: to the other one, if there are two
-  int halves;
-  int shift;  // 16: the upper half of words is the only one
+  i64 pixel, channel;    // strides of the source in elements
+  i64 channels, padded;  // per pixel: of the source, and of the input tile, whose rest is zero
+  i64 to_pixel;          // stride of the input tile in elements
+  i64 partner;           // ImagePair: elements from the first half of a pair to the second
+  int halves;            // ImagePair: 1 or 2
+  int shift;             // ImagePair: 16 if the only half is the upper one
 };
 
-/// The element at src.
+/// The element of the input tile for the source element at src.
 template <class E, class S>
 E element(const Row<S>& r, const S* src) {
   if constexpr (__is_same(E, ImagePair)) {
@@ -31,6 +31,7 @@ E element(const Row<S>& r, const S* src) {
   }
 }
 
+/// `count` contiguous elements.
 template <class E, class S>
 void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
   if constexpr (__is_same(E, ImagePair)) {
@@ -40,7 +41,7 @@ void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
   }
 }
 
-/// Words of the channels from c on, of n pixels.
+/// The dot operands of channels from c on, of n pixels.
 template <class E, class S>
 Vec<DotOperand<E>> dot_operands_at(const Row<S>& r, const S* src, i64 c, int n) {
   const S* const from = src + c * r.channel;
@@ -51,13 +52,14 @@ Vec<DotOperand<E>> dot_operands_at(const Row<S>& r, const S* src, i64 c, int n) 
   }
 }
 
+/// Zeros in `channels` channels of `pixels` pixels, `stride` elements apart.
 template <class E>
 void clear(E* to, i64 pixels, i64 channels, i64 stride) {
   for (i64 i = 0; i < pixels; ++i)
     for (i64 c = 0; c < channels; ++c) to[i * stride + c] = kZero<E>;
 }
 
-/// Channels are neighbours.
+/// Channels are contiguous in the source.
 template <class E, class S>
 void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   if (r.step * r.pixel == r.channels && r.to_pixel == r.channels) {
@@ -70,35 +72,36 @@ void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   }
 }
 
-/// Pixels are neighbours, or every second one: words of a group of channels are transposed block by block.
+/// Pixels are contiguous in the source, or every second one is used: transposes blocks of dot operands.
 template <class E, class S>
 void transpose_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   using W = DotOperand<E>;
   constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
   const i64 operands = r.padded / kGroup;
   for (i64 w = 0; w < operands; w += kN) {
-    const int wide = static_cast<int>(min_of<i64>(kN, operands - w));
+    const int width = static_cast<int>(min_of<i64>(kN, operands - w));
     for (i64 i = 0; i < pixels; i += kN) {
-      const int high = static_cast<int>(min_of<i64>(kN, pixels - i));
+      const int height = static_cast<int>(min_of<i64>(kN, pixels - i));
       Vec<W> block[kN];
 #pragma GCC unroll 16
       for (int j = 0; j < kN; ++j) {
-        block[j] = j < wide ? dot_operands_at<E>(r, src + i * r.step, (w + j) * kGroup, high) : Vec<W>{};
+        block[j] = j < width ? dot_operands_at<E>(r, src + i * r.step, (w + j) * kGroup, height) : Vec<W>{};
       }
       transpose(block);
       E* out = to + i * r.to_pixel + w * kGroup;
-      for (int j = 0; j < high; ++j) {
+      for (int j = 0; j < height; ++j) {
         W* p = reinterpret_cast<W*>(out + j * r.to_pixel);
-        if (wide == kN) {
+        if (width == kN) {
           store(p, block[j]);
         } else {
-          store_lanes(p, block[j], wide);
+          store_lanes(p, block[j], width);
         }
       }
     }
   }
 }
 
+/// Any strides: element by element.
 template <class E, class S>
 void gather_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   for (i64 c = 0; c < r.padded; ++c) {
@@ -108,6 +111,7 @@ void gather_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   }
 }
 
+/// One row with its padding.
 template <class E, class S>
 void fill_row(const Row<S>& r, E* to) {
   const i64 before = r.column < 0 ? min_of((-r.column + r.step - 1) / r.step, r.count) : 0;
@@ -132,7 +136,7 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* i
   const DirectSide& x = job.from;
   const i64 fold = job.cut.fold;
   i64 start[kSpatial];
-  for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.at[d] * job.input_step(d);
+  for (int d = 0; d < kSpatial; ++d) start[d] = job.first[d] + piece.start[d] * job.input_step(d);
   Row<S> row{nullptr,
              0,
              s.split * job.grain[2],
@@ -152,21 +156,22 @@ void fill(const Direct& job, const DirectPiece& piece, const char* from, char* i
     for (i64 i = 0; i < s.size[0] * rows; ++i) {
       const i64 p0 = start[0] + i / rows * job.grain[0], p1 = start[1] + i % rows * job.grain[1];
       const auto has_line = [&](i64 line) { return line >= 0 && line < x.size[1]; };
-      const bool any = p0 >= 0 && p0 < x.size[0] && image < piece.images, lower = any && has_line(p1);
-      const bool upper = any && x.half > 0 && has_line(p1 + x.half);
-      row.halves = lower && (x.half > 0 ? upper : x.of_pair(piece.image + image, p1) == 2) ? 2 : 1;
-      row.shift = upper && !lower ? 16 : 0;
-      row.width = lower || upper ? x.size[2] : 0;
+      const bool has_slab = p0 >= 0 && p0 < x.size[0] && image < piece.images;
+      const bool has_lower = has_slab && has_line(p1);
+      const bool has_upper = has_slab && x.half > 0 && has_line(p1 + x.half);
+      row.halves = has_lower && (x.half > 0 ? has_upper : x.of_pair(piece.image + image, p1) == 2) ? 2 : 1;
+      row.shift = has_upper && !has_lower ? 16 : 0;
+      row.width = has_lower || has_upper ? x.size[2] : 0;
       row.src = reinterpret_cast<const S*>(from);
-      const i64 line = lower ? p1 : p1 + x.half;
-      if (lower || upper) row.src += (piece.image + image) * x.n + p0 * x.d[0] + line * x.d[1];
+      const i64 line = has_lower ? p1 : p1 + x.half;
+      if (has_lower || has_upper) row.src += (piece.image + image) * x.n + p0 * x.d[0] + line * x.d[1];
       E* to = reinterpret_cast<E*>(input_tile) + image / fold * s.image + i / rows * s.slab + i % rows * s.row +
               image % fold * s.pitch;
       for (i64 j = 0; j < s.split; ++j) {
         row.column = start[2] + j * job.grain[2];
         row.count = (columns - j + s.split - 1) / s.split;
         fill_row(row, to + j * s.part);
-        // The last run of odd taps and channels has one element more, which no weight counts.
+        // With an odd number of taps and channels the last dot operand has one element more, whose weight is zero.
         if (kGroupOf < E >> 1 && job.merged) to[j * s.part + row.count * s.pixel] = kZero<E>;
       }
     }

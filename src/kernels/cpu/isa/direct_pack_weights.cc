@@ -1,4 +1,4 @@
-// Weights for direct convolutions: for every tap and channel, vectors of output channels.
+// Packs the weights of direct convolutions: [tap][dot operand of input channels][output channel].
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
@@ -6,7 +6,7 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// One panel of a group's weights.
+/// Packs one panel of a group's weights from storage type S to elements E.
 template <class E, class S>
 class Panel {
  public:
@@ -18,24 +18,24 @@ class Panel {
     const ConvShape& s = job.shape;
     const i64 start = job.panel_start(panel);
     vectors_ = job.panel_start(panel + 1) - start;
-    first_ = start * kN;
+    first_lane_ = start * kN;
     weights_ = reinterpret_cast<const S*>(weights);
-    lanes_ = job.to.channels - first_;
+    lanes_ = job.to.channels - first_lane_;
     steps_ = s.taps[0] * s.taps[1] * job.row_steps;
-    // Of the whole filter in one run, where the taps lie one behind the other.
-    run_ = 1;
+    // taps() if the taps of a filter are contiguous, else 0.
+    tap_run_ = 1;
     for (int d = kSpatial - 1; d >= 0; --d) {
-      if (s.taps[d] > 1 && s.w_d[d] != run_) run_ = 0;
-      run_ *= s.taps[d];
+      if (s.taps[d] > 1 && s.w_d[d] != tap_run_) tap_run_ = 0;
+      tap_run_ *= s.taps[d];
     }
   }
 
   void pack() {
-    const bool straddles = job_.merged && job_.from.channels % kGroup != 0;
-    if (straddles || job_.diagonal_groups > 1) {
-      by_element();
+    const bool has_shared_operands = job_.merged && job_.from.channels % kGroup != 0;
+    if (has_shared_operands || job_.diagonal_groups > 1) {
+      pack_elements();
     } else {
-      by_vector();
+      pack_vectors();
     }
     if constexpr (__is_same(E, std::int8_t)) {
       if (job_.unit.shifts()) add_zero_point();
@@ -46,44 +46,47 @@ class Panel {
   using W = DotOperand<E>;
   static constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
 
-  void by_vector() {
+  void pack_vectors() {
     for (i64 v = 0; v < vectors_; ++v) {
       const i64 lanes = min_of<i64>(kN, lanes_ - v * kN);
-      const S* src = weights_ + (first_ + v * kN) * job_.w_lane;
-      if (job_.w_depth == 1 || run_ == 0) {
-        by_channel(src, lanes, v);
+      const S* src = weights_ + (first_lane_ + v * kN) * job_.w_lane;
+      if (job_.w_depth == 1 || tap_run_ == 0) {
+        pack_tap_by_tap(src, lanes, v);
       } else {
-        by_tap(src, lanes, v);
+        pack_contiguous_taps(src, lanes, v);
       }
     }
   }
 
-  W* place(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
+  /// Vector v of a step of depth.
+  W* packed_at(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
 
-  /// Element e of every lane to turn_[(first + e) * kN + lane], e < count; `step` from element to element.
+  /// transposed_[(first + e) * kN + lane] = element e of a lane, for e < count; `step` elements between a lane's
+  /// elements.
   void transpose_lanes(const S* src, i64 lanes, i64 step, i64 count, i64 first) {
-    W* to = transposed_ + first * kN;
+    W* rows = transposed_ + first * kN;
     if (step == 1 && job_.w_lane != 1) {
       for (i64 e = 0; e < count; e += kN) {
-        const int some = static_cast<int>(min_of<i64>(kN, count - e));
+        const int width = static_cast<int>(min_of<i64>(kN, count - e));
         Vec<W> block[kN];
 #pragma GCC unroll 16
-        for (int j = 0; j < kN; ++j) block[j] = j < lanes ? fetch(src + j * job_.w_lane + e, some) : Vec<W>{};
+        for (int j = 0; j < kN; ++j) block[j] = j < lanes ? fetch(src + j * job_.w_lane + e, width) : Vec<W>{};
         transpose(block);
-        for (int j = 0; j < some; ++j) store(to + (e + j) * kN, block[j]);
+        for (int j = 0; j < width; ++j) store(rows + (e + j) * kN, block[j]);
       }
       return;
     }
     for (i64 e = 0; e < count; ++e) {
       const S* from = src + e * step;
       if (job_.w_lane == 1) {
-        store(to + e * kN, fetch(from, static_cast<int>(lanes)));
+        store(rows + e * kN, fetch(from, static_cast<int>(lanes)));
       } else {
-        for (int j = 0; j < kN; ++j) to[e * kN + j] = j < lanes ? operand(from[j * job_.w_lane]) : W{};
+        for (int j = 0; j < kN; ++j) rows[e * kN + j] = j < lanes ? operand(from[j * job_.w_lane]) : W{};
       }
     }
   }
 
+  /// A dot operand with one element.
   static W operand(S v) {
     if constexpr (kGroup == 1) {
       return convert<E>(v);
@@ -102,19 +105,19 @@ class Panel {
     }
   }
 
-  /// Stores steps of a tap, whose channels are `stride` rows apart in turn_.
-  void put(i64 tap, i64 channel, i64 channels, i64 row, i64 stride, i64 v) {
+  /// Stores the steps of a tap. Its channels are in transposed_, from `row` on and `stride` rows apart.
+  void store_tap(i64 tap, i64 channel, i64 channels, i64 row, i64 stride, i64 v) {
     for (i64 c = 0; c < channels; c += kGroup) {
       Vec<W> operands = load(transposed_ + (row + c * stride) * kN);
       if constexpr (kGroup > 1) {
         for (int g = 1; g < kGroup && c + g < channels; ++g)
           operands |= load(transposed_ + (row + (c + g) * stride) * kN) << (g * 8 * static_cast<int>(sizeof(E)));
       }
-      store(place(tap * job_.tap_steps + (channel + c) / kGroup, v), operands);
+      store(packed_at(tap * job_.tap_steps + (channel + c) / kGroup, v), operands);
     }
   }
 
-  /// The place of tap (t0, t1, t2) among the packed ones: backward data reverses them.
+  /// Calls visit(packed tap, offset in the weights) for each tap: backward data reverses the order.
   template <class Visit>
   void each_tap(const Visit& visit) const {
     const i64* taps = job_.shape.taps;
@@ -127,40 +130,42 @@ class Panel {
         }
   }
 
-  void by_channel(const S* src, i64 lanes, i64 v) {
+  /// Transposes the channels of one tap at a time.
+  void pack_tap_by_tap(const S* src, i64 lanes, i64 v) {
     if constexpr (kGroup > 1 && __is_same(E, S)) {
-      if (job_.w_depth == 1) return by_dot_operands(src, lanes, v);
+      if (job_.w_depth == 1) return pack_contiguous_channels(src, lanes, v);
     }
     each_tap([&](i64 tap, i64 offset) {
       for (i64 c = channel_begin_; c < channel_end_; c += kDirectTransposeDepth) {
         const i64 some = min_of(kDirectTransposeDepth, channel_end_ - c);
         transpose_lanes(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
-        put(tap, c, some, 0, 1, v);
+        store_tap(tap, c, some, 0, 1, v);
       }
     });
   }
 
-  /// Channels are neighbours, as they are in a step.
-  void by_dot_operands(const S* src, i64 lanes, i64 v) {
+  /// Channels are contiguous, so that the source already has dot operands.
+  void pack_contiguous_channels(const S* src, i64 lanes, i64 v) {
     constexpr i64 kBytes = kN * sizeof(W);
     const i64 begin = channel_begin_ * static_cast<i64>(sizeof(S)), line = channel_end_ * static_cast<i64>(sizeof(S));
     each_tap([&](i64 tap, i64 offset) {
-      for (i64 at = begin; at < line; at += kBytes) {
-        const i64 some = min_of(kBytes, line - at);
-        const char* const from = reinterpret_cast<const char*>(src + offset) + at;
+      for (i64 byte = begin; byte < line; byte += kBytes) {
+        const i64 bytes = min_of(kBytes, line - byte);
+        const char* const from = reinterpret_cast<const char*>(src + offset) + byte;
         Vec<W> block[kN];
 #pragma GCC unroll 16
         for (int j = 0; j < kN; ++j) {
-          block[j] = j < lanes ? load_bytes<W>(from + j * job_.w_lane * static_cast<i64>(sizeof(S)), some) : Vec<W>{};
+          block[j] = j < lanes ? load_bytes<W>(from + j * job_.w_lane * static_cast<i64>(sizeof(S)), bytes) : Vec<W>{};
         }
         transpose(block);
-        const i64 first = tap * job_.tap_steps + at / static_cast<i64>(sizeof(W));
-        for (i64 i = 0; i * static_cast<i64>(sizeof(W)) < some; ++i) store(place(first + i, v), block[i]);
+        const i64 first = tap * job_.tap_steps + byte / static_cast<i64>(sizeof(W));
+        for (i64 i = 0; i * static_cast<i64>(sizeof(W)) < bytes; ++i) store(packed_at(first + i, v), block[i]);
       }
     });
   }
 
-  void by_tap(const S* src, i64 lanes, i64 v) {
+  /// The taps of a filter are contiguous: transposes all taps of some channels at once.
+  void pack_contiguous_taps(const S* src, i64 lanes, i64 v) {
     const i64 taps = job_.taps(), chunk = max_of<i64>(kDirectTransposeDepth / taps, 1) * kGroup;
     for (i64 c = channel_begin_; c < channel_end_; c += chunk) {
       const i64 some = min_of(chunk, channel_end_ - c);
@@ -170,51 +175,56 @@ class Panel {
       } else {
         for (i64 i = 0; i < some; ++i) transpose_lanes(from + i * job_.w_depth, lanes, 1, taps, i * taps);
       }
-      for (i64 t = 0; t < taps; ++t) put(job_.backward ? taps - 1 - t : t, c, some, t, taps, v);
+      for (i64 t = 0; t < taps; ++t) store_tap(job_.backward ? taps - 1 - t : t, c, some, t, taps, v);
     }
   }
 
-  /// Where channels of neighbouring taps share steps, and where lanes have weights for channels of their own group
-  /// only.
-  void by_element() {
+  /// Element by element: where channels of neighbouring taps share dot operands, and for block-diagonal groups, whose
+  /// lanes have weights for the channels of their own group only.
+  void pack_elements() {
     const ConvShape& shape = job_.shape;
     const i64 taps = shape.taps[2], channels = job_.from.channels;
     const i64 tap_channels = job_.merged ? channels : job_.tap_steps * kGroup;  // else a tap begins with a step
     const i64 lanes = job_.to.channels / job_.diagonal_groups, depth = channels / job_.diagonal_groups;  // of a group
-    const i64 all = min_of(vectors_ * kN, lanes_);
+    const i64 panel_lanes = min_of(vectors_ * kN, lanes_);
     for (i64 v = 0; v < vectors_; ++v)
-      for (i64 s = 0; s < steps_; ++s) store(place(s, v), Vec<W>{});
-    for (i64 part = first_ / lanes; part * lanes < first_ + all; ++part) {
-      const i64 before = part * lanes - first_, from = max_of<i64>(before, 0), end = min_of(before + lanes, all);
-      const S* const src = weights_ + part * (shape.k / job_.diagonal_groups) * shape.w_k - before * job_.w_lane;
+      for (i64 s = 0; s < steps_; ++s) store(packed_at(s, v), Vec<W>{});
+    for (i64 group = first_lane_ / lanes; group * lanes < first_lane_ + panel_lanes; ++group) {
+      const i64 group_start = group * lanes - first_lane_;  // lane of the panel
+      const i64 from = max_of<i64>(group_start, 0), end = min_of(group_start + lanes, panel_lanes);
+      const S* const src = weights_ + group * (shape.k / job_.diagonal_groups) * shape.w_k - group_start * job_.w_lane;
       each_tap([&](i64 tap, i64 offset) {
         for (i64 c = 0; c < depth; ++c) {
-          const i64 e = tap % taps * tap_channels + part * depth + c;
-          // Vectors of a step are neighbours, and so are their lanes.
-          E* const to = reinterpret_cast<E*>(place(tap / taps * job_.row_steps + e / kGroup, 0)) + e % kGroup;
+          const i64 e = tap % taps * tap_channels + group * depth + c;
+          // The vectors of a step are contiguous, and so are their lanes.
+          E* const packed = reinterpret_cast<E*>(packed_at(tap / taps * job_.row_steps + e / kGroup, 0)) + e % kGroup;
           const S* const line = src + offset + c * job_.w_depth;
-          for (i64 j = from; j < end; ++j) to[j * kGroup] = convert<E>(line[j * job_.w_lane]);
+          for (i64 j = from; j < end; ++j) packed[j * kGroup] = convert<E>(line[j * job_.w_lane]);
         }
       });
     }
   }
 
+  /// Appends the zero point of each lane: 128 times the sum of its weights.
   void add_zero_point() {
     for (i64 v = 0; v < vectors_; ++v) {
       Vec<std::int32_t> sum{};
       for (i64 s = 0; s < steps_; ++s) {
-        const Vec<std::int32_t> operands = load(place(s, v));
+        const Vec<std::int32_t> operands = load(packed_at(s, v));
         for (int g = 0; g < 4; ++g) sum += operands << (24 - 8 * g) >> 24;
       }
-      store(place(steps_, v), sum << 7);
+      store(packed_at(steps_, v), sum << 7);
     }
   }
 
   const Direct& job_;
-  W* const transposed_;
+  W* const transposed_;  // scratch
   char* const packed_;
-  const S* weights_;  // of the group
-  i64 vectors_, first_, lanes_, steps_, run_;
+  const S* weights_;                 // of the group
+  i64 vectors_;                      // of the panel
+  i64 first_lane_, lanes_;           // the panel's first output channel; channels of the group from there on
+  i64 steps_;                        // of depth
+  i64 tap_run_;                      // see the constructor
   i64 channel_begin_, channel_end_;  // of the part that is packed
 };
 

@@ -1,4 +1,4 @@
-// The steps of a direct convolution that its loops are made of: filling a strip, packing weights, storing sums.
+// The stages of a direct convolution: filling the padded input tile, packing weights, finishing and storing sums.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct.h"
@@ -9,42 +9,43 @@ namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
 
 using i64 = std::int64_t;
 
-/// What one piece covers; at and count are in cells.
+/// The outputs of one piece: a group, images, panels of output channels, and cells [start, start + count) per
+/// dimension.
 struct DirectPiece {
   i64 group, image, images, panel, panels;
-  i64 at[kSpatial], count[kSpatial];
+  i64 start[kSpatial], count[kSpatial];
 };
 
-/// The padded copy of the input that the piece reads; `from` is the group's.
+/// Copies the input that the piece reads, with its padding, to input_tile. `from`: the group's channel 0.
 void fill_input_tile(const Direct& job, const DirectPiece& piece, const char* from, char* input_tile);
 
-/// Weights of a panel: [tap][channel / group][lane][channel % group], zero where there are no channels. Behind
-/// them, if inputs are shifted: 128 times the sum of each lane's weights. `transposed`: scratch. Of `parts` parts of
-/// the channels only one.
+/// Packs the weights of a panel: [tap][channel / group][lane][channel % group], zero for missing channels, followed by
+/// the zero point of each lane (128 times the sum of its weights) if job.unit.shifts(). `weights`: the group's;
+/// `transposed`: scratch. Packs part `part` of `parts` parts of the channels only.
 void pack_panel(const Direct& job, i64 panel, const char* weights, char* packed, char* transposed, i64 part = 0,
                 i64 parts = 1);
 
-/// A line of sums: `count` outputs of `channels` channels.
+/// A line of sums, `count` outputs of `channels` channels, and its place in the result.
 struct DirectLine {
   char* sums;
-  i64 sums_pixel;  // bytes from output to output
+  i64 sums_pixel;  // bytes between outputs
   i64 count, channels;
   char* to;
   i64 pixel, channel;         // strides of `to` in elements
-  bool non_temporal = false;  // past the caches; fp32 or int32, not scaled, vectors aligned
+  bool non_temporal = false;  // non-temporal stores: only fp32 or int32, unscaled, aligned vectors
 };
 
-/// Sums of whole vectors: `pixels` times `lanes`, of which `channels` count. `first` is the channel of lane 0.
+/// Sums of `pixels` x `lanes`, whole vectors; the first `channels` lanes are used. `first`: the channel of lane 0.
 struct DirectSums {
   char* sums;
   i64 pixels, lanes, channels, first;
-  const char* zero_point;  // what pack_panel put behind the weights
+  const char* zero_point;  // s32 per lane, from pack_panel()
 };
 
-/// Subtracts what int8 sums have too much; applies alpha, the bias and the activation of an epilogue.
+/// Subtracts the zero point of int8 sums; applies alpha, the bias and the activation of an epilogue. In place.
 void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums);
 
-/// Scales (unless an epilogue did), converts and stores.
+/// Stores a line: scaled by alpha (unless an epilogue did) and beta, and converted.
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line);
 
 }  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE

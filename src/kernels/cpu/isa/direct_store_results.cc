@@ -1,4 +1,4 @@
-// From sums of a direct convolution to its output: scaling, bias, activation, conversion, change of layout.
+// Stores the sums of a direct convolution: scaling, bias, activation, conversion, change of layout.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/store_results.h"
@@ -7,7 +7,7 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// Whole lines of the cache that nobody reads soon, past the caches.
+/// Non-temporal stores of whole vectors: an Emit without scaling.
 template <class S>
 struct NonTemporal {
   void operator()(S* y, Vec<S> v, int n) const {
@@ -16,29 +16,30 @@ struct NonTemporal {
   }
 };
 
+/// Outputs are contiguous: transposes blocks of outputs x channels.
 template <class A, class S, class E>
-void store_channels_first(const DirectLine& l, const E& emit) {
+void store_nchw(const DirectLine& l, const E& emit) {
   constexpr int kN = kLanes<A>;
   for (i64 c = 0; c < l.channels; c += kN) {
-    const int wide = static_cast<int>(min_of<i64>(kN, l.channels - c));
+    const int width = static_cast<int>(min_of<i64>(kN, l.channels - c));
     for (i64 i = 0; i < l.count; i += kN) {
-      const int high = static_cast<int>(min_of<i64>(kN, l.count - i));
+      const int height = static_cast<int>(min_of<i64>(kN, l.count - i));
       Vec<A> block[kN];
 #pragma GCC unroll 16
       for (int j = 0; j < kN; ++j) {
-        const i64 pixel = i + (j < high ? j : 0);
+        const i64 pixel = i + (j < height ? j : 0);
         block[j] = load(reinterpret_cast<const A*>(l.sums + pixel * l.sums_pixel) + c);
       }
       transpose(block);
       S* y = reinterpret_cast<S*>(l.to) + c * l.channel + i;
-      for (int j = 0; j < wide; ++j) emit(y + j * l.channel, block[j], high);
+      for (int j = 0; j < width; ++j) emit(y + j * l.channel, block[j], height);
     }
   }
 }
 
-/// Channels are neither neighbours nor lines of pixels.
+/// Any strides. reads: whether emit reads the result.
 template <class A, class S, class E>
-void store_apart(const DirectLine& l, bool reads, const E& emit) {
+void store_strided(const DirectLine& l, bool reads, const E& emit) {
   constexpr int kN = kLanes<A>;
   for (i64 i = 0; i < l.count; ++i) {
     const A* sums = reinterpret_cast<const A*>(l.sums + i * l.sums_pixel);
@@ -53,8 +54,9 @@ void store_apart(const DirectLine& l, bool reads, const E& emit) {
   }
 }
 
+/// Channels are contiguous.
 template <class A, class S, class E>
-void store_channels_last(const DirectLine& l, const E& emit) {
+void store_nhwc(const DirectLine& l, const E& emit) {
   constexpr int kN = kLanes<A>;
   for (i64 i = 0; i < l.count; ++i) {
     const A* sums = reinterpret_cast<const A*>(l.sums + i * l.sums_pixel);
@@ -69,17 +71,16 @@ template <class A, class S>
 void store_as(const DirectArgs& args, const DirectLine& l) {
   const Emit<A, S> emit{static_cast<decltype(Emit<A, S>::alpha)>(args.epilogue ? 1 : args.alpha),
                         static_cast<decltype(Emit<A, S>::beta)>(args.beta)};
-  const bool first = l.channel != 1 && l.pixel == 1;
+  const bool is_nchw = l.channel != 1 && l.pixel == 1;
   if constexpr (__is_same(A, S) && sizeof(S) == 4) {
-    if (l.non_temporal)
-      return first ? store_channels_first<A, S>(l, NonTemporal<S>{}) : store_channels_last<A, S>(l, NonTemporal<S>{});
+    if (l.non_temporal) return is_nchw ? store_nchw<A, S>(l, NonTemporal<S>{}) : store_nhwc<A, S>(l, NonTemporal<S>{});
   }
-  if (first) return store_channels_first<A, S>(l, emit);
-  if (l.channel == 1) return store_channels_last<A, S>(l, emit);
-  store_apart<A, S>(l, args.beta != 0, emit);
+  if (is_nchw) return store_nchw<A, S>(l, emit);
+  if (l.channel == 1) return store_nhwc<A, S>(l, emit);
+  store_strided<A, S>(l, args.beta != 0, emit);
 }
 
-/// alpha * sum + bias, in place.
+/// sums = alpha * sums + bias.
 template <class A, class S>
 void add_bias(const DirectArgs& args, const DirectSums& s) {
   const S* bias = static_cast<const S*>(args.epilogue->bias);

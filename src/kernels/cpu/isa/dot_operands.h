@@ -1,32 +1,34 @@
-// Elements of the packed operands of direct convolutions, and the words that a multiplication takes at once: one
-// fp32 or fp64 value, two bf16 or int16, four int8.
+// Elements of the packed operands of direct convolutions, and the dot operands that one instruction multiplies: one
+// fp32 or fp64 value, a bf16 or int16 pair, an int8 quad.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// An int8 value plus 128.
+/// An int8 value plus 128, as an unsigned number.
 struct Shifted8 {
   std::uint8_t bits;
 };
 
-/// A pixel of two images of bf16, or two of one.
+/// A bf16 pair: one pixel of two images, or two pixels of one image.
 struct ImagePair {
   std::int32_t bits;
 };
 
-/// Whether there are operands for products of bf16 and int8. Those of the instruction set that adds these products are
-/// made here.
+/// Whether this instruction set packs operands for products of bf16 and int8. AVX-512 packs those of the instruction
+/// sets that add such products to it.
 #if defined(__AVX512F__)
 inline constexpr bool kPacksProducts = true;
 #else
 inline constexpr bool kPacksProducts = false;
 #endif
 
+/// Elements of a dot operand.
 template <class E>
 inline constexpr int kGroupOf = sizeof(E) >= 4 ? 1 : 4 / static_cast<int>(sizeof(E));
 
+/// The type of a dot operand: 32 bits or, of one element, its own type.
 template <class E>
 struct DotOperandOf {
   using Type = std::int32_t;
@@ -42,11 +44,13 @@ struct DotOperandOf<double> {
 template <class E>
 using DotOperand = typename DotOperandOf<E>::Type;
 
+/// The element for padding: that of the number 0.
 template <class E>
 inline constexpr E kZero{};
 template <>
 inline constexpr Shifted8 kZero<Shifted8>{128};
 
+/// An element of the packed operand from one of the storage type S.
 template <class E, class S>
 static inline E convert(S v) {
   if constexpr (__is_same(E, Shifted8)) {
@@ -58,7 +62,7 @@ static inline E convert(S v) {
   }
 }
 
-/// The bits of an element, in the lowest part of a word.
+/// The bits of an element of 1 or 2 bytes, in the lowest part of 32 bits.
 template <class E, class S>
 static inline std::int32_t bits_of(S v) {
   const E e = convert<E>(v);
@@ -73,6 +77,7 @@ static inline std::int32_t bits_of(S v) {
   }
 }
 
+/// to[i] = convert(src[i]) for i < count.
 template <class E, class S>
 static inline void convert_run(const S* src, i64 count, E* to) {
   if constexpr (__is_same(E, float)) {
@@ -89,7 +94,7 @@ static inline void convert_run(const S* src, i64 count, E* to) {
   }
 }
 
-/// n elements of 1 or 2 bytes, zero in the other lanes; memory behind them is not touched.
+/// n elements of 1 or 2 bytes, zero in the other lanes; touches no memory past them.
 template <class Bits, int kN>
 static inline typename VecType<Bits, kN>::type load_bits(const void* src, int n) {
   const Bits* p = static_cast<const Bits*>(src);
@@ -109,12 +114,12 @@ static inline typename VecType<Bits, kN>::type load_bits(const void* src, int n)
   return load<Bits, kN>(line);
 }
 
-/// Words of n bytes, zero behind them; memory there is not touched.
+/// A vector of dot operands from n bytes, zero in the rest; touches no memory past them.
 template <class W>
 static inline Vec<W> load_bytes(const char* p, i64 n) {
   constexpr i64 kBytes = kVectorBytes;
   if (n == kBytes) {
-    Vec<W> whole;  // not by load(): words may begin anywhere
+    Vec<W> whole;  // not by load(): p may be unaligned
     __builtin_memcpy(&whole, p, kBytes);
     return whole;
   }
@@ -127,7 +132,7 @@ static inline Vec<W> load_bytes(const char* p, i64 n) {
 #endif
 }
 
-/// Each element in the lowest part of a word. Compilers take the conversion apart.
+/// Each element in the lowest part of 32 bits. By intrinsics: compilers split __builtin_convertvector.
 static inline Vec<std::uint32_t> widen_to_lanes(VecType<std::uint8_t, kLanes<float>>::type v) {
 #if defined(__AVX512F__)
   return (Vec<std::uint32_t>)_mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
@@ -145,7 +150,7 @@ static inline Vec<std::uint32_t> widen_to_lanes(VecType<std::uint16_t, kLanes<fl
 #endif
 }
 
-/// The bits of n neighbouring elements, each in the lowest part of a word.
+/// The converted bits of n contiguous elements, each in the lowest part of 32 bits.
 template <class E, class S>
 static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
   using Bits = std::conditional_t<sizeof(S) == 1, std::uint8_t, std::uint16_t>;
@@ -156,10 +161,10 @@ static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-/// The first n elements of 16 bits of two lines, `upper` in the upper halves of words; null: zeros.
+/// Pairs of the first n 16-bit elements of two lines, those of `upper` in the upper halves; `upper` null: zeros.
 static inline Vec<std::int32_t> interleave_pairs(const void* lower, const void* upper, i64 n) {
   __m256i low{}, high{};
-  // Masks are only for tails: processors do not fetch ahead of loads that have one.
+  // Masks only for tails: hardware prefetchers ignore masked loads.
   if (n == kLanes<std::int32_t> && upper != nullptr) {
     low = _mm256_loadu_si256(static_cast<const __m256i*>(lower));
     high = _mm256_loadu_si256(static_cast<const __m256i*>(upper));
@@ -168,14 +173,14 @@ static inline Vec<std::int32_t> interleave_pairs(const void* lower, const void* 
     low = _mm256_maskz_loadu_epi16(kept, lower);
     if (upper != nullptr) high = _mm256_maskz_loadu_epi16(kept, upper);
   }
-  const auto neighbours = (__m512i)(kLaneNumbers * 0x10001 + 0x200000);  // element i of each in word i
-  return (Vec<std::int32_t>)_mm512_permutex2var_epi16(_mm512_castsi256_si512(low), neighbours,
+  const auto interleaved = (__m512i)(kLaneNumbers * 0x10001 + 0x200000);  // lane i: element i of both
+  return (Vec<std::int32_t>)_mm512_permutex2var_epi16(_mm512_castsi256_si512(low), interleaved,
                                                       _mm512_castsi256_si512(high));
 }
 #endif
 
-/// Words of `n` pixels that are `step` (1 or 2) apart, zero in the other lanes: `channels` channels or as many as
-/// make a word, `channel` elements apart. Channels that are not there are zero.
+/// Dot operands of n pixels that are `step` (1 or 2) elements apart, zero in the other lanes. Each has the channels of
+/// a dot operand, at most `channels`, which are `channel` elements apart; missing channels are zero.
 template <class E, class S>
 static inline Vec<DotOperand<E>> load_dot_operands(const S* src, i64 channel, i64 channels, i64 step, int n) {
   constexpr int kN = kLanes<DotOperand<E>>;
@@ -218,7 +223,8 @@ static inline Vec<DotOperand<E>> load_dot_operands(const S* src, i64 channel, i6
   }
 }
 
-/// Neighbours of one image with those of its partner, or with zeros if `images` is 1; shifted by so many bits.
+/// Pairs of `count` elements of one image with those of its partner, which is `partner` elements further, or with zeros
+/// if `images` is 1; shifted left by `shift` bits.
 static inline void pair_run(const Bfloat16* src, i64 partner, int images, i64 count, ImagePair* to, int shift = 0) {
   constexpr i64 kN = kLanes<std::int32_t>;
   for (i64 i = 0; i < count; i += kN) {

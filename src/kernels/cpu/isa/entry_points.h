@@ -37,7 +37,7 @@ std::size_t winograd_weights_memory(const WinogradWeights& job);
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-// Each instruction set has its own of what depends on the products that it has.
+// The kernels that depend on the products of the instruction set: each has its own.
 DirectUnit direct_unit(DataType type);
 void direct(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
 void direct_pack(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);

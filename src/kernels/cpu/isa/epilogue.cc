@@ -1,4 +1,4 @@
-// Bias and activation over a block of a strided matrix. 16-bit elements are computed in fp32 and rounded once.
+// Bias and activation of a block of a strided matrix, in place. 16-bit elements are computed in fp32 and rounded once.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/epilogue.h"
 
@@ -10,16 +10,17 @@ namespace {
 
 constexpr int kColumnBlock = 256;  // columns at a time
 
-/// S: storage, T: arithmetic.
+/// S: the storage type, T: the type of the arithmetic.
 template <class S, class T>
 class Rows {
  public:
   Rows(const Epilogue& e, DataType arithmetic)
       : e_(e), bias_(static_cast<const S*>(e.bias)), stride_(e.y.columns.level[kLevels - 1].stride) {
-    in_place_ = {e.y.dtype, e.mode, ActivationPass::kForward, nullptr, nullptr, nullptr, e.alpha, e.beta, e.gamma};
-    widened_ = in_place_;
-    widened_.type = arithmetic;
-    widened_.x = widened_.result = buffer_;
+    in_place_job_ = {e.y.dtype, e.mode, ActivationPass::kForward, nullptr, nullptr, nullptr, e.alpha, e.beta, e.gamma};
+    buffer_job_ = in_place_job_;
+    buffer_job_.type = arithmetic;
+    buffer_job_.result = buffer_;
+    buffer_job_.x = buffer_;
   }
 
   void run(i64 m0, i64 m1, i64 n0, i64 n1) {
@@ -40,21 +41,22 @@ class Rows {
   }
 
  private:
+  /// A run of `length` elements from channel `channel` on, or all of it if channels are rows.
   void finish(S* y, int length, i64 channel) {
     if (stride_ == 1 && bias_ == nullptr) {
-      activate(in_place_, y, length);
+      activate(in_place_job_, y, length);
       return;
     }
     if constexpr (sizeof(S) == sizeof(T)) {
       if (stride_ == 1) {
         add_bias(y, length, channel);
-        if (e_.mode != 0) activate(in_place_, y, length);
+        if (e_.mode != 0) activate(in_place_job_, y, length);
         return;
       }
     }
     for (int i = 0; i < length; ++i)
       buffer_[i] = widen(y[i * stride_]) + bias(channel + (e_.channels_are_rows ? 0 : i));
-    if (e_.mode != 0) activation(widened_, 0, length);
+    if (e_.mode != 0) activation(buffer_job_, 0, length);
     for (int i = 0; i < length; ++i) y[i * stride_] = narrow<S>(buffer_[i]);
   }
 
@@ -70,14 +72,15 @@ class Rows {
   T bias(i64 channel) const { return bias_ == nullptr ? T{0} : widen(bias_[channel]); }
 
   static void activate(Activation& job, S* y, int length) {
-    job.x = job.result = y;
+    job.result = y;
+    job.x = y;
     activation(job, 0, length);
   }
 
   const Epilogue& e_;
   const S* bias_;
   i64 stride_;
-  Activation in_place_, widened_;
+  Activation in_place_job_, buffer_job_;  // of y; of buffer_
   T buffer_[kColumnBlock];
 };
 

@@ -1,5 +1,5 @@
-// Convolution by spectra: tiles of 16 or 32 squared, channels in the lanes of vectors, so that a transform
-// is plain arithmetic on vectors. Products of complex matrices are sums of real ones.
+// Convolution by FFT: tiles of 16x16 or 32x32 with channels as lanes, so that a transform is plain arithmetic on
+// vectors. Complex matrix products are sums of real ones.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/fft.h"
 
@@ -13,31 +13,31 @@ namespace {
 using Vector = Vec<float>;
 constexpr int kN = kLanes<float>;
 
-/// Place of frequency (u, v) among those that are kept: u is that of rows, v that of columns. The columns
-/// of u = 0 and u = N / 2 are transforms of real data, half of which is enough.
+/// Index of frequency (u, v) among the stored ones, u along rows and v along columns. Columns u = 0 and u = N / 2 are
+/// transforms of real data: half of each is stored.
 template <int N>
 constexpr int frequency_of(int u, int v) {
   if (u == 0) return v;
   return u == N / 2 ? N / 2 + 1 + v : 2 * (N / 2 + 1) + (u - 1) * N + v;
 }
 
-/// Where one tile or filter of kN channels lies in the spectra; strides in elements.
+/// One tile or filter of kN channels in the spectra; strides in floats.
 struct Spectrum {
   float* data;
-  i64 frequency, imaginary;  // from one frequency to the next, from the real part to the imaginary one
-  bool negative = false;     // behind the imaginary part comes the real part with its sign changed
+  i64 frequency, imaginary;  // between frequencies, from the real to the imaginary part
+  bool negative = false;     // the negated real part follows the imaginary part
 };
 
-/// One tile or filter of kN channels while it is transformed: its rows are, its columns are not yet.
+/// One tile or filter of kN channels between the transforms of its rows and of its columns.
 template <int N>
 class Plane {
  public:
   static constexpr int kHalf = N / 2;
 
-  /// Columns are `column` apart.
+  /// `column`: elements between columns.
   Plane(Complex* memory, i64 column) : memory_(memory), column_(column) {}
 
-  /// Row i, from or to N pixels.
+  /// Transforms row i from or to N pixels.
   void transform_row(int i, const Vector* line) const {
     transform_real<N>([line](int n) { return line[n]; },
                       [row = memory_ + i, stride = column_](int k, const Complex& v) { row[k * stride] = v; });
@@ -50,7 +50,7 @@ class Plane {
     for (int k = 0; k <= kHalf; ++k) memory_[k * column_ + i] = Complex{};
   }
 
-  /// Column u, to or from the spectrum. Copies of members tell the compiler that stores do not change them.
+  /// Transforms column u to or from the spectrum. Local copies of members: compilers assume that stores change members.
   void transform_column(int u, const Spectrum& to) const {
     Complex* const column = memory_ + u * column_;
     float* const data = to.data + frequency_of<N>(u, 0) * to.frequency;
@@ -84,9 +84,9 @@ class Plane {
   i64 column_;
 };
 
-// ---- pixels of some channels ----
+// ---- pixels ----
 
-/// Pixels [first, first + kN) of a row of `width`, zero outside.
+/// Loads pixels [first, first + kN) of a row of `width` pixels, zero outside.
 static inline Vector load_pixels(const float* row, i64 first, i64 width) {
   const int lo = static_cast<int>(first < 0 ? min_of<i64>(-first, kN) : 0);
   const int hi = static_cast<int>(max_of<i64>(min_of<i64>(width - first, kN), 0));
@@ -96,18 +96,18 @@ static inline Vector load_pixels(const float* row, i64 first, i64 width) {
 template <class S>
 static inline Vector load_pixels(const S* row, i64 first, i64 width) {
   if (first >= 0 && first + kN <= width) return load_widened(row + first);
-  float some[kN] = {};
+  float line[kN] = {};
   for (int i = 0; i < kN; ++i)
-    if (first + i >= 0 && first + i < width) some[i] = widen(row[first + i]);
-  return load(some);
+    if (first + i >= 0 && first + i < width) line[i] = widen(row[first + i]);
+  return load(line);
 }
 
 template <class S>
-static inline Vector load_some(const S* p, int n) {
+static inline Vector load_partial(const S* p, int n) {
   return n == kN ? load_widened(p) : load_widened(p, n);
 }
 template <class S>
-static inline void store_some(S* p, Vector v, int n) {
+static inline void store_partial(S* p, Vector v, int n) {
   n == kN ? store_narrowed(p, v) : store_narrowed(p, v, n);
 }
 
@@ -116,8 +116,8 @@ template <int N, class S>
 void load_line(const S* row, i64 channel, i64 pixel, int channels, i64 first, i64 width, Vector* line) {
   if (channel == 1) {
     for (int i = 0; i < N; ++i) {
-      const i64 at = first + i;
-      line[i] = at >= 0 && at < width ? load_some(row + at * pixel, channels) : Vector{};
+      const i64 column = first + i;
+      line[i] = column >= 0 && column < width ? load_partial(row + column * pixel, channels) : Vector{};
     }
     return;
   }
@@ -129,14 +129,14 @@ void load_line(const S* row, i64 channel, i64 pixel, int channels, i64 first, i6
   }
 }
 
-/// Stores the first `pixels` of a line.
+/// Stores the first `pixels` pixels of a line, scaled.
 template <class S>
 void store_line(const Fft& job, S* row, int channels, i64 pixels, Vector* line) {
   const ConvShape& s = job.shape;
-  const auto put = [&](S* place, Vector v, int n) {
+  const auto put = [&](S* to, Vector v, int n) {
     v *= broadcast(job.alpha);
-    if (job.beta != 0) v += broadcast(job.beta) * load_some(place, n);
-    store_some(place, v, n);
+    if (job.beta != 0) v += broadcast(job.beta) * load_partial(to, n);
+    store_partial(to, v, n);
   };
   if (s.y_k == 1) {
     for (i64 i = 0; i < pixels; ++i) put(row + i * s.y_d[2], line[i], channels);
@@ -155,7 +155,7 @@ int channels_at(i64 vector, i64 channels) { return static_cast<int>(min_of<i64>(
 
 // ---- the stages ----
 
-/// Rows of one part of the filter, of kN outputs and one input.
+/// Transforms the rows of one part of the filter for kN output channels and one input channel.
 template <int N, class S>
 Spectrum weight_rows(const Fft& job, i64 piece, const Plane<N>& plane, Vector* line) {
   const ConvShape& s = job.shape;
@@ -165,7 +165,7 @@ Spectrum weight_rows(const Fft& job, i64 piece, const Plane<N>& plane, Vector* l
   const S* w = static_cast<const S*>(job.w) + vector * kN * s.w_k + c * s.w_c;
   const i64 sizes[2] = {job.parts[0] == 1 ? N : N / 2, job.parts[1] == 1 ? N : N / 2};
   const i64 top = part / job.parts[1] * sizes[0], left = part % job.parts[1] * sizes[1];
-  constexpr float kScale = 1.0f / (4 * N * N);  // of both transforms and the inverse one: a power of two
+  constexpr float kScale = 1.0f / (4 * N * N);  // factor of both transforms and the inverse: a power of two
   for (int i = 0; i < N; ++i) {
     const i64 r = (top + i) / s.dilation[1];
     if (i >= sizes[0] || (top + i) % s.dilation[1] != 0 || r >= s.taps[1]) {
@@ -186,7 +186,7 @@ Spectrum weight_rows(const Fft& job, i64 piece, const Plane<N>& plane, Vector* l
   return {job.w_spectra + first * kN, job.w_frequency() * kN, width * kN};
 }
 
-/// Rows of one tile, of kN inputs.
+/// Transforms the rows of one tile of kN input channels.
 template <int N, class S>
 Spectrum input_rows(const Fft& job, i64 piece, const Plane<N>& plane, Vector* line) {
   const ConvShape& s = job.shape;
@@ -208,7 +208,7 @@ Spectrum input_rows(const Fft& job, i64 piece, const Plane<N>& plane, Vector* li
           !job.depthwise};
 }
 
-/// A tile of kN outputs.
+/// A tile of kN output channels.
 struct OutputTile {
   i64 vector, image, row, column, place;
 
@@ -239,7 +239,7 @@ void output_rows(const Fft& job, const OutputTile& tile, const Plane<N>& plane, 
   }
 }
 
-/// The blocks that are summed: for each part the products with the real and the imaginary weights.
+/// Blocks of the batch-reduce micro-kernel: per part the products with the real and the imaginary weights.
 struct Blocks {
   i64 a[2 * kFftParts * kFftParts], b[2 * kFftParts * kFftParts], count = 0;
 
@@ -254,8 +254,8 @@ struct Blocks {
   }
 };
 
-/// Places [first, end) of one frequency: y = x times the conjugate of w. The planes of x are re, im, -re: the
-/// imaginary part of y is the same sum one plane further.
+/// Multiplies places [first, end) of one frequency: y = x * conj(w). The planes of x are re, im, -re, so that the
+/// imaginary part of y is the same sum, one plane further.
 void multiply_places(const Fft& job, const float* x, const float* w, float* y, i64 first, i64 end) {
   for (i64 panel = 0; panel < job.y_vectors(); panel += kFftPanel) {
     const i64 width = min_of(kFftPanel, job.y_vectors() - panel);
@@ -269,7 +269,7 @@ void multiply_places(const Fft& job, const float* x, const float* w, float* y, i
             .a_step = sizeof(float),
             .b_step = 2 * width * kVectorBytes,
             .c_row = job.y_place() * kVectorBytes};
-    const i64 most = kMicroRows[width], tiles = (end - first + most - 1) / most;
+    const i64 max_rows = kMicroRows[width], tiles = (end - first + max_rows - 1) / max_rows;
     for (i64 t = 0; t < tiles; ++t) {
       const i64 from = first + (end - first) * t / tiles, to = first + (end - first) * (t + 1) / tiles;
       const MicroKernel kernel = micro_kernel(Dot::kFloat, static_cast<int>(to - from), static_cast<int>(width));
@@ -282,7 +282,7 @@ void multiply_places(const Fft& job, const float* x, const float* w, float* y, i
   }
 }
 
-/// The same with one channel of x for each of y.
+/// The same for depthwise convolution, lane by lane.
 void multiply_lanes(const Fft& job, const float* x, const float* w, float* y, i64 first, i64 end) {
   const i64 vectors = job.y_vectors(), imaginary = vectors * kN;
   for (i64 vector = 0; vector < vectors; ++vector) {
@@ -293,8 +293,8 @@ void multiply_lanes(const Fft& job, const float* x, const float* w, float* y, i6
       for (i64 part = 0; part < job.parts[0] * job.parts[1]; ++part) {
         const i64 from = place + part / job.parts[1] * job.grid[1] + part % job.parts[1];
         const float* in = x + (from * job.x_place() + vector) * kN;
-        const float* by = taps + part * job.w_part() * kN;
-        const Complex a{load(in), load(in + imaginary)}, b{load(by), load(by + width * kN)};
+        const float* weights = taps + part * job.w_part() * kN;
+        const Complex a{load(in), load(in + imaginary)}, b{load(weights), load(weights + width * kN)};
         sum.re += a.re * b.re + a.im * b.im;
         sum.im += a.im * b.re - a.re * b.im;
       }
@@ -305,21 +305,21 @@ void multiply_lanes(const Fft& job, const float* x, const float* w, float* y, i6
   }
 }
 
-/// One frequency. Places between those of tiles (there are some if the filter has parts) are computed as well.
+/// Multiplies one frequency, including the places between output tiles that exist if the filter has parts.
 void multiply_piece(const Fft& job, i64 frequency) {
   const float* x = job.x_spectra + frequency * job.x_frequency() * kN;
   const float* w = job.w_spectra + frequency * job.w_frequency() * kN;
   float* y = job.y_spectra + frequency * job.y_frequency() * kN;
   const auto multiply = job.depthwise ? multiply_lanes : multiply_places;
   if (job.parts[0] * job.parts[1] == 1) return multiply(job, x, w, y, 0, job.places());
-  const i64 image = (job.rows + job.parts[0] - 1) * job.grid[1], some = (job.rows - 1) * job.grid[1] + job.tiles[1];
-  for (i64 i = 0; i < job.images; ++i) multiply(job, x, w, y, i * image, i * image + some);
+  const i64 image = (job.rows + job.parts[0] - 1) * job.grid[1], count = (job.rows - 1) * job.grid[1] + job.tiles[1];
+  for (i64 i = 0; i < job.images; ++i) multiply(job, x, w, y, i * image, i * image + count);
 }
 
-/// Pieces [first, first + count). Neighbours lie next to each other in the spectra, where frequencies are
-/// pages apart: so all rows come first, then one column of all pieces after the other.
+/// Transforms pieces [first, first + count). Adjacent pieces are adjacent in the spectra, whose frequencies are pages
+/// apart: the batch transforms the same column of all pieces before the next column.
 template <int N, class S>
-void run_some(const Fft& job, FftStage stage, i64 first, i64 count, Vector* scratch) {
+void run_batch(const Fft& job, FftStage stage, i64 first, i64 count, Vector* scratch) {
   Vector* const line = scratch;
   Spectrum spectra[kFftBatch];
   const auto plane = [&](i64 i) {
@@ -344,7 +344,7 @@ void run(const Fft& job, FftStage stage, i64 first, i64 end, void* scratch) {
   }
   const i64 most = job.batch();
   for (i64 piece = first; piece < end; piece += most)
-    run_some<N, S>(job, stage, piece, min_of(most, end - piece), static_cast<Vector*>(scratch));
+    run_batch<N, S>(job, stage, piece, min_of(most, end - piece), static_cast<Vector*>(scratch));
 }
 
 template <class S>

@@ -1,5 +1,5 @@
-// Fourier transforms of 8 to 32 points, one in each lane of a vector (Cooley and Tukey 1965), and of real
-// data by a complex transform of half the length.
+// Fourier transforms of 8 to 32 points, one per lane of a vector (Cooley and Tukey 1965); transforms of real data by a
+// complex transform of half the length.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vec.h"
@@ -43,16 +43,16 @@ struct Twiddles {
   return {a.re * c - a.im * s, a.im * c + a.re * s};
 }
 
-/// a * -i, or with kInverse a * i.
+/// Multiplies by -i, or with kInverse by i.
 template <bool kInverse>
-[[gnu::always_inline]] static inline Complex turn(const Complex& a) {
+[[gnu::always_inline]] static inline Complex rotate(const Complex& a) {
   if constexpr (kInverse) return {-a.im, a.re};
   return {a.im, -a.re};
 }
 
 template <bool kInverse>
 [[gnu::always_inline]] static inline void butterfly(Complex (&v)[4]) {
-  const Complex a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = turn<kInverse>(v[1] - v[3]);
+  const Complex a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = rotate<kInverse>(v[1] - v[3]);
   v[0] = a + c;
   v[1] = b + d;
   v[2] = a - c;
@@ -66,9 +66,9 @@ template <bool kInverse>
   butterfly<kInverse>(even);
   butterfly<kInverse>(odd);
   const Vec<float> root = broadcast(kRoot);
-  const Complex one = odd[1] + turn<kInverse>(odd[1]), three = turn<kInverse>(odd[3]) - odd[3];
+  const Complex one = odd[1] + rotate<kInverse>(odd[1]), three = rotate<kInverse>(odd[3]) - odd[3];
   odd[1] = {one.re * root, one.im * root};
-  odd[2] = turn<kInverse>(odd[2]);
+  odd[2] = rotate<kInverse>(odd[2]);
   odd[3] = {three.re * root, three.im * root};
 #pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
@@ -77,8 +77,8 @@ template <bool kInverse>
   }
 }
 
-/// Complex transform of N points, not scaled; load(n) gives an input, store(k, value) takes an output. All
-/// inputs are loaded before any output is stored.
+/// Unscaled complex transform of N points; load(n) gives an input, store(k, value) takes an output. All inputs are
+/// loaded before any output is stored.
 template <int N, bool kInverse, class Load, class Store>
 static inline void transform(const Load& load, const Store& store) {
   if constexpr (N == 8) {
@@ -109,7 +109,7 @@ static inline void transform(const Load& load, const Store& store) {
   }
 }
 
-/// Twice the frequencies 0 to N / 2 of N real values.
+/// Transform of N real values: stores twice the frequencies 0 to N / 2.
 template <int N, class Load, class Store>
 static inline void transform_real(const Load& load, const Store& store) {
   constexpr int kHalf = N / 2;
@@ -127,13 +127,13 @@ static inline void transform_real(const Load& load, const Store& store) {
   store(kHalf / 2, conjugate(middle));
   for (int k = 1; k < kHalf / 2; ++k) {
     const Complex other = conjugate(z[kHalf - k]), even = z[k] + other;
-    const Complex odd = times(turn<false>(z[k] - other), kTwiddles.re[1][k], kTwiddles.im[1][k]);
+    const Complex odd = times(rotate<false>(z[k] - other), kTwiddles.re[1][k], kTwiddles.im[1][k]);
     store(k, even + odd);
     store(kHalf - k, conjugate(even - odd));
   }
 }
 
-/// N times the N real values with the frequencies load(0) to load(N / 2).
+/// Inverse transform: stores N times the N real values with the frequencies load(0) to load(N / 2).
 template <int N, class Load, class Store>
 static inline void invert_real(const Load& load, const Store& store) {
   constexpr int kHalf = N / 2;
@@ -145,7 +145,7 @@ static inline void invert_real(const Load& load, const Store& store) {
   z[kHalf / 2] = middle + middle;
   for (int k = 1; k < kHalf / 2; ++k) {
     const Complex a = load(k), b = conjugate(load(kHalf - k)), even = a + b;
-    const Complex odd = turn<true>(times(a - b, kTwiddles.re[1][k], kTwiddles.im[1][k]));
+    const Complex odd = rotate<true>(times(a - b, kTwiddles.re[1][k], kTwiddles.im[1][k]));
     z[k] = even + odd;
     z[kHalf - k] = conjugate(even - odd);
   }

@@ -1,6 +1,7 @@
-// Products of few rows with a large B whose columns are neighbours in memory, such as the gradient by the input of a
-// fully connected layer of few images: sums of scaled lines. B is read once, some long lines at a time, which
-// processors fetch ahead by themselves; the sums stay in the first-level cache. SPDX-License-Identifier: MIT
+// Matrix products of few rows by a large B whose columns are contiguous, such as backward data of a fully connected
+// layer of few images: sums of scaled lines of B (axpy). The kernel reads B once, a few long lines at a time, which
+// hardware prefetchers follow; the sums stay in the first-level cache.
+// SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/copy_blocks.h"
 #include "kernels/cpu/isa/store_results.h"
@@ -8,25 +9,27 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-inline constexpr i64 kMostScaled = 4;                  // rows
-inline constexpr i64 kScaledBytes = 8192;              // of sums
-inline constexpr i64 kLeastScaledBytes = 1024 * 1024;  // of B: less is read as fast by tiles
-inline constexpr i64 kLeastScaledDepth = 128;          // sums are cleared and written once
+inline constexpr i64 kMaxAxpyRows = 4;
+inline constexpr i64 kAxpySumBytes = 8192;         // of sums, all rows
+inline constexpr i64 kMinAxpyBytes = 1024 * 1024;  // of B: register tiles read a smaller one as fast
+inline constexpr i64 kMinAxpyDepth = 128;          // over which clearing and storing the sums is amortized
 
-/// Whether the whole product is done by scaled_lines(): a matter of the product, not of its pieces.
-static inline bool is_scaled_lines(const Gemm& g) {
+/// Whether gemv_axpy() computes the product. Depends on the whole product, not on its pieces.
+static inline bool is_gemv_axpy(const Gemm& g) {
   const i64 size = static_cast<i64>(size_of(g.b.dtype));
-  const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
-  const auto is_even = [](const Operand& o) { return !is_bounded(o) && is_single(o.lanes) && is_single(o.depth); };
-  return g.m <= kMostScaled && g.k >= kLeastScaledDepth && g.n * size >= 1024 &&
-         g.n * g.k * size >= kLeastScaledBytes && g.c.gap == 0 && alike && is_even(g.a) && is_even(g.b) &&
-         inner(g.b.lanes).stride == 1 && is_single(g.c.columns) && inner(g.c.columns).stride == 1;
+  const bool has_one_type = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
+  const auto is_uniform = [](const Operand& o) {
+    return !is_bounded(o) && is_uniformly_strided(o.lanes) && is_uniformly_strided(o.depth);
+  };
+  return g.m <= kMaxAxpyRows && g.k >= kMinAxpyDepth && g.n * size >= 1024 && g.n * g.k * size >= kMinAxpyBytes &&
+         g.c.gap == 0 && has_one_type && is_uniform(g.a) && is_uniform(g.b) && inner(g.b.lanes).stride == 1 &&
+         is_uniformly_strided(g.c.columns) && inner(g.c.columns).stride == 1;
 }
 
-/// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k.
+/// sums[i][e] += a[i][k] * b[k][e] for kSteps depths k. Strides in elements.
 template <int kRows, int kSteps, class T, class S>
-[[gnu::noinline]] static void add_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns, T* sums,
-                                        i64 pitch) {
+[[gnu::noinline]] static void axpy_lines(const S* a, i64 a_row, i64 a_step, const S* b, i64 b_step, i64 columns,
+                                         T* sums, i64 pitch) {
   constexpr int kN = kLanes<T>;
   Vec<T> scale[kRows][kSteps];
   for (int i = 0; i < kRows; ++i)
@@ -54,13 +57,13 @@ template <int kRows, int kSteps, class T, class S>
         [rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, e);
 }
 
-/// C of kRows rows from m0 on and columns n0 to n1.
+/// kRows rows of C from m0 on, columns [n0, n1).
 template <int kRows, class T, class S>
-static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
+static void gemv_axpy_rows(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
   constexpr int kN = kLanes<T>, kSteps = kRows == 1 ? 8 : kRows == 2 ? 4 : 2;
-  constexpr i64 kColumns = kScaledBytes / static_cast<i64>(sizeof(T)) / kRows / kN * kN;
+  constexpr i64 kColumns = kAxpySumBytes / static_cast<i64>(sizeof(T)) / kRows / kN * kN;
   const i64 a_row = inner(g.a.lanes).stride, a_step = inner(g.a.depth).stride, b_step = inner(g.b.depth).stride;
-  const i64 block = __is_same(S, T) ? g.depth_step() : g.k;  // sums of others are rounded once
+  const i64 block = __is_same(S, T) ? g.depth_step() : g.k;  // 16-bit results are rounded once
   for (i64 n = n0; n < n1; n += kColumns) {
     const i64 columns = min_of(kColumns, n1 - n);
     for (i64 k0 = 0; k0 < g.k; k0 += block) {
@@ -70,9 +73,9 @@ static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
       for (i64 e = 0; e < kRows * kColumns; e += kN) store(sums + e, Vec<T>{});
       i64 k = k0;
       for (; k + kSteps <= end; k += kSteps, a += kSteps * a_step, b += kSteps * b_step)
-        add_lines<kRows, kSteps, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+        axpy_lines<kRows, kSteps, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
       for (; k < end; ++k, a += a_step, b += b_step)
-        add_lines<kRows, 1, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
+        axpy_lines<kRows, 1, T>(a, a_row, a_step, b, b_step, columns, sums, kColumns);
       const Emit<T, S> emit{static_cast<T>(g.alpha), k0 == 0 ? static_cast<T>(g.beta) : T{1}};
       for (int i = 0; i < kRows; ++i) {
         S* const c = static_cast<S*>(g.c.data) + g.c.offset + seek(g.c.rows, m0 + i).offset + n;
@@ -84,15 +87,15 @@ static void scaled_lines_of(const Gemm& g, i64 m0, i64 n0, i64 n1, T* sums) {
   }
 }
 
-/// Of elements stored as S.
+/// Rows [m0, m1) and columns [n0, n1) of C; all elements are stored as S. scratch: kAxpySumBytes.
 template <class T, class S>
-static void scaled_lines(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
+static void gemv_axpy(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   T* const sums = static_cast<T*>(scratch);
   switch (m1 - m0) {
-    case 1: return scaled_lines_of<1, T, S>(g, m0, n0, n1, sums);
-    case 2: return scaled_lines_of<2, T, S>(g, m0, n0, n1, sums);
-    case 3: return scaled_lines_of<3, T, S>(g, m0, n0, n1, sums);
-    default: return scaled_lines_of<4, T, S>(g, m0, n0, n1, sums);
+    case 1: return gemv_axpy_rows<1, T, S>(g, m0, n0, n1, sums);
+    case 2: return gemv_axpy_rows<2, T, S>(g, m0, n0, n1, sums);
+    case 3: return gemv_axpy_rows<3, T, S>(g, m0, n0, n1, sums);
+    default: return gemv_axpy_rows<4, T, S>(g, m0, n0, n1, sums);
   }
 }
 

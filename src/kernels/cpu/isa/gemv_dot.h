@@ -1,5 +1,6 @@
-// Products with few rows or columns whose depths are neighbours in memory, such as fully connected layers of few
-// images: vectors run along the depth, so that nothing is transposed and a large operand is read once, as it lies.
+// Matrix products with few rows or columns as dot products (GEMV and fully connected layers of few images), for
+// operands whose depths are contiguous: vectors run along the depth, so that the kernel transposes nothing and reads
+// the large operand once, in place.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/copy_blocks.h"
@@ -7,23 +8,24 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-inline constexpr i64 kFewDots = 4;
+inline constexpr i64 kMaxDotLanes = 4;  // rows or columns of C
 
-/// Whether all depths of a lane are neighbours, and lanes evenly spaced.
+/// Whether all depths of a lane are contiguous, and lanes uniformly strided.
 static inline bool has_dense_depths(const Operand& o) {
-  return !is_bounded(o) && is_single(o.depth) && inner(o.depth).stride == 1 && is_single(o.lanes);
+  return !is_bounded(o) && is_uniformly_strided(o.depth) && inner(o.depth).stride == 1 && is_uniformly_strided(o.lanes);
 }
 
-/// Whether the whole product is done by dots(): a matter of the product, not of its pieces, since it decides the order
+/// Whether gemv_dot() computes the product. Depends on the whole product, not on its pieces, since it decides the order
 /// of summation.
-static inline bool is_dots(const Gemm& g) {
-  constexpr i64 kLeastDepth = 512;  // less, and adding up lanes counts
-  const bool alike = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
-  return min_of(g.m, g.n) <= kFewDots && g.k >= kLeastDepth && g.c.gap == 0 && alike && has_dense_depths(g.a) &&
-         has_dense_depths(g.b);
+static inline bool is_gemv_dot(const Gemm& g) {
+  constexpr i64 kMinDepth = 512;  // with less, the horizontal sums take too large a share
+  const bool has_one_type = g.a.dtype == g.b.dtype && g.a.dtype == g.c.dtype;
+  return min_of(g.m, g.n) <= kMaxDotLanes && g.k >= kMinDepth && g.c.gap == 0 && has_one_type &&
+         has_dense_depths(g.a) && has_dense_depths(g.b);
 }
 
-/// kFew lanes of one operand times kMany of the other: use(i, j, sum).
+/// kFew lanes of one operand times kMany lanes of the other; calls use(i, j, sum). Strides in elements from lane to
+/// lane.
 template <int kFew, int kMany, class T, class S, class Use>
 [[gnu::always_inline]] inline void dot_tile(const S* few, i64 few_step, const S* many, i64 many_step, i64 depth,
                                             const Use& use) {
@@ -64,21 +66,22 @@ template <int kFew, int kMany, class T, class S, class Use>
   }
 }
 
+/// kFew lanes of one operand times `count` lanes of the other.
 template <int kFew, class T, class S, class Use>
 static void dot_lanes(const S* few, i64 few_step, const S* many, i64 many_step, i64 count, i64 depth, const Use& use) {
   constexpr int kMany = 4;
-  i64 at = 0;
-  for (; at + kMany <= count; at += kMany)
-    dot_tile<kFew, kMany, T>(few, few_step, many + at * many_step, many_step, depth,
-                             [&](i64 i, i64 j, T sum) { use(i, at + j, sum); });
-  for (; at < count; ++at)
-    dot_tile<kFew, 1, T>(few, few_step, many + at * many_step, many_step, depth,
-                         [&](i64 i, i64, T sum) { use(i, at, sum); });
+  i64 lane = 0;
+  for (; lane + kMany <= count; lane += kMany)
+    dot_tile<kFew, kMany, T>(few, few_step, many + lane * many_step, many_step, depth,
+                             [&](i64 i, i64 j, T sum) { use(i, lane + j, sum); });
+  for (; lane < count; ++lane)
+    dot_tile<kFew, 1, T>(few, few_step, many + lane * many_step, many_step, depth,
+                         [&](i64 i, i64, T sum) { use(i, lane, sum); });
 }
 
-/// C of rows m0 to m1 and columns n0 to n1, of elements stored as S.
+/// Rows [m0, m1) and columns [n0, n1) of C; all elements are stored as S.
 template <class T, class S>
-static void dots(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
+static void gemv_dot(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
   const bool few_rows = g.m <= g.n;
   const auto step_of = [](const Operand& o) { return inner(o.lanes).stride; };
   const auto lane = [&](const Operand& o, i64 i) { return static_cast<const S*>(o.data) + o.offset + i * step_of(o); };

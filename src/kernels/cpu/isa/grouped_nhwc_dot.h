@@ -1,12 +1,13 @@
-// Groups with channels last whose products are of words: pairs of bf16, or four int8. A tile is 32 channels of a few
-// pixels one below another. Each lane meets the words of its group in turn, which are permuted out of the line that was
-// read. Only for instruction sets that have such products. SPDX-License-Identifier: MIT
+// NHWC groups by dot operands: bf16 pairs or int8 quads. A tile is 32 channels of a few vertically adjacent pixels. A
+// lane sums over the dot operands of its group, which are permuted out of the loaded line. Only for instruction sets
+// with these products.
+// SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_nhwc_loop.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-enum Store { kSome, kWhole, kNonTemporal };  // channels of a mask; all of them; these past the caches
+enum Store { kMasked, kWhole, kNonTemporal };  // channels of a mask; all channels, by normal or non-temporal stores
 
 template <Store kStore>
 static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
@@ -14,7 +15,7 @@ static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
   kStore == kWhole ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, lanes, v);
 }
 
-/// Writes the two halves of the channels of results one below another.
+/// Writes vertically adjacent results, whose channels are in two vectors each.
 template <int kRows, class R, class V, class Write>
 [[gnu::always_inline]] inline void write_rows(R* to, i64 pitch, const V (&low)[kRows], const V (&high)[kRows],
                                               const Write& write) {
@@ -25,7 +26,7 @@ template <int kRows, class R, class V, class Write>
   }
 }
 
-/// Two vectors of sums, scaled.
+/// Writes alpha * sums + beta * result for the first `count` channels of two vectors of sums.
 template <class S, class R, class V>
 [[gnu::noinline]] static void write_scaled(R* to, V low, V high, int count, const Block<S>& b) {
   const auto emit = [&](R* p, V v, int n) {
@@ -40,14 +41,14 @@ template <class S, class R, class V>
   if (count > kN) emit(to + kN, high, count - kN);
 }
 
-/// What a storage type's words are, and products of them. Those of bf16 take subnormal numbers for zero. int8 is read
-/// as unsigned values, 128 larger: sums have an excess of 128 times each weight.
+/// Dot operands of a storage type. bf16 products treat subnormal numbers as zero. int8 is loaded as unsigned values,
+/// 128 larger: sums need a zero-point correction of 128 times the sum of the weights.
 template <class S>
 struct DotTraits;
 template <>
 struct DotTraits<Bfloat16> {
   using V = Vec<float>;
-  static constexpr int kEach = 2;
+  static constexpr int kPerOperand = 2;
   static constexpr bool kShifts = false;
   static __m512i read(const Bfloat16* p) { return _mm512_loadu_si512(p); }
   static __m512i read(const Bfloat16* p, __mmask32 channels) { return _mm512_maskz_loadu_epi16(channels, p); }
@@ -57,7 +58,7 @@ struct DotTraits<Bfloat16> {
 template <>
 struct DotTraits<std::int8_t> {
   using V = Vec<std::int32_t>;
-  static constexpr int kEach = 4;
+  static constexpr int kPerOperand = 4;
   static constexpr bool kShifts = true;
   static __m512i read(const std::int8_t* p) { return shifted(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
   static __m512i read(const std::int8_t* p, __mmask32 channels) {
@@ -68,11 +69,11 @@ struct DotTraits<std::int8_t> {
   static std::uint32_t bits(std::int8_t v) { return static_cast<std::uint8_t>(v); }
 };
 
-/// Sums as elements of a result that nothing scales.
+/// Writes sums without scaling, converted to the type of the results.
 template <Store kStore>
 static inline void write_plain(Bfloat16* to, Vec<float> low, Vec<float> high, __mmask32 channels) {
   const auto line = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-  if constexpr (kStore == kSome) {
+  if constexpr (kStore == kMasked) {
     _mm512_mask_storeu_epi16(to, channels, line);
   } else {
     store_line<kStore>(to, 0, line);
@@ -91,15 +92,15 @@ static inline void write_plain(Integer<R>* to, Vec<std::int32_t> low, Vec<std::i
   }
 }
 
-/// Groups as they lie in a unit.
+/// Layout of the groups and weights of a unit.
 struct DotGroups {
-  i64 each;          // words of a group
-  i64 step;          // vectors of a tap
-  __m512i first[2];  // of each lane: the first word of its group
+  i64 operands;      // dot operands per group
+  i64 step;          // vectors of weights per tap
+  __m512i first[2];  // per lane: index of the first dot operand of its group
 };
 
-/// Adds a column of taps to the sums of results one below another. What is outside is read as zeros if values are
-/// shifted.
+/// Adds a column of taps to the sums of vertically adjacent results. Lines outside the source are skipped; if values
+/// are shifted, they are zeros instead, as the zero-point correction covers them.
 template <class S, int kTaps, int kRows, bool kInside, class Read>
 [[gnu::always_inline]] inline void add_dots(const TapColumn& column, const S* x, i64 pitch, const Read& read,
                                             const DotGroups& groups, const __m512i* w, i64 w_step,
@@ -108,14 +109,14 @@ template <class S, int kTaps, int kRows, bool kInside, class Read>
   using W = DotTraits<S>;
   const auto one = (__m512i)(Vec<std::int32_t>{} + 1);
   __m512i first = groups.first[0], second = groups.first[1];
-  for (i64 operand = 0; operand < groups.each; ++operand, w += 2) {
+  for (i64 operand = 0; operand < groups.operands; ++operand, w += 2) {
     __m512i weights[kTaps][2];
 #pragma GCC unroll 16
     for (int i = 0; i < 2 * kTaps; ++i) weights[i / 2][i % 2] = w[i / 2 * w_step + i % 2];
     const S* line = x + column.source;
 #pragma GCC unroll 16
     for (int i = 0; i < kRows + kTaps - 1; ++i, line += pitch) {
-      __asm__("" : "+r"(line));  // compilers would hold all addresses, for which registers are too few
+      __asm__("" : "+r"(line));  // compilers would keep all addresses, and spill them
       __m512i v;
       if (!kInside && __builtin_expect((column.lines >> i & 1) == 0, 0)) {
         if (!W::kShifts) continue;
@@ -137,8 +138,8 @@ template <class S, int kTaps, int kRows, bool kInside, class Read>
   }
 }
 
-/// Results of b.run pixels and kRows rows, of `units` times all channels of a unit, or of the first `count` of one.
-template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
+/// Computes b.run pixels x kRows rows: with kAll all channels of `units` units, else the first `count` of one unit.
+template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
 [[gnu::noinline]] static void dot_tile(const Block<S>& b, const DotGroups& groups, const S* x, const __m512i* w,
                                        i64 w_unit, R* out, i64 units, int count) {
   using W = DotTraits<S>;
@@ -146,28 +147,34 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
   constexpr i64 kUnit = 2 * kLanes<float>;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, w_step = b.w_step * groups.step;
   const bool plain = b.alpha == 1 && b.beta == 0;
-  const __mmask32 some = ~0u >> (kUnit - count);
+  const __mmask32 mask = ~0u >> (kUnit - count);
   const TapColumn* const end = b.columns + b.count;
   const auto read = [&](const S* p) __attribute__((always_inline)) {
     if constexpr (kAll) {
       return W::read(p);
     } else {
-      return W::read(p, some);
+      return W::read(p, mask);
     }
   };
   for (i64 i = 0; i < b.run; ++i, x += b.x_pixel, out += b.out_pixel) {
     const __m512i* weights = w;
     for (i64 c = 0; c < units * kUnit; c += kUnit, weights += w_unit) {
       V low[kRows] = {}, high[kRows] = {};
-      if (kFetches && begins_line<S>(c)) fetch_next<kRows>(b, x + c);
+      if (kPrefetch && starts_cache_line<S>(c)) prefetch_columns<kRows>(b, x + c);
       if constexpr (W::kShifts) {
         V zero_point[2] = {};
         for (const TapColumn* p = b.columns; p < end; ++p) {
-          const V* of_tap = reinterpret_cast<const V*>(weights + p->weight * groups.step + 2 * groups.each);
-          for (int t = 0; t < p->taps; ++t, of_tap += w_step) zero_point[0] += of_tap[0], zero_point[1] += of_tap[1];
+          const V* of_tap = reinterpret_cast<const V*>(weights + p->weight * groups.step + 2 * groups.operands);
+          for (int t = 0; t < p->taps; ++t, of_tap += w_step) {
+            zero_point[0] += of_tap[0];
+            zero_point[1] += of_tap[1];
+          }
         }
 #pragma GCC unroll 16
-        for (int j = 0; j < kRows; ++j) low[j] -= zero_point[0], high[j] -= zero_point[1];
+        for (int j = 0; j < kRows; ++j) {
+          low[j] -= zero_point[0];
+          high[j] -= zero_point[1];
+        }
       }
       for (const TapColumn* p = b.columns; p < end; ++p) {
         const __m512i* const of_column = weights + p->weight * groups.step;
@@ -180,41 +187,41 @@ template <class S, int kRows, bool kInside, bool kFetches, bool kAll, class R>
       if (!plain) {
         write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_scaled(p, l, h, count, b); });
       } else if (!kAll) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kSome>(p, l, h, some); });
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kMasked>(p, l, h, mask); });
       } else if (b.non_temporal) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, some); });
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, mask); });
       } else {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, some); });
+        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, mask); });
       }
     }
   }
 }
 
-/// R: the type of results.
+/// S: type of the source; R: type of the results.
 template <class S, class R>
-class GroupedDot : PixelWalk<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
-  using Walk = PixelWalk<GroupedDot, S, R, 2 * kLanes<float>>;
+class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
+  using Loop = PixelLoop<GroupedDot, S, R, 2 * kLanes<float>>;
   using W = DotTraits<S>;
-  using Walk::channels_, Walk::vectors_, Walk::block_;
-  using Walk::kN, Walk::job_, Walk::s_, Walk::data_, Walk::taps_, Walk::unit_, Walk::units_, Walk::channel_;
+  using Loop::channels_, Loop::vectors_, Loop::block_;
+  using Loop::kN, Loop::job_, Loop::s_, Loop::backward_data_, Loop::taps_, Loop::unit_, Loop::units_, Loop::channel_;
   static constexpr int kUnit = 2 * kN;
-  friend Walk;
+  friend Loop;
 
  public:
-  GroupedDot(const Depthwise& job, void* scratch) : Walk(job, unit_of(job), scratch) {
-    groups_.each = s_.c / W::kEach;
+  GroupedDot(const Depthwise& job, void* scratch) : Loop(job, unit_of(job), scratch) {
+    groups_.operands = s_.c / W::kPerOperand;
     groups_.step = tap_vectors(s_.c);
     for (i64 l = 0; l < kUnit; ++l) {
-      reinterpret_cast<std::int32_t*>(groups_.first)[l] = static_cast<std::int32_t>(l / s_.c * groups_.each);
+      reinterpret_cast<std::int32_t*>(groups_.first)[l] = static_cast<std::int32_t>(l / s_.c * groups_.operands);
     }
   }
-  static std::size_t bytes(const Depthwise& job) { return Walk::bytes(job, unit_of(job)); }
+  static std::size_t bytes(const Depthwise& job) { return Loop::bytes(job, unit_of(job)); }
   void pieces(i64 first, i64 end) {
     for (i64 i = first; i < end; ++i) this->piece(i);
   }
 
  private:
-  static i64 tap_vectors(i64 channels) { return 2 * (channels / W::kEach + (W::kShifts ? 1 : 0)); }
+  static i64 tap_vectors(i64 channels) { return 2 * (channels / W::kPerOperand + (W::kShifts ? 1 : 0)); }
   static i64 unit_of(const Depthwise& job) {
     const i64(&taps)[kSpatial] = job.shape.taps;
     return taps[0] * taps[1] * taps[2] * tap_vectors(job.shape.c);
@@ -223,25 +230,26 @@ class GroupedDot : PixelWalk<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
 
   void pack() {
     for (i64 u = 0; u < units_; ++u) {
-      const i64 first = channel_ + u * kUnit, some = min_of<i64>(kUnit, channels_ - u * kUnit);
+      const i64 first = channel_ + u * kUnit, count = min_of<i64>(kUnit, channels_ - u * kUnit);
       std::uint32_t* to = reinterpret_cast<std::uint32_t*>(vectors_ + u * unit_);
-      this->each_tap([&](i64 at) {
-        pack_tap(static_cast<const S*>(job_.w) + at, first, some, to);
+      this->each_tap([&](i64 offset) {
+        pack_tap(static_cast<const S*>(job_.w) + offset, first, count, to);
         to += groups_.step * kN;
       });
     }
   }
-  /// The words that each channel of a unit meets at a tap, and behind them 128 times the sum of their weights.
-  void pack_tap(const S* w, i64 first, i64 some, std::uint32_t* to) const {
-    const i64 step = data_ ? s_.w_k : s_.w_c;
-    std::uint32_t* const zero_point = to + groups_.each * kUnit;
+  /// Packs the weights of a tap for channels [first, first + count) of a unit: [operand][channel] dot operands, and
+  /// after them (int8) the zero-point correction of each channel, 128 times the sum of its weights.
+  void pack_tap(const S* w, i64 first, i64 count, std::uint32_t* to) const {
+    const i64 step = backward_data_ ? s_.w_k : s_.w_c;
+    std::uint32_t* const zero_point = to + groups_.operands * kUnit;
     for (i64 l = 0; l < kUnit; ++l) {
       const S* from = w + this->place_of(first + l);
       std::int32_t sum = 0;
-      for (i64 operand = 0; operand < groups_.each; ++operand) {
+      for (i64 operand = 0; operand < groups_.operands; ++operand) {
         std::uint32_t bits = 0;
-        for (int e = 0; e < W::kEach && l < some; ++e, from += step) {
-          bits |= W::bits(*from) << (e * 32 / W::kEach);
+        for (int e = 0; e < W::kPerOperand && l < count; ++e, from += step) {
+          bits |= W::bits(*from) << (e * 32 / W::kPerOperand);
           if constexpr (W::kShifts) sum += *from;
         }
         to[operand * kUnit + l] = bits;
@@ -251,21 +259,21 @@ class GroupedDot : PixelWalk<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   }
 
   template <int kRows>
-  void pixels(const Across& across, Range taps, bool, const S* x, R* out, i64 unit) {
-    block_.columns = across.columns + taps.low * across.each;
-    block_.count = max_of<i64>(taps.high - taps.low, 0) * across.each;
+  void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
+    block_.columns = phase.columns + taps.low * phase.columns_per_tap;
+    block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
     const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kUnit - unit);
     const __m512i* const w = reinterpret_cast<const __m512i*>(vectors_ + unit * unit_);
-    if (whole > 0) tiles<kRows, true>(across, x, w, out, whole, kUnit);
+    if (whole > 0) tiles<kRows, true>(phase, x, w, out, whole, kUnit);
     if (whole == units) return;
-    tiles<kRows, false>(across, x + whole * kUnit, w + whole * unit_, out + whole * kUnit, 1,
+    tiles<kRows, false>(phase, x + whole * kUnit, w + whole * unit_, out + whole * kUnit, 1,
                         static_cast<int>(channels_ % kUnit));
   }
   template <int kRows, bool kAll>
-  void tiles(const Across& across, const S* x, const __m512i* w, R* out, i64 units, int count) {
+  void tiles(const ColumnPhase& phase, const S* x, const __m512i* w, R* out, i64 units, int count) {
     const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, unit_, out, units, count); };
-    if (across.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, R>);
-    across.inside ? run(dot_tile<S, kRows, true, false, kAll, R>) : run(dot_tile<S, kRows, false, false, kAll, R>);
+    if (phase.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, R>);
+    phase.inside ? run(dot_tile<S, kRows, true, false, kAll, R>) : run(dot_tile<S, kRows, false, false, kAll, R>);
   }
 
   DotGroups groups_{};

@@ -1,4 +1,4 @@
-// im2col and col2im: memory-bound loops over rows, any layout, stride, dilation and padding.
+// im2col and col2im for any layout, stride, dilation and padding.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/pack_panels.h"
@@ -6,7 +6,7 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// As copy_run, but writes exactly `length` elements.
+/// copy_run() of pack_panels.h without its slack: writes exactly `length` elements.
 template <class T>
 void copy_exactly(const T* src, i64 stride, int low, int high, int length, T* dst) {
   for (int e = 0; e < low; ++e) dst[e] = 0;
@@ -18,6 +18,7 @@ void copy_exactly(const T* src, i64 stride, int low, int high, int length, T* ds
   for (int e = high; e < length; ++e) dst[e] = 0;
 }
 
+/// im2col: rows [first, end) of the matrix `columns`, of what.row_size elements each.
 template <class T>
 void store_rows(const Columns& what, i64 first, i64 end, T* columns) {
   constexpr int kChunk = 128;
@@ -44,15 +45,15 @@ void store_rows(const Columns& what, i64 first, i64 end, T* columns) {
   }
 }
 
-/// The output position that tap r of dimension d connects with input position h, or -1.
+/// The output position in dimension d for which tap r reads input position h, or -1.
 i64 output_at(const ConvShape& s, int d, i64 h, i64 r) {
   const i64 position = h + s.pad[d] - r * s.dilation[d];
   if (position < 0 || position % s.stride[d] != 0) return -1;
   return position / s.stride[d] < s.out[d] ? position / s.stride[d] : -1;
 }
 
-/// Calls visit(tap, pixel) for the pairs of outer filter taps (r0, r1) and output rows that reach the
-/// input row (n, h0, h1); both indices are those of the first inner element.
+/// Calls visit(tap, pixel) for each pair of outer filter taps (r0, r1) and output row that contributes to the input row
+/// (n, h0, h1); both are the index of the innermost position 0.
 template <class Visit>
 void for_outer_taps(const ConvShape& s, i64 n, i64 h0, i64 h1, const Visit& visit) {
   for (i64 r0 = 0; r0 < s.taps[0]; ++r0) {
@@ -66,23 +67,25 @@ void for_outer_taps(const ConvShape& s, i64 n, i64 h0, i64 h1, const Visit& visi
   }
 }
 
-/// What a sum begins with: beta * dx.
+/// sum[i] = beta * dx[i * stride].
 template <class S, class T>
 void begin_sum(const S* dx, i64 stride, i64 count, T beta, T* sum) {
   for (i64 i = 0; i < count; ++i) sum[i] = beta != 0 ? beta * static_cast<T>(widen(dx[i * stride])) : 0;
 }
 
+/// dx[i * stride] = sum[i], rounded to S.
 template <class S, class T>
 void write(S* dx, i64 stride, i64 count, const T* sum) {
   for (i64 i = 0; i < count; ++i) dx[i * stride] = narrow<S>(sum[i]);
 }
 
+/// 1 for rows of dx that an earlier call has begun.
 template <class T>
 T beta_of(const ColumnSum& sum, i64 h1) {
   return h1 >= sum.more ? T{1} : static_cast<T>(sum.beta);
 }
 
-/// One row of one channel; columns are taps x pixels.
+/// col2im of one row of one channel of dx; `columns` is (channels, taps) x pixels. total: s.in[2] elements.
 template <class S, class T>
 void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
@@ -108,7 +111,7 @@ void sum_channel_row(const ColumnSum& sum, i64 row, T* total) {
   write(dx, s.x_d[2], width, total);
 }
 
-/// total[i] += column[i] for `length` elements; a vector's room behind them is read and written too.
+/// total[i] += column[i] for i < length; reads and writes up to a vector of total past them.
 template <class T>
 void add_run(const T* column, i64 length, T* total) {
   i64 e = 0;
@@ -116,13 +119,13 @@ void add_run(const T* column, i64 length, T* total) {
   if (e < length) store(total + e, load(total + e) + load_lanes(column + e, 0, static_cast<int>(length - e)));
 }
 
-/// Elements of dx that are summed at once with channels last: they stay in the first-level cache.
+/// Elements of an NHWC dx that are summed at once: they stay in the first-level cache.
 constexpr i64 kSumElements = 2048;
 
 i64 pixels_at_once(const ConvShape& s) { return min_of(s.in[2], max_of<i64>(kSumElements / s.c, 1)); }
 
-/// One row of all channels; columns are pixels x (taps, channels). Neighbouring taps of a pixel are neighbours in dx,
-/// too, and are added as one run.
+/// col2im of one row of all channels of an NHWC dx; `columns` is pixels x (taps, channels). Neighbouring taps of a
+/// pixel are neighbours in dx, too, and are added as one run.
 template <class S, class T>
 void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const ConvShape& s = sum.shape;
@@ -130,12 +133,12 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
   const i64 row_size = s.taps[0] * s.taps[1] * s.taps[2] * s.c, step = s.stride[2] * s.c;
   const bool contiguous = s.dilation[2] == 1;
   const i64 runs = contiguous ? 1 : s.taps[2], length = contiguous ? s.taps[2] * s.c : s.c;
-  // Pixels so far apart add to different vectors: a load does not wait for the store before it.
-  const i64 apart = (length + kLanes<T> - 1 + step - 1) / step;
+  // Pixels at this distance add to different vectors, so that no load waits for the store before it.
+  const i64 distance = (length + kLanes<T> - 1 + step - 1) / step;
   for (i64 begin = 0; begin < s.in[2]; begin += pixels_at_once(s)) {
     const i64 pixels = min_of(pixels_at_once(s), s.in[2] - begin), size = pixels * s.c;
     S* dx = static_cast<S*>(sum.dx) + n * s.x_n + h0 * s.x_d[0] + h1 * s.x_d[1] + begin * s.x_d[2];
-    // A line of dx without gaps is one piece.
+    // A contiguous line of dx is one piece.
     const i64 pieces = s.x_c == 1 && s.x_d[2] == s.c ? 1 : pixels, piece = size / pieces;
     for (i64 i = 0; i < pieces; ++i) begin_sum(dx + i * s.x_d[2], s.x_c, piece, beta_of<T>(sum, h1), total + i * piece);
     for_outer_taps(s, n, h0, h1, [&](i64 tap, i64 pixel) {
@@ -144,10 +147,10 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
         const i64 base = (r * s.dilation[2] - s.pad[2] - begin) * s.c;
         const i64 low = base + length > 0 ? 0 : -(base + length) / step + 1;
         const i64 high = base >= size ? 0 : min_of(s.out[2], (size - 1 - base) / step + 1);
-        for (i64 first = low; first < min_of(low + apart, high); ++first)
-          for (i64 q = first; q < high; q += apart) {
-            const i64 at = base + q * step, from = max_of<i64>(-at, 0), to = min_of(length, size - at);
-            add_run(columns + q * row_size + from, to - from, total + at + from);
+        for (i64 first = low; first < min_of(low + distance, high); ++first)
+          for (i64 q = first; q < high; q += distance) {
+            const i64 start = base + q * step, from = max_of<i64>(-start, 0), end = min_of(length, size - start);
+            add_run(columns + q * row_size + from, end - from, total + start + from);
           }
       }
     });
@@ -157,9 +160,9 @@ void sum_row(const ColumnSum& sum, i64 row, T* total) {
 
 template <class S, class T>
 void sum_rows(const ColumnSum& sum, i64 first, i64 end, T* scratch) {
-  const bool channels_last = sum.shape.x_c <= sum.shape.x_d[kSpatial - 1];
+  const bool is_nhwc = sum.shape.x_c <= sum.shape.x_d[kSpatial - 1];
   for (i64 row = first; row < end; ++row) {
-    if (channels_last) {
+    if (is_nhwc) {
       sum_row<S, T>(sum, row, scratch);
     } else {
       sum_channel_row<S, T>(sum, row, scratch);

@@ -1,10 +1,12 @@
-// Whose kernels an instruction set takes: its own, or those of POLYMIO_SHARED_NAMESPACE, which is defined where an
-// instruction set only adds products of some types to another one.
+// Namespaces of instruction sets. POLYMIO_SHARED_NAMESPACE is defined where an instruction set (avx512_bf16,
+// avx512_amx) only adds products of some types to another one (avx512), whose kernels it shares; else it is the
+// instruction set's own.
 // SPDX-License-Identifier: MIT
 #pragma once
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+/// Whether this instruction set only adds products of some types to POLYMIO_SHARED_NAMESPACE.
 #if defined(POLYMIO_SHARED_NAMESPACE)
 inline constexpr bool kAddsProducts = true;
 #else

@@ -1,5 +1,6 @@
-// Elementary functions of vectors: exp, e^x - 1 and log(1 + x) where activations need them. Within 2 units
-// in the last place, infinities, NaN and subnormal numbers included; series of exact coefficients, no tables.
+// Elementary functions of vectors: exp, e^x - 1 and log(1 + x) on the ranges that activations need. Errors are at most
+// 2 units in the last place, for infinities, NaN and subnormal numbers, too. Power series with exact coefficients, no
+// tables.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/entry_points.h"
@@ -7,8 +8,8 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// kShift: adding it to |v| < 2^22 (2^51) leaves v, rounded to an integer, in the low bits. ln 2 is the sum of
-/// kLn2High, of which every multiple used here is exact, and kLn2Low.
+/// Constants of a floating-point type. kShift: v + kShift has round(v) in its low bits, for |v| < 2^22 (2^51 for
+/// double). ln 2 = kLn2High + kLn2Low; multiples of kLn2High that reduce() uses are exact.
 template <class T>
 struct Float;
 template <>
@@ -17,7 +18,7 @@ struct Float<float> {
   static constexpr int kFraction = 23, kBias = 127;
   static constexpr int kExpTerms = 7, kLogTerms = 8;
   static constexpr float kShift = 0x1.8p23f, kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  static constexpr float kExpLow = -104, kExpHigh = 89, kExpm1Low = -30;  // beyond: 0, infinity, -1
+  static constexpr float kExpLow = -104, kExpHigh = 89, kExpm1Low = -30;  // beyond these results are 0, infinity, -1
 };
 template <>
 struct Float<double> {
@@ -54,19 +55,19 @@ static inline Vec<T> absolute(Vec<T> v) {
   return (Vec<T>)((Ints<T>)v & ~sign);
 }
 
-/// The size of `magnitude` with the sign of `sign`.
+/// The magnitude of `magnitude` with the sign of `sign`.
 template <class T>
 static inline Vec<T> with_sign(Vec<T> magnitude, Vec<T> sign) {
   return (Vec<T>)((Ints<T>)absolute<T>(magnitude) | ((Ints<T>)sign ^ (Ints<T>)absolute<T>(sign)));
 }
 
-/// 2^n for a normal result.
+/// 2^n; the result must be normal.
 template <class T>
 static inline Vec<T> power_of_two(Ints<T> n) {
   return (Vec<T>)((n + Float<T>::kBias) << Float<T>::kFraction);
 }
 
-/// e^x = 2^n (1 + p), |p| <= sqrt(2) - 1, with small relative error of p.
+/// e^x = 2^n (1 + p), |p| <= sqrt(2) - 1; p has a small relative error.
 template <class T>
 struct Reduced {
   Ints<T> n;
@@ -123,7 +124,7 @@ static inline Vec<T> log1p_unit(Vec<T> x) {
   return twice + twice * (q * log_series<T, Float<T>::kLogTerms>(q));
 }
 
-/// base ^ exponent for normal base > 0, with a relative error of 1e-10: for results that are rounded to fp32.
+/// base ^ exponent for normal base > 0. The relative error of 1e-10 suffices for results that are rounded to fp32.
 static inline Vec<double> power_for_float(Vec<double> base, double exponent) {
   using I = Ints<double>;
   const Vec<double> one = broadcast(1.0), infinity = broadcast(__builtin_inf());

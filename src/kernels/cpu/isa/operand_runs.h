@@ -1,4 +1,4 @@
-// Walking an implicit operand: positions of its axes, runs of consecutive ones, and what of a run is inside bounds.
+// Iteration over implicit operands: positions of an axis, runs of constant stride, and the part of a run in bounds.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/gemm.h"
@@ -6,7 +6,7 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// A position on an axis that can step forward.
+/// A position on an axis: index per level, element offset, and spatial coordinates relative to the operand's origin.
 struct Cursor {
   i64 index[kLevels];
   i64 offset;
@@ -18,6 +18,7 @@ static inline void move_by(Cursor& cursor, const Level& level, i64 steps) {
   if (level.dim >= 0) cursor.coord[level.dim] += steps * level.move;
 }
 
+/// The cursor at a position; takes a division per level.
 static inline Cursor seek(const Axis& axis, i64 position) {
   Cursor cursor{};
   for (int l = kLevels - 1; l >= 0 && position > 0; --l) {
@@ -30,6 +31,7 @@ static inline Cursor seek(const Axis& axis, i64 position) {
   return cursor;
 }
 
+/// Moves the cursor to the next position.
 static inline void step(Cursor& cursor, const Axis& axis) {
   for (int l = kLevels - 1; l >= 0; --l) {
     const Level& level = axis.level[l];
@@ -40,22 +42,22 @@ static inline void step(Cursor& cursor, const Axis& axis) {
   }
 }
 
-/// Consecutive positions of an axis that differ in its innermost level only.
+/// Consecutive positions of an axis that differ in its innermost level only; offset and coord are those of the first.
 struct Run {
   int length;
   i64 offset;
   i64 coord[kSpatial];
 };
 
-/// Cuts `count` positions from `first` into runs; at most `count` of them.
+/// Cuts `count` positions from `first` on into runs; returns how many, at most `count`.
 static inline int cut_runs(const Axis& axis, i64 first, int count, Run* runs) {
   const Level& inner = axis.level[kLevels - 1];
   Cursor cursor = seek(axis, first);
-  int made = 0;
+  int run_count = 0;
   while (count > 0) {
     const i64 left = inner.size - cursor.index[kLevels - 1];
     const int length = left < count ? static_cast<int>(left) : count;
-    Run& run = runs[made++];
+    Run& run = runs[run_count++];
     run.length = length;
     run.offset = cursor.offset;
     for (int d = 0; d < kSpatial; ++d) run.coord[d] = cursor.coord[d];
@@ -64,10 +66,10 @@ static inline int cut_runs(const Axis& axis, i64 first, int count, Run* runs) {
     cursor.index[kLevels - 1] += length - 1;
     step(cursor, axis);
   }
-  return made;
+  return run_count;
 }
 
-/// One line of an operand: the part of offset and coordinates that is common to all its positions.
+/// One line of an operand: the offset and the coordinates that all its positions have in common.
 struct Line {
   i64 offset;
   i64 coord[kSpatial];
@@ -83,7 +85,7 @@ static inline bool is_bounded(const Operand& operand) {
   return (operand.extent[0] | operand.extent[1] | operand.extent[2]) != 0;
 }
 
-/// Narrows [low, high) to the steps e with 0 <= coord + e * move < extent.
+/// Narrows [low, high) to the e with 0 <= coord + e * move < extent.
 static inline void clip(i64 coord, i64 move, i64 extent, int& low, int& high) {
   if (move == 1) {
     if (coord < 0) low = -coord < high ? static_cast<int>(-coord) : high;
@@ -97,7 +99,7 @@ static inline void clip(i64 coord, i64 move, i64 extent, int& low, int& high) {
   while (low < high && outside(high - 1)) --high;
 }
 
-/// The steps of a run that are inside the bounds, as [low, high).
+/// Narrows [low, high) to the positions of a run that are in bounds.
 static inline void visible(const Operand& operand, const Level& inner, const Line& line, const Run& run, int& low,
                            int& high) {
   for (int d = 0; d < kSpatial; ++d) {

@@ -5,7 +5,7 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// Elements that packing may write beyond the end of a panel or a line.
+/// Elements that packing may write past the end of a panel or a line.
 template <class T>
 inline constexpr int kSlack = kLanes<T>;
 
@@ -13,8 +13,7 @@ inline constexpr int kSlack = kLanes<T>;
 template <class T>
 inline constexpr int kBlock = kRowsPerTile < kLanes<T> ? kRowsPerTile : kLanes<T>;
 
-/// dst[e] = src[e * stride] for low <= e < high, zero in the rest of [0, length); may write kSlack
-/// more elements.
+/// dst[e] = src[e * stride] for low <= e < high, zero in the rest of [0, length); may write kSlack more elements.
 template <class T, class S>
 static inline void copy_run(const S* src, i64 stride, int low, int high, int length, T* dst) {
   constexpr int kN = kLanes<T>;
@@ -38,7 +37,7 @@ static inline void copy_run(const S* src, i64 stride, int low, int high, int len
   for (int e = high; e < length; ++e) dst[e] = 0;
 }
 
-/// fetch for stride 1 or 2: masked loads.
+/// fetch() for stride 1 or 2, by masked loads.
 template <int kStride, class T>
 static inline void fetch_masked(const Operand& operand, const Level& inner, const Line& line, const Run* runs,
                                 int count, T* dst) {
@@ -58,7 +57,7 @@ static inline void fetch_masked(const Operand& operand, const Level& inner, cons
   }
 }
 
-/// Reads the positions of `runs` on one line into dst.
+/// Copies the positions of `runs` on one line to dst, zeros out of bounds.
 template <class T, class S>
 static inline void fetch(const Operand& operand, const Level& inner, bool bounded, const Line& line, const Run* runs,
                          int count, T* dst) {
@@ -76,15 +75,15 @@ static inline void fetch(const Operand& operand, const Level& inner, bool bounde
   }
 }
 
-/// Working memory of one packing call.
+/// Scratch memory of one packing call.
 template <class T>
 struct PackScratch {
-  Run* runs;  // kc + 1
+  Run* runs;  // one more than the depths of a block
   T* lines;   // kBlock lines of line_stride elements
   i64 line_stride;
 };
 
-/// Lanes are copied as they lie, one depth after the other.
+/// Packs one panel whose lanes are cheaper to read than its depths: depth by depth.
 template <class T, class S>
 static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int width, i64 depth0, int depths,
                                T* panel, const PackScratch<T>& scratch) {
@@ -109,7 +108,7 @@ static inline void pack_across(const Operand& operand, i64 lane0, int lanes, int
   }
 }
 
-/// Depths are read as they lie, kBlock lanes at a time, and transposed.
+/// Packs one panel whose depths are cheaper to read: reads kBlock lanes along the depth and transposes them.
 template <class T, class S>
 static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int width, const Run* runs, int count,
                               int depths, T* panel, const PackScratch<T>& scratch) {
@@ -148,15 +147,15 @@ static inline void pack_along(const Operand& operand, i64 lane0, int lanes, int 
   }
 }
 
-/// Rough cost of reading along an axis: many elements per run and small strides are cheap.
+/// Rough cost per element of reading along an axis: long runs of stride 1 (or 2, with masked loads) are cheap.
 static inline double run_cost(const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
   const bool quick = inner.stride == 1 || (kMaskedLoads && inner.stride == 2);
   return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 
-/// Packs lanes [lane0, lane0 + lanes) x depths [depth0, depth0 + depths) into consecutive panels
-/// `width` lanes wide; missing lanes of the last panel are zero.
+/// Packs lanes [lane0, lane0 + lanes) x depths [depth0, depth0 + depths) into consecutive panels of `width` lanes;
+/// missing lanes of the last panel are zero.
 template <class T, class S>
 static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths, T* panels,
                         const PackScratch<T>& scratch) {
@@ -174,7 +173,7 @@ static void pack_panels(const Operand& operand, i64 lane0, i64 lanes, int width,
   }
 }
 
-/// pack_panels for the operand's own element type.
+/// pack_panels() for the operand's element type.
 template <class T>
 static void pack(const Operand& operand, i64 lane0, i64 lanes, int width, i64 depth0, int depths, T* panels,
                  const PackScratch<T>& scratch) {

@@ -1,5 +1,4 @@
-// A zero-padded copy of an input plane in which every filter tap of an output row is a unit-stride row,
-// and small helpers of the kernels that use it.
+// Zero-padded copies of input planes in which each filter tap of an output row is a contiguous row.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/math.h"
@@ -8,11 +7,11 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// A padded copy of a plane: element e of a dimension is source element e - before. Columns of residue
-/// j modulo `split` lie in part j of a row.
+/// Layout of the copy: element e of a dimension is source element e - before. Part j of a row has the columns of
+/// residue j modulo `split`.
 struct Padded {
-  i64 before[kSpatial], size[kSpatial];  // size in source elements; of a part in the last dimension
-  i64 split, part, row, slab, total;     // elements: of a part, a row, a slab of rows, everything
+  i64 before[kSpatial], size[kSpatial];  // size in source elements; last dimension: of a part
+  i64 split, part, row, slab, total;     // elements per part, row, slab of rows, in total
 };
 
 template <class T>
@@ -24,7 +23,7 @@ static inline Padded finish(Padded p) {
   return p;
 }
 
-/// What forward and weights read: output o with tap r is at o * stride + r * dilation.
+/// Layout for forward and backward weights: output o with tap r reads o * stride + r * dilation.
 template <class T>
 static inline Padded pad_x(const ConvShape& s) {
   Padded p{};
@@ -37,7 +36,7 @@ static inline Padded pad_x(const ConvShape& s) {
   return finish<T>(p);
 }
 
-/// Copies one row; columns outside the source become zero.
+/// Copies one row; zero outside the source.
 template <class T>
 static inline void pad_row(const Padded& p, const T* src, i64 width, T* dst) {
   for (i64 j = 0; j < p.split; ++j) {
@@ -69,7 +68,7 @@ static inline void pad_plane(const Padded& p, const T* src, const i64 (&size)[kS
   }
 }
 
-/// Where tap (r0, r1, r2) of an output at the origin reads in pad_x's copy.
+/// Offset of tap (r0, r1, r2) of the first output in the copy of pad_x.
 static inline i64 x_tap(const ConvShape& s, const Padded& p, i64 r0, i64 r1, i64 r2) {
   const i64 column = r2 * s.dilation[2];
   return r0 * s.dilation[0] * p.slab + r1 * s.dilation[1] * p.row + column % p.split * p.part + column / p.split;
@@ -86,14 +85,14 @@ static inline void for_taps(const i64 (&taps)[kSpatial], const Visit& visit) {
 
 template <class T>
 static inline void write_vector(T* out, i64 stride, i64 count, Vec<T> v, T alpha, T beta) {
-  const int some = static_cast<int>(min_of<i64>(count, kLanes<T>));
+  const int lanes = static_cast<int>(min_of<i64>(count, kLanes<T>));
   v *= broadcast(alpha);
   if (stride == 1) {
-    if (beta != 0) v += broadcast(beta) * load_lanes(out, 0, some);
-    store_lanes(out, v, some);
+    if (beta != 0) v += broadcast(beta) * load_lanes(out, 0, lanes);
+    store_lanes(out, v, lanes);
     return;
   }
-  for (int i = 0; i < some; ++i) {
+  for (int i = 0; i < lanes; ++i) {
     T& element = out[i * stride];
     element = beta != 0 ? v[i] + beta * element : v[i];
   }

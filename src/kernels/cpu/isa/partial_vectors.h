@@ -1,12 +1,12 @@
-// Parts of vectors of float or double, next to each other in memory or some steps apart.
+// Loads and stores of some lanes of a vector of float or double, contiguous or strided in memory.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// Lanes [low, high) of a vector whose lane i is p[i * step]; if the step is 1 or 2, `elements` has a bit for each
-/// element from p on that they are, or that lies between them.
+/// Lanes [low, high) of a vector whose lane i is p[i * step]. With step 1 or 2, bit e of `elements` says whether p[e]
+/// is in the span, elements between lanes included.
 struct Span {
   Span(int l, int h, i64 step) : low(l), high(h) {
     const int unit = static_cast<int>(step);
@@ -16,6 +16,7 @@ struct Span {
   std::uint32_t elements = 0;
 };
 
+/// Lane by lane; zero outside the span.
 template <class T>
 [[gnu::noinline]] Vec<T> gather_lanes(const T* p, i64 step, const Span& s) {
   Vec<T> v{};
@@ -29,8 +30,8 @@ template <class V, std::size_t... I>
   return __builtin_shufflevector(a, b, static_cast<int>(2 * I)...);
 }
 
-/// Reads the lanes of a span, zero elsewhere; memory outside is not touched. kStep is the step if that is 1 or 2, else
-/// 0. What it takes is prepared once for many vectors.
+/// Loads the lanes of a span, zero elsewhere, and touches no memory outside. kStep is the step if that is 1 or 2, else
+/// 0. The constructor prepares the masks for many vectors.
 template <class T, int kStep>
 class Reader {
  public:
@@ -49,7 +50,7 @@ using LaneMask = __mmask16;
 template <class T>
 LaneMask<T> lane_mask(std::uint32_t bits) {
   auto mask = static_cast<LaneMask<T>>(bits);
-  __asm__("" : "+Yk"(mask));  // compilers would make it again for each vector
+  __asm__("" : "+Yk"(mask));  // otherwise compilers compute it again for each vector
   return mask;
 }
 static inline Vec<float> load_masked(const float* p, __mmask16 m) { return (Vec<float>)_mm512_maskz_loadu_ps(m, p); }
@@ -118,7 +119,7 @@ class Reader<T, 2> {
   Reader(const Span& s, i64) : span_(s) {}
   Vec<T> operator()(const T* p) const {
     if (span_.low != 0 || span_.high != kN) return gather_lanes(p, 2, span_);
-    // The last element may be that of the last lane: what lies behind it is not read.
+    // The second load ends with the last lane's element: no memory past it is read.
     return last_lanes(load(p), load(p + kN - 1), std::make_index_sequence<kN>{});
   }
 
@@ -131,7 +132,7 @@ class Reader<T, 2> {
 };
 #endif
 
-/// Writes the first n lanes of vectors, and reads them.
+/// Loads and stores the first n lanes of vectors.
 template <class T>
 class Writer {
  public:

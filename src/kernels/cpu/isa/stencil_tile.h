@@ -1,5 +1,5 @@
-// Register tiles of stencils: sums of a few results one below another (forward, backward data) and sums of a few
-// taps (backward weights). A source vector is loaded once for all the taps and results of its column.
+// Register tiles of stencils: sums of a few vertically adjacent results (forward, backward data) or of a few taps
+// (backward weights). A source vector is loaded once for all taps and results of its column.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/depthwise.h"
@@ -8,11 +8,11 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 #if defined(__AVX2__)
-inline constexpr int kMostRows = 7;  // of a tile
+inline constexpr int kMostRows = 7;  // per register tile
 #else
 inline constexpr int kMostRows = 4;
 #endif
-/// Tiles are made for 1, 2, 4 and 7 rows.
+/// Rows of the next tile if `left` rows remain, at most `most`. Tiles are compiled for 1, 2, 4 and 7 rows.
 static inline i64 tile_rows(i64 left, int most) {
   if (most >= 7 && left >= 7 && left != 8) return 7;
   return left >= 4 ? 4 : left >= 2 ? 2 : 1;
@@ -20,15 +20,15 @@ static inline i64 tile_rows(i64 left, int most) {
 
 inline constexpr unsigned kAllLines = ~0u;
 
-/// Whether every line that a block of rows needs is inside the source.
+/// Whether all lines that `rows` results read are inside the source.
 static inline bool all_inside(const TapColumn* columns, i64 count, i64 rows) {
   for (i64 i = 0; i < count; ++i)
     if (columns[i].lines + 1 != 2u << (rows + columns[i].taps - 2)) return false;
   return true;
 }
 
-/// Adds a column of taps to the sums of kResults times kRows results. `read` loads a vector of a source line,
-/// `weight(r, t)` tap t of result r. Bit i of kMaybe: line i may be outside the source, which `lines` tells.
+/// Adds a column of taps to the sums of kResults x kRows results. read(line) loads a source vector, weight(r, t) gives
+/// tap t of result r. Bit i of kMaybe: line i may be outside the source; bit i of `lines`: it is inside.
 template <int kTaps, int kRows, unsigned kMaybe, int kResults, class S, class V, class Read, class Weight>
 [[gnu::always_inline]] inline void add_taps(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const Weight& weight, V (*sum)[kRows]) {
@@ -48,7 +48,7 @@ template <int kTaps, int kRows, unsigned kMaybe, int kResults, class S, class V,
   }
 }
 
-/// Lane i becomes the sum of all lanes of row i, if i < count: rows are halved by adding pairs of them.
+/// Lane i of the result is the sum of all lanes of row i, i < count. Each step halves the number of rows.
 template <int kStep, int N, class V>
 [[gnu::always_inline]] inline V sum_lanes(V (&rows)[N], i64 count) {
   if constexpr (kStep == 0) {
@@ -64,8 +64,8 @@ template <int kStep, int N, class V>
   }
 }
 
-/// Adds the products of kRows rows of dy with the lines of x that a column of taps reads to the sums of these taps.
-/// Two sums each, of even and of odd lines, are twice as many that do not wait for each other.
+/// Adds the products of kRows rows of dy with the lines of x of a column of taps to the sums of these taps. Separate
+/// sums of even and odd lines double the number of independent chains of additions.
 template <int kTaps, int kRows, unsigned kMaybe, class S, class V, class Read>
 [[gnu::always_inline]] inline void add_rows(const S* line, i64 pitch, unsigned lines, const Read& read,
                                             const V (&dy)[kRows], V (&sum)[kTaps]) {
@@ -84,7 +84,7 @@ template <int kTaps, int kRows, unsigned kMaybe, class S, class V, class Read>
   for (int t = 0; t < kTaps; ++t) sum[t] += odd[t];
 }
 
-/// Calls `use` with the number of rows of a tile, at most kMost, as a constant.
+/// Calls `use` with the number of rows of a tile as a constant, at most kMost.
 template <int kMost, class Use>
 [[gnu::always_inline]] inline void with_rows(i64 rows, const Use& use) {
   if constexpr (kMost >= 7) {
@@ -97,7 +97,7 @@ template <int kMost, class Use>
   use(std::integral_constant<int, 1>{});
 }
 
-/// Calls `use` with a column's number of taps as a constant.
+/// Calls `use` with the number of taps of a column as a constant.
 template <class Use>
 [[gnu::always_inline]] inline void with_taps(int taps, const Use& use) {
   switch (taps) {

@@ -1,21 +1,21 @@
-// Lines of sums as bf16, two vectors at a time, where an instruction set rounds them.
+// Stores of fp32 sums as bf16, two vectors at a time, where the instruction set has vcvtne2ps2bf16; empty elsewhere.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// Whether vectors are rounded by one instruction. It takes subnormal numbers for zero.
+/// Whether one instruction rounds vectors to bf16. It flushes subnormal numbers to zero.
 #if defined(__AVX512BF16__)
-inline constexpr bool kRoundsPairs = true;
+inline constexpr bool kHasBf16Rounding = true;
 #else
-inline constexpr bool kRoundsPairs = false;
+inline constexpr bool kHasBf16Rounding = false;
 #endif
 
-/// Two vectors of sums to `count` elements, at most those of both.
+/// The first `count` elements of two vectors of sums, count <= 2 * kLanes.
 template <bool kNonTemporal>
-static inline void round_to([[maybe_unused]] Vec<float> low, [[maybe_unused]] Vec<float> high,
-                            [[maybe_unused]] Bfloat16* to, [[maybe_unused]] int count) {
+static inline void store_bf16([[maybe_unused]] Vec<float> low, [[maybe_unused]] Vec<float> high,
+                              [[maybe_unused]] Bfloat16* to, [[maybe_unused]] int count) {
 #if defined(__AVX512BF16__)
   constexpr int kN = kLanes<float>;
   const auto both = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
@@ -29,17 +29,18 @@ static inline void round_to([[maybe_unused]] Vec<float> low, [[maybe_unused]] Ve
 #endif
 }
 
-/// Two vectors of sums, whole, into the caches: the usual case, which takes as long as products of few depths.
-static inline void round_panel([[maybe_unused]] const float* sums, [[maybe_unused]] Bfloat16* to) {
+/// Two full vectors of sums, with a plain store: the common case, which matters for products of few depths.
+static inline void store_bf16_panel([[maybe_unused]] const float* sums, [[maybe_unused]] Bfloat16* to) {
 #if defined(__AVX512BF16__)
   const auto low = (__m512)load(sums), high = (__m512)load(sums + kLanes<float>);
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 #endif
 }
 
-/// `count` elements; whole vectors of sums are read. Around: past the caches what is whole lines of them.
-static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused]] i64 count,
-                              [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool non_temporal) {
+/// A line of `count` elements; reads whole vectors of sums. non_temporal: non-temporal stores of full cache lines, if
+/// the line is aligned to one.
+static inline void store_bf16_line([[maybe_unused]] const float* sums, [[maybe_unused]] i64 count,
+                                   [[maybe_unused]] Bfloat16* to, [[maybe_unused]] bool non_temporal) {
 #if defined(__AVX512BF16__)
   constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
   non_temporal = non_temporal && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
@@ -58,20 +59,21 @@ static inline void round_line([[maybe_unused]] const float* sums, [[maybe_unused
 #endif
 }
 
-/// Lines of `count` elements, so far from each other.
-static inline void round_lines([[maybe_unused]] const float* sums, [[maybe_unused]] i64 sums_line,
-                               [[maybe_unused]] i64 lines, [[maybe_unused]] i64 count, [[maybe_unused]] Bfloat16* to,
-                               [[maybe_unused]] i64 to_line, [[maybe_unused]] bool non_temporal) {
+/// `lines` lines of `count` elements; sums_line and to_line: elements from line to line.
+static inline void store_bf16_lines([[maybe_unused]] const float* sums, [[maybe_unused]] i64 sums_line,
+                                    [[maybe_unused]] i64 lines, [[maybe_unused]] i64 count,
+                                    [[maybe_unused]] Bfloat16* to, [[maybe_unused]] i64 to_line,
+                                    [[maybe_unused]] bool non_temporal) {
 #if defined(__AVX512BF16__)
   constexpr i64 kN = kLanes<float>, kPair = 2 * kN;
-  if (sums_line == count && to_line == count) return round_line(sums, lines * count, to, non_temporal);
+  if (sums_line == count && to_line == count) return store_bf16_line(sums, lines * count, to, non_temporal);
   for (i64 first = 0; first < count; first += kPair, sums += kPair, to += kPair) {
     const i64 some = min_of(kPair, count - first), upper = some > kN ? kN : 0;
     const __mmask32 kept = 0xffffffffu >> (kPair - some);
     for (i64 i = 0; i < lines; ++i) {
       const float* const line = sums + i * sums_line;
       if (non_temporal) {
-        round_line(line, some, to + i * to_line, true);
+        store_bf16_line(line, some, to + i * to_line, true);
       } else {
         const auto low = (__m512)load(line), high = (__m512)load(line + upper);
         _mm512_mask_storeu_epi16(to + i * to_line, kept, (__m512i)_mm512_cvtne2ps_pbh(high, low));

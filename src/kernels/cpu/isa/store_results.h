@@ -1,11 +1,11 @@
-// Stores vectors of sums as elements of an output: scaled, added to what is there, rounded, saturated.
+// Stores vectors of sums as elements of an output: y = alpha * sum + beta * y, rounded or saturated to its type.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// Writes vectors of sums of type A as elements of type S.
+/// Writes the first n lanes of vectors of sums of type A as elements of type S.
 template <class A, class S>
 struct Emit {
   A alpha, beta;
@@ -25,7 +25,7 @@ struct Emit {
   }
 };
 
-/// Integer sums: exact where nothing scales them, else computed in double and rounded once.
+/// Integer sums: exact and saturated if alpha is 1 and beta 0, else computed in double and rounded once.
 template <class S>
 struct Emit<std::int32_t, S> {
   double alpha, beta;
@@ -67,10 +67,10 @@ struct Emit<std::int32_t, S> {
       return static_cast<float>(v);
     } else {
       constexpr double kLow = sizeof(S) == 1 ? -128.0 : -2147483648.0, kHigh = sizeof(S) == 1 ? 127.0 : 2147483647.0;
-      constexpr double kWhole = 0x1.8p52;  // adding it leaves no bits for fractions
+      constexpr double kRound = 0x1.8p52;  // adding it leaves no bits for fractions
       v = v == v ? v : 0;
       v = v < kLow ? kLow : v > kHigh ? kHigh : v;
-      return static_cast<S>((v + kWhole) - kWhole);
+      return static_cast<S>((v + kRound) - kRound);
     }
   }
 };

@@ -1,5 +1,5 @@
-// Matrices read and written transposed, widened to float and narrowed again. int8 is widened too; sums of its products
-// are written as integers.
+// Transposes of matrices, widened to fp32 on load and narrowed on store. int8 is widened, too; sums of its products
+// are stored as integers.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/dtype.h"
@@ -28,7 +28,7 @@ static inline Floats load_widened(const std::int8_t* p, int n) {
   return load_widened(line);
 }
 
-/// An element of type R that is given exact sums of integers.
+/// An element of type R for exact sums of int8 products; tells the stores from those of float results.
 template <class R>
 struct Integer {
   R value;
@@ -38,7 +38,7 @@ inline constexpr bool kIsInteger = false;
 template <class R>
 inline constexpr bool kIsInteger<Integer<R>> = true;
 
-/// Calls `use` with where sums of int8 products go, as elements of the type there.
+/// Calls use(p) with the result of sums of int8 products, as a pointer to Integer of its type.
 template <class Use>
 static inline void with_integers(DataType type, void* result, const Use& use) {
   if (type == DataType::kInt8) return use(static_cast<Integer<std::int8_t>*>(result));
@@ -46,7 +46,7 @@ static inline void with_integers(DataType type, void* result, const Use& use) {
   use(static_cast<Integer<float>*>(result));
 }
 
-/// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes that are missing become zero.
+/// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes from `lanes` on are zero.
 template <class T>
 static inline void transpose_in(const T* src, i64 stride, int lanes, i64 count, float* dst, i64 step) {
   constexpr int kN = kLanes<float>;
@@ -63,11 +63,12 @@ static inline void transpose_in(const T* src, i64 stride, int lanes, i64 count, 
   }
 }
 
+/// result = alpha * sum + beta * result.
 struct Scaling {
   float alpha, beta;
 };
 
-/// p[0, n) = alpha * v + beta * p.
+/// p[i] = alpha * v[i] + beta * p[i] for i < n.
 template <class T>
 static inline void write_scaled(T* p, Floats v, int n, Scaling s) {
   v *= broadcast(s.alpha);
@@ -81,7 +82,7 @@ static inline void write_scaled(Integer<R>* p, Floats v, int n, Scaling s) {
   emit(&p->value, __builtin_convertvector(v, Vec<std::int32_t>), n);
 }
 
-/// The inverse of transpose_in, scaled: dst[lane * stride + e] from src[e * step + lane].
+/// The inverse of transpose_in, scaled: dst[lane * stride + e] = alpha * src[e * step + lane] + beta * dst[...].
 template <class T>
 static inline void transpose_out(const float* src, i64 step, T* dst, i64 stride, int lanes, i64 count, Scaling s) {
   constexpr int kN = kLanes<float>;

@@ -1,18 +1,19 @@
-// Writing rows of an image by strides of 2: zeros between the elements, and lines of zeros between the lines.
+// Upsampling by 2: stores rows of an image with zeros between the elements and lines of zeros between the lines
+// (backward data of 1x1 filters with stride 2).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// Half of the lanes, from kFrom on, and a zero behind each.
+/// Half of the lanes of v, from kFrom on, each followed by a zero.
 template <int kFrom, class V, std::size_t... I>
 static inline V with_zeros(V v, std::index_sequence<I...>) {
   constexpr int kZero = sizeof...(I);
   return __builtin_shufflevector(v, V{}, (I % 2 == 0 ? static_cast<int>(kFrom + I / 2) : kZero)...);
 }
 
-/// Elements of Upsample::line for so many columns.
+/// Elements of Upsample::line for `columns` columns.
 template <class T>
 constexpr i64 upsample_room(i64 columns) {
   return 4 * columns + 2 * kLanes<T>;
@@ -20,37 +21,39 @@ constexpr i64 upsample_room(i64 columns) {
 
 template <class T>
 struct Upsample {
-  T* line = nullptr;    // room for what the columns become
-  Run* runs = nullptr;  // where the columns lie
-  int count = 0;
-  bool non_temporal = false;  // past the caches
+  T* line = nullptr;    // scratch: upsample_room() elements
+  Run* runs = nullptr;  // of C's columns; offsets in elements
+  int count = 0;        // of runs
+  bool non_temporal = false;
 
-  /// A row of columns: values times alpha at c + runs, with zeros behind each and twice as many at c + runs + gap.
+  /// Stores a row of columns: alpha * value at c + runs, a zero after each element, and a line of zeros `gap` elements
+  /// further (Output::gap).
   void write(T* c, i64 gap, const T* value, T alpha) const {
     for (int r = 0; r < count;) {
       T* const out = c + runs[r].offset;
-      T* to = line;
-      bool joins = true;
-      // Whole lines of the image follow one another.
-      for (; r < count && joins; ++r) {
+      T* end = line;
+      bool has_next = true;
+      // Contiguous lines of the image are collected in `line` and stored at once.
+      for (; r < count && has_next; ++r) {
         const i64 length = runs[r].length;
-        expand(value, length, alpha, to);
+        expand(value, length, alpha, end);
         value += length;
-        to += 2 * length;
-        joins = 2 * length == gap && r + 1 < count && runs[r + 1].offset == runs[r].offset + 2 * gap &&
-                2 * runs[r + 1].length == gap;
+        end += 2 * length;
+        has_next = 2 * length == gap && r + 1 < count && runs[r + 1].offset == runs[r].offset + 2 * gap &&
+                   2 * runs[r + 1].length == gap;
         if (2 * length == gap)
-          to = clear(to, gap);
-        else if (!joins)
-          clear(to, 2 * length);
+          end = clear(end, gap);
+        else if (!has_next)
+          clear(end, 2 * length);
       }
       const i64 last = 2 * runs[r - 1].length;
-      put(line, out, to - line);
-      if (last < gap) put(to, out + (to - line) - last + gap, last);
+      copy(line, out, end - line);
+      if (last < gap) copy(end, out + (end - line) - last + gap, last);
     }
   }
 
  private:
+  /// Stores whole vectors: may write past 2 * length elements.
   static void expand(const T* value, i64 length, T alpha, T* to) {
     constexpr int kN = kLanes<T>;
     for (i64 e = 0; e < length; e += kN) {
@@ -59,11 +62,13 @@ struct Upsample {
       store(to + 2 * e + kN, with_zeros<kN / 2>(v, std::make_index_sequence<kN>{}));
     }
   }
+  /// Returns to + length; may write a vector more.
   static T* clear(T* to, i64 length) {
     for (i64 e = 0; e < length; e += kLanes<T>) store(to + e, Vec<T>{});
     return to + length;
   }
-  void put(const T* from, T* to, i64 length) const {
+  /// Copies exactly `length` elements to the result.
+  void copy(const T* from, T* to, i64 length) const {
     constexpr i64 kN = kLanes<T>;
     i64 e = 0;
 #if defined(__AVX512F__)

@@ -1,5 +1,5 @@
-// Winograd convolution, fused over blocks of tiles: a block of input tiles and the filters are transformed into the
-// cache, multiplied point by point with register tiles, and the sums are transformed back into outputs.
+// Winograd convolution, fused over blocks of tiles: the kernel transforms a block of input tiles and the filters into
+// the cache, multiplies them point by point with register tiles, and transforms the sums to outputs.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
@@ -7,13 +7,15 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-constexpr i64 kFilterStep = 16;  // channels whose filters are transformed together
+constexpr i64 kFilterStep = 16;  // input channels per transform of filters
 
-/// Parts of the filter that are transformed at once.
+/// Parts of the filter per chunk.
 i64 chunk_parts(const Winograd& job) { return job.parts(0) * job.part_rows * job.parts(2); }
 
-/// Transformed filters of a panel and a chunk lie together: floats between points.
-i64 filter_plane(const Winograd& job) { return transform_input(chunk_parts(job) * round_up(job.c_block, kN) * kPanel); }
+/// Floats between points of the transformed filters of a panel and a chunk.
+i64 filter_plane(const Winograd& job) {
+  return pad_to_odd_lines(chunk_parts(job) * round_up(job.c_block, kN) * kPanel);
+}
 
 /// Input planes that a slab of output planes reads.
 i64 slab_reach(const Winograd& job) { return job.planes + (job.parts(0) - 1) * job.part_step(0); }
@@ -28,41 +30,40 @@ struct Chunk {
         rows(min_of(job.part_rows, job.parts(1) - row)) {}
 };
 
-/// Memory of one call, carved in order; with base null it only counts floats. Tiles keep their points together, so
-/// that transforms write and read memory in order: v[part][vector of channels][plane][tile][point],
-/// m[panel][plane][tile][point].
-struct Workplace {
+/// Scratch of one call; with a null base it only counts floats. The points of a tile are contiguous, so that transforms
+/// access memory in order: v[part][vector of channels][plane][tile][point], m[panel][plane][tile][point].
+struct Scratch {
   i64 v_tile, v_block, v_part, m_tile, m_panel;
   float *v, *m, *u, *tile_row;
   i64* v_blocks;
   i64* u_blocks;
   i64 floats = 0;
 
-  Workplace(const Winograd& job, float* base) {
+  Scratch(const Winograd& job, float* base) {
     const ConvShape& s = job.shape;
     const i64 vectors = (job.c_block + kN - 1) / kN, panels = (min_of(job.k_block, s.k) + kPanel - 1) / kPanel;
-    v_tile = transform_input(job.points() * kN);
+    v_tile = pad_to_odd_lines(job.points() * kN);
     v_block = slab_reach(job) * job.tiles * v_tile;
     v_part = vectors * v_block;
-    m_tile = transform_input(job.points() * kPanel);
+    m_tile = pad_to_odd_lines(job.points() * kPanel);
     m_panel = job.planes * job.tiles * m_tile;
-    v = take(base, job.part_rows * job.parts(2) * v_part);
-    m = take(base, panels * m_panel);
-    u = take(base, job.stored ? 0 : job.points() * filter_plane(job));
-    v_blocks = reinterpret_cast<i64*>(take(base, 2 * chunk_parts(job) * vectors));
-    u_blocks = reinterpret_cast<i64*>(take(base, 2 * chunk_parts(job) * vectors));
-    tile_row = take(base, max_of(tile_row_floats(job), s.taps[1] * s.taps[2] * kFilterStep * kN));
+    v = reserve(base, job.part_rows * job.parts(2) * v_part);
+    m = reserve(base, panels * m_panel);
+    u = reserve(base, job.stored ? 0 : job.points() * filter_plane(job));
+    v_blocks = reinterpret_cast<i64*>(reserve(base, 2 * chunk_parts(job) * vectors));
+    u_blocks = reinterpret_cast<i64*>(reserve(base, 2 * chunk_parts(job) * vectors));
+    tile_row = reserve(base, max_of(tile_row_floats(job), s.taps[1] * s.taps[2] * kFilterStep * kN));
   }
 
  private:
-  float* take(float* base, i64 count) {
+  float* reserve(float* base, i64 count) {
     float* place = base == nullptr ? nullptr : base + floats;
     floats += round_up(count, 16);
     return place;
   }
 };
 
-/// Transforms sums back into rows of pixels.
+/// Transforms the sums of a run to rows of pixels.
 template <int kAlpha, int kOuts>
 void collect_run(const Winograd& job, const float* sums, i64 tile, i64 count, float* tile_row) {
   for_tiles(job, count, [&](i64 t, i64 first) {
@@ -72,30 +73,30 @@ void collect_run(const Winograd& job, const float* sums, i64 tile, i64 count, fl
   });
 }
 
-/// A part of filters, `rows` x `columns` taps of vectors of output channels; the rest of it is zero.
+/// A part of filters: `rows` x `columns` taps of vectors of output channels; its other taps are zero.
 struct Taps {
   const float* data;
-  i64 row, channel;  // strides; a tap's is kN
+  i64 row, channel;  // strides in floats; kN between taps
   i64 rows, columns;
 };
 
-/// Transforms a part of the filters of each input channel.
+/// Transforms a part of the filter of each input channel.
 template <int kAlpha, int kTaps>
 void transform_filters(Taps taps, i64 channels, float* u, i64 plane, i64 step) {
   const bool whole = taps.rows >= kTaps && taps.columns >= kTaps;
-  float filled[kTaps * kTaps * kN] = {};
+  float padded[kTaps * kTaps * kN] = {};
   for (i64 c = 0; c < channels; ++c, taps.data += taps.channel, u += step) {
     for (i64 i = 0; !whole && i < min_of<i64>(taps.rows, kTaps); ++i) {
       for (i64 j = 0; j < min_of<i64>(taps.columns, kTaps); ++j)
-        store(filled + (i * kTaps + j) * kN, load(taps.data + i * taps.row + j * kN));
+        store(padded + (i * kTaps + j) * kN, load(taps.data + i * taps.row + j * kN));
     }
-    const float* from = whole ? taps.data : filled;
+    const float* from = whole ? taps.data : padded;
     const i64 row = whole ? taps.row : kTaps * kN;
     evaluate_square<kAlpha, kTaps>([&](i64 i, i64 j) { return load(from + i * row + j * kN); }, u, plane);
   }
 }
 
-/// The filters of `lanes` output channels and `channels` input channels, as vectors [channel][tap].
+/// Loads the filters of `lanes` output channels and `channels` input channels as vectors [channel][tap].
 template <class T>
 void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float* taps) {
   const i64 tap = s.w_d[2], all = s.taps[1] * s.taps[2], step = all * kN;
@@ -103,13 +104,13 @@ void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float
   if (s.w_k != 1 && flat && tap == 1 && s.w_c == all) return transpose_in(w, s.w_k, lanes, all * channels, taps, kN);
   if (s.w_k != 1 && s.w_c != 1 && flat) {
     const auto read = [&](i64 count) {
-      const i64 last = tap < 0 ? count - 1 : 0;  // in memory first
+      const i64 last = tap < 0 ? count - 1 : 0;  // the tap that is first in memory
       for (i64 c = 0; c < channels; ++c, w += s.w_c, taps += step) {
         transpose_in(w - last, s.w_k, lanes, count, taps + last * kN, tap * kN);
       }
     };
     if (all == 9) {
-      read(9);  // the usual size, known to the compiler
+      read(9);  // 3x3: a constant for the compiler
     } else {
       read(all);
     }
@@ -129,7 +130,7 @@ void read_filters(const ConvShape& s, const T* w, int lanes, i64 channels, float
   }
 }
 
-/// What depends on the form.
+/// Functions compiled per form (points, tile, taps).
 struct Steps {
   void (*transform_input_run)(const WinogradTiles&, float*, i64, i64, Points);
   void (*collect_run)(const Winograd&, const float*, i64, i64, float*);
@@ -142,10 +143,10 @@ Steps steps_of(const Winograd& job) {
   });
 }
 
-/// A plane of a run's tiles, some vectors of channels, one row of parts of the filter.
+/// Transforms one plane of a run's tiles, one vector of channels, for one row of parts of the filter.
 template <class T>
 void input_run(const Winograd& job, const Steps& steps, const TileRun& run, Image<const T> image, i64 row, float* v,
-               const Workplace& work) {
+               const Scratch& work) {
   const ConvShape& s = job.shape;
   const i64 columns = tile_row_columns(job, run.count, job.parts(2));
   const Rows rows{run.row - s.pad[1] + row * job.part_step(1), s.dilation[1], job.tile + job.taps - 1};
@@ -153,17 +154,17 @@ void input_run(const Winograd& job, const Steps& steps, const TileRun& run, Imag
   steps.transform_input_run(job, work.tile_row, run.count, job.parts(2), {v, work.v_tile, work.v_part});
 }
 
-/// A chunk of a block of tiles.
+/// Transforms a chunk of the input of a block of tiles.
 void input_block(const Winograd& job, const Steps& steps, i64 group, i64 begin, i64 end, const Chunk& chunk,
-                 const Workplace& work) {
+                 const Scratch& work) {
   const ConvShape& s = job.shape;
   with_type(s.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_runs(job, begin, end, [&](const TileRun& run) {
       const T* x = static_cast<const T*>(job.x) + (group * s.c + chunk.c0) * s.x_c + run.image * s.x_n;
       for (i64 i = 0; i < slab_reach(job) * chunk.rows; ++i) {
-        const i64 at = i / chunk.rows, part = i % chunk.rows, plane = run.plane - s.pad[0] + at;
-        float* v = work.v + part * job.parts(2) * work.v_part + (at * (end - begin) + run.first) * work.v_tile;
+        const i64 slab_plane = i / chunk.rows, part = i % chunk.rows, plane = run.plane - s.pad[0] + slab_plane;
+        float* v = work.v + part * job.parts(2) * work.v_part + (slab_plane * (end - begin) + run.first) * work.v_tile;
         for (i64 c = 0; c < chunk.channels; c += kN, v += work.v_block) {
           auto image = image_of(x + plane * s.x_d[0] + c * s.x_c, s.in, s.x_d, s.x_c, chunk.channels - c);
           if (plane < 0 || plane >= s.in[0]) image.size[0] = 0;
@@ -174,9 +175,9 @@ void input_block(const Winograd& job, const Steps& steps, i64 group, i64 begin, 
   });
 }
 
-/// Output channels [k0, k0 + channels) of a block of tiles.
+/// Transforms output channels [k0, k0 + channels) of a block of tiles and writes y.
 void output_block(const Winograd& job, const Steps& steps, i64 group, i64 begin, i64 end, i64 k0, i64 channels,
-                  const Workplace& work) {
+                  const Scratch& work) {
   const ConvShape& s = job.shape;
   with_type(s.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -201,8 +202,8 @@ int panel_vectors(const Winograd& job, i64 k0) {
   return static_cast<int>(min_of<i64>(kPanelVectors, (job.shape.k - k0 + kN - 1) / kN));
 }
 
-/// Transformed filters of one panel and a chunk: u[point * plane + (part * channels + c) * vectors * kN + lane]; zeros
-/// for channels that are missing.
+/// Transformed filters of one panel and a chunk: u[point * plane + (part * channels + c) * vectors * kN + lane]; zero
+/// for channels past the last.
 void filter_panel(const Winograd& job, const Steps& steps, i64 group, i64 k0, const Chunk& chunk, float* u,
                   float* taps) {
   const ConvShape& s = job.shape;
@@ -223,9 +224,9 @@ void filter_panel(const Winograd& job, const Steps& steps, i64 group, i64 k0, co
       const i64 z = i / vectors, j = i % vectors, k = k0 + j * kN;
       const T* w = static_cast<const T*>(job.w) + group * job.w_group + z * s.w_d[0] + k * s.w_k + chunk.c0 * s.w_c;
       for (i64 c = 0; c < chunk.channels; c += kFilterStep) {
-        const i64 some = min_of(kFilterStep, chunk.channels - c);
-        read_filters(s, w + c * s.w_c, static_cast<int>(min_of<i64>(kN, s.k - k)), some, taps);
-        transform_parts(some, u + z * parts * part_size + c * row + j * kN);
+        const i64 channels = min_of(kFilterStep, chunk.channels - c);
+        read_filters(s, w + c * s.w_c, static_cast<int>(min_of<i64>(kN, s.k - k)), channels, taps);
+        transform_parts(channels, u + z * parts * part_size + c * row + j * kN);
       }
     }
   });
@@ -237,14 +238,14 @@ void filter_panel(const Winograd& job, const Steps& steps, i64 group, i64 k0, co
 
 i64 panels(const Winograd& job) { return (job.shape.k + kPanel - 1) / kPanel; }
 
-/// Where those of a panel and a chunk are stored.
+/// Address of the stored filters of a panel and a chunk.
 float* stored_panel(const Winograd& job, i64 group, i64 k0, i64 chunk) {
   const i64 panel = group * panels(job) + k0 / kPanel;
   return job.memory + (panel * job.chunks() + chunk) * job.points() * filter_plane(job);
 }
 
-/// Lists the blocks of channels of a chunk's parts; returns their number.
-i64 list_blocks(const Winograd& job, i64 tiles, const Chunk& chunk, int vectors, const Workplace& work) {
+/// Lists the blocks that the micro-kernel sums, vectors of channels of a chunk's parts; returns their number.
+i64 list_blocks(const Winograd& job, i64 tiles, const Chunk& chunk, int vectors, const Scratch& work) {
   const i64 blocks = (chunk.channels + kN - 1) / kN, parts = chunk.rows * job.parts(2), all = job.parts(0) * parts;
   for (i64 i = 0; i < all * blocks; ++i) {
     const i64 c = i % blocks, part = i / blocks % parts, z = i / (blocks * parts);
@@ -255,13 +256,13 @@ i64 list_blocks(const Winograd& job, i64 tiles, const Chunk& chunk, int vectors,
   return all * blocks;
 }
 
-/// Adds up the products of a block of tiles and a panel over a chunk, or starts with them.
+/// Multiplies a block of tiles by a panel over a chunk; adds to the sums or overwrites them.
 void multiply(const Winograd& job, i64 tiles, const Chunk& chunk, const float* u, int vectors, float* sums, bool add,
-              const Workplace& work) {
-  const i64 all = tiles * job.planes, most = kMicroRows[vectors], calls = (all + most - 1) / most;
-  const i64 rows = all / calls, more = all % calls;
+              const Scratch& work) {
+  const i64 all = tiles * job.planes, max_rows = kMicroRows[vectors], calls = (all + max_rows - 1) / max_rows;
+  const i64 rows = all / calls, taller = all % calls;
   const MicroKernel small = micro_kernel(Dot::kFloat, static_cast<int>(rows), vectors);
-  const MicroKernel large = more == 0 ? small : micro_kernel(Dot::kFloat, static_cast<int>(rows) + 1, vectors);
+  const MicroKernel large = taller == 0 ? small : micro_kernel(Dot::kFloat, static_cast<int>(rows) + 1, vectors);
   constexpr i64 kSize = sizeof(float);
   const i64 plane = filter_plane(job), blocks = list_blocks(job, tiles, chunk, vectors, work);
   Micro m{.a_block = work.v_blocks,
@@ -278,18 +279,18 @@ void multiply(const Winograd& job, i64 tiles, const Chunk& chunk, const float* u
     float* c = sums + point * kPanel;
     m.b = u + point * plane;
     for (i64 i = 0; i < calls; ++i) {
-      const i64 some = rows + (i < more);
+      const i64 tile_rows = rows + (i < taller);
       m.a = v;
       m.c = c;
-      (i < more ? large : small)(m);
-      v += some * work.v_tile;
-      c += some * work.m_tile;
+      (i < taller ? large : small)(m);
+      v += tile_rows * work.v_tile;
+      c += tile_rows * work.m_tile;
     }
   }
 }
 
-/// One block of tiles, all or some output channels of a group.
-void piece(const Winograd& job, i64 index, const Workplace& work) {
+/// Computes one block of tiles, k_piece output channels of a group.
+void piece(const Winograd& job, i64 index, const Scratch& work) {
   const ConvShape& s = job.shape;
   const Steps steps = steps_of(job);
   const i64 blocks = job.tile_blocks(), k_pieces = (s.k + job.k_piece - 1) / job.k_piece, chunks = job.chunks();
@@ -317,7 +318,7 @@ void piece(const Winograd& job, i64 index, const Workplace& work) {
 int winograd_panel() { return kPanel; }
 
 std::size_t winograd_scratch(const Winograd& job) {
-  return static_cast<std::size_t>(Workplace(job, nullptr).floats) * sizeof(float);
+  return static_cast<std::size_t>(Scratch(job, nullptr).floats) * sizeof(float);
 }
 
 std::size_t winograd_memory(const Winograd& job) {
@@ -336,7 +337,7 @@ void winograd_filters(const Winograd& job, i64 first, i64 end, void* scratch) {
 }
 
 void winograd(const Winograd& job, i64 first, i64 end, void* scratch) {
-  const Workplace work(job, static_cast<float*>(scratch));
+  const Scratch work(job, static_cast<float*>(scratch));
   for (i64 i = first; i < end; ++i) piece(job, i, work);
 }
 

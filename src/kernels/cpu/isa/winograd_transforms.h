@@ -1,6 +1,6 @@
-// One-dimensional Winograd transforms, and tensors read and written in vectors of channels. The transforms are
-// those of Toom and Cook (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2015; Winograd 1980),
-// derived here from the points: 0, pairs +-p and infinity, so that each pair shares an even and an odd part.
+// One-dimensional Winograd transforms; loads and stores of pixels as vectors of channels. The transforms are those of
+// Toom and Cook (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2015; Winograd 1980), computed from
+// the points 0, pairs +-p and infinity: a pair shares the even and the odd part of its polynomial.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/entry_points.h"
@@ -10,7 +10,8 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// The positive point of each pair: dyadic, so that most coefficients are exact, and with little growth.
+/// The positive point of each pair: dyadic, so that most coefficients are exact, and such that transforms grow
+/// values little.
 template <int kAlpha>
 struct WinogradRoots;
 template <>
@@ -30,9 +31,9 @@ struct WinogradRoots<8> {
 template <int kAlpha>
 struct WinogradPoints {
   static constexpr int kPairs = kAlpha / 2 - 1;
-  float all[kPairs + 1] = {};      // product of (z - p^2), ascending powers of z
-  float but[kPairs][kPairs] = {};  // the same without pair i
-  float inverse[kPairs + 1] = {};  // of the product of the distances of pair i to the other points, of 0 last
+  float all[kPairs + 1] = {};          // product of (z - p^2), ascending powers of z
+  float all_but[kPairs][kPairs] = {};  // the same without pair i
+  float inverse[kPairs + 1] = {};      // 1 / product of the distances of pair i to the other points; last: of point 0
   float power[kPairs][kAlpha] = {};
 
   constexpr WinogradPoints() {
@@ -46,7 +47,7 @@ struct WinogradPoints {
       expand(squares, kPairs, i, product);
       double distance = 2 * squares[i], p = 1;
       for (int j = 0; j < kPairs; ++j) {
-        but[i][j] = static_cast<float>(product[j]);
+        all_but[i][j] = static_cast<float>(product[j]);
         if (j != i) distance *= squares[i] - squares[j];
       }
       inverse[i] = static_cast<float>(1 / distance);
@@ -68,7 +69,7 @@ struct WinogradPoints {
 template <int kAlpha>
 inline constexpr WinogradPoints<kAlpha> kWinograd{};
 
-/// The transform of a tile of the input (the transposed interpolation). Points are ordered 0, +p, -p, ..., infinity.
+/// Input transform (the transposed interpolation). Points are ordered 0, +p, -p, ..., infinity.
 template <int kAlpha>
 static inline void transform_input_tile(const Floats (&d)[kAlpha], Floats (&v)[kAlpha]) {
   constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
@@ -86,15 +87,16 @@ static inline void transform_input_tile(const Floats (&d)[kAlpha], Floats (&v)[k
     Floats even = d[kAlpha - 2], odd = d[kAlpha - 3];
 #pragma GCC unroll 4
     for (int k = kPairs - 2; k >= 0; --k) {
-      even += d[2 * k + 2] * kP.but[i][k];
-      odd += d[2 * k + 1] * kP.but[i][k];
+      even += d[2 * k + 2] * kP.all_but[i][k];
+      odd += d[2 * k + 1] * kP.all_but[i][k];
     }
     v[2 * i + 1] = even + odd * kP.power[i][1];
     v[2 * i + 2] = even - odd * kP.power[i][1];
   }
 }
 
-/// Values of the polynomial with kTaps coefficients g at the points, divided by the points' distances.
+/// Filter transform: values of the polynomial with kTaps coefficients g at the points, divided by the points'
+/// distances.
 template <int kAlpha, int kTaps>
 static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kAlpha]) {
   constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
@@ -110,7 +112,7 @@ static inline void evaluate(const Floats (&g)[kTaps], Floats (&u)[kAlpha]) {
   }
 }
 
-/// kOuts results from the products at the points (the transposed evaluation).
+/// Output transform: kOuts results from the products at the points (the transposed evaluation).
 template <int kAlpha, int kOuts>
 static inline void collect(const Floats (&m)[kAlpha], Floats (&y)[kOuts]) {
   constexpr const WinogradPoints<kAlpha>& kP = kWinograd<kAlpha>;
@@ -132,7 +134,8 @@ static inline void collect(const Floats (&m)[kAlpha], Floats (&y)[kOuts]) {
   }
 }
 
-/// Both dimensions of a square of kTaps x kTaps vectors, read by get(row, column), into kAlpha x kAlpha points.
+/// Filter transform in two dimensions: kTaps x kTaps vectors, loaded by get(row, column), to kAlpha x kAlpha points
+/// that are `step` floats apart.
 template <int kAlpha, int kTaps, class Get>
 static inline void evaluate_square(const Get& get, float* points, i64 step) {
   Floats half[kAlpha][kTaps];
@@ -154,7 +157,8 @@ static inline void evaluate_square(const Get& get, float* points, i64 step) {
   }
 }
 
-/// Both dimensions back: points that are `step` apart into kOuts x kOuts vectors, given to put(row, column, vector).
+/// Output transform in two dimensions: points that are `step` floats apart to kOuts x kOuts vectors, stored by
+/// put(row, column, vector).
 template <int kAlpha, int kOuts, class Put>
 static inline void collect_square(const float* points, i64 step, const Put& put) {
   Floats half[kOuts][kAlpha];
@@ -176,7 +180,7 @@ static inline void collect_square(const float* points, i64 step, const Put& put)
   }
 }
 
-/// The forms that are compiled: calls use.operator()<points, tile, taps>() for the one of a job.
+/// Calls use.operator()<points, tile, taps>() for the form of a job; these forms are compiled.
 template <class Use>
 static inline auto with_form(int tile, int taps, const Use& use) {
   if (taps == 4) return tile == 3 ? use.template operator()<6, 3, 4>() : use.template operator()<8, 5, 4>();
@@ -185,7 +189,7 @@ static inline auto with_form(int tile, int taps, const Use& use) {
   return tile == 4 ? use.template operator()<6, 4, 3>() : use.template operator()<8, 6, 3>();
 }
 
-/// Two dimensions of a tensor, from the first of up to kLanes channels.
+/// Two spatial dimensions of a tensor, for up to kLanes channels.
 template <class T>
 struct Image {
   T* data;
@@ -194,11 +198,11 @@ struct Image {
   int channels;
 };
 
-/// The part [low, high) of [0, count) in which low + at is inside [0, size).
+/// The range [low, high) of i in [0, count) for which offset + i is in [0, size).
 struct Inside {
   i64 low, high;
-  Inside(i64 at, i64 count, i64 size)
-      : low(min_of(max_of<i64>(-at, 0), count)), high(max_of(min_of(size - at, count), low)) {}
+  Inside(i64 offset, i64 count, i64 size)
+      : low(min_of(max_of<i64>(-offset, 0), count)), high(max_of(min_of(size - offset, count), low)) {}
 };
 
 /// Rows first + i * step, i < count, of an image.
@@ -206,7 +210,7 @@ struct Rows {
   i64 first, step, count;
 };
 
-/// Copies `columns` pixels of rows, from `column`, as vectors of channels; zero outside the image.
+/// Loads `columns` pixels of each row from `column` on as vectors of channels; zero outside the image.
 template <class T>
 static inline void read_pixels(const Image<const T>& x, Rows rows, i64 column, i64 columns, float* dst) {
   constexpr int kN = kLanes<float>;
@@ -228,17 +232,17 @@ static inline void read_pixels(const Image<const T>& x, Rows rows, i64 column, i
   }
 }
 
-/// Writes `columns` pixels, vectors of channels, of each of the rows, scaled, from `column`; what is outside is not.
+/// Writes `columns` pixels of each row from `column` on, scaled; pixels outside the image are skipped.
 template <class T>
 static inline void write_pixels(const Image<T>& y, Rows rows, i64 column, i64 columns, const float* src, Scaling s) {
   constexpr int kN = kLanes<float>;
-  const i64 some = min_of(columns, y.size[1] - column);
+  const i64 count = min_of(columns, y.size[1] - column);
   for (i64 r = 0, row = rows.first; r < rows.count && row < y.size[0]; ++r, row += rows.step, src += columns * kN) {
     T* dst = y.data + row * y.stride[0] + column * y.stride[1];
     if (y.channel != 1) {
-      transpose_out(src, kN, dst, y.channel, y.channels, some, s);
+      transpose_out(src, kN, dst, y.channel, y.channels, count, s);
     } else {
-      for (i64 i = 0; i < some; ++i) write_scaled(dst + i * y.stride[1], load(src + i * kN), y.channels, s);
+      for (i64 i = 0; i < count; ++i) write_scaled(dst + i * y.stride[1], load(src + i * kN), y.channels, s);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Backward weights by Winograd's method, F(taps x taps, tile x tile): tiles of dy are transformed as filters are, tiles
-// of x as inputs are; their products are summed over tiles at each point and become a part's results at the end.
+// Backward weights by Winograd, F(taps x taps, tile x tile): tiles of dy pass the filter transform, tiles of x the
+// input transform. Products are summed over tiles at each point; the output transform of the sums gives dw of a part.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
@@ -7,30 +7,30 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// Memory of one piece, carved in order; with base null it only counts floats. v[vector of channels][tile][point],
+/// Scratch of one piece; with a null base it only counts floats. v[vector of channels][tile][point],
 /// d[panel][tile][point], sums[point][channel][panel].
-struct Workplace {
+struct Scratch {
   i64 channels, panels, v_tile, v_block, d_tile, d_panel, s_row, s_plane;
   float *v, *d, *sums, *tile_row;
   i64 floats = 0;
 
-  Workplace(const WinogradWeights& job, float* base) {
+  Scratch(const WinogradWeights& job, float* base) {
     channels = round_up(min_of(job.c_block, job.shape.c), kN);
     panels = (min_of(job.k_block, job.shape.k) + kPanel - 1) / kPanel;
-    v_tile = transform_input(job.points() * kN);
+    v_tile = pad_to_odd_lines(job.points() * kN);
     v_block = job.tiles * v_tile;
-    d_tile = transform_input(job.points() * kPanel);
+    d_tile = pad_to_odd_lines(job.points() * kPanel);
     d_panel = job.tiles * d_tile;
     s_row = panels * kPanel;
-    s_plane = transform_input(channels * s_row);
-    v = take(base, channels / kN * v_block);
-    d = take(base, panels * d_panel);
-    sums = take(base, job.points() * s_plane);
-    tile_row = take(base, tile_row_floats(job));
+    s_plane = pad_to_odd_lines(channels * s_row);
+    v = reserve(base, channels / kN * v_block);
+    d = reserve(base, panels * d_panel);
+    sums = reserve(base, job.points() * s_plane);
+    tile_row = reserve(base, tile_row_floats(job));
   }
 
  private:
-  float* take(float* base, i64 count) {
+  float* reserve(float* base, i64 count) {
     float* place = base == nullptr ? nullptr : base + floats;
     floats += round_up(count, 16);
     return place;
@@ -47,13 +47,13 @@ void evaluate_run(const WinogradTiles& job, const float* tile_row, i64 count, fl
   });
 }
 
-/// The results of a part, rows x columns of its taps, which lie in rows `step` floats apart.
+/// dw of a part: rows x columns of its taps; rows are `step` floats apart.
 struct Results {
   float* taps;
   i64 step, rows, columns;
 };
 
-/// Those of one vector of output channels from sums that are `plane` apart.
+/// Transforms sums, whose points are `plane` floats apart, to the taps of one vector of output channels.
 template <int kAlpha, int kTaps>
 void collect_taps(const float* sums, i64 plane, Results to) {
   const bool whole = to.rows >= kTaps && to.columns >= kTaps;
@@ -67,7 +67,7 @@ void collect_taps(const float* sums, i64 plane, Results to) {
   }
 }
 
-/// What depends on the form.
+/// Functions compiled per form (points, tile, taps).
 struct Steps {
   void (*transform_input_run)(const WinogradTiles&, float*, i64, i64, Points);
   void (*evaluate_run)(const WinogradTiles&, const float*, i64, float*, i64);
@@ -80,7 +80,7 @@ Steps steps_of(const WinogradWeights& job) {
   });
 }
 
-/// What a piece adds up: some channels of one part of the filters, over one slice of the tiles.
+/// A piece: a block of input and output channels of one part of the filters, over one slice of the tiles.
 struct Part {
   i64 group, c0, channels, k0, outputs, slice;
   i64 part[kSpatial];
@@ -100,26 +100,26 @@ struct Part {
     channels = min_of(job.c_block, s.c - c0);
     outputs = min_of(job.k_block, s.k - k0);
   }
-  /// Where the part's first tap lies in the input, from the output.
-  i64 from(const WinogradWeights& job, int d) const { return part[d] * job.part_step(d) - job.shape.pad[d]; }
+  /// Input position of the part's first tap, relative to the output position.
+  i64 first_tap(const WinogradWeights& job, int d) const { return part[d] * job.part_step(d) - job.shape.pad[d]; }
 };
 
 /// Transforms tiles [begin, end) of x and dy.
 void transform_block(const WinogradWeights& job, const Steps& steps, const Part& part, i64 begin, i64 end,
-                     const Workplace& work) {
+                     const Scratch& work) {
   const ConvShape& s = job.shape;
   with_type(s.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* x = static_cast<const T*>(job.x) + (part.group * s.c + part.c0) * s.x_c;
     const T* dy = static_cast<const T*>(job.dy) + (part.group * s.k + part.k0) * s.y_k;
     for_runs(job, begin, end, [&](const TileRun& run) {
-      const i64 plane = run.plane + part.from(job, 0);
+      const i64 plane = run.plane + part.first_tap(job, 0);
       const T* in = x + run.image * s.x_n + plane * s.x_d[0];
       for (i64 c = 0; c < part.channels; c += kN) {
         auto image = image_of(in + c * s.x_c, s.in, s.x_d, s.x_c, part.channels - c);
         if (plane < 0 || plane >= s.in[0]) image.size[0] = 0;
-        read_pixels(image, {run.row + part.from(job, 1), s.dilation[1], job.tile + job.taps - 1},
-                    run.column + part.from(job, 2), tile_row_columns(job, run.count, 1), work.tile_row);
+        read_pixels(image, {run.row + part.first_tap(job, 1), s.dilation[1], job.tile + job.taps - 1},
+                    run.column + part.first_tap(job, 2), tile_row_columns(job, run.count, 1), work.tile_row);
         float* v = work.v + c / kN * work.v_block + run.first * work.v_tile;
         steps.transform_input_run(job, work.tile_row, run.count, 1, {v, work.v_tile, 0});
       }
@@ -134,8 +134,8 @@ void transform_block(const WinogradWeights& job, const Steps& steps, const Part&
   });
 }
 
-/// Adds the products of `tiles` tiles to the sums, or starts with them.
-void multiply(const WinogradWeights& job, const Part& part, i64 tiles, bool add, const Workplace& work) {
+/// Multiplies `tiles` tiles; adds to the sums or overwrites them.
+void multiply(const WinogradWeights& job, const Part& part, i64 tiles, bool add, const Scratch& work) {
   constexpr i64 kSize = sizeof(float);
   constexpr int kRows = kN < kMicroRows[kPanelVectors] ? kN : kN / 2;
   const MicroKernel kernel = micro_kernel(Dot::kFloat, kRows, kPanelVectors);
@@ -163,19 +163,19 @@ i64 vectors_of(const WinogradWeights& job) { return (job.shape.k + kN - 1) / kN;
 
 i64 all_taps(const ConvShape& s) { return s.taps[0] * s.taps[1] * s.taps[2]; }
 
-/// Where the results of a slice for a vector of output channels lie: [group][vector][slice][channel][tap][lane].
-float* place_of(const WinogradWeights& job, i64 group, i64 vector, i64 slice) {
+/// Address of the results of a slice for a vector of output channels: [group][vector][slice][channel][tap][lane].
+float* slice_results(const WinogradWeights& job, i64 group, i64 vector, i64 slice) {
   const i64 size = job.shape.c * all_taps(job.shape) * kN;
   return job.memory + ((group * vectors_of(job) + vector) * job.slices + slice) * size;
 }
 
-/// Transforms the sums of a piece into its results.
-void collect_part(const WinogradWeights& job, const Steps& steps, const Part& part, const Workplace& work) {
+/// Transforms the sums of a piece to dw of its part and slice.
+void collect_part(const WinogradWeights& job, const Steps& steps, const Part& part, const Scratch& work) {
   const ConvShape& s = job.shape;
   const i64 row = part.part[1] * job.taps, column = part.part[2] * job.taps;
   const i64 first = (part.part[0] * s.taps[1] + row) * s.taps[2] + column;
   for (i64 k = 0; k < part.outputs; k += kN) {
-    float* to = place_of(job, part.group, (part.k0 + k) / kN, part.slice);
+    float* to = slice_results(job, part.group, (part.k0 + k) / kN, part.slice);
     for (i64 c = 0; c < part.channels; ++c) {
       float* taps = to + ((part.c0 + c) * all_taps(s) + first) * kN;
       steps.collect_taps(work.sums + c * work.s_row + k, work.s_plane,
@@ -184,7 +184,7 @@ void collect_part(const WinogradWeights& job, const Steps& steps, const Part& pa
   }
 }
 
-void piece(const WinogradWeights& job, i64 index, const Workplace& work) {
+void piece(const WinogradWeights& job, i64 index, const Scratch& work) {
   const Steps steps = steps_of(job);
   const Part part(job, index);
   const i64 blocks = job.tile_blocks();
@@ -197,7 +197,7 @@ void piece(const WinogradWeights& job, i64 index, const Workplace& work) {
   collect_part(job, steps, part, work);
 }
 
-/// Adds up the slices of one vector of output channels into the first.
+/// Adds the slices of one vector of output channels to the first slice.
 void add_slices(const WinogradWeights& job, float* sums) {
   const i64 slice = job.shape.c * all_taps(job.shape) * kN;
   for (i64 e = 0; job.slices > 1 && e < slice; e += kN) {
@@ -207,7 +207,7 @@ void add_slices(const WinogradWeights& job, float* sums) {
   }
 }
 
-/// Writes all filters of one vector of output channels, in runs as long as they lie in memory.
+/// Writes all filters of one vector of output channels, in the longest contiguous runs of dw.
 template <class T>
 void write_filters(const WinogradWeights& job, i64 group, i64 vector, const float* from) {
   const ConvShape& s = job.shape;
@@ -240,7 +240,7 @@ void write_filters(const WinogradWeights& job, i64 group, i64 vector, const floa
 }  // namespace
 
 std::size_t winograd_weights_scratch(const WinogradWeights& job) {
-  return static_cast<std::size_t>(Workplace(job, nullptr).floats) * sizeof(float);
+  return static_cast<std::size_t>(Scratch(job, nullptr).floats) * sizeof(float);
 }
 
 std::size_t winograd_weights_memory(const WinogradWeights& job) {
@@ -249,14 +249,14 @@ std::size_t winograd_weights_memory(const WinogradWeights& job) {
 }
 
 void winograd_weights(const WinogradWeights& job, i64 first, i64 end, void* scratch) {
-  const Workplace work(job, static_cast<float*>(scratch));
+  const Scratch work(job, static_cast<float*>(scratch));
   for (i64 i = first; i < end; ++i) piece(job, i, work);
 }
 
 void winograd_weights_sum(const WinogradWeights& job, i64 first, i64 end) {
   with_type(job.shape.dtype, [&](auto zero) {
     for (i64 i = first; i < end; ++i) {
-      float* sums = place_of(job, i / vectors_of(job), i % vectors_of(job), 0);
+      float* sums = slice_results(job, i / vectors_of(job), i % vectors_of(job), 0);
       add_slices(job, sums);
       write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job), sums);
     }
