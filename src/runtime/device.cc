@@ -1,4 +1,4 @@
-// Device list and lookup by name; the stop time of each thread.
+// Device list and lookup by name; the deadline of each thread.
 // SPDX-License-Identifier: MIT
 #include "runtime/device.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr auto kNever = std::chrono::steady_clock::time_point::max();
 thread_local std::chrono::steady_clock::time_point stop_at = kNever;
 
-/// The kinds of GPUs: their devices are called "<prefix>:<number>".
+/// The backends of GPUs: devices are named "<prefix>:<number>".
 struct Backend {
   DeviceKind kind;
   std::string_view prefix;
@@ -31,7 +31,7 @@ constexpr Backend kBackends[] = {{DeviceKind::kCuda, "cuda", cuda::devices, cuda
                                  {DeviceKind::kHip, "hip", hip::devices, hip::create_stream},
                                  {DeviceKind::kOpenCl, "opencl", opencl::devices, opencl::create_stream}};
 
-/// The number behind "<prefix>:", -1 if the name is something else.
+/// The number after "<prefix>:", -1 for other names.
 int number_in(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return -1;
   name.remove_prefix(prefix.size());

@@ -1,5 +1,5 @@
-// The device seam: all that the rest of the library may ask of a device. Backends live in
-// runtime/<name>/ and are seen by nobody else.
+// The device interface: everything that the rest of the library uses of a device. The backends in runtime/<name>/ are
+// private.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -23,32 +23,32 @@ enum class DeviceKind : unsigned { kCpu = 1, kCuda = 2, kOpenCl = 4, kHip = 8 };
 /// Highest instruction set that CPU kernels may use, weakest first.
 enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Amx = 4 };
 
-/// The version of the solvers' estimates: a learned model corrects those of its training, and no others.
+/// Version of the solvers' time estimates: a learned model corrects only the version it was trained on.
 inline constexpr int kEstimates = 2;
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
   std::string name;          // as POLYMIO_DEVICE takes it: "cpu", "cuda:0"
-  std::string model;         // what the maker calls it
+  std::string model;         // product name of the vendor
   std::string architecture;  // the database's device class: "cpu-intel-6-207", "cuda-sm90"
-  int units = 1;             // cores this process may use, or multiprocessors
+  int units = 1;             // cores that this process may use, or multiprocessors
   std::size_t memory_bytes = 0;
   std::array<std::size_t, 3> cache_bytes{};  // L1 data, L2 (per core), L3 (shared)
   CpuIsa isa = CpuIsa::kGeneric;
-  int threads = 1;           // that work of the stream may use
+  int threads = 1;           // that the stream may use
   double fp32_gflops = 0;    // peak with these threads: measured once calibrated, else nominal
   double bandwidth_gbs = 0;  // memory bandwidth with these threads, likewise
   bool calibrated = false;
   struct Gpu {
-    std::size_t shared_bytes = 0;  // of a block, without asking for more
-    int warp = 1;                  // threads that run in step
-    int block_threads = 1;         // at most
+    std::size_t shared_bytes = 0;  // per block, without opting in to more
+    int warp = 1;                  // threads per warp
+    int block_threads = 1;         // most threads per block
     bool fp64 = false;             // arithmetic in double
     bool capture = false;          // streams may be recorded into graphs
   } gpu;
 };
 
-/// What a short measurement found, with `threads` threads.
+/// Measured peaks with `threads` threads.
 struct DevicePeak {
   double fp32_gflops = 0;
   double bandwidth_gbs = 0;
@@ -67,15 +67,15 @@ class Executor {
 using ExecutorFunction = void (*)(void* context, std::size_t tasks, void (*task)(void* task_context, std::size_t index),
                                   void* task_context);
 
-/// Device memory: a pointer, or where the device has none a memory object, and the bytes behind it.
+/// Device memory: a pointer or, on devices without pointers, a memory object; and an offset in bytes.
 struct Buffer {
-  Buffer(const void* p, std::size_t bytes_behind = 0) : handle(const_cast<void*>(p)), offset(bytes_behind) {}
+  Buffer(const void* p, std::size_t offset_bytes = 0) : handle(const_cast<void*>(p)), offset(offset_bytes) {}
   void* address() const { return static_cast<char*>(handle) + offset; }
   void* handle;
   std::size_t offset;
 };
 
-/// One function of a program that a GPU runs. Safe to launch from several threads.
+/// An entry point of a GPU program. Safe to launch from several threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -88,19 +88,19 @@ class Module {
   virtual std::shared_ptr<const Kernel> kernel(const std::string& entry) = 0;  // a new object each time
 };
 
-/// A point in the work of a stream.
+/// A point in the command sequence of a stream.
 class Event {
  public:
   virtual ~Event() = default;
 };
 
-/// Translates kernel sources for one architecture. Thread-safe.
+/// Compiles kernel sources for one architecture. Thread-safe.
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// All besides source and options that the result depends on: compiler, version, target.
+  /// Everything besides source and options that determines the binary: compiler, version, target.
   virtual std::string identity() const = 0;
-  /// The program; `log` gets what the compiler says. Throws InternalError with that text when it fails.
+  /// The binary; `log` receives the output of the compiler. Throws InternalError with that text on failure.
   virtual std::string compile(const std::string& source, const std::vector<std::string>& options,
                               std::string& log) const = 0;
 };
@@ -113,13 +113,13 @@ struct Argument {
 
 struct Launch {
   std::array<std::uint32_t, 3> blocks{1, 1, 1}, threads{1, 1, 1};
-  std::uint32_t shared_bytes = 0;  // beside what the kernel declares
-  std::uint32_t cluster = 1;       // blocks along x that run together; CUDA only
-  bool programmatic = false;       // may begin before the kernel ahead of it ends; CUDA only
+  std::uint32_t shared_bytes = 0;  // dynamic, in addition to what the kernel declares
+  std::uint32_t cluster = 1;       // blocks per cluster along x; CUDA only
+  bool programmatic = false;  // programmatic dependent launch: may begin before the previous kernel ends; CUDA only
 };
 
-/// c = alpha * op(a) * op(b) + beta * c for `batch` matrices at a time, all stored by columns `step` elements apart;
-/// c has m rows and n columns, op may transpose. Sums are in single precision, products too unless tf32 is allowed.
+/// c = alpha * op(a) * op(b) + beta * c for `batch` column-major matrices with leading dimension `step`; c is m x n, op
+/// may transpose. Computes in fp32, products in TF32 if tf32.
 struct MatrixProduct {
   DataType in, out;
   bool tf32, transpose_a, transpose_b;
@@ -131,54 +131,54 @@ struct MatrixProduct {
 
 class Stream;
 
-/// A product by the library of the device's maker. Safe to run from several threads, and in a capture.
+/// A matrix product of the vendor's library. Safe to run from several threads and in a capture.
 class Multiplier {
  public:
   struct Operands {
     const void *a, *b;
-    void *c, *workspace;  // of the bytes that the product was made for
+    void *c, *workspace;  // of MatrixProduct::workspace bytes
     float alpha, beta;
   };
   virtual ~Multiplier() = default;
   virtual void run(Stream&, const Operands&) const = 0;
 };
 
-/// One in-order queue of work on a device. On the CPU work is done when the call returns.
+/// An in-order command queue of a device. On the CPU commands are complete when the call returns.
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// Changes with the thread cap and with calibration; a reference stays valid for the process.
+  /// Changes with the thread cap and with calibration; references stay valid until the process ends.
   virtual const DeviceInfo& info() const = 0;
-  virtual const void* context() const = 0;  // programs and memory are those of streams with the same
-  virtual void* native() const = 0;         // the caller's stream handle, null for the default one
-  virtual void set_native(void*) = 0;       // work goes there from now on; BadParm where there is no such thing
+  virtual const void* context() const = 0;  // streams with equal contexts share programs and memory
+  virtual void* native() const = 0;         // the caller's stream handle; null: the default stream
+  virtual void set_native(void*) = 0;       // uses this stream; BadParm if the device has none
   virtual void synchronize() = 0;
-  /// On the device, in order. Host memory is the stream's own business on the CPU only.
+  /// Device to device, in order. Host memory is allowed on the CPU only.
   virtual void copy(Buffer dst, Buffer src, std::size_t bytes) = 0;
-  /// From and to host memory, which may be reused or read when the call returns.
+  /// From and to host memory. The copies are complete when the call returns.
   virtual void upload(Buffer dst, const void* src, std::size_t bytes) = 0;
   virtual void download(void* dst, Buffer src, std::size_t bytes) = 0;
   virtual void* allocate(std::size_t bytes) = 0;  // 64-byte aligned; throws AllocFailed
   virtual void deallocate(void* p) noexcept = 0;
   virtual std::unique_ptr<Event> record() = 0;
-  /// Waits for both. Of the same stream.
+  /// Waits for both events, which must be of this stream.
   virtual double elapsed_us(const Event& from, const Event& to) = 0;
-  /// BadParm when the pointer is certainly not memory of this device. For cold paths.
+  /// BadParm if the pointer is certainly not memory of this device. Slow.
   virtual void check_memory(const void* pointer, const char* what) const = 0;
 
   /// GPUs only; an error on the CPU.
   virtual const Compiler& compiler() const = 0;
-  virtual std::shared_ptr<Module> load(const std::string& program) = 0;  // null when it is damaged
+  virtual std::shared_ptr<Module> load(const std::string& program) = 0;  // null if it is corrupt
   virtual void launch(const Kernel&, const Launch&, std::span<const Argument>) = 0;
-  /// The library's `choice`-th best way, or its last; null without a library, and when it has none.
+  /// With the algorithm that the library ranks `choice`-th, or the last one; null without a library or algorithm.
   virtual std::unique_ptr<Multiplier> multiplier(const MatrixProduct&, int choice) {
     (void)choice;
     return nullptr;
   }
-  /// While true nothing may be allocated, compiled or waited for.
+  /// During a capture nothing may be allocated, compiled or synchronized.
   virtual bool capturing() const = 0;
 
-  /// Work of the host; without threads on a GPU's stream. Tasks [0, tasks) run on at most threads() threads, in any
+  /// Host work; single-threaded on the streams of GPUs. Tasks [0, tasks) run on at most threads() threads, in any
   /// order. Each gets scratch of at least `scratch_bytes` (64-byte aligned, private to the running thread, contents
   /// undefined). One task runs inline on the caller's thread. An exception of a task is rethrown here. In a forked
   /// child of the process that made the stream, threads() is 1 and every task runs inline.
@@ -187,18 +187,18 @@ class Stream {
   virtual int threads() const = 0;
   virtual void set_threads(int cap) = 0;                                    // 0: every core this process may use
   virtual void set_executor(ExecutorFunction function, void* context) = 0;  // null: the default
-  /// Makes scratch for later calls now, so that they allocate nothing.
+  /// Allocates the scratch of later calls, so that they allocate nothing.
   virtual void reserve_scratch(std::size_t bytes_per_thread) = 0;
   virtual DevicePeak measure_peak() = 0;
 
   /// Peak and bandwidth in less than 50 ms, less precise than measure_peak.
   virtual DevicePeak quick_peak() = 0;
-  /// Makes info() say so from now on, in every stream of the device with so many threads. Numbers that
-  /// are not positive and finite are ignored: they may come from a file.
+  /// Sets the peaks that info() returns in all streams of the device with as many threads. Ignores values that are not
+  /// positive and finite: they may come from a file.
   virtual void calibrate(const DevicePeak&) = 0;
 };
 
-/// Launches with these arguments: Buffers, and values that kernels take as they are.
+/// Launches with these arguments: Buffers, or values of at most 128 bytes that kernels take by value.
 template <class... T>
 void launch(Stream& stream, const Kernel& kernel, const Launch& shape, const T&... values) {
   constexpr auto kKind = []<class V>(const V*) {
@@ -209,18 +209,18 @@ void launch(Stream& stream, const Kernel& kernel, const Launch& shape, const T&.
   stream.launch(kernel, shape, arguments);
 }
 
-/// While one lives, work that this thread starts stops between tasks once `when` has passed; the call
-/// that was running throws Stopped. Nests: the earliest counts. The outputs are then undefined.
+/// Deadline of a scope: work that this thread starts stops between tasks once `when` has passed, and the running call
+/// throws Stopped, leaving its outputs undefined. Nested deadlines: the earliest applies.
 class StopAt {
  public:
   explicit StopAt(std::chrono::steady_clock::time_point when);
   ~StopAt();
   StopAt(const StopAt&) = delete;
   StopAt& operator=(const StopAt&) = delete;
-  /// The time that counts on this thread; time_point::max() without any.
+  /// The deadline of this thread; time_point::max() if there is none.
   static std::chrono::steady_clock::time_point current();
 
-  /// While one lives, this thread has no stop time: around foreign code.
+  /// Suspends the deadline of this thread for a scope that calls foreign code.
   class Pause {
    public:
     Pause();
@@ -239,30 +239,30 @@ struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped: the time allowed for it is over"; }
 };
 
-/// Every device of this machine, CPU first. Opens the GPU's drivers.
+/// All devices of this machine, CPU first. Opens the drivers of GPUs.
 const std::vector<DeviceInfo>& devices();
 
-/// Whether there is a library of matrix products for the device. The first call opens it.
+/// Whether there is a matrix product library for the device. The first call opens it.
 bool has_multipliers(const DeviceInfo&);
 
-/// That library, or why it is not used; "" for devices that have none. The first call opens it.
+/// Name and version of that library, or why it is not used; "" for devices that have none. The first call opens it.
 const std::string& multiplier_note(const DeviceInfo&);
 
 /// Why there is no device of this kind, "" if there is one.
 const std::string& absence(DeviceKind);
 
-/// The device of handles that name none: POLYMIO_DEVICE; else a CUDA device whose primary context is in use
-/// or whose stream is given; else the CPU.
+/// The device of handles that name none: POLYMIO_DEVICE; else the CUDA device of the given stream or of a primary
+/// context in use; else the CPU.
 std::string default_device(void* native);
 
 /// A stream on the device called `name` ("cpu", "cuda:0"); throws BadParm listing the devices otherwise.
 std::unique_ptr<Stream> create_stream(const std::string& name, void* native);
 
-/// A usual device of an architecture ("cuda-sm90", "hip-gfx90a"), to compile for where there is none.
+/// A typical device of an architecture ("cuda-sm90", "hip-gfx90a"), for compiling without the device.
 DeviceInfo usual_device(const std::string& architecture);
 
-/// A compiler for an architecture ("cuda-sm90") whose device need not be there; NotInitialized, with the
-/// reason, when the compiler is not.
+/// A compiler for an architecture ("cuda-sm90") whose device need not exist; NotInitialized, with the reason, if there
+/// is no compiler.
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture);
 
 }  // namespace polymio

@@ -1,5 +1,5 @@
-// What kernels of convolution are told of a problem, in structs of at most 128 bytes. The host reads this file,
-// too. Spatial dimensions are [D], H, W; missing ones have size 1.
+// Arguments of the convolution kernels that serve any problem, in structs of at most 128 bytes. Shared with the host.
+// Spatial dimensions are [D], H, W; missing ones have size 1.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifndef KERNEL
@@ -16,7 +16,7 @@ typedef struct ConvSteps {
   i64 pad[3], stride[3], dilation[3];
 } ConvSteps;
 
-// Elements between neighbours: images and channels (of w: filters and channels), then the spatial dimensions.
+// Strides in elements: N, C (of w: K, C), then the spatial dimensions.
 typedef struct ConvStrides {
   i64 x[5], w[5], y[5];
 } ConvStrides;

@@ -1,11 +1,10 @@
-// What the depthwise kernels with channels innermost share: a thread owns VEC neighbouring channels of a tile of
-// pixels.
+// Shared by the NHWC depthwise kernels: a thread computes VEC neighbouring channels of a tile of pixels.
 // SPDX-License-Identifier: MIT
 #pragma once
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)
-#define MOST_CHANNELS 128  // of a block
+#define MAX_CHANNELS 128  // per block
 
 #if VEC == 4
 #define LOAD_VEC(p, v) load4(p, v)
@@ -18,7 +17,7 @@
 #define STORE_VEC(p, v) STORE(OUT, p, 0, (v)[0])
 #endif
 
-/// The thread's tile: which image, row and column it begins at; channel of its vector.
+/// The image, first row and first column of a thread's tile.
 typedef struct {
   int image, row, col;
 } Tile;
@@ -32,7 +31,7 @@ INLINE Tile tile_at(int index, int rows, int cols, int tile_rows) {
   return t;
 }
 
-// The filter in local memory: taps of the block's channels as quads, first quads of all vectors before second ones.
+// The filter in local memory, [tap][quad of a vector][vector][4]; [tap][channel] if VEC is 1.
 #if VEC == 1
 #define FILTER_AT(tap, part, lane, vectors) ((tap) * (vectors) + (lane))
 #define LOAD_TAP(w, tap, vectors, v) ((v)[0] = (w)[(tap) * (vectors)])
@@ -47,7 +46,7 @@ INLINE void load_tap(LOCAL const sum_t* w, int tap, int vectors, sum_t* v) {
 #define LOAD_TAP(w, tap, vectors, v) load_tap(w, tap, vectors, v)
 #endif
 
-INLINE void load_inside(GLOBAL const in_t* p, int inside, sum_t* v) {
+INLINE void load_or_zero(GLOBAL const in_t* p, int inside, sum_t* v) {
   UNROLL
   for (int u = 0; u < VEC; ++u) v[u] = 0;
   if (inside) LOAD_VEC(p, v);
@@ -58,11 +57,11 @@ INLINE void multiply_add(const sum_t* a, const sum_t* b, sum_t* c) {
   for (int u = 0; u < VEC; ++u) c[u] = MULTIPLY_ADD(a[u], b[u], c[u]);
 }
 
-INLINE void finish(GLOBAL out_t* at, sum_t* v, float alpha, float beta) {
+INLINE void scale_and_store(GLOBAL out_t* dst, sum_t* v, float alpha, float beta) {
   UNROLL
   for (int u = 0; u < VEC; ++u) {
     v[u] *= alpha;
-    if (beta != 0) v[u] = FMA(beta, LOAD(OUT, at, u), v[u]);
+    if (beta != 0) v[u] = FMA(beta, LOAD(OUT, dst, u), v[u]);
   }
-  STORE_VEC(at, v);
+  STORE_VEC(dst, v);
 }

@@ -1,4 +1,4 @@
-// Division of small numbers by one that the host prepared. The host reads this file, too.
+// Division by multiplication with a reciprocal that the host prepares. Shared with the host.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifndef KERNEL
@@ -8,7 +8,7 @@ namespace polymio::kernels {
 using u32 = std::uint32_t;
 #endif
 
-/// For 0 <= n < 2^31, n / divisor is (the high word of n * multiplier, + n) >> shift.
+/// For 0 <= n < 2^31, n / divisor is (high 32 bits of n * multiplier + n) >> shift.
 typedef struct Divider {
   u32 divisor, multiplier, shift;
 } Divider;
@@ -16,7 +16,7 @@ typedef struct Divider {
 #ifdef KERNEL
 INLINE int divide(int n, Divider d) { return (int)(((u32)(((u64)(u32)n * d.multiplier) >> 32) + (u32)n) >> d.shift); }
 #else
-/// Of a divisor from 1 to 2^31.
+/// The divisor is from 1 to 2^31.
 inline Divider make_divider(std::int64_t divisor) {
   const auto d = static_cast<std::uint64_t>(divisor);
   const int shift = std::bit_width(d - 1);

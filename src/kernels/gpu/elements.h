@@ -1,6 +1,6 @@
-// Elements of every data type in memory, and the numbers they are computed as: -DNUM=float, double (with -DFP64), exact
-// (128-bit integers, which hold every product of two elements) or bits (for copies). A type is the number it has in the
-// C API, a constant wherever it is a parameter.
+// Elements of every data type in memory and in the arithmetic of -DNUM: float, double (with -DFP64), exact (128-bit
+// integers, which hold every product of two elements) or bits (copies). A type is its number in the C API, a
+// compile-time constant wherever it is a parameter.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -28,12 +28,12 @@
 #define NUMBERS_bits 4
 #define NUMBERS PASTE(NUMBERS_, NUM)
 
-// Elements that a thread takes together: 16 bytes of the smaller type, but no more than registers hold well.
-#define LEAST_SIZE MIN(SIZE_OF(IN_TYPE), SIZE_OF(OUT_TYPE))
-#define VECTOR MIN(16 / LEAST_SIZE, 8)
+// Elements per vector: 16 bytes of the smaller type, at most 8 for the sake of registers.
+#define MIN_SIZE MIN(SIZE_OF(IN_TYPE), SIZE_OF(OUT_TYPE))
+#define VECTOR MIN(16 / MIN_SIZE, 8)
 
-/// A float of 8 bits with `exponent` bits for the exponent; `finite_top`: its largest exponent is one of numbers.
-INLINE float float_of_small(u32 bits, const int exponent, const int finite_top) {
+/// Decodes an 8-bit float with `exponent` exponent bits; finite_top: the largest exponent encodes numbers (E4M3).
+INLINE float float_of_fp8(u32 bits, const int exponent, const int finite_top) {
   const int mantissa = 7 - exponent, bias = (1 << (exponent - 1)) - 1;
   const u32 top = (1u << exponent) - 1, mask = (1u << mantissa) - 1, e = (bits >> mantissa) & top, m = bits & mask;
   const u32 sign = (bits & 0x80u) << 24;
@@ -46,21 +46,21 @@ INLINE float float_of_small(u32 bits, const int exponent, const int finite_top) 
   return FLOAT_OF_BITS(sign | (e + 127 - (u32)bias) << 23 | m << (23 - mantissa));
 }
 
-/// To the nearest, ties to even; what is too large becomes the largest.
-INLINE u32 small_of_float(float v, const int exponent, const int finite_top) {
+/// Rounds to nearest, ties to even, and saturates.
+INLINE u32 fp8_of_float(float v, const int exponent, const int finite_top) {
   const int mantissa = 7 - exponent, bias = (1 << (exponent - 1)) - 1;
-  const u32 infinite = ((1u << exponent) - 1) << mantissa, mask = (1u << mantissa) - 1;
-  const u32 most = finite_top ? infinite | (mask - 1) : infinite - 1;
-  const u32 nan = finite_top ? infinite | mask : infinite | (1u << (mantissa - 1));
+  const u32 infinity_bits = ((1u << exponent) - 1) << mantissa, mask = (1u << mantissa) - 1;
+  const u32 max_value = finite_top ? infinity_bits | (mask - 1) : infinity_bits - 1;
+  const u32 nan_bits = finite_top ? infinity_bits | mask : infinity_bits | (1u << (mantissa - 1));
   const u32 u = BITS_OF_FLOAT(v), sign = (u >> 31) << 7;
-  if (v != v) return sign | nan;
-  const int raw = (int)((u >> 23) & 0xffu), e = raw == 0 ? -126 : raw - 127, low = e < 1 - bias;
-  const int drop = 23 - mantissa + (low ? 1 - bias - e : 0);
-  if (drop > 25) return sign;  // less than half of the smallest one
+  if (v != v) return sign | nan_bits;
+  const int raw = (int)((u >> 23) & 0xffu), e = raw == 0 ? -126 : raw - 127, subnormal = e < 1 - bias;
+  const int dropped_bits = 23 - mantissa + (subnormal ? 1 - bias - e : 0);
+  if (dropped_bits > 25) return sign;  // less than half of the smallest subnormal
   u32 m = (u & 0x7fffffu) | (raw == 0 ? 0u : 0x800000u);
-  m = (m + (1u << (drop - 1)) - 1 + ((m >> drop) & 1u)) >> drop;
-  const u32 code = ((u32)(low ? 0 : e + bias - 1) << mantissa) + m;
-  return sign | MIN(code, most);
+  m = (m + (1u << (dropped_bits - 1)) - 1 + ((m >> dropped_bits) & 1u)) >> dropped_bits;
+  const u32 code = ((u32)(subnormal ? 0 : e + bias - 1) << mantissa) + m;
+  return sign | MIN(code, max_value);
 }
 
 INLINE u32 bf16_bits(float v) {
@@ -73,8 +73,8 @@ INLINE float float_of(const int type, u64 bits) {
     case TYPE_fp16: return float_of_half((u16)bits);
     case TYPE_bf16: return FLOAT_OF_BITS((u32)bits << 16);
     case TYPE_int8: return (float)(i8)bits;
-    case TYPE_fp8: return float_of_small((u32)bits, 4, 1);
-    case TYPE_bfp8: return float_of_small((u32)bits, 5, 0);
+    case TYPE_fp8: return float_of_fp8((u32)bits, 4, 1);
+    case TYPE_bfp8: return float_of_fp8((u32)bits, 5, 0);
     default: return FLOAT_OF_BITS((u32)bits);
   }
 }
@@ -84,8 +84,8 @@ INLINE u64 bits_of_float(const int type, float v) {
     case TYPE_fp16: return half_of_float(v);
     case TYPE_bf16: return bf16_bits(v);
     case TYPE_int8: return (u8)(i8)(v != v ? 0.0f : v < -128.0f ? -128.0f : v > 127.0f ? 127.0f : (float)ROUND(v));
-    case TYPE_fp8: return small_of_float(v, 4, 1);
-    case TYPE_bfp8: return small_of_float(v, 5, 0);
+    case TYPE_fp8: return fp8_of_float(v, 4, 1);
+    case TYPE_bfp8: return fp8_of_float(v, 5, 0);
     default: return BITS_OF_FLOAT(v);
   }
 }
@@ -100,14 +100,14 @@ INLINE double double_of(const int type, u64 bits) {
   }
 }
 
-/// Rounding the float once more, to fewer bits, gives what rounding the double itself would: where it is inexact it is
-/// cut off and its last bit set.
-INLINE float to_odd(double v) {
+/// Round to odd: truncates and sets the last bit where inexact. Rounding the result to a narrower format then equals
+/// rounding the double itself.
+INLINE float round_to_odd(double v) {
   const float f = (float)v;
-  const double back = (double)f;
-  if (back == v || v != v) return f;
-  const int away = (back < 0 ? -back : back) > (v < 0 ? -v : v);
-  return FLOAT_OF_BITS((BITS_OF_FLOAT(f) - (away ? 1u : 0u)) | 1u);
+  const double rounded = (double)f;
+  if (rounded == v || v != v) return f;
+  const int rounded_up = (rounded < 0 ? -rounded : rounded) > (v < 0 ? -v : v);
+  return FLOAT_OF_BITS((BITS_OF_FLOAT(f) - (rounded_up ? 1u : 0u)) | 1u);
 }
 
 INLINE u64 bits_of_double(const int type, double v) {
@@ -123,7 +123,7 @@ INLINE u64 bits_of_double(const int type, double v) {
              : r <= -9223372036854775808.0 ? (u64)1 << 63
              : r >= 9223372036854775808.0  ? ((u64)1 << 63) - 1
                                            : (u64)(i64)r;
-    default: return bits_of_float(type, to_odd(v));
+    default: return bits_of_float(type, round_to_odd(v));
   }
 }
 #define REAL_OF(type, bits) double_of(type, bits)
@@ -141,13 +141,13 @@ typedef struct {
 typedef i64 scalar;
 
 INLINE num num_of(scalar v) {
-  num n;
-  n.low = (u64)v, n.high = v < 0 ? -1 : 0;
+  num n = {(u64)v, v < 0 ? -1 : 0};
   return n;
 }
 INLINE num plus(num a, num b) {
   num n;
-  n.low = a.low + b.low, n.high = (i64)((u64)a.high + (u64)b.high + (n.low < a.low ? 1 : 0));
+  n.low = a.low + b.low;
+  n.high = (i64)((u64)a.high + (u64)b.high + (n.low < a.low ? 1 : 0));
   return n;
 }
 INLINE num times(num a, num b) {
@@ -155,7 +155,8 @@ INLINE num times(num a, num b) {
   const u64 p = a0 * b0, q = a0 * b1, r = a1 * b0, middle = (p >> 32) + (q & mask) + (r & mask);
   const u64 cross = a.low * (u64)b.high + (u64)a.high * b.low;
   num n;
-  n.low = (p & mask) | middle << 32, n.high = (i64)(a1 * b1 + (q >> 32) + (r >> 32) + (middle >> 32) + cross);
+  n.low = (p & mask) | middle << 32;
+  n.high = (i64)(a1 * b1 + (q >> 32) + (r >> 32) + (middle >> 32) + cross);
   return n;
 }
 INLINE int below(num a, num b) { return a.high < b.high || (a.high == b.high && a.low < b.low); }
@@ -164,9 +165,9 @@ INLINE num decode(const int type, u64 bits) {
 }
 INLINE u64 encode(const int type, num v) {
   const int width = 8 * SIZE_OF(type);
-  const i64 most = (i64)(((u64)1 << (width - 1)) - 1);
-  if (below(num_of(most), v)) return (u64)most;
-  if (below(v, num_of(-most - 1))) return (u64)(-most - 1);
+  const i64 max_value = (i64)(((u64)1 << (width - 1)) - 1);
+  if (below(num_of(max_value), v)) return (u64)max_value;
+  if (below(v, num_of(-max_value - 1))) return (u64)(-max_value - 1);
   return v.low;
 }
 INLINE real real_of(num v) {
@@ -211,17 +212,21 @@ INLINE void store_bits(GLOBAL u8* p, const int size, i64 i, u64 bits) {
   if (size == 8) ((GLOBAL u64*)p)[i] = bits;
 }
 
-/// 4 bytes or more, in accesses of up to 16, from an address that is a multiple of them.
+/// `packed` 32-bit units in accesses of up to 16 bytes; the address is a multiple of the access size.
 INLINE void load_u32s(GLOBAL const u8* p, const int packed, u32* w) {
   if (packed == 1) w[0] = *(GLOBAL const u32*)p;
   if (packed == 2) {
     const u64 u = *(GLOBAL const u64*)p;
-    w[0] = (u32)u, w[1] = (u32)(u >> 32);
+    w[0] = (u32)u;
+    w[1] = (u32)(u >> 32);
   }
   UNROLL
   for (int i = 0; i < packed / 4; ++i) {
     const u32x4 u = ((GLOBAL const u32x4*)p)[i];
-    w[4 * i] = u.x, w[4 * i + 1] = u.y, w[4 * i + 2] = u.z, w[4 * i + 3] = u.w;
+    w[4 * i] = u.x;
+    w[4 * i + 1] = u.y;
+    w[4 * i + 2] = u.z;
+    w[4 * i + 3] = u.w;
   }
 }
 INLINE void store_u32s(GLOBAL u8* p, const int packed, const u32* w) {
@@ -230,44 +235,50 @@ INLINE void store_u32s(GLOBAL u8* p, const int packed, const u32* w) {
   UNROLL
   for (int i = 0; i < packed / 4; ++i) {
     u32x4 u;
-    u.x = w[4 * i], u.y = w[4 * i + 1], u.z = w[4 * i + 2], u.w = w[4 * i + 3];
+    u.x = w[4 * i];
+    u.y = w[4 * i + 1];
+    u.z = w[4 * i + 2];
+    u.w = w[4 * i + 3];
     ((GLOBAL u32x4*)p)[i] = u;
   }
 }
 
-/// Bits of element i of those that the words hold; the words begin as zeros where elements are put.
-INLINE u64 take_bits(const u32* w, const int size, int i) {
+/// Element i of packed 32-bit units. pack_bits requires that the units begin as zeros.
+INLINE u64 unpack_bits(const u32* w, const int size, int i) {
   return size == 8   ? (u64)w[2 * i] | (u64)w[2 * i + 1] << 32
          : size == 4 ? w[i]
          : size == 2 ? (w[i / 2] >> (i % 2 * 16)) & 0xffffu
                      : (w[i / 4] >> (i % 4 * 8)) & 0xffu;
 }
-INLINE void put_bits(u32* w, const int size, int i, u64 bits) {
-  if (size == 8) w[2 * i] = (u32)bits, w[2 * i + 1] = (u32)(bits >> 32);
+INLINE void pack_bits(u32* w, const int size, int i, u64 bits) {
+  if (size == 8) {
+    w[2 * i] = (u32)bits;
+    w[2 * i + 1] = (u32)(bits >> 32);
+  }
   if (size == 4) w[i] = (u32)bits;
   if (size == 2) w[i / 2] |= ((u32)bits & 0xffffu) << (i % 2 * 16);
   if (size == 1) w[i / 4] |= ((u32)bits & 0xffu) << (i % 4 * 8);
 }
 
-/// The `n` elements of a unit of `unit`, `step` apart.
+/// The first `n` of `unit` elements, `step` apart.
 INLINE void read_elements(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
   UNROLL
   for (int i = 0; i < unit; ++i)
     if (i < n) v[i] = decode(type, load_bits(p, SIZE_OF(type), at + i * step));
 }
 
-/// The same where whole units of neighbours begin at multiples of their bytes or of 16.
+/// The same; contiguous full units are aligned to their bytes, at most 16.
 INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, num* v) {
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {
     u32 packed[16];
     load_u32s(p + at * size, unit * size / 4, packed);
     UNROLL
-    for (int i = 0; i < unit; ++i) v[i] = decode(type, take_bits(packed, size, i));
+    for (int i = 0; i < unit; ++i) v[i] = decode(type, unpack_bits(packed, size, i));
   } else if (unit > 1 && step == 0) {
-    const num same = decode(type, load_bits(p, size, at));
+    const num value = decode(type, load_bits(p, size, at));
     UNROLL
-    for (int i = 0; i < unit; ++i) v[i] = same;
+    for (int i = 0; i < unit; ++i) v[i] = value;
   } else {
     read_elements(p, type, at, step, unit, n, v);
   }
@@ -279,7 +290,7 @@ INLINE void write_unit(GLOBAL u8* p, const int type, i64 at, i64 step, const int
     UNROLL
     for (int i = 0; i < 16; ++i) packed[i] = 0;
     UNROLL
-    for (int i = 0; i < unit; ++i) put_bits(packed, size, i, encode(type, v[i]));
+    for (int i = 0; i < unit; ++i) pack_bits(packed, size, i, encode(type, v[i]));
     store_u32s(p + at * size, unit * size / 4, packed);
   } else {
     UNROLL

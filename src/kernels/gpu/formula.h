@@ -1,10 +1,10 @@
-// What a pass over elements computes. The host reads this file, too.
+// The function of an elementwise pass. Shared with the host.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifndef KERNEL
 namespace polymio::kernels {
 
-/// Operands that are not read are `fixed`.
+/// c = function(alpha1 * a, alpha2 * b) + beta * c; operands that are not read have the value `fixed`.
 template <class Scalar>
 struct Formula {
   Scalar alpha1, alpha2, beta, fixed;
@@ -19,7 +19,7 @@ typedef struct {
   int function, reads_a, reads_b;
 } Formula;
 
-INLINE int keeps(const Formula* f) { return NUMBERS != NUMBERS_bits && f->beta != 0; }
+INLINE int reads_c(const Formula* f) { return NUMBERS != NUMBERS_bits && f->beta != 0; }
 
 INLINE num value_of(const Formula* f, num a, num b, num old) {
 #if NUMBERS == NUMBERS_bits
@@ -33,7 +33,7 @@ INLINE num value_of(const Formula* f, num a, num b, num old) {
         : f->function == 2 ? (below(w, v) ? w : v)
                            : (below(v, w) ? w : v);
   }
-  return keeps(f) ? plus(v, times(num_of(f->beta), old)) : v;
+  return reads_c(f) ? plus(v, times(num_of(f->beta), old)) : v;
 #endif
 }
 #endif

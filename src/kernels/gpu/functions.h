@@ -1,13 +1,13 @@
-// Elementary functions in the numbers of -DNUM, float or double: e^x, e^x - 1, log(1 + x) where activations need them,
-// and powers in double. Within a few units in the last place, infinities, NaN and subnormal numbers included; series of
-// exact coefficients, the same on every device.
+// Elementary functions in the arithmetic of -DNUM, float or double: e^x, e^x - 1, log(1 + x) on the ranges that
+// activations need, and pow in double. Accurate to a few ulp, infinities, NaN and subnormal numbers included. The
+// series have exact coefficients, so results are the same on every device.
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// ln 2 is the sum of LN2_HIGH, of which every multiple used here is exact, and LN2_LOW. Beyond EXP_LOW and EXP_HIGH are
-// 0 and infinity, beyond EXPM1_LOW is -1. Adding SHIFT rounds to an integer in the low bits.
+// ln 2 = LN2_HIGH + LN2_LOW; the multiples of LN2_HIGH used here are exact. e^x is 0 below EXP_LOW and infinity above
+// EXP_HIGH; e^x - 1 is -1 below EXPM1_LOW. Adding SHIFT leaves the rounded integer in the low bits.
 #if NUMBERS == NUMBERS_double
-typedef i64 whole;
+typedef i64 num_int;
 #define NUM_OF_BITS(u) DOUBLE_OF_BITS(u)
 #define BITS_OF_NUM(v) ((i64)BITS_OF_DOUBLE(v))
 #define FRACTION 52
@@ -21,7 +21,7 @@ typedef i64 whole;
 #define EXP_HIGH 710
 #define EXPM1_LOW -50
 #else
-typedef int whole;
+typedef int num_int;
 #define NUM_OF_BITS(u) FLOAT_OF_BITS((u32)(u))
 #define BITS_OF_NUM(v) ((int)BITS_OF_FLOAT(v))
 #define FRACTION 23
@@ -36,11 +36,11 @@ typedef int whole;
 #define EXPM1_LOW -30
 #endif
 
-INLINE num absolute(num v) { return v < 0 ? -v : v; }
-INLINE num power_of_two(whole n) { return NUM_OF_BITS((n + BIAS) << FRACTION); }
+INLINE num abs_of(num v) { return v < 0 ? -v : v; }
+INLINE num power_of_two(num_int n) { return NUM_OF_BITS((n + BIAS) << FRACTION); }
 
-/// e^x = 2^n (1 + p), |p| <= sqrt(2) - 1, with small relative error of p.
-INLINE num reduce(num x, whole* n) {
+/// Argument reduction: e^x = 2^n (1 + p), |p| <= sqrt(2) - 1, with a small relative error in p.
+INLINE num reduce_exp(num x, num_int* n) {
   const num shifted = x * (num)1.4426950408889634074 + SHIFT, rounded = shifted - SHIFT;
   const num r = (x - rounded * LN2_HIGH) - rounded * LN2_LOW;
   num sum = 1;
@@ -51,19 +51,19 @@ INLINE num reduce(num x, whole* n) {
 }
 
 INLINE num exp_of(num x) {
-  x = x < EXP_LOW ? EXP_LOW : x > EXP_HIGH ? EXP_HIGH : x;  // NaN stays
-  whole n;
-  const num p = reduce(x, &n);
+  x = x < EXP_LOW ? EXP_LOW : x > EXP_HIGH ? EXP_HIGH : x;  // keeps NaN
+  num_int n;
+  const num p = reduce_exp(x, &n);
   // Two factors: neither overflows, and a subnormal result is rounded once.
-  const whole first = n >> 1;
+  const num_int first = n >> 1;
   const num scale = power_of_two(first);
   return (p * scale + scale) * power_of_two(n - first);
 }
 
 /// e^x - 1 for x <= 0.
-INLINE num expm1_down(num x) {
-  whole n;
-  const num p = reduce(x < EXPM1_LOW ? EXPM1_LOW : x, &n), scale = power_of_two(n);
+INLINE num expm1_nonpositive(num x) {
+  num_int n;
+  const num p = reduce_exp(x < EXPM1_LOW ? EXPM1_LOW : x, &n), scale = power_of_two(n);
   return p * scale + (scale - 1);
 }
 
@@ -77,24 +77,25 @@ INLINE num log_series(num q) {
 
 /// log(1 + x) for 0 <= x <= 1.
 INLINE num log1p_unit(num x) {
-  const num s = x / (x + 2), q = s * s, twice = s + s;
-  return twice + twice * (q * log_series(q));
+  const num s = x / (x + 2), q = s * s, double_s = s + s;
+  return double_s + double_s * (q * log_series(q));
 }
 
 #if NUMBERS == NUMBERS_double
-/// base ^ exponent for base > 0. The logarithm is the sum of two numbers, since the exponent multiplies its error.
+/// base ^ exponent for base > 0. The logarithm is a sum of two doubles, since the exponent multiplies its error.
 INLINE double power(double base, double exponent) {
   if (exponent == 0) return 1;
   if (!(base < DOUBLE_OF_BITS((u64)0x7ff << 52))) return exponent < 0 && base == base ? 0 : base;
-  const int small = base < 0x1p-1022;
-  const i64 bits = BITS_OF_NUM(small ? base * 0x1p54 : base);
+  const int subnormal = base < 0x1p-1022;
+  const i64 bits = BITS_OF_NUM(subnormal ? base * 0x1p54 : base);
   const i64 n = (bits - BITS_OF_NUM(0.70710678118654752440)) >> 52;
   const double m = DOUBLE_OF_BITS((u64)(bits - (n << 52)));  // in [sqrt(1/2), sqrt(2))
   const double f = m - 1, d = m + 1, d_low = (m - (d - (d - m))) + (1 - (d - m));
-  const double s = f / d, s_low = (FMA64(-s, d, f) - s * d_low) / d, q = s * s, twice = s + s;
-  const double e = (double)(small ? n - 54 : n), whole_part = e * LN2_HIGH, most = whole_part + twice;
-  const double rest = (twice - (most - whole_part)) + e * LN2_LOW + (twice * (q * log_series(q)) + 2 * s_low);
-  const double high = most + rest, low = rest - (high - most), y = exponent * high;
+  const double s = f / d, s_low = (FMA64(-s, d, f) - s * d_low) / d, q = s * s, double_s = s + s;
+  const double e = (double)(subnormal ? n - 54 : n), exponent_part = e * LN2_HIGH, leading = exponent_part + double_s;
+  const double rest =
+      (double_s - (leading - exponent_part)) + e * LN2_LOW + (double_s * (q * log_series(q)) + 2 * s_low);
+  const double high = leading + rest, low = rest - (high - leading), y = exponent * high;
   const double y_low = FMA64(exponent, high, -y) + exponent * low;
   const double result = exp_of(y);
   return result < DOUBLE_OF_BITS((u64)0x7ff << 52) && result > 0 ? result + result * y_low : result;

@@ -1,5 +1,5 @@
-// NVIDIA's matrix units for 16-bit floats (mma.sync and ldmatrix, PTX ISA 9.7.14): what a warp multiplies, and how it
-// takes blocks of 8 x 8 elements from local memory, whose rows of 16 bytes lie where its lanes say, eight rows a block.
+// NVIDIA matrix units for 16-bit floats (mma.sync and ldmatrix, PTX ISA 9.7.14), per warp. ldmatrix loads blocks of
+// 8 x 8 elements from local memory: eight lanes per block each pass the address of a row of 16 bytes.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -10,7 +10,7 @@
 #endif
 
 /// c (16 x 8) += a (16 x 8) b (8 x 8).
-INLINE void multiply_8(const u32* a, u32 b, float* c) {
+INLINE void mma_16x8x8(const u32* a, u32 b, float* c) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32." MMA_TYPE "." MMA_TYPE
       ".f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
       "{%0, %1, %2, %3};"
@@ -18,36 +18,36 @@ INLINE void multiply_8(const u32* a, u32 b, float* c) {
       : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/// d = a (16 x 16) b (16 x 8) + c, of 16 x 8. Blocks of a: top, bottom, then those to their right.
-INLINE void multiply_16_to(const u32* a, const u32* b, const float* c, float* d) {
+/// d (16 x 8) = a (16 x 16) b (16 x 8) + c. Blocks of a: top left, bottom left, top right, bottom right.
+INLINE void mma_16x8x16_to(const u32* a, const u32* b, const float* c, float* d) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%10, %11, %12, %13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
-INLINE void multiply_16(const u32* a, const u32* b, float* c) { multiply_16_to(a, b, c, c); }
+INLINE void mma_16x8x16(const u32* a, const u32* b, float* c) { mma_16x8x16_to(a, b, c, c); }
 
-// Places in local memory as the instructions take them.
+/// Local memory address as the instructions take it.
 INLINE u32 local_address(LOCAL const in_t* p) { return (u32)__cvta_generic_to_shared(p); }
 
-INLINE void load_2_blocks(u32 at, u32* v) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(at));
+INLINE void load_2_blocks(u32 smem, u32* v) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(smem));
 }
 
-INLINE void load_4_blocks(u32 at, u32* v) {
+INLINE void load_4_blocks(u32 smem, u32* v) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(at));
+               : "r"(smem));
 }
 
-/// The blocks the other way round.
-INLINE void load_2_transposed(u32 at, u32* v) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(at));
+/// The same with transposed blocks.
+INLINE void load_2_transposed(u32 smem, u32* v) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(smem));
 }
 
-INLINE void load_4_transposed(u32 at, u32* v) {
+INLINE void load_4_transposed(u32 smem, u32* v) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(at));
+               : "r"(smem));
 }

@@ -1,4 +1,4 @@
-// The functions of activations and their derivatives. -DMODE is the number of the function in the C API.
+// Activation functions and their derivatives. -DMODE is the number of the function in the C API.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,18 +12,18 @@
 #define LEAKY_RELU 8
 #define ELU 9
 
-/// f(x). NaN stays NaN.
+/// f(x). NaN gives NaN.
 INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
-  const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-absolute(x)) : 0;
+  const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-abs_of(x)) : 0;
   switch (mode) {
     case LOGISTIC: return (x >= 0 ? 1 : u) / (1 + u);
     case TANH: {
-      const num z = x * alpha, e = expm1_down(-2 * absolute(z)), t = e / (e + 2);
+      const num z = x * alpha, e = expm1_nonpositive(-2 * abs_of(z)), t = e / (e + 2);
       return (z < 0 ? t : -t) * beta;
     }
     case RELU: return x <= 0 ? 0 : x;
     case SOFTRELU: return (x > 0 ? x : 0) + log1p_unit(u);
-    case ABS: return absolute(x);
+    case ABS: return abs_of(x);
 #if NUMBERS == NUMBERS_double
     case POWER: {
       const num base = alpha + beta * x;
@@ -35,15 +35,15 @@ INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
       return positive > alpha ? alpha : positive;
     }
     case LEAKY_RELU: return x <= 0 ? x * alpha : x;
-    case ELU: return x <= 0 ? expm1_down(x) * alpha : x;
+    case ELU: return x <= 0 ? expm1_nonpositive(x) * alpha : x;
     default: return x;
   }
 }
 
-/// dy f'(x). At a kink it is the derivative from the left, except that of |x| at 0, which is 0.
+/// dy f'(x): at a kink the derivative from the left, but 0 for |x| at 0.
 INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamma) {
-  const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-absolute(x))
-                : mode == TANH                       ? exp_of(-2 * absolute(x * alpha))
+  const num u = mode == LOGISTIC || mode == SOFTRELU ? exp_of(-abs_of(x))
+                : mode == TANH                       ? exp_of(-2 * abs_of(x * alpha))
                                                      : 0;
   switch (mode) {
     case LOGISTIC: return dy * (u / ((1 + u) * (1 + u)));
@@ -64,13 +64,13 @@ INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamm
   }
 }
 
-/// The same from y = f(x), for functions whose y tells.
+/// The same from y = f(x), for functions whose derivative is a function of y.
 INLINE num gradient_from_y(const int mode, num y, num dy, num alpha, num beta, num gamma) {
   const num t = beta != 0 ? y / beta : 0;
   switch (mode) {
     case LOGISTIC: return dy * (y * (1 - y));
     case TANH: return dy * ((1 - t * t) * (alpha * beta));
-    case SOFTRELU: return dy * -expm1_down(-y);
+    case SOFTRELU: return dy * -expm1_nonpositive(-y);
     case ELU: return y <= 0 ? dy * (y + alpha) : dy;
     default: return gradient(mode, y, dy, alpha, beta, gamma);
   }

@@ -1,12 +1,12 @@
-// Results of which several blocks computed parts: the sum in a fixed order, so that it does not change from run to run.
+// Reduction of the partial results of several blocks, in a fixed order so that results are reproducible.
 // SPDX-License-Identifier: MIT
 #pragma once
 
 #define PARTIAL_THREADS 256
 
-/// dst = alpha * (sum of the partial results) + beta * dst, for the elements of packed tensors. The partial results are
-/// `at` elements behind the beginning of the workspace, dst begins at `dst_at`. `side` threads, a power of two, add up
-/// parts of an element's sum each.
+/// dst = alpha * (sum of the partial results) + beta * dst, for `size` elements of packed tensors. The partial results
+/// [splits][size] begin at element `at` of the 16-byte aligned workspace, dst at element `dst_at`. `side`
+/// threads share the sum of an element; `side` is a power of two.
 KERNEL THREADS_PER_BLOCK(PARTIAL_THREADS)
     add_partials(GLOBAL const sum_t* RESTRICT workspace, GLOBAL out_t* dst, const i64 at, const i64 size,
                  const int splits, const int side, const i64 dst_at, const float alpha, const float beta) {

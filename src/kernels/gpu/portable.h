@@ -1,5 +1,5 @@
-// The dialect of portable kernels: what C99 and C++ share, under one set of names for OpenCL C 1.2, CUDA and HIP.
-// Narrow floats are stored as 16-bit patterns and computed in fp32; no header of a toolkit is needed.
+// The language of portable kernels: the common subset of C99 and C++ under one set of names for OpenCL C 1.2, CUDA and
+// HIP. 16-bit floats are stored as bit patterns and computed in fp32. Needs no toolkit header.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,8 +12,8 @@ typedef unsigned int u32;
 typedef unsigned short u16;
 #define KERNEL __kernel void
 #define GLOBAL __global
-#define LOCAL __local   // of a pointer
-#define SHARED __local  // of an array
+#define LOCAL __local   // qualifies pointers
+#define SHARED __local  // qualifies arrays
 #define INLINE inline static
 #define RESTRICT restrict
 #define BLOCK(d) ((int)get_group_id(d))
@@ -63,7 +63,7 @@ typedef unsigned short u16;
 #define BLOCKS(d)                                                                          \
   ((int)((d) == 0   ? __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x() \
          : (d) == 1 ? __builtin_amdgcn_grid_size_y()                                       \
-                    : __builtin_amdgcn_grid_size_z()))  // threads are along 0
+                    : __builtin_amdgcn_grid_size_z()))  // blocks are one-dimensional
 #define THREAD(d) ((int)__builtin_amdgcn_workitem_id_x())
 #define BARRIER()                                                                       \
   (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"), __builtin_amdgcn_s_barrier(), \
@@ -94,7 +94,8 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 #define THREAD(d) ((int)((d) == 0 ? threadIdx.x : (d) == 1 ? threadIdx.y : threadIdx.z))
 #define BARRIER() __syncthreads()
 #define THREADS_PER_BLOCK(n) __launch_bounds__(n)
-#define THREADS_PER_BLOCK_OF(n, blocks) __launch_bounds__(n, blocks)  // registers for so many at once
+#define THREADS_PER_BLOCK_OF(n, blocks) \
+  __launch_bounds__(n, blocks)  // limits registers so that `blocks` fit a multiprocessor
 typedef uint4 u32x4;
 #define FLOAT_OF_BITS(u) __uint_as_float(u)
 #define BITS_OF_FLOAT(f) __float_as_uint(f)
@@ -125,7 +126,7 @@ INLINE u16 half_of_float(float v) {
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
-// Element types by name, as in LOAD(fp16, p, i): how they are stored, and what they are computed in.
+// Element types by name, as in LOAD(fp16, p, i): storage type, loads and stores.
 typedef signed char i8;
 typedef unsigned char u8;
 #define PASTE_(a, b) a##b
@@ -154,10 +155,10 @@ INLINE void store_bf16(GLOBAL u16* p, i64 i, float v) {
 
 #ifdef FP64
 typedef double stored_fp64;
-typedef double real;  // the widest type there is
+typedef double real;  // the widest float of the device
 INLINE double load_fp64(GLOBAL const double* p, i64 i) { return p[i]; }
 INLINE void store_fp64(GLOBAL double* p, i64 i, double v) { p[i] = v; }
-// The nearest integer, ties to even, or the end of the range.
+// Rounds to nearest, ties to even, and saturates.
 INLINE void store_int8(GLOBAL i8* p, i64 i, double v) {
   const double r = ROUND(v);
   p[i] = (i8)(r < -128.0 ? -128 : r > 127.0 ? 127 : (int)r);

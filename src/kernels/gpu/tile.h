@@ -1,6 +1,6 @@
-// The inner part of a tiled matrix product in the portable dialect: two operand tiles in local memory, THREAD_M x
-// THREAD_N accumulators a thread, each held as quads that lie TILE / (THREAD / 4) apart, so that the 16-byte reads of
-// neighbouring threads touch neighbouring banks.
+// The inner loops of a tiled matrix product: two operand tiles in local memory, THREAD_M x THREAD_N accumulators per
+// thread. A thread's rows and columns are quads TILE / (THREAD / 4) apart, so that 16-byte reads of neighbouring
+// threads touch neighbouring banks.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -21,7 +21,7 @@
 #define THREAD_TILE_N(thread) ((thread) / (TILE_M / THREAD_M))
 #endif
 
-/// acc += a^T b over the TILE_K rows of both tiles, for the thread's part.
+/// acc += a^T b over the TILE_K rows of both tiles; a and b are at the thread's first quad.
 INLINE void multiply_tiles(LOCAL const sum_t* a, LOCAL const sum_t* b, sum_t (*acc)[THREAD_N]) {
   UNROLL
   for (int k = 0; k < TILE_K; ++k) {

@@ -1,5 +1,5 @@
-// Elements of the types IN and OUT in registers, several at a time, as SUM values: fp32, fp16, bf16 and int8 (whose
-// OUT is int32). Division by numbers that the host prepared.
+// Vector loads and stores of elements of types IN and OUT, which registers hold as sum_t: fp32 for fp32, fp16 and bf16,
+// int32 for int8 (whose OUT is int32).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/conv_shapes.h"
@@ -60,7 +60,7 @@ INLINE u32 pair_of_floats(float low, float high) {
 #define PAIR(a, b) ((u32)bf16_of_float(a) | (u32)bf16_of_float(b) << 16)
 #endif
 
-/// Elements of 16 bytes.
+/// Elements per 16 bytes.
 #if IN_KIND == KIND_fp32
 #define VECTOR 4
 #elif IN_KIND == KIND_int8
@@ -69,20 +69,29 @@ INLINE u32 pair_of_floats(float low, float high) {
 #define VECTOR 8
 #endif
 
-/// Four elements, at an address that is a multiple of their bytes; with UNALIGNED at any address.
+/// Four elements, aligned to their bytes; with UNALIGNED at any address.
 INLINE void load4(GLOBAL const in_t* p, sum_t* v) {
 #ifdef UNALIGNED
   UNROLL
   for (int i = 0; i < 4; ++i) v[i] = LOAD(IN, p, i);
 #elif IN_KIND == KIND_fp32
   const u32x4 u = *(GLOBAL const u32x4*)p;
-  v[0] = FLOAT_OF_BITS(u.x), v[1] = FLOAT_OF_BITS(u.y), v[2] = FLOAT_OF_BITS(u.z), v[3] = FLOAT_OF_BITS(u.w);
+  v[0] = FLOAT_OF_BITS(u.x);
+  v[1] = FLOAT_OF_BITS(u.y);
+  v[2] = FLOAT_OF_BITS(u.z);
+  v[3] = FLOAT_OF_BITS(u.w);
 #elif IN_KIND == KIND_int8
   const u32 u = *(GLOBAL const u32*)p;
-  v[0] = (i8)u, v[1] = (i8)(u >> 8), v[2] = (i8)(u >> 16), v[3] = (i8)(u >> 24);
+  v[0] = (i8)u;
+  v[1] = (i8)(u >> 8);
+  v[2] = (i8)(u >> 16);
+  v[3] = (i8)(u >> 24);
 #else
   const u64 u = *(GLOBAL const u64*)p;
-  v[0] = NARROW(u), v[1] = NARROW(u >> 16), v[2] = NARROW(u >> 32), v[3] = NARROW(u >> 48);
+  v[0] = NARROW(u);
+  v[1] = NARROW(u >> 16);
+  v[2] = NARROW(u >> 32);
+  v[3] = NARROW(u >> 48);
 #endif
 }
 
@@ -95,19 +104,28 @@ INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
   for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
 #elif OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32
   u32x4 u;
-  u.x = BITS_OF_SUM(v[0]), u.y = BITS_OF_SUM(v[1]), u.z = BITS_OF_SUM(v[2]), u.w = BITS_OF_SUM(v[3]);
+  u.x = BITS_OF_SUM(v[0]);
+  u.y = BITS_OF_SUM(v[1]);
+  u.z = BITS_OF_SUM(v[2]);
+  u.w = BITS_OF_SUM(v[3]);
   *(GLOBAL u32x4*)p = u;
 #else
   *(GLOBAL u64*)p = (u64)PAIR(v[0], v[1]) | (u64)PAIR(v[2], v[3]) << 32;
 #endif
 }
 
-/// VECTOR elements.
+/// VECTOR elements, aligned to 16 bytes; with UNALIGNED at any address.
 INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
 #if (IN_KIND == KIND_fp16 || IN_KIND == KIND_bf16) && !defined(UNALIGNED)
   const u32x4 u = *(GLOBAL const u32x4*)p;
-  v[0] = NARROW(u.x), v[1] = NARROW(u.x >> 16), v[2] = NARROW(u.y), v[3] = NARROW(u.y >> 16);
-  v[4] = NARROW(u.z), v[5] = NARROW(u.z >> 16), v[6] = NARROW(u.w), v[7] = NARROW(u.w >> 16);
+  v[0] = NARROW(u.x);
+  v[1] = NARROW(u.x >> 16);
+  v[2] = NARROW(u.y);
+  v[3] = NARROW(u.y >> 16);
+  v[4] = NARROW(u.z);
+  v[5] = NARROW(u.z >> 16);
+  v[6] = NARROW(u.w);
+  v[7] = NARROW(u.w >> 16);
 #else
   UNROLL
   for (int i = 0; i < VECTOR; i += 4) load4(p + i, v + i);
@@ -117,7 +135,10 @@ INLINE void load_vector(GLOBAL const in_t* p, sum_t* v) {
 INLINE void store_vector(GLOBAL out_t* p, const sum_t* v) {
 #if (OUT_KIND == KIND_fp16 || OUT_KIND == KIND_bf16) && !defined(UNALIGNED)
   u32x4 u;
-  u.x = PAIR(v[0], v[1]), u.y = PAIR(v[2], v[3]), u.z = PAIR(v[4], v[5]), u.w = PAIR(v[6], v[7]);
+  u.x = PAIR(v[0], v[1]);
+  u.y = PAIR(v[2], v[3]);
+  u.z = PAIR(v[4], v[5]);
+  u.w = PAIR(v[6], v[7]);
   *(GLOBAL u32x4*)p = u;
 #else
   UNROLL
@@ -125,16 +146,19 @@ INLINE void store_vector(GLOBAL out_t* p, const sum_t* v) {
 #endif
 }
 
-/// Four sums from local memory, in one access: the address is a multiple of 16.
+/// Four sums from local memory in one access, aligned to 16 bytes.
 INLINE void local_load4(LOCAL const sum_t* p, sum_t* v) {
   const u32x4 u = *(LOCAL const u32x4*)p;
-  v[0] = SUM_OF_BITS(u.x), v[1] = SUM_OF_BITS(u.y), v[2] = SUM_OF_BITS(u.z), v[3] = SUM_OF_BITS(u.w);
+  v[0] = SUM_OF_BITS(u.x);
+  v[1] = SUM_OF_BITS(u.y);
+  v[2] = SUM_OF_BITS(u.z);
+  v[3] = SUM_OF_BITS(u.w);
 }
 
-/// The first place at or behind p that is a multiple of 16 bytes: workspace begins anywhere.
+/// p rounded up to a multiple of 16 bytes: the workspace has any alignment.
 INLINE GLOBAL const sum_t* align16(GLOBAL const sum_t* p) { return p + ((0 - ((u64)p >> 2)) & 3); }
 
-/// *p = alpha * v + beta * *p; what beta is 0 for is not read. Integers are stored as they are.
+/// *p = alpha * v + beta * *p; beta 0 does not read *p. Integers are stored unscaled.
 INLINE void store_scaled(GLOBAL out_t* p, sum_t v, float alpha, float beta) {
 #if OUT_KIND == KIND_int32
   *p = v;

@@ -17,7 +17,7 @@ bool mergeable(const Loop::Dim& outer, const Loop::Dim& inner) {
   return true;
 }
 
-/// Every dimension steps over all that lie inside it: enough for operand 0 to be separate.
+/// Whether the stride of every dimension exceeds the extent of the inner ones, so that no two elements share memory.
 bool nested(const Loop& loop) {
   std::int64_t reach = 0;
   for (std::size_t d = loop.rank; d-- > 0;) {

@@ -1,5 +1,5 @@
-// Nested loops over tensors of the same sizes, whatever their strides, and a cursor that walks them.
-// Operand 0 gives the order: its memory is visited upwards.
+// Loop nests over tensors of equal sizes and any strides, and a cursor that iterates over them. Operand 0 determines
+// the order: its addresses ascend.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -11,13 +11,13 @@ namespace polymio::tensor_ops {
 
 inline constexpr std::size_t kOperands = 3;  // the output and up to two inputs
 
-/// The sizes with all channels counted, those inside the vectors of NCHWc layouts too.
+/// The sizes with NCHWc vectors included in the channels.
 TensorDesc unvectored(const TensorDesc& t);
 
 struct Loop {
   struct Dim {
     std::int64_t size = 1;
-    std::array<std::int64_t, kOperands> strides{};  // in elements; 0 where an operand repeats
+    std::array<std::int64_t, kOperands> strides{};  // in elements; 0 where an operand is broadcast
   };
   std::array<Dim, kMaxRank + 3> dims{};  // slowest first
   std::size_t rank = 0;
@@ -26,28 +26,26 @@ struct Loop {
 
   std::int64_t count() const;
   void push(const Dim& dim) { dims[rank++] = dim; }
-  /// Drops sizes of 1, sorts by operand 0 and merges dimensions that are one in every operand. At
-  /// least one dimension remains.
+  /// Drops dimensions of size 1, sorts by the strides of operand 0 and merges dimensions that are contiguous in every
+  /// operand. At least one dimension remains.
   void simplify();
 };
 
-/// The same elements as one or two loops. Where an input is dense in another dimension than operand
-/// 0, its cache lines are used up in short runs of the innermost dimension instead of being read again
-/// for every element in them.
+/// The same elements as one or two loops. Where an input is dense in another dimension than operand 0, the innermost
+/// dimension is tiled so that the input's cache lines are used up while they are in the cache.
 struct Tiles {
   explicit Tiles(const Loop& loop);
   std::array<Loop, 2> loops;
   std::size_t count = 1;
 };
 
-/// One dimension for each of operand 0, then one for the vectors of NCHWc layouts if any operand has
-/// them. An operand with a size of 1 repeats. The caller has compared the sizes; throws BadParm for
-/// different vector lengths.
+/// The dimensions of operand 0, then one for the vectors of NCHWc layouts if any operand has them. Sizes of 1 are
+/// broadcast. The caller has checked the sizes; throws BadParm for different vector lengths.
 Loop make_loop(std::span<const TensorDesc* const> operands);
 
 class Cursor {
  public:
-  /// At the element with the given number in the order of the loop.
+  /// At element number `start` in the order of the loop.
   Cursor(const Loop& loop, std::int64_t start);
   std::int64_t offset(std::size_t operand) const { return offsets_[operand]; }
   /// Elements left in the innermost dimension.

@@ -1,4 +1,4 @@
-// The passes over tensors that a kind of device has: what the calls of the face come down to.
+// The passes over tensors that each kind of device implements, behind the functions of tensor_ops.h.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/tensor_ops/loop.h"
@@ -30,13 +30,12 @@ struct Passes {
 };
 extern const Passes kCpuPasses, kGpuPasses;
 
-/// 128-bit integers instead of doubles: every type is an integer, one is int64, and the scalars only
-/// choose signs.
+/// Whether to compute in 128-bit integers: every type is an integer, one is int64, and the scalars are -1, 0 or 1.
 bool needs_exact(std::span<const DataType> types, std::span<const double> scalars);
 
-/// Doubles instead of floats.
+/// Whether to compute in double instead of float.
 bool needs_double(std::span<const DataType> types);
 
-void run_bias_backward(Stream&, double alpha, Input dy, double beta, Output db);  // of the CPU
+void run_bias_backward(Stream&, double alpha, Input dy, double beta, Output db);  // CPU
 
 }  // namespace polymio::tensor_ops

@@ -26,7 +26,7 @@ struct Aligned {
   AlignedBuffer buffer;
 };
 
-/// A value of a type, from any address.
+/// A copy of a value at an address of any alignment.
 struct Scalar {
   Scalar(DataType type, const void* value) { std::memcpy(bytes, value, size_of(type)); }
   alignas(8) unsigned char bytes[8] = {};
@@ -83,7 +83,7 @@ void binary(Stream& stream, Function function, double alpha1, Input a, double al
   passes(stream).elementwise(stream, pass);
 }
 
-/// One value of y's type, which repeats over all of it.
+/// Descriptor of one value of y's type, broadcast over y.
 TensorDesc single(const TensorDesc& y) {
   TensorDesc t = y;
   t.vector_length = 1;
@@ -119,9 +119,9 @@ void op_tensor(Stream& stream, Op op, double alpha1, Input a, double alpha2, Inp
   to.write_back();
 }
 
-void set(Stream& stream, Output to, const void* value_given) {
+void set(Stream& stream, Output to, const void* value_address) {
   const Aligned y(stream, to, "y");
-  const Scalar value(y.desc.type, value_given);
+  const Scalar value(y.desc.type, value_address);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
   Loop loop = make_loop(operands);
@@ -130,9 +130,9 @@ void set(Stream& stream, Output to, const void* value_given) {
   y.write_back();
 }
 
-void scale(Stream& stream, Output to, const void* factor_given) {
+void scale(Stream& stream, Output to, const void* factor_address) {
   const Aligned y(stream, to, "y");
-  const Scalar factor(y.desc.type, factor_given);
+  const Scalar factor(y.desc.type, factor_address);
   const TensorDesc repeated = single(y.desc);
   binary(stream, Function::kMul, 1, y.input(), 1, {repeated, factor.bytes}, 0, y.output(), true);
   y.write_back();

@@ -42,7 +42,8 @@ class TbbExecutor final : public Executor {
         tbb::parallel_for(
             std::size_t{0}, tasks, [&](std::size_t) { run_next(); }, tbb::simple_partitioner());
       });
-    } catch (const std::exception& e) {  // oneTBB's own: a thread did not start, and the other tasks were dropped
+    } catch (
+        const std::exception& e) {  // thrown by oneTBB: a thread did not start, and the remaining tasks were dropped
       log::info("oneTBB: {}: the calling thread does the rest", e.what());
       while (next < tasks) run_next();
     }
@@ -50,8 +51,8 @@ class TbbExecutor final : public Executor {
   }
 
  private:
-  /// Holds oneTBB's workers to the end of the process: a forked child that exits while they come and go
-  /// crashes in oneTBB's clean-up, which detaches threads that are not there.
+  /// Keeps oneTBB's workers alive until the process ends: otherwise the exit handler of oneTBB in a forked child may
+  /// detach threads that do not exist there, and crash.
   static void keep_workers() {
     static tbb::task_arena& forever = *new tbb::task_arena;
     forever.initialize();
@@ -60,11 +61,11 @@ class TbbExecutor final : public Executor {
   tbb::task_arena arena_;
 };
 
-/// Workers wait for a batch; the caller works too. A second caller at the same time runs its batch
-/// inline instead of waiting, so nested and concurrent use cannot deadlock.
+/// Workers wait for a batch; the calling thread works, too. A concurrent second caller runs its batch inline instead of
+/// waiting, so nested and concurrent use cannot deadlock.
 class ThreadExecutor final : public Executor {
  public:
-  /// With fewer threads where the system gives no more; the caller's own is always there.
+  /// Has fewer threads if the system cannot start them; the calling thread always works.
   explicit ThreadExecutor(int threads) {
     start_threads(workers_, static_cast<std::size_t>(std::max(threads, 1) - 1), [this](std::size_t) { work(); });
   }
@@ -86,7 +87,7 @@ class ThreadExecutor final : public Executor {
     wake_.notify_all();
     batch.drain();
     std::unique_lock lock(mutex_);
-    batch_ = nullptr;  // nobody joins from here on; wait for those inside
+    batch_ = nullptr;  // no more workers join; wait for those inside
     done_.wait(lock, [&] { return inside_ == 0; });
     if (batch.error) std::rethrow_exception(batch.error);
   }
@@ -146,18 +147,18 @@ class ThreadExecutor final : public Executor {
   bool stop_ = false;
 };
 
-/// Whether so many threads beside the caller's can be there at once. To be known before oneTBB starts its own, when
-/// work comes: it neither reports nor survives that one cannot be started.
+/// Whether `threads` threads can run at once besides the caller's. Checked before oneTBB starts its workers lazily: it
+/// neither reports nor survives a failed thread start.
 bool can_start(int threads) {
-  static std::atomic<int> known{0};
-  if (threads <= known) return true;
+  static std::atomic<int> startable{0};
+  if (threads <= startable) return true;
   const auto count = static_cast<std::size_t>(threads);
-  std::latch over(1);
+  std::latch release(1);
   std::vector<std::thread> started;
-  const bool all = start_threads(started, count, [&](std::size_t) { over.wait(); }) == count;
-  over.count_down();
+  const bool all = start_threads(started, count, [&](std::size_t) { release.wait(); }) == count;
+  release.count_down();
   for (auto& t : started) t.join();
-  if (all) known = threads;
+  if (all) startable = threads;
   return all;
 }
 
@@ -169,17 +170,17 @@ int generation() { return forks.load(std::memory_order_relaxed); }
 
 std::unique_ptr<Executor> make_executor(const std::string& kind, int threads) {
   require(kind == "tbb" || kind == "threads", "POLYMIO_EXECUTOR={}: allowed are tbb and threads", kind);
-  // From here on there are threads that a child would miss.
-  static const int watching = pthread_atfork(nullptr, nullptr, [] { ++forks; });
-  static_cast<void>(watching);
+  // Forks are counted from the first executor on: a child process lacks its threads.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  static_cast<void>(registered);
   if (generation() > 0) return nullptr;
   const bool arena = kind == "tbb";
-  const int wanted = arena ? std::min(threads, tbb::info::default_concurrency()) : threads;
-  if (arena && can_start(wanted - 1)) return std::make_unique<TbbExecutor>(threads);
-  auto made = std::make_unique<ThreadExecutor>(wanted);
-  if (made->threads() < wanted)
+  const int requested = arena ? std::min(threads, tbb::info::default_concurrency()) : threads;
+  if (arena && can_start(requested - 1)) return std::make_unique<TbbExecutor>(threads);
+  auto made = std::make_unique<ThreadExecutor>(requested);
+  if (made->threads() < requested)
     log::warn_once("threads", "{} of {} threads could be started: a limit on processes (ulimit -u, pids.max) or memory",
-                   made->threads() - 1, wanted - 1);
+                   made->threads() - 1, requested - 1);
   return made;
 }
 

@@ -34,21 +34,21 @@ std::string model_name() {
   return first == std::string::npos ? "x86-64" : name.substr(first);
 }
 
-/// "intel-6-207": maker, family and model, the unit at which kernels behave alike.
+/// "intel-6-207": vendor, family and model. Kernel performance is recorded per microarchitecture.
 std::string microarchitecture() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  char maker[13] = {};
-  __get_cpuid(0, &a, reinterpret_cast<unsigned*>(maker), reinterpret_cast<unsigned*>(maker + 8),
-              reinterpret_cast<unsigned*>(maker + 4));
+  char vendor_id[13] = {};
+  __get_cpuid(0, &a, reinterpret_cast<unsigned*>(vendor_id), reinterpret_cast<unsigned*>(vendor_id + 8),
+              reinterpret_cast<unsigned*>(vendor_id + 4));
   __get_cpuid(1, &a, &b, &c, &d);
   const unsigned base_family = (a >> 8) & 15, family = base_family + (base_family == 15 ? (a >> 20) & 255 : 0);
   const unsigned model = ((a >> 4) & 15) | ((a >> 12) & 0xf0);
-  const std::string text = maker;
+  const std::string text = vendor_id;
   const std::string vendor = text == "GenuineIntel" ? "intel" : text == "AuthenticAMD" ? "amd" : "x86";
   return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
 }
 
-/// Whether Linux lets this process use the tile registers of AMX: it has to be asked, once.
+/// Requests, once, the permission of Linux to use AMX tile registers; whether it is granted.
 bool tiles_granted() {
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, the state component
   static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
@@ -62,7 +62,7 @@ bool tiles_granted() { return false; }
 
 constexpr const char* kIsaNames[] = {"generic", "avx2", "avx512", "avx512_bf16", "avx512_amx"};  // by CpuIsa
 
-/// The best one up to `most` that this processor has and kernels were built for.
+/// The best instruction set up to `most` that the CPU supports and kernels were built for.
 CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Amx) {
 #define CHOOSE(id, name, here) \
   if (CpuIsa::id <= most && (here)) return CpuIsa::id;
@@ -71,7 +71,7 @@ CpuIsa best_isa(CpuIsa most = CpuIsa::kAvx512Amx) {
   return CpuIsa::kGeneric;
 }
 
-/// The same, of what Linux lets this process use.
+/// The same, limited to what Linux permits.
 CpuIsa granted_isa(CpuIsa most = CpuIsa::kAvx512Amx) {
   const CpuIsa best = best_isa(most);
   return best < CpuIsa::kAvx512Amx || tiles_granted() ? best : best_isa(CpuIsa::kAvx512Bf16);
@@ -101,8 +101,8 @@ int usable_cores() {
   return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/// Until something is measured: two FMA ports at 2.5 GHz (3 GHz for narrower vectors), and memory that
-/// some eight cores saturate.
+/// Estimates before calibration: two FMA ports at 2.5 GHz (3 GHz for narrower vectors); about eight cores saturate the
+/// memory bandwidth.
 void set_nominal(DeviceInfo& d) {
   const double core_gflops = d.isa >= CpuIsa::kAvx512 ? 160 : d.isa == CpuIsa::kAvx2 ? 96 : 24;
   const int cores = std::min(d.threads, d.units);
@@ -126,7 +126,7 @@ DeviceInfo detect() {
   return d;
 }
 
-/// Descriptions stay where they are, for whoever holds one.
+/// Descriptions are never moved or freed: callers keep references.
 struct Table {
   ProcessMutex mutex;
   std::deque<DeviceInfo> descriptions;

@@ -1,5 +1,5 @@
-// Peak arithmetic and memory bandwidth of a stream: the best of many short rounds, because it can take
-// the scheduler tens of milliseconds to spread the threads, and others use the machine too.
+// Peak arithmetic and memory bandwidth of a stream: the best of many short rounds, because the scheduler may take tens
+// of milliseconds to distribute the threads, and other processes use the machine, too.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <chrono>
@@ -41,8 +41,8 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Calls `round`, which returns what it did, until the time is over, at least twice: the first one warms up.
-/// The most that was done per second. It is wall time, so tasks that share a thread are not counted twice.
+/// The best rate, in units of work per second of wall time. Calls `round`, which returns its units of work, until the
+/// time is over and at least twice; the first call warms up.
 template <class Round>
 double best_rate(double milliseconds, Round round) {
   const Clock all;
@@ -71,14 +71,14 @@ double fma_rate(Stream& stream, const Effort& effort) {
   });
 }
 
-/// Sums of a buffer that should not fit the caches, in two pieces a thread.
+/// Bytes per second of summing a buffer that should exceed the caches, in two parts per thread.
 double read_rate(Stream& stream, const Effort& effort) {
   const std::size_t pieces = 2 * static_cast<std::size_t>(stream.threads());
   const std::size_t piece = effort.bytes / sizeof(double) / pieces / 8 * 8;
   const std::unique_ptr<double[]> data(new (std::nothrow) double[pieces * piece]);
   if (!data) fail(Status::kAllocFailed, "cannot allocate {} bytes to measure the memory bandwidth", effort.bytes);
   std::vector<double> sums(pieces);
-  // Pages are there only once they are written.
+  // First touch: pages are allocated when they are written.
   stream.parallel_for(pieces, 0, [&](std::size_t t, void*) { std::fill_n(data.get() + t * piece, piece, 1.0); });
   return best_rate(effort.bandwidth, [&] {
     stream.parallel_for(pieces, 0, [&](std::size_t t, void*) {

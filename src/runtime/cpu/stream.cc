@@ -20,8 +20,8 @@ constexpr std::size_t kAlign = 64;
 
 constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-/// Scratch for every thread of one parallel_for. A call takes the whole block by atomic exchange and
-/// puts it back; a second call at the same time makes its own.
+/// Scratch for all threads of a parallel_for. A call leases the whole block by atomic exchange; a concurrent second
+/// call allocates its own.
 class ScratchPool {
  public:
   struct Block {
@@ -74,7 +74,8 @@ using Time = std::chrono::steady_clock::time_point;
 
 bool is_over(Time stop) { return stop != Time::max() && std::chrono::steady_clock::now() >= stop; }
 
-/// Draws task numbers; an exception crosses the caller's executor only as a value.
+/// Distributes task numbers to workers. Exceptions of tasks are stored, since they must not pass through the caller's
+/// executor.
 class Batch {
  public:
   Batch(std::size_t tasks, Time stop) : tasks_(tasks), stop_(stop) {}
@@ -110,10 +111,10 @@ struct TimeEvent final : Event {
 
 [[noreturn]] void no_kernels() { fail(Status::kInternalError, "the CPU runs no GPU kernels"); }
 
-/// Said by the process, however many streams it has inherited.
-void say_forked() {
-  static std::atomic<int> said{0};
-  if (said != generation() && said.exchange(generation()) != generation())
+/// Logged once per process, however many streams it has inherited.
+void log_fork_once() {
+  static std::atomic<int> logged{0};
+  if (logged != generation() && logged.exchange(generation()) != generation())
     log::info("this process was forked from one that had started threads: handles work on the calling thread only");
 }
 
@@ -124,7 +125,9 @@ class CpuStream final : public Stream {
   }
   ~CpuStream() override { drop_executor(); }
 
-  const DeviceInfo& info() const override { return *(alone() ? alone_ : *info_).load(std::memory_order_acquire); }
+  const DeviceInfo& info() const override {
+    return *(lacks_threads() ? single_thread_info_ : *info_).load(std::memory_order_acquire);
+  }
   const void* context() const override { return nullptr; }
   void* native() const override { return nullptr; }
   void set_native(void* stream) override {
@@ -161,25 +164,25 @@ class CpuStream final : public Stream {
     const ScratchPool::Lease scratch(scratch_, stride * (stride ? threads : 0));
     const Time stop = StopAt::current();
     if (workers == 1) {
-      if (alone()) say_forked();
+      if (lacks_threads()) log_fork_once();
       for (std::size_t i = 0; i < tasks; ++i) {
         if (is_over(stop)) throw Stopped();
         task(i, scratch.memory());
       }
       return;
     }
-    // Workers draw tasks, so that a worker's index names its scratch under any executor.
+    // Executors run workers, which draw tasks, so that the index of a worker identifies its scratch.
     Batch batch(tasks, stop);
     auto work = [&](std::size_t worker) { batch.drain(task, scratch.memory() + worker * stride); };
     {
-      // What the executor calls on this thread is not ours to stop.
+      // The deadline does not apply to foreign code that the executor runs on this thread.
       const StopAt::Pause pause;
       executor_->run(workers, TaskRef(work));
     }
     batch.finish();
   }
 
-  int threads() const override { return alone() ? 1 : threads_; }
+  int threads() const override { return lacks_threads() ? 1 : threads_; }
 
   void set_threads(int cap) override {
     require(cap >= 0, "thread cap {}: allowed are 0 (all cores) and positive numbers", cap);
@@ -209,8 +212,8 @@ class CpuStream final : public Stream {
   void calibrate(const DevicePeak& peak) override { cpu::calibrate(peak); }
 
  private:
-  /// In a child of the process that made the executor there are no threads for it.
-  bool alone() const { return generation_ != generation(); }
+  /// Whether this process is a forked child of the one that made the executor, and hence lacks its threads.
+  bool lacks_threads() const { return generation_ != generation(); }
 
   void use(std::unique_ptr<Executor> next) {
     drop_executor();
@@ -219,18 +222,18 @@ class CpuStream final : public Stream {
   }
 
   void drop_executor() {
-    // Left alone after a fork: its destructor would wait for threads that are not there.
-    if (alone()) static_cast<void>(executor_.release());
+    // Leaked after a fork: the destructor would wait for threads that do not exist in this process.
+    if (lacks_threads()) static_cast<void>(executor_.release());
     executor_.reset();
   }
 
   std::string kind_;
   int threads_ = 1;
   InfoSlot* info_ = nullptr;
-  InfoSlot& alone_ = info_slot(1);
+  InfoSlot& single_thread_info_ = info_slot(1);
   bool caller_executor_ = false;
   std::unique_ptr<Executor> executor_;
-  int generation_ = 0;  // that the executor belongs to
+  int generation_ = 0;  // of the executor
   ScratchPool scratch_;
   std::mutex peak_mutex_;
   DevicePeak peak_;

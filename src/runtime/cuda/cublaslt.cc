@@ -1,4 +1,5 @@
-// cuBLASLt's functions by name: descriptors of one product, what its heuristic offers for it, and running one of these.
+// cuBLASLt, loaded at run time: describes a matrix product, selects an algorithm that the heuristic offers, and runs
+// it.
 // SPDX-License-Identifier: MIT
 #include "runtime/cuda/cublaslt.h"
 
@@ -16,13 +17,13 @@
 namespace polymio::cuda {
 namespace {
 
-// Numbers of cublasLt.h and library_types.h.
+// Enumerators of cublasLt.h and library_types.h.
 constexpr int kComputeFloat = 68, kComputeTf32 = 77;
-constexpr int kTransposeA = 3, kTransposeB = 4;                                   // of a product
-constexpr int kBatchCount = 5, kBatchStride = 6;                                  // of a matrix
-constexpr int kMostWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};  // of a preference
-constexpr std::uint32_t kReduceInSums = 2, kReduceAnyhow = 7;  // parts of a result: added up as sums, or in its type
-constexpr int kMostChoices = 16;
+constexpr int kTransposeA = 3, kTransposeB = 4;                                  // attributes of a product
+constexpr int kBatchCount = 5, kBatchStride = 6;                                 // attributes of a matrix
+constexpr int kMaxWorkspace = 1, kReductions = 3, kAlignments[] = {5, 6, 7, 8};  // attributes of a preference
+constexpr std::uint32_t kReduceInSums = 2, kReduceAnyhow = 7;  // split K: reduction in the compute type, or in any type
+constexpr int kMaxChoices = 16;
 constexpr std::size_t kWorkspaceAlignment = 256;
 
 int number_of(DataType t) {
@@ -30,7 +31,7 @@ int number_of(DataType t) {
     case DataType::kFloat: return 0;
     case DataType::kHalf: return 2;
     case DataType::kBFloat16: return 14;
-    default: fail(Status::kInternalError, "no product of matrices of this type");
+    default: fail(Status::kInternalError, "no matrix product of this data type");
   }
 }
 
@@ -60,30 +61,30 @@ struct Library {
   int (*multiply)(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*,
                   void*, void*, const Algorithm*, void*, std::size_t, void*) = nullptr;
   bool usable = false;
-  std::string note;                // as of cublaslt_note()
+  std::string note;                // see cublaslt_note()
   std::map<void*, void*> handles;  // by context; kept until the process ends
   std::mutex mutex;                // of handles
 
   explicit Library(std::initializer_list<const char*> names) {
     DynamicLibrary file{names};
     std::size_t (*version)() = nullptr;
-    const bool whole = file.find(version, "cublasLtGetCudartVersion") && file.find(create, "cublasLtCreate") &&
-                       file.find(create_product, "cublasLtMatmulDescCreate") &&
-                       file.find(set_product, "cublasLtMatmulDescSetAttribute") &&
-                       file.find(destroy_product, "cublasLtMatmulDescDestroy") &&
-                       file.find(create_matrix, "cublasLtMatrixLayoutCreate") &&
-                       file.find(set_matrix, "cublasLtMatrixLayoutSetAttribute") &&
-                       file.find(destroy_matrix, "cublasLtMatrixLayoutDestroy") &&
-                       file.find(create_preference, "cublasLtMatmulPreferenceCreate") &&
-                       file.find(set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
-                       file.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
-                       file.find(offers, "cublasLtMatmulAlgoGetHeuristic") && file.find(multiply, "cublasLtMatmul");
-    usable = whole && (driver_version() == 0 || serves_driver(version(), driver_version()));  // 0: there is none
+    const bool complete = file.find(version, "cublasLtGetCudartVersion") && file.find(create, "cublasLtCreate") &&
+                          file.find(create_product, "cublasLtMatmulDescCreate") &&
+                          file.find(set_product, "cublasLtMatmulDescSetAttribute") &&
+                          file.find(destroy_product, "cublasLtMatmulDescDestroy") &&
+                          file.find(create_matrix, "cublasLtMatrixLayoutCreate") &&
+                          file.find(set_matrix, "cublasLtMatrixLayoutSetAttribute") &&
+                          file.find(destroy_matrix, "cublasLtMatrixLayoutDestroy") &&
+                          file.find(create_preference, "cublasLtMatmulPreferenceCreate") &&
+                          file.find(set_preference, "cublasLtMatmulPreferenceSetAttribute") &&
+                          file.find(destroy_preference, "cublasLtMatmulPreferenceDestroy") &&
+                          file.find(offers, "cublasLtMatmulAlgoGetHeuristic") && file.find(multiply, "cublasLtMatmul");
+    usable = complete && (driver_version() == 0 || serves_driver(version(), driver_version()));  // 0: no driver
     const auto dotted = [](std::size_t v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
-    note = usable  ? fmt::format("cuBLASLt for CUDA {}", dotted(version()))
-           : whole ? fmt::format("no cuBLASLt: it is for CUDA {}, the driver for {}", dotted(version()),
-                                 dotted(static_cast<std::size_t>(driver_version())))
-                   : fmt::format("no cuBLASLt: {}", file.problem());
+    note = usable     ? fmt::format("cuBLASLt for CUDA {}", dotted(version()))
+           : complete ? fmt::format("no cuBLASLt: it is for CUDA {}, the driver for {}", dotted(version()),
+                                    dotted(static_cast<std::size_t>(driver_version())))
+                      : fmt::format("no cuBLASLt: {}", file.problem());
   }
 
   void* handle(void* context) {
@@ -106,7 +107,7 @@ Library& library() {
   return older.usable ? older : newer;
 }
 
-/// One of the library's objects.
+/// Owns a descriptor of the library.
 struct Object {
   void* made = nullptr;
   int (*destroy)(void*);
@@ -131,27 +132,28 @@ class CublasLt final : public Multiplier {
     describe(c_, p.out, p.m, p.n, p.step_c, p.batch_step_c);
   }
 
-  /// Takes what the heuristic ranks `choice`-th, or last; whether there is anything.
+  /// Selects the algorithm that the heuristic ranks `choice`-th, or the last one; false if there is none.
   bool choose(int choice) {
     Library& l = library();
     Object preference(l.destroy_preference);
     Library::check(l.create_preference(&preference.made), "asking for a product");
     const std::uint64_t bytes = shape_.workspace < kWorkspaceAlignment ? 0 : shape_.workspace - kWorkspaceAlignment;
     const auto alignment = static_cast<std::uint32_t>(shape_.alignment);
-    l.set_preference(preference.made, kMostWorkspace, &bytes, sizeof bytes);
+    l.set_preference(preference.made, kMaxWorkspace, &bytes, sizeof bytes);
     const std::uint32_t reductions = shape_.out == DataType::kFloat ? kReduceAnyhow : kReduceInSums;
     l.set_preference(preference.made, kReductions, &reductions, sizeof reductions);
     for (const int which : kAlignments) l.set_preference(preference.made, which, &alignment, sizeof alignment);
-    Offer offers[kMostChoices];
+    Offer offers[kMaxChoices];
     int count = 0;
-    const int code = l.offers(handle_, product_.made, a_.made, b_.made, c_.made, c_.made, preference.made, kMostChoices,
+    const int code = l.offers(handle_, product_.made, a_.made, b_.made, c_.made, c_.made, preference.made, kMaxChoices,
                               offers, &count);
     if (code != 0) return false;
     count = static_cast<int>(
         std::remove_if(offers, offers + count, [](const Offer& offer) { return offer.state != 0; }) - offers);
     if (count == 0) return false;
-    const Offer& taken = offers[std::min(choice, count - 1)];
-    algorithm_ = taken.algorithm, workspace_ = taken.workspace;
+    const Offer& selected = offers[std::min(choice, count - 1)];
+    algorithm_ = selected.algorithm;
+    workspace_ = selected.workspace;
     return true;
   }
 
@@ -159,7 +161,7 @@ class CublasLt final : public Multiplier {
     const auto address = reinterpret_cast<std::uintptr_t>(o.workspace);
     void* const aligned =
         reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
-    // With 1 itself some algorithms round a 16-bit product before they add it (cuBLAS 13 on an H200).
+    // beta 1 - 2^-24 instead of 1: with 1 some algorithms round a 16-bit product before adding (cuBLAS 13, H200).
     const float beta = shape_.out != DataType::kFloat && o.beta == 1 ? std::nextafter(1.0f, 0.0f) : o.beta;
     Library::check(
         library().multiply(handle_, product_.made, &o.alpha, o.a, a_.made, o.b, b_.made, &beta, o.c, c_.made, o.c,

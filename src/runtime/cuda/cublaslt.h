@@ -1,4 +1,4 @@
-// NVIDIA's library of matrix products, opened when first needed.
+// cuBLASLt, NVIDIA's matrix product library; opened on first use.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -8,18 +8,18 @@
 
 namespace polymio::cuda {
 
-/// Whether there is a library that is of use with the driver.
+/// Whether cuBLASLt is installed and supports the driver.
 bool has_cublaslt();
 
-/// "cuBLASLt 13.1", or why it is not used.
+/// "cuBLASLt for CUDA 13.1", or why it is not used.
 const std::string& cublaslt_note();
 
-/// Whether a library made for this version of CUDA works on a driver of that one: only their major numbers matter.
+/// Whether a library for CUDA version `library` works on a driver for version `driver`: major versions are compared.
 constexpr bool serves_driver(std::size_t library, int driver) {
   return library / 1000 <= static_cast<std::size_t>(driver) / 1000;
 }
 
-/// Of streams in the current context, which is `context`; null when the library offers nothing for the product.
+/// A product for streams in `context`, which is current; null if the library has no algorithm for it.
 std::unique_ptr<Multiplier> make_multiplier(void* context, const MatrixProduct&, int choice);
 
 }  // namespace polymio::cuda

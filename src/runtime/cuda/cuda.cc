@@ -1,4 +1,4 @@
-// The functions of libcuda and libnvrtc by their names and versions, and what a device is.
+// Loads libcuda and libnvrtc at run time and describes devices.
 // SPDX-License-Identifier: MIT
 #include "runtime/cuda/cuda.h"
 
@@ -14,10 +14,10 @@ namespace {
 
 using gpu::check;
 
-constexpr int kVersion = 12000;  // of the driver's functions: what later ones mean by these names is the same
+constexpr int kVersion = 12000;  // ABI version of the driver functions to look up
 constexpr const char* kDriverName = "libcuda.so.1";
 
-// Attributes of devices.
+// Device attributes.
 constexpr int kBlockThreads = 1, kSharedBytes = 8, kWarp = 10, kClockKhz = 13, kUnits = 16, kMemoryClockKhz = 36,
               kBusBits = 37, kL2Bytes = 38, kMajor = 75, kMinor = 76;
 
@@ -26,9 +26,9 @@ struct Cuda {
   int (*context_device)(int*) = nullptr;
   int driver_version = 0;
   gpu::DeviceList list;
-  std::deque<DeviceInfo> infos;  // of list, by device number
+  std::deque<DeviceInfo> infos;  // owns the descriptions, by device number
   std::deque<void*> contexts;
-  std::mutex mutex;  // of contexts
+  std::mutex mutex;  // guards contexts
 
   Cuda() { list.absence = open(); }
 
@@ -51,21 +51,40 @@ std::string Cuda::open() {
   };
   auto& d = driver;
   int (*version)(int*) = nullptr;
-  get(version, "cuDriverGetVersion"), get(d.initialise, "cuInit"), get(d.device_count, "cuDeviceGetCount");
-  get(d.device, "cuDeviceGet"), get(d.device_name, "cuDeviceGetName"), get(d.total_memory, "cuDeviceTotalMem");
-  get(d.attribute, "cuDeviceGetAttribute"), get(d.retain_context, "cuDevicePrimaryCtxRetain");
-  get(d.context_state, "cuDevicePrimaryCtxGetState"), get(d.current_context, "cuCtxGetCurrent");
-  get(d.set_context, "cuCtxSetCurrent"), get(d.allocate, "cuMemAlloc"), get(d.free, "cuMemFree");
-  get(d.upload, "cuMemcpyHtoDAsync"), get(d.download, "cuMemcpyDtoHAsync"), get(d.copy, "cuMemcpyDtoDAsync");
-  get(d.synchronize, "cuStreamSynchronize"), get(d.is_capturing, "cuStreamIsCapturing");
-  get(d.create_event, "cuEventCreate"), get(d.record, "cuEventRecord"), get(d.wait, "cuEventSynchronize");
-  get(d.elapsed, "cuEventElapsedTime"), get(d.destroy_event, "cuEventDestroy"), get(d.load, "cuModuleLoadData");
-  get(d.unload, "cuModuleUnload"), get(d.function, "cuModuleGetFunction");
-  get(d.function_attribute, "cuFuncSetAttribute"), get(d.launch, "cuLaunchKernel");
-  get(d.launch_with, "cuLaunchKernelEx"), get(d.pointer_attribute, "cuPointerGetAttribute");
-  get(d.error_text, "cuGetErrorString"), get(d.stream_context, "cuStreamGetCtx");
+  get(version, "cuDriverGetVersion");
+  get(d.initialise, "cuInit");
+  get(d.device_count, "cuDeviceGetCount");
+  get(d.device, "cuDeviceGet");
+  get(d.device_name, "cuDeviceGetName");
+  get(d.total_memory, "cuDeviceTotalMem");
+  get(d.attribute, "cuDeviceGetAttribute");
+  get(d.retain_context, "cuDevicePrimaryCtxRetain");
+  get(d.context_state, "cuDevicePrimaryCtxGetState");
+  get(d.current_context, "cuCtxGetCurrent");
+  get(d.set_context, "cuCtxSetCurrent");
+  get(d.allocate, "cuMemAlloc");
+  get(d.free, "cuMemFree");
+  get(d.upload, "cuMemcpyHtoDAsync");
+  get(d.download, "cuMemcpyDtoHAsync");
+  get(d.copy, "cuMemcpyDtoDAsync");
+  get(d.synchronize, "cuStreamSynchronize");
+  get(d.is_capturing, "cuStreamIsCapturing");
+  get(d.create_event, "cuEventCreate");
+  get(d.record, "cuEventRecord");
+  get(d.wait, "cuEventSynchronize");
+  get(d.elapsed, "cuEventElapsedTime");
+  get(d.destroy_event, "cuEventDestroy");
+  get(d.load, "cuModuleLoadData");
+  get(d.unload, "cuModuleUnload");
+  get(d.function, "cuModuleGetFunction");
+  get(d.function_attribute, "cuFuncSetAttribute");
+  get(d.launch, "cuLaunchKernel");
+  get(d.launch_with, "cuLaunchKernelEx");
+  get(d.pointer_attribute, "cuPointerGetAttribute");
+  get(d.error_text, "cuGetErrorString");
+  get(d.stream_context, "cuStreamGetCtx");
   get(context_device, "cuCtxGetDevice");
-  if (!missing.empty()) return "the NVIDIA driver is too old: it has no " + missing;
+  if (!missing.empty()) return "the NVIDIA driver is too old: it lacks " + missing;
   version(&driver_version);
   d.multiplier = make_multiplier;
   return add_devices();
@@ -78,7 +97,7 @@ std::string Cuda::add_devices() {
     return std::string("the NVIDIA driver does not start: ") + text;
   }
   int count = 0;
-  if (driver.device_count(&count) != 0 || count == 0) return "the NVIDIA driver sees no device";
+  if (driver.device_count(&count) != 0 || count == 0) return "the NVIDIA driver finds no device";
   for (int i = 0; i < count; ++i) infos.push_back(describe(i));
   list.devices.assign(infos.begin(), infos.end());
   contexts.resize(infos.size());
@@ -103,7 +122,7 @@ DeviceInfo Cuda::describe(int index) const {
   d.units = get(kUnits);
   driver.total_memory(&d.memory_bytes, device);
   d.cache_bytes = {0, static_cast<std::size_t>(get(kL2Bytes)), 0};
-  // Two operations in each of 128 lanes; memory transfers twice a clock. Newer drivers tell no memory clock.
+  // 128 FMA lanes per multiprocessor; two memory transfers per clock. Newer drivers report no memory clock.
   constexpr double kUnknownGbs = 500;
   d.fp32_gflops = 256.0 * d.units * get(kClockKhz) * 1e-6;
   const double bandwidth = 2.0 * get(kMemoryClockKhz) * 1e3 * get(kBusBits) / 8 * 1e-9;
@@ -128,13 +147,14 @@ Cuda& cuda() {
   return all;
 }
 
-/// NVRTC no newer than the driver, whose programs it could not load. Null, with the reason, when there is none.
+/// NVRTC, no newer than the driver, which could not load its programs otherwise. Null, with the reason, if there is
+/// none.
 const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
-  struct Opened {
+  struct Nvrtc {
     gpu::RuntimeCompiler rtc{};
     DynamicLibrary library;
     bool usable;
-    explicit Opened(std::initializer_list<const char*> names) : library(names) {
+    explicit Nvrtc(std::initializer_list<const char*> names) : library(names) {
       rtc.name = "NVRTC";
       rtc.spill_option = "--ptxas-options=-warn-spills";
       usable = library.find(rtc.version, "nvrtcVersion") && library.find(rtc.create, "nvrtcCreateProgram") &&
@@ -143,11 +163,11 @@ const gpu::RuntimeCompiler* compiler(int driver_version, std::string& problem) {
                library.find(rtc.log, "nvrtcGetProgramLog") && library.find(rtc.destroy, "nvrtcDestroyProgram");
     }
   };
-  static Opened& newer =
-      *new Opened{"libnvrtc.so.13", "/usr/local/cuda-13/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13"};
+  static Nvrtc& newer =
+      *new Nvrtc{"libnvrtc.so.13", "/usr/local/cuda-13/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13"};
   if (newer.usable && (driver_version == 0 || driver_version >= 13000)) return &newer.rtc;
-  static Opened& older =
-      *new Opened{"libnvrtc.so.12", "/usr/local/cuda-12/lib64/libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
+  static Nvrtc& older =
+      *new Nvrtc{"libnvrtc.so.12", "/usr/local/cuda-12/lib64/libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
   if (older.usable) return &older.rtc;
   problem = newer.library.problem() + "; " + older.library.problem();
   return nullptr;
@@ -188,10 +208,10 @@ int device_in_use(void* native) {
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {
   constexpr std::string_view kPrefix = "cuda-sm";
   std::string target = architecture.substr(kPrefix.size());
-  if (std::stoi(target) >= 90) target += 'a';  // with the instructions that only this generation has
+  if (std::stoi(target) >= 90) target += 'a';  // architecture-specific instructions
   std::string problem;
-  const bool driver_there = is_loaded(kDriverName);
-  const gpu::RuntimeCompiler* rtc = compiler(driver_there ? cuda().driver_version : 0, problem);
+  const bool has_driver = is_loaded(kDriverName);
+  const gpu::RuntimeCompiler* rtc = compiler(has_driver ? cuda().driver_version : 0, problem);
   if (!rtc) fail(Status::kNotInitialized, "kernels cannot be compiled, since there is no NVRTC: {}", problem);
   return gpu::make_compiler(*rtc, "--gpu-architecture=sm_" + target);
 }

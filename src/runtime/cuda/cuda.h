@@ -1,4 +1,4 @@
-// NVIDIA GPUs: the driver and the run-time compiler, opened when first needed.
+// NVIDIA GPUs: the driver and the run-time compiler, opened on first use.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "runtime/gpu/gpu_stream.h"
@@ -7,14 +7,14 @@ namespace polymio::cuda {
 
 const gpu::DeviceList& devices();
 
-/// As 13000, of the driver that devices() found.
+/// CUDA version of the driver (13000 is 13.0), 0 if there is none.
 int driver_version();
 
-/// In the primary context, so that memory of the CUDA runtime is valid; null is the default stream.
+/// A stream in the primary context, which the CUDA runtime uses, too; `native` null is the default stream.
 std::unique_ptr<Stream> create_stream(int index, void* native);
 
-/// The device of a stream that a caller made, or of the current or some other context in use; -1 if the
-/// process does not use CUDA.
+/// The device of the caller's stream, or of the current context, or of any primary context in use; -1 if the process
+/// does not use CUDA.
 int device_in_use(void* native);
 
 /// "cuda-sm90".

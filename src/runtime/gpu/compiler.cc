@@ -1,4 +1,4 @@
-// Kernel sources to programs by NVRTC or hipRTC; no device is needed.
+// Compiles kernel sources with NVRTC or hipRTC; needs no device.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ class RtcCompiler final : public Compiler {
     void* handle = nullptr;
     Program(const RuntimeCompiler& r, const std::string& source) : rtc(r) {
       if (rtc.create(&handle, source.c_str(), "kernel.cl", 0, nullptr, nullptr) != 0)
-        fail(Status::kInternalError, "{} takes no program", rtc.name);
+        fail(Status::kInternalError, "{} cannot create a program", rtc.name);
     }
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;

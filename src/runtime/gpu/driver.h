@@ -1,5 +1,5 @@
-// CUDA's driver API and HIP's runtime are name by name the same: one table of functions, one stream and
-// one run-time compiler serve both. runtime/cuda and runtime/hip fill the tables.
+// The CUDA driver API and the HIP runtime correspond function by function: one function table, one stream and one
+// run-time compiler serve both. runtime/cuda and runtime/hip fill the tables.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "runtime/gpu/gpu_stream.h"
@@ -56,13 +56,13 @@ struct RuntimeCompiler {
   int (*log)(void*, char*);
   int (*destroy)(void**);
   const char* name;
-  const char* spill_option;  // makes the log name kernels whose registers do not suffice; null without such a one
+  const char* spill_option;  // makes the compiler report register spills; may be null
 };
 
-/// Throws unless `code` is 0: AllocFailed when memory is short, else InternalError.
+/// Throws unless `code` is 0: AllocFailed if out of memory, else InternalError.
 void check(const Driver&, int code, const char* what);
 
-/// Makes a context current on this thread for the length of a scope.
+/// Makes a context current on this thread for a scope.
 class Current {
  public:
   Current(const Driver& driver, void* context) : driver_(driver) {
@@ -85,7 +85,7 @@ class Current {
 /// `target` is the option that names the architecture.
 std::unique_ptr<Compiler> make_compiler(const RuntimeCompiler&, const std::string& target);
 
-/// A stream in the context of the device; `native` may be null, the default stream. All references stay.
+/// A stream in the context of the device; `native` null is the default stream. All referenced objects must outlive it.
 std::unique_ptr<Stream> make_stream(const Driver&, const DeviceInfo&, void* context, void* native,
                                     std::unique_ptr<Compiler> (*compiler)(const std::string& architecture));
 

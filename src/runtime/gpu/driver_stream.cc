@@ -1,4 +1,4 @@
-// The stream of a CUDA or HIP device. Everything is asynchronous but what the host has to wait for.
+// The stream of a CUDA or HIP device. Commands are asynchronous except where the host needs the result.
 // SPDX-License-Identifier: MIT
 #include <atomic>
 #include <mutex>
@@ -7,7 +7,7 @@
 
 namespace polymio::gpu {
 
-/// As cuLaunchKernelEx takes it.
+/// Layout of CUlaunchConfig.
 struct LaunchConfig {
   unsigned blocks[3], threads[3], shared_bytes;
   void* stream;
@@ -21,11 +21,11 @@ struct LaunchConfig {
 namespace {
 
 constexpr int kOutOfMemory = 2;
-constexpr int kMostSharedAttribute = 8;  // of a function: dynamic shared memory beyond 48 KiB
-constexpr int kMemoryTypeAttribute = 2;  // of a pointer
+constexpr int kMaxSharedAttribute = 8;   // function attribute: dynamic shared memory beyond 48 KiB
+constexpr int kMemoryTypeAttribute = 2;  // pointer attribute
 constexpr int kClusterAttribute = 4, kProgrammaticAttribute = 6;
 constexpr std::uint32_t kUsualShared = 48u << 10;
-constexpr std::size_t kMostArguments = 32;
+constexpr std::size_t kMaxArguments = 32;
 
 struct DriverEvent final : Event {
   const Driver& driver;
@@ -69,7 +69,7 @@ class DriverModule final : public Module, public std::enable_shared_from_this<Dr
   void* const handle_;
 };
 
-/// A product of the maker's library, in the device's context.
+/// A matrix product of the vendor's library, run in the device's context.
 class DriverMultiplier final : public Multiplier {
  public:
   DriverMultiplier(const Driver& driver, void* context, std::unique_ptr<Multiplier> inner)
@@ -97,7 +97,7 @@ class DriverStream final : public GpuStream {
   ~DriverStream() override {
     try {
       if (!capturing()) synchronize();
-    } catch (const Error&) {  // the device is lost, and its work with it
+    } catch (const Error&) {  // the device is lost
     }
   }
 
@@ -146,7 +146,7 @@ class DriverStream final : public GpuStream {
     try {
       const Current current(driver_, context_);
       driver_.free(reinterpret_cast<Address>(p));  // waits for the device
-    } catch (const Error&) {                       // the device is lost, and its memory with it
+    } catch (const Error&) {                       // the device is lost
     }
   }
 
@@ -216,7 +216,7 @@ class DriverStream final : public GpuStream {
   }
   void allow_shared(const DriverKernel& kernel, std::uint32_t bytes) const {
     if (bytes <= kernel.shared_limit.load(std::memory_order_relaxed) || !driver_.function_attribute) return;
-    check(driver_, driver_.function_attribute(kernel.function, kMostSharedAttribute, static_cast<int>(bytes)),
+    check(driver_, driver_.function_attribute(kernel.function, kMaxSharedAttribute, static_cast<int>(bytes)),
           "asking for shared memory");
     kernel.shared_limit = bytes;
   }
@@ -233,9 +233,9 @@ class DriverStream final : public GpuStream {
 
 void DriverStream::launch(const Kernel& kernel, const Launch& l, std::span<const Argument> arguments) {
   const auto& k = static_cast<const DriverKernel&>(kernel);
-  if (arguments.size() > kMostArguments) fail(Status::kInternalError, "{} kernel arguments", arguments.size());
-  Address addresses[kMostArguments];
-  void* parameters[kMostArguments];
+  if (arguments.size() > kMaxArguments) fail(Status::kInternalError, "{} kernel arguments", arguments.size());
+  Address addresses[kMaxArguments];
+  void* parameters[kMaxArguments];
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool buffer = arguments[i].kind == Argument::Kind::kBuffer;
     if (buffer) addresses[i] = at(*static_cast<const Buffer*>(arguments[i].data));

@@ -1,5 +1,5 @@
-// What the streams of all GPUs share: host work is done on the calling thread, and speed is what the
-// device's clocks say.
+// Base of the streams of all GPUs: host work runs on the calling thread, and peaks are derived from the device's
+// clocks.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <string>

@@ -1,4 +1,4 @@
-// The functions of libamdhip64 and libhiprtc by their names, and what a device is.
+// Loads libamdhip64 and libhiprtc at run time and describes devices.
 // SPDX-License-Identifier: MIT
 #include "runtime/hip/hip.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using gpu::check;
 
-// Attributes of devices.
+// Device attributes.
 constexpr int kClockKhz = 5, kL2Bytes = 19, kBlockThreads = 56, kBusBits = 59, kMemoryClockKhz = 60, kUnits = 63,
               kSharedBytes = 74, kWarp = 87;
 
@@ -23,9 +23,9 @@ struct Hip {
   DynamicLibrary library{"libamdhip64.so.6", "libamdhip64.so.7", "libamdhip64.so.5"};
   int (*properties)(void*, int) = nullptr;
   gpu::DeviceList list;
-  std::deque<DeviceInfo> infos;  // of list, by device number
+  std::deque<DeviceInfo> infos;  // owns the descriptions, by device number
   std::deque<void*> contexts;
-  std::mutex mutex;  // of contexts
+  std::mutex mutex;  // guards contexts
 
   Hip() { list.absence = open(); }
 
@@ -41,17 +41,33 @@ std::string Hip::open() {
   bool complete = true;
   const auto get = [&](auto& function, const char* name) { complete = library.find(function, name) && complete; };
   auto& d = driver;
-  get(d.initialise, "hipInit"), get(d.device_count, "hipGetDeviceCount"), get(d.device, "hipDeviceGet");
-  get(d.device_name, "hipDeviceGetName"), get(d.total_memory, "hipDeviceTotalMem");
-  get(d.attribute, "hipDeviceGetAttribute"), get(d.retain_context, "hipDevicePrimaryCtxRetain");
-  get(d.context_state, "hipDevicePrimaryCtxGetState"), get(d.current_context, "hipCtxGetCurrent");
-  get(d.set_context, "hipCtxSetCurrent"), get(d.allocate, "hipMalloc"), get(d.free, "hipFree");
-  get(d.upload, "hipMemcpyHtoDAsync"), get(d.download, "hipMemcpyDtoHAsync"), get(d.copy, "hipMemcpyDtoDAsync");
-  get(d.synchronize, "hipStreamSynchronize"), get(d.is_capturing, "hipStreamIsCapturing");
-  get(d.create_event, "hipEventCreateWithFlags"), get(d.record, "hipEventRecord");
-  get(d.wait, "hipEventSynchronize"), get(d.elapsed, "hipEventElapsedTime"), get(d.destroy_event, "hipEventDestroy");
-  get(d.load, "hipModuleLoadData"), get(d.unload, "hipModuleUnload"), get(d.function, "hipModuleGetFunction");
-  get(d.launch, "hipModuleLaunchKernel"), get(d.pointer_attribute, "hipPointerGetAttribute");
+  get(d.initialise, "hipInit");
+  get(d.device_count, "hipGetDeviceCount");
+  get(d.device, "hipDeviceGet");
+  get(d.device_name, "hipDeviceGetName");
+  get(d.total_memory, "hipDeviceTotalMem");
+  get(d.attribute, "hipDeviceGetAttribute");
+  get(d.retain_context, "hipDevicePrimaryCtxRetain");
+  get(d.context_state, "hipDevicePrimaryCtxGetState");
+  get(d.current_context, "hipCtxGetCurrent");
+  get(d.set_context, "hipCtxSetCurrent");
+  get(d.allocate, "hipMalloc");
+  get(d.free, "hipFree");
+  get(d.upload, "hipMemcpyHtoDAsync");
+  get(d.download, "hipMemcpyDtoHAsync");
+  get(d.copy, "hipMemcpyDtoDAsync");
+  get(d.synchronize, "hipStreamSynchronize");
+  get(d.is_capturing, "hipStreamIsCapturing");
+  get(d.create_event, "hipEventCreateWithFlags");
+  get(d.record, "hipEventRecord");
+  get(d.wait, "hipEventSynchronize");
+  get(d.elapsed, "hipEventElapsedTime");
+  get(d.destroy_event, "hipEventDestroy");
+  get(d.load, "hipModuleLoadData");
+  get(d.unload, "hipModuleUnload");
+  get(d.function, "hipModuleGetFunction");
+  get(d.launch, "hipModuleLaunchKernel");
+  get(d.pointer_attribute, "hipPointerGetAttribute");
   get(d.error_text, "hipDrvGetErrorString");
   if (!library.find(properties, "hipGetDevicePropertiesR0600")) get(properties, "hipGetDeviceProperties");
   return complete ? add_devices() : "HIP is too old: " + library.problem();
@@ -66,7 +82,7 @@ std::string Hip::add_devices() {
   return "";
 }
 
-/// "gfx90a". Where it is in the properties depends on the version, so it is looked for.
+/// "gfx90a". Its offset in the properties depends on the HIP version, so it is searched for.
 std::string Hip::architecture(int index) const {
   std::string bytes(16384, '\0');
   if (properties(bytes.data(), index) != 0) return "unknown";
@@ -96,7 +112,7 @@ DeviceInfo Hip::describe(int index) const {
   d.units = get(kUnits);
   driver.total_memory(&d.memory_bytes, device);
   d.cache_bytes = {0, static_cast<std::size_t>(get(kL2Bytes)), 0};
-  d.fp32_gflops = 128.0 * d.units * get(kClockKhz) * 1e-6;  // two operations in each of 64 lanes
+  d.fp32_gflops = 128.0 * d.units * get(kClockKhz) * 1e-6;  // 64 FMA lanes per compute unit
   d.bandwidth_gbs = 2.0 * get(kMemoryClockKhz) * 1e3 * get(kBusBits) / 8 * 1e-9;
   d.calibrated = true;
   d.gpu = {static_cast<std::size_t>(get(kSharedBytes)), get(kWarp), get(kBlockThreads), true, true};

@@ -1,5 +1,5 @@
-// AMD GPUs: HIP's runtime and run-time compiler, opened when first needed. Compiled and tested without such
-// a GPU only; it has never run on one.
+// AMD GPUs: the HIP runtime and run-time compiler, opened on first use. Tested only without such a GPU: it has never
+// run on one.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "runtime/gpu/gpu_stream.h"

@@ -21,21 +21,37 @@ struct Loaded {
 };
 
 Loaded::Loaded() {
-  need(api.platforms, "clGetPlatformIDs"), need(api.platform_info, "clGetPlatformInfo");
-  need(api.devices, "clGetDeviceIDs"), need(api.device_info, "clGetDeviceInfo");
-  need(api.create_context, "clCreateContext"), need(api.create_queue, "clCreateCommandQueue");
-  need(api.retain_queue, "clRetainCommandQueue"), need(api.release_queue, "clReleaseCommandQueue");
-  need(api.queue_info, "clGetCommandQueueInfo"), need(api.program_of_source, "clCreateProgramWithSource");
-  need(api.program_of_binary, "clCreateProgramWithBinary"), need(api.build, "clBuildProgram");
-  need(api.build_info, "clGetProgramBuildInfo"), need(api.program_info, "clGetProgramInfo");
-  need(api.release_program, "clReleaseProgram"), need(api.create_function, "clCreateKernel");
-  need(api.release_function, "clReleaseKernel"), need(api.set_argument, "clSetKernelArg");
-  need(api.launch, "clEnqueueNDRangeKernel"), need(api.flush, "clFlush"), need(api.finish, "clFinish");
-  need(api.marker, "clEnqueueMarkerWithWaitList"), need(api.wait, "clWaitForEvents");
-  need(api.profile, "clGetEventProfilingInfo"), need(api.release_moment, "clReleaseEvent");
-  need(api.create_buffer, "clCreateBuffer"), need(api.release_memory, "clReleaseMemObject");
-  need(api.read, "clEnqueueReadBuffer"), need(api.write, "clEnqueueWriteBuffer"), need(api.copy, "clEnqueueCopyBuffer");
-  // Of OpenCL 2: all or none.
+  need(api.platforms, "clGetPlatformIDs");
+  need(api.platform_info, "clGetPlatformInfo");
+  need(api.devices, "clGetDeviceIDs");
+  need(api.device_info, "clGetDeviceInfo");
+  need(api.create_context, "clCreateContext");
+  need(api.create_queue, "clCreateCommandQueue");
+  need(api.retain_queue, "clRetainCommandQueue");
+  need(api.release_queue, "clReleaseCommandQueue");
+  need(api.queue_info, "clGetCommandQueueInfo");
+  need(api.program_of_source, "clCreateProgramWithSource");
+  need(api.program_of_binary, "clCreateProgramWithBinary");
+  need(api.build, "clBuildProgram");
+  need(api.build_info, "clGetProgramBuildInfo");
+  need(api.program_info, "clGetProgramInfo");
+  need(api.release_program, "clReleaseProgram");
+  need(api.create_function, "clCreateKernel");
+  need(api.release_function, "clReleaseKernel");
+  need(api.set_argument, "clSetKernelArg");
+  need(api.launch, "clEnqueueNDRangeKernel");
+  need(api.flush, "clFlush");
+  need(api.finish, "clFinish");
+  need(api.marker, "clEnqueueMarkerWithWaitList");
+  need(api.wait, "clWaitForEvents");
+  need(api.profile, "clGetEventProfilingInfo");
+  need(api.release_event, "clReleaseEvent");
+  need(api.create_buffer, "clCreateBuffer");
+  need(api.release_memory, "clReleaseMemObject");
+  need(api.read, "clEnqueueReadBuffer");
+  need(api.write, "clEnqueueWriteBuffer");
+  need(api.copy, "clEnqueueCopyBuffer");
+  // SVM, OpenCL 2.0: all functions or none.
   if (!library.find(api.set_pointer, "clSetKernelArgSVMPointer") || !library.find(api.svm_free, "clSVMFree") ||
       !library.find(api.svm_copy, "clEnqueueSVMMemcpy") || !library.find(api.svm_allocate, "clSVMAlloc"))
     api.svm_allocate = nullptr;

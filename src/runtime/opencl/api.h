@@ -1,4 +1,4 @@
-// The functions of OpenCL that are used, declared by hand: no header of it is needed to build.
+// The OpenCL functions in use, declared by hand: building needs no OpenCL header.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Queue;
 struct Memory;
 struct Program;
 struct Function;
-struct Moment;  // a cl_event
+struct EventHandle;  // cl_event
 using Size = std::size_t;
 
 constexpr Code kDeviceNotFound = -1, kNoMemory = -4, kNoResources = -5, kNoHostMemory = -6;
@@ -42,28 +42,28 @@ struct Api {
   Code (*release_function)(Function*);
   Code (*set_argument)(Function*, unsigned, Size, const void*);
   Code (*set_pointer)(Function*, unsigned, const void*);
-  Code (*launch)(Queue*, Function*, unsigned, const Size*, const Size*, const Size*, unsigned, Moment* const*,
-                 Moment**);
+  Code (*launch)(Queue*, Function*, unsigned, const Size*, const Size*, const Size*, unsigned, EventHandle* const*,
+                 EventHandle**);
   Code (*flush)(Queue*);
   Code (*finish)(Queue*);
-  Code (*marker)(Queue*, unsigned, Moment* const*, Moment**);
-  Code (*wait)(unsigned, Moment* const*);
-  Code (*profile)(Moment*, unsigned, Size, void*, Size*);
-  Code (*release_moment)(Moment*);
+  Code (*marker)(Queue*, unsigned, EventHandle* const*, EventHandle**);
+  Code (*wait)(unsigned, EventHandle* const*);
+  Code (*profile)(EventHandle*, unsigned, Size, void*, Size*);
+  Code (*release_event)(EventHandle*);
   void* (*svm_allocate)(Context*, Bits, Size, unsigned);
   void (*svm_free)(Context*, void*);
-  Code (*svm_copy)(Queue*, unsigned, void*, const void*, Size, unsigned, Moment* const*, Moment**);
+  Code (*svm_copy)(Queue*, unsigned, void*, const void*, Size, unsigned, EventHandle* const*, EventHandle**);
   Memory* (*create_buffer)(Context*, Bits, Size, void*, Code*);
   Code (*release_memory)(Memory*);
-  Code (*read)(Queue*, Memory*, unsigned, Size, Size, void*, unsigned, Moment* const*, Moment**);
-  Code (*write)(Queue*, Memory*, unsigned, Size, Size, const void*, unsigned, Moment* const*, Moment**);
-  Code (*copy)(Queue*, Memory*, Memory*, Size, Size, Size, unsigned, Moment* const*, Moment**);
+  Code (*read)(Queue*, Memory*, unsigned, Size, Size, void*, unsigned, EventHandle* const*, EventHandle**);
+  Code (*write)(Queue*, Memory*, unsigned, Size, Size, const void*, unsigned, EventHandle* const*, EventHandle**);
+  Code (*copy)(Queue*, Memory*, Memory*, Size, Size, Size, unsigned, EventHandle* const*, EventHandle**);
 };
 
-/// The functions; null, with the reason, when they are not there. SVM functions may be null.
+/// The functions; null, with the reason, if OpenCL is missing. The SVM functions may be null.
 const Api* api(std::string& problem);
 
-/// Throws unless `code` is 0: AllocFailed when memory is short, else InternalError.
+/// Throws unless `code` is 0: AllocFailed if out of memory, else InternalError.
 void check(Code code, const char* what);
 
 }  // namespace polymio::opencl

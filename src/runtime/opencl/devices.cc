@@ -1,4 +1,4 @@
-// Finds devices, describes them, compiles for them.
+// Finds and describes devices and compiles programs for them.
 // SPDX-License-Identifier: MIT
 #include "runtime/opencl/devices.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr Bits kEveryType = 0xffffffff;
 constexpr unsigned kUnits = 0x1002, kGroupSize = 0x1004, kClockMhz = 0x100c, kCacheBytes = 0x101e, kMemory = 0x101f,
                    kLocalBytes = 0x1023, kName = 0x102b, kVendor = 0x102c, kDriverVersion = 0x102d, kVersion = 0x102f,
-                   kPlatform = 0x1031, kDouble = 0x1032, kSvm = 0x1053;  // of a device
+                   kPlatform = 0x1031, kDouble = 0x1032, kSvm = 0x1053;  // device properties
 constexpr std::intptr_t kContextPlatform = 0x1084;
 constexpr unsigned kQueueContext = 0x1090, kQueueDevice = 0x1091;
 constexpr unsigned kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1183;
@@ -28,7 +28,7 @@ T number_of(const Api& api, Device* device, unsigned what) {
   return api.device_info(device, what, sizeof value, &value, nullptr) == 0 ? value : T{};
 }
 
-/// Small letters and digits, with single dashes for all else: fit for a file name.
+/// Lower-case letters and digits, single dashes for everything else: usable in file names.
 std::string slug(const std::string& text, std::size_t most) {
   std::string made;
   for (const char c : text) {
@@ -46,10 +46,10 @@ std::string slug(const std::string& text, std::size_t most) {
 struct OpenCl {
   const Api* api = nullptr;
   gpu::DeviceList list;
-  std::deque<DeviceInfo> infos;  // of list, by device number
+  std::deque<DeviceInfo> infos;  // owns the descriptions, by device number
   std::vector<Device*> handles;
-  std::mutex mutex;                                      // of what follows
-  std::map<std::pair<Context*, Device*>, Scope> scopes;  // of contexts of callers, too
+  std::mutex mutex;                                      // guards the members below
+  std::map<std::pair<Context*, Device*>, Scope> scopes;  // including contexts of callers
   std::vector<Context*> contexts;                        // our own, by device number
 
   OpenCl() {
@@ -83,12 +83,12 @@ struct OpenCl {
     d.kind = DeviceKind::kOpenCl;
     d.name = fmt::format("opencl:{}", index);
     d.model = text_of(*api, device, kName);
-    constexpr std::size_t kMost = 24;
-    d.architecture = "opencl-" + slug(text_of(*api, device, kVendor), kMost) + "-" + slug(d.model, kMost);
+    constexpr std::size_t kMax = 24;
+    d.architecture = "opencl-" + slug(text_of(*api, device, kVendor), kMax) + "-" + slug(d.model, kMax);
     d.units = static_cast<int>(number_of<unsigned>(*api, device, kUnits));
     d.memory_bytes = number_of<Bits>(*api, device, kMemory);
     d.cache_bytes = {0, number_of<Bits>(*api, device, kCacheBytes), 0};
-    // Of devices that tell nothing more: 64 multiply-adds a clock and unit, 50 GB/s.
+    // OpenCL reports no more: assume 64 FMAs per clock and unit, 50 GB/s.
     d.fp32_gflops = 0.128 * d.units * number_of<unsigned>(*api, device, kClockMhz);
     d.bandwidth_gbs = 50;
     d.calibrated = true;

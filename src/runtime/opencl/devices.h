@@ -1,4 +1,4 @@
-// One device in one context: the memory that addresses may point into, and the compiler.
+// A device in a context: its shared virtual memory and its compiler.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace polymio::opencl {
 
-/// A device's text or number.
+/// A string property of a device.
 std::string text_of(const Api&, Device*, unsigned what);
 
 class Scope final : public Compiler {
@@ -25,7 +25,7 @@ class Scope final : public Compiler {
   /// Shared virtual memory where the device has it, else a memory object.
   void* allocate(std::size_t bytes);
   void deallocate(void* p) noexcept;
-  /// Whether the handle is an address within memory of allocate().
+  /// Whether the handle points into shared virtual memory of allocate(), rather than being a memory object.
   bool is_address(const void* p) const;
 
   const Api& api;
@@ -38,7 +38,7 @@ class Scope final : public Compiler {
   std::map<const char*, std::size_t> addresses_;
 };
 
-/// Scopes live as long as the process.
+/// Scopes live until the process ends. shared_scope: our context of the device; scope_of: the context of a queue.
 Scope& shared_scope(int index);
 Scope& scope_of(Queue*, int index);
 

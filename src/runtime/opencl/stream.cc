@@ -18,16 +18,16 @@ double host_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A marker of a queue that keeps times; of another one, the time when all was done.
+/// A marker event of a profiling queue; of another queue, the host time after a synchronization.
 struct QueueEvent final : Event {
   const Api& api;
-  Moment* handle = nullptr;
+  EventHandle* handle = nullptr;
   double us = 0;
   explicit QueueEvent(const Api& a) : api(a) {}
   QueueEvent(const QueueEvent&) = delete;
   QueueEvent& operator=(const QueueEvent&) = delete;
   ~QueueEvent() override {
-    if (handle) api.release_moment(handle);
+    if (handle) api.release_event(handle);
   }
   double when_us() const {
     if (!handle) return us;
@@ -43,7 +43,7 @@ class ProgramModule;
 struct QueueKernel final : Kernel {
   std::shared_ptr<ProgramModule> module;
   Function* function = nullptr;
-  mutable std::mutex mutex;  // arguments are part of the function
+  mutable std::mutex mutex;  // kernel arguments are state of the function
   const Api& api;
   explicit QueueKernel(const Api& a) : api(a) {}
   QueueKernel(const QueueKernel&) = delete;
@@ -76,11 +76,11 @@ class ProgramModule final : public Module, public std::enable_shared_from_this<P
 
 class QueueStream final : public gpu::GpuStream {
  public:
-  QueueStream(int index, Queue* given) : index_(index), native_(given), scope_(&scope_for(given)) {
+  QueueStream(int index, Queue* caller_queue) : index_(index), native_(caller_queue), scope_(&scope_for(caller_queue)) {
     Code code = 0;
-    queue_ = given ? given : api().create_queue(scope_->context, scope_->device, kProfiling, &code);
+    queue_ = caller_queue ? caller_queue : api().create_queue(scope_->context, scope_->device, kProfiling, &code);
     check(code, "making a command queue");
-    if (given) take();
+    if (caller_queue) adopt();
   }
   QueueStream(const QueueStream&) = delete;
   QueueStream& operator=(const QueueStream&) = delete;
@@ -132,7 +132,7 @@ class QueueStream final : public gpu::GpuStream {
   double elapsed_us(const Event& from, const Event& to) override {
     return static_cast<const QueueEvent&>(to).when_us() - static_cast<const QueueEvent&>(from).when_us();
   }
-  // What is no address may be a memory object, which cannot be told from a stray pointer.
+  // Not checked: a memory object cannot be distinguished from an invalid pointer.
   void check_memory(const void*, const char*) const override {}
 
   const Compiler& compiler() const override { return *scope_; }
@@ -151,11 +151,13 @@ class QueueStream final : public gpu::GpuStream {
 
  private:
   const Api& api() const { return scope_->api; }
-  Scope& scope_for(Queue* given) const { return given ? scope_of(given, index_) : shared_scope(index_); }
+  Scope& scope_for(Queue* caller_queue) const {
+    return caller_queue ? scope_of(caller_queue, index_) : shared_scope(index_);
+  }
   bool is_address(Buffer b) const { return scope_->is_address(b.handle); }
   static Memory* object(Buffer b) { return static_cast<Memory*>(b.handle); }
 
-  void take() {
+  void adopt() {
     Bits properties = 0;
     check(api().queue_info(queue_, kQueueProperties, sizeof properties, &properties, nullptr), "reading a queue");
     require(!(properties & kOutOfOrder), "the given command queue is out of order; only in-order queues are supported");
@@ -180,9 +182,9 @@ void QueueStream::copy(Buffer dst, Buffer src, std::size_t bytes) {
   if (!from && !to)
     return check(api().copy(queue_, object(src), object(dst), src.offset, dst.offset, bytes, 0, nullptr, nullptr),
                  "copying");
-  std::vector<char> between(bytes);
-  download(between.data(), src, bytes);
-  upload(dst, between.data(), bytes);
+  std::vector<char> staging(bytes);
+  download(staging.data(), src, bytes);
+  upload(dst, staging.data(), bytes);
 }
 
 void QueueStream::set(Function* function, unsigned index, const Argument& argument) const {

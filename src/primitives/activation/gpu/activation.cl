@@ -1,5 +1,6 @@
-// c = scale * v + keep * c for elements of tensors of any strides, where v is, by -DPASS: 0 f(a); 1 b f'(a); 2 the same
-// from a = f(x); 3 f(a + b); 4 a f(b). -DMODE is f, -DIN = -DOUT the tensors' type, -DNUM what is computed with.
+// c = scale * v + keep * c for tensors of any strides, where v is, by PASS: 0 f(a); 1 b f'(a); 2 the same from a =
+// f(x); 3 f(a + b); 4 a f(b).
+// Options: MODE (f), IN = OUT (type), NUM (arithmetic), PASS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/elements.h"
@@ -12,9 +13,9 @@ typedef struct {
   int reads_a, reads_b;
 } Formula;
 
-INLINE int keeps(const Formula* f) { return f->keep != 0; }
+INLINE int reads_c(const Formula* f) { return f->keep != 0; }
 
-INLINE num value_of(const Formula* f, num a, num b, num old) {
+INLINE num value_of(const Formula* f, num a, num b, num old_c) {
   const num alpha = f->alpha, beta = f->beta, gamma = f->gamma;
 #if PASS == 0
   const num v = activate(MODE, a, alpha, beta, gamma);
@@ -27,7 +28,7 @@ INLINE num value_of(const Formula* f, num a, num b, num old) {
 #else
   const num v = a * activate(MODE, b, alpha, beta, gamma);
 #endif
-  return keeps(f) ? f->scale * v + f->keep * old : f->scale * v;
+  return reads_c(f) ? f->scale * v + f->keep * old_c : f->scale * v;
 }
 
 #include "kernels/gpu/visit.h"

@@ -1,5 +1,5 @@
-// ActivGpuElementwise: a pass over elements of any strides, in units of 16 bytes where rows allow it. The same pass
-// serves what follows a convolution, and the gated linear unit.
+// ActivGpuElementwise: an elementwise pass over tensors of any strides, in 16-byte vectors where rows allow it. The
+// same pass computes epilogues of convolutions and the gated linear unit.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -20,12 +20,12 @@ using kernels::Sides;
 
 constexpr std::int64_t kThreads = 256, kUnits = 4, kVectorUnits = 1;  // as in the kernels
 
-/// What -DPASS is.
+/// Values of -DPASS.
 enum class Pass { kForward, kBackward, kBackwardFromY, kBiased, kGated };
 
 bool computes_in_double(DataType type, Mode mode) { return type == DataType::kDouble || mode == Mode::kPower; }
 
-/// -DPASS is left out where there is none.
+/// A negative pass omits -DPASS.
 std::vector<std::string> options(const DeviceInfo& device, DataType type, Mode mode, int pass) {
   std::vector<std::string> list = {fmt::format("-DIN={}", polymio::name_of(type)),
                                    fmt::format("-DOUT={}", polymio::name_of(type)),
@@ -36,14 +36,14 @@ std::vector<std::string> options(const DeviceInfo& device, DataType type, Mode m
   return list;
 }
 
-/// The kernel for elements, then that for units of them.
-void add_kernels(const DeviceInfo& device, DataType type, Mode mode, Pass pass, std::vector<KernelSpec>& to) {
+/// Adds the kernel for single elements, then the one for vectors.
+void add_kernels(const DeviceInfo& device, DataType type, Mode mode, Pass pass, std::vector<KernelSpec>& specs) {
   for (const char* entry : {"elementwise", "elementwise_vectors"})
-    to.push_back(
+    specs.push_back(
         {"primitives/activation/gpu/activation.cl", entry, options(device, type, mode, static_cast<int>(pass))});
 }
 
-/// Of kernels. Operands that are not read are `fixed`, which here are none.
+/// Formula of activation.cl. `fixed`, the value of operands that are not read, is unused here.
 template <class Real>
 struct Formula {
   Real alpha, beta, gamma, scale, keep, fixed;
@@ -55,8 +55,8 @@ struct Values {
   double scale = 1, keep = 0;
 };
 
-/// Operands a, b and c of the kernels.
-struct Visit {
+/// Iteration space and operands a, b and c of the kernels.
+struct Operands {
   Nest nest;
   Sides sides;
   DataType type;
@@ -82,7 +82,7 @@ Launch launch_of(std::int64_t count, std::int64_t per_block) {
 }
 
 template <class Real>
-void run_in(Stream& stream, const Visit& v, const Kernel& elements, const Kernel& units, const Values& values) {
+void run_in(Stream& stream, const Operands& v, const Kernel& elements, const Kernel& units, const Values& values) {
   const int vector = kernels::vector_of(v.sides[2].size, v.sides[2].size);
   const bool vectors = takes_vectors(v.nest, v.sides, vector);
   Nest nest = v.nest;
@@ -105,12 +105,12 @@ void run_in(Stream& stream, const Visit& v, const Kernel& elements, const Kernel
   });
 }
 
-void run(Stream& stream, const Visit& v, const Kernel& elements, const Kernel& units, const Values& values) {
+void run(Stream& stream, const Operands& v, const Kernel& elements, const Kernel& units, const Values& values) {
   computes_in_double(v.type, v.mode) ? run_in<double>(stream, v, elements, units, values)
                                      : run_in<float>(stream, v, elements, units, values);
 }
 
-/// Whether the derivative is computed in another way from y.
+/// Whether the derivative has a formula in y = f(x).
 bool differs_from_y(Mode m) {
   return m == Mode::kLogistic || m == Mode::kTanh || m == Mode::kSoftrelu || m == Mode::kElu;
 }
@@ -152,9 +152,9 @@ class GpuElementwise final : public GpuSolver<Problem> {
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
     return [p, built, nest = nest_of(grid_of(p), {1, p.forward() ? -1 : 2, 0})](Stream& stream, const Args& a) {
-      const std::size_t size = size_of(p.x.type), at = a.x_is_y && built.size() > 2 ? 2 : 0;
-      const Visit v{nest, {{a.x, size}, {p.forward() ? nullptr : a.dy, size}, {a.result, size}}, p.x.type, p.mode};
-      run(stream, v, *built[at], *built[at + 1], {a.parameters, a.scale, a.keep});
+      const std::size_t size = size_of(p.x.type), first_kernel = a.x_is_y && built.size() > 2 ? 2 : 0;
+      const Operands v{nest, {{a.x, size}, {p.forward() ? nullptr : a.dy, size}, {a.result, size}}, p.x.type, p.mode};
+      run(stream, v, *built[first_kernel], *built[first_kernel + 1], {a.parameters, a.scale, a.keep});
     };
   }
 
@@ -227,7 +227,7 @@ void gate_forward(Stream& stream, const Grid& grid, DataType type, const void* x
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(y, "the buffer of the output");
   const std::size_t size = size_of(type);
-  Visit v{nest_of(grid, {1, 1, 0}), {{x, size}, {x, size}, {y, size}}, type, Mode::kLogistic};
+  Operands v{nest_of(grid, {1, 1, 0}), {{x, size}, {x, size}, {y, size}}, type, Mode::kLogistic};
   v.nest.first[1] = second;
   run(stream, v, gate_kernel(stream, type, 0), gate_kernel(stream, type, 1), {});
 }

@@ -50,24 +50,34 @@ kernels::DepthwiseShape depthwise_shape(const Problem& p) {
   const bool flipped = data && t.stride[1] == 1 && t.stride[2] == 1 && t.dilation[1] == 1 && t.dilation[2] == 1;
   const auto pad = [&](int i) { return narrow(flipped ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
   kernels::DepthwiseShape s{};
-  s.images = narrow(z.n), s.channels = narrow(z.c);
-  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
-  s.pad_h = pad(1), s.pad_w = pad(2);
-  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+  s.images = narrow(z.n);
+  s.channels = narrow(z.c);
+  s.src_h = narrow(src[1]);
+  s.src_w = narrow(src[2]);
+  s.dst_h = narrow(dst[1]);
+  s.dst_w = narrow(dst[2]);
+  s.pad_h = pad(1);
+  s.pad_w = pad(2);
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]);
+  s.dilation_w = narrow(t.dilation[2]);
   s.by_width = divider(s.dst_w);
   return s;
 }
 
 kernels::ConvStrides strides_of(const Problem& p) {
   kernels::ConvStrides e{};
-  const auto fill = [&](const TensorDesc& t, kernels::i64* to) {
-    // Strides of single elements say nothing.
+  const auto fill = [&](const TensorDesc& t, kernels::i64* strides) {
+    // The stride of a dimension of size 1 is arbitrary: 0 keeps it out of index arithmetic.
     const auto stride = [&](std::size_t d) { return t.lens[d] == 1 ? 0 : t.strides[d]; };
-    to[0] = stride(0), to[1] = stride(1);
-    each_dimension(p, [&](int i, int s) { to[i + 2] = s < 0 ? 0 : stride(static_cast<std::size_t>(s) + 2); });
+    strides[0] = stride(0);
+    strides[1] = stride(1);
+    each_dimension(p, [&](int i, int s) { strides[i + 2] = s < 0 ? 0 : stride(static_cast<std::size_t>(s) + 2); });
   };
-  fill(p.x, e.x), fill(p.w, e.w), fill(p.y, e.y);
+  fill(p.x, e.x);
+  fill(p.w, e.w);
+  fill(p.y, e.y);
   return e;
 }
 
@@ -84,21 +94,22 @@ Verdict check_types(const DeviceInfo& d, const Problem& p) {
 
 Verdict check_sizes(const Problem& p) {
   POLYMIO_REQUIRE(p.spatial() <= 2, "three spatial dimensions");
-  constexpr std::int64_t kMost = 1 << 30, kMostSmall = 1 << 20;
-  POLYMIO_REQUIRE_MOST(p.x.space() / p.n(), kMost, "elements of an image of x");
-  POLYMIO_REQUIRE_MOST(p.y.space() / p.n(), kMost, "elements of an image of y");
-  POLYMIO_REQUIRE_MOST(p.w.space(), kMost, "elements of w");
+  constexpr std::int64_t kMax = 1 << 30, kMaxSmall = 1 << 20;
+  POLYMIO_REQUIRE_MOST(p.x.space() / p.n(), kMax, "elements of an image of x");
+  POLYMIO_REQUIRE_MOST(p.y.space() / p.n(), kMax, "elements of an image of y");
+  POLYMIO_REQUIRE_MOST(p.w.space(), kMax, "elements of w");
   POLYMIO_REQUIRE_MOST(p.groups(), std::numeric_limits<std::uint16_t>::max(), "groups");
   std::int64_t in = p.n(), out = p.n();
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);
-    in *= p.in(i), out *= p.out(i);
-    POLYMIO_REQUIRE_MOST(p.geometry.pad[d], kMostSmall, "padding");
-    POLYMIO_REQUIRE_MOST(p.geometry.stride[d], kMostSmall, "stride");
-    POLYMIO_REQUIRE_MOST(p.geometry.dilation[d], kMost / p.filter(i), "reach of the filter");
+    in *= p.in(i);
+    out *= p.out(i);
+    POLYMIO_REQUIRE_MOST(p.geometry.pad[d], kMaxSmall, "padding");
+    POLYMIO_REQUIRE_MOST(p.geometry.stride[d], kMaxSmall, "stride");
+    POLYMIO_REQUIRE_MOST(p.geometry.dilation[d], kMax / p.filter(i), "reach of the filter");
   }
-  POLYMIO_REQUIRE_MOST(in, kMost, "pixels of x");
-  POLYMIO_REQUIRE_MOST(out, kMost, "pixels of y");
+  POLYMIO_REQUIRE_MOST(in, kMax, "pixels of x");
+  POLYMIO_REQUIRE_MOST(out, kMax, "pixels of y");
   return {};
 }
 
@@ -124,9 +135,9 @@ std::vector<KernelSpec> kernel_variants(const std::string& source, const std::st
 }
 
 void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float alpha, float beta) {
-  constexpr std::int64_t kThreads = 256, kMostSide = 32, kLeastParts = 8, kEnough = 1 << 18;
+  constexpr std::int64_t kThreads = 256, kMaxSide = 32, kMinParts = 8, kEnough = 1 << 18;
   std::int64_t side = 1;  // threads that add up one element
-  while (side < kMostSide && side * kLeastParts < p.parts && side * p.count < kEnough) side *= 2;
+  while (side < kMaxSide && side * kMinParts < p.parts && side * p.count < kEnough) side *= 2;
   const std::int64_t lanes = kThreads / side;
   launch(stream, kernel, launch_shape(kThreads, (p.count + lanes - 1) / lanes), p.sums, p.result, p.sums_at, p.count,
          p.parts, static_cast<int>(side), p.result_at, alpha, beta);

@@ -1,4 +1,4 @@
-// A problem as kernels are told of it.
+// Kernel arguments, launch shapes and checks that the solvers for GPUs share.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
@@ -14,17 +14,17 @@ kernels::ConvSizes sizes_of(const Problem&);
 kernels::ConvSteps steps_of(const Problem&);
 kernels::ConvStrides strides_of(const Problem&);
 
-/// A depthwise problem in two dimensions. Backward data with stride 1 is a forward convolution with the filter turned
-/// round, and has the pads of that.
+/// A depthwise problem with two spatial dimensions. Backward data with stride 1 is described as a forward convolution
+/// with the flipped filter, hence with its padding.
 kernels::DepthwiseShape depthwise_shape(const Problem&);
 
-/// What portable kernels can compute at all: these types, this device, no epilogue.
+/// What portable kernels support: element types, device, no epilogue.
 Verdict check_types(const DeviceInfo&, const Problem&);
 
-/// The same for the fast kernels: one of the floats of 16 and 32 bits, and check_sizes.
+/// The same for the specialised kernels: all tensors fp32, fp16 or bf16, and check_sizes.
 Verdict check_planes(const DeviceInfo&, const Problem&, Direction);
 
-/// Two spatial dimensions at most, and sizes that kernels count in 32 bits.
+/// At most two spatial dimensions, and sizes that fit the 32-bit indices of kernels.
 Verdict check_sizes(const Problem&);
 
 kernels::Divider divider(std::int64_t divisor);
@@ -35,7 +35,7 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, st
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 
-/// Whether 16-bit floats can be multiplied and copied as kernels/gpu/matrix_units.h and local_copy.h do it best.
+/// Whether the device has the 16-bit matrix units of kernels/gpu/matrix_units.h and cp.async (NVIDIA, sm80 or newer).
 bool has_matrix_units(const DeviceInfo&);
 
 /// Bytes of the three tensors.
@@ -44,11 +44,11 @@ double tensor_bytes(const Problem&);
 /// -DIN, -DOUT and the feature options.
 std::vector<std::string> type_options(const DeviceInfo&, const Problem&);
 
-/// The program `name`, and for weights add_partials of the same source; then both for tensors that are not aligned.
+/// The kernel `name` and, for weights, add_partials of the same source; then, if `unaligned`, both with -DUNALIGNED.
 std::vector<KernelSpec> kernel_variants(const std::string& source, const std::string& name,
                                         std::vector<std::string> options, bool weights, bool unaligned = true);
 
-/// Partial results in single precision, `sums_at` elements behind the beginning of their buffer.
+/// `parts` partial results of `count` fp32 elements, from element `sums_at` of `sums` on; result from `result_at` on.
 struct Partials {
   Buffer sums, result;
   std::int64_t count;
@@ -58,7 +58,7 @@ struct Partials {
 /// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/partials.h).
 void add_partials(Stream&, const Kernel&, const Partials&, float alpha, float beta);
 
-/// Addresses of the two inputs and the output.
+/// The two inputs and the output, in the order that kernels take them.
 struct Operands {
   Buffer first, second, output;
 };

@@ -9,7 +9,7 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr double kMost = 1 << 30;
+constexpr double kMax = 1 << 30;
 
 bool packed(const TensorDesc& t) { return t.is_channels_first() || t.is_channels_last(); }
 
@@ -21,24 +21,31 @@ bool plain_taps(const Problem& p, std::int64_t most_stride) {
   return plain;
 }
 
-/// What pixels.cl is told of an image.
+/// The arguments of pixels.cl for one image.
 kernels::PixelShape pixel_shape(const Problem& p) {
   const auto z = sizes_of(p);
   const auto t = steps_of(p);
   const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const bool last = p.y.is_channels_last();
   kernels::PixelShape s{};
-  s.planes = last ? 1 : z.c, s.vectors = last ? narrow(z.c) : 1;
-  s.in_d = narrow(z.in[0]), s.in_h = narrow(z.in[1]), s.in_w = narrow(z.in[2]);
-  s.out_d = narrow(z.out[0]), s.out_h = narrow(z.out[1]), s.out_w = narrow(z.out[2]);
-  s.stride_d = narrow(t.stride[0]), s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
+  s.planes = last ? 1 : z.c;
+  s.vectors = last ? narrow(z.c) : 1;
+  s.in_d = narrow(z.in[0]);
+  s.in_h = narrow(z.in[1]);
+  s.in_w = narrow(z.in[2]);
+  s.out_d = narrow(z.out[0]);
+  s.out_h = narrow(z.out[1]);
+  s.out_w = narrow(z.out[2]);
+  s.stride_d = narrow(t.stride[0]);
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
   return s;
 }
 
-/// Threads for the elements of an image; each goes through images, since these have their indices in common.
+/// One thread per element of an image; it loops over images, which share the index arithmetic.
 Launch launch_for(std::int64_t elements, std::int64_t images) {
-  constexpr std::int64_t kMostBlocks = 1 << 16, kEnough = 1 << 11;
-  const auto blocks = std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks);
+  constexpr std::int64_t kMaxBlocks = 1 << 16, kEnough = 1 << 11;
+  const auto blocks = std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMaxBlocks);
   return launch_shape(kThreads, blocks, std::clamp<std::int64_t>(kEnough / blocks, 1, images));
 }
 
@@ -75,15 +82,14 @@ Verdict check_columns(const DeviceInfo& d, const Problem& p, Direction direction
   if (const Verdict v = check_types(d, p); !v) return v;
   POLYMIO_REQUIRE(packed(p.y) && packed(p.w), "y or w is neither packed NCHW nor packed NHWC");
   const double depth = static_cast<double>(p.c()) * static_cast<double>(taps_of(p));
-  POLYMIO_REQUIRE(depth * static_cast<double>(pixels_of(p)) <= kMost, "the matrix of an image is too large");
+  POLYMIO_REQUIRE(depth * static_cast<double>(pixels_of(p)) <= kMax, "the matrix of an image is too large");
   for (int i = 0; i < p.spatial(); ++i) {
     const auto axis = static_cast<std::size_t>(i);
-    POLYMIO_REQUIRE(p.geometry.pad[axis] <= kMost / 4 && p.geometry.stride[axis] <= kMost,
-                    "padding or stride too large");
-    POLYMIO_REQUIRE(static_cast<double>(p.geometry.dilation[axis]) * static_cast<double>(p.filter(i)) <= kMost / 4,
-                    "the filter reaches too far");
+    POLYMIO_REQUIRE(p.geometry.pad[axis] <= kMax / 4 && p.geometry.stride[axis] <= kMax, "padding or stride too large");
+    POLYMIO_REQUIRE(static_cast<double>(p.geometry.dilation[axis]) * static_cast<double>(p.filter(i)) <= kMax / 4,
+                    "the filter extent is too large");
   }
-  POLYMIO_REQUIRE(static_cast<double>(p.x.space()) / static_cast<double>(p.n()) <= kMost, "an image of x is too large");
+  POLYMIO_REQUIRE(static_cast<double>(p.x.space()) / static_cast<double>(p.n()) <= kMax, "an image of x is too large");
   return {};
 }
 
@@ -98,7 +104,7 @@ Columns::Columns(const Problem& p, std::int64_t images, bool in_place)
       picks_(!pointwise_ && plain_taps(p, std::int64_t{1} << 30)),
       in_place_(in_place),
       wide_(0),
-      // Gradients of single taps are added up in single precision.
+      // Backward sums the products of an element's taps in fp32.
       type_(backward_ && !pointwise_ && !picks_ ? DataType::kFloat : p.x.type),
       x_type_(p.x.type),
       images_(images),
@@ -114,7 +120,7 @@ Columns::Columns(const Problem& p, std::int64_t images, bool in_place)
   if (runs_) wide_ = vector;
 }
 
-/// What measurements on an H200 say.
+/// Fractions of the bandwidth measured on an H200.
 double Columns::predict(const DeviceInfo& d) const {
   if (pointwise_ || (in_place_ && !backward_)) return 0;
   constexpr double kLaunchUs = 3, kPicked = 0.7;
@@ -147,14 +153,15 @@ std::vector<KernelSpec> Columns::kernels() const {
   return specs;
 }
 
-KernelSpec Columns::adding() const { return spec("columns", "add_partials", 0); }
+KernelSpec Columns::add_partials_spec() const { return spec("columns", "add_partials", 0); }
 
 Launch Columns::launch_picks(kernels::PixelShape& s, const Call& c, bool upsample) const {
   constexpr std::int64_t kPlanes = 16;  // of a block, as in pixels.cl
   const int step = wide(c) ? wide_ : 1;
   const std::int64_t pixels = upsample ? std::int64_t{s.in_h} * s.in_w : std::int64_t{s.out_h} * s.out_w;
   const std::int64_t units = pixels * s.vectors / step;
-  s.vectors /= runs_ ? 1 : step, s.planes *= c.images;
+  s.vectors /= runs_ ? 1 : step;
+  s.planes *= c.images;
   const std::int64_t planes = s.planes * (upsample ? s.in_d : s.out_d);
   const std::int64_t chunks = (units + kThreads - 1) / kThreads;
   return launch_shape(kThreads, chunks * ((planes + kPlanes - 1) / kPlanes));
@@ -189,7 +196,8 @@ void Columns::run(Stream& stream, const std::vector<std::shared_ptr<const Kernel
   if (picks_) return run_picks(stream, kernel, c, backward_);
   kernels::ConvSizes sizes = sizes_;
   kernels::ConvStrides strides = strides_;
-  sizes.n = c.images, sizes.c /= step;
+  sizes.n = c.images;
+  sizes.c /= step;
   for (kernels::i64& stride : strides.x) stride /= step;
   strides.x[1] = wide(c) ? 1 : strides.x[1];
   const std::int64_t x_elements = sizes.c * sizes.in[0] * sizes.in[1] * sizes.in[2];

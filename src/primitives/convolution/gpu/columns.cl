@@ -1,7 +1,7 @@
-// The im2col matrix in memory and back: (image, group, channel x tap, output pixel) from x, and x from such a matrix of
-// sums, each of whose elements a tap and an output made. Up to three spatial dimensions. -DIN and -DOUT are the types
-// of x and of what is written. With -DWIDE=1 channels are innermost, everything is aligned, and what counts as one is
-// 16 bytes of the matrix: sizes and strides are in such units.
+// im2col and col2im: the matrix (image, group, channel x tap, output pixel) from x, and x from such a matrix of
+// products, of which col2im sums those that belong to an element. Up to three spatial dimensions.
+// Options: IN (type of x), OUT (type that is written), WIDE (1 for NHWC, aligned: an element is 16 bytes of the matrix;
+// sizes and strides count these).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -10,12 +10,12 @@
 
 #define THREADS 256
 
-/// The order of the matrix: taps before or behind channels, as in the filter; pixels or rows of the matrix innermost.
+/// Layout of the matrix: rows ordered tap-major or channel-major, as the filter; pixels or rows innermost.
 typedef struct {
   int taps_first, pixels_innermost;
 } ColumnOrder;
 
-/// Where row (channel of all, tap) and pixel are within the matrix of an image.
+/// Offset of (channel, tap) and pixel within the matrix of an image; `channel` counts over all groups.
 INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channels, int per_group, int taps,
                      int pixels) {
   const int group = channel / per_group, c = channel - group * per_group;
@@ -24,23 +24,26 @@ INLINE i64 column_at(ColumnOrder o, int channel, int tap, int pixel, int channel
 }
 
 #if WIDE
-#define LANES 4  // of sums
+#define LANES 4  // sums per element
 typedef u32x4 item_t;
-INLINE item_t nothing(void) {
+INLINE item_t zero_item(void) {
   u32x4 zero;
   zero.x = zero.y = zero.z = zero.w = 0;
   return zero;
 }
 INLINE void load_sums(GLOBAL const sum_t* p, sum_t* v) {
   const u32x4 u = *(GLOBAL const u32x4*)p;
-  v[0] = SUM_OF_BITS(u.x), v[1] = SUM_OF_BITS(u.y), v[2] = SUM_OF_BITS(u.z), v[3] = SUM_OF_BITS(u.w);
+  v[0] = SUM_OF_BITS(u.x);
+  v[1] = SUM_OF_BITS(u.y);
+  v[2] = SUM_OF_BITS(u.z);
+  v[3] = SUM_OF_BITS(u.w);
 }
 #define LOAD_SUMS(p, v) load_sums(p, v)
 #define STORE_SUMS(p, v, alpha, beta) store4_scaled(p, v, alpha, beta)
 #else
 #define LANES 1
 typedef in_t item_t;
-INLINE item_t nothing(void) { return 0; }
+INLINE item_t zero_item(void) { return 0; }
 #define LOAD_SUMS(p, v) ((v)[0] = *(p))
 #define STORE_SUMS(p, v, alpha, beta) store_scaled(p, (v)[0], alpha, beta)
 #endif
@@ -48,13 +51,14 @@ INLINE item_t nothing(void) { return 0; }
 KERNEL THREADS_PER_BLOCK(THREADS)
     im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
            const ConvStrides e, const ColumnOrder o) {
-  const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
+  const int group_channels = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
   const int size = rows * pixels;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
     const int row = o.pixels_innermost ? i / pixels : i % rows, pixel = o.pixels_innermost ? i % pixels : i / rows;
-    const int group = row / (cg * taps), rest = row - group * cg * taps;
-    const int c = group * cg + (o.taps_first ? rest % cg : rest / taps), tap = o.taps_first ? rest / cg : rest % taps;
+    const int group = row / (group_channels * taps), group_row = row - group * group_channels * taps;
+    const int c = group * group_channels + (o.taps_first ? group_row % group_channels : group_row / taps),
+              tap = o.taps_first ? group_row / group_channels : group_row % taps;
     const int f2 = (int)z.filter[2], f1 = (int)z.filter[1], o2 = (int)z.out[2], o1 = (int)z.out[1];
     const i64 h0 = pixel / o2 / o1 * t.stride[0] - t.pad[0] + tap / f2 / f1 * t.dilation[0];
     const i64 h1 = pixel / o2 % o1 * t.stride[1] - t.pad[1] + tap / f2 % f1 * t.dilation[1];
@@ -62,11 +66,11 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     const int inside = h0 >= 0 && h0 < z.in[0] && h1 >= 0 && h1 < z.in[1] && h2 >= 0 && h2 < z.in[2];
     const i64 from = c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4];
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1))
-      columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : nothing();
+      columns[at + n * size + i] = inside ? x[n * e.x[0] + from] : zero_item();
   }
 }
 
-/// The output that tap `r` takes to input `h`, or -1.
+/// The output position at which tap `r` reads input position `h`, or -1.
 INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
   const int at = h + pad - r * dilation;
   return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
@@ -75,14 +79,15 @@ INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
 KERNEL THREADS_PER_BLOCK(THREADS)
     col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
            const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
-  const int cg = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
+  const int group_channels = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
   const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
   const int f0 = (int)z.filter[0], f1 = (int)z.filter[1], f2 = (int)z.filter[2];
   const i64 matrix = z.c * taps * pixels;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
-    const int outer = o.pixels_innermost ? i : i / (int)z.c, c = o.pixels_innermost ? i / x2 / x1 / x0 : i % (int)z.c;
-    const int h2 = outer % x2, h1 = outer / x2 % x1, h0 = outer / x2 / x1 % x0;
+    const int position = o.pixels_innermost ? i : i / (int)z.c,
+              c = o.pixels_innermost ? i / x2 / x1 / x0 : i % (int)z.c;
+    const int h2 = position % x2, h1 = position / x2 % x1, h0 = position / x2 / x1 % x0;
     for (i64 n = BLOCK(1); n < z.n; n += BLOCKS(1)) {
       sum_t sum[LANES];
       UNROLL
@@ -95,11 +100,12 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             const int p2 = output_of(h2, r2, (int)t.pad[2], (int)t.stride[2], (int)t.dilation[2], (int)z.out[2]);
             if (p2 < 0) continue;
             const int pixel = (p0 * (int)z.out[1] + p1) * (int)z.out[2] + p2, tap = (r0 * f1 + r1) * f2 + r2;
-            sum_t one[LANES];
-            LOAD_SUMS(columns + LANES * (at + n * matrix + column_at(o, c, tap, pixel, (int)z.c, cg, taps, pixels)),
-                      one);
+            sum_t products[LANES];
+            LOAD_SUMS(columns + LANES * (at + n * matrix +
+                                         column_at(o, c, tap, pixel, (int)z.c, group_channels, taps, pixels)),
+                      products);
             UNROLL
-            for (int u = 0; u < LANES; ++u) sum[u] += one[u];
+            for (int u = 0; u < LANES; ++u) sum[u] += products[u];
           }
         }
       }

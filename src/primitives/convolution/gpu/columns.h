@@ -1,5 +1,5 @@
-// Convolution as a product with a matrix whose columns (or rows) are the pixels of y, and what of x each is made of.
-// The matrix of a pointwise convolution is x as it is; others are gathered into the workspace, or added up from there.
+// The im2col matrix of a convolution: gathered from x into the workspace, or summed from there into x (backward data).
+// For a pointwise convolution x is the matrix, in place.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/convolution/gpu/arguments.h"
@@ -9,24 +9,24 @@ namespace polymio::convolution::gpu {
 std::int64_t taps_of(const Problem&);
 std::int64_t pixels_of(const Problem&);
 
-/// Whether x is the matrix.
+/// Whether x is the matrix, in place: 1x1 filter, no padding, strides 1.
 bool is_pointwise(const Problem&);
 
-/// What the kernels of columns.cl count in 32 bits, and the layouts that a product can have.
+/// Sizes that fit the 32-bit indices of columns.cl, and layouts that the product supports.
 Verdict check_columns(const DeviceInfo&, const Problem&, Direction);
 
-/// Whether the pixels that a pointwise convolution with strides meets are, for each column of y, as far apart through
-/// all images: then x is a matrix for each of these columns.
+/// Whether, for each column of y, the pixels that a strided pointwise convolution reads have one stride through all
+/// images: then x is, in place, one matrix per column of y.
 bool has_even_rows(const Problem&);
 
 class Columns {
  public:
-  /// For so many images at a time; `in_place`: of one that has even rows, which are not picked.
+  /// The matrix of `images` images. `in_place` requires has_even_rows: pixels are read in place instead of gathered.
   Columns(const Problem&, std::int64_t images, bool in_place = false);
 
-  /// Whether x is the matrix, or some matrices.
+  /// Whether x is the matrix, or one matrix per column of y.
   bool direct() const { return pointwise_ || in_place_; }
-  /// Whether single pixels of x are the matrix: then a product backward writes these as they become, scaled.
+  /// Whether the matrix consists of single pixels of x: then the backward product writes them scaled.
   bool picks() const { return picks_; }
   bool in_place() const { return in_place_; }
   /// Elements of x between images.
@@ -36,25 +36,25 @@ class Columns {
   DataType type() const { return type_; }
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(type_); }
 
-  /// Microseconds that the matrix takes to make, or to add up.
+  /// Estimated microseconds to gather or to sum the matrix.
   double predict(const DeviceInfo&) const;
 
-  /// None where x is the matrix and nothing else of x is written, else one, or two of which the second needs x and
-  /// matrix to be aligned.
+  /// The programs of run() and prepare(): none if x is read in place; per entry point one, or two of which the second
+  /// requires x and the matrix to be aligned to 16 bytes.
   std::vector<KernelSpec> kernels() const;
 
-  /// That adds up partial results in single precision (kernels/gpu/partials.h).
-  KernelSpec adding() const;
+  /// add_partials (kernels/gpu/partials.h).
+  KernelSpec add_partials_spec() const;
 
-  /// The matrix of some images from x, or x from it: `x_at` and `matrix_at` are elements behind the buffers' beginning.
+  /// Gathers the matrix of `images` images from x, or sums it into x. `matrix_at` is an offset in elements.
   struct Call {
     Buffer x, matrix;
     std::int64_t matrix_at, images;
     bool aligned;
-    float alpha, beta;  // of the sums in x; where single pixels are picked they are the product's, too
+    float alpha, beta;  // scale the sums in x; if picks(), also those of the product
   };
-  /// To run before a product backward: the pixels that it adds to, if they are picked and beta is not 0; in place all
-  /// other pixels.
+  /// Runs before the backward product: gathers the pixels that it adds to (if picks() and beta is not 0), or scales all
+  /// other pixels (in place).
   void prepare(Stream&, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first, const Call&) const;
   void run(Stream&, const std::vector<std::shared_ptr<const Kernel>>& built, std::size_t first, const Call&) const;
 
@@ -76,11 +76,11 @@ class Columns {
   Order order_;
   kernels::PixelShape pixels_;
   bool backward_, pointwise_, picks_, in_place_;
-  bool runs_ = false;  // picks of rows 16 bytes at a time
-  int wide_;           // elements that are moved at once where all is aligned
+  bool runs_ = false;  // gathers NCHW rows in 16-byte vectors
+  int wide_;           // elements per vector if all is aligned, 0: none
   DataType type_, x_type_;
   std::int64_t images_, image_elements_;
-  double bytes_;  // of the matrix and of x, for these images
+  double bytes_;  // memory traffic: matrix and x of these images
 };
 
 }  // namespace polymio::convolution::gpu

@@ -1,6 +1,6 @@
-// ConvGpuDepthwise: one input and one output channel a group, at the speed of memory. Packed NCHW and NHWC, filters
-// 3x3, 5x5 and 7x7, any stride and dilation; most with stride 1 by depthwise_tiles or, on matrix units,
-// depthwise_matrix. Only the weights' gradient takes workspace: blocks write partial results that are added up in a
+// ConvGpuDepthwise: one input and one output channel per group, bound by memory bandwidth. Packed NCHW and NHWC,
+// filters 3x3, 5x5 and 7x7, any stride and dilation. Most problems with stride 1 run depthwise_tiles or, on matrix
+// units, depthwise_matrix. Only backward weights needs workspace: blocks write partial results that are summed in a
 // fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t kThreads = 256;
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 
-/// With channels innermost: elements of a vector, rows and columns of outputs of a thread. With rows innermost: rows,
-/// and floats of local memory.
+/// NHWC: elements per vector, rows and columns of outputs per thread. NCHW: rows per thread, floats of local memory.
+/// blocks: most blocks of backward weights.
 struct Variant {
   int vec, rows, cols, local_floats, blocks;
 };
@@ -52,11 +52,11 @@ struct Plan {
   Variant v{};
   int filter = 3, stride = 1, tap_rows = 3;
   bool fits = true;
-  int tiles = 0, parts = 1;  // parts: partial results of the weights
+  int tiles = 0, parts = 1;  // parts: partial results of backward weights
   std::array<std::int64_t, 3> blocks{1, 1, 1};
 };
 
-/// Vectors of channels that a block owns: a large divisor of all, else all of them in equal chunks.
+/// Vectors of channels per block: a large divisor of all vectors, else the size of equal chunks.
 int vectors_of_block(int vectors, int vec) {
   const int most = std::min(128 / vec, 32);
   for (int v = std::min(most, vectors); 2 * v > most; --v)
@@ -65,10 +65,10 @@ int vectors_of_block(int vectors, int vec) {
 }
 
 void plan_channels(Plan& plan, Direction direction) {
-  constexpr int kMostSums = 100;
+  constexpr int kMaxSums = 100;
   auto& s = plan.s;
   const bool weights = direction == Direction::kBackwardWeights;
-  // Tiles of backward data with stride 2 begin where the first tap meets a pixel.
+  // Backward data with stride 2: tiles begin at an output that tap 0 maps to a pixel of src.
   const bool phases = direction == Direction::kBackwardData && plan.stride == 2;
   if (s.channels % plan.v.vec != 0) plan.v.vec = 1;
   if (plan.stride == 0 && !weights) plan.v.rows = plan.v.cols = 1;
@@ -79,14 +79,14 @@ void plan_channels(Plan& plan, Direction direction) {
   const int rows = weights ? 1 : plan.v.rows;
   const int extra_h = phases ? s.pad_h % 2 : 0, extra_w = phases ? s.pad_w % 2 : 0;
   plan.tiles = s.images * ceil_div(s.dst_h + extra_h, rows) * ceil_div(s.dst_w + extra_w, plan.v.cols);
-  plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMostSums ? plan.filter : 1;
+  plan.tap_rows = plan.filter * plan.filter * plan.v.vec <= kMaxSums ? plan.filter : 1;
   const int lines = ceil_div(plan.filter, plan.tap_rows);
   plan.parts = std::min<int>(ceil_div(plan.tiles, 2 * slots), std::max(1, plan.v.blocks / chunks / lines));
   const int blocks = weights ? plan.parts : static_cast<int>(ceil_div(plan.tiles, slots));
   plan.blocks = {blocks, chunks, weights ? lines : 1};
 }
 
-/// Elements of src that a band of `rows` rows of dst is made of.
+/// Elements per plane of src that a band of `rows` rows of dst depends on.
 std::int64_t band_elements(const Plan& plan, bool backward, int rows) {
   const auto& s = plan.s;
   const std::int64_t reach = std::int64_t{plan.filter - 1} * s.dilation_h;
@@ -96,7 +96,7 @@ std::int64_t band_elements(const Plan& plan, bool backward, int rows) {
 }
 
 void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
-  constexpr std::int64_t kLeastOutputs = 1024;  // of a block
+  constexpr std::int64_t kMinOutputs = 1024;  // per block
   auto& s = plan.s;
   const bool weights = p.direction == Direction::kBackwardWeights, backward = p.direction == Direction::kBackwardData;
   if (plan.stride == 0) plan.v.rows = 1;
@@ -104,10 +104,11 @@ void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
   const int vector = p.x.type == DataType::kFloat ? 4 : 8, rows = plan.v.rows;
   const auto pitch = [&](std::int64_t elements) { return (elements + vector - 1) / vector * vector + vector; };
   const std::int64_t whole = pitch(std::int64_t{s.src_h} * s.src_w), all = std::int64_t{s.images} * s.channels;
-  s.planes = 1, s.band = s.dst_h;
+  s.planes = 1;
+  s.band = s.dst_h;
   if (whole <= plan.v.local_floats) {
     const std::int64_t outputs = ceil_div(s.dst_h, rows) * s.dst_w;
-    const std::int64_t most = std::min(plan.v.local_floats / whole, (kLeastOutputs + outputs - 1) / outputs);
+    const std::int64_t most = std::min(plan.v.local_floats / whole, (kMinOutputs + outputs - 1) / outputs);
     s.planes = static_cast<int>(std::min(most, weights ? s.images : std::max<std::int64_t>(1, all / (2 * d.units))));
   } else {
     const auto fits = [&] { return pitch(band_elements(plan, backward, s.band)) <= plan.v.local_floats; };
@@ -126,7 +127,8 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   Plan plan;
   plan.v = variants(p)[static_cast<std::size_t>(point[0])];
   plan.s = gpu::depthwise_shape(p);
-  plan.filter = static_cast<int>(p.filter(0)), plan.stride = stride_class(p);
+  plan.filter = static_cast<int>(p.filter(0));
+  plan.stride = stride_class(p);
   if (channels_last(p))
     plan_channels(plan, p.direction);
   else
@@ -134,7 +136,7 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   return plan;
 }
 
-/// Points behind those of the tiles are the matrix units': which of these, or less than 0.
+/// Tune points after those of DepthwiseTiles select variants of DepthwiseMatrix: the variant, or negative.
 int matrix_variant(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   return gpu::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
 }
@@ -158,7 +160,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
-    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel a group");
+    POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
     POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == p.filter(1), "the filter is not square");
     POLYMIO_REQUIRE(p.filter(0) == 3 || p.filter(0) == 5 || p.filter(0) == 7, "the filter is not 3x3, 5x5 or 7x7");
     POLYMIO_REQUIRE(channels_last(p) || (p.x.is_channels_first() && p.y.is_channels_first()),
@@ -193,12 +195,12 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     return gpu::DepthwiseTiles::serve(p) ? gpu::DepthwiseTiles::fits(p, point[0]) : plan_of(d, p, point).fits;
   }
 
-  /// What measurements on an H200 say.
+  /// Measured on an H200.
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kLittle = 1536;  // elements of a multiprocessor: strips would take longer than tiles
-    const bool little =
-        direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kLittle * d.units;
-    if (gpu::DepthwiseMatrix::serve(d, p) && !little)
+    constexpr std::int64_t kSmall = 1536;  // elements per multiprocessor: below it tiles beat matrix units
+    const bool is_small =
+        direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kSmall * d.units;
+    if (gpu::DepthwiseMatrix::serve(d, p) && !is_small)
       return {gpu::DepthwiseTiles::variants(p) + gpu::DepthwiseMatrix::best(d, p)};
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const int stride = stride_class(p);
@@ -223,9 +225,17 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
                                         fmt::format("-DOUT={}", name_of(p.x.type))};
     const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
-    add("FILTER_H", plan.filter), add("FILTER_W", plan.filter), add("STRIDE", plan.stride);
-    if (!last || !weights) add("DIRECTION", static_cast<int>(direction_)), add("ROWS", plan.v.rows);
-    if (last) add("VEC", plan.v.vec), add("COLS", plan.v.cols);
+    add("FILTER_H", plan.filter);
+    add("FILTER_W", plan.filter);
+    add("STRIDE", plan.stride);
+    if (!last || !weights) {
+      add("DIRECTION", static_cast<int>(direction_));
+      add("ROWS", plan.v.rows);
+    }
+    if (last) {
+      add("VEC", plan.v.vec);
+      add("COLS", plan.v.cols);
+    }
     if (last && weights) add("TAP_ROWS", plan.tap_rows);
     if (!last) add("LOCAL_FLOATS", plan.v.local_floats);
     return gpu::kernel_variants(source, name, std::move(options), weights);

@@ -1,7 +1,7 @@
-// Depthwise convolution with channels innermost, forward and backward data. A thread owns VEC neighbouring channels
-// of COLS outputs in each of ROWS rows: every input vector is loaded once and used by all taps it meets.
-// Told by -D: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, without
-// reuse), VEC (1, 4 or VECTOR), ROWS, COLS.
+// NHWC depthwise convolution, forward and backward data. A thread computes VEC neighbouring channels of ROWS rows by
+// COLS columns of outputs: every input vector is loaded once and used for all taps that read it.
+// Options: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, without reuse),
+// VEC (1, 4 or VECTOR), ROWS, COLS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -11,7 +11,7 @@
 #define TILE_W ((COLS - 1) * STRIDE + FILTER_W)
 
 #if DIRECTION == 1 && STRIDE == 2
-#define PHASES 1  // a tile begins where tap 0 meets a pixel of src, so that taps and outputs meet by their parity
+#define PHASES 1  // tiles begin at an output that tap 0 maps to a pixel of src: the parity selects the taps
 #define FIRST_H (-((FILTER_H - 1) / 2))
 #define FIRST_W (-((FILTER_W - 1) / 2))
 #define SPAN_H ((ROWS - 1) / 2 - FIRST_H + 1)
@@ -26,8 +26,8 @@ INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
     sum_t v[SPAN_W][VEC];
     UNROLL
     for (int j = 0; j < SPAN_W; ++j)
-      load_inside(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
-                  v[j]);
+      load_or_zero(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
+                   v[j]);
     UNROLL
     for (int p = 0; p < ROWS; ++p) {
       const int r = p - 2 * (i + FIRST_H);
@@ -48,7 +48,7 @@ INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 #endif
 
 #if STRIDE != 0 && !PHASES
-/// The window of a tile, row by row: a row is used by every output row that it belongs to.
+/// Processes the input window of a tile row by row; a row contributes to all output rows that it belongs to.
 INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
   const int h0 = t.row * STRIDE - d.pad_h, w0 = t.col * STRIDE - d.pad_w;
@@ -58,8 +58,8 @@ INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
     sum_t v[TILE_W][VEC];
     UNROLL
     for (int j = 0; j < TILE_W; ++j)
-      load_inside(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
-                  v[j]);
+      load_or_zero(src + (i64)((h0 + i) * d.src_w + w0 + j) * d.channels, row_inside && (u32)(w0 + j) < (u32)d.src_w,
+                   v[j]);
     UNROLL
     for (int p = 0; p < ROWS; ++p) {
       const int r = i - p * STRIDE;
@@ -102,21 +102,22 @@ INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseS
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_channels(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                        const DepthwiseShape d, const int tiles, const float alpha, const float beta) {
-  SHARED sum_t taps[TAPS * MOST_CHANNELS] __attribute__((aligned(16)));
-  const int width = d.vectors * VEC, c0 = BLOCK(1) * width, count = MIN(width, d.channels - c0);
-  for (int i = THREAD(0); i < count * TAPS; i += THREADS) {
-    const int c = i / TAPS, tap = i - c * TAPS, flipped = DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - tap : tap;
-    taps[FILTER_AT(flipped, c % VEC / 4, c / VEC, d.vectors) + c % MIN(VEC, 4)] = LOAD(IN, w, c0 * TAPS + i);
+  SHARED sum_t taps[TAPS * MAX_CHANNELS] __attribute__((aligned(16)));
+  const int width = d.vectors * VEC, c0 = BLOCK(1) * width, block_channels = MIN(width, d.channels - c0);
+  for (int i = THREAD(0); i < block_channels * TAPS; i += THREADS) {
+    const int c = i / TAPS, tap = i - c * TAPS, stored_tap = DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - tap : tap;
+    taps[FILTER_AT(stored_tap, c % VEC / 4, c / VEC, d.vectors) + c % MIN(VEC, 4)] = LOAD(IN, w, c0 * TAPS + i);
   }
   BARRIER();
-  const int a_block = THREADS / d.vectors, slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors;
+  const int slots = THREADS / d.vectors, slot = THREAD(0) / d.vectors, lane = THREAD(0) - slot * d.vectors;
   const int c = c0 + lane * VEC;
-  if (slot >= a_block || lane * VEC >= count) return;
+  if (slot >= slots || lane * VEC >= block_channels) return;
   const int before_h = PHASES ? d.pad_h % 2 : 0, before_w = PHASES ? d.pad_w % 2 : 0;
   const int rows = CEIL_DIV(d.dst_h + before_h, ROWS), cols = CEIL_DIV(d.dst_w + before_w, COLS);
-  for (int i = BLOCK(0) * a_block + slot; i < tiles; i += BLOCKS(0) * a_block) {
+  for (int i = BLOCK(0) * slots + slot; i < tiles; i += BLOCKS(0) * slots) {
     Tile t = tile_at(i, rows, cols, ROWS);
-    t.row -= before_h, t.col -= before_w;
+    t.row -= before_h;
+    t.col -= before_w;
     GLOBAL const in_t* from = src + (i64)t.image * d.src_h * d.src_w * d.channels + c;
     GLOBAL out_t* to = dst + ((i64)t.image * d.dst_h * d.dst_w + (t.row * d.dst_w + t.col)) * d.channels + c;
     sum_t acc[ROWS][COLS][VEC];
@@ -140,7 +141,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       UNROLL
       for (int q = 0; q < COLS; ++q)
         if ((u32)(t.row + p) < (u32)d.dst_h && (u32)(t.col + q) < (u32)d.dst_w)
-          finish(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
+          scale_and_store(to + (i64)(p * d.dst_w + q) * d.channels, acc[p][q], alpha, beta);
     }
   }
 }

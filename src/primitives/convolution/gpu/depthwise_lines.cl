@@ -1,6 +1,8 @@
-// Depthwise 3x3 convolution with rows innermost, stride 1 and padding 1, three directions: a thread owns COLS
-// neighbours of a row and walks down ROWS rows, the next of which are on their way, with their outer neighbours one by
-// one. Told by -D: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS. SPDX-License-Identifier: MIT
+// NCHW depthwise 3x3 convolution with stride 1 and padding 1, three directions: a thread computes COLS neighbours of
+// ROWS rows, row by row. It prefetches the next three rows into registers: a run of COLS elements and its left and
+// right neighbours.
+// Options: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS.
+// SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/partials.h"
@@ -10,7 +12,7 @@
 #define TAPS 9
 #define WINDOW (COLS + 2)
 
-/// COLS elements as they lie in memory, at an address that is a multiple of their bytes.
+/// COLS elements in their storage format, aligned to their bytes in memory.
 #if defined(UNALIGNED)
 typedef struct {
   in_t element[COLS];
@@ -23,7 +25,7 @@ typedef u64 Run;
 typedef u32 Run;
 #endif
 
-/// A row around a run, before it is numbers: it may still be on its way.
+/// A run and its neighbours, not converted yet: the loads may still be in flight.
 typedef struct {
   Run run;
   in_t left, right;
@@ -40,38 +42,50 @@ INLINE Row load_row(GLOBAL const in_t* p, int inside, int left, int right) {
 #else
   r.run = inside ? *(GLOBAL const Run*)p : 0;
 #endif
-  r.left = inside && left ? p[-1] : 0, r.right = inside && right ? p[COLS] : 0;
+  r.left = inside && left ? p[-1] : 0;
+  r.right = inside && right ? p[COLS] : 0;
   return r;
 }
 
 #if IN_KIND == KIND_fp32
-#define NUMBER(bits) FLOAT_OF_BITS(bits)
-#define SIDE(element) (element)
+#define CONVERT(bits) FLOAT_OF_BITS(bits)
+#define CONVERT_NEIGHBOUR(element) (element)
 #else
-#define NUMBER(bits) NARROW(bits)
-#define SIDE(element) NARROW(element)
+#define CONVERT(bits) NARROW(bits)
+#define CONVERT_NEIGHBOUR(element) NARROW(element)
 #endif
 
-INLINE void numbers_of_run(Run run, sum_t* v) {
+INLINE void convert_run(Run run, sum_t* v) {
 #if defined(UNALIGNED)
   UNROLL
-  for (int u = 0; u < COLS; ++u) v[u] = SIDE(run.element[u]);
+  for (int u = 0; u < COLS; ++u) v[u] = CONVERT_NEIGHBOUR(run.element[u]);
 #elif COLS == VECTOR && IN_KIND == KIND_fp32
-  v[0] = NUMBER(run.x), v[1] = NUMBER(run.y), v[2] = NUMBER(run.z), v[3] = NUMBER(run.w);
+  v[0] = CONVERT(run.x);
+  v[1] = CONVERT(run.y);
+  v[2] = CONVERT(run.z);
+  v[3] = CONVERT(run.w);
 #elif COLS == VECTOR
-  v[0] = NUMBER(run.x), v[1] = NUMBER(run.x >> 16), v[2] = NUMBER(run.y), v[3] = NUMBER(run.y >> 16);
-  v[4] = NUMBER(run.z), v[5] = NUMBER(run.z >> 16), v[6] = NUMBER(run.w), v[7] = NUMBER(run.w >> 16);
+  v[0] = CONVERT(run.x);
+  v[1] = CONVERT(run.x >> 16);
+  v[2] = CONVERT(run.y);
+  v[3] = CONVERT(run.y >> 16);
+  v[4] = CONVERT(run.z);
+  v[5] = CONVERT(run.z >> 16);
+  v[6] = CONVERT(run.w);
+  v[7] = CONVERT(run.w >> 16);
 #elif IN_KIND == KIND_fp32
-  v[0] = NUMBER((u32)run), v[1] = NUMBER((u32)(run >> 32));
+  v[0] = CONVERT((u32)run);
+  v[1] = CONVERT((u32)(run >> 32));
 #else
   UNROLL
-  for (int u = 0; u < COLS; ++u) v[u] = NUMBER(run >> (16 * u));
+  for (int u = 0; u < COLS; ++u) v[u] = CONVERT(run >> (16 * u));
 #endif
 }
 
-INLINE void numbers_of_row(Row r, sum_t* v) {
-  v[0] = SIDE(r.left), v[WINDOW - 1] = SIDE(r.right);
-  numbers_of_run(r.run, v + 1);
+INLINE void convert_row(Row r, sum_t* v) {
+  v[0] = CONVERT_NEIGHBOUR(r.left);
+  v[WINDOW - 1] = CONVERT_NEIGHBOUR(r.right);
+  convert_run(r.run, v + 1);
 }
 
 INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
@@ -89,18 +103,19 @@ INLINE void store_run(GLOBAL out_t* p, const sum_t* v) {
 #endif
 }
 
-/// What a thread owns of the planes, strip by strip, runs of a row first.
+/// A thread's part of the planes. Threads are ordered by plane, band of ROWS rows, run of a row.
 typedef struct {
   i64 plane;
   int row, col;
-} Place;
+} Position;
 
-INLINE Place place_of(i64 index, const DepthwiseShape* d) {
-  const int runs = d->dst_w / COLS, of_plane = runs * CEIL_DIV(d->dst_h, ROWS);
-  Place p;
-  p.plane = index / of_plane;
-  const int rest = (int)(index - p.plane * of_plane), column_tile = rest / runs;
-  p.row = column_tile * ROWS, p.col = (rest - column_tile * runs) * COLS;
+INLINE Position position_of(i64 index, const DepthwiseShape* d) {
+  const int runs = d->dst_w / COLS, per_plane = runs * CEIL_DIV(d->dst_h, ROWS);
+  Position p;
+  p.plane = index / per_plane;
+  const int rest = (int)(index - p.plane * per_plane), band = rest / runs;
+  p.row = band * ROWS;
+  p.col = (rest - band * runs) * COLS;
   return p;
 }
 
@@ -109,7 +124,7 @@ INLINE Place place_of(i64 index, const DepthwiseShape* d) {
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_lines(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* RESTRICT dst,
                     const DepthwiseShape d, const float alpha, const float beta) {
-  const Place at = place_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
+  const Position at = position_of((i64)BLOCK(0) * THREADS + THREAD(0), &d);
   if (at.plane >= (i64)d.images * d.channels) return;
   const int c = (int)(at.plane % d.channels), left = at.col > 0, right = at.col + COLS < d.dst_w;
   sum_t taps[TAPS], acc[FILTER][COLS];
@@ -123,18 +138,19 @@ KERNEL THREADS_PER_BLOCK(THREADS)
   const int rows = MIN(ROWS, d.dst_h - at.row) + FILTER - 1;
   GLOBAL const in_t* from = src + (at.plane * d.dst_h + at.row - 1) * d.dst_w + at.col;
   GLOBAL out_t* to = dst + (at.plane * d.dst_h + at.row) * d.dst_w + at.col;
-  Row next[FILTER];
+  Row next_rows[FILTER];
   UNROLL
   for (int i = 0; i < FILTER; ++i)
-    next[i] = load_row(from + i * d.dst_w, i < rows && (u32)(at.row - 1 + i) < (u32)d.dst_h, left, right);
+    next_rows[i] = load_row(from + i * d.dst_w, i < rows && (u32)(at.row - 1 + i) < (u32)d.dst_h, left, right);
   NO_UNROLL
   for (int i0 = 0; i0 < rows; i0 += FILTER) {
     sum_t v[FILTER][WINDOW];
     UNROLL
     for (int i = 0; i < FILTER; ++i) {
-      const int later = i0 + FILTER + i;
-      numbers_of_row(next[i], v[i]);
-      next[i] = load_row(from + later * d.dst_w, later < rows && (u32)(at.row - 1 + later) < (u32)d.dst_h, left, right);
+      const int next_row = i0 + FILTER + i;
+      convert_row(next_rows[i], v[i]);
+      next_rows[i] = load_row(from + next_row * d.dst_w, next_row < rows && (u32)(at.row - 1 + next_row) < (u32)d.dst_h,
+                              left, right);
     }
     UNROLL
     for (int i = 0; i < FILTER; ++i) {
@@ -150,65 +166,66 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         }
       }
       if (i0 + i < FILTER - 1 || i0 + i >= rows) continue;
-      sum_t* done = acc[(i + 1) % FILTER];
-      GLOBAL out_t* line = to + (i0 + i - (FILTER - 1)) * d.dst_w;
+      sum_t* finished = acc[(i + 1) % FILTER];
+      GLOBAL out_t* dst_row = to + (i0 + i - (FILTER - 1)) * d.dst_w;
       if (beta != 0) {
         UNROLL
-        for (int q = 0; q < COLS; ++q) done[q] = FMA(beta, LOAD(OUT, line, q), done[q]);
+        for (int q = 0; q < COLS; ++q) finished[q] = FMA(beta, LOAD(OUT, dst_row, q), finished[q]);
       }
-      store_run(line, done);
+      store_run(dst_row, finished);
     }
   }
 }
 
 #else
 
-/// A block owns a channel and every BLOCKS(1)-th THREADS places of it. partials[block of a channel][channel][tap].
+/// Block (c, i) computes every BLOCKS(1)-th group of THREADS positions of channel c. partials[i][channel][tap].
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_lines_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
-                            const DepthwiseShape d, const int places) {
+                            const DepthwiseShape d, const int positions) {
   SHARED sum_t sums[TAPS * THREADS];
   const int c = BLOCK(0);
   sum_t acc[TAPS];
   UNROLL
   for (int t = 0; t < TAPS; ++t) acc[t] = 0;
-  for (int k = BLOCK(1) * THREADS + THREAD(0); k < places; k += BLOCKS(1) * THREADS) {
-    const Place at = place_of(k, &d);  // of the images' planes of the channel
+  for (int k = BLOCK(1) * THREADS + THREAD(0); k < positions; k += BLOCKS(1) * THREADS) {
+    const Position at = position_of(k, &d);  // the plane is the image
     const int left = at.col > 0, right = at.col + COLS < d.dst_w, rows = MIN(ROWS, d.dst_h - at.row);
     const i64 first = ((at.plane * d.channels + c) * d.dst_h + at.row) * d.dst_w + at.col;
-    sum_t g[FILTER][COLS];
+    sum_t dy_window[FILTER][COLS];
     UNROLL
     for (int r = 0; r < FILTER; ++r) {
       UNROLL
-      for (int q = 0; q < COLS; ++q) g[r][q] = 0;
+      for (int q = 0; q < COLS; ++q) dy_window[r][q] = 0;
     }
     NO_UNROLL
     for (int i0 = 0; i0 < rows + FILTER - 1; i0 += FILTER) {
-      sum_t v[FILTER][WINDOW], slopes[FILTER][COLS];
-      Row rows_of_x[FILTER], rows_of_dy[FILTER];
+      sum_t v[FILTER][WINDOW], dy_values[FILTER][COLS];
+      Row x_rows[FILTER], dy_rows[FILTER];
       UNROLL
       for (int i = 0; i < FILTER; ++i) {
         const int row = at.row - 1 + i0 + i;
-        rows_of_x[i] = load_row(x + first + (i64)(i0 + i - 1) * d.dst_w, (u32)row < (u32)d.dst_h && i0 + i < rows + 2,
-                                left, right);
-        rows_of_dy[i] = load_row(dy + first + (i64)(i0 + i) * d.dst_w, i0 + i < rows, 0, 0);
+        x_rows[i] = load_row(x + first + (i64)(i0 + i - 1) * d.dst_w, (u32)row < (u32)d.dst_h && i0 + i < rows + 2,
+                             left, right);
+        dy_rows[i] = load_row(dy + first + (i64)(i0 + i) * d.dst_w, i0 + i < rows, 0, 0);
       }
       UNROLL
       for (int i = 0; i < FILTER; ++i) {
-        numbers_of_row(rows_of_x[i], v[i]);
-        numbers_of_run(rows_of_dy[i].run, slopes[i]);
+        convert_row(x_rows[i], v[i]);
+        convert_run(dy_rows[i].run, dy_values[i]);
       }
       UNROLL
       for (int i = 0; i < FILTER; ++i) {
         UNROLL
-        for (int q = 0; q < COLS; ++q) g[i][q] = slopes[i][q];
+        for (int q = 0; q < COLS; ++q) dy_window[i][q] = dy_values[i][q];
         UNROLL
         for (int r = 0; r < FILTER; ++r) {
           UNROLL
           for (int s = 0; s < FILTER; ++s) {
             UNROLL
             for (int q = 0; q < COLS; ++q)
-              acc[r * FILTER + s] = MULTIPLY_ADD(v[i][q + s], g[(i - r + FILTER) % FILTER][q], acc[r * FILTER + s]);
+              acc[r * FILTER + s] =
+                  MULTIPLY_ADD(v[i][q + s], dy_window[(i - r + FILTER) % FILTER][q], acc[r * FILTER + s]);
           }
         }
       }

@@ -14,63 +14,64 @@ namespace {
 using Tile = DepthwiseMatrix::Tile;
 
 constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
-constexpr std::int64_t kColumns = 16;  // of a product
+constexpr std::int64_t kColumns = 16;  // pixels per mma
 
-// What measurements on an H200 say.
-constexpr Tile kMiddle[] = {
+// The fastest tiles measured on an H200: 5x5 and 7x7 filters, then backward weights.
+constexpr Tile kFilter5[] = {
     {64, 2, 2, 1, 6, 2}, {48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 4}, {32, 1, 1, 1, 6, 5}};
-constexpr Tile kLarge[] = {{32, 2, 2, 1, 6, 3}, {48, 2, 2, 1, 6, 2}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
-constexpr Tile kMiddleWeights[] = {{48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 3}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
-constexpr Tile kLargeWeights[] = {{32, 2, 2, 1, 6, 2}, {16, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 2}, {32, 1, 1, 1, 6, 3}};
+constexpr Tile kFilter7[] = {{32, 2, 2, 1, 6, 3}, {48, 2, 2, 1, 6, 2}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
+constexpr Tile kFilter5Weights[] = {{48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 3}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
+constexpr Tile kFilter7Weights[] = {{32, 2, 2, 1, 6, 2}, {16, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 2}, {32, 1, 1, 1, 6, 3}};
 
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
 
 std::span<const Tile> tiles_of(const Problem& p) {
-  if (p.filter(0) == 5) return is_weights(p) ? std::span<const Tile>(kMiddleWeights) : kMiddle;
-  return is_weights(p) ? std::span<const Tile>(kLargeWeights) : kLarge;
+  if (p.filter(0) == 5) return is_weights(p) ? std::span<const Tile>(kFilter5Weights) : kFilter5;
+  return is_weights(p) ? std::span<const Tile>(kFilter7Weights) : kFilter7;
 }
 
-/// Pixels of the sides of what is written forward or backward, or of y.
+/// Height (0) and width (1) of dst or, for weights, of y.
 std::int64_t side(const Problem& p, int i) { return p.direction == Direction::kBackwardData ? p.in(i) : p.out(i); }
 
-/// Columns of a strip: all have about as many.
+/// Columns per column tile, about equal.
 std::int64_t width_of(const Problem& p, const Tile& t) {
   if (t.images > 1) return kColumns;
   return ceil_div(side(p, 1), ceil_div(ceil_div(side(p, 1), kColumns), t.columns));
 }
 
-/// Strips of all rows.
+/// Column tiles of all images if a column tile had all rows.
 std::int64_t columns_of(const Problem& p, const Tile& t) {
   return ceil_div(p.n(), t.images) * ceil_div(side(p, 1), width_of(p, t));
 }
 
-/// Blocks with the same channels that there is place for at once.
+/// Resident blocks per group of channels.
 std::int64_t blocks_of(const DeviceInfo& d, const Problem& p, const Tile& t) {
   return std::max<std::int64_t>(1, std::int64_t{d.units} * t.resident / ceil_div(p.c(), t.channels));
 }
 
-/// Rows of a strip: whole columns, or as many pieces as there is place for at once.
+/// Rows per column tile: all, or fewer so that all resident blocks have work.
 std::int64_t band_of(const DeviceInfo& d, const Problem& p, const Tile& t) {
-  constexpr std::int64_t kLeast = 7;
-  const std::int64_t most = std::max<std::int64_t>(1, side(p, 0) / kLeast);
+  constexpr std::int64_t kMin = 7;
+  const std::int64_t most = std::max<std::int64_t>(1, side(p, 0) / kMin);
   return ceil_div(side(p, 0), std::clamp<std::int64_t>(blocks_of(d, p, t) / columns_of(p, t), 1, most));
 }
 
-/// How much more is computed than has to be or could be at once, and what measurements on an H200 add to that.
+/// Estimated slowdown: superfluous pixels and channels, halos, partial waves; the small factors were measured on an
+/// H200.
 double waste(const DeviceInfo& d, const Problem& p, const Tile& t) {
   const auto real = [](std::int64_t v) { return static_cast<double>(v); };
   const std::int64_t width = width_of(p, t), band = band_of(d, p, t), reach = p.filter(0) - 1;
-  const std::int64_t parts = ceil_div(width, kColumns * t.of_warp);
-  const std::int64_t pixels = t.images > 1 ? kColumns * t.images : parts * kColumns * t.of_warp;
+  const std::int64_t parts = ceil_div(width, kColumns * t.per_warp);
+  const std::int64_t pixels = t.images > 1 ? kColumns * t.images : parts * kColumns * t.per_warp;
   const std::int64_t column_tiles = columns_of(p, t) * ceil_div(side(p, 0), band), blocks = blocks_of(d, p, t);
   const double covered = real(column_tiles * pixels * band) / real(p.n() * side(p, 0) * side(p, 1));
   const double channels = real(ceil_div(p.c(), t.channels) * t.channels) / real(p.c());
   const double halo = real((width + reach) * (band + reach)) / real(width * band);
   const double rounds = real(ceil_div(column_tiles, blocks) * blocks) / real(column_tiles);
-  const double little = t.of_warp > 1 ? 1 : 1.25;                   // work between barriers
-  const double uneven = t.channels / 8 * parts % 4 == 0 ? 1 : 1.1;  // for four schedulers
+  const double little = t.per_warp > 1 ? 1 : 1.25;                  // little work between barriers
+  const double uneven = t.channels / 8 * parts % 4 == 0 ? 1 : 1.1;  // warps over four schedulers
   return covered * channels * halo * rounds * little * uneven;
 }
 
@@ -107,7 +108,7 @@ DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int vari
   shorten_ring();
 }
 
-/// The ring's rows belong to a strip and the next one at most.
+/// The ring holds rows of at most two consecutive column tiles: the kernel tracks only these.
 void DepthwiseMatrix::shorten_ring() {
   const auto& s = shape_;
   const bool weights = direction_ == Direction::kBackwardWeights;
@@ -128,14 +129,19 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
   const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
-  add("FILTER", filter_), add("CHANNELS", tile_.channels), add("TILE_W", tile_w_), add("PER_WARP", tile_.of_warp);
-  add("IMAGES", tile_.images), add("STAGES", tile_.stages), add("RESIDENT", tile_.resident);
+  add("FILTER", filter_);
+  add("CHANNELS", tile_.channels);
+  add("TILE_W", tile_w_);
+  add("PER_WARP", tile_.per_warp);
+  add("IMAGES", tile_.images);
+  add("STAGES", tile_.stages);
+  add("RESIDENT", tile_.resident);
   if (!weights) add("DIRECTION", static_cast<int>(direction_));
   return kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
-  const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.of_warp) * 32;
+  const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.per_warp) * 32;
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
   const std::size_t first = aligned(a) ? 0 : built.size() / 2;
   const Launch shape = launch_shape(threads, parts_, chunks_);

@@ -1,4 +1,4 @@
-// The part of ConvGpuDepthwise that uses the matrix units of NVIDIA GPUs: channels innermost, stride 1.
+// The NHWC stride-1 kernels of ConvGpuDepthwise on NVIDIA matrix units.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/kernel_builder.h"
@@ -8,16 +8,16 @@ namespace polymio::convolution::gpu {
 
 class DepthwiseMatrix {
  public:
-  /// Channels of a block, most columns of its strips (in sixteens) and those of a warp at a time, or images whose first
-  /// sixteen columns these are, rows on their way, blocks of a multiprocessor.
+  /// Channels per block; columns per block and per warp in groups of sixteen (images > 1: one group per image); images
+  /// side by side; rows of the ring; blocks per multiprocessor.
   struct Tile {
-    int channels, columns, of_warp, images, stages, resident;
+    int channels, columns, per_warp, images, stages, resident;
   };
 
-  /// Whether the problem, one that ConvGpuDepthwise accepts, is one for the matrix units, and the device has them.
+  /// Whether the device has matrix units and the kernels support the problem, which ConvGpuDepthwise accepts.
   static bool serve(const DeviceInfo&, const Problem&);
   static int variants(const Problem&);
-  static int best(const DeviceInfo&, const Problem&);  // that wastes the least
+  static int best(const DeviceInfo&, const Problem&);  // variant with the least estimated waste
 
   DepthwiseMatrix(const DeviceInfo&, const Problem&, int variant);
   std::size_t workspace() const;

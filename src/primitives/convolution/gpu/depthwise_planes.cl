@@ -1,7 +1,8 @@
-// Depthwise convolution with rows innermost, three directions. A block copies bands of planes to local memory in
-// 16-byte pieces, whatever the width; a thread then owns one column of ROWS outputs and walks down the band, using
-// every input for all the rows of the filter that it meets. Told by -D: IN, OUT, DIRECTION (0, 1, 2), FILTER_H,
-// FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, where ROWS is 1), ROWS, LOCAL_FLOATS.
+// NCHW depthwise convolution, three directions. A block copies bands of planes to local memory in 16-byte vectors,
+// whatever the width; a thread then computes ROWS outputs of one column, using every input for all filter rows that
+// read it.
+// Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, where ROWS is
+// 1), ROWS, LOCAL_FLOATS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -9,7 +10,8 @@
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)
-// Backward data with stride 2: columns begin where tap 0 meets a row of src, so that taps and rows meet by parity.
+// Backward data with stride 2: the first row of a thread is one that tap 0 maps to a row of src, so that the parity of
+// a row selects its taps at compile time.
 #define PHASES (DIRECTION == 1 && STRIDE == 2)
 #if PHASES
 #define FIRST_H (-((FILTER_H - 1) / 2))
@@ -30,7 +32,7 @@
 #define GAP_W 1
 #endif
 
-/// Rows of src that rows [row, row + count) of dst are made of.
+/// Rows [first, end) of src that rows [row, row + count) of dst depend on.
 typedef struct {
   int first, end;
 } Band;
@@ -48,10 +50,11 @@ INLINE Band band_of(DepthwiseShape d, int row, int count) {
   return b;
 }
 
-/// Floats in local memory of a plane's band: it begins with the 16 bytes that hold its first element.
+/// Floats of local memory per band: it is copied from the 16-byte boundary at or before its first element.
 INLINE int band_pitch(int elements) { return (elements + VECTOR - 1) / VECTOR * VECTOR + VECTOR; }
 
-/// Copies bands of planes `first`, `first + step`, ... and gives where in local memory element `start` of plane 0 is.
+/// Copies `elements` elements from `offset` on of the planes first, first + step, ... to local memory. src has `total`
+/// elements.
 INLINE void copy_bands(GLOBAL const in_t* src, i64 total, i64 first, i64 step, int planes, i64 plane_size, int offset,
                        int elements, LOCAL sum_t* tile) {
   const int pitch = band_pitch(elements), vectors = pitch / VECTOR;
@@ -70,24 +73,26 @@ INLINE void copy_bands(GLOBAL const in_t* src, i64 total, i64 first, i64 step, i
     LOCAL sum_t* to = tile + j * pitch + (i - j * vectors) * VECTOR;
     UNROLL
     for (int u = 0; u < VECTOR; u += 4) {
-      u32x4 four;
-      four.x = BITS_OF_SUM(v[u]), four.y = BITS_OF_SUM(v[u + 1]);
-      four.z = BITS_OF_SUM(v[u + 2]), four.w = BITS_OF_SUM(v[u + 3]);
-      *(LOCAL u32x4*)(to + u) = four;
+      u32x4 quad;
+      quad.x = BITS_OF_SUM(v[u]);
+      quad.y = BITS_OF_SUM(v[u + 1]);
+      quad.z = BITS_OF_SUM(v[u + 2]);
+      quad.w = BITS_OF_SUM(v[u + 3]);
+      *(LOCAL u32x4*)(to + u) = quad;
     }
   }
 }
 
-/// Where the band's first element is in local memory: planes need not begin at multiples of 16 bytes.
+/// Local memory offset of the first element of the j-th band: planes are not aligned to 16 bytes.
 INLINE int band_at(int j, i64 plane, i64 plane_size, int offset, int pitch) {
   return j * pitch + (int)((plane * plane_size + offset) & (VECTOR - 1));
 }
 
 #if DIRECTION != 2
 #if STRIDE != 0
-/// A column of outputs; `row` is the first one's, relative to the rows in local memory.
-INLINE void walk_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
-                        sum_t* acc) {
+/// Computes a column of ROWS outputs; `row` is the src row of the first tap, relative to the rows in local memory.
+INLINE void compute_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
+                           sum_t* acc) {
   int inside[FILTER_W], at[FILTER_W];
   UNROLL
   for (int s = 0; s < FILTER_W; ++s) {
@@ -136,19 +141,19 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                      const DepthwiseShape d, const float alpha, const float beta) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
-  const i64 all = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
-  const int planes = (int)MIN((i64)d.planes, all - first), row0 = BLOCK(1) * d.band;
-  const int rows = MIN(d.band, d.dst_h - row0), before = PHASES ? d.pad_h % 2 : 0;
-  const int row_tiles = CEIL_DIV(rows + before, ROWS);
+  const i64 all_planes = (i64)d.images * d.channels, first = (i64)BLOCK(0) * d.planes;
+  const int planes = (int)MIN((i64)d.planes, all_planes - first), row0 = BLOCK(1) * d.band;
+  const int rows = MIN(d.band, d.dst_h - row0), rows_before = PHASES ? d.pad_h % 2 : 0;
+  const int row_tiles = CEIL_DIV(rows + rows_before, ROWS);
   const Band band = band_of(d, row0, rows);
   const int elements = MAX(0, band.end - band.first) * d.src_w, offset = band.first * d.src_w;
   const int pitch = band_pitch(elements), first_channel = (int)(first % d.channels);
   const i64 plane_size = (i64)d.src_h * d.src_w;
-  copy_bands(src, all * plane_size, first, 1, planes, plane_size, offset, elements, tile);
+  copy_bands(src, all_planes * plane_size, first, 1, planes, plane_size, offset, elements, tile);
   BARRIER();
   for (int i = THREAD(0); i < planes * row_tiles * d.dst_w; i += THREADS) {
     const int line = divide(i, d.by_width), col = i - line * d.dst_w, j = planes == 1 ? 0 : line / row_tiles;
-    const int row = row0 - before + (line - j * row_tiles) * ROWS;
+    const int row = row0 - rows_before + (line - j * row_tiles) * ROWS;
     const i64 plane = first + j;
     int c = first_channel + j;
     while (c >= d.channels) c -= d.channels;
@@ -168,7 +173,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 #else
     const int h0 = row * STRIDE - d.pad_h, w0 = col * STRIDE - d.pad_w;
 #endif
-    walk_column(from, taps, d, band.end - band.first, h0 - band.first, w0, acc);
+    compute_column(from, taps, d, band.end - band.first, h0 - band.first, w0, acc);
 #endif
     GLOBAL out_t* to = dst + (plane * d.dst_h + row) * d.dst_w + col;
     UNROLL
@@ -179,22 +184,22 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 
 #else
 
-#define TAPS_AT_ONCE 8
+#define TAPS_PER_ROUND 8
 
-/// A block owns a channel and every BLOCKS(1)-th group of planes. partials[block of a channel][channel][tap].
+/// Block (c, i) computes every BLOCKS(1)-th band of planes of channel c. partials[i][channel][tap].
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_planes_weights(GLOBAL const in_t* RESTRICT x, GLOBAL const in_t* RESTRICT dy, GLOBAL sum_t* partials,
                              const DepthwiseShape d) {
   SHARED sum_t tile[LOCAL_FLOATS] __attribute__((aligned(16)));
-  SHARED sum_t sums[TAPS_AT_ONCE * THREADS];
+  SHARED sum_t sums[TAPS_PER_ROUND * THREADS];
   const int c = BLOCK(0), bands = CEIL_DIV(d.dst_h, d.band), groups = CEIL_DIV(d.images, d.planes);
   const i64 plane_size = (i64)d.src_h * d.src_w, total = d.images * plane_size * d.channels;
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
   sum_t acc[TAPS];
   UNROLL
   for (int t = 0; t < TAPS; ++t) acc[t] = 0;
-  for (int piece = BLOCK(1); piece < groups * bands; piece += BLOCKS(1)) {
-    const int image = piece / bands * d.planes, row0 = piece % bands * d.band;
+  for (int band_index = BLOCK(1); band_index < groups * bands; band_index += BLOCKS(1)) {
+    const int image = band_index / bands * d.planes, row0 = band_index % bands * d.band;
     const int planes = MIN(d.planes, d.images - image), rows = MIN(d.band, d.dst_h - row0);
     const Band band = band_of(d, row0, rows);
     const int elements = MAX(0, band.end - band.first) * d.src_w, offset = band.first * d.src_w;
@@ -208,11 +213,11 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       const int row = row0 + (line - j * row_tiles) * ROWS;
       const i64 plane = first + (i64)j * d.channels;
       LOCAL const sum_t* from = tile + band_at(j, plane, plane_size, offset, pitch);
-      GLOBAL const in_t* g = dy + (plane * d.dst_h + row) * d.dst_w + col;
+      GLOBAL const in_t* dy_column = dy + (plane * d.dst_h + row) * d.dst_w + col;
       const int w0 = col * STEP_W - d.pad_w, h0 = row * STEP_H - d.pad_h - band.first;
-      sum_t slopes[ROWS];
+      sum_t dy_values[ROWS];
       UNROLL
-      for (int p = 0; p < ROWS; ++p) slopes[p] = row + p < row0 + rows ? LOAD(IN, g, p * d.dst_w) : 0;
+      for (int p = 0; p < ROWS; ++p) dy_values[p] = row + p < row0 + rows ? LOAD(IN, dy_column, p * d.dst_w) : 0;
 #if STRIDE == 0
       UNROLL
       for (int r = 0; r < FILTER_H; ++r) {
@@ -220,7 +225,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         for (int s = 0; s < FILTER_W; ++s) {
           const int h = h0 + r * GAP_H, v = w0 + s * GAP_W;
           if ((u32)h < (u32)inside && (u32)v < (u32)d.src_w)
-            acc[r * FILTER_W + s] = MULTIPLY_ADD(slopes[0], from[h * d.src_w + v], acc[r * FILTER_W + s]);
+            acc[r * FILTER_W + s] = MULTIPLY_ADD(dy_values[0], from[h * d.src_w + v], acc[r * FILTER_W + s]);
         }
       }
 #else
@@ -233,29 +238,29 @@ KERNEL THREADS_PER_BLOCK(THREADS)
           UNROLL
           for (int p = 0; p < ROWS; ++p) {
             const int r = k - p * STRIDE;
-            if (r >= 0 && r < FILTER_H) acc[r * FILTER_W + s] = MULTIPLY_ADD(slopes[p], v, acc[r * FILTER_W + s]);
+            if (r >= 0 && r < FILTER_H) acc[r * FILTER_W + s] = MULTIPLY_ADD(dy_values[p], v, acc[r * FILTER_W + s]);
           }
         }
       }
 #endif
     }
   }
-  // Sums over the threads, TAPS_AT_ONCE taps at a time: 32 threads a tap, then one.
-  const int lane = THREAD(0) % 32, own = THREAD(0) / 32;
+  // Reduction over the threads, TAPS_PER_ROUND taps at a time: 32 threads per tap, then one.
+  const int lane = THREAD(0) % 32, tap_of_thread = THREAD(0) / 32;
   UNROLL
-  for (int t0 = 0; t0 < TAPS; t0 += TAPS_AT_ONCE) {
+  for (int t0 = 0; t0 < TAPS; t0 += TAPS_PER_ROUND) {
     BARRIER();
     UNROLL
-    for (int t = 0; t < TAPS_AT_ONCE; ++t)
+    for (int t = 0; t < TAPS_PER_ROUND; ++t)
       sums[t * THREADS + THREAD(0)] = t0 + t < TAPS ? acc[MIN(t0 + t, TAPS - 1)] : 0;
     BARRIER();
     sum_t sum = 0;
     UNROLL
-    for (int k = 0; k < THREADS / 32; ++k) sum += sums[own * THREADS + k * 32 + lane];
+    for (int k = 0; k < THREADS / 32; ++k) sum += sums[tap_of_thread * THREADS + k * 32 + lane];
     BARRIER();
     sums[THREAD(0)] = sum;
     BARRIER();
-    if (THREAD(0) < TAPS_AT_ONCE && t0 + THREAD(0) < TAPS) {
+    if (THREAD(0) < TAPS_PER_ROUND && t0 + THREAD(0) < TAPS) {
       sum = 0;
       for (int k = 0; k < 32; ++k) sum += sums[THREAD(0) * 32 + k];
       results[((i64)BLOCK(1) * d.channels + c) * TAPS + t0 + THREAD(0)] = sum;

@@ -1,6 +1,6 @@
-// Depthwise convolution with channels innermost and stride 1, forward and backward data: a block keeps a tile of src in
-// local memory; a thread owns four channels of COLS columns by ROWS rows of it. Told by -D: IN, OUT, DIRECTION (0, 1),
-// FILTER (square), CHANNELS (of the block), TILE_H, TILE_W, ROWS, COLS.
+// NHWC depthwise convolution with stride 1, forward and backward data: a block holds a tile of src in local memory; a
+// thread computes four channels of ROWS rows by COLS columns of dst.
+// Options: IN, OUT, DIRECTION (0, 1), FILTER (square), CHANNELS (per block), TILE_H, TILE_W, ROWS, COLS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -14,9 +14,9 @@
 #define WINDOW (COLS + FILTER - 1)
 #define TAPS (FILTER * FILTER)
 
-INLINE void load_window(LOCAL const in_t* from, sum_t (*v)[4]) {
+INLINE void load_window(LOCAL const in_t* src, sum_t (*v)[4]) {
   UNROLL
-  for (int j = 0; j < WINDOW; ++j) local_load_4(from + j * CHANNELS, v[j]);
+  for (int j = 0; j < WINDOW; ++j) local_load_4(src + j * CHANNELS, v[j]);
 }
 
 INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*acc)[4]) {
@@ -30,10 +30,10 @@ INLINE void multiply_row(const sum_t (*v)[4], const sum_t (*taps)[4], sum_t (*ac
   }
 }
 
-INLINE void store_row(GLOBAL out_t* to, int channels, int inside, const sum_t (*acc)[4], float alpha, float beta) {
+INLINE void store_row(GLOBAL out_t* dst, int channels, int valid_cols, const sum_t (*acc)[4], float alpha, float beta) {
   UNROLL
   for (int q = 0; q < COLS; ++q)
-    if (q < inside) store4_scaled(to + q * channels, acc[q], alpha, beta);
+    if (q < valid_cols) store4_scaled(dst + q * channels, acc[q], alpha, beta);
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
@@ -41,23 +41,27 @@ KERNEL THREADS_PER_BLOCK(THREADS)
                     const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t tile[IN_H * IN_W * CHANNELS] __attribute__((aligned(16)));
   SHARED sum_t filter[TAPS * CHANNELS] __attribute__((aligned(16)));
-  const int chunks = CEIL_DIV(d.channels, CHANNELS), rows = CEIL_DIV(d.dst_h, TILE_H), cols = CEIL_DIV(d.dst_w, TILE_W);
-  const int c0 = BLOCK(0) % chunks * CHANNELS, at = BLOCK(0) / chunks, image = at / (rows * cols);
-  const int row0 = at / cols % rows * TILE_H, col0 = at % cols * TILE_W, count = MIN(CHANNELS, d.channels - c0);
+  const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), rows = CEIL_DIV(d.dst_h, TILE_H),
+            cols = CEIL_DIV(d.dst_w, TILE_W);
+  const int c0 = BLOCK(0) % channel_blocks * CHANNELS, tile_index = BLOCK(0) / channel_blocks,
+            image = tile_index / (rows * cols);
+  const int row0 = tile_index / cols % rows * TILE_H, col0 = tile_index % cols * TILE_W,
+            block_channels = MIN(CHANNELS, d.channels - c0);
   copy_tile(tile, src + (i64)image * d.src_h * d.src_w * d.channels + c0, row0 - d.pad_h, col0 - d.pad_w, IN_H, IN_W,
-            CHANNELS, CHANNELS, d.src_h, d.src_w, count, d.channels, THREAD(0), THREADS);
+            CHANNELS, CHANNELS, d.src_h, d.src_w, block_channels, d.channels, THREAD(0), THREADS);
   for (int i = THREAD(0); i < CHANNELS * TAPS; i += THREADS) {
     const int c = i / TAPS, tap = i - c * TAPS;
-    filter[(DIRECTION == 1 ? TAPS - 1 - tap : tap) * CHANNELS + c] = c < count ? LOAD(IN, w, c0 * TAPS + i) : 0;
+    filter[(DIRECTION == 1 ? TAPS - 1 - tap : tap) * CHANNELS + c] =
+        c < block_channels ? LOAD(IN, w, c0 * TAPS + i) : 0;
   }
-  wait_for_copies();
+  wait_for_all_copies();
   const int lane = THREAD(0) % LANES, slot = THREAD(0) / LANES;
   const int col = slot % SLOTS_W * COLS, row = slot / SLOTS_W * ROWS, c = lane * 4;
-  if (c >= count) return;
-  LOCAL const in_t* from = tile + (row * IN_W + col) * CHANNELS + c;
-  LOCAL const sum_t* taps_at = filter + c;
-  const int most_rows = d.dst_h - row0 - row, most_cols = d.dst_w - col0 - col;
-  GLOBAL out_t* to = dst + (((i64)image * d.dst_h + row0 + row) * d.dst_w + col0 + col) * d.channels + c0 + c;
+  if (c >= block_channels) return;
+  LOCAL const in_t* src_window = tile + (row * IN_W + col) * CHANNELS + c;
+  LOCAL const sum_t* filter_taps = filter + c;
+  const int valid_rows = d.dst_h - row0 - row, valid_cols = d.dst_w - col0 - col;
+  GLOBAL out_t* dst_tile = dst + (((i64)image * d.dst_h + row0 + row) * d.dst_w + col0 + col) * d.channels + c0 + c;
   sum_t acc[ROWS][COLS][4];
   UNROLL
   for (int p = 0; p < ROWS; ++p) {
@@ -68,18 +72,19 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     }
   }
   NO_UNROLL
-  for (int r = 0; r < FILTER; ++r) {  // of one row
+  for (int r = 0; r < FILTER; ++r) {
     sum_t taps[FILTER][4];
     UNROLL
-    for (int s = 0; s < FILTER; ++s) local_load4(taps_at + (r * FILTER + s) * CHANNELS, taps[s]);
+    for (int s = 0; s < FILTER; ++s) local_load4(filter_taps + (r * FILTER + s) * CHANNELS, taps[s]);
     UNROLL
     for (int p = 0; p < ROWS; ++p) {
       sum_t v[WINDOW][4];
-      load_window(from + (p + r) * IN_W * CHANNELS, v);
+      load_window(src_window + (p + r) * IN_W * CHANNELS, v);
       multiply_row(v, taps, acc[p]);
     }
   }
   UNROLL
   for (int p = 0; p < ROWS; ++p)
-    if (p < most_rows) store_row(to + (i64)p * d.dst_w * d.channels, d.channels, most_cols, acc[p], alpha, beta);
+    if (p < valid_rows)
+      store_row(dst_tile + (i64)p * d.dst_w * d.channels, d.channels, valid_cols, acc[p], alpha, beta);
 }

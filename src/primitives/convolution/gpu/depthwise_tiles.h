@@ -1,5 +1,5 @@
-// The parts of ConvGpuDepthwise that read 16 bytes at a time, with stride 1: with channels innermost tiles or strips of
-// pixels in local memory; with rows innermost runs of a row in registers.
+// The stride-1 kernels of ConvGpuDepthwise with 16-byte accesses: NHWC in tiles or column tiles of pixels in local
+// memory (depthwise_tiles, depthwise_rows), NCHW in runs of a row in registers (depthwise_lines).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/kernel_builder.h"
@@ -9,19 +9,19 @@ namespace polymio::convolution::gpu {
 
 class DepthwiseTiles {
  public:
-  /// Channels and pixels of a block, pixels of a thread at a time, rows of the filter that a thread owns.
+  /// Channels and pixels per block; rows and columns per thread at a time; filter rows per thread (weights).
   struct Tile {
     int channels, tile_h, tile_w, rows, cols, tap_rows;
-    int stages = 0;  // rows on their way where blocks walk down strips, of tile_h rows at most
-    bool walks() const { return stages > 0; }
-    bool lines() const { return channels == 0; }  // rows innermost; tile_h and cols are a thread's
+    int stages = 0;  // depthwise_rows: rows of the ring in local memory; column tiles have at most tile_h rows
+    bool is_rows_kernel() const { return stages > 0; }
+    bool is_lines_kernel() const { return channels == 0; }  // depthwise_lines (NCHW): tile_h and cols are per thread
   };
 
-  /// Whether the problem, one that ConvGpuDepthwise accepts, is one for tiles of some size.
+  /// Whether these kernels support the problem, which ConvGpuDepthwise accepts.
   static bool serve(const Problem&);
   static int variants(const Problem&);
-  static bool fits(const Problem&, int variant);       // local memory
-  static int best(const DeviceInfo&, const Problem&);  // that wastes the least
+  static bool fits(const Problem&, int variant);       // whether local memory suffices
+  static int best(const DeviceInfo&, const Problem&);  // variant with the least estimated waste
 
   DepthwiseTiles(const DeviceInfo&, const Problem&, int variant);
   std::size_t workspace() const;

@@ -1,6 +1,6 @@
-// ConvGpuFft: large filters with stride 1, forward and backward data, through transforms of 16 x 16 tiles and one
-// complex product per frequency, done as a real one of twice the channels. All is computed in single precision. The
-// workspace holds the spectra.
+// ConvGpuFft: large filters with stride 1, forward and backward data, by transforms of 16 x 16 tiles and one complex
+// matrix product per frequency, computed as a real one of twice the channels. Computes in fp32. The workspace holds the
+// spectra.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -15,17 +15,17 @@ namespace {
 
 // As in fft.cl.
 constexpr std::int64_t kSide = 16, kFrequencies = 9 * 16, kThreads = 256, kTilesOfBlock = 16;
-struct Places {
+struct Strides {
   kernels::i64 image, channel, row, col;
 };
 struct Tiles {
   int channels, height, width, pad_h, pad_w, step_h, step_w, tiles_h, tiles_w, tiles;
 };
 
-constexpr std::int64_t kLine = 16;  // floats: spectra begin at multiples of it
-constexpr std::int64_t kLeastTaps = 5, kMostTaps = 12;
+constexpr std::int64_t kLine = 16;  // floats: alignment of the spectra
+constexpr std::int64_t kMinTaps = 5, kMaxTaps = 12;
 
-/// Backward data is a forward convolution of dy with filters turned round.
+/// Backward data is a forward convolution of dy with flipped filters.
 struct Plan {
   Tiles src{}, dst{};
   Problem product;
@@ -55,18 +55,19 @@ Plan plan_of(const Problem& p) {
   q.geometry = {1, {}, {1, 1, 1}, {1, 1, 1}, kFrequencies};
   const std::int64_t x[] = {1, kFrequencies * 2 * sources, tiles}, y[] = {1, kFrequencies * 2 * outputs, tiles};
   const std::int64_t w[] = {kFrequencies * 2 * outputs, 2 * sources, 1};
-  q.x = make_tensor(DataType::kFloat, x, {}), q.y = make_tensor(DataType::kFloat, y, {});
+  q.x = make_tensor(DataType::kFloat, x, {});
+  q.y = make_tensor(DataType::kFloat, y, {});
   q.w = make_tensor(DataType::kFloat, w, {});
   return plan;
 }
 
-/// Where in the workspace the spectra are, in floats.
-struct Parts {
+/// Offsets of the spectra in the workspace, in floats.
+struct WorkspaceLayout {
   std::int64_t src, dst, filters, end;
 };
 
-Parts parts_of(const Plan& plan, const gpu::Product& product) {
-  Parts at{};
+WorkspaceLayout layout_of(const Plan& plan, const gpu::Product& product) {
+  WorkspaceLayout at{};
   at.src = round_up(ceil_div(static_cast<std::int64_t>(product.workspace()), 4), kLine);
   at.dst = at.src + round_up(plan.src_size(), kLine);
   at.filters = at.dst + round_up(plan.dst_size(), kLine);
@@ -74,7 +75,7 @@ Parts parts_of(const Plan& plan, const gpu::Product& product) {
   return at;
 }
 
-Places places_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
+Strides strides_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
 
 class GpuFft final : public GpuSolver<Problem> {
  public:
@@ -88,24 +89,24 @@ class GpuFft final : public GpuSolver<Problem> {
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(p.spatial() == 2, "not two spatial dimensions");
-    POLYMIO_REQUIRE(std::max(p.filter(0), p.filter(1)) >= kLeastTaps, "a small filter");
-    POLYMIO_REQUIRE_MOST(std::max(p.filter(0), p.filter(1)), kMostTaps, "taps of the filter in a dimension");
+    POLYMIO_REQUIRE(std::max(p.filter(0), p.filter(1)) >= kMinTaps, "the filter is smaller than 5 in both dimensions");
+    POLYMIO_REQUIRE_MOST(std::max(p.filter(0), p.filter(1)), kMaxTaps, "taps of the filter in a dimension");
     const Geometry& g = p.geometry;
     POLYMIO_REQUIRE(g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1,
                     "stride or dilation is not 1");
     POLYMIO_REQUIRE(g.groups == 1, "groups");
-    constexpr double kMost = 1 << 30;
+    constexpr double kMax = 1 << 30;
     const std::int64_t rows = ceil_div(std::max(p.in(0), p.out(0)), kSide + 1 - p.filter(0));
     const std::int64_t cols = ceil_div(std::max(p.in(1), p.out(1)), kSide + 1 - p.filter(1));
     const auto channels = static_cast<double>(std::max(p.c(), p.k()));
-    POLYMIO_REQUIRE(2.0 * kFrequencies * static_cast<double>(p.n() * rows * cols) * channels <= kMost,
+    POLYMIO_REQUIRE(2.0 * kFrequencies * static_cast<double>(p.n() * rows * cols) * channels <= kMax,
                     "spectra too large");
-    POLYMIO_REQUIRE(4.0 * kFrequencies * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMost,
+    POLYMIO_REQUIRE(4.0 * kFrequencies * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMax,
                     "spectra of the filters too large");
     return gpu::Product(d, plan_of(p).product, 0).check();
   }
 
-  // A tile's rounding errors, the largest ones too, reach all of its results.
+  // The rounding errors of a tile, also of its largest elements, affect all of its results.
   ErrorClass accuracy(const Problem&) const override { return ErrorClass::kApproximate; }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -128,7 +129,7 @@ class GpuFft final : public GpuSolver<Problem> {
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p);
-    return static_cast<std::size_t>(parts_of(plan, {d, plan.product, point[0]}).end) * sizeof(float);
+    return static_cast<std::size_t>(layout_of(plan, {d, plan.product, point[0]}).end) * sizeof(float);
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -144,10 +145,10 @@ class GpuFft final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const Plan plan = plan_of(p);
     const gpu::Product product(d, plan.product, point[0]);
-    const Parts at = parts_of(plan, product);
+    const WorkspaceLayout at = layout_of(plan, product);
     const bool data = direction_ == Direction::kBackwardData;
-    const Places src = places_of(data ? p.y : p.x), dst = places_of(data ? p.x : p.y);
-    Places filter = places_of(p.w);  // outputs, inputs
+    const Strides src = strides_of(data ? p.y : p.x), dst = strides_of(data ? p.x : p.y);
+    Strides filter = strides_of(p.w);  // outputs, inputs
     if (data) std::swap(filter.image, filter.channel);
     const int filter_h = static_cast<int>(p.filter(0)), filter_w = static_cast<int>(p.filter(1));
     return [=](Stream& stream, const Args& a) {
@@ -172,7 +173,7 @@ class GpuFft final : public GpuSolver<Problem> {
   }
 
  private:
-  /// For so many transforms.
+  /// The grid for `transforms` transforms.
   static Launch blocks(std::int64_t transforms) {
     return gpu::launch_shape(kThreads, ceil_div(transforms, kTilesOfBlock));
   }

@@ -1,5 +1,5 @@
-// ConvGpuGemm: the im2col matrix in the workspace and a product with it; a pointwise convolution is a product as it is.
-// One to three spatial dimensions, any strides, dilations and groups, floats of 16 and 32 bits.
+// ConvGpuGemm: the im2col matrix in the workspace and a matrix product; a pointwise convolution needs no such matrix.
+// One to three spatial dimensions, any strides, dilations and groups, fp32, fp16 and bf16.
 // SPDX-License-Identifier: MIT
 #include <numeric>
 
@@ -10,9 +10,9 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::size_t kLine = 64;  // bytes: where the matrix begins in the workspace
+constexpr std::size_t kLine = 64;  // bytes: alignment of the matrix in the workspace
 
-/// (images, channels, pixels) in the order that y has.
+/// (images, channels, pixels) in the layout of y; `last`: channels innermost.
 TensorDesc matrix(DataType type, std::int64_t images, std::int64_t channels, std::int64_t pixels, bool last) {
   const std::int64_t lens[] = {images, channels, pixels};
   const std::int64_t first_strides[] = {channels * pixels, pixels, 1},
@@ -20,7 +20,7 @@ TensorDesc matrix(DataType type, std::int64_t images, std::int64_t channels, std
   return make_tensor(type, lens, last ? last_strides : first_strides);
 }
 
-/// The 1x1 convolution of the matrix.
+/// The product as a 1x1 convolution of the matrix.
 Problem product_of(const Problem& p, const gpu::Columns& columns) {
   const std::int64_t taps = gpu::taps_of(p), pixels = gpu::pixels_of(p);
   const bool last = !columns.pixels_innermost();
@@ -106,11 +106,16 @@ class GpuGemm final : public GpuSolver<Problem> {
       const bool backward = p.direction == Direction::kBackwardData;
       if (!columns.direct() && !backward) {
         columns.run(stream, built, columns_at, gather);
-        call.tensors.first = workspace, call.first_at = at;
+        call.tensors.first = workspace;
+        call.first_at = at;
       }
       if (!columns.direct() && backward) {
-        call.tensors.output = workspace, call.output_at = at;
-        if (!columns.picks()) call.alpha = 1, call.beta = 0;
+        call.tensors.output = workspace;
+        call.output_at = at;
+        if (!columns.picks()) {
+          call.alpha = 1;
+          call.beta = 0;
+        }
         columns.prepare(stream, built, columns_at, gather);
       }
       product.run(stream, built, 0, call);

@@ -1,7 +1,7 @@
-// ConvGpuGrouped: few channels a group, as in ResNeXt. A thread keeps a strip of pixels by 4 or 8 channels in registers
-// and the block's filters are in local memory; 16-bit floats use NVIDIA's matrix units (grouped_matrix). Packed
-// NCHW and NHWC, any stride and dilation. Only the weights' gradient takes workspace: blocks write partial results that
-// are added up in a fixed order.
+// ConvGpuGrouped: few channels per group, as in ResNeXt. A thread keeps a few adjacent pixels by 4 or 8 channels in
+// registers, and the block's filters are in local memory; 16-bit floats use NVIDIA matrix units (grouped_matrix).
+// Packed NCHW and NHWC, any stride and dilation. Only backward weights needs workspace: blocks write partial results
+// that are summed in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -18,10 +18,10 @@ namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
-constexpr int kBlocks = 1056;        // more give nothing: each stages filters or leaves a partial result
-constexpr int kMostChannels = 32;    // of a group
-constexpr int kLocalLast = 8192, kLocalFirst = 2304;  // floats of filters in local memory
+constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
+constexpr int kBlocks = 1056;          // more do not help: each loads filters or writes a partial result
+constexpr int kMaxGroupChannels = 32;  // per group
+constexpr int kLocalFloatsNhwc = 8192, kLocalFloatsNchw = 2304;  // floats of filters in local memory
 
 bool channels_last(const Problem& p) { return p.x.is_channels_last() && p.y.is_channels_last(); }
 
@@ -47,49 +47,59 @@ void set_shape(Plan& plan, const Problem& p) {
   const bool data = p.direction == Direction::kBackwardData;
   const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
   auto& s = plan.s;
-  plan.last = channels_last(p), plan.stride = stride_class(p);
-  plan.filter_h = narrow(z.filter[1]), plan.filter_w = narrow(z.filter[2]);
-  // Backward data with stride 1 is a forward convolution with the filter turned round.
+  plan.last = channels_last(p);
+  plan.stride = stride_class(p);
+  plan.filter_h = narrow(z.filter[1]);
+  plan.filter_w = narrow(z.filter[2]);
+  // Backward data with stride 1 is a forward convolution with the flipped filter.
   const bool flipped = data && plan.stride == 1;
   const auto pad = [&](int i) { return narrow(flipped ? z.filter[i] - 1 - t.pad[i] : t.pad[i]); };
   const std::int64_t c = z.c / z.groups, k = z.k / z.groups;
-  s.images = narrow(z.n), s.groups = narrow(z.groups);
-  s.reduced = narrow(data ? k : c), s.outputs = narrow(data ? c : k);
-  s.src_h = narrow(src[1]), s.src_w = narrow(src[2]), s.dst_h = narrow(dst[1]), s.dst_w = narrow(dst[2]);
-  s.pad_h = pad(1), s.pad_w = pad(2);
-  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+  s.images = narrow(z.n);
+  s.groups = narrow(z.groups);
+  s.reduced = narrow(data ? k : c);
+  s.outputs = narrow(data ? c : k);
+  s.src_h = narrow(src[1]);
+  s.src_w = narrow(src[2]);
+  s.dst_h = narrow(dst[1]);
+  s.dst_w = narrow(dst[2]);
+  s.pad_h = pad(1);
+  s.pad_w = pad(2);
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]);
+  s.dilation_w = narrow(t.dilation[2]);
 }
 
-/// `units` is what there is to do for each strip.
-void set_blocks(Plan& plan, int units, int pixels_of_thread) {
+/// `units`: units of work per group of thread_pixels pixels.
+void set_blocks(Plan& plan, int units, int tiles_per_thread) {
   auto& s = plan.s;
   const int slots = static_cast<int>(kThreads) / s.units, rows = ceil_div(units, s.units);
   plan.pixel_tiles = s.images * (plan.last ? s.dst_h * ceil_div(s.dst_w, plan.thread_pixels)
                                            : ceil_div(s.dst_h, plan.thread_pixels) * s.dst_w);
-  plan.parts = std::min<int>(ceil_div(plan.pixel_tiles, slots * pixels_of_thread), std::max(1, kBlocks / rows));
+  plan.parts = std::min<int>(ceil_div(plan.pixel_tiles, slots * tiles_per_thread), std::max(1, kBlocks / rows));
   plan.blocks = {plan.parts, rows};
 }
 
-/// Strips and units are what measurements on an H200 say.
+/// Pixels per thread and units per block were measured on an H200.
 Plan plan_of(const Problem& p) {
   Plan plan;
   set_shape(plan, p);
   auto& s = plan.s;
-  const bool wide = p.x.type == DataType::kFloat;
-  plan.thread_pixels = plan.last && !wide ? 7 : 4;
+  const bool is_fp32 = p.x.type == DataType::kFloat;
+  plan.thread_pixels = plan.last && !is_fp32 ? 7 : 4;
   if (p.direction == Direction::kBackwardWeights) {
-    constexpr int kUnits = 32, kPixelTilesOfThread = 2;
+    constexpr int kUnits = 32, kTilesPerThread = 2;
     const int units = s.groups * (s.reduced / 4) * (s.outputs / 4) * (plan.last ? plan.filter_h : plan.filter_w);
     s.units = plan.last ? std::min(kUnits, units) : 1;
-    set_blocks(plan, units, kPixelTilesOfThread);
+    set_blocks(plan, units, kTilesPerThread);
     return plan;
   }
   constexpr int kUnits = 8;
   plan.outputs = s.outputs % 8 == 0 ? 8 : 4;
   const int per_unit = plan.filter_h * plan.filter_w * s.reduced * plan.outputs,
             units = s.groups * s.outputs / plan.outputs;
-  plan.local_floats = plan.last || per_unit > kLocalFirst ? kLocalLast : kLocalFirst;
+  plan.local_floats = plan.last || per_unit > kLocalFloatsNchw ? kLocalFloatsNhwc : kLocalFloatsNchw;
   s.units =
       plan.last ? std::min({kUnits, units, plan.local_floats / per_unit}) : std::min(1, plan.local_floats / per_unit);
   if (s.units > 0) set_blocks(plan, units, 1);
@@ -113,7 +123,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(p.groups() > 1 && p.spatial() == 2, "not a grouped convolution with two spatial dimensions");
     const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups();
     POLYMIO_REQUIRE(c % 4 == 0 && k % 4 == 0, "channels of a group are not multiples of 4");
-    POLYMIO_REQUIRE_MOST(std::max(c, k), kMostChannels, "channels of a group");
+    POLYMIO_REQUIRE_MOST(std::max(c, k), kMaxGroupChannels, "channels of a group");
     POLYMIO_REQUIRE(p.filter(0) == p.filter(1) && (p.filter(0) == 3 || p.filter(0) == 5),
                     "the filter is not 3x3 or 5x5");
     const bool last = channels_last(p);
@@ -129,7 +139,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.42, kGeneral = 4;
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
-    // Matrix units take about as long as loads from local memory: 16 channels a group as long as memory.
+    // Bound by loads from local memory: 16 channels per group take as long as the traffic to global memory.
     if (gpu::GroupedMatrix::serve(d, p))
       return kLaunchUs * (weights ? 2 : 1) + memory * std::max(1.0, static_cast<double>(p.c() / p.groups()) / 16);
     const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
@@ -152,10 +162,14 @@ class GpuGrouped final : public GpuSolver<Problem> {
     std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
                                         fmt::format("-DOUT={}", name_of(p.x.type))};
     const auto add = [&](const char* what, int value) { options.push_back(fmt::format("-D{}={}", what, value)); };
-    add("FAST_CHANNEL", plan.last), add("FILTER_H", plan.filter_h), add("FILTER_W", plan.filter_w);
-    add("STRIDE", plan.stride), add("STRIP", plan.thread_pixels);
+    add("FAST_CHANNEL", plan.last);
+    add("FILTER_H", plan.filter_h);
+    add("FILTER_W", plan.filter_w);
+    add("STRIDE", plan.stride);
+    add("THREAD_PIXELS", plan.thread_pixels);
     if (!weights) {
-      add("DIRECTION", static_cast<int>(direction_)), add("OUTPUTS", plan.outputs);
+      add("DIRECTION", static_cast<int>(direction_));
+      add("OUTPUTS", plan.outputs);
       add("LOCAL_FLOATS", plan.local_floats);
     }
     return gpu::kernel_variants(source, name, std::move(options), weights, plan.last);

@@ -1,8 +1,9 @@
-// Convolution with few channels a group, forward and backward data. A thread computes OUTPUTS channels of a strip of
-// STRIP pixels: along a row where channels are innermost, down a column otherwise, so that neighbouring threads read
-// neighbours in memory. Four input channels of the strip's window are in registers and serve all taps along the strip;
-// the filters of the block's channels are in local memory. Told by -D: IN, OUT, DIRECTION (0, 1), FAST_CHANNEL,
-// FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), OUTPUTS (4, 8), STRIP, LOCAL_FLOATS.
+// Grouped convolution with few channels per group, forward and backward data. A thread computes OUTPUTS channels of
+// THREAD_PIXELS adjacent pixels: along a row for NHWC, down a column for NCHW, so that neighbouring threads read
+// neighbouring addresses. It loads four input channels of the window of these pixels into registers and uses them for
+// all taps along the window; the filters of the block's channels are in local memory.
+// Options: IN, OUT, DIRECTION (0, 1), FAST_CHANNEL (1 for NHWC), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and
+// dilation), OUTPUTS (4, 8), THREAD_PIXELS, LOCAL_FLOATS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -11,7 +12,7 @@
 #define TAPS (FILTER_H * FILTER_W)
 
 #if FAST_CHANNEL
-#define ALONG FILTER_W  // taps along the strip
+#define ALONG FILTER_W  // taps along the window
 #define ACROSS FILTER_H
 #define TAP(across, along) ((across)*FILTER_W + (along))
 #else
@@ -21,7 +22,7 @@
 #endif
 #define WINDOW ((THREAD_PIXELS - 1) * STRIDE + ALONG)
 
-/// Offset of channel 0 of pixel (h, w) within an image, and between channels.
+/// Offset of channel 0 of pixel (h, w) within an image, and the stride of channels.
 #if FAST_CHANNEL
 #define PIXEL(h, w, width, channels) (((h) * (width) + (w)) * (channels))
 #define CHANNEL_STEP(height, width) 1
@@ -42,7 +43,7 @@ INLINE void load_channels(GLOBAL const in_t* p, int step, int inside, sum_t* v) 
 #endif
 }
 
-/// acc += v times the filter's values of four input channels at one tap: w is at the first of them.
+/// acc += v * w for four input channels at one tap; w is at the first channel's weights.
 INLINE void multiply_outputs(LOCAL const sum_t* w, int units, const sum_t (*v)[4], int first, int step,
                              sum_t (*acc)[OUTPUTS]) {
   UNROLL
@@ -58,16 +59,16 @@ INLINE void multiply_outputs(LOCAL const sum_t* w, int units, const sum_t (*v)[4
   }
 }
 
-/// The filter's rows in local memory: [tap][input channel][quad of outputs][unit][4].
-INLINE void stage_filters(GLOBAL const in_t* w, GroupedShape g, int first_unit, LOCAL sum_t* filters) {
+/// Copies the block's filters to local memory as [tap][input channel][quad of outputs][unit][4].
+INLINE void copy_filters(GLOBAL const in_t* w, GroupedShape g, int first_unit, LOCAL sum_t* filters) {
   const int per_unit = TAPS * g.reduced * OUTPUTS, all = g.groups * g.outputs / OUTPUTS;
   for (int i = THREAD(0); i < per_unit * g.units; i += THREADS) {
     const int unit = i / per_unit, rest = i - unit * per_unit, k = rest / (TAPS * g.reduced);
-    const int rest2 = rest - k * TAPS * g.reduced;
+    const int filter_element = rest - k * TAPS * g.reduced;
 #if FAST_CHANNEL
-    const int tap = rest2 / g.reduced, c = rest2 - tap * g.reduced;
+    const int tap = filter_element / g.reduced, c = filter_element - tap * g.reduced;
 #else
-    const int c = rest2 / TAPS, tap = rest2 - c * TAPS;
+    const int c = filter_element / TAPS, tap = filter_element - c * TAPS;
 #endif
     if (first_unit + unit >= all) continue;
     const int channel = (first_unit + unit) * OUTPUTS + k, group = channel / g.outputs, local_k = channel % g.outputs;
@@ -104,7 +105,7 @@ INLINE void gather(GLOBAL const in_t* src, LOCAL const sum_t* filters, GroupedSh
   }
 }
 #else
-/// Where tap (r, s) of output (row, col) is in src; -1 beyond it.
+/// The src coordinate that `tap` of output coordinate `at` reads, or -1 outside of src.
 INLINE int source_of(int at, int tap, int pad, int stride, int dilation, int size) {
 #if DIRECTION == 0
   const int from = at * stride - pad + tap * dilation;
@@ -139,7 +140,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             const int pixel_tiles, const float alpha, const float beta) {
   SHARED sum_t filters[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int first_unit = BLOCK(1) * g.units, slots = THREADS / g.units;
-  stage_filters(w, g, first_unit, filters);
+  copy_filters(w, g, first_unit, filters);
   BARRIER();
 #if FAST_CHANNEL
   const int slot = THREAD(0) / g.units, unit = THREAD(0) - slot * g.units;

@@ -11,12 +11,12 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
-// Rows of the tiles of 28 and of 14 columns, with channels and with rows innermost.
+// Rows per tile: NHWC, NCHW.
 constexpr int kTileH = 4, kPlaneTileH = 14;
-constexpr int kBand = 28;        // rows at most of the strips of the weights' gradient
-constexpr int kStages = 4;       // rows on their way there
-constexpr int kPlaneStages = 2;  // with rows innermost: one more is in registers
-constexpr int kResident = 4;     // blocks of a multiprocessor with four warps each
+constexpr int kBand = 28;        // backward weights: most rows per column tile
+constexpr int kStages = 4;       // rows of the rings, NHWC
+constexpr int kPlaneStages = 2;  // NCHW: one more row is in registers
+constexpr int kResident = 4;     // blocks of four warps per multiprocessor
 
 int narrow(std::int64_t v) { return static_cast<int>(v); }
 
@@ -40,24 +40,30 @@ GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
   const bool data = direction_ == Direction::kBackwardData, weights = direction_ == Direction::kBackwardWeights;
   const auto& pad = p.geometry.pad;
   auto& s = shape_;
-  s.images = narrow(p.n()), s.groups = narrow(p.groups());
+  s.images = narrow(p.n());
+  s.groups = narrow(p.groups());
   s.reduced = s.outputs = narrow(p.c() / p.groups());
-  s.src_h = narrow(data ? p.out(0) : p.in(0)), s.src_w = narrow(data ? p.out(1) : p.in(1));
-  s.dst_h = narrow(data ? p.in(0) : p.out(0)), s.dst_w = narrow(data ? p.in(1) : p.out(1));
-  // Backward data is a forward convolution with the filter turned round.
-  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]), s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
+  s.src_h = narrow(data ? p.out(0) : p.in(0));
+  s.src_w = narrow(data ? p.out(1) : p.in(1));
+  s.dst_h = narrow(data ? p.in(0) : p.out(0));
+  s.dst_w = narrow(data ? p.in(1) : p.out(1));
+  // Backward data is a forward convolution with the flipped filter.
+  s.pad_h = narrow(data ? filter_ - 1 - pad[0] : pad[0]);
+  s.pad_w = narrow(data ? filter_ - 1 - pad[1] : pad[1]);
   const int blocks = s.reduced / 8;
-  // Of a block: what measurements on an H200 say.
+  // Channels and warps per block, measured on an H200.
   constexpr int kChannels = 64, kWeightChannels = 32, kPlaneChannels = 16, kWarps = 8, kPlaneWarps = 4;
   groups_ = std::max(1, (planes_ ? kPlaneChannels : weights ? kWeightChannels : kChannels) / s.reduced);
-  const int units = groups_ * blocks;  // of a warp each; every unit has as many warps, or two would write the same
+  const int units =
+      groups_ * blocks;  // 8 output channels each; warps_ is a multiple of it, so no two warps write the same outputs
   warps_ = weights ? units * blocks : (planes_ ? kPlaneWarps : kWarps) / units * units;
   tile_w_ = ceil_div(s.dst_w, 14) * 14 < ceil_div(s.dst_w, 28) * 28 ? 14 : 28;
   const int tile_h = planes_ ? kPlaneTileH : kTileH;
   s.band = weights ? narrow(ceil_div(s.dst_h, ceil_div(s.dst_h, kBand))) : tile_h;
   tiles_ = narrow(s.images * ceil_div(s.dst_h, s.band) * ceil_div(s.dst_w, tile_w_));
   const std::int64_t resident = std::max(1, kResident * 4 / warps_) * d.units / ceil_div(s.groups, groups_);
-  parts_ = narrow(ceil_div(tiles_, ceil_div(tiles_, std::clamp<std::int64_t>(resident, 1, tiles_))));  // as many each
+  parts_ = narrow(ceil_div(
+      tiles_, ceil_div(tiles_, std::clamp<std::int64_t>(resident, 1, tiles_))));  // the same number of tiles per block
 }
 
 std::size_t GroupedMatrix::workspace() const {
@@ -70,13 +76,19 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
   const std::string source = fmt::format("primitives/convolution/cuda/{}.cl", name);
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
   const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
-  add("REDUCED", shape_.reduced), add("OUTPUTS", shape_.outputs), add("GROUPS", groups_), add("TILE_W", tile_w_);
+  add("REDUCED", shape_.reduced);
+  add("OUTPUTS", shape_.outputs);
+  add("GROUPS", groups_);
+  add("TILE_W", tile_w_);
   if (planes_) options.emplace_back("-DPLANES");
   if (weights)
     add("STAGES", planes_ ? kPlaneStages : kStages);
-  else
-    add("DIRECTION", static_cast<int>(direction_)), add("FILTER", filter_), add("TILE_H", shape_.band),
-        add("WARPS", warps_);
+  else {
+    add("DIRECTION", static_cast<int>(direction_));
+    add("FILTER", filter_);
+    add("TILE_H", shape_.band);
+    add("WARPS", warps_);
+  }
   return kernel_variants(source, name, std::move(options), weights);
 }
 

@@ -1,4 +1,4 @@
-// The part of ConvGpuGrouped that uses the matrix units of NVIDIA GPUs.
+// The kernels of ConvGpuGrouped on NVIDIA matrix units.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/kernel_builder.h"
@@ -8,7 +8,7 @@ namespace polymio::convolution::gpu {
 
 class GroupedMatrix {
  public:
-  /// Whether the problem, one that ConvGpuGrouped accepts, is one for the matrix units, and the device has them.
+  /// Whether the device has matrix units and the kernels support the problem, which ConvGpuGrouped accepts.
   static bool serve(const DeviceInfo&, const Problem&);
 
   GroupedMatrix(const DeviceInfo&, const Problem&);
@@ -20,8 +20,8 @@ class GroupedMatrix {
   kernels::GroupedShape shape_{};
   Direction direction_;
   DataType type_;
-  bool planes_;                                           // rows are innermost
-  int filter_, groups_, tile_w_, warps_, tiles_, parts_;  // groups of a block
+  bool planes_;                                           // NCHW
+  int filter_, groups_, tile_w_, warps_, tiles_, parts_;  // groups_: per block
   std::int64_t weight_count_;
 };
 

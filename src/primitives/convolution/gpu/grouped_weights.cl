@@ -1,8 +1,9 @@
-// The gradient of the weights with few channels a group. A thread accumulates 4 x 4 channels at the taps along a strip
-// of STRIP pixels (along a row where channels are innermost, down a column otherwise); blocks take every BLOCKS(0)-th
-// strip and write what these give, add_partials sums that up. A unit of work is 4 channels of dy, 4 of x
-// and one line of taps. Told by -D: IN, OUT, FAST_CHANNEL, FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and
-// dilation), STRIP.
+// Backward weights of grouped convolution with few channels per group. A thread accumulates 4 x 4 channels at a line of
+// taps over THREAD_PIXELS adjacent pixels (along a row for NHWC, down a column for NCHW). A block processes every
+// BLOCKS(0)-th group of pixels and writes its partial sums, which add_partials reduces. A unit of work is 4 channels of
+// dy, 4 of x and one line of taps.
+// Options: IN, OUT, FAST_CHANNEL (1 for NHWC), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation),
+// THREAD_PIXELS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
@@ -12,7 +13,7 @@
 #define TAPS (FILTER_H * FILTER_W)
 
 #if FAST_CHANNEL
-#define ALONG FILTER_W  // taps along the strip
+#define ALONG FILTER_W  // taps along the window
 #define ACROSS FILTER_H
 #define PIXEL(h, w, width, channels) (((h) * (width) + (w)) * (channels))
 #define CHANNEL_STEP(height, width) 1
@@ -56,7 +57,7 @@ INLINE void multiply_channels(const sum_t* y, const sum_t* x, sum_t (*acc)[4]) {
   }
 }
 
-/// x and dy are at the unit's channels of an image.
+/// Accumulates the thread's pixels from (row, col) on; x and dy are at the unit's channels of an image.
 INLINE void add_pixels_of_thread(GLOBAL const in_t* x, GLOBAL const in_t* dy, GroupedShape g, int row, int col,
                                  int across, sum_t (*acc)[4][4]) {
   const int x_step = CHANNEL_STEP(g.src_h, g.src_w), y_step = CHANNEL_STEP(g.dst_h, g.dst_w);
@@ -102,15 +103,15 @@ KERNEL THREADS_PER_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x,
   SHARED sum_t sums[THREADS * 16];
   const int slots = THREADS / g.units, quads_c = g.reduced / 4, quads_k = g.outputs / 4;
 #if FAST_CHANNEL
-  const int slot = THREAD(0) / g.units, local_unit = THREAD(0) - slot * g.units;
+  const int slot = THREAD(0) / g.units, block_unit = THREAD(0) - slot * g.units;
 #else
-  const int local_unit = THREAD(0) / slots, slot = THREAD(0) - local_unit * slots;
+  const int block_unit = THREAD(0) / slots, slot = THREAD(0) - block_unit * slots;
 #endif
-  // Neighbouring units share lines of taps and then dy.
-  const int unit = BLOCK(1) * g.units + local_unit, all = g.groups * quads_k * quads_c * ACROSS;
+  // Unit order, fastest first: channels of x, channels of dy, group, line of taps.
+  const int unit = BLOCK(1) * g.units + block_unit, unit_count = g.groups * quads_k * quads_c * ACROSS;
   const int quad_c = unit % quads_c, quad_k = unit / quads_c % quads_k, group = unit / (quads_c * quads_k) % g.groups;
   const int across = unit / (quads_c * quads_k * g.groups);
-  const int working = slot < slots && local_unit < g.units && unit < all;
+  const int active = slot < slots && block_unit < g.units && unit < unit_count;
   const int rows = FAST_CHANNEL ? g.dst_h : CEIL_DIV(g.dst_h, THREAD_PIXELS);
   const int cols = FAST_CHANNEL ? CEIL_DIV(g.dst_w, THREAD_PIXELS) : g.dst_w;
   const i64 x_image = (i64)g.groups * g.reduced * g.src_h * g.src_w;
@@ -124,31 +125,32 @@ KERNEL THREADS_PER_BLOCK(THREADS) grouped_weights(GLOBAL const in_t* RESTRICT x,
     UNROLL
     for (int i = 0; i < 16; ++i) acc[b][i / 4][i % 4] = 0;
   }
-  if (working)
+  if (active)
     for (int i = BLOCK(0) * slots + slot; i < pixel_tiles; i += BLOCKS(0) * slots) {
       const int image = i / (rows * cols), rest = i - image * rows * cols;
       const int row = rest / cols * (FAST_CHANNEL ? 1 : THREAD_PIXELS),
                 col = rest % cols * (FAST_CHANNEL ? THREAD_PIXELS : 1);
       add_pixels_of_thread(x + image * x_image, dy + image * y_image, g, row, col, across, acc);
     }
-  // Tap by tap: the slots' sums in order, 16 values a unit.
+  // One tap at a time: adds up the slots in order, 16 values per unit.
   UNROLL
   for (int b = 0; b < ALONG; ++b) {
     BARRIER();
-    if (slot < slots && local_unit < g.units) {
+    if (slot < slots && block_unit < g.units) {
       UNROLL
-      for (int i = 0; i < 16; ++i) sums[(slot * g.units + local_unit) * 16 + i] = acc[b][i / 4][i % 4];
+      for (int i = 0; i < 16; ++i) sums[(slot * g.units + block_unit) * 16 + i] = acc[b][i / 4][i % 4];
     }
     BARRIER();
     for (int v = THREAD(0); v < g.units * 16; v += THREADS) {
       const int u = BLOCK(1) * g.units + v / 16;
-      if (u >= all) continue;
+      if (u >= unit_count) continue;
       sum_t sum = 0;
       for (int s = 0; s < slots; ++s) sum += sums[s * g.units * 16 + v];
       const int c = u % quads_c * 4 + v % 4, k = u / quads_c % quads_k * 4 + v % 16 / 4;
-      const int of = u / (quads_c * quads_k) % g.groups, a = u / (quads_c * quads_k * g.groups);
-      const int tap = FAST_CHANNEL ? a * FILTER_W + b : b * FILTER_W + a;
-      const i64 filter = ((i64)BLOCK(0) * g.groups * g.outputs + of * g.outputs + k) * TAPS * g.reduced;
+      const int group_of_unit = u / (quads_c * quads_k) % g.groups;
+      const int line = u / (quads_c * quads_k * g.groups);
+      const int tap = FAST_CHANNEL ? line * FILTER_W + b : b * FILTER_W + line;
+      const i64 filter = ((i64)BLOCK(0) * g.groups * g.outputs + group_of_unit * g.outputs + k) * TAPS * g.reduced;
       results[filter + (FAST_CHANNEL ? tap * g.reduced + c : c * TAPS + tap)] = sum;
     }
   }

@@ -1,6 +1,6 @@
-// ConvGpuImplicitGemm: convolution as a tiled matrix product whose im2col matrix exists in local memory only. One or
-// two spatial dimensions, any strides and groups, floats of 16 and 32 bits, int8 forward. Weights are packed into the
-// workspace; where there are few tiles, K is split and the parts are added up in a fixed order.
+// ConvGpuImplicitGemm: convolution as a tiled matrix product; tiles of the im2col matrix exist in local memory only.
+// One or two spatial dimensions, any strides and groups, fp32, fp16 and bf16, int8 forward. Weights are packed into the
+// workspace; if there are few tiles, K is split and the partial results are summed in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <numeric>
 

@@ -1,29 +1,33 @@
-// Implicit GEMM on ordinary (SIMT) arithmetic: one register-tiled, double-buffered matrix product for the three
-// directions. Told by -D: IN, OUT, DIRECTION (0, 1, 2), FAST_N (1 when channels are innermost), QUADS (1 when
-// channels are innermost and 4 of them load at once), FLAT (1 when taps and the few channels are one index), TILE_*,
-// THREAD_*. Data directions: M pixels, N channels, K taps x channels; strided backward data runs as one dense
-// product per phase of the output. Weights: M output channels, N the elements of a filter, K pixels.
+// Implicit GEMM on SIMT arithmetic: one register-tiled, double-buffered matrix product for the three directions.
+// Forward and backward data: M are pixels, N channels, K taps x channels; strided backward data is one dense product
+// per phase of the output. Backward weights: M are output channels, N the elements of a filter, K pixels.
+// Options: IN, OUT, DIRECTION (0, 1, 2), FAST_N (1 for NHWC), QUADS (1 for NHWC with aligned quads of channels), FLAT
+// (1: taps and channels are one index, for few channels), FAST_CHANNEL, TILE_M/N/K, THREAD_M/N, RESIDENT (blocks per
+// multiprocessor).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/vector.h"
 #include "kernels/gpu/tile.h"
 #include "kernels/gpu/partials.h"
 
-INLINE void put_partial4(GLOBAL sum_t* p, const sum_t* v) {
+INLINE void store_partial4(GLOBAL sum_t* p, const sum_t* v) {
   u32x4 u;
-  u.x = BITS_OF_SUM(v[0]), u.y = BITS_OF_SUM(v[1]), u.z = BITS_OF_SUM(v[2]), u.w = BITS_OF_SUM(v[3]);
+  u.x = BITS_OF_SUM(v[0]);
+  u.y = BITS_OF_SUM(v[1]);
+  u.z = BITS_OF_SUM(v[2]);
+  u.w = BITS_OF_SUM(v[3]);
   *(GLOBAL u32x4*)p = u;
 }
 
-/// Four neighbours of the result at `at`, or the partial sums of a split.
-INLINE void finish4(GLOBAL out_t* dst, GLOBAL sum_t* partial, i64 at, const sum_t* v, float alpha, float beta) {
+/// Stores four neighbours of the result at offset `at`, or of the partial sums if K is split.
+INLINE void store_result4(GLOBAL out_t* dst, GLOBAL sum_t* partial, i64 at, const sum_t* v, float alpha, float beta) {
   if (partial)
-    put_partial4(partial + at, v);
+    store_partial4(partial + at, v);
   else
     store4_scaled(dst + at, v, alpha, beta);
 }
 
-INLINE void finish(GLOBAL out_t* dst, GLOBAL sum_t* partial, i64 at, sum_t v, float alpha, float beta) {
+INLINE void store_result(GLOBAL out_t* dst, GLOBAL sum_t* partial, i64 at, sum_t v, float alpha, float beta) {
   if (partial)
     partial[at] = v;
   else
@@ -34,8 +38,8 @@ INLINE void finish(GLOBAL out_t* dst, GLOBAL sum_t* partial, i64 at, sum_t v, fl
 #define LOADS_B (TILE_N * TILE_K / THREADS)
 
 #if DIRECTION != 2
-/// One axis of a phase: output position phase + j * out_step is made of source positions
-/// j * in_step + base + i * delta through taps first + i * tap_step.
+/// One axis of a phase: output position phase + j * out_step reads source positions j * in_step + base + i * delta
+/// with taps first + i * tap_step.
 typedef struct {
   int phase, count, out_step, in_step, base, delta, first, taps, tap_step;
 } Axis;
@@ -44,11 +48,20 @@ INLINE Axis make_axis(int phase, int size, int filter, int pad, int stride, int 
   Axis a;
   a.phase = phase;
 #if DIRECTION == 0
-  a.count = size, a.out_step = 1, a.in_step = stride, a.base = -pad, a.delta = dilation;
-  a.first = 0, a.taps = filter, a.tap_step = 1;
+  a.count = size;
+  a.out_step = 1;
+  a.in_step = stride;
+  a.base = -pad;
+  a.delta = dilation;
+  a.first = 0;
+  a.taps = filter;
+  a.tap_step = 1;
 #else
-  a.count = (size - phase + stride - 1) / stride, a.out_step = stride, a.in_step = 1;
-  a.tap_step = tap_step, a.delta = -(dilation * tap_step / stride);
+  a.count = (size - phase + stride - 1) / stride;
+  a.out_step = stride;
+  a.in_step = 1;
+  a.tap_step = tap_step;
+  a.delta = -(dilation * tap_step / stride);
   a.first = 0;
   while (a.first < tap_step && (phase + pad - a.first * dilation) % stride != 0) ++a.first;
   a.taps = a.first < tap_step ? (filter - a.first + tap_step - 1) / tap_step : 0;
@@ -72,8 +85,8 @@ INLINE Pixel pixel_at(int m, Axis rows, Axis cols, int images) {
   return p;
 }
 
-/// `weights` and `partials` are the workspace: packed weights, and `partials_at` behind them the splits' sums. src and
-/// dst begin at an offset: they may lie in the workspace, too.
+/// `weights` and `partials` are both the workspace: packed weights, then at element `partials_at` the splits' sums. src
+/// and dst begin at an element offset, since they may be in the workspace, too.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     implicit_gemm(GLOBAL const in_t* RESTRICT src, GLOBAL const sum_t* RESTRICT weights, GLOBAL out_t* dst,
                   GLOBAL sum_t* partials, const ProductShape s, const Divider by_channels, const Divider by_filter_w,
@@ -96,21 +109,22 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   const int m0 = block * TILE_M;
   if (m0 >= s.images * rows.count * cols.count) return;
 
-    // Steps of TILE_K along K, of this split.
+    // Steps of TILE_K along K of this split.
 #if FLAT
-  const int steps = s.reduced_padded / TILE_K;
+  const int step_count = s.reduced_padded / TILE_K;
 #else
-  const int blocks = s.reduced_padded / TILE_K, steps = rows.taps * cols.taps * blocks;
+  const int blocks = s.reduced_padded / TILE_K, step_count = rows.taps * cols.taps * blocks;
 #endif
-  const int begin = (int)((i64)steps * split / s.splits), end = (int)((i64)steps * (split + 1) / s.splits);
+  const int first_step = (int)((i64)step_count * split / s.splits),
+            last_step = (int)((i64)step_count * (split + 1) / s.splits);
 #if FLAT
-  int channel = begin * TILE_K;
+  int channel = first_step * TILE_K;
 #else
-  int channel = begin % blocks * TILE_K, tap_h = begin / blocks / MAX(cols.taps, 1);
-  int tap_w = begin / blocks - tap_h * cols.taps;
+  int channel = first_step % blocks * TILE_K, tap_h = first_step / blocks / MAX(cols.taps, 1);
+  int tap_w = first_step / blocks - tap_h * cols.taps;
 #endif
 
-  // What the thread loads: rows k of A for one pixel, or quads of channels for some pixels; quads of B.
+  // The thread's loads: rows k of A for one pixel, or quads of channels for A_COUNT pixels; quads of B.
   src += src_at + (i64)group * s.reduced * s.src_channel;
   dst += dst_at;
 #if QUADS
@@ -143,8 +157,8 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   const int tile_m = THREAD_TILE_M(thread) * 4, tile_n = THREAD_TILE_N(thread) * 4;
 
   NO_UNROLL
-  for (int step = begin; step <= end; ++step) {
-    if (step < end) {  // fetch this step's tiles into registers
+  for (int step = first_step; step <= last_step; ++step) {
+    if (step < last_step) {  // load this step's tiles into registers
 #if FLAT
       UNROLL
       for (int i = 0; i < LOADS_A; ++i) {
@@ -181,15 +195,18 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       channel += TILE_K;
       if (channel == s.reduced_padded) {
         channel = 0;
-        if (++tap_w == cols.taps) tap_w = 0, ++tap_h;
+        if (++tap_w == cols.taps) {
+          tap_w = 0;
+          ++tap_h;
+        }
       }
 #endif
       UNROLL
       for (int i = 0; i < LOADS_B / 4; ++i)
         b_regs[i] = *(GLOBAL const u32x4*)(b + i * (THREADS / (TILE_N / 4)) * s.outputs_padded);
     }
-    if (step > begin) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
-    if (step < end) {
+    if (step > first_step) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
+    if (step < last_step) {
       LOCAL sum_t* a = a_tile[step & 1];
 #if QUADS
       UNROLL
@@ -208,7 +225,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     BARRIER();
   }
 
-  // Stores: quads along pixels, or along channels where these are innermost.
+  // Stores quads along pixels (NCHW) or along channels (NHWC).
   GLOBAL sum_t* partial = s.splits > 1 ? (GLOBAL sum_t*)align16(partials) + partials_at + split * partial_size : 0;
   UNROLL
   for (int i = 0; i < QUADS_M; ++i) {
@@ -223,31 +240,31 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         if (!p.valid || n >= s.outputs) continue;
 #if FAST_N
         if (s.store_quads) {
-          if (j % 4 == 0) finish4(dst, partial, at + n, acc[i * 4 + u] + j, alpha, beta);
+          if (j % 4 == 0) store_result4(dst, partial, at + n, acc[i * 4 + u] + j, alpha, beta);
           continue;
         }
 #else
         if (s.store_quads) {
           if (u == 0) {
             sum_t quad[4] = {acc[i * 4][j], acc[i * 4 + 1][j], acc[i * 4 + 2][j], acc[i * 4 + 3][j]};
-            finish4(dst, partial, at + (i64)n * s.dst_channel, quad, alpha, beta);
+            store_result4(dst, partial, at + (i64)n * s.dst_channel, quad, alpha, beta);
           }
           continue;
         }
 #endif
-        finish(dst, partial, at + (i64)n * s.dst_channel, acc[i * 4 + u][j], alpha, beta);
+        store_result(dst, partial, at + (i64)n * s.dst_channel, acc[i * 4 + u][j], alpha, beta);
       }
     }
   }
 }
 
-/// Weights of one group after another as rows of outputs: row tap * reduced_padded + channel (or tap * channels +
-/// channel when FLAT), zeros beyond both sizes. `to_reduced` and `to_output` are strides of the filter tensor.
+/// Packs weights as [group][row][output], row = tap * reduced_padded + channel (FLAT: tap * channels + channel), padded
+/// with zeros. group_stride to col_stride are strides of the filter tensor.
 KERNEL THREADS_PER_BLOCK(256)
     pack_weights(GLOBAL const in_t* RESTRICT w, GLOBAL sum_t* packed, const int groups, const int taps,
                  const int filter_w, const int reduced, const int outputs, const int rows, const int outputs_padded,
-                 const i64 to_group, const i64 to_reduced, const i64 to_output, const i64 to_row, const i64 to_col,
-                 const i64 w_at) {
+                 const i64 group_stride, const i64 reduced_stride, const i64 output_stride, const i64 row_stride,
+                 const i64 col_stride, const i64 w_at) {
   const i64 i = (i64)BLOCK(0) * 256 + THREAD(0);
   const int per_tap = FLAT ? reduced : rows / taps;
   const int n = (int)(i % outputs_padded), row = (int)(i / outputs_padded % rows);
@@ -255,8 +272,8 @@ KERNEL THREADS_PER_BLOCK(256)
   if (group >= groups) return;
   const int tap = row / per_tap, c = row - tap * per_tap;
   const int inside = n < outputs && c < reduced && tap < taps;
-  const i64 from =
-      w_at + group * to_group + c * to_reduced + n * to_output + tap / filter_w * to_row + tap % filter_w * to_col;
+  const i64 from = w_at + group * group_stride + c * reduced_stride + n * output_stride + tap / filter_w * row_stride +
+                   tap % filter_w * col_stride;
   ((GLOBAL sum_t*)align16(packed))[i] = inside ? LOAD(IN, w, from) : 0;
 }
 
@@ -271,13 +288,14 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   const int thread = THREAD(0), group = BLOCK(1), split = BLOCK(2);
   const int columns = s.filter_h * s.filter_w * s.reduced, tiles_n = CEIL_DIV(columns, TILE_N);
   const int n0 = BLOCK(0) % tiles_n * TILE_N, m0 = BLOCK(0) / tiles_n * TILE_M;
-  const int per_image = s.dst_h * s.dst_w, pixels = s.images * per_image, steps = CEIL_DIV(pixels, TILE_K);
-  const int begin = (int)((i64)steps * split / s.splits), end = (int)((i64)steps * (split + 1) / s.splits);
+  const int per_image = s.dst_h * s.dst_w, pixels = s.images * per_image, step_count = CEIL_DIV(pixels, TILE_K);
+  const int first_step = (int)((i64)step_count * split / s.splits),
+            last_step = (int)((i64)step_count * (split + 1) / s.splits);
   dw += dw_at;
   x += x_at + (i64)group * s.reduced * s.src_channel;
   dy += dy_at + (i64)group * s.outputs * s.dst_channel;
 
-  // Element n of a filter is tap and channel in the order of the filter's memory.
+  // Column n is a (tap, channel) pair in the memory order of the filter.
 #if QUADS
 #define B_COUNT 1
 #define M_LANES (TILE_M / 4)
@@ -287,7 +305,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
 #define B_COUNT LOADS_B
   const int a_k = thread % TILE_K, a_m = thread / TILE_K, b_k = a_k, b_n = a_m;
 #endif
-  int b_at[B_COUNT], b_h[B_COUNT], b_w[B_COUNT];
+  int b_offset[B_COUNT], b_h[B_COUNT], b_w[B_COUNT];
   UNROLL
   for (int i = 0; i < B_COUNT; ++i) {
     const int n = n0 + b_n + i * (THREADS / TILE_K);
@@ -299,7 +317,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     const int r = tap / s.filter_w;
     b_h[i] = n < columns ? r * s.dilation_h - s.pad_h : -(1 << 30);
     b_w[i] = (tap - r * s.filter_w) * s.dilation_w - s.pad_w;
-    b_at[i] = (r * s.dilation_h - s.pad_h) * s.src_row + b_w[i] * s.src_col + c * s.src_channel;
+    b_offset[i] = (r * s.dilation_h - s.pad_h) * s.src_row + b_w[i] * s.src_col + c * s.src_channel;
   }
 
   sum_t a_regs[LOADS_A], b_regs[LOADS_B];
@@ -308,8 +326,8 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   const int tile_m = THREAD_TILE_M(thread) * 4, tile_n = THREAD_TILE_N(thread) * 4;
 
   NO_UNROLL
-  for (int step = begin; step <= end; ++step) {
-    if (step < end) {
+  for (int step = first_step; step <= last_step; ++step) {
+    if (step < last_step) {
 #if QUADS
       UNROLL
       for (int i = 0; i < LOADS_A / 4; ++i) {
@@ -328,7 +346,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         const int image = divide(pixel, by_image), rest = pixel - image * per_image, p = divide(rest, by_row);
         const int h = p * s.stride_h, w = (rest - p * s.dst_w) * s.stride_w;
         if (pixel < pixels && (u32)(h + b_h[0]) < (u32)s.src_h && (u32)(w + b_w[0]) < (u32)s.src_w)
-          load4(x + image * s.src_image + (h * s.src_row + w * s.src_col + b_at[0]), b_regs + i * 4);
+          load4(x + image * s.src_image + (h * s.src_row + w * s.src_col + b_offset[0]), b_regs + i * 4);
         else {
           UNROLL
           for (int j = 0; j < 4; ++j) b_regs[i * 4 + j] = 0;
@@ -338,23 +356,23 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       const int pixel = step * TILE_K + a_k;
       const int image = divide(pixel, by_image), rest = pixel - image * per_image, p = divide(rest, by_row);
       const int q = rest - p * s.dst_w, h = p * s.stride_h, w = q * s.stride_w;
-      GLOBAL const in_t* from_dy =
+      GLOBAL const in_t* dy_pixel =
           dy + image * s.dst_image + (p * s.dst_row + q * s.dst_col + (m0 + a_m) * s.dst_channel);
-      GLOBAL const in_t* from_x = x + image * s.src_image + (h * s.src_row + w * s.src_col);
+      GLOBAL const in_t* x_pixel = x + image * s.src_image + (h * s.src_row + w * s.src_col);
       UNROLL
       for (int i = 0; i < LOADS_A; ++i)
         a_regs[i] = pixel < pixels && m0 + a_m + i * (THREADS / TILE_K) < s.outputs
-                        ? LOAD(IN, from_dy, i * (THREADS / TILE_K) * s.dst_channel)
+                        ? LOAD(IN, dy_pixel, i * (THREADS / TILE_K) * s.dst_channel)
                         : 0;
       UNROLL
       for (int i = 0; i < LOADS_B; ++i)
         b_regs[i] = pixel < pixels && (u32)(h + b_h[i]) < (u32)s.src_h && (u32)(w + b_w[i]) < (u32)s.src_w
-                        ? LOAD(IN, from_x, b_at[i])
+                        ? LOAD(IN, x_pixel, b_offset[i])
                         : 0;
 #endif
     }
-    if (step > begin) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
-    if (step < end) {
+    if (step > first_step) multiply_tiles(a_tile[(step - 1) & 1] + tile_m, b_tile[(step - 1) & 1] + tile_n, acc);
+    if (step < last_step) {
       LOCAL sum_t *a = a_tile[step & 1], *b = b_tile[step & 1];
 #if QUADS
       UNROLL
@@ -382,12 +400,12 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     for (int j = 0; j < QUADS_N; ++j) {
       const int n = n0 + tile_n + j * QUAD_STEP_N;
       if (s.store_quads && n < columns) {
-        finish4(dw, partial, at + n, acc[i] + j * 4, alpha, beta);
+        store_result4(dw, partial, at + n, acc[i] + j * 4, alpha, beta);
         continue;
       }
       UNROLL
       for (int u = 0; u < 4; ++u)
-        if (n + u < columns) finish(dw, partial, at + n + u, acc[i][j * 4 + u], alpha, beta);
+        if (n + u < columns) store_result(dw, partial, at + n + u, acc[i][j * 4 + u], alpha, beta);
     }
   }
 }

@@ -1,6 +1,6 @@
-// ConvCudaGemm: as ConvGpuGemm, with the products left to cuBLASLt where that is installed. The matrix is made for some
-// images at a time, so that it stays in the cache; gradients of weights are added up in single precision. Tune points
-// are what the library's heuristic offers. Products in TF32 are a solver of their own, since they are less accurate.
+// ConvCudaGemm: as ConvGpuGemm, with products by cuBLASLt if it is installed. The im2col matrix is gathered for chunks
+// of images so that it stays in the cache; backward weights accumulates in fp32. Tune points are the algorithms that
+// the heuristic of the library offers. TF32 products are a solver of their own, since they are less accurate.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <numeric>
@@ -14,15 +14,15 @@ namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::size_t kLine = 256;              // bytes: where parts of the workspace begin
-constexpr std::int64_t kMostParts = 64 * kMiB;  // bytes of the weights' gradients of single images
-constexpr std::int64_t kMostGroups = 8;         // that are products of their own
+constexpr std::size_t kLine = 256;                    // bytes: alignment of the parts of the workspace
+constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
+constexpr std::int64_t kMaxGroups = 8;                // one product per group
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-/// A tensor as matrices: elements between columns, between the products of a batch, of groups and of images.
+/// A tensor as matrices. Strides in elements: between columns, products of a batch, groups, images.
 struct Matrix {
   std::int64_t step, batch_step, group_step, image_step;
 };
@@ -31,9 +31,9 @@ struct Plan {
   gpu::Columns columns;
   Direction direction;
   DataType type;
-  std::int64_t images, all_images, groups, depth, filters, pixels;  // images of a chunk; depth and filters of a group
-  bool last, sums;                                                  // sums: the gradient is not written at once
-  std::int64_t batch = 0;                                           // in place: columns of y
+  std::int64_t images, all_images, groups, depth, filters, pixels;  // images per chunk; depth, filters per group
+  bool last, sums;                                                  // NHWC; the gradient is accumulated in fp32
+  std::int64_t batch = 0;                                           // in place: columns of y, one product each
   Matrix x, w, y;
   std::size_t library_bytes;
 
@@ -50,15 +50,15 @@ struct Plan {
         last(!columns.pixels_innermost()),
         sums(weights() && (images < all_images || !last || columns.in_place())),
         library_bytes(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
-    const std::int64_t rows = groups * depth, channels = groups * filters, of_group = filters * depth;
+    const std::int64_t rows = groups * depth, channels = groups * filters, group_elements = filters * depth;
     x = {last ? rows : pixels, last ? depth : rows * pixels, depth * pixels, rows * pixels};
     y = {last ? channels : pixels, last ? filters : channels * pixels, filters * pixels, channels * pixels};
-    w = {depth, last ? of_group : weights() ? groups * of_group : 0, of_group, 0};
+    w = {depth, last ? group_elements : weights() ? groups * group_elements : 0, group_elements, 0};
     if (columns.in_place()) set_columns(p);
   }
 
   bool weights() const { return direction == Direction::kBackwardWeights; }
-  std::int64_t products() const { return last ? 1 : groups; }  // of a chunk
+  std::int64_t products() const { return last ? 1 : groups; }  // per chunk
   DataType written() const {
     return sums ? DataType::kFloat : direction == Direction::kBackwardData ? columns.type() : type;
   }
@@ -74,16 +74,16 @@ struct Plan {
   }
   MatrixProduct product(std::int64_t chunk, int alignment, bool tf32) const;
 
-  /// Whether pixels that are met in strides stay where they are.
+  /// Whether the pixels of a strided pointwise convolution are read in place.
   static bool in_place(const Problem& p) {
     const std::int64_t part = p.w.count() * static_cast<std::int64_t>(sizeof(float));
     return gpu::has_even_rows(p) &&
-           (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMostParts);
+           (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMaxPartialBytes);
   }
   static bool direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
 
  private:
-  /// A product for each column of y.
+  /// One product per column of y.
   void set_columns(const Problem& p) {
     const auto last_axis = static_cast<std::size_t>(p.spatial() - 1);
     const std::int64_t step_w = p.geometry.stride[last_axis],
@@ -97,44 +97,58 @@ struct Plan {
     const bool first = !p.y.is_channels_last(), weights = p.direction == Direction::kBackwardWeights;
     std::int64_t images = p.n();
     if (!direct(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
-    if (first && weights) images = std::min(images, kMostParts / static_cast<std::int64_t>(p.w.count() * 4));
+    if (first && weights) images = std::min(images, kMaxPartialBytes / static_cast<std::int64_t>(p.w.count() * 4));
     images = std::clamp<std::int64_t>(images, 1, p.n());
     const std::int64_t chunks = (p.n() + images - 1) / images;
-    return (p.n() + chunks - 1) / chunks;  // of about the same size
+    return (p.n() + chunks - 1) / chunks;  // chunks of about equal size
   }
 };
 
 MatrixProduct Plan::product(std::int64_t chunk, int alignment, bool tf32) const {
   const bool forward = direction == Direction::kForward;
-  const std::int64_t wide = columns.in_place() ? chunk * (pixels / batch) : last ? chunk * pixels : pixels;
+  const std::int64_t all_pixels = columns.in_place() ? chunk * (pixels / batch) : last ? chunk * pixels : pixels;
   const Matrix &a = last ? (weights() ? x : w) : (direction == Direction::kBackwardData ? y : x),
                &b = last ? (forward ? x : y) : (weights() ? y : w),
                &c = forward     ? y
                     : weights() ? w
                                 : x;
   MatrixProduct product = {};
-  product.in = type, product.out = written(), product.tf32 = tf32;
+  product.in = type;
+  product.out = written();
+  product.tf32 = tf32;
   product.transpose_a = last ? forward : weights();
   product.transpose_b = last ? weights() : direction == Direction::kBackwardData;
-  if (weights())
-    product.m = depth, product.n = filters, product.k = wide;
-  else if (last)
-    product.m = forward ? filters : depth, product.n = wide, product.k = forward ? depth : filters;
-  else
-    product.m = wide, product.n = forward ? filters : depth, product.k = forward ? depth : filters;
-  product.step_a = a.step, product.step_b = b.step, product.step_c = c.step;
+  if (weights()) {
+    product.m = depth;
+    product.n = filters;
+    product.k = all_pixels;
+  } else if (last) {
+    product.m = forward ? filters : depth;
+    product.n = all_pixels;
+    product.k = forward ? depth : filters;
+  } else {
+    product.m = all_pixels;
+    product.n = forward ? filters : depth;
+    product.k = forward ? depth : filters;
+  }
+  product.step_a = a.step;
+  product.step_b = b.step;
+  product.step_c = c.step;
   product.batch = columns.in_place() ? batch : last ? groups : chunk;
-  product.batch_step_a = a.batch_step, product.batch_step_b = b.batch_step, product.batch_step_c = c.batch_step;
-  std::int64_t known = alignment;
+  product.batch_step_a = a.batch_step;
+  product.batch_step_b = b.batch_step;
+  product.batch_step_c = c.batch_step;
+  std::int64_t common_alignment = alignment;
   if (product.batch > 1 || products() > 1 || images < all_images)
     for (const Matrix* m : {&x, &w, &y})
       for (const std::int64_t step : {m->batch_step, m->group_step, m->image_step})
-        known = std::gcd(known, step * static_cast<std::int64_t>(size_of(type)));
-  product.alignment = static_cast<int>(known), product.workspace = library_bytes;
+        common_alignment = std::gcd(common_alignment, step * static_cast<std::int64_t>(size_of(type)));
+  product.alignment = static_cast<int>(common_alignment);
+  product.workspace = library_bytes;
   return product;
 }
 
-/// What runs a chunk: for all but the last one and for that, each for aligned tensors and for others.
+/// The products of a chunk: [full chunk, last chunk][aligned tensors, unaligned tensors].
 using Multipliers = std::array<std::array<std::shared_ptr<const Multiplier>, 2>, 2>;
 
 class LibraryGemm final : public Solver<Problem> {
@@ -148,18 +162,18 @@ class LibraryGemm final : public Solver<Problem> {
     SolverInfo info = gpu::portable_info((tf32_ ? 124 : 121) + i, kNames[tf32_ ? 1 : 0][i], Algorithm::kGemm);
     info.devices = static_cast<unsigned>(DeviceKind::kCuda);
     info.version = 2;
-    info.deterministic = false;  // unaligned tensors may be served by another algorithm
+    info.deterministic = false;  // unaligned tensors may use another algorithm
     return info;
   }
 
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
-    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    constexpr std::int64_t kMax = std::int64_t{1} << 30;
     POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda, "does not run on this kind of device");
     if (const Verdict v = gpu::check_columns(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(!tf32_ || p.x.type == DataType::kFloat, "TF32 is for fp32");
     POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
-    POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMostGroups, "groups with rows innermost");
-    POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMost, "pixels of y");
+    POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMaxGroups, "groups with rows innermost");
+    POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMax, "pixels of y");
     POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
     return {};
   }
@@ -167,7 +181,7 @@ class LibraryGemm final : public Solver<Problem> {
   ErrorClass accuracy(const Problem&) const override { return tf32_ ? ErrorClass::kReduced : ErrorClass::kAccurate; }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    // Tensor cores do 16 times as many operations as the others in 16 bits, 8 times as many in TF32.
+    // Tensor cores have 16 times the throughput of SIMT fp32 for 16-bit floats, 8 times for TF32.
     constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.7;
     const Plan plan(p, point);
     const bool narrow = p.x.type != DataType::kFloat;
@@ -177,8 +191,8 @@ class LibraryGemm final : public Solver<Problem> {
     const double memory = (gpu::tensor_bytes(p) + matrix) / (1e3 * d.bandwidth_gbs * kMemory);
     const double compute = p.flops() / (1e3 * rate * kEfficiency);
     const double launches = chunks * static_cast<double>(plan.products()) + (plan.sums ? 1 : 0);
-    const double later = point == start(d, p) ? 1 : 1.1;
-    return launches * kLaunchUs + later * slower(plan, narrow) * std::max(memory, compute) +
+    const double other_point_factor = point == start(d, p) ? 1 : 1.1;
+    return launches * kLaunchUs + other_point_factor * slower(plan, narrow) * std::max(memory, compute) +
            chunks * plan.columns.predict(d);
   }
 
@@ -188,7 +202,7 @@ class LibraryGemm final : public Solver<Problem> {
 
   bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
-    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for those who have no workspace to give
+    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for callers without workspace
     return !Plan::direct(p) || point[kChunkMiB] == start_chunk();
   }
 
@@ -201,7 +215,7 @@ class LibraryGemm final : public Solver<Problem> {
   std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p, point);
     std::vector<KernelSpec> specs = plan.columns.kernels();
-    if (plan.sums) specs.push_back(plan.columns.adding());
+    if (plan.sums) specs.push_back(plan.columns.add_partials_spec());
     return specs;
   }
 
@@ -226,8 +240,8 @@ class LibraryGemm final : public Solver<Problem> {
  private:
   static constexpr int start_chunk() { return 32; }
 
-  /// By how much products are slower than the library's usual ones, measured on an H200: 16-bit matrices whose columns
-  /// are not aligned; sums over many pixels in fp32, which are not split.
+  /// Slowdown of products, measured on an H200: 16-bit matrices with unaligned columns; fp32 sums over many pixels, for
+  /// which the library does not split K.
   double slower(const Plan& plan, bool narrow) const {
     constexpr double kUnaligned = 3.5, kManyPixels = 12;
     if (narrow) return !plan.last && plan.pixels % 8 != 0 ? kUnaligned : 1;
@@ -252,9 +266,15 @@ class LibraryGemm final : public Solver<Problem> {
       const bool direct = plan.columns.direct();
       if (!direct && !backward) plan.columns.run(stream, built, 0, columns);
       Multiplier::Operands o = {nullptr, nullptr, nullptr, part(0), alpha, beta};
-      if (plan.sums) o.alpha = 1, o.beta = first == 0 ? 0 : 1;
+      if (plan.sums) {
+        o.alpha = 1;
+        o.beta = first == 0 ? 0 : 1;
+      }
       if (backward) plan.columns.prepare(stream, built, 0, columns);
-      if (!direct && backward && !plan.columns.picks()) o.alpha = 1, o.beta = 0;
+      if (!direct && backward && !plan.columns.picks()) {
+        o.alpha = 1;
+        o.beta = 0;
+      }
       multiply(stream, plan, multiplier, direct ? x : matrix, plan.sums ? sums : static_cast<char*>(a.w), y, o);
       if (!direct && backward) plan.columns.run(stream, built, 0, columns);
     }
@@ -263,19 +283,19 @@ class LibraryGemm final : public Solver<Problem> {
                       {Buffer(sums), Buffer(a.w), plan.weight_count(), static_cast<int>(plan.parts())}, alpha, beta);
   }
 
-  /// The product, or one of each group.
+  /// The product, or one per group.
   static void multiply(Stream& stream, const Plan& plan, const Multiplier& multiplier, char* x, char* w, char* y,
                        Multiplier::Operands o) {
     const bool forward = plan.direction == Direction::kForward, weights = plan.weights(), last = plan.last;
     const auto size = static_cast<std::int64_t>(size_of(plan.type)),
                written = static_cast<std::int64_t>(size_of(plan.written()));
     for (std::int64_t g = 0; g < plan.products(); ++g) {
-      char* const at_x = x + g * plan.x.group_step * (plan.direction == Direction::kBackwardData ? written : size);
-      char* const at_w = w + g * plan.w.group_step * (weights ? written : size);
-      char* const at_y = y + g * plan.y.group_step * size;
-      o.a = last ? (weights ? at_x : at_w) : (plan.direction == Direction::kBackwardData ? at_y : at_x);
-      o.b = last ? (forward ? at_x : at_y) : (weights ? at_y : at_w);
-      o.c = forward ? at_y : weights ? at_w : at_x;
+      char* const group_x = x + g * plan.x.group_step * (plan.direction == Direction::kBackwardData ? written : size);
+      char* const group_w = w + g * plan.w.group_step * (weights ? written : size);
+      char* const group_y = y + g * plan.y.group_step * size;
+      o.a = last ? (weights ? group_x : group_w) : (plan.direction == Direction::kBackwardData ? group_y : group_x);
+      o.b = last ? (forward ? group_x : group_y) : (weights ? group_y : group_w);
+      o.c = forward ? group_y : weights ? group_w : group_x;
       multiplier.run(stream, o);
     }
   }

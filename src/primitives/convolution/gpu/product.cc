@@ -12,7 +12,7 @@ namespace polymio::convolution::gpu {
 namespace {
 
 constexpr const char* kSource = "primitives/convolution/gpu/implicit_gemm.cl";
-constexpr std::int64_t kThreads = 256;  // of the kernels beside the product
+constexpr std::int64_t kThreads = 256;  // of pack_weights
 constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
 
 int narrow(std::int64_t v) { return static_cast<int>(v); }
@@ -22,7 +22,7 @@ bool quads(std::initializer_list<std::int64_t> values) {
 
 }  // namespace
 
-// `resident` blocks fit a multiprocessor; efficiency is of the peak, measured on large products.
+// resident: blocks per multiprocessor; efficiency: fraction of the peak, measured on large products.
 const Product::Tile Product::kTileTable[kTiles] = {{64, 64, 16, 4, 4, 3, 0.45},
                                                    {128, 64, 16, 8, 4, 2, 0.55},
                                                    {128, 128, 8, 8, 8, 2, 0.60},
@@ -53,37 +53,57 @@ void Product::set_shape(const Problem& p) {
   const auto e = strides_of(p);
   const bool data = direction_ == Direction::kBackwardData;
   const auto &src = data ? e.y : e.x, &dst = data ? e.x : e.y;
-  s.src_image = src[0], s.dst_image = dst[0];
-  s.src_channel = narrow(src[1]), s.src_row = narrow(src[3]), s.src_col = narrow(src[4]);
-  s.dst_channel = narrow(dst[1]), s.dst_row = narrow(dst[3]), s.dst_col = narrow(dst[4]);
+  s.src_image = src[0];
+  s.dst_image = dst[0];
+  s.src_channel = narrow(src[1]);
+  s.src_row = narrow(src[3]);
+  s.src_col = narrow(src[4]);
+  s.dst_channel = narrow(dst[1]);
+  s.dst_row = narrow(dst[3]);
+  s.dst_col = narrow(dst[4]);
   const auto &from = data ? z.out : z.in, &to = data ? z.in : z.out;
-  s.src_h = narrow(from[1]), s.src_w = narrow(from[2]), s.dst_h = narrow(to[1]), s.dst_w = narrow(to[2]);
+  s.src_h = narrow(from[1]);
+  s.src_w = narrow(from[2]);
+  s.dst_h = narrow(to[1]);
+  s.dst_w = narrow(to[2]);
   s.images = narrow(z.n);
-  s.filter_h = narrow(z.filter[1]), s.filter_w = narrow(z.filter[2]);
-  s.pad_h = narrow(t.pad[1]), s.pad_w = narrow(t.pad[2]);
-  s.stride_h = narrow(t.stride[1]), s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]), s.dilation_w = narrow(t.dilation[2]);
+  s.filter_h = narrow(z.filter[1]);
+  s.filter_w = narrow(z.filter[2]);
+  s.pad_h = narrow(t.pad[1]);
+  s.pad_w = narrow(t.pad[2]);
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]);
+  s.dilation_w = narrow(t.dilation[2]);
   s.tap_step_h = s.stride_h / std::gcd(s.stride_h, s.dilation_h);
   s.tap_step_w = s.stride_w / std::gcd(s.stride_w, s.dilation_w);
   const std::int64_t c = z.c / z.groups, k = z.k / z.groups;
-  s.reduced = narrow(data ? k : c), s.outputs = narrow(data ? c : k);
+  s.reduced = narrow(data ? k : c);
+  s.outputs = narrow(data ? c : k);
   s.splits = 1;
-  groups_ = z.groups, taps_ = z.filter[1] * z.filter[2];
-  weight_group_ = k * e.w[0], weight_reduced_ = e.w[data ? 0 : 1], weight_output_ = e.w[data ? 1 : 0];
-  weight_row_ = e.w[3], weight_col_ = e.w[4];
+  groups_ = z.groups;
+  taps_ = z.filter[1] * z.filter[2];
+  weight_group_ = k * e.w[0];
+  weight_reduced_ = e.w[data ? 0 : 1];
+  weight_output_ = e.w[data ? 1 : 0];
+  weight_row_ = e.w[3];
+  weight_col_ = e.w[4];
 }
 
-/// Splits of K that keep every multiprocessor busy to the end, each of some steps at least.
+/// Splits of K that minimise the steps of the last wave; a split has at least kMinSteps steps.
 int Product::splits_for(const DeviceInfo& d) const {
-  constexpr std::int64_t kLeastSteps = 8, kMostSplits = 256, kMostWaves = 3;
+  constexpr std::int64_t kMinSteps = 8, kMaxSplits = 256, kMaxWaves = 3;
   const std::int64_t slots = std::int64_t{d.units} * tile_.resident;
-  const std::int64_t most = std::min(steps_ / kLeastSteps, kMostSplits);
+  const std::int64_t most = std::min(steps_ / kMinSteps, kMaxSplits);
   std::int64_t best = 1, least = ceil_div(blocks_, slots) * steps_;
-  for (std::int64_t waves = 1; waves <= kMostWaves; ++waves) {
+  for (std::int64_t waves = 1; waves <= kMaxWaves; ++waves) {
     const std::int64_t splits = std::min(waves * slots / std::max<std::int64_t>(1, blocks_), most);
     if (splits <= 1) continue;
     const std::int64_t steps = ceil_div(blocks_ * splits, slots) * ceil_div(steps_, splits);
-    if (steps < least * 9 / 10) best = splits, least = steps;
+    if (steps < least * 9 / 10) {
+      best = splits;
+      least = steps;
+    }
   }
   return narrow(best);
 }
@@ -91,10 +111,11 @@ int Product::splits_for(const DeviceInfo& d) const {
 void Product::plan_weights(const DeviceInfo& d, const Problem& p) {
   kernels::ProductShape& s = shape_;
   const std::int64_t columns = taps_ * s.reduced;
-  fast_n_ = true, fast_channel_ = p.w.is_channels_last();
+  fast_n_ = true;
+  fast_channel_ = p.w.is_channels_last();
   quads_ = fast_channel_ && s.src_channel == 1 && s.dst_channel == 1 &&
            quads({s.reduced, s.outputs, s.src_row, s.src_col, s.src_image, s.dst_row, s.dst_col, s.dst_image});
-  if (!quads_ && p.w.is_channels_first()) fast_channel_ = false;  // both orders are the same: one program
+  if (!quads_ && p.w.is_channels_first()) fast_channel_ = false;  // both layouts coincide: build one program
   s.store_quads = columns % 4 == 0;
   blocks_ = ceil_div(columns, tile_.n) * ceil_div(s.outputs, tile_.m) * groups_;
   result_ = p.w.count();
@@ -127,9 +148,9 @@ void Product::plan_data(const DeviceInfo& d, const Problem& p) {
 }
 
 Verdict Product::check() const {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  POLYMIO_REQUIRE_MOST(blocks_ / groups_, kMost, "blocks");
-  POLYMIO_REQUIRE_MOST(packed_, kMost, "elements of packed weights");
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
+  POLYMIO_REQUIRE_MOST(blocks_ / groups_, kMax, "blocks");
+  POLYMIO_REQUIRE_MOST(packed_, kMax, "elements of packed weights");
   return {};
 }
 
@@ -180,7 +201,7 @@ void Product::pack(Stream& stream, const Kernel& kernel, const Call& c) const {
 }
 
 void Product::run(Stream& stream, const Kernels& built, std::size_t first, const Call& c) const {
-  const std::size_t at = first + (quads_ && !c.aligned ? programs_kernels() : 0);
+  const std::size_t at = first + (quads_ && !c.aligned ? kernels_per_variant() : 0);
   kernels::ProductShape s = shape_;
   if (!c.aligned && !quads_) s.store_quads = 0;
   const Launch shape = launch_shape(tile_.threads(), blocks_ / groups_, groups_, s.splits);

@@ -1,5 +1,5 @@
-// ConvGpuReference: the definition of convolution, a thread for each element of the output. Any layout, strides,
-// groups, scalars and 1 to 3 spatial dimensions; sums in double where the device has it, integers exactly.
+// ConvGpuReference: convolution by its definition, a thread per element of the output. Any layout, strides, groups,
+// scalars and 1 to 3 spatial dimensions; sums in double if the device has it, integers exactly.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
@@ -43,9 +43,8 @@ class GpuReference final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& kernels) const override {
-    constexpr std::int64_t kMostBlocks = 1 << 20;
-    const std::int64_t blocks =
-        std::clamp<std::int64_t>((p.output().count() + kThreads - 1) / kThreads, 1, kMostBlocks);
+    constexpr std::int64_t kMaxBlocks = 1 << 20;
+    const std::int64_t blocks = std::clamp<std::int64_t>((p.output().count() + kThreads - 1) / kThreads, 1, kMaxBlocks);
     Launch shape;
     shape.blocks[0] = static_cast<std::uint32_t>(blocks);
     shape.threads[0] = kThreads;

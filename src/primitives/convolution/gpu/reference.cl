@@ -1,10 +1,10 @@
-// Convolution by its definition, in three directions: a thread for each element of the output.
-// -DIN and -DOUT are element types, -DSUM is what products are added up in; -DFP64 where there is double.
+// Convolution by its definition, in three directions: a thread per element of the output.
+// Options: IN, OUT (element types), SUM (type of the sums), FP64 if the device has double.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/conv_args.h"
 
-// The coordinates of element i of a tensor with these two leading sizes and three spatial ones.
+// The coordinates of element i of a tensor (major, minor < second, three spatial dimensions).
 #define COORDINATES(i, second, size)                                   \
   const i64 s2 = (i) % size[2], r2 = (i) / size[2], s1 = r2 % size[1]; \
   const i64 r1 = r2 / size[1], s0 = r1 % size[0], r0 = r1 / size[0];   \
@@ -14,7 +14,7 @@
 #define STEP ((i64)BLOCKS(0) * THREADS)
 #define THREADS 256
 
-INLINE void finish(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real beta) {
+INLINE void store_result(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real beta) {
   real v = alpha * (real)sum;
   if (beta != 0) v += beta * (real)LOAD(OUT, out, at);
   STORE(OUT, out, at, v);
@@ -23,13 +23,13 @@ INLINE void finish(GLOBAL STORED(OUT) * out, i64 at, SUM sum, real alpha, real b
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_forward(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * y, ConvSizes z,
                       ConvSteps t, ConvStrides e, real alpha, real beta) {
-  const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.k * z.out[0] * z.out[1] * z.out[2];
+  const i64 group_c = z.c / z.groups, group_k = z.k / z.groups, count = z.n * z.k * z.out[0] * z.out[1] * z.out[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.k, z.out);
-    GLOBAL const STORED(IN)* image = x + major * e.x[0] + minor / kg * cg * e.x[1];
+    GLOBAL const STORED(IN)* image = x + major * e.x[0] + minor / group_k * group_c * e.x[1];
     GLOBAL const STORED(IN)* filter = w + minor * e.w[0];
     SUM sum = 0;
-    for (i64 c = 0; c < cg; ++c)
+    for (i64 c = 0; c < group_c; ++c)
       for (i64 a = 0; a < z.filter[0]; ++a)
         for (i64 b = 0; b < z.filter[1]; ++b)
           for (i64 d = 0; d < z.filter[2]; ++d) {
@@ -40,11 +40,11 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]) *
                    (SUM)LOAD(IN, filter, c * e.w[1] + a * e.w[2] + b * e.w[3] + d * e.w[4]);
           }
-    finish(y, major * e.y[0] + minor * e.y[1] + s0 * e.y[2] + s1 * e.y[3] + s2 * e.y[4], sum, alpha, beta);
+    store_result(y, major * e.y[0] + minor * e.y[1] + s0 * e.y[2] + s1 * e.y[3] + s2 * e.y[4], sum, alpha, beta);
   }
 }
 
-// The output that tap `r` of the filter takes to input `h`, or -1.
+// The output position at which tap `r` reads input position `h`, or -1.
 INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
   const i64 at = h + pad - r * dilation;
   return at < 0 || at % stride != 0 || at / stride >= out ? -1 : at / stride;
@@ -53,14 +53,14 @@ INLINE i64 output_of(i64 h, i64 r, i64 pad, i64 stride, i64 dilation, i64 out) {
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_data(GLOBAL const STORED(IN) * y, GLOBAL const STORED(IN) * w, GLOBAL STORED(OUT) * x,
                             ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
-  const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.n * z.c * z.in[0] * z.in[1] * z.in[2];
+  const i64 group_c = z.c / z.groups, group_k = z.k / z.groups, count = z.n * z.c * z.in[0] * z.in[1] * z.in[2];
   for (i64 i = FIRST; i < count; i += STEP) {
     COORDINATES(i, z.c, z.in);
-    const i64 first = minor / cg * kg;
+    const i64 first = minor / group_c * group_k;
     GLOBAL const STORED(IN)* image = y + major * e.y[0] + first * e.y[1];
-    GLOBAL const STORED(IN)* filter = w + first * e.w[0] + minor % cg * e.w[1];
+    GLOBAL const STORED(IN)* filter = w + first * e.w[0] + minor % group_c * e.w[1];
     SUM sum = 0;
-    for (i64 k = 0; k < kg; ++k)
+    for (i64 k = 0; k < group_k; ++k)
       for (i64 a = 0; a < z.filter[0]; ++a)
         for (i64 b = 0; b < z.filter[1]; ++b)
           for (i64 d = 0; d < z.filter[2]; ++d) {
@@ -71,17 +71,18 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, k * e.y[1] + o0 * e.y[2] + o1 * e.y[3] + o2 * e.y[4]) *
                    (SUM)LOAD(IN, filter, k * e.w[0] + a * e.w[2] + b * e.w[3] + d * e.w[4]);
           }
-    finish(x, major * e.x[0] + minor * e.x[1] + s0 * e.x[2] + s1 * e.x[3] + s2 * e.x[4], sum, alpha, beta);
+    store_result(x, major * e.x[0] + minor * e.x[1] + s0 * e.x[2] + s1 * e.x[3] + s2 * e.x[4], sum, alpha, beta);
   }
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     reference_backward_weights(GLOBAL const STORED(IN) * x, GLOBAL const STORED(IN) * y, GLOBAL STORED(OUT) * w,
                                ConvSizes z, ConvSteps t, ConvStrides e, real alpha, real beta) {
-  const i64 cg = z.c / z.groups, kg = z.k / z.groups, count = z.k * cg * z.filter[0] * z.filter[1] * z.filter[2];
+  const i64 group_c = z.c / z.groups, group_k = z.k / z.groups,
+            count = z.k * group_c * z.filter[0] * z.filter[1] * z.filter[2];
   for (i64 i = FIRST; i < count; i += STEP) {
-    COORDINATES(i, cg, z.filter);
-    GLOBAL const STORED(IN)* image = x + (major / kg * cg + minor) * e.x[1];
+    COORDINATES(i, group_c, z.filter);
+    GLOBAL const STORED(IN)* image = x + (major / group_k * group_c + minor) * e.x[1];
     GLOBAL const STORED(IN)* gradient = y + major * e.y[1];
     SUM sum = 0;
     for (i64 n = 0; n < z.n; ++n)
@@ -95,6 +96,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
             sum += (SUM)LOAD(IN, image, n * e.x[0] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]) *
                    (SUM)LOAD(IN, gradient, n * e.y[0] + a * e.y[2] + b * e.y[3] + d * e.y[4]);
           }
-    finish(w, major * e.w[0] + minor * e.w[1] + s0 * e.w[2] + s1 * e.w[3] + s2 * e.w[4], sum, alpha, beta);
+    store_result(w, major * e.w[0] + minor * e.w[1] + s0 * e.w[2] + s1 * e.w[3] + s2 * e.w[4], sum, alpha, beta);
   }
 }

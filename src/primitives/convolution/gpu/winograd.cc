@@ -1,6 +1,6 @@
-// ConvGpuWinograd: 3x3 filters with stride 1 as transforms and one product per point, F(2x2,3x3), and F(4x4,3x3) where
-// sums are long enough to hide what its transforms add to the error. All is computed in single precision. The workspace
-// holds the transformed tensors.
+// ConvGpuWinograd: 3x3 filters with stride 1 by transforms and one matrix product per point: F(2x2,3x3), and F(4x4,3x3)
+// where sums are long enough that the error of its transforms does not show. Computes in fp32. The workspace holds the
+// transformed tensors.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -12,17 +12,17 @@ namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kLine = 16;  // floats: matrices begin at multiples of it
+constexpr std::int64_t kLine = 16;  // floats: alignment of the matrices
 
 // As in winograd.cl.
-struct Places {
+struct Strides {
   kernels::i64 image, channel, row, col;
 };
 struct Tiles {
   int channels, height, width, pad_h, pad_w, tiles_h, tiles_w, tiles;
 };
 
-/// Transformed tensors: (point, channel, tile) of what is gathered and of the result, (point, output, input) of w.
+/// Transformed tensors: (point, channel, tile) of src and dst, (point, output, input) of w.
 struct Plan {
   int tile = 4;
   bool last = false;
@@ -41,13 +41,15 @@ TensorDesc matrix(const Plan& plan, std::int64_t channels) {
   return make_tensor(DataType::kFloat, lens, plan.last ? last : first);
 }
 
-/// Backward data is a forward convolution of dy with filters turned round.
+/// Backward data is a forward convolution of dy with flipped filters.
 Plan plan_of(const Problem& p, int tile) {
   const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const bool data = p.direction == Direction::kBackwardData;
   Plan plan;
-  plan.tile = tile, plan.points = (tile + 2) * (tile + 2);
-  plan.sources = data ? p.k() : p.c(), plan.outputs = data ? p.c() : p.k();
+  plan.tile = tile;
+  plan.points = (tile + 2) * (tile + 2);
+  plan.sources = data ? p.k() : p.c();
+  plan.outputs = data ? p.c() : p.k();
   plan.last = p.x.is_channels_last() && p.y.is_channels_last();
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const auto pad = [&](std::size_t i) { return narrow(data ? 2 - p.geometry.pad[i] : p.geometry.pad[i]); };
@@ -58,14 +60,14 @@ Plan plan_of(const Problem& p, int tile) {
   Problem& q = plan.product;
   q.direction = p.direction == Direction::kBackwardWeights ? p.direction : Direction::kForward;
   q.geometry = {1, {}, {1, 1, 1}, {1, 1, 1}, plan.points};
-  q.x = matrix(plan, plan.sources), q.y = matrix(plan, plan.outputs);
+  q.x = matrix(plan, plan.sources);
+  q.y = matrix(plan, plan.outputs);
   const std::int64_t filters[] = {plan.points * plan.outputs, plan.sources, 1};
   q.w = make_tensor(DataType::kFloat, filters, {});
   return plan;
 }
 
-/// Products per result that make up for what the transforms add to the error: then it stays within the bound of a
-/// direct sum. Measured.
+/// Fewest products per result for which the error of the transforms stays within the bound of a direct sum. Measured.
 struct LeastSums {
   std::int64_t small, large;  // tiles
 };
@@ -78,14 +80,14 @@ bool allows(const Problem& p, int tile) {
   return sums >= (tile == 2 ? least.small : least.large);
 }
 
-/// Where in the workspace the matrices are, in floats.
-struct Parts {
+/// Offsets of the matrices in the workspace, in floats.
+struct WorkspaceLayout {
   std::int64_t src, dst, filters, end;
 };
 
-Parts parts_of(const Plan& plan, const gpu::Product& product) {
+WorkspaceLayout layout_of(const Plan& plan, const gpu::Product& product) {
   const auto up = [](std::int64_t v) { return ceil_div(v, kLine) * kLine; };
-  Parts at{};
+  WorkspaceLayout at{};
   at.src = up(ceil_div(static_cast<std::int64_t>(product.workspace()), 4));
   at.dst = at.src + up(plan.src_size());
   at.filters = at.dst + up(plan.dst_size());
@@ -93,7 +95,7 @@ Parts parts_of(const Plan& plan, const gpu::Product& product) {
   return at;
 }
 
-Places places_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
+Strides strides_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]}; }
 
 class GpuWinograd final : public GpuSolver<Problem> {
  public:
@@ -112,13 +114,13 @@ class GpuWinograd final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(g.stride[0] == 1 && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1,
                     "stride or dilation is not 1");
     POLYMIO_REQUIRE(g.groups == 1, "groups");
-    POLYMIO_REQUIRE(allows(p, 2), "sums so short that the error of the transforms would show");
+    POLYMIO_REQUIRE(allows(p, 2), "too few products per result for the error of the transforms");
     // The largest matrices are those of the smallest tile; the product checks the rest.
-    constexpr double kMost = 1 << 30;
+    constexpr double kMax = 1 << 30;
     const double tiles = static_cast<double>(p.n() * ceil_div(std::max(p.in(0), p.out(0)), 2)) *
                          static_cast<double>(ceil_div(std::max(p.in(1), p.out(1)), 2));
-    POLYMIO_REQUIRE(16 * tiles * static_cast<double>(std::max(p.c(), p.k())) <= kMost, "transformed tensors too large");
-    POLYMIO_REQUIRE(36.0 * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMost,
+    POLYMIO_REQUIRE(16 * tiles * static_cast<double>(std::max(p.c(), p.k())) <= kMax, "transformed tensors too large");
+    POLYMIO_REQUIRE(36.0 * static_cast<double>(p.c()) * static_cast<double>(p.k()) <= kMax,
                     "transformed filters too large");
     return gpu::Product(d, plan_of(p, 4).product, 0).check();
   }
@@ -147,7 +149,7 @@ class GpuWinograd final : public GpuSolver<Problem> {
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p, point[0]);
-    return static_cast<std::size_t>(parts_of(plan, {d, plan.product, point[1]}).end) * sizeof(float);
+    return static_cast<std::size_t>(layout_of(plan, {d, plan.product, point[1]}).end) * sizeof(float);
   }
 
   std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -167,11 +169,11 @@ class GpuWinograd final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const Plan plan = plan_of(p, point[0]);
     const gpu::Product product(d, plan.product, point[1]);
-    const Parts at = parts_of(plan, product);
+    const WorkspaceLayout at = layout_of(plan, product);
     if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, product, at, p, built);
     const bool data = direction_ == Direction::kBackwardData;
-    const Places src = places_of(data ? p.y : p.x), dst = places_of(data ? p.x : p.y);
-    Places filter = places_of(p.w);  // outputs, inputs
+    const Strides src = strides_of(data ? p.y : p.x), dst = strides_of(data ? p.x : p.y);
+    Strides filter = strides_of(p.w);  // outputs, inputs
     if (data) std::swap(filter.image, filter.channel);
     return [=](Stream& stream, const Args& a) {
       const gpu::Operands o = gpu::operands_of(p, a);
@@ -202,9 +204,9 @@ class GpuWinograd final : public GpuSolver<Problem> {
             .output_at = output};
   }
 
-  static Invoker weights_invoker(const Plan& plan, const gpu::Product& product, const Parts& at, const Problem& p,
-                                 const Kernels& built) {
-    return [=, x = places_of(p.x), y = places_of(p.y), w = places_of(p.w)](Stream& stream, const Args& a) {
+  static Invoker weights_invoker(const Plan& plan, const gpu::Product& product, const WorkspaceLayout& at,
+                                 const Problem& p, const Kernels& built) {
+    return [=, x = strides_of(p.x), y = strides_of(p.y), w = strides_of(p.w)](Stream& stream, const Args& a) {
       const Buffer workspace(a.workspace);
       const int outputs = plan.dst.channels, inputs = plan.src.channels;
       launch(stream, *built[0], blocks(std::int64_t{inputs} * plan.src.tiles), Buffer(a.x), workspace, at.src, plan.src,

@@ -1,6 +1,5 @@
-// The elements that belong to one channel are cut into chunks of a size that depends on the problem
-// alone; tasks sum chunks into a table, which is then summed in order. Dense channels (NHWC) are
-// summed side by side, others one by one.
+// The elements of a channel are cut into chunks of a size that depends only on the problem; tasks sum chunks into a
+// table, which is then summed in order. Dense channels (NHWC) are summed as rows, others one by one.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <vector>
@@ -12,14 +11,14 @@ namespace polymio::tensor_ops {
 namespace {
 
 constexpr std::int64_t kBlock = 512;                           // elements read at a time
-constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // some 10 us, and within the L2 cache
-constexpr std::int64_t kSideBySide = 16;                       // channels that make a row worth while
+constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us, and within the L2 cache
+constexpr std::int64_t kMinRow = 16;                           // fewest channels for summing rows
 
 /// Blocks are summed in D, their sums in Total.
 template <class D>
 using Total = std::conditional_t<std::is_same_v<D, float>, double, D>;
 
-/// Offset of a channel in a tensor, whose channels may lie in vectors.
+/// Offsets of the channels of a tensor, possibly NCHWc.
 struct Channels {
   explicit Channels(const TensorDesc& t) : vector(t.vector_length), stride(t.strides[1]) {}
   std::int64_t offset(std::int64_t k) const { return vector == 1 ? k * stride : k / vector * stride + k % vector; }
@@ -56,12 +55,12 @@ class Sums {
     }
     loop_.simplify();
     inner_ = loop_.dims[loop_.rank - 1].strides[0];
-    rows_ = channels_.vector == 1 && channels_.stride < inner_ && count_ >= kSideBySide;
+    rows_ = channels_.vector == 1 && channels_.stride < inner_ && count_ >= kMinRow;
     const std::int64_t reduced = loop_.count();
-    const std::int64_t together = rows_ ? std::min(count_, kBlock) : 1;
-    chunk_ = std::max<std::int64_t>(1, kTaskElements / together);
+    const std::int64_t row_channels = rows_ ? std::min(count_, kBlock) : 1;
+    chunk_ = std::max<std::int64_t>(1, kTaskElements / row_channels);
     chunks_ = (reduced + chunk_ - 1) / chunk_;
-    group_ = rows_ ? together : std::clamp<std::int64_t>(kTaskElements / reduced, 1, count_);
+    group_ = rows_ ? row_channels : std::clamp<std::int64_t>(kTaskElements / reduced, 1, count_);
     groups_ = (count_ + group_ - 1) / group_;
     table_.resize(static_cast<std::size_t>(chunks_ * count_));
   }
@@ -86,7 +85,7 @@ class Sums {
   }
 
  private:
-  /// n elements `stride` apart: in place if they can be, else in the buffer.
+  /// n elements `stride` apart: in place if possible, else converted into the buffer.
   const D* row(std::int64_t offset, std::int64_t stride, std::int64_t n, D* buffer) const {
     const void* start = at(data_, type_, offset);
     if (stride == 1 && is_native<D>(type_)) return static_cast<const D*>(start);
@@ -126,12 +125,12 @@ class Sums {
   std::int64_t count_;
   Loop loop_;  // over the elements of one channel
   std::int64_t inner_ = 1;
-  bool rows_ = false;  // channels are summed side by side
+  bool rows_ = false;  // NHWC: sums rows of channels
   std::int64_t chunk_ = 1, chunks_ = 1, group_ = 1, groups_ = 1;
   std::vector<Total<D>> table_;  // chunk by channel
 };
 
-/// D: of the sums; S: of alpha * sum + beta * db.
+/// D: type of the sums; S: type of alpha * sum + beta * db.
 template <class D, class S>
 void run_in(Stream& stream, double alpha, Input dy, double beta, Output db) {
   Sums<D> sums(dy);

@@ -1,6 +1,6 @@
-// Elements are taken in blocks. A block that is one dense run of the arithmetic's own type is
-// computed on in place, any other is gathered into a buffer, computed on and scattered: so contiguous
-// fp32 and fp64 run at the speed of memory and all else shares one path.
+// Elements are processed in blocks. A block that is one dense run of the arithmetic's own type is computed in place,
+// any other is gathered into a buffer, computed and scattered: contiguous fp32 and fp64 run at memory bandwidth, all
+// other cases share one path.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
@@ -12,9 +12,9 @@ namespace polymio::tensor_ops {
 namespace {
 
 constexpr std::int64_t kBlock = 512;                           // elements; all buffers of a pass fit the L1 cache
-constexpr std::int64_t kLongRun = 32;                          // worth a block of its own
-constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // some 10 us: well above the cost of a task
-constexpr std::int64_t kTasksPerThread = 4;                    // evens out threads of unequal speed
+constexpr std::int64_t kLongRun = 32;                          // shortest run that is a block of its own
+constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us: well above the overhead of a task
+constexpr std::int64_t kTasksPerThread = 4;                    // balances threads of unequal speed
 
 template <class D>
 struct Scalars {
@@ -33,8 +33,8 @@ D combine(D a, D b) {
 template <class D>
 using Kernel = void (*)(const Scalars<D>& s, const D* a, const D* b, const D* old, D* out, std::int64_t n);
 
-/// The output may be one of the inputs: a step is computed in full before it is stored, which also
-/// lets the compiler vectorize it.
+/// The output may alias an input: a step is computed completely before it is stored, which also lets the compiler
+/// vectorize it.
 template <Function kFunction, bool kBeta, class D>
 void compute(const Scalars<D>& s, const D* a, const D* b, const D* old, D* out, std::int64_t n) {
   constexpr bool kBinary = kFunction != Function::kFirst;
@@ -159,8 +159,7 @@ class Pass {
   std::array<bool, kOperands> reads_{false, true, false}, in_place_{};
 };
 
-/// Calls body(begin, end) for parts of the loop on all threads. Outputs that may share memory with
-/// each other take one thread.
+/// Calls body(begin, end) for parts of the loop on all threads, on one thread if outputs may share memory.
 template <class Body>
 void split(Stream& stream, const Loop& loop, Body body) {
   const std::int64_t count = loop.count();
@@ -214,7 +213,7 @@ void copy_as(Stream& stream, const Loop& loop, const void* src, void* dst) {
     copy_elements(stream, tiles.loops[i], static_cast<const T*>(src), static_cast<T*>(dst));
 }
 
-/// Chooses the arithmetic.
+/// Dispatches on the arithmetic.
 void run_elementwise(Stream& stream, const Elementwise& p) {
   const std::span<const DataType> types(p.types.data(), p.function == Function::kFirst ? 2 : 3);
   const double scalars[] = {p.alpha1, p.alpha2, p.beta};

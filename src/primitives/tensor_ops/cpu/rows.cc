@@ -1,4 +1,4 @@
-// Conversions are written without branches where the compiler can then vectorize them.
+// Conversions of rows of elements, branch-free where this lets the compiler vectorize them.
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/cpu/rows.h"
 
@@ -31,14 +31,14 @@ const std::array<float, 256>& byte_values() {
   return values;
 }
 
-/// Without a branch, whatever the compiler knows of the values.
+/// Branch-free selection, whatever the compiler knows about the values.
 template <class Bits>
 Bits select(bool condition, Bits yes, Bits no) {
   const Bits mask = Bits{0} - Bits{condition};
   return (yes & mask) | (no & ~mask);
 }
 
-// Signed comparisons of bit patterns below 2^31 are the ones that every vector unit has.
+// Signed comparison of bit patterns below 2^31: every vector unit has it, unlike the unsigned one.
 bool below(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b); }
 
 float widen(Half v) {
@@ -65,16 +65,16 @@ BFloat16 narrow_bfloat16(float f) {
   return {static_cast<std::uint16_t>(select(below(0x7f800000u, u & 0x7fffffffu), u | 0x400000u, number) >> 16)};
 }
 
-/// The float next to `d` towards zero with its last bit set, unless `d` is a float: rounding it once
-/// more to a smaller format gives what rounding `d` itself would.
-float to_odd(double d) {
+/// Round to odd: `d` truncated to float with the last bit set if inexact. Rounding the result to a narrower format
+/// equals rounding `d` itself.
+float round_to_odd(double d) {
   const auto f = static_cast<float>(d);
   const double back = f;
   if (back == d || std::isnan(d)) return f;
   const bool away = std::fabs(back) > std::fabs(d);
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(f) - (away ? 1u : 0u)) | 1u);
 }
-float to_odd(float f) { return f; }
+float round_to_odd(float f) { return f; }
 
 template <class T>
 T narrow_small(float f) {
@@ -84,7 +84,7 @@ T narrow_small(float f) {
   if constexpr (std::is_same_v<T, BFloat8>) return dtype::to_bfloat8(f);
 }
 
-/// For integers narrower than the fraction of D: after the sum, the fraction ends in the integer.
+/// For integers narrower than the fraction of D: adding kShift leaves the rounded integer in the low bits.
 template <class T, class D>
 T round_narrow(D v) {
   using Bits = std::conditional_t<std::is_same_v<D, float>, std::uint32_t, std::uint64_t>;
@@ -104,7 +104,7 @@ T narrow(D v) {
   if constexpr (std::is_same_v<D, Wide>) {
     return static_cast<T>(std::clamp<Wide>(v, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
   } else if constexpr (kSmallFloat<T>) {
-    return narrow_small<T>(to_odd(v));
+    return narrow_small<T>(round_to_odd(v));
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(v);
   } else if constexpr (sizeof(T) < sizeof(D)) {

@@ -1,5 +1,5 @@
-// Rows of elements of any type, read into and written from the type that is computed in: float,
-// double, or a 128-bit integer, which holds every product and sum of two 64-bit ones.
+// Conversion of rows of elements of any type to and from the type of the arithmetic: float, double, or a 128-bit
+// integer, which holds every product and sum of two 64-bit ones.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -25,7 +25,7 @@ ReadRow<D> reader(DataType type);
 template <class D>
 WriteRow<D> writer(DataType type);
 
-/// Rows of `type` with stride 1 can be computed on in place.
+/// Whether rows of `type` with stride 1 can be computed in place.
 template <class D>
 constexpr bool is_native(DataType type) {
   return (type == DataType::kFloat && std::is_same_v<D, float>) ||

@@ -1,5 +1,5 @@
-// Sums of all elements that belong to a channel: a block for a few channels, always added up in the same order.
-// -DIN = -DOUT is the type of dy and db; -DNUM is what is added up in.
+// Sums of all elements of a channel: a block reduces a few channels, always in the same order.
+// Options: IN = OUT (type of dy and db), NUM (arithmetic of the sums).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/elements.h"
@@ -7,14 +7,14 @@
 
 #define THREADS 512
 
-/// Channels lie `stride` apart, or in vectors of neighbours that do; a block has `together` of them side by side,
-/// a power of two.
+/// Strides in elements between channels or, for NCHWc, between vectors of channels. `together` neighbouring
+/// channels per block; `together` is a power of two.
 typedef struct {
   i64 channels, dy_stride, db_stride;
   int dy_vector, db_vector, together;
 } Channels;
 
-/// db = alpha * sum + beta * db, exactly where the scalars are signs.
+/// db = alpha * sum + beta * db, in exact arithmetic if `exact` (alpha and beta are -1, 0 or 1).
 typedef struct {
   real alpha, beta;
   int exact;
@@ -38,9 +38,9 @@ INLINE void store_sum(GLOBAL u8* db, i64 at, num sum, Scaling s) {
   store_bits(db, SIZE_OF(OUT_TYPE), at, scaled(sum, old, s));
 }
 
-/// Units of a channel's elements as the walk has them, which is the same for every channel.
-INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Strides* dy_at, Channels c, Scaling s,
-                   LOCAL num* sums, const int unit, const int aligned) {
+/// Reduces channels; the walk iterates over the elements of one channel.
+INLINE void reduce_channels(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Strides* dy_at, Channels c,
+                            Scaling s, LOCAL num* sums, const int unit, const int aligned) {
   const int lane = THREAD(0) % c.together, row = THREAD(0) / c.together, rows = THREADS / c.together;
   const i64 channel = (i64)BLOCK(0) * c.together + lane;
   num sum = num_of(0);
@@ -70,16 +70,16 @@ INLINE void sum_up(GLOBAL const u8* dy, GLOBAL u8* db, const Walk* w, const Stri
   store_sum(db, channel_at(channel, c.db_stride, c.db_vector), sums[THREAD(0)], s);
 }
 
-/// How many blocks add up the sums of the same channels: those of a cluster, which see each other's local memory.
+/// Blocks per cluster share the sums of the same channels through distributed shared memory.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && NUMBERS == NUMBERS_float
 #define CLUSTER 8
 #define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
 #define CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory")
-INLINE float other_sum(LOCAL const float* own, int block) {
+INLINE float cluster_sum(LOCAL const float* sum, int block) {
   float v;
   asm volatile("{.reg .u32 a; mapa.shared::cluster.u32 a, %1, %2; ld.shared::cluster.f32 %0, [a];}"
                : "=f"(v)
-               : "r"((u32)__cvta_generic_to_shared(own)), "r"(block)
+               : "r"((u32)__cvta_generic_to_shared(sum)), "r"(block)
                : "memory");
   return v;
 }
@@ -87,14 +87,14 @@ INLINE float other_sum(LOCAL const float* own, int block) {
 #define CLUSTER 1
 #define IN_CLUSTERS
 #define CLUSTER_BARRIER()
-INLINE num other_sum(LOCAL const num* own, int block) { return *own; }
+INLINE num cluster_sum(LOCAL const num* sum, int block) { return *sum; }
 #endif
-#define MAX_CLUSTER 8  // what there are blocks for
-#define PIXELS 4       // of a thread at a time
+#define MAX_CLUSTER 8  // blocks launched per group of channels
+#define PIXELS 4       // per thread in flight
 
-/// Every `step`-th pixel, some at a time; `even`: all lie equally far apart.
-INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
-                          const int even, num* sum) {
+/// Adds every `step`-th pixel from `first` on, PIXELS at a time. `uniform`: pixels have a constant stride.
+INLINE void add_strided_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first,
+                               int step, const int uniform, num* sum) {
   for (int i = first; i < w->count; i += step * PIXELS) {
     num v[PIXELS][VECTOR];
     UNROLL
@@ -104,7 +104,7 @@ INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_
       UNROLL
       for (int j = 0; j < VECTOR; ++j) v[k][j] = num_of(0);
       if (pixel >= w->count) continue;
-      if (even)
+      if (uniform)
         at[0] = dy_at->first + pixel * dy_at->stride[0];
       else
         locate(w, pixel, dy_at, dy_at, dy_at, at);
@@ -121,12 +121,12 @@ INLINE void add_pixels_of(GLOBAL const u8* dy, const Walk* w, const Strides* dy_
 INLINE void add_pixels(GLOBAL const u8* dy, const Walk* w, const Strides* dy_at, i64 channel, int first, int step,
                        num* sum) {
   if (w->rank == 1)
-    add_pixels_of(dy, w, dy_at, channel, first, step, 1, sum);
+    add_strided_pixels(dy, w, dy_at, channel, first, step, 1, sum);
   else
-    add_pixels_of(dy, w, dy_at, channel, first, step, 0, sum);
+    add_strided_pixels(dy, w, dy_at, channel, first, step, 0, sum);
 }
 
-/// Channels that are neighbours in memory, VECTOR a thread, `together` vectors a block.
+/// NHWC: VECTOR channels per thread, `together` vectors of channels per block.
 KERNEL THREADS_PER_BLOCK(THREADS)
 IN_CLUSTERS
 sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
@@ -156,16 +156,16 @@ sum_channels_across(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
     for (int j = 0; j < VECTOR; ++j) {
       num all = sums[j * THREADS + THREAD(0)];
       UNROLL
-      for (int b = 1; b < CLUSTER; ++b) all = plus(all, other_sum(sums + j * THREADS + THREAD(0), b));
+      for (int b = 1; b < CLUSTER; ++b) all = plus(all, cluster_sum(sums + j * THREADS + THREAD(0), b));
       store_sum(db, (channel + j) * c.db_stride, all, s);
     }
   }
   CLUSTER_BARRIER();
 }
 
-/// Planes of neighbouring channels without gaps, `together` of them: a block's threads have a vector of these each, in
-/// which a second plane may begin, of some images at a time. A larger plane comes in pieces as if of several images.
-/// `parts` blocks, a power of two up to MAX_CLUSTER, share the images.
+/// NCHW: contiguous planes of `together` neighbouring channels; each thread sums one vector of these planes, in
+/// which a second plane may begin, over images. Larger planes are cut into parts that count as images. `parts` blocks
+/// share the images; `parts` is a power of two up to MAX_CLUSTER.
 KERNEL THREADS_PER_BLOCK(THREADS)
 IN_CLUSTERS
 sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c,
@@ -185,20 +185,23 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
       a = plus(a, sum[j]);
     else
       b = plus(b, sum[j]);
-  first[THREAD(0)] = a, second[THREAD(0)] = b;
-  int others = 1;
-  while (2 * others < rows) others *= 2;
-  for (int other = others; other > 0; other /= 2) {
+  first[THREAD(0)] = a;
+  second[THREAD(0)] = b;
+  int half_rows = 1;
+  while (2 * half_rows < rows) half_rows *= 2;
+  for (int other = half_rows; other > 0; other /= 2) {
     BARRIER();
     const int with = THREAD(0) + other * vectors;
-    if (row < other && row + other < rows)
-      first[THREAD(0)] = plus(first[THREAD(0)], first[with]), second[THREAD(0)] = plus(second[THREAD(0)], second[with]);
+    if (row < other && row + other < rows) {
+      first[THREAD(0)] = plus(first[THREAD(0)], first[with]);
+      second[THREAD(0)] = plus(second[THREAD(0)], second[with]);
+    }
   }
   BARRIER();
-  const int lanes = THREADS / c.together, own = THREAD(0) / lanes, lane = THREAD(0) % lanes;
+  const int lanes = THREADS / c.together, channel_of_block = THREAD(0) / lanes, lane = THREAD(0) % lanes;
   num total = num_of(0);
-  for (int v = own * plane / VECTOR + lane; v * VECTOR < (own + 1) * plane; v += lanes)
-    total = plus(total, v * VECTOR < own * plane ? second[v] : first[v]);
+  for (int v = channel_of_block * plane / VECTOR + lane; v * VECTOR < (channel_of_block + 1) * plane; v += lanes)
+    total = plus(total, v * VECTOR < channel_of_block * plane ? second[v] : first[v]);
   BARRIER();
   first[THREAD(0)] = total;
   for (int other = lanes / 2; other > 0; other /= 2) {
@@ -208,8 +211,8 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   CLUSTER_BARRIER();
   if (part == 0 && lane == 0) {
     num all = first[THREAD(0)];
-    for (int k = 1; k < cluster; ++k) all = plus(all, other_sum(first + THREAD(0), BLOCK(0) % MAX_CLUSTER + k));
-    store_sum(db, channel_at(channel + own, c.db_stride, c.db_vector), all, s);
+    for (int k = 1; k < cluster; ++k) all = plus(all, cluster_sum(first + THREAD(0), BLOCK(0) % MAX_CLUSTER + k));
+    store_sum(db, channel_at(channel + channel_of_block, c.db_stride, c.db_vector), all, s);
   }
   CLUSTER_BARRIER();
 }
@@ -218,7 +221,7 @@ sum_channels_planes(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Stri
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                                    \
       name(GLOBAL const u8* dy, GLOBAL u8* db, const Walk w, const Strides dy_at, const Channels c, const Scaling s) { \
     SHARED num sums[THREADS];                                                                                          \
-    sum_up(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                                             \
+    reduce_channels(dy, db, &w, &dy_at, c, s, sums, unit, aligned);                                                    \
   }
 SUM(sum_channels, 1, 0)
 SUM(sum_channels_units, VECTOR, 0)

@@ -1,5 +1,5 @@
-// c = f(a, b) + beta * c for elements of tensors of any strides, and copies. -DIN is the type of a and b, -DOUT that of
-// c; -DNUM is what is computed with.
+// c = f(a, b) + beta * c for tensors of any strides, and copies.
+// Options: IN (type of a and b), OUT (type of c), NUM (arithmetic).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable.h"
 #include "kernels/gpu/elements.h"
@@ -7,7 +7,7 @@
 #include "kernels/gpu/formula.h"
 #include "kernels/gpu/visit.h"
 
-/// Vectors of a and c, which lie without gaps, where b is the same along each row: a vector meets two rows at most.
+/// Vectors of contiguous a and c, where b is constant along each row: a vector spans at most two rows.
 KERNEL THREADS_PER_BLOCK(THREADS)
     elementwise_rows(GLOBAL const u8* a, GLOBAL const u8* b, GLOBAL u8* c, const Walk w, const Strides a_at,
                      const Strides b_at, const Strides c_at, const Formula f) {
@@ -22,7 +22,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     vb[k] = decode(IN_TYPE, load_bits(b, SIZE_OF(IN_TYPE), at[k][1]));
   }
   if (f.reads_a) read_unit(a, IN_TYPE, at[0][0], 1, VECTOR, n, va);
-  if (keeps(&f)) read_unit(c, OUT_TYPE, at[0][2], 1, VECTOR, n, vc);
+  if (reads_c(&f)) read_unit(c, OUT_TYPE, at[0][2], 1, VECTOR, n, vc);
   UNROLL
   for (int i = 0; i < VECTOR; ++i)
     vc[i] = value_of(&f, f.reads_a ? va[i] : num_of(f.fixed), vb[i < left ? 0 : 1], vc[i]);

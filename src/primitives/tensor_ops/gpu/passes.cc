@@ -1,4 +1,4 @@
-// Passes over tensors on GPUs. A program serves every shape, so that there are no plans: kernels are found by types.
+// Passes over tensors on GPUs. A program serves every shape, so there are no plans: kernels are cached by types.
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/passes.h"
 
@@ -21,19 +21,19 @@ using kernels::Nest;
 using kernels::Walk;
 
 constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64,
-                       kPartialsPerRow = 8;  // as in the kernels
+                       kMaxCluster = 8;  // as in the kernels
 constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
 
-/// What is computed with; names as kernels have them.
+/// Arithmetic of a pass, -DNUM.
 enum class Numbers { kFloat, kDouble, kExact, kBits };
 enum class Entry {
   kElementwise,
   kElementwiseVectors,
   kElementwiseRows,
-  kTurn,
-  kTurnX,
-  kTurnY,
-  kTurnXY,
+  kTranspose,
+  kTransposeX,
+  kTransposeY,
+  kTransposeXY,
   kSum,
   kSumUnits,
   kSumVectors,
@@ -87,7 +87,7 @@ Launch launch_of(std::int64_t blocks, std::int64_t threads) {
   return shape;
 }
 
-/// c = f(a, b) + beta * c for sides a, b, c, which are operands 1, 2 and 0 of the loop.
+/// c = f(a, b) + beta * c; sides a, b, c are operands 1, 2 and 0 of the loop.
 struct Job {
   Nest nest;
   kernels::Sides sides;
@@ -95,7 +95,7 @@ struct Job {
   Numbers numbers;
   Function function = Function::kFirst;
   double alpha1 = 1, alpha2 = 1, beta = 0;
-  const void* constant = nullptr;  // in host memory; instead of sides that are not there
+  const void* constant = nullptr;  // in host memory: the value of absent sides
 };
 
 Nest nest_of(const Loop& loop, const std::array<std::size_t, 3>& operands) {
@@ -134,7 +134,7 @@ kernels::Formula<Scalar> formula(const Job& job) {
           job.function != Function::kFirst && job.sides[1].data != nullptr};
 }
 
-/// Calls body with the formula in the scalars of the job's numbers.
+/// Calls body with the formula in the scalar type of the job's arithmetic.
 template <class Body>
 void with_formula(const Job& job, const Body& body) {
   switch (job.numbers) {
@@ -145,7 +145,7 @@ void with_formula(const Job& job, const Body& body) {
   }
 }
 
-/// Whether an operand's elements follow each other without gaps from an aligned one on.
+/// Whether an operand is contiguous and its first element is aligned to 16 bytes.
 bool is_flat(const Nest& nest, int o, const kernels::Side& side) {
   std::int64_t expected = 1;
   for (int d = nest.rank - 1; d >= 0; expected *= nest.dims[d--].size)
@@ -155,16 +155,16 @@ bool is_flat(const Nest& nest, int o, const kernels::Side& side) {
   return first % 16 == 0;
 }
 
-/// Whether b is the same along each row of the others, which are no multiples of vectors.
+/// Whether b is constant along each row of contiguous a and c, as elementwise_rows requires.
 bool has_rows(const Job& job, int vector) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
   const auto& [a, b, c] = job.sides;
   return job.function != Function::kFirst && b.data && job.nest.inner().strides[1] == 0 &&
-         job.nest.inner().size >= vector && job.nest.count() <= kMost && is_flat(job.nest, 2, c) &&
+         job.nest.inner().size >= vector && job.nest.count() <= kMax && is_flat(job.nest, 2, c) &&
          (!a.data || is_flat(job.nest, 0, a));
 }
 
-void visit(Stream& stream, const Job& job) {
+void run_units(Stream& stream, const Job& job) {
   const int vector = kernels::vector_of(size_of(job.in), size_of(job.out));
   const bool vectors = takes_vectors(job.nest, job.sides, vector), rows = !vectors && has_rows(job, vector);
   const Entry entry = vectors ? Entry::kElementwiseVectors : rows ? Entry::kElementwiseRows : Entry::kElementwise;
@@ -173,32 +173,34 @@ void visit(Stream& stream, const Job& job) {
   nest.group(vectors ? vector : 1);
   const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : rows ? vector : kUnits);
   const void* const c = job.sides[2].data;
-  const Buffer a(job.sides[0].data_or(c)), b(job.sides[1].data_or(c));
+  const Buffer in_a(job.sides[0].data_or(c)), in_b(job.sides[1].data_or(c));
   with_formula(job, [&](const auto& f) {
     each_part(nest, [&](const Nest& part) {
       const Walk walk = part.walk();
-      launch(stream, k, launch_of((walk.count + per_block - 1) / per_block, kThreads), a, b, Buffer(c), walk,
-             part.strides(0), part.strides(1), part.strides(2), f);
+      const std::int64_t blocks = (walk.count + per_block - 1) / per_block;
+      launch(stream, k, launch_of(blocks, kThreads), in_a, in_b, Buffer(c), walk, part.strides(0), part.strides(1),
+             part.strides(2), f);
     });
   });
 }
 
-/// As in turn.cl.
-struct Turn {
+/// As in transpose.cl.
+struct TransposeShape {
   std::int64_t rows, columns, x_column, y_row;
   int x_flat, y_flat;
 };
 
-/// The dimension in which a is dense while c is in the innermost one; that one itself when there is none.
+/// The dimension in which a is dense if c is dense in the innermost one; the innermost one if there is no such
+/// dimension.
 int transposed_dim(const Job& job) {
-  constexpr std::int64_t kWorthATile = 8;
+  constexpr std::int64_t kMinTileSide = 8;
   const Nest::Dim& inner = job.nest.inner();
   const int last = job.nest.rank - 1;
   if (!job.sides[0].data || job.function != Function::kFirst || inner.strides[2] != 1 || inner.strides[0] <= 1 ||
-      inner.size < kWorthATile)
+      inner.size < kMinTileSide)
     return last;
   for (int d = 0; d < last; ++d)
-    if (job.nest.dims[d].strides[0] == 1 && job.nest.dims[d].size >= kWorthATile) return d;
+    if (job.nest.dims[d].strides[0] == 1 && job.nest.dims[d].size >= kMinTileSide) return d;
   return last;
 }
 
@@ -208,7 +210,7 @@ void transpose(Stream& stream, const Job& job, int transposed) {
   const auto vectors = [&](int o, int along) {
     return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
   };
-  // Whether tiles are runs of elements that begin at multiples of 16 bytes.
+  // Whether tiles are contiguous and aligned to 16 bytes.
   const auto flat = [&](int o, int along, int across) {
     Nest lines = job.nest;
     const Nest::Dim line = std::exchange(lines.dims[across], {});
@@ -217,14 +219,16 @@ void transpose(Stream& stream, const Job& job, int transposed) {
   };
   const bool x_whole = vectors(0, transposed), y_whole = vectors(2, last);
   const bool x_flat = !x_whole && flat(0, transposed, last), y_flat = !y_whole && !x_flat && flat(2, last, transposed);
-  static constexpr Entry kEntries[] = {Entry::kTurn, Entry::kTurnX, Entry::kTurnY, Entry::kTurnXY};
+  static constexpr Entry kEntries[] = {Entry::kTranspose, Entry::kTransposeX, Entry::kTransposeY, Entry::kTransposeXY};
   const Entry entry = kEntries[(x_whole || x_flat ? 1 : 0) + (y_whole || y_flat ? 2 : 0)];
-  const Turn t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};
-  // Tiles instead of elements; the third operand says where a tile begins.
+  const TransposeShape t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};
+  // Iterates over tiles; the third operand encodes the origin of a tile.
   Nest nest;
-  nest.first[0] = job.nest.first[0], nest.first[1] = job.nest.first[2];
-  const auto add = [&](const Nest::Dim& dim, std::int64_t step, std::int64_t place) {
-    nest.dims[nest.rank++] = {(dim.size + step - 1) / step, {dim.strides[0] * step, dim.strides[2] * step, place}};
+  nest.first[0] = job.nest.first[0];
+  nest.first[1] = job.nest.first[2];
+  const auto add = [&](const Nest::Dim& dim, std::int64_t step, std::int64_t origin_step) {
+    nest.dims[nest.rank++] = {(dim.size + step - 1) / step,
+                              {dim.strides[0] * step, dim.strides[2] * step, origin_step}};
   };
   for (int d = 0; d < last; ++d)
     if (d != transposed) add(job.nest.dims[d], 1, 0);
@@ -244,10 +248,10 @@ void run(Stream& stream, const Job& job) {
   for (std::size_t i = 0; i < std::size(kRoles); ++i)
     if (job.sides[i].data) stream.check_memory(job.sides[i].data, kRoles[i]);
   const int transposed = transposed_dim(job);
-  transposed == job.nest.rank - 1 ? visit(stream, job) : transpose(stream, job, transposed);
+  transposed == job.nest.rank - 1 ? run_units(stream, job) : transpose(stream, job, transposed);
 }
 
-/// Threads write in any order.
+/// Threads write in any order: elements must not share memory.
 void require_separate(const Loop& loop) {
   if (!loop.separate)
     fail(Status::kNotImplemented, "the output overlaps itself: elements of it that share memory run on the CPU only");
@@ -276,7 +280,7 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
                p.host_b ? p.data[2] : nullptr});
 }
 
-/// A type of so many bytes.
+/// A type of `size` bytes.
 DataType raw(std::size_t size) {
   return size == 1   ? DataType::kInt8
          : size == 2 ? DataType::kBFloat16
@@ -313,7 +317,7 @@ Numbers sum_numbers(DataType t) {
   return t == DataType::kDouble ? Numbers::kDouble : Numbers::kFloat;
 }
 
-/// The elements of one channel: one or more dimensions without it.
+/// Iterates over the elements of one channel.
 Loop loop_of_channel(const TensorDesc& dy) {
   const TensorDesc* const desc = &dy;
   const Loop all = make_loop({&desc, 1});
@@ -324,7 +328,7 @@ Loop loop_of_channel(const TensorDesc& dy) {
   return loop;
 }
 
-/// Channels of a block: those that share cache lines, unless units of the device would idle.
+/// Channels per block: those that share cache lines, fewer if multiprocessors would idle.
 int channels_together(const DeviceInfo& device, const TensorDesc& dy, const Loop& loop) {
   if (dy.vector_length > 1) return dy.vector_length;
   if (dy.strides[1] >= loop.dims[loop.rank - 1].strides[0]) return 1;
@@ -333,24 +337,24 @@ int channels_together(const DeviceInfo& device, const TensorDesc& dy, const Loop
   return together;
 }
 
-/// Where channels are neighbours and nothing else is between pixels: vectors of channels of a block, 0 elsewhere.
+/// NHWC with aligned vectors: vectors of channels per block; otherwise 0.
 int vectors_together(const DeviceInfo& device, const Input& dy, const Nest& nest, int vector) {
   const auto size = size_of(dy.desc.type);
   if (dy.desc.strides[1] != 1 || dy.desc.vector_length > 1 || dy.desc.lens[1] % vector != 0 ||
       !is_aligned(nest, 2, {dy.data, size}, -1, vector))
     return 0;
   int together = 8;
-  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kPartialsPerRow < device.units) together /= 2;
+  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kMaxCluster < device.units) together /= 2;
   return together;
 }
 
-/// Planes of channels that follow each other without gaps: how many of them a block has, vectors of its threads, blocks
-/// that share the images, what is walked; no vectors where they do not fit.
+/// Plan of sum_channels_planes for contiguous NCHW planes: planes per block, vectors (one per thread), blocks that
+/// share the images, iteration space over images. vectors is 0 if the kernel does not apply.
 struct Planes {
   int together = 1, vectors = 0, parts = 1;
   Nest images{};
   std::int64_t blocks(std::int64_t channels) const {
-    return (channels / together * parts + kPartialsPerRow - 1) / kPartialsPerRow * kPartialsPerRow;
+    return (channels / together * parts + kMaxCluster - 1) / kMaxCluster * kMaxCluster;
   }
 };
 
@@ -360,7 +364,7 @@ Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, in
   p.together = static_cast<int>(vector / std::gcd(plane.size, std::int64_t{vector}));
   const std::int64_t channels = dy.desc.lens[1], groups = channels / p.together;
   if (dy.desc.vector_length > 1 || nest.rank > 2 || plane.strides[2] != 1 || plane.size < vector ||
-      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kPartialsPerRow < device.units ||
+      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kMaxCluster < device.units ||
       !is_aligned(nest, 2, {dy.data, size_of(dy.desc.type)}, nest.rank - 1, vector))
     return p;
   const std::int64_t vectors = p.together * plane.size / vector;
@@ -369,7 +373,7 @@ Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, in
   while (vectors % pieces != 0 && pieces < 8 * least) ++pieces;
   if (vectors % pieces != 0 || (pieces > 1 && p.together > 1)) return p;
   p.vectors = static_cast<int>(vectors / pieces);
-  while (p.parts < kPartialsPerRow && groups * p.parts < 2 * device.units) p.parts *= 2;
+  while (p.parts < kMaxCluster && groups * p.parts < 2 * device.units) p.parts *= 2;
   p.images = nest;
   p.images.inner() = {pieces, {}};
   for (auto& stride : p.images.inner().strides) stride = vectors / pieces * vector;
@@ -383,8 +387,9 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const DataType type = dy.desc.type;
   const double scalars[] = {alpha, beta};
   const DataType wide_type[] = {DataType::kInt64};
-  const bool wide = sum_numbers(type) == Numbers::kExact, exact = wide && needs_exact(wide_type, scalars);
-  if (type == DataType::kDouble || (wide && !exact)) require_double(stream);
+  const bool is_wide_integer = sum_numbers(type) == Numbers::kExact,
+             exact = is_wide_integer && needs_exact(wide_type, scalars);
+  if (type == DataType::kDouble || (is_wide_integer && !exact)) require_double(stream);
   const Loop loop = loop_of_channel(dy.desc);
   Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
                     dy.desc.strides[1],
@@ -408,8 +413,8 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
                                                          : Entry::kSum,
                                     type, type, numbers});
   if (across) channels.together = across;
-  const std::int64_t of_block = across ? across * vector : channels.together;
-  std::int64_t blocks = (channels.channels + of_block - 1) / of_block * (across ? kPartialsPerRow : 1);
+  const std::int64_t channels_per_block = across ? across * vector : channels.together;
+  std::int64_t blocks = (channels.channels + channels_per_block - 1) / channels_per_block * (across ? kMaxCluster : 1);
   if (planes.vectors > 0) {
     channels.together = planes.together;
     blocks = planes.blocks(channels.channels);
@@ -418,17 +423,17 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
     nest.group(units && !across ? vector : 1);
   }
   const Launch shape = launch_of(blocks, kSumThreads);
-  double keep = beta;  // parts beyond the first are added
+  double part_beta = beta;  // parts after the first accumulate
   each_part(nest, [&](const Nest& part) {
-    const auto go = [&]<class Real>(Real) {
-      const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(keep), exact};
-      const auto with = [&](const auto&... more) {
-        launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s, more...);
+    const auto launch_part = [&]<class Real>(Real) {
+      const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(part_beta), exact};
+      const auto with = [&](const auto&... extra) {
+        launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s, extra...);
       };
       planes.vectors > 0 ? with(planes.vectors, planes.parts) : with();
     };
-    stream.info().gpu.fp64 ? go(double{}) : go(float{});
-    keep = 1;
+    stream.info().gpu.fp64 ? launch_part(double{}) : launch_part(float{});
+    part_beta = 1;
   });
 }
 
@@ -444,10 +449,10 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataT
   for (const DataType in : types) {
     for (const DataType out : types) {
       const DataType pair[] = {in, out};
-      add(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat, Entry::kElementwise, Entry::kTurnXY);
-      if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTurnXY);
+      add(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat, Entry::kElementwise, Entry::kTransposeXY);
+      if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTransposeXY);
     }
-    add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTurnXY);
+    add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTransposeXY);
     add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumPlanes);
   }
   return specs;
