@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/// The function of one element x, and its derivative where that needs a word.
+/// The function of one element x, and its derivative where that is not obvious.
 typedef enum {
   miopenActivationPASTHRU = 0,      ///< x
   miopenActivationLOGISTIC = 1,     ///< 1 / (1 + e^-x)
@@ -42,8 +42,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetActivationDescriptor(const miopenActivatio
                                                            miopenActivationMode_t* mode, double* activAlpha,
                                                            double* activBeta, double* activGamma);
 
-/// y = f(x), element by element. There is no find for activations: the best known way is taken, which the
-/// first call of a problem measures and tunes, on data of its own, when MIOPEN_FIND_ENFORCE says so.
+/// y = f(x), element by element. There is no find for activations: calls use the best known solver. With
+/// MIOPEN_FIND_ENFORCE the first call of a problem measures and tunes, on private data.
 MIOPEN_EXPORT miopenStatus_t miopenActivationForward(miopenHandle_t handle,
                                                      const miopenActivationDescriptor_t activDesc, const void* alpha,
                                                      const miopenTensorDescriptor_t xDesc, const void* x,
@@ -51,7 +51,7 @@ MIOPEN_EXPORT miopenStatus_t miopenActivationForward(miopenHandle_t handle,
 
 /// dx = dy * f'(x); x and y are those of the forward call. If that was in place, x and y are the same
 /// buffer, which holds y: allowed for PASSTHRU, LOGISTIC, TANH, RELU, SOFTRELU, and with alpha >= 0 for
-/// LEAKYRELU and ELU; BadParm for the others, whose derivative y does not tell.
+/// LEAKYRELU and ELU; BadParm for the others, whose derivative is not a function of y.
 MIOPEN_EXPORT miopenStatus_t miopenActivationBackward(miopenHandle_t handle,
                                                       const miopenActivationDescriptor_t activDesc, const void* alpha,
                                                       const miopenTensorDescriptor_t yDesc, const void* y,

@@ -23,8 +23,8 @@
 //
 // Two ways to run. Find measures the algorithms for a problem once and returns the best; run then
 // names the algorithm. The immediate mode lists solutions without measuring and runs one by its id.
-// Both use the find database, which keeps results between processes. No run needs a find or a query
-// before: what is missing is prepared by the first call, which is slower.
+// Both use the find database, which keeps results between processes. A run needs no find or query
+// before it: the first call prepares what is missing and is slower.
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,7 +38,7 @@ typedef enum {
   miopenDepthwise = 3,    ///< deprecated; the same as miopenConvolution
 } miopenConvolutionMode_t;
 
-/// How pads are found. Descriptors always use the default: the pads that were given.
+/// How pads are determined. Descriptors always use the default: the given pads.
 typedef enum {
   miopenPaddingDefault = 0,
   miopenPaddingSame = 1,
@@ -108,7 +108,7 @@ typedef enum {
   miopenConvolutionAlgoImplicitGEMM = 5,
 } miopenConvAlgorithm_t;
 
-/// What find reports for one algorithm. 16 bytes.
+/// Result of find for one algorithm. 16 bytes.
 typedef struct miopenConvAlgoPerf_t {
   union {
     miopenConvFwdAlgorithm_t fwd_algo;                 ///< After a forward find.
@@ -119,7 +119,7 @@ typedef struct miopenConvAlgoPerf_t {
   size_t memory;  ///< Bytes of workspace for the run.
 } miopenConvAlgoPerf_t;
 
-/// What the immediate mode reports for one solution. 32 bytes.
+/// A solution of the immediate mode. 32 bytes.
 typedef struct miopenConvSolution_t {
   float time;                       ///< Milliseconds of one run: measured, or predicted if no find was made.
   size_t workspace_size;            ///< Bytes of workspace for the run.
@@ -202,11 +202,11 @@ MIOPEN_EXPORT miopenStatus_t miopenGetConvolutionNdForwardOutputDim(miopenConvol
 MIOPEN_EXPORT miopenStatus_t miopenDestroyConvolutionDescriptor(miopenConvolutionDescriptor_t convDesc);
 
 /// Sets an attribute. BadParm if the attribute or the value is unknown. An environment variable
-/// (MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC and MIOPEN_DEBUG_CONVOLUTION_ATTRIB_*) wins over it.
+/// (MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC and MIOPEN_DEBUG_CONVOLUTION_ATTRIB_*) takes precedence.
 MIOPEN_EXPORT miopenStatus_t miopenSetConvolutionAttribute(miopenConvolutionDescriptor_t convDesc,
                                                            const miopenConvolutionAttrib_t attr, int value);
 
-/// The value that was set, whatever the environment says.
+/// The value that was set; ignores the environment.
 MIOPEN_EXPORT miopenStatus_t miopenGetConvolutionAttribute(miopenConvolutionDescriptor_t convDesc,
                                                            const miopenConvolutionAttrib_t attr, int* value);
 
@@ -237,7 +237,7 @@ MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardCompileSolution(
     const miopenConvolutionDescriptor_t convDesc, const miopenTensorDescriptor_t yDesc, const uint64_t solution_id);
 
 /// Runs a solution: y = the convolution of x with w (alpha 1, beta 0). The order of arguments is w
-/// before x. Prepares what is not prepared. `workSpace` may be null if the solution needs none;
+/// before x. Prepares the solution if necessary. `workSpace` may be null if the solution needs none;
 /// BadParm if it is too small, if the id is unknown or if its solver does not apply.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardImmediate(
     miopenHandle_t handle, const miopenTensorDescriptor_t wDesc, const void* w, const miopenTensorDescriptor_t xDesc,
@@ -305,7 +305,7 @@ MIOPEN_EXPORT miopenStatus_t miopenConvolutionBackwardWeightsImmediate(
     void* workSpace, size_t workSpaceSize, const uint64_t solution_id);
 
 /// Workspace bytes to give to miopenFindConvolutionForwardAlgorithm: enough for every solver that
-/// it would consider. Less is allowed and leaves those out that need more. The run may need less;
+/// it would consider. With less, solvers that need more are left out. The run may need less;
 /// see miopenConvAlgoPerf_t.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionForwardGetWorkSpaceSize(
     miopenHandle_t handle, const miopenTensorDescriptor_t wDesc, const miopenTensorDescriptor_t xDesc,
@@ -322,9 +322,9 @@ MIOPEN_EXPORT miopenStatus_t miopenFindConvolutionForwardAlgorithm(
     const int requestAlgoCount, int* returnedAlgoCount, miopenConvAlgoPerf_t* perfResults, void* workSpace,
     size_t workSpaceSize, bool exhaustiveSearch);
 
-/// Computes y by the best known solver of the family `algo`, found before or not. Alpha and beta
+/// Computes y by the best known solver of the family `algo`, with or without a find before. Alpha and beta
 /// are host pointers; null is BadParm. BadParm also if the sizes do not fit together, or if the
-/// workspace is smaller than every such solver needs (the text gives both numbers); NotImplemented
+/// workspace is too small for every such solver (the text gives both numbers); NotImplemented
 /// if no solver of the family applies.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionForward(miopenHandle_t handle, const void* alpha,
                                                       const miopenTensorDescriptor_t xDesc, const void* x,

@@ -34,8 +34,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetDropoutDescriptor(miopenDropoutDescriptor_
                                                         float* dropout, void** states, unsigned long long* seed,
                                                         bool* use_mask, bool* state_evo, miopenRNGType_t* rng_mode);
 
-/// miopenSetDropoutDescriptor without a new start of the generator: `states` go on from where they
-/// are.
+/// miopenSetDropoutDescriptor without restarting the generator: `states` are used as they are.
 MIOPEN_EXPORT miopenStatus_t miopenRestoreDropoutDescriptor(miopenDropoutDescriptor_t dropoutDesc,
                                                             miopenHandle_t handle, float dropout, void* states,
                                                             size_t stateSizeInBytes, unsigned long long seed,

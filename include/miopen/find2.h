@@ -1,7 +1,7 @@
 // Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
-// loaded. Implemented for convolutions, and for a forward convolution with a bias, an activation, or a bias
-// and then an activation fused behind it; what concerns attention, softmax and batch normalisation returns
-// miopenStatusNotImplemented. Null and foreign objects are BadParm.
+// loaded. Implemented for convolutions, and for a forward convolution with a fused bias, activation, or bias and
+// activation; functions for attention, softmax and batch normalisation return miopenStatusNotImplemented. Null and
+// foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
 #define MIOPEN_FIND2_H_
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/// What is computed of an operation.
+/// The result of an operation that is computed.
 typedef enum {
   miopenProblemDirectionForward = 0,          ///< the result
   miopenProblemDirectionBackward = 1,         ///< the gradient of the input
@@ -178,14 +178,14 @@ MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionResultsOrder(miopenFindOptions_t
 /// (polymioSetWorkspaceLimit).
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionWorkspaceLimit(miopenFindOptions_t options, size_t value);
 
-/// Gives find this workspace to measure with; it belongs to the caller. Solutions that need more are left
-/// out; a null buffer of size 0 leaves out all that need any.
+/// Gives find a workspace to measure with; it belongs to the caller. Solutions that need more are left out; a null
+/// buffer of size 0 leaves out all that need workspace.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedWorkspace(miopenFindOptions_t options, void* buffer,
                                                                       size_t size);
 
-/// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data. What is not
-/// given comes from the handle's allocator for the time of a find that runs something, with random contents.
-/// Tensors that a problem does not have are ignored.
+/// Gives find a buffer for one tensor. Outputs are overwritten, inputs should hold typical data. A find that measures
+/// allocates missing buffers from the handle's allocator and fills them with random values. Tensors that a problem does
+/// not have are ignored.
 MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options,
                                                                    miopenTensorArgumentId_t id, void* buffer);
 
@@ -194,12 +194,11 @@ MIOPEN_EXPORT miopenStatus_t miopenSetFindOptionAttachBinaries(miopenFindOptions
 
 /// Finds up to `maxSolutions` solutions, at most one for each algorithm family, in the order of the
 /// options; these may be null. `*numSolutions`, unless null, is how many were written; free each with
-/// miopenDestroySolution. The find mode of the convolution holds: on a database hit there may be one solution
-/// only. A find that runs nothing (a hit, FAST) allocates nothing. What another one allocates, tensors and
-/// workspace, is within the limit of the handle: BadParm if the tensors alone are not. If its find budget has no
-/// time to make them, the solutions are predictions. InvalidValue if a tensor descriptor is missing,
-/// NotImplemented with reasons if no solver applies. A solution keeps nothing of the problem, the options or the
-/// handle.
+/// miopenDestroySolution. The find mode of the convolution applies: on a database hit there may be only one solution. A
+/// find that runs nothing (a hit, FAST) allocates nothing. Otherwise tensors and workspace are within the limit of the
+/// handle: BadParm if the tensors alone exceed it. If the find budget is too short to allocate and fill them, the
+/// solutions are predictions. InvalidValue if a tensor descriptor is missing, NotImplemented with reasons if no solver
+/// applies. A solution does not refer to the problem, the options or the handle.
 MIOPEN_EXPORT miopenStatus_t miopenFindSolutions(miopenHandle_t handle, miopenProblem_t problem,
                                                  miopenFindOptions_t options, miopenSolution_t* solutions,
                                                  size_t* numSolutions, size_t maxSolutions);
@@ -240,7 +239,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution
 MIOPEN_EXPORT miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result);
 
 #ifdef MIOPEN_BETA_API
-/// Creates an activation problem, to be fused behind a convolution. The descriptor is copied.
+/// Creates an activation problem, to be fused with a convolution. The descriptor is copied.
 MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* problem,
                                                            miopenActivationDescriptor_t operatorDesc,
                                                            miopenProblemDirection_t direction);
@@ -250,13 +249,12 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* prob
 MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
                                                           bool runningMeanVariance, miopenProblemDirection_t direction);
 
-/// Appends problem2 to problem1: the output of the first becomes the input of the second. problem2 stays as
-/// it is. Set tensors before: X and W of the convolution and miopenTensorBias are needed; the output, where no
-/// descriptor gives it, has the sizes that follow, in the order of X. UnsupportedOp for anything but the
-/// forward convolution, bias, activation.
+/// Appends problem2 to problem1: the output of the first becomes the input of the second. problem2 does not change. Set
+/// tensors before: X and W of the convolution and miopenTensorBias are required; an output without descriptor has the
+/// computed sizes and the layout of X. UnsupportedOp for other sequences than forward convolution, bias, activation.
 MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
 
-/// Creates a problem that adds one bias per channel, to be fused behind a convolution. miopenTensorBias is
+/// Creates a problem that adds one bias per channel, to be fused with a convolution. miopenTensorBias is
 /// packed, [1, channels, 1, ...], in the type of the output.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
 

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/// How operations are joined.
+/// How operations are fused.
 typedef enum {
   miopenVerticalFusion = 0,    ///< each takes the result of the one before
   miopenHorizontalFusion = 1,  ///< side by side; not available

@@ -1,4 +1,4 @@
-// The graph API: operations on tensors are joined to a graph, engines are found for it and an
+// The graph API: operations on tensors form a graph, engines are found for it and an
 // execution plan runs it. All functions are beta.
 // Not implemented yet: every function returns miopenStatusNotImplemented.
 // Objects are made of attributes: create, set each attribute, finalize; then read or use.
@@ -53,7 +53,7 @@ typedef enum {
   MIOPEN_BACKEND_VARIANT_PACK_DESCRIPTOR = 31,
 } miopenBackendDescriptorType_t;
 
-/// Names of attributes; the second word is the type of descriptor that they belong to.
+/// Names of attributes; the second part of a name is the type of descriptor that it belongs to.
 typedef enum {
   MIOPEN_ATTR_POINTWISE_MODE = 0,
   MIOPEN_ATTR_POINTWISE_MATH_PREC = 1,

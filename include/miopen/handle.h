@@ -1,5 +1,4 @@
-// Handles: a device with its stream, its allocator and everything that is cached for it; and the
-// version of the API and the names of status codes.
+// Handles: a device with its stream, allocator and caches; the version of the API and the names of status codes.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_HANDLE_H_
 #define MIOPEN_HANDLE_H_
@@ -10,15 +9,15 @@
 extern "C" {
 #endif
 
-// Threads: calls on different handles never disturb each other. On one handle any number of threads may
-// find, run, tune, ask, allocate and set limits at the same time, each with outputs and a workspace of its own
-// and descriptors that nobody changes meanwhile; results are the same as one after the other. While no
-// other call is under way on the handle: miopenDestroy, miopenSetStream, polymioSetThreadCap,
-// polymioSetExecutor. With profiling on, the time is that of whichever call ended last.
+// Threads: calls on different handles are independent. On one handle any number of threads may find, run, tune, query,
+// allocate and set limits at the same time, each with its own outputs and workspace and with descriptors that no other
+// thread changes; results are the same as of sequential calls. Only while no other call uses the handle: miopenDestroy,
+// miopenSetStream, polymioSetThreadCap, polymioSetExecutor. With profiling on, the time is that of the call that ended
+// last.
 
-// Fork: the child of a process that had a handle works on the thread that calls, with new handles and with
-// those that no other thread was using during the fork; polymioGetThreadCap gives 1. An executor that the child
-// sets itself is used. A child of a process without a handle so far has no limits.
+// Fork: a child of a process that had a handle computes on the calling thread only, with new handles and with those
+// that no other thread was using during the fork; polymioGetThreadCap returns 1. An executor that the child sets is
+// used. A child of a process without a handle has no such restrictions.
 
 /// Allocates `sizeBytes` of device memory; null if there is none. `context` is the allocatorContext
 /// of miopenSetAllocator. Called on the thread of the API call; it must not call the library.
@@ -44,15 +43,15 @@ MIOPEN_EXPORT miopenStatus_t miopenCreate(miopenHandle_t* handle);
 /// a CPU has no streams, there any other is BadParm.
 MIOPEN_EXPORT miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream);
 
-/// Waits for the work of the handle and frees it with all that it caches. Streams given by the
-/// caller stay alive. BadParm if null.
+/// Waits for the work of the handle and frees it with its caches. Streams given by the caller stay alive. BadParm if
+/// null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroy(miopenHandle_t handle);
 
 /// Queues later work on another stream of the same device; null is the default stream. Does not
 /// wait for work queued before. BadParm if the stream does not belong to the device of the handle.
 MIOPEN_EXPORT miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t streamID);
 
-/// The stream in use; null on a CPU and for the default stream. It is owned by whoever created it.
+/// The stream in use; null on a CPU and for the default stream. Its creator owns it.
 MIOPEN_EXPORT miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID);
 
 /// Replaces the functions by which the handle allocates device memory, polymioMalloc included. Give both

@@ -1,4 +1,4 @@
-// Functions beside the stable API that existing programs use: the find mode of a convolution, under
+// Functions outside the stable API that existing programs use: the find mode of a convolution, under
 // two names, and one workspace query. miopen.h does not include this header.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_MIOPEN_INTERNAL_H_

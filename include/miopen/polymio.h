@@ -29,7 +29,7 @@ MIOPEN_EXPORT const char* polymioGetLastError(void);
 /// are skipped.
 MIOPEN_EXPORT miopenStatus_t polymioGetVersion(size_t* major, size_t* minor, size_t* patch);
 
-/// Kinds of devices; the values are bits.
+/// Kinds of devices, as a bit mask.
 typedef enum {
   polymioDeviceCpu = 1,
   polymioDeviceCuda = 2,
@@ -52,17 +52,17 @@ typedef struct polymioDeviceInfo_t {
 /// Number of devices that polymioGetDeviceInfo can describe; at least 1, the CPU.
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceCount(int* count);
 
-/// Describes device `index`, 0 up to the count less one. The CPU is first. BadParm if the index is
-/// outside, or if `info->size` is not set.
+/// Describes device `index`, from 0 to the count - 1. The CPU is first. BadParm if the index is out of range, or if
+/// `info->size` is not set.
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceInfo(int index, polymioDeviceInfo_t* info);
 
 /// Why there is no device of this kind: a missing library, driver or device; "" if there is one. The text is
 /// valid as long as the process.
 MIOPEN_EXPORT miopenStatus_t polymioGetDeviceAbsence(polymioDeviceKind_t kind, const char** reason);
 
-/// The library that multiplies matrices for convolutions on device `index` ("cuBLASLt for CUDA 13.0"), or why none is
-/// used: a missing file, a driver that is older; "" on devices that have no such library. Opens it. The text is valid
-/// as long as the process. BadParm if the index is outside.
+/// The GEMM library used by convolutions on device `index` ("cuBLASLt for CUDA 13.0"), or why none is used: a missing
+/// file, an older driver; "" on devices without such a library. Loads the library. The text is valid as long as the
+/// process. BadParm if the index is out of range.
 MIOPEN_EXPORT miopenStatus_t polymioGetMatrixLibrary(int index, const char** text);
 
 /// Creates a handle on the device of this name, whatever POLYMIO_DEVICE says. BadParm with the list of devices
@@ -72,7 +72,7 @@ MIOPEN_EXPORT miopenStatus_t polymioCreateOnDevice(miopenHandle_t* handle, const
 /// Describes the device of a handle.
 MIOPEN_EXPORT miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t* info);
 
-/// What the device reaches in practice.
+/// The measured peak of a device.
 typedef struct polymioDevicePeak_t {
   size_t size;              ///< Set by the caller: sizeof(polymioDevicePeak_t).
   double fp32_gflops;       ///< Fused multiply-adds, two operations each, in 1e9 per second.
@@ -106,16 +106,15 @@ MIOPEN_EXPORT miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const
 /// Waits until all work queued on the handle is done; an error of that work is returned here.
 MIOPEN_EXPORT miopenStatus_t polymioSynchronize(miopenHandle_t handle);
 
-/// Makes calls on these problems ready: every solver that may serve one is built and its kernels compiled, several
-/// at a time; and the operations on tensors of the problems' types, biases, and the activations that they hold, be
-/// these behind a convolution or alone. Later runs on the handle with any algorithm, solution, workspace, alpha and
-/// beta then neither compile nor allocate, and may be captured into a CUDA graph. In a capture, what is not ready is
-/// NotInitialized.
+/// Prepares calls on these problems: builds every applicable solver and compiles its kernels, several in parallel; also
+/// tensor operations on the problems' types, biases, and the problems' activations, fused or alone. Later runs on the
+/// handle with any algorithm, solution, workspace, alpha and beta neither compile nor allocate, and may be captured
+/// into a CUDA graph. During a capture, a call that is not prepared is NotInitialized.
 MIOPEN_EXPORT miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count);
 
-/// Packs `w` for the problem, a convolution or transposed convolution forward or backward data, without fused
-/// operations. Allocates, and times what may be fastest on buffers of its own: some runs of the problem. `w` must
-/// stay as it is until the object is destroyed. BadParm for other problems; AllocFailed without memory.
+/// Packs `w` for the problem: a convolution or transposed convolution, forward or backward data, without fused
+/// operations. Allocates memory, and measures the most promising solvers with some runs on private buffers. `w` must
+/// not change or be freed until the object is destroyed. BadParm for other problems; AllocFailed without memory.
 MIOPEN_EXPORT miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem, const void* w,
                                                 polymioPackedWeights_t* packed);
 
@@ -124,12 +123,12 @@ MIOPEN_EXPORT miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenPro
 MIOPEN_EXPORT miopenStatus_t polymioRunPackedWeights(miopenHandle_t handle, polymioPackedWeights_t packed,
                                                      const void* input, void* output);
 
-/// What was chosen.
+/// The chosen solver.
 typedef struct polymioPackedWeightsInfo_t {
   size_t size;           ///< Set by the caller: sizeof(polymioPackedWeightsInfo_t).
   uint64_t solution_id;  ///< As of immediate mode.
   char solver[64];       ///< Its name.
-  size_t bytes;          ///< Of packed weights; 0 where the weights are read as they are.
+  size_t bytes;          ///< Size of the packed weights; 0 if the weights are read in place.
 } polymioPackedWeightsInfo_t;
 MIOPEN_EXPORT miopenStatus_t polymioGetPackedWeightsInfo(polymioPackedWeights_t packed,
                                                          polymioPackedWeightsInfo_t* info);
@@ -137,9 +136,9 @@ MIOPEN_EXPORT miopenStatus_t polymioGetPackedWeightsInfo(polymioPackedWeights_t 
 /// Frees the object and its memory.
 MIOPEN_EXPORT miopenStatus_t polymioDestroyPackedWeights(polymioPackedWeights_t packed);
 
-/// Compiles the GPU programs that serve nearly every convolution into the kernel cache on disk, unless they are
-/// there. `device` is a device ("cuda:0"), or an architecture ("cuda-sm90") whose compiler is installed though the
-/// device is not. Outputs may be null: how many programs there are (none for the CPU), how many were compiled now.
+/// Compiles the GPU programs that serve nearly every convolution into the kernel cache on disk, unless they are there.
+/// `device` is a device ("cuda:0"), or an architecture ("cuda-sm90") whose compiler is installed; the device itself is
+/// not needed. Outputs may be null: the number of programs (0 for the CPU), and of those compiled by this call.
 MIOPEN_EXPORT miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled);
 
 /// Limits the CPU threads that calls on this handle use. 0 means every core that the process may
@@ -162,7 +161,7 @@ typedef void (*polymioExecutorFunction)(void* context, size_t tasks, void (*task
 /// default.
 MIOPEN_EXPORT miopenStatus_t polymioSetExecutor(miopenHandle_t handle, polymioExecutorFunction function, void* context);
 
-/// Which rounding errors a convolution may have, from the least to the most.
+/// The rounding errors that a convolution may have, smallest first.
 typedef enum {
   polymioMathStrict = 0,    ///< Only solvers whose error is that of a plain sum in the data type.
   polymioMathAccurate = 1,  ///< The default: fp32 arithmetic and fp32 sums, in any order.
@@ -179,13 +178,12 @@ MIOPEN_EXPORT miopenStatus_t polymioSetConvolutionMathMode(miopenConvolutionDesc
 MIOPEN_EXPORT miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc,
                                                            polymioMathMode_t* mode);
 
-/// Explains in JSON how the problem would be computed on the handle: every solver, applicable or
-/// the rule that refuses it, predicted and measured microseconds, workspace bytes, determinism, and
-/// where the choice comes from. The problem needs all its tensor descriptors. Nothing is measured.
+/// Explains in JSON how the problem would be computed on the handle: for every solver whether it applies or why not,
+/// predicted and measured microseconds, workspace bytes and determinism; and the source of the choice. The problem
+/// needs all its tensor descriptors. Nothing is measured.
 ///
 /// `*size` is the capacity of `buffer` on entry and the bytes needed, with the NUL, on return. A
-/// null buffer asks for the size only; if the buffer is too small only the size is written and the
-/// status is BadParm.
+/// null buffer only gets the size; if the buffer is too small only the size is written and the status is BadParm.
 MIOPEN_EXPORT miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size);
 
 /// The name of the solver behind an immediate-mode solution id, such as "ConvCpuGemmFwd". Names
@@ -196,7 +194,7 @@ MIOPEN_EXPORT miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const 
 typedef enum {
   polymioSourceEstimate = 0,   ///< Predicted by the solver's roofline model of this machine.
   polymioSourceModel = 1,      ///< Predicted by the learned model.
-  polymioSourceNeighbour = 2,  ///< Borrowed: measured on a similar problem, or with other cores.
+  polymioSourceNeighbour = 2,  ///< Measured on a similar problem, or with another number of cores.
   polymioSourceMeasured = 3,   ///< Measured on this problem, now or earlier.
 } polymioSource_t;
 
@@ -209,10 +207,9 @@ typedef struct polymioOption_t {
   polymioSource_t source;  ///< Where the time comes from.
 } polymioOption_t;
 
-/// The trade between time and workspace: the solutions that no other one beats in both, least
-/// workspace first, each faster than the one before. The first needs no workspace. `*count` is the
-/// capacity of `options` on entry and their number on return; a null `options` asks for the number
-/// only. Nothing is measured.
+/// The trade-off between time and workspace: the Pareto-optimal solutions, least workspace first, each faster than the
+/// one before. The first needs no workspace. `*count` is the capacity of `options` on entry and the number of solutions
+/// on return; a null `options` only gets the number. Nothing is measured.
 MIOPEN_EXPORT miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem, polymioOption_t* options,
                                                size_t* count);
 
@@ -224,15 +221,14 @@ MIOPEN_EXPORT miopenStatus_t polymioGetSolutionSource(miopenHandle_t handle, mio
 /// The same for a solution of miopenFindSolutions.
 MIOPEN_EXPORT miopenStatus_t polymioGetFoundSolutionSource(miopenSolution_t solution, polymioSource_t* source);
 
-/// The one workspace number: nothing done through the handle needs, offers or allocates more. It binds
-/// the size queries, find, the immediate mode, stored results and the private buffers of tuning.
-/// SIZE_MAX, the default, is no limit. A solution without workspace always exists.
+/// Limits the workspace in bytes: no call on the handle requires, reports or allocates more. Applies to size queries,
+/// find, the immediate mode, stored results and the private buffers of tuning. SIZE_MAX, the default, is no limit. A
+/// solution without workspace always exists.
 MIOPEN_EXPORT miopenStatus_t polymioSetWorkspaceLimit(miopenHandle_t handle, size_t bytes);
 MIOPEN_EXPORT miopenStatus_t polymioGetWorkspaceLimit(miopenHandle_t handle, size_t* bytes);
 
-/// How long one find may take, in milliseconds; 0, the default, is as long as it needs. Under a budget
-/// find measures what fits, best prediction first, and answers with predictions for the rest;
-/// polymioGetLastFindReport says what it skipped.
+/// Time limit of one find in milliseconds; 0, the default, is none. Within the limit find measures solvers in the order
+/// of their predictions and returns predictions for the rest; polymioGetLastFindReport tells what it skipped.
 MIOPEN_EXPORT miopenStatus_t polymioSetFindBudget(miopenHandle_t handle, double milliseconds);
 MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double* milliseconds);
 
@@ -240,100 +236,99 @@ MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double*
 /// Owned by the library, valid until the next find of this thread. Never null.
 MIOPEN_EXPORT const char* polymioGetLastFindReport(void);
 
-/// On: runs that name an algorithm (miopenConvolutionForward and its siblings) try the promising solvers
-/// of the problem in turn, whatever the algorithm, within the workspace given, and stay with the fastest.
-/// No thread and no memory of its own: each try is a call of the caller's. While predictions are not far
-/// off, a thousand calls cost at most 2% more than the fastest solver would. Results of different solvers
-/// differ by rounding. Calls with a beta other than 0 take no part. Off is the default.
+/// Online tuning, off by default. On: calls that name an algorithm (miopenConvolutionForward and its siblings) try the
+/// promising solvers of the problem, of any algorithm, within the given workspace, until the fastest is known. Uses no
+/// thread or memory of its own: every measurement is a call of the application. With reasonable predictions a thousand
+/// calls cost at most 2% more than with the fastest solver. Results of different solvers differ by rounding. Calls with
+/// a beta other than 0 do not take part.
 MIOPEN_EXPORT miopenStatus_t polymioSetTuneWhileRunning(miopenHandle_t handle, int on);
 
-/// How far the tuning of one solver for one problem is.
+/// The progress of the tuning of one solver for one problem.
 typedef struct polymioTuningProgress_t {
   size_t size;          ///< Set by the library.
   const char* problem;  ///< Its MIOpenDriver line; valid during the call.
   const char* solver;   ///< Its name.
-  size_t done;          ///< Candidates that are measured.
+  size_t done;          ///< Measured candidates.
   size_t total;         ///< All candidates of this solver.
-  double best_time;     ///< Milliseconds of the best so far; infinite before there is one.
-  double eta;           ///< Seconds that the rest of this solver will take.
+  double best_time;     ///< Milliseconds of the best candidate so far; infinite before the first.
+  double eta;           ///< Expected seconds for the rest of this solver.
 } polymioTuningProgress_t;
 
-/// Called between the candidates of any tuning on the handle, by the thread that tunes. Anything but 0
-/// ends the tuning: what was measured is kept, and a later tuning goes on from there.
+/// Called between the candidates of any tuning on the handle, by the thread that tunes. A result other than 0 stops the
+/// tuning: measurements are kept, and a later tuning continues from them.
 typedef int (*polymioTuningCallback)(void* context, const polymioTuningProgress_t* progress);
 
 /// Sets the callback; null removes it. `context` must stay alive until then.
 MIOPEN_EXPORT miopenStatus_t polymioSetTuningCallback(miopenHandle_t handle, polymioTuningCallback function,
                                                       void* context);
 
-/// What polymioTune may do.
+/// Options of polymioTune.
 typedef struct polymioTuneOptions_t {
   size_t size;       ///< Set by the caller: sizeof(polymioTuneOptions_t).
-  double budget_ms;  ///< For the whole problem; 0: MIOPEN_TUNING_TIME_MS_MAX for each solver.
-  int again;         ///< Not 0: also what is tuned already.
+  double budget_ms;  ///< For the whole problem; 0: MIOPEN_TUNING_TIME_MS_MAX per solver.
+  int again;         ///< Not 0: also tunes solvers that are tuned already.
 } polymioTuneOptions_t;
 
-/// What polymioTune did.
+/// The result of polymioTune.
 typedef struct polymioTuneResult_t {
   size_t size;           ///< Set by the caller: sizeof(polymioTuneResult_t).
-  int complete;          ///< 1: every solver is tuned; 0: budget or callback ended it before.
+  int complete;          ///< 1: every solver is tuned; 0: stopped by the budget or the callback.
   size_t candidates;     ///< Measured by this call.
   uint64_t solution_id;  ///< The fastest.
   float time;            ///< Its milliseconds.
   size_t workspace_size;
 } polymioTuneResult_t;
 
-/// Tunes every solver of a problem on random inputs in private memory (bounded by the handle's workspace
-/// limit) and stores the results; goes on where an earlier tuning was stopped. `options` may be null.
+/// Tunes every solver of a problem on random inputs in private memory (within the handle's workspace limit) and stores
+/// the results; continues an earlier tuning that was stopped. `options` may be null.
 MIOPEN_EXPORT miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem,
                                          const polymioTuneOptions_t* options, polymioTuneResult_t* result);
 
-/// What a record of a database or pack says. Texts are valid during the call only.
+/// Kinds and contents of records in a database or pack. Texts are valid during the call only.
 typedef enum {
   polymioRecordPredicted = 0,
   polymioRecordMeasured = 1,
   polymioRecordTuned = 2,        ///< Measured at the best point of a completed search.
   polymioRecordTrial = 3,        ///< One point of a search.
-  polymioRecordFailed = 4,       ///< A point that does not work, or loses.
-  polymioRecordQuarantined = 5,  ///< The solver was wrong on a problem of this family.
-  polymioRecordErased = 6,       ///< The user's record was dropped.
+  polymioRecordFailed = 4,       ///< A point that failed, or was stopped because it was slow.
+  polymioRecordQuarantined = 5,  ///< The solver gave a wrong result on a problem of this family.
+  polymioRecordErased = 6,       ///< The user's record was erased.
 } polymioRecordKind_t;
 
 typedef struct polymioRecord_t {
-  size_t size;  ///< Set by whoever fills it: sizeof(polymioRecord_t).
+  size_t size;  ///< Set by the side that fills the struct: sizeof(polymioRecord_t).
   const char* problem;
   const char* solver;
   int solver_version;
   double time;  ///< Milliseconds.
   size_t workspace_size;
-  const char* tune_point;  ///< "" when nothing is tuned.
-  int units;               ///< Cores or multiprocessors it ran on.
+  const char* tune_point;  ///< "" if the solver has no knobs.
+  int units;               ///< Cores or multiprocessors of the device.
   int threads;
   polymioRecordKind_t kind;
-  const char* family;     ///< "" when unknown.
+  const char* family;     ///< "" if unknown.
   const char* log_sizes;  ///< Numbers separated by commas.
   double work;
 } polymioRecord_t;
 
-/// Gets every line of a file: `record` is null when the line is damaged or foreign, `text` is the line.
-/// Anything but 0 ends the reading.
+/// Called for every line `text` of a file; `record` is null if the line is damaged or not a record. A result other than
+/// 0 ends the reading.
 typedef int (*polymioRecordVisitor)(void* context, size_t line, const char* text, const polymioRecord_t* record);
 
 /// Reads a database or pack. BadParm if it cannot be read.
 MIOPEN_EXPORT miopenStatus_t polymioReadRecords(const char* file, polymioRecordVisitor visitor, void* context);
 
-/// Writes a pack: these records, merged, in place of the file as a whole; if that fails the old file stays.
+/// Writes a pack: replaces the file by these records, merged; on failure the old file stays.
 MIOPEN_EXPORT miopenStatus_t polymioWriteRecords(const char* file, const polymioRecord_t* records, size_t count);
 
-/// Answers from this pack too, in this process, for devices of the class `architecture` (as in
-/// polymioDeviceInfo_t): the user's own results go before it, it goes before the system's. BadParm if it is
-/// no pack.
+/// Loads a pack in this process, for devices of the class `architecture` (as in polymioDeviceInfo_t). Precedence: the
+/// user's own results, this pack, the system's. BadParm if the file is not a pack.
 MIOPEN_EXPORT miopenStatus_t polymioLoadPack(const char* architecture, const char* file);
 MIOPEN_EXPORT miopenStatus_t polymioLoadPackFromMemory(const char* architecture, const void* data, size_t size);
 
-/// JSON: which database files answer for the handle's device, whether they can be read and written, how
-/// many records and damaged lines they have; and, if `problem` is not null, whether it hits, and if not,
-/// why and what to do. `buffer` and `size` as in polymioExplain.
+/// JSON: the database files of the handle's device, whether they can be read and written, their numbers of records and
+/// damaged lines; and, if `problem` is not null, whether the database has it, and if not, why and what to do. `buffer`
+/// and `size` as in polymioExplain.
 MIOPEN_EXPORT miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer,
                                              size_t* size);
 

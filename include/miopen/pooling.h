@@ -20,7 +20,7 @@ typedef enum {
   miopenIndexUint64 = 3,
 } miopenIndexType_t;
 
-/// What is taken of each window.
+/// The function of each window.
 typedef enum {
   miopenPoolingMax = 0,               ///< the largest element
   miopenPoolingAverage = 1,           ///< the mean of the elements inside the image

@@ -19,7 +19,7 @@ typedef enum {
   MIOPEN_SOFTMAX_LOG = 2,       ///< the logarithm of the result
 } miopenSoftmaxAlgorithm_t;
 
-/// What adds up to 1.
+/// The elements that add up to 1.
 typedef enum {
   MIOPEN_SOFTMAX_MODE_INSTANCE = 0,  ///< C, H, W of each image
   MIOPEN_SOFTMAX_MODE_CHANNEL = 1,   ///< C at each N, H, W

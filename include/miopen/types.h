@@ -23,8 +23,8 @@
 // Rules for all groups, unless a function says otherwise:
 //
 // Errors. Every function returns a miopenStatus_t. A null or out-of-range argument gives
-// miopenStatusBadParm; polymioGetLastError (polymio.h) tells what was wrong, what was given and
-// what is allowed. After an error outputs are unspecified, but nothing is leaked and the objects
+// miopenStatusBadParm; polymioGetLastError (polymio.h) tells the cause, the given value and
+// the allowed ones. After an error outputs are unspecified, but nothing is leaked and the objects
 // stay usable. No function throws, prints to stdout or ends the process.
 //
 // Ownership. A Create function allocates an object, the matching Destroy function frees it; the

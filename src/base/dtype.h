@@ -87,8 +87,8 @@ inline BFloat16 to_bfloat16(float f) {
   return {static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 }
 
-/// The value of a small float with the given field widths; `finite_top` marks e4m3fn, whose top
-/// exponent holds numbers and whose only NaN is all ones.
+/// The value of a small float with the given field widths. `finite_top`: e4m3fn, whose top exponent holds finite
+/// numbers and whose only NaN is all ones.
 template <int kExponent, int kMantissa, bool kFiniteTop>
 float expand_small(std::uint32_t bits) {
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
@@ -132,7 +132,7 @@ std::uint32_t compress_small(float f, std::int64_t dither = -1) {
     m += shift > 0 ? static_cast<std::uint64_t>(dither) << shift : static_cast<std::uint64_t>(dither) >> -shift;
   }
   m >>= drop;
-  const int base = e < 1 - kBias ? 0 : e + kBias - 1;  // the hidden bit adds the last one
+  const int base = e < 1 - kBias ? 0 : e + kBias - 1;  // the implicit mantissa bit adds 1
   const std::uint64_t code = (static_cast<std::uint64_t>(base) << kMantissa) + m;
   if (code > kMax) return sign | (kSaturate ? kMax : (kFiniteTop ? kNan : kInf));
   return sign | static_cast<std::uint32_t>(code);

@@ -1,4 +1,4 @@
-// Libraries that are opened when they are first needed, and may be missing.
+// Shared libraries that are opened on first use and may be missing.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <initializer_list>
@@ -9,17 +9,17 @@ namespace polymio {
 /// A shared library, open until the process ends.
 class DynamicLibrary {
  public:
-  /// The first of these names that opens.
+  /// Opens the first of these names that exists.
   explicit DynamicLibrary(std::initializer_list<const char*> names);
   explicit operator bool() const { return handle_ != nullptr; }
 
-  /// Sets `function` to the symbol; a missing one is kept as the problem.
+  /// Sets `function` to the symbol; a missing one is reported by problem().
   template <class Function>
   bool find(Function*& function, const char* symbol) {
     return (function = reinterpret_cast<Function*>(address(symbol))) != nullptr;
   }
 
-  /// Why the library, or a symbol of it, is not there; "" if nothing is missing.
+  /// Why the library or a symbol is missing; "" if none is.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -28,7 +28,7 @@ class DynamicLibrary {
   std::string problem_;
 };
 
-/// Whether this process has the library open already, by whatever path.
+/// Whether the library is loaded in this process, from any path.
 bool is_loaded(const char* name);
 
 }  // namespace polymio

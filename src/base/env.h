@@ -1,5 +1,5 @@
-// Every environment variable the library reads, in one table (docs/env.md is generated from it).
-// Values are read when asked for, always on cold paths.
+// Table of all environment variables of the library; docs/env.md is generated from it. Values are read on use, always
+// on cold paths.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -23,17 +23,16 @@ extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSyste
 
 std::span<const Variable* const> all();
 
-/// The variable's text; nothing when unset or empty.
+/// The variable's text; nothing if unset or empty.
 std::optional<std::string> text(const Variable&);
 
-/// 1/0, yes/no, on/off, true/false, enable(d)/disable(d) in any case. Anything else is one warning
-/// and the default.
+/// 1/0, yes/no, on/off, true/false, enable(d)/disable(d) in any case. Other values give one warning and the default.
 bool flag(const Variable&, bool fallback);
 
-/// An integer in [least, most]; anything else is one warning and nothing.
+/// An integer in [least, most]; other values give one warning and no result.
 std::optional<std::int64_t> integer(const Variable&, std::int64_t least, std::int64_t most);
 
-/// The same for a number with a fraction.
+/// The same for a floating-point number.
 std::optional<double> number(const Variable&, double least, double most);
 
 }  // namespace polymio::env

@@ -1,5 +1,5 @@
-// The one exception type that internals throw, and the status it carries to the C boundary.
-// An expected "no" is a value (Verdict, optional); only what ends the call throws.
+// The library's one exception type, and the status that it carries to the C API. Expected refusals are values (Verdict,
+// optional); only errors that end the call throw.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A non-owning reference to a callable: two words, never allocates. The callable must outlive it.
+// A non-owning reference to a callable: two pointers, never allocates. The callable must outlive it.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>

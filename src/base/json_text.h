@@ -1,5 +1,6 @@
-// JSON written piece by piece. A tree of values would allocate while it is destroyed, and end the process where there
-// is no memory. SPDX-License-Identifier: MIT
+// A writer of JSON text. No tree of values: the destructor of nlohmann::json allocates, and terminates the process when
+// out of memory.
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 
 namespace polymio {
 
-/// A value as JSON: texts in quotes, numbers that are not finite as null.
+/// A value as JSON: quoted texts; null for NaN and infinity.
 inline std::string json_text(std::string_view text) {
   std::string quoted(1, '"');
   for (const char c : text) {
@@ -36,7 +37,7 @@ inline std::string json_text(double value) {
   return text.find_first_of(".e") == std::string::npos ? fmt::format("{}.0", text) : text;
 }
 
-/// An array or an object; what is put in raw is JSON already.
+/// Writes an array or an object; raw values are JSON already.
 class JsonArray {
  public:
   template <class T>

@@ -14,7 +14,7 @@ namespace {
 ProcessMutex causes;
 
 int threshold() {
-  // Bootstrap: read without env::integer, whose own warning would ask for this very value.
+  // Not by env::integer, whose warning would need this value.
   static const int level = [] {
     const auto value = env::text(env::kLogLevel);
     const int n = value && value->size() == 1 && (*value)[0] >= '0' && (*value)[0] <= '7' ? (*value)[0] - '0' : 0;

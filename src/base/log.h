@@ -1,4 +1,4 @@
-// Logging: one event, one line on stderr. Silent when healthy; warnings once per cause.
+// Logging: one line on stderr per event. Nothing without problems by default; warnings once per cause.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ bool enabled(Level);
 bool api_enabled();      // MIOPEN_ENABLE_LOGGING
 bool command_enabled();  // MIOPEN_ENABLE_LOGGING_CMD
 
-/// Writes "MIOpen(level): text" whatever the level.
+/// Writes "MIOpen(level): text" at any log level.
 void write(std::string_view level, std::string_view text);
 
 template <class... Args>

@@ -1,5 +1,5 @@
-// Integer arithmetic that everybody needs. Internal linkage: kernels of several instruction sets include this file, and
-// the linker must not let one use another's code.
+// Integer arithmetic. Internal linkage: kernels of several instruction sets include this file, and the linker must not
+// merge their code.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>

@@ -17,7 +17,8 @@ struct Registry {
 
 Registry& registry();
 
-/// All or none, again and again: whatever order other threads nest them in, nobody waits for us.
+/// Locks all mutexes: tries each, and releases all and starts again if one is taken. No deadlock, in whatever order
+/// other threads lock them.
 void before_fork() {
   Registry& r = registry();
   for (;;) {
@@ -38,7 +39,7 @@ void after_fork() {
 }
 
 Registry& registry() {
-  // Never destroyed: mutexes of static storage may be destroyed later.
+  // Never destroyed: static mutexes may be destroyed later than a static list.
   static Registry& r = [&]() -> Registry& {
     pthread_atfork(before_fork, after_fork, after_fork);
     return *new Registry;

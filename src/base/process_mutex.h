@@ -1,14 +1,14 @@
-// Mutexes of the whole process, which fork() respects: it waits until nobody else holds one, so that a
-// child, whose only thread is the caller's, finds every one free and what it guards complete. State of
-// one handle needs none: a child may use only handles that no other thread was using.
+// Process-wide mutexes that fork() respects: it waits until no other thread holds one, so that a child, which only has
+// the calling thread, finds all of them free and the guarded state consistent. State of a handle needs none: a child
+// may use only handles that no other thread was using.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <mutex>
 
 namespace polymio {
 
-/// For std::scoped_lock. No code of the caller may run while one is held. Construct those of static
-/// storage with the library, not on first use: a child would wait for a half-done construction.
+/// For std::scoped_lock. No callback of the application may run while one is held. Static ones must be constructed when
+/// the library is loaded, not on first use: a child would wait for an unfinished construction.
 class ProcessMutex {
  public:
   ProcessMutex();

@@ -1,4 +1,4 @@
-// Threads as far as there are any: a limit on processes must not end a call that can do with fewer.
+// Starting threads within the system's limits: a call that can run with fewer threads must not fail.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace polymio {
 
-/// Starts threads, each with `work(i)` for i from 0 to count, or as many as the system gives. Returns how many. Thread
-/// is std::thread or std::jthread; only the memory of the vector is thrown for.
+/// Starts threads that run `work(i)`, i in [0, count), or fewer if the system refuses more. Returns their number.
+/// Thread is std::thread or std::jthread. Throws only if the vector cannot grow.
 template <class Thread, class Work>
 std::size_t start_threads(std::vector<Thread>& threads, std::size_t count, const Work& work) {
   threads.reserve(threads.size() + count);
   for (std::size_t i = 0; i < count; ++i) try {
       threads.emplace_back(work, i);
-    } catch (const std::exception&) {  // the limit of processes, or of memory
+    } catch (const std::exception&) {  // limit on processes or memory
       return i;
     }
   return count;

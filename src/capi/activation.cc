@@ -17,7 +17,7 @@ using capi::scalar;
 
 namespace {
 
-/// The driver line that computes the same.
+/// Logs the MIOpenDriver line of the call.
 void log_call(const Problem& problem, const Problem::Args& args, const char* function) {
   if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
   if (!log::command_enabled()) return;

@@ -14,7 +14,7 @@ using capi::not_null;
 
 namespace {
 
-constexpr int kMaxSpatial = 64;  // descriptors may be set beyond what any solver runs
+constexpr int kMaxSpatial = 64;  // descriptors may have more dimensions than any solver supports
 
 void init(miopenConvolutionDescriptor_t conv, int spatial, const int* pad, const int* stride, const int* dilation,
           miopenConvolutionMode_t mode) {
@@ -61,7 +61,7 @@ std::vector<std::int64_t> sizes(miopenConvolutionDescriptor_t conv, miopenTensor
   return capi::output_sizes(deref(conv), capi::described(x, "the input"), capi::described(w, "the filter"));
 }
 
-/// The descriptor's field behind an attribute, and the values it takes.
+/// The descriptor's field of an attribute, and its valid values.
 struct Attribute {
   int* field;
   int least, most;

@@ -15,9 +15,9 @@ using convolution::Direction;
 
 namespace {
 
-constexpr std::size_t kMaxSolutions = 10;  // clients keep fixed arrays of this size
+constexpr std::size_t kMaxSolutions = 10;  // applications have fixed arrays of this size
 
-/// Tensors and buffers of one call under their roles of a direction, as the API names them.
+/// Tensors and buffers of one call by their names in the API (dx, dw, dy for the backward directions).
 struct Tensors {
   miopenTensorDescriptor_t x, w, y;
 };
@@ -37,7 +37,7 @@ convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b,
   not_null(b.w, "the buffer of w");
   not_null(b.y, "the buffer of y");
   convolution::Problem::Args args;
-  // The inputs are only read; one field serves all three directions.
+  // Args has one non-const field per tensor for all three directions; inputs are only read.
   args.x = const_cast<void*>(c.swapped ? b.y : b.x);
   args.w = const_cast<void*>(b.w);
   args.y = const_cast<void*>(c.swapped ? b.x : b.y);
@@ -53,7 +53,7 @@ convolution::Scalars classify(double alpha, double beta) {
                       : convolution::Scalars::kDefault;
 }
 
-/// The algorithm of a direction's enumeration; the deprecated transposed GEMM is GEMM.
+/// The algorithm of a value of a direction's enumeration; the deprecated transposed GEMM is GEMM.
 Algorithm algorithm(int value) {
   if (value == miopenTransposeBwdDataAlgoGEMM) return Algorithm::kGemm;
   require(value >= 0 && value <= 5,
@@ -399,6 +399,6 @@ miopenStatus_t miopenConvolutionABBackwardWeightsGetWorkSpaceSize(const miopenAl
     capi::described(outputTensorDesc, "the output");
     require(alpha_beta_case >= DEFAULT && alpha_beta_case <= BILINEAR,
             "alpha-beta case {} is unknown: allowed are 0, 1, 2", static_cast<int>(alpha_beta_case));
-    *not_null(buffer_size, "buffer_size") = 0;  // no solver needs a buffer on top of its workspace
+    *not_null(buffer_size, "buffer_size") = 0;  // no solver needs a buffer besides its workspace
   });
 }

@@ -1,4 +1,4 @@
-// Databases and packs as files: reading, writing, answering from them.
+// Databases and packs: reading and writing files, loading packs.
 // SPDX-License-Identifier: MIT
 #include <miopen/polymio.h>
 
@@ -37,9 +37,9 @@ std::vector<float> log_sizes_of(std::string_view text, std::size_t index) {
   return sizes;
 }
 
-/// A text of a record, which must not be null.
+/// A text field of a record, which must not be null.
 std::string text_of(const char* text, const char* field, std::size_t index) {
-  require(text, "records[{}].{} is null: a text is needed, which may be empty where nothing is known", index, field);
+  require(text, "records[{}].{} is null: a text is needed, empty if unknown", index, field);
   return text;
 }
 
@@ -113,7 +113,7 @@ miopenStatus_t polymioWriteRecords(const char* file, const polymioRecord_t* reco
     not_null(file, "file");
     if (count > 0) not_null(records, "records");
     std::vector<FindRecord> all;
-    // That of the caller's, maybe newer, struct.
+    // The size of the caller's struct, which may be newer.
     const std::size_t stride = count > 0 ? capi::struct_size(*records, "records") : 0;
     for (std::size_t i = 0; i < count; ++i) {
       const auto* at = reinterpret_cast<const char*>(records) + i * stride;

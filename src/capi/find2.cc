@@ -1,4 +1,4 @@
-// Find 2.0 from options to solutions: find, run, save and load, getters.
+// Find 2.0, from options to solutions: find, run, save, load, getters.
 // SPDX-License-Identifier: MIT
 #include <miopen/find2.h>
 
@@ -25,7 +25,7 @@ using capi::SolutionState;
 
 namespace {
 
-/// The buffers of a problem, as the API names them.
+/// The buffers of a problem by their names in the API.
 struct Buffers {
   void* x = nullptr;
   void* w = nullptr;
@@ -39,7 +39,7 @@ struct Role {
   void** buffer;
 };
 
-/// The arguments that need memory.
+/// The arguments that need a buffer.
 std::array<Role, 4> roles(const ProblemState& p, const ConvolutionCall& c, Buffers& b) {
   const auto& q = c.problem;
   return {{{miopenTensorConvolutionX, c.swapped ? &q.y : &q.x, &b.x},
@@ -66,10 +66,10 @@ void check_no_scalar(miopenTensorArgumentId_t id) {
           static_cast<unsigned>(id));
 }
 
-/// What find measures on: the caller's buffers, and own ones for the rest once they are made.
-class Trial {
+/// The buffers that find measures on: the caller's, and private ones for the rest.
+class FindBuffers {
  public:
-  Trial(const ProblemState& p, const ConvolutionCall& c, const FindOptionsState& o) : problem_(p), call_(c) {
+  FindBuffers(const ProblemState& p, const ConvolutionCall& c, const FindOptionsState& o) : problem_(p), call_(c) {
     for (const Role& role : roles(p, c, buffers_)) {
       if (!role.desc) continue;
       const auto given = o.tensors.find(role.id);
@@ -79,26 +79,26 @@ class Trial {
         missing_.push_back(role);
     }
   }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
+  FindBuffers(const FindBuffers&) = delete;
+  FindBuffers& operator=(const FindBuffers&) = delete;
 
-  /// Bytes of the tensors that have to be made; SIZE_MAX when there are more.
+  /// Bytes of the private buffers; SIZE_MAX on overflow.
   std::size_t bytes() const {
     std::size_t sum = 0;
     for (const Role& role : missing_) sum += std::min(role.desc->bytes(), SIZE_MAX - sum);
     return sum;
   }
 
-  void make_tensors(Handle& h) {
+  void allocate_tensors(Handle& h) {
     for (const Role& role : missing_) {
-      *role.buffer = make(h, role.desc->bytes());
+      *role.buffer = allocate(h, role.desc->bytes());
       fill_random(h.stream(), *role.desc, *role.buffer, static_cast<std::uint64_t>(role.id));
     }
   }
-  void make_workspace(Handle& h, std::size_t bytes) {
-    if (bytes > 0) take_workspace(make(h, bytes), bytes);
+  void allocate_workspace(Handle& h, std::size_t bytes) {
+    if (bytes > 0) set_workspace(allocate(h, bytes), bytes);
   }
-  void take_workspace(void* data, std::size_t bytes) {
+  void set_workspace(void* data, std::size_t bytes) {
     workspace_ = data;
     workspace_bytes_ = data ? bytes : 0;
   }
@@ -111,7 +111,7 @@ class Trial {
   }
 
  private:
-  void* make(Handle& h, std::size_t bytes) { return own_.emplace_back(h, bytes).data(); }
+  void* allocate(Handle& h, std::size_t bytes) { return allocated_.emplace_back(h, bytes).data(); }
 
   const ProblemState& problem_;
   const ConvolutionCall& call_;
@@ -119,57 +119,57 @@ class Trial {
   std::vector<Role> missing_;
   void* workspace_ = nullptr;
   std::size_t workspace_bytes_ = 0;
-  std::deque<Memory> own_;
+  std::deque<Memory> allocated_;
 };
 
-constexpr double kFillBytesPerUs = 2e3;  // a slow machine's pace for fresh memory
+constexpr double kFillBytesPerUs = 2e3;  // a slow machine's rate for newly allocated memory
 
-/// Find where something has to run, in memory within the handle's limit and time within its budget.
-std::vector<search::Candidate> measure(Handle& h, const ConvolutionCall& c, const FindOptionsState& o, Trial& trial,
-                                       Constraints allowed, search::FindOptions options) {
+/// Find with measurements, within the handle's memory limit and time budget.
+std::vector<search::Candidate> measure(Handle& h, const ConvolutionCall& c, const FindOptionsState& o,
+                                       FindBuffers& buffers, Constraints allowed, search::FindOptions options) {
   const auto start = std::chrono::steady_clock::now() - std::chrono::duration<double, std::micro>(options.spent_us);
   const double left_us = h.find_budget_us() - options.spent_us;
-  const std::size_t tensors = trial.bytes(), limit = h.workspace_limit();
+  const std::size_t tensors = buffers.bytes(), limit = h.workspace_limit();
   if (h.find_budget_us() > 0 && static_cast<double>(tensors) / kFillBytesPerUs > 0.5 * left_us)
-    return *convolution::answer(h, c.problem, allowed, trial.args(), options,
+    return *convolution::answer(h, c.problem, allowed, buffers.args(), options,
                                 "the budget has no time to make the tensors");
   if (tensors > limit)
     fail(Status::kBadParm,
          "the workspace limit of {} bytes has no room for the tensors of: {}. They have {} bytes; "
-         "miopenSetFindOptionPreallocatedTensor gives find yours",
+         "miopenSetFindOptionPreallocatedTensor sets buffers of the caller",
          limit, c.problem.key(), tensors);
   if (o.workspace) {
-    trial.take_workspace(o.workspace->data, allowed.workspace_limit);
+    buffers.set_workspace(o.workspace->data, allowed.workspace_limit);
   } else {
     allowed.workspace_limit = std::min(allowed.workspace_limit, limit - tensors);
-    trial.make_workspace(h, convolution::find_workspace(h, c.problem, allowed, search::FindMode::kNormal));
+    buffers.allocate_workspace(h, convolution::find_workspace(h, c.problem, allowed, search::FindMode::kNormal));
   }
-  trial.make_tensors(h);
+  buffers.allocate_tensors(h);
   options.spent_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  return convolution::find(h, c.problem, allowed, trial.args(), options);
+  return convolution::find(h, c.problem, allowed, buffers.args(), options);
 }
 
 std::vector<search::Candidate> find(Handle& h, const ProblemState& p, const ConvolutionCall& c,
                                     const FindOptionsState& o) {
   const auto start = std::chrono::steady_clock::now();
   search::FindOptions options{static_cast<search::FindMode>(p.conv.find_mode), o.tune};
-  Trial trial(p, c, o);
+  FindBuffers buffers(p, c, o);
   Constraints allowed = c.constraints;
   allowed.workspace_limit = std::min(o.workspace_limit, h.workspace_limit());
   if (o.workspace)
     allowed.workspace_limit = std::min(allowed.workspace_limit, o.workspace->data ? o.workspace->bytes : 0);
-  // Before any memory is taken: most calls need none.
-  auto found = convolution::answer(h, c.problem, allowed, trial.args(), options);
-  capi::log_call(c, trial.args(), "find");
+  // Before allocating: most calls need no memory.
+  auto found = convolution::answer(h, c.problem, allowed, buffers.args(), options);
+  capi::log_call(c, buffers.args(), "find");
   options.spent_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  if (!found) found = measure(h, c, o, trial, allowed, options);
+  if (!found) found = measure(h, c, o, buffers, allowed, options);
   if (o.order == miopenFindResultsOrderByWorkspaceSize)
     std::stable_sort(found->begin(), found->end(),
                      [](const auto& a, const auto& b) { return a.workspace < b.workspace; });
   return std::move(*found);
 }
 
-/// The arguments of one run: buffers, and the problem with other descriptors if any were given.
+/// The arguments of one run: the buffers, and the problem with the given tensor descriptors, if any.
 struct Run {
   Buffers buffers;
   std::unique_ptr<SolutionState> changed;
@@ -177,8 +177,8 @@ struct Run {
   Run(const SolutionState& s, std::size_t count, const miopenTensorArgument_t* tensors) {
     for (std::size_t i = 0; i < count; ++i) take(s, tensors[i]);
     if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
-    const SolutionState& now = changed ? *changed : s;
-    for (const Role& role : roles(now.problem, now.call, buffers))
+    const SolutionState& state = changed ? *changed : s;
+    for (const Role& role : roles(state.problem, state.call, buffers))
       if (role.desc && !*role.buffer)
         fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(role.id),
              static_cast<unsigned>(role.id));
@@ -188,7 +188,7 @@ struct Run {
   void take(const SolutionState& s, const miopenTensorArgument_t& argument) {
     check_no_scalar(argument.id);
     capi::check_id(s.problem, argument.id);
-    // Results between fused operations are in no memory: their buffers are ignored.
+    // Intermediate results of fused operations are not stored: their buffers are ignored.
     for (const Role& role : roles(s.problem, s.call, buffers)) {
       if (role.id != argument.id) continue;
       require(!*role.buffer, "{} was given twice", capi::name_of(role.id));
@@ -259,7 +259,7 @@ miopenStatus_t miopenSetFindOptionPreallocatedTensor(miopenFindOptions_t options
   return guard([&] {
     FindOptionsState& o = deref(options);
     check_no_scalar(id);
-    require(id != miopenTensorArgumentIdInvalid, "tensor id 0 names no tensor");
+    require(id != miopenTensorArgumentIdInvalid, "tensor id 0 is not a tensor");
     o.tensors[id] = not_null(buffer, "buffer");
   });
 }

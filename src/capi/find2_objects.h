@@ -1,4 +1,4 @@
-// The objects of find 2.0 that come out of a problem: options of a find, and solutions with their saved form.
+// Objects of find 2.0: options of a find, and solutions with their serialized form.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <miopen/find2.h>
@@ -31,7 +31,7 @@ struct FindOptionsObject : miopenFindOptions, InSlots<FindOptionsObject> {
   FindOptionsState state;
 };
 
-/// How to compute a problem. Immutable, so that many threads may run it.
+/// A solver with a tune point for a problem. Immutable, so that several threads may run it.
 struct SolutionState {
   ProblemState problem;
   search::Candidate candidate;
@@ -51,7 +51,7 @@ inline const SolutionState& deref(miopenSolution_t s) { return checked<SolutionO
 /// A solution as bytes: magic, format version, size, fields, checksum.
 std::string save(const SolutionState&);
 
-/// The inverse. InvalidValue for anything that `save` did not write, VersionMismatch for another version's.
+/// The inverse. InvalidValue for bytes that `save` did not write, VersionMismatch for those of another version.
 SolutionState load(std::string_view bytes);
 
 }  // namespace polymio::capi

@@ -17,11 +17,11 @@ thread_local char t_text[kTextBytes] = "";
 
 miopenStatus_t keep_error(Status status, const char* text) noexcept {
   std::snprintf(t_text, kTextBytes, "%s", text);
-  for (char* c = t_text; *c; ++c)  // what a caller's text brings must not steer a terminal
+  for (char* c = t_text; *c; ++c)  // removes control characters of callers' texts, which could control a terminal
     if ((static_cast<unsigned char>(*c) < 0x20 && *c != '\n') || *c == 0x7f) *c = '?';
   try {
     if (log::enabled(log::Level::kInfo)) log::write("info", t_text);
-  } catch (...) {  // no memory for a log line: the text is kept all the same
+  } catch (...) {  // no memory for a log line; the text is stored already
   }
   return static_cast<miopenStatus_t>(status);
 }

@@ -1,4 +1,4 @@
-// What every exported function shares: no exception leaves, the reason of a failure is kept.
+// Shared by all exported functions: exceptions become status codes, the text of an error is stored.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <miopen/types.h>
@@ -10,16 +10,16 @@
 
 namespace polymio::capi {
 
-/// Keeps `text` for polymioGetLastError and returns `status` as the C type.
+/// Stores `text` for polymioGetLastError and returns `status` as the C type.
 miopenStatus_t keep_error(Status status, const char* text) noexcept;
 
-/// The text kept last on this thread.
+/// The last stored text of this thread.
 const char* last_error() noexcept;
 
-/// Status NotImplemented, with a text naming the function.
+/// Returns NotImplemented, with a text naming the function.
 miopenStatus_t not_implemented(const char* function) noexcept;
 
-/// Runs `body`; every exported function is one call of this.
+/// Runs `body` and returns its status; every exported function is one call of guard().
 template <class Body>
 miopenStatus_t guard(Body&& body) noexcept {
   try {

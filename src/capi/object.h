@@ -1,5 +1,5 @@
-// What the objects behind the opaque handles of the C API share: a mark of their kind, memory that outlives them, and
-// checked access, which refuses null, foreign and destroyed objects.
+// Base of the objects behind the opaque handles of the C API: a magic number per kind, memory that outlives the object,
+// and checked access, which refuses null, foreign and destroyed objects.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace polymio::capi {
 
-/// Tells live objects of one kind from anything else a caller may pass; cleared on destruction.
+/// Distinguishes live objects of one kind from other pointers that a caller may pass; cleared on destruction.
 template <std::uint64_t kTag>
 class Magic {
  public:
@@ -29,8 +29,8 @@ class Magic {
   std::uint64_t value_ = kTag;
 };
 
-/// Memory for objects of one kind. What a destroyed object leaves serves later ones of its kind, the oldest first, and
-/// never returns to the system: a caller may ask at any time whether it lives.
+/// Memory for objects of one kind. Memory of destroyed objects is reused, oldest first, for objects of the same kind
+/// only and never returned to the system, so that a stale handle can be checked at any time.
 class Slots {
  public:
   void* take(std::size_t bytes) {
@@ -72,7 +72,7 @@ class Slots {
   Free* newest_ = nullptr;
 };
 
-/// Base of an object whose memory comes from slots of its kind.
+/// Base class of objects that are allocated from the slots of their kind.
 template <class Object>
 class InSlots {
  public:
@@ -83,8 +83,8 @@ class InSlots {
   inline static Slots slots_;
 };
 
-/// The object behind a handle; BadParm for null, foreign and destroyed ones. Its magic comes first, so that
-/// looking for it stays within a smaller foreign object.
+/// The object of a handle; BadParm for null, foreign and destroyed ones. The magic is the first member, so that reading
+/// it stays within a smaller foreign object.
 template <class Object, class Base>
 Object& checked(Base* base) {
   require(base, "the {} is null", Object::kKind);

@@ -1,4 +1,4 @@
-// Our extensions: error text, devices, memory, threads, explanations.
+// Extensions of Polymio: error text, devices, memory, threads, explanations.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
@@ -44,7 +44,7 @@ const DeviceInfo& device_at(int index) {
   return list[static_cast<std::size_t>(index)];
 }
 
-/// What operations on the tensors of a problem compile beside its convolution.
+/// The GPU programs of element-wise operations on the tensors of a problem.
 void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
   if (device.kind == DeviceKind::kCpu) return;
   std::set<DataType> types;
@@ -104,7 +104,7 @@ miopenStatus_t polymioGetHandleDevice(miopenHandle_t handle, polymioDeviceInfo_t
 miopenStatus_t polymioMeasureDevice(miopenHandle_t handle, polymioDevicePeak_t* peak) {
   return guard([&] {
     Handle& h = deref(handle);
-    capi::struct_size(*not_null(peak, "peak"), "peak");  // before 0.15 s of measuring
+    capi::struct_size(*not_null(peak, "peak"), "peak");  // before the measurement, which takes 0.15 s
     const DevicePeak p = h.stream().measure_peak();
     capi::put_sized(peak, {0, p.fp32_gflops, p.bandwidth_gbs, p.threads}, "peak");
   });

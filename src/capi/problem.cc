@@ -1,4 +1,4 @@
-// Find 2.0 problems: operators with their direction and tensors as one object, and their fusion.
+// Find 2.0 problems: operations with their direction and tensors, and fused problems.
 // SPDX-License-Identifier: MIT
 #include <miopen/find2.h>
 
@@ -35,7 +35,7 @@ constexpr Id kActivationIds[] = {{miopenTensorActivationX, "miopenTensorActivati
                                  {miopenTensorActivationDX, "miopenTensorActivationDX"},
                                  {miopenTensorActivationDY, "miopenTensorActivationDY"}};
 
-/// Results along a fused problem in order; no memory holds any of them but the last.
+/// The results of a fused problem's operations in order; only the last one is stored.
 constexpr miopenTensorArgumentId_t kResults[] = {miopenTensorConvolutionY, miopenTensorBiasX, miopenTensorBiasY,
                                                  miopenTensorActivationX, miopenTensorActivationY};
 
@@ -53,7 +53,7 @@ const TensorDesc& tensor(const ProblemState& p, miopenTensorArgumentId_t id, Sta
   return it->second;
 }
 
-/// What the last operation writes: the last descriptor given, else dense in the order of x.
+/// The output of the last operation: the last given descriptor, else a dense tensor in the layout of x.
 TensorDesc fused_output(const ProblemState& p, const TensorDesc& x, const TensorDesc& w) {
   const auto lens = output_sizes(p.conv, x, w);
   const bool last = x.is_channels_last() && !x.is_channels_first();
@@ -106,13 +106,11 @@ miopenTensorArgumentId_t output_id(const ProblemState& p) {
 
 ConvolutionCall make_call(const ProblemState& p, Status missing) {
   if (!p.has_convolution)
-    fail(Status::kNotImplemented,
-         "a bias or activation problem alone is not implemented: fuse it behind a convolution");
+    fail(Status::kNotImplemented, "a bias or activation problem alone is not implemented: fuse it with a convolution");
   const TensorDesc& x = tensor(p, miopenTensorConvolutionX, missing);
   const TensorDesc& w = tensor(p, miopenTensorConvolutionW, missing);
   if (!p.fused()) return make_call(p.conv, p.direction, x, w, tensor(p, miopenTensorConvolutionY, missing));
-  if (p.conv.transposed)
-    fail(Status::kUnsupportedOp, "nothing can be fused behind a transposed convolution, only behind a plain one");
+  if (p.conv.transposed) fail(Status::kUnsupportedOp, "a transposed convolution cannot be fused with other operations");
   const TensorDesc y = fused_output(p, x, w);
   auto call = make_call(p.conv, p.direction, x, w, y);
   if (p.has_bias) check_bias(tensor(p, miopenTensorBias, missing), y);
@@ -131,7 +129,7 @@ void give(miopenProblem_t* problem, const ProblemState& state) {
   *problem = object.release();
 }
 
-/// Forward and backward are the directions of operations without weights.
+/// The direction of an operation without weights: forward or backward.
 convolution::Direction plain_direction(miopenProblemDirection_t d) {
   require(d == miopenProblemDirectionForward || d == miopenProblemDirectionBackward,
           "direction {} is not one of this operation: 0 (forward), 1 (backward)", static_cast<int>(d));
@@ -183,7 +181,7 @@ miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t prob
   return guard([&] {
     ProblemState& a = deref(problem1);
     const ProblemState& b = deref(problem2);
-    // The order of a fused problem is convolution, bias, activation, each at most once.
+    // Order of a fused problem: convolution, bias, activation, each at most once.
     const auto first = [](const ProblemState& p) { return p.has_convolution ? 0 : p.has_bias ? 1 : 2; };
     const auto last = [](const ProblemState& p) { return p.has_activation ? 2 : p.has_bias ? 1 : 0; };
     static constexpr const char* kNames[] = {"a convolution", "a bias", "an activation"};

@@ -1,5 +1,5 @@
-// Solutions of find 2.0 as bytes. One description of the fields serves both ways; whatever is read is checked,
-// since a checksum keeps out accidents only.
+// Serialization of find 2.0 solutions. One description of the fields serves writing and reading. Read values are
+// validated, since a checksum only detects accidental changes.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view kMagic = "PolymioS";
 constexpr std::uint32_t kFormat = 1;
-constexpr std::size_t kMostElements = 64;  // of any list; the longest are tensors of a problem and tune points
+constexpr std::size_t kMaxListSize = 64;  // per list; the longest are tensors of a problem and tune points
 
 struct Header {
   char magic[8];
   std::uint32_t format;
-  std::uint32_t bytes;  // of the fields, which lie between the header and the checksum
+  std::uint32_t bytes;  // of the fields, which are between the header and the checksum
 };
 constexpr std::size_t kFrame = sizeof(Header) + sizeof(std::uint64_t);
 
@@ -27,7 +27,7 @@ void expect(bool condition, const char* what) {
   if (!condition) fail(Status::kInvalidValue, "the saved solution is damaged: {}", what);
 }
 
-/// Numbers, in eight bytes each.
+/// Serialized numbers, eight bytes each.
 struct Writer {
   static constexpr bool kReads = false;
   std::string out;
@@ -63,46 +63,67 @@ struct Reader {
 };
 
 template <class Archive, class List>
-void list(Archive& a, List& values) {
+void list(Archive& io, List& values) {
   std::size_t count = values.size();
-  a(count);
+  io(count);
   if constexpr (Archive::kReads) {
-    expect(count <= kMostElements, "a list is too long");
+    expect(count <= kMaxListSize, "a list is too long");
     values.resize(count);
   }
-  for (auto& v : values) a(v);
+  for (auto& v : values) io(v);
 }
 
 template <class Archive>
-void fields(Archive& a, TensorDesc& t) {
-  a(t.type), a(t.cast), a(t.rank);
+void fields(Archive& io, TensorDesc& t) {
+  io(t.type);
+  io(t.cast);
+  io(t.rank);
   expect(t.rank >= 1 && t.rank <= kMaxRank, "a tensor's rank is out of range");
-  for (std::size_t i = 0; i < static_cast<std::size_t>(t.rank); ++i) a(t.lens[i]), a(t.strides[i]);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(t.rank); ++i) {
+    io(t.lens[i]);
+    io(t.strides[i]);
+  }
 }
 
 template <class Archive>
-void fields(Archive& a, ConvolutionObject::State& c) {
-  a(c.transposed), list(a, c.pad), list(a, c.stride), list(a, c.dilation), list(a, c.output_pad);
-  a(c.groups), a(c.fp16_alt), a(c.deterministic), a(c.fp8_rounding), a(c.find_mode), a(c.math), a(c.seed);
+void fields(Archive& io, ConvolutionObject::State& c) {
+  io(c.transposed);
+  list(io, c.pad);
+  list(io, c.stride);
+  list(io, c.dilation);
+  list(io, c.output_pad);
+  io(c.groups);
+  io(c.fp16_alt);
+  io(c.deterministic);
+  io(c.fp8_rounding);
+  io(c.find_mode);
+  io(c.math);
+  io(c.seed);
 }
 
 template <class Archive>
-void fields(Archive& a, ProblemState& p) {
-  a(p.has_convolution), a(p.has_bias), a(p.has_activation);
-  fields(a, p.conv);
-  a(p.direction), a(p.activation.mode), a(p.activation.alpha), a(p.activation.beta), a(p.activation.gamma);
+void fields(Archive& io, ProblemState& p) {
+  io(p.has_convolution);
+  io(p.has_bias);
+  io(p.has_activation);
+  fields(io, p.conv);
+  io(p.direction);
+  io(p.activation.mode);
+  io(p.activation.alpha);
+  io(p.activation.beta);
+  io(p.activation.gamma);
   std::size_t count = p.tensors.size();
-  a(count);
-  expect(count <= kMostElements, "it has too many tensors");
+  io(count);
+  expect(count <= kMaxListSize, "it has too many tensors");
   auto it = p.tensors.begin();
   for (; count > 0; --count) {
     auto id = Archive::kReads ? miopenTensorArgumentIdInvalid : it->first;
-    a(id);
-    fields(a, Archive::kReads ? p.tensors[id] : (it++)->second);
+    io(id);
+    fields(io, Archive::kReads ? p.tensors[id] : (it++)->second);
   }
 }
 
-/// What tells which solver it is.
+/// The identity of the solver.
 struct Name {
   std::uint64_t id = 0;
   int version = 0;
@@ -110,14 +131,19 @@ struct Name {
 };
 
 template <class Archive>
-void fields(Archive& a, Name& name, ProblemState& problem, search::Candidate& c) {
-  a(name.id), a(name.version), list(a, name.text);
-  fields(a, problem);
-  list(a, c.point);
-  a(c.us), a(c.workspace), a(c.source), a(c.tuned);
+void fields(Archive& io, Name& name, ProblemState& problem, search::Candidate& c) {
+  io(name.id);
+  io(name.version);
+  list(io, name.text);
+  fields(io, problem);
+  list(io, c.point);
+  io(c.us);
+  io(c.workspace);
+  io(c.source);
+  io(c.tuned);
 }
 
-/// Throws unless all that the API would have refused is absent.
+/// Throws for problems that the API would have refused.
 void check(const ProblemState& p) {
   const auto& c = p.conv;
   const auto dims = c.pad.size();
@@ -196,7 +222,7 @@ SolutionState load(std::string_view bytes) {
   search::Candidate candidate{};
   fields(body, name, problem, candidate);
   expect(body.rest.empty(), "it has bytes left over");
-  expect(std::isfinite(candidate.us) && candidate.us >= 0, "its time is no time");
+  expect(std::isfinite(candidate.us) && candidate.us >= 0, "its time is not a valid number");
   expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,
          "the source of its time is unknown");
   try {

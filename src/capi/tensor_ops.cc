@@ -35,7 +35,7 @@ miopenStatus_t miopenOpTensor(miopenHandle_t handle, miopenTensorOp_t tensorOp, 
     const auto c = output(cDesc, C, "C");
     const double scale_a = scalar(alpha1, c.desc.type, "alpha1"), scale_b = scalar(alpha2, c.desc.type, "alpha2");
     const double kept = scalar(beta, c.desc.type, "beta");
-    tensor_ops::Op op;  // copied as bytes: a C caller's value may be outside the enumeration
+    tensor_ops::Op op;  // memcpy: a C caller's value may be outside the enumeration
     std::memcpy(&op, &tensorOp, sizeof op);
     deref(handle).run([&](Stream& stream) { tensor_ops::op_tensor(stream, op, scale_a, a, scale_b, b, kept, c); });
   });

@@ -11,7 +11,7 @@ namespace {
 
 using convolution::Direction;
 
-/// The attributes' environment overrides: read once, since calls on the hot path need them.
+/// Environment overrides of attributes: read once, since warm calls need them.
 struct Overrides {
   std::optional<std::int64_t> deterministic = env::integer(env::kDeterministic, 0, 1);
   std::optional<std::int64_t> rounding = env::integer(env::kFp8Rounding, 0, 1);
@@ -121,7 +121,7 @@ std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const 
     require(in_c == w_k, "x has {} channels, w has {} filters: a transposed convolution needs them equal", in_c, w_k);
     require(w_k % g.groups == 0, "group count {} must divide the {} channels of x", g.groups, w_k);
   } else {
-    require(in_c == all_w_c, "x has {} channels; w has {} a filter in {} group(s)", in_c, w_c, g.groups);
+    require(in_c == all_w_c, "x has {} channels; w has {} per filter in {} group(s)", in_c, w_c, g.groups);
     require(w_k % g.groups == 0, "group count {} must divide the {} filters of w", g.groups, w_k);
   }
   std::vector<std::int64_t> sizes{x.lens[0], c.transposed ? narrow(all_w_c, "the number of channels of y") : w_k};

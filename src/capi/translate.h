@@ -1,4 +1,4 @@
-// The objects behind the opaque handles of the C API, and their checked access.
+// The objects behind the opaque handles of the C API, and translation of arguments.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <miopen/miopen.h>
@@ -50,7 +50,7 @@ struct ConvolutionObject : miopenConvolutionDescriptor, InSlots<ConvolutionObjec
   } state;
 };
 
-/// A problem of find 2.0: a convolution with what is fused behind it, or operations that wait for one.
+/// A problem of find 2.0: a convolution with fused operations, or operations that are to be fused with one.
 struct ProblemState {
   bool has_convolution = false, has_bias = false, has_activation = false;  // its operations, in this order
   ConvolutionObject::State conv;
@@ -74,7 +74,7 @@ inline TensorDesc& deref(miopenTensorDescriptor_t t) { return checked<TensorObje
 inline ConvolutionObject::State& deref(miopenConvolutionDescriptor_t c) { return checked<ConvolutionObject>(c).state; }
 inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
 
-/// A tensor descriptor that has been set.
+/// The tensor of a descriptor that has been set; else BadParm.
 const TensorDesc& described(miopenTensorDescriptor_t t, const char* role);
 
 /// A pointer argument that must not be null.
@@ -84,7 +84,7 @@ T* not_null(T* p, const char* name) {
   return p;
 }
 
-/// The size that a caller has set in a struct of an older or newer version. BadParm if no version can have it.
+/// The size that the caller has set in a struct, of an older or newer version. BadParm if no version has such a size.
 template <class T>
 std::size_t struct_size(const T& given, const char* name) {
   constexpr std::size_t kMost = 4096;
@@ -94,7 +94,7 @@ std::size_t struct_size(const T& given, const char* name) {
   return size;
 }
 
-/// Writes as much of `value` as the caller's (older or newer) struct holds; its size stays.
+/// Writes as much of `value` as fits the caller's (older or newer) struct; its size field stays.
 template <class T>
 void put_sized(T* out, T value, const char* name) {
   const std::size_t size = struct_size(*not_null(out, name), name);
@@ -102,14 +102,13 @@ void put_sized(T* out, T value, const char* name) {
   std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof(T)));
 }
 
-/// Text for a buffer of `*size` bytes, which becomes the bytes needed; a null buffer asks for those only.
+/// Copies a text to a buffer of `*size` bytes and sets `*size` to the bytes needed; a null buffer only gets the size.
 void put_text(const std::string& text, char* buffer, std::size_t* size);
 
-/// The scalar behind alpha or beta: a double when `output` is double, else a float.
+/// The value of alpha or beta: a double if `output` is double, else a float.
 double scalar(const void* p, DataType output, const char* name);
 
-/// What one convolution call computes, in the form of a plain convolution: a transposed one swaps x
-/// and y, and forward with backward data.
+/// One convolution call as a plain convolution: transposed mode swaps x and y, and forward and backward data.
 struct ConvolutionCall {
   convolution::Problem problem;
   Constraints constraints;
@@ -117,15 +116,15 @@ struct ConvolutionCall {
   bool swapped;
 };
 
-/// Translates. `x`, `w`, `y` as the API names them for the direction (dx, dw, dy included). The problem
-/// is validated by convolution:: before anything new is made for it.
+/// Translates a call. `x`, `w`, `y` are the API's tensors of the direction (dx, dw, dy included). Does not validate the
+/// problem: convolution:: does that before it makes a new plan.
 ConvolutionCall make_call(const ConvolutionObject::State&, convolution::Direction, const TensorDesc& x,
                           const TensorDesc& w, const TensorDesc& y);
 
-/// The same for a complete problem; `missing` is the status when a tensor descriptor is not set.
+/// The same for a complete problem; `missing` is the status if a tensor descriptor is not set.
 ConvolutionCall make_call(const ProblemState&, Status missing);
 
-/// Logs the driver line that computes the same: of the plain convolution that a transposed one stands for.
+/// Logs the MIOpenDriver line of the call, in transposed mode that of the equivalent plain convolution.
 void log_call(const ConvolutionCall&, const convolution::Problem::Args&, const char* function,
               std::uint64_t solution = 0);
 
@@ -133,7 +132,7 @@ void log_call(const ConvolutionCall&, const convolution::Problem::Args&, const c
 void check_id(const ProblemState&, miopenTensorArgumentId_t);
 const char* name_of(miopenTensorArgumentId_t);
 
-/// The argument that the last operation of the problem writes, or the result of a convolution alone.
+/// The argument that the last operation of the problem writes.
 miopenTensorArgumentId_t output_id(const ProblemState&);
 
 /// Sizes of the result of a convolution (or transposed convolution) of x with w.

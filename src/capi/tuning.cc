@@ -1,4 +1,4 @@
-// Our extensions around find: options, workspace limit, budget, tuning, diagnosis.
+// Extensions of find: options, workspace limit, budget, tuning, diagnosis.
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
@@ -12,21 +12,21 @@ using capi::not_null;
 
 namespace {
 
-/// A problem as the solvers see it, for the length of a call.
-struct Asked {
+/// The search request of a problem, for the duration of a call.
+struct ProblemCall {
   capi::ConvolutionCall call;
   convolution::Call solvers;
-  Asked(miopenHandle_t handle, miopenProblem_t problem)
+  ProblemCall(miopenHandle_t handle, miopenProblem_t problem)
       : call(capi::make_call(deref(problem), Status::kBadParm)),
         solvers(deref(handle), call.problem, call.constraints) {}
 };
 
 std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
-  const Asked asked(handle, problem);
-  return convolution::solutions(deref(handle), asked.call.problem, asked.call.constraints);
+  const ProblemCall problem_call(handle, problem);
+  return convolution::solutions(deref(handle), problem_call.call.problem, problem_call.call.constraints);
 }
 
-/// Those that no other one beats in time and workspace, least workspace first.
+/// The Pareto-optimal candidates in time and workspace, least workspace first.
 std::vector<search::Candidate> pareto(std::vector<search::Candidate> all) {
   std::stable_sort(all.begin(), all.end(), [](const search::Candidate& a, const search::Candidate& b) {
     return a.workspace != b.workspace ? a.workspace < b.workspace : a.us < b.us;
@@ -59,7 +59,7 @@ miopenStatus_t polymioGetOptions(miopenHandle_t handle, miopenProblem_t problem,
     const std::size_t stride = front.empty() ? 0 : capi::struct_size(*options, "options");
     for (std::size_t i = 0; i < front.size(); ++i) {
       const auto& c = front[i];
-      // The caller's elements may be longer or shorter than ours.
+      // The caller's struct may be larger or smaller than this version's.
       auto* element = reinterpret_cast<polymioOption_t*>(reinterpret_cast<char*>(options) + i * stride);
       require(element->size == stride,
               "options[{}].size is {}, that of the first {}: set it to sizeof(polymioOption_t)", i, element->size,
@@ -128,7 +128,7 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
               "the tuning budget is {} ms: it must be 0 (no limit) or positive", given.budget_ms);
       tuning = {given.budget_ms * 1e3, given.again != 0};
     }
-    capi::struct_size(*not_null(result, "result"), "result");  // before minutes of tuning
+    capi::struct_size(*not_null(result, "result"), "result");  // before the tuning, which may take minutes
     const auto call = capi::make_call(deref(problem), Status::kBadParm);
     const auto tuned = convolution::tune(deref(handle), call.problem, call.constraints, tuning);
     capi::put_sized(result,
@@ -141,7 +141,7 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
 miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
     if (!problem) return capi::put_text(search::diagnose(deref(handle), nullptr), buffer, size);
-    const Asked asked(handle, problem);
-    capi::put_text(search::diagnose(deref(handle), &asked.solvers.request()), buffer, size);
+    const ProblemCall problem_call(handle, problem);
+    capi::put_text(search::diagnose(deref(handle), &problem_call.solvers.request()), buffer, size);
   });
 }

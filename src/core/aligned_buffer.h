@@ -1,4 +1,4 @@
-// Callers' buffers with elements at any address, as kernels need them.
+// Element-aligned access to callers' buffers, which may be at any address.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace polymio {
 
-/// Whether `data` is a multiple of the element's size, a power of two.
+/// Whether the address is a multiple of the element size, which is a power of two.
 inline bool is_element_aligned(const void* data, DataType type) {
   return (reinterpret_cast<std::uintptr_t>(data) & (size_of(type) - 1)) == 0;
 }
 
-/// A tensor's buffer whose elements are aligned: the caller's, or on a CPU, where callers may pass any address, a copy
-/// of it. A GPU cannot read such elements: BadParm, with `name` in its text. Null stays null.
+/// A tensor's buffer with aligned elements: the caller's, or, if that is not aligned, a copy on a CPU. On a GPU an
+/// unaligned buffer is BadParm, with `name` in the text. Null stays null.
 class AlignedBuffer {
  public:
   AlignedBuffer(const DeviceInfo& device, const TensorDesc& desc, const void* data, const char* name)
@@ -23,7 +23,7 @@ class AlignedBuffer {
     if (!is_element_aligned(data, desc.type)) copy(device, name);
   }
   void* data() const { return copy_ ? copy_.get() : given_; }
-  /// Writes the elements, and nothing between them, to the caller's buffer.
+  /// Copies the elements, without the gaps between them, to the caller's buffer.
   void write_back() const {
     if (copy_) store();
   }

@@ -20,7 +20,7 @@ Handle::~Handle() {
   if (background_process_ == ::getpid())
     background_->join();
   else
-    static_cast<void>(background_.release());  // of the parent: neither to be joined nor detached here
+    static_cast<void>(background_.release());  // a thread of the parent process: no join or detach from here
 }
 
 bool Handle::searched(const std::string& key) const {
@@ -30,7 +30,7 @@ bool Handle::searched(const std::string& key) const {
 
 void Handle::set_searched(const std::string& key) {
   const std::scoped_lock lock(searched_mutex_);
-  constexpr std::size_t kMost = 10'000;  // forgetting one costs a search in mode NORMAL
+  constexpr std::size_t kMost = 10'000;  // a forgotten key costs a search in mode NORMAL
   if (searched_.size() >= kMost) searched_.clear();
   searched_.insert(key);
 }

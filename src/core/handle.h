@@ -15,13 +15,13 @@
 
 namespace polymio {
 
-/// How far the tuning of one solver for one problem is.
+/// Progress of the tuning of one solver for one problem.
 struct TuningProgress {
   std::string problem;  // its key
   const char* solver;
   std::size_t done, total;  // candidates
-  double best_us;           // infinite until there is one
-  double eta_seconds;       // for the rest, at the pace so far
+  double best_us;           // infinite before the first result
+  double eta_seconds;       // expected time for the rest
 };
 
 using AllocatorFunction = void* (*)(void* context, std::size_t bytes);
@@ -40,18 +40,18 @@ class Handle {
   void set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context);
   /// Memory from the caller's allocator, else the device's; null results throw AllocFailed.
   void* allocate(std::size_t bytes);
-  /// Frees by the function that belonged to the memory, whatever has been set since.
+  /// Frees with the deallocator that was set when the memory was allocated.
   void deallocate(void* memory);
 
-  /// The most bytes of workspace that anything done through this handle may ask for or allocate.
+  /// The most bytes of workspace that calls with this handle may require or allocate.
   std::size_t workspace_limit() const { return workspace_limit_; }
   void set_workspace_limit(std::size_t bytes) { workspace_limit_ = bytes; }
 
-  /// Microseconds that one find may take; 0: as long as it needs.
+  /// Time limit of one find in microseconds; 0: none.
   double find_budget_us() const { return find_budget_us_; }
   void set_find_budget_us(double us) { find_budget_us_ = us; }
 
-  /// Whether runs try other solvers in turn until the fastest is known.
+  /// Whether calls do online tuning: they try candidates until the fastest is known.
   bool tunes_while_running() const { return tunes_while_running_; }
   void set_tunes_while_running(bool on) { tunes_while_running_ = on; }
 
@@ -59,10 +59,10 @@ class Handle {
   bool searched(const std::string& key) const;
   void set_searched(const std::string& key);
 
-  /// Runs `work` on a thread of its own, unless one is still at work. The handle's end waits for it.
+  /// Runs `work` on a background thread, unless one is still running. The destructor waits for it.
   void in_background(std::function<void()> work);
 
-  /// What a tuning in progress tells; returning true stops it.
+  /// Called with the progress of a tuning; returning true stops it.
   using TuningCallback = std::function<bool(const TuningProgress&)>;
   TuningCallback tuning_callback() const;
   void set_tuning_callback(TuningCallback);
@@ -74,7 +74,7 @@ class Handle {
   bool profiling() const { return profiling_; }
   float kernel_ms() const { return profiling_ ? kernel_ms_.load() : 0.0f; }
 
-  /// Calls `work` on the stream, timing it when profiling is on.
+  /// Calls `work` with the stream; with profiling on also measures it.
   void run(FunctionRef<void(Stream&)> work);
   void run(const Plan& plan, const void* args) {
     run([&](Stream& stream) { plan.invoke(stream, args); });
@@ -101,12 +101,12 @@ class Handle {
   std::mutex background_mutex_;
   std::unique_ptr<std::thread> background_;
   std::atomic<bool> background_busy_{false};
-  int background_process_ = 0;  // a forked child has no such thread
+  int background_process_ = 0;  // the process that started the thread: a forked child does not have it
   std::atomic<bool> profiling_{false};
   std::atomic<float> kernel_ms_{0};
 };
 
-/// Memory of a handle for the length of a scope; null for 0 bytes.
+/// Memory from a handle, freed at the end of the scope; null for 0 bytes.
 class Memory {
  public:
   Memory(Handle& handle, std::size_t bytes) : handle_(handle), data_(bytes ? handle.allocate(bytes) : nullptr) {}

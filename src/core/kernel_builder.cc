@@ -38,7 +38,7 @@ std::string raw_source(const std::string& path) {
   fail(Status::kInternalError, "there is no kernel source {}", path);
 }
 
-/// Appends the source with its includes in their places, each once.
+/// Appends the source with its includes expanded in place, each once.
 void expand(const std::string& path, std::set<std::string>& seen, std::string& out) {
   if (!seen.insert(path).second) return;
   constexpr std::string_view kInclude = "#include \"";
@@ -50,21 +50,20 @@ void expand(const std::string& path, std::set<std::string>& seen, std::string& o
   });
 }
 
-/// Everything that the program depends on: what files are named after.
+/// A hash of everything that the compiled program depends on: its file name in the cache.
 std::string key_of(const std::string& identity, const KernelSpec& spec, const std::string& source) {
   const std::string text = fmt::format("{}\n{}\n{}", identity, fmt::join(spec.options, "\n"), source);
   return fmt::format("{:016x}{:016x}", content_hash(text), content_hash(text + "2"));
 }
 
-/// Loaded modules by context and key. Modules of another process's context are of no use after a fork, so the
-/// table belongs to one process.
+/// Loaded modules by context and key. Per process: a forked child cannot use modules of its parent's context.
 struct Modules {
   ProcessMutex mutex;
   std::map<std::string, std::shared_ptr<Module>> loaded;
 };
 Modules& modules = *new Modules;
 
-/// The file of a program's spill notes in the cache.
+/// The cache key of a program's register spill notes.
 std::string notes_key(const std::string& key) { return key + "n"; }
 
 std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source,
@@ -83,7 +82,7 @@ std::string compile_source(const Compiler& compiler, const KernelSpec& spec, con
   return program;
 }
 
-constexpr std::chrono::seconds kPatience{30};  // with other processes that compile the same
+constexpr std::chrono::seconds kPatience{30};  // longest wait for another process that compiles the same program
 
 class Builder {
  public:
@@ -139,7 +138,8 @@ class Builder {
   KernelCache cache_;
 };
 
-/// Calls work(i) for each i, on as many threads as may compile at a time. The first error by number is rethrown.
+/// Calls work(i) for i in [0, count) on as many threads as may compile at the same time; rethrows the error with the
+/// smallest i.
 void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   const auto most =
       env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
@@ -216,7 +216,7 @@ std::vector<std::string> spill_notes(const Stream& stream, std::span<const Kerne
   std::string identity;
   try {
     identity = stream.compiler().identity();
-  } catch (const Error&) {  // none: nothing was compiled
+  } catch (const Error&) {  // no compiler: nothing was compiled
     return notes;
   }
   for (const KernelSpec& spec : specs) {

@@ -1,4 +1,4 @@
-// From the kernels a solver names to kernels that can be launched: sources, the caches of compiled programs.
+// Builds launchable kernels from a solver's kernel specs: sources, compilation, caches of compiled programs.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <map>
@@ -18,12 +18,12 @@ namespace polymio {
 /// In the order of the specs that they were built from.
 using Kernels = std::vector<std::shared_ptr<const Kernel>>;
 
-/// From this process's programs, the disk's, or the compiler, which works on several at once. Throws
-/// NotInitialized while the stream is being captured and a program is not loaded yet.
+/// Looks programs up in this process, then on disk; compiles the others in parallel. Throws NotInitialized if a program
+/// is not loaded yet while the stream is being captured.
 Kernels build_kernels(Stream&, std::span<const KernelSpec>);
 
-/// Kernels that serve every shape, for passes without a plan: kept as long as this object, and found by a number that
-/// stands for all that the spec depends on.
+/// Kernels that do not depend on shapes, for passes without a plan. Owned by this object and keyed by a number, which
+/// must identify everything that the spec depends on.
 class SharedKernels {
  public:
   const Kernel& get(Stream&, std::uint64_t number, FunctionRef<KernelSpec()> spec);
@@ -33,16 +33,16 @@ class SharedKernels {
   std::map<std::pair<const void*, std::uint64_t>, std::shared_ptr<const Kernel>> kernels_;  // by context and number
 };
 
-/// The program of a source without a device, as the caches hold it, and what the compiler says.
+/// A program compiled without a device, as the caches store it, and the compiler's log.
 struct CompiledProgram {
   std::string binary, log;
 };
 CompiledProgram compile_program(const Compiler&, const KernelSpec&);
 
-/// Compiles those that the disk does not hold yet, several at once, without loading them; how many that were.
+/// Compiles the programs that are not on disk yet, in parallel, without loading them; returns their number.
 std::size_t compile_to_disk(const Compiler&, std::span<const KernelSpec>);
 
-/// A solver whose invokers launch kernels: those of kernels(), in that order.
+/// A solver whose invokers launch the kernels of kernels(), in that order.
 template <class Problem>
 class GpuSolver : public Solver<Problem> {
  public:
@@ -56,10 +56,10 @@ class GpuSolver : public Solver<Problem> {
   ~GpuSolver() = default;
 };
 
-/// What the compiler said about registers that did not suffice, of those of the programs that the disk holds.
+/// The compiler's notes about register spills, of those programs that are on disk.
 std::vector<std::string> spill_notes(const Stream&, std::span<const KernelSpec>);
 
-/// The text of a source, by its path below src/, with what it includes. From POLYMIO_KERNEL_DIR if that is set.
+/// The text of a source with its includes expanded; `path` is below src/. Read from POLYMIO_KERNEL_DIR if that is set.
 std::string kernel_source(const std::string& path);
 
 /// Paths of all programs (.cl files), sorted.

@@ -67,7 +67,7 @@ std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan(
     made_.wait(lock);
   }
   const auto entry = insert(key, hash);
-  entry->making = true;  // it stays in the list, so `entry` stays valid
+  entry->making = true;  // keeps the entry in the list, so that the iterator stays valid
   lock.unlock();
   std::shared_ptr<const Plan> plan;
   try {
@@ -75,12 +75,12 @@ std::shared_ptr<const Plan> PlanCache::get(const PlanKey& key, FunctionRef<Plan(
   } catch (...) {
     lock.lock();
     entry->making = false;
-    if (!entry->plan) erase(entry);  // put() may have given one meanwhile
+    if (!entry->plan) erase(entry);  // put() may have stored one meanwhile
     made_.notify_all();
     throw;
   }
   lock.lock();
-  if (!entry->plan) keep(entry, std::move(plan));  // else put() has given a better one meanwhile
+  if (!entry->plan) keep(entry, std::move(plan));  // else put() stored a better one meanwhile
   plan = entry->plan;
   entry->making = false;
   order_.splice(order_.begin(), order_, entry);

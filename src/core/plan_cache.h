@@ -1,5 +1,5 @@
-// Plans ready to run, kept per handle: keyed by the full problem, constraints and the solver or
-// algorithm asked for; least recently used out, bounded in bytes.
+// LRU cache of plans per handle, bounded in bytes. Keys: the whole problem, the constraints and the requested solver or
+// algorithm.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <condition_variable>
@@ -17,10 +17,10 @@ struct Plan {
   AnyInvoker invoke;
   const SolverBase* solver = nullptr;
   std::size_t workspace = 0;  // bytes the invoker needs
-  std::size_t bytes = 4096;   // that it holds, closures and index node included: generous for most solvers
+  std::size_t bytes = 4096;   // memory of the plan, closures and index node included: an upper bound for most solvers
 };
 
-/// Which plan is wanted. `solver` 0 means any; `algorithm` -1 means any; without a point it is the best known.
+/// The requested plan. `solver` 0: any; `algorithm` -1: any; `point` null: the best known one.
 struct PlanKey {
   const ProblemBase* problem;
   Constraints constraints;
@@ -33,17 +33,17 @@ class PlanCache {
  public:
   explicit PlanCache(std::size_t limit_bytes = std::size_t{64} << 20) : limit_(limit_bytes) {}
 
-  /// The plan of `key`: kept, else made by `make` outside the lock, once even when several threads
-  /// ask (the others wait). If `make` throws, nothing is kept and the next caller tries again.
+  /// The cached plan of `key`, else that of `make`, which is called outside the lock and once even for concurrent
+  /// callers (the others wait). If `make` throws, nothing is cached and the next caller tries again.
   std::shared_ptr<const Plan> get(const PlanKey& key, FunctionRef<Plan()> make);
 
-  /// The plan of `key` if there is one by now.
+  /// The cached plan of `key`, or null.
   std::shared_ptr<const Plan> peek(const PlanKey& key);
 
-  /// Puts a plan, replacing one with the same key.
+  /// Stores a plan, replacing one with the same key.
   void put(const PlanKey& key, Plan plan);
 
-  /// Forgets the plans of a solver.
+  /// Removes the plans of a solver.
   void drop(const SolverBase&);
 
   std::size_t size() const;
@@ -56,8 +56,8 @@ class PlanCache {
     int algorithm;
     std::optional<TunePoint> point;
     std::uint64_t hash;
-    std::shared_ptr<const Plan> plan;  // null until there is one
-    bool making = false;               // get() is at work on it: it must not be dropped
+    std::shared_ptr<const Plan> plan;  // null until made
+    bool making = false;               // get() holds an iterator to it: it must not be dropped
     bool matches(const PlanKey&) const;
   };
   using Order = std::list<Entry>;  // most recently used first

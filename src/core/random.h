@@ -1,4 +1,4 @@
-// Random contents for tensors that are only measured or judged on.
+// Random contents for tensors of measurements and result checks.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/handle.h"
@@ -6,11 +6,11 @@
 
 namespace polymio {
 
-/// Elements in [-limit, limit), or integers in [-16, 16): cheap to make, since a row of them is repeated, of a
-/// length that no size has as a factor.
+/// Fills with values in [-limit, limit), integers in [-16, 16). For speed one row is repeated; its length is 65521, a
+/// prime, so that the repetition does not align with the tensor's sizes.
 void fill_random(Stream&, const TensorDesc&, void* data, std::uint64_t seed, double limit = 1);
 
-/// A tensor of memory from the handle, filled so.
+/// A tensor in memory from the handle, filled by fill_random.
 class RandomTensor {
  public:
   RandomTensor(Handle& handle, const TensorDesc& t, std::uint64_t seed, double limit = 1) : memory_(handle, t.bytes()) {

@@ -84,7 +84,10 @@ std::optional<TunePoint> starting_point(const SolverBase& solver, const DeviceIn
   for (TunePoint& p : valid_points(solver, device, problem)) {
     if (solver.workspace_size(device, problem, p) > limit) continue;
     const double us = solver.estimate(device, problem, p);
-    if (!best || us < best_us) best = std::move(p), best_us = us;
+    if (!best || us < best_us) {
+      best = std::move(p);
+      best_us = us;
+    }
   }
   return best;
 }

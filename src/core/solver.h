@@ -1,5 +1,5 @@
-// The whole solver interface. A solver is stateless, const and thread-safe; what it learns goes into
-// the Invoker it builds. Search and databases see the non-template bases only.
+// The whole solver interface. A solver is stateless, const and thread-safe; state goes into the Invoker that it builds.
+// Search and databases use the non-template base classes only.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class ErrorClass : int {
 };
 enum class MathMode : int { kStrict = 0, kAccurate = 1, kTf32 = 2, kAny = 3 };
 
-/// What is allowed. Filters solvers and stored records; part of the plan key, never of a database key.
+/// Limits of a call. They filter solvers and stored records; part of the plan key, never of a database key.
 struct Constraints {
   std::size_t workspace_limit = SIZE_MAX;
   MathMode math = MathMode::kAccurate;
@@ -40,7 +40,7 @@ struct Constraints {
   std::uint64_t hash(std::uint64_t seed) const;
 };
 
-/// Acceptance, or the reason for declining: a literal, with the two numbers it compares if any.
+/// Acceptance, or the reason for refusal: a literal, and the two numbers that it compares, if any.
 struct Verdict {
   const char* reason = nullptr;
   std::int64_t need = 0, have = 0;
@@ -67,7 +67,7 @@ struct SolverInfo {
   bool dynamic;      // not specialised on N, H, W
   bool deterministic;
   bool capture_safe;
-  bool reference;  // obvious and slow: never chosen while anything else applies
+  bool reference;  // simple and slow: chosen only if no other solver applies
 };
 
 struct Knob {
@@ -75,11 +75,11 @@ struct Knob {
   std::vector<int> values;
 };
 using TuneSpace = std::vector<Knob>;             // empty: nothing to tune
-using TunePoint = std::vector<int>;              // one value a knob, in order
+using TunePoint = std::vector<int>;              // one value per knob, in order
 std::string to_text(const TunePoint&);           // "4,2"; "" for none
 TunePoint parse_tune_point(const std::string&);  // the inverse; unreadable text gives an empty point
 
-/// What is computed: a value with equality, a hash for the hot path and one canonical text.
+/// What is computed: a value type with equality, a hash for the hot path and one canonical text.
 class ProblemBase {
  public:
   virtual ~ProblemBase() = default;
@@ -87,25 +87,25 @@ class ProblemBase {
   virtual std::uint64_t hash() const = 0;
   virtual bool equals(const ProblemBase&) const = 0;
   virtual std::unique_ptr<ProblemBase> clone() const = 0;
-  /// Problems of one family differ in sizes only (direction, types, layouts, filter, strides and the kind of
-  /// grouping are equal): what is known about one says something about the others.
+  /// Problems of one family differ in sizes only (direction, types, layouts, filter, strides and the kind of grouping
+  /// are equal): records of one predict times of the others.
   virtual std::string family() const = 0;
   /// Base-2 logarithms of the sizes in which members of a family differ, always in the same order.
   virtual std::vector<float> log_sizes() const = 0;
-  /// Operations, or bytes where nothing is computed: times of a family's members are scaled by it.
+  /// Operations, or bytes for memory-bound problems; times are scaled by it within a family.
   virtual double work() const = 0;
-  /// What a learned model knows of the problem, in an order that it was trained with; none: no model can tell.
+  /// Inputs of the learned model, in the order of its training; none: no model applies.
   virtual std::vector<float> features() const { return {}; }
 };
 
-/// A function of a GPU program: what the program is compiled from, and how.
+/// A function of a GPU program, and the source and options that the program is compiled from.
 struct KernelSpec {
   std::string source;                // path below src/
   std::string entry;                 // the function
   std::vector<std::string> options;  // "-DTILE=64"
 };
 
-/// Launch-ready: holds all it needs; never looks up, allocates, logs or reads the environment.
+/// Ready to launch: holds all it needs; never looks up, allocates, logs or reads the environment.
 using AnyInvoker = std::function<void(Stream&, const void* args)>;
 
 /// Weights in a form that many runs share: `pack` writes it to `bytes` of memory, `run` reads it and not the weights.
@@ -128,7 +128,7 @@ class SolverBase {
   /// What build() compiles for a GPU; none on the CPU.
   virtual std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
   virtual AnyInvoker build(Stream&, const ProblemBase&, const TunePoint&) const = 0;
-  /// None where weights are read as they are, or cheap to pack.
+  /// None where the solver reads weights in place or packs them cheaply.
   virtual std::optional<Packing<AnyInvoker>> build_packing(Stream&, const ProblemBase&, const TunePoint&) const = 0;
 
  protected:
@@ -136,7 +136,7 @@ class SolverBase {
 };
 using SolverList = std::span<const SolverBase* const>;
 
-/// Gives a primitive's solvers their types back. Problem derives from ProblemBase and has an Args.
+/// Typed base class of a primitive's solvers. Problem derives from ProblemBase and has a type Args.
 template <class Problem>
 class Solver : public SolverBase {
  public:
@@ -191,14 +191,14 @@ class Solver : public SolverBase {
   static const Problem& typed(const ProblemBase& p) { return static_cast<const Problem&>(p); }
 };
 
-/// Every combination of the knobs' values that the solver accepts; none when it has nothing to tune.
+/// Every combination of the knobs' values that the solver accepts; empty if it has no knobs.
 std::vector<TunePoint> valid_points(const SolverBase&, const DeviceInfo&, const ProblemBase&);
 
-/// Whether the solver can take a point that comes from outside, as a record or a saved solution: its default, or a
-/// combination of its knobs' values that it accepts. It is asked nothing else about any other point.
+/// Whether a point from outside (a record, a saved solution) is valid for the solver: its default point, or a
+/// combination of its knobs' values that it accepts. Call this before using such a point otherwise.
 bool takes(const SolverBase&, const DeviceInfo&, const ProblemBase&, const TunePoint&);
 
-/// The default point, or where that needs more workspace than `limit` the best predicted one that does not.
+/// The default point, or, if that needs more workspace than `limit`, the fastest by estimate of those that do not.
 std::optional<TunePoint> starting_point(const SolverBase&, const DeviceInfo&, const ProblemBase&, std::size_t limit);
 
 /// Whether `constraints` and the device admit the solver for the problem, with the reason if not.

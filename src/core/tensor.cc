@@ -10,7 +10,7 @@
 namespace polymio {
 namespace {
 
-/// Size-1 dimensions may have any stride: nothing is ever stepped over them.
+/// Size-1 dimensions may have any stride: no address depends on it.
 bool is_dense(const TensorDesc& t, std::span<const int> order) {
   std::int64_t expected = t.vector_length;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -83,7 +83,7 @@ std::int64_t TensorDesc::space() const {
 std::uint64_t TensorDesc::hash(std::uint64_t seed) const {
   seed = mix(seed, static_cast<std::uint64_t>(type) | static_cast<std::uint64_t>(cast) << 8 |
                        static_cast<std::uint64_t>(rank) << 16 | static_cast<std::uint64_t>(vector_length) << 24);
-  // Of the strides only one counts: it tells the common layouts apart, equality decides the rest.
+  // One stride is enough to separate the common layouts; equality compares all.
   for (const auto l : sizes()) seed = mix(seed, static_cast<std::uint64_t>(l));
   return mix(seed, static_cast<std::uint64_t>(strides[1]));
 }
@@ -153,7 +153,7 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc& t) {
   std::int64_t nearest = INT64_MAX;  // stride of a spatial dimension
   for (std::size_t d = 2; d < rank; ++d)
     if (t.lens[d] > 1) nearest = std::min(nearest, t.strides[d]);
-  // Where sizes leave the layout open, the given strides decide.
+  // If the sizes allow several layouts, the given strides decide.
   const bool open = rank < 3 || t.lens[1] == 1 || nearest == INT64_MAX;
   const bool last = rank > 2 && (open ? t.strides[1] < t.strides[rank - 1] || (t.lens[1] == 1 && t.strides[1] == 1)
                                       : t.strides[1] < nearest);

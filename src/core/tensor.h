@@ -55,11 +55,11 @@ TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::s
 /// Dense in `layout`; `lens` in N, C, [D], H, W order.
 TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_t> lens);
 
-/// The strides with those of size-1 dimensions, which mean nothing, replaced by what a dense tensor of the same layout
-/// would have: kernels that compare strides then see no accidental values.
+/// The strides, with those of size-1 dimensions, which have no effect, replaced by those of a dense tensor of the same
+/// layout: kernels compare strides and must not depend on arbitrary values.
 std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
 
-/// "NCHW", "NHWC" ... when dense in that order (the first that fits), else "".
+/// "NCHW", "NHWC", ... if dense in that order (the first that fits), else "".
 std::string layout_name(const TensorDesc&);
 
 }  // namespace polymio

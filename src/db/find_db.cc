@@ -38,15 +38,15 @@ constexpr const char* kHeader =
     "units thread-cap kind family log-sizes work";
 ProcessMutex g_databases_mutex;
 
-constexpr std::size_t kCompactFrom = 2048;  // lines; smaller files are not worth a rewrite
+constexpr std::size_t kCompactFrom = 2048;  // lines; smaller files are not compacted automatically
 constexpr auto kCompactPatience = std::chrono::milliseconds(100);
-constexpr std::size_t kRelatives = 2048;  // decoded in some milliseconds
+constexpr std::size_t kRelatives = 2048;  // records; decoding takes some milliseconds
 constexpr auto kReplacePatience = std::chrono::seconds(2);
-constexpr std::size_t kShown = 60;  // characters of a text that is too long
+constexpr std::size_t kShown = 60;  // characters of an overlong text in an error message
 
 using Clock = std::chrono::steady_clock;
 
-/// Records of a pack that was loaded; never moved, since the table refers to its text.
+/// A loaded pack; never moved, since the table refers to its text.
 struct Pack {
   std::string path, text;
   Table table;
@@ -64,7 +64,7 @@ std::optional<Journal> journal_in(const std::optional<fs::path>& folder, const s
   return Journal(full / (name + ".pdb.txt"), kHeader, sharing);
 }
 
-/// Nothing for a relative one, which would mean another folder after each chdir.
+/// $HOME; null if it is relative, since it would depend on the working directory.
 const char* home() {
   const char* value = std::getenv("HOME");
   return value && *value == '/' ? value : nullptr;
@@ -94,20 +94,20 @@ std::optional<fs::path> system_folder() {
   return library.parent_path().parent_path() / "share" / "miopen" / "db";
 }
 
-/// Counts the lines of a text into `layer`; false unless one is a record.
+/// Counts records and bad lines of a text into `layer`; false if there is no record.
 bool count_lines(std::string_view text, FindDb::Layer& layer) {
   layer.bytes = text.size();
   each_line(text, [&](std::string_view line) {
     if (line.empty() || line[0] == '#') return;
     std::string_view record;
-    const bool whole = open_line(line, record);
-    layer.bad_lines += !whole;
-    layer.records += whole && decode(record);
+    const bool valid = open_line(line, record);
+    layer.bad_lines += !valid;
+    layer.records += valid && decode(record);
   });
   return layer.records > 0;
 }
 
-/// Why a new file cannot be made at the path, or an old one written; empty when it can.
+/// Why the file cannot be created or written; empty if it can.
 std::string obstacle_to_writing(fs::path path) {
   std::error_code error;
   struct stat info {};
@@ -131,16 +131,16 @@ FindDb::Layer describe_file(const char* name, const fs::path& path) {
   return layer;
 }
 
-/// The file that the path names, locked against appending and compaction until closed; empty where there is none.
+/// Opens the file with an exclusive lock against appends and compaction; empty if it does not exist.
 File lock_alone(const fs::path& path) {
   const auto deadline = Clock::now() + kReplacePatience;
   for (;;) {
     File file = open_regular(path, O_RDONLY);
     if (!file) return file;
     const int error = lock_file(file.fd(), LOCK_EX, deadline);
-    require(error != EWOULDBLOCK, "cannot write {}: other processes hold it locked, which was waited for {} s",
-            path.string(), kReplacePatience.count());
-    if (error != 0 || names_open_file(path, file.fd())) return file;  // an error: a file system without locks
+    require(error != EWOULDBLOCK, "cannot write {}: other processes hold it locked; waited {} s", path.string(),
+            kReplacePatience.count());
+    if (error != 0 || names_open_file(path, file.fd())) return file;  // other errors: a file system without locks
   }
 }
 
@@ -152,11 +152,11 @@ struct FindDb::State {
   ProcessMutex mutex;
   std::optional<Journal> user_journal, system_journal;
   Table user, system;
-  std::vector<std::unique_ptr<Pack>> packs;  // the weakest first
-  std::deque<std::string> kept;              // lines that the user's file did not take when they were stored
-  std::size_t unsaved = 0;                   // how many of them, the last ones, it still does not have
+  std::vector<std::unique_ptr<Pack>> packs;  // in order of increasing precedence
+  std::deque<std::string> kept;              // lines that could not be written when they were stored
+  std::size_t unsaved = 0;                   // number of lines at the end of `kept` that are not written yet
 
-  /// Says whether the table was read anew.
+  /// Reads new lines; true if the file was replaced, so that the table was read again from the start.
   static bool follow(Journal& journal, Table& table) {
     bool restarted = false;
     const auto restart = [&] {
@@ -167,7 +167,7 @@ struct FindDb::State {
     return restarted;
   }
 
-  /// Reads what other processes have stored by now.
+  /// Reads the lines that other processes have stored.
   void refresh() {
     if (system_journal) follow(*system_journal, system);
     if (!user_journal || !follow(*user_journal, user)) return;
@@ -175,8 +175,8 @@ struct FindDb::State {
     for (const std::string& line : kept) user.add(line);
   }
 
-  /// The selected lines of each layer that has some, the strongest last, in `text`: the tables' own may be gone
-  /// once the mutex is free.
+  /// Copies the selected lines of each layer to `text`, since those of the tables may go away once the mutex is
+  /// released. Layers without lines are left out; the one with the highest precedence is last.
   template <class Select>
   std::vector<Table::Lines> copy_lines(bool with_system, std::string& text, Select&& select) {
     const std::scoped_lock lock(mutex);
@@ -201,7 +201,7 @@ struct FindDb::State {
     return layers;
   }
 
-  /// Records that `wanted` accepts of the live lines that `select` takes from the tables.
+  /// The live records of the lines that `select` takes from the tables, filtered by `wanted`.
   template <class Select, class Wanted>
   std::vector<FindRecord> records(bool with_system, Select&& select, Wanted&& wanted) {
     if (!enabled) return {};
@@ -233,7 +233,7 @@ struct FindDb::State {
     return found;
   }
 
-  /// Appends what is unsaved, then the texts, if the file can be locked at once.
+  /// Appends the unsaved lines and `texts`; false if the lock is not free.
   bool append(const std::vector<std::string>& texts) {
     if (!user_journal || !user_journal->problem().empty()) return false;
     std::vector<std::string> all(kept.end() - static_cast<std::ptrdiff_t>(unsaved), kept.end());
@@ -249,12 +249,12 @@ struct FindDb::State {
     bool saved = append(texts);
     const auto busy = [&] { return !saved && user_journal && user_journal->problem().empty(); };
     while (busy() && Clock::now() < deadline) {
-      lock.unlock();  // lookups go on
+      lock.unlock();  // do not block lookups
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       lock.lock();
       saved = append(texts);
     }
-    refresh();  // also when it failed: then the first lines may have been written
+    refresh();  // after a failure, too: some lines may have been written
     if (saved) {
       const bool large = patience >= kCompactPatience && user.size() >= kCompactFrom;
       if (large && user.size() > 2 * user.live()) user_journal->compact(without_dead);
@@ -272,7 +272,7 @@ struct FindDb::State {
   void add_pack(const std::string& file, std::string text) {
     Layer counted;
     const std::string origin = file.empty() ? "memory" : file;
-    require(count_lines(text, counted), "the pack in {} has {} bytes and not one record: it is no pack, or damaged",
+    require(count_lines(text, counted), "the pack in {} has {} bytes and not one record: it is not a pack, or damaged",
             origin, text.size());
     if (counted.bad_lines > 0) log::info("pack in {}: {} damaged lines are skipped", origin, counted.bad_lines);
     auto pack = std::make_unique<Pack>();
@@ -415,15 +415,15 @@ void read_pack(const fs::path& file,
   const int error = read_file(file, text);
   require(error == 0, "{} cannot be read: {}", file.string(), file_error(error));
   std::size_t number = 0;
-  bool go_on = true;
+  bool proceed = true;
   each_line(text, [&](std::string_view line) {
     ++number;
     std::string_view inner;
-    if (!go_on || line.empty() || line[0] == '#') return;
-    const bool whole = open_line(line, inner);
-    if (whole && decode_calibration(inner)) return;
-    const auto record = whole ? decode(inner) : std::nullopt;
-    go_on = visit(number, line, record ? &*record : nullptr);
+    if (!proceed || line.empty() || line[0] == '#') return;
+    const bool valid = open_line(line, inner);
+    if (valid && decode_calibration(inner)) return;
+    const auto record = valid ? decode(inner) : std::nullopt;
+    proceed = visit(number, line, record ? &*record : nullptr);
   });
 }
 
@@ -443,7 +443,7 @@ void write_pack(const fs::path& file, std::span<const FindRecord> records) {
   struct stat info {};
   if (::lstat(target.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {  // the rename must not replace a link
     require(info.st_uid == ::geteuid() || info.st_uid == 0,
-            "cannot write {}: it is a symbolic link of user {}; name the file that is meant", file.string(),
+            "cannot write {}: it is a symbolic link of user {}; give the path of the file itself", file.string(),
             info.st_uid);
     target = fs::weakly_canonical(file, error);
   }
@@ -452,7 +452,7 @@ void write_pack(const fs::path& file, std::span<const FindRecord> records) {
   const File lock = lock_alone(target);
   const fs::path temporary = fmt::format("{}.{}-{}.tmp", target.string(), ::getpid(), counter++);
   const int failure = replace_file(target, temporary, content, exists ? info.st_mode : 0);
-  require(failure == 0, "cannot write {}: {}; what was there is unchanged", file.string(), std::strerror(failure));
+  require(failure == 0, "cannot write {}: {}; the old file is unchanged", file.string(), std::strerror(failure));
 }
 
 }  // namespace polymio

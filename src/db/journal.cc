@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kChunk = std::size_t{4} << 20;
 
-/// File systems whose locks or appends other machines may not see.
+/// Whether the folder is on a file system whose locks or appends other machines may not see.
 bool is_network(const fs::path& folder) {
   struct statfs info {};
   if (::statfs(folder.c_str(), &info) != 0) return false;
@@ -63,7 +63,7 @@ std::pair<std::string, std::string> split_name(const fs::path& path) {
   return {path.stem().string() + ".", path.extension().string()};
 }
 
-/// 0, or the error. Everything in one call: a short count counts as a full disk.
+/// Writes everything in one call; a short write counts as a full disk. Returns 0 or the error.
 int write_once(int fd, std::string_view text) {
   for (;;) {
     const ssize_t put = ::write(fd, text.data(), text.size());
@@ -77,14 +77,14 @@ void cannot_read(const fs::path& path, int error) {
   log::warn_once("find-db:" + path.string(), "find database {} cannot be read: {}", path.string(), file_error(error));
 }
 
-/// Records choose among solvers that are right; what they can do is make calls slower. So a database that a group
-/// shares is used in silence, and one that everybody may write with a warning.
+/// Warns if every user may write the database. Records only choose among correct solvers, so that a malicious one makes
+/// calls slower at worst: such a database is used all the same, and one that a group may write without a warning.
 void warn_of_others(const fs::path& path, const struct stat& file) {
   const fs::path folder = path.parent_path();
   struct stat info {};
   const bool open_folder = ::stat(folder.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX);
   if (!open_folder && !(file.st_mode & S_IWOTH)) return;
-  log::warn_once("find-db-open:" + path.string(), "find database {}: every user may write {}; chmod o-w ends that",
+  log::warn_once("find-db-open:" + path.string(), "find database {}: every user may write {}; use chmod o-w",
                  path.string(), (open_folder ? folder : path).string());
 }
 
@@ -98,8 +98,8 @@ std::pair<char*, std::size_t> Journal::Arena::room() {
   return {chunks_.back().get() + used_, kChunk - used_};
 }
 
-/// Visits the good records of complete lines from `offset` on; gives the offset after the last line
-/// break, or -1 with errno set.
+/// Visits the valid records of complete lines from `offset` on. Returns the offset after the last line break, or -1
+/// with errno set.
 off_t Journal::scan(int fd, off_t offset, Arena& arena, const Visitor& visit) {
   for (;;) {
     const auto [room, size] = arena.room();
@@ -111,14 +111,14 @@ off_t Journal::scan(int fd, off_t offset, Arena& arena, const Visitor& visit) {
     if (last == std::string_view::npos && text.size() < kLongestLine) return offset;
     const std::string_view lines = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
     offset += static_cast<off_t>(lines.empty() ? text.size() : lines.size());
-    bool good = false;
+    bool valid = false;
     each_line(lines, [&](std::string_view line) {
       std::string_view record;
       if (!open_line(line, record)) return;
-      good = true;
+      valid = true;
       visit(record);
     });
-    if (good) arena.use(lines.size());
+    if (valid) arena.use(lines.size());
   }
 }
 
@@ -143,7 +143,7 @@ fs::path Journal::own_path() const {
   return path_.parent_path() / (stem + host_name() + extension);
 }
 
-/// The shared file first; then, in name order, those of all hosts.
+/// Adds tails for the shared file and then, in name order, for the files of all hosts.
 void Journal::list_tails() {
   std::vector<fs::path> paths;
   const auto [stem, extension] = split_name(path_);
@@ -219,11 +219,11 @@ bool Journal::failed(const char* action, int error) {
   return false;
 }
 
-/// Opened and locked under the path it still has; empty with errno set otherwise. Opening anew every
-/// time keeps a forked child from sharing its parent's lock.
+/// Opens and locks the file, which still has its path then; empty with errno set otherwise. Every append opens the file
+/// again, so that a forked child does not share its parent's lock.
 File Journal::open_for_append(std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
-  // Stays open while the next one is tried: the last close of a file that a compaction has replaced frees its
+  // The previous file stays open during the next attempt: closing a file that a compaction has replaced frees its
   // blocks, which may wait for the fsync of the next compaction, and so on.
   File last;
   for (;;) {
@@ -262,7 +262,7 @@ bool Journal::append(std::span<const std::string> records, std::chrono::millisec
 bool Journal::compact(const Rewrite& rewrite) {
   decide_sharing();
   if (!problem_.empty() || per_host_) return false;
-  // NOFOLLOW: the rename would put a file in place of somebody's link.
+  // NOFOLLOW: the rename would replace a symbolic link.
   const File file(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return false;

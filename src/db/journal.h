@@ -1,7 +1,7 @@
-// An append-only text file of records shared by many processes: one record a line behind its
-// checksum. Appenders share an flock on the file itself; compaction takes it alone and replaces the
-// file by rename. Where locks cannot be trusted every host appends to a file of its own.
-// No I/O failure throws: it is one warning and a false.
+// An append-only text file of records that processes share: one record per line, after its checksum. Appenders take a
+// shared flock on the file; compaction takes an exclusive one and replaces the file by rename. On file systems whose
+// locks are unreliable every host appends to a file of its own. I/O errors do not throw: they give one warning and the
+// result false.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <sys/types.h>
@@ -20,43 +20,42 @@
 
 namespace polymio {
 
-/// Not thread-safe; any number of processes and of objects may use one path.
+/// Not thread-safe; processes and objects may share a path.
 class Journal {
  public:
   enum class Sharing { kDetect, kPerHost };
   using Visitor = std::function<void(std::string_view record)>;
   using Rewrite = std::function<std::vector<std::string_view>(std::vector<std::string_view> records)>;
 
-  /// `header` is the comment that starts a new file. Nothing is touched until the first call below.
+  /// `header` is the comment that starts a new file. Does not access the file yet.
   Journal(std::filesystem::path path, std::string header, Sharing sharing = Sharing::kDetect);
 
-  /// Visits the records that appeared since the last call, in file order; their text is kept. When a file
-  /// was replaced or shortened, `restart` is called first, when the text of old records is gone, and every
-  /// record is visited again.
+  /// Visits the records added since the last call, in file order; their text stays valid. If a file was replaced or
+  /// shortened, the text of all earlier records is freed, `restart` is called, and every record is visited again.
   void read_new(const std::function<void()>& restart, const Visitor& visit);
 
-  /// Appends records (no line breaks inside) with one write; makes the folder when missing. After
-  /// the first failure the journal is not written any more. That somebody else has locked the file for longer
-  /// than `patience` is none: then this is false without a problem().
+  /// Appends records (without line breaks) with one write; creates the folder if missing. After the first failure the
+  /// journal is not written again. A lock that another process holds for longer than `patience` is not a failure: the
+  /// result is false and problem() stays empty.
   bool append(std::span<const std::string> records, std::chrono::milliseconds patience = std::chrono::seconds(2));
 
-  /// Replaces the records by `rewrite(all of them)`. False when somebody else holds the file, when
-  /// every host has its own, or on failure.
+  /// Replaces all records by `rewrite(records)`. False if another process holds the lock, with one file per host, or on
+  /// failure.
   bool compact(const Rewrite& rewrite);
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// The files read so far or to be read: one, or one for each host.
+  /// The files of the journal: one, or one per host.
   std::vector<std::filesystem::path> files();
 
-  /// Why nothing is written any more; empty as long as all is well.
+  /// Why the journal is not written after a failure, else empty.
   const std::string& problem() const { return problem_; }
 
  private:
-  /// Text in chunks that stay where they are.
+  /// Text in chunks whose addresses do not change.
   class Arena {
    public:
-    /// Free bytes behind what is used: at least as many as the longest line that is looked at.
+    /// Free bytes of the last chunk, at least kLongestLine.
     std::pair<char*, std::size_t> room();
     void use(std::size_t bytes) { used_ += bytes; }
 
@@ -65,7 +64,7 @@ class Journal {
     std::size_t used_ = 0;  // of the last chunk
   };
 
-  /// One file being followed. The open descriptor keeps the inode number from being reused.
+  /// A file that is being followed. The open descriptor prevents reuse of its inode number.
   struct Tail {
     std::filesystem::path path;
     File file;

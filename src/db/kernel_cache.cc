@@ -23,19 +23,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file is the first line with the key and the hash of the program, then the program.
+// File format: a line with the key and the hash of the program, then the program.
 constexpr std::string_view kMagic = "Polymio kernel 1 ";
 constexpr const char* kSuffix = ".kernel";
 
-std::string head(const std::string& key, std::string_view program) {
+std::string header_line(const std::string& key, std::string_view program) {
   return fmt::format("{}{} {:016x}\n", kMagic, key, content_hash(program));
 }
 
-void distrust(const fs::path& path, const std::string& why) {
-  log::warn_once("kernel cache " + path.string(),
-                 "compiled kernels in {} are not used, nor kept there: {}; make it yours alone (chmod go-w), or name a "
-                 "folder in {}",
-                 path.string(), why, env::kCacheDir.name);
+void warn_untrusted(const fs::path& path, const std::string& why) {
+  log::warn_once(
+      "kernel cache " + path.string(),
+      "compiled kernels in {} are neither used nor stored: {}; make it writable by you alone (chmod go-w), or "
+      "set another folder in {}",
+      path.string(), why, env::kCacheDir.name);
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ fs::path KernelCache::default_folder() {
 
 fs::path KernelCache::path_of(const std::string& key) const { return folder_ / (key + kSuffix); }
 
-/// The folder if nobody else may write it; files are opened below this descriptor, whatever the path names by then.
+/// Opens the folder if no other user may write it. Files are opened relative to this descriptor, so that a changed path
+/// has no effect.
 File KernelCache::open_folder() const {
   if (folder_.empty()) return {};
   File folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -61,30 +63,30 @@ File KernelCache::open_folder() const {
   if (!folder || ::fstat(folder.fd(), &info) != 0) return {};
   const std::string why = why_untrusted(info);
   if (why.empty()) return folder;
-  distrust(folder_, why);
+  warn_untrusted(folder_, why);
   return {};
 }
 
-/// False when another user may write the folder. Whatever the umask, a new one is written by this user alone.
+/// Creates the folder, writable by this user only whatever the umask is. False if another user may write it.
 bool KernelCache::make_folder() const {
   if (folder_.empty()) return false;
   std::error_code ignored;
   fs::create_directories(folder_.parent_path(), ignored);
   if (::mkdir(folder_.c_str(), 0755) == 0 || errno != EEXIST) return true;
   struct stat info {};
-  if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return true;  // the store says what is wrong
+  if (::stat(folder_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return true;  // store() reports the error
   return static_cast<bool>(open_folder());
 }
 
 std::optional<std::string> KernelCache::load(const std::string& key) const {
   const File folder = open_folder();
   if (!folder) return std::nullopt;
-  // NONBLOCK: as everywhere, a fifo must not wait.
+  // NONBLOCK: opening a fifo must not wait.
   const File file(::openat(folder.fd(), (key + kSuffix).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   if (const std::string why = why_untrusted(info); !why.empty()) {
-    distrust(path_of(key), why);
+    warn_untrusted(path_of(key), why);
     return std::nullopt;
   }
   std::string text;
@@ -92,11 +94,11 @@ std::optional<std::string> KernelCache::load(const std::string& key) const {
   const std::size_t end = text.find('\n');
   if (end == std::string::npos) return std::nullopt;
   const std::string_view program = std::string_view(text).substr(end + 1);
-  if (std::string_view(text).substr(0, end + 1) != head(key, program)) {
+  if (std::string_view(text).substr(0, end + 1) != header_line(key, program)) {
     log::info("the cached kernel {} is damaged; it is compiled again", path_of(key).string());
     return std::nullopt;
   }
-  ::futimens(file.fd(), nullptr);  // says when it was used
+  ::futimens(file.fd(), nullptr);  // time of last use
   return std::string(program);
 }
 
@@ -105,10 +107,11 @@ void KernelCache::store(const std::string& key, const std::string& program) {
   static std::atomic<unsigned> number{0};
   const fs::path temporary = folder_ / fmt::format("{}.{}.{}.tmp", key, ::getpid(), number++);
   constexpr mode_t kMode = 0644;
-  const int code = replace_file(path_of(key), temporary, head(key, program) + program, kMode);
+  const int code = replace_file(path_of(key), temporary, header_line(key, program) + program, kMode);
   if (code != 0)
-    log::warn_once("kernel cache " + folder_.string(), "compiled kernels cannot be kept in {}: {}; name a folder in {}",
-                   folder_.string(), std::strerror(code), env::kCacheDir.name);
+    log::warn_once("kernel cache " + folder_.string(),
+                   "compiled kernels cannot be stored in {}: {}; set another folder in {}", folder_.string(),
+                   std::strerror(code), env::kCacheDir.name);
   else
     trim();
 }
@@ -143,7 +146,7 @@ void KernelCache::trim() const {
   if (total <= limit_) return;
   std::sort(files.begin(), files.end(), [](const Found& a, const Found& b) { return a.used < b.used; });
   for (const Found& f : files) {
-    if (total <= limit_ - limit_ / 4) break;  // not again at the next one
+    if (total <= limit_ - limit_ / 4) break;  // a quarter is free, so that the next store does not trim again
     if (fs::remove(f.path, error)) total -= f.bytes;
   }
 }

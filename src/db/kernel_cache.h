@@ -1,6 +1,6 @@
-// Compiled programs on disk: one file each, named by the hash of all that it depends on. Any failure of the
-// disk means that programs are compiled again. A program is code: files and a folder that another user than this one or
-// root may write are neither used nor written.
+// Compiled programs on disk: one file each, named by the hash of everything that it depends on. After disk errors
+// programs are compiled again. Programs are code: files or folders that users other than this one and root may write
+// are neither read nor written.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
@@ -16,20 +16,20 @@ namespace polymio {
 
 class KernelCache {
  public:
-  /// An empty folder caches nothing. Beyond `limit_bytes` what was not used for longest is removed.
+  /// Without a folder nothing is cached. Beyond `limit_bytes` the least recently used programs are removed.
   explicit KernelCache(std::filesystem::path folder, std::size_t limit_bytes = std::size_t{512} << 20);
 
-  /// MIOPEN_CUSTOM_CACHE_DIR, else $XDG_CACHE_HOME/miopen or ~/.cache/miopen, where relative ones do not count; empty
-  /// with MIOPEN_DISABLE_CACHE.
+  /// MIOPEN_CUSTOM_CACHE_DIR, else $XDG_CACHE_HOME/miopen or ~/.cache/miopen, ignoring relative ones; empty with
+  /// MIOPEN_DISABLE_CACHE.
   static std::filesystem::path default_folder();
 
-  /// The program of this key when its file is whole.
+  /// The program of this key, if its file is complete.
   std::optional<std::string> load(const std::string& key) const;
   void store(const std::string& key, const std::string& program);
-  /// A program that its device refuses.
+  /// Removes a program that the device refuses.
   void drop(const std::string& key) const;
 
-  /// One process at a time makes the program of a key.
+  /// The lock for compiling the program of a key: one process at a time.
   KeyLock lock(const std::string& key, std::chrono::milliseconds patience) const;
 
  private:

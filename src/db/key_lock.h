@@ -1,5 +1,5 @@
-// One process at a time works on a key: an flock on a temporary file of the key, waited for a bounded
-// time. Any I/O failure means that everybody works alone.
+// A lock per key across processes: an flock on a temporary file, with a bounded wait. After I/O errors processes do not
+// wait for each other.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <chrono>
@@ -19,7 +19,8 @@ class KeyLock {
   KeyLock& operator=(const KeyLock&) = delete;
 
   bool held() const { return static_cast<bool>(file_); }
-  bool waited() const { return waited_; }  // somebody else held it: what was wanted may exist by now
+  /// Whether another process held the lock: the result may exist by now.
+  bool waited() const { return waited_; }
 
  private:
   std::filesystem::path path_;

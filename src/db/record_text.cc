@@ -13,7 +13,7 @@
 namespace polymio {
 namespace {
 
-constexpr std::size_t kOldFields = kFamily;  // lines of earlier writers end with the kind
+constexpr std::size_t kOldFields = kFamily;  // lines of older versions end with the kind
 
 template <class T>
 bool parse(std::string_view field, T& out) {
@@ -62,23 +62,23 @@ bool parse_log_sizes(std::string_view field, std::vector<float>& out) {
   }
 }
 
-/// The numbers of a record whose texts are well formed.
+/// Parses the numbers of a record.
 bool parse_record(const Fields& fields, FindRecord& r) {
   const auto& w = fields.field;
   const auto kind = kind_of(fields);
   if (!kind) return false;
   r.kind = *kind;
-  const bool good = is_escaped(w[kKey]) && is_escaped(w[kSolver]) && parse(w[kVersion], r.solver_version) &&
-                    parse_finite(w[kTime], r.time_us) && r.time_us >= 0 && parse(w[kWorkspace], r.workspace) &&
-                    is_escaped(w[kTunePoint]) && parse(w[kUnits], r.units) && parse(w[kThreadCap], r.thread_cap);
-  if (!good || fields.count == kOldFields) return good;
+  const bool valid = is_escaped(w[kKey]) && is_escaped(w[kSolver]) && parse(w[kVersion], r.solver_version) &&
+                     parse_finite(w[kTime], r.time_us) && r.time_us >= 0 && parse(w[kWorkspace], r.workspace) &&
+                     is_escaped(w[kTunePoint]) && parse(w[kUnits], r.units) && parse(w[kThreadCap], r.thread_cap);
+  if (!valid || fields.count == kOldFields) return valid;
   return is_escaped(w[kFamily]) && parse_log_sizes(w[kLogSizes], r.log_sizes) && parse_finite(w[kWork], r.work);
 }
 
-/// Which of the lines are alive, found in one pass over them.
-class Survivors {
+/// Finds the live lines in one pass.
+class LiveLines {
  public:
-  Survivors(bool layers, std::size_t lines) : layers_(layers) { slots_.reserve(lines); }
+  LiveLines(bool layers, std::size_t lines) : layers_(layers) { slots_.reserve(lines); }
 
   void add(std::size_t index, std::string_view line) {
     const Fields fields = split_fields(line);
@@ -92,13 +92,13 @@ class Survivors {
     }
   }
 
-  /// In order.
+  /// Indices of the live lines, in order.
   std::vector<std::size_t> indices() const {
-    std::vector<std::size_t> alive = foreign_;
+    std::vector<std::size_t> live = foreign_;
     for (const auto& [id, slot] : slots_)
-      if (above_floor(slot)) alive.push_back(slot.index);
-    std::sort(alive.begin(), alive.end());
-    return alive;
+      if (above_floor(slot)) live.push_back(slot.index);
+    std::sort(live.begin(), live.end());
+    return live;
   }
 
  private:
@@ -106,7 +106,7 @@ class Survivors {
     std::size_t index;
     int version;
     bool measured;
-    Identity group;  // whose floor counts
+    Identity group;  // key of floors_
   };
 
   bool above_floor(const Slot& slot) const {
@@ -126,18 +126,18 @@ class Survivors {
       return;
     }
     if (r.kind == RecordKind::kTuned) floors_[search_identity(fields)] = index;
-    const Slot now{index, r.solver_version, r.measured(), group};
-    const auto [old, first] = slots_.try_emplace(identity(fields, r.kind), now);
+    const Slot added{index, r.solver_version, r.measured(), group};
+    const auto [old, first] = slots_.try_emplace(identity(fields, r.kind), added);
     if (first) return;
     const Slot& before = old->second;
-    const bool weaker = before.measured && r.kind == RecordKind::kPredicted && before.version == now.version;
-    const bool older = layers_ && r.is_find() && before.version > now.version;
-    if (!(weaker || older) || !above_floor(before)) old->second = now;
+    const bool weaker = before.measured && r.kind == RecordKind::kPredicted && before.version == added.version;
+    const bool older = layers_ && r.is_find() && before.version > added.version;
+    if (!(weaker || older) || !above_floor(before)) old->second = added;
   }
 
   const bool layers_;
   std::unordered_map<Identity, Slot, IdentityHash> slots_;
-  std::unordered_map<Identity, std::size_t, IdentityHash> floors_;  // what is older is dead
+  std::unordered_map<Identity, std::size_t, IdentityHash> floors_;  // per group: older lines are dropped
   std::vector<std::size_t> foreign_;
 };
 
@@ -199,11 +199,11 @@ std::size_t IdentityHash::operator()(const Identity& id) const {
 }
 
 std::vector<std::string_view> live_lines(const std::vector<std::string_view>& lines, bool layers) {
-  Survivors survivors(layers, lines.size());
-  for (std::size_t i = 0; i < lines.size(); ++i) survivors.add(i, lines[i]);
-  std::vector<std::string_view> alive;
-  for (const std::size_t i : survivors.indices()) alive.push_back(lines[i]);
-  return alive;
+  LiveLines live(layers, lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) live.add(i, lines[i]);
+  std::vector<std::string_view> result;
+  for (const std::size_t i : live.indices()) result.push_back(lines[i]);
+  return result;
 }
 
 std::string encode(const Calibration& c) {
@@ -214,16 +214,16 @@ std::optional<Calibration> decode_calibration(std::string_view line) {
   const Fields fields = split_fields(line);
   const auto& w = fields.field;
   Calibration c;
-  const bool good = fields.count >= 5 && w[0] == kCalibrationField && parse(w[1], c.units) && parse(w[2], c.threads) &&
-                    parse_finite(w[3], c.fp32_gflops) && parse_finite(w[4], c.bandwidth_gbs);
-  return good && c.fp32_gflops > 0 && c.bandwidth_gbs > 0 ? std::optional(c) : std::nullopt;
+  const bool valid = fields.count >= 5 && w[0] == kCalibrationField && parse(w[1], c.units) && parse(w[2], c.threads) &&
+                     parse_finite(w[3], c.fp32_gflops) && parse_finite(w[4], c.bandwidth_gbs);
+  return valid && c.fp32_gflops > 0 && c.bandwidth_gbs > 0 ? std::optional(c) : std::nullopt;
 }
 
 std::string encode(const FindRecord& r) {
   std::string log_sizes;
   for (const float v : r.log_sizes)
     log_sizes += fmt::format("{}{}", log_sizes.empty() ? "" : ",", std::round(static_cast<double>(v) * 1000) / 1000);
-  // Where nothing was measured the time may be infinite.
+  // The time of a failed trial may be infinite.
   const double time = r.is_find() || std::isfinite(r.time_us) ? r.time_us : 0;
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", escape_field(r.key), escape_field(r.solver),
                      r.solver_version, time, r.workspace, escape_field(r.tune_point), r.units, r.thread_cap,

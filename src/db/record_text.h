@@ -1,4 +1,4 @@
-// Records as text: words of a line, which lines of several are alive.
+// Records as text: the fields of a line, and the live lines of a file.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace polymio {
 
-/// A text as one word without blanks: bytes outside the printable ASCII range, blanks, '%' and '@'
-/// become %XX. An empty text is "-", a lone "-" is escaped.
+/// A text as one field without blanks: bytes outside printable ASCII, blanks, '%' and '@' become %XX. An empty text is
+/// "-", and the text "-" is escaped.
 std::string escape_field(std::string_view text);
 
-/// Positions of the words of a record.
+/// Positions of the fields of a record.
 enum Field : std::size_t {
   kKey,
   kSolver,
@@ -35,31 +35,31 @@ enum Field : std::size_t {
 
 struct Fields {
   std::array<std::string_view, kFields> field;
-  std::size_t count = 0;  // of words that are there, at most kFields
+  std::size_t count = 0;  // number of fields, at most kFields
 };
 Fields split_fields(std::string_view line);
 
-/// First word of a calibration: "@calibration units threads gflops gbs". Words beginning with '@' name
-/// types of lines that are no find records.
+/// The first field of a calibration: "@calibration units threads gflops gbs". First fields that begin with '@' name
+/// lines of other types than records.
 inline constexpr std::string_view kCalibrationField = "@calibration";
 std::string encode(const Calibration&);
 std::optional<Calibration> decode_calibration(std::string_view line);
 
-/// The kind by its word alone; nothing for other types of lines.
+/// The kind of a record, from its field alone; nothing for other types of lines.
 std::optional<RecordKind> kind_of(const Fields&);
 
-/// What a record is about: of two with the same identity one replaces the other.
+/// The identity of a record: of two records with the same identity one replaces the other.
 using Identity = std::array<std::string_view, 7>;
 Identity identity(const Fields&, RecordKind);
-/// What the trials of one search share; a tuned record ends it.
+/// The fields that the trials of one search have in common; a tuned record with them ends the search.
 Identity search_identity(const Fields&);
 struct IdentityHash {
   std::size_t operator()(const Identity&) const;
 };
 
-/// The lines, oldest first, without those that were replaced, erased, or belong to a completed search.
-/// Lines of other formats stay. With `layers` the lines come from several files, the strongest last: then
-/// higher solver versions stay too.
+/// The lines, oldest first, without replaced and erased records and trials of completed searches. Lines of other types
+/// stay. With `layers` the lines are from several files in order of increasing precedence, and records of higher solver
+/// versions stay, too.
 std::vector<std::string_view> live_lines(const std::vector<std::string_view>& lines, bool layers = false);
 
 }  // namespace polymio

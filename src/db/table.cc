@@ -9,7 +9,7 @@
 namespace polymio {
 namespace {
 
-constexpr std::size_t kCountAtOnce = 16384;  // about two milliseconds
+constexpr std::size_t kCountAtOnce = 16384;  // lines per call of live(): about two milliseconds
 
 }  // namespace
 

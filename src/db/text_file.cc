@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 
-/// 0, or the error.
+/// Returns 0 or the error.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(fd, text.data(), text.size());
@@ -45,7 +45,7 @@ File open_regular(const fs::path& path, int flags, mode_t mode) {
   File file(::open(path.c_str(), flags & ~O_CREAT));
   if (!file && errno == ENOENT && create) {
     file = File(::open(path.c_str(), flags | O_EXCL | O_NOFOLLOW, mode));
-    if (!file && errno == EEXIST) {  // somebody else's new file, or a link to nothing
+    if (!file && errno == EEXIST) {  // another process has created it, or it is a dangling link
       file = File(::open(path.c_str(), flags & ~O_CREAT));
       if (!file && errno == ENOENT) errno = ELOOP;
     }
@@ -132,7 +132,7 @@ int read_file(const fs::path& path, std::string& text, std::uint64_t most) {
 }
 
 int replace_file(const fs::path& path, const fs::path& temporary, std::string_view text, mode_t mode) {
-  ::unlink(temporary.c_str());  // left by somebody who was killed
+  ::unlink(temporary.c_str());  // left behind by a killed process
   const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode ? 0600 : 0666));
   if (!file) return errno;
   int error = write_all(file.fd(), text);

@@ -1,5 +1,5 @@
-// What the library's files share: opening nothing but regular files of bounded size, creating without following links,
-// lines behind checksums, files read and replaced as a whole.
+// Helpers for the library's files: open only regular files of bounded size, create without following links, lines with
+// checksums, read and replace whole files.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <sys/stat.h>
@@ -15,12 +15,12 @@
 
 namespace polymio {
 
-/// A file is not read beyond this size: a sparse file of any size costs nothing to make, and everything to read.
+/// Larger files are not read: a sparse file is cheap to create at any size, but reading it exhausts memory.
 inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30;
-/// A longer line is no record.
+/// Longer lines are not records.
 inline constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 
-/// Digits of the checksum before a blank and the record.
+/// Hexadecimal digits of a line's checksum.
 inline constexpr std::size_t kHashDigits = 16;
 
 /// An owned file descriptor.
@@ -41,32 +41,32 @@ class File {
   int fd_ = -1;
 };
 
-/// Opens a regular file without waiting (a fifo has no writer, perhaps). Empty with errno set otherwise: EISDIR of a
-/// folder, ENODEV of all else that is no regular file. O_CREAT makes a file that is not there yet at this very path: a
-/// dangling link is ELOOP.
+/// Opens a regular file without blocking. Empty with errno set otherwise: EISDIR for a folder, ENODEV for other file
+/// types. O_CREAT does not create the target of a dangling link: that is ELOOP.
 File open_regular(const std::filesystem::path& path, int flags, mode_t mode = 0666);
 
-/// What the error of a function of this file means, for texts; `most` is the limit that it had.
+/// The text of an error of a function in this file; `most` is the size limit that the call had.
 std::string file_error(int error, std::uint64_t most = kLargestFile);
 
-/// Why what the file or folder holds must not be run: another user may have put it there. Empty when only this user or
-/// root can.
+/// Why code in the file or folder must not be run: users other than this one and root may write it. Empty if they may
+/// not.
 std::string why_untrusted(const struct stat& info);
 
-/// Whether the path still leads to the open file.
+/// Whether the path still names the open file.
 bool names_open_file(const std::filesystem::path& path, int fd);
 
-/// An flock, LOCK_SH or LOCK_EX, tried until `deadline`. Whoever holds it may be stopped, so this never waits
-/// in the kernel. 0, or the error; EWOULDBLOCK when the time is over.
+/// Tries an flock, LOCK_SH or LOCK_EX, until `deadline`. Polls, since the holder may be a stopped process. Returns 0 or
+/// the error; EWOULDBLOCK at the deadline.
 int lock_file(int fd, int operation, std::chrono::steady_clock::time_point deadline);
 
-/// Appends line break, checksum, blank, record, line break. The first break ends a line that a crash tore.
+/// Appends line break, checksum, blank, record, line break. The first line break ends an incomplete line of a crashed
+/// writer.
 void append_line(std::string& out, std::string_view record);
 
-/// The record of a line when its checksum holds.
+/// Sets `record` to the record of a line; false if the checksum is wrong.
 bool open_line(std::string_view line, std::string_view& record);
 
-/// Calls `visit(line)` for each line; a last one without its break is a line too.
+/// Calls `visit(line)` for each line, including a last one without line break.
 template <class Visit>
 void each_line(std::string_view text, Visit&& visit) {
   while (!text.empty()) {
@@ -76,15 +76,15 @@ void each_line(std::string_view text, Visit&& visit) {
   }
 }
 
-/// Reads the open file from `offset` to its end. 0, or the error; EOVERFLOW when it is larger than `most` bytes.
+/// Reads the open file from `offset` to its end. Returns 0 or the error; EOVERFLOW if it has more than `most` bytes.
 int read_rest(int fd, off_t offset, std::string& text, std::uint64_t most = kLargestFile);
 
-/// The whole of a regular file. 0, or the error.
+/// Reads a whole regular file. Returns 0 or the error.
 int read_file(const std::filesystem::path& path, std::string& text, std::uint64_t most = kLargestFile);
 
-/// Puts `text` in place of `path` such that a crash leaves either the old or the new file, and a failure
-/// the old one. `temporary` is made anew: a link that somebody has planted there is not followed. Mode 0 is that of any
-/// new file. 0, or the error.
+/// Atomically replaces the content of `path`: a crash leaves the old or the new file, a failure the old one.
+/// `temporary` is removed and created again, so that a link placed there is not followed. `mode` 0: that of any new
+/// file. Returns 0 or the error.
 int replace_file(const std::filesystem::path& path, const std::filesystem::path& temporary, std::string_view text,
                  mode_t mode);
 

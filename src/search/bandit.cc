@@ -6,11 +6,11 @@
 namespace polymio::search {
 namespace {
 
-// Exploring pays off over a training run or a server's day, so that its cost is spread over many calls;
-// it stops at a quarter below the promise, since the last try may cost more than was predicted.
+// The budget is a share of kHorizon calls of the best candidate. kAllowance is a quarter below the promised 2%, since
+// the last sample may cost more than predicted.
 constexpr double kHorizon = 1000, kAllowance = 0.015;
 constexpr std::size_t kSamples = 3;  // per candidate that may still win
-constexpr double kHopeless = 1.5;    // one sample so far over the best is enough
+constexpr double kHopeless = 1.5;    // a candidate this many times slower than the best gets one sample
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::size_t Bandit::best() const {
   return first == arms_.end() ? 0 : static_cast<std::size_t>(first - arms_.begin());
 }
 
-/// Whether another sample of the arm could change the choice and is affordable.
+/// Whether another sample of the arm could change the choice and fits the exploration budget.
 bool Bandit::open(const Arm& arm) const {
   if (arm.out || arm.samples.size() >= kSamples) return false;
   const double best_us = us(best());
@@ -72,7 +72,7 @@ void Bandit::update() {
   spent_us_ = 0;
   const double best_us = us(best());
   for (std::size_t i = 0; i < arms_.size(); ++i) {
-    // The very first call would have cost the same without tuning.
+    // The first call is not exploration: without tuning it would run the same candidate.
     const std::size_t free = i == first_ && calls_ > 0 ? 1 : 0;
     for (std::size_t s = free; s < arms_[i].samples.size(); ++s)
       spent_us_ += std::max(arms_[i].samples[s] - best_us, 0.0);

@@ -1,5 +1,5 @@
-// Tune while running: decides which candidate the next real call of a problem uses, such that a thousand
-// calls cost at most 2% more than the best candidate would. After enough samples it settles.
+// Online tuning as a bandit: chooses the candidate that the application's next call of a problem runs. The cost of
+// exploration is at most 2% of 1000 calls of the best candidate. It settles when no other candidate can win.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
@@ -10,21 +10,21 @@ namespace polymio::search {
 /// Not thread-safe.
 class Bandit {
  public:
-  /// Candidates in the order of their predicted times; the first one is what would be used without tuning.
+  /// Predicted microseconds per candidate, fastest first; without tuning the first candidate would serve all calls.
   explicit Bandit(const std::vector<double>& predicted_us);
 
   /// The candidate of the next call.
   std::size_t next() const;
 
-  /// The call took so long.
+  /// Reports the measured time of a call.
   void took(std::size_t candidate, double us);
 
-  /// The candidate is wrong or cannot be built.
+  /// Removes a candidate whose result is wrong or which cannot be built.
   void discard(std::size_t candidate);
 
   bool settled() const { return settled_; }
 
-  /// The fastest so far.
+  /// The fastest candidate so far.
   std::size_t best() const;
   double us(std::size_t candidate) const { return arms_[candidate].us(); }  // measured, else predicted
   bool measured(std::size_t candidate) const { return !arms_[candidate].samples.empty(); }
@@ -42,7 +42,7 @@ class Bandit {
 
   std::vector<Arm> arms_;
   std::size_t calls_ = 0, first_ = 0;
-  double spent_us_ = 0;  // by candidates other than the best, beyond its time
+  double spent_us_ = 0;  // cost of exploration: time of the other candidates beyond that of the best
   bool settled_ = false;
 };
 

@@ -23,17 +23,17 @@ Run run_once(Stream& stream, const AnyInvoker& invoke, const void* args, double 
     std::optional<StopAt> stop;
     constexpr double kYearUs = 3e13;
     if (most_us < kYearUs) stop.emplace(Time::now() + std::chrono::microseconds(static_cast<std::int64_t>(most_us)));
-    invoke(stream, args);  // a GPU's clock waits for it
+    invoke(stream, args);  // on a GPU the clock synchronizes
     return Run::kDone;
   } catch (const Stopped&) {
     return Run::kStopped;
   }
 }
 
-// Private data of a verification: enough for one image of nearly everything; little where time counts.
+// Most bytes of private data for a check: one image of nearly every problem; less under a find budget.
 constexpr std::size_t kMostPrivate = std::size_t{256} << 20, kMostPrivateInBudget = std::size_t{4} << 20;
 
-/// Solvers caught by this process where the database, which remembers them otherwise, is switched off.
+/// Quarantined solvers of this process (family, name, version), for when the database is switched off.
 using Wrong = std::tuple<std::string, std::string, int>;
 ProcessMutex wrong_solvers_mutex;
 std::set<Wrong>& wrong_solvers() {
@@ -60,7 +60,7 @@ void store(const Request& rq, const std::vector<Candidate>& candidates) {
                                 : c.tuned ? RecordKind::kTuned
                                           : RecordKind::kMeasured));
   }
-  // Under a budget a lock that others hold is not waited for: the records are written with later ones.
+  // Under a find budget do not wait for the file lock: the records are written with later ones.
   const std::chrono::milliseconds patience(rq.handle.find_budget_us() > 0 ? 1 : 2000);
   find_db(rq.handle.device().architecture).store(records, patience);
 }
@@ -90,7 +90,7 @@ bool Verifier::accept(const Candidate& c) {
   return outcome != CheckResult::kWrong;
 }
 
-/// The caller's data prove nothing: judges a run on private random data, if the workspace limit has room.
+/// Checks a run on private random data, if they fit the workspace limit: the check of the caller's was inconclusive.
 CheckResult Verifier::check_private(const Candidate& c, std::string& text) try {
   Handle& handle = rq_.handle;
   const std::size_t limit = handle.workspace_limit();

@@ -1,4 +1,4 @@
-// A contest of candidates on one problem: each is built, its result checked, then all are timed.
+// Measuring the candidates of one problem: each is built and its result checked, then all are timed.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -14,23 +14,23 @@ namespace polymio::search {
 /// Fastest first; equal times keep their order; the reference solver comes last.
 void sort(std::vector<Candidate>&);
 
-/// Stores the candidates of a problem as records of what is known now.
+/// Stores the candidates of a problem as records: measured, tuned or predicted times.
 void store(const Request&, const std::vector<Candidate>&);
 FindRecord record_of(const Request&, const Candidate&, RecordKind);
 
-/// Whether the solver gave a wrong result for this family while the database was switched off.
+/// Whether this process found a wrong result of the solver for this family while the database was switched off.
 bool caught(const SolverInfo&, const std::string& family);
 
-/// Checks results, and quarantines the solvers that gave a wrong one.
+/// Checks results and quarantines solvers with a wrong one.
 class Verifier {
  public:
   enum class Data { kPrivateToo, kCallersOnly };
 
-  /// `args` are what candidates run on; their workspaces need up to `workspace` bytes. Without private data
-  /// a result that the caller's data say nothing about counts as right.
+  /// `args`: the arguments of the measured runs; `workspace`: the largest workspace of a candidate, in bytes. With
+  /// kCallersOnly an inconclusive check of the caller's data counts as right.
   Verifier(const Request&, const void* args, std::size_t workspace, Data data = Data::kPrivateToo);
 
-  /// To be called before the run that is judged, and after it. False: the candidate is wrong.
+  /// Call one before and one after the checked run. accept() is false if the candidate's result is wrong.
   void before();
   bool accept(const Candidate&);
 
@@ -46,14 +46,14 @@ class Verifier {
   bool case_tried_ = false;
 };
 
-/// One candidate's part in contests. Refers to the request, the arguments and the verifier.
+/// A candidate that is measured: builds, checks and runs it. Refers to the request, the arguments and the verifier.
 class Entrant {
  public:
   Entrant(const Request&, Verifier&, Candidate, const void* args);
   const Candidate& candidate() const { return candidate_; }
   Trial contestant();
-  const std::string& note() const { return note_; }  // why it is out
-  bool wrong() const { return wrong_; }              // it gave a wrong result
+  const std::string& note() const { return note_; }  // why it was excluded
+  bool wrong() const { return wrong_; }              // its result was wrong
 
  private:
   Run start(double most_us, double& warm_us);

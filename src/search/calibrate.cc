@@ -24,7 +24,7 @@ bool take_known(Stream& stream) {
 
 ProcessMutex measuring;
 
-/// Plain threads that are gone when the call returns: a fork meanwhile finds nothing half done.
+/// Plain threads that end before the call returns, so that a forked child has no half-finished pool.
 void run_tasks(void*, std::size_t tasks, void (*task)(void*, std::size_t), void* context) {
   std::vector<std::jthread> threads;
   std::size_t next = 1 + start_threads(threads, tasks - 1, [&](std::size_t i) { task(context, i + 1); });
@@ -32,8 +32,8 @@ void run_tasks(void*, std::size_t tasks, void (*task)(void*, std::size_t), void*
   task(context, 0);
 }
 
-/// On a stream of its own: the handle's executor may be the caller's, and may be replaced meanwhile. One
-/// measurement at a time on this machine, since they would take the cores from each other.
+/// Measures on a stream of its own: the handle's executor may be the caller's and may be replaced during the
+/// measurement. One measurement at a time on this machine, since concurrent ones would share the cores.
 void measure_and_store(const std::string& name, int threads) {
   const std::scoped_lock lock(measuring);
   const auto own = create_stream(name, nullptr);

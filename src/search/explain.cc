@@ -1,4 +1,4 @@
-// The whole decision about one problem as JSON.
+// JSON reports: the ranking of all solvers for one problem (explain), and why the database misses it (diagnose).
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ std::string source_of(const std::vector<Candidate>& ranking) {
   return ranking.empty() ? "" : name_of(ranking[0].source);
 }
 
-/// What the learned model says: whether it applies, and how sure the first of two predictions is the better one.
+/// The learned model as JSON: whether it applies, and its confidence that the first of two predictions is faster.
 std::string learned(const Request& rq, const std::vector<Candidate>& ranking) {
   std::string reason;
   const Model* model = learned_model(rq.handle.device(), &reason);
@@ -83,12 +83,12 @@ struct Miss {
   std::string why, advice;  // empty: the database answers
 };
 
-/// The record of a solver that could not be taken: why, and what to do about it.
+/// Why the record of a solver cannot be used, and what to do about it.
 Miss unusable(const Request& rq, const SolverInfo& info, const FindRecord& r) {
   const auto& device = rq.handle.device();
   if (r.solver_version != info.version)
     return {fmt::format("{} is version {}, its record is of version {}", info.name, info.version, r.solver_version),
-            "run find again: only this solver is measured anew"};
+            "run find again: only this solver is measured again"};
   if (r.units != device.units || r.thread_cap != device.threads)
     return {fmt::format("{} was measured with {} of {} cores, now it is {} of {}", info.name, r.thread_cap, r.units,
                         device.threads, device.units),
@@ -98,7 +98,7 @@ Miss unusable(const Request& rq, const SolverInfo& info, const FindRecord& r) {
           "allow the workspace, or run find again within the limit"};
 }
 
-/// Why the database does not answer, and what to do about it.
+/// Why the problem misses the database, and what to do about it.
 Miss miss(const Request& rq, const std::vector<Candidate>& ranking) {
   if (ranking.empty()) return {"no solver can do it: " + refusals(rq), "change the problem or its constraints"};
   if (env::flag(env::kDisableFindDb, false))

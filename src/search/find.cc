@@ -1,4 +1,4 @@
-// Find: its modes, the database hit, the contest of candidates, tuning on demand, the budget.
+// Find: its modes, database hits, the measurement of candidates, tuning on request, the time budget.
 // SPDX-License-Identifier: MIT
 #include "search/find.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 thread_local std::string report;
 
-/// The most that any of the candidates takes, with tuning at any of its points.
+/// The largest workspace of any candidate, with `tune` at any of its tune points. Bytes.
 std::size_t most_workspace(const Request& rq, const std::vector<Candidate>& candidates, bool tune) {
   std::size_t most = 0;
   for (const auto& c : candidates) {
@@ -52,7 +52,7 @@ class Finder {
     if (options_.forced == Enforce::kDbClean) options_.tune = false;
   }
 
-  /// Searches with tuning whatever the mode and the budget of finds.
+  /// Searches with tuning; the find mode and the find budget do not apply.
   TunedAll tune_all(double budget_us, bool again) {
     budget_us_ = 0;
     tuning_us_ = budget_us > 0 ? budget_us : INFINITY;
@@ -80,7 +80,7 @@ class Finder {
   }
 
  private:
-  /// What a find begins with: its records are gone if that is enforced.
+  /// The ranking that a find starts from; DB_CLEAN erases the candidates' records first.
   std::vector<Candidate> cleaned() const {
     report.clear();
     auto candidates = considered();
@@ -93,7 +93,7 @@ class Finder {
     std::vector<Candidate> candidates = cleaned();
     if (candidates.empty() || answered(candidates)) return candidates;
     const KeyLock lock = wait_for_others();
-    candidates = considered();  // somebody may have stored the answer since
+    candidates = considered();  // another process may have stored the answer
     if (candidates.empty() || answered(candidates)) return candidates;
     return search(std::move(candidates));
   }
@@ -102,7 +102,7 @@ class Finder {
   bool limited() const { return budget_us_ > 0; }
   double left_us() const { return limited() ? budget_us_ - (rq_.clock->now_us() - start_us_) : INFINITY; }
 
-  /// What is ranked and may be searched.
+  /// The ranking, reduced to options_.only.
   std::vector<Candidate> considered() const {
     auto candidates = rank(rq_);
     if (options_.only.empty()) return candidates;
@@ -112,7 +112,7 @@ class Finder {
     return candidates;
   }
 
-  /// Reduces to the one answer where nothing has to run.
+  /// True if nothing has to run; then `candidates` holds the answer.
   bool answered(std::vector<Candidate>& candidates) {
     const bool database = !env::flag(env::kDisableFindDb, false);
     const bool hit = database && is_hit(candidates, options_.mode);
@@ -125,20 +125,21 @@ class Finder {
     }
     if (options_.mode != FindMode::kNormal || options_.tune || options_.forced != Enforce::kNone || !database)
       return false;
-    // NORMAL repeats a search unless this handle made it.
+    // NORMAL repeats a search that another handle made.
     if (!is_hit(candidates, FindMode::kHybrid) || !rq_.handle.searched(rq_.problem.key())) return false;
     report = "searched by this handle before";
     return true;
   }
 
-  /// Drops the user's records of every solver that is visited.
+  /// Erases the candidates' records in the user's database.
   void erase(const std::vector<Candidate>& candidates) const {
     std::vector<FindRecord> erased;
     for (const auto& c : candidates) erased.push_back(record_of(rq_, c, RecordKind::kErased));
     find_db(rq_.handle.device().architecture).store(erased);
   }
 
-  /// One search of a problem at a time on this machine; the others wait for its result, for a while.
+  /// One search per problem at a time on this machine; others wait for its result, at most 30 s or a tenth of the
+  /// budget.
   KeyLock wait_for_others() const {
     const std::string file = find_db(rq_.handle.device().architecture).path();
     const double patience_ms = std::min(30e3, 0.1e-3 * left_us());
@@ -153,11 +154,11 @@ class Finder {
   std::vector<Candidate> search(std::vector<Candidate> candidates) {
     std::vector<Candidate> run, rest;
     for (auto& c : candidates) {
-      // The reference solver is predicted, not run, where another one is there.
+      // The reference solver is not measured if there is any other candidate.
       const bool skip = (c.solver->info().reference && !run.empty()) || !searched(c) || (limited() && c.current);
       (skip ? rest : run).push_back(std::move(c));
     }
-    if (run.empty()) run.swap(rest);  // nothing dynamic: better a search than no answer
+    if (run.empty()) run.swap(rest);  // the mode would measure none: measure all rather than fail
     for (auto& c : run) begin_well(c);
     Verifier verifier(rq_, args_, most_workspace(rq_, run, options_.tune));
     if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
@@ -177,14 +178,14 @@ class Finder {
     return found;
   }
 
-  /// Begins with the tune point that the learned model expects to be best, where nothing is known.
+  /// Without a record: starts at the tune point that the learned model predicts to be the fastest.
   void begin_well(Candidate& c) const {
     const auto& device = rq_.handle.device();
     const Model* model = c.source <= Source::kModel && !c.current && !limited() ? learned_model(device) : nullptr;
     const auto point =
         model ? model->point(device, rq_.problem, *c.solver, rq_.constraints.workspace_limit) : std::nullopt;
     const std::size_t bytes = point ? c.solver->workspace_size(device, rq_.problem, *point) : 0;
-    // A record of less workspace than the default point needs would not count as current.
+    // A record with less workspace than the default point would not count as current.
     if (!point || bytes < c.workspace) return;
     c.point = *point;
     c.workspace = bytes;
@@ -194,7 +195,7 @@ class Finder {
     return std::find(skipped_.begin(), skipped_.end(), c.solver) != skipped_.end();
   }
 
-  /// False when the solver turned out to be wrong.
+  /// False when a result of the solver is wrong.
   bool tune_one(Verifier& verifier, Candidate& c) {
     TuneLimits limits = tune_limits();
     limits.time_us = std::min(limits.time_us, tuning_left_us());
@@ -211,15 +212,14 @@ class Finder {
     return !tuned.wrong;
   }
 
-  /// Times the candidates; those that cannot take part are left out, those that did not fit the budget keep
-  /// their predictions.
+  /// Measures the candidates. Those that fail are left out; those that do not fit the budget keep their predictions.
   std::vector<Candidate> measure_candidates(Verifier& verifier, std::vector<Candidate> run) {
     std::deque<Entrant> entrants;
     std::vector<Trial> trials;
     for (auto& c : run) trials.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
     Budget budget;
     if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs - kReserve * budget_us_, 0.0), .strict = true};
-    // A tuning that has to end now measures no more than it has time for.
+    // Within tuning, measure only for the rest of its time.
     if (tuning_us_ < INFINITY) budget = {.total_us = std::max(tuning_left_us(), 0.0), .strict = true};
     if (cancelled_) budget = {.total_us = 0, .strict = true};
     const auto timings = measure(*rq_.clock, trials, budget);
@@ -261,8 +261,8 @@ class Finder {
     report += (report.empty() ? "" : "; ") + line;
   }
 
-  // What storing the results and building the plan may take of a budget, and the end of a task that is
-  // running when the time is over.
+  // Part of a budget reserved for storing the results, building the plan and finishing the task that is running when
+  // the time is over: microseconds, and a share of the budget.
   static constexpr double kReserveUs = 500, kReserve = 0.2;
 
   const Request& rq_;
@@ -277,7 +277,7 @@ class Finder {
   std::string reasons_;
 };
 
-/// Whether a search would learn anything.
+/// Whether every candidate is tuned already or has nothing to tune.
 bool all_tuned(const Request& rq, const std::vector<Candidate>& candidates) {
   return is_hit(candidates, FindMode::kHybrid) && std::all_of(candidates.begin(), candidates.end(), [&](const auto& c) {
            return c.tuned || c.solver->info().reference || tune_points(rq, c).empty();

@@ -1,7 +1,6 @@
-// A file is a line of text, "polymio-model VERSION CHECKSUM BYTES", a JSON header of so many bytes, and the networks'
-// weights as 16-bit floats: member after member, layer after layer, a row for each input and then the biases. The
-// checksum is the 64-bit FNV-1a of all behind the first line. A prediction is the estimate of a solver times the
-// exponential of the networks' mean output for it.
+// File format: a line of text, "polymio-model VERSION CHECKSUM SIZE"; a JSON header of SIZE bytes; then the networks in
+// fp16, layer by layer: weights[in][out], bias[out]. CHECKSUM is the 64-bit FNV-1a of everything after the first line.
+// Prediction = the solver's estimate * exp(mean output of the networks for that solver).
 // SPDX-License-Identifier: MIT
 #include "search/learned.h"
 
@@ -25,12 +24,12 @@ namespace {
 
 constexpr int kVersion = 2;
 constexpr std::size_t kMostWidth = 256;
-constexpr float kMargin = 1;  // a factor of two beyond the training range
+constexpr float kMargin = 1;  // accepted distance from the training range in log2: a factor of two
 constexpr std::size_t kKept = 256;
-constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the least estimate
+constexpr std::size_t kMachineInputs = 4;  // threads, peak, bandwidth, the smallest estimate
 
 constexpr float kKnobScale = 0.25F;
-constexpr double kClearly = -0.02;  // logarithm of a point's time over the default's
+constexpr double kClearly = -0.02;  // log(time of a point / time of the default point) that justifies leaving it
 
 using Vector = std::array<float, kMostWidth>;
 using Names = std::map<std::string, std::size_t, std::less<>>;
@@ -64,7 +63,7 @@ class Weights {
   std::string_view rest_;
 };
 
-/// Dense layers with rectifiers between them.
+/// Dense layers with ReLU between them.
 class Network {
  public:
   Network(std::size_t inputs, std::vector<std::size_t> widths, std::size_t outputs, Weights& weights) {
@@ -93,11 +92,11 @@ class Network {
  private:
   struct Layer {
     std::size_t in, out;
-    std::vector<float> weights, bias;  // a row for each input
+    std::vector<float> weights, bias;  // weights[in][out], bias[out]
 
     void run(const Vector& x, Vector& y) const {
       std::copy(bias.begin(), bias.end(), y.begin());
-      std::array<std::size_t, kMostWidth> used;  // half of them are zero behind a rectifier
+      std::array<std::size_t, kMostWidth> used;  // nonzero inputs: about half are zero after a ReLU
       std::size_t count = 0, i = 0;
       for (std::size_t j = 0; j < in; ++j)
         if (x[j] != 0) used[count++] = j;
@@ -114,14 +113,14 @@ class Network {
   std::vector<Layer> layers_;
 };
 
-/// FNV-1a; short enough to be written in the tool's language too.
+/// FNV-1a, as in tools/learn/train.py.
 std::uint64_t checksum(std::string_view bytes) {
   std::uint64_t h = 0xcbf29ce484222325u;
   for (const char c : bytes) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return h;
 }
 
-/// Predictions that were asked for lately, each compared in full.
+/// A direct-mapped cache of predictions; hits compare the whole key.
 class Recent {
  public:
   struct Asked {
@@ -133,19 +132,19 @@ class Recent {
     std::uint64_t hash() const { return mix(problem.hash(), static_cast<std::uint64_t>(threads)); }
   };
 
-  std::shared_ptr<const Prediction> find(const Asked& a) {
+  std::shared_ptr<const Prediction> find(const Asked& key) {
     const std::scoped_lock lock(mutex_);
-    const Kept& k = kept_[a.hash() % kKept];
-    const bool same = k.problem && k.problem->equals(a.problem) && k.solvers.data() == a.solvers.data() &&
-                      k.solvers.size() == a.solvers.size() && k.threads == a.threads && k.gflops == a.gflops &&
-                      k.gbs == a.gbs;
+    const Kept& k = kept_[key.hash() % kKept];
+    const bool same = k.problem && k.problem->equals(key.problem) && k.solvers.data() == key.solvers.data() &&
+                      k.solvers.size() == key.solvers.size() && k.threads == key.threads && k.gflops == key.gflops &&
+                      k.gbs == key.gbs;
     return same ? k.prediction : nullptr;
   }
 
-  void keep(const Asked& a, std::shared_ptr<const Prediction> prediction) {
-    Kept fresh{a.problem.clone(), a.solvers, a.threads, a.gflops, a.gbs, std::move(prediction)};
+  void keep(const Asked& key, std::shared_ptr<const Prediction> prediction) {
+    Kept fresh{key.problem.clone(), key.solvers, key.threads, key.gflops, key.gbs, std::move(prediction)};
     const std::scoped_lock lock(mutex_);
-    std::swap(kept_[a.hash() % kKept], fresh);
+    std::swap(kept_[key.hash() % kKept], fresh);
   }
 
  private:
@@ -178,9 +177,9 @@ class LearnedModel final : public Model {
 
  private:
   struct Estimates {
-    std::vector<double> of;    // logarithm for each solver of the list; NaN where it does not apply
-    std::vector<double> slot;  // for each output
-    double least = INFINITY;
+    std::vector<double> of;    // log of the estimate per solver of the list; NaN where it does not apply
+    std::vector<double> slot;  // the same per output of the networks
+    double least = INFINITY;   // the smallest
   };
 
   static std::size_t at(const Names& names, std::string_view name) {
@@ -196,14 +195,14 @@ class LearnedModel final : public Model {
 
   std::string architecture_;
   int isa_;
-  std::vector<Input> inputs_;  // of the problem, of the machine, an estimate for each output
+  std::vector<Input> inputs_;  // features of the problem, of the machine, one estimate per output
   Names slots_;
   std::size_t outputs_, known_ = 0;
   double far_, log_error_;
   std::vector<std::array<double, 3>> machines_;  // threads, peak, bandwidth of the training data
   std::vector<Network> members_;
   Names point_slots_;
-  std::size_t point_inputs_ = 0;  // an input for each kind of solver
+  std::size_t point_inputs_ = 0;  // one-hot inputs, one per kind of solver
   std::vector<std::string> knobs_;
   std::vector<Network> points_;
   mutable Recent recent_;
@@ -218,8 +217,8 @@ LearnedModel::LearnedModel(const nlohmann::json& header, std::string_view bytes)
       log_error_(header.at("spread")),
       machines_(header.at("machines").get<std::vector<std::array<double, 3>>>()) {
   const int estimates = header.value("estimates", 1);
-  require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it anew", estimates,
-          kEstimates);
+  require(estimates == kEstimates, "it corrects estimates of version {}, this library has {}: train it again",
+          estimates, kEstimates);
   for (const auto& machine : machines_)
     for (const double value : machine)
       require(value > 0, "a machine of its training has no threads, peak or bandwidth");
@@ -263,10 +262,10 @@ LearnedModel::Estimates LearnedModel::estimate(const DeviceInfo& d, const Proble
   return e;
 }
 
-/// The device as training saw it: with the peak of the nearest device, with as many threads if there was one. A peak
-/// measured under load says nothing about solvers.
+/// The device with peak and bandwidth of the nearest machine of the training data, preferably one with as many threads:
+/// a peak measured under load says nothing about solvers.
 DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
-  constexpr double kThreads = 8;  // what sets threads apart from speed
+  constexpr double kThreads = 8;  // weight of a factor of two in threads against one in speed
   double nearest = INFINITY;
   DeviceInfo seen = d;
   for (const auto& [threads, gflops, gbs] : machines_) {
@@ -281,7 +280,7 @@ DeviceInfo LearnedModel::as_trained(DeviceInfo d) const {
   return seen;
 }
 
-/// Why the model says nothing; empty when it does.
+/// Why the model does not apply; empty when it does.
 std::string LearnedModel::decline(const DeviceInfo& device, const std::vector<float>& features) const {
   // AMX only makes bf16 and int8 faster.
   const bool adds_amx = device.isa == CpuIsa::kAvx512Amx && isa_ == static_cast<int>(CpuIsa::kAvx512Bf16);
@@ -366,13 +365,16 @@ std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const Pro
   std::optional<TunePoint> found;
   for (TunePoint& p : valid_points(solver, device, problem)) {
     if (p == standard || solver.workspace_size(device, problem, p) > workspace_limit) continue;
-    if (const double us = predicted(p); us < best) best = us, found = std::move(p);
+    if (const double us = predicted(p); us < best) {
+      best = us;
+      found = std::move(p);
+    }
   }
   return found;
 }
 
-/// A header as a tree of values whose end allocates nothing: a tree that is destroyed as a whole does, and would end
-/// the process where there is no memory.
+/// The JSON header as a tree whose destructor does not allocate: that of nlohmann::json does, and would terminate the
+/// process when out of memory.
 class HeaderTree final : nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderTree(std::string_view text) {
@@ -435,7 +437,7 @@ class HeaderTree final : nlohmann::json_sax<nlohmann::json> {
   }
 
   nlohmann::json root_;
-  std::vector<nlohmann::json*> open_;  // of what is being read, outermost first; stable, since only the last one grows
+  std::vector<nlohmann::json*> open_;  // containers being read, outermost first; stable: only the innermost grows
   std::string key_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace polymio::search {
 
-/// The model of a file's bytes. Throws BadParm saying what is wrong with them.
+/// Parses the bytes of a model file. Throws BadParm naming what is wrong.
 std::unique_ptr<const Model> parse_model(std::string_view file);
 
 }  // namespace polymio::search

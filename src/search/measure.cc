@@ -9,7 +9,7 @@ namespace polymio::search {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// A first run is cold: it may be slow and win all the same.
+// Limit of a first run: cold caches make it slow even for the eventual winner.
 constexpr double kColdRatio = 10, kColdUs = 20e3;
 
 constexpr double kShortUs = 5000;
@@ -36,7 +36,7 @@ class DeviceClock final : public Clock {
  private:
   Stream& stream_;
   std::unique_ptr<Event> last_;
-  double total_us_ = 0;  // devices tell short times more precisely than long ones
+  double total_us_ = 0;  // a sum of short intervals: device events are more precise for these than for long ones
 };
 
 struct Runner {
@@ -47,7 +47,7 @@ struct Runner {
   double us = 0;  // when stopped or skipped
   double warm_us = 0;
 
-  bool gave_up = false;  // measured, and no match for the best
+  bool gave_up = false;  // measured and dropped: too slow
 
   bool alive() const { return state == Timing::State::kMeasured && !gave_up; }
   double fastest() const { return *std::min_element(samples.begin(), samples.end()); }
@@ -83,7 +83,7 @@ class Measurement {
  private:
   double left() const { return budget_.total_us - (clock_.now_us() - start_); }
 
-  /// Whether something of this length may start.
+  /// Whether a run of this predicted time may start.
   bool fits(double predicted_us) const { return !budget_.strict || 2 * predicted_us <= left(); }
 
   double allowed(double loser_us) const { return budget_.strict ? std::clamp(left(), 0.0, loser_us) : loser_us; }
@@ -95,7 +95,7 @@ class Measurement {
     return us;
   }
 
-  /// Starts a contestant and takes its first sample.
+  /// Starts a candidate and takes its first sample.
   void begin(Runner& r) {
     if (!fits(r.contestant->predicted_us)) return skip(r);
     const double most = allowed(kColdRatio * best() + kColdUs);
@@ -106,7 +106,7 @@ class Measurement {
       return counts ? r.samples.push_back(r.warm_us) : skip(r);
     sample(r);
     if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
-    // Too short for the clock: the first sample only says how often to repeat.
+    // Too short for the clock: the first sample only gives the number of repeats.
     r.repeats = static_cast<int>(std::min(1000.0, std::ceil(budget_.sample_us / std::max(r.samples[0], 0.1))));
     r.samples.clear();
     sample(r);
@@ -128,7 +128,7 @@ class Measurement {
     for (int i = 0; i < r.repeats; ++i) {
       const Run ended = r.contestant->run(most);
       if (ended == Run::kDone) continue;
-      // What was seen of it before stays its time, be it the warm-up alone.
+      // Earlier samples stay, or else the time of the warm-up.
       const bool interrupted = r.samples.empty() && r.warm_us < most;
       if (ended == Run::kStopped && interrupted)
         r.samples.push_back(r.warm_us);
@@ -141,7 +141,7 @@ class Measurement {
     r.samples.push_back((clock_.now_us() - start) / r.repeats);
   }
 
-  /// Short runs get more than one chance: the system may have interrupted one for longer than it takes.
+  /// Short runs get kSureSamples samples: the system may have interrupted one for longer than it takes.
   void drop_losers() {
     const double limit = budget_.give_up_ratio * best();
     for (auto& r : runners_) {
@@ -151,7 +151,7 @@ class Measurement {
     }
   }
 
-  /// True when one contestant's samples all lie below everybody else's.
+  /// True when all samples of the fastest candidate are below those of every other one.
   bool separated() const {
     const Runner* winner = nullptr;
     for (const auto& r : runners_)

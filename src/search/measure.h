@@ -1,5 +1,5 @@
-// The one stopwatch. Contestants are started (built, checked, warmed up), then run in turn, so that drift
-// hits all alike; losers are stopped and leave; the median of what was seen counts.
+// The one place that measures times. Candidates are started (built, checked, warmed up), then run in alternation, so
+// that drift affects all equally; slow ones are stopped and dropped; a candidate's time is the median of its samples.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <functional>
@@ -15,53 +15,53 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual double now_us() = 0;
-  /// Whether the time of a first run bounds that of later ones; it does not where the run waits for code to be loaded.
+  /// Whether the time of a first run bounds that of later ones. It does not where the first run loads code.
   virtual bool first_run_counts() const { return true; }
 };
 Clock& steady_clock();
 
-/// Tells when the device has done all that is queued now, by its own clock: what is queued between two looks is
-/// timed without the host.
+/// A clock of device events: now_us() waits for all queued work, and the difference of two calls is device time
+/// without host overhead.
 std::unique_ptr<Clock> device_clock(Stream&);
 
 enum class Run {
   kDone,
-  kStopped,  // took longer than it was allowed
-  kOut,      // cannot take part
+  kStopped,  // took longer than allowed
+  kOut,      // failed, or its result is wrong
 };
 
-/// Each call may stop after about `most_us` and say so.
+/// A candidate to be measured. Each function may stop after about `most_us` and then returns kStopped.
 struct Trial {
-  std::function<Run(double most_us, double& warm_us)> start;  // once, before all else; `warm_us`: of its run alone
-  std::function<Run(double most_us)> run;                     // once to completion
+  std::function<Run(double most_us, double& warm_us)> start;  // build, check, warm up; `warm_us`: time of its run alone
+  std::function<Run(double most_us)> run;                     // one run to completion
   double predicted_us = 0;
 };
 
 struct Budget {
   double total_us = 250e3;  // no new round starts after this
-  bool strict = false;      // nothing starts unless twice its prediction fits what is left, nor runs beyond
-  int rounds = 8;           // at most
-  double rival_us = std::numeric_limits<double>::infinity();  // a time that is known: who is slower leaves
-  double sample_us = 30;                                      // shorter runs are repeated inside one sample
-  double give_up_ratio = 2.0;  // a contestant leaves when its fastest sample is this much over the best
+  bool strict = false;      // a run starts only if twice its prediction fits the rest, and is stopped at the end
+  int rounds = 8;           // most samples per candidate
+  double rival_us = std::numeric_limits<double>::infinity();  // a known time to beat: slower candidates are dropped
+  double sample_us = 30;                                      // shorter runs are repeated within one sample
+  double give_up_ratio = 2.0;  // a candidate is dropped when its fastest sample exceeds the best time by this factor
 };
 
 struct Timing {
   enum class State {
     kMeasured,
-    kStopped,  // a loser: `us` is the time after which it was stopped
+    kStopped,  // `us` is the time after which it was stopped
     kOut,
-    kSkipped,  // did not fit the strict budget, or had no run that counts in it
+    kSkipped,  // did not fit the strict budget, or has no valid sample within it
   };
   State state = State::kSkipped;
-  double us = 0;  // the median; what was left of the budget when skipped
+  double us = 0;  // the median; when skipped, the rest of the budget at that time
   int samples = 0;
 };
 
-/// Times every contestant. Stops when the fastest one's slowest sample beats everybody's fastest (after
-/// three rounds), when the rounds are done or the budget ends. Each contestant that was started and is
-/// neither stopped nor out has at least one sample: where a strict budget has no room for another, its warm-up, or none
-/// if first runs do not count.
+/// Measures every candidate. Ends when the slowest sample of the fastest candidate beats all samples of the others
+/// (after three rounds), after the last round, or with the budget. Each candidate that was started and neither stopped
+/// nor excluded has at least one sample; where a strict budget has no room for one that is the warm-up run, if the
+/// clock's first runs count.
 std::vector<Timing> measure(Clock&, const std::vector<Trial>& trials, const Budget&);
 
 }  // namespace polymio::search

@@ -1,5 +1,5 @@
-// Which model serves a device: an installed one, else "<device class>.model" of the user's database folder, then of the
-// system's, else the one in the library. A file that is damaged is not replaced by the next: the estimates serve.
+// The model of a device: an installed one, else "<device class>.model" in the user's database folder, then in the
+// system's, else the one embedded in the library. With a damaged file the estimates are used, not the next file.
 // SPDX-License-Identifier: MIT
 #include "search/model.h"
 
@@ -56,7 +56,7 @@ Loaded load_for(const std::string& architecture) {
   return {nullptr, "no model was trained for " + architecture};
 }
 
-/// Loaded once in each process and folder.
+/// Loaded once per process and set of folders.
 const Loaded& model_of(const std::string& architecture) {
   std::string key = architecture;
   for (const auto& folder : db_folders()) key += '\n' + folder.string();

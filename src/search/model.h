@@ -1,6 +1,6 @@
-// The learned model's place: it predicts times where nothing is stored. Off in builds without
-// MIOPEN_ENABLE_AI_IMMED_MODE_FALLBACK and where MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK says so; then, and
-// where it declines, the solvers' estimates serve.
+// Interface of the learned model, which predicts times where no record is stored. Off in builds without
+// MIOPEN_ENABLE_AI_IMMED_MODE_FALLBACK and with MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK=0; then, and where the model
+// does not apply, the solvers' estimates are used.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -14,9 +14,9 @@
 namespace polymio::search {
 
 struct Prediction {
-  std::vector<double> us;  // of each solver at its default point, in the list's order; NaN: not known to the model
-  double log_error = 0;    // how far the logarithm of two solvers' ratio is usually off
-  std::string declined;    // why the model does not apply; then there are no times
+  std::vector<double> us;  // per solver of the list, at its default point; NaN: not known to the model
+  double log_error = 0;    // typical error of log(time of one solver / time of another)
+  std::string declined;    // why the model does not apply; then `us` is empty
 };
 
 class Model {
@@ -24,8 +24,8 @@ class Model {
   virtual ~Model() = default;
   /// Thread-safe; never null.
   virtual std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const = 0;
-  /// A valid tune point that is expected to be clearly faster than the default one, within the workspace limit;
-  /// nothing where none is. Slower than predict: for finds.
+  /// A valid tune point within the workspace limit that is predicted to be clearly faster than the default one, or
+  /// nothing. Slower than predict(): for finds.
   virtual std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
                                          std::size_t workspace_limit) const = 0;
 };

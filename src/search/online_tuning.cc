@@ -16,7 +16,7 @@ namespace polymio::search {
 namespace {
 
 constexpr std::size_t kPointsPerSolver = 3, kMostArms = 8;
-constexpr double kUntried = 1.01;  // a solver whose trial was not affordable ranks behind the fastest, predicted or not
+constexpr double kUntried = 1.01;  // unmeasured solvers are stored with at least this many times the fastest time
 
 class OnlineTuning {
  public:
@@ -45,7 +45,7 @@ class OnlineTuning {
 
   void run(Stream& stream, const void* args) {
     if (const Arm* winner = winner_.load(std::memory_order_acquire)) return winner->invoke(stream, args);
-    const std::scoped_lock lock(mutex_);  // one at a time: concurrent calls would time each other
+    const std::scoped_lock lock(mutex_);  // one at a time: concurrent calls would disturb the measurement
     while (lost_ < arms_.size()) {
       const std::size_t i = explorer_->next();
       if (ready(i) && run_candidate(i, stream, args)) return;
@@ -68,7 +68,7 @@ class OnlineTuning {
     arm.invoke = arm.candidate.solver->build(request_.handle.stream(), request_.problem, arm.candidate.point);
   }
 
-  /// The solver's best predicted points beside the one it has, scaled to its own time.
+  /// Adds the solver's best predicted tune points; their times are scaled by the candidate's own.
   void add_points(const Candidate& c) {
     const auto points = tune_points(request_, c);
     const auto& device = request_.handle.device();
@@ -76,14 +76,14 @@ class OnlineTuning {
     for (std::size_t i = 1; i < std::min(points.size(), kPointsPerSolver + 1); ++i) {
       Candidate other = c;
       other.point = points[i];
-      other.tuned = true;  // its record tells of a choice, not of a default that lacked workspace
+      other.tuned = true;  // so that its record means a chosen point, not a default that lacked workspace
       other.workspace = c.solver->workspace_size(device, request_.problem, other.point);
       other.us = c.us * c.solver->estimate(device, request_.problem, other.point) / std::max(own, 1e-3);
       add(other);
     }
   }
 
-  /// Builds the arm; false when that fails and others are left.
+  /// Builds the arm; false when that fails: the arm is discarded.
   bool ready(std::size_t i) {
     Arm& arm = arms_[i];
     if (arm.invoke) return true;
@@ -118,7 +118,7 @@ class OnlineTuning {
     return true;
   }
 
-  /// Stores the best of each solver, so that the next process has a complete answer.
+  /// Stores the best point of every solver, so that the next process has a database hit.
   void settle() {
     const std::size_t best = explorer_->best();
     std::vector<Candidate> learned;
@@ -143,7 +143,7 @@ class OnlineTuning {
   Subject subject_;
   Request request_;
   std::vector<Arm> arms_;
-  Arm last_resort_{};  // the reference, where others are there: runs when all of them failed
+  Arm last_resort_{};  // the reference solver: runs when all arms failed
   std::unique_ptr<Bandit> explorer_;
   std::size_t workspace_ = 0, lost_ = 0;
   std::mutex mutex_;

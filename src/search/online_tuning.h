@@ -1,5 +1,5 @@
-// Tune while running, for one problem: an invoker that plays candidates in real calls and settles on the
-// fastest.
+// Online tuning of one problem: an invoker that measures candidates in the application's own calls until the fastest is
+// known.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace polymio::search {
 
-/// What a running contest needs to outlive the call that made it; the primitive provides it.
+/// What online tuning keeps beyond the call that starts it; the primitive provides it.
 struct Subject {
   std::unique_ptr<const ProblemBase> problem;
   std::unique_ptr<const ResultCheck> check;
@@ -16,9 +16,9 @@ struct Subject {
   Constraints constraints;
 };
 
-/// Plays the ranking's candidates and the most promising tune points. Outputs must not be read by the call
-/// (beta 0), since a wrong result is computed again by the first candidate. Thread-safe; the handle must
-/// outlive it. Stores what it learned once it settles.
+/// Tries the candidates of the ranking and the tune points with the best predictions. Calls must not read their output
+/// (beta 0), since a wrong result is computed again by another candidate. Thread-safe; the handle must outlive the
+/// invoker. Stores the results once the fastest is known.
 AnyInvoker tune_online(Handle&, Subject, std::size_t& workspace);
 
 }  // namespace polymio::search

@@ -1,6 +1,6 @@
-// Ordering solvers by what is known. An exact record goes before everything; then, as predictions: the
-// solver's record for other cores or of another version, the learned model with a word of the nearest relative,
-// that relative alone, the solver's own estimate.
+// Orders solvers without running them. Each solver's time comes from the first of: its exact record; its record for
+// other cores or of another version; the learned model, corrected by the record of the nearest problem; that record
+// alone; the solver's estimate.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -17,10 +17,10 @@
 namespace polymio::search {
 namespace {
 
-// Relatives are at most this far away: the Euclidean distance of the log2 sizes. 2 is one size at a
-// quarter or four times, or four sizes at half or twice.
+// Largest Euclidean distance of the log2 sizes of a neighbouring problem. 2: one size differs by a factor of 4, or four
+// sizes by a factor of 2.
 constexpr double kNearby = 2.0 + 1e-2;  // sizes are stored with three decimals
-// Beside the learned model a relative counts for less, and only when it is nearer: measured on held-out layers.
+// With the learned model a neighbour counts only within kClose, with at most this weight: fitted to held-out layers.
 constexpr double kClose = 0.7, kWeight = 0.5;
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -30,7 +30,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-/// What the database knows about one problem and its family, read once for all solvers.
+/// The records of one problem and its family, read once for all solvers.
 class Knowledge {
  public:
   explicit Knowledge(const Request& rq)
@@ -40,7 +40,7 @@ class Knowledge {
         records_(db_.lookup(rq.problem.key())),
         quarantined_(db_.quarantined(family_)) {}
 
-  /// The reference never is: it is what the others are judged by, and the last that is left.
+  /// The reference solver is never quarantined: it is the last resort.
   bool quarantined(const SolverInfo& info) const {
     if (info.reference) return false;
     return caught(info, family_) || std::any_of(quarantined_.begin(), quarantined_.end(), [&](const FindRecord& r) {
@@ -48,7 +48,7 @@ class Knowledge {
            });
   }
 
-  /// The record that says what this solver does here and now.
+  /// The solver's record for this problem, solver version and number of cores.
   const FindRecord* exact(const SolverInfo& info) const {
     const auto it = std::find_if(records_.begin(), records_.end(),
                                  [&](const FindRecord& r) { return same_solver(r, info) && same_cores(r); });
@@ -70,7 +70,11 @@ class Knowledge {
 
   /// The solver's record for the nearest problem of the family.
   Relative neighbour(const SolverInfo& info) {
-    if (!relatives_read_) relatives_ = db_.relatives(family_), sizes_ = rq_.problem.log_sizes(), relatives_read_ = true;
+    if (!relatives_read_) {
+      relatives_ = db_.relatives(family_);
+      sizes_ = rq_.problem.log_sizes();
+      relatives_read_ = true;
+    }
     Relative nearest;
     if (info.reference) return nearest;
     for (const FindRecord& r : relatives_) {
@@ -81,7 +85,7 @@ class Knowledge {
     return nearest;
   }
 
-  /// Microseconds that the learned model predicts for the candidate.
+  /// The candidate's microseconds as predicted by the learned model.
   std::optional<double> learned(const Candidate& c) {
     if (!prediction_) {
       const Model* model = learned_model(rq_.handle.device());
@@ -94,7 +98,7 @@ class Knowledge {
     if (c.solver->info().reference || at >= prediction_->us.size() || std::isnan(prediction_->us[at]))
       return std::nullopt;
     const DeviceInfo& device = rq_.handle.device();
-    const TunePoint standard = c.solver->default_point(device, rq_.problem);  // which the model knows
+    const TunePoint standard = c.solver->default_point(device, rq_.problem);  // the point that the model predicts
     if (standard == c.point) return prediction_->us[at];
     return prediction_->us[at] * c.solver->estimate(device, rq_.problem, c.point) /
            c.solver->estimate(device, rq_.problem, standard);
@@ -117,7 +121,7 @@ class Knowledge {
   std::shared_ptr<const Prediction> prediction_;
 };
 
-/// Takes the record's point where it is valid here and needs no more workspace than allowed.
+/// Takes the record's tune point if it is valid for the problem and within the workspace limit.
 bool take_point(const Request& rq, Candidate& c, const FindRecord& record) {
   const auto& device = rq.handle.device();
   const TunePoint stored = parse_tune_point(record.tune_point);
@@ -129,7 +133,7 @@ bool take_point(const Request& rq, Candidate& c, const FindRecord& record) {
   return true;
 }
 
-/// Whether the record's time may stand for the candidate's. A point that was searched is taken with it; any other is
+/// Whether the record's time predicts the candidate's. A tuned point is taken over with the time; any other point is
 /// the default of the record's own problem.
 bool borrow(const Request& rq, Candidate& c, const FindRecord& record) {
   return record.kind != RecordKind::kTuned || take_point(rq, c, record);
@@ -158,7 +162,7 @@ void predict(const Request& rq, Knowledge& known, Candidate& c) {
     c.source = Source::kNeighbour;
   } else {
     ensure_calibrated(rq.handle);
-    c.us = c.solver->estimate(rq.handle.device(), rq.problem, c.point);  // not the device before it was calibrated
+    c.us = c.solver->estimate(rq.handle.device(), rq.problem, c.point);  // `device` may be the one before calibration
     c.source = Source::kEstimate;
   }
   if (borrows && log::enabled(log::Level::kInfo) && log::first_time("borrowed " + rq.problem.key() + info.name))
@@ -175,7 +179,7 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
   const FindRecord* record = known.exact(solver.info());
   if (!record || !take_point(rq, c, *record)) {
     predict(rq, known, c);
-    // A stored time that needs more workspace than there is: with less, the solver will hardly be faster.
+    // The stored time needs more workspace than allowed: with less the solver will hardly be faster.
     if (record && record->measured()) {
       c.us = std::max(c.us, record->time_us);
       c.current = true;
@@ -185,7 +189,7 @@ Candidate candidate(const Request& rq, Knowledge& known, const SolverBase& solve
   c.us = record->time_us;
   c.source = record->measured() ? Source::kMeasured : Source::kEstimate;
   c.tuned = record->kind == RecordKind::kTuned;
-  // A point that was found within less workspace does not speak for the one that would be tried now.
+  // A default point chosen within less workspace says nothing about the default point of this call.
   c.current = c.tuned || c.workspace >= wanted;
   return c;
 }
@@ -225,7 +229,7 @@ bool is_hit(const std::vector<Candidate>& candidates, FindMode mode) {
   if (mode == FindMode::kNormal || mode == FindMode::kReserved) return false;
   const bool complete = std::all_of(candidates.begin(), candidates.end(),
                                     [&](const Candidate& c) { return c.current || !searches(mode, c); });
-  // A prediction may stand for a solver that another one beats, never for the answer itself.
+  // A stored prediction is enough for a slower solver, not for the answer itself.
   const auto best = std::find_if(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.current; });
   return complete && best != candidates.end() && best->source == Source::kMeasured;
 }

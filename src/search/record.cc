@@ -32,12 +32,12 @@ class Recorder {
     if (broken_ || !seen_.insert(line).second) return;
     const File file = open_regular(path_, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW);
     if (!file) return fail();
-    // Who was left waiting by an earlier call does not wait again.
+    // Lines are waiting already: do not wait for the lock again.
     const auto patience = std::chrono::seconds(waiting_.empty() ? 1 : 0);
     waiting_.push_back(line);
     if (lock_file(file.fd(), LOCK_EX, std::chrono::steady_clock::now() + patience) == EWOULDBLOCK)
       return log::info("{} is locked by others: {} lines wait for the next problem", path_, waiting_.size());
-    // Others may have written them meanwhile, or died while writing.
+    // Another process may have written these lines, or died while writing.
     std::string text = torn(open_regular(path_, O_RDONLY | O_NOFOLLOW)) ? "\n" : "";
     if (broken_) return;
     const std::size_t empty = text.size();
@@ -49,7 +49,7 @@ class Recorder {
   }
 
  private:
-  /// Reads the lines that have appeared. Whether the last one has no end.
+  /// Reads the lines appended since the last call. True if the last one is incomplete.
   bool torn(const File& file) {
     if (!file) return false;
     std::string text;

@@ -1,4 +1,4 @@
-// Verified tuning: before a candidate may win, samples of its output are compared with an own evaluation.
+// Result checks: samples of a candidate's output are compared with the definition before the candidate may be chosen.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -12,13 +12,13 @@ namespace polymio::search {
 enum class CheckResult {
   kRight,
   kWrong,
-  kInconclusive,  // the inputs make the reference infinite, NaN or meaningless: nothing can be said
+  kInconclusive,  // the inputs make the exact result infinite, NaN or negligible
 };
 
 /// How far results may be from exact ones.
 struct Tolerance {
   ErrorClass error;
-  bool transforms = false;  // which spread an element's error over its neighbours
+  bool transforms = false;  // Winograd or FFT: an element's error depends on its neighbours, too
 
   Tolerance(ErrorClass e) : error(e) {}
   Tolerance(const SolverBase& solver, const ProblemBase& p)
@@ -26,20 +26,20 @@ struct Tolerance {
         transforms(solver.info().algorithm == Algorithm::kWinograd || solver.info().algorithm == Algorithm::kFft) {}
 };
 
-/// Judges the results of one problem; made by the primitive. Thread-safe.
+/// Checks the results of one problem; made by the primitive. Thread-safe.
 class ResultCheck {
  public:
   virtual ~ResultCheck() = default;
 
-  /// Writes a pattern that no result has over the samples of the output, so that what a solver leaves
-  /// out is seen. Call it before the run to be judged.
+  /// Overwrites the sampled elements of the output with a pattern that no result has, so that elements which a solver
+  /// does not write are found. Call it before the checked run.
   virtual void poison(Stream&, const void* args) const = 0;
 
-  /// Compares the samples of the output with an evaluation in double.
-  /// `text` says which element is wrong, what it is, and what it should be.
+  /// Compares the sampled elements of the output with an evaluation in double. `text` names the first wrong element,
+  /// its value and the expected one.
   virtual CheckResult check(Stream&, const void* args, Tolerance, std::string& text) const = 0;
 
-  /// The same problem, or one of fewer images, on random inputs in memory of its own.
+  /// The problem, possibly with fewer images, on random inputs in its own memory.
   class PrivateCase {
    public:
     virtual ~PrivateCase() = default;
@@ -49,7 +49,7 @@ class ResultCheck {
     virtual const void* args(void* workspace, std::size_t bytes) = 0;
   };
 
-  /// Null when even the smallest does not fit `most_bytes`. Memory comes from the handle's allocator.
+  /// Null when even one image does not fit `most_bytes`. Memory comes from the handle's allocator.
   virtual std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const = 0;
 };
 

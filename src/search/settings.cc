@@ -11,7 +11,7 @@
 namespace polymio::search {
 namespace {
 
-/// The index of `text` in `names`, which start at 1, or the number it is.
+/// The 1-based index of `text` in `names`; `text` may also be that number.
 std::optional<int> parse(std::string text, std::span<const char* const> names) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });

@@ -22,7 +22,7 @@ class Search {
         limits_(limits),
         points_(tune_points(rq, candidate)) {}
 
-  /// Takes over what an earlier search measured.
+  /// Reads the measurements of an earlier search from the database.
   void resume() {
     const SolverInfo info = candidate_.solver->info();
     const auto& device = rq_.handle.device();
@@ -61,7 +61,7 @@ class Search {
  private:
   double left_us() const { return limits_.time_us - (rq_.clock->now_us() - start_us_); }
 
-  /// Whether a wider workspace limit would allow more points.
+  /// Whether the workspace limit excludes valid points.
   bool narrowed() const {
     const auto& device = rq_.handle.device();
     for (const TunePoint& p : valid_points(*candidate_.solver, device, rq_.problem))
@@ -69,21 +69,22 @@ class Search {
     return false;
   }
 
-  /// Under a strict limit half of the time stays for the decision.
+  /// Under a strict limit half of the time is reserved for decide().
   bool fits(const TunePoint& point) const {
     if (!limits_.strict) return left_us() > 0;
     const double us = candidate_.solver->estimate(rq_.handle.device(), rq_.problem, point);
     return 2 * us <= left_us() - 0.5 * limits_.time_us;
   }
 
-  /// The budget; under a strict limit what is left but for a share of it.
+  /// The budget; under a strict limit its total is the rest of the time less `share` of the limit.
   Budget within(Budget budget, double share) const {
-    if (limits_.strict) budget.total_us = std::max(0.0, left_us() - share * limits_.time_us), budget.strict = true;
-    if (result_.cancelled) budget.total_us = 0, budget.strict = true;
+    if (limits_.strict) budget.total_us = std::max(0.0, left_us() - share * limits_.time_us);
+    if (result_.cancelled) budget.total_us = 0;
+    budget.strict = budget.strict || limits_.strict || result_.cancelled;
     return budget;
   }
 
-  /// True when the callback wants to end it.
+  /// Reports the progress; true when the callback stops the tuning.
   bool tell() {
     const auto callback = rq_.handle.tuning_callback();  // it may be replaced meanwhile
     if (!callback) return false;
@@ -105,7 +106,7 @@ class Search {
     return c;
   }
 
-  /// Measures a point and appends what came of it; infinite when it failed.
+  /// Measures a point and stores the result; infinite when it failed.
   double try_point(const TunePoint& point) {
     Entrant entrant(rq_, verifier_, at(point), args_);
     const Budget budget = within({.total_us = 100e3, .rounds = 4, .rival_us = best_us_, .give_up_ratio = 1.2}, 0.5);
@@ -120,7 +121,7 @@ class Search {
     return times_[point] = good ? timing.us : INFINITY;
   }
 
-  /// The few best against each other, now and not at different times; the first of equals stays.
+  /// Measures the best few again in alternation, since the trials ran at different times; ties keep the order.
   void decide() {
     std::vector<TunePoint> order;
     for (const TunePoint& p : points_)
@@ -138,7 +139,7 @@ class Search {
       if (timings[i].state == Timing::State::kMeasured && (best == order.size() || timings[i].us < timings[best].us))
         best = i;
     const bool decided = best < order.size();
-    if (!decided) best = 0;  // there was no time: the trials decide
+    if (!decided) best = 0;  // no time left: the fastest trial
     candidate_ = entrants[best].candidate();
     candidate_.us = decided ? timings[best].us : times_[order[0]];
     candidate_.tuned = result_.complete && !narrowed();

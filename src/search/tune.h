@@ -1,5 +1,5 @@
-// Searching a solver's tune space for one problem: candidates in the order of the model, each verified and
-// appended to the database at once, losers stopped early, the best few timed against each other.
+// Searches the tune space of a solver for one problem: points in the order of their estimates, each checked, measured
+// and stored at once; slow ones are stopped early, the best few are measured again in alternation.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "search/benchmark.h"
@@ -8,22 +8,22 @@
 namespace polymio::search {
 
 struct TuneResult {
-  bool complete = true;      // the space is exhausted, or the limits on iterations or patience say so
-  std::size_t measured = 0;  // candidates of this call; those of an earlier one are taken from the database
+  bool complete = true;      // the space, the iterations or the patience are exhausted
+  std::size_t measured = 0;  // points measured by this call; earlier ones come from the database
   bool wrong = false;        // a point gave a wrong result: the solver must not be used
-  bool cancelled = false;    // the callback wants no more tuning
+  bool cancelled = false;    // the callback stopped the tuning
 };
 
-/// Every valid point within the workspace limit, best prediction first, but the starting point at the head.
+/// Every valid point within the workspace limit: the starting point, then the others by estimate, fastest first.
 std::vector<TunePoint> tune_points(const Request&, const Candidate& start);
 
-/// Gives the candidate its best point and that point's time. `tuned` is set when the search is complete;
-/// otherwise the next call goes on. The callback of the handle may end it.
+/// Sets the candidate's point and time to the best ones. `tuned` is set when the search is complete; otherwise the next
+/// call continues. The handle's callback may stop it.
 TuneResult tune(const Request&, Verifier&, Candidate&, const void* args, const TuneLimits&, bool again);
 
 /// Tunes every allowed solver on private random data and stores the results.
 struct TuneAll {
-  double budget_us = 0;  // for all solvers; 0: the environment's limit for each
+  double budget_us = 0;  // for all solvers; 0: the environment's limit per solver
   bool again = false;
 };
 struct TunedAll {

@@ -1,4 +1,4 @@
-// What an activation call does, above the solvers.
+// Running an activation, on top of the solvers.
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/activation.h"
 
@@ -19,9 +19,9 @@
 namespace polymio::activation {
 namespace {
 
-constexpr std::int64_t kApplyPart = 1 << 14;  // elements of a task of apply()
+constexpr std::int64_t kApplyPart = 1 << 14;  // elements per task of apply()
 
-/// The best after a find on data of our own, or nothing where there is no memory for it.
+/// The best candidate of a find on private data, or nothing without memory for these.
 std::optional<search::Candidate> found(const search::Request& rq) {
   try {
     const auto own = rq.check->private_case(rq.handle, rq.handle.workspace_limit());
@@ -42,8 +42,8 @@ const SolverBase* solver_by_name(Direction d, std::string_view text) {
   return nullptr;
 }
 
-/// Those that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id. All if it only names solvers of the other direction
-/// or of convolutions, since one variable serves them all; BadParm when it names one that does not exist.
+/// The solvers that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id; all if it names none of this direction, since
+/// convolutions use the variable, too. BadParm if it names one that does not exist.
 std::vector<const SolverBase*> allowed_solvers(Direction d) {
   const SolverList all = solvers(d);
   const Direction other = d == Direction::kForward ? Direction::kBackward : Direction::kForward;
@@ -83,20 +83,20 @@ Plan first_plan(Handle& handle, const Problem& problem) {
   return {best->solver->build(handle.stream(), problem, best->point), best->solver, best->workspace};
 }
 
-/// Tensors that are interleaved in memory may be views that share no element; dense ones may not.
+/// BadParm for overlapping dense tensors. Strided ones may be interleaved without sharing an element.
 void check_memory(const TensorDesc& in, const void* data, const char* name, const TensorDesc& out, const void* result) {
   if (data == result) {
     require(same_memory(in, out), "the result is written over {}, but their strides differ", name);
     return;
   }
   if (!in.packed() || !out.packed()) return;
-  const auto a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(result);
-  require(a + in.bytes() <= b || b + out.bytes() <= a,
+  const auto in_begin = reinterpret_cast<std::uintptr_t>(data), out_begin = reinterpret_cast<std::uintptr_t>(result);
+  require(in_begin + in.bytes() <= out_begin || out_begin + out.bytes() <= in_begin,
           "the result overlaps {}: it must be the same buffer or another one, and starts {} bytes from it", name,
-          static_cast<std::int64_t>(b - a));
+          static_cast<std::int64_t>(out_begin - in_begin));
 }
 
-/// With elements at odd addresses.
+/// For buffers whose elements are not aligned.
 void run_on_copies(Handle& handle, const Problem& problem, const Problem::Args& given) {
   validate(problem);
   check_memory(problem.x, given.x, "x", problem.output(), given.result);
@@ -106,7 +106,9 @@ void run_on_copies(Handle& handle, const Problem& problem, const Problem::Args& 
       dy(device, problem.dy, given.dy, "the buffer of dy"),
       result(device, problem.output(), given.result, "the buffer of the result");
   Problem::Args args = given;
-  args.x = x.data(), args.dy = dy.data(), args.result = result.data();
+  args.x = x.data();
+  args.dy = dy.data();
+  args.result = result.data();
   run(handle, problem, args);
   result.write_back();
 }
@@ -118,7 +120,7 @@ Parameters rounded(const Parameters& p, DataType t) {
   return {static_cast<float>(p.alpha), static_cast<float>(p.beta), static_cast<float>(p.gamma)};
 }
 
-// A plan that exists has the very problem asked for, so a warm call skips validation.
+// A cached plan belongs to exactly this problem, so that a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
   const DataType type = problem.x.type;
   if (!is_element_aligned(given.x, type) || !is_element_aligned(given.dy, type) ||

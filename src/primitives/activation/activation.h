@@ -1,5 +1,5 @@
-// Activation functions and their gradients, any strides: the face of this folder. It has no find of its own
-// in the C API: a first run takes the best known solver, and tunes when the environment enforces search.
+// Activation functions and their gradients, any strides: the public interface of this folder. The C API has no find for
+// activations: the first run takes the best known solver, and tunes if the environment enforces a search.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace polymio::activation {
 
-/// Numbers equal miopenActivationMode_t; the formulas are there.
+/// Numbers equal miopenActivationMode_t, which gives the formulas.
 enum class Mode : int {
   kPassthru = 0,
   kLogistic = 1,
@@ -28,7 +28,7 @@ enum class Mode : int {
 };
 const char* name_of(Mode);
 
-/// Of the function. They are rounded to float unless the tensors are fp64.
+/// Parameters of the function, rounded to float unless the tensors are fp64.
 struct Parameters {
   double alpha = 0, beta = 0, gamma = 0;
 };
@@ -45,7 +45,7 @@ struct Problem final : ProblemBase {
     void* result = nullptr;    // y, or dx; may be x or dy
     Parameters parameters;
     double scale = 1, keep = 0;  // result = scale * (...) + keep * result
-    bool x_is_y = false;         // backward of a forward pass in place: x holds its result
+    bool x_is_y = false;         // backward of an in-place forward pass: x holds y
   };
 
   Direction direction = Direction::kForward;
@@ -56,7 +56,7 @@ struct Problem final : ProblemBase {
   bool operator==(const Problem& o) const {
     return direction == o.direction && mode == o.mode && x == o.x && y == o.y && dy == o.dy && dx == o.dx;
   }
-  /// The MIOpenDriver line of the problem; parameters and scalars are left out.
+  /// The MIOpenDriver line of the problem, without parameters and scalars.
   std::string key() const override;
   std::uint64_t hash() const override;
   bool equals(const ProblemBase&) const override;
@@ -70,41 +70,41 @@ struct Problem final : ProblemBase {
   std::int64_t count() const { return x.count(); }
 };
 
-/// Tensors of rank 1 become those of one image. Nothing is checked.
+/// Tensors of rank 1 become tensors of one image. Not validated.
 Problem forward_problem(Mode, const TensorDesc& x, const TensorDesc& y);
 Problem backward_problem(Mode, const TensorDesc& x, const TensorDesc& y, const TensorDesc& dy, const TensorDesc& dx);
 
 /// Throws BadParm, naming what is wrong, unless the tensors fit together.
 void validate(const Problem&);
 
-/// y and its buffer are not read, unless the forward pass was in place: then x is y, `x_is_y` is set, and
-/// BadParm is thrown for functions whose derivative y does not tell.
+/// Whether x and y are one buffer, which then holds y: set Args::x_is_y. Otherwise backward does not read y. BadParm
+/// for functions whose derivative is not a function of y.
 bool forward_was_in_place(Mode, const Parameters&, const void* x, const void* y);
 
 /// Every solver of a direction, in order of preference at equal times.
 SolverList solvers(Direction);
 
-/// Judges results of the problem by an evaluation in double.
+/// Checks results of the problem by an evaluation in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
-/// Runs the best known solver. The first run of a problem tunes, on data of its own, when MIOPEN_FIND_ENFORCE
-/// says so. Throws BadParm when the result overlaps an input without being it.
+/// Runs the best known solver. With MIOPEN_FIND_ENFORCE the first run of a problem tunes, on private data. Throws
+/// BadParm if the result overlaps an input without being the same buffer.
 void run(Handle&, const Problem&, const Problem::Args&);
 
-/// data = f(data), any strides, without search: the pass that other primitives run behind their own work.
+/// data = f(data), any strides, without search: an epilogue pass for other primitives.
 void apply(Stream&, const TensorDesc& desc, void* data, Mode, const Parameters&);
 
-/// On GPUs: y = f(y + b), with one b for each channel or none. Whether the device can; what is compiled for it; ready
-/// to run.
+/// On GPUs: y = f(y + b), with one b per channel or none: whether the device supports it, its kernels, and the invoker.
 Verdict check_epilogue(const DeviceInfo&, DataType, Mode);
 std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, Mode, bool bias);
 using EpilogueInvoker = std::function<void(Stream&, void* y, const void* bias, const Parameters&)>;
 EpilogueInvoker epilogue(Stream&, const TensorDesc& y, Mode, bool bias);
 
-/// What a GPU compiles for a function of elements of this type and its gradient, and for the gated linear unit.
+/// The GPU kernels of a function and its gradient for this type, and of the gated linear unit.
 std::vector<KernelSpec> programs(const DeviceInfo&, DataType, Mode);
 
-/// out = a * logistic(b), where a and b are the halves of `in` along dimension `dim`; and the gradient of `in`.
+/// Gated linear unit: out = a * logistic(b), where a and b are the halves of `in` along dimension `dim`; the gradient
+/// with respect to `in`.
 void glu_forward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out, void* y, std::int64_t dim);
 void glu_backward(Stream&, const TensorDesc& in, const void* x, const TensorDesc& out_grad, const void* dy,
                   const TensorDesc& in_grad, void* dx, std::int64_t dim);

@@ -1,4 +1,4 @@
-// The gated linear unit: on the CPU a simple pass in double over any strides.
+// The gated linear unit; on the CPU a simple pass in double, any strides.
 // SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "core/aligned_buffer.h"
@@ -26,7 +26,7 @@ void check(const TensorDesc& in, const TensorDesc& out, const char* out_name, st
   require(dim >= 0 && dim < in.rank, "dimension {} is not one of the {} of the input", dim, in.rank);
   const std::int64_t size = in.lens[static_cast<std::size_t>(dim)];
   require(size % 2 == 0, "the input has size {} in dimension {}: it must be even", size, dim);
-  // A forward activation of one half has the same demands on types and sizes.
+  // A forward activation of one half has the same requirements on types and sizes.
   try {
     validate(forward_problem(Mode::kPassthru, half_of(in, dim), out));
   } catch (const Error& e) {
@@ -46,7 +46,7 @@ void glu_forward(Stream& stream, const TensorDesc& in, const void* x, const Tens
   const Grid grid = grid_of(p);
   const std::int64_t second = second_half(in, dim);
   if (stream.info().kind != DeviceKind::kCpu) {
-    // The CPU's pass below takes elements at any address, a GPU's kernels do not.
+    // GPU kernels need aligned elements; the CPU pass below does not.
     const AlignedBuffer from(stream.info(), in, x, "the input"), to(stream.info(), out, y, "the output");
     return gate_forward(stream, grid, in.type, from.data(), second, to.data());
   }

@@ -1,5 +1,5 @@
-// Tensors of equal sizes as nested loops, and a cursor that walks them. The first tensor gives the order:
-// its memory is visited upwards.
+// A loop nest over tensors of equal sizes, and a cursor over its elements. Dimensions are ordered by the first tensor's
+// strides, so that its addresses increase.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -16,30 +16,30 @@ struct Grid {
     std::int64_t size = 1;
     std::array<std::int64_t, kMostOperands> strides{};
   };
-  std::array<Dim, kMaxRank> dims{};  // slowest first; neighbours that are one in every tensor are merged
+  std::array<Dim, kMaxRank> dims{};  // slowest first; adjacent dimensions are merged where all tensors allow it
   std::size_t rank = 1;              // at least 1
   std::size_t operands = 0;
 
   explicit Grid(std::span<const TensorDesc* const> tensors);
   std::int64_t count() const;
   const Dim& inner() const { return dims[rank - 1]; }
-  /// Innermost runs are contiguous in every tensor.
+  /// The innermost dimension is contiguous in every tensor.
   bool contiguous() const;
-  /// One contiguous run.
+  /// Every tensor is one contiguous run.
   bool flat() const { return rank == 1 && contiguous(); }
   /// No two elements of the first tensor share memory.
   bool separate() const;
 };
 
-/// Of what a problem writes and reads: y and x, or dx, x and dy.
+/// The grid of a problem's tensors: y, x; or dx, x, dy.
 Grid grid_of(const Problem&);
 
-/// Equal strides, for tensors of equal sizes; those of sizes 1 do not count.
+/// Whether tensors of equal sizes have equal strides; size-1 dimensions are ignored.
 bool same_memory(const TensorDesc&, const TensorDesc&);
 
 class Cursor {
  public:
-  /// At the element of this number in the order of the grid.
+  /// At element `start` in the order of the grid.
   Cursor(const Grid&, std::int64_t start);
   std::int64_t offset(std::size_t operand) const { return offsets_[operand]; }
   /// Elements left in the innermost dimension.

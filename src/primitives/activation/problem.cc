@@ -1,4 +1,4 @@
-// The activation problem as text, hash and checked value.
+// The activation problem: its text, hash and validation.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::string stride_flag(const char* flag, const TensorDesc& t) {
   return fmt::format(" {} {}", flag, fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
 }
 
-/// A layout flag when dense in another order than N, C, [D], H, W, else explicit strides when not dense.
+/// Nothing for NCHW; a layout flag if dense in another order; else explicit strides.
 std::string layout_flags(const TensorDesc& t, const char* layout_flag, const char* strides) {
   if (t.is_channels_first()) return "";
   const std::string name = layout_name(t);

@@ -1,5 +1,5 @@
-// Judges the result of an activation: some of its elements, all corners among them, are compared with
-// their evaluation in double.
+// Checks the result of an activation: compares up to 256 elements, the first and last among them, with their evaluation
+// in double.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -28,8 +28,7 @@ double rounded(DataType t, double v) {
   return dtype::load(t, &memory, 0);
 }
 
-/// What the arithmetic may be off by: some units in the last place, and more where the function magnifies
-/// the rounding of its argument.
+/// Error bound: some units in the last place, more where the function amplifies the rounding of its argument.
 double error_bound(const Problem& p, const Parameters& a, double x, double value) {
   const bool wide = p.x.type == DataType::kDouble;
   double units = 8;
@@ -56,7 +55,7 @@ class ActivationCheck final : public ResultCheck {
   void poison(Stream& stream, const void* arguments) const override {
     const auto& args = *static_cast<const Problem::Args*>(arguments);
     stream.synchronize();
-    if (!judgeable(args)) return;
+    if (!is_checkable(args)) return;
     const std::size_t size = size_of(p_.x.type);
     for (const std::int64_t i : samples_)
       std::memset(
@@ -68,8 +67,8 @@ class ActivationCheck final : public ResultCheck {
   std::unique_ptr<PrivateCase> private_case(Handle&, std::size_t most_bytes) const override;
 
  private:
-  /// The inputs are as they were before the run.
-  static bool judgeable(const Problem::Args& a) { return a.keep == 0 && a.x != a.result && a.dy != a.result; }
+  /// Whether the run leaves its inputs unchanged, so that the result can be checked.
+  static bool is_checkable(const Problem::Args& a) { return a.keep == 0 && a.x != a.result && a.dy != a.result; }
 
   double element(Stream& stream, const void* data, std::int64_t offset) const {
     const std::size_t size = size_of(p_.x.type);
@@ -86,13 +85,16 @@ class ActivationCheck final : public ResultCheck {
 
   const Problem p_;
   const Grid grid_;
-  std::vector<std::int64_t> samples_;  // numbers of elements in the grid's order
+  std::vector<std::int64_t> samples_;  // element indices in the grid's order
 };
 
 CheckResult ActivationCheck::check(Stream& stream, const void* arguments, Tolerance, std::string& text) const {
   const auto& args = *static_cast<const Problem::Args*>(arguments);
   stream.synchronize();
-  if (!judgeable(args)) return text = "the inputs are overwritten", CheckResult::kInconclusive;
+  if (!is_checkable(args)) {
+    text = "the inputs are overwritten";
+    return CheckResult::kInconclusive;
+  }
   const DataType t = p_.x.type;
   std::size_t finite = 0;
   for (const std::int64_t i : samples_) {
@@ -108,7 +110,8 @@ CheckResult ActivationCheck::check(Stream& stream, const void* arguments, Tolera
     return CheckResult::kWrong;
   }
   if (finite > 0) return CheckResult::kRight;
-  return text = "no result is finite", CheckResult::kInconclusive;
+  text = "no result is finite";
+  return CheckResult::kInconclusive;
 }
 
 class ActivationCase final : public ResultCheck::PrivateCase {

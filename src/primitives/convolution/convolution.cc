@@ -1,4 +1,4 @@
-// What the convolution API does, above the solvers: find, run, immediate mode.
+// Find, run and immediate mode of convolution, on top of the solvers.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/convolution.h"
 
@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-/// The least workspace that the solver can do with.
+/// The least workspace of the solver over all tune points, in bytes.
 std::size_t least_workspace(const search::Request& rq, const search::Candidate& c) {
   std::size_t least = c.workspace;
   for (const TunePoint& p : valid_points(*c.solver, rq.handle.device(), rq.problem))
@@ -27,7 +27,7 @@ std::size_t least_workspace(const search::Request& rq, const search::Candidate& 
   return least;
 }
 
-/// Throws for a request nothing satisfies: BadParm when only workspace is short, else NotImplemented.
+/// Throws for a request without a solver: BadParm if only workspace is missing, else NotImplemented.
 [[noreturn]] void fail_unsolved(const search::Request& rq) {
   search::Request unlimited = rq;
   unlimited.constraints.workspace_limit = SIZE_MAX;
@@ -42,7 +42,7 @@ std::size_t least_workspace(const search::Request& rq, const search::Candidate& 
   fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), search::refusals(rq));
 }
 
-/// The same for a call that named its algorithm: says which ones there are.
+/// The same for a call that requests an algorithm: the text lists the available ones.
 [[noreturn]] void fail_algorithm(search::Request rq, Algorithm wanted, unsigned enabled) {
   for (const SolverBase* solver : rq.solvers)
     if (solver->info().algorithm == wanted) fail_unsolved(rq);
@@ -59,7 +59,7 @@ Plan build(const search::Request& rq, const SolverBase& solver, const TunePoint&
   return {solver.build(stream, rq.problem, point), &solver, solver.workspace_size(stream.info(), rq.problem, point)};
 }
 
-/// As the request lists it; a solver of another direction will be refused with that reason.
+/// The solver `id` of the request's list, or one of another direction, which is refused later with that reason.
 const SolverBase& known_solver(const search::Request& rq, std::uint64_t id) {
   for (const SolverBase* s : rq.solvers)
     if (s->info().id == id) return *s;
@@ -97,7 +97,7 @@ Constraints for_call(const Handle& handle, Constraints allowed, const Problem::A
   return allowed;
 }
 
-/// BadParm for pointers that the device cannot use. Costs what a warm call would notice.
+/// BadParm for pointers that the device cannot use. Too slow for warm calls.
 void check_memory(const Handle& handle, const Problem::Args& args) {
   const Stream& stream = handle.stream();
   stream.check_memory(args.x, "the buffer of x");
@@ -107,22 +107,25 @@ void check_memory(const Handle& handle, const Problem::Args& args) {
 }
 
 bool has_aligned_elements(const Problem& p, const Problem::Args& a) {
-  constexpr std::uintptr_t kWidest = sizeof(double);  // that solvers keep in workspace
+  constexpr std::uintptr_t kWidest = sizeof(double);  // the largest element that solvers keep in workspace
   return is_element_aligned(a.x, p.x.type) && is_element_aligned(a.w, p.w.type) && is_element_aligned(a.y, p.y.type) &&
          is_element_aligned(a.bias, p.y.type) && reinterpret_cast<std::uintptr_t>(a.workspace) % kWidest == 0;
 }
 
-/// Calls `use` with arguments whose elements are aligned. Copies are slow, but only such as files mapped at odd offsets
-/// need them.
+/// Calls `use` with arguments whose elements are aligned, copies where needed. Slow, but rare: files mapped at odd
+/// offsets, for instance.
 template <class Use>
 auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use& use) {
-  validate(p);  // before buffers are read that may not have the sizes
+  validate(p);  // before copies read buffers by their sizes
   const DeviceInfo& device = handle.device();
   const TensorDesc channels = make_tensor(p.y.type, std::array{p.k()}, {});
   const AlignedBuffer x(device, p.x, args.x, "the buffer of x"), w(device, p.w, args.w, "the buffer of w"),
       y(device, p.y, args.y, "the buffer of y"), bias(device, channels, args.bias, "the bias");
   const Memory workspace(handle, args.workspace ? args.workspace_bytes : 0);
-  args.x = x.data(), args.w = w.data(), args.y = y.data(), args.bias = bias.data();
+  args.x = x.data();
+  args.w = w.data();
+  args.y = y.data();
+  args.bias = bias.data();
   args.workspace = workspace.data();
   const auto finish = [&] {
     (p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w).write_back();
@@ -137,8 +140,8 @@ auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use&
   }
 }
 
-/// MIOPEN_DEBUG_FIND_ONLY_SOLVER as solvers of the request's list; BadParm when it names one that does not
-/// exist. Those of other directions stay what they are, and match nothing.
+/// The solvers named by MIOPEN_DEBUG_FIND_ONLY_SOLVER; BadParm if one does not exist. Solvers of other directions are
+/// kept and match no candidate.
 std::vector<const SolverBase*> only_solvers(const search::Request& rq) {
   std::vector<const SolverBase*> only;
   const std::string text = env::text(env::kFindOnlySolver).value_or("");
@@ -160,7 +163,7 @@ search::FindOptions narrowed(const search::Request& rq, search::FindOptions opti
   return options;
 }
 
-/// Plays candidates in real calls. Not where beta is: a wrong result could not be computed again.
+/// A plan for online tuning. Not for beta != 0: a wrong result could not be computed again.
 Plan running_plan(const search::Request& rq, const Problem& problem) {
   search::Subject subject{problem.clone(), make_check(problem), rq.solvers, rq.constraints};
   const SolverBase* first = search::rank(rq)[0].solver;
@@ -222,7 +225,7 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
   const auto& rq = call.request();
   const auto best = search::best_per_algorithm(search::find(rq, narrowed(rq, options), &args));
   if (best.empty()) fail_unsolved(rq);
-  // What was found is what the next run takes, whatever was chosen before.
+  // The next run uses this result and replaces earlier plans.
   for (const auto& c : best)
     handle.plans().put({&problem, rq.constraints, 0, static_cast<int>(c.solver->info().algorithm)},
                        build(rq, *c.solver, c.point));
@@ -249,7 +252,7 @@ std::vector<search::Candidate> solutions(Handle& handle, const Problem& problem,
   return ranking;
 }
 
-// A plan that exists has the very problem asked for, so a warm call skips validation.
+// A cached plan belongs to exactly this problem, so that a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args,
          Algorithm algorithm) {
   if (!has_aligned_elements(problem, args)) {
@@ -282,8 +285,8 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
     check_memory(handle, args);
     if (const SolverBase* solver = solver_by_id(id); solver && handle.stream().capturing())
       return prepared_plan(handle, problem, allowed, limits, solver->info().algorithm, id);
-    // What GetSolutionWorkspaceSize said must be given. That may have been the default point's, before the
-    // database knew a better one with more.
+    // The caller must give the workspace that GetSolutionWorkspaceSize returned: possibly that of the default point,
+    // before the database had a better point with more workspace.
     const Call call(handle, problem, allowed);
     const auto c = candidate_by_id(call.request(), id);
     const std::size_t least =
@@ -314,7 +317,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
 
 void prepare(Handle& handle, const Problem& problem, const Constraints& allowed, std::uint64_t id) {
   const Call call(handle, problem, allowed);
-  // The caller will run with exactly the workspace the solver asks for.
+  // The key has exactly the solver's workspace, which the caller will pass to run.
   auto plan = build_by_id(call.request(), id);
   Constraints exact = allowed;
   exact.workspace_limit = plan.workspace;
@@ -326,7 +329,7 @@ Plan plan(Handle& handle, const Problem& problem, const Constraints& allowed, st
   const Call call(handle, problem, allowed);
   const auto& rq = call.request();
   if (!point.empty()) {
-    // The point may need less workspace than the one that is best known.
+    // The point may need less workspace than the best known one.
     search::Request unlimited = rq;
     unlimited.constraints.workspace_limit = SIZE_MAX;
     const auto c = candidate_by_id(unlimited, id);

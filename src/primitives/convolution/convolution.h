@@ -1,5 +1,5 @@
-// Convolution: the face of this folder. Problems are in the form of a plain (cross-correlation)
-// convolution; transposed mode is swapped into it before it comes here.
+// Convolution: the public interface of this folder. Problems are plain (cross-correlation) convolutions; callers map
+// transposed mode to the other direction.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -31,8 +31,8 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-/// Work fused behind a forward convolution: y = activation(alpha * conv + beta * y + bias). A solver accepts
-/// the value or refuses it with a reason; then the primitive runs a pass behind the solver.
+/// Operations fused into a forward convolution: y = activation(alpha * conv + beta * y + bias). For a solver that
+/// refuses the epilogue the primitive runs a pass over y after the solver.
 struct Epilogue {
   bool bias = false;
   int activation = 0;  // miopenActivationMode_t; 0 is none
@@ -49,9 +49,9 @@ struct Problem final : ProblemBase {
     double alpha = 1, beta = 0;
     void* workspace = nullptr;
     std::size_t workspace_bytes = 0;
-    void* packed = nullptr;  // weights as a solver's packing has them
+    void* packed = nullptr;  // weights as packed by the solver's packing()
     std::uint64_t seed = 0;  // of stochastic rounding
-    // Of the epilogue: one bias per channel of y, in y's type; the activation's parameters.
+    // Epilogue: one bias per channel of y, in y's type; the activation's parameters.
     const void* bias = nullptr;
     double activation_alpha = 0, activation_beta = 0, activation_gamma = 0;
   };
@@ -67,7 +67,7 @@ struct Problem final : ProblemBase {
     return direction == o.direction && x == o.x && w == o.w && y == o.y && geometry == o.geometry &&
            scalars == o.scalars && rounding == o.rounding && epilogue == o.epilogue;
   }
-  /// The MIOpenDriver line of the problem; alpha and beta are left out, since they hardly change times.
+  /// The MIOpenDriver line of the problem, without alpha and beta, which hardly change times.
   std::string key() const override;
   std::uint64_t hash() const override;
   bool equals(const ProblemBase& o) const override {
@@ -91,37 +91,37 @@ struct Problem final : ProblemBase {
   const TensorDesc& output() const {
     return direction == Direction::kForward ? y : direction == Direction::kBackwardData ? x : w;
   }
-  /// The two tensors that are read: x or dy first, then w, or dy for the weights' gradient.
+  /// The inputs: first x or dy; second w, or dy for backward weights.
   const TensorDesc& first_input() const { return direction == Direction::kBackwardData ? y : x; }
   const TensorDesc& second_input() const { return direction == Direction::kBackwardWeights ? y : w; }
   bool all_types(DataType t) const { return x.type == t && w.type == t && y.type == t; }
   bool has_casts() const { return x.has_cast() || w.has_cast() || y.has_cast(); }
   bool depthwise() const { return geometry.groups > 1 && geometry.groups == c(); }
-  /// 2 N K C/g R S P Q: the usual count, padded taps included.
+  /// 2 N K C/g R S P Q: the usual count, taps in the padding included.
   double flops() const;
 };
 
 /// Throws BadParm, naming what is wrong, unless the tensors and the geometry fit together.
 void validate(const Problem&);
 
-/// Sizes of y for x and w: floor((in + 2 pad - (dilation (filter - 1) + 1)) / stride) + 1, at least 1.
+/// The output size: floor((in + 2 pad - (dilation (filter - 1) + 1)) / stride) + 1, at least 1.
 std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad, std::int64_t stride,
                           std::int64_t dilation);
 
 /// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times.
 SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
 
-/// The programs of the default points of a GPU's solvers for the usual kinds of convolutions, each once; with
-/// `others` also for rarer ones and unaligned pointers. The device need not be there.
+/// The programs of all GPU solvers' default points for the usual kinds of convolutions, each once; with `others` also
+/// for rarer kinds and unaligned pointers. Needs no device.
 std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
 
-/// The solver with this frozen id, of any direction, or null.
+/// The solver of any direction with this id, or null.
 const SolverBase* solver_by_id(std::uint64_t id);
 
-/// The same by its frozen name, or by its id as text.
+/// The same by its name, or by its id as text.
 const SolverBase* solver_by_name(const std::string& text);
 
-/// The solvers' view of a call. Validates the problem; NotInitialized while the stream is being captured.
+/// The search request of a call. Validates the problem; NotInitialized while the stream is being captured.
 class Call {
  public:
   Call(Handle&, const Problem&, const Constraints&);
@@ -129,48 +129,48 @@ class Call {
 
  private:
   std::unique_ptr<const search::ResultCheck> check_;
-  std::unique_ptr<search::Clock> clock_;  // of a GPU
+  std::unique_ptr<search::Clock> clock_;  // on a GPU: its device clock
   search::Request request_;
 };
 
-/// Judges results of the problem by a point-wise evaluation in double.
+/// Checks results of the problem by evaluating single elements in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
 /// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();
 
-/// Workspace that lets find in this mode consider everything it would: that of the best on a hit, else the
-/// largest of every allowed solver.
+/// Workspace with which find in this mode can run every candidate: that of the best one on a database hit, else the
+/// largest of all allowed solvers. Bytes.
 std::size_t find_workspace(Handle&, const Problem&, const Constraints&, search::FindMode);
 
-/// Best candidate of each algorithm, fastest first. Throws NotImplemented with reasons when nothing applies.
+/// The best candidate of each algorithm, fastest first. Throws NotImplemented with reasons if no solver applies.
 std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&,
                                     const search::FindOptions&);
 
-/// What find answers without running anything, see search::answer: neither buffers nor workspace are needed.
+/// The result of find if it needs no run, see search::answer. Neither buffers nor workspace are needed.
 std::optional<std::vector<search::Candidate>> answer(Handle&, const Problem&, Constraints, const Problem::Args&,
                                                      const search::FindOptions&, const char* reason = nullptr);
 
-/// Immediate mode's list, best first; only stored results when the environment forbids predictions.
+/// The list of immediate mode, best first; only stored results if the environment forbids predictions.
 std::vector<search::Candidate> solutions(Handle&, const Problem&, const Constraints&);
 
 /// Runs the fastest known solver of `algorithm` within args.workspace_bytes.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algorithm algorithm);
 
-/// Immediate mode: the solver `id`. `prepare` only builds its plan.
+/// Immediate mode: runs the solver `id`. prepare() only builds its plan.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
-/// Makes plans for these problems with every solver that may serve them, their kernels compiled several at once:
-/// runs while the stream is being captured take these.
+/// Makes plans for these problems with every applicable solver and compiles their kernels in parallel. Calls during a
+/// stream capture use these plans.
 struct Wanted {
   Problem problem;
   Constraints allowed;
 };
 void prepare(Handle&, std::span<const Wanted>);
 
-/// The solver `id` at this tune point; the best known one where it is empty, invalid for the problem or needs
-/// more workspace than allowed. BadParm when the solver does not apply.
+/// A plan of the solver `id` at this tune point, or at the best known one if `point` is empty, invalid for the problem
+/// or needs more workspace than allowed. BadParm if the solver does not apply.
 Plan plan(Handle&, const Problem&, const Constraints&, std::uint64_t id, const TunePoint&);
 
 /// Runs that plan.
@@ -188,7 +188,7 @@ struct Tuned {
 };
 Tuned tune(Handle&, const Problem&, const Constraints&, const Tuning&);
 
-/// Workspace the solver `id` needs; BadParm when it is unknown or does not apply.
+/// Workspace of the solver `id` in bytes; BadParm if it is unknown or does not apply.
 std::size_t solution_workspace(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
 }  // namespace polymio::convolution

@@ -30,7 +30,10 @@ double Reader::rounded(double v, std::int64_t offset) const {
 
 Points::Points(const Problem& p) : p_(p) {
   const TensorDesc& o = p.output();
-  for (std::size_t i = 0; i < 2; ++i) sizes_[i] = o.lens[i], output_strides_[i] = o.strides[i];
+  for (std::size_t i = 0; i < 2; ++i) {
+    sizes_[i] = o.lens[i];
+    output_strides_[i] = o.strides[i];
+  }
   const int missing = 3 - p.spatial();
   for (int i = 0; i < 3; ++i) {
     const int s = i - missing;
@@ -55,7 +58,7 @@ std::int64_t Points::offset(const Position& at) const {
   return at.i[0] * s[0] + at.i[1] * s[1] + at.s[0] * s[2] + at.s[1] * s[3] + at.s[2] * s[4];
 }
 
-/// Output position o: the taps r with 0 <= o*stride + r*dil - pad < in.
+/// Output position o: the taps r with 0 <= o*stride + r*dilation - pad < in.
 void Points::forward_taps(int i, std::int64_t o, Walk& walk) const {
   const std::int64_t base = o * stride_[i] - pad_[i];
   const std::int64_t first = base < 0 ? ceil_of_ratio(-base, dilation_[i]) : 0;
@@ -67,16 +70,22 @@ void Points::forward_taps(int i, std::int64_t o, Walk& walk) const {
   walk.db[i + 1] = sw_[i];
 }
 
-/// Input position h: the taps r with h + pad - r*dil divisible by stride and a valid output row. Valid
-/// taps form an arithmetic sequence with step stride / gcd(stride, dilation).
+/// Input position h: the taps r for which h + pad - r*dilation is divisible by stride and gives a valid output
+/// position. These taps are an arithmetic sequence with step stride / gcd(stride, dilation).
 void Points::backward_taps(int i, std::int64_t h, Walk& walk) const {
   std::int64_t count = 0, first_r = 0, first_o = 0, step_r = 0, step_o = 0;
   for (std::int64_t r = 0; r < filter_[i]; ++r) {
     const std::int64_t t = h + pad_[i] - r * dilation_[i];
     if (t < 0 || t % stride_[i] != 0 || t / stride_[i] >= out_[i]) continue;
     const std::int64_t o = t / stride_[i];
-    if (count == 0) first_r = r, first_o = o;
-    if (count == 1) step_r = r - first_r, step_o = o - first_o;
+    if (count == 0) {
+      first_r = r;
+      first_o = o;
+    }
+    if (count == 1) {
+      step_r = r - first_r;
+      step_o = o - first_o;
+    }
     ++count;
   }
   walk.count[i + 1] = count;
@@ -86,7 +95,7 @@ void Points::backward_taps(int i, std::int64_t h, Walk& walk) const {
   walk.db[i + 1] = step_r * sw_[i];
 }
 
-/// Filter tap r: the outputs o with 0 <= o*stride + r*dil - pad < in.
+/// Filter tap r: the outputs o with 0 <= o*stride + r*dilation - pad < in.
 void Points::weight_taps(int i, std::int64_t r, Walk& walk) const {
   const std::int64_t base = r * dilation_[i] - pad_[i];
   const std::int64_t first = base < 0 ? ceil_of_ratio(-base, stride_[i]) : 0;
@@ -107,17 +116,23 @@ Walk Points::walk(const Position& at) const {
     for (int t = 0; t < 3; ++t) forward_taps(t, at.s[t], walk);
     walk.a0 += i[0] * x[0] + i[1] / kg * cg * x[1];
     walk.b0 += i[1] * w[0];
-    walk.count[0] = cg, walk.da[0] = x[1], walk.db[0] = w[1];
+    walk.count[0] = cg;
+    walk.da[0] = x[1];
+    walk.db[0] = w[1];
   } else if (p_.direction == Direction::kBackwardData) {
     for (int t = 0; t < 3; ++t) backward_taps(t, at.s[t], walk);
     walk.a0 += i[0] * y[0] + i[1] / cg * kg * y[1];
     walk.b0 += i[1] / cg * kg * w[0] + i[1] % cg * w[1];
-    walk.count[0] = kg, walk.da[0] = y[1], walk.db[0] = w[0];
+    walk.count[0] = kg;
+    walk.da[0] = y[1];
+    walk.db[0] = w[0];
   } else {
     for (int t = 0; t < 3; ++t) weight_taps(t, at.s[t], walk);
     walk.a0 += (i[0] / kg * cg + i[1]) * x[1];
     walk.b0 += i[0] * y[1];
-    walk.count[0] = p_.n(), walk.da[0] = x[0], walk.db[0] = y[0];
+    walk.count[0] = p_.n();
+    walk.da[0] = x[0];
+    walk.db[0] = y[0];
   }
   return walk;
 }

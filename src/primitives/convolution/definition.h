@@ -1,12 +1,12 @@
-// Convolution by its definition, one element of the output at a time: what the reference solver runs
-// and what the judge compares with. Any type, layout, strides and groups, 1 to 3 spatial dimensions.
+// Convolution by its definition, one element of the output at a time: used by the reference solver and by the result
+// check. Any type, layout, strides and groups, 1 to 3 spatial dimensions.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 
-/// 23 random bits for element `i`: they depend on the seed and the position only.
+/// 23 random bits for element `i`, a function of seed and index.
 std::int64_t dither(std::uint64_t seed, std::uint64_t i);
 
 /// Reads elements as accumulator values, rounded to the cast type if there is one.
@@ -25,13 +25,13 @@ struct Reader {
   double rounded(double v, std::int64_t offset) const;
 };
 
-/// Where an element of the output is: its two leading indices and [D], H, W (0 for missing dimensions).
+/// The index of an output element: two leading indices, then [D], H, W (0 for missing dimensions).
 struct Position {
   std::int64_t i[2], s[3];
 };
 
-/// The pairs (a, b) of elements whose products make one output: counts along the reduced channels or
-/// images and along three spatial dimensions. Both offsets step linearly.
+/// The pairs (a, b) of input elements whose products are summed for one output element: a four-dimensional loop over
+/// the reduced channels or images and three spatial dimensions. Both offsets are affine in the loop indices.
 struct Walk {
   std::int64_t count[4], a0, b0, da[4], db[4];
 
@@ -49,7 +49,7 @@ struct Walk {
   }
 };
 
-/// The output's elements and what each is made of. Refers to the problem.
+/// The elements of the output and the products of each. Refers to the problem.
 class Points {
  public:
   explicit Points(const Problem&);

@@ -1,5 +1,5 @@
-// What a learned model knows of a convolution, in the order of tools/learn/features.py: logarithms of sizes, flags,
-// how much sizes grow when they are rounded up to whole vectors and tiles, and the product that a direction is.
+// Inputs of the learned model for a convolution, in the order of tools/learn/features.py: logarithms of sizes, flags,
+// the loss by rounding sizes up to whole vectors and tiles, and the sizes of the direction's GEMM.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ float log2_of(std::int64_t size) { return static_cast<float>(std::log2(static_ca
 
 float waste(std::int64_t size, std::int64_t step) { return log2_of((size + step - 1) / step * step) - log2_of(size); }
 
-/// Sizes of [D], H, W with 1 for dimensions that are missing.
+/// Sizes of [D], H, W, with 1 for missing dimensions.
 struct Sizes {
   std::int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, filter[3] = {1, 1, 1};
   std::int64_t stride = 1, dilation = 1, pad = 0;
@@ -32,7 +32,7 @@ struct Sizes {
   }
 };
 
-/// Types that the features can tell, and one order of dimensions in all tensors.
+/// Whether the features can express the types, and all tensors have the same layout; `last`: that is NHWC.
 bool describable(const Problem& p, bool& last) {
   const DataType type = p.x.type;
   const bool types = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16;
@@ -48,7 +48,7 @@ bool describable(const Problem& p, bool& last) {
   return first || channels_last;
 }
 
-/// The product that the direction is, of one group: rows and columns of the result and what is summed up.
+/// The GEMM of one group: rows and columns of the result, and the summed dimension.
 struct Product {
   std::int64_t rows, columns, depth;
 
@@ -56,12 +56,17 @@ struct Product {
     const auto product = [](const std::int64_t(&v)[3]) { return v[0] * v[1] * v[2]; };
     const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups(), taps = product(s.filter);
     const std::int64_t places = p.n() * product(s.out);
+    const auto set = [this](std::int64_t m, std::int64_t n, std::int64_t summed) {
+      rows = m;
+      columns = n;
+      depth = summed;
+    };
     if (p.direction == Direction::kForward)
-      rows = k, columns = places, depth = c * taps;
+      set(k, places, c * taps);
     else if (p.direction == Direction::kBackwardData)
-      rows = c, columns = p.n() * product(s.in), depth = k * taps;
+      set(c, p.n() * product(s.in), k * taps);
     else
-      rows = k, columns = c * taps, depth = places;
+      set(k, c * taps, places);
   }
 };
 
@@ -78,7 +83,7 @@ std::vector<float> Problem::features() const {
   const std::int64_t taps = s.filter[0] * s.filter[1] * s.filter[2];
   const auto bytes = [](const TensorDesc& t) { return t.count() * static_cast<std::int64_t>(size_of(t.type)); };
   const std::int64_t x_bytes = bytes(x), w_bytes = bytes(w);
-  // int8 counts as one byte in y too.
+  // For int8, y counts with one byte per element, too.
   const std::int64_t y_bytes = y.count() * static_cast<std::int64_t>(size_of(x.type));
   const auto operations = static_cast<float>(std::log2(flops()));
   f.insert(f.end(), {log2_of(s.stride), log2_of(s.dilation), operations, log2_of(x_bytes), log2_of(w_bytes),

@@ -42,7 +42,7 @@ class Composed final : public Solver<Problem> {
     return solver_.check(d, without_epilogue(p));
   }
   ErrorClass accuracy(const Problem& p) const override {
-    // A pass reads what was rounded; the reference solver goes on in double.
+    // The pass reads a rounded y, so that the result is not exact; the reference solver stays in double.
     return solver_.info().reference ? solver_.accuracy(p) : std::max(ErrorClass::kAccurate, solver_.accuracy(p));
   }
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
@@ -75,13 +75,13 @@ class Composed final : public Solver<Problem> {
 
  private:
   bool fuses(const DeviceInfo& d, const Problem& p) const { return static_cast<bool>(solver_.check(d, p)); }
-  /// The problem as the solver itself gets it.
+  /// The problem that the inner solver runs.
   Problem seen(const DeviceInfo& d, const Problem& p) const { return fuses(d, p) ? p : without_epilogue(p); }
 
   const Solver<Problem>& solver_;
 };
 
-/// Of the forward direction; both lists are in the same order.
+/// The solvers of the forward direction, composed; both vectors have the same order.
 struct ComposedList {
   std::vector<Composed> objects;
   std::vector<const SolverBase*> pointers;

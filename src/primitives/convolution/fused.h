@@ -1,5 +1,5 @@
-// Convolutions with an epilogue: the solvers as they serve such a problem. One that refuses the epilogue is
-// composed with a pass over y behind it, under its own name and id.
+// Solvers for convolutions with an epilogue. A solver that refuses the epilogue is composed with a pass over y, under
+// its own name and id.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/convolution/convolution.h"

@@ -1,4 +1,4 @@
-// MIOPEN_CHECK_NUMERICS: scans the tensors around a run for NaN and infinity.
+// MIOPEN_CHECK_NUMERICS: scans inputs before and outputs after a run for NaN and infinity.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/convolution/convolution.h"

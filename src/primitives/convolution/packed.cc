@@ -9,8 +9,8 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr double kHopeless = 4;   // times slower than the fastest, packing included
-constexpr std::size_t kMost = 6;  // that are timed
+constexpr double kHopeless = 4;   // candidates predicted this many times slower than the best are not measured
+constexpr std::size_t kMost = 6;  // most measured candidates
 
 Problem::Args arguments(void* x, void* w, void* y, void* packed) {
   Problem::Args args;
@@ -30,7 +30,7 @@ struct PackedWeights::Choice {
   std::unique_ptr<Memory> memory{};
 };
 
-/// What may be fastest: everything that packs, and the best that reads weights and needs no workspace.
+/// The candidates: all solvers that pack, and the best one that reads the weights in place without workspace.
 std::vector<PackedWeights::Choice> PackedWeights::choices(const search::Request& rq) {
   Stream& stream = rq.handle.stream();
   std::vector<Choice> list;
@@ -79,7 +79,7 @@ void PackedWeights::choose(const search::Request& rq, std::vector<Choice>& list)
   std::size_t best = 0;
   if (list.size() > 1) {
     const Memory x(rq.handle, problem_.x.bytes()), y(rq.handle, problem_.y.bytes());
-    std::memset(x.data(), 0, problem_.x.bytes());  // only solvers of the CPU pack
+    std::memset(x.data(), 0, problem_.x.bytes());  // host memory: only CPU solvers pack
     std::memset(y.data(), 0, problem_.y.bytes());
     std::vector<search::Trial> trials;
     for (const Choice& c : list) {

@@ -6,13 +6,13 @@
 
 namespace polymio::convolution {
 
-/// Runs one problem, alpha 1 and beta 0, without workspace, with the weights it was made with. Chosen by timing what
-/// applies, packed where it gains; where nothing packs, the weights are read at each run. Belongs to its handle.
+/// Runs one problem with fixed weights, alpha 1, beta 0 and no workspace. The constructor measures the applicable
+/// solvers, with packed weights where they support that, and keeps the fastest. Tied to its handle.
 class PackedWeights {
  public:
   /// Forward and backward data only. `w` must live as long as this does.
   PackedWeights(Handle&, const Problem&, const Constraints&, void* w);
-  /// Runs do not disturb each other.
+  /// Thread-safe.
   void run(Handle&, void* input, void* output) const;
   const SolverBase& solver() const { return *solver_; }
   std::size_t bytes() const { return bytes_; }

@@ -11,14 +11,14 @@
 namespace polymio::convolution {
 namespace {
 
-/// Workspace and alignment of later runs are not known yet. Solver 0: the best of the algorithm.
+/// Solver 0: the best of the algorithm. The key has the handle's workspace limit, since that of later calls is unknown.
 PlanKey key_for(const Handle& handle, const Problem& problem, Constraints allowed, Algorithm algorithm,
                 std::uint64_t solver) {
   allowed.workspace_limit = handle.workspace_limit();
   return {&problem, allowed, solver, static_cast<int>(algorithm)};
 }
 
-/// What may be worth running: the reference only where its algorithm has nothing else.
+/// The ranking, with the reference solver only if its algorithm has no other one.
 std::vector<search::Candidate> worth(const search::Request& rq) {
   auto ranking = search::rank(rq);
   unsigned served = 0;

@@ -1,4 +1,4 @@
-// The convolution problem as text, hash and checked value.
+// The convolution problem: its text, hash and validation.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ const char* base_arg(const Problem& p) {
   }
 }
 
-/// A layout flag when dense in another order than N, C, [D], H, W, else explicit strides when not dense.
+/// Nothing for NCHW; a layout flag if dense in another order; else explicit strides.
 std::string layout_flags(const TensorDesc& t, const char* layout_flag, const char* stride_flag) {
   if (t.is_channels_first()) return "";
   const std::string name = layout_name(t);
@@ -49,7 +49,7 @@ const char* flag_value(DataType t) {
   }
 }
 
-/// Types that the base argument does not imply: int8 goes to int32, the others stay what they are.
+/// Flags for types that the base argument does not imply (int8 implies int32 results, other types their own).
 std::string type_flags(const Problem& p) {
   const DataType base = p.first_input().type;
   const DataType out = base == DataType::kInt8 ? DataType::kInt32 : base;
@@ -107,7 +107,7 @@ void check_channels(const Problem& p) {
   require(g >= 1, "group count must be positive, {} was given", g);
   require(p.c() % g == 0 && p.k() % g == 0, "group count {} must divide the channels of x ({}) and of y ({})", g, p.c(),
           p.k());
-  require(p.w.lens[1] == p.c() / g, "w has {} channels a filter, x has {} in {} group(s): {} are needed", p.w.lens[1],
+  require(p.w.lens[1] == p.c() / g, "w has {} channels per filter, x has {} in {} group(s): {} are needed", p.w.lens[1],
           p.c(), g, p.c() / g);
   require(p.w.lens[0] == p.k(), "w has {} filters, y has {} channels: they must be equal", p.w.lens[0], p.k());
   require(p.x.lens[0] == p.y.lens[0], "x has batch {}, y has batch {}: they must be equal", p.x.lens[0], p.y.lens[0]);
@@ -139,8 +139,9 @@ void check_extents(const Problem& p) {
   }
 }
 
-// Every size that a solver asks for is a product of these, of two factors at most 2^6 for rounding up and the bytes of
-// an element: below them nothing exceeds 2^63. No process has 2^47 bytes of memory, 2^56 products take days.
+// Limits that keep sizes below 2^63: every size that a solver computes is one of these times at most two factors of up
+// to 2^6, for rounding up and the bytes of an element. No process has 2^47 bytes of memory, and 2^56 products take
+// days.
 constexpr double kMostBytes = 0x1p47, kMostPadded = 0x1p50, kMostProducts = 0x1p56, kMostSteps = 0x1p56;
 
 void check_magnitude(const Problem& p) {
@@ -151,7 +152,7 @@ void check_magnitude(const Problem& p) {
       bytes = std::max(bytes, static_cast<double>(t->lens[i]) * static_cast<double>(strides[i]));
     bytes *= static_cast<double>(size_of(t->type));
     const auto d = static_cast<std::size_t>(t->rank);
-    require(bytes <= kMostBytes, "a tensor of sizes {} with strides {} spans more than 2^47 bytes",
+    require(bytes <= kMostBytes, "the tensor of sizes {} with strides {} spans more than 2^47 bytes",
             fmt::join(t->sizes(), "x"), fmt::join(std::span(t->strides).first(d), ","));
   }
   const auto x = meaningful_strides(p.x), w = meaningful_strides(p.w), y = meaningful_strides(p.y);

@@ -1,4 +1,4 @@
-// The GPU programs that serve nearly every convolution: what the solvers name for a few problems.
+// The GPU programs that serve nearly every convolution: those that the solvers need for a few typical problems.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@ namespace {
 struct Shape {
   std::int64_t channels, outputs, groups, filter, stride;
 };
-// The first ones are those of the base programs: ordinary, grouped, depthwise.
+// The first kBaseShapes are those of the base programs: ordinary, grouped, depthwise.
 constexpr Shape kShapes[] = {{64, 64, 1, 3, 1}, {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
                              {64, 64, 1, 3, 2}, {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
                              {64, 64, 1, 5, 1}, {64, 64, 1, 1, 2}};

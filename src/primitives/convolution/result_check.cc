@@ -1,5 +1,5 @@
-// Judges the result of a convolution: about 64 of its elements are compared with their evaluation in
-// double, within what the solver's arithmetic allows.
+// Checks the result of a convolution: compares up to 64 elements with their evaluation in double, with the error bound
+// of the solver's arithmetic.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -23,14 +23,14 @@ using search::ResultCheck;
 using search::Tolerance;
 
 constexpr std::int64_t kMostSamples = 64, kLeastSamples = 8;
-constexpr double kMostPairs = 2e6;  // multiply-adds of one judgement, unless the fewest samples need more
+constexpr double kMostPairs = 2e6;  // most multiply-adds per check, unless kLeastSamples need more
 
-/// Depends on the seed and the number of the draw only.
+/// A counter-based random number: a function of seed and counter.
 std::uint64_t draw(std::uint64_t seed, std::uint64_t number) { return mix(mix(seed, number), 0x9fb21c651e98df25ull); }
 
 TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
 
-/// The arguments with addresses that the host may use, all earlier work done: the CPU's own, or copies.
+/// Synchronizes, then gives arguments with host addresses: the caller's on a CPU, copies on a GPU.
 class OnHost {
  public:
   OnHost(Stream& stream, const Problem& p, const void* args) : args_(*static_cast<const Problem::Args*>(args)) {
@@ -71,8 +71,8 @@ Position position(const Points& points, std::int64_t index) {
   return position(at);
 }
 
-/// Picks positions: corners, then turn by turn the end, the start and the inside of each dimension, where
-/// solvers go wrong, with the other coordinates at random. A group's channels end and start as well.
+/// Picks positions: two corners, then in alternation the end, the start and the inside of each dimension, where solvers
+/// have bugs, with random other coordinates. Channels count per group.
 class Sampler {
  public:
   Sampler(const Problem& p, const Points& points) : points_(points), seed_(p.hash()) {
@@ -98,8 +98,8 @@ class Sampler {
     return static_cast<std::int64_t>(draw(seed_, ++draws_) % static_cast<std::uint64_t>(n));
   }
 
-  /// With coordinate `d` at an end (place 0) or a start (1) of a block. Elements that nothing is added to
-  /// say little: a few attempts are made to avoid them.
+  /// A position with coordinate `d` at the end (place 0), the start (1) or anywhere (2) in its dimension. Tries to
+  /// avoid elements without products, which test nothing.
   Position random(int d, int place) {
     std::int64_t at[5];
     for (int attempt = 0; attempt < 8; ++attempt) {
@@ -122,8 +122,8 @@ class Sampler {
   std::vector<Position> picked_;
 };
 
-/// What one output should be, before the activation: the sum of a bias and `pairs` products, whose absolute
-/// values add up to `magnitude`.
+/// The exact value of an output element before the activation: the sum of a bias and `pairs` products. `magnitude` is
+/// the sum of their absolute values.
 struct Expected {
   double value = 0, magnitude = 0, pairs = 0, bias = 0;
 };
@@ -147,7 +147,7 @@ double smallest(DataType t) {
   }
 }
 
-/// Largest distance of neighbours over their value.
+/// Largest relative distance of adjacent values.
 double relative_step(DataType t) {
   switch (t) {
     case DataType::kDouble: return 0x1p-52;
@@ -160,29 +160,29 @@ double relative_step(DataType t) {
   }
 }
 
-/// What the arithmetic of a solver of this class, before the rounding to the output's type, may be off by.
-/// n u is the worst case of a sum of n terms; 8 sqrt(n) u is exceeded by independent errors once in 10^13.
+/// Error bound of a solver of this class before rounding to the output's type. n u is the worst case of a sum of n
+/// terms; independent errors exceed 8 sqrt(n) u once in 10^13.
 double error_bound(const Problem& p, ErrorClass error, const Expected& e) {
   const bool wide = error == ErrorClass::kExact || p.all_types(DataType::kDouble);
   const double n = e.pairs + 3;  // scaling, bias and the evaluation's own error
   const double sum = std::min(n, 8 * std::sqrt(n)) * (wide ? 0x1p-52 : 0x1p-24);
   double relative = error == ErrorClass::kApproximate ? 64 * sum : sum;
   if (error == ErrorClass::kReduced) relative += 0x1p-7;                   // both factors rounded to bf16
-  double bound = relative * e.magnitude + n * (wide ? DBL_MIN : FLT_MIN);  // what is as small may be flushed to zero
+  double bound = relative * e.magnitude + n * (wide ? DBL_MIN : FLT_MIN);  // subnormals may be flushed to zero
   const DataType t = p.output().type;
   if (is_fp8(t) && p.rounding == Rounding::kStochastic) bound += relative_step(t) * std::fabs(e.value) + smallest(t);
-  // A pass behind a solver reads results that were rounded already.
+  // An epilogue pass reads rounded results of the solver.
   if (!p.epilogue.empty() && error != ErrorClass::kExact)
     bound += relative_step(t) / 2 * std::fabs(e.value - e.bias) + smallest(t);
   return bound;
 }
 
-/// Right results: the smallest, the largest, and the exact one rounded.
+/// The range of right results, and the exact one, all rounded to the output's type.
 struct Accepted {
   double low, high, want;
 };
 
-/// What an activation makes of ranges. Each is monotone on either side of 0.
+/// Applies the activation to ranges; activations are monotone on either side of 0.
 void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vector<Accepted>& ranges) {
   std::vector<double> values;
   for (const Accepted& r : ranges)
@@ -191,7 +191,7 @@ void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vec
   activation::apply(stream, make_tensor(DataType::kDouble, lens, {}), values.data(),
                     static_cast<activation::Mode>(p.epilogue.activation),
                     {a.activation_alpha, a.activation_beta, a.activation_gamma});
-  // The function itself is a few roundings off.
+  // The activation has an error of a few roundings.
   const double function_error = p.all_types(DataType::kDouble) ? 0x1p-44 : 0x1p-18;
   const double* v = values.data();
   for (Accepted& r : ranges) {
@@ -201,7 +201,7 @@ void activate(Stream& stream, const Problem& p, const Problem::Args& a, std::vec
   }
 }
 
-/// As transforms spread an element's error over its neighbours.
+/// Transforms mix neighbouring elements: every element gets the error bound of the largest magnitude.
 void distribute(std::vector<Expected>& expected) {
   double largest = 0;
   for (const Expected& e : expected) largest = std::max(largest, e.magnitude);
@@ -239,7 +239,7 @@ class ConvolutionCheck final : public ResultCheck {
   std::vector<Accepted> accepted(Stream&, const Problem::Args&, ErrorClass, const std::vector<Expected>&) const;
   std::string describe(const Position&, double got, const Accepted&) const;
 
-  /// Picked when first asked for: most judges of a hit are never asked.
+  /// Picked on first use: on a database hit most checks are never used.
   const std::vector<Position>& samples() const;
 
   const Problem p_;
@@ -257,7 +257,7 @@ const std::vector<Position>& ConvolutionCheck::samples() const {
   return samples_;
 }
 
-/// Products of 8-bit integers add up exactly in double, too.
+/// Sums in double, which is exact for products of 8-bit integers.
 template <class First, class Second>
 Expected sum_products(const Walk& walk, const First& first, const Second& second) {
   double sum = 0, magnitude = 0;
@@ -274,7 +274,7 @@ Expected ConvolutionCheck::evaluate(const Problem::Args& a, const Position& at) 
   const auto floats = [](const Reader& r) {
     return [data = static_cast<const float*>(r.data)](std::int64_t i) { return static_cast<double>(data[i]); };
   };
-  const bool plain = p_.all_types(DataType::kFloat) && !p_.has_casts();  // the usual case, several times faster
+  const bool plain = p_.all_types(DataType::kFloat) && !p_.has_casts();  // the usual case, with a faster loop
   const Walk walk = points_.walk(at);
   Expected e = plain ? sum_products(walk, floats(first), floats(second)) : sum_products(walk, first, second);
   e.bias = p_.epilogue.bias ? dtype::load(p_.y.type, a.bias, at.i[1]) : 0;
@@ -288,7 +288,7 @@ std::vector<Expected> ConvolutionCheck::evaluate(Stream& stream, const Problem::
   std::vector<Expected> expected(at.size());
   double pairs = 0;
   for (const Position& position : at) pairs += static_cast<double>(points_.walk(position).pairs());
-  // A few tasks where there is enough to do: starting one costs microseconds.
+  // One task per 20000 products: starting a task costs microseconds.
   const auto tasks = static_cast<std::size_t>(std::clamp(pairs / 20000, 1.0, static_cast<double>(at.size())));
   stream.parallel_for(tasks, 0, [&](std::size_t t, void*) {
     for (std::size_t i = t; i < at.size(); i += tasks) expected[i] = evaluate(a, at[i]);
@@ -317,7 +317,7 @@ std::string ConvolutionCheck::describe(const Position& at, double got, const Acc
                      std::max(right.high - right.want, right.want - right.low));
 }
 
-/// Whether the inputs are such that nothing can be said; "" if they are not.
+/// Why the inputs make the check inconclusive; "" if they do not.
 const char* unclear(const Problem& p, ErrorClass error, const std::vector<Expected>& expected) {
   const double most = (p.all_types(DataType::kDouble) ? DBL_MAX : FLT_MAX) / 4;
   std::size_t sums = 0, telling = 0;
@@ -344,7 +344,7 @@ CheckResult ConvolutionCheck::check(Stream& stream, const void* args, Tolerance 
     if (!(ranges[i].low <= got && got <= ranges[i].high)) text = describe(samples()[i], got, ranges[i]);
   }
   if (text.empty()) return CheckResult::kRight;
-  // What is not finite may reach results that it should not: through padding that is multiplied, for one.
+  // NaN or infinity in an input may reach results that do not depend on it, for instance through multiplied padding.
   if (all_finite(first_reader(p_, a)) && all_finite(second_reader(p_, a))) return CheckResult::kWrong;
   text = "an input has elements that are not finite";
   return CheckResult::kInconclusive;
@@ -355,7 +355,9 @@ class ConvolutionCase final : public ResultCheck::PrivateCase {
   ConvolutionCase(Handle& handle, const Problem& p)
       : problem_(p), check_(p), x_(handle, p.x, 1), w_(handle, p.w, 2), y_(handle, p.y, 3) {
     if (p.epilogue.bias) bias_.emplace(handle, bias_tensor(p), 4);
-    args_.x = x_.data(), args_.w = w_.data(), args_.y = y_.data();
+    args_.x = x_.data();
+    args_.w = w_.data();
+    args_.y = y_.data();
     args_.bias = bias_ ? bias_->data() : nullptr;
     args_.alpha = p.scalars == Scalars::kDefault ? 1 : 0.75;
     args_.activation_alpha = 0.5;

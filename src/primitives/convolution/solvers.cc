@@ -1,5 +1,5 @@
-// Every convolution solver; ids 1 to 999 are convolution's. Order decides between equal times.
-// Adding one: its file, a line here, a line of cases.
+// The list of convolution solvers (ids 1 to 999). The order decides between equal times. To add a solver: its file, a
+// line here, a line of test cases.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/solvers.h"
 

@@ -1,4 +1,4 @@
-// The solver objects that the list in solvers.cc is made of. One class serves three directions.
+// The solver objects listed in solvers.cc. One class serves all three directions.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "primitives/convolution/convolution.h"

@@ -1,5 +1,5 @@
-// ActivCpuPacked: tensors that lie in memory alike, without gaps, are one row of elements. Tuned are the
-// bytes that a task writes, and whether it writes past the caches.
+// ActivCpuPacked: tensors with equal strides and no gaps, as one row of elements. Tuning knobs: KiB written per task,
+// and non-temporal stores.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ double output_bytes(const Problem& p) {
   return static_cast<double>(p.count()) * static_cast<double>(size_of(p.x.type));
 }
 
-/// All tensors together leave no room in the caches for what the caller does next.
+/// Whether the tensors together exceed the last-level cache.
 bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
 
 class CpuPacked final : public Solver<Problem> {
@@ -42,7 +42,7 @@ class CpuPacked final : public Solver<Problem> {
     return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]));
   }
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    // Four tasks a thread even out threads of unequal speed.
+    // Four tasks per thread balance threads of unequal speed.
     const double share = output_bytes(p) / (4.0 * d.threads * 1024);
     return {share >= 256 ? 256 : share >= 64 ? 64 : kLeastKib, exceeds_caches(d, p) ? 1 : 0};
   }
@@ -50,11 +50,11 @@ class CpuPacked final : public Solver<Problem> {
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double written = output_bytes(p), read = p.work() - written;
     const bool non_temporal = t[1] != 0, large = exceeds_caches(d, p);
-    // A plain store reads the line first. Caches are some four times as fast as memory.
+    // A plain store reads the line first. Assumes caches four times as fast as memory.
     const double traffic = read + (non_temporal || !large ? written : 2 * written);
     const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4);
     const double tasks = std::ceil(written / (t[0] * 1024.0)), rounds = std::ceil(tasks / d.threads);
-    const double idle = rounds * d.threads / tasks;  // threads without a task in the last turn
+    const double idle = rounds * d.threads / tasks;  // factor for threads without a task in the last round
     const double overhead = tasks > 1 ? 2 + 0.2 * rounds : 0.1;
     return idle * std::max(traffic / gbs * 1e-3, arithmetic_us(d, p)) + overhead;
   }

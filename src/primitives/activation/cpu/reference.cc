@@ -1,4 +1,4 @@
-// ActivCpuReference: one element after the other in double, any strides; obvious and slow.
+// ActivCpuReference: one element at a time in double, any strides; simple and slow.
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/grid.h"
 #include "primitives/activation/scalar.h"

@@ -10,9 +10,9 @@
 namespace polymio::activation {
 namespace {
 
-constexpr std::int64_t kBlock = 512;     // elements; the buffers of a block stay in the first-level cache
-constexpr std::int64_t kLongRun = 64;    // worth a call of its own
-constexpr std::int64_t kPart = 1 << 14;  // elements of a task
+constexpr std::int64_t kBlock = 512;     // elements; the buffers of a block stay in the L1 cache
+constexpr std::int64_t kLongRun = 64;    // the shortest run that is computed in place by a kernel call of its own
+constexpr std::int64_t kPart = 1 << 14;  // elements per task
 
 template <class T>
 void gather(const void* from, Cursor at, std::size_t operand, std::int64_t stride, std::int64_t n, void* to) {
@@ -73,7 +73,9 @@ class Pass {
     gather<T>(job_.x, at, 1, strides[1], n, x);
     if (job_.dy) gather<T>(job_.dy, at, 2, strides[2], n, dy);
     if (job_.keep != 0) gather<T>(job_.result, at, 0, strides[0], n, result);
-    job.x = x, job.dy = dy, job.result = result;
+    job.x = x;
+    job.dy = dy;
+    job.result = result;
     table_.activation(job, 0, n);
     scatter<T>(result, at, strides[0], n, job_.result);
     for (std::int64_t done = 0; done < n;) {
@@ -110,7 +112,7 @@ class CpuStrided final : public Solver<Problem> {
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    // Elements are copied one by one, and a cache line may be fetched for each.
+    // Elements are copied one by one, and each may load a cache line.
     const double copies = 1e-3 * static_cast<double>(p.count()) / d.threads;
     return copies + 3 * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3 + arithmetic_us(d, p) + 2;
   }

@@ -1,4 +1,6 @@
-// Costs in cycles were measured on Xeon (Sapphire Rapids) with AVX-512; only their proportions matter.
+// Cost model of matrix products. Costs in cycles (see Machine) were measured on a Xeon (Sapphire Rapids) with AVX-512;
+// only their ratios matter. tests/convolution/estimates_test.cc pins rankings against the direct solver. The learned
+// model corrects these estimates: it has to be trained again (kEstimates) when they change much.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/cost.h"
 
@@ -15,34 +17,34 @@ using kernels::kLevels;
 using kernels::Level;
 using kernels::Operand;
 
-constexpr double kLoopUs = 0.02;      // a parallel loop that runs inline
-constexpr double kWakeUs = 3;         // one that wakes other threads
-constexpr double kPieceCycles = 200;  // set-up of a piece: scratch, offsets, cold code
-constexpr double kTileCycles = 25;    // set-up of a register tile
-constexpr double kStoreCycles = 3;    // a vector of results, read or written
-constexpr double kLineCycles = 3;     // a line of packing: its position
-constexpr double kRunCycles = 10;     // consecutive elements of a line
-constexpr double kBoundCycles = 10;   // finding what of them is inside the padding
-constexpr double kPlainCycles = 2.5;  // a vector of consecutive elements
-constexpr double kWidenCycles = 2;    // widening or narrowing it
-constexpr double kEvenCycles = 5;     // a vector of every second element
-constexpr double kElementCycles = 1;  // an element that is copied or converted on its own
-constexpr double kHalfCycles = 1.8;   // the same with fp16
-constexpr double kTurnCycles = 0.4;   // transposing, an element
-constexpr double kCacheSpeed = 6;     // second-level cache over memory
-constexpr double kJumpBytes = 100;    // what could be read from memory while a new place is found
-constexpr double kLineBytes = 64;     // the least that is read or written
+constexpr double kLoopUs = 0.02;          // a parallel loop that runs inline
+constexpr double kWakeUs = 3;             // a parallel loop that wakes other threads
+constexpr double kPieceCycles = 200;      // set-up of a piece: scratch, offsets, cold code
+constexpr double kTileCycles = 25;        // set-up of a register tile
+constexpr double kStoreCycles = 3;        // loading or storing a vector of results
+constexpr double kLineCycles = 3;         // packing: the address of a line
+constexpr double kRunCycles = 10;         // packing: set-up of a run of elements with one stride
+constexpr double kClipCycles = 10;        // clipping a run against the padding
+constexpr double kVectorCycles = 2.5;     // copying a vector of contiguous elements
+constexpr double kConvertCycles = 2;      // converting a vector from or to a 16-bit type
+constexpr double kStride2Cycles = 5;      // copying a vector of elements with stride 2
+constexpr double kElementCycles = 1;      // copying or converting a single element
+constexpr double kFp16Cycles = 1.8;       // the same for fp16
+constexpr double kTransposeCycles = 0.4;  // transposing, per element
+constexpr double kCacheSpeed = 6;         // bandwidth of the second-level cache over that of memory
+constexpr double kLatencyBytes = 100;     // contiguous bytes that take as long as the access to a new chunk
+constexpr double kLineBytes = 64;         // a cache line
 
 bool is_bounded(const Operand& o) { return (o.extent[0] | o.extent[1] | o.extent[2]) != 0; }
 
-/// As the kernel decides whether lanes or depths are read as they lie.
+/// Relative cost of reading along an axis: the packing kernel reads along the cheaper one of lanes and depth.
 double run_cost(const Machine& m, const Axis& axis) {
   const Level& inner = axis.level[kLevels - 1];
-  const bool quick = inner.stride == 1 || (m.masked() && inner.stride == 2);
-  return quick ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
+  const bool vectorized = inner.stride == 1 || (m.masked() && inner.stride == 2);
+  return vectorized ? static_cast<double>(inner.stride) * 8.0 / static_cast<double>(inner.size) : 2.0;
 }
 
-/// Lines of `length` positions along an axis.
+/// Cycles of packing a line of `length` positions along an axis.
 double line_cycles(const Machine& m, const Operand& o, const Axis& axis, double length) {
   const Level& inner = axis.level[kLevels - 1];
   const auto size = static_cast<double>(inner.size), total = static_cast<double>(axis.size());
@@ -56,39 +58,39 @@ double pack_cycles(const Machine& m, const Operand& o, double lanes, double dept
   if (run_cost(m, o.lanes) <= run_cost(m, o.depth))
     return ceil_ratio(lanes, width) * depths * line_cycles(m, o, o.lanes, std::min(lanes, width));
   const double blocks = ceil_ratio(depths, step);
-  return lanes * (blocks * line_cycles(m, o, o.depth, depths / blocks) + depths * kTurnCycles);
+  return lanes * (blocks * line_cycles(m, o, o.depth, depths / blocks) + depths * kTransposeCycles);
 }
 
 const Level& inner(const Axis& axis) { return axis.level[kLevels - 1]; }
 
-/// Whether the micro-kernel reads an operand of the kernel's own type where it lies.
+/// Whether the micro-kernel reads an operand in place: no conversion, no padding, evenly spaced depths.
 bool is_readable_in_place(const Operand& o) {
   constexpr std::int64_t kRun = 128;
   return size_of(o.dtype) > 2 && !is_bounded(o) && std::min(o.depth.size(), kRun) <= inner(o.depth).size;
 }
 
-/// Cycles of copying rows of A, if they are not read in place: in groups of a vector where steps of depth are far
-/// apart.
+/// Cycles of copying rows of A that are not read in place. A with large strides between depths is copied in groups of a
+/// vector of rows (docs/kernels/gemm.md).
 double a_cycles(const Machine& m, const Gemm& g, double rows, double columns, double step) {
-  constexpr std::int64_t kFar = 512;
+  constexpr std::int64_t kCopyStride = 512;
   const auto k = static_cast<double>(g.k), lanes = m.lanes(g.c.dtype);
   if (!is_readable_in_place(g.a)) return pack_cycles(m, g.a, rows, k, rows, step);
   const auto bytes = inner(g.a.depth).stride * static_cast<std::int64_t>(size_of(g.a.dtype));
-  const bool grouped = inner(g.a.lanes).stride == 1 && bytes >= (columns >= 12 * lanes ? kFar : 8 * kFar);
-  return grouped ? ceil_ratio(rows, lanes) * k * kPlainCycles : 0;
+  const bool grouped = inner(g.a.lanes).stride == 1 && bytes >= (columns >= 12 * lanes ? kCopyStride : 8 * kCopyStride);
+  return grouped ? ceil_ratio(rows, lanes) * k * kVectorCycles : 0;
 }
 
-/// Cycles of copying columns of B. What lies evenly is copied by the first tile that reads it; what is in the cache and
-/// does not, panel by panel.
+/// Cycles of copying columns of B before the product: panel by panel if B fits the cache. Evenly spaced B is free: the
+/// first tile that reads it copies it.
 double b_cycles(const Machine& m, const Gemm& g, double columns, double step) {
-  constexpr double kNear = 4096.0 * 1024, kPanel = 3;
+  constexpr double kInCache = 4096.0 * 1024, kPanel = 3;
   if (is_readable_in_place(g.b) && inner(g.b.lanes).stride == 1) return 0;
   const double bytes = static_cast<double>(std::max(g.k, g.m)) * static_cast<double>(g.n) * sizeof(float);
-  const double width = bytes <= kNear ? kPanel * m.lanes(g.c.dtype) : columns;
+  const double width = bytes <= kInCache ? kPanel * m.lanes(g.c.dtype) : columns;
   return pack_cycles(m, g.b, columns, static_cast<double>(g.k), width, step);
 }
 
-/// Cycles of writing a tile that does not lie in C as whole vectors.
+/// Cycles of writing rows x columns of C where these are not whole contiguous vectors.
 double scatter_cycles(const Machine& m, const kernels::Output& c, double rows, double columns) {
   if (c.gap != 0) return rows * run_cycles(m, c.dtype, 4 * columns, 1, false);
   const Level& inner = c.columns.level[kLevels - 1];
@@ -96,7 +98,7 @@ double scatter_cycles(const Machine& m, const kernels::Output& c, double rows, d
   return rows * runs * run_cycles(m, c.dtype, columns / runs, inner.stride, false);
 }
 
-/// The part of column panels that is not one run of whole vectors.
+/// Fraction of the column panels that are not one contiguous run of whole vectors.
 double scattered_part(const kernels::Output& c, double columns, double panel) {
   const Level& inner = c.columns.level[kLevels - 1];
   if (inner.stride != 1 || size_of(c.dtype) == 2) return 1;
@@ -104,8 +106,8 @@ double scattered_part(const kernels::Output& c, double columns, double panel) {
   return std::min(1.0, panel / static_cast<double>(inner.size));
 }
 
-/// The same of pairs of depths: A is copied unless its rows are runs of depth, B is turned into pairs panel by panel. A
-/// cycle multiplies 512 pairs by tile registers, else 32.
+/// piece_cycles of bf16 pairs. B is packed as pairs panel by panel, A is copied unless its depths are contiguous. AMX
+/// multiplies 512 pairs per cycle, vdpbf16ps 32.
 double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
   constexpr double kRegister = 16, kPanel = 32;
   const auto k = static_cast<double>(g.k);
@@ -113,14 +115,14 @@ double pair_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& ti
   const double products =
       tile.amx ? ceil_ratio(rows, kRegister) * ceil_ratio(k, 2 * kRegister) * kRegister : rows * k / 4;
   const double multiply = vectors * products + panels * ceil_ratio(rows, kPanel) * kTileCycles;
-  constexpr double kTogether = 128, kPart = 512;  // columns that are copied together, depths at a time
+  constexpr double kColumnBlock = 128, kDepthBlock = 512;  // columns and depths that are packed together
   const bool in_place = inner(g.a.depth).stride == 1 && !is_bounded(g.a);
-  return kPieceCycles + multiply + pack_cycles(m, g.b, columns, k, kTogether, kPart) +
-         (in_place ? 0 : pack_cycles(m, g.a, rows, k, rows, kPart)) +
+  return kPieceCycles + multiply + pack_cycles(m, g.b, columns, k, kColumnBlock, kDepthBlock) +
+         (in_place ? 0 : pack_cycles(m, g.a, rows, k, rows, kDepthBlock)) +
          scatter_cycles(m, g.c, rows * panels, columns / panels);
 }
 
-/// One piece: rows x columns of C, all of k.
+/// Cycles of one piece: rows x columns of C, the whole depth.
 double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& tile, double rows, double columns) {
   if (tile.pairs) return pair_cycles(m, g, tile, rows, columns);
   const auto k = static_cast<double>(g.k), step = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
@@ -128,39 +130,41 @@ double piece_cycles(const Machine& m, const Gemm& g, const kernels::TileShape& t
   const auto lanes = static_cast<double>(tile.lanes), tile_rows = static_cast<double>(tile.rows);
   const double vectors = ceil_ratio(columns, lanes);
   const double panels = ceil_ratio(vectors * lanes, static_cast<double>(tile.columns));
-  const double wide = std::fmod(vectors, panels), narrow = panels - wide, width = std::floor(vectors / panels);
-  const double full = std::floor(rows / tile_rows), rest = rows - full * tile_rows;
-  const auto steps = [&](double r) {
-    return wide * Machine::tile_step(r, width + 1) + narrow * Machine::tile_step(r, width);
+  const double wide_panels = std::fmod(vectors, panels), narrow_panels = panels - wide_panels;
+  const double narrow_vectors = std::floor(vectors / panels);
+  const double full_tiles = std::floor(rows / tile_rows), rest = rows - full_tiles * tile_rows;
+  const auto step_cycles = [&](double r) {
+    return wide_panels * Machine::tile_step(r, narrow_vectors + 1) +
+           narrow_panels * Machine::tile_step(r, narrow_vectors);
   };
-  const double multiply = k * (full * steps(tile_rows) + (rest > 0 ? steps(rest) : 0));
-  const double tiles = blocks * panels * (full + (rest > 0)) * kTileCycles;
-  const bool narrow_type = size_of(g.c.dtype) == 2;
+  const double multiply = k * (full_tiles * step_cycles(tile_rows) + (rest > 0 ? step_cycles(rest) : 0));
+  const double tiles = blocks * panels * (full_tiles + (rest > 0)) * kTileCycles;
+  const bool is_16bit = size_of(g.c.dtype) == 2;
   const double stores = rows * vectors * kStoreCycles * (2 * blocks - 1);
-  const double part = scattered_part(g.c, columns, vectors * lanes / panels);
-  const double scatter = part * (narrow_type ? 1 : blocks) * scatter_cycles(m, g.c, rows, columns);
+  const double scattered = scattered_part(g.c, columns, vectors * lanes / panels);
+  const double scatter = scattered * (is_16bit ? 1 : blocks) * scatter_cycles(m, g.c, rows, columns);
   const double pack = a_cycles(m, g, rows, columns, step) + b_cycles(m, g, columns, step);
   return kPieceCycles + multiply + tiles + stores + scatter + pack;
 }
 
-/// Bytes read, as if in order, to pack an operand of `bytes` once.
+/// Effective bytes (see effective_bytes) read to pack an operand of `bytes` once.
 double read_bytes(const Machine& m, const Operand& o, double bytes, const Gemm& g, std::int64_t width) {
-  const bool across = run_cost(m, o.lanes) <= run_cost(m, o.depth);
-  const Level& inner = (across ? o.lanes : o.depth).level[kLevels - 1];
-  const std::int64_t together = std::min(inner.size, across ? width : g.depth_step());
-  const double chunk = static_cast<double>(together * inner.stride) * static_cast<double>(size_of(o.dtype));
-  return jump_bytes(bytes, chunk);
+  const bool along_lanes = run_cost(m, o.lanes) <= run_cost(m, o.depth);
+  const Level& inner = (along_lanes ? o.lanes : o.depth).level[kLevels - 1];
+  const std::int64_t run = std::min(inner.size, along_lanes ? width : g.depth_step());
+  const double chunk = static_cast<double>(run * inner.stride) * static_cast<double>(size_of(o.dtype));
+  return effective_bytes(bytes, chunk);
 }
 
-/// Bytes read and written of C; `keeps`: a piece stays in the cache from one block of depth to the next.
-double write_bytes(const Gemm& g, std::int64_t width, bool keeps) {
+/// Effective bytes read and written of C. `stays_in_cache`: a piece of C does, from one block of depth to the next.
+double write_bytes(const Gemm& g, std::int64_t width, bool stays_in_cache) {
   const Level& inner = g.c.columns.level[kLevels - 1];
   const auto size = static_cast<double>(size_of(g.c.dtype)), stride = static_cast<double>(inner.stride);
   const double chunk = static_cast<double>(std::min(inner.size, width)) * std::min(stride * size, kLineBytes);
   const auto steps = static_cast<double>(std::max<std::int64_t>(g.depth_step(), 1));
-  const double rounds = keeps ? 1 : std::max(1.0, 2 * ceil_ratio(static_cast<double>(g.k), steps) - 1);
+  const double rounds = stays_in_cache ? 1 : std::max(1.0, 2 * ceil_ratio(static_cast<double>(g.k), steps) - 1);
   const double bytes = static_cast<double>(g.m) * static_cast<double>(g.n) * std::min(stride * size, kLineBytes);
-  return jump_bytes((stride > 1 ? 2 : 1) * rounds * bytes, chunk);
+  return effective_bytes((stride > 1 ? 2 : 1) * rounds * bytes, chunk);
 }
 
 }  // namespace
@@ -175,7 +179,7 @@ void Work::add(const Work& other) {
 Machine::Machine(const DeviceInfo& d) {
   vector_bytes_ = d.isa >= CpuIsa::kAvx512 ? 64 : d.isa == CpuIsa::kAvx2 ? 32 : 16;
   threads_ = std::max(d.threads, 1);
-  // Without a fused instruction, a multiplication and an addition are one of each.
+  // Operations per cycle; SSE2 has no fused multiply-add.
   const double flops = vector_bytes_ / 4 * (d.isa == CpuIsa::kGeneric ? 2 : 4);
   cycle_us_ = flops * 1e-3 * threads_ / std::max(d.fp32_gflops, 0.1);
   bytes_us_ = std::max(d.bandwidth_gbs, 0.1) * 1e3;
@@ -186,27 +190,29 @@ Machine::Machine(const DeviceInfo& d) {
 double Machine::loop_us(const Work& w, double footprint) const {
   const double rounds = w.pieces / threads_;
   const double compute = (w.cycles / threads_ + w.largest * (std::ceil(rounds) - rounds)) * cycle_us_;
-  // The larger the data, the less of it is still in some cache.
-  const double near = std::clamp(kCacheSpeed * std::sqrt(all_caches_ / std::max(footprint, 1.0)), 1.0, kCacheSpeed);
-  const double memory = w.bytes / (bytes_us_ * std::min(1.0, rounds) * near);
-  // Packing and padding wait for memory: the sum is nearer to measured times than the larger of the two.
+  // The larger the footprint, the smaller the part of it that is still in a cache.
+  const double cache_factor =
+      std::clamp(kCacheSpeed * std::sqrt(all_caches_ / std::max(footprint, 1.0)), 1.0, kCacheSpeed);
+  const double memory = w.bytes / (bytes_us_ * std::min(1.0, rounds) * cache_factor);
+  // Packing waits for memory: the sum is closer to measured times than the maximum of the two.
   return compute + memory + (std::min(w.pieces, threads_) > 1 ? kWakeUs : kLoopUs);
 }
 
 double Machine::tile_step(double rows, double vectors) {
-  // Two multiply-adds a cycle, two loads a cycle, and a multiply-add takes four.
+  // 2 multiply-adds and 2 loads per cycle; a multiply-add has a latency of 4 cycles.
   return std::max({rows * vectors / 2, (rows + vectors) / 2, 4.0});
 }
 
-double jump_bytes(double bytes, double chunk) { return bytes * (1 + kJumpBytes / std::max(chunk, kLineBytes)); }
+double effective_bytes(double bytes, double chunk) { return bytes * (1 + kLatencyBytes / std::max(chunk, kLineBytes)); }
 
-double convert_cycles(DataType type) { return type == DataType::kHalf ? kHalfCycles : kElementCycles; }
+double convert_cycles(DataType type) { return type == DataType::kHalf ? kFp16Cycles : kElementCycles; }
 
 double run_cycles(const Machine& m, DataType type, double length, std::int64_t stride, bool bounded) {
-  const double start = kRunCycles + (bounded ? kBoundCycles : 0), vectors = ceil_ratio(length, m.lanes(type));
-  const bool wide = size_of(type) > 2;
-  if (stride == 1 && (wide || m.masked())) return start + vectors * (kPlainCycles + (wide ? 0 : kWidenCycles));
-  if (wide && stride == 2 && m.masked()) return start + vectors * kEvenCycles;
+  const double start = kRunCycles + (bounded ? kClipCycles : 0), vectors = ceil_ratio(length, m.lanes(type));
+  const bool converts = size_of(type) <= 2;
+  if (stride == 1 && (!converts || m.masked()))
+    return start + vectors * (kVectorCycles + (converts ? kConvertCycles : 0));
+  if (!converts && stride == 2 && m.masked()) return start + vectors * kStride2Cycles;
   return start + length * convert_cycles(type);
 }
 
@@ -227,10 +233,10 @@ Work products_work(const Machine& m, const std::vector<ConvProduct>& products, s
     one.pieces = across * along * static_cast<double>(groups);
     const double share = static_cast<double>(g.m) / (rows * across) * static_cast<double>(g.n) / (columns * along);
     one.cycles = one.largest * one.pieces * share;
-    const bool keeps = tile.pairs || m.fits_cache(rows * columns * static_cast<double>(size_of(g.c.dtype)));
-    one.bytes = read_bytes(m, g.a, bytes.of[static_cast<int>(p.a)], g, tile.rows) +
-                read_bytes(m, g.b, bytes.of[static_cast<int>(p.b)], g, tile.columns) +
-                static_cast<double>(groups) * write_bytes(g, tile.columns, keeps);
+    const bool stays_in_cache = tile.pairs || m.fits_cache(rows * columns * static_cast<double>(size_of(g.c.dtype)));
+    one.bytes = read_bytes(m, g.a, bytes.size[static_cast<int>(p.a)], g, tile.rows) +
+                read_bytes(m, g.b, bytes.size[static_cast<int>(p.b)], g, tile.columns) +
+                static_cast<double>(groups) * write_bytes(g, tile.columns, stays_in_cache);
     work.add(one);
   }
   return work;

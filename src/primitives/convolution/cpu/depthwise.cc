@@ -1,5 +1,5 @@
-// ConvCpuDepthwise: one input channel a group; ConvCpuGrouped: few channels a group. No matrix product, no workspace.
-// Vectors run over the width (channels first, copies of groups with channels last) or over channels (channels last).
+// ConvCpuDepthwise: one input channel per group; ConvCpuGrouped: few channels per group. No matrix product, no
+// workspace. Vectors run along the width (NCHW, and NHWC groups that are copied) or along channels (NHWC).
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMaxScratchOfFew = 16 << 20;
+constexpr std::int64_t kMaxScratchFewResults = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
@@ -24,24 +24,27 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
   job.few_pixels = job.has_few_pixels(unit.lanes);
   if (job.few_pixels) return job;
-  const bool products =
+  const bool has_dot_product =
       unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
-  constexpr std::int64_t kWide = 8;  // lanes, in which permuting is worth it
-  const bool floats = p.x.type == DataType::kFloat && unit.lanes >= kWide;
-  // Of the machine's cores, not of the threads there may be, on which no result depends.
+  constexpr std::int64_t kWide = 8;  // fewest lanes per vector with which permuting pays off
+  const bool is_fp32 = p.x.type == DataType::kFloat && unit.lanes >= kWide;
+  // By the number of cores rather than threads: results must not depend on the number of threads.
   job.transposed = p.scalars != Scalars::kBilinear && job.can_transpose(d.units);
-  if (products && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
-  job.transposed = job.transposed && (floats || (products && (job.shape.c == 1 || job.dot_group > 1)));
+  if (has_dot_product && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
+  job.transposed = job.transposed && (is_fp32 || (has_dot_product && (job.shape.c == 1 || job.dot_group > 1)));
   if (job.transposed) job.transposed_images = job.images_to_transpose(d.units);
   const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch;
-  if (!fits) job.transposed = false, job.dot_group = 1;
+  if (!fits) {
+    job.transposed = false;
+    job.dot_group = 1;
+  }
   return job;
 }
 
 using kernels::ConvDirection;
 
-/// Pieces of a task. Where gradients come from transposed channels, they are whole vectors: sums of a part of a vector
-/// are made in another order.
+/// Pieces per task. Backward weights that transpose channels get whole vectors of them: partial vectors are summed in
+/// another order.
 std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
   constexpr std::int64_t kVector = 16;
   const kernels::ConvShape& s = job.shape;
@@ -55,43 +58,47 @@ std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
   return (chunk + unit - 1) / unit * unit;
 }
 
-// Cycles of a tile, of a column of its taps, of loading a vector and of multiplying one.
-constexpr double kTileCycles = 25, kColumnCycles = 6, kLoadCycles = 1, kProductCycles = 0.5;
-constexpr double kStoreCycles = 2;    // a vector of two residues interleaved
-constexpr double kScatterCycles = 2;  // an element that is read or written on its own
-constexpr double kReduceCycles = 60;  // adding the lanes of a vector of taps
-constexpr double kWidenCycles = 5;    // widening or narrowing a vector of a 16-bit type
-constexpr double kTurnCycles = 20;    // transposing a vector into or out of a copy
-constexpr double kSlabCycles = 150;   // listing the taps of a block of rows
-constexpr std::int64_t kGroup = 16;   // planes that share this
+// Cycles (see Machine); fitted, machine and command were not recorded.
+constexpr double kTileCycles = 25;       // set-up of a register tile
+constexpr double kColumnCycles = 6;      // set-up of a column of taps
+constexpr double kLoadCycles = 1;        // loading a vector
+constexpr double kProductCycles = 0.5;   // multiply-add of a vector
+constexpr double kStoreCycles = 2;       // interleaving and storing a vector of two phases
+constexpr double kScatterCycles = 2;     // loading or storing a single element
+constexpr double kReduceCycles = 60;     // adding the lanes of a vector of taps
+constexpr double kWidenCycles = 5;       // converting a vector from or to a 16-bit type
+constexpr double kTransposeCycles = 20;  // transposing a vector to or from a copy
+constexpr double kSlabCycles = 150;      // listing the taps of a block of rows
+constexpr std::int64_t kGroup = 16;      // planes that share such a list
 
 double volume(const std::int64_t (&sizes)[kernels::kSpatial]) {
   return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
 }
 
-/// Cycles of `taps` taps one below another for `rows` results, which are cut into columns.
+/// Cycles of `taps` vertically adjacent taps for `rows` results, in columns of at most kColumnTaps taps.
 double column_cycles(double rows, double taps, double load) {
-  const auto column = [&](double some) {
-    return some > 0 ? kColumnCycles + (rows + some - 1) * load + rows * some * kProductCycles : 0;
+  constexpr double kColumnTaps = 5;
+  const auto column = [&](double height) {
+    return height > 0 ? kColumnCycles + (rows + height - 1) * load + rows * height * kProductCycles : 0;
   };
-  const double whole = std::floor(taps / 5);
-  return whole * column(5) + column(taps - whole * 5);
+  const double full = std::floor(taps / kColumnTaps);
+  return full * column(kColumnTaps) + column(taps - full * kColumnTaps);
 }
 
-/// Loading a vector of the source: of elements apart, they are loaded one by one.
+/// Cycles of loading a vector of the source; strided elements are loaded one by one.
 double load_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
-  if (job.channels_last) return s.c == 1 ? kLoadCycles / 2 : kLoadCycles;  // aligned, or permuted
+  if (job.channels_last) return s.c == 1 ? kLoadCycles / 2 : kLoadCycles;  // aligned; grouped: and permuted
   if (s.stride[2] == 1) return kLoadCycles;
   if (job.direction == ConvDirection::kBackwardData) return s.stride[2] == 2 ? kLoadCycles : 4;
   return s.stride[2] == 2 && m.masked() ? 2.2 * kLoadCycles : kScatterCycles * m.lanes(s.dtype);
 }
 
-/// Everything for one vector of channels, or one result plane with channels first, of one image.
+/// Cycles of one image: for one vector of channels (NHWC), or for one result plane (NCHW).
 double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
   const bool data = job.direction == ConvDirection::kBackwardData;
-  const double lanes = m.lanes(s.dtype), most_rows = m.masked() ? 7 : 4;
+  const double lanes = m.lanes(s.dtype), max_tile_rows = m.masked() ? 7 : 4;
   const std::int64_t(&size)[kernels::kSpatial] = data ? s.in : s.out;
   double taps[kernels::kSpatial], phases[kernels::kSpatial];
   for (int d = 0; d < kernels::kSpatial; ++d) {
@@ -99,7 +106,8 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
     taps[d] = static_cast<double>(s.taps[d]) / phases[d];
   }
   const auto along = [&](int d) { return static_cast<double>(size[d]) / phases[d]; };
-  const double rows = std::min(std::ceil(along(1)), most_rows), blocks = std::ceil(along(1) / most_rows) * phases[1];
+  const double rows = std::min(std::ceil(along(1)), max_tile_rows),
+               blocks = std::ceil(along(1) / max_tile_rows) * phases[1];
   const double across = job.channels_last ? std::ceil(along(2)) : std::ceil(along(2) / lanes);
   const double column = taps[0] * taps[2] * column_cycles(rows, taps[1], load_cycles(m, job));
   const auto planes = static_cast<double>(data                                                            ? s.k
@@ -113,7 +121,7 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   return slabs * blocks * phases[2] * (across * tile + list);
 }
 
-/// Products of one piece.
+/// Cycles of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
   if (job.few_pixels) {
@@ -129,16 +137,16 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     copy.shape.groups = kernels::Depthwise::kTransposedChannels / s.c;
     const double vectors =
         static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) / m.lanes(s.dtype);
-    return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTurnCycles / 4 * vectors;
+    return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTransposeCycles / 4 * vectors;
   }
   if (job.mixed()) {
     kernels::Depthwise copy = job;
     copy.channels_last = false;
     copy.shape.dtype = DataType::kFloat;
-    const bool every = job.direction == ConvDirection::kBackwardWeights;
+    const bool all_images = job.direction == ConvDirection::kBackwardWeights;
     const double vectors = (static_cast<double>(s.c) * volume(s.in) + static_cast<double>(s.k) * volume(s.out)) *
-                           static_cast<double>(every ? s.n : 1) / m.lanes(DataType::kFloat);
-    return static_cast<double>(job.together()) * (piece_cycles(m, copy) + kTurnCycles * vectors);
+                           static_cast<double>(all_images ? s.n : 1) / m.lanes(DataType::kFloat);
+    return static_cast<double>(job.together()) * (piece_cycles(m, copy) + kTransposeCycles * vectors);
   }
   const double lanes = m.lanes(s.dtype), multiplier = static_cast<double>(s.k), plane = plane_cycles(m, job);
   const bool weights = job.direction == ConvDirection::kBackwardWeights;
@@ -147,8 +155,8 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const auto channels = static_cast<double>(job.channel_block());
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
-    const double narrow = size_of(s.dtype) <= 2 && job.dot_group == 1 ? 1.3 : 1;
-    return images * std::ceil(channels / lanes) * plane * narrow / part +
+    const double conversion = size_of(s.dtype) <= 2 && job.dot_group == 1 ? 1.3 : 1;
+    return images * std::ceil(channels / lanes) * plane * conversion / part +
            (weights ? 2 * channels * taps * static_cast<double>(s.c) : 0);
   }
   const auto sources = static_cast<double>(s.c), results = job.direction == ConvDirection::kForward ? multiplier
@@ -160,7 +168,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   return cycles + (weights ? results * kReduceCycles * std::ceil(taps / lanes) : 0);
 }
 
-/// What each task does first: with channels last it transposes the weights.
+/// Set-up cycles of a task; with NHWC it transposes the weights.
 double start_cycles(const kernels::Depthwise& job) {
   const bool transposes = job.channels_last && !job.mixed() && job.direction != ConvDirection::kBackwardWeights;
   const kernels::ConvShape& s = job.shape;
@@ -168,7 +176,7 @@ double start_cycles(const kernels::Depthwise& job) {
   return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
 }
 
-/// Whether a group has few results, in planes, maybe copied ones.
+/// Whether a group computes few result planes, in NCHW or in a copy.
 bool has_few_results(const kernels::Depthwise& job) {
   constexpr std::int64_t kFew = 4;
   const kernels::ConvShape& s = job.shape;
@@ -176,8 +184,8 @@ bool has_few_results(const kernels::Depthwise& job) {
   return (job.direction == ConvDirection::kForward ? s.k : s.c) <= kFew;
 }
 
-/// Most input and output channels of a group that the grouped solver takes: each source is read again for every two
-/// results.
+/// The most input and output channels per group that the grouped solver accepts: it reads every input plane again for
+/// every two result planes.
 std::int64_t most_channels(const kernels::Depthwise& job) { return has_few_results(job) ? 512 : 32; }
 
 class CpuDepthwise final : public Solver<Problem> {
@@ -199,7 +207,7 @@ class CpuDepthwise final : public Solver<Problem> {
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const bool integer = p.x.type == DataType::kInt8;
-    constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // whose sum is exact in fp32
+    constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // so that fp32 sums are exact
     const Verdict common = integer ? check_int8_problem(p, kMostProducts) : check_float_problem(p, direction_);
     if (!common) return common;
     const kernels::Depthwise job = job_of(d, p);
@@ -218,7 +226,8 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
-                         has_few_results(job) ? kMaxScratchOfFew : kMaxScratch, "bytes of scratch for padded planes");
+                         has_few_results(job) ? kMaxScratchFewResults : kMaxScratch,
+                         "bytes of scratch for padded planes");
     return {};
   }
 
@@ -244,17 +253,17 @@ class CpuDepthwise final : public Solver<Problem> {
     const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
     return [job, &table, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
-      kernels::Depthwise now = job;
-      now.x = a.x;
-      now.w = a.w;
-      now.y = a.y;
+      kernels::Depthwise call = job;
+      call.x = a.x;
+      call.w = a.w;
+      call.y = a.y;
       void* const results[] = {a.y, a.x, a.w};
-      now.result = results[static_cast<int>(job.direction)];
-      now.alpha = a.alpha;
-      now.beta = a.beta;
+      call.result = results[static_cast<int>(job.direction)];
+      call.alpha = a.alpha;
+      call.beta = a.beta;
       on.parallel_for(tasks, scratch, [&](std::size_t i, void* memory) {
         const std::int64_t first = static_cast<std::int64_t>(i) * chunk;
-        table.depthwise(now, first, std::min(first + chunk, pieces), memory);
+        table.depthwise(call, first, std::min(first + chunk, pieces), memory);
       });
     };
   }

@@ -1,5 +1,6 @@
-// Register tiles, and what surrounds them: copies of the input and of the gradients, packed weights, sums that change
-// their layout, and weights that pass through the cache once for each piece. Costs in cycles as in cost.cc.
+// Cost model of direct convolutions: register tiles, copies of the input and of dy, packing of weights, stores that
+// transpose, and weights that every piece reads again. Cycles (see Machine) are fitted to the machine of cost.cc; their
+// ratios matter. tests/convolution/estimates_test.cc pins five problems that other solvers must win.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/direct_cost.h"
 
@@ -16,48 +17,49 @@ using kernels::DirectMath;
 using kernels::DirectWindow;
 using kernels::kSpatial;
 
-constexpr double kPieceCycles = 200;   // set-up of a piece: offsets, cold code
-constexpr double kLineCycles = 160;    // finding what a line of outputs reads
-constexpr double kRowCycles = 80;      // the same for a row that is copied
-constexpr double kTapCycles = 6;       // finding one run of input that a line or a tile reads
-constexpr double kTileCycles = 25;     // set-up of a register tile
-constexpr double kSumCycles = 3;       // a vector of sums that a tile writes, and maybe reads before
-constexpr double kPixelCycles = 6;     // the start of a run of neighbouring channels
-constexpr double kVectorCycles = 2.5;  // a vector that is copied
-constexpr double kTurnCycles = 8;      // a vector of a square that is transposed
-constexpr double kPutCycles = 2;       // a transposed vector of weights, from a buffer to its place
-constexpr double kNarrow = 1.5;        // copies of 16-bit types take so much longer: they are widened or rounded
-constexpr double kElementCycles = 1;   // an element that is copied on its own
-constexpr double kScaleCycles = 0.4;   // an element of a slice that is added to the others
-constexpr double kCacheBytes = 24;     // what the second-level cache gives in a cycle
-constexpr double kLineBytes = 64;      // of the caches
+constexpr double kPieceCycles = 200;    // set-up of a piece: offsets, cold code
+constexpr double kLineCycles = 160;     // set-up of a line of outputs: its input addresses
+constexpr double kRowCycles = 80;       // the same for a row that is copied
+constexpr double kTapCycles = 6;        // the address of one run of input of a line or a tile
+constexpr double kTileCycles = 25;      // set-up of a register tile
+constexpr double kStoreCycles = 3;      // storing a vector of sums, including a load of the earlier value
+constexpr double kPixelCycles = 6;      // set-up of a run of contiguous channels
+constexpr double kVectorCycles = 2.5;   // copying a vector
+constexpr double kTransposeCycles = 8;  // transposing, per vector
+constexpr double kPackCycles = 2;       // moving a transposed vector of weights from a buffer to its panel
+constexpr double k16BitFactor = 1.5;    // copies of 16-bit types, which convert, over those of fp32
+constexpr double kElementCycles = 1;    // copying a single element
+constexpr double kSliceCycles = 0.4;    // adding the partial sums of one slice, per element
+constexpr double kCacheBytes = 24;      // bytes per cycle from the second-level cache
+constexpr double kLineBytes = 64;       // a cache line
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 double bytes_of(DataType type) { return static_cast<double>(size_of(type)); }
 
-/// Elements of a layout: type, strides of channels and of pixels.
+/// Element type, and strides of channels and pixels in elements.
 struct Layout {
   DataType type;
   std::int64_t channel, pixel;
+  /// Contiguous elements of channels x pixels.
   double run(double channels, double pixels) const { return channel == 1 ? channels : pixel == 1 ? pixels : 1; }
 };
 
-/// Transposing lines of `length` elements. Squares are as wide as a vector, whatever of them is there.
+/// Cycles of transposing lines of `length` elements, in whole squares of lanes x lanes.
 double transpose_cycles(double lanes, double lines, double length) {
-  return ceil_ratio(lines, lanes) * ceil_ratio(length, lanes) * lanes * kTurnCycles;
+  return ceil_ratio(lines, lanes) * ceil_ratio(length, lanes) * lanes * kTransposeCycles;
 }
 
-/// Copying channels x pixels from a layout to one with channels innermost, or back.
+/// Cycles of copying channels x pixels from a layout to NHWC, or back.
 double move_cycles(double lanes, double channels, double pixels, const Layout& from, bool transposes = true) {
-  const double slow = size_of(from.type) == 2 ? kNarrow : 1;
+  const double type_factor = size_of(from.type) == 2 ? k16BitFactor : 1;
   if (from.channel == 1 || channels == 1)
-    return slow * pixels * (kPixelCycles + ceil_ratio(channels, lanes) * kVectorCycles);
-  if (transposes && from.pixel <= 2) return slow * transpose_cycles(lanes, channels, pixels);
-  return slow * channels * pixels * kElementCycles;
+    return type_factor * pixels * (kPixelCycles + ceil_ratio(channels, lanes) * kVectorCycles);
+  if (transposes && from.pixel <= 2) return type_factor * transpose_cycles(lanes, channels, pixels);
+  return type_factor * channels * pixels * kElementCycles;
 }
 
-/// The part of a strip that lies in the input; the rest is padding.
-double inside(const Direct& job) {
+/// Fraction of a padded input tile that is not padding.
+double input_share(const Direct& job) {
   double part = 1;
   for (int d = 0; d < kSpatial; ++d)
     part *= std::min(1.0, real(job.from.size[d]) / real(job.input_tile.size[d] * job.grain[d]));
@@ -73,97 +75,101 @@ double input_tile_cycles(const Direct& job) {
   const double operands = ceil_ratio(real(job.from.channels), real(job.unit.group));
   const double row = splits * move_cycles(real(job.unit.lanes), operands, real(job.input_tile.size[2]) / splits,
                                           {job.from.type, job.from.c, job.from.d[2] * step}, transposes);
-  return rows * (splits * kRowCycles + inside(job) * row);
+  return rows * (splits * kRowCycles + input_share(job) * row);
 }
 
-/// What a strip takes from memory, row by row.
+/// Memory traffic of a padded input tile, read row by row, in effective bytes.
 double input_tile_bytes(const Direct& job) {
-  const double part = inside(job), size = bytes_of(job.from.type), channels = real(job.from.channels);
-  const double columns = part * real(job.input_tile.size[2]),
+  const double share = input_share(job), size = bytes_of(job.from.type), channels = real(job.from.channels);
+  const double columns = share * real(job.input_tile.size[2]),
                rows = real(job.input_tile.size[0] * job.input_tile.size[1]);
   const Layout layout{job.from.type, job.from.c, job.from.d[2]};
-  return jump_bytes(real(job.cut.images) * rows * columns * channels * size, size * layout.run(channels, columns));
+  return effective_bytes(real(job.cut.images) * rows * columns * channels * size, size * layout.run(channels, columns));
 }
 
-/// Taps of one dimension that read input rather than padding, summed over all outputs.
-double reaching_taps(const Direct& job, int d) {
+/// Taps of one dimension that are not in the padding, summed over all outputs.
+double taps_in_input(const Direct& job, int d) {
   double sum = 0;
   const std::int64_t step = job.input_step(d), size = job.from.size[d];
   for (std::int64_t phase = 0; phase < job.phases[d]; ++phase) {
     const DirectWindow w = direct_window(job, d, phase);
     for (std::int64_t t = 0; t < w.taps; ++t) {
-      const std::int64_t at = w.origin + t * w.move;
-      const std::int64_t first = at < 0 ? (step - 1 - at) / step : 0, end = at < size ? (size - 1 - at) / step + 1 : 0;
+      const std::int64_t start = w.origin + t * w.move;
+      const std::int64_t first = start < 0 ? (step - 1 - start) / step : 0;
+      const std::int64_t end = start < size ? (size - 1 - start) / step + 1 : 0;
       sum += real(std::max<std::int64_t>(std::min(end, w.cells) - first, 0));
     }
   }
   return sum;
 }
 
-/// Of the products with columns of taps, how many are done: those in the padding may be left out.
-double share_across(const Direct& job) {
+/// Fraction of the products that are computed: with job.edges, columns of taps in the padding are skipped.
+double tap_column_share(const Direct& job) {
   if (!job.edges) return 1;
   double all = 0;
   for (std::int64_t phase = 0; phase < job.phases[2]; ++phase) {
     const DirectWindow w = direct_window(job, 2, phase);
     all += real(w.cells * w.taps);
   }
-  return reaching_taps(job, 2) / all;
+  return taps_in_input(job, 2) / all;
 }
 
-/// Packing all weights of a group: squares of lanes and what lies together, taps or channels.
+/// Cycles of packing all weights of a group: squares of lanes x contiguous taps or channels are transposed.
 double pack_cycles(const Direct& job) {
   const double lanes = real(job.unit.lanes), channels = real(job.from.channels), taps = real(job.taps());
-  double transpose = taps * channels * kVectorCycles;  // the lanes are neighbours
+  double transpose = taps * channels * kVectorCycles;  // lanes are contiguous: no transpose
   if (job.w_lane != 1 && job.w_depth == 1) transpose = taps * transpose_cycles(lanes, lanes, channels);
   if (job.w_lane != 1 && job.w_depth == job.taps()) transpose = transpose_cycles(lanes, lanes, taps * channels);
   if (job.w_lane != 1 && job.w_depth > job.taps()) transpose = channels * transpose_cycles(lanes, lanes, taps);
-  return real(job.vectors) * (transpose + taps * channels * kPutCycles);
+  return real(job.vectors) * (transpose + taps * channels * kPackCycles);
 }
 
-/// What packing takes from memory.
+/// Memory traffic of packing the weights, in effective bytes.
 double weight_bytes(const Direct& job) {
   const double size = bytes_of(job.weight_type), channels = real(job.from.channels), taps = real(job.taps());
-  const double depth = channels / real(job.diagonal_groups);  // of a lane
+  const double depth = channels / real(job.diagonal_groups);  // nonzero depths per lane
   const double run = job.w_lane == 1 ? real(job.unit.lanes) : job.w_depth == 1 ? depth : taps;
-  return jump_bytes(taps * depth * real(job.to.channels) * size, size * run);
+  return effective_bytes(taps * depth * real(job.to.channels) * size, size * run);
 }
 
-/// Tiles of `outputs` neighbours: one of `depth` steps, and all else.
+/// Cycles of all register tiles of a line of `outputs`: per depth step, and once.
 struct Tiles {
   double step = 0, once = 0;
   Tiles(const Direct& job, double outputs, std::int64_t vectors, std::int64_t depth) {
     const double v = real(vectors), count = ceil_ratio(outputs, job.unit.rows[vectors]);
-    const double low = std::floor(outputs / count), higher = outputs - low * count;
+    const double rows = std::floor(outputs / count), taller = outputs - rows * count;
     const double bytes = row_bytes(job, static_cast<std::int64_t>(outputs));
-    const auto cycles = [&](double rows) { return tile_cycles(job.unit, rows, v, depth, bytes); };
-    step = higher * cycles(low + 1) + (count - higher) * cycles(low);
-    once = count * kTileCycles + outputs * v * kSumCycles;
+    const auto cycles = [&](double r) { return tile_cycles(job.unit, r, v, depth, bytes); };
+    step = taller * cycles(rows + 1) + (count - taller) * cycles(rows);
+    once = count * kTileCycles + outputs * v * kStoreCycles;
   }
 };
 
-/// Results that lie in lines of `run` bytes; parts of the cache's lines are read first.
+/// Effective bytes of writing results in runs of `run` bytes; partial cache lines are read first.
 double result_bytes(double bytes, double run) {
-  return jump_bytes((std::fmod(run, kLineBytes) == 0 ? 1 : 2) * bytes, run);
+  return effective_bytes((std::fmod(run, kLineBytes) == 0 ? 1 : 2) * bytes, run);
 }
 
 }  // namespace
 
 double tile_cycles(const kernels::DirectUnit& unit, double rows, double vectors, std::int64_t depth, double row_bytes) {
-  const double bytes = vectors * real(unit.lanes * unit.lane_bytes());  // of weights
+  const double bytes = vectors * real(unit.lanes * unit.lane_bytes());  // weights
   const std::int64_t steps = unit.amx ? kernels::amx_steps(depth) : 0;
   if (steps == 0) return std::max(Machine::tile_step(rows, vectors), bytes / kCacheBytes);
-  // Rows of a tile register; cycles to load one, the least to multiply it, else one a row, and until it is done.
-  constexpr double kRegister = 16, kLoad = 8, kLeast = 9, kLatency = 52;
-  const double high = rows > 2 * kRegister ? 4 : ceil_ratio(rows, kRegister);
-  const double cycles = std::max({std::max(rows, kLeast * high) * vectors, (high + vectors) * kLoad, kLatency});
+  // AMX on a Xeon, model 207 (docs/kernels/overview.md): rows of a tile register, cycles to load one; a product takes a
+  // cycle per row, at least kMinCycles, and has a latency of kLatency.
+  constexpr double kRegister = 16, kLoad = 8, kMinCycles = 9, kLatency = 52;
+  const double registers = rows > 2 * kRegister ? 4 : ceil_ratio(rows, kRegister);
+  const double cycles =
+      std::max({std::max(rows, kMinCycles * registers) * vectors, (registers + vectors) * kLoad, kLatency});
   return std::max(cycles / real(steps), (bytes + rows * row_bytes) / kCacheBytes);
 }
 
 double row_bytes(const Direct& job, std::int64_t line) {
-  constexpr std::int64_t kStays = 24 << 10;  // in the first-level cache, beside weights
+  constexpr std::int64_t kFirstLevel = 24 << 10;  // bytes of input that stay in the first-level cache beside weights
   const std::int64_t pixel = job.from.channels * job.unit.element;
-  return job.taps() * line * job.input_step(2) * pixel <= kStays * job.shape.taps[2] ? 0 : 4 / real(job.shape.taps[2]);
+  return job.taps() * line * job.input_step(2) * pixel <= kFirstLevel * job.shape.taps[2] ? 0
+                                                                                          : 4 / real(job.shape.taps[2]);
 }
 
 Work direct_work(const Direct& job, const Machine& m) {
@@ -172,9 +178,9 @@ Work direct_work(const Direct& job, const Machine& m) {
   const double parts = ceil_ratio(real(job.cells[2]), real(job.cut.columns));
   const double images = ceil_ratio(real(job.shape.n), fold) * parts;
   const double lines = images * real(job.to.size[0] * job.to.size[1]);
-  const double tap_rows = images * reaching_taps(job, 0) * reaching_taps(job, 1);  // that all lines add up
+  const double tap_rows = images * taps_in_input(job, 0) * taps_in_input(job, 1);  // over all lines
   const Layout to{job.to.type, job.to.c, job.to.d[2]};
-  const double across = share_across(job);
+  const double tap_columns = tap_column_share(job);
   double multiply = 0;
   for (std::int64_t panel = 0; panel < job.panels; ++panel) {
     const std::int64_t start = job.panel_start(panel), vectors = job.panel_start(panel + 1) - start;
@@ -185,7 +191,7 @@ Work direct_work(const Direct& job, const Machine& m) {
       const double cells = real(w.cells) / parts, taps = job.merged ? 1 : real(w.taps);
       const Tiles tiles(job, cells * fold, vectors, job.merged ? job.row_steps : job.tap_steps);
       const double depth = job.merged ? real(job.row_steps) : taps * real(job.tap_steps);
-      multiply += tap_rows * (across * tiles.step * depth + blocks * taps * kTapCycles);
+      multiply += tap_rows * (tap_columns * tiles.step * depth + blocks * taps * kTapCycles);
       multiply += lines * blocks * (kLineCycles + tiles.once);
       outputs += cells;
     }
@@ -197,7 +203,7 @@ Work direct_work(const Direct& job, const Machine& m) {
   const double packs = job.cut.packed ? 1 : work.pieces / panels / groups;
   work.cycles = groups * (multiply + packs * pack_cycles(job)) + work.pieces * (kPieceCycles + input_tile_cycles(job));
   work.largest = work.cycles / work.pieces;
-  const double weights = real(static_cast<std::int64_t>(job.packed_bytes())) / groups / panels;  // that a piece reads
+  const double weights = real(static_cast<std::int64_t>(job.packed_bytes())) / groups / panels;  // bytes per piece
   const double size = bytes_of(job.to.type), columns = real(job.cut.columns * job.phases[2]);
   const double results =
       real(job.shape.n * job.to.size[0] * job.to.size[1] * job.to.size[2] * job.to.channels) * groups;
@@ -213,36 +219,36 @@ Work gradient_work(const DirectGradient& g, const Machine& m) {
   const bool transposed = g.transposed_row > 0;
   const double lanes = real(x.unit.lanes), lines = real(x.cut.images * x.cut.rows), columns = real(x.cut.columns);
   const double outputs = lines * columns, channels = real(g.k_block), tap_rows = real(s.taps[0] * s.taps[1]);
-  const double reach = reaching_taps(x, 0) / real(s.out[0]) * reaching_taps(x, 1) / real(s.out[1]);
+  const double used_taps = taps_in_input(x, 0) / real(s.out[0]) * taps_in_input(x, 1) / real(s.out[1]);
   const double runs = x.merged ? 1 : real(s.taps[2]), run = real(s.taps[2]) / runs * real(g.c_block);
   const double rows = transposed ? run : channels;
-  // As the kernel cuts lanes into panels.
+  // The kernel's cut of lanes into panels.
   const auto vectors = static_cast<std::int64_t>(ceil_ratio(transposed ? channels : run, lanes));
   const std::int64_t most = vectors % 3 == 0 && !x.unit.amx ? 3 : 2, panels = (vectors + most - 1) / most;
   double multiply = tap_rows * kLineCycles;
   for (std::int64_t p = 0; p < panels; ++p) {
     const std::int64_t v = vectors * (p + 1) / panels - vectors * p / panels;
-    const double tiles = ceil_ratio(rows, x.unit.rows[v]), height = rows / tiles;
+    const double tiles = ceil_ratio(rows, x.unit.rows[v]), tile_rows = rows / tiles;
     const double cycles =
-        x.unit.amx ? tile_cycles(x.unit, height, real(v), x.cut.columns) : Machine::tile_step(height, real(v));
-    const double step = reach * (outputs * cycles + lines * kTapCycles);
-    multiply += runs * tiles * (step + tap_rows * (kTileCycles + height * real(v) * kSumCycles));
+        x.unit.amx ? tile_cycles(x.unit, tile_rows, real(v), x.cut.columns) : Machine::tile_step(tile_rows, real(v));
+    const double step = used_taps * (outputs * cycles + lines * kTapCycles);
+    multiply += runs * tiles * (step + tap_rows * (kTileCycles + tile_rows * real(v) * kStoreCycles));
   }
   const Layout dy{g.dy.type, g.dy.c, g.dy.d[2]};
   double copy = lines * move_cycles(lanes, channels, columns, dy);
   if (!transposed && dy.channel != 1 && dy.pixel == 1)
     copy = lines * channels * run_cycles(m, g.dy.type, columns, 1, false);
-  if (dy.channel == 1 && g.transposed_row == g.k_block && size_of(g.dy.type) > 2) copy = 0;  // read as it lies
+  if (dy.channel == 1 && g.transposed_row == g.k_block && size_of(g.dy.type) > 2) copy = 0;  // read in place
   const double steps = real(g.steps * g.blocks()), weights = real(g.blocks()) * channels;
   const double results = weights * real(g.k_row);
   Work work;
   work.pieces = real(g.pieces());
   work.cycles = steps * (multiply + copy + input_tile_cycles(x)) + work.pieces * kPieceCycles +
                 weights * move_cycles(lanes, real(g.c_block), real(x.taps()), {x.to.type, s.w_c, s.w_d[2]}) +
-                results * real(g.slices) * (kScaleCycles + (transposed ? kElementCycles : 0));
+                results * real(g.slices) * (kSliceCycles + (transposed ? kElementCycles : 0));
   work.largest = work.cycles / work.pieces;
   const double size = bytes_of(g.dy.type), gradients = outputs * channels * size;
-  work.bytes = steps * (input_tile_bytes(x) + jump_bytes(gradients, size * dy.run(channels, columns))) +
+  work.bytes = steps * (input_tile_bytes(x) + effective_bytes(gradients, size * dy.run(channels, columns))) +
                2 * real(static_cast<std::int64_t>(g.workspace())) + results * bytes_of(x.to.type);
   return work;
 }

@@ -1,4 +1,4 @@
-// What direct convolutions cost, in all directions.
+// Cost model of direct convolutions, all directions.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/direct_backward_weights.h"
@@ -6,18 +6,18 @@
 
 namespace polymio::convolution {
 
-/// Cycles of one step of a register tile whose weights come from the second-level cache; where it is made of tile
-/// registers, so do these bytes of each row. Of `depth` steps.
+/// Cycles of one of `depth` steps of a register tile. Weights come from the second-level cache; with AMX so do
+/// `row_bytes` bytes per row of the tile.
 double tile_cycles(const kernels::DirectUnit&, double rows, double vectors, std::int64_t depth, double row_bytes = 0);
-/// What a step of forward or backward data takes from the second-level cache for each row, if a line has so many
-/// outputs.
+/// Bytes per row that a step of forward or backward data loads from the second-level cache; `line`: outputs per line.
 double row_bytes(const kernels::Direct&, std::int64_t line);
-/// All pieces of forward or backward data.
+/// The cost of all pieces of forward or backward data.
 Work direct_work(const kernels::Direct&, const Machine&);
-/// All pieces of backward weights.
+/// The cost of all pieces of backward weights.
 Work gradient_work(const kernels::DirectGradient&, const Machine&);
 
-/// Plans and estimates count tiles of a line, panels of channels, taps and phases one by one.
+/// Refuses problems with so many channels, taps, strides or positions that planning would take long: plans and
+/// estimates loop over tiles, panels, taps and phases.
 Verdict check_countable(const Problem&);
 
 }  // namespace polymio::convolution

@@ -1,5 +1,6 @@
-// ConvCpuDirectWrw: backward weights without column matrices; blocks of dw stay in the cache while strips of x and dy
-// pass. Results do not depend on the number of threads: blocks and slices follow from the problem alone.
+// ConvCpuDirectWrw: backward weights without a column matrix; blocks of dw stay in the cache while the kernel goes over
+// padded input tiles and tiles of dy. Results do not depend on the number of threads: the problem alone decides blocks
+// and slices.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -19,7 +20,8 @@ DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
   const kernels::KernelTable& table = kernel_table(d);
   kernels::DirectUnit unit = table.direct_unit(p.x.type);
   const kernels::ConvShape shape = conv_shape(p);
-  // The partner of a single line is zeros.
+  // A bf16 pair has elements of two images or lines. A single line would be paired with zeros, so it is computed in
+  // fp32.
   const bool single = p.n() == 1 && shape.out[1] == 1;
   if (single && unit.math == kernels::DirectMath::kBf16 && !unit.amx) unit = table.direct_unit(DataType::kFloat);
   return kernels::gradient_job(shape, p.w.type, unit, static_cast<std::int64_t>(d.cache_bytes[1]));

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::int64_t kTaskElements = 32768;
 
-struct Cut {
-  std::int64_t rows, columns;  // of the whole and of a task
+struct Extent {
+  std::int64_t rows, columns;
 };
 
-/// y as a matrix of channels by positions, columns being the direction in which it is contiguous.
-kernels::Epilogue whole(const Problem& p) {
+/// y as a matrix of channels and positions; the columns are the contiguous ones of the two.
+kernels::Epilogue matrix_of(const Problem& p) {
   const kernels::ConvShape s = conv_shape(p);
   kernels::Epilogue e;
   e.y.dtype = p.y.type;
@@ -62,22 +62,22 @@ double activate(const kernels::KernelTable& table, const Problem& p, const Probl
   kernels::Activation job;
   job.type = DataType::kDouble;
   job.mode = p.epilogue.activation;
-  const auto counted = [&](double parameter) {
+  const auto rounded = [&](double parameter) {
     return p.y.type == DataType::kDouble ? parameter : static_cast<float>(parameter);
   };
-  job.alpha = counted(a.activation_alpha);
-  job.beta = counted(a.activation_beta);
-  job.gamma = counted(a.activation_gamma);
+  job.alpha = rounded(a.activation_alpha);
+  job.beta = rounded(a.activation_beta);
+  job.gamma = rounded(a.activation_gamma);
   job.x = job.result = &v;
   table.activation(job, 0, 1);
   return v;
 }
 
 Solver<Problem>::Invoker epilogue_pass(Stream& stream, const Problem& p) {
-  const kernels::Epilogue y = whole(p);
-  const Cut all{y.y.rows.size(), y.y.columns.size()};
+  const kernels::Epilogue y = matrix_of(p);
+  const Extent all{y.y.rows.size(), y.y.columns.size()};
   const std::int64_t columns = std::min(all.columns, kTaskElements);
-  const Cut task{std::clamp<std::int64_t>(kTaskElements / columns, 1, all.rows), columns};
+  const Extent task{std::clamp<std::int64_t>(kTaskElements / columns, 1, all.rows), columns};
   const std::int64_t across = (all.columns + task.columns - 1) / task.columns;
   const std::int64_t tasks = (all.rows + task.rows - 1) / task.rows * across;
   return [p, y, all, task, across, tasks, table = &kernel_table(stream.info())](Stream& on, const Problem::Args& a) {

@@ -1,4 +1,4 @@
-// The epilogue of a forward convolution on the CPU: for one element, for a kernel's tile, as a pass over y.
+// The epilogue of a forward convolution on the CPU: per element, per tile of a kernel, or as a pass over y.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/kernels.h"
@@ -6,20 +6,21 @@
 
 namespace polymio::convolution {
 
-/// Refuses epilogues that nothing here computes; says yes when there is none.
+/// Refuses unsupported epilogues; accepts problems without one.
 Verdict check_epilogue(const Problem&);
 
-/// The problem's epilogue with the values of a call; where y lies is left out.
+/// The problem's epilogue with the parameters of a call; y has no data, rows and columns yet.
 kernels::Epilogue epilogue_job(const Problem&, const Problem::Args&);
 
-/// The bias of a channel, 0 without one; the activation in double.
+/// The bias of a channel, 0 without one.
 double bias_of(const Problem&, const Problem::Args&, std::int64_t channel);
+/// The problem's activation of one value, in double.
 double activate(const kernels::KernelTable&, const Problem&, const Problem::Args&, double v);
 
 /// Applies the epilogue to all of y.
 Solver<Problem>::Invoker epilogue_pass(Stream&, const Problem&);
 
-/// Microseconds of that.
+/// Microseconds of epilogue_pass.
 double epilogue_us(const DeviceInfo&, const Problem&);
 
 }  // namespace polymio::convolution

@@ -1,6 +1,6 @@
-// ConvCpuFft: forward and backward data of stride 1 by products of spectra; wins with large filters. Blocks of
-// tiles go through the stages either one after the other, in workspace and each stage in parallel, or each
-// block in the scratch memory of one thread.
+// ConvCpuFft: forward and backward data of stride 1 by products of spectra; wins with large filters. Either every stage
+// is a parallel loop over all tiles, with spectra in workspace, or every block of tiles goes through all stages in one
+// thread's scratch.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ using kernels::ConvShape;
 using kernels::Fft;
 using kernels::FftStage;
 
-constexpr int kBlocks[] = {0, 4, 8, 16, 32};  // tiles of a block in scratch; 0: all tiles, in workspace
+constexpr int kBlocks[] = {0, 4, 8, 16, 32};  // tiles per block in scratch; 0: all tiles, in workspace
 
 /// Backward data as a forward convolution of dy with reversed taps.
 ConvShape forward_shape(const Problem& p) {
@@ -36,7 +36,7 @@ ConvShape forward_shape(const Problem& p) {
   return s;
 }
 
-/// Elements from the start of w to the tap that the shape calls the first.
+/// Offset of the shape's first tap in w, in elements: the last one in memory if taps are reversed.
 std::int64_t first_tap(const ConvShape& s) {
   std::int64_t offset = 0;
   for (int d = 0; d < kernels::kSpatial; ++d) offset -= std::min<std::int64_t>(0, s.w_d[d]) * (s.taps[d] - 1);
@@ -50,7 +50,7 @@ Fft job_of(const DeviceInfo& d, const Problem& p, int tile) {
   ConvShape& s = job.shape;
   job.depthwise = s.groups > 1 && s.c == 1 && s.k == 1;
   if (job.depthwise) {
-    if (p.direction == Direction::kBackwardData) s.w_k = s.w_c;  // the stride of groups; the other is of one channel
+    if (p.direction == Direction::kBackwardData) s.w_k = s.w_c;  // the stride between groups
     s.c = s.k = s.groups;
     s.groups = 1;
   }
@@ -58,9 +58,9 @@ Fft job_of(const DeviceInfo& d, const Problem& p, int tile) {
   return job;
 }
 
-/// How a problem is done at a tune point.
-struct Plan {
-  Fft job;  // its block is the first and largest one
+/// The blocks of a problem at a tune point.
+struct FftPlan {
+  Fft job;  // the first and largest block
   bool in_scratch = false;
 
   std::int64_t row_blocks() const { return (job.tiles[0] + job.rows - 1) / job.rows; }
@@ -95,20 +95,21 @@ void cut(Fft& job, std::int64_t tiles) {
   job.rows = (job.tiles[0] + blocks - 1) / blocks;
 }
 
-Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  Plan plan{job_of(d, p, point[0])};
+FftPlan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  FftPlan plan{job_of(d, p, point[0])};
   plan.in_scratch = point[1] > 0;
   cut(plan.job, point[1] > 0 ? point[1] : INT64_MAX);
   return plan;
 }
 
-/// Cycles of transforming one vector of channels of a tile: of the filter, the input and the output.
+/// Cycles (see Machine) of transforming one vector of channels of a tile. Measured, as kMultiplyShare is; machine and
+/// command were not recorded.
 struct TransformCycles {
   double filter, input, output;
 };
-constexpr TransformCycles kSmallTile{8e3, 8e3, 6e3}, kLargeTile{40e3, 45e3, 36e3};  // measured
-constexpr double kMultiplyShare = 0.6;                                              // of the peak
-constexpr double kScattered = 4;  // frequencies are pages apart: memory is so much slower than in order
+constexpr TransformCycles kSmallTile{8e3, 8e3, 6e3}, kLargeTile{40e3, 45e3, 36e3};
+constexpr double kMultiplyShare = 0.6;  // of the peak
+constexpr double kScattered = 4;        // slowdown of memory traffic: frequencies are pages apart
 
 double cycles_of(const Machine& m, const Fft& job, double blocks) {
   const TransformCycles cost = job.tile == 16 ? kSmallTile : kLargeTile;
@@ -141,7 +142,7 @@ class CpuFft final : public Solver<Problem> {
     POLYMIO_REQUIRE(s.taps[1] > 1 || s.taps[2] > 1, "the filter has one tap");
     POLYMIO_REQUIRE((s.x_d[2] == 1 || s.x_c == 1) && (s.y_d[2] == 1 || s.y_k == 1),
                     "width or channels must be contiguous in x and y");
-    // Results to which nothing is added would not be exactly zero.
+    // Outputs that only see padding must be exactly zero; the FFT would give rounding errors of their tile.
     POLYMIO_REQUIRE(s.pad[1] < job.reach(0) && s.pad[2] < job.reach(1), "some results are of padding only");
     POLYMIO_REQUIRE(s.in[1] >= s.dilation[1] && s.in[2] >= s.dilation[2], "some results are of padding only");
     POLYMIO_REQUIRE_MOST(std::max(job.parts[0], job.parts[1]), kernels::kFftParts, "parts of the filter");
@@ -157,16 +158,16 @@ class CpuFft final : public Solver<Problem> {
   bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 2 || (point[0] != 16 && point[0] != 32)) return false;
     if (std::find(std::begin(kBlocks), std::end(kBlocks), point[1]) == std::end(kBlocks)) return false;
-    const Plan plan = plan_of(d, p, point);
+    const FftPlan plan = plan_of(d, p, point);
     return std::max(plan.job.parts[0], plan.job.parts[1]) <= kernels::kFftParts &&
            plan.scratch() <= static_cast<std::size_t>(kMaxScratch);
   }
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    // The size of tiles decides values: threads, which a prediction is made of, must not matter.
+    // The tile size changes results, so it must not depend on the number of threads, as predict() does.
     const Machine m(d);
     const auto cost = [&](const TunePoint& t) {
-      const Plan plan = plan_of(d, p, t);
+      const FftPlan plan = plan_of(d, p, t);
       constexpr double kByteCycles = 0.3;
       return cycles_of(m, plan.job, 1) + 2 * kScattered * kByteCycles * static_cast<double>(plan.workspace());
     };
@@ -180,7 +181,7 @@ class CpuFft final : public Solver<Problem> {
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
-    const Plan plan = plan_of(d, p, point.empty() ? start(d, p) : point);
+    const FftPlan plan = plan_of(d, p, point.empty() ? start(d, p) : point);
     const auto blocks = static_cast<double>(plan.blocks());
     const auto w = static_cast<double>(plan.w_bytes());
     const double spectra = static_cast<double>(plan.x_bytes() + plan.y_bytes()) * blocks;
@@ -194,7 +195,7 @@ class CpuFft final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
-    const Plan plan = plan_of(stream.info(), p, point);
+    const FftPlan plan = plan_of(stream.info(), p, point);
     stream.reserve_scratch(plan.scratch());
     return [plan, &table = kernel_table(stream.info()), first = first_tap(plan.job.shape),
             backward = direction_ == Direction::kBackwardData](Stream& on, const Args& a) {
@@ -202,12 +203,12 @@ class CpuFft final : public Solver<Problem> {
       const auto size = static_cast<std::int64_t>(size_of(job.shape.dtype));
       job.alpha = static_cast<float>(a.alpha);
       job.beta = static_cast<float>(a.beta);
-      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
-      job.w_spectra = reinterpret_cast<float*>((at + 63) / 64 * 64);
+      const auto address = reinterpret_cast<std::uintptr_t>(a.workspace);
+      job.w_spectra = reinterpret_cast<float*>((address + 63) / 64 * 64);
       for (std::int64_t g = 0; g < job.shape.groups; ++g) {
         job.x = static_cast<const char*>(backward ? a.y : a.x) + g * job.shape.c * job.shape.x_c * size;
         job.y = static_cast<char*>(backward ? a.x : a.y) + g * job.shape.k * job.shape.y_k * size;
-        // The shape's w_k is that of the channels which it makes.
+        // The shape's k are the output channels of the direction, so w_k is swapped for backward data.
         const std::int64_t group = backward ? job.shape.c * job.shape.w_c : job.shape.k * job.shape.w_k;
         job.w = static_cast<const char*>(a.w) + (g * group + first) * size;
         run_group(on, table, plan, job);
@@ -225,11 +226,15 @@ class CpuFft final : public Solver<Problem> {
     });
   }
 
-  static void run_group(Stream& stream, const kernels::KernelTable& table, const Plan& plan, const Fft& job) {
+  static void run_group(Stream& stream, const kernels::KernelTable& table, const FftPlan& plan, const Fft& job) {
     run_stage(stream, table, job, FftStage::kWeights);
     const auto of_block = [&](std::int64_t i) {
       Fft b = plan.block(i);
-      b.x = job.x, b.y = job.y, b.alpha = job.alpha, b.beta = job.beta, b.w_spectra = job.w_spectra;
+      b.x = job.x;
+      b.y = job.y;
+      b.alpha = job.alpha;
+      b.beta = job.beta;
+      b.w_spectra = job.w_spectra;
       return b;
     };
     if (plan.in_scratch) {

@@ -1,6 +1,6 @@
-// ConvCpuGemm: convolution as a matrix product over stored columns (im2col), in passes of a few images;
-// backward data multiplies into columns and sums them (col2im), of a few rows at once where weights are few. Pointwise
-// convolutions need no columns.
+// ConvCpuGemm: convolution as a matrix product with a stored column matrix (im2col), in passes of a few images.
+// Backward data computes a column matrix and sums it into dx (col2im), with few weights in passes of a few output rows.
+// Pointwise convolutions need no column matrix.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -23,8 +23,8 @@ DataType column_type(const Problem& p) {
   return p.x.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
 }
 
-/// Images whose columns are stored at once: enough pixels for wide products. Backward weights of 16-bit
-/// types takes all, since sums between passes would be rounded.
+/// Images per pass: enough for products of about 1024 columns. All images for backward weights of 16-bit types, since
+/// every pass rounds its sums.
 std::int64_t images_per_pass(const Problem& p) {
   if (p.direction == Direction::kBackwardWeights && size_of(p.w.type) == 2) return p.n();
   std::int64_t pixels = 1;
@@ -32,32 +32,32 @@ std::int64_t images_per_pass(const Problem& p) {
   return std::min(p.n(), (1023 + pixels) / pixels);
 }
 
-/// What a pass does at once: images, or one image's output rows.
-struct Share {
+/// The extent of a pass: whole images, or output rows of one image.
+struct PassExtent {
   std::int64_t images = 1, rows = 1;
 };
 
 /// The problem of one pass.
-ConvShape share_shape(const Problem& p, const Share& share) {
+ConvShape pass_shape(const Problem& p, const PassExtent& extent) {
   ConvShape shape = conv_shape(p);
-  shape.n = share.images;
-  shape.out[1] = share.rows;
+  shape.n = extent.images;
+  shape.out[1] = extent.rows;
   return shape;
 }
 
-std::size_t column_bytes(const Problem& p, const Share& share) {
-  const ConvShape s = share_shape(p, share);
+std::size_t column_bytes(const Problem& p, const PassExtent& extent) {
+  const ConvShape s = pass_shape(p, extent);
   std::int64_t elements = s.n * p.c();
   for (int i = 0; i < kernels::kSpatial; ++i) elements *= s.out[i] * s.taps[i];
   return static_cast<std::size_t>(elements) * size_of(column_type(p));
 }
 
-/// As much as makes products wide. Backward data with few weights, which every pass reads: what has its columns in the
-/// second-level caches of all cores, whatever the number of threads, since it may decide the order of summation. Types
-/// that round do not add to what they have written.
-Share usual_share(const DeviceInfo& d, const Problem& p) {
+/// The extent of the default point: images_per_pass(). Backward data with few weights, which every pass reads: as much
+/// as keeps the column matrix in the second-level caches of all cores. That does not depend on the number of threads,
+/// since it may decide the order of summation. Not for 16-bit types, which would round between passes.
+PassExtent default_extent(const DeviceInfo& d, const Problem& p) {
   const ConvShape s = conv_shape(p);
-  const Share usual{images_per_pass(p), s.out[1]};
+  const PassExtent usual{images_per_pass(p), s.out[1]};
   const double cache = 0.25 * static_cast<double>(d.cache_bytes[1]);
   const bool splits = p.direction == Direction::kBackwardData && size_of(p.x.type) >= 4 && s.taps[0] * s.in[0] == 1 &&
                       static_cast<double>(p.w.bytes()) < cache;
@@ -67,42 +67,42 @@ Share usual_share(const DeviceInfo& d, const Problem& p) {
   return {1, static_cast<std::int64_t>(std::ceil(static_cast<double>(s.out[1]) / std::ceil(1 / images)))};
 }
 
-Share share_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  const bool usual = point.size() != 4 || point[0] <= 0;
-  return usual ? usual_share(d, p) : Share{point[0], conv_shape(p).out[1]};
+PassExtent extent_at(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const bool is_default = point.size() != 4 || point[0] <= 0;
+  return is_default ? default_extent(d, p) : PassExtent{point[0], conv_shape(p).out[1]};
 }
 
-/// The product of a pass, before its operand is stored.
-kernels::ConvProduct pass_product(const Problem& p, const Share& share) {
-  const ConvShape shape = share_shape(p, share);
+/// The product of a pass, with x as its operand rather than the column matrix.
+kernels::ConvProduct pass_product(const Problem& p, const PassExtent& extent) {
+  const ConvShape shape = pass_shape(p, extent);
   return p.direction == Direction::kBackwardData ? kernels::column_product(shape, column_type(p))
                                                  : kernels::conv_products(shape, kernel_direction(p.direction))[0];
 }
 
-/// Rows a task, of `rows` rows of `bytes` in all: few enough to balance, at least 32 KiB. There may be none: output
-/// rows that meet nothing but padding.
+/// Rows per task, of `rows` rows with `bytes` in all: at least 32 KiB, and eight tasks per thread if possible. `rows`
+/// may be 0: output rows that only see padding.
 std::int64_t rows_per_task(std::int64_t rows, double bytes, int threads) {
   const double smallest = 32768.0 * static_cast<double>(rows) / std::max(bytes, 1.0);
   return std::clamp<std::int64_t>(std::max(rows / (8 * threads), static_cast<std::int64_t>(smallest)), 1,
                                   std::max<std::int64_t>(rows, 1));
 }
 
-/// Images a pass: 0 is as usual; one, as many as make products wide, a few more, or all.
+/// The knob of images per pass: 0 (default_extent), one, images_per_pass(), four times that, all.
 Knob image_knob(const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMost = 1 << 20;
-  const std::int64_t wide = images_per_pass(p), n = p.n();
-  const Share usual = usual_share(d, p);
+  const std::int64_t per_pass = images_per_pass(p), n = p.n();
+  const PassExtent usual = default_extent(d, p);
   const bool whole = usual.rows == conv_shape(p).out[1];
   Knob knob{"images", {0}};
   if (whole && usual.images == n) return knob;
-  for (const std::int64_t images : {std::int64_t{1}, wide, 4 * wide, n}) {
-    const bool known = (whole && images == usual.images) || images == knob.values.back();
-    if (!known && images <= std::min(n, kMost)) knob.values.push_back(static_cast<int>(images));
+  for (const std::int64_t images : {std::int64_t{1}, per_pass, 4 * per_pass, n}) {
+    const bool listed = (whole && images == usual.images) || images == knob.values.back();
+    if (!listed && images <= std::min(n, kMost)) knob.values.push_back(static_cast<int>(images));
   }
   return knob;
 }
 
-/// The tensors of a pass, and from which output row on.
+/// The buffers of a pass, and its first output row.
 struct Buffers {
   char *x, *w, *y, *columns;
   std::int64_t row;
@@ -110,24 +110,24 @@ struct Buffers {
   const kernels::Epilogue* epilogue;
 };
 
-/// The work on some consecutive images, or rows of one. Immutable.
+/// One pass over consecutive images, or over output rows of one image. Immutable.
 class Pass {
  public:
-  Pass(const Problem& p, const Share& share, const kernels::KernelTable& table, int threads,
+  Pass(const Problem& p, const PassExtent& extent, const kernels::KernelTable& table, int threads,
        const ProductTuning& tuning)
       : table_(&table),
         direction_(p.direction),
-        shape_(share_shape(p, share)),
+        shape_(pass_shape(p, extent)),
         all_rows_(conv_shape(p).out[1]),
         threads_(threads) {
-    kernels::ConvProduct product = pass_product(p, share);
+    kernels::ConvProduct product = pass_product(p, extent);
     if (direction_ == Direction::kBackwardData) {
-      columns_group_ = product.c_group;
+      columns_group_stride_ = product.c_group;
     } else {
       columns_ = kernels::take_columns(product);
-      columns_group_ = columns_.size();
+      columns_group_stride_ = columns_.size();
     }
-    bytes_ = static_cast<double>(column_bytes(p, share) / p.groups());
+    bytes_ = static_cast<double>(column_bytes(p, extent) / p.groups());
     products_ = std::make_unique<const Products>(std::vector{product}, p.groups(), table, threads, tuning);
   }
 
@@ -147,15 +147,15 @@ class Pass {
   }
 
  private:
-  /// Calls work(group, first row, end row, scratch) for tasks that together have `rows` rows of each group.
+  /// Calls work(group, first row, end row, scratch) in parallel; the tasks together cover `rows` rows of each group.
   template <class Work>
   void split(Stream& stream, std::int64_t rows, std::size_t scratch_bytes, const Work& work) const {
-    const std::int64_t some = rows_per_task(rows, bytes_, threads_);
-    const auto tasks = static_cast<std::size_t>((rows + some - 1) / some * shape_.groups);
+    const std::int64_t chunk = rows_per_task(rows, bytes_, threads_);
+    const auto tasks = static_cast<std::size_t>((rows + chunk - 1) / chunk * shape_.groups);
     stream.parallel_for(tasks, scratch_bytes, [&](std::size_t i, void* scratch) {
       const auto task = static_cast<std::int64_t>(i);
-      const std::int64_t first = task / shape_.groups * some;
-      work(task % shape_.groups, first, std::min(first + some, rows), scratch);
+      const std::int64_t first = task / shape_.groups * chunk;
+      work(task % shape_.groups, first, std::min(first + chunk, rows), scratch);
     });
   }
 
@@ -164,12 +164,12 @@ class Pass {
     split(stream, columns_.rows, 0, [&](std::int64_t group, std::int64_t first, std::int64_t end, void*) {
       kernels::Columns columns = columns_;
       columns.view.data = b.x + group * columns.view_group * size;
-      table_->im2col(columns, first, end, b.columns + group * columns_group_ * size);
+      table_->im2col(columns, first, end, b.columns + group * columns_group_stride_ * size);
     });
   }
 
-  /// The rows of dx from the first one that is reached from output row `row`. Those that rows behind the pass reach too
-  /// have their part of them.
+  /// The rows of dx that output rows from `row` on contribute to. Rows [more, high) have contributions of a later range
+  /// of output rows already: passes run from the last output row to the first.
   kernels::ColumnSum rows_from(std::int64_t row) const {
     kernels::ColumnSum sum;
     sum.shape = shape_;
@@ -189,7 +189,7 @@ class Pass {
     const kernels::ColumnSum whole = rows_from(b.row);
     const auto work = [&](std::int64_t group, std::int64_t first, std::int64_t end, void* scratch) {
       kernels::ColumnSum sum = whole;
-      sum.columns = b.columns + group * columns_group_ * column_size;
+      sum.columns = b.columns + group * columns_group_stride_ * column_size;
       sum.dx = b.x + group * shape_.c * shape_.x_c * size;
       sum.beta = b.beta;
       table_->col2im(sum, first, end, scratch);
@@ -203,23 +203,27 @@ class Pass {
   std::int64_t all_rows_;
   int threads_;
   kernels::Columns columns_;
-  std::int64_t columns_group_ = 0;
+  std::int64_t columns_group_stride_ = 0;
   double bytes_ = 0;  // of a group's columns
   std::unique_ptr<const Products> products_;
 };
 
-// Storing columns, and summing them: a run of elements, then each of them, consecutive or not.
-constexpr double kSpanCycles = 26, kSpanNext = 0.3, kSpanStep = 1.2;
-constexpr double kSumCycles = 22, kSumNext = 0.125, kSumStep = 1, kDiagonalCycles = 6, kDiagonalVector = 2.5;
+// Cycles (see Machine) of im2col: per run of elements, per contiguous element of it, per strided element. The machine
+// was not recorded; estimates_test.cc pins rankings against the direct solver.
+constexpr double kSpanCycles = 26, kSpanUnitCycles = 0.3, kSpanStrideCycles = 1.2;
+// The same of col2im; with NHWC per pixel and per vector of a run of channels.
+constexpr double kSumCycles = 22, kSumUnitCycles = 0.125, kSumStrideCycles = 1;
+constexpr double kDiagonalCycles = 6, kDiagonalVector = 2.5;
 
-/// Cycles of storing one row of columns.
+/// Cycles of storing one row of the column matrix.
 double column_row_cycles(const kernels::Columns& c) {
-  constexpr double kChunk = 128;  // the kernel finds the runs of so many elements at once
+  constexpr double kChunk = 128;  // elements whose runs the kernel finds at once
   const kernels::Axis& axis = c.lanes_are_rows ? c.view.depth : c.view.lanes;
   const kernels::Level& inner = axis.level[kernels::kLevels - 1];
   const auto size = static_cast<double>(c.row_size);
   const double run = std::min(kChunk, static_cast<double>(inner.size));
-  return size / run * (kSpanCycles + run * (inner.stride == 1 ? kSpanNext : kSpanStep)) + 10 * std::ceil(size / kChunk);
+  return size / run * (kSpanCycles + run * (inner.stride == 1 ? kSpanUnitCycles : kSpanStrideCycles)) +
+         10 * std::ceil(size / kChunk);
 }
 
 /// Cycles of summing one row of dx.
@@ -237,23 +241,23 @@ double sum_row_cycles(const Machine& m, const ConvShape& s) {
     return 40 + width * c * (write + 0.2) +
            outer * runs * (kSumCycles + out * (kDiagonalCycles + kDiagonalVector * vectors));
   }
-  const double each = s.stride[2] == 1 ? kSumNext : kSumStep;
+  const double each = s.stride[2] == 1 ? kSumUnitCycles : kSumStrideCycles;
   return 40 + width * (write + 0.2) + outer * taps * (kSumCycles + out * each);
 }
 
-/// How many passes there are, the last one counted by its part.
-double count_of(const Problem& p, const Share& share) {
-  return static_cast<double>(p.n()) / static_cast<double>(share.images) * static_cast<double>(conv_shape(p).out[1]) /
-         static_cast<double>(share.rows);
+/// Number of passes; a smaller last one counts as a fraction.
+double passes_of(const Problem& p, const PassExtent& extent) {
+  return static_cast<double>(p.n()) / static_cast<double>(extent.images) * static_cast<double>(conv_shape(p).out[1]) /
+         static_cast<double>(extent.rows);
 }
 
 /// Microseconds of one pass.
-double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const ProductTuning& tuning) {
+double pass_us(const DeviceInfo& d, const Problem& p, const PassExtent& extent, const ProductTuning& tuning) {
   const Machine m(d);
-  const double part = 1 / count_of(p, share);
-  const auto columns = static_cast<double>(column_bytes(p, share));
+  const double part = 1 / passes_of(p, extent);
+  const auto columns = static_cast<double>(column_bytes(p, extent));
   const bool data = p.direction == Direction::kBackwardData;
-  kernels::ConvProduct product = pass_product(p, share);
+  kernels::ConvProduct product = pass_product(p, extent);
   Work store;
   double row_cycles = 0, rows = 0;
   if (data) {
@@ -279,20 +283,20 @@ double pass_us(const DeviceInfo& d, const Problem& p, const Share& share, const 
   return m.loop_us(store, columns) + m.loop_us(multiply, columns);
 }
 
-/// All images: passes of equal size and a last smaller one, of the images or of each image.
+/// All passes of a problem: equal ones, and a smaller last one of the images, or of the rows of each image.
 class Passes {
  public:
-  Passes(const Problem& p, const Share& share, const kernels::KernelTable& table, int threads,
+  Passes(const Problem& p, const PassExtent& extent, const kernels::KernelTable& table, int threads,
          const ProductTuning& tuning)
-      : problem_(p), share_(share), all_rows_(conv_shape(p).out[1]), whole_(p, share, table, threads, tuning) {
-    const std::int64_t images = p.n() % share.images, rows = all_rows_ % share.rows;
+      : problem_(p), extent_(extent), all_rows_(conv_shape(p).out[1]), full_pass_(p, extent, table, threads, tuning) {
+    const std::int64_t images = p.n() % extent.images, rows = all_rows_ % extent.rows;
     if (images + rows == 0) return;
-    const Share rest{images == 0 ? share.images : images, rows == 0 ? share.rows : rows};
-    rest_ = std::make_unique<const Pass>(p, rest, table, threads, tuning);
+    const PassExtent rest{images == 0 ? extent.images : images, rows == 0 ? extent.rows : rows};
+    last_pass_ = std::make_unique<const Pass>(p, rest, table, threads, tuning);
   }
 
   std::size_t scratch_bytes() const {
-    return std::max(whole_.scratch_bytes(), rest_ ? rest_->scratch_bytes() : std::size_t{0});
+    return std::max(full_pass_.scratch_bytes(), last_pass_ ? last_pass_->scratch_bytes() : std::size_t{0});
   }
 
   void run(Stream& stream, const Problem::Args& a) const {
@@ -301,8 +305,8 @@ class Passes {
     const std::int64_t y_row = conv_shape(problem_).y_d[1];
     std::optional<kernels::Epilogue> epilogue;
     if (!problem_.epilogue.empty()) epilogue = epilogue_job(problem_, a);
-    for (std::int64_t n = 0; n < problem_.n(); n += share_.images)
-      for (std::int64_t row = (all_rows_ - 1) / share_.rows * share_.rows; row >= 0; row -= share_.rows) {
+    for (std::int64_t n = 0; n < problem_.n(); n += extent_.images)
+      for (std::int64_t row = (all_rows_ - 1) / extent_.rows * extent_.rows; row >= 0; row -= extent_.rows) {
         const Buffers b{static_cast<char*>(a.x) + n * problem_.x.strides[0] * size,
                         static_cast<char*>(a.w),
                         static_cast<char*>(a.y) + (n * problem_.y.strides[0] + row * y_row) * size,
@@ -311,17 +315,17 @@ class Passes {
                         a.alpha,
                         weights && n > 0 ? 1.0 : a.beta,
                         epilogue ? &*epilogue : nullptr};
-        const bool whole = n + share_.images <= problem_.n() && row + share_.rows <= all_rows_;
-        (whole ? whole_ : *rest_).run(stream, b);
+        const bool whole = n + extent_.images <= problem_.n() && row + extent_.rows <= all_rows_;
+        (whole ? full_pass_ : *last_pass_).run(stream, b);
       }
   }
 
  private:
   Problem problem_;
-  Share share_;
+  PassExtent extent_;
   std::int64_t all_rows_;
-  Pass whole_;
-  std::unique_ptr<const Pass> rest_;
+  Pass full_pass_;
+  std::unique_ptr<const Pass> last_pass_;
 };
 
 class CpuGemm final : public Solver<Problem> {
@@ -337,20 +341,20 @@ class CpuGemm final : public Solver<Problem> {
   Verdict check(const DeviceInfo&, const Problem& p) const override { return check_float_problem(p, direction_, true); }
 
   std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return is_pointwise(p) ? 0 : column_bytes(p, share_of(d, p, point));
+    return is_pointwise(p) ? 0 : column_bytes(p, extent_at(d, p, point));
   }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return own_products_us(d, p, tuning);
-    const Share share = share_of(d, p, point);
-    return count_of(p, share) * pass_us(d, p, share, tuning);
+    const PassExtent extent = extent_at(d, p, point);
+    return passes_of(p, extent) * pass_us(d, p, extent, tuning);
   }
 
   TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
     if (is_pointwise(p)) return product_knobs(products_of(p), tile);
-    TuneSpace space = product_knobs({pass_product(p, share_of(d, p, {}))}, tile);
+    TuneSpace space = product_knobs({pass_product(p, extent_at(d, p, {}))}, tile);
     space.insert(space.begin(), image_knob(d, p));
     return space;
   }
@@ -362,7 +366,7 @@ class CpuGemm final : public Solver<Problem> {
     if (pointwise) return is_distinct(products_of(p), p.groups(), tile, d.threads, point);
     const auto images = image_knob(d, p).values;
     return std::find(images.begin(), images.end(), point[0]) != images.end() &&
-           is_distinct({pass_product(p, share_of(d, p, point))}, p.groups(), tile, d.threads, point);
+           is_distinct({pass_product(p, extent_at(d, p, point))}, p.groups(), tile, d.threads, point);
   }
 
   TunePoint start(const DeviceInfo&, const Problem& p) const override {
@@ -374,7 +378,7 @@ class CpuGemm final : public Solver<Problem> {
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return products_invoker(stream, p, tuning);
-    const auto passes = std::make_shared<const Passes>(p, share_of(stream.info(), p, point),
+    const auto passes = std::make_shared<const Passes>(p, extent_at(stream.info(), p, point),
                                                        kernel_table(stream.info()), stream.threads(), tuning);
     stream.reserve_scratch(passes->scratch_bytes());
     return [passes](Stream& on, const Args& a) { passes->run(on, a); };

@@ -1,6 +1,6 @@
-// ConvCpuImplicitGemm: convolution as a matrix product whose im2col matrix exists only panel by panel in
-// the first-level cache. Any strides, 1 to 3 spatial dimensions, groups; no workspace. Backward data runs
-// one product per residue of the input position modulo the stride, so that no zero is multiplied.
+// ConvCpuImplicitGemm: convolution as a matrix product whose im2col matrix exists only panel by panel in the
+// first-level cache. Any strides, 1 to 3 spatial dimensions, groups; no workspace. Backward data runs one product per
+// phase (residue of the input position modulo the stride), so that it multiplies no zeros.
 // SPDX-License-Identifier: MIT
 #include <memory>
 

@@ -1,4 +1,4 @@
-// Problems as kernel shapes, and products run piece by piece.
+// Problems as kernel shapes, and products that run piece by piece.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/products.h"
 
@@ -63,7 +63,7 @@ Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {
   POLYMIO_REQUIRE(p.all_types(t), "the three tensors must have one data type");
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kDouble || t == DataType::kHalf || t == DataType::kBFloat16,
                   "computes fp32, fp64, fp16 and bf16 only");
-  // Beyond these, sizes of padded copies and of column matrices would not fit 64 bits.
+  // Larger sizes of padded copies or column matrices could overflow 64 bits.
   double padded = 1, columns = static_cast<double>(p.n()) * static_cast<double>(p.c());
   for (int i = 0; i < p.spatial(); ++i) {
     const auto d = static_cast<std::size_t>(i);
@@ -72,7 +72,7 @@ Verdict check_float_problem(const Problem& p, Direction direction, bool fuses) {
     columns *= static_cast<double>(p.out(i)) * static_cast<double>(p.filter(i));
   }
   POLYMIO_REQUIRE(padded < 0x1p46 && columns < 0x1p56, "its padded extents are too large");
-  // Each has plans of its own.
+  // Backward data has plans per residue.
   constexpr std::int64_t kMostResidues = 1 << 14;
   std::int64_t residues = 1;
   for (int i = 0; i < p.spatial() && direction == Direction::kBackwardData && residues <= kMostResidues; ++i)

@@ -1,5 +1,5 @@
-// What the matrix-product solvers share: a problem's shape for the kernels, and a set of products cut
-// into pieces, ready to run on a stream.
+// Helpers of the matrix-product solvers: a problem's shape for the kernels, and a set of products cut into pieces,
+// ready to run on a stream.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace polymio::convolution {
 
-/// Bytes of scratch for each thread that a solver may ask for.
+/// The most bytes of scratch per thread that a solver may use.
 inline constexpr std::int64_t kMaxScratch = 2 << 20;
 
 /// Missing spatial dimensions become leading dimensions of size 1.
@@ -21,27 +21,27 @@ kernels::ConvDirection kernel_direction(Direction);
 /// The kernels for the device's instruction set.
 const kernels::KernelTable& kernel_table(const DeviceInfo&);
 
-/// Refuses what no CPU floating-point kernel does: other directions, casts, mixed types, and epilogues unless
-/// the solver `fuses` them.
+/// Refuses what no floating-point kernel of the CPU supports: other directions, casts, mixed types, and epilogues
+/// unless the solver `fuses` them.
 Verdict check_float_problem(const Problem&, Direction, bool fuses = false);
-/// What solvers of int8 problems need: forward, no casts, no epilogue, at most so many products in a sum.
+/// Refuses int8 problems other than forward without casts and epilogue, and sums of more than `most_products` products.
 Verdict check_int8_problem(const Problem& p, std::int64_t most_products);
 
-/// All taps 1, strides 1, no padding: x is already the matrix.
+/// One tap, strides 1, no padding: x is the column matrix.
 bool is_pointwise(const Problem&);
 
-/// Bytes of the three tensors.
+/// Bytes of the three tensors together.
 double tensor_bytes(const Problem&);
 
-/// Addresses by kernels::ConvTensor, and of the result.
+/// Buffers of a run; `tensors` is indexed by kernels::ConvTensor.
 struct ProductArgs {
   const void* tensors[3];
   void* result;
   double alpha, beta;
-  const kernels::Epilogue* epilogue = nullptr;  // of a forward convolution: runs tile by tile behind the product
+  const kernels::Epilogue* epilogue = nullptr;  // of a forward convolution: applied to each piece after its product
 };
 
-/// Products of all groups as pieces of work. Immutable: invokers share it.
+/// The products of all groups, cut into pieces. Immutable: invokers share it.
 class Products {
  public:
   Products(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::KernelTable&, int threads,
@@ -56,10 +56,10 @@ class Products {
   std::size_t scratch_bytes_ = 0;
 };
 
-/// The problem's own products: kernels::conv_products.
+/// kernels::conv_products of the problem.
 std::vector<kernels::ConvProduct> products_of(const Problem&);
 
-/// An invoker of products_of, with its scratch reserved.
+/// An invoker of products_of(); reserves the stream's scratch.
 Solver<Problem>::Invoker products_invoker(Stream&, const Problem&, const ProductTuning&);
 
 }  // namespace polymio::convolution

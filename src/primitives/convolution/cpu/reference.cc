@@ -14,7 +14,7 @@
 namespace polymio::convolution {
 namespace {
 
-/// One run: the problem, its points and the readers of the two inputs.
+/// One run: the problem, its output elements and the readers of both inputs.
 struct Job {
   const Problem& p;
   const Points points;
@@ -38,14 +38,17 @@ struct Job {
     return sum;
   }
 
-  /// One row of the output: everything at (i0, i1, s0, s1, *).
+  /// One row of the output: the elements (i0, i1, s0, s1, *).
   template <class Acc>
   void row(std::int64_t index) const {
     const auto& size = points.sizes();
     Position at{};
-    at.s[1] = index % size[3], index /= size[3];
-    at.s[0] = index % size[2], index /= size[2];
-    at.i[1] = index % size[1], at.i[0] = index / size[1];
+    at.s[1] = index % size[3];
+    index /= size[3];
+    at.s[0] = index % size[2];
+    index /= size[2];
+    at.i[1] = index % size[1];
+    at.i[0] = index / size[1];
     const DataType type = p.output().type;
     void* out = output_of(p, args);
     const bool stochastic = p.rounding == Rounding::kStochastic && is_fp8(type);
@@ -59,11 +62,11 @@ struct Job {
   }
 };
 
-/// Enough tasks to balance, few enough to be cheap: a task is at least about 16,000 multiply-adds.
+/// Rows per task: about 16 tasks per thread, of at least about 16,000 multiply-adds each.
 std::int64_t rows_per_task(const Problem& p, std::int64_t rows, int threads) {
-  const double work_a_row = p.flops() / 2 / static_cast<double>(rows);
+  const double row_products = p.flops() / 2 / static_cast<double>(rows);
   return std::max<std::int64_t>(
-      {1, rows / (16 * threads), static_cast<std::int64_t>(16000 / std::max(work_a_row, 1.0))});
+      {1, rows / (16 * threads), static_cast<std::int64_t>(16000 / std::max(row_products, 1.0))});
 }
 
 class CpuReference final : public Solver<Problem> {
@@ -86,7 +89,8 @@ class CpuReference final : public Solver<Problem> {
   ErrorClass accuracy(const Problem&) const override { return ErrorClass::kExact; }
 
   double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    // Both elements of a pair are read through a switch by type.
+    // Per output, per run of products, per product, which reads both elements through a switch by type. Fitted; machine
+    // and command were not recorded.
     constexpr double kOutputCycles = 95, kPairsCycles = 15, kPairCycles = 7;
     const TensorDesc& o = p.output();
     const auto last = static_cast<std::size_t>(o.rank - 1);

@@ -10,9 +10,9 @@ namespace {
 using kernels::ConvProduct;
 using kernels::CutRequest;
 
-constexpr int kRows[] = {64, 128, 256};     // more than the largest has no more to gain from its packed rows
-constexpr int kPieces[] = {1, 2, 4, 8};     // a thread
-constexpr int kDepths[] = {128, 256, 512};  // panels of B of half, all, and twice the first-level cache
+constexpr int kRows[] = {64, 128, 256};     // per piece; more rows gain nothing from packed operands
+constexpr int kPieces[] = {1, 2, 4, 8};     // per thread
+constexpr int kDepths[] = {128, 256, 512};  // panels of B of half, one and two times the first-level cache
 
 template <std::size_t N>
 bool contains(const int (&values)[N], std::int64_t value) {
@@ -23,6 +23,7 @@ void set_depth(std::vector<ConvProduct>& products, std::int64_t depth) {
   for (ConvProduct& p : products) p.gemm.depth_block = depth;
 }
 
+/// Depths per block of each product at this value of the knob "depth".
 std::vector<std::int64_t> steps(std::vector<ConvProduct> products, std::int64_t depth) {
   set_depth(products, depth);
   std::vector<std::int64_t> result;
@@ -43,9 +44,9 @@ TuneSpace product_knobs(const std::vector<ConvProduct>& products, const kernels:
     if (r < rows) row_knob.values.push_back(r);
   if (rows > tile.rows || columns > tile.lanes)
     piece_knob.values.insert(piece_knob.values.end(), kPieces, std::end(kPieces));
-  const auto usual = steps(products, kernels::kGemmDepthBlock);
+  const auto default_steps = steps(products, kernels::kGemmDepthBlock);
   for (const int d : kDepths)
-    if (d == kernels::kGemmDepthBlock || steps(products, d) != usual) depth_knob.values.push_back(d);
+    if (d == kernels::kGemmDepthBlock || steps(products, d) != default_steps) depth_knob.values.push_back(d);
   return {row_knob, piece_knob, depth_knob};
 }
 
@@ -72,7 +73,7 @@ bool is_distinct(std::vector<ConvProduct> products, std::int64_t groups, const k
       return cut_of(p.gemm, groups, tile, threads, t.cut) == cut_of(p.gemm, groups, tile, threads, other);
     });
   };
-  // Zeros stand for what they choose, and the largest wish for those that it equals.
+  // Of equal cuts, 0 represents the value that it chooses, else the largest request represents the smaller ones.
   if (t.cut.rows != 0 && same_as({0, t.cut.pieces})) return false;
   if (t.cut.pieces != 0 && same_as({t.cut.rows, 0})) return false;
   if (t.cut.rows != 0 && t.cut.rows != kRows[2] && same_as({2 * t.cut.rows, t.cut.pieces})) return false;

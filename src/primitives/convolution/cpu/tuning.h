@@ -1,5 +1,5 @@
-// The knobs that the matrix-product solvers share: how products are cut into pieces, and how deep the
-// blocks are that are summed at once.
+// Tuning knobs of the matrix-product solvers: the cut of products into pieces, and the depth of the blocks that are
+// summed at once.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <vector>
@@ -9,20 +9,20 @@
 
 namespace polymio::convolution {
 
-/// What a tune point means. The initial values are the default point.
+/// The values of a tune point, initially those of the default point.
 struct ProductTuning {
   kernels::CutRequest cut;
   std::int64_t depth = kernels::kGemmDepthBlock;
 };
 
-/// "rows", "pieces", "depth" with the values that make a difference to these products.
+/// The knobs "rows", "pieces" and "depth" with those values that change the cut of these products.
 TuneSpace product_knobs(const std::vector<kernels::ConvProduct>&, const kernels::TileShape&);
 
-/// The last three numbers of a point; the default where they are missing or not to be used.
+/// The tuning of the last three numbers of a point; the default if they are missing or invalid.
 ProductTuning read_tuning(const TunePoint&);
 
-/// Whether the last three numbers of a point are values of the knobs and cut these products in another way
-/// than their neighbours, one of which stands for all that are alike.
+/// Whether the last three numbers of a point are values of the knobs, and the point is the representative of all points
+/// that cut these products equally.
 bool is_distinct(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::TileShape&, int threads,
                  const TunePoint&);
 

@@ -1,6 +1,5 @@
-// ConvCpuWinograd: filters with stride 1 by Winograd's minimal filtering, forward and backward data. A tile of 4x4
-// outputs of 3x3 filters takes 36 products instead of 144; wins with 32 and more channels on all but the smallest
-// images.
+// ConvCpuWinograd: stride 1 by Winograd's minimal filtering, forward and backward data. F(4x4, 3x3) takes 36 products
+// per tile instead of 144. Wins with 32 or more channels on all but the smallest images.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/winograd.h"
 
@@ -18,12 +17,12 @@ namespace {
 using kernels::Winograd;
 
 constexpr std::int64_t kAlign = kernels::kScratchAlignment;
-constexpr std::int64_t kKeptChannels = 128;  // at most so many are transformed once and stay in the cache
-constexpr std::size_t kKeptBytes = 8 << 20;
-constexpr std::int64_t kMostPlanes = 8;  // of a slab: neighbours share most input planes
+constexpr std::int64_t kMostStoredChannels = 128;  // input channels whose transformed block of tiles stays in the cache
+constexpr std::size_t kMostStoredBytes = 8 << 20;  // of transformed filters in workspace
+constexpr std::int64_t kMostPlanes = 8;            // output planes per slab, which share input planes
 
-/// The problem as a forward convolution without its cut. Backward data reads dy and writes dx: the filter's ends
-/// change places and its taps are reversed.
+/// The problem as a forward convolution, without a cut. Backward data reads dy and writes dx, with reversed taps and
+/// swapped input and output channels of the filter.
 Winograd plain_job(const Problem& p) {
   Winograd job;
   kernels::ConvShape& s = job.shape;
@@ -43,7 +42,7 @@ Winograd plain_job(const Problem& p) {
   return job;
 }
 
-/// Elements from the start of w to the tap that comes first.
+/// Offset of the first tap in w, in elements: the last one in memory if taps are reversed.
 std::int64_t first_tap(const Winograd& job) {
   const kernels::ConvShape& s = job.shape;
   std::int64_t offset = 0;
@@ -51,14 +50,14 @@ std::int64_t first_tap(const Winograd& job) {
   return offset;
 }
 
-/// A tile's size, and the taps that go with it.
+/// F(tile x tile, taps x taps).
 struct Form {
   int tile, taps;
 };
 
-/// Cut for the cache and for `threads`. The blocks of channels, which decide values, do not depend on threads.
-/// With few input channels, transformed filters are stored and each block of tiles visits them. With many, storing
-/// them would cost more than the products: large blocks of tiles make their own, a block of filters at a time.
+/// The job, cut for the caches and for `threads`. Blocks of channels decide the order of summation and do not depend on
+/// threads. Few input channels: transformed filters are in workspace and every block of tiles reads them. Many: storing
+/// them would take longer than the products, so large blocks of tiles transform a block of filters at a time.
 Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, std::int64_t tiles) {
   const kernels::KernelTable& table = kernel_table(d);
   Winograd job = plain_job(p);
@@ -66,22 +65,22 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, s
   job.taps = form.taps;
   const kernels::ConvShape& s = job.shape;
   const std::int64_t panel = table.winograd_panel(), parts = job.parts(0) * job.parts(2);
-  const bool few = s.c * parts * job.parts(1) <= kKeptChannels;
-  job.part_rows = few ? job.parts(1) : 1;
-  job.c_block = few ? s.c : equal_blocks(s.c, std::max(kWinogradBlock / parts, panel / 2), panel / 2);
-  job.k_block = equal_blocks(s.k, few ? kWinogradBlock : 2 * kWinogradBlock, panel);
+  const bool few_channels = s.c * parts * job.parts(1) <= kMostStoredChannels;
+  job.part_rows = few_channels ? job.parts(1) : 1;
+  job.c_block = few_channels ? s.c : equal_blocks(s.c, std::max(kWinogradBlock / parts, panel / 2), panel / 2);
+  job.k_block = equal_blocks(s.k, few_channels ? kWinogradBlock : 2 * kWinogradBlock, panel);
   if (job.parts(0) > 1) job.planes = ceil_div(s.out[0], ceil_div(s.out[0], kMostPlanes));
-  const double share = few ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
-  const double cache = share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
-  const std::int64_t read = job.planes + (job.parts(0) - 1) * job.part_step(0);
-  const std::int64_t channels = job.c_block * job.part_rows * job.parts(2) * read / job.planes + job.k_block;
+  const double cache_share = few_channels ? 0.4 : 0.6;  // of the second-level cache, for transformed tiles and sums
+  const double cache = cache_share * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
+  const std::int64_t input_planes = job.planes + (job.parts(0) - 1) * job.part_step(0);
+  const std::int64_t channels = job.c_block * job.part_rows * job.parts(2) * input_planes / job.planes + job.k_block;
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * channels);
   if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
   tiles = std::max<std::int64_t>(tiles / job.planes, 1);
   job.tiles = std::max(tiles, job.band());
-  job.stored = (few || table.winograd_memory(job) <= kKeptBytes) && job.tile_blocks() > 2;
+  job.stored = (few_channels || table.winograd_memory(job) <= kMostStoredBytes) && job.tile_blocks() > 2;
   cut_tiles(job, tiles, table.winograd_scratch);
-  job.k_piece = few ? s.k : job.k_block;
+  job.k_piece = few_channels ? s.k : job.k_block;
   while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
     job.k_piece = round_up(job.k_piece / 2, job.k_block);
   }
@@ -91,26 +90,27 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, s
 double cycles_of(const Machine& m, const Winograd& job) {
   const kernels::ConvShape& s = job.shape;
   const auto lanes = static_cast<std::int64_t>(m.lanes(DataType::kFloat));
-  const auto of = [](std::int64_t n) { return static_cast<double>(n); };
-  const double x_vectors = of(ceil_div(s.c, lanes)), y_vectors = of(ceil_div(s.k, lanes)), tiles = of(job.all_tiles());
-  const double blocks = of(job.tile_blocks());
+  const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+  const double x_vectors = real(ceil_div(s.c, lanes)), y_vectors = real(ceil_div(s.k, lanes)),
+               tiles = real(job.all_tiles());
+  const double blocks = real(job.tile_blocks());
   const WinogradCycles cost = winograd_cycles(job.tile, job.taps);
-  const double parts = of(job.parts(0) * job.parts(1) * job.parts(2)), planes = of(job.planes);
-  // A register tile takes four cycles a step even if it has few rows.
-  const double rows = std::max(of(job.tiles * job.planes), 4.0) * blocks;
-  const double multiply = of(job.points()) * rows * parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
-  // Parts side by side share the reading and one dimension of the transform.
+  const double parts = real(job.parts(0) * job.parts(1) * job.parts(2)), planes = real(job.planes);
+  // A register tile takes at least four cycles per step, even with few rows.
+  const double rows = std::max(real(job.tiles * job.planes), 4.0) * blocks;
+  const double multiply = real(job.points()) * rows * parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors / 2;
+  // Parts of a filter that are adjacent in a row share the loads and one dimension of the input transform.
   const double transforms =
-      of(job.parts(1) * (1 + job.parts(2))) / 2 * (planes + of((job.parts(0) - 1) * job.part_step(0)));
-  const bool again = job.chunks() > 1;
+      real(job.parts(1) * (1 + job.parts(2))) / 2 * (planes + real((job.parts(0) - 1) * job.part_step(0)));
+  const bool transforms_again = job.chunks() > 1;
   const double input =
-      tiles * x_vectors * transforms * cost.input * of(ceil_div(s.k, again ? job.k_block : job.k_piece));
+      tiles * x_vectors * transforms * cost.input * real(ceil_div(s.k, transforms_again ? job.k_block : job.k_piece));
   const double filter =
       parts * x_vectors * m.lanes(DataType::kFloat) * y_vectors * cost.filter * (job.stored ? 1 : blocks);
-  return kWinogradStalls * of(s.groups) * (multiply + input + filter + tiles * planes * y_vectors * cost.output);
+  return kWinogradStalls * real(s.groups) * (multiply + input + filter + tiles * planes * y_vectors * cost.output);
 }
 
-/// Whether all filters are one part of 3x3 taps.
+/// Whether the filter is one part of 3x3 taps.
 bool is_small(const Problem& p) { return std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3; }
 
 class CpuWinograd final : public Solver<Problem> {
@@ -131,15 +131,15 @@ class CpuWinograd final : public Solver<Problem> {
   Verdict check(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, direction_); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
-    // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
+    // Outputs that only see padding must be exactly zero; Winograd would give rounding errors of their tile.
     const kernels::ConvShape s = plain_job(p).shape;
     for (int i = 1; i < kernels::kSpatial; ++i) {
       POLYMIO_REQUIRE(s.pad[i] <= (s.taps[i] - 1) * s.dilation[i] && s.in[i] >= s.dilation[i],
                       "some results are of padding only");
     }
     for (const int tile : winograd_tiles(p, large_)) {
-      const Winograd cut = job_of(d, p, form(p, tile), 1, 0);
-      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(cut)), kMostWinogradScratch,
+      const Winograd job = job_of(d, p, form(p, tile), 1, 0);
+      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(job)), kMostWinogradScratch,
                            "bytes of scratch for one block");
     }
     return {};
@@ -158,7 +158,7 @@ class CpuWinograd final : public Solver<Problem> {
 
   TunePoint start(const DeviceInfo& d, const Problem& p) const override {
     const std::vector<int> tiles = winograd_tiles(p, large_);
-    // The size of tiles decides values: threads must not matter.
+    // The tile size changes results, so it must not depend on the number of threads.
     const Machine m(d);
     const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, form(p, tile), 1, 0)); };
     return {*std::min_element(tiles.begin(), tiles.end(), [&](int a, int b) { return cycles(a) < cycles(b); }), 0};
@@ -182,18 +182,18 @@ class CpuWinograd final : public Solver<Problem> {
   }
 
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
-    return invoker(stream, p, job_at(stream.info(), p, stream.threads(), point), kTransforms | kRuns);
+    return invoker(stream, p, job_at(stream.info(), p, stream.threads(), point), kTransformFilters | kCompute);
   }
 
   std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Winograd job = job_at(stream.info(), p, stream.threads(), point);
     job.stored = true;
     const std::size_t bytes = kernel_table(stream.info()).winograd_memory(job) + kAlign;
-    return Packing<Invoker>{bytes, invoker(stream, p, job, kTransforms), invoker(stream, p, job, kRuns)};
+    return Packing<Invoker>{bytes, invoker(stream, p, job, kTransformFilters), invoker(stream, p, job, kCompute)};
   }
 
  private:
-  enum Stages : unsigned { kTransforms = 1, kRuns = 2 };
+  enum Stages : unsigned { kTransformFilters = 1, kCompute = 2 };
 
   static Invoker invoker(Stream& stream, const Problem& p, const Winograd& job, unsigned stages) {
     const kernels::KernelTable& table = kernel_table(stream.info());
@@ -202,26 +202,27 @@ class CpuWinograd final : public Solver<Problem> {
     const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, table.winograd_panel()) : 0;
     const bool forward = p.direction == Direction::kForward;
     return [=, &table, tap = first_tap(job) * static_cast<std::int64_t>(size)](Stream& on, const Args& a) {
-      Winograd now = job;
-      now.x = forward ? a.x : a.y;
-      now.y = forward ? a.y : a.x;
-      now.w = static_cast<const char*>(a.w) + tap;
-      now.alpha = static_cast<float>(a.alpha);
-      now.beta = static_cast<float>(a.beta);
-      const auto at = reinterpret_cast<std::uintptr_t>(stages == (kTransforms | kRuns) ? a.workspace : a.packed);
-      now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
-      const auto each = [&](std::int64_t tasks, auto kernel) {
+      Winograd call = job;
+      call.x = forward ? a.x : a.y;
+      call.y = forward ? a.y : a.x;
+      call.w = static_cast<const char*>(a.w) + tap;
+      call.alpha = static_cast<float>(a.alpha);
+      call.beta = static_cast<float>(a.beta);
+      const auto address =
+          reinterpret_cast<std::uintptr_t>(stages == (kTransformFilters | kCompute) ? a.workspace : a.packed);
+      call.memory = reinterpret_cast<float*>((address + kAlign - 1) / kAlign * kAlign);
+      const auto run_all = [&](std::int64_t tasks, auto kernel) {
         on.parallel_for(static_cast<std::size_t>(tasks), scratch, [&](std::size_t i, void* memory) {
           const auto piece = static_cast<std::int64_t>(i);
-          kernel(now, piece, piece + 1, memory);
+          kernel(call, piece, piece + 1, memory);
         });
       };
-      if (panels > 0 && stages & kTransforms) each(panels, table.winograd_filters);
-      if (stages & kRuns) each(now.pieces(), table.winograd);
+      if (panels > 0 && stages & kTransformFilters) run_all(panels, table.winograd_filters);
+      if (stages & kCompute) run_all(call.pieces(), table.winograd);
     };
   }
 
-  /// Workspace is asked for and used with the same cut: what is stored does not depend on threads.
+  /// The job of a tune point. What is in workspace does not depend on `threads`.
   Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
     const TunePoint& t = point.empty() ? start(d, p) : point;
     return job_of(d, p, form(p, t[0]), threads, t[1]);
@@ -236,7 +237,7 @@ class CpuWinograd final : public Solver<Problem> {
 }  // namespace
 
 Verdict check_winograd(const Problem& p) {
-  constexpr std::int64_t kFewestChannels = 16;  // fewer leave vectors empty
+  constexpr std::int64_t kFewestChannels = 16;  // fewer do not fill vectors
   constexpr std::int64_t kFewestTaps = 3, kMostTaps = 12;
   POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes in fp32");
   POLYMIO_REQUIRE(p.spatial() > 1, "computes two or three dimensions");
@@ -258,10 +259,10 @@ std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t uni
 }
 
 std::vector<int> winograd_tiles(const Problem& p, bool large) {
-  constexpr double kTooMany = 1.5;
+  constexpr double kMostProducts = 1.5;  // over the fewest of all tile sizes
   if (is_small(p)) return large ? std::vector{6} : std::vector{2, 4};
   std::vector<int> tiles = large ? std::vector{4, 5, 6} : std::vector{2, 3, 4};
-  // Products of an output, by the parts that the filter takes.
+  // Products per output and channel, with the filter cut into parts.
   const auto products = [&](int tile) {
     const int taps = winograd_taps(p, large, tile), across = tile + taps - 1;
     const std::int64_t parts = ceil_div(p.filter(p.spatial() - 1), taps) * ceil_div(p.filter(p.spatial() - 2), taps);
@@ -269,7 +270,7 @@ std::vector<int> winograd_tiles(const Problem& p, bool large) {
   };
   double least = products(tiles[0]);
   for (const int tile : tiles) least = std::min(least, products(tile));
-  std::erase_if(tiles, [&](int tile) { return products(tile) > kTooMany * least; });
+  std::erase_if(tiles, [&](int tile) { return products(tile) > kMostProducts * least; });
   return tiles;
 }
 
@@ -277,13 +278,13 @@ int winograd_taps(const Problem& p, bool large, int tile) { return is_small(p) ?
 
 WinogradCycles winograd_cycles(int tile, int taps) {
   const int across = tile + taps - 1;
-  const WinogradCycles three = across == 4   ? WinogradCycles{130, 115, 60, 130}
-                               : across == 6 ? WinogradCycles{380, 215, 230, 380}
-                                             : WinogradCycles{750, 360, 570, 750};
+  const WinogradCycles of_3x3 = across == 4   ? WinogradCycles{130, 115, 60, 130}
+                                : across == 6 ? WinogradCycles{380, 215, 230, 380}
+                                              : WinogradCycles{750, 360, 570, 750};
   const auto operations = [across](int n) { return across * across + (across + n) * n; };
   const auto scale = [&](double cycles, int n, int measured) { return cycles * operations(n) / operations(measured); };
-  return {three.input, scale(three.filter, taps, 3), scale(three.output, tile, across - 2),
-          scale(three.slopes, tile, across - 2)};
+  return {of_3x3.input, scale(of_3x3.filter, taps, 3), scale(of_3x3.output, tile, across - 2),
+          scale(of_3x3.gradient, tile, across - 2)};
 }
 
 const Solver<Problem>& cpu_winograd(Direction d) {

@@ -1,4 +1,4 @@
-// What the Winograd solvers share: what they take on, how they cut channels, what transforms cost.
+// Shared by the Winograd solvers: applicability, cuts of channels and tiles, cost of the transforms.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
@@ -9,20 +9,21 @@
 namespace polymio::convolution {
 
 inline constexpr std::int64_t kMostWinogradScratch = 2 << 20;
-inline constexpr std::int64_t kWinogradBlock = 64;  // channels of blocks
+inline constexpr std::int64_t kWinogradBlock = 64;  // channels per block
 
-/// Stride 1, any dilation, filters that are large enough but not huge, enough channels, layouts that can be read in
-/// vectors.
+/// Accepts stride 1, any dilation, filters of 3 to 12 taps in the last two dimensions, 16 or more channels per group,
+/// and tensors whose width or channels are contiguous.
 Verdict check_winograd(const Problem&);
 
-/// The tiles that suit a problem's filter, of 4 and 6 points across or, large, of 8; the taps that go with one.
+/// Output tile sizes m for a problem's filter, F(m x m, r x r), with m + r - 1 = 4 or 6 points, or 8 if `large`; and
+/// the taps r of a tile size.
 std::vector<int> winograd_tiles(const Problem&, bool large);
 int winograd_taps(const Problem&, bool large, int tile);
 
-/// Blocks of equal size, multiples of `unit`, at most `most`.
+/// The block size when `size` channels are cut into equal blocks of about `most`: a multiple of `unit`, at most `size`.
 std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t unit);
 
-/// Cuts all tiles into equal blocks of at most `tiles`, whole bands, and shrinks them until scratch(job) fits.
+/// Cuts the tiles into equal blocks of whole bands, of at most `tiles` tiles, and shrinks them until scratch(job) fits.
 template <class Job, class Scratch>
 void cut_tiles(Job& job, std::int64_t tiles, const Scratch& scratch) {
   const auto parts = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
@@ -35,16 +36,19 @@ void cut_tiles(Job& job, std::int64_t tiles, const Scratch& scratch) {
   }
 }
 
-/// Cycles of transforms: of one tile and a vector of channels, of one input channel and a vector of outputs.
-/// Measured for 3x3 filters and scaled by operations for others, as kWinogradStalls is on whole layers: what transforms
-/// and products lose to each other in the caches.
+/// Cycles (see Machine) of the transforms: input, output and gradient per tile and vector of channels, filter per input
+/// channel and vector of output channels. Measured for 3x3 filters, scaled by the number of operations for others
+/// (machine and command were not recorded).
 struct WinogradCycles {
-  double input, filter, output, slopes;  // slopes: of dy
+  double input, filter, output;
+  double gradient;  // of a tile of dy
 };
+/// Time of whole layers over the sum of transforms and products, which evict each other from the caches; measured
+/// (docs/kernels/winograd-and-fft.md).
 inline constexpr double kWinogradStalls = 1.4;
 WinogradCycles winograd_cycles(int tile, int taps);
 
-/// Backward weights, with 4 and 6 points across or with 8.
+/// The backward weights solver, with 4 and 6 points or, `large`, with 8.
 const Solver<Problem>& cpu_winograd_weights(bool large);
 
 }  // namespace polymio::convolution

@@ -1,5 +1,5 @@
-// ConvCpuWinogradWrw: gradients of filters with stride 1 by Winograd's minimal filtering, the tiles of dy being
-// the filters. Wins with 32 and more channels.
+// ConvCpuWinogradWrw: backward weights of stride 1 by Winograd's minimal filtering F(r x r, m x m), with tiles of dy as
+// filters. Wins with 32 or more channels.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
@@ -16,11 +16,11 @@ namespace {
 using kernels::WinogradWeights;
 
 constexpr std::int64_t kAlign = kernels::kScratchAlignment;
-constexpr std::int64_t kFewestProducts = 64;  // of a sum: the rounding errors of fewer do not even out
+constexpr std::int64_t kFewestProducts = 64;  // per sum: with fewer, rounding errors do not average out
 constexpr std::int64_t kFewestPieces = 16;
-constexpr int kTiles[] = {0, 14, 28, 56};  // of a block; 0: what the cache holds
+constexpr int kTiles[] = {0, 14, 28, 56};  // per block; 0: as many as fit the cache
 
-/// The cut depends on the problem and the caches only: it decides the order of summation.
+/// The cut depends on the problem and the caches only, not on threads: it decides the order of summation.
 WinogradWeights job_of(const DeviceInfo& d, const Problem& p, bool large, const TunePoint& point) {
   const kernels::KernelTable& table = kernel_table(d);
   WinogradWeights job;
@@ -56,7 +56,7 @@ class CpuWinogradWeights final : public Solver<Problem> {
     if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
     const kernels::ConvShape s = conv_shape(p);
-    // A sum of nothing must be exactly zero; here it would be the rounding errors of its neighbours.
+    // Taps that only see padding must be exactly zero; Winograd would give rounding errors of their tile.
     POLYMIO_REQUIRE(s.out[1] > s.pad[1] && s.out[2] > s.pad[2], "some results are of padding only");
     const std::int64_t planes = std::max<std::int64_t>(s.out[0] - s.pad[0], 0);
     POLYMIO_REQUIRE_MOST(kFewestProducts, s.n * planes * (s.out[1] - s.pad[1]) * (s.out[2] - s.pad[2]),
@@ -109,21 +109,21 @@ class CpuWinogradWeights final : public Solver<Problem> {
     stream.reserve_scratch(scratch);
     const std::int64_t lanes = table.winograd_panel() / 2, vectors = job.shape.groups * ceil_div(job.shape.k, lanes);
     return [=, &table](Stream& on, const Args& a) {
-      WinogradWeights now = job;
-      now.x = a.x;
-      now.dy = a.y;
-      now.dw = a.w;
-      now.alpha = static_cast<float>(a.alpha);
-      now.beta = static_cast<float>(a.beta);
-      const auto at = reinterpret_cast<std::uintptr_t>(a.workspace);
-      now.memory = reinterpret_cast<float*>((at + kAlign - 1) / kAlign * kAlign);
-      on.parallel_for(static_cast<std::size_t>(now.pieces()), scratch, [&](std::size_t i, void* memory) {
+      WinogradWeights call = job;
+      call.x = a.x;
+      call.dy = a.y;
+      call.dw = a.w;
+      call.alpha = static_cast<float>(a.alpha);
+      call.beta = static_cast<float>(a.beta);
+      const auto address = reinterpret_cast<std::uintptr_t>(a.workspace);
+      call.memory = reinterpret_cast<float*>((address + kAlign - 1) / kAlign * kAlign);
+      on.parallel_for(static_cast<std::size_t>(call.pieces()), scratch, [&](std::size_t i, void* memory) {
         const auto piece = static_cast<std::int64_t>(i);
-        table.winograd_weights(now, piece, piece + 1, memory);
+        table.winograd_weights(call, piece, piece + 1, memory);
       });
       on.parallel_for(static_cast<std::size_t>(vectors), 0, [&](std::size_t i, void*) {
         const auto vector = static_cast<std::int64_t>(i);
-        table.winograd_weights_sum(now, vector, vector + 1);
+        table.winograd_weights_sum(call, vector, vector + 1);
       });
     };
   }
@@ -135,15 +135,15 @@ class CpuWinogradWeights final : public Solver<Problem> {
 
   static double cycles_of(const Machine& m, const WinogradWeights& job) {
     const kernels::ConvShape& s = job.shape;
-    const auto of = [](std::int64_t n) { return static_cast<double>(n); };
-    const double lanes = m.lanes(DataType::kFloat), tiles = of(job.all_tiles());
-    const double x_vectors = std::ceil(of(s.c) / lanes), y_vectors = std::ceil(of(s.k) / lanes);
-    const double multiply = of(job.points()) * tiles * x_vectors * lanes * y_vectors / 2;
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    const double lanes = m.lanes(DataType::kFloat), tiles = real(job.all_tiles());
+    const double x_vectors = std::ceil(real(s.c) / lanes), y_vectors = std::ceil(real(s.k) / lanes);
+    const double multiply = real(job.points()) * tiles * x_vectors * lanes * y_vectors / 2;
     const WinogradCycles cost = winograd_cycles(job.tile, job.taps);
     const double transform =
-        tiles * (cost.input * x_vectors * of(job.k_blocks()) + cost.slopes * y_vectors * of(job.c_blocks()));
-    const double collect = of(job.slices) * x_vectors * lanes * y_vectors * cost.filter;
-    return kWinogradStalls * of(s.groups * job.all_parts()) * (multiply + transform + collect);
+        tiles * (cost.input * x_vectors * real(job.k_blocks()) + cost.gradient * y_vectors * real(job.c_blocks()));
+    const double collect = real(job.slices) * x_vectors * lanes * y_vectors * cost.filter;
+    return kWinogradStalls * real(s.groups * job.all_parts()) * (multiply + transform + collect);
   }
 
   bool large_;
