@@ -1,5 +1,5 @@
-// How long a cold find takes under a budget, over unseen shapes with an empty database; and what tuning
-// while running costs: 1000 calls against 1000 of the best solver.
+// Time of a cold find under a budget, over unseen shapes with an empty database; and the cost of online tuning: 1000
+// calls against 1000 calls of the best solver.
 // Usage: cold_find [--shapes N] [--budget MS] [--check]. With --check the exit status is 1 when the 99th
 // percentile is over the budget.
 // SPDX-License-Identifier: MIT
@@ -34,7 +34,7 @@ struct Shape {
   int n, c, h, k, filter, stride, groups;
 };
 
-/// A forward convolution on random data, with the workspace that find asks for.
+/// A forward convolution on random data, with the workspace of find.
 struct Convolution {
   Convolution(miopenHandle_t handle, const Shape& s) : handle_(handle) {
     CHECK(miopenCreateConvolutionDescriptor(&conv));
@@ -47,7 +47,9 @@ struct Convolution {
     int n, k, h, width;
     CHECK(miopenGetConvolutionForwardOutputDim(conv, x, w, &n, &k, &h, &width));
     CHECK(miopenSet4dTensorDescriptor(y, miopenFloat, n, k, h, width));
-    x_data = memory(0, elements(x)), w_data = memory(1, elements(w)), y_data = memory(2, elements(y));
+    x_data = memory(0, elements(x));
+    w_data = memory(1, elements(w));
+    y_data = memory(2, elements(y));
     std::size_t bytes = 0;
     CHECK(miopenConvolutionForwardGetWorkSpaceSize(handle, w, x, conv, y, &bytes));
     workspace = memory(3, bytes / sizeof(float) + 1);
@@ -60,7 +62,7 @@ struct Convolution {
     miopenDestroyConvolutionDescriptor(conv);
   }
 
-  /// Buffers that all shapes share, so that the bench does not spend its time on fresh pages.
+  /// Buffers shared by all shapes, to avoid page faults in the measurement.
   static float* memory(int role, std::size_t count) {
     static std::vector<float> buffers[4];
     auto& b = buffers[role];
@@ -98,7 +100,7 @@ struct Convolution {
   std::size_t workspace_bytes = 0;
 };
 
-/// Sizes of inference and small training batches, evenly spread on a logarithmic scale.
+/// Sizes of inference and small training batches, uniform on a logarithmic scale.
 Shape draw(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<int> values) {
     return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
@@ -140,12 +142,12 @@ bool cold_finds(int shapes, double budget_ms) {
   const double p99 = percentile(ms, 0.99);
   std::printf(
       "cold find: %d unseen shapes, empty database, budget %g ms: median %.2f ms, p95 %.2f, p99 %.2f, worst "
-      "%.2f; %d finds skipped something\n",
+      "%.2f; %d finds skipped candidates\n",
       shapes, budget_ms, percentile(ms, 0.5), percentile(ms, 0.95), p99, percentile(ms, 1), skipped);
   return p99 <= budget_ms;
 }
 
-/// 1000 calls that tune themselves, then 1000 of what a full find chose.
+/// 1000 calls with online tuning, then 1000 calls of the solver that an unlimited find chooses.
 void tune_online(const Shape& shape) {
   constexpr int kCalls = 1000;
   miopenHandle_t handle, other;
@@ -166,8 +168,8 @@ void tune_online(const Shape& shape) {
   double best = 0;
   for (const double t : ms) best += t;
   std::printf(
-      "tune while running: %dx%dx%dx%d -> %d, %dx%d: 1000 calls %.1f ms, of the best solver %.1f ms: %.3f of "
-      "it (first call %.2f ms)\n",
+      "online tuning: %dx%dx%dx%d -> %d, %dx%d: 1000 calls %.1f ms, 1000 calls of the best solver %.1f ms, ratio %.3f "
+      "(first call %.2f ms)\n",
       shape.n, shape.c, shape.h, shape.h, shape.k, shape.filter, shape.filter, total, best, (total - first) / best,
       first);
   CHECK(miopenDestroy(handle));
@@ -188,11 +190,16 @@ int main(int argc, char** argv) {
       shapes = std::atoi(argv[++i]);
     else if (flag == "--budget" && i + 1 < argc)
       budget_ms = std::atof(argv[++i]);
-    else
-      return std::fprintf(stderr, "usage: cold_find [--shapes N] [--budget MS] [--check]\n"), 2;
+    else {
+      std::fprintf(stderr, "usage: cold_find [--shapes N] [--budget MS] [--check]\n");
+      return 2;
+    }
   }
   std::string folder = (std::filesystem::temp_directory_path() / "polymio_cold_XXXXXX").string();
-  if (!mkdtemp(folder.data())) return std::perror("mkdtemp"), 1;
+  if (!mkdtemp(folder.data())) {
+    std::perror("mkdtemp");
+    return 1;
+  }
   setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
   const bool held = cold_finds(shapes, budget_ms);
   if (!must_hold)

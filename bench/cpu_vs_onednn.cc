@@ -1,5 +1,5 @@
-// Convolutions on plain tensors: this library against oneDNN in one process, run in turn on the same data, results
-// compared. bench/README.md says how to get the baseline; without one only our times are shown.
+// Convolutions on plain tensors: this library against oneDNN in one process, interleaved on the same data, results
+// compared. bench/README.md says how to install the baseline; without it only our times are shown.
 // SPDX-License-Identifier: MIT
 #include <dirent.h>
 #include <fmt/chrono.h>
@@ -36,7 +36,8 @@ using namespace polymio::bench;
 using driver::Problem;
 
 constexpr char kUsage[] = R"(usage: cpu_vs_onednn [FLAGS]
-  --onednn PATH       a oneDNN library; may be repeated (default: ONEDNN_LIBRARY, else the usual places); none: no baseline
+  --onednn PATH       a oneDNN library as baseline; may be repeated (default: ONEDNN_LIBRARY, else the active Python
+                      environment and the system); none: no baseline
   --list FILE         problems, as driver lines; may be repeated (default: the suite)
   --dtypes LIST       of fp32, bf16, fp16, int8 (default: fp32)
   --directions LIST   of F, B, W (default: all)
@@ -44,13 +45,13 @@ constexpr char kUsage[] = R"(usage: cpu_vs_onednn [FLAGS]
   --threads LIST      (default: 1)
   --class LIST        problems of these classes only
   --filter TEXT       problems whose name contains it
-  --part I/N          every Nth problem, from the Ith on (1 <= I <= N)
-  --seconds S         for each contender of a problem (default: 0.2)
-  --choice HOW        ours by immediate (untuned), find or tune (default: find)
+  --part I/N          every Nth problem, starting with the Ith (1 <= I <= N)
+  --seconds S         measuring time per implementation and problem (default: 0.2)
+  --choice HOW        how our solver is chosen: immediate (untuned), find or tune (default: find)
   --math N            polymioMathMode_t of ours (default: 1, accurate)
   --least             compare least times instead of medians
   --csv FILE          every row
-  --read FILE         rows of an earlier --csv, added to the report; may be repeated. Nothing is measured then
+  --read FILE         reports the rows of an earlier --csv and measures nothing; may be repeated
   --out FILE          the report (default: standard output)
 )";
 
@@ -72,35 +73,36 @@ double ms_of(clockid_t clock) {
 
 double now_ms() { return ms_of(CLOCK_MONOTONIC); }
 
-/// Times of one contender. Where all work is the calling thread's, a run counts by wall time if nothing interrupted it;
-/// only if all runs were interrupted the thread's own time stands in, which a virtual machine gets right on average
-/// alone.
+/// Times of one implementation. With `own_thread` (all work is on the calling thread) a run counts by wall time if it
+/// was not interrupted; only if all runs were interrupted, thread CPU time is used, which virtual machines report
+/// correctly on average only.
 class Samples {
  public:
   explicit Samples(bool own_thread = false) : own_thread_(own_thread) {}
 
   template <class Run>
   double add(Run run) {
-    constexpr double kTogether = 1.02;
+    constexpr double kMaxClockRatio = 1.02;
     const double own = ms_of(CLOCK_THREAD_CPUTIME_ID), start = now_ms();
     run();
     const double wall = now_ms() - start, thread = ms_of(CLOCK_THREAD_CPUTIME_ID) - own;
-    const bool whole = !own_thread_ || (wall < kTogether * thread && thread < kTogether * wall + 0.001);
-    (whole ? whole_ : interrupted_).push_back(whole ? wall : thread);
-    return whole ? wall : thread;
+    const bool uninterrupted =
+        !own_thread_ || (wall < kMaxClockRatio * thread && thread < kMaxClockRatio * wall + 0.001);
+    (uninterrupted ? uninterrupted_ : interrupted_).push_back(uninterrupted ? wall : thread);
+    return uninterrupted ? wall : thread;
   }
 
   Time time() const {
-    std::vector<double> sorted = whole_.empty() ? interrupted_ : whole_;
+    std::vector<double> sorted = uninterrupted_.empty() ? interrupted_ : uninterrupted_;
     if (sorted.empty()) return {};
     std::sort(sorted.begin(), sorted.end());
     const double median = sorted[sorted.size() / 2];
-    return {median, whole_.empty() ? median : sorted[0]};
+    return {median, uninterrupted_.empty() ? median : sorted[0]};
   }
 
  private:
   bool own_thread_;
-  std::vector<double> whole_, interrupted_;
+  std::vector<double> uninterrupted_, interrupted_;
 };
 
 /// The processors that the process may use.
@@ -113,7 +115,7 @@ std::vector<int> allowed_processors() {
   return all;
 }
 
-/// To the first `count` processors.
+/// Restricts the process to its first `count` processors.
 void restrict_process(int count) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -129,46 +131,46 @@ void pin(int thread, int processor) {
   sched_setaffinity(thread, sizeof(set), &set);
 }
 
-/// The calling thread on the first processor, all others of the process in turn on the rest of the first `threads`.
-void pin_threads(const std::vector<int>& where, int threads) {
-  pin(0, where[0]);
-  const std::size_t used = std::min<std::size_t>(threads, where.size());
+/// Pins the calling thread to the first processor, the other threads round-robin to the rest of the first `threads`.
+void pin_threads(const std::vector<int>& processors, int threads) {
+  pin(0, processors[0]);
+  const std::size_t used = std::min<std::size_t>(threads, processors.size());
   DIR* const tasks = opendir("/proc/self/task");
   if (used < 2 || tasks == nullptr) return void(tasks != nullptr && closedir(tasks));
   std::size_t next = 0;
   while (const dirent* entry = readdir(tasks)) {
     const int id = std::atoi(entry->d_name);
-    if (id > 0 && id != getpid()) pin(id, where[1 + next++ % (used - 1)]);
+    if (id > 0 && id != getpid()) pin(id, processors[1 + next++ % (used - 1)]);
   }
   closedir(tasks);
 }
 
-struct Contender {
+struct Implementation {
   std::function<void()> run;
   Samples samples;
   double warm_ms = 0;
 };
 
-/// One turn of a contender: short ones run until a millisecond is over, after a run that brings back their caches.
-void take_turn(Contender& c) {
-  constexpr double kLong = 20, kTurn = 1;
+/// Samples one implementation for at least a millisecond; a short one first runs once untimed to warm the caches.
+void take_samples(Implementation& c) {
+  constexpr double kLong = 20, kTurn = 1;  // ms
   if (c.warm_ms < kLong) c.run();
   const double end = now_ms() + kTurn;
   do c.samples.add(c.run);
   while (now_ms() < end);
 }
 
-/// Round by round, so that drift of the machine hits all alike. Threads of one contender may still spin when the next
-/// one starts: a pause lets them sleep.
-void interleave(const std::vector<Contender*>& all, double seconds, int threads) {
-  constexpr int kLeast = 3;
-  constexpr double kHopeless = 2000;  // a reference kernel: once is enough
+/// Samples all implementations round-robin, so that drift of the machine affects all alike. Threads of one
+/// implementation may still spin when the next one starts: a pause lets them sleep.
+void interleave(const std::vector<Implementation*>& all, double seconds, int threads) {
+  constexpr int kMinRounds = 3;
+  constexpr double kRunOnceMs = 2000;  // slower implementations are sampled once
   const double end = now_ms() + 1e3 * seconds * static_cast<double>(all.size());
-  for (int round = 0; round < kLeast || now_ms() < end; ++round)
-    for (Contender* c : all) {
-      if (round > 0 && c->warm_ms > kHopeless) continue;
+  for (int round = 0; round < kMinRounds || now_ms() < end; ++round)
+    for (Implementation* c : all) {
+      if (round > 0 && c->warm_ms > kRunOnceMs) continue;
       if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      take_turn(*c);
+      take_samples(*c);
     }
 }
 
@@ -179,7 +181,7 @@ struct Entry {
 
 std::vector<Entry> read_list(const std::string& path) {
   std::ifstream in(path);
-  if (!in) throw driver::ArgError("cannot open " + path);
+  if (!in) throw driver::ArgError("--list: cannot open '" + path + "'");
   std::vector<Entry> entries;
   for (std::string line; std::getline(in, line);) {
     const std::size_t hash = std::min(line.find('#'), line.size());
@@ -196,7 +198,7 @@ std::vector<Entry> read_list(const std::string& path) {
   return entries;
 }
 
-/// How often each problem occurs in ResNet-50, by its forward line.
+/// Number of layers of ResNet-50 per problem, by its forward line.
 std::map<std::string, int> resnet_counts() {
   std::map<std::string, int> counts;
   for (const driver::Layer& layer : driver::resnet50(16)) ++counts[driver::problem_line(layer.args, driver::kForward)];
@@ -224,10 +226,10 @@ double difference(const reference::Tensor& t, const void* a, const void* b) {
   return largest > 0 ? most / largest : most;
 }
 
-/// A variant of the baseline that is the fastest of its column so far.
+/// The fastest variant of the baseline so far.
 struct Best {
   BaselineVariant variant;
-  Contender contender;
+  Implementation implementation;
   double difference = 0;
 };
 
@@ -245,13 +247,13 @@ class Bench {
   double peak(const std::string& dtype, int threads);
 
  private:
-  /// Which threads SYCL works with is its own affair.
+  /// SYCL's threads cannot be pinned.
   bool has_sycl() const {
     return std::any_of(baselines_.begin(), baselines_.end(), [](const auto& p) { return p->is_sycl(); });
   }
   bool own_thread(int threads) const { return threads == 1 && !has_sycl(); }
   void try_variant(BaselineVariant variant, bool own_thread, std::optional<Best>& best) const;
-  /// The fastest of each column: same layouts, with reorders, version 2.
+  /// The fastest variants: in the same layouts, with reorders, of version 2.
   void find_baselines(const Problem& problem, void* const tensors[3], const void* ours, int threads,
                       std::optional<Best> (&best)[3]) const;
   std::uint64_t choose(const driver::Session& session, const Problem& problem, const driver::DeviceData& data) const;
@@ -261,7 +263,7 @@ class Bench {
   std::vector<int> processors_;
   std::map<std::string, int> resnet_;
   std::map<int, std::unique_ptr<driver::Session>> sessions_;
-  std::map<std::string, double> peaks_;  // of one thread
+  std::map<std::string, double> peaks_;  // GFLOP/s of one thread by data type
   int measured_ = 0;
 };
 
@@ -280,19 +282,20 @@ double Bench::peak(const std::string& dtype, int threads) {
   return gflops * threads;
 }
 
-/// Keeps the variant if it is the fastest so far. The first run also fills its buffers; hopeless ones leave early.
+/// Keeps the variant if it is the fastest so far. The first run also touches its buffers; slow variants stop early.
 void Bench::try_variant(BaselineVariant variant, bool own_thread, std::optional<Best>& best) const {
   constexpr int kRuns = 4;
-  constexpr double kHopeless[] = {4, 1.5}, kLong = 20;  // after the first run, after the others
+  constexpr double kMaxRatio[] = {4, 1.5};  // to the fastest so far, after the first run and after later runs
+  constexpr double kLong = 20;              // ms
   Best b{std::move(variant), {{}, Samples(own_thread), INFINITY}, 0};
   for (int i = 0; i < kRuns; ++i) {
-    const double ms = b.contender.samples.add([&] { b.variant.run(); });
-    b.contender.warm_ms = std::min(ms, b.contender.warm_ms);
-    if (best && ms > kHopeless[i > 0] * best->contender.warm_ms) break;
+    const double ms = b.implementation.samples.add([&] { b.variant.run(); });
+    b.implementation.warm_ms = std::min(ms, b.implementation.warm_ms);
+    if (best && ms > kMaxRatio[i > 0] * best->implementation.warm_ms) break;
     if (i == 1 && ms > kLong) break;
   }
-  b.contender.samples = Samples(own_thread);
-  if (!best || b.contender.warm_ms < best->contender.warm_ms) best = std::move(b);
+  b.implementation.samples = Samples(own_thread);
+  if (!best || b.implementation.warm_ms < best->implementation.warm_ms) best = std::move(b);
 }
 
 void Bench::find_baselines(const Problem& problem, void* const tensors[3], const void* ours, int threads,
@@ -314,7 +317,7 @@ void Bench::find_baselines(const Problem& problem, void* const tensors[3], const
   }
 }
 
-/// What the library runs for the problem, by the way that the user asked for.
+/// The solution that the library chooses for the problem with --choice.
 std::uint64_t Bench::choose(const driver::Session& session, const Problem& problem,
                             const driver::DeviceData& data) const {
   if (options_.choice != "immediate") driver::find(session, problem, data, options_.choice == "tune");
@@ -333,8 +336,13 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
   args.math = options_.math;
   const Problem problem(args, direction);
   Row row;
-  row.list = entry.list, row.name = entry.name, row.group = entry.group;
-  row.dtype = dtype, row.layout = layout, row.direction = direction_letter(direction), row.threads = threads;
+  row.list = entry.list;
+  row.name = entry.name;
+  row.group = entry.group;
+  row.dtype = dtype;
+  row.layout = layout;
+  row.direction = direction_letter(direction);
+  row.threads = threads;
   if (const auto it = resnet_.find(driver::problem_line(entry.args, driver::kForward)); it != resnet_.end())
     row.resnet_layers = it->second;
   row.gflop = problem.gflop();
@@ -349,7 +357,7 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
   memory.workspace_bytes = workspace.bytes();
   const std::uint64_t id = choose(s, problem, memory);
   row.solver = driver::solution_name(id);
-  Contender ours{[&] { driver::run_solution(s, problem, memory, id); }, Samples(own_thread(threads))};
+  Implementation ours{[&] { driver::run_solution(s, problem, memory, id); }, Samples(own_thread(threads))};
   ours.warm_ms = Samples(own_thread(threads)).add(ours.run);
 
   driver::Buffer other(s, problem.tensors[problem.written()].bytes(), "the baseline's output");
@@ -359,11 +367,11 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
   find_baselines(problem, tensors, memory.tensors[problem.written()], threads, best);
 
   if (!has_sycl()) pin_threads(processors_, threads);
-  std::vector<Contender*> all{&ours};
+  std::vector<Implementation*> all{&ours};
   for (auto& b : best)
     if (b) {
-      b->contender.run = [&v = b->variant] { v.run(); };
-      all.push_back(&b->contender);
+      b->implementation.run = [&v = b->variant] { v.run(); };
+      all.push_back(&b->implementation);
     }
   interleave(all, options_.seconds, threads);
   row.ours = ours.samples.time();
@@ -371,14 +379,14 @@ Row Bench::measure(const Entry& entry, const std::string& dtype, const std::stri
   std::string* const impls[] = {&row.plain_impl, &row.reordered_impl, &row.old_impl};
   for (int i = 0; i < 3; ++i) {
     if (!best[i]) continue;
-    *times[i] = best[i]->contender.samples.time();
+    *times[i] = best[i]->implementation.samples.time();
     *impls[i] = best[i]->variant.impl;
     row.difference = std::max(row.difference, best[i]->difference);
     row.tolerance = tolerance_of(dtype);
   }
-  constexpr int kAloneEvery = 8;  // problems of which ours is also run alone
+  constexpr int kAloneEvery = 8;  // every 8th problem is also measured without the baseline
   if (all.size() > 1 && measured_++ % kAloneEvery == 0) {
-    Contender alone{ours.run, Samples(own_thread(threads)), ours.warm_ms};
+    Implementation alone{ours.run, Samples(own_thread(threads)), ours.warm_ms};
     interleave({&alone}, options_.seconds, threads);
     row.alone_ms = alone.samples.time().least;
   }
@@ -396,7 +404,7 @@ double positive(const std::string& flag, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(value > 0))
-    throw driver::ArgError(flag + " " + text + ": give a positive number");
+    throw driver::ArgError(flag + ": bad value '" + text + "', allowed: a positive number");
   return value;
 }
 
@@ -404,15 +412,16 @@ void require_among(const std::string& flag, const std::vector<std::string>& item
                    std::initializer_list<const char*> allowed) {
   for (const std::string& item : items)
     if (std::find(allowed.begin(), allowed.end(), item) == allowed.end())
-      throw driver::ArgError(fmt::format("{} {}: allowed are {}", flag, item, fmt::join(allowed, ", ")));
+      throw driver::ArgError(fmt::format("{}: bad value '{}', allowed: {}", flag, item, fmt::join(allowed, ", ")));
 }
 
 void parse_part(const std::string& text, Options& o) {
   const std::size_t slash = text.find('/');
-  if (slash == std::string::npos) throw driver::ArgError("--part " + text + ": give I/N");
+  const std::string message = "--part: bad value '" + text + "', allowed: I/N with I from 1 to N";
+  if (slash == std::string::npos) throw driver::ArgError(message);
   o.part = static_cast<std::size_t>(positive("--part", text.substr(0, slash)));
   o.parts = static_cast<std::size_t>(positive("--part", text.substr(slash + 1)));
-  if (o.part < 1 || o.part > o.parts) throw driver::ArgError("--part " + text + ": I must be from 1 to N");
+  if (o.part < 1 || o.part > o.parts) throw driver::ArgError(message);
 }
 
 Options parse(int argc, char** argv) {
@@ -449,30 +458,30 @@ Options parse(int argc, char** argv) {
       continue;
     }
     const auto it = flags.find(flag);
-    if (it == flags.end()) throw driver::ArgError(flag + " is not known\n" + kUsage);
-    if (i + 1 == argc) throw driver::ArgError(flag + " needs a value\n" + kUsage);
+    if (it == flags.end()) throw driver::ArgError("unknown flag '" + flag + "'\n" + kUsage);
+    if (i + 1 == argc) throw driver::ArgError(flag + ": its value is missing\n" + kUsage);
     it->second(argv[++i]);
   }
   require_among("--dtypes", o.dtypes, {"fp32", "bf16", "fp16", "int8"});
   require_among("--directions", o.directions, {"F", "B", "W"});
   require_among("--layouts", o.layouts, {"NCHW", "NHWC"});
   require_among("--choice", {o.choice}, {"immediate", "find", "tune"});
-  if (o.threads.empty()) throw driver::ArgError("--threads: give numbers, separated by commas");
+  if (o.threads.empty()) throw driver::ArgError("--threads: no value, allowed: positive numbers separated by commas");
   if (o.lists.empty()) o.lists.push_back(POLYMIO_PROBLEMS_DIR "/cpu_suite.txt");
   return o;
 }
 
 std::vector<Entry> read_entries(const Options& o) {
-  std::vector<Entry> some;
+  std::vector<Entry> selected;
   for (const std::string& list : o.lists) {
     std::size_t index = 0;
     for (Entry& e : read_list(list)) {
       if (!o.groups.empty() && std::find(o.groups.begin(), o.groups.end(), e.group) == o.groups.end()) continue;
       if (e.name.find(o.filter) == std::string::npos) continue;
-      if (index++ % o.parts == o.part - 1) some.push_back(std::move(e));
+      if (index++ % o.parts == o.part - 1) selected.push_back(std::move(e));
     }
   }
-  return some;
+  return selected;
 }
 
 std::vector<std::unique_ptr<Baseline>> open_baselines(const Options& o) {
@@ -483,16 +492,16 @@ std::vector<std::unique_ptr<Baseline>> open_baselines(const Options& o) {
     std::string reason;
     auto baseline = Baseline::open(path, reason);
     if (baseline == nullptr && given) throw driver::RunError(reason);
-    if (baseline == nullptr) fmt::print(stderr, "not used: {}\n", reason);
+    if (baseline == nullptr) fmt::print(stderr, "baseline not used: {}\n", reason);
     if (baseline == nullptr) continue;
     if (baseline->is_sycl() && o.threads.size() > 1)
-      throw driver::ArgError(path + " runs on SYCL: give one number of --threads at a time");
+      throw driver::ArgError(path + " is a SYCL build: allowed: one value of --threads per run");
     baselines.push_back(std::move(baseline));
   }
   if (baselines.empty())
     fmt::print(
         stderr,
-        "no oneDNN found: bench/README.md says how to get it; give its path with --onednn. Only our times follow\n");
+        "no oneDNN found: bench/README.md says how to install it; --onednn sets its path. Only our times follow\n");
   return baselines;
 }
 
@@ -502,13 +511,14 @@ void print_row(const Row& r) {
   const auto baseline = [](const char* what, const Time& t, const std::string& impl) {
     if (t.least > 0) fmt::print(stderr, "; {} {:.3f} {}", what, t.least, impl);
   };
-  baseline("same", r.plain, r.plain_impl);
-  baseline("reordered", r.reordered, r.reordered_impl);
-  baseline("old", r.old, r.old_impl);
+  baseline("baseline, same layouts", r.plain, r.plain_impl);
+  baseline("with reorders", r.reordered, r.reordered_impl);
+  baseline("version 2", r.old, r.old_impl);
   fmt::print(stderr, "\n");
   if (r.difference > r.tolerance)
-    fmt::print(stderr, "WRONG: {} {} {} {}: the results of {} and the baseline differ by {:.2g} of the largest\n",
-               r.name, r.dtype, r.layout, r.direction, r.solver, r.difference);
+    fmt::print(stderr,
+               "WRONG: {} {} {} {}: {} and the baseline differ by {:.2g} of the largest element, allowed: {:.2g}\n",
+               r.name, r.dtype, r.layout, r.direction, r.solver, r.difference, r.tolerance);
 }
 
 std::string cpu_name() {
@@ -525,7 +535,7 @@ Heading make_heading(const Options& o, Bench& bench, const std::vector<std::stri
   h.date = fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)));
   h.machine = fmt::format("{}, {} processors", cpu_name(), sysconf(_SC_NPROCESSORS_ONLN));
   for (const std::string& dtype : o.dtypes)
-    h.machine += fmt::format(", {} {:.0f} GFLOP/s a thread", dtype, bench.peak(dtype, 1));
+    h.machine += fmt::format(", {} {:.0f} GFLOP/s per thread", dtype, bench.peak(dtype, 1));
   std::size_t major = 0, minor = 0, patch = 0;
   driver::check(polymioGetVersion(&major, &minor, &patch), "polymioGetVersion");
   h.library =
@@ -541,22 +551,22 @@ std::vector<Row> measure_all(const Options& o, Bench& bench) {
       for (const std::string& layout : o.layouts)
         for (const Entry& e : entries)
           for (const driver::Direction d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
-            const bool asked =
+            const bool requested =
                 std::find(o.directions.begin(), o.directions.end(), direction_letter(d)) != o.directions.end();
-            if (!asked || (driver::direction_mask(e.args) & d) == 0 || (dtype == "int8" && d != driver::kForward))
+            if (!requested || (driver::direction_mask(e.args) & d) == 0 || (dtype == "int8" && d != driver::kForward))
               continue;
             rows.push_back(bench.measure(e, dtype, layout, d, threads));
             print_row(rows.back());
-            if (!o.csv.empty()) write_csv(o.csv, rows);  // a run that is cut short keeps what it has
+            if (!o.csv.empty()) write_csv(o.csv, rows);  // an interrupted run keeps its finished measurements
           }
   return rows;
 }
 
 int run(const Options& o) {
-  const int most = *std::max_element(o.threads.begin(), o.threads.end());
-  restrict_process(most);
-  setenv("OMP_WAIT_POLICY", "passive", 1);  // these two are read when the baseline's threads are loaded
-  setenv("DPCPP_CPU_NUM_CUS", std::to_string(most).c_str(), 1);
+  const int max_threads = *std::max_element(o.threads.begin(), o.threads.end());
+  restrict_process(max_threads);
+  setenv("OMP_WAIT_POLICY", "passive", 1);  // OpenMP and SYCL read these when they are loaded
+  setenv("DPCPP_CPU_NUM_CUS", std::to_string(max_threads).c_str(), 1);
   auto baselines = open_baselines(o);
   std::vector<std::string> versions;
   for (const auto& baseline : baselines) versions.push_back(baseline->version());
@@ -570,7 +580,7 @@ int run(const Options& o) {
   if (o.out.empty())
     fmt::print("{}", text);
   else if (!(std::ofstream(o.out) << text).flush())
-    throw driver::RunError("cannot write " + o.out);
+    throw driver::RunError("--out: cannot write '" + o.out + "'");
   return std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.difference > r.tolerance; }) ? 1 : 0;
 }
 
@@ -578,7 +588,10 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   std::string folder = (std::filesystem::temp_directory_path() / "polymio_bench_XXXXXX").string();
-  if (!mkdtemp(folder.data())) return std::perror("mkdtemp"), 1;
+  if (!mkdtemp(folder.data())) {
+    std::perror("mkdtemp");
+    return 1;
+  }
   setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
   int status = 2;
   try {

@@ -1,5 +1,5 @@
-// How long a find database takes to open: 100,000 records (or as many as the argument says) in a
-// temporary folder, a new database object each time, the file in the page cache.
+// Time to open a find database of 100,000 records (or as many as the argument says) in a temporary folder: a new
+// database object per sample, the file in the page cache.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 #include <unistd.h>
@@ -75,7 +75,7 @@ void measure(const fs::path& folder, std::size_t count) {
     for (std::size_t i = 0; i < 1000; ++i)
       if (db.lookup(key_of(i * 37 % problems)).empty()) std::abort();
     lookup_ms.push_back(ms_since(warm));
-    db.relatives(family_of(0));  // makes the family index
+    db.relatives(family_of(0));  // builds the family index
     const auto relatives = Clock::now();
     db.relatives(family_of(1));
     relatives_ms.push_back(ms_since(relatives));

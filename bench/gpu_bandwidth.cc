@@ -1,5 +1,5 @@
-// How fast a GPU's passes over tensors move bytes, as a share of a copy on the device: layout transposes, OpTensor,
-// bias, activations. Usage: gpu_bandwidth [DEVICE]; a line each, the best of several runs.
+// Memory throughput of a GPU's memory-bound operations relative to a device copy: layout transposes, OpTensor, bias,
+// activations. Usage: gpu_bandwidth [DEVICE]; prints one line per operation, the best of several runs.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ class Bench {
  public:
   explicit Bench(const char* device) : handle_(device, nullptr), stream_(handle_.stream()) {}
 
-  /// Microseconds of one call, by many in a row.
+  /// Microseconds per call, averaged over a batch of calls.
   double time(const std::function<void()>& call) {
     constexpr int kRuns = 10, kCalls = 20;
     double best = 1e30;
@@ -54,16 +54,18 @@ class Bench {
     line("add a bias", 2 * bytes, [&] {
       tensor_ops::op_tensor(stream_, Op::kAdd, 1, {nchw, x.data()}, 1, {bias, b.data()}, 0, {nchw, z.data()});
     });
-    line("the same in NHWC", 2 * bytes, [&] {
+    line("add a bias in NHWC", 2 * bytes, [&] {
       tensor_ops::op_tensor(stream_, Op::kAdd, 1, {nhwc, x.data()}, 1, {bias, b.data()}, 0, {nhwc, z.data()});
     });
     line("bias gradient", bytes, [&] { tensor_ops::bias_backward(stream_, 1, {nchw, x.data()}, 0, {bias, b.data()}); });
-    line("the same in NHWC", bytes, [&] {
+    line("bias gradient in NHWC", bytes, [&] {
       tensor_ops::bias_backward(stream_, 1, {nhwc, x.data()}, 0, {bias, b.data()});
     });
     for (const auto mode : {activation::Mode::kRelu, activation::Mode::kTanh}) {
       activation::Problem::Args args;
-      args.x = x.data(), args.result = y.data(), args.parameters = {1, 1, 1};
+      args.x = x.data();
+      args.result = y.data();
+      args.parameters = {1, 1, 1};
       const auto forward = activation::forward_problem(mode, nchw, nchw);
       line(activation::name_of(mode), 2 * bytes, [&] { activation::run(handle_, forward, args); });
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Convolution on a CUDA device against cuDNN: both in this process, on the same tensors of PyTorch, each timed by
-replays of a CUDA graph, in turn. The library is autotuned by its find, cuDNN by torch.backends.cudnn.benchmark, in
-true fp32. Also: copies against layout transposes, memory and compile time of ResNet-50. Writes markdown."""
+"""Convolution on a CUDA device against cuDNN: both in this process, on the same PyTorch tensors, timed by interleaved
+replays of CUDA graphs. This library is autotuned by find, cuDNN by torch.backends.cudnn.benchmark; fp32 without TF32.
+Also layout transposes against copies, memory and compile time of ResNet-50. Writes Markdown."""
 # SPDX-License-Identifier: MIT
 import argparse
 import concurrent.futures
@@ -20,7 +20,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIRECTIONS = {"fwd": "Forward", "bwd": "BackwardData", "wrw": "BackwardWeights"}
 TYPE_NUMBERS = {"fp16": 0, "fp32": 1, "bf16": 5}
-TOLERANCE = {"fp32": 2e-5, "fp16": 2e-3, "bf16": 1e-2}  # of the norm of the difference
+TOLERANCE = {"fp32": 2e-5, "fp16": 2e-3, "bf16": 1e-2}  # norm of the difference / norm of the expected result
 LAYOUTS = ("nchw", "nhwc")
 LIST_SIZE = 16
 V = ctypes.c_void_p
@@ -63,7 +63,7 @@ class Problem:
 
 
 class Library:
-    """The C API as far as it is needed."""
+    """The functions of the C API that this benchmark uses."""
 
     def __init__(self, path, stream=None):
         self.path = path
@@ -110,7 +110,7 @@ class Ours:
         x, w, y = (library.tensor(size, dtype, layout) for size in (problem.x_size, problem.w_size, problem.y_size))
         self.conv = library.convolution(problem)
         forward = direction == "fwd"
-        # In the order of the immediate calls; find takes x before w.
+        # In the order of the immediate-mode arguments; find takes x before w.
         self.descriptors = {"fwd": (w, x, y), "bwd": (y, w, x), "wrw": (y, x, w)}[direction]
         self.find_order = (1, 0) if forward else (0, 1)
         self.find_name = f"miopenFindConvolution{DIRECTIONS[direction]}Algorithm"
@@ -160,7 +160,7 @@ class Bench:
         self.peaks = {name: self.measure_product(dtype) for name, dtype in self.types.items()}
 
     def graph_of(self, call, least_us=1000.0):
-        """A graph of several calls that takes about `least_us`, and how many those are."""
+        """A graph of as many calls as take about `least_us` microseconds, and their number."""
         for _ in range(2):
             call()
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -177,7 +177,7 @@ class Bench:
         return graph, calls
 
     def medians(self, calls, rounds=7):
-        """Microseconds of each call, measured in turn."""
+        """Median microseconds per call, measured round-robin."""
         graphs = [self.graph_of(call) for call in calls]
         times = [[] for _ in graphs]
         for _ in range(rounds):
@@ -191,7 +191,7 @@ class Bench:
         return [statistics.median(found[1:]) for found in times]
 
     def measure_pass(self):
-        """Bytes a second of a pass over memory; copies in graphs are not the fastest ones."""
+        """Bytes per second of an elementwise multiply, which is faster in a graph than a copy."""
         source = self.torch.rand(1 << 28, device="cuda")
         target = self.torch.empty_like(source)
         return 8 * source.numel() / self.medians([lambda: self.torch.mul(source, 2, out=target)])[0] * 1e6
@@ -206,8 +206,8 @@ class Bench:
         return 1e6 * max(problem.elements * size / self.pass_rate, problem.flops / self.peaks[dtype])
 
     def measure(self, problem, direction, dtype):
-        """A row for each layout of ours; cuDNN's figures are those of the same layout and of the better one."""
-        torch, contenders, rows = self.torch, [], []
+        """One row per layout; the baseline's times are those of the same layout and of its faster layout."""
+        torch, measured, rows = self.torch, [], []
         for layout in LAYOUTS:
             tensors = self.tensors(problem, dtype, layout)
             row, ours = {"layout": layout}, Ours(self.library, problem, direction, dtype, layout)
@@ -225,10 +225,10 @@ class Bench:
             except RuntimeError as error:
                 row.update(solver=str(error), wrong=True, error=math.nan)
                 run = None
-            contenders.append((row, run, baseline, (inputs, ordered)))
-        calls = [call for row, run, baseline, _ in contenders for call in (run, baseline) if call]
+            measured.append((row, run, baseline, (inputs, ordered)))
+        calls = [call for row, run, baseline, _ in measured for call in (run, baseline) if call]
         found = iter(self.medians(calls))
-        for row, run, baseline, _ in contenders:
+        for row, run, baseline, _ in measured:
             row["us"] = next(found) if run else math.inf
             row["cudnn_us"] = next(found)
             rows.append(row)
@@ -259,7 +259,8 @@ class Bench:
         return lambda: self.convolve(problem, direction, tensors["x"], tensors["w"], tensors["y"])
 
     def exact(self, problem, direction, tensors):
-        """In double for one image; for a few filters' gradients, which all images make up; of groups in fp32."""
+        """The expected result: in double for the first image; for gradients of weights in double for the first filters,
+        with groups in fp32 for all."""
         x, w, y = (tensors[name] for name in "xwy")
         self.torch.backends.cudnn.benchmark = False
         if direction == "wrw" and problem.groups == 1:
@@ -277,7 +278,7 @@ class Bench:
         return ((result.double() - want.double()).norm() / want.double().norm()).item()
 
     def transposes(self):
-        """Rows of NCHW to NHWC and back: microseconds and the part of the copy rate."""
+        """Rows of NCHW to NHWC and back: microseconds and the fraction of the rate of an elementwise multiply."""
         torch, library, rows = self.torch, self.library, []
         one, zero = ctypes.c_float(1), ctypes.c_float(0)
         for size, dtype in (((64, 256, 56, 56), "fp32"), ((64, 256, 56, 56), "bf16"), ((256, 512, 7, 7), "fp32")):
@@ -310,7 +311,8 @@ def geomean(values):
 
 
 def family_table(rows):
-    lines = ["| family | dtype | layout | problems | same layout | best of both | time / floor |", "|---|---|---|---|---|---|---|"]
+    lines = ["| family | dtype | layout | problems | baseline / ours, same layout | baseline / ours, its faster layout | "
+             "ours / floor |", "|---|---|---|---|---|---|---|"]
     keys = sorted({(r["family"], r["dtype"], r["layout"]) for r in rows})
     for key in keys:
         part = [r for r in rows if (r["family"], r["dtype"], r["layout"]) == key]
@@ -322,8 +324,8 @@ def family_table(rows):
 
 
 def row_table(rows):
-    lines = ["| problem | dir | dtype | layout | us | cuDNN us | its best us | ratio | floor us | TFLOP/s | GB/s | "
-             "solver |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| problem | dir | dtype | layout | us | baseline us | baseline us, faster layout | baseline / ours | floor us | "
+             "TFLOP/s | GB/s | solver |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
         mark = f" WRONG ({r['error']:.1e})" if r["wrong"] else ""
         lines.append(f"| {r['name']} | {r['direction']} | {r['dtype']} | {r['layout']} | {r['us']:.1f} | "
@@ -333,7 +335,7 @@ def row_table(rows):
 
 
 def demo_cost(torch, driver, batch=64):
-    """Peak device memory and seconds of find for the driver's ResNet-50, which begins with empty folders."""
+    """Peak device memory and seconds of find for the driver's ResNet-50, with empty database and cache folders."""
     with tempfile.TemporaryDirectory() as folder:
         before, peak = torch.cuda.mem_get_info()[0], 0
         child = subprocess.Popen([driver, "demo", "-n", str(batch), "--device", "cuda:0"], cwd=folder,
@@ -342,7 +344,7 @@ def demo_cost(torch, driver, batch=64):
         while not reader.done():
             peak = max(peak, before - torch.cuda.mem_get_info()[0])
             time.sleep(0.01)
-    text = reader.result()[0].strip()
+    text = reader.result()[0].rstrip()
     first, again = (re.search(pattern, text) for pattern in (r"finding took ([\d.]+) s", r"choosing took ([\d.]+) s"))
     if child.returncode or not first or not again:
         return f"ResNet-50: the driver failed: {text.splitlines()[-1]}"
@@ -351,7 +353,7 @@ def demo_cost(torch, driver, batch=64):
 
 
 def compile_all(options):
-    """Fills the kernel cache from several processes: the compiler is the slow part of a find."""
+    """Fills the kernel cache from several processes, since compilation takes most of the time of a find."""
     commands = [[sys.executable, __file__, *sys.argv[1:], "--compile-part", f"{i}/{options.jobs}"]
                 for i in range(options.jobs)]
     for child in [subprocess.Popen(command) for command in commands]:
@@ -370,12 +372,12 @@ def report(bench, rows, lines, skipped):
     torch = bench.torch
     head = ["# Convolution on a GPU against cuDNN", "",
             f"`bench/gpu_vs_cudnn.py` on {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN "
-            f"{torch.backends.cudnn.version()}. A pass over memory moves {bench.pass_rate / 1e12:.2f} TB/s; products of 8192 rows "
-            "reach " + ", ".join(f"{rate / 1e12:.0f} TFLOP/s in {name}" for name, rate in bench.peaks.items()) +
-            ". Ratios are cuDNN's time over ours: above 1 ours is faster. \"Best\" is cuDNN's faster layout; the floor "
-            "is what bytes at that rate, or operations at the type's rate, take at least.", ""]
+            f"{torch.backends.cudnn.version()}. An elementwise multiply moves {bench.pass_rate / 1e12:.2f} TB/s; 8192x8192 "
+            "matrix products reach " + ", ".join(f"{rate / 1e12:.0f} TFLOP/s in {name}" for name, rate in bench.peaks.items()) +
+            ". Ratio: the baseline's (cuDNN's) time / ours, geometric means by family; above 1 ours is faster. The "
+            "floor is the larger of bytes / memory rate and operations / rate of the type.", ""]
     if skipped:
-        head += [f"Not measured for lack of time: {skipped} combinations.", ""]
+        head += [f"Not measured within --seconds: {skipped} combinations.", ""]
     worst = sorted(rows, key=lambda r: r["best_us"] / r["us"])[:10]
     return "\n".join(head + family_table(rows) + ["", "## Worst ten", ""] + row_table(worst) + [""] + lines +
                      ["", "## All", ""] + row_table(rows)) + "\n"
@@ -385,12 +387,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", help="libMIOpen.so.1")
     parser.add_argument("--problems", default=os.path.join(HERE, "problems", "h200_suite.csv"))
-    parser.add_argument("--only", default="", help="parts of the names of problems, with commas")
+    parser.add_argument("--only", default="", help="substrings of problem names, separated by commas")
     parser.add_argument("--dtypes", default="fp32,bf16,fp16", type=lambda text: text.split(","))
     parser.add_argument("--out", default=os.path.join(HERE, "results", "gpu.md"))
-    parser.add_argument("--seconds", type=float, default=math.inf, help="measure no more after that")
-    parser.add_argument("--find-ms", type=float, default=0, help="budget of a find; 0: none")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) - 1), help="processes that compile")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no measurement after this time")
+    parser.add_argument("--find-ms", type=float, default=0, help="budget of a find in milliseconds; 0: none")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) - 1), help="number of compiling processes")
     parser.add_argument("--compile-part", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -406,7 +408,7 @@ def main():
     except ImportError as error:
         sys.exit(f"gpu_vs_cudnn.py needs PyTorch: {error}")
     if not torch.cuda.is_available() or not torch.backends.cudnn.is_available():
-        sys.exit("gpu_vs_cudnn.py needs PyTorch with a CUDA device and cuDNN: none is there")
+        sys.exit("gpu_vs_cudnn.py needs PyTorch with a CUDA device and cuDNN: PyTorch finds none")
     begin = time.perf_counter()
     if options.jobs > 1:
         compile_all(options)
@@ -427,7 +429,7 @@ def main():
                         continue
                     rows += bench.measure(problem, direction, dtype)
                     print(*row_table(rows[-2:])[2:], sep="\n", flush=True)
-        lines = ["## Layout transposes", "", "| tensor | us | pass us | part of a pass's rate |", "|---|---|---|---|",
+        lines = ["## Layout transposes", "", "| tensor | us | multiply us | multiply / transpose |", "|---|---|---|---|",
                  *bench.transposes()]
     driver = os.path.join(os.path.dirname(os.path.abspath(options.library)), "..", "bin", "MIOpenDriver")
     if os.path.exists(driver):

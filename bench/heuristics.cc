@@ -1,6 +1,6 @@
-// How good choices without a measurement are: reads what "MIOpenDriver dataset" timed on held-out layers and compares
-// the solver that the estimates, the learned model, or the model beside measured neighbours would choose with the
-// fastest one.
+// Quality of the choice of a solver without measurement. Reads the times of "MIOpenDriver dataset" on held-out layers
+// and compares with the fastest solver the choices of the estimates, of the learned model, and of the model with a
+// database of similar problems.
 //   heuristics --data FILE... [--neighbours FILE...] [--model FILE] [--out FILE]
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ struct Row {
   std::string key;
   Problem problem;
   DeviceInfo device;
-  std::map<std::string, double> times;  // of what is allowed by default, in microseconds
+  std::map<std::string, double> times;  // microseconds by solver, of the error classes allowed by default
 };
 
 std::vector<Row> read_rows(const std::vector<std::string>& files, const DeviceInfo& here) {
@@ -102,7 +102,7 @@ std::map<std::string, double> by_model(const Row& row, const search::Model& mode
   return us;
 }
 
-/// As the library ranks, with the records of its database.
+/// The library's ranking with the records of its database.
 std::map<std::string, double> by_library(const Row& row, Handle& handle) {
   std::map<std::string, double> us;
   for (const search::Candidate& c : convolution::solutions(handle, row.problem, Constraints{}))
@@ -144,7 +144,7 @@ struct Choices {
   }
 };
 
-/// The rows' times as records of the database in a folder of its own, for rows of one thread.
+/// A database in a folder of its own with the times of the rows of one thread.
 class Database {
  public:
   Database(const std::vector<Row>& rows, Handle& handle)
@@ -185,7 +185,7 @@ class Database {
   std::filesystem::path folder_;
 };
 
-/// Shortest time of predicting all solvers of a problem, none of it from the cache.
+/// Shortest time of predicting all solvers of a problem without the prediction cache.
 double prediction_us(const std::vector<Row>& rows, const search::Model& model) {
   double best = INFINITY;
   for (int round = 0; round < 5; ++round) {
@@ -303,7 +303,7 @@ std::string run(const Options& options) {
     }
   }
   text +=
-      "\nThe model beside a database that knows the training problems, so that neighbours answer where there are "
+      "\nThe model with a database of the training problems, so that similar problems answer where there are "
       "some:\n\n";
   text += fmt::format(kHeader, "model alone", "with neighbours");
   for (const auto& [name, choices] : alone) text += row_text(name, choices, together[name]);

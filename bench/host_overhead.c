@@ -1,7 +1,7 @@
-/* Host time of a warm call: a whole 1x1x1x1 convolution, immediate mode and by algorithm, for every solver.
- * --check: exit status 1 when a call takes more than 300 ns. What counts is the median of the best quarter of many
- * short batches: other work on the machine disturbs some batches, a slow call all of them.
- * --device NAME: there, the device's work not waited for; beside it, for CUDA, a launch of an empty kernel.
+/* Host time of a warm call: a complete 1x1x1x1 convolution, in immediate mode and by algorithm, for every solver.
+ * --check: exit status 1 when a call takes more than 300 ns. The result is the median of the best quarter of many
+ * short batches: other work on the machine disturbs some batches, a slow call slows all of them.
+ * --device NAME: on this device, without waiting for its work; for CUDA also the launch of an empty kernel.
  * SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 199309L
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
     }                                                               \
   } while (0)
 
-/* A queue of the device takes about a thousand launches before it blocks the host. */
+/* The device's queue holds about a thousand launches before it blocks the host. */
 enum { kBatches = 400, kCpuCalls = 1000, kDeviceCalls = 100, kLimitNs = 300 };
 
 typedef struct {
@@ -130,7 +130,10 @@ static int measure_solution(Case* c) {
 int main(int argc, char** argv) {
   const int check = argc == 2 && strcmp(argv[1], "--check") == 0;
   const char* device = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "cpu";
-  if (argc > 1 && !check && argc != 3) return fprintf(stderr, "usage: host_overhead [--check | --device NAME]\n"), 2;
+  if (argc > 1 && !check && argc != 3) {
+    fprintf(stderr, "usage: host_overhead [--check | --device NAME]\n");
+    return 2;
+  }
   const int cpu = strcmp(device, "cpu") == 0;
   Case c = {.calls = cpu ? kCpuCalls : kDeviceCalls};
   miopenConvSolution_t solutions[10];
@@ -144,7 +147,8 @@ int main(int argc, char** argv) {
   CHECK(miopenSet4dTensorDescriptor(c.t, miopenFloat, 1, 1, 1, 1));
   CHECK(miopenCreateConvolutionDescriptor(&c.conv));
   CHECK(miopenConvolutionForwardGetSolution(c.handle, c.t, c.t, c.conv, c.t, 10, &count, solutions));
-  c.x = to_device(&c, 2), c.w = to_device(&c, 3);
+  c.x = to_device(&c, 2);
+  c.w = to_device(&c, 3);
   for (size_t s = 0; s < count; ++s) {
     c.solution = solutions[s];
     CHECK(miopenConvolutionForwardCompileSolution(c.handle, c.t, c.t, c.conv, c.t, c.solution.solution_id));

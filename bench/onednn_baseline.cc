@@ -1,5 +1,5 @@
-// oneDNN through dlopen. Version 2 keeps memory and operation descriptors in structs of the caller; here they are
-// blocks of memory large enough for them, filled by the library alone.
+// oneDNN through dlopen. Version 2 fills memory and operation descriptors in structs of the caller; here these are
+// opaque blocks of sufficient size.
 // SPDX-License-Identifier: MIT
 #include "bench/onednn_baseline.h"
 
@@ -25,7 +25,7 @@ constexpr int kTraining = 64, kInference = 96;
 constexpr int kDirect = 1, kWinograd = 2, kDeconvolution = 0xa;
 constexpr int kAnyTag = 1;
 constexpr int kImplName = 8;
-constexpr std::size_t kBlobBytes = 16384;  // of version 2: a memory descriptor has 640, a convolution's 5.5 KiB
+constexpr std::size_t kBlobBytes = 16384;  // version 2: 640 bytes for a memory descriptor, 5.5 KiB for a convolution's
 
 struct Version {
   int major, minor, patch;
@@ -36,19 +36,19 @@ struct Version {
 using Dims = const std::int64_t*;
 using Desc = const void*;
 
-/// The operation as the primitive has it: a backward data convolution is also a forward deconvolution.
+/// The primitive's operation: a backward data convolution is also a forward deconvolution.
 enum class Operation { kForward, kBackwardData, kBackwardWeights, kDeconvolution };
 
 struct Operand {
   int argument, query;
 };
-// By operation and role.
+// oneDNN's argument id and query of the memory descriptor, by operation and role.
 constexpr Operand kOperands[4][3] = {{{1, 129}, {33, 131}, {17, 133}},
                                      {{129, 130}, {33, 131}, {145, 134}},
                                      {{1, 129}, {161, 132}, {145, 134}},
                                      {{17, 133}, {33, 131}, {1, 129}}};
 
-/// 0 for a type that oneDNN does not convolve.
+/// dnnl_data_type_t; 0 for types that oneDNN does not convolve.
 int baseline_type(reference::Type type) {
   switch (static_cast<int>(type)) {
     case driver::kHalf: return 1;
@@ -171,7 +171,8 @@ struct BaselineApi {
     load(iterator_destroy, "dnnl_primitive_desc_iterator_destroy");
   }
 
-  /// A memory descriptor: strides, or the library's choice where there are none. Null if refused.
+  /// A memory descriptor with these strides, or with the library's choice of layout (`any`) if `strides` is null. Null
+  /// if oneDNN refuses it.
   std::shared_ptr<void> make_desc(int type, const std::vector<std::int64_t>& dims, Dims strides) const {
     const int rank = static_cast<int>(dims.size());
     if (info.major >= 3) {
@@ -190,8 +191,8 @@ struct BaselineApi {
 void BaselineVariant::run() const {
   for (const Step& s : steps_)
     if (api_->primitive_execute(s.primitive, api_->stream, static_cast<int>(s.arguments.size()), s.arguments.data()))
-      throw driver::RunError("oneDNN: " + impl + " does not run");
-  if (api_->stream_wait(api_->stream) != 0) throw driver::RunError("oneDNN: " + impl + " does not end");
+      throw driver::RunError("oneDNN: primitive_execute of " + impl + " fails");
+  if (api_->stream_wait(api_->stream) != 0) throw driver::RunError("oneDNN: stream_wait after " + impl + " fails");
 }
 
 /// A problem in oneDNN's terms, and one choice of layouts, operation and algorithm for it.
@@ -199,20 +200,24 @@ struct Baseline::Task {
   Operation operation;
   int prop = kTraining, algorithm = kDirect;
   void* const* data;
-  std::vector<std::int64_t> lens[3], strides[3], wanted[3];  // wanted: empty where the library may choose
+  std::vector<std::int64_t> lens[3], strides[3], requested[3];  // requested strides; empty: the library's choice
   int types[3];
   std::vector<std::int64_t> steps, dilations, pad_front, pad_back;
-  int layouts = 0;               // number of the choice of layouts
-  std::set<std::string>* tried;  // layouts and implementation: another kind of propagation may give the same again
+  int layouts = 0;               // index of the choice of layouts
+  std::set<std::string>* tried;  // layouts and implementation: another prop_kind may return the same one
 };
 
 namespace {
 
-/// Weights as oneDNN wants them: with a group axis first, and for a deconvolution its channels swapped.
+/// Converts weights to oneDNN's dimensions: the group axis first; for a deconvolution (`swap`) the two channel axes
+/// exchanged.
 void split_groups(std::vector<std::int64_t>& lens, std::vector<std::int64_t>& strides, std::int64_t groups, bool swap) {
   const std::int64_t outer = lens[0] / groups * strides[0];
   lens[0] /= groups;
-  if (swap) std::swap(lens[0], lens[1]), std::swap(strides[0], strides[1]);
+  if (swap) {
+    std::swap(lens[0], lens[1]);
+    std::swap(strides[0], strides[1]);
+  }
   if (groups == 1) return;
   lens.insert(lens.begin(), groups);
   strides.insert(strides.begin(), outer);
@@ -222,18 +227,21 @@ std::vector<std::int64_t> channels_last(const std::vector<std::int64_t>& lens) {
   std::vector<std::int64_t> strides(lens.size());
   strides[1] = 1;
   std::int64_t step = lens[1];
-  for (std::size_t i = lens.size() - 1; i >= 2; --i) strides[i] = step, step *= lens[i];
+  for (std::size_t i = lens.size() - 1; i >= 2; --i) {
+    strides[i] = step;
+    step *= lens[i];
+  }
   strides[0] = step;
   return strides;
 }
 
 struct Tensors {
-  std::shared_ptr<void> asked[3];
-  Desc get(int role) const { return asked[role].get(); }
+  std::shared_ptr<void> descs[3];
+  Desc get(int role) const { return descs[role].get(); }
 };
 
-/// Where the implementations of a primitive start: in version 3 a primitive descriptor that advances, in version 2 an
-/// iterator. Null if there is none. They point to the rest.
+/// The first implementation of a primitive: in version 3 a primitive descriptor for next_impl, in version 2 an
+/// iterator. Null if there is none. `hint` and `descriptor` must outlive it.
 struct Start {
   void* first = nullptr;
   void* hint = nullptr;
@@ -290,9 +298,9 @@ template <class Task>
 void for_each_impl(const BaselineApi& api, const Task& task, const std::function<void(Desc)>& use) {
   Tensors t;
   for (int role = 0; role < 3; ++role) {
-    t.asked[role] = api.make_desc(task.types[role], task.lens[role],
-                                  task.wanted[role].empty() ? nullptr : task.wanted[role].data());
-    if (t.asked[role] == nullptr) return;
+    t.descs[role] = api.make_desc(task.types[role], task.lens[role],
+                                  task.requested[role].empty() ? nullptr : task.requested[role].data());
+    if (t.descs[role] == nullptr) return;
   }
   const auto make = [&](auto maker) {
     return maker(api, task.operation, task.prop, task.algorithm, t, task.steps.data(), task.dilations.data(),
@@ -358,7 +366,7 @@ void Baseline::set_threads(int threads) {
   if (api_->omp_set_num_threads != nullptr) api_->omp_set_num_threads(threads);
 }
 
-/// Makes the primitive and the reorders around it. False where something is refused.
+/// Makes the primitive, the reorders before it and the reorder of its result. False if oneDNN refuses one.
 bool Baseline::build(const Task& task, const void* pd, BaselineVariant& variant) const {
   const BaselineApi& api = *api_;
   const auto memory = [&](Desc desc, void* data) -> void* {
@@ -426,11 +434,11 @@ bool Baseline::build(const Task& task, const void* pd, BaselineVariant& variant)
 }
 
 void Baseline::try_layouts(const Task& task, const std::function<void(BaselineVariant)>& use) const {
-  constexpr int kMost = 3;  // implementations, in the library's own order of preference
+  constexpr int kMaxImplementations = 3;  // in the library's order of preference
   int taken = 0;
   for_each_impl(*api_, task, [&](Desc pd) {
     const char* name = nullptr;
-    if (taken == kMost || api_->pd_query(pd, kImplName, 0, &name) != 0 || is_reference(name)) return;
+    if (taken == kMaxImplementations || api_->pd_query(pd, kImplName, 0, &name) != 0 || is_reference(name)) return;
     if (!task.tried->insert(fmt::format("{} {}", task.layouts, name)).second) return;
     BaselineVariant variant;
     variant.api_ = api_;
@@ -469,17 +477,17 @@ void Baseline::for_each_variant(const driver::Problem& problem, void* const data
     t.prop = prop;
     t.algorithm = algorithm;
     split_groups(t.lens[kW], t.strides[kW], problem.math.groups, operation == Operation::kDeconvolution);
-    for (int role = 0; role < 3; ++role) t.wanted[role] = t.strides[role];
+    for (int role = 0; role < 3; ++role) t.requested[role] = t.strides[role];
     try_layouts(t, use);
-    t.wanted[kW].clear();  // activations as they are
+    t.requested[kW].clear();  // x and y in the user's layout, w in the library's choice
     t.layouts = 1;
     try_layouts(t, use);
-    t.wanted[kX] = channels_last(t.lens[kX]);
-    t.wanted[kY] = channels_last(t.lens[kY]);
+    t.requested[kX] = channels_last(t.lens[kX]);
+    t.requested[kY] = channels_last(t.lens[kY]);
     t.layouts = 2;
-    if (t.wanted[kX] != t.strides[kX] || t.wanted[kY] != t.strides[kY]) try_layouts(t, use);
-    t.wanted[kX].clear();
-    t.wanted[kY].clear();
+    if (t.requested[kX] != t.strides[kX] || t.requested[kY] != t.strides[kY]) try_layouts(t, use);
+    t.requested[kX].clear();
+    t.requested[kY].clear();
     t.layouts = 3;
     try_layouts(t, use);
   };

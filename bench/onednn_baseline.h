@@ -1,5 +1,4 @@
-// oneDNN as the bench sees it: opened at run time, its C API of versions 2 and 3 declared by hand, so that nothing
-// of it is needed to build.
+// oneDNN, opened at run time. Its C API of versions 2 and 3 is declared by hand, so that the build does not need it.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -14,18 +13,18 @@ namespace polymio::bench {
 
 struct BaselineApi;
 
-/// As the C API has it: which tensor, and its memory object.
+/// Layout of dnnl_exec_arg_t: tensor id and memory object.
 struct BaselineArgument {
   int id;
   void* memory;
 };
 
-/// One way of the baseline to compute a problem, on the user's plain tensors: reorders, a kernel, reorders.
+/// One implementation of a problem by the baseline, on the user's plain tensors: reorders, a kernel, reorders.
 class BaselineVariant {
  public:
   void run() const;           // throws driver::RunError
   std::string impl;           // the kernel's name; "+reorders" when there are any
-  bool same_layouts = false;  // everything in the user's layouts
+  bool same_layouts = false;  // all tensors in the user's layouts, no reorders
 
  private:
   friend class Baseline;
@@ -40,17 +39,17 @@ class BaselineVariant {
 
 class Baseline {
  public:
-  /// Null and a reason when the library cannot be opened or has no CPU engine. A build on SYCL finds its OpenCL device
-  /// where the device's library lies beside it.
+  /// Null and a reason when the library cannot be opened or has no CPU engine. A SYCL build uses the OpenCL CPU runtime
+  /// (libintelocl.so) in the library's folder, if it is there.
   static std::unique_ptr<Baseline> open(const std::string& path, std::string& reason);
 
   const std::string& version() const { return version_; }  // "3.6.2, OpenMP"
   bool is_current() const;                                 // version 3 or later
-  bool is_sycl() const;                                    // its number of threads is fixed when it is opened
+  bool is_sycl() const;                                    // then open() fixes the number of threads
   void set_threads(int threads);
 
-  /// Every implementation that takes the problem, reference kernels left out, one at a time. The tensors' memory, by
-  /// driver::Role, must outlive the variants.
+  /// Calls `use` with every implementation that supports the problem, except reference kernels. `data`: the tensors'
+  /// memory by driver::Role; it must outlive the variants.
   void for_each_variant(const driver::Problem& problem, void* const data[3],
                         const std::function<void(BaselineVariant)>& use) const;
 
@@ -63,8 +62,8 @@ class Baseline {
   std::string version_;
 };
 
-/// Paths where a oneDNN is commonly found, those that exist: ONEDNN_LIBRARY (several, separated by colons), the
-/// active Python environment, the system.
+/// Paths of installed oneDNN libraries: those of ONEDNN_LIBRARY, separated by colons, else those that exist in the
+/// active Python environment and in the system.
 std::vector<std::string> usual_baselines();
 
 }  // namespace polymio::bench

@@ -16,7 +16,7 @@ namespace {
 constexpr int kAccumulators = 16;  // more than latency times instructions per cycle
 constexpr int kIterations = 20000;
 
-/// Makes the compiler believe that the sums are used, and that they differ: it would compute equal ones once.
+/// Optimization barrier: keeps the sums, and keeps the compiler from computing equal ones only once.
 void keep(void* sums) { asm volatile("" : : "r"(sums) : "memory"); }
 
 __attribute__((target("avx512f"))) double wide_round() {

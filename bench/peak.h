@@ -1,4 +1,4 @@
-// What one thread's arithmetic units reach with a data type.
+// Peak arithmetic throughput of one thread by data type.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polymio::bench {
 
-/// Operations per second in 1e9 of one thread with "fp32", or with "bf16" or "int8" dot products where the processor
-/// has instructions for them. 0 where this is not known.
+/// Peak of one thread in GFLOP/s (int8: 1e9 operations/s) for "fp32", and for "bf16" or "int8" dot products where the
+/// processor has instructions for them; 0 if unknown.
 double peak_gflops(const std::string& dtype);
 
 }  // namespace polymio::bench

@@ -1,4 +1,4 @@
-// Problems of the library from driver lines: for programs that measure or test its inside.
+// The library's internal problems from driver lines, for benchmarks and tests of internals.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "driver/conv_args.h"
@@ -6,9 +6,9 @@
 
 namespace polymio {
 
-/// The plain convolution of one direction of a line.
+/// The convolution of one direction of a line; throws driver::ArgError for transposed convolutions.
 inline convolution::Problem problem_of(const driver::ConvArgs& args, convolution::Direction direction) {
-  if (args.transpose != 0) throw driver::ArgError("transposed convolutions: give the plain one");
+  if (args.transpose != 0) throw driver::ArgError("-m trans: bad value, allowed: conv");
   convolution::Problem p;
   p.direction = direction;
   const auto x = driver::input_lens(args), w = driver::weight_lens(args);
@@ -33,7 +33,7 @@ inline convolution::Problem problem_of(const driver::ConvArgs& args, convolution
   return p;
 }
 
-/// The one of a line that is a key of the database: it has one direction.
+/// The problem of a database key, which is a driver line with one direction.
 inline convolution::Problem problem_of(const std::string& key) {
   const driver::ConvArgs args = driver::parse_line(key);
   int direction = 0;

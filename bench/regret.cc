@@ -1,7 +1,7 @@
-// Regret of choosing by estimate: measures every solver of every problem of a list and compares the one
-// with the best prediction against the fastest. Also: how far predictions are off, by solver.
+// Regret of choosing by estimate: measures every solver of every problem of a list and compares the solver with the
+// best prediction with the fastest. Also prints the ratio of predicted to measured times by solver.
 //   regret [--list FILE]... [--limit N] [--seconds S] [--json]
-// With POLYMIO_NUM_THREADS=1 times are the thread's own, so that a busy machine disturbs little.
+// With POLYMIO_NUM_THREADS=1 times are CPU times of the thread, which other programs hardly change.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -28,8 +28,8 @@ using convolution::Problem;
 
 struct Options {
   std::vector<std::string> lists;
-  std::size_t limit = SIZE_MAX;  // lines of a list, evenly spread
-  double seconds = 0.5;          // of all solvers once, as predicted
+  std::size_t limit = SIZE_MAX;  // at most this many lines per list, at equal distances
+  double seconds = 0.5;          // skips problems whose solvers are predicted to take longer in all
   bool json = false;
 };
 
@@ -63,7 +63,7 @@ void fill(const TensorDesc& t, void* data) {
   for (std::int64_t i = 0; i < t.space(); ++i) dtype::store(t.type, data, i, static_cast<double>(i % 17 - 8) / 8, -1);
 }
 
-/// Time that this thread computed: what other programs do hardly matters.
+/// CPU time of this thread, which other programs hardly change.
 class ThreadClock final : public search::Clock {
  public:
   double now_us() override {
@@ -84,7 +84,7 @@ struct Trial {
   double predicted;
 };
 
-/// Solvers by prediction. The reference is measured only where it is quick: it is never chosen.
+/// Solvers by predicted time. The reference solver is never chosen and is measured only where it is fast.
 std::vector<Trial> trials(Handle& handle, const Problem& p, const Options& options) {
   std::vector<Trial> all;
   double total = 0;
@@ -142,7 +142,7 @@ std::vector<Entry> measure(Handle& handle, const Problem& p, const std::vector<T
   return entries;
 }
 
-/// Nothing when all solvers together would take too long, or when there is only the reference.
+/// None when the solvers are predicted to exceed --seconds in all, or when only the reference solver applies.
 std::vector<Result> run_problem(Handle& handle, const Problem& p, const Options& options) {
   const auto all = trials(handle, p, options);
   if (all.empty() || all[0].solver->info().reference) return {};
@@ -160,7 +160,7 @@ std::vector<Result> run_problem(Handle& handle, const Problem& p, const Options&
 
 std::vector<std::string> read_lines(const std::string& file, std::size_t limit) {
   std::ifstream in(file);
-  if (!in) throw driver::ArgError(fmt::format("cannot open {}", file));
+  if (!in) throw driver::ArgError(fmt::format("--list: cannot open '{}'", file));
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
     line = line.substr(0, line.find('#'));
@@ -209,7 +209,7 @@ void print_text(std::vector<Result> results, std::size_t skipped, const DeviceIn
     const Statistics r = statistics(values);
     fmt::print("{:26} {:9} {:8.2f} {:6.2f} {:6.2f} {:6.2f}\n", solver, values.size(), r.geomean, r.p5, r.p50, r.p95);
   }
-  fmt::print("within a factor of 2: {:.1f}%; less than half of the time: {:.1f}%\n\nworst choices\n",
+  fmt::print("predicted within a factor of 2: {:.1f}%; below half of the measured time: {:.1f}%\n\nworst choices\n",
              100.0 * static_cast<double>(close) / static_cast<double>(std::max<std::size_t>(entries, 1)),
              100.0 * static_cast<double>(low) / static_cast<double>(std::max<std::size_t>(entries, 1)));
   std::stable_sort(results.begin(), results.end(),
@@ -241,7 +241,8 @@ Options parse(int argc, char** argv) {
       continue;
     }
     if (i + 1 == argc || (flag != "--list" && flag != "--limit" && flag != "--seconds"))
-      throw driver::ArgError(fmt::format("'{}': allowed are --list FILE, --limit N, --seconds S and --json", flag));
+      throw driver::ArgError(
+          fmt::format("unknown flag or missing value: '{}', allowed: --list FILE --limit N --seconds S --json", flag));
     const std::string value = argv[++i];
     if (flag == "--list") {
       o.lists.push_back(value);
@@ -250,7 +251,7 @@ Options parse(int argc, char** argv) {
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0' || !(number > 0))
-      throw driver::ArgError(fmt::format("{} {}: give a positive number", flag, value));
+      throw driver::ArgError(fmt::format("{}: bad value '{}', allowed: a positive number", flag, value));
     if (flag == "--limit") o.limit = static_cast<std::size_t>(std::min(number, 1e9));
     if (flag == "--seconds") o.seconds = number;
   }
@@ -260,7 +261,7 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-/// The best of many short measurements: the machine may be busy.
+/// The best of many short measurements, since the machine may be busy.
 DevicePeak best_peak(Stream& stream) {
   DevicePeak best = stream.quick_peak();
   for (int i = 0; i < 15; ++i) {

@@ -1,4 +1,4 @@
-// Rows to text and back; geometric means by class.
+// Formats and parses rows; geometric means by class.
 // SPDX-License-Identifier: MIT
 #include "bench/results_table.h"
 
@@ -25,13 +25,30 @@ constexpr char kColumns[] =
 /// Calls `f` with each column of a row, in the order of the heading line.
 template <class AnyRow, class F>
 void for_each_column(AnyRow& r, F f) {
-  f(r.list), f(r.name), f(r.group), f(r.dtype), f(r.layout), f(r.direction), f(r.threads), f(r.resnet_layers);
-  f(r.gflop), f(r.peak_gflops);
-  for (auto* t : {&r.ours, &r.plain, &r.reordered, &r.old}) f(t->median), f(t->least);
-  f(r.solver), f(r.plain_impl), f(r.reordered_impl), f(r.old_impl), f(r.alone_ms), f(r.difference), f(r.tolerance);
+  f(r.list);
+  f(r.name);
+  f(r.group);
+  f(r.dtype);
+  f(r.layout);
+  f(r.direction);
+  f(r.threads);
+  f(r.resnet_layers);
+  f(r.gflop);
+  f(r.peak_gflops);
+  for (auto* t : {&r.ours, &r.plain, &r.reordered, &r.old}) {
+    f(t->median);
+    f(t->least);
+  }
+  f(r.solver);
+  f(r.plain_impl);
+  f(r.reordered_impl);
+  f(r.old_impl);
+  f(r.alone_ms);
+  f(r.difference);
+  f(r.tolerance);
 }
 
-/// One view of the rows: all that one table is about.
+/// What the rows of one section have in common.
 using Key = std::tuple<std::string, std::string, std::string, int>;  // list, dtype, layout, threads
 Key key_of(const Row& r) { return {r.list, r.dtype, r.layout, r.threads}; }
 
@@ -39,7 +56,10 @@ struct Mean {
   double logs = 0;
   int count = 0;
   void add(double ratio) {
-    if (ratio > 0) logs += std::log(ratio), ++count;
+    if (ratio > 0) {
+      logs += std::log(ratio);
+      ++count;
+    }
   }
   std::string text() const { return count == 0 ? "-" : fmt::format("{:.2f}", std::exp(logs / count)); }
 };
@@ -54,14 +74,14 @@ class Report {
     for (const Row& r : rows_)
       if (std::find(keys.begin(), keys.end(), key_of(r)) == keys.end()) keys.push_back(key_of(r));
     for (const Key& key : keys) {
-      std::vector<const Row*> some;
+      std::vector<const Row*> section;
       for (const Row& r : rows_)
-        if (key_of(r) == key) some.push_back(&r);
+        if (key_of(r) == key) section.push_back(&r);
       const auto& [list, dtype, layout, threads] = key;
       out_ += fmt::format("\n## {} {}, {} thread{} ({})\n\n", dtype, layout, threads, threads == 1 ? "" : "s", list);
-      write_classes(some);
-      write_sums(some);
-      write_worst(some);
+      write_classes(section);
+      write_resnet(section);
+      write_worst(section);
     }
     write_checks();
     return out_;
@@ -69,7 +89,7 @@ class Report {
 
  private:
   double of(const Time& t) const { return heading_.least ? t.least : t.median; }
-  /// The baseline's best: in the same layouts, or with reorders.
+  /// The baseline's fastest time, in the same layouts or with reorders; 0 if there is none.
   double best(const Row& r) const {
     const double plain = of(r.plain), reordered = of(r.reordered);
     return plain == 0 || (reordered > 0 && reordered < plain) ? reordered : plain;
@@ -82,46 +102,54 @@ class Report {
     for (const std::string& baseline : heading_.baselines) out_ += fmt::format("* baseline: oneDNN {}\n", baseline);
     if (heading_.baselines.empty()) out_ += "* no baseline: bench/README.md says how to get one\n";
     out_ += fmt::format(
-        "* Ratios are the baseline's time over ours ({} of interleaved runs), geometric means: above 1 we are faster. "
-        "*best*: the baseline's fastest way for the user's plain tensors, its reorders counted; *same*: its fastest "
-        "kernel "
-        "in the same plain layouts, reference kernels left out; *old*: version 2, with its Winograd.\n"
-        "* Percent of the peak that the same process measured for the data type, padding counted as work.\n",
+        "* Ratio: the baseline's time / ours ({} of interleaved runs); above 1 ours is faster. Tables by class show "
+        "geometric means.\n"
+        "* Percent of peak: of the peak that the same process measured for the data type; products with padding count "
+        "as work.\n",
         heading_.least ? "least" : "median");
   }
 
   void write_classes(const std::vector<const Row*>& rows) {
+    write_class_table(rows, "Ratio to the baseline's fastest kernel for the user's tensors, its reorders included",
+                      [this](const Row& r) { return ratio(r, best(r)); });
+    write_class_table(rows, "Ratio to the baseline's fastest kernel in the same layouts, without reorders",
+                      [this](const Row& r) { return ratio(r, of(r.plain)); });
+    write_class_table(rows, "Ratio to version 2 of the baseline, its Winograd included",
+                      [this](const Row& r) { return ratio(r, of(r.old)); });
+    write_class_table(rows, "Percent of peak", [this](const Row& r) { return percent_of_peak(r); });
+  }
+
+  /// Geometric means of one quantity: a row per class, a column per direction. Omitted when no row has the quantity.
+  void write_class_table(const std::vector<const Row*>& rows, const char* title,
+                         const std::function<double(const Row&)>& quantity) {
+    if (std::none_of(rows.begin(), rows.end(), [&](const Row* r) { return quantity(*r) > 0; })) return;
     std::vector<std::string> groups;
     for (const Row* r : rows)
       if (std::find(groups.begin(), groups.end(), r->group) == groups.end()) groups.push_back(r->group);
-    out_ += "| class | problems | F best / same / old / % | B best / same / old / % | W best / same / old / % |\n";
-    out_ += "|---|---|---|---|---|\n";
     groups.push_back("");
+    out_ += fmt::format("{}:\n\n| class | problems | forward | backward data | backward weights |\n", title);
+    out_ += "|---|---|---|---|---|\n";
     for (const std::string& group : groups) {
       std::set<std::string> names;
       std::string cells;
       for (const char* direction : {"F", "B", "W"}) {
-        Mean best_mean, same, old, percent;
+        Mean mean;
         for (const Row* r : rows) {
           if ((!group.empty() && r->group != group) || r->direction != direction) continue;
           names.insert(r->name);
-          best_mean.add(ratio(*r, best(*r)));
-          same.add(ratio(*r, of(r->plain)));
-          old.add(ratio(*r, of(r->old)));
-          percent.add(percent_of_peak(*r));
+          mean.add(quantity(*r));
         }
-        cells += percent.count == 0
-                     ? " - |"
-                     : fmt::format(" {} / {} / {} / {} |", best_mean.text(), same.text(), old.text(), percent.text());
+        cells += fmt::format(" {} |", mean.text());
       }
       out_ += fmt::format("| {} | {} |{}\n", group.empty() ? "**all**" : group, names.size(), cells);
     }
+    out_ += "\n";
   }
 
   double percent_of_peak(const Row& r) const { return 100 * r.gflop * 1e3 / of(r.ours) / r.peak_gflops; }
 
-  /// ResNet-50's layers, weighted by how often they occur, where all of them were measured.
-  void write_sums(const std::vector<const Row*>& rows) {
+  /// Sums over the 53 layers of ResNet-50, when all of them were measured.
+  void write_resnet(const std::vector<const Row*>& rows) {
     for (const char* direction : {"F", "B", "W"}) {
       int layers = 0;
       double ours = 0, baseline = 0, old = 0, gflop = 0, peak = 0;
@@ -138,11 +166,11 @@ class Report {
         has_old = has_old && r->old.median > 0;
       }
       if (layers != 53) continue;
-      out_ += fmt::format("\nResNet-50, batch 16, 53 layers, {}: ours {:.1f} ms ({:.0f}% of peak)", direction, ours,
+      out_ += fmt::format("ResNet-50, batch 16, 53 layers, {}: ours {:.1f} ms ({:.0f}% of peak)", direction, ours,
                           100 * gflop * 1e3 / ours / peak);
       if (has_baseline) out_ += fmt::format(", baseline {:.1f} ms", baseline);
-      if (has_old) out_ += fmt::format(", old baseline {:.1f} ms", old);
-      out_ += "\n";
+      if (has_old) out_ += fmt::format(", version 2 {:.1f} ms", old);
+      out_ += "\n\n";
     }
   }
 
@@ -151,7 +179,8 @@ class Report {
     if (rows.empty()) return;
     std::stable_sort(rows.begin(), rows.end(),
                      [&](const Row* a, const Row* b) { return ratio(*a, best(*a)) < ratio(*b, best(*b)); });
-    out_ += "\nWorst ratios:\n\n| ratio | problem | direction | ours ms | % of peak | solver | baseline ms | by |\n";
+    out_ += "Worst ratios (baseline's time / ours):\n\n";
+    out_ += "| ratio | problem | direction | ours ms | % of peak | solver | baseline ms | baseline kernel |\n";
     out_ += "|---|---|---|---|---|---|---|---|\n";
     rows.resize(std::min(rows.size(), kWorst));
     for (const Row* r : rows) {
@@ -164,12 +193,12 @@ class Report {
 
   void write_checks() {
     Mean alone;
-    double farthest = 0;
+    double largest_deviation = 0;
     std::size_t wrong = 0, compared = 0;
     for (const Row& r : rows_) {
       if (r.alone_ms > 0) {
         alone.add(r.ours.least / r.alone_ms);
-        farthest = std::max(farthest, std::abs(r.ours.least / r.alone_ms - 1));
+        largest_deviation = std::max(largest_deviation, std::abs(r.ours.least / r.alone_ms - 1));
       }
       compared += r.tolerance > 0;
       wrong += r.difference > r.tolerance;
@@ -177,11 +206,10 @@ class Report {
     out_ += "\n## Checks\n\n";
     if (alone.count > 0)
       out_ += fmt::format(
-          "* Ours between runs of the baseline against ours alone, least times of {} problems: {:.3f} on average, "
-          "farthest "
-          "{:.1f}% off\n",
-          alone.count, std::exp(alone.logs / alone.count), 100 * farthest);
-    out_ += fmt::format("* Results compared with the baseline's: {} problems, {} differ\n", compared, wrong);
+          "* Least time of ours interleaved with the baseline / alone, {} problems: geometric mean {:.3f}, largest "
+          "deviation {:.1f}%\n",
+          alone.count, std::exp(alone.logs / alone.count), 100 * largest_deviation);
+    out_ += fmt::format("* Results compared with those of the baseline: {} problems, {} differ\n", compared, wrong);
   }
 
   static constexpr std::size_t kWorst = 10;
@@ -212,7 +240,7 @@ std::vector<Row> read_csv(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line) || line != kColumns)
-    throw std::runtime_error(path + " cannot be read, or was not written by this program");
+    throw std::runtime_error("--read " + path + ": cannot be read, or was not written by --csv of this version");
   std::vector<Row> rows;
   while (std::getline(file, line)) {
     std::istringstream cells(line);

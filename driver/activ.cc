@@ -16,7 +16,7 @@ namespace {
 
 using ActivDescriptor = Owned<miopenActivationDescriptor_t, miopenDestroyActivationDescriptor>;
 
-constexpr std::int64_t kFullCount = std::int64_t{1} << 22;  // with -V 1, of larger tensors a sample is compared
+constexpr std::int64_t kFullCount = std::int64_t{1} << 22;  // -V 1 compares a sample of larger tensors
 constexpr std::int64_t kSamples = 65536;
 
 ActivDescriptor make_activation(const ActivArgs& args) {
@@ -36,7 +36,7 @@ struct Data {
       : plain(static_cast<reference::Type>(args.type), args.lens, strides),
         descriptor(make_tensor(args.type, args.lens, strides, kNoType)),
         buffer(session, plain.bytes(), name) {
-    // A row that no size has as a factor is made and repeated.
+    // Repeats a row whose length is prime, so that no tensor dimension is a multiple of it.
     const std::int64_t length = std::min<std::int64_t>(65521, plain.space());
     const std::size_t bytes = static_cast<std::size_t>(length) * reference::size_of(plain.type);
     std::vector<unsigned char> row(bytes, 0xff);
@@ -45,9 +45,9 @@ struct Data {
       state = state * 1664525u + 1013904223u;
       reference::store(plain.type, row.data(), i, limit * ((state >> 8) * 0x1p-23 - 1));
     }
-    auto* to = static_cast<unsigned char*>(buffer.host());
-    for (std::size_t at = 0; at < plain.bytes(); at += bytes)
-      std::memcpy(to + at, row.data(), std::min(bytes, plain.bytes() - at));
+    auto* host = static_cast<unsigned char*>(buffer.host());
+    for (std::size_t offset = 0; offset < plain.bytes(); offset += bytes)
+      std::memcpy(host + offset, row.data(), std::min(bytes, plain.bytes() - offset));
     buffer.upload();
   }
   std::vector<unsigned char> copy() {
@@ -77,7 +77,7 @@ class ActivRun {
   bool run() {
     check(miopenEnableProfiling(session_.get(), true), "miopenEnableProfiling");
     const std::vector<unsigned char> old = output().copy();
-    launch();  // tunes, when asked to, and prepares
+    launch();  // tunes with -s 1, and compiles
     if (args_.time != 0) print_times();
     if (args_.verify == 0) return true;
     std::memcpy(output().buffer.host(), old.data(), old.size());
@@ -92,10 +92,10 @@ class ActivRun {
 
   void launch() {
     const double scalars[] = {args_.scale, args_.keep};
-    const float narrow[] = {static_cast<float>(args_.scale), static_cast<float>(args_.keep)};
-    const bool wide = args_.type == kDouble;
-    const void* alpha = wide ? static_cast<const void*>(&scalars[0]) : &narrow[0];
-    const void* beta = wide ? static_cast<const void*>(&scalars[1]) : &narrow[1];
+    const float float_scalars[] = {static_cast<float>(args_.scale), static_cast<float>(args_.keep)};
+    const bool is_double = args_.type == kDouble;
+    const void* alpha = is_double ? static_cast<const void*>(&scalars[0]) : &float_scalars[0];
+    const void* beta = is_double ? static_cast<const void*>(&scalars[1]) : &float_scalars[1];
     if (!backward_) {
       check(miopenActivationForward(session_.get(), activation_.get(), alpha, x_.descriptor.get(), x_.buffer.device(),
                                     beta, y_.descriptor.get(), y_.buffer.device()),
@@ -149,7 +149,7 @@ class ActivRun {
     return comparison.ok();
   }
 
-  // As the library takes it.
+  // Rounded as in the library: parameters are floats unless the tensors are double.
   double parameter(double value) const { return args_.type == kDouble ? value : static_cast<float>(value); }
 
   const Session& session_;
@@ -157,7 +157,7 @@ class ActivRun {
   bool backward_;
   ActivDescriptor activation_;
   Data x_, y_;
-  std::vector<Data> dy_, dx_;  // one each, backward
+  std::vector<Data> dy_, dx_;  // one element each in the backward direction, else empty
 };
 
 }  // namespace
@@ -168,7 +168,7 @@ int run_activ(std::span<const std::string> arguments) {
     fmt::print("{}", activ_help());
     return 0;
   }
-  // Activations have no find call and no immediate mode: the environment says what the first run does.
+  // Activations have no find call and no immediate mode: the environment controls the first run.
   if (args.search != 0) setenv("MIOPEN_FIND_ENFORCE", "SEARCH", 0);
   if (!args.solver.empty()) setenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER", args.solver.c_str(), 1);
   fmt::print("MIOpenDriver {}\n", fmt::join(arguments, " "));

@@ -7,7 +7,7 @@
 
 namespace polymio::driver {
 
-// The process exit status: 0 if everything ran and verified.
+// Returns the process exit status: 0 if everything ran and verified.
 int run_activ(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

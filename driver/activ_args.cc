@@ -33,14 +33,14 @@ constexpr TextFlag kFlags[] = {
     {"-G", "X", "--gamma of the function [1]"},
     {"--scale_alpha", "X", "result = scale_alpha * f(x) + scale_beta * result [1]"},
     {"--scale_beta", "X", "see there [0]"},
-    {"-I", "LAYOUT", "--in_layout: channels first or last, as NCHW and NHWC, of x and dx [channels first]"},
+    {"-I", "LAYOUT", "--in_layout: of x and dx, such as NCHW or NHWC [channels first]"},
     {"-O", "LAYOUT", "--out_layout: of y and dy [channels first]"},
     {"--in_strides", "LIST", "strides of x, in N,C,[D],H,W order, in place of a layout"},
     {"--out_strides", "LIST", "strides of y"},
     {"--din_strides", "LIST", "strides of dx [those of x]"},
     {"--dout_strides", "LIST", "strides of dy [those of y]"},
     {"-i", "N", "--iter: timed runs [10]"},
-    {"-V", "N", "--verify: 0 no, 1 yes (of very large tensors a sample), 2 every element [1]"},
+    {"-V", "N", "--verify: 0 no, 1 yes (a sample of very large tensors), 2 every element [1]"},
     {"-t", "N", "--time: 1 prints times [0]"},
     {"-s", "N", "--search: 1 tunes before the first run and stores the result [0]"},
     {"-S", "SOLVER", "--solution: name or id of the solver to use; 0 or less: the best known [-1]"},
@@ -55,7 +55,7 @@ constexpr Command kCommand{"activ|activfp16|activbfp16|activfp64",
                            0,
                            0};
 
-/// The long name of a letter, at the head of its help, as the letter.
+/// The letter of a long name, which is at the start of the flag's help text; other arguments unchanged.
 std::string short_name(const std::string& argument) {
   for (const TextFlag& flag : kFlags) {
     const std::string_view help = flag.help.substr(0, flag.help.find_first_of(": "));
@@ -115,7 +115,7 @@ class Reader {
       all.push_back(*value);
     }
     if (!all.empty() && all.size() != rank)
-      throw ArgError(fmt::format("{}: {} strides given, {} are needed", flag, all.size(), rank));
+      throw ArgError(fmt::format("{}: {} strides given, allowed: {}, one per dimension", flag, all.size(), rank));
     return all;
   }
 

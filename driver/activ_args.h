@@ -32,10 +32,10 @@ std::string activ_bases();
 
 bool is_activ(const std::string& argument);
 
-// Throws ArgError, naming `command`, when one of the words is a base argument of this file.
+// Throws ArgError, naming `command`, when one of the arguments is a base argument of this file.
 void refuse_activ(std::string_view command, std::span<const std::string> arguments);
 
-// Words after the program name. Throws ArgError: what was wrong, what was given, what is allowed.
+// Parses the arguments after the program name. Throws ArgError: what was wrong, what was given, what is allowed.
 ActivArgs parse_activ(std::span<const std::string> arguments);
 
 std::string activ_help();

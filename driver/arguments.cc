@@ -1,4 +1,4 @@
-// Splits the words of a command by its table of flags.
+// Parses the arguments of a command by its table of flags.
 // SPDX-License-Identifier: MIT
 #include "driver/arguments.h"
 
@@ -22,13 +22,13 @@ const TextFlag& find_flag(const Command& command, const std::string& argument) {
 }
 
 void check_operands(const Command& command, const std::vector<std::string>& operands) {
-  if (operands.size() < command.least) {
+  if (operands.size() < command.min_operands) {
     throw ArgError(fmt::format("{}: {} of {} arguments given; usage: MIOpenDriver {} {}", command.name, operands.size(),
-                               command.least, command.name, command.operands));
+                               command.min_operands, command.name, command.operands));
   }
-  if (operands.size() > command.most) {
+  if (operands.size() > command.max_operands) {
     throw ArgError(fmt::format("{}: '{}' is one argument too many; usage: MIOpenDriver {} {}", command.name,
-                               operands[command.most], command.name, command.operands));
+                               operands[command.max_operands], command.name, command.operands));
   }
 }
 

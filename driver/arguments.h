@@ -1,4 +1,4 @@
-// The words of a command such as 'db list FILE --json': operands, switches and flags with a value. Depends on the
+// The arguments of a command such as 'db list FILE --json': operands, switches and flags with a value. Depends on the
 // standard library and fmt only.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -15,7 +15,7 @@ namespace polymio::driver {
 
 struct TextFlag {
   std::string_view name;   // with its dashes
-  std::string_view value;  // what the value is called in the help; empty: a switch
+  std::string_view value;  // the value's placeholder in the help text; empty: a switch
   std::string_view help;
 };
 
@@ -24,7 +24,8 @@ struct Command {
   std::string_view operands;  // "FILE..."
   std::string_view summary;
   std::span<const TextFlag> flags;
-  std::size_t least = 0, most = 0;  // number of operands
+  std::size_t min_operands = 0;
+  std::size_t max_operands = 0;
 };
 
 std::string help_of(const Command& command);

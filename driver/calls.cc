@@ -1,4 +1,4 @@
-// One function per question, one branch per direction.
+// One function per operation, one branch per direction.
 // SPDX-License-Identifier: MIT
 #include "driver/calls.h"
 
@@ -23,7 +23,7 @@ struct Scalars {
   const void* get(int i) const { return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i]; }
 };
 
-// A JSON text of the library: its size first, then the text. It may grow in between, as files do.
+// A JSON text of the library, queried by size first. The text may grow between the calls.
 std::string text_of(miopenStatus_t (*ask)(miopenHandle_t, miopenProblem_t, char*, std::size_t*), const char* name,
                     const Session& session, miopenProblem_t problem) {
   std::size_t size = 0;

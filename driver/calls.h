@@ -1,5 +1,4 @@
-// The C API's three families of convolution calls as one: same questions for every direction, so
-// that the rest of the driver does not care about argument orders.
+// One interface to the C API's convolution calls of the three directions, which differ in the order of arguments.
 // SPDX-License-Identifier: MIT
 #pragma once
 

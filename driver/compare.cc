@@ -13,7 +13,7 @@
 namespace polymio::driver {
 namespace {
 
-// Of two results, relative to the largest value.
+// Difference of two results relative to the largest value: root mean square and maximum.
 struct Difference {
   double rms = 0, most = 0;
 };
@@ -23,18 +23,18 @@ Difference difference_of(const reference::Tensor& tensor, const void* a, const v
   for (std::int64_t i = 0; i < tensor.count(); ++i) {
     const std::int64_t at = tensor.offset(i);
     const double first = reference::load(tensor.type, a, at), second = reference::load(tensor.type, b, at);
-    const double apart = std::abs(first - second);
-    if (!(apart < INFINITY)) return {INFINITY, INFINITY};
-    sum += apart * apart;
-    most = std::max(most, apart);
+    const double difference = std::abs(first - second);
+    if (!(difference < INFINITY)) return {INFINITY, INFINITY};
+    sum += difference * difference;
+    most = std::max(most, difference);
     largest = std::max({largest, std::abs(first), std::abs(second)});
   }
   if (largest == 0) return {};
   return {std::sqrt(sum / static_cast<double>(tensor.count())) / largest, most / largest};
 }
 
-// What two right results may be apart (RMS): a rounding of the output, and of each term of the sums, whose magnitude
-// exceeds that of the result by about the root of their length.
+// Bound of the RMS difference of two correct results: one rounding of the output, and one per term of the sums, whose
+// magnitude exceeds that of the result by about the root of their length.
 double allowed(const Problem& problem) {
   const reference::Arithmetic a = reference::arithmetic(problem.math);
   const auto roundoff = [](reference::Type t) { return reference::is_integer(t) ? 0 : reference::unit_roundoff(t); };
@@ -59,14 +59,14 @@ bool compare_direction(const Session* const sessions[2], const ConvArgs& args, D
   for (const int i : {0, 1}) print(*sessions[i], results[i]);
   if (!results[0].error.empty() || !results[1].error.empty()) return false;
   const Problem problem(args, direction);
-  const Difference apart = difference_of(problem.tensors[problem.written()], outputs[0].data(), outputs[1].data());
+  const Difference difference = difference_of(problem.tensors[problem.written()], outputs[0].data(), outputs[1].data());
   const double limit = allowed(problem);
-  const bool agree = apart.rms <= limit;
+  const bool agree = difference.rms <= limit;
   fmt::print(
       "  {}: RMS difference {:.3g} of the largest value (at most {:.3g}), largest {:.3g}; {} is {:.3g} times as "
       "fast\n",
-      agree ? "the results agree" : "the results DIFFER", apart.rms, limit, apart.most, sessions[1]->device.name,
-      results[0].ms / results[1].ms);
+      agree ? "the results agree" : "the results DIFFER", difference.rms, limit, difference.most,
+      sessions[1]->device.name, results[0].ms / results[1].ms);
   return agree && results[0].ok() && results[1].ok();
 }
 

@@ -6,8 +6,8 @@
 
 namespace polymio::driver {
 
-// Runs every direction of -F on both, prints their times and how far their results are apart. 0 if everything ran
-// and verified and the results agree.
+// Runs every direction of -F on both devices, prints times and the difference of the results. Returns 0 if everything
+// ran and verified and the results agree.
 int run_compare(const ConvArgs& args);
 
 }  // namespace polymio::driver

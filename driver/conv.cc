@@ -24,7 +24,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// What to run: an algorithm after find, or a solution of immediate mode.
+// An algorithm after find, or a solution of immediate mode.
 struct Choice {
   bool immediate = false;
   int algorithm = -1;
@@ -83,7 +83,7 @@ std::vector<Result> DirectionRun::run() {
   } else {
     choices.push_back(choose_immediate(first));
   }
-  // A hit was there before find; everything else is what find learned.
+  // "database": the answer was stored before this run; otherwise this run measured it.
   const std::string source = read_explanation().value("source", "");
   if (first.source != "database") first.source = source == "database" ? "measured" : source;
   std::vector<Result> results;
@@ -154,7 +154,10 @@ Choice immediate_choice(const miopenConvSolution_t& solution) {
 
 std::vector<Choice> DirectionRun::choose_all(Result& result) {
   if (problem_.args.alpha != 1 || problem_.args.beta != 0) {
-    throw RunError("immediate mode (-S, --all-solvers) knows no --alpha and --beta; use find (-S -1)");
+    throw RunError(
+        fmt::format("--alpha {} --beta {}: immediate mode (-S, --all-solvers) allows 1 and 0 only; use find "
+                    "(-S -1)",
+                    problem_.args.alpha, problem_.args.beta));
   }
   const auto start = Clock::now();
   const auto found = solutions(session_, problem_);
@@ -173,7 +176,7 @@ Choice DirectionRun::choose_immediate(Result& result) {
   for (const Choice& choice : choices) {
     if (wanted == choice.solver || wanted == std::to_string(choice.solution)) return choice;
   }
-  // Not listed, yet it may exist: the library knows whether it applies.
+  // An existing solution may be unlisted; the library decides whether it applies.
   constexpr std::uint64_t kLastConvolutionId = 999;
   for (std::uint64_t id = 1; id <= kLastConvolutionId; ++id) {
     const std::string name = solution_name(id);
@@ -243,7 +246,7 @@ void DirectionRun::verify(const Choice& choice, Result& result) {
       error_class = solver.value("error_class", "");
     }
   }
-  if (problem_.args.beta != 0) {  // the timed runs piled up on each other's output
+  if (problem_.args.beta != 0) {  // the timed runs accumulated into the output
     data_.reset_written(problem_);
     launch(choice);
   }

@@ -11,19 +11,18 @@
 namespace polymio::driver {
 
 struct RunOptions {
-  bool print = true;                             // the lines of MIOpenDriver on stdout
+  bool print = true;                             // print MIOpenDriver's lines on stdout
   bool explain = false;                          // fill Result::explanation
-  std::int64_t samples = -1;                     // outputs to verify; -1: as -V says
+  std::int64_t samples = -1;                     // outputs to verify; 0: all; -1: as -V says
   double seconds = 0;                            // stop the timed runs after this long; 0: run all iterations
   std::vector<unsigned char>* output = nullptr;  // gets the memory of the written tensor
 };
 
-// One direction. With --all-solvers one result per solution, else one result. Errors become
-// Result::error.
+// Runs one direction. With --all-solvers returns one result per solution, else one result. Errors become Result::error.
 std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
                                   const RunOptions& options);
 
-// All directions of -F with output as the flags ask for. True if everything ran and verified.
+// Runs all directions of -F and prints what the flags request. Returns true if everything ran and verified.
 bool run_conv(const Session& session, const ConvArgs& args, std::vector<Result>& results);
 
 }  // namespace polymio::driver

@@ -1,4 +1,4 @@
-// Parsing, --help and the canonical text are three walks over the table of flags.
+// Parsing, --help and the canonical text all iterate over the table of flags.
 // SPDX-License-Identifier: MIT
 #include "driver/conv_args.h"
 
@@ -14,7 +14,7 @@
 namespace polymio::driver {
 namespace {
 
-// "-n", or "--name" when there is no letter that a shell leaves alone.
+// "-n", or "--name" when the flag has no letter or one that is special to shells.
 std::string spelling(const Flag& flag) {
   const bool plain = !flag.letter.empty() && std::isalpha(static_cast<unsigned char>(flag.letter[0])) != 0;
   return plain ? fmt::format("-{}", flag.letter) : fmt::format("--{}", flag.name);
@@ -93,8 +93,7 @@ struct Assign {
   void operator()(const Switch& field) const { args.*field.member = true; }
 };
 
-// The value as text; empty for an empty text, an empty list, a switch that is off and an unset
-// choice.
+// The value as text; empty for an empty text, an empty list, a switch that is off and an unset selection.
 struct Show {
   const ConvArgs& args;
 
@@ -243,7 +242,7 @@ std::string help_text(std::string_view other_bases) {
       "       MIOpenDriver dataset | db | devices | doctor | options | tune | warm ...   (each has its own --help)\n"
       "       MIOpenDriver --version | --help\n"
       "Bases: {}{}{}\n"
-      "A flag's value is the next word. 'demo' runs every convolution of ResNet-50 and writes "
+      "A flag's value is the next argument. 'demo' runs every convolution of ResNet-50 and writes "
       "resnet50.html.\n"
       "Flags (default in brackets):\n",
       fmt::join(base_args(), " "), other_bases.empty() ? "" : " ", other_bases);

@@ -1,6 +1,5 @@
-// The text form of a convolution problem: MIOpenDriver's flags, parsed to a plain struct and
-// written back. Command lines, list files, test cases and report rows all use it. Depends on the
-// standard library and fmt only.
+// The text form of a convolution problem: MIOpenDriver's flags, parsed to a plain struct and formatted back. Command
+// lines, list files, test cases and report rows use it. Depends on the standard library and fmt only.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,7 +11,7 @@
 
 namespace polymio::driver {
 
-// A command line that cannot be understood; the text names the flag, its value and what is allowed.
+// An invalid command line; the text names the flag, its value and what is allowed.
 class ArgError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -99,8 +98,8 @@ struct ConvArgs {
 // Base arguments that parse() accepts, in the order of the help text.
 const std::vector<std::string>& base_args();
 
-// Words after the program name: base argument, then flags. `defaults` supplies the values of flags
-// not given. Throws ArgError.
+// Parses the arguments after the program name: base argument, then flags. `defaults` supplies the values of flags not
+// given. Throws ArgError.
 ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults = {});
 
 // One line of text; a leading program name (ending in MIOpenDriver) is skipped. Throws ArgError.
@@ -115,7 +114,7 @@ std::string problem_line(const ConvArgs& args, std::int64_t directions);
 // What --help prints: usage and every flag with its default.
 std::string help_text(std::string_view other_bases = "");
 
-// Directions asked for; -F 0 becomes all three.
+// The requested directions as bits; -F 0 becomes all three.
 std::int64_t direction_mask(const ConvArgs& args);
 
 // Lengths in N,C,[D],[H],W order. Throws ArgError when the groups do not divide the channels.
@@ -133,8 +132,8 @@ std::vector<std::int64_t> output_pads(const ConvArgs& args);
 std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens, const std::string& layout,
                                          const std::vector<std::int64_t>& given);
 
-// Types of the three tensors for one direction: the base argument's, but for the tensor that the direction
-// writes (--out_type; int32 with convint8) and the second one that it reads (--second_type).
+// Types of the three tensors for one direction: the base argument's, except for the written tensor (--out_type; int32
+// with convint8) and the second tensor that the direction reads (--second_type).
 struct TensorTypes {
   int x, w, y;
 };

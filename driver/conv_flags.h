@@ -41,7 +41,8 @@ struct Switch {
 };
 using Field = std::variant<Number, Real, Text, Layout, Selection, List, Switch>;
 
-// kShape: always written; kOption: written when not the default; kRun: how to run, not what.
+// kShape: always in the canonical text; kOption: in it when not the default; kRun: run control, not part of the
+// problem.
 enum class Part { kShape, kOption, kRun };
 
 // axis: the spatial axis a size belongs to (0 depth, 1 height, 2 width), or -1.

@@ -1,5 +1,4 @@
-// Random numbers are a hash of the element's index, so that threads can share the work and the
-// result does not depend on their number.
+// Random numbers are a hash of the element's index, so that the contents do not depend on the number of threads.
 // SPDX-License-Identifier: MIT
 #include "driver/data.h"
 
@@ -27,7 +26,7 @@ std::uint64_t mix(std::uint64_t value) {
 
 template <class Body>
 void parallel_blocks(std::int64_t count, Body body) {
-  constexpr std::int64_t kSmallest = 1 << 16;  // below this a thread costs more than it gives
+  constexpr std::int64_t kSmallest = 1 << 16;  // elements per thread below which starting it does not pay off
   const std::int64_t wanted = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const std::int64_t blocks = std::clamp<std::int64_t>(count / kSmallest, 1, wanted);
   const auto block = [=](std::int64_t i) { body(count * i / blocks, count * (i + 1) / blocks); };
@@ -35,7 +34,7 @@ void parallel_blocks(std::int64_t count, Body body) {
   std::int64_t i = 1;
   try {
     for (; i < blocks; ++i) threads.emplace_back(block, i);
-  } catch (const std::system_error&) {  // the limit of processes: this thread does the rest
+  } catch (const std::system_error&) {  // the system's thread limit: this thread computes the rest
   }
   for (; i < blocks; ++i) block(i);
   block(0);

@@ -1,5 +1,5 @@
-// A line of JSON a problem, appended as a whole: a run that was killed goes on with the first problem that has none.
-// Solvers are timed in turn at their default points; the fastest sample counts, since whatever disturbs only adds.
+// Appends one line of JSON per problem: after a kill the next run resumes with the first problem without a line.
+// Solvers are timed round-robin at their default points; the fastest sample counts, since disturbances only add time.
 // SPDX-License-Identifier: MIT
 #include "driver/dataset.h"
 
@@ -30,22 +30,25 @@
 namespace polymio::driver {
 namespace {
 
-constexpr int kIncomplete = 3;       // exit status
-constexpr double kHopeless = 8;      // times the best: two samples say enough, of long runs one
-constexpr double kUnlikely = 1.5;    // times the best: four do
-constexpr double kClose = 1.08;      // times the best: these go on, so that noise does not name the winner
-constexpr double kNeverRun = 64;     // times the best, as predicted
-constexpr double kSampleUs = 300;    // shorter runs are repeated
-constexpr double kLongRunUs = 2000;  // what a first run costs more than others hardly counts here
-constexpr int kRounds = 10, kCloseRounds = 60, kLeast = 3;
+constexpr int kIncomplete = 3;  // exit status
+// Ratios to the best time of the problem.
+constexpr double kMaxTwoSamples = 8;     // a slower solver gets two samples, or one of at least kLongRunUs
+constexpr double kMaxFourSamples = 1.5;  // a slower solver gets four samples
+constexpr double kClose = 1.08;          // solvers within this are sampled further, so that noise does not decide
+constexpr double kMaxPredicted = 64;     // solvers predicted slower are not run
+constexpr double kMinSampleUs = 300;     // a sample repeats shorter runs
+constexpr double kLongRunUs = 2000;      // the extra cost of a first run is negligible from here
+constexpr int kRounds = 10;
+constexpr int kCloseRounds = 60;
+constexpr int kMinRounds = 3;
 
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
 constexpr TextFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
-    {"--out", "FILE", "gets a line of JSON a problem; problems that it has are left out"},
+    {"--out", "FILE", "gets one line of JSON per problem; problems that it has are left out"},
     {"--budget", "TIME", "90s, 10m, 2h (default: until every problem is timed)"},
-    {"--each", "TIME", "about the most that a problem may take (default 600ms)"},
+    {"--each", "TIME", "approximate maximum per problem (default 600ms)"},
     {"--points", "", "tune points of the matrix products instead of solvers"},
     {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
     {"--share", "I/N", "part I, from 0, of N (default: as mpirun or srun say)"},
@@ -54,7 +57,7 @@ constexpr Command kCommand{"dataset",
                            "--from-list FILE --out FILE",
                            "Times every solver on the problems of a list, to train the learned model on.\n"
                            "Your database is neither read nor written; the machine's peak is measured once and\n"
-                           "kept in the folder dataset.db beside the file. Goes on where an earlier run ended.\n"
+                           "kept in the folder dataset.db beside the file. Resumes where an earlier run ended.\n"
                            "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed.",
                            kFlags,
                            0,
@@ -64,7 +67,7 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// With one thread of the CPU its own time, which other programs hardly change.
+// On one CPU thread the thread's own CPU time, which other programs hardly change; else wall time.
 class Stopwatch {
  public:
   explicit Stopwatch(const Session& session) : session_(session) {
@@ -92,7 +95,7 @@ struct Timed {
   int samples = 0;
 };
 
-// The solvers that apply, best estimate first, without the reference where there is another.
+// The applicable solvers without the reference, best estimate first.
 std::vector<Timed> trials(const nlohmann::json& explanation) {
   std::vector<Timed> all;
   for (const auto& s : explanation.at("solvers")) {
@@ -112,31 +115,31 @@ class Comparison {
     workspace_ = Buffer(session, bytes, "the workspace");
   }
 
-  // Every contestant once, then those that may be best until `seconds` are over.
+  // Runs every solver once, then those that may be the fastest until `seconds` are over.
   void run(double seconds) {
     const double end = wall_seconds() + seconds;
     for (Timed& t : all_) {
-      if (t.estimate > kNeverRun * best_us_) continue;
+      if (t.estimate > kMaxPredicted * best_us_) continue;
       compile_solution(session_, problem_, t.id);
       sample(t, 1);
     }
-    for (int round = 0; round < kCloseRounds && (round < kLeast || wall_seconds() < end); ++round) {
-      const double least = best_us_;
-      if (round >= kRounds && rivals(least) < 2) return;
+    for (int round = 0; round < kCloseRounds && (round < kMinRounds || wall_seconds() < end); ++round) {
+      const double best_us = best_us_;
+      if (round >= kRounds && close_solvers(best_us) < 2) return;
       for (Timed& t : all_)
-        if (goes_on(t, round, least)) sample(t, static_cast<int>(std::clamp(kSampleUs / t.us, 1.0, 1e4)));
+        if (needs_sample(t, round, best_us)) sample(t, static_cast<int>(std::clamp(kMinSampleUs / t.us, 1.0, 1e4)));
     }
   }
 
  private:
-  static bool goes_on(const Timed& t, int round, double least) {
+  static bool needs_sample(const Timed& t, int round, double best_us) {
     if (t.samples == 0) return false;
-    if (round >= kRounds) return t.us <= kClose * least;
-    if (t.samples >= 4) return t.us <= kUnlikely * least;
-    return t.us <= kHopeless * least || (t.samples < 2 && t.us < kLongRunUs);
+    if (round >= kRounds) return t.us <= kClose * best_us;
+    if (t.samples >= 4) return t.us <= kMaxFourSamples * best_us;
+    return t.us <= kMaxTwoSamples * best_us || (t.samples < 2 && t.us < kLongRunUs);
   }
-  std::ptrdiff_t rivals(double least) const {
-    return std::count_if(all_.begin(), all_.end(), [&](const Timed& t) { return t.us <= kClose * least; });
+  std::ptrdiff_t close_solvers(double best_us) const {
+    return std::count_if(all_.begin(), all_.end(), [&](const Timed& t) { return t.us <= kClose * best_us; });
   }
   void sample(Timed& t, int runs) {
     const DeviceData data{{data_.buffers[0].device(), data_.buffers[1].device(), data_.buffers[2].device()},
@@ -158,14 +161,14 @@ class Comparison {
   double best_us_ = INFINITY;
 };
 
-// The line of a problem that is done; its end, which a run that was killed may not have written, is cut off.
+// The output file. Truncates an incomplete last line, which a killed run leaves.
 class RowFile {
  public:
   explicit RowFile(const std::string& path) : path_(path) {
     const std::string why = open_regular(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, file_);
     if (!why.empty()) throw ArgError(fmt::format("--out: cannot write '{}': {}", path, why));
     const std::string whole = read_whole(path);
-    const std::size_t end = whole.rfind('\n') + 1;  // 0 without any
+    const std::size_t end = whole.rfind('\n') + 1;  // 0 when there is no line
     if (end < whole.size() && ftruncate(file_.get(), static_cast<off_t>(end)) != 0) {
       throw RunError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
     }
@@ -205,10 +208,10 @@ nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vect
           {"solvers", solvers}};
 }
 
-// Times of tune points, by tuning in a database of its own, whose journal keeps every trial.
+// Measures tune points by tuning with a database of its own, whose journal keeps every trial.
 class PointTimer {
  public:
-  // `usual` is the folder outside of tuning.
+  // `usual`: the database folder outside of tuning.
   PointTimer(std::string folder, std::string usual) : folder_(std::move(folder)), usual_(std::move(usual)) {
     for (const char* other : {"DIRECT", "WINOGRAD", "FFT"})
       ::setenv(fmt::format("MIOPEN_DEBUG_CONV_{}", other).c_str(), "0", 1);
@@ -257,14 +260,14 @@ std::vector<Item> items_of(const std::string& list, Share share) {
     for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
       if ((direction_mask(item.args) & direction) == 0) continue;
       all.push_back({item.args, direction});
-      all.back().args.math = polymioMathAny;  // what is allowed is asked later
+      all.back().args.math = polymioMathAny;  // the reader filters by error class
       costs.push_back(cost(item.args));
     }
   for (const std::size_t i : deal(costs, share)) mine.push_back(all[i]);
   return mine;
 }
 
-// False when the problem cannot be timed.
+// Returns false when the problem cannot be timed.
 bool time_one(const Session& session, const Stopwatch& watch, const Item& item, double seconds, PointTimer* points,
               RowFile& file) {
   try {
@@ -293,7 +296,10 @@ int run_dataset(std::span<const std::string> arguments) {
     return 0;
   }
   const auto list = flags.value("--from-list"), out = flags.value("--out");
-  if (!list || !out) throw ArgError("dataset: allowed: --from-list FILE --out FILE");
+  if (!list || !out) {
+    throw ArgError(
+        fmt::format("dataset: {} is missing, allowed: --from-list FILE --out FILE", list ? "--out" : "--from-list"));
+  }
   const auto budget = flags.value("--budget"), share = flags.value("--share");
   const double each = parse_budget(flags.value("--each").value_or("600ms"));
   const double end = budget ? wall_seconds() + parse_budget(*budget) : INFINITY;

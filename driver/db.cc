@@ -1,4 +1,4 @@
-// One function a sub-command, over records as values.
+// One function per sub-command, over records as values.
 // SPDX-License-Identifier: MIT
 #include "driver/db.h"
 
@@ -25,7 +25,7 @@ namespace polymio::driver {
 namespace {
 
 constexpr std::size_t kAny = 1000000;
-constexpr double kSameTime = 0.10;  // times closer than this are the same
+constexpr double kSameTime = 0.10;  // times within this relative difference are the same
 
 const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
@@ -43,7 +43,7 @@ std::set<polymioRecordKind_t> kinds_of(const Arguments& arguments) {
   return kinds;
 }
 
-// Named files, else those of the user's own database that exist.
+// The named files, else the existing files of the user's own database.
 std::vector<std::string> files_of(const Arguments& arguments) {
   if (!arguments.operands().empty()) return arguments.operands();
   std::vector<std::string> files = user_files("");
@@ -90,11 +90,11 @@ void print_grouped(const std::vector<Record>& records) {
 }
 
 constexpr TextFlag kListFlags[] = {
-    {"--json", "", "one JSON object for each record"},
+    {"--json", "", "one JSON object per record"},
     {"--kind", "KIND[,..]", "only predicted measured tuned trial failed ..."},
     {"--filter", "TEXT", "only records with this text in problem or solver"},
 };
-constexpr Command kList{"db list",  "[FILE...]", "Lists what the files say; the default is your own database.",
+constexpr Command kList{"db list",  "[FILE...]", "Lists the records of files; the default is your own database.",
                         kListFlags, 0,           kAny};
 
 int list(const Arguments& arguments) {
@@ -121,7 +121,7 @@ int list(const Arguments& arguments) {
 
 constexpr Command kMerge{"db merge",
                          "OUT IN...",
-                         "Writes one pack with the records of all inputs: of two about the same thing the\n"
+                         "Writes one pack with the records of all inputs: of two of the same identity the\n"
                          "one of the later input, unless the other is of a newer version of the solver.",
                          {},
                          2,
@@ -143,7 +143,7 @@ int merge(const Arguments& arguments) {
   return 0;
 }
 
-// Find records by problem, solver and what they ran on.
+// Find records by problem, solver, units and threads.
 using Key = std::tuple<std::string, std::string, int, int>;
 
 std::map<Key, Record> finds_of(const std::string& path) {
@@ -156,7 +156,7 @@ std::map<Key, Record> finds_of(const std::string& path) {
   return finds;
 }
 
-// The fastest measured solver by problem and what it ran on.
+// The fastest measured solver by problem, units and threads.
 std::map<std::tuple<std::string, int, int>, Record> winners_of(const std::map<Key, Record>& finds) {
   std::map<std::tuple<std::string, int, int>, Record> winners;
   for (const auto& [key, record] : finds) {
@@ -232,8 +232,8 @@ constexpr TextFlag kPruneFlags[] = {
 };
 constexpr Command kPrune{"db prune",
                          "[FILE]",
-                         "Drops records, always those that later ones replace, and damaged lines. The\n"
-                         "default is your own database.",
+                         "Drops records of your choice, records that later ones replace, and damaged\n"
+                         "lines. The default is your own database.",
                          kPruneFlags,
                          0,
                          1};
@@ -284,11 +284,11 @@ int verify(const Arguments& arguments) {
 
 constexpr TextFlag kImportFlags[] = {
     {"--out", "LIST", "write the list here instead of to stdout"},
-    {"--verbose", "", "say for each skipped line why"},
+    {"--verbose", "", "print the reason for each skipped line"},
 };
 constexpr Command kImport{"db import",
                           "FDB",
-                          "Turns a FindDb of MIOpen into a list of problems, for --from-list and\n"
+                          "Converts a FindDb of MIOpen to a list of problems, for --from-list and\n"
                           "tune: files such as gfx942130.HIP.fdb.txt.",
                           kImportFlags,
                           1,
@@ -323,7 +323,7 @@ constexpr TextFlag kExportFlags[] = {
     {"--measured-only", "", "leave out predictions"},
 };
 constexpr Command kExport{
-    "db export",  "OUT", "Writes your own database of the device as a pack, without points of searches.",
+    "db export",  "OUT", "Writes your own database of the device as a pack, without the trials of tuning.",
     kExportFlags, 1,     1};
 
 int export_pack(const Arguments& arguments) {

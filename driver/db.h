@@ -1,4 +1,4 @@
-// 'db': looks into database files and packs, and makes new ones.
+// 'db': lists, checks, merges and writes database files and packs.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polymio::driver {
 
-// `words` follow 'db'. The process exit status: 0, or 1 when verify found damage or diff a difference.
+// `arguments` follow 'db'. Returns the process exit status: 0, or 1 when verify found damage or diff a difference.
 int run_db(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -1,5 +1,5 @@
-// The key of a FindDb line is a list of fields between dashes; its payload is only checked, because times of
-// another machine and other solvers say nothing here.
+// The key of a FindDb line is a list of fields between dashes. The payload is only checked: its times are of another
+// machine and of other solvers.
 // SPDX-License-Identifier: MIT
 #include "driver/db_import.h"
 
@@ -16,7 +16,7 @@
 namespace polymio::driver {
 namespace {
 
-// Why a line is no problem; never leaves this file.
+// Why a line is not a problem; caught in this file.
 struct Unreadable {
   std::string reason;
 };
@@ -132,7 +132,7 @@ std::string base_of(DataType type) {
   }
 }
 
-// The key's "in" is what the direction reads first: for both backward directions the output gradient.
+// The key's "in" is the first operand of the direction: for both backward directions the output gradient.
 void set_types(ConvArgs& args, const std::array<DataType, 3>& types) {
   const auto [in, wei, out] = types;
   const bool weights = args.directions == kBackwardWeights;
@@ -140,7 +140,7 @@ void set_types(ConvArgs& args, const std::array<DataType, 3>& types) {
   args.base = base_of(weights ? out : in);
   const TensorTypes usual = tensor_types(args, static_cast<Direction>(args.directions));
   const int usual_written = args.directions == kForward ? usual.y : weights ? usual.w : usual.x;
-  // The key of plain int8 names the one type, though 32-bit sums are written.
+  // The key of plain int8 names one type, although the output is int32.
   const bool plain = in == wei && wei == out;
   if (written != usual_written && !(plain && in == kInt8)) args.out_type = written;
   if (second != (weights ? usual.y : usual.w)) args.second_type = second;
@@ -156,7 +156,7 @@ void set_layouts(ConvArgs& args, std::string_view in, std::string_view wei, std:
   }
 }
 
-// What follows the direction: _g32, _ciFP8, _cwFP8, _coBFP8.
+// The suffixes after the direction: _g32, _ciFP8, _cwFP8, _coBFP8.
 void set_suffix(ConvArgs& args, std::string_view suffix) {
   if (suffix.starts_with("ci")) {
     (args.directions == kForward ? args.in_cast : args.out_cast) = type_of(suffix.substr(2));
@@ -177,7 +177,7 @@ void set_axes(const Sizes& values, std::array<std::int64_t*, 3> members) {
   for (std::size_t i = 0; i < values.size(); ++i) *members[3 - values.size() + i] = values[i];
 }
 
-// The sizes of both sides must fit each other, or the fields mean something else.
+// Input, filter, pad, stride and dilation must give the output size, or the fields mean something else.
 void check_sizes(const Sizes& in, const Sizes& out, const Sizes& filter, const ConvArgs& args) {
   const Sizes pad = pads(args), stride = strides(args), dilation = dilations(args);
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -16,7 +16,7 @@
 
 namespace polymio::driver {
 
-// The problem of a key, for its one direction; nothing, and why, when it is none or has no counterpart here.
+// The problem of a key, for its one direction; none, and the reason, when the key is invalid or not supported here.
 std::optional<ConvArgs> problem_of_key(std::string_view key, std::string& reason);
 
 struct ImportedList {

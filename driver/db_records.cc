@@ -54,7 +54,7 @@ polymioRecord_t to_api(const Record& r) {
   return out;
 }
 
-// No exception may cross the library.
+// The library's callback: no exception may cross the C API.
 struct Reader {
   RecordFile file;
   std::exception_ptr error;
@@ -75,7 +75,7 @@ struct Reader {
   }
 };
 
-// What a record speaks about: a later one of the same identity replaces it.
+// A later record of the same identity replaces an earlier one.
 using Identity = std::tuple<int, std::string, std::string, int, int, int, std::string>;
 
 Identity identity_of(const Record& r) {
@@ -96,8 +96,8 @@ RecordFile read_records(const std::string& path) {
 
 void require_pack(const std::string& path, const RecordFile& file) {
   if (!file.records.empty() || file.damaged.empty()) return;
-  throw RunError(
-      fmt::format("'{}' is no pack: none of its {} lines is a record; nothing was written", path, file.damaged.size()));
+  throw RunError(fmt::format("'{}' is not a pack: none of its {} lines is a record; nothing was written", path,
+                             file.damaged.size()));
 }
 
 std::vector<Record> current(const std::vector<Record>& records, bool several) {
@@ -176,7 +176,7 @@ void ExclusiveUse::replace(const std::vector<Record>& records) const {
   namespace fs = std::filesystem;
   std::error_code error;
   const Target target = target_of(path_);
-  fs::remove(target.temporary, error);  // the library would replace what a link there names
+  fs::remove(target.temporary, error);  // the library would follow a link there
   write_records(target.temporary, records);
   fs::permissions(target.temporary, fs::status(target.file, error).permissions(), error);
   fs::rename(target.temporary, target.file, error);

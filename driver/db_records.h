@@ -1,4 +1,4 @@
-// Database files as values: reading, the current state of a journal, writing as a whole.
+// Database files as values: read, reduce a journal to its current state, write atomically.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace polymio::driver {
 
-// polymioRecord_t with texts of its own.
+// polymioRecord_t that owns its texts.
 struct Record {
   std::string problem, solver;
   int solver_version = 0;
@@ -40,30 +40,30 @@ struct RecordFile {
 // Throws RunError.
 RecordFile read_records(const std::string& path);
 
-// Throws RunError when the file has lines but no record: it is something else, which nothing should be made of.
+// Throws RunError when the file has lines but no record: it is not a database.
 void require_pack(const std::string& path, const RecordFile& file);
 
-// What a database with these records would answer: a later record replaces an earlier one of the same thing,
-// except that no prediction replaces a measurement of the same solver version; and, where the records come from
-// several files, that no find record replaces one of a newer solver version.
+// The current state of a database with these records: a later record replaces an earlier one of the same identity,
+// except that no prediction replaces a measurement of the same solver version; and with `several` (records of several
+// files) no find record replaces one of a newer solver version.
 std::vector<Record> current(const std::vector<Record>& records, bool several = false);
 
-// The current state of the user's own database of a device; empty where there is none yet. Throws RunError.
+// The current state of the user's own database of a device; empty when it does not exist yet. Throws RunError.
 std::vector<Record> user_records(const std::string& device);
 
-// The file as a whole; on failure throws RunError and leaves what was there.
+// Replaces the file atomically; on failure throws RunError and leaves the old file.
 void write_records(const std::string& path, const std::vector<Record>& records);
 
-// "tuned" and its siblings, in the order of their numbers.
+// "predicted", "measured", ..., indexed by polymioRecordKind_t.
 const std::vector<std::string>& kind_names();
 
-// Keeps every process from appending to a database while it is being replaced. Where the file system knows no
-// locks, or nobody appends, it does nothing; throws RunError when others hold the file for long.
+// Locks a database against appends while it is being replaced. Does nothing where the file system has no locks or the
+// file does not exist; throws RunError when another process holds the lock for 5 s.
 class ExclusiveUse {
  public:
   explicit ExclusiveUse(const std::string& path);
-  // Puts these records in place of the file that is held, as a whole: write_records would wait for this very lock.
-  // On failure throws RunError and leaves what was there.
+  // Replaces the locked file atomically; write_records would wait for this lock. On failure throws RunError and leaves
+  // the old file.
   void replace(const std::vector<Record>& records) const;
   ExclusiveUse(const ExclusiveUse&) = delete;
   ExclusiveUse& operator=(const ExclusiveUse&) = delete;

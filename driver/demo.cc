@@ -28,13 +28,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
-constexpr double kSecondsPerRun = 0.25;       // timed runs of one problem in the first process
-constexpr double kSecondsPerRunAgain = 0.02;  // and in the second
-constexpr std::int64_t kSamplesAgain = 256;   // outputs verified again in the second
+constexpr double kSecondsPerRun = 0.25;       // timed runs per problem in the first process
+constexpr double kSecondsPerRunAgain = 0.02;  // the same in the second process
+constexpr std::int64_t kSamplesAgain = 256;   // outputs verified per problem in the second process
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A folder that disappears with the object.
+// A temporary folder, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -85,7 +85,7 @@ std::vector<Result> run_network(const Session& session, const ConvArgs& args, do
   return results;
 }
 
-// Time until the choice was made, each distinct problem once.
+// Seconds of find over the distinct problems.
 double find_seconds(const std::vector<Result>& results) {
   std::map<std::string, double> times;
   for (const Result& result : results) times[result.line] = result.find_ms * 1e-3;

@@ -1,5 +1,4 @@
-// The demo: every convolution of ResNet-50 v1.5, found, run and verified; then once more from the
-// find database.
+// The demo: finds, runs and verifies every convolution of ResNet-50 v1.5, then repeats it from the find database.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -7,7 +6,7 @@
 
 namespace polymio::driver {
 
-// The process exit status: 0 if everything ran, verified, and the second process did no search.
+// Returns the process exit status: 0 if everything ran and verified, and the second process searched nothing.
 int run_demo(const ConvArgs& args);
 
 }  // namespace polymio::driver

@@ -1,4 +1,4 @@
-// Tables of polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence and polymioWarm.
+// Prints polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence and polymioWarm as tables.
 // SPDX-License-Identifier: MIT
 #include "driver/devices.h"
 
@@ -28,7 +28,7 @@ std::vector<polymioDeviceInfo_t> all_devices() {
 }  // namespace
 
 int run_devices(std::span<const std::string> arguments) {
-  constexpr Command kCommand{"devices", "", "Lists the devices, and why there is none of a kind.", {}, 0, 0};
+  constexpr Command kCommand{"devices", "", "Lists the devices, and why a kind of device is absent.", {}, 0, 0};
   if (Arguments(kCommand, arguments).help()) {
     fmt::print("{}", help_of(kCommand));
     return 0;

@@ -1,4 +1,4 @@
-// `MIOpenDriver devices`: what there is to run on, and why the rest is not there.
+// `MIOpenDriver devices`: the devices, and why a kind of device is absent; `MIOpenDriver warm`.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -9,7 +9,7 @@ namespace polymio::driver {
 
 int run_devices(std::span<const std::string> arguments);
 
-// `MIOpenDriver warm`: fills the kernel cache.
+// Compiles the common GPU programs into the kernel cache.
 int run_warm(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -1,4 +1,4 @@
-// Text from polymioDiagnose's JSON.
+// Prints polymioDiagnose's JSON as text.
 // SPDX-License-Identifier: MIT
 #include "driver/doctor.h"
 
@@ -39,7 +39,7 @@ constexpr Command kCommand{"doctor",
 
 const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
-// There is no database of the user's own, for this reason.
+// Prints why the user has no database of their own.
 void print_no_folder(const std::string& problem) {
   fmt::print("          ! {}\n", problem);
   if (problem.starts_with("MIOPEN_DEBUG_DISABLE_FIND_DB")) return;
@@ -47,7 +47,7 @@ void print_no_folder(const std::string& problem) {
   fmt::print("            written in, or HOME; until then what find learns is lost when the process ends\n");
 }
 
-// True when something is wrong.
+// Returns true when the file is damaged or unreadable.
 bool print_file(const Json& file) {
   const std::string layer = file.value("layer", "?"), path = file.value("path", "");
   const std::string problem = file.value("problem", "");
@@ -74,12 +74,12 @@ bool print_file(const Json& file) {
                plural(bad));
     fmt::print("            MIOpenDriver db verify {0}\n            MIOpenDriver db prune {0}\n", path);
   }
-  const bool useless = layer == "user" && !writable;  // as it may be meant, in a container
-  if (useless) {
+  const bool not_stored = layer == "user" && !writable;  // may be intended, in a container
+  if (not_stored) {
     fmt::print("          > what find learns is lost when the process ends; name a folder that can be written in\n");
     fmt::print("            MIOPEN_USER_DB_PATH, or ship a pack: docs/ship-tuned.md\n");
   }
-  return bad > 0 || (!readable && !problem.empty() && !useless);
+  return bad > 0 || (!readable && !problem.empty() && !not_stored);
 }
 
 const char* mode_name(int mode) {
@@ -107,7 +107,7 @@ void print_settings(const Json& report) {
   for (const std::string& text : variables) fmt::print("  {}\n", text);
 }
 
-// The settings that make find search although the database knows the answer.
+// The settings that make find search although the database has an entry.
 std::string searching_settings(const Json& report) {
   const int mode = report.value("find_mode", 0), enforce = report.value("find_enforce", 0);
   const bool normal = mode == 1 || mode == 4, enforced = enforce > 1;
@@ -144,8 +144,8 @@ int print_state(const Json& report) {
   return wrong ? 1 : 0;
 }
 
-// Why the file cannot be written; empty when it can. Tries it, since access rights allow root everything, on /proc
-// too.
+// Why the file cannot be written; empty when it can. Opens it for writing: access rights permit root everything, even
+// on /proc.
 std::string obstacle_to_writing(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -153,7 +153,7 @@ std::string obstacle_to_writing(const std::string& path) {
   if (error) return fmt::format("cannot make its folder: {}", error.message());
   const bool there = fs::exists(fs::symlink_status(path, error));
   const std::string tried = there ? path : fmt::format("{}.{}.tmp", path, static_cast<long>(getpid()));
-  if (!there) fs::remove(tried, error);  // left by somebody who was killed
+  if (!there) fs::remove(tried, error);  // left by a killed process
   Descriptor file;
   const std::string why = open_regular(tried, there ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file);
   if (file && !there) fs::remove(tried, error);

@@ -1,4 +1,4 @@
-// Over the system's calls: streams know neither O_EXCL nor O_NOFOLLOW.
+// Uses system calls: streams support neither O_EXCL nor O_NOFOLLOW.
 // SPDX-License-Identifier: MIT
 #include "driver/files.h"
 
@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kNotRegular = "it is not a regular file";
 
 std::string error_text(int error) {
-  if (error == ENXIO) return kNotRegular;  // a socket, or a fifo that nobody reads
+  if (error == ENXIO) return kNotRegular;  // a socket, or a fifo without a reader
   if (error == ELOOP) return "it is a symbolic link, which is not followed here";
   return std::strerror(error);
 }
@@ -38,7 +38,7 @@ Descriptor::~Descriptor() {
 }
 
 std::string open_regular(const std::string& path, int flags, Descriptor& file) {
-  flags |= O_CLOEXEC | O_NONBLOCK;  // a fifo must not wait for the other end
+  flags |= O_CLOEXEC | O_NONBLOCK;  // do not block on a fifo
   Descriptor opened(open(path.c_str(), flags & ~O_CREAT));
   if (!opened && errno == ENOENT && (flags & O_CREAT) != 0) {
     opened = Descriptor(open(path.c_str(), flags | O_EXCL | O_NOFOLLOW, 0666));
@@ -92,7 +92,7 @@ void write_whole(const std::string& path, std::string_view text) {
   const Target target = target_of(path);
   struct stat old {};
   const bool exists = stat(target.file.c_str(), &old) == 0;
-  unlink(target.temporary.c_str());  // left by somebody who was killed
+  unlink(target.temporary.c_str());  // left by a killed process
   const Descriptor file(
       open(target.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, exists ? 0600 : 0666));
   if (!file) cannot("write", path, std::strerror(errno));
@@ -120,8 +120,8 @@ void make_own_folder(const std::string& path) {
   struct stat info {};
   if (error != EEXIST || lstat(path.c_str(), &info) != 0) cannot("make", path, std::strerror(error));
   if (!S_ISDIR(info.st_mode))
-    cannot("make", path, "there is something else, allowed: nothing or a folder of this user");
-  if (info.st_uid != geteuid()) cannot("make", path, "another user's folder is there");
+    cannot("make", path, "it exists and is not a folder, allowed: nothing or a folder of this user");
+  if (info.st_uid != geteuid()) cannot("make", path, "it is another user's folder, allowed: a folder of this user");
 }
 
 }  // namespace polymio::driver

@@ -1,5 +1,4 @@
-// Files of the driver: only regular ones of bounded size are read, and nothing is written through a link that somebody
-// has planted.
+// Files of the driver. Reads only regular files of bounded size; never writes through another user's link.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -11,7 +10,7 @@
 
 namespace polymio::driver {
 
-// A text is not read beyond this size, and a line of a list not beyond this one.
+// Largest text file, and longest line of a list, in bytes.
 inline constexpr std::uint64_t kLargestInput = std::uint64_t{1} << 30;
 inline constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 
@@ -33,31 +32,31 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Why the path is no file that is opened with these flags of open(); empty, and the file in `file`, when it is. Never
-// waits, and makes a file at this very path only.
+// Opens a regular file with these flags of open() into `file`. Returns the reason on failure, else empty. Never blocks;
+// O_CREAT creates a file at this path only, not behind a link.
 std::string open_regular(const std::string& path, int flags, Descriptor& file);
 
-// The first bytes, at most `most`, of an open file. Throws RunError.
+// Reads at most `most` bytes from the start of an open file; returns their number. Throws RunError.
 std::size_t read_some(const Descriptor& file, const std::string& path, void* memory, std::size_t most);
 
 // The whole of a regular file. Throws RunError: 'cannot read' it and why.
 std::string read_whole(const std::string& path, std::uint64_t most = kLargestInput);
 
-// Puts the text in place of the file as a whole: written beside it, then renamed. A link of this user or root stays,
-// and the file that it names is replaced. On failure throws RunError and leaves what was there.
+// Replaces the file atomically: writes a temporary file beside it, then renames. A link of this user or root stays, and
+// its target is replaced. On failure throws RunError and leaves the old file.
 void write_whole(const std::string& path, std::string_view text);
 
-// The file that is replaced when `path` is written, and a name beside it for the new one. Throws RunError for a link of
-// another user and for what is no regular file.
+// The file that writing `path` replaces, and the name of the temporary file beside it. Throws RunError for a link of
+// another user and for anything but a regular file.
 struct Target {
   std::string file, temporary;
 };
 Target target_of(const std::string& path);
 
-// Everything, or RunError.
+// Writes the whole text or throws RunError.
 void write_all(const Descriptor& file, const std::string& path, std::string_view text);
 
-// A folder of this user alone, made when missing. Throws RunError for a link and for another user's.
+// Makes a folder for this user alone unless it exists. Throws RunError for a link and for another user's folder.
 void make_own_folder(const std::string& path);
 
 }  // namespace polymio::driver

@@ -59,7 +59,7 @@ TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, co
 }
 
 void require_memory(const Session& session, std::size_t bytes, const char* what) {
-  constexpr std::size_t kMargin = std::size_t{256} << 20;  // for everything else in the process
+  constexpr std::size_t kMargin = std::size_t{256} << 20;  // for other allocations of the process
   const std::size_t available = available_bytes();
   if (session.device.kind != polymioDeviceCpu || bytes + kMargin <= available) return;
   throw RunError(

@@ -1,5 +1,5 @@
-// RAII over the public C API: statuses become exceptions with the library's text, descriptors and
-// device memory free themselves.
+// RAII over the public C API: statuses become exceptions with the library's text; descriptors and device memory are
+// freed by destructors.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -57,11 +57,11 @@ struct Session {
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
                              int cast_type);
 
-// Throws RunError when the CPU's free memory does not hold `bytes`: the system would promise more
-// than it has and end the process later.
+// Throws RunError when the host's free memory does not hold `bytes`: the system would overcommit and kill the process
+// later.
 void require_memory(const Session& session, std::size_t bytes, const char* what);
 
-// Device memory with a host view of it: the same bytes on the CPU, a copy elsewhere.
+// Device memory and its host view: the same bytes on the CPU, a copy on other devices.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,5 +1,4 @@
-// Reads a file of driver lines and runs them in order. Flags of the command line are the lines'
-// defaults.
+// Reads a file of driver lines and runs them in order. Flags of the command line are the defaults of the lines.
 // SPDX-License-Identifier: MIT
 #include "driver/list.h"
 
@@ -53,7 +52,7 @@ struct Totals {
   }
 };
 
-// A line of a primitive that is no convolution, as POLYMIO_RECORD writes them too.
+// Whether the line is of a primitive other than convolution; POLYMIO_RECORD writes these too.
 bool is_other(std::string_view line) {
   std::istringstream arguments{std::string(line)};
   std::string base;
@@ -97,10 +96,10 @@ std::vector<ListItem> read_list(const std::string& path, const ConvArgs& default
     }
   }
   if (others > 0) {
-    fmt::print(stderr, "{}: {} of other primitives {} left out\n", path,
+    fmt::print(stderr, "{}: {} of other primitives {} skipped\n", path,
                others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
   }
-  if (items.empty()) throw ArgError(fmt::format("'{}' has no convolution", path));
+  if (items.empty()) throw ArgError(fmt::format("'{}' has no convolution, allowed: one problem per line", path));
   return items;
 }
 

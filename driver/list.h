@@ -16,13 +16,13 @@ struct ListItem {
 };
 
 // The convolutions of a file of driver lines; `defaults` for flags that a line does not give. Lines of other
-// primitives are left out with a note on standard error. Throws ArgError.
+// primitives are skipped with a note on standard error. Throws ArgError.
 std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults);
 
-// Work of one direction, for bars and budgets: a call costs something however small the problem.
+// Relative cost of one direction, for progress bars and budgets; includes a constant cost per call.
 double cost(const ConvArgs& args);
 
-// The process exit status: 0 if every problem ran and verified.
+// Returns the process exit status: 0 if every problem ran and verified.
 int run_list(const ConvArgs& args);
 
 }  // namespace polymio::driver

@@ -52,7 +52,7 @@ constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCo
     {"dataset", run_dataset}, {"db", run_db},     {"devices", run_devices}, {"doctor", run_doctor},
     {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
 
-// Commands that are no base argument; nothing if the word is none of them.
+// Runs a command that is not a base argument; nullopt if `arguments[0]` names none.
 std::optional<int> run_command(std::span<const std::string> arguments) {
   for (const auto& [name, command] : kCommands) {
     if (arguments[0] != name) continue;
@@ -66,7 +66,7 @@ std::optional<int> run_command(std::span<const std::string> arguments) {
   return std::nullopt;
 }
 
-// Of all that may be the first word, the parser of convolutions knows its own only.
+// The convolution parser knows only its own base arguments; this message lists all base arguments and commands.
 void check_base(const std::string& argument) {
   const auto& bases = base_args();
   if (std::find(bases.begin(), bases.end(), argument) != bases.end()) return;

@@ -94,7 +94,7 @@ void print_explanation(const Result& result) {
   for (const auto& [reason, names] : solvers.refused) {
     fmt::print("  {} refused: {}\n", fmt::join(names, ", "), reason);
   }
-  for (std::size_t at = 0; at < result.find_report.size();) {  // a line for each solver
+  for (std::size_t at = 0; at < result.find_report.size();) {  // one line per solver
     const std::size_t end = std::min(result.find_report.find("; ", at), result.find_report.size());
     fmt::print("  find: {}\n", result.find_report.substr(at, end - at));
     at = end + 2;

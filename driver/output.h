@@ -1,4 +1,4 @@
-// MIOpenDriver's text lines, which other programs parse.
+// MIOpenDriver's text lines; other programs parse them.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -18,7 +18,7 @@ void print_solutions(Direction direction, const std::vector<miopenConvSolution_t
 // Algorithm, kernel time, stats and, with -w, wall-clock time.
 void print_times(const Problem& problem, const Result& result, double wall_ms, double query_ms);
 
-// polymioExplain's object as a table: solvers in order of preference, then those that were refused.
+// polymioExplain's object as a table: usable solvers by time, then refused solvers by reason.
 void print_explanation(const Result& result);
 
 }  // namespace polymio::driver

@@ -86,7 +86,7 @@ Problem::Problem(const ConvArgs& arguments, Direction which)
   const auto w_lens = weight_lens(args);
   const auto x_strides = tensor_strides(x_lens, args.in_layout, args.in_strides);
   const auto w_strides = tensor_strides(w_lens, args.wei_layout, args.wei_strides);
-  // The library wants equal input types here, whatever the direction writes.
+  // The library requires equal input types in this call, independent of the type that the direction writes.
   const int read_type = direction == kForward ? types.x : types.y;
   const auto x_any = make_tensor(read_type, x_lens, x_strides, kNoType);
   const auto w_any = make_tensor(read_type, w_lens, w_strides, kNoType);

@@ -27,7 +27,7 @@ struct Problem {
   reference::Tensor tensors[3];  // by Role
   TensorDescriptor descriptors[3];
   ConvDescriptor conv;
-  // The same mathematics without transposed mode: operands may be swapped.
+  // The reference problem; transposed mode is expressed by swapped operands and direction.
   reference::Convolution math;
 
   // Output lengths come from the library. Throws RunError, ArgError.
@@ -37,7 +37,7 @@ struct Problem {
   miopenTensorDescriptor_t descriptor(Role role) const { return descriptors[role].get(); }
   std::string line() const { return problem_line(args, direction); }
   double gflop() const { return math.flops() * 1e-9; }
-  // Bytes of the tensors that are read and written, each once.
+  // Bytes of the read and of the written tensors, each counted once.
   double bytes_read() const;
   double bytes_written() const;
 };

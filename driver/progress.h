@@ -1,5 +1,4 @@
-// A progress bar with the time left on stderr: redrawn in place on a terminal, a line now and then
-// elsewhere.
+// A progress bar with the estimated time left, on stderr: redrawn in place on a terminal, else a line every 10 s.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -17,11 +16,11 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void advance(double work);
-  // What is going on, behind the bar; shown on a terminal only.
+  // Text after the bar; shown on a terminal only.
   void note(const std::string& text);
-  // The time left is never shown as more than what remains of this.
+  // Caps the shown time left at what remains of this many seconds.
   void limit(double seconds) { limit_ = seconds; }
-  // A line on stdout that does not tear the bar.
+  // Prints a line on stdout above the bar.
   void line(const std::string& text);
 
  private:

@@ -1,4 +1,4 @@
-// The page around the drawings: facts, totals, tables of solvers. Everything is inline.
+// The page of the report: facts, totals, charts, tables of solvers. Everything is inline.
 // SPDX-License-Identifier: MIT
 #include "driver/report.h"
 
@@ -41,7 +41,7 @@ std::string facts(const Session& session, const ReportInfo& info, const polymioD
   return html + "</dl>\n";
 }
 
-// 1234567 as "1 234 567", with spaces that do not break.
+// 1234567 as "1 234 567", with non-breaking spaces.
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
   for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, "\u202f");

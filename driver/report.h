@@ -1,4 +1,4 @@
-// The HTML report: one page without any outside reference.
+// The HTML report: one self-contained page.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -12,7 +12,7 @@ namespace polymio::driver {
 
 struct ReportInfo {
   std::string title;
-  std::string command;                                     // that makes the page again; may be empty
+  std::string command;                                     // reproduces the page; may be empty
   std::vector<std::pair<std::string, std::string>> facts;  // shown beside the machine's
 };
 

@@ -50,7 +50,7 @@ std::vector<double> ticks(const LogAxis& axis) {
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
-// What a pointer resting on a mark shows.
+// The tooltip of a mark.
 std::string tip(const Result& result) {
   return escape_html(fmt::format("{} ({}): {:.3f} ms, {:.1f} GFLOP/s, {}", row_name(result),
                                  direction_title(result.direction), result.ms, result.gflops(), result.solver));

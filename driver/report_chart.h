@@ -1,4 +1,4 @@
-// The report's drawings, as SVG text.
+// The report's charts, as SVG text.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -17,10 +17,10 @@ std::string row_name(const Result& result);
 // Results with equal keys share a row, one cell per direction.
 std::string row_key(const Result& result);
 
-// Achieved rate over arithmetic intensity, both logarithmic, under the measured roofs.
+// Roofline plot: achieved rate over arithmetic intensity, both logarithmic, with the measured roofs.
 std::string roofline(const std::vector<Result>& results, const polymioDevicePeak_t& peak);
 
-// A panel per direction, a bar per row: the part of the measured peak, with the time.
+// A panel per direction, a bar per row: percent of the measured peak, with the time.
 std::string bars(const std::vector<Result>& results, const polymioDevicePeak_t& peak);
 
 }  // namespace polymio::driver

@@ -20,7 +20,7 @@ std::string verdict(const Result& result) {
   return fmt::format("{} {} of {}", argument, result.outputs_checked, result.outputs);
 }
 
-// The end of the part to print: one value when all are equal.
+// The end of the values to print: one value when all are equal.
 std::vector<std::int64_t>::const_iterator same(const std::vector<std::int64_t>& values) {
   const bool equal = std::equal(values.begin() + 1, values.end(), values.begin());
   return equal ? values.begin() + 1 : values.end();

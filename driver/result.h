@@ -1,4 +1,4 @@
-// What one run of one direction gave, as a value: printed, written as JSON, drawn in the report.
+// The result of one run of one direction as a value: printed, written as JSON, drawn in the report.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -16,13 +16,13 @@ struct Result {
   std::string line;   // the problem with this direction alone, in the driver's syntax
   std::string layer;  // name in a network; may be empty
   Direction direction = kForward;
-  std::string error;  // not empty: it did not run to the end, and why
+  std::string error;  // why the run failed; empty: it did not
 
   int algorithm = -1;
   std::string solver = "UNKNOWN";
   std::uint64_t solution = 0;
   std::size_t workspace = 0;
-  std::string source;  // of the choice: database (before this run), measured (by it), estimate
+  std::string source;  // of the choice: database (stored before this run), measured (in this run), estimate
 
   double gflop = 0;
   double bytes_read = 0, bytes_written = 0;
@@ -51,21 +51,19 @@ nlohmann::json to_json(const Result& result);
 // multiplication signs and arrows.
 std::string shape_text(const std::string& line, bool typeset);
 
-// One line of a table: layer and shape if it has a layer; direction, algorithm, solver, time, rate,
-// part of `peak_gflops` (0: not shown), workspace, verification; the driver line if it has no
-// layer.
+// One line of a table: layer and shape if it has a layer; direction, algorithm, solver, time, rate, percent of
+// `peak_gflops` (0: not shown), workspace, verification; the driver line if it has no layer.
 std::string row(const Result& result, double peak_gflops);
 std::string row_header(bool layers, double peak_gflops);
 
-// The solvers of polymioExplain's object: usable ones by time, and the names of refused ones by
-// reason.
+// The solvers of polymioExplain's object: usable solvers by time, and the names of refused solvers by reason.
 struct Solvers {
   std::vector<nlohmann::json> usable;
   std::vector<std::pair<std::string, std::vector<std::string>>> refused;
 };
 Solvers solvers_of(const nlohmann::json& explanation);
 
-// Microseconds of one of those solvers: measured, else predicted, else infinite.
+// Microseconds of a solver of polymioExplain's object: measured, else predicted, else infinite.
 double time_of(const nlohmann::json& solver);
 
 // "12.3 MiB"; "0" for none.

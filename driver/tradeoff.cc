@@ -1,4 +1,4 @@
-// A table of polymioGetOptions.
+// Prints polymioGetOptions as a table or as JSON.
 // SPDX-License-Identifier: MIT
 #include "driver/tradeoff.h"
 

@@ -7,7 +7,7 @@
 
 namespace polymio::driver {
 
-// `words` follow 'options': a problem. The process exit status.
+// `arguments` follow 'options': a problem. Returns the process exit status.
 int run_options(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

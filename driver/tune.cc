@@ -1,4 +1,4 @@
-// The command around the work: settings, rows as they come, the summary and the pack.
+// The command line of 'tune': settings, rows as they arrive, the summary and the pack.
 // SPDX-License-Identifier: MIT
 #include "driver/tune.h"
 
@@ -27,17 +27,17 @@ constexpr int kIncomplete = 3;  // exit status
 constexpr TextFlag kFlags[] = {
     {"--from-list", "FILE", "problems, as POLYMIO_RECORD and db import write them"},
     {"--budget", "TIME", "90s, 10m, 2h (default: until everything is tuned)"},
-    {"--jobs", "N", "N processes, each with its part of the cores"},
+    {"--jobs", "N", "N processes, each with its share of the cores"},
     {"--device", "DEVICE[,..]", "cpu, cuda:0, ... (default: the library's choice)"},
     {"--share", "I/N", "part I, from 0, of N (default: as mpirun or srun say)"},
     {"--out", "PACK", "also write a pack; with N > 1 as PACK.I"},
-    {"--again", "", "also what is tuned already"},
-    {"--json", "", "one JSON object for each problem"},
+    {"--again", "", "tune again what is tuned already"},
+    {"--json", "", "one JSON object per problem"},
 };
 constexpr Command kCommand{"tune",
                            "--from-list FILE",
                            "Tunes every problem of a list and stores the results in your own database.\n"
-                           "Goes on where an earlier run ended. Interrupt it once to end in good order,\n"
+                           "Resumes where an earlier run ended. Interrupt it once to end in good order,\n"
                            "twice to kill it. Results hold for the number of threads they ran with.\n"
                            "Status 0: all is tuned; 3: budget or interrupt came first; 1: one failed.",
                            kFlags,
@@ -66,7 +66,7 @@ TuneSettings settings_of(const Arguments& arguments) {
   return settings;
 }
 
-// Each direction by itself, each once, of this share.
+// The distinct problems of this share, one per direction.
 std::vector<TuneProblem> problems_of(const TuneSettings& settings) {
   std::vector<TuneProblem> all;
   std::set<std::string> seen;
@@ -95,7 +95,7 @@ std::string row_text(const TuneRow& row) {
                      row.complete ? " " : "+", row.solver);
 }
 
-// What is known of each problem by now, on each device class.
+// The latest row of each problem on each device class.
 class Tally {
  public:
   explicit Tally(std::size_t expected) : expected_(expected) {}
@@ -105,7 +105,7 @@ class Tally {
     if (!row.problem.empty()) keys_.insert(row.problem);
     auto [place, fresh] = rows_.try_emplace(row.architecture + ' ' + row.line, row);
     if (fresh) return;
-    const double before = place->second.before_ms;  // of the first time, really untuned
+    const double before = place->second.before_ms;  // only the first row's time is untuned
     place->second = row;
     if (before > 0) place->second.before_ms = before;
   }
@@ -148,11 +148,11 @@ class Tally {
   std::set<std::string> keys_;
 };
 
-// One pack for each device class: a pack is for one class.
+// Writes one pack per device class.
 void write_packs(const TuneSettings& settings, const std::string& out, const std::set<std::string>& keys) {
   const auto classes = by_class(settings.devices);
   for (const auto& [architecture, devices] : classes) {
-    require_storage(devices[0]);  // a disk may have filled up meanwhile
+    require_storage(devices[0]);  // the disk may have filled up meanwhile
     std::vector<Record> kept = user_records(devices[0]);
     std::erase_if(kept, [&](const Record& r) {
       return !keys.contains(r.problem) || (!r.is_find() && r.kind != polymioRecordQuarantined);
@@ -165,7 +165,7 @@ void write_packs(const TuneSettings& settings, const std::string& out, const std
   }
 }
 
-// Rows as they come, as text behind a bar or as JSON.
+// Prints rows as they arrive: as text above a progress bar, or as JSON.
 class Output {
  public:
   Output(const std::vector<TuneProblem>& problems, std::size_t classes, bool json) {

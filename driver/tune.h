@@ -7,7 +7,7 @@
 
 namespace polymio::driver {
 
-// `words` follow 'tune'. 0: everything is tuned; 3: budget or a signal ended it before; 1: a problem failed.
+// `arguments` follow 'tune'. Returns 0: all is tuned; 3: the budget or a signal ended it before; 1: a problem failed.
 int run_tune(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

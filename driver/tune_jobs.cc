@@ -1,4 +1,4 @@
-// Children of 'tune': this program again, each with its share, its part of the cores and one JSON object a line.
+// Child processes of 'tune': this program with a share of the problems and of the cores, and JSON lines on stdout.
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ constexpr int kPollMs = 200;  // a signal may arrive just before the wait
 struct Child {
   pid_t pid = -1;
   int pipe = -1;
-  std::string pending;  // the beginning of a line
+  std::string pending;  // an incomplete line
   std::string name;
   bool reported_errors = false;
 };
@@ -51,7 +51,7 @@ std::vector<std::string> child_arguments(const TuneSettings& settings, const std
   return arguments;
 }
 
-// The environment with this thread cap.
+// This process's environment with the thread cap; 0: unchanged.
 std::vector<std::string> environment(int threads) {
   const std::string name = "POLYMIO_NUM_THREADS=";
   std::vector<std::string> all;
@@ -72,12 +72,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 Child spawn(std::vector<std::string> arguments, int threads, std::string name) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw RunError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  // All memory before the fork: other threads may hold the allocator's lock.
+  // Allocate before the fork: other threads may hold the allocator's lock.
   std::vector<std::string> variables = environment(threads);
   const std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
   const pid_t pid = fork();
   if (pid == 0) {
-    setpgid(0, 0);  // a terminal's interrupt reaches the parent alone, which passes it on
+    setpgid(0, 0);  // a terminal sends the interrupt to the parent alone, which forwards it
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     dup2(ends[1], STDOUT_FILENO);
     execve("/proc/self/exe", argv.data(), envp.data());
@@ -101,11 +101,11 @@ class Children {
   }
   void add(Child child) { children_.push_back(std::move(child)); }
 
-  // Until all of them have closed their pipe.
+  // Reports the children's rows until all of them have closed their pipe.
   void relay(const TuneReport& report) {
-    int passed_on = 0;
+    int forwarded = 0;
     while (true) {
-      for (; passed_on < Signals::count(); ++passed_on) {
+      for (; forwarded < Signals::count(); ++forwarded) {
         for (const Child& child : children_) kill(child.pid, SIGTERM);
       }
       std::vector<pollfd> waits;
@@ -118,7 +118,7 @@ class Children {
     }
   }
 
-  // Throws when one ended otherwise than by completing, running out of time or reporting what failed.
+  // Throws unless every child completed, ran out of time or reported its failures.
   void finish() {
     std::string failures;
     for (Child& child : children_) {

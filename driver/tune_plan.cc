@@ -1,4 +1,4 @@
-// Every rank and job cuts the work by itself and must come to the same cut: nothing here depends on time or order.
+// Every rank and job computes the partition independently, so nothing here depends on time or order of execution.
 // SPDX-License-Identifier: MIT
 #include "driver/tune_plan.h"
 
@@ -68,8 +68,8 @@ Share share_from_environment() {
     const char* count = std::getenv(size);
     if (index == nullptr || count == nullptr) continue;
     if (const auto share = read_share(index, count)) return *share;
-    throw ArgError(fmt::format("{}={} and {}={} are no rank and size, allowed: a rank from 0 to the size less 1", rank,
-                               index, size, count));
+    throw ArgError(fmt::format("{}={} and {}={} are no rank and size, allowed: a rank from 0 to size - 1", rank, index,
+                               size, count));
   }
   return {};
 }

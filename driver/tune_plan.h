@@ -1,5 +1,4 @@
-// How the work of 'tune' is cut: the budget over problems, the problems over ranks and jobs. Depends on the
-// standard library and fmt only.
+// Partition of the work of 'tune' over ranks and jobs. Depends on the standard library and fmt only.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -17,7 +16,7 @@ double parse_budget(std::string_view text);
 // "1h02m", "3m05s", "42s"
 std::string duration_text(double seconds);
 
-// Part `index` of `count`, from 0.
+// Part `index` of `count`, counted from 0.
 struct Share {
   std::size_t index = 0, count = 1;
 };
@@ -25,11 +24,11 @@ struct Share {
 // "0/4". Throws ArgError.
 Share parse_share(std::string_view text);
 
-// Rank and size as Open MPI, PMI (MPICH, Intel MPI) or Slurm set them; {0, 1} without any.
+// Rank and size as set by Open MPI, PMI (MPICH, Intel MPI) or Slurm; {0, 1} when none is set. Throws ArgError.
 Share share_from_environment();
 
-// The problems of one share, as ascending indices: the costliest first, each to the share with the least so far, so
-// that every rank comes to the same answer on its own.
+// The problems of one share, as ascending indices. Greedy: in order of falling cost, each problem goes to the share
+// with the least total cost. Every rank computes the same partition independently.
 std::vector<std::size_t> deal(std::span<const double> costs, Share share);
 
 }  // namespace polymio::driver

@@ -1,4 +1,4 @@
-// Tunes problem after problem; time that some do not need goes to those that were not complete.
+// Tunes problem after problem; unused budget goes to the problems that are not complete.
 // SPDX-License-Identifier: MIT
 #include "driver/tune_work.h"
 
@@ -21,7 +21,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 volatile std::sig_atomic_t signal_count = 0;
 
-// Launchers send a signal to the process and to its group: what comes at once is one signal.
+// Launchers send a signal to the process and to its group: signals within 200 ms count as one.
 extern "C" void count_signal(int number) {
   static std::int64_t last_ms = 0;
   timespec now{};
@@ -38,11 +38,11 @@ extern "C" void count_signal(int number) {
 // The polymioTuningCallback of a session.
 struct Watch {
   Progress* progress;
-  std::map<std::string, double> first{};  // of the present problem, by solver: milliseconds of the point it began with
+  std::map<std::string, double> first_ms{};  // of the current problem, per solver: time of the first tune point
 
-  static int tell(void* context, const polymioTuningProgress_t* p) noexcept {
+  static int on_progress(void* context, const polymioTuningProgress_t* p) noexcept {
     auto& self = *static_cast<Watch*>(context);
-    if (p->done == 1) self.first.emplace(p->solver, p->best_time);
+    if (p->done == 1) self.first_ms.emplace(p->solver, p->best_time);
     if (self.progress != nullptr) {
       const std::string best = std::isfinite(p->best_time) ? fmt::format(", best {:.4g} ms", p->best_time) : "";
       self.progress->note(fmt::format("{} {}/{}{}", p->solver, p->done, p->total, best));
@@ -52,12 +52,12 @@ struct Watch {
 };
 
 // A solver of polymioExplain's object.
-struct Known {
+struct ExplainedSolver {
   std::string point;
-  double measured_ms = 0;  // 0: it was not
+  double measured_ms = 0;  // 0: not measured
 };
 
-Known known(const nlohmann::json& explanation, const std::string& name) {
+ExplainedSolver find_solver(const nlohmann::json& explanation, const std::string& name) {
   for (const auto& solver : explanation.value("solvers", nlohmann::json::array())) {
     if (solver.value("name", "") != name) continue;
     const auto us = solver.find("measured_us");
@@ -67,13 +67,14 @@ Known known(const nlohmann::json& explanation, const std::string& name) {
   return {};
 }
 
-// What the choice before tuning takes, measured as near as possible to what the choice after it takes.
+// Milliseconds of the choice before tuning, preferring the measurement closest in time to that of the new choice.
 double time_before(const nlohmann::json& before, const nlohmann::json& after, const Watch& watch) {
   const std::string chosen = before.value("chosen", "");
-  const Known old = known(before, chosen), now = known(after, chosen);
+  const ExplainedSolver old = find_solver(before, chosen);
+  const ExplainedSolver now = find_solver(after, chosen);
   if (now.point == old.point && now.measured_ms > 0) return now.measured_ms;
-  const auto first = watch.first.find(chosen);
-  if (first != watch.first.end() && std::isfinite(first->second)) return first->second;
+  const auto first = watch.first_ms.find(chosen);
+  if (first != watch.first_ms.end() && std::isfinite(first->second)) return first->second;
   return old.measured_ms;
 }
 
@@ -81,7 +82,7 @@ TuneRow tune_one(const Session& session, const TuneProblem& item, double seconds
   TuneRow row;
   row.architecture = session.device.architecture;
   row.line = problem_line(item.args, item.direction);
-  watch.first.clear();
+  watch.first_ms.clear();
   try {
     const Problem problem(item.args, item.direction);
     const auto before = nlohmann::json::parse(explain(session, problem));
@@ -151,28 +152,29 @@ void tune_here(const TuneSettings& settings, const std::vector<TuneProblem>& pro
                const TuneReport& report) {
   const Session session(settings.devices[0]);
   Watch watch{progress};
-  check(polymioSetTuningCallback(session.get(), &Watch::tell, &watch), "polymioSetTuningCallback");
+  check(polymioSetTuningCallback(session.get(), &Watch::on_progress, &watch), "polymioSetTuningCallback");
   const auto start = Clock::now();
-  const auto left = [&] { return settings.budget > 0 ? settings.budget - seconds_since(start) : INFINITY; };
+  const auto remaining = [&] { return settings.budget > 0 ? settings.budget - seconds_since(start) : INFINITY; };
   std::vector<TuneProblem> todo = problems;
-  bool first = true, gained = true;
-  while (!todo.empty() && gained) {
-    std::vector<TuneProblem> open;
-    double rest = 0;
-    for (const TuneProblem& item : todo) rest += item.cost;
-    gained = false;
+  bool first_pass = true;
+  bool progressed = true;
+  while (!todo.empty() && progressed) {
+    std::vector<TuneProblem> incomplete;
+    double remaining_cost = 0;
+    for (const TuneProblem& item : todo) remaining_cost += item.cost;
+    progressed = false;
     for (const TuneProblem& item : todo) {
-      if (Signals::count() > 0 || left() <= 0) return;
-      const double seconds = settings.budget > 0 ? left() * item.cost / rest : 0;
-      rest = std::max(rest - item.cost, 0.0);
-      const TuneRow row = tune_one(session, item, seconds, settings.again && first, watch);
+      if (Signals::count() > 0 || remaining() <= 0) return;
+      const double seconds = settings.budget > 0 ? remaining() * item.cost / remaining_cost : 0;
+      remaining_cost = std::max(remaining_cost - item.cost, 0.0);
+      const TuneRow row = tune_one(session, item, seconds, settings.again && first_pass, watch);
       report(row);
-      if (!row.complete && row.error.empty()) open.push_back(item);
-      gained = gained || row.candidates > 0;
+      if (!row.complete && row.error.empty()) incomplete.push_back(item);
+      progressed = progressed || row.candidates > 0;
     }
     if (settings.budget <= 0) return;
-    todo = std::move(open);
-    first = false;
+    todo = std::move(incomplete);
+    first_pass = false;
   }
 }
 

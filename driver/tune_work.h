@@ -1,4 +1,4 @@
-// The parts of 'tune': one share of the problems tuned in this process, or child processes that do so.
+// The work of 'tune': tunes one share of the problems in this process or in child processes.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -29,7 +29,7 @@ struct TuneSettings {
   bool again = false;
 };
 
-// What came of one problem.
+// The result of one problem.
 struct TuneRow {
   std::string architecture;  // class of the device
   std::string line;          // the problem in the driver's syntax
@@ -38,13 +38,14 @@ struct TuneRow {
   bool complete = false;
   std::size_t candidates = 0;
   std::string solver;
-  double before_ms = 0, after_ms = 0;  // the choice before tuning, and after; 0: unknown
+  double before_ms = 0;  // time of the choice before tuning; 0: unknown
+  double after_ms = 0;
 };
 
 nlohmann::ordered_json to_json(const TuneRow& row);
 TuneRow row_of(const nlohmann::json& json);
 
-// Counts signals while it lives: after the first one tuning ends in good order, the second one kills.
+// Counts SIGINT and SIGTERM during its lifetime: after the first tuning ends in good order, the second kills.
 class Signals {
  public:
   Signals();
@@ -54,18 +55,19 @@ class Signals {
   static int count();
 };
 
-// Called as a problem is done, in any order; more than once for a problem that is taken up again.
+// Called per finished problem, in any order; again when a problem is resumed.
 using TuneReport = std::function<void(const TuneRow&)>;
 
-// Devices of one class share the problems; every class gets all of them, since each has a database of its own.
+// Devices by class. Devices of one class share the problems; every class gets all problems, since each has its own
+// database.
 std::map<std::string, std::vector<std::string>> by_class(const std::vector<std::string>& devices);
 
-// Tunes `problems` on the one device within the budget; what was not begun when the budget or a signal ended it is
-// not reported. `progress` may be null.
+// Tunes `problems` on settings.devices[0] within the budget. Problems not begun when the budget or a signal ends the
+// run are not reported. `progress` may be null.
 void tune_here(const TuneSettings& settings, const std::vector<TuneProblem>& problems, Progress* progress,
                const TuneReport& report);
 
-// The same in children of this process, one for each job and device. Throws RunError when one fails as a whole.
+// The same in child processes, one per job and device. Throws RunError when one fails as a whole.
 void tune_in_children(const TuneSettings& settings, const TuneReport& report);
 
 }  // namespace polymio::driver

@@ -88,7 +88,7 @@ void Verifier::check(Result& result, const std::string& error_class) {
   arithmetic.input_rounding = error_class == "reduced" ? 0x1p-8 : 0;  // bfloat16's, the coarsest
   if (is_stochastic(problem_)) {
     arithmetic.stochastic_rounding = is_fp8(tensor.type);
-    // A cast goes to either neighbour: twice the distance that nearest rounding allows.
+    // Stochastic rounding takes either neighbour: twice the error of rounding to nearest.
     for (const reference::Tensor& input : problem_.tensors) {
       if (!is_fp8(input.cast) || input.cast == input.type) continue;
       arithmetic.input_rounding = std::max(arithmetic.input_rounding, 2 * reference::unit_roundoff(input.cast));
@@ -124,8 +124,8 @@ std::string Verifier::cache_path() const {
   return fmt::format("{}/{:016x}.ref", folder, key);
 }
 
-// A cache file holds the values, the magnitudes, and the hash of both, which begins with that of the path: an entry
-// under another's name is damaged, too.
+// Layout of a cache file: values, magnitudes, and their 64-bit hash seeded with the hash of the file's name, so that a
+// renamed entry counts as damaged.
 bool Verifier::read_cache(const std::string& path) {
   const std::size_t count =
       sample_.empty() ? static_cast<std::size_t>(problem_.tensors[problem_.written()].count()) : sample_.size();
@@ -139,7 +139,8 @@ bool Verifier::read_cache(const std::string& path) {
   std::uint64_t hash = 0;
   std::memcpy(&hash, &bytes[2 * half], sizeof hash);
   if (hash != hash_bytes(bytes.data(), 2 * half, hash_of_name(path))) return false;
-  expected_.value.resize(count), expected_.magnitude.resize(count);
+  expected_.value.resize(count);
+  expected_.magnitude.resize(count);
   std::memcpy(expected_.value.data(), &bytes[0], half);
   std::memcpy(expected_.magnitude.data(), &bytes[half], half);
   return true;

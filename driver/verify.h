@@ -16,15 +16,14 @@ namespace polymio::driver {
 constexpr double kFullGflop = 4;             // with -V 1, larger problems are sampled
 constexpr std::int64_t kSampleCount = 4096;  // corners included
 
-// Holds the expected values of one direction, computed when first needed (or read from -C's
-// folder).
+// The expected values of one direction, computed on first use or read from the folder of -C.
 class Verifier {
  public:
   // `samples`: outputs to compare; 0 = all.
   Verifier(const Problem& problem, TensorData& data, std::int64_t samples);
 
-  // Downloads the written tensor, compares it and fills the verification fields. `error_class` is
-  // polymioExplain's word for the solver; empty when unknown.
+  // Downloads the written tensor, compares it and fills the verification fields. `error_class` is the solver's error
+  // class in polymioExplain's JSON; empty when unknown.
   void check(Result& result, const std::string& error_class);
 
  private:

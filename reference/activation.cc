@@ -8,10 +8,10 @@
 namespace polymio::reference {
 namespace {
 
-// How much the relative error of the argument is magnified in the result, beside 1.
+// Amplification of the argument's relative error in the result, in addition to a factor of 1.
 double condition(const Activation& p, double x) {
   if (p.mode == ActivationMode::kTanh) return std::fabs(p.alpha * x);
-  const bool wide = p.x.type == Type::kDouble;  // for narrower types the base is exact enough in double
+  const bool wide = p.x.type == Type::kDouble;  // for narrower types double is sufficiently exact
   if (p.mode != ActivationMode::kPower || !wide) return 0;
   const double base = p.alpha + p.beta * x;
   if (!(base > 0)) return 0;
@@ -22,7 +22,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 std::int64_t half_offset(const Tensor& t, std::size_t dim) { return t.lens[dim] / 2 * t.strides[dim]; }
 
-// The half of `t` along `dim` that comes first.
+// The first half of `t` along `dim`.
 Tensor first_half(const Tensor& t, std::size_t dim) {
   auto lens = t.lens;
   lens[dim] /= 2;
@@ -90,7 +90,7 @@ Arithmetic arithmetic(const Activation& p) {
   Arithmetic how;
   how.output = p.out.type;
   how.accumulate = p.out.type == Type::kDouble ? Type::kDouble : Type::kFloat;
-  how.reduction_length = 5;  // some eight roundings, as a sum of so many terms has
+  how.reduction_length = 5;  // the operation has about eight roundings, like a sum of five terms
   return how;
 }
 

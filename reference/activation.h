@@ -30,7 +30,7 @@ struct Activation {
   Tensor x, dy, out;                      // dy: backward only
 };
 
-// f(x), or dy * f'(x). At a kink f' is the derivative from the left, except that of |x| at 0, which is 0.
+// f(x), or dy * f'(x). At a kink f' is the left derivative, except that of |x| at 0, which is 0.
 double activate(const Activation& problem, double x);
 double activate_backward(const Activation& problem, double x, double dy);
 
@@ -38,7 +38,7 @@ double activate_backward(const Activation& problem, double x, double dy);
 Result evaluate(const Activation& problem, const void* x, const void* dy, const void* old,
                 std::span<const std::int64_t> sample = {});
 
-// What an implementation in float (double for double tensors) may be off by.
+// The error bound of an implementation in float (double for double tensors).
 Arithmetic arithmetic(const Activation& problem);
 
 // a * logistic(b) of the halves a, b of `in` along dimension `dim`; and the gradient of `in`.

@@ -1,6 +1,7 @@
-// Two evaluations share the geometry: `Whole` walks rows of outputs over dense copies in double,
+// Two evaluations share the geometry: `Whole` computes rows of outputs from dense copies in double,
 // `Point` contracts the valid taps of one output and reads the tensors in place or from such
-// copies. SPDX-License-Identifier: MIT
+// copies.
+// SPDX-License-Identifier: MIT
 #include "reference/convolution.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ void parallel_for(Index tasks, int threads, const std::function<void(Index)>& bo
   std::vector<std::jthread> others;
   try {
     for (Index i = 1; i < std::min<Index>(threads, tasks); ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {  // the limit of processes: this thread takes all that is left
+  } catch (const std::system_error&) {  // the system's thread limit: this thread computes the rest
   }
   work();
   others.clear();
@@ -97,11 +98,11 @@ struct Geometry {
     }
   }
 
-  // Input position that tap r of output o reads; it may lie in the padding.
+  // Input position that tap r of output o reads; it may be in the padding.
   Index position(std::size_t d, Index o, Index r) const { return o * stride[d] + r * dilation[d] - pad[d]; }
 };
 
-// Merges dimensions that a 1x1 filter treats alike into the last one: longer rows.
+// For 1x1 filters with stride 1 and no padding: merges the spatial dimensions into one long row.
 void flatten_pointwise(Geometry& g) {
   for (std::size_t d = 0; d < 3; ++d) {
     if (g.filter[d] != 1 || g.stride[d] != 1 || g.pad[d] != 0 || g.in[d] != g.out[d]) return;
@@ -193,7 +194,7 @@ void accumulate(double factor, const double* __restrict source, Index source_ste
   }
 }
 
-// Four sums at a time: additions of one sum wait for each other.
+// Four independent sums hide the latency of the additions.
 void dot(const double* a, Index a_step, const double* b, Index count, double& value, double& magnitude) {
   double sums[4] = {}, absolute[4] = {};
   Index i = 0;
@@ -213,7 +214,7 @@ void dot(const double* a, Index a_step, const double* b, Index count, double& va
   magnitude += (absolute[0] + absolute[1]) + (absolute[2] + absolute[3]);
 }
 
-// Every output, over dense inputs. A task is one channel plane of the output.
+// All outputs, from dense inputs. A task is one channel plane of the output.
 class Whole {
  public:
   Whole(const Convolution& problem, const Operands& data, int threads)
@@ -301,7 +302,7 @@ class Whole {
   Result result_;
 };
 
-// An input read in place, or from a dense copy when that pays.
+// An input, read in place or from a dense copy when that is faster.
 struct Input {
   Tensor tensor;
   const void* data;

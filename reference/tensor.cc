@@ -9,7 +9,7 @@
 namespace polymio::reference {
 namespace {
 
-// A bijective mixing of 64 bits: consecutive counters give independent looking numbers.
+// A bijective mixing of 64 bits: consecutive counters give pseudo-random numbers.
 std::uint64_t mix(std::uint64_t z) {
   z = (z + 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
   z = (z ^ z >> 33) * 0xc4ceb9fe1a85ec53u;

@@ -21,7 +21,7 @@ struct Arithmetic {
   bool stochastic_rounding = false;  // the output may be rounded to either neighbour
 };
 
-// What a solver without shortcuts accumulates in: double for double, int64 (that is, exactly) for
+// The accumulator type of a solver without approximations: double for double, int64 (that is, exact) for
 // integers, float for everything else.
 Type accumulator(const Convolution& problem);
 // The arithmetic of such a solver.

@@ -15,7 +15,7 @@ inline std::string device_name() {
 
 inline bool on_cpu() { return device_name() == "cpu"; }
 
-/// Whether this case's turn has come; always on the CPU.
+/// True for every n-th call with POLYMIO_TEST_EVERY=n; always true on the CPU.
 inline bool sampled() {
   static const char* const text = std::getenv("POLYMIO_TEST_EVERY");
   static unsigned long cases = 0;

@@ -21,7 +21,7 @@ nvidia_opencl() {  # its library is not always registered with the loader
   echo "$lib"
 }
 
-# Everything runs beside everything else: what takes long is compiling, in which processes share the cores unevenly.
+# All jobs run concurrently: compilation takes most of the time and does not load the cores evenly.
 start() {  # name, limit in seconds, command...
   local name=$1 limit=$2
   shift 2
@@ -40,11 +40,11 @@ start_all_on() {  # device
   done
 }
 
-start_memory_checks() {  # of a small problem of every kernel
+start_memory_checks() {  # a small problem per kernel
   local tool job i every
   export POLYMIO_TEST_DEVICE=cuda:0
   for tool in memcheck racecheck; do
-    # cuBLASLt's kernels for Hopper hand over what they copy by barriers that racecheck does not follow.
+    # racecheck does not track the barriers by which cuBLASLt's Hopper kernels pass copied data.
     [ $tool = racecheck ] && export POLYMIO_TEST_WITHOUT=ConvCudaGemm
     i=0
     for job in "1 solver_tests */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do

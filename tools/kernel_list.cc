@@ -1,5 +1,5 @@
-// Prints programs of GPUs that between them reach nearly all of the sources, a line each: the source below src/, then
-// its options.
+// Prints GPU programs that together compile nearly all kernel sources, one line per program: the source below src/,
+// then its options.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 

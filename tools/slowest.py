@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Where the time of a build and of its tests went: the ten slowest sources and the ten slowest tests.
+"""Time of a build and of its tests: the ten slowest sources and the ten slowest tests.
 
 Usage: slowest.py BUILD_DIR... | --self-test
-Sources are from the last entries of ninja's log, tests from ctest's log of its last run in that folder; a test is one of
-GoogleTest's where the program says how long each took, else a whole program."""
+Sources are from the last entries of ninja's log, tests from ctest's log of its last run in that folder; a test is a
+GoogleTest case if the program prints its time, else a whole program."""
 # SPDX-License-Identifier: MIT
 import pathlib
 import re
@@ -14,7 +14,7 @@ COUNT = 10
 
 
 def sources(log):
-    """Seconds of each object that a log of ninja has, the last build of each counts."""
+    """Seconds per object in a log of ninja; the last build of an object counts."""
     seconds = {}
     for line in log.splitlines():
         fields = line.split("\t")
@@ -24,7 +24,7 @@ def sources(log):
 
 
 def tests(log):
-    """Seconds of each test that a log of ctest has."""
+    """Seconds per test in a log of ctest."""
     seconds = {}
     for name, ms in re.findall(r"^\[ +OK \] (\S+)(?:, where .*)? \((\d+) ms\)$", log, re.M):
         seconds[name] = max(seconds.get(name, 0), int(ms) / 1000)

@@ -59,7 +59,7 @@ double units_in_last_place(T got, long double want) {
   return static_cast<double>(fabsl(want - got) / ldexpl(1, std::max(exponent, least) - digits));
 }
 
-/// Numbers of every magnitude that T has and of the range where the functions bend, both signs.
+/// Numbers of every magnitude of T and of the range of large curvature, both signs.
 template <class T>
 std::vector<T> numbers() {
   std::mt19937 random(1);
@@ -84,15 +84,20 @@ void expect_accurate(DataType type) {
         job.type = type;
         job.mode = mode;
         job.pass = backward ? ActivationPass::kBackward : ActivationPass::kForward;
-        job.x = x.data(), job.dy = dy.data(), job.result = result.data();
+        job.x = x.data();
+        job.dy = dy.data();
+        job.result = result.data();
         job.alpha = job.beta = 1;
         run(isa, job, x.size());
         double worst = 0, where = 0;
         for (std::size_t i = 0; i < x.size(); ++i) {
           const double units = units_in_last_place(result[i], exact(mode, backward, x[i]));
-          if (units > worst) worst = units, where = static_cast<double>(x[i]);
+          if (units > worst) {
+            worst = units;
+            where = static_cast<double>(x[i]);
+          }
         }
-        // Two functions of a vector, each within 2 units, and a few roundings.
+        // Two vector functions, each within 2 ULP, and a few roundings.
         EXPECT_LT(worst, backward ? 5 : 3)
             << "mode " << mode << " backward " << backward << " isa " << static_cast<int>(isa) << " at " << where;
       }
@@ -108,8 +113,11 @@ TEST(ActivationKernel, PowerOfFp32IsThatOfDouble) {
     for (const double gamma : {0.0, 1.0, 2.0, -1.5, 0.3, 11.0}) {
       Activation job;
       job.mode = 6;
-      job.x = x.data(), job.result = y.data();
-      job.alpha = 0.25, job.beta = 0.5, job.gamma = static_cast<float>(gamma);
+      job.x = x.data();
+      job.result = y.data();
+      job.alpha = 0.25;
+      job.beta = 0.5;
+      job.gamma = static_cast<float>(gamma);
       run(isa, job, x.size());
       for (std::size_t i = 0; i < x.size(); ++i) {
         const double base = job.alpha + job.beta * static_cast<double>(x[i]);
@@ -129,7 +137,7 @@ TEST(ActivationKernel, SpecialValues) {
     int mode;
     float forward[8], backward[8];
   };
-  // A NaN in `backward` stands for any result: the derivative at NaN says nothing.
+  // A NaN in `backward` stands for any result: the derivative at NaN is undefined.
   const Row rows[] = {
       {0, {0, kInf, -kInf, kNan, kMax, -kMax, kTiny, -kTiny}, {1, 1, 1, kNan, 1, 1, 1, 1}},
       {1, {0.5, 1, 0, kNan, 1, 0, 0.5, 0.5}, {0.25, 0, 0, kNan, 0, 0, 0.25, 0.25}},
@@ -149,8 +157,12 @@ TEST(ActivationKernel, SpecialValues) {
         Activation job;
         job.mode = row.mode;
         job.pass = backward ? ActivationPass::kBackward : ActivationPass::kForward;
-        job.x = x, job.dy = dy, job.result = result;
-        job.alpha = 0.5, job.beta = 2, job.gamma = 2;
+        job.x = x;
+        job.dy = dy;
+        job.result = result;
+        job.alpha = 0.5;
+        job.beta = 2;
+        job.gamma = 2;
         run(isa, job, 8);
         for (int i = 0; i < 8; ++i) {
           const float want = backward ? row.backward[i] : row.forward[i];
@@ -178,7 +190,8 @@ TEST(ActivationKernel, EveryLengthAndOffsetAndStoreKind) {
             Activation job;
             job.type = type;
             job.mode = 3;
-            job.x = in.data() + offset * size, job.result = out.data() + offset * size;
+            job.x = in.data() + offset * size;
+            job.result = out.data() + offset * size;
             job.non_temporal = non_temporal;
             run(isa, job, n);
             for (std::size_t i = 0; i < x.size(); ++i) {
@@ -199,7 +212,8 @@ TEST(ActivationKernel, HalvesRoundToNearestEven) {
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
       Activation job;
       job.type = type;
-      job.x = all.data(), job.result = twice.data();
+      job.x = all.data();
+      job.result = twice.data();
       job.scale = 1.0f / 3;
       run(isa, job, all.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -223,15 +237,20 @@ TEST(ActivationKernel, FromYAgreesWithFromX) {
       std::vector<float> y(x.size()), from_x(x.size()), from_y(x.size());
       Activation job;
       job.mode = mode;
-      job.alpha = 0.5, job.beta = 2, job.gamma = 1;
-      job.x = x.data(), job.dy = dy.data(), job.result = y.data();
+      job.alpha = 0.5;
+      job.beta = 2;
+      job.gamma = 1;
+      job.x = x.data();
+      job.dy = dy.data();
+      job.result = y.data();
       run(isa, job, x.size());
       job.pass = ActivationPass::kBackward;
       job.result = from_x.data();
       run(isa, job, x.size());
-      if (mode == 5 || mode == 6 || mode == 7) continue;  // y does not tell
+      if (mode == 5 || mode == 6 || mode == 7) continue;  // y does not determine the derivative
       job.pass = ActivationPass::kBackwardFromY;
-      job.x = y.data(), job.result = from_y.data();
+      job.x = y.data();
+      job.result = from_y.data();
       run(isa, job, x.size());
       for (std::size_t i = 0; i < x.size(); ++i)
         ASSERT_NEAR(from_x[i], from_y[i], 1e-6) << "mode " << mode << " at " << x[i];

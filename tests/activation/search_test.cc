@@ -1,5 +1,5 @@
-// The activation primitive in the search machinery: keys, records and plans like those of any other
-// primitive, a wrong solver caught, tuning by the environment in one process and its use in another.
+// Search for the activation primitive: keys, records and plans, detection of a wrong solver, tuning by the environment
+// in one process and its use in another.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class ActivationSearch : public testing::Test {
 
   FindDb& db() { return find_db(handle_.device().architecture); }
 
-  /// Points of the tune space that searches have measured, by the file.
+  /// Tune points that searches have measured, according to the file.
   std::size_t tried(const std::string& solver) {
     std::size_t n = 0;
     read_pack(db().path(), [&](std::size_t, std::string_view, const FindRecord* r) {
@@ -118,7 +118,8 @@ TEST_F(ActivationSearch, AFirstRunTakesThePackedSolverUnmeasured) {
   EXPECT_STREQ(ranking[2].solver->info().name, "ActivCpuReferenceFwd") << "the reference is the last resort";
   std::vector<float> x(static_cast<std::size_t>(p.count()), -1), y(x.size(), 5);
   Problem::Args args;
-  args.x = x.data(), args.result = y.data();
+  args.x = x.data();
+  args.result = y.data();
   run(handle_, p, args);
   EXPECT_EQ(y, std::vector<float>(x.size(), 0));
   EXPECT_TRUE(db().lookup(p.key()).empty()) << "nothing was measured";
@@ -149,7 +150,7 @@ TEST_F(ActivationSearch, TuningStoresRecordsAndTheNextRankingUsesThem) {
     const auto ranking = search::rank({other, solvers(p.direction), p, {}, check.get()});
     EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
     EXPECT_EQ(to_text(found[0].point), to_text(ranking[0].point));
-    // A larger problem of the family borrows it.
+    // A larger problem of the family uses the record.
     const TensorDesc larger = tensor({16, 64, 28, 28});
     const Problem near = backward ? backward_problem(Mode::kElu, larger, larger, larger, larger)
                                   : forward_problem(Mode::kElu, larger, larger);
@@ -217,7 +218,9 @@ TEST_F(ActivationSearch, StoredPointsOutsideTheSpaceAreIgnored) {
       db().store({&r, 1});
       std::vector<float> data(static_cast<std::size_t>(p.count()), -2), ones(data.size(), 1), out(data.size());
       Problem::Args args;
-      args.x = data.data(), args.dy = ones.data(), args.result = out.data();
+      args.x = data.data();
+      args.dy = ones.data();
+      args.result = out.data();
       Handle handle("cpu", nullptr);
       run(handle, p, args);
       EXPECT_EQ(out, std::vector<float>(out.size(), backward ? -1 : 2));
@@ -280,7 +283,7 @@ int drive(const std::string& arguments) {
   return std::system((POLYMIO_DRIVER_PATH " " + arguments + " > /dev/null").c_str());
 }
 
-TEST_F(ActivationSearch, WhatOneProcessTunesAnotherUses) {
+TEST_F(ActivationSearch, AnotherProcessUsesTunedResults) {
   const Problem p = forward_of(Mode::kSoftrelu, {4, 32, 28, 28});
   ASSERT_EQ(drive(p.key()), 0);
   EXPECT_TRUE(db().lookup(p.key()).empty());
@@ -292,7 +295,7 @@ TEST_F(ActivationSearch, WhatOneProcessTunesAnotherUses) {
   EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
   EXPECT_TRUE(search::is_hit(ranking, search::FindMode::kHybrid));
   const std::size_t before = tried("ActivCpuPackedFwd");
-  EXPECT_GE(before, 3u);  // parts of three sizes; it is too small to write past the caches
+  EXPECT_GE(before, 3u);  // parts of three sizes; the problem is too small for non-temporal stores
   ASSERT_EQ(drive(p.key() + " -s 1"), 0);
   EXPECT_EQ(tried("ActivCpuPackedFwd"), before) << "what is tuned is not tuned again";
 }
@@ -319,7 +322,7 @@ TEST_F(ActivationSearch, SolversThatDoNotExistAreRefused) {
     EXPECT_NE(text().find("MIOPEN_DEBUG_FIND_ONLY_SOLVER="), std::string::npos) << text();
     EXPECT_NE(text().find("there is no solver '"), std::string::npos) << text();
   }
-  // One variable serves a program with both primitives.
+  // A program with both primitives sets the variable once.
   EXPECT_EQ(drive(p.key() + " -S 'ConvCpuDirectFwd;;ActivCpuReferenceFwd'"), 0);
   EXPECT_EQ(drive(p.key() + " -S ConvCpuDirectFwd"), 0);
   EXPECT_EQ(drive(p.key() + " -S ActivCpuPackedBwd"), 0) << "it is a choice for the other direction";
@@ -333,7 +336,9 @@ TEST_F(ActivationSearch, ProblemsAreRecordedOnce) {
   unsetenv("POLYMIO_RECORD");
   std::ifstream file(list);
   std::string first, second, third;
-  std::getline(file, first), std::getline(file, second), std::getline(file, third);
+  std::getline(file, first);
+  std::getline(file, second);
+  std::getline(file, third);
   EXPECT_EQ(first, "MIOpenDriver " + p.key());
   EXPECT_EQ(second, "MIOpenDriver activ -n 2 -c 3 -H 5 -W 7 -m 9 -F 2");
   EXPECT_EQ(third, "");

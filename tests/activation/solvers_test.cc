@@ -1,5 +1,5 @@
 // Every activation solver against the independent reference: functions, types, directions, layouts, scalars;
-// gaps between elements stay untouched. On any device.
+// gaps between elements are unchanged. On any device.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -29,11 +29,11 @@ struct Layouts {
 };
 const Layouts kLayouts[] = {
     {{2, 3, 5, 7}, {}, {}, {}, {}},
-    {{2, 3, 5, 7}, {105, 1, 21, 3}, {105, 1, 21, 3}, {105, 1, 21, 3}, {105, 1, 21, 3}},      // NHWC
-    {{2, 3, 5, 7}, {1, 70, 14, 2}, {1, 70, 14, 2}, {1, 70, 14, 2}, {1, 70, 14, 2}},          // alike, of no name
-    {{2, 3, 5, 7}, {105, 1, 21, 3}, {}, {}, {105, 1, 21, 3}},                                // NHWC to NCHW
+    {{2, 3, 5, 7}, {105, 1, 21, 3}, {105, 1, 21, 3}, {105, 1, 21, 3}, {105, 1, 21, 3}},  // NHWC
+    {{2, 3, 5, 7}, {1, 70, 14, 2}, {1, 70, 14, 2}, {1, 70, 14, 2}, {1, 70, 14, 2}},  // equal strides of no named layout
+    {{2, 3, 5, 7}, {105, 1, 21, 3}, {}, {}, {105, 1, 21, 3}},                        // NHWC to NCHW
     {{2, 3, 5, 70}, {1200, 400, 80, 1}, {1100, 360, 71, 1}, {}, {2000, 600, 100, 1}},        // rows with gaps
-    {{2, 3, 5, 7}, {500, 150, 30, 4}, {480, 160, 22, 3}, {105, 35, 7, 1}, {600, 2, 60, 6}},  // elements apart
+    {{2, 3, 5, 7}, {500, 150, 30, 4}, {480, 160, 22, 3}, {105, 35, 7, 1}, {600, 2, 60, 6}},  // strided elements
     {{211}, {}, {}, {}, {}},
     {{211}, {3}, {2}, {1}, {2}},
     {{13, 17}, {}, {1, 13}, {}, {}},
@@ -98,22 +98,30 @@ struct Case {
       out.poison();
     const auto old = out.bytes;
     {
-      // Some begin at an odd element.
+      // Some buffers begin at an odd element.
       const std::size_t shift = p.mode == Mode::kLeakyRelu ? ref::size_of(x.plain.type) : 0;
       const test::There x_there(handle, x.bytes), dy_there(handle, dy.bytes), out_there(handle, out.bytes, shift);
       Problem::Args args;
-      args.x = x_there.data(), args.dy = p.forward() ? nullptr : dy_there.data(), args.result = out_there.data();
+      args.x = x_there.data();
+      args.dy = p.forward() ? nullptr : dy_there.data();
+      args.result = out_there.data();
       args.parameters = kParameters;
-      args.scale = scale, args.keep = keep;
+      args.scale = scale;
+      args.keep = keep;
       solver.build(handle.stream(), p, point)(handle.stream(), &args);
     }
 
     ref::Activation wanted;
     wanted.mode = static_cast<ref::ActivationMode>(p.mode);
     wanted.backward = !p.forward();
-    wanted.alpha = kParameters.alpha, wanted.beta = kParameters.beta, wanted.gamma = kParameters.gamma;
-    wanted.scale = scale, wanted.keep = keep;
-    wanted.x = x.plain, wanted.dy = dy.plain, wanted.out = out.plain;
+    wanted.alpha = kParameters.alpha;
+    wanted.beta = kParameters.beta;
+    wanted.gamma = kParameters.gamma;
+    wanted.scale = scale;
+    wanted.keep = keep;
+    wanted.x = x.plain;
+    wanted.dy = dy.plain;
+    wanted.out = out.plain;
     const auto expected = evaluate(wanted, x.bytes.data(), dy.bytes.data(), old.data());
     const auto compared = ref::compare(arithmetic(wanted), out.plain, out.bytes.data(), expected);
     EXPECT_TRUE(compared.ok()) << solver.info().name << ' ' << to_text(point) << ": " << p.key() << ": element "
@@ -206,7 +214,9 @@ TEST(ActivationSolvers, ApplyComputesInPlace) {
         apply(handle.stream(), data.desc, data.bytes.data(), mode, kParameters);
         ref::Activation wanted;
         wanted.mode = static_cast<ref::ActivationMode>(mode);
-        wanted.alpha = kParameters.alpha, wanted.beta = kParameters.beta, wanted.gamma = kParameters.gamma;
+        wanted.alpha = kParameters.alpha;
+        wanted.beta = kParameters.beta;
+        wanted.gamma = kParameters.gamma;
         wanted.x = wanted.out = c.x.plain;
         const auto expected = evaluate(wanted, c.x.bytes.data(), nullptr, nullptr);
         EXPECT_TRUE(ref::compare(arithmetic(wanted), data.plain, data.bytes.data(), expected).ok()) << name_of(mode);
@@ -215,10 +225,12 @@ TEST(ActivationSolvers, ApplyComputesInPlace) {
     }
 }
 
-/// The reference itself, by values worked out by hand and by differences of f.
+/// The reference against values computed by hand and finite differences of f.
 TEST(ActivationReference, HasTheDefinedValuesAndSlopes) {
   ref::Activation p;
-  p.alpha = 0.5, p.beta = 2, p.gamma = 3;
+  p.alpha = 0.5;
+  p.beta = 2;
+  p.gamma = 3;
   const double forward[] = {-2, 0.11920292202211755, -1.5231883119115297, 0, 0.12692801104297263, 2, 0, 0,
                             -1, -0.432332358381693};
   for (int mode = 0; mode < 10; ++mode) {

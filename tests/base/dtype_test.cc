@@ -11,7 +11,7 @@
 namespace polymio::dtype {
 namespace {
 
-/// A small float format under test: how it is laid out and the two conversions.
+/// A small float format under test: its bit fields and the two conversions.
 struct Format {
   const char* name;
   int exponent, mantissa;
@@ -125,11 +125,11 @@ INSTANTIATE_TEST_SUITE_P(All, Formats, testing::ValuesIn(kFormats),
 
 constexpr std::int64_t kDithers = std::int64_t{1} << 23;
 
-/// Of all dithers, the share that rounds `v` up; fails when a result is neither neighbour.
+/// The fraction of all dithers that round `v` up; fails when a result is neither neighbour.
 template <class Encode, class Decode>
 double share_up(float v, double low, double high, Encode encode, Decode decode) {
   std::int64_t up = 0;
-  // Every 16th dither and the last: the share is exact, because no format keeps a bit that low.
+  // Every 16th dither and the last: the fraction is exact, because no format has bits that low.
   for (std::int64_t d = 0; d < kDithers; d += 16) {
     const double got = decode(encode(v, d));
     if (got != low && got != high) ADD_FAILURE() << v << " became " << got << " with dither " << d;

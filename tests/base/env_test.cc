@@ -1,4 +1,4 @@
-// Environment variables: parsing, defaults, one warning for each bad one, the table itself.
+// Environment variables: parsing, defaults, one warning per bad value, the table itself.
 // SPDX-License-Identifier: MIT
 #include "base/env.h"
 
@@ -12,7 +12,7 @@
 namespace polymio::env {
 namespace {
 
-// Names of their own, so that the tests disturb no other test.
+// Names that no other test uses.
 const Variable kText{"POLYMIO_TEST_TEXT", "", ""}, kFlag{"POLYMIO_TEST_FLAG", "", ""},
     kNumber{"POLYMIO_TEST_NUMBER", "", ""}, kBadFlag{"POLYMIO_TEST_BAD_FLAG", "", ""},
     kBadNumber{"POLYMIO_TEST_BAD_NUMBER", "", ""};

@@ -1,4 +1,4 @@
-// FunctionRef: calls through, keeps references, gives its two words.
+// FunctionRef: forwards calls and arguments, keeps references, has the size of two pointers.
 // SPDX-License-Identifier: MIT
 #include "base/function_ref.h"
 

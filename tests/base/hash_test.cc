@@ -1,4 +1,4 @@
-// Hashes: values written to files must never change; the mixer must spread.
+// Hashes: values stored in files never change; the mixer distributes bits.
 // SPDX-License-Identifier: MIT
 #include "base/hash.h"
 

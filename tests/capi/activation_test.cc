@@ -45,7 +45,9 @@ ref::Activation wanted(int mode, bool is_backward, const ref::Tensor& t) {
   ref::Activation p;
   p.mode = static_cast<ref::ActivationMode>(mode);
   p.backward = is_backward;
-  p.alpha = kAlpha, p.beta = kBeta, p.gamma = kGamma;
+  p.alpha = kAlpha;
+  p.beta = kBeta;
+  p.gamma = kGamma;
   p.x = p.dy = p.out = t;
   return p;
 }
@@ -115,7 +117,7 @@ TEST_F(ActivationApi, EveryFunctionAndTypeOutOfPlaceAndInPlace) {
     }
 }
 
-/// After a forward pass in place only y is left: the derivative comes from it, or the call is refused.
+/// After a forward pass in place only y exists: backward computes the derivative from y, or is refused.
 TEST_F(ActivationApi, BackwardOfAForwardPassInPlace) {
   const Tensor desc(miopenFloat, {1, 1, 1, 101});
   std::vector<float> x, dy(101, 0.5f);
@@ -150,14 +152,15 @@ TEST_F(ActivationApi, ScalingFactorsAreTaken) {
   const float alpha = 0.5f, beta = -2;
   expect_ok(miopenActivationForward(handle, activation, &alpha, desc, There(handle, x), &beta, desc, There(handle, y)));
   auto p = wanted(miopenActivationRELU, false, t);
-  p.scale = 0.5, p.keep = -2;
+  p.scale = 0.5;
+  p.keep = -2;
   EXPECT_TRUE(ref::compare(arithmetic(p), t, y.data(), evaluate(p, x.data(), nullptr, old.data())).ok());
 }
 
 TEST_F(ActivationApi, ErrorsSayWhatIsWrong) {
   set(miopenActivationRELU);
   const Tensor desc(miopenFloat, {1, 2, 3, 4}), other(miopenFloat, {1, 2, 4, 3}), half(miopenHalf, {1, 2, 3, 4});
-  const Tensor integers(miopenInt32, {1, 2, 3, 4}), unset, turned(miopenFloat, {1, 2, 3, 4}, {24, 1, 8, 2});
+  const Tensor integers(miopenInt32, {1, 2, 3, 4}), unset, transposed(miopenFloat, {1, 2, 3, 4}, {24, 1, 8, 2});
   std::vector<float> a(64), b(64);
   const auto call = [&](miopenTensorDescriptor_t x, const void* x_data, miopenTensorDescriptor_t y, void* y_data) {
     return miopenActivationForward(handle, activation, &kOne, x, x_data, &kZero, y, y_data);
@@ -170,7 +173,7 @@ TEST_F(ActivationApi, ErrorsSayWhatIsWrong) {
   expect_bad(call(desc, a.data(), other, b.data()), {"1x2x3x4", "1x2x4x3"});
   expect_bad(call(desc, a.data(), half, b.data()), {"fp32", "fp16"});
   expect_bad(call(integers, a.data(), integers, b.data()), {"int32", "fp64"});
-  expect_bad(call(desc, a.data(), turned, a.data()), {"strides differ"});
+  expect_bad(call(desc, a.data(), transposed, a.data()), {"strides differ"});
   expect_bad(call(desc, a.data(), desc, a.data() + 1), {"overlaps", "4 bytes"});
   expect_bad(miopenActivationForward(nullptr, activation, &kOne, desc, a.data(), &kZero, desc, b.data()), {"handle"});
   expect_bad(miopenActivationForward(handle, nullptr, &kOne, desc, a.data(), &kZero, desc, b.data()), {"descriptor"});
@@ -188,7 +191,7 @@ TEST_F(ActivationApi, ErrorsSayWhatIsWrong) {
   expect_bad(back(a.data(), b.data(), c.data(), b.data() + 2), {"overlaps dy"});
 }
 
-/// Views of one buffer may lie between each other.
+/// Views of one buffer may interleave.
 TEST_F(ActivationApi, InterleavedViewsOfOneBufferAreFine) {
   set(miopenActivationABS);
   const Tensor view(miopenFloat, {2, 3}, {8, 2});

@@ -1,5 +1,5 @@
-// What the API tests share: owned API objects, a convolution with its data under one interface for all
-// three directions, and a check of an error's status together with its text.
+// Shared by the API tests: owned API objects, a convolution with its data under one interface for all three directions,
+// and a check of an error's status and text.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace polymio::test {
 
-/// Expects `got` to be the failure `want`, with a text holding every one of `parts`.
+/// Expects `got` to be the failure `want`, with a text that contains every one of `parts`.
 inline void expect_error(miopenStatus_t got, miopenStatus_t want, std::initializer_list<const char*> parts,
                          int line = __builtin_LINE()) {
   const testing::ScopedTrace trace("called at line", line, "");
@@ -34,7 +34,7 @@ inline void expect_ok(miopenStatus_t got, int line = __builtin_LINE()) {
   EXPECT_EQ(got, miopenStatusSuccess) << polymioGetLastError();
 }
 
-/// An object of the API for the length of a scope.
+/// An owned object of the API.
 template <class Pointer, miopenStatus_t (*kCreate)(Pointer*), miopenStatus_t (*kDestroy)(Pointer)>
 class Owned {
  public:
@@ -192,7 +192,7 @@ struct Types {
   Ints x_strides = {}, w_strides = {}, y_strides = {};
 };
 
-/// A whole convolution: descriptors, zeroed buffers, scalars 1 and 0, and workspace for every solver.
+/// A complete convolution: descriptors, zeroed buffers, scalars 1 and 0, and workspace for every solver.
 class Convolution {
  public:
   explicit Convolution(miopenHandle_t handle, const Shape& shape, const Types& types = {})
@@ -209,13 +209,18 @@ class Convolution {
     w.set(types.w, shape.w, types.w_strides);
     int rank = 0;
     y_lens.resize(shape.x.size());
-    // Sizes only: the query wants one type, gradients of int8 tensors have two.
+    // For sizes only: the query requires one type, gradients of int8 tensors have two.
     const Tensor x_sizes(miopenFloat, shape.x), w_sizes(miopenFloat, shape.w);
     expect_ok(miopenGetConvolutionNdForwardOutputDim(conv, x_sizes, w_sizes, &rank, y_lens.data()));
     y.set(types.y, y_lens, types.y_strides);
-    x_data.resize(x.bytes()), w_data.resize(w.bytes()), y_data.resize(y.bytes());
+    x_data.resize(x.bytes());
+    w_data.resize(w.bytes());
+    y_data.resize(y.bytes());
     call = {handle, x, w, y, conv, x_data.data(), w_data.data(), y_data.data(), &kOne, &kZero, nullptr, 0};
-    if (types.y == miopenDouble || types.x == miopenDouble) call.alpha = &kOneDouble, call.beta = &kZeroDouble;
+    if (types.y == miopenDouble || types.x == miopenDouble) {
+      call.alpha = &kOneDouble;
+      call.beta = &kZeroDouble;
+    }
   }
 
   /// Gives the call workspace for find and for every solution of this direction.
@@ -254,7 +259,7 @@ class Convolution {
   Call call;
 };
 
-/// The problem of find 2.0 that is the convolution alone.
+/// The Find 2.0 problem of the convolution.
 struct ConvolutionProblem {
   miopenProblem_t object = nullptr;
   explicit ConvolutionProblem(const Convolution& c, miopenProblemDirection_t d = miopenProblemDirectionForward) {

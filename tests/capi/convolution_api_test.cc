@@ -16,7 +16,7 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-/// The direction whose plain convolution a call of a (perhaps transposed) convolution computes.
+/// The direction of the plain convolution that computes a call of a plain or transposed convolution.
 reference::Direction plain_direction(Direction d, bool transposed) {
   if (d == Direction::kBackwardWeights) return reference::Direction::kBackwardWeights;
   return (d == Direction::kForward) != transposed ? reference::Direction::kForward
@@ -37,7 +37,9 @@ reference::Tensor describe(miopenTensorDescriptor_t t, miopenDataType_t cast) {
 /// A convolution with random data that can be checked against the reference.
 struct Checked : Convolution {
   explicit Checked(miopenHandle_t handle, const Shape& s, const Types& t = {}) : Convolution(handle, s, t) {
-    x_cast = t.x, w_cast = t.w, y_cast = t.y;
+    x_cast = t.x;
+    w_cast = t.w;
+    y_cast = t.y;
     randomise(describe(x, t.x), x_data, 1);
     randomise(describe(w, t.w), w_data, 2);
     randomise(describe(y, t.y), y_data, 3);
@@ -51,8 +53,8 @@ struct Checked : Convolution {
       reference::store(t.type, data.data(), i, reference::is_integer(t.type) ? integer(engine) : real(engine));
   }
 
-  /// Runs `action`, which must succeed, compares the output of direction `d` with the reference and puts
-  /// back what was there before.
+  /// Runs `action`, which must succeed, compares the output of direction `d` with the reference and restores
+  /// the old contents.
   template <class Action>
   void expect_right(Direction d, double alpha, double beta, Action action, int line = __builtin_LINE()) {
     const testing::ScopedTrace trace("checked at line", line, "");
@@ -66,8 +68,12 @@ struct Checked : Convolution {
       return v.empty() ? std::vector<std::int64_t>(shape.x.size() - 2, value)
                        : std::vector<std::int64_t>(v.begin(), v.end());
     };
-    math.pad = filled(shape.pad, 0), math.stride = filled(shape.stride, 1), math.dilation = filled(shape.dilation, 1);
-    math.groups = shape.groups, math.alpha = alpha, math.beta = beta;
+    math.pad = filled(shape.pad, 0);
+    math.stride = filled(shape.stride, 1);
+    math.dilation = filled(shape.dilation, 1);
+    math.groups = shape.groups;
+    math.alpha = alpha;
+    math.beta = beta;
     const Bytes first = swap ? y_data : x_data, second = w_data, third = swap ? x_data : y_data;
     const auto expected = reference::evaluate(math, {first.data(), second.data(), third.data()});
     Bytes& out = output(d);
@@ -80,7 +86,7 @@ struct Checked : Convolution {
     std::copy(before.begin(), before.end(), out.begin());
   }
 
-  /// Find, then run the first result, with the workspace find asked for.
+  /// Finds, then runs the first result with find's workspace.
   void expect_find_and_run_right(Direction d) {
     provide_workspace(d);
     int count = 0;
@@ -127,7 +133,7 @@ const Shape kShapes[] = {
     {{2, 5, 7, 7}, {10, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 5},
     {{2, 3, 20}, {4, 3, 5}, {2}, {2}},
     {{1, 2, 5, 6, 7}, {3, 2, 2, 3, 3}, {1, 1, 0}, {1, 2, 1}},
-    {{1, 1, 2, 2}, {1, 1, 5, 5}},  // a filter beyond the input: sizes are clamped to 1
+    {{1, 1, 2, 2}, {1, 1, 5, 5}},  // a filter larger than the input: sizes are clamped to 1
 };
 
 TEST(ConvolutionRun, FindAndRunAreRightInEveryDirection) {
@@ -170,7 +176,8 @@ TEST(ConvolutionRun, ScalarsOfDoubleTensorsAreDoubles) {
   const double alpha = 1.0 / 3, beta = 1e-9 + 1;
   for (const auto d : kDirections) {
     Checked c(handle, kShapes[0], {miopenDouble, miopenDouble, miopenDouble});
-    c.call.alpha = &alpha, c.call.beta = &beta;
+    c.call.alpha = &alpha;
+    c.call.beta = &beta;
     const int algorithm = c.solutions(d).back().algorithm;
     c.expect_right(d, alpha, beta, [&] { return c.call.run(d, algorithm); });
   }
@@ -216,7 +223,9 @@ TEST(ConvolutionRun, ElementsMayBeAtAnyAddress) {
         c.provide_workspace(d);
         Odd x(c.x_data), w(c.w_data), y(c.y_data);
         Call odd = c.call;
-        odd.x = x.data(), odd.w = w.data(), odd.y = y.data();
+        odd.x = x.data();
+        odd.w = w.data();
+        odd.y = y.data();
         const double wide[] = {1, beta};
         const float narrow[] = {1, static_cast<float>(beta)};
         odd.alpha = type == miopenDouble ? static_cast<const void*>(&wide[0]) : &narrow[0];
@@ -228,7 +237,7 @@ TEST(ConvolutionRun, ElementsMayBeAtAnyAddress) {
           return status;
         };
         c.expect_right(d, 1, beta, [&] { return on_odd([&] { return odd.run(d, solutions[0].algorithm); }); });
-        if (beta != 0) continue;  // immediate mode has no scalars
+        if (beta != 0) continue;  // immediate mode has neither alpha nor beta
         for (const auto& s : solutions)
           c.expect_right(d, 1, 0, [&] { return on_odd([&] { return odd.immediate(d, s.solution_id); }); });
         int count = 0;
@@ -259,7 +268,8 @@ TEST(ConvolutionRun, TransposedForwardWithScalars) {
   const Handle handle;
   const float alpha = 2, beta = -1;
   Checked c(handle, {{1, 6, 4, 4}, {6, 2, 2, 3}, {}, {2, 1}, {}, 1, miopenTranspose});
-  c.call.alpha = &alpha, c.call.beta = &beta;
+  c.call.alpha = &alpha;
+  c.call.beta = &beta;
   const int algorithm = c.solutions(Direction::kForward).back().algorithm;
   c.expect_right(Direction::kForward, alpha, beta, [&] { return c.call.run(Direction::kForward, algorithm); });
 }
@@ -278,7 +288,9 @@ TEST(ConvolutionRun, CastTypesRoundTheInputs) {
     Checked c(handle, kShapes[0]);
     expect_ok(miopenSetConvolutionAttribute(c.conv, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE,
                                             miopenF8RoundingModeStandard));
-    c.x_cast = miopenFloat8, c.w_cast = miopenBFloat8, c.y_cast = miopenFloat8;
+    c.x_cast = miopenFloat8;
+    c.w_cast = miopenBFloat8;
+    c.y_cast = miopenFloat8;
     expect_ok(miopenSetTensorCastType(c.x, c.x_cast));
     expect_ok(miopenSetTensorCastType(c.w, c.w_cast));
     expect_ok(miopenSetTensorCastType(c.y, c.y_cast));
@@ -296,7 +308,8 @@ TEST(ConvolutionImmediate, EverySolutionIsRightCompiledOrNot) {
         expect_ok(c.call.solution_workspace(d, solution.solution_id, &bytes));
         EXPECT_EQ(bytes, solution.workspace_size);
         Bytes workspace(bytes);
-        c.call.workspace = bytes ? workspace.data() : nullptr, c.call.workspace_bytes = bytes;
+        c.call.workspace = bytes ? workspace.data() : nullptr;
+        c.call.workspace_bytes = bytes;
         c.expect_right(d, 1, 0, [&] { return c.call.immediate(d, solution.solution_id); });
         expect_ok(c.call.compile(d, solution.solution_id));
         c.expect_right(d, 1, 0, [&] { return c.call.immediate(d, solution.solution_id); });
@@ -381,7 +394,8 @@ TEST(ConvolutionFind, TheDatabaseAnswersTheSecondTime) {
   for (const auto d : kDirections) {
     const Handle a, b;
     Checked c(a, s), other(b, s);
-    c.provide_workspace(d), other.provide_workspace(d);
+    c.provide_workspace(d);
+    other.provide_workspace(d);
     expect_ok(miopenSetConvolutionFindMode(c.conv, miopenConvolutionFindModeHybrid));
     expect_ok(miopenSetConvolutionFindMode(other.conv, miopenConvolutionFindModeHybrid));
     expect_ok(c.call.find(d, 5, &first_count, first));
@@ -413,10 +427,12 @@ TEST(ConvolutionWorkspace, TooLittleIsBadWithBothNumbers) {
         if (solution.workspace_size == 0) continue;
         ++with_workspace;
         Bytes workspace(solution.workspace_size);
-        c.call.workspace = workspace.data(), c.call.workspace_bytes = solution.workspace_size - 1;
+        c.call.workspace = workspace.data();
+        c.call.workspace_bytes = solution.workspace_size - 1;
         const std::string need = std::to_string(solution.workspace_size), have = std::to_string(c.call.workspace_bytes);
         expect_bad(c.call.immediate(d, solution.solution_id), {"workspace", need.c_str(), have.c_str()});
-        c.call.workspace = nullptr, c.call.workspace_bytes = solution.workspace_size;
+        c.call.workspace = nullptr;
+        c.call.workspace_bytes = solution.workspace_size;
         expect_bad(c.call.immediate(d, solution.solution_id), {"workspace", need.c_str()});
       }
       EXPECT_LE(bytes, most);
@@ -443,18 +459,20 @@ TEST(ConvolutionWorkspace, AFamilyThatNeedsMoreIsBadWithBothNumbers) {
         if (best == 0) continue;
         ++tried;
         expect_bad(c.call.run(d, algorithm), {"workspace", "0 bytes were given, at least "});
-        // A family may do with less than its best point takes; the text says with how much.
+        // An algorithm may run with less than the workspace of its best point; the text gives the minimum.
         const std::string text = polymioGetLastError();
         const std::size_t need = std::stoull(text.substr(text.find("at least ") + 9));
         ASSERT_GT(need, 0u);
         EXPECT_LE(need, best);
         const std::string number = std::to_string(need), have = std::to_string(need - 1) + " bytes";
         Bytes workspace(need);
-        c.call.workspace = workspace.data(), c.call.workspace_bytes = need - 1;
+        c.call.workspace = workspace.data();
+        c.call.workspace_bytes = need - 1;
         expect_bad(c.call.run(d, algorithm), {"workspace", have.c_str(), number.c_str()});
         c.call.workspace_bytes = need;
         c.expect_right(d, 1, 0, [&, family = algorithm] { return c.call.run(d, family); });
-        c.call.workspace = nullptr, c.call.workspace_bytes = 0;
+        c.call.workspace = nullptr;
+        c.call.workspace_bytes = 0;
       }
     }
   EXPECT_GT(tried, 0) << "no family needs workspace: the rule goes untested";
@@ -477,7 +495,7 @@ TEST(ConvolutionWorkspace, NoneIsEnoughForFindAndRun) {
 TEST(ConvolutionPlans, StridesArePartOfTheIdentity) {
   const Handle handle;
   const Shape s{{2, 4, 6, 6}, {4, 4, 3, 3}};
-  // Same sizes, same first strides: only deeper strides differ.
+  // Equal sizes and outer strides: only inner strides differ.
   Checked packed(handle, s), padded(handle, s, {.x_strides = {144, 36, 6, 1}, .y_strides = {64, 16, 4, 1}}),
       wide(handle, s, {.x_strides = {200, 36, 6, 1}}), mixed(handle, s, {.x_strides = {144, 36, 1, 6}});
   for (int round = 0; round < 3; ++round)
@@ -591,7 +609,7 @@ TEST(ConvolutionStatus, UnknownAlgorithmsAreBadAndAbsentOnesNotImplemented) {
   EXPECT_EQ(c.x_data, by_gemm);
 }
 
-/// Makes every call of a direction and expects each to fail with BadParm and a text holding `part`.
+/// Makes every call of a direction and expects each to fail with BadParm and a text that contains `part`.
 void expect_all_bad(const Call& call, Direction d, const char* part, bool buffers_matter = true) {
   SCOPED_TRACE(testing::Message() << "direction " << static_cast<int>(d) << ", " << part);
   std::size_t size = 0;
@@ -731,7 +749,7 @@ TEST(ConvolutionStatus, VectorisedLayoutsAreNotImplemented) {
     expect_error(c.call.workspace_size(d, &bytes), miopenStatusNotImplemented, {"vectorised"});
 }
 
-TEST(ConvolutionStatus, AHandleServesOnAfterErrors) {
+TEST(ConvolutionStatus, AHandleStaysUsableAfterErrors) {
   const Handle handle;
   Checked c(handle, kShapes[0]);
   for (int i = 0; i < 3; ++i) {

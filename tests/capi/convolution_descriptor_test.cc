@@ -18,7 +18,9 @@ Settings settings(miopenConvolutionDescriptor_t conv) {
   Settings s;
   expect_ok(miopenGetConvolutionSpatialDim(conv, &s.spatial));
   const auto n = static_cast<std::size_t>(s.spatial);
-  s.pad.resize(n + 1, -5), s.stride.resize(n + 1, -5), s.dilation.resize(n + 1, -5);
+  s.pad.resize(n + 1, -5);
+  s.stride.resize(n + 1, -5);
+  s.dilation.resize(n + 1, -5);
   int again = -1;
   expect_ok(miopenGetConvolutionNdDescriptor(conv, s.spatial, &again, s.pad.data(), s.stride.data(), s.dilation.data(),
                                              &s.mode));
@@ -124,7 +126,11 @@ TEST(ConvolutionDescriptor, ZeroToNineDimensions) {
   const ConvolutionDescriptor conv;
   for (int dims = 0; dims <= 9; ++dims) {
     Ints pad, stride, dilation;
-    for (int i = 0; i < dims; ++i) pad.push_back(i), stride.push_back(i + 1), dilation.push_back(i + 2);
+    for (int i = 0; i < dims; ++i) {
+      pad.push_back(i);
+      stride.push_back(i + 1);
+      dilation.push_back(i + 2);
+    }
     expect_ok(
         miopenInitConvolutionNdDescriptor(conv, dims, pad.data(), stride.data(), dilation.data(), miopenConvolution));
     const Settings s = settings(conv);
@@ -296,7 +302,7 @@ TEST(ConvolutionDescriptor, ExtraWorkspaceOfBackwardWeights) {
   expect_bad(query(DEFAULT, t, t, nullptr), {"buffer_size is null"});
 }
 
-/// Output sizes of a 2-D or other convolution, with its status.
+/// Output sizes of a convolution of any rank, with the status of the call.
 miopenStatus_t output_sizes(const Shape& s, Ints& sizes, miopenDataType_t x_type = miopenFloat,
                             miopenDataType_t w_type = miopenFloat) {
   const ConvolutionDescriptor conv;
@@ -319,7 +325,7 @@ miopenStatus_t output_sizes(const Shape& s, Ints& sizes, miopenDataType_t x_type
   return status;
 }
 
-/// Counts the positions where the dilated filter lies inside the padded input; at least 1.
+/// Counts the positions of the dilated filter inside the padded input; at least 1.
 int positions(int in, int filter, int pad, int stride, int dilation) {
   int count = 0;
   for (int first = -pad; first + dilation * (filter - 1) < in + pad; first += stride) ++count;
@@ -352,7 +358,7 @@ TEST(OutputSizes, TransposedIsTheInverseUpToOutputPadding) {
             expect_ok(output_sizes(s, sizes));
             const int formula = stride * (in - 1) + filter - 2 * pad + extra;
             ASSERT_EQ(sizes, (Ints{2, 4, 5, std::max(formula, 1)}));
-            // What a forward convolution makes of that size is the input size again.
+            // A forward convolution of that size gives the input size again.
             if (formula >= 1 && formula + 2 * pad >= filter) {
               ASSERT_EQ(positions(formula, filter, pad, stride, 1), in);
             }

@@ -1,5 +1,5 @@
-// What the tests of find 2.0 share: owned objects, convolutions with integer data and their right results, so that
-// every solver gives the very same numbers (transforms once they are rounded to integers).
+// Shared by the tests of Find 2.0: owned objects, and convolutions of integer data with expected results, so that all
+// solvers give equal numbers (transforms after rounding to integers).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <miopen/find2.h>
@@ -41,11 +41,13 @@ using Activation =
 
 inline Problem own(miopenProblem_t p) { return {p, miopenDestroyProblem}; }
 
-/// A convolution whose data are integers, with the expected output of one direction.
+/// A convolution of integers with the expected output of one direction.
 struct Case : Convolution {
   Case(miopenHandle_t handle, const Shape& s, const Types& t = {}) : Convolution(handle, s, t) {
     expect_ok(miopenSetConvolutionFindMode(conv, miopenConvolutionFindModeNormal));
-    fill(x_data, 1), fill(w_data, 2), fill(y_data, 3);
+    fill(x_data, 1);
+    fill(w_data, 2);
+    fill(y_data, 3);
   }
 
   static void fill(Bytes& data, unsigned seed) {
@@ -56,13 +58,14 @@ struct Case : Convolution {
     }
   }
 
-  /// By the reference solver of the immediate mode.
+  /// Computed by the reference solver of the immediate mode.
   Bytes expected(Direction d) {
     const bool swap = shape.mode == miopenTranspose && d != Direction::kBackwardWeights;
     const auto plain = static_cast<std::uint64_t>(d) ^ static_cast<std::uint64_t>(swap);
     const Bytes before = output(d);
     const auto limits = std::make_pair(call.workspace, call.workspace_bytes);
-    call.workspace = nullptr, call.workspace_bytes = 0;
+    call.workspace = nullptr;
+    call.workspace_bytes = 0;
     expect_ok(call.immediate(d, 1 + plain));
     std::tie(call.workspace, call.workspace_bytes) = limits;
     Bytes result = output(d);
@@ -123,7 +126,7 @@ inline miopenStatus_t run(miopenHandle_t h, miopenSolution_t s, const std::vecto
                            workspace.size());
 }
 
-/// The floats of a result whose exact values are integers, without the rounding errors of transforms.
+/// A result with integer exact values, rounded to integers to remove the rounding errors of transforms.
 inline Bytes whole(Bytes data) {
   for (std::size_t i = 0; i + 4 <= data.size(); i += 4) {
     float value = 0;

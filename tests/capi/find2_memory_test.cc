@@ -1,4 +1,4 @@
-// Find 2.0: which memory a find takes, and how long that may take.
+// Find 2.0: memory that a find allocates, and the time limit of allocation.
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace polymio::test {
 namespace {
 
-/// Memory of the handle, counted.
+/// An allocator that counts.
 struct Pool {
   std::size_t now = 0, most = 0, calls = 0;
   std::map<void*, std::size_t> blocks;
@@ -37,13 +37,13 @@ std::size_t most_workspace(const std::vector<Solution>& solutions) {
   return most;
 }
 
-/// A handle whose memory is counted.
+/// A handle with a counting allocator.
 struct Counted {
   Pool pool;
   const Handle handle;
   Counted() { expect_ok(miopenSetAllocator(handle, Pool::allocate, Pool::deallocate, &pool)); }
   ~Counted() { EXPECT_TRUE(pool.blocks.empty()) << "memory of the search is given back"; }
-  operator miopenHandle_t() const { return handle; }  // NOLINT: passes to the API as it is
+  operator miopenHandle_t() const { return handle; }  // NOLINT: passed to the API
 };
 
 TEST(Find2Memory, WorkspaceStaysWithinTheOptionsLimit) {
@@ -84,7 +84,7 @@ TEST(Find2Memory, TensorsAndWorkspaceStayWithinTheHandlesLimit) {
   const std::string need = std::to_string(tensors), limit = std::to_string(tensors - 1);
   expect_bad(miopenFindSolutions(handle, problem, nullptr, &s, nullptr, 1), {need.c_str(), limit.c_str(), "no room"});
   EXPECT_EQ(handle.pool.calls, 0u);
-  // The caller's buffers do not count.
+  // The caller's buffers do not count towards the limit.
   const Options options;
   expect_ok(miopenSetFindOptionPreallocatedTensor(options, miopenTensorConvolutionY, c.y_data.data()));
   EXPECT_LT(most_workspace(find(handle, problem, options)), c.y.bytes());
@@ -92,7 +92,7 @@ TEST(Find2Memory, TensorsAndWorkspaceStayWithinTheHandlesLimit) {
   EXPECT_GE(handle.pool.calls, 2u);
 }
 
-TEST(Find2Memory, WhatRunsNothingAllocatesNothing) {
+TEST(Find2Memory, CallsThatRunNothingAllocateNothing) {
   const Shape shape = {{2, 8, 15, 13}, {20, 8, 1, 1}};
   const Counted handle;
   Case c(handle, shape);
@@ -125,7 +125,7 @@ TEST(Find2Memory, WhatRunsNothingAllocatesNothing) {
   expect_right(handle, fast[0], c, Direction::kForward, expected);
   EXPECT_EQ(handle.pool.calls, calls);
 
-  // FAST on a problem that nobody knows.
+  // FAST on a problem without records.
   Case unknown(handle, {{3, 7, 17, 5}, {9, 7, 2, 3}});
   expect_ok(miopenSetConvolutionFindMode(unknown.conv, miopenConvolutionFindModeFast));
   const auto predicted = find(handle, unknown.problem(Direction::kForward));
@@ -138,7 +138,7 @@ TEST(Find2Memory, WhatRunsNothingAllocatesNothing) {
 
 TEST(Find2Memory, ABudgetTooShortForTheTensorsGivesPredictions) {
   const Counted handle;
-  // 411 MB of tensors, which take ten times the budget: no data here either.
+  // 411 MB of tensors, which take ten times the budget to make: predictions here as well.
   const Tensor x(miopenFloat, {16, 64, 224, 224}), w(miopenFloat, {64, 64, 3, 3});
   const ConvolutionDescriptor conv;
   const int ones[] = {1, 1};
@@ -164,7 +164,7 @@ TEST(Find2Memory, ABudgetTooShortForTheTensorsGivesPredictions) {
   EXPECT_LT(best_ms, 100);
   EXPECT_EQ(handle.pool.calls, 0u);
 
-  // What fits the budget is measured.
+  // Candidates that fit the budget are measured.
   expect_ok(polymioSetFindBudget(handle, 2000));
   const Case small(handle, {{2, 16, 14, 17}, {24, 16, 3, 3}});
   EXPECT_EQ(source_of(find(handle, small.problem(Direction::kForward))[0]), polymioSourceMeasured);
@@ -179,7 +179,7 @@ TEST(Find2Memory, TimeToMakeTensorsCountsForTheBudget) {
   };
   expect_ok(miopenSetAllocator(
       handle, slow, [](void*, void* memory) { std::free(memory); }, nullptr));
-  expect_ok(polymioSetFindBudget(handle, 100));  // three tensors take longer
+  expect_ok(polymioSetFindBudget(handle, 100));  // making three tensors takes longer
   const Case c(handle, {{2, 16, 18, 11}, {24, 16, 3, 3}});
   const auto solutions = find(handle, c.problem(Direction::kForward));
   ASSERT_FALSE(solutions.empty());
@@ -206,7 +206,7 @@ TEST(Find2Memory, PreallocatedMemoryIsUsedAndInputsStay) {
   EXPECT_TRUE(c.x_data == x && c.w_data == w);
   EXPECT_FALSE(c.y_data == y) << "outputs are overwritten";
 
-  // An empty workspace is a workspace, and each tensor that is not given is allocated.
+  // An empty workspace counts as given, and each tensor that is not given is allocated.
   const Options none;
   expect_ok(miopenSetFindOptionPreallocatedWorkspace(none, nullptr, 0));
   expect_ok(miopenSetFindOptionPreallocatedTensor(none, miopenTensorConvolutionX, c.x_data.data()));

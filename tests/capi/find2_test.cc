@@ -70,7 +70,7 @@ TEST(Find2, OrderAndNumberAreAsAsked) {
   const auto by_size = find(handle, problem, options);
   ASSERT_GE(by_size.size(), 3u);
   EXPECT_GT(workspace_of(by_size.back()), 0u) << "the case must have a solver with workspace";
-  // By time some of these come in another order.
+  // Ordered by time, some of these are in another order.
   for (const Shape& shape : kShapes)
     for (const Direction d : kDirections) {
       const Case other(handle, shape);
@@ -198,7 +198,8 @@ TEST(Find2, DescriptorsOfARunReplaceThoseOfTheProblem) {
   for (const Shape& shape : {kPlain, kShapes[4]}) {
     Case small(handle, shape);
     Shape grown = shape;
-    grown.x[0] = 5, grown.x[2] = 19;
+    grown.x[0] = 5;
+    grown.x[2] = 19;
     Case large(handle, grown);
     for (const Direction d : kDirections) {
       const Bytes expected = large.expected(d), expected_small = small.expected(d);
@@ -265,7 +266,7 @@ miopenStatus_t load(const std::string& bytes, miopenSolution_t& s) {
   return miopenLoadSolution(&s, copy.get(), bytes.size());
 }
 
-/// The bytes with a right checksum at their end.
+/// The bytes with a valid checksum appended.
 std::string signed_again(std::string bytes) {
   const std::uint64_t sum = XXH3_64bits(bytes.data(), bytes.size() - 8);
   std::memcpy(bytes.data() + bytes.size() - 8, &sum, 8);
@@ -342,7 +343,7 @@ TEST_F(Saved, ForgedBytesWithARightChecksumDoNoHarm) {
       if (!s) continue;
       const Solution loaded(s, miopenDestroySolution);
       save(s);
-      // Whatever it says, too little memory is refused before anything runs.
+      // For any forged size, too small a workspace is refused before anything runs.
       expect_error(miopenRunSolution(handle, s, 0, nullptr, nullptr, 0), miopenStatusInvalidValue, {"no buffer"});
     }
   EXPECT_GT(refused, 100);
@@ -370,7 +371,7 @@ TEST_F(Saved, OtherVersionsOfTheLibraryAndOfTheSolver) {
 
 enum Tail { kBias = 1, kActivation = 2 };
 
-/// A convolution with a bias and an activation behind it.
+/// A convolution followed by a bias and an activation.
 struct FusedCase : Case {
   Tensor bias;
   Bytes bias_data;
@@ -419,7 +420,7 @@ struct FusedCase : Case {
     return a;
   }
 
-  /// Of every element in memory order: y must be packed.
+  /// The expected elements in memory order; y must be packed.
   std::vector<double> expected_values(int tail) {
     const Bytes sums = expected(Direction::kForward);
     const auto value = [](const Bytes& data, std::size_t i) {
@@ -482,7 +483,7 @@ TEST(FusedProblems, LayoutsGoThrough) {
               {miopenFloat, miopenFloat, miopenFloat, last(16, 14, 13), last(16, 3, 3), last(24, 14, 13)});
   const int tail = kBias | kActivation;
   const auto want = c.expected_values(tail);
-  // The output's order follows x when no descriptor says it.
+  // Without a descriptor the output has the layout of x.
   for (const bool with_y : {true, false})
     for (const Solution& s : find(handle, c.fused(tail, with_y))) c.expect_fused(handle, s, tail, want);
 }
@@ -497,7 +498,7 @@ TEST(FusedProblems, AnyGroupingOfTheFusionIsTheSame) {
   for (const Solution& s : find(handle, conv)) c.expect_fused(handle, s, kBias | kActivation, want);
 }
 
-TEST(FusedProblems, WhatIsNotSupportedSaysSo) {
+TEST(FusedProblems, UnsupportedFusionsAreReported) {
   const Handle handle;
   FusedCase c(handle, kPlain);
   const Problem conv = c.problem(Direction::kForward), bias = c.bias_problem(), activation = c.activation_problem();
@@ -557,7 +558,7 @@ TEST(FusedProblems, ARunNamesWhatIsMissing) {
     const std::string id = "(" + std::to_string(all[i].id) + ")";
     expect_error(run(handle, solutions[0], some), miopenStatusInvalidValue, {"no buffer", id.c_str()});
   }
-  // The results in between are in no memory; naming them is harmless.
+  // Intermediate results are not in memory; arguments for them are ignored.
   auto more = all;
   more.push_back({miopenTensorConvolutionY, nullptr, nullptr});
   expect_ok(run(handle, solutions[0], more));

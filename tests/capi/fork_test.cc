@@ -1,5 +1,5 @@
-// After fork, while other threads are at work: the child finds, runs and destroys on its calling thread,
-// with handles of before and with its own.
+// After fork, while other threads work: the child finds, runs and destroys on its calling thread, with inherited
+// handles and with its own.
 // SPDX-License-Identifier: MIT
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace polymio::test {
 namespace {
 
-/// How the child ended: its exit status, 0 when all was well, or a signal's number negated if it hung.
+/// The child's exit status, 0 on success, or a negated signal number if it hung.
 template <class Body>
 int in_child(Body body) {
   std::fflush(stdout);  // the child would print it again
@@ -24,7 +24,7 @@ int in_child(Body body) {
     alarm(60);
     body();
 #if defined(__SANITIZE_ADDRESS__)
-    _exit(testing::Test::HasFailure());  // executors of the parent are leaks, on purpose
+    _exit(testing::Test::HasFailure());  // executors of the parent are leaked on purpose
 #else
     std::exit(testing::Test::HasFailure());
 #endif
@@ -35,7 +35,7 @@ int in_child(Body body) {
 }
 
 /// Whether a child that is forked while another thread allocates can allocate. GCC's address sanitizer does not
-/// lock its allocator around fork, as the C library does with its own: such a child may hang in operator new.
+/// lock its allocator during fork, as the C library does with its own: such a child may hang in operator new.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kAllocatorSurvivesFork = false;
 #else
@@ -56,7 +56,7 @@ TEST_P(Fork, TheChildFindsRunsAndDestroysWhileOthersWork) {
   work.provide_workspace(std::size_t{4} << 20);
   std::atomic<bool> done{false};
   std::atomic<int> rounds{0}, failures{0};
-  // Makes no use of the test framework, whose own lock a child could inherit.
+  // Does not use the test framework, whose lock a child could inherit.
   std::thread other([&] {
     for (; !done; ++rounds)
       for (const auto d : kDirections) {
@@ -77,7 +77,8 @@ TEST_P(Fork, TheChildFindsRunsAndDestroysWhileOthersWork) {
                 Job(*handle, repetition % 4).do_everything(kDirections[repetition % 3]);
                 const Handle fresh;
                 Job(fresh, repetition % 4).find_and_run(Direction::kForward);
-                warm.reset(), handle.reset();
+                warm.reset();
+                handle.reset();
               }),
               0)
         << "repetition " << repetition;
@@ -114,17 +115,18 @@ TEST_P(Fork, AHandleOfTheChildCanHaveAnExecutorOfItsCaller) {
             0);
 }
 
-TEST_P(Fork, WhatAHandleDoesInTheBackgroundDoesNotHangTheChild) {
+TEST_P(Fork, BackgroundWorkOfAHandleDoesNotHangTheChild) {
   if (!kAllocatorSurvivesFork) GTEST_SKIP() << "the sanitizer's allocator may be locked in the child";
   for (int threads = 2; threads < 12; ++threads) {
     std::optional<Handle> handle(std::in_place);
     expect_ok(polymioSetThreadCap(*handle, threads));
-    expect_ok(polymioSetFindBudget(*handle, 1));  // leaves measuring the machine to a thread
+    expect_ok(polymioSetFindBudget(*handle, 1));  // a thread measures the machine in the background
     std::optional<Job> job(std::in_place, *handle, threads % 4);
     job->find_and_run(Direction::kForward);
     EXPECT_EQ(in_child([&] {
                 job->do_everything(Direction::kForward);
-                job.reset(), handle.reset();
+                job.reset();
+                handle.reset();
               }),
               0);
   }

@@ -119,7 +119,7 @@ TEST(Streams, ACpuHasNone) {
   expect_bad(miopenGetStream(handle, nullptr), {"streamID is null"});
 }
 
-/// Counts the memory that a handle has from the caller.
+/// Counts the memory that a handle allocates from the caller.
 struct Pool {
   int allocations = 0, frees = 0;
   static void* allocate(void* pool, std::size_t bytes) {
@@ -141,7 +141,7 @@ TEST(Allocator, BothFunctionsOrNone) {
   expect_ok(miopenSetAllocator(handle, nullptr, nullptr, nullptr));
 }
 
-TEST(Allocator, WhatIsTakenIsGivenBack) {
+TEST(Allocator, EveryAllocationIsFreed) {
   Pool pool;
   {
     const Handle handle;

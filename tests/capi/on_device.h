@@ -1,4 +1,4 @@
-// A handle on the device that API tests run on, and host buffers there for the length of a call.
+// A handle on the device of the API tests, and host buffers on that device for the duration of a call.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "../device.h"
@@ -11,8 +11,8 @@ inline miopenStatus_t create_there(miopenHandle_t* handle) {
 }
 using DeviceHandle = Owned<miopenHandle_t, create_there, miopenDestroy>;
 
-/// A host buffer as the device sees it: on the CPU itself, else a copy, which is copied back at the end. It begins
-/// `shift` bytes behind a multiple of 64.
+/// A host buffer on the device: on the CPU itself, else a copy, which the destructor copies back. Its address is a
+/// multiple of 64 plus `shift` bytes.
 class There {
  public:
   There(miopenHandle_t handle, const void* host, std::size_t bytes, std::size_t shift = 0)

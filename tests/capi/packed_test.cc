@@ -1,4 +1,4 @@
-// Packed weights through the public API: equal results, what is refused, how much a run gains.
+// Packed weights through the public API: equal results, refused arguments, speedup.
 // SPDX-License-Identifier: MIT
 #include <cmath>
 #include <thread>
@@ -41,7 +41,9 @@ TEST_P(PackedWeights, GivesWhatAPlainCallGives) {
   const Handle handle;
   for (const auto d : {Direction::kForward, Direction::kBackwardData}) {
     Convolution c(handle, GetParam());
-    fill(c.x_data), fill(c.w_data), fill(c.y_data);
+    fill(c.x_data);
+    fill(c.w_data);
+    fill(c.y_data);
     const bool forward = d == Direction::kForward;
     const ConvolutionProblem problem(c, d);
     const Packed packed(handle, problem, c.w_data.data());
@@ -66,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PackedWeights, testing::ValuesIn(kShapes));
 TEST(PackedWeightsApi, ManyThreadsRunOneObject) {
   const Handle handle;
   Convolution c(handle, kShapes[0]);
-  fill(c.x_data), fill(c.w_data);
+  fill(c.x_data);
+  fill(c.w_data);
   const ConvolutionProblem problem(c, miopenProblemDirectionForward);
   const Packed packed(handle, problem, c.w_data.data());
   expect_ok(polymioRunPackedWeights(handle, packed.object, c.x_data.data(), c.y_data.data()));

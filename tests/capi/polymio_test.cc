@@ -1,5 +1,5 @@
-// The extensions of polymio.h: devices, memory, threads, executors, explanations; and Find 2.0 problems,
-// which explanations take.
+// The extensions of polymio.h: devices, memory, threads, executors, explanations; and Find 2.0 problems, which
+// polymioExplain takes.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -156,7 +156,8 @@ TEST(Polymio, EveryFunctionRefusesNullHandles) {
   std::size_t size = 0;
   polymioDeviceInfo_t info{};
   polymioDevicePeak_t peak{};
-  info.size = sizeof info, peak.size = sizeof peak;
+  info.size = sizeof info;
+  peak.size = sizeof peak;
   expect_bad(polymioGetHandleDevice(nullptr, &info), {"handle is null"});
   expect_bad(polymioMeasureDevice(nullptr, &peak), {"handle is null"});
   expect_bad(polymioMalloc(nullptr, &p, 1), {"handle is null"});
@@ -177,19 +178,22 @@ using Task = void (*)(void*, std::size_t);
 
 void serial(void* context, std::size_t tasks, Task task, void* task_context) {
   auto& count = *static_cast<Count*>(context);
-  ++count.sections, count.tasks += tasks;
+  ++count.sections;
+  count.tasks += tasks;
   for (std::size_t i = 0; i < tasks; ++i) task(task_context, i);
 }
 
 void reversed(void* context, std::size_t tasks, Task task, void* task_context) {
   auto& count = *static_cast<Count*>(context);
-  ++count.sections, count.tasks += tasks;
+  ++count.sections;
+  count.tasks += tasks;
   for (std::size_t i = tasks; i-- > 0;) task(task_context, i);
 }
 
 void threaded(void* context, std::size_t tasks, Task task, void* task_context) {
   auto& count = *static_cast<Count*>(context);
-  ++count.sections, count.tasks += tasks;
+  ++count.sections;
+  count.tasks += tasks;
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < tasks; ++i) threads.emplace_back([=] { task(task_context, i); });
   for (auto& t : threads) t.join();
@@ -266,7 +270,7 @@ nlohmann::json explain(miopenHandle_t handle, Problem problem) {
   return nlohmann::json::parse(text.c_str());
 }
 
-TEST(Explain, TellsEverySolverAndTheChoice) {
+TEST(Explain, ListsEverySolverAndTheChoice) {
   const Handle handle;
   const Convolution c(handle, {{2, 5, 9, 11}, {7, 5, 3, 3}, {1, 0}, {2, 1}});
   for (const auto d : kDirections) {

@@ -1,5 +1,5 @@
-// What needs a process of its own: silence on stderr, log lines, variables that are read once. Each
-// test starts this program again with one of the disabled tests below and reads its output.
+// Tests that need a process of their own: no output on stderr, log lines, variables that are read once. Each test
+// starts this program again with one of the disabled tests below and reads its output.
 // SPDX-License-Identifier: MIT
 #include <pthread.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ std::string read(const fs::path& file) {
   return text.str();
 }
 
-/// A folder for the length of a scope.
+/// A temporary folder for the duration of a scope.
 struct Folder {
   fs::path path;
   Folder() {
@@ -53,7 +53,8 @@ Output run_command(const std::string& command) {
   result.code = std::system(("env MIOPEN_USER_DB_PATH=" + (folder.path / "db").string() + " " + command + " >" +
                              out.string() + " 2>" + err.string())
                                 .c_str());
-  result.out = read(out), result.err = read(err);
+  result.out = read(out);
+  result.err = read(err);
   return result;
 }
 
@@ -71,7 +72,7 @@ Output run_child(const std::string& test, const std::string& environment = "") {
   return o;
 }
 
-/// The rest of the first line of `text` that holds `mark`, from there on.
+/// The rest of the first line of `text` that contains `mark`, beginning with it.
 std::string after(const std::string& text, const std::string& mark) {
   const auto at = text.find(mark);
   EXPECT_NE(at, std::string::npos) << "no '" << mark << "' in: " << text;
@@ -99,7 +100,7 @@ std::string explain_forward(const Convolution& c) {
   return text.c_str();
 }
 
-/// Everything a healthy program does, and refused calls too: they have statuses, not messages.
+/// Typical calls of a program, and refused calls, which report statuses and print no messages.
 TEST(InChild, DISABLED_Healthy) {
   const Handle handle;
   for (const int cap : {0, 1, 8}) {
@@ -119,7 +120,7 @@ TEST(InChild, DISABLED_Healthy) {
   }
 }
 
-/// Another user, where root may be one: limits on processes do not bind root.
+/// Changes from root to another user, since the limit of processes does not apply to root.
 void become_limited_to(rlim_t processes) {
   const rlimit limit{processes, processes};
   ASSERT_EQ(setrlimit(RLIMIT_NPROC, &limit), 0);
@@ -139,7 +140,9 @@ TEST(InChild, DISABLED_WithoutThreads) {
   expect_ok(polymioSetThreadCap(handle, 4));
   for (const auto d : kDirections) {
     Convolution c(handle, {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}});
-    fill(c.x_data), fill(c.w_data), fill(c.y_data);
+    fill(c.x_data);
+    fill(c.w_data);
+    fill(c.y_data);
     c.provide_workspace(d);
     int count = 0;
     miopenConvAlgoPerf_t perf[5];
@@ -151,7 +154,7 @@ TEST(InChild, DISABLED_WithoutThreads) {
     const auto* b = reinterpret_cast<const float*>(c.output(d).data());
     for (std::size_t i = 0; i < found.size() / sizeof(float); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << i;
   }
-  for (const double ms : {5.0, 0.0}) {  // with a budget the device is measured in the background
+  for (const double ms : {5.0, 0.0}) {  // with a budget, a background thread measures the device
     expect_ok(polymioSetFindBudget(handle, ms));
     Convolution c(handle, {{1, 4, 9, 9}, {4, 4, 3, 3}});
     c.provide_workspace(Direction::kForward);

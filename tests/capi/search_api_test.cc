@@ -1,4 +1,4 @@
-// Our extensions around find through the public API: options, sources, the workspace number, budgets, tuning,
+// Extensions of find in the public API: options, sources, the workspace limit, budgets, tuning,
 // packs, diagnosis, and the variables that are read once per process.
 // SPDX-License-Identifier: MIT
 #include <unistd.h>
@@ -125,7 +125,7 @@ TEST_F(SearchApi, SolutionsSayWhereTheirTimesComeFrom) {
   expect_bad(polymioGetSolutionSource(handle, problem, 5, &source), {"5", "does not apply"});
 }
 
-/// Counts what the library allocates.
+/// Counts allocations of the library.
 struct Meter {
   std::size_t now = 0, most = 0;
   std::map<void*, std::size_t> sizes;
@@ -169,7 +169,7 @@ TEST_F(SearchApi, OneWorkspaceNumberBindsEverything) {
     expect_ok(c.call.find(d, 5, &count, perf, true));
     for (int i = 0; i < count; ++i) EXPECT_LE(perf[i].memory, 1000u) << "find, and a database hit";
   }
-  // Not finite, so that verification wants data of its own, for which there is no room.
+  // Not finite, so that verification needs a private case, for which the limit has no room.
   std::fill(c.x_data.begin(), c.x_data.end(), static_cast<unsigned char>(0xff));
   Convolution other(handle, {{2, 16, 24, 24}, {32, 16, 3, 3}, {1, 1}});
   std::fill(other.x_data.begin(), other.x_data.end(), static_cast<unsigned char>(0xff));
@@ -240,11 +240,12 @@ TEST_F(SearchApi, TuneReportsProgressCancelsResumesAndStores) {
   expect_ok(polymioSetTuningCallback(handle, nullptr, nullptr));
 }
 
-TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
+TEST_F(SearchApi, OnlineTuningGivesRightResultsAndConverges) {
   const Handle handle;
   Convolution plain(handle, kShape), tuned(handle, kShape);
   const auto d = Direction::kForward;
-  plain.provide_workspace(d), tuned.provide_workspace(d);
+  plain.provide_workspace(d);
+  tuned.provide_workspace(d);
   for (Convolution* c : {&plain, &tuned}) {
     fill(c->x_data);
     fill(c->w_data);
@@ -258,7 +259,7 @@ TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
   const auto* got = reinterpret_cast<const float*>(tuned.y_data.data());
   const ConvolutionProblem problem(tuned);
   const auto stored = [&] { return diagnose(other, problem)["problem"]["hit"].get<bool>(); };
-  constexpr int kMostCalls = 2000;  // how many it takes depends on how steady the times are
+  constexpr int kMostCalls = 2000;  // the number of calls to convergence depends on the noise of the times
   for (int i = 0; i < kMostCalls && (i % 60 != 59 || !stored()); ++i) {
     std::fill(tuned.y_data.begin(), tuned.y_data.end(), static_cast<unsigned char>(0xee));
     expect_ok(tuned.call.run(d, algorithm));
@@ -269,7 +270,7 @@ TEST_F(SearchApi, TuneWhileRunningGivesRightResultsAndSettles) {
 }
 
 TEST_F(SearchApi, TheWorkspaceOfTheBestIsEnoughForAHit) {
-  // Here others than the fastest solver need workspace, or did when they were measured.
+  // Other solvers than the fastest need workspace for this problem.
   for (const Shape& shape : {Shape{{4, 128, 14, 14}, {128, 128, 3, 3}, {1, 1}}, Shape{{2, 64, 9, 9}, {48, 64, 1, 1}}}) {
     const Handle first, second;
     Convolution c(first, shape);

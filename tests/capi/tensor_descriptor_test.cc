@@ -1,4 +1,4 @@
-// Tensor descriptors through the C API: what they hold, every documented status, the text of errors.
+// Tensor descriptors through the C API: their values, every documented status, the text of errors.
 // SPDX-License-Identifier: MIT
 #include <climits>
 #include <cstdint>
@@ -20,7 +20,8 @@ Contents contents(miopenTensorDescriptor_t t) {
   Contents c;
   int rank = -1;
   expect_ok(miopenGetTensorDescriptorSize(t, &rank));
-  c.lens.resize(static_cast<std::size_t>(rank)), c.strides.resize(static_cast<std::size_t>(rank));
+  c.lens.resize(static_cast<std::size_t>(rank));
+  c.strides.resize(static_cast<std::size_t>(rank));
   expect_ok(miopenGetTensorDescriptor(t, &c.type, c.lens.data(), c.strides.data()));
   return c;
 }
@@ -43,7 +44,7 @@ TEST(TensorDescriptor, CreateAndDestroy) {
   expect_ok(miopenDestroyTensorDescriptor(t));
 }
 
-TEST(TensorDescriptor, ANewDescriptorIsEmpty) {
+TEST(TensorDescriptor, IsEmptyAfterCreation) {
   const TensorDescriptor t;
   int rank = -1;
   std::size_t bytes = 99;
@@ -254,7 +255,7 @@ TEST(TensorDescriptor, SizesBeyondAnInt) {
 }
 
 TEST(TensorDescriptor, BytesBeyondSizeTAreRefused) {
-  // 2^62 elements of 8 bytes are 2^65 bytes: no count of bytes can be right.
+  // 2^62 elements of 8 bytes are 2^65 bytes, which no size_t can hold.
   const TensorDescriptor t;
   const std::size_t lens[] = {std::size_t{1} << 62};
   std::size_t bytes = 0;

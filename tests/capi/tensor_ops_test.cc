@@ -30,7 +30,7 @@ std::string name(miopenDataType_t type) { return std::string(ref::type_name(ref_
 std::vector<std::int64_t> wide(const Ints& values) { return {values.begin(), values.end()}; }
 
 /// The strides of `lens` with the dimensions in memory in `order`, slowest first, and `gap` unused
-/// elements behind each row.
+/// elements after each row.
 Ints strides_in(const Ints& lens, const Ints& order, int gap = 0) {
   Ints strides(lens.size());
   int step = 1;
@@ -65,7 +65,7 @@ struct Data {
   double at(std::int64_t i) const { return ref::load(plain.type, bytes.data(), plain.offset(i)); }
   void* data() { return bytes.data(); }
   const void* data() const { return bytes.data(); }
-  /// For a call. Some begin at an odd element.
+  /// The buffer for a call; some begin at an odd element.
   There there(miopenHandle_t handle) const {
     static std::size_t made = 0;
     return There(handle, bytes.data(), bytes.size(), made++ % 7 == 3 ? ref::size_of(plain.type) : 0);
@@ -77,11 +77,11 @@ struct Data {
   Bytes bytes;
 };
 
-/// A host scalar as the API takes it for an output of `type`.
+/// A host scalar of the type that the API expects for an output of `type`.
 struct Scalar {
   Scalar(miopenDataType_t type, double value)
       : as_double(value), as_float(static_cast<float>(value)), is_double(type == miopenDouble) {}
-  operator const void*() const {  // NOLINT: passes to the API as it is
+  operator const void*() const {  // NOLINT: passed to the API
     return is_double ? static_cast<const void*>(&as_double) : &as_float;
   }
   double as_double;
@@ -89,7 +89,7 @@ struct Scalar {
   bool is_double;
 };
 
-/// Expects y to hold `want` and the bytes between its elements to be as they were.
+/// Expects y to hold `want` and the bytes between its elements to be unchanged.
 void expect_result(const Data& y, const ref::Result& want, const ref::Arithmetic& how, const std::string& what) {
   const auto found = ref::compare(how, y.plain, y.data(), want);
   EXPECT_TRUE(found.ok()) << what << ": " << found.failures << " wrong, at " << found.index << " got " << found.got
@@ -147,7 +147,9 @@ constexpr ScalarSet kScalars[] = {{1, 1, 0}, {0.5, -2, 0}, {1, 1, 1}, {-1.5, 0.2
 void check_op(miopenHandle_t handle, miopenTensorOp_t op, miopenDataType_t type, const Layouts& at,
               const ScalarSet& s) {
   Data a(type, at.lens, at.a_strides), b(type, at.b_lens, at.b_strides), c(type, at.lens, at.c_strides);
-  a.fill(1), b.fill(2), c.fill(3);
+  a.fill(1);
+  b.fill(2);
+  c.fill(3);
   ref::OpTensor problem{static_cast<ref::TensorOp>(op), s.alpha1, s.alpha2, s.beta, a.plain, b.plain, c.plain};
   const auto want = ref::op_tensor(problem, a.data(), b.data(), c.data());
   if (s.beta == 0) c.poison();
@@ -174,7 +176,8 @@ TEST(TensorOps, OpTensorWorksInPlace) {
   const DeviceHandle handle;
   for (const auto type : kTypes) {
     Data c(type, {4, 1000}), b(type, {4, 1000});
-    c.fill(1, 2), b.fill(2, 2);
+    c.fill(1, 2);
+    b.fill(2, 2);
     const auto want = ref::op_tensor({ref::TensorOp::kMul, 2, 1, 0.5, c.plain, b.plain, c.plain}, c.data(), b.data(),
                                      Bytes(c.bytes).data());
     {
@@ -239,14 +242,18 @@ TEST(TensorOps, TransformConvertsEveryPairOfTypesAndLayouts) {
       for (const auto& [x_strides, y_strides] : strides) {
         for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{-0.5, 0.0}, std::pair{2.0, 1.5}}) {
           Data x(from, lens, x_strides), y(to, lens, y_strides);
-          x.fill(1, 50), y.fill(2);
+          x.fill(1, 50);
+          y.fill(2);
           const auto want = ref::transform_tensor(alpha, x.plain, x.data(), beta, y.plain, Bytes(y.bytes).data());
           if (beta == 0) y.poison();
           expect_ok(miopenTransformTensor(handle, Scalar(to, alpha), x.desc, x.there(handle), Scalar(to, beta), y.desc,
                                           y.there(handle)));
           auto how = arithmetic(to, {from});
-          // One conversion and nothing else: a single rounding.
-          if (alpha == 1 && beta == 0) how.accumulate = ref::Type::kInt64, how.scaled = false;
+          // A conversion alone: a single rounding.
+          if (alpha == 1 && beta == 0) {
+            how.accumulate = ref::Type::kInt64;
+            how.scaled = false;
+          }
           expect_result(y, want, how, name(from) + " to " + name(to));
         }
       }
@@ -261,7 +268,8 @@ TEST(TensorOps, TransformTransposesPlanesOfAnOddNumberOfElements) {
     for (const auto& [x_strides, y_strides] : {std::pair{Ints{}, nhwc}, std::pair{nhwc, Ints{}}})
       for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{2.0, 1.5}}) {
         Data x(type, lens, x_strides), y(type, lens, y_strides);
-        x.fill(1, 20), y.fill(2);
+        x.fill(1, 20);
+        y.fill(2);
         const auto want = ref::transform_tensor(alpha, x.plain, x.data(), beta, y.plain, Bytes(y.bytes).data());
         if (beta == 0) y.poison();
         expect_ok(miopenTransformTensor(handle, Scalar(type, alpha), x.desc, x.there(handle), Scalar(type, beta),
@@ -285,7 +293,7 @@ TEST(TensorOps, OutputsThatOverlapThemselvesAreRefusedByGpus) {
 TEST(TensorOps, TransformRoundsOnceAndSaturates) {
   const DeviceHandle handle;
   const Scalar one(miopenFloat, 1), zero(miopenFloat, 0);
-  // Just above the middle between 1 and the next half: two roundings by way of float would go down.
+  // Just above the midpoint of 1 and the next half: rounding twice, through float, would round down.
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> values{1 + 0x1p-11 + 0x1p-40,
                                    1 + 0x1p-11 - 0x1p-40,
@@ -325,7 +333,7 @@ TEST(TensorOps, TransformRoundsOnceAndSaturates) {
   }
 }
 
-TEST(TensorOps, EveryHalfSurvivesTheWayThroughFloat) {
+TEST(TensorOps, EveryHalfSurvivesConversionThroughFloat) {
   const DeviceHandle handle;
   const float one = 1, zero = 0;
   std::vector<std::uint16_t> codes(65536), back(65536);
@@ -350,7 +358,7 @@ TEST(TensorOps, FloatToHalfRoundsLikeTheReference) {
   const DeviceHandle handle;
   const float one = 1, zero = 0;
   std::vector<float> values;
-  for (std::uint32_t code = 0; code < 0x7c00; ++code) {  // both neighbours of every middle, and the middle
+  for (std::uint32_t code = 0; code < 0x7c00; ++code) {  // every midpoint and both its neighbours
     const std::uint16_t pair[] = {static_cast<std::uint16_t>(code), static_cast<std::uint16_t>(code + 1)};
     const double low = ref::load(ref::Type::kHalf, pair, 0);
     const double high = code + 1 == 0x7c00 ? 65536 : ref::load(ref::Type::kHalf, pair, 1);
@@ -436,7 +444,8 @@ TEST(TensorOps, ForwardBiasAddsToTheOutput) {
       for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{0.5, 0.0}, std::pair{-1.5, 0.25}}) {
         if (!sampled()) continue;
         Data y(type, c.lens, c.strides), b = bias_of(type, c.lens);
-        y.fill(1), b.fill(2);
+        y.fill(1);
+        b.fill(2);
         // alpha * (y + b) + beta * y, in terms of the reference's alpha * b + beta * y.
         const auto want = ref::bias_forward(alpha, b.plain, b.data(), alpha + beta, y.plain, Bytes(y.bytes).data());
         auto how = arithmetic(type, {});
@@ -456,7 +465,8 @@ TEST(TensorOps, BackwardBiasSumsEverythingButTheChannels) {
       for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, std::pair{0.5, 0.0}, std::pair{-1.5, 0.25}}) {
         if (!sampled()) continue;
         Data dy(type, c.lens, c.strides), db = bias_of(type, c.lens);
-        dy.fill(1), db.fill(2);
+        dy.fill(1);
+        db.fill(2);
         const auto want = ref::bias_backward(alpha, dy.plain, dy.data(), beta, db.plain, Bytes(db.bytes).data());
         if (beta == 0) db.poison();
         expect_ok(miopenConvolutionBackwardBias(handle, Scalar(type, alpha), dy.desc, dy.there(handle),

@@ -1,4 +1,4 @@
-// What solvers say of themselves: estimates, where only they decide, and what a search may try.
+// Estimates of solvers, where they alone decide, and the tune points that a search may try.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace polymio::convolution {
 namespace {
 
-/// One thread of this machine, with a speed that was not measured.
+/// One thread of this machine, with an assumed speed.
 DeviceInfo plain_device() {
   DeviceInfo d = devices()[0];
   d.threads = 1;

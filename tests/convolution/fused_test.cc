@@ -1,5 +1,5 @@
 // Convolutions with bias and activation: every solver, fusing or composed with a pass, against the definition
-// in double, on any device; who fuses, what is refused, and find on such problems.
+// in double, on any device; which solvers fuse, refused problems, and find on fused problems.
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/fused.h"
 
@@ -32,7 +32,7 @@ Problem fused(const Shape& shape, const Epilogue& epilogue) {
   return p;
 }
 
-/// Data with a bias, and activation parameters that no function treats specially.
+/// Data with a bias, and activation parameters that are no special case of any function.
 struct FusedData : Data {
   std::vector<unsigned char> bias;
   explicit FusedData(const Problem& p) : Data(p) {
@@ -55,14 +55,17 @@ reference::Tensor describe(const TensorDesc& t) {
 
 reference::Convolution plain_reference(const Problem& p, const Problem::Args& a) {
   reference::Convolution c;
-  c.x = describe(p.x), c.w = describe(p.w), c.y = describe(p.y);
+  c.x = describe(p.x);
+  c.w = describe(p.w);
+  c.y = describe(p.y);
   for (std::size_t i = 0; i < static_cast<std::size_t>(p.spatial()); ++i) {
     c.pad.push_back(p.geometry.pad[i]);
     c.stride.push_back(p.geometry.stride[i]);
     c.dilation.push_back(p.geometry.dilation[i]);
   }
   c.groups = p.groups();
-  c.alpha = a.alpha, c.beta = a.beta;
+  c.alpha = a.alpha;
+  c.beta = a.beta;
   return c;
 }
 
@@ -73,12 +76,16 @@ void run_there(const SolverBase& solver, const Problem& p, FusedData& data) {
   const test::There x(handle(), data.x), w(handle(), data.w), y(handle(), data.y), b(handle(), data.bias),
       space(handle(), workspace);
   Problem::Args args = data.args;
-  args.x = x.data(), args.w = w.data(), args.y = y.data(), args.bias = b.data();
-  args.workspace = workspace.empty() ? nullptr : space.data(), args.workspace_bytes = workspace.size();
+  args.x = x.data();
+  args.w = w.data();
+  args.y = y.data();
+  args.bias = b.data();
+  args.workspace = workspace.empty() ? nullptr : space.data();
+  args.workspace_bytes = workspace.size();
   solver.build(handle().stream(), p, point)(handle().stream(), &args);
 }
 
-/// The range of right results of every output, in dense order, where factors may be rounded by so much.
+/// The interval of correct results per output, in dense order, when factors are rounded with this relative error.
 std::vector<reference::Interval> expected(const Problem& p, const FusedData& data, double input_rounding = 0) {
   const Problem::Args& a = data.args;
   const auto conv = plain_reference(p, a);
@@ -87,7 +94,9 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
   if (input_rounding > 0) arithmetic.input_rounding = input_rounding;
   reference::Activation f;
   f.mode = static_cast<reference::ActivationMode>(p.epilogue.activation);
-  f.alpha = a.activation_alpha, f.beta = a.activation_beta, f.gamma = a.activation_gamma;
+  f.alpha = a.activation_alpha;
+  f.beta = a.activation_beta;
+  f.gamma = a.activation_gamma;
   const reference::Type type = conv.y.type;
   const bool wide = type == reference::Type::kDouble;
   const std::int64_t positions = p.y.count() / p.n() / p.k();
@@ -103,7 +112,8 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
     double low = INFINITY, high = -INFINITY;
     for (const double x : {v - bound, v + bound, v - bound < 0 && v + bound > 0 ? 0.0 : v}) {
       const double y = reference::activate(f, x);
-      low = std::min(low, y), high = std::max(high, y);
+      low = std::min(low, y);
+      high = std::max(high, y);
     }
     const double error = (wide ? 0x1p-48 : 0x1p-20) * std::max(std::fabs(low), std::fabs(high));
     ranges.push_back({reference::round_to(type, low - error), reference::round_to(type, high + error)});
@@ -111,16 +121,17 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
   return ranges;
 }
 
-/// Runs every solver that applies; counts how often each did.
+/// Runs every applicable solver; counts its runs.
 void check_all(const Shape& shape, const Epilogue& epilogue, std::map<std::string, int>& ran, double alpha = 1,
                double beta = 0) {
   if (!test::sampled()) return;
   Problem p = fused(shape, epilogue);
   p.scalars = beta != 0 ? Scalars::kBilinear : alpha != 1 ? Scalars::kScale : Scalars::kDefault;
   FusedData data(p);
-  data.args.alpha = alpha, data.args.beta = beta;
+  data.args.alpha = alpha;
+  data.args.beta = beta;
   const auto before = data.y;
-  std::vector<reference::Interval> right[2];  // of accurate solvers, and of those that cut factors off to tf32
+  std::vector<reference::Interval> right[2];  // of accurate solvers, and of solvers that truncate factors to tf32
   const reference::Tensor y = describe(p.y);
   for (const SolverBase* solver : solvers(p, kind())) {
     if (!solver->is_applicable(handle().device(), p)) continue;
@@ -166,7 +177,7 @@ TEST(Fused, EverySolverComputesEveryActivation) {
       check_all(shape, {false, mode}, ran);
       if (HasFatalFailure()) return;
     }
-  if (!test::on_cpu()) return;  // whose samples need not reach every solver
+  if (!test::on_cpu()) return;  // a sample of cases may not reach every solver
   for (const SolverBase* s : solvers(Direction::kForward)) EXPECT_GE(ran[s->info().name], kModes) << s->info().name;
 }
 
@@ -190,7 +201,7 @@ TEST(Fused, ScalarsComeBeforeBiasAndActivation) {
   }
 }
 
-TEST(Fused, DenseSolversFuseAndTheOthersSayThatTheyDoNot) {
+TEST(Fused, DenseSolversFuseAndTheOthersReportThatTheyDoNot) {
   const auto refusal = [](const std::string& solver, const Shape& shape) {
     for (const SolverBase* s : solvers(Direction::kForward))
       if (s->info().name == solver) return s->is_applicable(handle().device(), fused(shape, {true, kRelu})).text();
@@ -211,7 +222,7 @@ TEST(Fused, NamesAndIdsAreThoseOfThePlainSolvers) {
   }
 }
 
-TEST(Fused, WhatHasNoEpilogueIsRefusedWithAReason) {
+TEST(Fused, ProblemsWithoutAnEpilogueAreRefusedWithAReason) {
   const auto refused = [](const Problem& p, const char* why) {
     for (const SolverBase* s : solvers(p)) {
       const Verdict v = s->is_applicable(handle().device(), p);
@@ -230,7 +241,7 @@ TEST(Fused, WhatHasNoEpilogueIsRefusedWithAReason) {
   refused(fused(shapes()[0], {true, kModes}), "activation");
 }
 
-TEST(Fused, KeysAndHashesTellEpiloguesApart) {
+TEST(Fused, KeysAndHashesDistinguishEpilogues) {
   const Problem plain = problem(Direction::kForward, shapes()[0]);
   std::map<std::string, std::uint64_t> seen;
   for (const Epilogue& e : {Epilogue{}, Epilogue{true, 0}, Epilogue{false, 3}, Epilogue{true, 3}, Epilogue{true, 8}}) {
@@ -241,8 +252,8 @@ TEST(Fused, KeysAndHashesTellEpiloguesApart) {
   }
 }
 
-/// The judge accepts what every solver gives in every type, and sees a bias or an activation that is missing.
-TEST(Fused, TheCheckKnowsEpilogues) {
+/// The check accepts the result of every solver in every type, and detects a missing bias or activation.
+TEST(Fused, TheCheckEvaluatesEpilogues) {
   for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
     for (int mode = 0; mode < kModes; ++mode)
       for (Shape shape : {shapes()[0], shapes()[3], shapes()[6]}) {
@@ -294,8 +305,8 @@ TEST(Fused, FindMeasuresAndTheWinnersPlanRuns) {
   }
 }
 
-/// A plan is that of the point asked for, where it is valid and fits the workspace.
-TEST(Plans, OfTunePoints) {
+/// A plan uses the requested tune point when it is valid and fits the workspace.
+TEST(Plans, AreMadeForTheRequestedTunePoint) {
   const Problem p = problem(Direction::kForward, {{8, 16, 40, 40}, {16, 16, 3, 3}, {1, 1}});
   constexpr std::uint64_t kGemm = 4;
   const SolverBase& gemm = *solver_by_id(kGemm);
@@ -310,7 +321,8 @@ TEST(Plans, OfTunePoints) {
         TunePoint point = usual;
         point[0] = v;
         if (!gemm.is_valid(device, p, point) || gemm.workspace_size(device, p, point) <= most) continue;
-        large = point, most = gemm.workspace_size(device, p, point);
+        large = point;
+        most = gemm.workspace_size(device, p, point);
       }
   const std::size_t need = gemm.workspace_size(device, p, usual);
   ASSERT_GT(most, need);

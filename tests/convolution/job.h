@@ -1,4 +1,4 @@
-// A convolution whose results are known exactly, for tests of what happens around it.
+// A convolution with exactly known results, for tests of find, plans and threads.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
@@ -9,13 +9,17 @@
 
 namespace polymio::test {
 
-/// A convolution on small whole numbers, so that every order of summation gives the same floats, with
-/// its results by plain loops.
+/// A convolution of small integers, so that every order of summation gives the same floats, with
+/// expected results from plain loops.
 class Job {
  public:
   Job(miopenHandle_t handle, int variant) : c_(handle, shape(variant)) {
-    fill(c_.x_data, 5), fill(c_.w_data, 3), fill(c_.y_data, 7);
-    given_[0] = values(c_.x_data), given_[1] = values(c_.w_data), given_[2] = values(c_.y_data);
+    fill(c_.x_data, 5);
+    fill(c_.w_data, 3);
+    fill(c_.y_data, 7);
+    given_[0] = values(c_.x_data);
+    given_[1] = values(c_.w_data);
+    given_[2] = values(c_.y_data);
     for (const auto d : kDirections) expected_[static_cast<int>(d)] = compute(d);
   }
 
@@ -38,7 +42,7 @@ class Job {
     check(d);
   }
 
-  /// What find says runs and gives the right results.
+  /// Finds, runs the answer and checks the result.
   void find_and_run(Direction d) {
     c_.provide_workspace(d);
     int count = 0;
@@ -53,7 +57,7 @@ class Job {
     restore(d);
   }
 
-  /// An exhaustive find, whatever the database knows; its answer runs and is right.
+  /// An exhaustive find regardless of the database; runs its answer and checks the result.
   void tune(Direction d) {
     expect_ok(miopenSetConvolutionFindMode(c_.conv, miopenConvolutionFindModeNormal));
     c_.provide_workspace(d);
@@ -95,7 +99,7 @@ class Job {
   }
   static int at(const Ints& v, std::size_t i, int otherwise) { return v.empty() ? otherwise : v[i]; }
 
-  /// Visits every product of the convolution by its three offsets, and adds it up in the output.
+  /// Visits every product of the convolution by its three offsets, and adds it to the output.
   std::vector<float> compute(Direction d) const {
     const Shape& s = c_.shape;
     const Ints &x = s.x, &w = s.w, &y = c_.y_lens;

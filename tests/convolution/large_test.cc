@@ -1,4 +1,4 @@
-// Tensors of more than 2^31 elements: every solver is right at both ends and where 32-bit offsets would
+// Tensors of more than 2^31 elements: every solver is correct at both ends and where 32-bit offsets would
 // wrap, or refuses. Runs only with POLYMIO_TEST_LARGE=1: 10 GB of memory and some minutes.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kTwo31 = std::int64_t{1} << 31;
 constexpr std::size_t kWorkspaceLimit = std::size_t{5} << 30;
 
-/// Zeroed memory of which only touched pages cost anything.
+/// Zeroed memory; untouched pages are not allocated.
 class Sparse {
  public:
   explicit Sparse(std::size_t bytes)
@@ -72,7 +72,7 @@ class LargeTensors : public testing::Test {
   Handle handle_{"cpu", nullptr};
 };
 
-/// 2^31 + 2^16 elements cut in three ways, with a filter of three columns.
+/// 2^31 + 2^16 elements in three shapes, with a filter of three columns.
 struct Cut {
   const char* name;
   std::vector<std::int64_t> lens;
@@ -110,11 +110,11 @@ class LargeInt8 : public LargeTensors, public testing::WithParamInterface<Cut> {
     return sum;
   }
 
-  /// Indices at both ends, at the planes' borders beside them, and around 2^31.
+  /// Indices near both ends, near the plane borders next to them, and near 2^31.
   std::vector<std::int64_t> places() const {
     std::vector<std::int64_t> list;
-    for (const std::int64_t around : {std::int64_t{100}, width(), plane(), kTwo31, count() - plane(), count() - 101})
-      for (std::int64_t i = around - 100; i <= around + 100; ++i)
+    for (const std::int64_t center : {std::int64_t{100}, width(), plane(), kTwo31, count() - plane(), count() - 101})
+      for (std::int64_t i = center - 100; i <= center + 100; ++i)
         if (i >= 0 && i < count()) list.push_back(i);
     return list;
   }
@@ -129,7 +129,7 @@ class LargeInt8 : public LargeTensors, public testing::WithParamInterface<Cut> {
     const Problem::Args args{
         .x = forward ? in.data() : out.data(), .w = w.data(), .y = forward ? out.data() : in.data()};
     const auto poison = [&] {
-      for (const std::int64_t i : places()) out.int8()[i] = 99;  // beyond every result
+      for (const std::int64_t i : places()) out.int8()[i] = 99;  // larger than every result
     };
     poison();
     run_all(p, args, [&] {
@@ -147,7 +147,7 @@ TEST_P(LargeInt8, BackwardWeights) {
   const Problem p = problem(Direction::kBackwardWeights);
   const auto n = static_cast<std::size_t>(count());
   const Sparse x(n), dy(n), dw(static_cast<std::size_t>(3 * GetParam().groups));
-  // Zero but for one pixel at each end and one beside 2^31, so that every product can be listed.
+  // Zero except for one pixel at each end and one next to 2^31, so that every product can be listed.
   std::vector<int> wanted(static_cast<std::size_t>(3 * GetParam().groups), 0);
   const std::int64_t pixels[] = {5, kTwo31 - 9, kTwo31 + 9, count() - 6};
   int value = 2;
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Cuts, LargeInt8,
                                          Cut{"channels", {1, 32769, 256, 256}, 32769}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-/// Small tensors whose strides reach beyond 2^31 elements, in every type: little memory, same offsets.
+/// Small tensors with strides beyond 2^31 elements, in every type: the same offsets in little memory.
 class LargeStrides : public LargeTensors, public testing::WithParamInterface<DataType> {};
 
 TEST_P(LargeStrides, EveryDirection) {
@@ -185,7 +185,9 @@ TEST_P(LargeStrides, EveryDirection) {
       SCOPED_TRACE(testing::Message() << "direction " << static_cast<int>(d) << ", far dimension " << far);
       Problem p;
       p.direction = d;
-      p.x = tensor({2, 2, 5, 6}, far), p.w = tensor({2, 2, 3, 3}, far), p.y = tensor({2, 2, 3, 4}, far);
+      p.x = tensor({2, 2, 5, 6}, far);
+      p.w = tensor({2, 2, 3, 3}, far);
+      p.y = tensor({2, 2, 3, 4}, far);
       const Sparse x(p.x.bytes()), w(p.w.bytes()), y(p.y.bytes());
       const TensorDesc* descs[] = {&p.x, &p.w, &p.y};
       void* const data[] = {x.data(), w.data(), y.data()};

@@ -1,5 +1,5 @@
-// How far a NaN or an infinity in an input reaches: every result that depends on it by definition is not finite, and
-// for all but the named solvers nothing else is. docs/safety.md says the same in words.
+// Propagation of a NaN or an infinity in an input: every result that depends on it by definition is not finite, and
+// for all but the named solvers no other result is. docs/safety.md documents this.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ const char* const kLines[] = {
     "convfp64 -n 2 -c 5 -H 9 -W 11 -k 7 -y 3 -x 3 -p 1 -q 1 -g 1 -m conv",
 };
 
-/// Of one run: results that must not be finite and are, and those that must be and are not.
+/// Of one run: finite results that must not be finite, and non-finite results that must be.
 struct Reach {
   std::int64_t swallowed = 0, extra = 0;
 };
@@ -57,8 +57,11 @@ Reach reach(Handle& handle, const driver::Problem& source, const SolverBase& sol
   const TunePoint point = solver.default_point(handle.device(), p);
   std::vector<unsigned char> workspace(solver.workspace_size(handle.device(), p, point));
   Problem::Args args;
-  args.x = t.x.data(), args.w = t.w.data(), args.y = t.y.data();
-  args.workspace = workspace.empty() ? nullptr : workspace.data(), args.workspace_bytes = workspace.size();
+  args.x = t.x.data();
+  args.w = t.w.data();
+  args.y = t.y.data();
+  args.workspace = workspace.empty() ? nullptr : workspace.data();
+  args.workspace_bytes = workspace.size();
   solver.build(handle.stream(), p, point)(handle.stream(), &args);
   const void* const out = p.direction == Direction::kForward        ? args.y
                           : p.direction == Direction::kBackwardData ? args.x
@@ -78,8 +81,8 @@ bool is_padded(const Problem& p) {
   return std::any_of(p.geometry.pad.begin(), p.geometry.pad.end(), [](std::int64_t pad) { return pad != 0; });
 }
 
-/// Transforms mix a tile. Groups that are multiplied as one block of a diagonal multiply each other's channels by
-/// zeros. Weights, and gradients that are multiplied with x, meet the zeros of the padding.
+/// Transforms mix a tile. Block-diagonal groups multiply each other's channels by
+/// zeros. Weights, and gradients that are multiplied with x, are multiplied by the zeros of the padding.
 bool may_reach_more_results(const SolverBase& solver, const Problem& p, bool first_input) {
   const SolverInfo info = solver.info();
   if (info.reference) return false;
@@ -88,7 +91,7 @@ bool may_reach_more_results(const SolverBase& solver, const Problem& p, bool fir
   return blocks || (!first_input && is_padded(p));
 }
 
-TEST(NonFinite, ReachesWhatDependsOnItAndLittleElse) {
+TEST(NonFinite, ReachesDependentResultsAndFewOthers) {
   Handle handle("cpu", nullptr);
   std::set<std::string> amplifying;
   for (const char* line : kLines) {
@@ -113,7 +116,7 @@ TEST(NonFinite, ReachesWhatDependsOnItAndLittleElse) {
       }
     }
   }
-  EXPECT_GE(amplifying.size(), 10u);  // or docs/safety.md says too much
+  EXPECT_GE(amplifying.size(), 10u);  // otherwise docs/safety.md lists too many
 }
 
 }  // namespace

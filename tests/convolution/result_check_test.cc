@@ -1,5 +1,5 @@
-// The judge of convolutions: right results pass, planted errors do not, data that prove nothing are
-// inconclusive, private cases keep to their memory. Families and sizes of problems.
+// The result check of convolutions: correct results pass, planted errors fail, uninformative data are
+// inconclusive, private cases stay within their memory limit. Families and sizes of problems.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -116,7 +116,7 @@ TEST(ResultCheck, ScaledAndStochasticallyRoundedResultsAreRight) {
     }
 }
 
-/// Offsets of the elements that the judge looks at: those that it poisons.
+/// Offsets of the elements that the check samples, which it poisons before the run.
 std::vector<std::int64_t> samples(const Problem& p, Data& data) {
   auto& out = data.output(p);
   const auto before = out;
@@ -129,7 +129,7 @@ std::vector<std::int64_t> samples(const Problem& p, Data& data) {
   return offsets;
 }
 
-/// A problem with a right result in place.
+/// A problem with a correct result in y.
 struct Solved {
   Problem p;
   Data data;
@@ -142,7 +142,7 @@ struct Solved {
   CheckResult outcome(search::Tolerance error = ErrorClass::kAccurate) { return check(p, data, error).outcome; }
   std::string text(ErrorClass error = ErrorClass::kAccurate) { return check(p, data, error).text; }
 
-  /// As the judge states it once an element is far off.
+  /// The check's tolerance, taken from its report of a planted error.
   double tolerance(std::int64_t i, ErrorClass error) {
     const double right = get(i);
     set(i, right + 1e4);
@@ -170,7 +170,7 @@ TEST(ResultCheck, OneSampleTenTimesTheToleranceOffIsWrong) {
           const double right = s.get(i), tolerance = s.tolerance(i, error);
           EXPECT_LT(tolerance, 1) << "results are about 4: this catches nothing";
           s.set(i, right + 10 * tolerance + 1e-15);
-          if (s.get(i) == right) continue;  // exact: the tolerance is less than the rounding
+          if (s.get(i) == right) continue;  // exact: the tolerance is below the rounding error
           EXPECT_EQ(s.outcome(error), CheckResult::kWrong);
           s.set(i, right - 0.3 * tolerance);
           EXPECT_EQ(s.outcome(error), CheckResult::kRight);
@@ -194,7 +194,7 @@ TEST(ResultCheck, LooserClassesAllowMore) {
   EXPECT_EQ(s.outcome(ErrorClass::kAccurate), CheckResult::kRight);
 }
 
-TEST(ResultCheck, ServesManyThreads) {
+TEST(ResultCheck, IsThreadSafe) {
   const Solved s(Direction::kForward, kPlain);
   const auto shared = make_check(s.p);
   std::vector<std::thread> threads;
@@ -221,11 +221,12 @@ TEST(ResultCheck, TheTextNamesTheElement) {
   EXPECT_EQ(volume.text().rfind("y[0,0,1,1,0] is 1000, should be ", 0), 0u) << volume.text();
 }
 
-TEST(ResultCheck, WhatIsNotWrittenIsWrong) {
+TEST(ResultCheck, UnwrittenOutputsAreWrong) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kBFloat16, DataType::kInt8}) {
       Shape shape = kPlain;
-      shape.type = t, shape.out = DataType::kInt32;
+      shape.type = t;
+      shape.out = DataType::kInt32;
       Solved s(d, shape);
       const auto right = s.data.output(s.p);
       const TensorDesc& o = s.p.output();
@@ -259,7 +260,7 @@ TEST(ResultCheck, SwappedChannelsAreWrong) {
     }
 }
 
-/// Evaluates another problem over the same memory.
+/// Evaluates another problem on the same memory.
 void expect_wrong_when(Direction d, const Shape& shape, const char* what, const std::function<void(Problem&)>& change) {
   Solved s(d, shape);
   Problem other = s.p;
@@ -273,7 +274,9 @@ TEST(ResultCheck, MistakesOfWholeSolversAreWrong) {
     for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kInt8})
       for (const std::int64_t groups : {1, 4}) {
         Shape shape{{2, 16, 14, 15}, {24, 16 / groups, 3, 3}, {1, 1}};
-        shape.type = t, shape.groups = groups, shape.out = DataType::kInt32;
+        shape.type = t;
+        shape.groups = groups;
+        shape.out = DataType::kInt32;
         expect_wrong_when(d, shape, "no padding", [](Problem& p) { p.geometry.pad = {}; });
         expect_wrong_when(d, shape, "dilated", [](Problem& p) { p.geometry.dilation = {2, 2, 1}; });
         expect_wrong_when(d, shape, "a row of the filter is left out", [&](Problem& p) {
@@ -304,7 +307,7 @@ TEST(ResultCheck, MostlyEmptySumsAreStillChecked) {
 }
 
 TEST(ResultCheck, TransformsDistributeErrors) {
-  // One channel of inputs is 0, so that a group of outputs is, exactly, unless a neighbour's error reaches it.
+  // One input channel is 0, so a group of outputs is exactly 0 unless rounding errors of its neighbours reach it.
   Solved s(Direction::kForward, {{1, 2, 12, 12}, {2, 1, 3, 3}, {1, 1}, {}, {}, 2});
   std::fill_n(s.data.x.begin(), s.data.x.size() / 2, static_cast<unsigned char>(0));
   run_solver(handle(), reference_solver(Direction::kForward), s.p, s.data);
@@ -353,7 +356,7 @@ TEST(ResultCheck, SamplesFavourTheEndsOfEveryDimension) {
   }
 }
 
-TEST(ResultCheck, PoisonLeavesAccumulatedOutputsAlone) {
+TEST(ResultCheck, AccumulatedOutputsAreNotPoisoned) {
   const Problem p = problem(Direction::kForward, kPlain);
   Data data(p);
   data.args.beta = 1;
@@ -361,7 +364,7 @@ TEST(ResultCheck, PoisonLeavesAccumulatedOutputsAlone) {
   EXPECT_EQ(check(p, data).outcome, CheckResult::kInconclusive);
 }
 
-TEST(ResultCheck, DataThatProveNothingAreInconclusive) {
+TEST(ResultCheck, UninformativeDataAreInconclusive) {
   for (const Direction d : kDirections)
     for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble})
       for (const double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 0.0}) {
@@ -387,8 +390,8 @@ TEST(ResultCheck, HugeAndTinyDataAreInconclusive) {
   }
 }
 
-TEST(ResultCheck, OneInfinityNeverCondemns) {
-  // No sum takes the odd rows of x; a solver may multiply them by a zero, though.
+TEST(ResultCheck, OneInfinityNeverMakesAResultWrong) {
+  // No output depends on the odd rows of x; a solver may multiply them by zero.
   Solved s(Direction::kForward, {{1, 8, 12, 12}, {8, 8, 1, 1}, {}, {2, 2}});
   s.data.output(s.p).assign(s.data.output(s.p).size(), 0);
   EXPECT_EQ(s.outcome(), CheckResult::kWrong);
@@ -406,7 +409,7 @@ Problem with_epilogue(DataType t, bool bias, int activation) {
   return p;
 }
 
-TEST(ResultCheck, KnowsBiasAndActivation) {
+TEST(ResultCheck, ChecksBiasAndActivation) {
   for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble})
     for (const bool bias : {false, true})
       for (int activation = bias ? 0 : 1; activation < 10; ++activation) {
@@ -431,7 +434,7 @@ TEST(ResultCheck, KnowsBiasAndActivation) {
 }
 
 TEST(ResultCheck, RangesAcrossTheKinkOfAnActivationReachIt) {
-  // Sums that cancel: 0 is right, and so is what rounding makes of it, but nothing negative after |.|.
+  // Sums that cancel: 0 and its rounding errors are correct, but nothing negative after |.|.
   Problem p = problem(Direction::kForward, {{1, 2, 6, 6}, {1, 2, 1, 1}});
   p.epilogue.activation = 5;
   Data data(p);
@@ -465,7 +468,7 @@ TEST(ResultCheck, AnotherEpilogueIsWrong) {
   }
 }
 
-/// Counts what is allocated through the handle.
+/// Counts allocations through the handle.
 struct Accounts {
   std::map<void*, std::size_t> live{};
   std::size_t most = 0;
@@ -485,7 +488,7 @@ struct Accounts {
   }
 };
 
-TEST(PrivateCase, KeepsToItsBytes) {
+TEST(PrivateCase, StaysWithinItsByteLimit) {
   for (const Direction d : kDirections)
     for (const bool last : {false, true}) {
       Shape shape{{11, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}};
@@ -541,7 +544,7 @@ TEST(PrivateCase, ChecksASolverOnItsOwnData) {
     }
 }
 
-TEST(PrivateCase, ItsDataLookReal) {
+TEST(PrivateCase, ItsDataResembleRealData) {
   Shape shape{{4, 16, 64, 64}, {16, 16, 3, 3}, {1, 1}};
   for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kInt8}) {
     shape.type = t;
@@ -556,7 +559,10 @@ TEST(PrivateCase, ItsDataLookReal) {
     std::set<double> distinct;
     for (std::int64_t i = 0; i < p.x.count(); ++i) {
       const double v = dtype::load(t, args.x, i) / scale;
-      sum += v, squares += v * v, lowest = std::min(lowest, v), highest = std::max(highest, v);
+      sum += v;
+      squares += v * v;
+      lowest = std::min(lowest, v);
+      highest = std::max(highest, v);
       distinct.insert(v);
     }
     const auto n = static_cast<double>(p.x.count());

@@ -1,4 +1,4 @@
-// Problems and buffers for tests that run solvers themselves.
+// Problems and buffers for tests that run solvers directly.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstring>
@@ -16,7 +16,7 @@ inline constexpr Direction kDirections[] = {Direction::kForward, Direction::kBac
 struct Shape {
   Sizes x, w, pad = {}, stride = {}, dilation = {};
   std::int64_t groups = 1;
-  DataType type = DataType::kFloat, out = DataType::kFloat;  // `out` counts for int8 only
+  DataType type = DataType::kFloat, out = DataType::kFloat;  // `out` is used for int8 only
   bool channels_last = false;
   std::int64_t gap = 1;  // distance of neighbours in the innermost dimension
 };
@@ -24,7 +24,10 @@ struct Shape {
 inline TensorDesc tensor(const Shape& s, DataType type, const Sizes& lens) {
   Sizes strides(lens.size());
   std::int64_t step = s.gap;
-  const auto place = [&](std::size_t d) { strides[d] = step, step *= lens[d]; };
+  const auto place = [&](std::size_t d) {
+    strides[d] = step;
+    step *= lens[d];
+  };
   if (s.channels_last) place(1);
   for (std::size_t d = lens.size() - 1; d > 1; --d) place(d);
   if (!s.channels_last) place(1);
@@ -59,8 +62,12 @@ struct Data {
   Problem::Args args{};
 
   explicit Data(const Problem& p) : x(p.x.bytes()), w(p.w.bytes()), y(p.y.bytes()) {
-    fill(p.x, x, 1), fill(p.w, w, 2), fill(p.y, y, 3);
-    args.x = x.data(), args.w = w.data(), args.y = y.data();
+    fill(p.x, x, 1);
+    fill(p.w, w, 2);
+    fill(p.y, y, 3);
+    args.x = x.data();
+    args.w = w.data();
+    args.y = y.data();
   }
   std::vector<unsigned char>& output(const Problem& p) {
     return p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w;

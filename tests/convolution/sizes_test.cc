@@ -1,5 +1,5 @@
-// What solvers say about problems near the limits of 64-bit numbers: each is refused with a text, or every size that
-// is asked for can be computed. The sanitizer run sees overflows.
+// Solvers and problems near the limits of 64-bit numbers: each problem is refused with a text, or every size that
+// a solver reports can be computed. The sanitizer run detects overflows.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -21,23 +21,27 @@ DeviceInfo cpu_device(CpuIsa isa, int threads) {
   d.isa = isa;
   d.threads = d.units = threads;
   d.cache_bytes = {48u << 10, 2u << 20, 32u << 20};
-  d.fp32_gflops = 100, d.bandwidth_gbs = 20;
+  d.fp32_gflops = 100;
+  d.bandwidth_gbs = 20;
   return d;
 }
 
 DeviceInfo gpu_device() {
   DeviceInfo d;
   d.kind = DeviceKind::kCuda;
-  d.name = "cuda:0", d.architecture = "cuda-sm90";
-  d.units = 132, d.threads = 132;
+  d.name = "cuda:0";
+  d.architecture = "cuda-sm90";
+  d.units = 132;
+  d.threads = 132;
   d.memory_bytes = std::size_t{80} << 30;
   d.cache_bytes = {256u << 10, 50u << 20, 50u << 20};
-  d.fp32_gflops = 60000, d.bandwidth_gbs = 3000;
+  d.fp32_gflops = 60000;
+  d.bandwidth_gbs = 3000;
   d.gpu = {48u << 10, 32, 1024, true, true};
   return d;
 }
 
-/// Small numbers, and now and then one near a power of two.
+/// Small numbers, and sometimes one near a power of two.
 class Sizes {
  public:
   explicit Sizes(unsigned seed) : engine_(seed) {}
@@ -98,7 +102,7 @@ Problem random_problem(Sizes& sizes) {
   return p;
 }
 
-/// Asks for everything; returns whether the solver would take the problem.
+/// Calls every query; returns whether the solver is applicable.
 bool ask(const SolverBase& s, const DeviceInfo& d, const ProblemBase& p) {
   if (!(s.info().devices & static_cast<unsigned>(d.kind)) || !s.is_applicable(d, p)) return false;
   const TunePoint start = s.default_point(d, p);
@@ -147,7 +151,8 @@ TEST(SizesNearTheLimits, OfConvolutionsAreComputedOrRefused) {
       EXPECT_FALSE(p.family().empty());
       EXPECT_EQ(p.hash(), p.clone()->hash());
       EXPECT_GT(p.work(), 0);
-      p.log_sizes(), p.features();
+      p.log_sizes();
+      p.features();
       for (const DeviceInfo& d : machines)
         for (const SolverBase* s : solvers(p.direction, d.kind)) {
           SCOPED_TRACE(s->info().name);
@@ -181,7 +186,10 @@ TEST(SizesNearTheLimits, OfActivationsAreComputedOrRefused) {
       activation::validate(p);
       SCOPED_TRACE(p.key());
       ++accepted;
-      p.family(), p.hash(), p.log_sizes(), p.features();
+      p.family();
+      p.hash();
+      p.log_sizes();
+      p.features();
       for (const DeviceInfo& d : machines)
         for (const SolverBase* s : activation::solvers(p.direction)) {
           SCOPED_TRACE(s->info().name);

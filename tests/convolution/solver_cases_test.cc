@@ -1,6 +1,6 @@
 // Every registered solver x every case line x every direction, against the independent evaluation in
-// double. Also checked: guard bytes around outputs and workspace, gaps of strided outputs, poisoned
-// outputs fully written, inputs untouched, run-twice equality, buffers off by one element. On the device that
+// double. Also checked: guard bytes before and after outputs and workspace, gaps of strided outputs, poisoned
+// outputs fully written, inputs unchanged, equality of two runs, buffers misaligned by one element. On the device that
 // POLYMIO_TEST_DEVICE names, the CPU by default; with POLYMIO_TEST_EVERY=n only every n-th line of a file,
 // with POLYMIO_TEST_ONLY=name only solvers whose names begin so, with POLYMIO_TEST_WITHOUT=name only all others.
 // SPDX-License-Identifier: MIT
@@ -29,7 +29,7 @@ using test::Trial;
 constexpr std::size_t kGuard = 256;
 constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
 
-/// Elsewhere than the build when the tests run on another machine.
+/// Differs from the build's folder when the tests run on another machine.
 fs::path cases_dir() {
   const char* folder = std::getenv("POLYMIO_TEST_CASES");
   return folder ? folder : POLYMIO_CASES_DIR;
@@ -47,7 +47,7 @@ Handle& handle() {
 
 bool on_cpu() { return handle().device().kind == DeviceKind::kCpu; }
 
-/// Why the device is missing altogether on this machine; "" when it must be there.
+/// Why this machine lacks the device; "" when it must be there.
 std::string missing_device() {
   return device_name().starts_with("opencl") ? absence(DeviceKind::kOpenCl)
          : device_name().starts_with("cuda") ? absence(DeviceKind::kCuda)
@@ -55,7 +55,7 @@ std::string missing_device() {
 }
 
 /// A buffer with guard bytes before and after, its data `shift` elements off the 64-byte boundary; and on a GPU
-/// the same in the device's memory.
+/// a copy in the device's memory.
 class Guarded {
  public:
   Guarded(std::size_t bytes, std::size_t shift)
@@ -84,7 +84,7 @@ class Guarded {
   static constexpr std::size_t kLine = 64;
   std::size_t bytes_;
   std::vector<unsigned char> memory_;
-  std::size_t first_;  // of its bytes
+  std::size_t first_;  // offset of the data in bytes
   Memory on_device_;
 };
 
@@ -100,7 +100,9 @@ std::vector<unsigned char> run(const Trial& t, const SolverBase& solver, const T
   const auto load = [&](Guarded& buffer, const std::vector<unsigned char>& bytes) {
     if (&buffer != &out || t.source.args.beta != 0) std::memcpy(buffer.data(), bytes.data(), bytes.size());
   };
-  load(x, t.x), load(w, t.w), load(y, t.y);
+  load(x, t.x);
+  load(w, t.w);
+  load(y, t.y);
   for (Guarded* b : {&x, &w, &y, &workspace}) b->upload();
   const Problem::Args args{.x = x.device(),
                            .w = w.device(),
@@ -143,7 +145,7 @@ void check(const Trial& t, const SolverBase& solver, const TunePoint& point) {
   }
 }
 
-/// Strides of size-1 dimensions say nothing: equal problems may differ in them.
+/// Strides of size-1 dimensions are meaningless: equal problems may differ in them.
 Problem without_idle_strides(Problem p) {
   for (TensorDesc* t : {&p.x, &p.w, &p.y})
     for (std::size_t i = 0; i < static_cast<std::size_t>(t->rank); ++i)
@@ -151,7 +153,7 @@ Problem without_idle_strides(Problem p) {
   return p;
 }
 
-/// The problem's key is a driver line: parsing it must give the very problem back.
+/// The problem's key is a driver line: parsing it gives an equal problem.
 void check_key(const Problem& p) {
   const auto args = driver::parse_line(p.key());
   Problem same = translate(driver::Problem(args, static_cast<driver::Direction>(driver::direction_mask(args))));
@@ -180,7 +182,7 @@ TEST_P(SolverCases, MatchReference) {
   const fs::path file = cases_dir() / (GetParam() + ".txt");
   std::ifstream in(file);
   ASSERT_TRUE(in) << file;
-  const bool every_point = GetParam() == "found" && on_cpu();  // what fuzzers found, at whatever point
+  const bool every_point = GetParam() == "found" && on_cpu();  // fuzzers' findings depend on the tune point
   std::map<std::string, int> served;
   int lines = 0;
   for (std::string line; std::getline(in, line);) {
@@ -206,7 +208,8 @@ TEST_P(SolverCases, MatchReference) {
             check(trial, *solver, point);
           }
         }
-        ++served[solver->info().name], ++solvers;
+        ++served[solver->info().name];
+        ++solvers;
       }
       EXPECT_TRUE(solvers > 0 || (!on_cpu() && narrow(trial.problem))) << "no solver";
     }
@@ -226,7 +229,7 @@ std::vector<std::string> case_files() {
 INSTANTIATE_TEST_SUITE_P(Cases, SolverCases, testing::ValuesIn(case_files()),
                          [](const auto& info) { return info.param; });
 
-/// A device that the solver is for; a GPU need not be there.
+/// A device that the solver supports; a GPU need not be present.
 DeviceInfo device_of(const SolverBase& solver) {
   if (solver.info().devices & static_cast<unsigned>(DeviceKind::kCpu)) return handle().device();
   DeviceInfo device;
@@ -239,14 +242,14 @@ DeviceInfo device_of(const SolverBase& solver) {
 
 constexpr DeviceKind kKinds[] = {DeviceKind::kCpu, DeviceKind::kCuda};
 
-/// What the case files compare of a solver.
+/// Error classes and number of problems of the cases of one solver.
 struct Compared {
   std::set<ErrorClass> classes;
   int problems = 0;
   bool on_cpu = true;
 };
 
-/// Of every registered solver, by name.
+/// The same for every registered solver, by name.
 std::map<std::string, Compared> compared_solvers() {
   std::map<std::string, Compared> all;
   for (const auto d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})

@@ -1,4 +1,4 @@
-// Concurrency through the C API: several threads on one handle and on their own, calls nested in an
+// Concurrency through the C API: several threads on one handle and on handles of their own, calls nested in an
 // executor of the caller, and results that do not depend on the number of threads.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
@@ -19,7 +19,7 @@ void in_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i)
     threads.emplace_back([&, i] {
-      // All start together, so that first calls meet.
+      // All threads start together, so that first calls coincide.
       for (--waiting; waiting > 0;) std::this_thread::yield();
       body(i);
     });
@@ -58,11 +58,14 @@ TEST(Threading, ManyHandlesOnManyThreads) {
   in_threads(8, [](int i) {
     const Handle handle;
     Job first(handle, i), second(handle, i + 1);
-    for (const auto d : kDirections) first.do_everything(d), second.find_and_run(d);
+    for (const auto d : kDirections) {
+      first.do_everything(d);
+      second.find_and_run(d);
+    }
   });
 }
 
-/// The ids of all solutions, the workspace that find wants, the number of solutions.
+/// The ids of all solutions, the workspace of find, the number of solutions.
 std::vector<std::uint64_t> answers(const Job& job, Direction d) {
   std::vector<std::uint64_t> ids;
   for (const auto& s : job.convolution().solutions(d)) ids.push_back(s.solution_id);
@@ -70,7 +73,8 @@ std::vector<std::uint64_t> answers(const Job& job, Direction d) {
   std::size_t workspace = 0, count = 0;
   expect_ok(job.convolution().call.workspace_size(d, &workspace));
   expect_ok(job.convolution().call.solution_count(d, &count));
-  ids.push_back(workspace), ids.push_back(count);
+  ids.push_back(workspace);
+  ids.push_back(count);
   return ids;
 }
 
@@ -107,7 +111,7 @@ void tune(miopenHandle_t handle, Job& job, Direction d) {
   EXPECT_GT(calls, 0);
 }
 
-/// An empty database for the length of a scope.
+/// An empty database for the duration of a scope.
 struct NewDatabase {
   NewDatabase() {
     std::string name = (std::filesystem::temp_directory_path() / "polymio_test_XXXXXX").string();
@@ -172,8 +176,8 @@ TEST(Threading, ErrorsOfOneThreadAreNotSeenByOthers) {
 
 using Task = void (*)(void*, std::size_t);
 
-/// An executor that, before it runs its tasks, makes a call of its own on a handle: another one, or
-/// the one that it serves.
+/// An executor that makes a call on a handle before it runs its tasks: on another handle, or on
+/// its own.
 struct Nesting {
   Job* inner;
   std::atomic<int> sections{0}, nested{0};
@@ -224,8 +228,10 @@ TEST(Threading, DeterministicSolversDoNotDependOnTheNumberOfThreads) {
       unsigned state = 1;
       for (auto* buffer : {&c.x_data, &c.w_data, &c.y_data}) {
         auto* v = reinterpret_cast<float*>(buffer->data());
-        for (std::size_t i = 0; i < buffer->size() / sizeof(float); ++i)
-          state = state * 1664525u + 1013904223u, v[i] = static_cast<float>(state >> 8) / 16777216.0f - 0.5f;
+        for (std::size_t i = 0; i < buffer->size() / sizeof(float); ++i) {
+          state = state * 1664525u + 1013904223u;
+          v[i] = static_cast<float>(state >> 8) / 16777216.0f - 0.5f;
+        }
       }
       for (const auto& solution : c.solutions(d)) {
         std::vector<unsigned char> first;

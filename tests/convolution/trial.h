@@ -1,5 +1,4 @@
-// A convolution given as a driver's line, with data and the results by definition in double: what a solver's run is
-// judged by. In tests of cases and in fuzzers.
+// A convolution given as a driver line, with data and expected results in double, for tests of cases and fuzzers.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
@@ -25,7 +24,9 @@ inline TensorDesc describe(const reference::Tensor& t) {
 inline convolution::Problem translate(const driver::Problem& p) {
   convolution::Problem q;
   q.direction = static_cast<convolution::Direction>(p.math.direction);
-  q.x = describe(p.math.x), q.w = describe(p.math.w), q.y = describe(p.math.y);
+  q.x = describe(p.math.x);
+  q.w = describe(p.math.w);
+  q.y = describe(p.math.y);
   q.geometry.spatial = static_cast<int>(p.math.pad.size());
   q.geometry.groups = p.math.groups;
   for (std::size_t i = 0; i < p.math.pad.size(); ++i) {
@@ -42,7 +43,7 @@ inline convolution::Problem translate(const driver::Problem& p) {
   return q;
 }
 
-/// What the memory between the elements of an input holds.
+/// Contents of the memory between the elements of an input.
 enum class Gaps { kNumbers, kNan };
 
 /// True for each byte that belongs to an element (not to a gap between strided elements).
@@ -91,13 +92,13 @@ struct Trial {
                                                                         : w;
   }
 
-  /// Judges the output tensor at `data` by the bound of the solver's error class.
+  /// Compares the output tensor at `data` within the bound of the solver's error class.
   reference::Comparison compare(const SolverBase& solver, const void* data) const {
     reference::Arithmetic how = arithmetic;
     const ErrorClass error = solver.error_class(problem);
-    if (error == ErrorClass::kReduced) how.input_rounding = 1.0 / 1024;  // cut off to tf32
+    if (error == ErrorClass::kReduced) how.input_rounding = 1.0 / 1024;  // truncated to tf32
     if (error != ErrorClass::kApproximate) return reference::compare(how, source.math.output(), data, expected);
-    // Transforms amplify rounding errors, and spread them over neighbours, some of which are sums of fewer products.
+    // Transforms amplify rounding errors and distribute them over neighbours, some of which sum fewer products.
     how.growth = 2;
     reference::Result even = expected;
     const double largest = *std::max_element(even.magnitude.begin(), even.magnitude.end());

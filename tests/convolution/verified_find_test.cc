@@ -1,5 +1,5 @@
-// Find with solvers that are fast and wrong among its candidates: they never win, are quarantined for the
-// problem's family, and everything else goes on.
+// Find with fast but wrong solvers among its candidates: they are never chosen, are quarantined for the
+// problem's family, and find continues with the others.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Before the first line is logged: the level is read once.
+// Set before the first log line: the level is read once.
 const int kLogInfo = ::setenv("MIOPEN_LOG_LEVEL", "5", 1);
 
-/// A solver that writes zeros, or one that forgets something. By its own estimate the fastest of all.
+/// A solver that writes zeros or skips part of the output. By its own estimate it is the fastest.
 class Impostor final : public Solver<Problem> {
  public:
   enum Fault { kZeros, kLastChannel, kNoPadding, kSomePoints, kNone };
@@ -52,7 +52,10 @@ class Impostor final : public Solver<Problem> {
   Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Problem done = p;
     if (fault_ == kNoPadding) done.geometry.pad = {};
-    if (fault_ == kLastChannel) --done.w.lens[0], --done.y.lens[1];
+    if (fault_ == kLastChannel) {
+      --done.w.lens[0];
+      --done.y.lens[1];
+    }
     const bool zeros = fault_ == kZeros || (fault_ == kSomePoints && point[0] >= 3);
     return [this, zeros, bytes = p.y.bytes(), work = reference_solver(p.direction).build(stream, done, {})](
                Stream& on, const Args& a) {
@@ -100,7 +103,7 @@ class VerifiedFind : public testing::Test {
     if (!child) fs::remove_all(folder);
   }
 
-  /// Every real solver, behind `extra`.
+  /// `extra`, then every real solver.
   std::vector<const SolverBase*> list_with(std::initializer_list<const SolverBase*> extra) {
     std::vector<const SolverBase*> list(extra);
     const auto real = solvers(Direction::kForward);
@@ -160,7 +163,7 @@ TEST_F(VerifiedFind, AFastAndWrongSolverIsNeverSelected) {
   EXPECT_EQ(count(log, "MIOpenDriver " + p.key() + " -S 990 -V 1"), 1) << log;
   EXPECT_EQ(count(log, "y["), 1) << "says which element: " << log;
 
-  // Whatever is asked next on this kind of problem: it does not run, and nothing is logged again.
+  // Later calls on this family neither run the solver nor log again.
   Handle another("cpu", nullptr);
   const Problem bigger = problem(Direction::kForward, {{3, 8, 25, 22}, {10, 8, 3, 3}, {1, 1}});
   ASSERT_EQ(bigger.family(), p.family());
@@ -238,7 +241,7 @@ TEST_F(VerifiedFind, TuningStopsAtAWrongPoint) {
   EXPECT_EQ(count(log, "MIOpenDriver"), 1) << log;
 }
 
-/// What callers do: find before the first use of the buffers.
+/// Like many callers: find before the buffers have data.
 void make_uninitialised(Data& data, const Problem& p) {
   for (std::int64_t i = 0; i < p.x.space(); ++i) dtype::store(p.x.type, data.x.data(), i, NAN);
 }
@@ -265,7 +268,7 @@ TEST_F(VerifiedFind, AFewImagesDecideWhereTheLimitIsTight) {
   const Problem p = problem(Direction::kForward, {{40, 16, 20, 20}, {24, 16, 3, 3}, {1, 1}});
   Data data(p);
   make_uninitialised(data, p);
-  // Beside the largest workspace of a candidate there is room for a few of the forty images.
+  // The limit leaves room for the largest workspace of a candidate and a few of the forty images.
   const auto list = list_with({&zeros});
   std::size_t most = 0;
   for (const auto& c : search::rank({handle, list, p, {.workspace_limit = kWorkspace}}))

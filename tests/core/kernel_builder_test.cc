@@ -1,4 +1,4 @@
-// Kernel sources and the way to a kernel that runs: on OpenCL where there is a device, by NVRTC alone.
+// Kernel sources and their compilation: on OpenCL if there is a device, and by NVRTC without a device.
 // SPDX-License-Identifier: MIT
 #include "core/kernel_builder.h"
 
@@ -15,14 +15,14 @@
 namespace polymio {
 namespace {
 
-constexpr std::size_t kMostBasePrograms = 104;  // of a device: what a first start may have to compile
+constexpr std::size_t kMostBasePrograms = 104;  // per device: limit of the programs that a first start compiles
 constexpr const char* kReference = "primitives/convolution/gpu/reference.cl";
 
 KernelSpec reference(const std::string& type, const std::string& extra = "-DFP64") {
   return {kReference, "reference_forward", {"-DIN=" + type, "-DOUT=" + type, "-DSUM=real", extra}};
 }
 
-/// The error's text, "" without one.
+/// The text of the error, "" if there is none.
 std::string error_of(const std::function<void()>& action, Status status) {
   try {
     action();

@@ -8,8 +8,8 @@
 
 namespace polymio::test {
 
-/// A host buffer as the device sees it: on the CPU itself, else a copy, which is copied back at the end. It begins
-/// `shift` bytes behind a multiple of 64.
+/// A host buffer on the device: on the CPU itself, else a copy, which the destructor copies back. Its address is a
+/// multiple of 64 plus `shift` bytes.
 class There {
  public:
   There(Handle& handle, std::vector<unsigned char>& host, std::size_t shift = 0)

@@ -53,7 +53,7 @@ TEST(PlanCache, AKeyBeingMadeSurvivesPutAndEviction) {
   PlanCache cache(4096);
   const FakeProblem a(1), b(2), c(3);
   const auto made = cache.get({&a, {}}, [&] {
-    cache.put({&a, {}}, plan(5));  // as another thread might
+    cache.put({&a, {}}, plan(5));  // like another thread
     cache.put({&b, {}}, plan(6));
     cache.put({&c, {}}, plan(7));
     return plan(8);
@@ -107,7 +107,7 @@ TEST(PlanCache, DropsTheLeastRecentlyUsed) {
   PlanCache cache(4096 * 3);
   const FakeProblem a(1), b(2), c(3), d(4);
   for (const auto* p : {&a, &b, &c}) cache.get({p, {}}, [] { return plan(1); });
-  cache.get({&a, {}}, [] { return plan(2); });  // a is now younger than b
+  cache.get({&a, {}}, [] { return plan(2); });  // makes a more recent than b
   cache.get({&d, {}}, [] { return plan(1); });
   EXPECT_EQ(cache.size(), 3u);
   EXPECT_EQ(cache.get({&a, {}}, [] { return plan(9); })->workspace, 1u);

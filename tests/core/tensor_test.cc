@@ -1,4 +1,4 @@
-// Tensor descriptions: what is accepted, what the error names, layouts, sizes; and Constraints.
+// Tensor descriptions: accepted values, texts of errors, layouts, sizes; and Constraints.
 // SPDX-License-Identifier: MIT
 #include "core/tensor.h"
 

@@ -1,5 +1,5 @@
-// The find database under faults: whatever happens to files and processes, calls succeed, answers are
-// right, nothing that was stored is lost, and a cause is told once.
+// The find database under faults of files and processes: calls succeed, answers are correct, no stored record is lost,
+// and each cause is logged once.
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -30,9 +30,9 @@ std::function<void()> polymio::g_before_flock;
 
 namespace {
 
-// Errors that file systems of other machines give; 0: the call works.
+// Errors of network file systems; 0: the call works.
 std::atomic<int> g_rename_error = 0, g_fsync_error = 0, g_flock_error = 0;
-std::atomic<bool> g_rename_happens = false;  // although it reports the error
+std::atomic<bool> g_rename_happens = false;  // the rename succeeds, although it reports the error
 
 int fail_with(int error) {
   errno = error;
@@ -41,7 +41,7 @@ int fail_with(int error) {
 
 }  // namespace
 
-// These stand before the C library's.
+// These definitions take precedence over those of the C library.
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (g_rename_error != 0 && !g_rename_happens) return fail_with(g_rename_error);
   const int done = static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
@@ -68,7 +68,7 @@ class FaultTest : public ScratchTest {
     ScratchTest::TearDown();
   }
 
-  /// Stores, again and again, in a database that cannot keep it, and expects to find everything.
+  /// Stores repeatedly in a database that cannot be written, and expects to find every record.
   static bool works_in_memory(FindDb& db, const Records& before = {}) {
     Records expected = before;
     for (int i = 0; i < 5; ++i) {
@@ -80,7 +80,7 @@ class FaultTest : public ScratchTest {
            db.calibration(4, 2).has_value();
   }
 
-  /// Another process stores and compacts without trouble, and all is there and clean.
+  /// Another process stores and compacts successfully; afterwards the file is complete and undamaged.
   void expect_recovery(const Records& expected) {
     store(open(), expected);
     EXPECT_TRUE(open().compact());
@@ -120,7 +120,7 @@ TEST_F(FaultTest, ReadOnlyFolder) {
   ASSERT_EQ(::chmod(user_.c_str(), 0555), 0);
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
   const Outcome outcome = in_child([&] {
-    if (::getuid() == 0 && ::setuid(65534) != 0) return false;  // permissions do not bind root
+    if (::getuid() == 0 && ::setuid(65534) != 0) return false;  // root ignores permissions
     FindDb db = open();
     const auto layer = db.layers().at(0);
     const bool told = layer.readable && !layer.writable && layer.problem.find("Permission denied") != std::string::npos;
@@ -201,7 +201,7 @@ TEST_F(FaultTest, FullDiskWhileReplacing) {
   expect_recovery({record("A", 1), record("B", 2), record("C", 3)});
 }
 
-// As on file servers: the rename or the sync that ends a rewrite reports an error.
+// On network file systems the rename or the sync that ends a rewrite may report an error.
 TEST_F(FaultTest, RenameOrSyncFails) {
   const Records kept = {record("A", 1), record("B", 2)};
   store(open(), kept);
@@ -233,7 +233,7 @@ TEST_F(FaultTest, RenameOrSyncFails) {
   expect_recovery({record("A", 1), record("B", 2), record("C", 3)});
 }
 
-// A repeated request of a file server: the first one did it, the answer is that of the second.
+// A network file system repeats a rename that has already succeeded and reports the second attempt's error.
 TEST_F(FaultTest, RenameHappensButReportsFailure) {
   const Records kept = {record("A", 1), record("B", 2)};
   store(open(), kept);
@@ -270,8 +270,8 @@ TEST_F(FaultTest, TargetReplacedByAFolder) {
   EXPECT_TRUE(fs::is_directory(file()));
 }
 
-// /dev/full takes no byte; no device may ever be replaced by a file.
-TEST_F(FaultTest, DeviceInItsPlace) {
+// /dev/full accepts no byte; a device must never be replaced by a file.
+TEST_F(FaultTest, DeviceInsteadOfTheFile) {
   fs::create_directories(user_);
   fs::create_symlink("/dev/full", file());
   const Outcome outcome = in_child([&] {
@@ -284,7 +284,7 @@ TEST_F(FaultTest, DeviceInItsPlace) {
   EXPECT_TRUE(fs::is_symlink(file()) && fs::is_character_file("/dev/full"));
 }
 
-// Somebody compacts and was stopped: results stay in memory until the lock is free.
+// A process was stopped while compacting: results stay in memory until the lock is free.
 TEST_F(FaultTest, LockHeldByAStoppedProcess) {
   store(open(), {record("A", 1)});
   const Outcome outcome = in_child([&] {
@@ -301,7 +301,7 @@ TEST_F(FaultTest, LockHeldByAStoppedProcess) {
     db.store(Records{record("D", 4)});
     const Records all = {record("A", 1), record("B", 2), record("C", 3), record("D", 4)};
     if (db.lookup("k") != all || open().lookup("k") != all) return false;
-    // What reached the file late must not come back above newer lines when the file is read anew.
+    // Lines written late must not override newer records when the file is read again.
     store(open(), {record("B", 7)});
     return open().compact() && db.lookup("k").at(1) == record("B", 7);
   });
@@ -309,7 +309,7 @@ TEST_F(FaultTest, LockHeldByAStoppedProcess) {
   EXPECT_EQ(outcome.told, "") << "a busy file is no failure";
 }
 
-TEST_F(FaultTest, LookupsGoOnWhileAStoreWaits) {
+TEST_F(FaultTest, LookupsContinueWhileAStoreWaits) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPatience = std::chrono::seconds(2);
   store(open(), {record("A", 1)});
@@ -334,7 +334,7 @@ TEST_F(FaultTest, LookupsGoOnWhileAStoreWaits) {
   EXPECT_EQ(db.lookup("k"), (Records{record("A", 1), record("B", 2)}));
 }
 
-TEST_F(FaultTest, ShortPatienceNeverCompacts) {
+TEST_F(FaultTest, ShortTimeoutNeverCompacts) {
   FindDb db = open();
   db.store(Records(3000, record("A", 1)), std::chrono::milliseconds(99));
   const auto before = fs::file_size(file());
@@ -344,8 +344,8 @@ TEST_F(FaultTest, ShortPatienceNeverCompacts) {
   EXPECT_LT(fs::file_size(file()), before / 100);
 }
 
-// Who appends has locked the file and looked that it is still the one: until done it must not be replaced.
-TEST_F(FaultTest, ReplacingWaitsForThoseWhoAppend) {
+// An appending process locks the file and verifies its identity: until it is done, the file must not be replaced.
+TEST_F(FaultTest, ReplacingWaitsForAppendingProcesses) {
   store(open(), {record("A", 1)});
   const std::string before = read(file());
   File appending(::open(file().c_str(), O_RDWR));
@@ -371,7 +371,7 @@ TEST_F(FaultTest, ReplacingWaitsForThoseWhoAppend) {
   EXPECT_EQ(open().lookup("k"), Records{record("P", 1)});
 }
 
-// No locks: every host has a file of its own, and nobody compacts.
+// Without locks every host has a file of its own, and no process compacts.
 TEST_F(FaultTest, LocksFail) {
   store(open(), {record("A", 1)});
   const Outcome outcome = in_child([&] {
@@ -426,7 +426,7 @@ TEST_F(FaultTest, ForeignBytes) {
   EXPECT_LT(fs::file_size(file()), 10000u);
 }
 
-// Whatever one byte becomes: no crash, no record that was never stored.
+// Any change of one byte: no crash, no record that was never stored.
 TEST_F(FaultTest, FlippedBytes) {
   const Records stored = {record("A", 1), record("B", 2), record("C", 3)};
   store(open(), stored);
@@ -462,7 +462,7 @@ TEST_F(FaultTest, BigFile) {
   EXPECT_EQ(open().lookup(many.back().key), Records(many.end() - 6, many.end()));
 }
 
-// All at once, while whoever finds the file half dead compacts it.
+// Concurrent writers; whoever finds half of the records dead compacts the file.
 TEST_F(FaultTest, ManyProcessesWriteAtOnce) {
   constexpr int kProcesses = 64, kRounds = 30;
   const auto own = [](int process, int round) {
@@ -477,7 +477,7 @@ TEST_F(FaultTest, ManyProcessesWriteAtOnce) {
       children.push_back(spawn([&] {
         ::close(start[1]);
         char c;
-        if (::read(start[0], &c, 1) != 0) return false;  // until everybody is there
+        if (::read(start[0], &c, 1) != 0) return false;  // wait until all processes have started
         FindDb db = open();
         for (int r = 0; r < kRounds; ++r) db.store(Records{own(p, r), hot(p, r - 1), hot(p, r)});
         return db.lookup(own(p, 3).key) == Records{own(p, 3)};
@@ -506,10 +506,10 @@ TEST_F(FaultTest, ManyProcessesWriteAtOnce) {
   EXPECT_EQ(open().layers().at(0).records, std::size_t{kProcesses * (kRounds + 1)});
 }
 
-/// Kills two writers of one database at a random moment; gives what they said was stored.
+/// Kills two writers of one database at a random moment; returns the records that they reported as stored.
 class KillTest : public FaultTest {
  protected:
-  /// Stores and compacts for ever; tells of every finished store ("S key") and begun compaction ("C").
+  /// Stores and compacts forever; reports every finished store ("S key") and begun compaction ("C").
   bool write_for_ever(int round, int tell) const {
     FindDb db = open();
     for (int i = 0;; ++i) {
@@ -523,7 +523,7 @@ class KillTest : public FaultTest {
     }
   }
 
-  /// Every second time in the compaction that it waits for.
+  /// Every second kill happens during a compaction.
   std::string kill_one(int round, std::mt19937& random) {
     int ends[2];
     if (::pipe(ends) != 0) return "";

@@ -1,5 +1,5 @@
-// Files that must not be trusted: links and fifos at the paths that are read and written, sizes without end, files and
-// folders of another user.
+// Untrusted files: links and fifos at the paths that are read and written, unbounded sizes, files and folders of
+// another user.
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -41,12 +41,12 @@ class FilesTest : public ScratchTest {
     EXPECT_EQ(::bind(end.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
     return {fifo, socket, device};
   }
-  /// Costs no disk.
+  /// Makes a sparse file.
   static void make_sparse(const fs::path& path, std::uintmax_t bytes) {
     append(path, "");
     fs::resize_file(path, bytes);
   }
-  /// What the call tells when it throws.
+  /// The text of the exception that the call throws.
   template <class Call>
   static std::string text_of(const Call& call) {
     try {
@@ -218,7 +218,7 @@ TEST_F(TwoUsersTest, KernelsOfRootAreUsedAndThoseOfOthersAreNot) {
   EXPECT_FALSE(fs::exists(cache / "b.kernel")) << "nothing is left in another user's folder";
 }
 
-TEST_F(TwoUsersTest, WhatAnotherUserPlantsInASharedFolderIsNotUsed) {
+TEST_F(TwoUsersTest, FilesOfAnotherUserInASharedFolderAreNotUsed) {
   const fs::path shared = folder_ / "shared";
   fs::create_directories(shared);
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);  // as /tmp

@@ -73,7 +73,7 @@ TEST_F(FindDbTest, PredictionNeverHidesAMeasurementOfTheSameVersion) {
   EXPECT_EQ(db.lookup("k"), Records{predicted});
 }
 
-TEST_F(FindDbTest, UserGoesBeforeSystemUnlessTheSystemIsNewer) {
+TEST_F(FindDbTest, UserPrecedesSystemUnlessTheSystemIsNewer) {
   FindRecord newer = record("B", 4);
   newer.solver_version = 2;
   store(FindDb("dev-1", system_, std::nullopt), {record("A", 10), newer, record("C", 30)});
@@ -107,7 +107,7 @@ TEST_F(FindDbTest, SeesWhatOthersStoreAndRemove) {
   EXPECT_EQ(open().lookup("k"), Records{record("B", 1)});
 }
 
-TEST_F(FindDbTest, DeviceClassesAreApart) {
+TEST_F(FindDbTest, DeviceClassesAreSeparate) {
   store(FindDb("cpu-a", user_, {}), {record("A", 1)});
   EXPECT_TRUE(FindDb("cpu-b", user_, {}).lookup("k").empty());
   EXPECT_TRUE(FindDb("cpu", user_, {}, true, Journal::Sharing::kPerHost).lookup("k").empty());
@@ -156,7 +156,7 @@ TEST_F(FindDbTest, UnwritableFolderMeansMemory) {
   EXPECT_EQ(db.lookup("k"), (Records{record("A", 2), record("B", 3)}));
 }
 
-TEST_F(FindDbTest, WhatCouldNotBeSavedOutlivesAReplacedFile) {
+TEST_F(FindDbTest, UnsavedRecordsOutliveAReplacedFile) {
   FindDb db = open();
   db.store(Records{record("A", 1)});
   fs::remove(db.path());
@@ -168,7 +168,7 @@ TEST_F(FindDbTest, WhatCouldNotBeSavedOutlivesAReplacedFile) {
   EXPECT_EQ(open().lookup("k"), Records{record("C", 3)});
 }
 
-TEST_F(FindDbTest, NoFolderMeansMemoryWithoutAWord) {
+TEST_F(FindDbTest, NoFolderMeansMemoryWithoutAWarning) {
   FindDb db("dev-1", std::nullopt, std::nullopt);
   ::testing::internal::CaptureStderr();
   db.store(Records{record("A", 1)});

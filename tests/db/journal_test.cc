@@ -83,9 +83,9 @@ TEST_F(JournalTest, KeepsRecordsInOrderAndMakesFolders) {
   Journal journal(path_, "test");
   EXPECT_TRUE(read_all(journal).empty());
   EXPECT_FALSE(fs::exists(folder_ / "a")) << "reading must not create anything";
-  EXPECT_TRUE(journal.append(Lines{"one", "two words"}));
+  EXPECT_TRUE(journal.append(Lines{"one", "two three"}));
   EXPECT_TRUE(append_one(journal, ""));
-  EXPECT_EQ(read_file(), (Lines{"one", "two words", ""}));
+  EXPECT_EQ(read_file(), (Lines{"one", "two three", ""}));
   EXPECT_EQ(text().find("# test\n"), 0u);
 }
 
@@ -194,7 +194,7 @@ TEST_F(JournalTest, CompactionIsSkippedWhenBusyMissingOrALink) {
   EXPECT_EQ(read_file(), (Lines{"one", "two"}));
 }
 
-TEST_F(JournalTest, AHeldLockIsWaitedForAsLongAsAskedAndNoFailure) {
+TEST_F(JournalTest, WaitingForAHeldLockIsBoundedAndNoFailure) {
   Journal journal(path_, "test");
   append_one(journal, "one");
   File stopped(::open(path_.c_str(), O_RDWR));
@@ -228,7 +228,7 @@ TEST_F(JournalTest, FailureIsFalseAndPermanent) {
   EXPECT_FALSE(fs::exists(folder_ / "d.pdb.txt"));
 }
 
-TEST_F(JournalTest, FifoInItsPlaceDoesNotBlock) {
+TEST_F(JournalTest, FifoInsteadOfTheFileDoesNotBlock) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   Journal journal(path_, "test");
   EXPECT_TRUE(read_all(journal).empty());
@@ -241,7 +241,7 @@ TEST_F(JournalTest, ReadOnlyFolderIsReadAndNotWritten) {
   append_one(journal, "one");
   fs::permissions(path_, fs::perms::owner_read);
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  constexpr uid_t kNobody = 65534;  // permissions do not bind root
+  constexpr uid_t kNobody = 65534;  // root ignores permissions
   const bool root = ::getuid() == 0;
   if (root) {
     ASSERT_EQ(::chown(folder_.c_str(), kNobody, kNobody), 0);
@@ -284,13 +284,13 @@ TEST_F(JournalTest, ManyProcessesLoseNothingWhileOneCompacts) {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   Shared& shared = *new (memory) Shared{};
-  Journal inherited(path_, "test");  // used by every child, as a program that forks would
+  Journal inherited(path_, "test");  // used by every child, as in a program that forks
   append_one(inherited, "first");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::set<pid_t> running;
   for (int w = 0; w < kWriters; ++w) {
     running.insert(spawn([&] {
-      // At full speed first; then with gaps, until the compactions have found some.
+      // First at full speed; then with pauses, until some compactions have happened.
       const auto more = [&] {
         return shared.compactions < kCompactions && std::chrono::steady_clock::now() < deadline;
       };

@@ -1,4 +1,4 @@
-// The files of compiled kernels: round trips, damage, trimming, folders that cannot be written.
+// The cache files of compiled kernels: round trips, damage, eviction, folders that cannot be written.
 // SPDX-License-Identifier: MIT
 #include "db/kernel_cache.h"
 
@@ -38,7 +38,7 @@ TEST_F(KernelCacheTest, ProgramsComeBackAsTheyWere) {
   EXPECT_FALSE(cache().load("a"));
 }
 
-TEST_F(KernelCacheTest, DamagedFilesAreNotThere) {
+TEST_F(KernelCacheTest, DamagedFilesAreIgnored) {
   cache().store("a", kProgram);
   const std::string whole = read(path("a"));
   const auto put = [&](const std::string& text) { std::ofstream(path("a"), std::ios::binary) << text; };
@@ -58,14 +58,17 @@ TEST_F(KernelCacheTest, DamagedFilesAreNotThere) {
   EXPECT_FALSE(cache().load("b")) << "it is the program of another key";
 }
 
-TEST_F(KernelCacheTest, WhatWasNotUsedForLongestGoesFirst) {
+TEST_F(KernelCacheTest, TheLeastRecentlyUsedIsRemovedFirst) {
   const std::string program(1000, 'p');
   KernelCache all = cache(4500);
   const auto hours_ago = [&](const std::string& key, int hours) {
     fs::last_write_time(path(key), fs::file_time_type::clock::now() - std::chrono::hours(hours));
   };
   for (const char* key : {"a", "b", "c", "d"}) all.store(key, program);
-  hours_ago("a", 4), hours_ago("b", 3), hours_ago("c", 2), hours_ago("d", 1);
+  hours_ago("a", 4);
+  hours_ago("b", 3);
+  hours_ago("c", 2);
+  hours_ago("d", 1);
   EXPECT_TRUE(all.load("a")) << "used now";
   all.store("e", program);
   EXPECT_TRUE(all.load("a") && all.load("d") && all.load("e"));
@@ -98,7 +101,7 @@ TEST_F(KernelCacheTest, ManyWritersOfOneKeyLeaveOneWholeFile) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(KernelCacheTest, WhatOthersMayWriteIsNeitherUsedNorWritten) {
+TEST_F(KernelCacheTest, PathsThatOthersMayWriteAreNeitherReadNorWritten) {
   const auto mode_of = [](const fs::path& p) { return fs::status(p).permissions(); };
   const mode_t usual = ::umask(0);
   cache().store("a", kProgram);

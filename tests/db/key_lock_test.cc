@@ -1,4 +1,4 @@
-// One process at a time on a key: waiting, patience, holders that die, folders that cannot be used.
+// Mutual exclusion of processes by key: waiting, timeouts, killed holders, unusable folders.
 // SPDX-License-Identifier: MIT
 #include "db/key_lock.h"
 
@@ -60,7 +60,7 @@ TEST_F(KeyLockTest, FreeKeysAreTakenAtOnceAndLeaveNothing) {
   EXPECT_TRUE(no_file_left());
 }
 
-TEST_F(KeyLockTest, PatienceIsBounded) {
+TEST_F(KeyLockTest, WaitingIsBounded) {
   const pid_t holder = hold("key");
   const auto start = Clock::now();
   {
@@ -76,7 +76,7 @@ TEST_F(KeyLockTest, PatienceIsBounded) {
   kill(holder);
 }
 
-TEST_F(KeyLockTest, WaiterGoesOnWhenTheHolderEnds) {
+TEST_F(KeyLockTest, WaiterProceedsWhenTheHolderEnds) {
   auto first = std::make_unique<KeyLock>(user_, "key", milliseconds(0));
   ASSERT_TRUE(first->held());
   std::thread release([&] {
@@ -92,7 +92,7 @@ TEST_F(KeyLockTest, WaiterGoesOnWhenTheHolderEnds) {
   EXPECT_TRUE(no_file_left());
 }
 
-// The holder ends, and the next one comes, between the waiter's opening and its locking.
+// The holder ends, and another process takes the lock, between the waiter's open and its lock.
 TEST_F(KeyLockTest, RemovedFileIsNoLock) {
   auto first = std::make_unique<KeyLock>(user_, "key", milliseconds(0));
   std::unique_ptr<KeyLock> next;
@@ -134,7 +134,7 @@ TEST_F(KeyLockTest, ChildOfAForkDoesNotKeepIt) {
   kill(child);
 }
 
-TEST_F(KeyLockTest, UnusableFolderMeansAlone) {
+TEST_F(KeyLockTest, UnusableFolderMeansNoLocking) {
   append(folder_ / "file", "x");
   ::testing::internal::CaptureStderr();
   for (const auto& folder : {folder_ / "file", std::filesystem::path("/proc/polymio"), std::filesystem::path()}) {
@@ -148,7 +148,7 @@ TEST_F(KeyLockTest, UnusableFolderMeansAlone) {
 TEST_F(KeyLockTest, NeverTwoHolders) {
   constexpr int kProcesses = 16, kRounds = 20;
   struct Shared {
-    std::atomic<int> inside, turns, collisions;
+    std::atomic<int> inside, acquisitions, collisions;
   };
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -158,14 +158,14 @@ TEST_F(KeyLockTest, NeverTwoHolders) {
     for (int turn = 0; turn < kRounds; ++turn) {
       const KeyLock lock(user_, "key", std::chrono::seconds(60));
       if (!lock.held() || shared.inside.fetch_add(1) != 0) ++shared.collisions;
-      ++shared.turns;
+      ++shared.acquisitions;
       --shared.inside;
     }
     ::_exit(0);
   }
   for (int p = 0; p < kProcesses; ++p) ::wait(nullptr);
   EXPECT_EQ(shared.collisions, 0);
-  EXPECT_EQ(shared.turns, kProcesses * kRounds);
+  EXPECT_EQ(shared.acquisitions, kProcesses * kRounds);
   EXPECT_TRUE(no_file_left());
   ::munmap(memory, sizeof(Shared));
 }

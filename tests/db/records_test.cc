@@ -1,4 +1,4 @@
-// Records of every kind: their text, what replaces what, families, calibrations, packs, layers.
+// Records of every kind: their text, replacement, families, calibrations, packs, layers.
 // SPDX-License-Identifier: MIT
 #include <cfloat>
 #include <cmath>
@@ -41,7 +41,7 @@ class RecordsTest : public ScratchTest {
     read_pack(file(), [&](std::size_t, std::string_view, const FindRecord*) { return ++lines > 0; });
     return lines;
   }
-  /// Expects the same before and after a compaction, and from a new object.
+  /// Expects equal answers before and after a compaction, and from a new object.
   template <class Ask>
   void expect_always(const Records& expected, Ask&& ask) {
     FindDb db = open();
@@ -126,7 +126,7 @@ TEST_F(RecordsTest, WhatNeverRanHasNoTime) {
   expect_trials({failed});
 }
 
-TEST_F(RecordsTest, ErasedIsWhatWasThereBefore) {
+TEST_F(RecordsTest, ErasureAppliesToEarlierRecords) {
   FindRecord one_thread = record("A", 8);
   one_thread.thread_cap = 1;
   store(open(), {record("A", 1), one_thread, record("B", 2), record("A", 3, "other")});
@@ -151,7 +151,7 @@ TEST_F(RecordsTest, ErasureDoesNotTouchPacks) {
   EXPECT_TRUE(open().lookup_user("k").empty());
 }
 
-TEST_F(RecordsTest, TrialsOnePerPointTheNewest) {
+TEST_F(RecordsTest, TheNewestTrialPerPointCounts) {
   FindRecord other_version = trial("p1", 7), other_cap = trial("p1", 8), other_solver = trial("p1", 9);
   other_version.solver_version = 2;
   other_cap.thread_cap = 1;
@@ -210,7 +210,7 @@ TEST_F(RecordsTest, RelativesOfPacksAreMerged) {
   EXPECT_EQ(open().relatives("conv fwd"), (Records{record("A", 20, "k2"), record("A", 1, "k1")}));
 }
 
-// A long search must not hide what was measured before it.
+// A long search must not hide earlier measurements.
 TEST_F(RecordsTest, RelativesAreTheNewestFindRecords) {
   Records all = {record("A", 1, "oldest"), record("B", 1, "erased")};
   for (int i = 0; i < 2047; ++i) all.push_back(record("A", i, std::to_string(i)));
@@ -226,7 +226,7 @@ TEST_F(RecordsTest, RelativesAreTheNewestFindRecords) {
   EXPECT_EQ(found.back().key, "newest");
 }
 
-TEST_F(RecordsTest, CalibrationTheNewestPerUnitsAndThreads) {
+TEST_F(RecordsTest, TheNewestCalibrationPerUnitsAndThreadsCounts) {
   FindDb db = open();
   EXPECT_FALSE(db.calibration(4, 2));
   db.store(Calibration{4, 2, 100.5, 20});
@@ -247,7 +247,7 @@ TEST_F(RecordsTest, CalibrationTheNewestPerUnitsAndThreads) {
   EXPECT_FALSE(other.calibration(4, 2)) << "a shipped pack says nothing about this machine";
 }
 
-TEST_F(RecordsTest, ValidLinesOfTheFutureStay) {
+TEST_F(RecordsTest, ValidLinesOfLaterVersionsAreKept) {
   store(open(), {record("A", 1)});
   Journal(file(), "").append(std::vector<std::string>{"@future things", "completely different"});
   EXPECT_TRUE(open().compact());
@@ -273,7 +273,7 @@ TEST_F(RecordsTest, DeadTrialsAreReasonEnoughToCompact) {
   EXPECT_EQ(db.relatives("conv fwd").size(), 40u);
 }
 
-TEST_F(RecordsTest, LoadedPacksGoBetweenUserAndSystem) {
+TEST_F(RecordsTest, LoadedPacksRankBetweenUserAndSystem) {
   FindRecord newer = record("D", 40);
   newer.solver_version = 2;
   store(FindDb("dev-1", system_, std::nullopt), {record("A", 100), record("B", 200), record("C", 300)});
@@ -303,7 +303,7 @@ TEST_F(RecordsTest, PackFileIsReadOnceAndAgain) {
   EXPECT_EQ(db.layers().size(), 3u) << "user, one pack, system";
 }
 
-TEST_F(RecordsTest, WhatIsNoPackIsRefused) {
+TEST_F(RecordsTest, FilesThatAreNotPacksAreRefused) {
   FindDb db = open();
   append(folder_ / "text", "hello\nworld\n");
   fs::create_directory(folder_ / "folder");
@@ -349,7 +349,7 @@ TEST_F(RecordsTest, WritingAPackKeepsModeAndLinks) {
   EXPECT_EQ(db.lookup("k"), Records{record("A", 2)});
 }
 
-TEST_F(RecordsTest, LayersTellTheDoctor) {
+TEST_F(RecordsTest, LayersReportTheirState) {
   const auto none = FindDb("dev-1", std::nullopt, std::nullopt).layers();
   ASSERT_EQ(none.size(), 1u);
   EXPECT_NE(none[0].problem, "");

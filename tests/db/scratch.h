@@ -1,4 +1,4 @@
-// A folder of its own for each database test, and records to put there.
+// A folder of its own per database test, and sample records.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <fcntl.h>
@@ -20,10 +20,10 @@
 
 namespace polymio {
 
-/// Runs once, before the next flock of this process. Defined with the other injected faults.
+/// Called once, before the next flock of this process. Defined with the other injected faults.
 extern std::function<void()> g_before_flock;
 
-/// What a child process said on stderr, and its own verdict.
+/// The stderr and the result of a child process.
 struct Outcome {
   bool passed;
   std::string told;
@@ -62,7 +62,7 @@ class ScratchTest : public ::testing::Test {
     return child;
   }
 
-  /// Runs `body` in a process of its own: warnings are told once per process.
+  /// Runs `body` in a process of its own, since warnings are logged once per process.
   Outcome in_child(const std::function<bool()>& body) const {
     const std::filesystem::path log = folder_ / "stderr";
     const pid_t child = spawn([&] {

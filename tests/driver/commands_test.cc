@@ -1,4 +1,4 @@
-// The commands about databases and tuning as processes: what they print, write and return.
+// The database and tuning commands as processes: output, files and exit status.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 #include <miopen/polymio.h>
@@ -20,7 +20,7 @@ const std::string kLine = "conv -n 1 -c 8 -H 9 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 ";
 
 class Commands : public InFolder {
  protected:
-  // Finds all three directions, so that the database has something.
+  // Finds all three directions, so that the database has records.
   void learn() const { ASSERT_EQ(drive(kLine + "-V 0 -i 1").status, 0); }
   std::string database() const {
     for (const auto& entry : fs::directory_iterator(folder_ / "db")) {
@@ -132,7 +132,7 @@ TEST_F(Commands, MergeTakesLaterInputsAndNewerVersions) {
   EXPECT_TRUE(has(merged, "conv 2\".*\"solver_version\":2,.*\"ms\":1.0,"));
 }
 
-TEST_F(Commands, PruneDropsKindsOldVersionsAndWhatWasReplaced) {
+TEST_F(Commands, PruneDropsKindsOldVersionsAndReplacedRecords) {
   std::vector<polymioRecord_t> records;
   const auto add = [&](const char* problem, int version, polymioRecordKind_t kind, const char* point) {
     records.push_back({sizeof(polymioRecord_t), problem, "S", version, 1, 0, point, 2, 2, kind, "f", "1", 1});
@@ -176,7 +176,7 @@ TEST_F(Commands, VerifyNamesDamagedLinesAndPruneDropsThem) {
   EXPECT_EQ(drive("db list --json").text, kept);
 }
 
-TEST_F(Commands, WhatCannotBeWrittenStaysAsItWas) {
+TEST_F(Commands, FilesThatCannotBeWrittenAreUnchanged) {
   learn();
   ASSERT_EQ(drive("db export " + file("a")).status, 0);
   const std::string before = read("a");
@@ -191,7 +191,7 @@ TEST_F(Commands, WhatCannotBeWrittenStaysAsItWas) {
   }
 }
 
-TEST_F(Commands, FilesThatAreNoPacksReplaceNothing) {
+TEST_F(Commands, FilesThatAreNotPacksReplaceNothing) {
   learn();
   ASSERT_EQ(drive("db export " + file("a")).status, 0);
   const std::string before = read("a");
@@ -201,7 +201,8 @@ TEST_F(Commands, FilesThatAreNoPacksReplaceNothing) {
         "db prune " + foreign, "db prune " + foreign + " --out " + file("a")}) {
     const Outcome outcome = drive(arguments);
     EXPECT_EQ(outcome.status, 1) << arguments;
-    EXPECT_TRUE(has(outcome, "foreign' is no pack: none of its 2 lines is a record; nothing was written")) << arguments;
+    EXPECT_TRUE(has(outcome, "foreign' is not a pack: none of its 2 lines is a record; nothing was written"))
+        << arguments;
   }
   EXPECT_EQ(read("a"), before);
   EXPECT_EQ(read("foreign"), "root:x:0:0\nbin:x:1:1\n");
@@ -250,7 +251,7 @@ TEST_F(Commands, DoctorOnAFolderThatCannotBeWritten) {
 }
 
 TEST_F(Commands, TuneRefusesAFolderThatCannotBeMade) {
-  setenv("MIOPEN_USER_DB_PATH", "/proc/x", 1);  // where access rights alone let root write
+  setenv("MIOPEN_USER_DB_PATH", "/proc/x", 1);  // access rights permit root to write there, but writing fails
   const std::string list = write("list", kLine + "-F 1");
   for (const std::string& more : {std::string(), " --out " + file("pack"), " --jobs 2 --out " + file("pack")}) {
     const Outcome tune = drive("tune --from-list " + list + more);
@@ -297,7 +298,7 @@ TEST_F(Commands, DoctorListsEveryVariableThatIsSet) {
   EXPECT_FALSE(has(outcome, "NOT_POLYMIO"));
 }
 
-TEST_F(Commands, OptionsListTheTrade) {
+TEST_F(Commands, OptionsListTheParetoSet) {
   const Outcome outcome = drive("options " + kLine + "-F 5");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(count(outcome.text, "   workspace         ms source"), 2u) << outcome.text;
@@ -309,7 +310,7 @@ TEST_F(Commands, TuneCompletesResumesAndWritesAPack) {
   const std::string list = write("list", "MIOpenDriver " + kLine + "-F 3\n" + kLine + "-F 1  # again\nactiv -n 1\n");
   const Outcome first = drive("tune --from-list " + list + " --out " + file("pack"));
   EXPECT_EQ(first.status, 0) << first.text;
-  EXPECT_TRUE(has(first, ": 1 line of other primitives is left out$"));
+  EXPECT_TRUE(has(first, ": 1 line of other primitives is skipped$"));
   EXPECT_TRUE(has(first, "^1x8x9x7 -> 6, 3x3 .* \\d+\\.\\d\\d +\\d+  ConvCpu\\w+Fwd$"));
   EXPECT_TRUE(has(first, "^2 of 2 problems tuned, 0 failed; [1-9]\\d* candidates in "));
   const Outcome pack = drive("db list " + file("pack"));
@@ -328,7 +329,7 @@ TEST_F(Commands, ListsLeaveActivationsOut) {
   const std::string activ = "MIOpenDriver activ -n 1 -c 2 -H 3 -W 4 -m 3 -F 1\n";
   const Outcome mixed = drive("conv --from-list " + write("list", activ + kLine + "-F 1\nactivfp16 -n 1\n"));
   EXPECT_EQ(mixed.status, 0) << mixed.text;
-  EXPECT_TRUE(has(mixed, "list: 2 lines of other primitives are left out$"));
+  EXPECT_TRUE(has(mixed, "list: 2 lines of other primitives are skipped$"));
   EXPECT_TRUE(has(mixed, "^1 problems, 1 runs, 0 failed"));
   for (const char* command : {"conv", "tune"}) {
     EXPECT_TRUE(has(drive(command + (" --from-list " + write("activ", activ))), "activ' has no convolution"));
@@ -347,7 +348,7 @@ TEST_F(Commands, TuneEndsWithTheBudget) {
   EXPECT_LT(seconds.count(), 30) << "a budget of 0.3 s";
 }
 
-TEST_F(Commands, TuneIsCancelledByASignalAndGoesOn) {
+TEST_F(Commands, TuneIsCancelledByASignalAndResumes) {
   std::string lines;
   for (int n = 1; n <= 40; ++n) lines += "conv -n " + std::to_string(n) + " -c 64 -H 30 -W 30 -k 64 -p 1 -q 1\n";
   const std::string list = write("list", lines);
@@ -355,7 +356,7 @@ TEST_F(Commands, TuneIsCancelledByASignalAndGoesOn) {
     const Outcome outcome = run("timeout --foreground -s INT 2 " POLYMIO_DRIVER_PATH " tune --from-list " + list +
                                 jobs + "; echo status $?");
     EXPECT_TRUE(has(outcome, "of 120 problems tuned")) << outcome.text;
-    // timeout itself gives 124 when it had to send the signal.
+    // timeout exits with 124 when it had to send the signal.
     EXPECT_TRUE(has(outcome, "^status 124$")) << outcome.text;
     EXPECT_EQ(drive("db verify").status, 0);
   }
@@ -379,7 +380,7 @@ TEST_F(Commands, JobsAndSharesCoverTheListOnce) {
 }
 
 TEST_F(Commands, TuneReportsWhatFails) {
-  const std::string line = "conv -n 1000000 -c 8 -H 100000 -W 100000 -k 1 -y 1 -x 1 -F 1\n";  // no memory for it
+  const std::string line = "conv -n 1000000 -c 8 -H 100000 -W 100000 -k 1 -y 1 -x 1 -F 1\n";  // exceeds the memory
   const Outcome outcome = drive("tune --from-list " + write("list", line + kLine + "-F 1\n"));
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(has(outcome, "^FAILED conv -n 1000000 "));

@@ -1,4 +1,4 @@
-// 'dataset': rows, going on after a kill, shares, tune points.
+// 'dataset': rows, resuming after a kill, shares, tune points.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST_F(Dataset, HasARowForEachProblemWithTheTimesOfItsSolvers) {
   }
 }
 
-TEST_F(Dataset, GoesOnWhereItWasKilled) {
+TEST_F(Dataset, ResumesWhereItWasKilled) {
   ASSERT_EQ(make("out").status, 0);
   const std::string whole = text("out");
   const std::size_t second = whole.find('\n') + 1, third = whole.find('\n', second) + 1;

@@ -1,4 +1,4 @@
-// Devices as the driver shows and uses them; the kernel cache between processes.
+// Devices in the driver; the kernel cache between processes.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 #include <miopen/polymio.h>
@@ -21,7 +21,7 @@ std::string absence(polymioDeviceKind_t kind) {
   return reason ? reason : "";
 }
 
-TEST(DriverDevices, ListsWhatThereIsAndWhyTheRestIsNot) {
+TEST(DriverDevices, ListsDevicesAndReasonsForAbsentKinds) {
   const Outcome outcome = drive("devices");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_TRUE(has(outcome, "^cpu  "));

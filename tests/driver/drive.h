@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-// stdout and stderr together, and the exit status.
+// Merged stdout and stderr, and the exit status.
 struct Outcome {
   std::string text;
   int status = -1;
@@ -33,7 +33,7 @@ inline Outcome run(const std::string& command) {
 
 inline Outcome drive(const std::string& arguments) { return run(std::string(POLYMIO_DRIVER_PATH) + " " + arguments); }
 
-// Whether a line matches.
+// Whether a line matches the regular expression.
 inline ::testing::AssertionResult has(const Outcome& outcome, const std::string& pattern) {
   std::istringstream lines(outcome.text);
   const std::regex expression(pattern);
@@ -58,7 +58,7 @@ class InFolder : public ::testing::Test {
     setenv("MIOPEN_USER_DB_PATH", (folder_ / "db").c_str(), 1);
   }
   void TearDown() override {
-    // Tests of other suites follow in this process.
+    // Restore the environment for other suites of this process.
     outer_.empty() ? unsetenv("MIOPEN_USER_DB_PATH") : setenv("MIOPEN_USER_DB_PATH", outer_.c_str(), 1);
     std::filesystem::remove_all(folder_);
   }

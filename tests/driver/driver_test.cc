@@ -62,7 +62,7 @@ TEST(Driver, BadArgumentsFailWithAText) {
       {"conv --from-list /nonexistent/list", "cannot open"},
       {"conv -n 1 -F 1 -S 998", "no solution '998'"},
       {"conv -n 1 -F 1 -S NoSuchSolver", "no solution 'NoSuchSolver'"},
-      {"conv -n 1 -F 1 -S 0 --beta 2", "knows no --alpha and --beta"},
+      {"conv -n 1 -F 1 -S 0 --beta 2", "--alpha 1 --beta 2: immediate mode .* allows 1 and 0 only"},
       {"conv -n 1 -F 1 -d /nonexistent/x.bin", "cannot open '/nonexistent/x.bin'"},
   };
   for (const auto& item : cases) {
@@ -135,7 +135,7 @@ TEST(Driver, ImmediateMode) {
   EXPECT_TRUE(has(all, "ConvCpuReferenceFwd"));
 }
 
-/// The checksum of a file of expected values, FNV-1a over its name and content, made that of changed content.
+/// Recomputes the checksum of a cache file of expected values, FNV-1a over its name and changed contents.
 void renew_checksum(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});
@@ -144,13 +144,14 @@ void renew_checksum(const std::filesystem::path& path) {
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   };
   bytes.resize(bytes.size() - sizeof hash);
-  add(path.filename().string()), add(bytes);
+  add(path.filename().string());
+  add(bytes);
   bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
 TEST(Driver, WrongResultsFail) {
-  // The cached expected values are spoilt, their checksum is right: the same right output must now be refused.
+  // The cached expected values are wrong and their checksum is valid, so a correct output must be refused.
   const auto folder =
       std::filesystem::temp_directory_path() / ("polymio-cache." + std::to_string(static_cast<long>(getpid())));
   const std::string line = "conv " + kSmall + "-F 1 -C " + folder.string();
@@ -169,11 +170,11 @@ TEST(Driver, WrongResultsFail) {
   EXPECT_TRUE(has(spoilt, "^Forward Convolution FAILED: .* > .*1 wrong outputs; worst at 0"));
 }
 
-TEST(Driver, DoesWithTheThreadsThereAre) {
+TEST(Driver, WorksWithFewerThreadsThanRequested) {
   if (geteuid() != 0) GTEST_SKIP() << "the limit of processes does not count those of root";
   const std::string driver = POLYMIO_DRIVER_PATH, nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
   if (run(nobody + "test -x '" + driver + "'").status != 0) GTEST_SKIP() << "another user may not run the driver";
-  // Large enough that filling the tensors would take threads, too.
+  // Large enough that filling the tensors uses threads, too.
   const Outcome alone = run(nobody + "prlimit --nproc=1 '" + driver + "' conv -n 4 -c 64 -H 56 -W 56 -k 16 -F 1 -i 1");
   EXPECT_EQ(alone.status, 0) << alone.text;
   EXPECT_TRUE(has(alone, "Verifies OK"));

@@ -1,4 +1,4 @@
-// Files of the driver: links and fifos at every path that it reads or writes, sizes without end, damaged reference
+// Files of the driver: links and fifos at every path that it reads or writes, unbounded sizes, damaged reference
 // results.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class DriverFiles : public InFolder {
     return run("cd " + folder_.string() + " && sh -c 'ln -s victim " + name + ".$$.tmp; exec " + POLYMIO_DRIVER_PATH +
                " " + arguments + "'");
   }
-  // Stops a command that waits for ever.
+  // Stops a command that hangs.
   Outcome drive_for_a_while(const std::string& arguments) const {
     return run("timeout 60 " + std::string(POLYMIO_DRIVER_PATH) + " " + arguments);
   }
@@ -123,7 +123,7 @@ TEST_F(DriverFiles, SparseFilesAreNotRead) {
     EXPECT_TRUE(outcome.status == 1 || outcome.status == 2) << arguments << outcome.text;
     EXPECT_TRUE(has(outcome, "larger than 1024 MiB|has 68719476736 bytes, allowed: 1073741824")) << arguments;
   }
-  // The user's own database: everything goes on without it.
+  // The user's own database: the command continues without it.
   ASSERT_EQ(drive(kLine).status, 0);
   for (const auto& entry : fs::directory_iterator(folder_ / "db")) fs::resize_file(entry, std::uintmax_t{64} << 30);
   const Outcome outcome = drive_for_a_while(kLine);

@@ -1,4 +1,4 @@
-// MIOpen's FindDb text as a list of problems: both grammars, every part of a key, and what is refused.
+// MIOpen's FindDb text as a list of problems: both grammars, every part of a key, refused keys.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST(Import, OldGrammar) {
   EXPECT_EQ(list.skipped[0].line, 3u);
 }
 
-// Any cut of a line is either skipped or, where the cut leaves a whole record, the same problem.
+// Any truncated line is either skipped or, when the truncation leaves a whole record, gives the same problem.
 TEST(Import, CutLinesNeverGiveAnotherProblem) {
   const std::string line = "64-56-56-3x3-128-28-28-16-1x1-2x2-1x1-0-NCHW-FP32-F_g16=SolverOne:0.0651,40,algorithm";
   std::istringstream whole(line);

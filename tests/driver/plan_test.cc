@@ -1,4 +1,4 @@
-// The words of commands, and how tune cuts its work.
+// The arguments of commands, and the partition of tune's work.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 

@@ -41,13 +41,17 @@ bool run(Handle& handle, Random& r, const Case& c, const Problem& p, const Solve
   Buffer x(handle, c.x.content.size(), random_alignment(r, element), r),
       dy(handle, c.dy.content.size(), random_alignment(r, element), r),
       result(handle, out.content.size(), random_alignment(r, element), r);
-  x.fill(c.x.content), dy.fill(c.dy.content);
+  x.fill(c.x.content);
+  dy.fill(c.dy.content);
   if (c.keep != 0) result.fill(out.content);
   for (Buffer* b : {&x, &dy, &result}) b->upload();
   Problem::Args args;
-  args.x = x.device(), args.dy = p.forward() ? nullptr : dy.device();
+  args.x = x.device();
+  args.dy = p.forward() ? nullptr : dy.device();
   args.result = c.in_place ? x.device() : result.device();
-  args.parameters = kParameters, args.scale = c.scale, args.keep = c.keep;
+  args.parameters = kParameters;
+  args.scale = c.scale;
+  args.keep = c.keep;
   solver.build(handle.stream(), p, point)(handle.stream(), &args);
   for (Buffer* b : {&x, &dy, &result}) b->download();
   for (Buffer* b : {&x, &dy, &result})
@@ -57,9 +61,14 @@ bool run(Handle& handle, Random& r, const Case& c, const Problem& p, const Solve
   ref::Activation wanted;
   wanted.mode = static_cast<ref::ActivationMode>(p.mode);
   wanted.backward = !p.forward();
-  wanted.alpha = kParameters.alpha, wanted.beta = kParameters.beta, wanted.gamma = kParameters.gamma;
-  wanted.scale = c.scale, wanted.keep = c.keep;
-  wanted.x = c.x.plain, wanted.dy = c.dy.plain, wanted.out = out.plain;
+  wanted.alpha = kParameters.alpha;
+  wanted.beta = kParameters.beta;
+  wanted.gamma = kParameters.gamma;
+  wanted.scale = c.scale;
+  wanted.keep = c.keep;
+  wanted.x = c.x.plain;
+  wanted.dy = c.dy.plain;
+  wanted.out = out.plain;
   const auto& old = c.in_place ? c.x.content : out.content;
   const auto expected = evaluate(wanted, c.x.content.data(), c.dy.content.data(), old.data());
   const unsigned char* const got = c.in_place ? x.host() : result.host();
@@ -81,7 +90,8 @@ bool activation_case(Handle& handle, Random& r, Tally& tally) {
   const auto lens = random_lens(r, r.between(1, activation::kMostRank));
   const bool backward = r.one_in(2);
   Case c{{r, type, lens, true}, {r, type, lens, backward}, {r, type, lens, true}, {r, type, lens, false}, 1, 0, false};
-  c.scale = r.pick({1.0, 1.0, 0.5}), c.keep = r.pick({0.0, 0.0, -2.0});
+  c.scale = r.pick({1.0, 1.0, 0.5});
+  c.keep = r.pick({0.0, 0.0, -2.0});
   Operand& out = backward ? c.dx : c.y;
   c.in_place = r.one_in(4);
   if (c.in_place) out = c.x;
@@ -92,7 +102,8 @@ bool activation_case(Handle& handle, Random& r, Tally& tally) {
   try {
     activation::validate(p);
   } catch (const Error&) {
-    return ++tally.refused, true;
+    ++tally.refused;
+    return true;
   }
   ++tally.problems;
   bool ok = true;

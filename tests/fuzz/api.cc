@@ -1,6 +1,6 @@
-// Random sequences of calls of the C API: right and wrong arguments, null, foreign and destroyed objects. Each call's
-// status is compared with the one its arguments ask for, results with the reference. Every function that the headers
-// declare must have an entry, which the sequences reach and the library accepts.
+// Random sequences of calls of the C API: valid and invalid arguments, null, foreign and destroyed objects. Each status
+// is compared with the expected status, results with the reference. Every function that the headers declare must have
+// an entry that the sequences call successfully.
 // Usage: fuzz_api [--threads N] and what fuzz.h describes. Threads share nothing but the process;
 // thread t of seed s runs the cases of seed s + 1000 t.
 // SPDX-License-Identifier: MIT
@@ -11,7 +11,7 @@
 #include <regex>
 #include <thread>
 
-// A size that no memory has is an answer, not the end of the process.
+// Allocations that exceed the memory fail instead of ending the process.
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
   return "allocator_may_return_null=1";
 }
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kCalls = 40;  // of one sequence
+constexpr std::uint64_t kCalls = 40;  // per sequence
 
 std::string contents(const fs::path& file) {
   std::ifstream in(file);
@@ -44,21 +44,30 @@ int check_entries() {
   for (const Entry* e : entries()) called.insert(e->name);
   int findings = 0;
   for (const auto& d : declared)
-    if (!called.contains(d)) ++findings, std::printf("%s has no entry in the fuzzer\n", d.c_str());
+    if (!called.contains(d)) {
+      ++findings;
+      std::printf("%s has no entry in the fuzzer\n", d.c_str());
+    }
   for (const auto& p : called)
-    if (!declared.contains(p)) ++findings, std::printf("%s has an entry, but no declaration\n", p.c_str());
+    if (!declared.contains(p)) {
+      ++findings;
+      std::printf("%s has an entry, but no declaration\n", p.c_str());
+    }
   return findings + (declared.size() < 200);
 }
 
-/// What was played how often; a function that was never accepted is a finding.
+/// Prints how often each function was called; a function that was never accepted is a finding.
 int summarise() {
   std::uint64_t calls = 0, accepted = 0, idle = 0;
   for (const Entry* e : entries()) {
-    calls += e->calls, accepted += e->accepted;
+    calls += e->calls;
+    accepted += e->accepted;
     const bool right = e->calls > 0 && (e->accepted > 0) == e->implemented;
-    if (!right)
-      ++idle, std::printf("%s: %llu calls, %llu accepted\n", e->name, static_cast<unsigned long long>(e->calls),
-                          static_cast<unsigned long long>(e->accepted));
+    if (!right) {
+      ++idle;
+      std::printf("%s: %llu calls, %llu accepted\n", e->name, static_cast<unsigned long long>(e->calls),
+                  static_cast<unsigned long long>(e->accepted));
+    }
   }
   std::printf("fuzz_api: %zu functions, %llu calls, %llu accepted, %llu refused, %llu functions never as expected\n",
               entries().size(), static_cast<unsigned long long>(calls), static_cast<unsigned long long>(accepted),
@@ -66,8 +75,8 @@ int summarise() {
   return static_cast<int>(idle);
 }
 
-/// One sequence. Functions that exist are played more often than the rest; the first two calls take turns, so that none
-/// is left out.
+/// Runs one sequence. Implemented functions are called more often than the rest; the first two calls cycle through all
+/// functions.
 bool run_sequence(Random& random, const Limits& limits, std::uint64_t index) {
   static const auto split = [] {
     std::array<std::vector<Entry*>, 2> lists;
@@ -78,7 +87,7 @@ bool run_sequence(Random& random, const Limits& limits, std::uint64_t index) {
   polymioSetFindBudget(w.handle(), random.pick({0.5, 2.0}));
   for (std::uint64_t i = 0; i < kCalls && !w.failed(); ++i) {
     w.entry = i < 2 ? entries()[(2 * index + i) % entries().size()] : random.pick(split[!random.one_in(8)]);
-    w.entry->run_sequence(w);
+    w.entry->call(w);
   }
   w.finish();
   return !w.failed();
@@ -114,7 +123,8 @@ int main(int argc, char** argv) {
   limits.alone = threads == 1;
   std::atomic<int> findings = check_entries();
   int devices = 0;
-  polymioGetDeviceCount(&devices);  // an OpenCL platform gives this thread a signal stack, which must outlive threads
+  polymioGetDeviceCount(
+      &devices);  // an OpenCL platform installs a signal stack for this thread, which must outlive the other threads
   std::vector<std::thread> pool;
   for (int t = 1; t < threads; ++t) pool.emplace_back([&, t] { findings += run_thread(options, limits, t); });
   findings += run_thread(options, limits, 0);

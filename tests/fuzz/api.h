@@ -1,5 +1,5 @@
-// What the parts of the API fuzzer share: the objects of a sequence of calls, arguments that are right or wrong, and
-// the check of a status against what the arguments ask for.
+// Shared by the parts of the API fuzzer: the objects of a sequence of calls, valid and invalid arguments, and the check
+// of a status against the expected one.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <miopen/miopen.h>
@@ -30,21 +30,20 @@ inline constexpr Status kOk = miopenStatusSuccess, kBad = miopenStatusBadParm, k
 
 class World;
 
-/// One function of the API: a call of it with drawn arguments, and how it went so far.
+/// One function of the API: a call with random arguments, and counts of its results.
 struct Entry {
   const char* name;
-  void (*run_sequence)(World&);
+  void (*call)(World&);
   bool implemented = true;
   std::atomic<std::uint64_t> calls{0}, accepted{0};
 
-  Entry(const char* name, void (*run_sequence)(World&), bool implemented = true)
-      : name(name), run_sequence(run_sequence), implemented(implemented) {}
+  Entry(const char* name, void (*call)(World&), bool implemented = true)
+      : name(name), call(call), implemented(implemented) {}
 };
-/// All of them; each part adds its own.
+/// All functions; each part adds its own.
 std::vector<Entry*>& entries();
 struct Registration {
-  Registration(const char* name, void (*run_sequence)(World&), bool implemented = true)
-      : entry(name, run_sequence, implemented) {
+  Registration(const char* name, void (*call)(World&), bool implemented = true) : entry(name, call, implemented) {
     entries().push_back(&entry);
   }
   Entry entry;
@@ -53,7 +52,7 @@ struct Registration {
 enum class Kind { kHandle, kTensor, kSequence, kConvolution, kActivation, kOptions, kProblem, kSolution, kPacked };
 inline constexpr std::size_t kKinds = 9;
 
-/// What a tensor descriptor should hold.
+/// The expected values of a tensor descriptor.
 struct TensorModel {
   miopenDataType_t type = miopenFloat;
   std::vector<std::int64_t> lens, strides;  // as the library reports them; empty until set
@@ -78,13 +77,13 @@ struct ActivationModel {
   double alpha = 0, beta = 0, gamma = 0;
 };
 
-/// Which arguments may be drawn, for all sequences.
+/// Restrictions of arguments, for all sequences.
 struct Limits {
-  bool alone = true;   // no other thread, which could get the memory of a destroyed object
+  bool alone = true;   // no other thread, which could reuse the memory of a destroyed object
   std::string folder;  // for files, of this sequence alone
 };
 
-/// The objects of one sequence of calls, with what they should hold.
+/// The objects of one sequence of calls, with their expected values.
 class World {
  public:
   World(Random& random, const Limits& limits);
@@ -102,10 +101,10 @@ class World {
   }
   bool has(Kind kind) const { return !live_[index(kind)].empty(); }
   std::size_t count(Kind kind) const { return live_[index(kind)].size(); }
-  /// Something that is no live object of the kind.
+  /// A pointer that is not a live object of the kind.
   void* no_object(Kind);
   void created(Kind, void*);
-  /// An object of one call was created: it may be where a destroyed one was.
+  /// Called when an object of one call was created, which may have the address of a destroyed one.
   template <class T>
   void use(Kind kind, T object) {
     std::erase(dead_[index(kind)], static_cast<void*>(object));
@@ -118,7 +117,7 @@ class World {
 
   Random& random;
   const Limits& limits;
-  Entry* entry = nullptr;  // being played
+  Entry* entry = nullptr;  // being called
   std::map<void*, TensorModel> tensors;
   std::map<void*, ConvolutionModel> convolutions;
   std::map<void*, ActivationModel> activations;
@@ -130,19 +129,19 @@ class World {
   bool failed_ = false;
 };
 
-/// The arguments of one call. At most a few are wrong; each that is says what status it asks for.
+/// The arguments of one call. At most a few are wrong; each wrong one adds the statuses that it allows.
 class Draw {
  public:
   explicit Draw(World& w);
 
-  /// Whether the next argument is to be wrong.
+  /// Draws whether the next argument is wrong.
   bool wrong() { return dirty_ && world_.random.one_in(rate_); }
-  /// The same for a descriptor that does not go with the others: one in a call, or they might go with each other.
+  /// The same for a descriptor that does not match the others: at most one per call, since two could match.
   bool misfit() { return !has_misfit_ && (has_misfit_ = wrong()); }
-  /// A wrong argument was drawn, for which any of these is right.
+  /// Reports a wrong argument, for which any of these statuses is correct.
   void refuse(Statuses statuses) { refusals_.push_back(std::move(statuses)); }
   void bad() { refuse({kBad}); }
-  /// Also right, whatever was drawn.
+  /// Adds a status that is correct for any arguments.
   void allow(Status status) { allowed_.push_back(status); }
   bool clean() const { return refusals_.empty(); }
 
@@ -152,7 +151,7 @@ class Draw {
     bad();
     return static_cast<T>(world_.no_object(kind));
   }
-  /// An object that exists, or instead of it something that is none.
+  /// A live object, or an invalid pointer instead.
   template <class T>
   T object(Kind kind, T right) {
     if (!wrong()) return right;
@@ -171,11 +170,14 @@ class Draw {
   T* optional(T* right) {
     return world_.random.one_in(8) ? nullptr : right;
   }
-  /// An enumerator, or a number that is none.
+  /// An enumerator, or an invalid number.
   template <class E>
   E enumerator(const std::vector<int>& right, const std::vector<int>& numbers) {
     int value = world_.random.pick(right);
-    if (wrong()) value = world_.random.pick(numbers), bad();
+    if (wrong()) {
+      value = world_.random.pick(numbers);
+      bad();
+    }
     E result;
     std::memcpy(&result, &value, sizeof result);
     return result;
@@ -196,7 +198,7 @@ class Draw {
   std::string primed_;  // the text of the last error before the call
 };
 
-/// Data of a call, between guards that must stay as they are; the sanitizer catches reads of them too.
+/// Data of a call between guards that must not change; the sanitizer detects reads of them, too.
 class Buffer {
  public:
   Buffer(World&, std::size_t bytes, std::size_t alignment);
@@ -234,7 +236,7 @@ struct Operand {
   Buffer buffer;
 };
 
-/// alpha or beta as the API takes it for an output of the type.
+/// alpha or beta in the type that the API expects for an output of the type.
 struct Scalar {
   Scalar(miopenDataType_t type, double value)
       : as_double(value), as_float(static_cast<float>(value)), is_double(type == miopenDouble) {}
@@ -244,12 +246,12 @@ struct Scalar {
   bool is_double;
 };
 
-/// Strides of `lens`: packed in any order of dimensions, with or without gaps; dimensions of size 1 have any.
+/// Strides of `lens`: any order of dimensions, with or without gaps; arbitrary for dimensions of size 1.
 std::vector<std::int64_t> random_strides(Random&, const std::vector<std::int64_t>& lens);
-/// Packed, last dimension innermost.
+/// Packed strides, last dimension innermost.
 std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& lens);
 TensorModel random_tensor(Random&, miopenDataType_t, const std::vector<std::int64_t>& lens);
-/// Sets a live descriptor by one of the functions that can.
+/// Sets a live descriptor by one of the functions that set descriptors.
 Status describe(World&, miopenTensorDescriptor_t, const TensorModel&);
 
 /// Reports a result that is not `want`, or bytes between the elements that are not `before`.

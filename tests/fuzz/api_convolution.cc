@@ -13,7 +13,8 @@ TensorModel misfit_of(Random& random, TensorModel m) {
   } else if (random.one_in(4)) {
     m.type = miopenInt64;
   } else {
-    m.lens[random.below(2)] += 4;  // not a filter's size: one beyond the input gives an output of size 1
+    m.lens[random.below(2)] +=
+        4;  // not the filter, since a filter larger than the input is valid and gives an output of size 1
   }
   m.strides = packed_strides(m.lens);
   return m;
@@ -39,7 +40,10 @@ ConvolutionShape::ConvolutionShape(Random& random, Direction d) {
   const auto n = static_cast<std::size_t>(random.pick({2, 2, 2, 1, 3}));
   conv.transposed = random.one_in(4);
   conv.groups = random.pick({1, 1, 2, 3});
-  conv.pad.clear(), conv.stride.clear(), conv.dilation.clear(), conv.output_pad.clear();
+  conv.pad.clear();
+  conv.stride.clear();
+  conv.dilation.clear();
+  conv.output_pad.clear();
   const std::int64_t batch = random.between(1, 3), c = random.between(1, 3), k = random.between(1, 3);
   std::vector<std::int64_t> xs{batch, c * conv.groups}, ys{batch, k * conv.groups}, filter;
   for (std::size_t i = 0; i < n; ++i) {
@@ -47,11 +51,14 @@ ConvolutionShape::ConvolutionShape(Random& random, Direction d) {
     const std::int64_t reach = dilation * (f - 1), pad = random.between(0, conv.transposed ? reach / 2 : 2);
     const std::int64_t in = std::max<std::int64_t>(random.between(1, 6), reach + 1 - 2 * pad);
     const std::int64_t extra = conv.transposed ? random.between(0, stride - 1) : 0;
-    xs.push_back(in), filter.push_back(f);
+    xs.push_back(in);
+    filter.push_back(f);
     ys.push_back(conv.transposed ? stride * (in - 1) + 1 + reach - 2 * pad + extra
                                  : (in + 2 * pad - 1 - reach) / stride + 1);
-    conv.pad.push_back(static_cast<int>(pad)), conv.stride.push_back(static_cast<int>(stride));
-    conv.dilation.push_back(static_cast<int>(dilation)), conv.output_pad.push_back(static_cast<int>(extra));
+    conv.pad.push_back(static_cast<int>(pad));
+    conv.stride.push_back(static_cast<int>(stride));
+    conv.dilation.push_back(static_cast<int>(dilation));
+    conv.output_pad.push_back(static_cast<int>(extra));
   }
   std::vector<std::int64_t> ws{conv.transposed ? c * conv.groups : k * conv.groups, conv.transposed ? k : c};
   ws.insert(ws.end(), filter.begin(), filter.end());
@@ -87,7 +94,9 @@ ConvolutionCase::ConvolutionCase(World& world, Direction d, const ConvolutionSha
           miopenHiddenSetConvolutionFindMode(conv, world.random.pick({1, 2, 3, 5})) == kOk;
   if (!right) world.report(std::string("a convolution cannot be described: ") + polymioGetLastError());
   world.use(Kind::kConvolution, conv);
-  x.fill(-3, 3), w.fill(-3, 3), y.fill(-3, 3);
+  x.fill(-3, 3);
+  w.fill(-3, 3);
+  y.fill(-3, 3);
   call = {world.handle(), x.desc, w.desc, y.desc, conv, x.data(), w.data(), y.data(), nullptr, nullptr, nullptr, 0};
   set_scalars(1, 0);
 }
@@ -98,9 +107,12 @@ ConvolutionCase::~ConvolutionCase() {
 }
 
 void ConvolutionCase::set_scalars(double a, double b) {
-  alpha = a, beta = b;
-  alpha_value = Scalar(shape.y.type, a), beta_value = Scalar(shape.y.type, b);
-  call.alpha = alpha_value.get(), call.beta = beta_value.get();
+  alpha = a;
+  beta = b;
+  alpha_value = Scalar(shape.y.type, a);
+  beta_value = Scalar(shape.y.type, b);
+  call.alpha = alpha_value.get();
+  call.beta = beta_value.get();
   output().buffer.fill(0xff);
   if (b != 0) output().fill(-3, 3);
   before = output().buffer.copy();
@@ -128,16 +140,18 @@ void ConvolutionCase::expect_right(const std::string& what) {
   math.pad = {c.pad.begin(), c.pad.end()};
   math.stride = {c.stride.begin(), c.stride.end()};
   math.dilation = {c.dilation.begin(), c.dilation.end()};
-  math.groups = c.groups, math.alpha = alpha, math.beta = beta;
+  math.groups = c.groups;
+  math.alpha = alpha;
+  math.beta = beta;
   Operand* const out = &output();
   const auto contents = [&](Operand& o) { return static_cast<const void*>(&o == out ? before.data() : o.data()); };
   const ref::Operands data{contents(swap ? y : x), contents(w), contents(swap ? x : y)};
   auto how = ref::arithmetic(math);
-  how.growth = 1000;  // of any transform; a wrong result is off by more
+  how.growth = 1000;  // bound for any transform; a wrong result differs by more
   how.stochastic_rounding = shape.stochastic;
   if (c.math >= polymioMathTf32) how.input_rounding = 0x1p-8;
   auto want = ref::evaluate(math, data, 1);
-  // A transform's rounding errors come from the whole tile: outputs without products have some, too.
+  // Rounding errors of a transform come from the whole tile, so outputs without products have some, too.
   if (how.accumulate != ref::Type::kInt64)
     for (double& m : want.magnitude) m += 9 * std::fabs(alpha);
   expect_result(world, how, out->plain, out->buffer.data(), want, before, what);
@@ -153,10 +167,18 @@ void ConvolutionCase::spoil(Draw& d, bool buffers, bool scalars) {
     auto& out = direction == Direction::kForward        ? call.y_desc
                 : direction == Direction::kBackwardData ? call.x_desc
                                                         : call.w_desc;
-    out = misfit.desc, d.bad();
+    out = misfit.desc;
+    d.bad();
   }
-  if (buffers) call.x = d.pointer(call.x), call.w = d.pointer(call.w), call.y = d.pointer(call.y);
-  if (scalars) call.alpha = d.pointer(call.alpha), call.beta = d.pointer(call.beta);
+  if (buffers) {
+    call.x = d.pointer(call.x);
+    call.w = d.pointer(call.w);
+    call.y = d.pointer(call.y);
+  }
+  if (scalars) {
+    call.alpha = d.pointer(call.alpha);
+    call.beta = d.pointer(call.beta);
+  }
 }
 
 namespace {
@@ -178,10 +200,14 @@ void find(World& w) {
   c.call.workspace_size(kDirection, &bytes);
   if (d.random().one_in(3)) bytes = d.random().below(bytes + 1);
   Workspace workspace(w, bytes);
-  c.call.workspace = workspace.data(), c.call.workspace_bytes = bytes;
+  c.call.workspace = workspace.data();
+  c.call.workspace_bytes = bytes;
   c.spoil(d, true, false);
   int request = d.random().pick({1, 2, 5, INT_MAX}), count = -1;
-  if (d.wrong()) request = d.random().pick({0, -1, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    request = d.random().pick({0, -1, INT_MIN});
+    d.bad();
+  }
   miopenConvAlgoPerf_t results[8];
   int* const p_count = d.pointer(&count);
   auto* const p_results = d.pointer(results);
@@ -189,7 +215,7 @@ void find(World& w) {
   if (count < 1 || count > std::min(request, 5)) return w.report(std::to_string(count) + " results");
   for (int i = 0; i < count; ++i)
     if (results[i].memory > bytes || !(results[i].time >= 0)) w.report("a result needs more workspace than was given");
-  // What was found runs.
+  // The found algorithm runs.
   c.set_scalars(1, 0);
   if (c.call.run(kDirection, results[0].fwd_algo) != kOk)
     w.report(std::string("what was found does not run: ") + polymioGetLastError());
@@ -206,17 +232,21 @@ void run(World& w) {
   const bool is_short = bytes > 0 && d.random().one_in(3);
   if (is_short) bytes = d.random().below(bytes);
   Workspace workspace(w, bytes);
-  c.call.workspace = workspace.data(), c.call.workspace_bytes = bytes;
+  c.call.workspace = workspace.data();
+  c.call.workspace_bytes = bytes;
   c.set_scalars(d.random().pick({1.0, 1.0, 0.5, 0.0}), d.random().pick({0.0, 0.0, 1.0, -2.0}));
   int algorithm = d.random().pick({1, 1, 0, 2, 3, 5});
-  if (d.wrong()) algorithm = d.random().pick({-1, 6, 100, INT_MAX, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    algorithm = d.random().pick({-1, 6, 100, INT_MAX, INT_MIN});
+    d.bad();
+  }
   c.spoil(d, true, true);
   if (algorithm != miopenConvolutionFwdAlgoDirect) {
     d.allow(miopenStatusNotImplemented);
     if (is_short) d.allow(kBad);
   }
   const bool alias = w.limits.alone && d.clean() && d.random().one_in(20) && c.x.buffer.size() >= c.y.buffer.size();
-  if (alias) c.call.y = c.call.x;  // the result is anything, memory must be safe
+  if (alias) c.call.y = c.call.x;  // any result is allowed, memory must be safe
   if (d.check(c.call.run(kDirection, algorithm), c.world.entry->name + (" " + std::to_string(algorithm))) &&
       d.clean() && !alias)
     c.expect_right("algorithm " + std::to_string(algorithm));
@@ -246,7 +276,7 @@ void solutions(World& w) {
   if (count < 10 && list[count].solution_id != 0x5a5a5a5a5a5a5a5a) w.report("wrote beyond the solutions");
 }
 
-/// The id of a solution of the case, or one that is none.
+/// The id of a solution of the case, or an invalid one.
 std::uint64_t solution_id(Draw& d, const std::vector<miopenConvSolution_t>& list, miopenConvSolution_t& chosen) {
   if (!list.empty()) chosen = d.random().pick(list);
   if (!d.wrong()) return chosen.solution_id;
@@ -287,9 +317,13 @@ void immediate(World& w) {
   std::size_t bytes = 0;
   c.call.solution_workspace(kDirection, chosen.solution_id, &bytes);
   const bool is_short = bytes > 0 && d.random().one_in(4);
-  if (is_short) bytes = d.random().below(bytes), d.allow(kBad);
+  if (is_short) {
+    bytes = d.random().below(bytes);
+    d.allow(kBad);
+  }
   Workspace workspace(w, bytes);
-  c.call.workspace = workspace.data(), c.call.workspace_bytes = bytes;
+  c.call.workspace = workspace.data();
+  c.call.workspace_bytes = bytes;
   c.spoil(d, true, false);
   if (d.check(c.call.immediate(kDirection, id), c.world.entry->name + (" " + std::to_string(id))) && d.clean())
     c.expect_right("solution " + std::to_string(id));

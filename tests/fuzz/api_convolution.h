@@ -38,7 +38,7 @@ struct ConvolutionCase {
   Direction direction;
   ConvolutionShape shape;
   Operand x, w, y;
-  Operand misfit;  // an output that does not go with the rest
+  Operand misfit;  // an output that does not match x and w
   miopenConvolutionDescriptor_t conv = nullptr;
   double alpha = 1, beta = 0;
   Scalar alpha_value, beta_value;
@@ -46,7 +46,7 @@ struct ConvolutionCase {
   test::Call call;
 };
 
-/// Memory for a workspace of `bytes`; null where there are none.
+/// A workspace of `bytes`; null for 0.
 struct Workspace {
   Workspace(World& w, std::size_t bytes) : buffer(w, bytes, 64), bytes(bytes) {}
   void* data() { return bytes ? buffer.data() : nullptr; }

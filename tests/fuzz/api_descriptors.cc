@@ -27,7 +27,7 @@ std::string text_of(const TensorModel& m) {
   return text;
 }
 
-// What a descriptor holds.
+// Expected values of descriptors.
 
 void expect_tensor(World& w, miopenTensorDescriptor_t t) {
   const TensorModel& m = w.tensors[t];
@@ -45,14 +45,14 @@ void expect_tensor(World& w, miopenTensorDescriptor_t t) {
   if (rank > 0 && got != m) w.report("it holds " + text_of(got) + ", should be " + text_of(m));
 }
 
-/// A size, which a wrong draw makes 0 or negative.
+/// A size; 0 or negative if the argument is wrong.
 int size_of_dimension(Draw& d) {
   if (!d.wrong()) return static_cast<int>(d.random().one_in(12) ? INT_MAX : d.random().between(1, 5));
   d.bad();
   return d.random().pick({0, -1, -7, INT_MIN});
 }
 
-/// Refuses what has more than 2^63 bytes; sizes and strides are positive.
+/// Expects a refusal of tensors of more than 2^63 bytes; sizes and strides are positive.
 void refuse_beyond(Draw& d, const TensorModel& m) {
   const auto limit = static_cast<Wide>(INT64_MAX);
   Wide dense = static_cast<Wide>(ref::size_of(static_cast<ref::Type>(m.type)));
@@ -63,7 +63,7 @@ void refuse_beyond(Draw& d, const TensorModel& m) {
 
 miopenDataType_t data_type(Draw& d) { return d.enumerator<miopenDataType_t>(kTypes, kNoTypes); }
 
-/// Takes over what a call has set, if it was accepted; a refused call must have changed nothing.
+/// Updates the expected values if the call was accepted; a refused call must have changed nothing.
 void settle(Draw& d, Status got, miopenTensorDescriptor_t t, const TensorModel& m) {
   const bool accepted = d.check(got, d.world().entry->name + (" " + text_of(m)));
   if (!d.world().tensors.contains(t)) return;
@@ -79,7 +79,10 @@ void set_4d(World& w) {
   for (int& size : v) size = size_of_dimension(d);
   TensorModel m{type, {v, v + 4}, {}, 1};
   const bool counts = d.clean();
-  if (counts) m.strides = packed_strides(m.lens), refuse_beyond(d, m);
+  if (counts) {
+    m.strides = packed_strides(m.lens);
+    refuse_beyond(d, m);
+  }
   settle(d, miopenSet4dTensorDescriptor(t, type, v[0], v[1], v[2], v[3]), t, m);
 }
 
@@ -94,7 +97,7 @@ void set_4d_strides(World& w) {
   settle(d, miopenSet4dTensorDescriptorEx(t, type, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]), t, m);
 }
 
-/// The number of dimensions that a call is told, of arrays that hold eight.
+/// The number of dimensions argument, for arrays of eight elements.
 int dimensions(Draw& d) {
   if (!d.wrong()) return static_cast<int>(d.random().between(1, 8));
   const int count = d.random().pick({0, -1, INT_MIN, 9, INT_MAX});
@@ -130,12 +133,15 @@ void set_nd(World& w, Status (*set)(miopenTensorDescriptor_t, miopenDataType_t, 
   const bool packed = d.random().one_in(2);
   TensorModel m{type, {lens.begin(), lens.end()}, {strides.begin(), strides.end()}, 1};
   if (packed) {
-    // A stride that is not given cannot be wrong.
+    // Strides that are not given cannot be wrong.
     const bool lens_right = std::all_of(m.lens.begin(), m.lens.end(), [](std::int64_t v) { return v > 0; });
     if (!d.clean() && lens_right) d.allow(kOk);
     Wide step = 1;
     for (std::size_t i = m.lens.size(); i-- > 0; step *= m.lens[i]) {
-      if (step > INT64_MAX || step < 1) d.bad(), step = 1;
+      if (step > INT64_MAX || step < 1) {
+        d.bad();
+        step = 1;
+      }
       m.strides[i] = static_cast<std::int64_t>(step);
     }
   }
@@ -167,8 +173,14 @@ void set_layout(World& w) {
   std::vector<int> lens;
   for (int i = 0; i < 8; ++i) lens.push_back(static_cast<int>(d.random().between(1, 5)));
   if (number >= 3 && number <= 6) lens[1] *= 8;
-  if (d.wrong()) lens[d.random().below(static_cast<std::uint64_t>(count))] = d.random().pick({0, -1, INT_MIN}), d.bad();
-  if (number >= 3 && number <= 6 && d.wrong()) lens[1] = 7, d.bad();
+  if (d.wrong()) {
+    lens[d.random().below(static_cast<std::uint64_t>(count))] = d.random().pick({0, -1, INT_MIN});
+    d.bad();
+  }
+  if (number >= 3 && number <= 6 && d.wrong()) {
+    lens[1] = 7;
+    d.bad();
+  }
   if (d.wrong()) {
     count = d.random().pick({0, -1, 1, 3, 6, 8, 9, INT_MAX});
     d.refuse({count < 1 ? kInvalid : kBad});
@@ -223,7 +235,8 @@ void get_nd(World& w) {
   const auto t = d.object<miopenTensorDescriptor_t>(Kind::kTensor);
   miopenDataType_t type = miopenFloat;
   int lens[9], strides[9];
-  std::fill_n(lens, 9, -5), std::fill_n(strides, 9, -5);
+  std::fill_n(lens, 9, -5);
+  std::fill_n(strides, 9, -5);
   const auto found = w.tensors.find(t);
   int *const to = d.optional(lens), *const steps = d.optional(strides);
   std::size_t rank = 0;
@@ -282,7 +295,7 @@ void expect_convolution(World& w, miopenConvolutionDescriptor_t c) {
   if (!right) w.report("the descriptor does not hold what was set");
 }
 
-/// Takes over what a call has set, if it was accepted.
+/// Updates the expected values if the call was accepted.
 template <class Change>
 void settle(Draw& d, Status got, miopenConvolutionDescriptor_t c, const Change& change) {
   World& w = d.world();
@@ -300,12 +313,18 @@ struct Geometry {
       d.bad();
       return d.random().pick({least - 1, -1, INT_MIN});
     };
-    for (int i = 0; i < spatial; ++i) pad.push_back(value(0)), stride.push_back(value(1)), dilation.push_back(value(1));
+    for (int i = 0; i < spatial; ++i) {
+      pad.push_back(value(0));
+      stride.push_back(value(1));
+      dilation.push_back(value(1));
+    }
   }
   ConvolutionModel model(const ConvolutionModel& old, miopenConvolutionMode_t mode) const {
     ConvolutionModel m;
     m.transposed = mode == miopenTranspose;
-    m.pad = pad, m.stride = stride, m.dilation = dilation;
+    m.pad = pad;
+    m.stride = stride;
+    m.dilation = dilation;
     m.output_pad.assign(pad.size(), 0);
     m.math = old.math;
     return m;
@@ -328,7 +347,10 @@ void init_nd(World& w) {
   const auto mode = d.enumerator<miopenConvolutionMode_t>(up_to(3), kNoModes);
   const int held = static_cast<int>(d.random().one_in(10) ? 64 : d.random().between(0, 4));
   int spatial = held;
-  if (d.wrong()) spatial = d.random().pick({-1, 65, INT_MAX, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    spatial = d.random().pick({-1, 65, INT_MAX, INT_MIN});
+    d.bad();
+  }
   const Geometry g(d, held);
   const bool needed = held > 0;
   const auto array = [&](const std::vector<int>& v) { return needed ? d.pointer(v.data()) : v.data(); };
@@ -357,7 +379,10 @@ void get_convolution_nd(World& w) {
   const auto found = w.convolutions.find(c);
   const int held = found == w.convolutions.end() ? 0 : static_cast<int>(found->second.pad.size());
   int asked = static_cast<int>(d.random().between(0, held));
-  if (d.wrong()) asked = d.random().pick({-1, held + 1, INT_MAX, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    asked = d.random().pick({-1, held + 1, INT_MAX, INT_MIN});
+    d.bad();
+  }
   std::vector<int> arrays[3];
   for (auto& a : arrays) a.assign(static_cast<std::size_t>(std::clamp(asked, 0, 64)) + 1, -5);
   int spatial = 0;
@@ -385,7 +410,10 @@ void set_output_pad_nd(World& w) {
   const std::vector<int> pads(found == w.convolutions.end() ? 1 : found->second.pad.size(),
                               d.random().pick({0, 1, -1}));
   int spatial = static_cast<int>(pads.size());
-  if (d.wrong()) spatial = d.random().pick({-1, spatial + 1, INT_MAX}), d.refuse({miopenStatusUnknownError});
+  if (d.wrong()) {
+    spatial = d.random().pick({-1, spatial + 1, INT_MAX});
+    d.refuse({miopenStatusUnknownError});
+  }
   const int* const given = pads.empty() ? d.pointer(&spatial) : d.pointer(pads.data());
   settle(d, miopenSetTransposeConvNdOutputPadding(c, spatial, given), c,
          [&](ConvolutionModel& m) { m.output_pad = pads; });
@@ -414,7 +442,7 @@ void get_int(World& w, Status (*get)(miopenConvolutionDescriptor_t, E*)) {
 void set_groups(World& w) {
   Draw d(w);
   const auto c = d.object<miopenConvolutionDescriptor_t>(Kind::kConvolution);
-  const int groups = d.random().pick({1, 2, 3, 0, -1, INT_MAX, INT_MIN});  // checked where it is used
+  const int groups = d.random().pick({1, 2, 3, 0, -1, INT_MAX, INT_MIN});  // checked by later calls that use it
   settle(d, miopenSetConvolutionGroupCount(c, groups), c, [&](ConvolutionModel& m) { m.groups = groups; });
 }
 
@@ -430,7 +458,10 @@ void set_attribute(World& w) {
   const int number = static_cast<int>(attribute);
   const Range range = number >= 0 && number <= 2 ? kAttributes[number] : Range{0, 0};
   int value = static_cast<int>(d.random().between(range.least, range.most));
-  if (d.wrong()) value = d.random().pick({range.least - 1, range.most + 1, INT_MAX, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    value = d.random().pick({range.least - 1, range.most + 1, INT_MAX, INT_MIN});
+    d.bad();
+  }
   settle(d, miopenSetConvolutionAttribute(c, attribute, value), c,
          [&](ConvolutionModel& m) { m.attributes[static_cast<std::size_t>(number)] = value; });
 }

@@ -1,4 +1,4 @@
-// The API fuzzer's calls of find 2.0: problems, options, solutions; and what else takes a problem: packed weights,
+// The API fuzzer's calls of Find 2.0: problems, options, solutions; and other functions of problems: packed weights,
 // options by time and workspace, explanations, tuning.
 // SPDX-License-Identifier: MIT
 #include "fuzz/api_convolution.h"
@@ -19,7 +19,7 @@ Direction random_direction(Random& random) {
   return random.pick({Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights});
 }
 
-/// A convolution as a problem, perhaps without one of its tensors.
+/// A convolution as a problem, sometimes without one of its tensors.
 struct ProblemCase : ConvolutionCase {
   ProblemCase(World& w, Direction d, bool complete = true) : ConvolutionCase(w, d) {
     const miopenTensorDescriptor_t descs[] = {x.desc, this->w.desc, y.desc};
@@ -61,7 +61,7 @@ miopenSolution_t some_solution(World& w) {
   return w.live_as<miopenSolution_t>(Kind::kSolution);
 }
 
-/// A live object of find 2.0 without a problem: a bias or activation problem, or a convolution without tensors.
+/// A live Find 2.0 object that cannot be run: a bias or activation problem, or a convolution without tensors.
 struct Operation {
   Operation(World& w, int kind, miopenProblemDirection_t direction) : world(w), kind(kind) {
     if (kind == 0)
@@ -93,7 +93,10 @@ void set_problem_tensor(World& w) {
   miopenTensorDescriptor_t unset = nullptr;
   miopenCreateTensorDescriptor(&unset);
   w.use(Kind::kTensor, unset);
-  if (d.wrong()) desc = unset, d.bad();
+  if (d.wrong()) {
+    desc = unset;
+    d.bad();
+  }
   d.check(miopenSetProblemTensorDescriptor(d.object(Kind::kProblem, o.problem), id, desc));
   miopenDestroyTensorDescriptor(unset);
 }
@@ -106,7 +109,7 @@ void fuse(World& w) {
   const auto first = d.object(Kind::kProblem, a.problem), second = d.object(Kind::kProblem, b.problem);
   if (a.kind >= b.kind || direction != miopenProblemDirectionForward) d.refuse({kUnsupported});
   if (!d.check(miopenFuseProblems(first, second))) return;
-  // A fused problem is complete: its tensors can no longer be set, and nothing goes in front of them.
+  // A fused problem is complete: its tensors cannot be set, and no problem can precede it.
   Operand t(w, random_tensor(d.random(), miopenFloat, {1, 1, 1, 1}));
   if (miopenSetProblemTensorDescriptor(first, miopenTensorConvolutionX, t.desc) != kBad ||
       miopenFuseProblems(first, second) != kUnsupported)
@@ -147,7 +150,10 @@ void set_option_attach(World& w) {
   Draw d(w);
   const auto o = d.object<miopenFindOptions_t>(Kind::kOptions);
   unsigned attach = static_cast<unsigned>(d.random().below(2));
-  if (d.wrong()) attach = d.random().pick({2u, ~0u, 0x80000000u}), d.bad();
+  if (d.wrong()) {
+    attach = d.random().pick({2u, ~0u, 0x80000000u});
+    d.bad();
+  }
   d.check(miopenSetFindOptionAttachBinaries(o, attach));
 }
 
@@ -210,8 +216,14 @@ std::vector<miopenTensorArgument_t> arguments(Draw& d, ConvolutionCase& c) {
                                            {miopenTensorConvolutionY, nullptr, c.y.data()}};
   std::swap(list[0], list[d.random().below(3)]);
   miopenTensorArgument_t& any = list[d.random().below(3)];
-  if (d.wrong()) any.buffer = nullptr, d.refuse({kInvalid});
-  if (d.wrong()) any.id = id_of(d.random().pick({0u, 4u, 43u, 0x80000001u, ~0u})), d.bad();
+  if (d.wrong()) {
+    any.buffer = nullptr;
+    d.refuse({kInvalid});
+  }
+  if (d.wrong()) {
+    any.id = id_of(d.random().pick({0u, 4u, 43u, 0x80000001u, ~0u}));
+    d.bad();
+  }
   if (d.wrong()) {
     d.refuse({kInvalid, kBad});
     d.random().one_in(2) ? list.push_back(list[0]) : list.pop_back();
@@ -227,7 +239,10 @@ void run_solution(World& w) {
   const miopenSolution_t solution = d.random().pick(found);
   std::size_t bytes = 0;
   miopenGetSolutionWorkspaceSize(solution, &bytes);
-  if (bytes > 0 && d.wrong()) bytes = d.random().below(bytes), d.bad();
+  if (bytes > 0 && d.wrong()) {
+    bytes = d.random().below(bytes);
+    d.bad();
+  }
   Workspace workspace(w, bytes);
   c.set_scalars(1, 0);
   const auto list = arguments(d, c);
@@ -241,10 +256,11 @@ void run_solution(World& w) {
   for (const auto s : found) miopenDestroySolution(s);
 }
 
-/// A bias and an activation behind a convolution: found, run, saved, loaded and run again, with the same result.
+/// Convolution, bias and activation: found, run, saved, loaded and run again, with equal results.
 void run_fused(World& w, const std::vector<miopenTensorArgument_t>& list, miopenSolution_t solution, Buffer& y) {
   std::size_t size = 0, bytes = 0;
-  miopenGetSolutionSize(solution, &size), miopenGetSolutionWorkspaceSize(solution, &bytes);
+  miopenGetSolutionSize(solution, &size);
+  miopenGetSolutionWorkspaceSize(solution, &bytes);
   std::vector<char> saved(size);
   Workspace workspace(w, bytes);
   miopenSolution_t again = nullptr;
@@ -284,7 +300,8 @@ void fused(World& w) {
   miopenSolution_t solution = nullptr;
   std::size_t count = 0;
   right = right && miopenFindSolutions(w.handle(), p, nullptr, &solution, &count, 1) == kOk && count == 1;
-  w.use(Kind::kProblem, p), w.use(Kind::kSolution, solution);
+  w.use(Kind::kProblem, p);
+  w.use(Kind::kSolution, solution);
   if (!right) w.report(std::string("a fused problem has no solution: ") + polymioGetLastError());
   if (right)
     run_fused(w,
@@ -359,7 +376,10 @@ void solver_algorithm(World& w) {
   Draw d(w);
   std::uint64_t id = 0;
   miopenGetSolutionSolverId(some_solution(w), &id);
-  if (d.wrong()) id = d.random().pick({std::uint64_t{0}, UINT64_MAX, std::uint64_t{999999}}), d.refuse({kInvalid});
+  if (d.wrong()) {
+    id = d.random().pick({std::uint64_t{0}, UINT64_MAX, std::uint64_t{999999}});
+    d.refuse({kInvalid});
+  }
   miopenConvAlgorithm_t algorithm = miopenConvolutionAlgoGEMM;
   d.check(miopenGetSolverIdConvAlgorithm(id, d.pointer(&algorithm)));
 }
@@ -422,7 +442,10 @@ void packed_info(World& w) {
   const Packed packed(c);
   polymioPackedWeightsInfo_t info{};
   info.size = sizeof info;
-  if (d.wrong()) info.size = d.random().pick({std::size_t{0}, std::size_t{9}, SIZE_MAX}), d.bad();
+  if (d.wrong()) {
+    info.size = d.random().pick({std::size_t{0}, std::size_t{9}, SIZE_MAX});
+    d.bad();
+  }
   const auto object = d.object(Kind::kPacked, packed.object);
   if (d.check(polymioGetPackedWeightsInfo(object, d.pointer(&info))) && (info.solver[0] == 0 || info.solution_id == 0))
     w.report("the solver has no name");
@@ -444,8 +467,15 @@ void prepare(World& w) {
   Draw d(w);
   ProblemCase a(w), b(w, random_direction(d.random()), !d.random().one_in(2));
   std::vector<miopenProblem_t> list{a.problem};
-  if (d.wrong()) list.push_back(b.problem), d.bad(), d.allow(kOk);
-  if (d.wrong()) list.push_back(static_cast<miopenProblem_t>(w.no_object(Kind::kProblem))), d.bad();
+  if (d.wrong()) {
+    list.push_back(b.problem);
+    d.bad();
+    d.allow(kOk);
+  }
+  if (d.wrong()) {
+    list.push_back(static_cast<miopenProblem_t>(w.no_object(Kind::kProblem)));
+    d.bad();
+  }
   const std::size_t count = d.random().one_in(4) ? 0 : list.size();
   const auto handle = d.object(Kind::kHandle, a.call.handle);
   const auto* const given = d.pointer(list.data());
@@ -453,7 +483,7 @@ void prepare(World& w) {
   d.check(polymioPrepare(handle, given, count));
 }
 
-/// A text for a buffer of the caller's: its size, then the text; a buffer that is too small is refused.
+/// A text for a buffer of the caller, queried by size first; a buffer that is too small is refused.
 template <class Get>
 void get_text(World& w, bool problem_optional, const Get& get) {
   Draw d(w);
@@ -468,7 +498,7 @@ void get_text(World& w, bool problem_optional, const Get& get) {
   if (problem != c.problem && !(problem_optional && !problem)) d.bad();
   std::size_t size = 0;
   if (!d.check(get(handle, problem, nullptr, d.pointer(&size)))) return;
-  // Times in the text may change its length from call to call.
+  // The length of the text may change between calls, since it contains times.
   Buffer buffer(w, size + 4096, 1);
   std::size_t capacity = d.random().one_in(3) ? d.random().below(10) : buffer.size();
   const std::size_t given = capacity;
@@ -482,11 +512,17 @@ void get_options(World& w) {
   ProblemCase c(w);
   std::vector<polymioOption_t> options(40);
   std::size_t size = sizeof(polymioOption_t), count = options.size();
-  if (d.wrong()) size = d.random().pick({std::size_t{0}, std::size_t{9}, std::size_t{41}, SIZE_MAX}), d.bad();
+  if (d.wrong()) {
+    size = d.random().pick({std::size_t{0}, std::size_t{9}, std::size_t{41}, SIZE_MAX});
+    d.bad();
+  }
   for (auto& o : options) o.size = size;
   const bool none = d.random().one_in(4);
   if (none) d.allow(kOk);
-  if (d.wrong() && !none) count = 0, d.bad();
+  if (d.wrong() && !none) {
+    count = 0;
+    d.bad();
+  }
   const auto handle = d.object(Kind::kHandle, c.call.handle);
   const auto problem = d.object(Kind::kProblem, c.problem);
   auto* const p_count = d.pointer(&count);
@@ -500,7 +536,10 @@ void solution_source(World& w) {
   ProblemCase c(w);
   const auto list = c.solutions();
   std::uint64_t id = list.empty() ? 0 : d.random().pick(list).solution_id;
-  if (d.wrong()) id = d.random().pick({std::uint64_t{0}, UINT64_MAX}), d.bad();
+  if (d.wrong()) {
+    id = d.random().pick({std::uint64_t{0}, UINT64_MAX});
+    d.bad();
+  }
   const auto handle = d.object(Kind::kHandle, c.call.handle);
   const auto problem = d.object(Kind::kProblem, c.problem);
   polymioSource_t source = polymioSourceEstimate;
@@ -511,14 +550,17 @@ void solution_name(World& w) {
   Draw d(w);
   std::uint64_t id = 0;
   miopenGetSolutionSolverId(some_solution(w), &id);
-  if (d.wrong()) id = d.random().pick({std::uint64_t{0}, UINT64_MAX}), d.bad();
+  if (d.wrong()) {
+    id = d.random().pick({std::uint64_t{0}, UINT64_MAX});
+    d.bad();
+  }
   const char* name = nullptr;
   if (d.check(polymioGetSolutionName(id, d.pointer(&name))) && std::strncmp(name, "Conv", 4) != 0)
     w.report(std::string("the name is ") + name);
 }
 
 void tune(World& w) {
-  if (!w.random.one_in(3)) return;  // takes long
+  if (!w.random.one_in(3)) return;  // slow
   Draw d(w);
   ProblemCase c(w);
   polymioTuneOptions_t options{sizeof options, 2, static_cast<int>(d.random().below(2))};
@@ -526,10 +568,18 @@ void tune(World& w) {
   result.size = sizeof result;
   const std::vector<std::size_t> sizes{0, 9, 23, SIZE_MAX};
   const bool has_options = d.random().one_in(2);
-  if (has_options && d.wrong()) options.size = d.random().pick(sizes), d.bad();
-  if (has_options && d.wrong())
-    options.budget_ms = d.random().pick({-1.0, __builtin_nan(""), __builtin_inf()}), d.bad();
-  if (d.wrong()) result.size = d.random().pick(sizes), d.bad();
+  if (has_options && d.wrong()) {
+    options.size = d.random().pick(sizes);
+    d.bad();
+  }
+  if (has_options && d.wrong()) {
+    options.budget_ms = d.random().pick({-1.0, __builtin_nan(""), __builtin_inf()});
+    d.bad();
+  }
+  if (d.wrong()) {
+    result.size = d.random().pick(sizes);
+    d.bad();
+  }
   const auto handle = d.object(Kind::kHandle, c.call.handle);
   const auto problem = d.object(Kind::kProblem, c.problem);
   const auto stop = [](void*, const polymioTuningProgress_t* p) { return p->done > 3 ? 1 : 0; };

@@ -26,7 +26,10 @@ void create_with_stream(World& w) {
   miopenHandle_t h = nullptr;
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
-  if (d.wrong()) stream = &queue, d.bad();  // a CPU has none
+  if (d.wrong()) {  // the CPU has no streams
+    stream = &queue;
+    d.bad();
+  }
   if (d.check(miopenCreateWithStream(d.pointer(&h), stream))) w.created(Kind::kHandle, h);
 }
 
@@ -53,7 +56,10 @@ void set_stream(World& w) {
   Draw d(w);
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
-  if (d.wrong()) stream = &queue, d.bad();
+  if (d.wrong()) {
+    stream = &queue;
+    d.bad();
+  }
   d.check(miopenSetStream(d.object<miopenHandle_t>(Kind::kHandle), stream));
 }
 
@@ -66,14 +72,17 @@ void get(World& w, Status (*function)(miopenHandle_t, T*)) {
   d.check(function(h, d.pointer(&value)));
 }
 
-/// A setting of a handle that takes any of `right`, reads back, and is put back.
+/// A setting of a handle that accepts any of `right`: sets, reads and restores it.
 template <class T>
 void set(World& w, Status (*function)(miopenHandle_t, T), Status (*read)(miopenHandle_t, T*),
          const std::vector<T>& right, const std::vector<T>& wrong) {
   Draw d(w);
   const auto h = d.object<miopenHandle_t>(Kind::kHandle);
   T before{}, after{}, value = d.random().pick(right);
-  if (!wrong.empty() && d.wrong()) value = d.random().pick(wrong), d.bad();
+  if (!wrong.empty() && d.wrong()) {
+    value = d.random().pick(wrong);
+    d.bad();
+  }
   if (d.clean()) read(h, &before);
   if (!d.check(function(h, value))) return;
   if (read(h, &after) != kOk || !(after == value)) w.report("the setting is not what was set");
@@ -93,7 +102,7 @@ void set_allocator(World& w) {
   miopenDeallocatorFunction f = own ? release : nullptr;
   if (d.wrong()) (own ? f = nullptr : f = release), d.bad();
   if (!d.check(miopenSetAllocator(h, a, f, nullptr))) return;
-  // One that has no memory, for one call.
+  // An allocator that fails, for one call.
   int none = 0;
   void* memory = nullptr;
   if (miopenSetAllocator(h, allocate, release, &none) != kOk ||
@@ -162,7 +171,10 @@ void set_thread_cap(World& w) {
   Draw d(w);
   const auto h = d.object<miopenHandle_t>(Kind::kHandle);
   int threads = d.random().pick({0, 1, 2, 3});
-  if (d.wrong()) threads = d.random().pick({-1, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    threads = d.random().pick({-1, INT_MIN});
+    d.bad();
+  }
   if (!d.check(polymioSetThreadCap(h, threads))) return;
   int got = -1;
   if (polymioGetThreadCap(h, &got) != kOk || got < 1 || (threads > 0 && got > threads))
@@ -171,14 +183,17 @@ void set_thread_cap(World& w) {
 
 // Devices.
 
-/// A struct that begins with its size, which may be one that no version has, in memory of that size.
+/// A struct that begins with its size, sometimes one that no version has, in memory of that size.
 template <class T, class Function>
 void get_struct(World& w, const Function& function) {
   Draw d(w);
   Buffer memory(w, sizeof(T), alignof(T));
   auto* const info = reinterpret_cast<T*>(memory.data());
   std::size_t size = d.random().one_in(4) ? sizeof(T) / 16 * 8 : sizeof(T);
-  if (d.wrong()) size = d.random().pick(kNoSizes), d.bad();
+  if (d.wrong()) {
+    size = d.random().pick(kNoSizes);
+    d.bad();
+  }
   std::memcpy(memory.data(), &size, sizeof size);
   std::memset(memory.data() + sizeof size, 0x5a, sizeof(T) - sizeof size);
   T* const given = d.pointer(info);
@@ -232,25 +247,54 @@ polymioRecord_t record(Random& random, std::size_t size) {
 
 std::string file_of(World& w) { return w.limits.folder + "/pack.txt"; }
 
-/// Makes one field of a record wrong.
+/// Makes fields of a record invalid.
 void spoil(Draw& d, polymioRecord_t& r) {
-  if (d.wrong()) r.problem = d.random().pick({static_cast<const char*>(nullptr), ""}), d.bad();
-  if (d.wrong()) r.solver = d.random().pick({static_cast<const char*>(nullptr), "", "a b", "\x01"}), d.bad();
-  if (d.wrong()) r.tune_point = nullptr, d.bad();
-  if (d.wrong()) r.family = nullptr, d.bad();
-  if (d.wrong()) r.log_sizes = d.random().pick({static_cast<const char*>(nullptr), "1,", "nan", "a", "1e99"}), d.bad();
-  if (d.wrong()) r.time = d.random().pick({-1.0, std::nan(""), HUGE_VAL, 1e306}), d.bad();
-  if (d.wrong()) r.work = d.random().pick({std::nan(""), -HUGE_VAL}), d.bad();
-  if (d.wrong()) d.random().pick({&r.units, &r.threads})[0] = d.random().pick({-1, INT_MIN}), d.bad();
+  if (d.wrong()) {
+    r.problem = d.random().pick({static_cast<const char*>(nullptr), ""});
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.solver = d.random().pick({static_cast<const char*>(nullptr), "", "a b", "\x01"});
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.tune_point = nullptr;
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.family = nullptr;
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.log_sizes = d.random().pick({static_cast<const char*>(nullptr), "1,", "nan", "a", "1e99"});
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.time = d.random().pick({-1.0, std::nan(""), HUGE_VAL, 1e306});
+    d.bad();
+  }
+  if (d.wrong()) {
+    r.work = d.random().pick({std::nan(""), -HUGE_VAL});
+    d.bad();
+  }
+  if (d.wrong()) {
+    d.random().pick({&r.units, &r.threads})[0] = d.random().pick({-1, INT_MIN});
+    d.bad();
+  }
   const int kind = d.random().pick({-1, 7, INT_MAX});
-  if (d.wrong()) std::memcpy(&r.kind, &kind, sizeof kind), d.bad();
+  if (d.wrong()) {
+    std::memcpy(&r.kind, &kind, sizeof kind);
+    d.bad();
+  }
 }
 
 void write_records(World& w) {
   Draw d(w);
   std::size_t size = sizeof(polymioRecord_t);
-  if (d.wrong())
-    size = d.random().pick({std::size_t{0}, std::size_t{8}, sizeof(polymioRecord_t) + 1, SIZE_MAX - 7}), d.bad();
+  if (d.wrong()) {
+    size = d.random().pick({std::size_t{0}, std::size_t{8}, sizeof(polymioRecord_t) + 1, SIZE_MAX - 7});
+    d.bad();
+  }
   std::vector<polymioRecord_t> records;
   for (std::uint64_t i = d.random().between(1, 3); i > 0; --i) records.push_back(record(d.random(), size));
   spoil(d, records[d.random().below(records.size())]);
@@ -270,13 +314,13 @@ int visit(void* context, std::size_t, const char* text, const polymioRecord_t* r
 std::string right_pack(Draw& d) {
   const std::string file = file_of(d.world());
   auto r = record(d.random(), sizeof(polymioRecord_t));
-  r.kind = polymioRecordMeasured;  // a pack without results is none
+  r.kind = polymioRecordMeasured;  // a pack needs results
   if (polymioWriteRecords(file.c_str(), &r, 1) != kOk)
     d.world().report(std::string("a pack cannot be written: ") + polymioGetLastError());
   return file;
 }
 
-/// The same, or the name of what is none.
+/// The same, or the name of a file that is not a pack.
 std::string pack(Draw& d) {
   const std::string file = right_pack(d);
   if (!d.wrong()) return file;
@@ -290,7 +334,10 @@ void read_records(World& w) {
   std::size_t lines = 0;
   const char* const path = d.pointer(file.c_str());
   polymioRecordVisitor visitor = visit;
-  if (d.wrong()) visitor = nullptr, d.bad();
+  if (d.wrong()) {
+    visitor = nullptr;
+    d.bad();
+  }
   d.check(polymioReadRecords(path, visitor, &lines));
 }
 
@@ -298,7 +345,10 @@ void load_pack(World& w) {
   Draw d(w);
   const std::string file = pack(d);
   const char* architecture = "fuzz";
-  if (d.wrong()) architecture = d.random().pick({static_cast<const char*>(nullptr), ""}), d.bad();
+  if (d.wrong()) {
+    architecture = d.random().pick({static_cast<const char*>(nullptr), ""});
+    d.bad();
+  }
   d.check(polymioLoadPack(architecture, d.pointer(file.c_str())));
 }
 
@@ -307,15 +357,21 @@ void load_pack_from_memory(World& w) {
   std::ifstream in(right_pack(d));
   std::string text((std::istreambuf_iterator<char>(in)), {});
   if (text.empty() && d.clean()) w.report("the pack is empty");
-  if (d.wrong()) text = "this is no pack", d.bad();
+  if (d.wrong()) {
+    text = "this is no pack";
+    d.bad();
+  }
   const char* architecture = "fuzz";
-  if (d.wrong()) architecture = d.random().pick({static_cast<const char*>(nullptr), ""}), d.bad();
+  if (d.wrong()) {
+    architecture = d.random().pick({static_cast<const char*>(nullptr), ""});
+    d.bad();
+  }
   Buffer data(w, text.size(), 1);
   std::copy(text.begin(), text.end(), data.data());
   d.check(polymioLoadPackFromMemory(architecture, d.pointer(static_cast<const void*>(data.data())), text.size()));
 }
 
-// What has no handle.
+// Functions without a handle.
 
 void error_string(World& w) {
   Draw d(w);
@@ -412,7 +468,7 @@ Registration g_entries[] = {
      }},
     {"polymioMeasureDevice",
      [](World& w) {
-       if (!w.random.one_in(8)) return;  // takes long
+       if (!w.random.one_in(8)) return;  // slow
        get_struct<polymioDevicePeak_t>(
            w, [](Draw& d, auto* p) { return polymioMeasureDevice(d.object<miopenHandle_t>(Kind::kHandle), p); });
      }},

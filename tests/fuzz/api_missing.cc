@@ -7,7 +7,7 @@
 namespace polymio::fuzz {
 namespace {
 
-/// Any value, null or an address: a function without an implementation reads none.
+/// Any value, null or an address: unimplemented functions do not dereference their arguments.
 template <class T>
 T any(World& w) {
   if constexpr (std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>) {

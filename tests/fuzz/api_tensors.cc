@@ -18,7 +18,7 @@ Lens random_lens(Random& random, int least, int most) {
 
 miopenDataType_t type_number(int number) { return static_cast<miopenDataType_t>(number); }
 
-/// What one operation in float, or in double where a type asks for it, may be off by.
+/// The error bound of one operation in float, or in double for wide types.
 ref::Arithmetic arithmetic(miopenDataType_t output, miopenDataType_t input, std::int64_t reduction = 1) {
   const auto wide = [](miopenDataType_t t) { return t == miopenDouble || t == miopenInt32 || t == miopenInt64; };
   ref::Arithmetic how;
@@ -30,12 +30,12 @@ ref::Arithmetic arithmetic(miopenDataType_t output, miopenDataType_t input, std:
 
 double random_factor(Random& random) { return random.pick({1.0, 1.0, 0.0, -1.0, 0.5, 2.0}); }
 
-/// A descriptor that does not go with `m`: other sizes, another rank or another type.
+/// A descriptor that does not match `m`: other sizes, another rank or another type.
 TensorModel mismatch(Random& random, TensorModel m) {
   switch (random.below(3)) {
     case 0: m.lens[random.below(m.lens.size())] += 5; break;
     case 1:
-      m.lens.push_back(2);  // not 1: {1} and {1, 1} are the same to activations
+      m.lens.push_back(2);  // not 1: activations treat {1} and {1, 1} as equal
       break;
     default: m.type = m.type == miopenHalf ? miopenBFloat16 : miopenHalf;
   }
@@ -43,13 +43,16 @@ TensorModel mismatch(Random& random, TensorModel m) {
   return m;
 }
 
-/// A tensor's descriptor, or instead of it one that is none, is not set or does not fit.
+/// A tensor's descriptor, or an invalid, unset or mismatched one instead.
 miopenTensorDescriptor_t descriptor(Draw& d, const Operand& right, const Operand& other) {
-  if (d.misfit()) return d.bad(), other.desc;
+  if (d.misfit()) {
+    d.bad();
+    return other.desc;
+  }
   return d.object(Kind::kTensor, right.desc);
 }
 
-/// Poisons what must not be read, else fills.
+/// Poisons contents that must not be read, else fills them.
 void prepare_output(Operand& y, double beta) {
   y.buffer.fill(0xff);
   if (beta != 0) y.fill(-3, 3);
@@ -69,7 +72,8 @@ void op_tensor(World& w) {
   const double alpha1 = random_factor(d.random()), alpha2 = random_factor(d.random());
   const double beta = d.random().one_in(2) ? 0 : random_factor(d.random());
   prepare_output(c, beta);
-  a.fill(-3, 3), b.fill(-3, 3);
+  a.fill(-3, 3);
+  b.fill(-3, 3);
   const auto op = d.enumerator<miopenTensorOp_t>(up_to(3), {4, -1, INT_MAX, INT_MIN});
   const Scalar s1(type, alpha1), s2(type, alpha2), s3(type, beta);
   const auto before = c.buffer.copy();
@@ -113,7 +117,8 @@ void transform(World& w) {
   sizes.lens[0] += 3;
   Operand other(w, sizes);
   const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
-  x.fill(-3, 3), prepare_output(y, beta);
+  x.fill(-3, 3);
+  prepare_output(y, beta);
   const Scalar s1(to, alpha), s2(to, beta);
   const auto before = y.buffer.copy();
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
@@ -136,7 +141,8 @@ void bias(World& w) {
   Operand other(w, mismatch(d.random(), b.model));
   const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
   Operand& out = kForward ? y : b;
-  y.fill(-3, 3), b.fill(-3, 3);
+  y.fill(-3, 3);
+  b.fill(-3, 3);
   if (!kForward) prepare_output(b, beta);
   const Scalar s1(type, alpha), s2(type, beta);
   const auto before = out.buffer.copy();
@@ -176,7 +182,11 @@ struct Function {
     ref::Activation a;
     a.mode = static_cast<ref::ActivationMode>(mode);
     a.backward = backward;
-    a.alpha = kAlpha, a.beta = kBeta, a.gamma = kGamma, a.scale = scale, a.keep = keep;
+    a.alpha = kAlpha;
+    a.beta = kBeta;
+    a.gamma = kGamma;
+    a.scale = scale;
+    a.keep = keep;
     return a;
   }
   World& world;
@@ -194,19 +204,24 @@ void activation_forward(World& w) {
   const bool in_place = d.random().one_in(4);
   Operand& y = in_place ? x : own;
   const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
-  prepare_output(y, beta), x.fill(-4, 4);
+  prepare_output(y, beta);
+  x.fill(-4, 4);
   const Scalar s1(type, alpha), s2(type, beta);
   const auto before = y.buffer.copy(), input = x.buffer.copy();
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
   const auto desc = d.object(Kind::kActivation, f.desc);
   const void *p1 = d.pointer(s1.get()), *p2 = d.pointer(s2.get());
   auto x_desc = d.object(Kind::kTensor, x.desc);
-  if (d.misfit()) x_desc = integers.desc, d.bad();
+  if (d.misfit()) {
+    x_desc = integers.desc;
+    d.bad();
+  }
   const auto y_desc = descriptor(d, y, other);
   void *px = d.pointer(x.data()), *py = d.pointer(y.data());
   if (!d.check(miopenActivationForward(handle, desc, p1, x_desc, px, p2, y_desc, py)) || !d.clean()) return;
   ref::Activation math = f.math(false, alpha, beta);
-  math.x = x.plain, math.out = y.plain;
+  math.x = x.plain;
+  math.out = y.plain;
   const auto want = ref::evaluate(math, input.data(), nullptr, before.data());
   expect_result(w, ref::arithmetic(math), y.plain, y.buffer.data(), want, before, "mode " + std::to_string(f.mode));
 }
@@ -220,7 +235,10 @@ void activation_backward(World& w) {
   Operand x(w, random()), y(w, random()), dy(w, random()), dx(w, random());
   Operand other(w, mismatch(d.random(), x.model));
   const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
-  x.fill(-4, 4), dy.fill(-3, 3), y.fill(-3, 3), prepare_output(dx, beta);
+  x.fill(-4, 4);
+  dy.fill(-3, 3);
+  y.fill(-3, 3);
+  prepare_output(dx, beta);
   const Scalar s1(type, alpha), s2(type, beta);
   const auto before = dx.buffer.copy();
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
@@ -233,7 +251,9 @@ void activation_backward(World& w) {
       !d.clean())
     return;
   ref::Activation math = f.math(true, alpha, beta);
-  math.x = x.plain, math.dy = dy.plain, math.out = dx.plain;
+  math.x = x.plain;
+  math.dy = dy.plain;
+  math.out = dx.plain;
   const auto want = ref::evaluate(math, x.data(), dy.data(), before.data());
   expect_result(w, ref::arithmetic(math), dx.plain, dx.buffer.data(), want, before, "mode " + std::to_string(f.mode));
 }
@@ -244,13 +264,16 @@ struct Gate {
     dim = d.random().below(in.size());
     in[dim] *= 2;
     number = static_cast<std::uint32_t>(dim);
-    if (d.wrong()) number = d.random().pick({static_cast<std::uint32_t>(in.size()), 8u, 0x80000000u, ~0u}), d.bad();
+    if (d.wrong()) {
+      number = d.random().pick({static_cast<std::uint32_t>(in.size()), 8u, 0x80000000u, ~0u});
+      d.bad();
+    }
   }
   ref::Arithmetic how() const {
     ref::Arithmetic a;
     a.output = static_cast<ref::Type>(type);
     a.accumulate = type == miopenDouble ? ref::Type::kDouble : ref::Type::kFloat;
-    a.reduction_length = 64;  // the exponential's error included
+    a.reduction_length = 64;  // includes the error of exp
     return a;
   }
   miopenDataType_t type;
@@ -264,7 +287,8 @@ void glu_forward(World& w) {
   const Gate g(d);
   Operand x(w, random_tensor(d.random(), g.type, g.in)), y(w, random_tensor(d.random(), g.type, g.out));
   Operand other(w, mismatch(d.random(), y.model));
-  x.fill(-3, 3), y.buffer.fill(0xff);
+  x.fill(-3, 3);
+  y.buffer.fill(0xff);
   const auto before = y.buffer.copy();
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
   const auto x_desc = d.object(Kind::kTensor, x.desc), y_desc = descriptor(d, y, other);
@@ -278,7 +302,9 @@ void glu_backward(World& w) {
   const Gate g(d);
   Operand x(w, random_tensor(d.random(), g.type, g.in)), dx(w, random_tensor(d.random(), g.type, g.in));
   Operand dy(w, random_tensor(d.random(), g.type, g.out)), other(w, mismatch(d.random(), dy.model));
-  x.fill(-3, 3), dy.fill(-3, 3), dx.buffer.fill(0xff);
+  x.fill(-3, 3);
+  dy.fill(-3, 3);
+  dx.buffer.fill(0xff);
   const auto before = dx.buffer.copy();
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
   const auto x_desc = d.object(Kind::kTensor, x.desc), dy_desc = descriptor(d, dy, other);

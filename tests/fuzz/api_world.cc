@@ -11,7 +11,7 @@
 namespace polymio::fuzz {
 namespace {
 
-/// Printable: what a log or a terminal may get.
+/// Whether the text is printable.
 bool is_printable(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return c == '\n' || c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
@@ -82,7 +82,7 @@ void* World::live(Kind kind) {
     case Kind::kProblem:
       return make(miopenProblem_t{},
                   [](miopenProblem_t* p) { return miopenCreateBiasProblem(p, miopenProblemDirectionForward); });
-    default: return nullptr;  // the caller makes solutions and packed weights itself
+    default: return nullptr;  // the caller makes solutions and packed weights
   }
 }
 

@@ -1,5 +1,5 @@
-// Memory that a solver may not leave: on the CPU between two pages that nobody may touch, with the unused rest of its
-// own pages checked; on a GPU with checked bytes on both sides.
+// Memory with bounds checks: on the CPU between two inaccessible pages, with the unused rest of its own pages checked;
+// on a GPU with checked bytes on both sides.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ inline constexpr unsigned char kUnused = 0xff;  // a NaN in every float type
 
 class Buffer {
  public:
-  /// Aligned to `alignment` and as close to one of the two pages as that allows; which one, `random` decides.
+  /// Aligned to `alignment` and as close as possible to one of the two pages, which `random` selects.
   Buffer(Handle& handle, std::size_t bytes, std::size_t alignment, Random& random)
       : handle_(handle), bytes_(bytes), page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))) {
     size_ = (bytes + kRoom + page_ - 1) / page_ * page_;
@@ -39,7 +39,7 @@ class Buffer {
 
   std::size_t bytes() const { return bytes_; }
   unsigned char* host() { return all_ + first_; }
-  /// What a solver takes; null where there are no bytes.
+  /// The device pointer for the solver; null for 0 bytes.
   void* device() {
     if (bytes_ == 0) return nullptr;
     return on_cpu() ? host() : static_cast<unsigned char*>(memory_->data()) + first_;
@@ -51,7 +51,7 @@ class Buffer {
   void download() {
     if (!on_cpu()) handle_.stream().download(all_, memory_->data(), size_);
   }
-  /// Whether nobody wrote beside the buffer.
+  /// Whether the bytes outside the buffer are unchanged.
   bool is_intact() const {
     const auto unused = [](unsigned char c) { return c == kUnused; };
     return std::all_of(all_, all_ + first_, unused) && std::all_of(all_ + first_ + bytes_, all_ + size_, unused);

@@ -15,26 +15,26 @@ using convolution::Problem;
 using test::Trial;
 using Sizes = std::vector<std::int64_t>;
 
-/// A size that is mostly small, sometimes around a multiple of the lanes of a vector.
+/// A size that is mostly small, sometimes close to a multiple of the vector length.
 std::int64_t random_size(Random& r, std::int64_t most) {
   const std::int64_t size =
       r.one_in(3) ? r.pick<std::int64_t>({7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 130}) : r.between(1, 6);
   return std::min(size, most);
 }
 
-void draw_channels(Random& r, driver::ConvArgs& a) {
+void draw_channels(Random& r, driver::ConvArgs& args) {
   const std::uint64_t kind = r.below(6);
   if (kind == 0) {  // depthwise
-    a.groups = a.in_channels = random_size(r, 70);
-    a.out_channels = a.in_channels * r.pick<std::int64_t>({1, 1, 1, 2, 3});
+    args.groups = args.in_channels = random_size(r, 70);
+    args.out_channels = args.in_channels * r.pick<std::int64_t>({1, 1, 1, 2, 3});
   } else if (kind == 1) {
-    a.groups = r.between(2, 6);
-    a.in_channels = a.groups * random_size(r, 33);
-    a.out_channels = a.groups * random_size(r, 33);
+    args.groups = r.between(2, 6);
+    args.in_channels = args.groups * random_size(r, 33);
+    args.out_channels = args.groups * random_size(r, 33);
   } else {
-    a.groups = 1;
-    a.in_channels = random_size(r, 130);
-    a.out_channels = random_size(r, 130);
+    args.groups = 1;
+    args.in_channels = random_size(r, 130);
+    args.out_channels = random_size(r, 130);
   }
 }
 
@@ -47,76 +47,84 @@ void draw_axis(Random& r, std::int64_t& in, std::int64_t& filter, std::int64_t& 
   dilation = r.pick<std::int64_t>({1, 1, 1, 1, 2, 3});
 }
 
-void draw_types(Random& r, driver::ConvArgs& a) {
-  a.base = r.pick<const char*>(
+void draw_types(Random& r, driver::ConvArgs& args) {
+  args.base = r.pick<const char*>(
       {"conv", "conv", "conv", "convfp16", "convfp16", "convbfp16", "convbfp16", "convint8", "convint8", "convfp64"});
-  if (a.base == "convint8") {
-    a.directions = driver::kForward;
-    a.out_type = r.pick({int{driver::kNoType}, int{driver::kInt8}, int{driver::kFloat}});
-    a.alpha = r.pick({1.0, 1.0, 0.25});
+  if (args.base == "convint8") {
+    args.directions = driver::kForward;
+    args.out_type = r.pick({int{driver::kNoType}, int{driver::kInt8}, int{driver::kFloat}});
+    args.alpha = r.pick({1.0, 1.0, 0.25});
   } else {
-    a.directions = r.pick({int{driver::kForward}, int{driver::kBackwardData}, int{driver::kBackwardWeights}});
-    a.alpha = r.pick({1.0, 1.0, 1.0, 0.5, -2.0, 0.0});
+    args.directions = r.pick({int{driver::kForward}, int{driver::kBackwardData}, int{driver::kBackwardWeights}});
+    args.alpha = r.pick({1.0, 1.0, 1.0, 0.5, -2.0, 0.0});
   }
-  a.beta = r.pick({0.0, 0.0, 0.0, 1.0, -0.5});
+  args.beta = r.pick({0.0, 0.0, 0.0, 1.0, -0.5});
 }
 
-double products(const driver::ConvArgs& a, const Sizes& lens) {
-  double count = static_cast<double>(a.in_channels) / static_cast<double>(a.groups);
+double products(const driver::ConvArgs& args, const Sizes& lens) {
+  double count = static_cast<double>(args.in_channels) / static_cast<double>(args.groups);
   for (const std::int64_t size : lens) count *= static_cast<double>(size);
-  for (int i = 0; i < a.spatial_dim; ++i) count *= static_cast<double>(i == 0 ? a.fil_w : i == 1 ? a.fil_h : a.fil_d);
+  for (int i = 0; i < args.spatial_dim; ++i)
+    count *= static_cast<double>(i == 0 ? args.fil_w : i == 1 ? args.fil_h : args.fil_d);
   return count;
 }
 
-/// 3x3, 5x5 and 7x7 filters of dense tensors, for which there are the most solvers.
+/// 3x3, 5x5 and 7x7 filters of dense tensors, which have the most solvers.
 driver::ConvArgs draw_usual(Random& r) {
-  driver::ConvArgs a;
-  draw_types(r, a);
-  if (r.below(2) && a.base != "convint8") a.base = "conv";
-  a.batch = r.between(1, 3);
-  a.in_channels = random_size(r, 70), a.out_channels = random_size(r, 70);
-  a.in_h = r.between(3, 30), a.in_w = r.between(3, 30);
-  a.fil_h = a.fil_w = r.pick<std::int64_t>({3, 3, 3, 5, 7});
-  a.pad_h = a.pad_w = r.pick<std::int64_t>({a.fil_h / 2, 0, 1});
-  a.stride_h = a.stride_w = r.pick<std::int64_t>({1, 1, 1, 2});
-  return a;
+  driver::ConvArgs args;
+  draw_types(r, args);
+  if (r.below(2) && args.base != "convint8") args.base = "conv";
+  args.batch = r.between(1, 3);
+  args.in_channels = random_size(r, 70);
+  args.out_channels = random_size(r, 70);
+  args.in_h = r.between(3, 30);
+  args.in_w = r.between(3, 30);
+  args.fil_h = args.fil_w = r.pick<std::int64_t>({3, 3, 3, 5, 7});
+  args.pad_h = args.pad_w = r.pick<std::int64_t>({args.fil_h / 2, 0, 1});
+  args.stride_h = args.stride_w = r.pick<std::int64_t>({1, 1, 1, 2});
+  return args;
 }
 
 driver::ConvArgs draw(Random& r) {
   if (r.one_in(4)) return draw_usual(r);
-  driver::ConvArgs a;
-  draw_types(r, a);
-  a.spatial_dim = r.pick<std::int64_t>({1, 2, 2, 2, 2, 3});
-  a.batch = r.pick<std::int64_t>({1, 1, 2, 2, 3, 5, 8, 33});
-  draw_channels(r, a);
-  draw_axis(r, a.in_w, a.fil_w, a.pad_w, a.stride_w, a.dilation_w);
-  if (a.spatial_dim > 1) draw_axis(r, a.in_h, a.fil_h, a.pad_h, a.stride_h, a.dilation_h);
-  if (a.spatial_dim > 2) draw_axis(r, a.in_d, a.fil_d, a.pad_d, a.stride_d, a.dilation_d);
-  if (a.spatial_dim == 2 && r.one_in(2)) {  // square, as most are
-    a.fil_h = a.fil_w, a.pad_h = a.pad_w, a.stride_h = a.stride_w, a.dilation_h = a.dilation_w;
+  driver::ConvArgs args;
+  draw_types(r, args);
+  args.spatial_dim = r.pick<std::int64_t>({1, 2, 2, 2, 2, 3});
+  args.batch = r.pick<std::int64_t>({1, 1, 2, 2, 3, 5, 8, 33});
+  draw_channels(r, args);
+  draw_axis(r, args.in_w, args.fil_w, args.pad_w, args.stride_w, args.dilation_w);
+  if (args.spatial_dim > 1) draw_axis(r, args.in_h, args.fil_h, args.pad_h, args.stride_h, args.dilation_h);
+  if (args.spatial_dim > 2) draw_axis(r, args.in_d, args.fil_d, args.pad_d, args.stride_d, args.dilation_d);
+  if (args.spatial_dim == 2 && r.one_in(2)) {  // square, the most frequent case
+    args.fil_h = args.fil_w;
+    args.pad_h = args.pad_w;
+    args.stride_h = args.stride_w;
+    args.dilation_h = args.dilation_w;
   }
-  a.transpose = a.base != "convint8" && r.one_in(10);
-  return a;
+  args.transpose = args.base != "convint8" && r.one_in(10);
+  return args;
 }
 
-/// A problem of at most so many products, or null after too many tries.
+/// A problem of at most `most` products, or null after too many attempts.
 std::unique_ptr<driver::Problem> draw_problem(Random& r) {
   const double most = r.one_in(8) ? 6e6 : 5e5;
   for (int tries = 0; tries < 1000; ++tries) {
-    driver::ConvArgs a = draw(r);
-    const auto direction = static_cast<driver::Direction>(a.directions);
+    driver::ConvArgs args = draw(r);
+    const auto direction = static_cast<driver::Direction>(args.directions);
     try {
-      const driver::Problem plain(a, direction);
-      if (products(a, plain.tensors[driver::kY].lens) > most) continue;
+      const driver::Problem plain(args, direction);
+      if (products(args, plain.tensors[driver::kY].lens) > most) continue;
       const bool x = direction != driver::kBackwardData, w = direction != driver::kBackwardWeights;
       if (r.one_in(4)) {
-        a.in_layout = a.wei_layout = a.out_layout = a.spatial_dim == 1 ? "NWC" : a.spatial_dim == 2 ? "NHWC" : "NDHWC";
+        args.in_layout = args.wei_layout = args.out_layout = args.spatial_dim == 1   ? "NWC"
+                                                             : args.spatial_dim == 2 ? "NHWC"
+                                                                                     : "NDHWC";
       } else if (!r.one_in(4)) {
-        a.in_strides = random_strides(r, plain.tensors[driver::kX].lens, x);
-        a.wei_strides = random_strides(r, plain.tensors[driver::kW].lens, w);
-        a.out_strides = random_strides(r, plain.tensors[driver::kY].lens, direction != driver::kForward);
+        args.in_strides = random_strides(r, plain.tensors[driver::kX].lens, x);
+        args.wei_strides = random_strides(r, plain.tensors[driver::kW].lens, w);
+        args.out_strides = random_strides(r, plain.tensors[driver::kY].lens, direction != driver::kForward);
       }
-      auto problem = std::make_unique<driver::Problem>(a, direction);
+      auto problem = std::make_unique<driver::Problem>(args, direction);
       test::translate(*problem);
       return problem;
     } catch (const driver::RunError&) {
@@ -148,7 +156,9 @@ bool run(Handle& handle, Random& r, const Trial& t, const SolverBase& solver, co
   const auto load = [&](Buffer& b, const std::vector<unsigned char>& content) {
     if (&b != &out || t.source.args.beta != 0) b.fill(content);
   };
-  load(x, t.x), load(w, t.w), load(y, t.y);
+  load(x, t.x);
+  load(w, t.w);
+  load(y, t.y);
   for (Buffer* b : {&x, &w, &y, &space}) b->upload();
   const Problem::Args args{.x = x.device(),
                            .w = w.device(),
@@ -178,7 +188,10 @@ bool run(Handle& handle, Random& r, const Trial& t, const SolverBase& solver, co
 bool convolution_case(Handle& handle, Random& r, Tally& tally) {
   constexpr std::size_t kPoints = 3;  // tune points of a solver beside the default
   const auto source = draw_problem(r);
-  if (!source) return ++tally.refused, true;
+  if (!source) {
+    ++tally.refused;
+    return true;
+  }
   const std::string line = source->line();
   set_current(line);
   const Trial trial(*source, test::Gaps::kNan, r.bits());

@@ -86,7 +86,7 @@ std::vector<std::int64_t> random_strides(Random& random, const std::vector<std::
     strides[d] = shares ? random.between(1, 9) : step;
     step = strides[d] * lens[d];
     if (gaps && random.one_in(3)) step += random.between(1, 7);
-    // Nothing is ever stepped over a dimension of size 1.
+    // The stride of a dimension of size 1 is never used.
     if (idle && lens[d] == 1) strides[d] = random.pick<std::int64_t>({1, 2, 3, 5, 7, 64, 4099, 1 << 20, 2147483647});
   }
   return strides;

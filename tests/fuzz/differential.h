@@ -12,19 +12,19 @@
 
 namespace polymio::fuzz {
 
-/// What the cases so far were, for the report; and where findings are described.
+/// Counts of the cases so far, for the report.
 struct Tally {
   std::map<std::string, std::uint64_t> runs;  // by solver or operation
   std::uint64_t problems = 0, refused = 0;
 };
 
-/// The problem that is about to run, printed if the process dies.
+/// The next problem to run, printed if the process dies.
 void set_current(const std::string& what);
 
-/// Prints what is wrong with the current problem; returns false.
+/// Prints the finding on the current problem; returns false.
 bool report(const std::string& why);
 
-// Each gives false if a result was wrong, or if something outside an output was written.
+// Each returns false if a result was wrong, or if memory outside an output was written.
 bool convolution_case(Handle&, Random&, Tally&);
 bool activation_case(Handle&, Random&, Tally&);
 bool tensor_ops_case(Handle&, Random&, Tally&);
@@ -32,11 +32,11 @@ bool tensor_ops_case(Handle&, Random&, Tally&);
 /// Sizes of a tensor of a few thousand elements at most, some of them 1.
 std::vector<std::int64_t> random_lens(Random&, std::int64_t rank);
 
-/// Strides of positive sizes: dense in a random order, or with gaps, those of size-1 dimensions anything; if `overlaps`
-/// also such that elements share addresses.
+/// Positive strides: dense in a random order or with gaps, arbitrary for size-1 dimensions; if `overlaps` also such
+/// that elements share addresses.
 std::vector<std::int64_t> random_strides(Random&, const std::vector<std::int64_t>& lens, bool overlaps);
 
-/// The alignment of a buffer of such elements: theirs or more. (Solvers never see less, see core/aligned_buffer.h.)
+/// The alignment of a buffer of such elements: at least that of an element, as core/aligned_buffer.h guarantees.
 std::size_t random_alignment(Random&, std::size_t element);
 
 }  // namespace polymio::fuzz

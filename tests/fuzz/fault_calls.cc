@@ -1,4 +1,4 @@
-// The functions that fail: in an executable they stand before those of the C and C++ libraries.
+// The functions that fail: definitions in the executable take precedence over those of the C and C++ libraries.
 // SPDX-License-Identifier: MIT
 #include "fuzz/fault_calls.h"
 
@@ -72,7 +72,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
                    void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
-  // oneTBB does not survive that one of its own does not start, see docs/safety.md.
+  // oneTBB aborts when one of its threads does not start, see docs/safety.md.
   Dl_info caller{};
   const bool known = ::dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr;
   const bool onetbb = known && std::strstr(caller.dli_fname, "libtbb") != nullptr;

@@ -1,4 +1,4 @@
-// Calls of the system that fail on command, in this process and in those forked from it.
+// System calls that fail on command, in this process and in its forked children.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>
@@ -11,7 +11,7 @@ inline constexpr int kFaults = 6;
 inline constexpr const char* kFaultNames[kFaults] = {"pthread_create", "operator new", "open",
                                                      "write",          "fsync",        "rename"};
 
-/// Shared with forked processes: what is to fail, and what was called while counting was on.
+/// Shared with forked processes: the fault, and the number of calls while counting is on.
 struct FaultPlan {
   std::atomic<int> kind{-1};               // of Fault; -1: nothing fails
   std::atomic<std::int64_t> at{0};         // the first call that fails, from 1
@@ -22,7 +22,7 @@ struct FaultPlan {
 };
 FaultPlan& fault_plan();
 
-/// Whether the calls of this thread are the test's own, which always work.
+/// Whether calls of this thread belong to the test itself and never fail.
 bool& thread_is_exempt();
 
 }  // namespace polymio::fuzz

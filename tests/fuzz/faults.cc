@@ -1,7 +1,7 @@
-// One scenario through the C API, each time in a process of its own in which one call of the system fails: a thread
-// that cannot start, memory that is not there, files that cannot be opened, written, synced or renamed. Nothing may
-// crash, hang or throw; calls give documented statuses with a text, what succeeds is right, the process works once
-// the fault is over, and its files are intact. Calls fail one by one; memory and opening are drawn.
+// Fault injection: runs one scenario through the C API repeatedly, each time in a new process in which one system call
+// fails: starting a thread, allocating memory, or opening, writing, syncing or renaming a file. Nothing may crash, hang
+// or throw; calls return documented statuses with a text, successful results are correct, the process works after the
+// fault, and its files are intact. Every call fails in turn, except that allocations and opens are sampled at random.
 // SPDX-License-Identifier: MIT
 #include <fcntl.h>
 #include <miopen/miopen.h>
@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What all processes did.
+/// Totals over all processes.
 struct Totals {
   std::atomic<std::int64_t> calls{0}, succeeded{0}, refused{0}, results{0};
 };
@@ -41,7 +41,7 @@ struct Case {
   bool from_there_on = false;
 };
 
-/// A convolution of 2x4x8x8 by 6x4x3x3 with a pad of 1, its exact result, and what is done with it.
+/// A convolution of 2x4x8x8 by 6x4x3x3 with a pad of 1, its exact result, and the calls of the scenario.
 class Scenario {
  public:
   Scenario(const fs::path& folder, int kind) : folder_(folder), kind_(kind) {
@@ -50,7 +50,7 @@ class Scenario {
     want_ = convolved();
   }
 
-  /// False once anything was not as it must be; what it was is printed.
+  /// False after the first finding, which is printed.
   bool run() {
     if (call("create", miopenCreate, &handle_)) {
       call("thread cap", polymioSetThreadCap, handle_, 3);
@@ -111,7 +111,7 @@ class Scenario {
     return check(what, status, true);
   }
 
-  /// Whether the call succeeded. Memory may be refused anywhere, files only where the caller named one.
+  /// Whether the call succeeded. Any call may run out of memory; only calls with a file argument may fail for files.
   bool check(const char* what, miopenStatus_t status, bool names_file) {
     ++g_totals->calls;
     if (status == miopenStatusSuccess) {
@@ -303,7 +303,7 @@ std::string read(const fs::path& path) {
   return out.str();
 }
 
-/// Every line of the databases and packs of the folder is whole.
+/// Whether every line of the databases and packs of the folder is valid.
 bool intact(const fs::path& folder) {
   bool good = true;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -322,14 +322,17 @@ bool intact(const fs::path& folder) {
 bool run_sequence(const Case& c, std::uint64_t index) {
   FaultPlan& plan = fault_plan();
   for (auto& n : plan.calls) n = 0;
-  plan.kind = c.kind, plan.at = c.at, plan.from_there_on = c.from_there_on, plan.reached = false;
+  plan.kind = c.kind;
+  plan.at = c.at;
+  plan.from_there_on = c.from_there_on;
+  plan.reached = false;
   std::string name = fs::temp_directory_path() / "polymio-faults-XXXXXX";
   if (!::mkdtemp(name.data())) return false;
   const fs::path folder = name, told = folder / "stderr";
   std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);  // what hangs dies
+    ::alarm(60);  // kills a hanging process
     thread_is_exempt() = true;
     ::dup2(::open(told.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
     ::setenv("MIOPEN_USER_DB_PATH", (folder / "db").c_str(), 1);
@@ -363,13 +366,19 @@ int main_of(int argc, char** argv) {
   const Options options = parse_options(argc, argv);
   g_totals = new (::mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Totals;
   FaultPlan& plan = fault_plan();
-  if (!run_sequence({}, 0)) return std::printf("the scenario fails without a fault\n"), 1;
+  if (!run_sequence({}, 0)) {
+    std::printf("the scenario fails without a fault\n");
+    return 1;
+  }
   std::int64_t calls[kFaults];
   std::vector<Case> all;
   for (int k = 0; k < kFaults; ++k) {
     calls[k] = plan.calls[k];
     std::printf("%s: %lld calls\n", kFaultNames[k], static_cast<long long>(calls[k]));
-    if (calls[k] == 0) return std::printf("nothing of this kind can fail\n"), 1;
+    if (calls[k] == 0) {
+      std::printf("nothing of this kind can fail\n");
+      return 1;
+    }
     if (k == static_cast<int>(Fault::kMemory) || k == static_cast<int>(Fault::kOpen)) continue;
     for (std::int64_t at = 1; at <= calls[k]; ++at) all.push_back({k, at, false});
     all.push_back({k, 1, true});

@@ -1,4 +1,4 @@
-// What every fuzzer of this folder shares: its command line, and random numbers that a finding can be replayed from.
+// Shared by all fuzzers: the command line, and random numbers that replay a finding.
 // Case `i` of seed `s` draws from its own generator, so `--seed s --only i` runs that case alone.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace polymio::fuzz {
 
-/// Numbers that depend on the seed and the case alone.
+/// Random numbers that depend only on the seed and the case.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t index) : engine_(seed * 0x9e3779b97f4a7c15ull ^ index) {}
@@ -24,7 +24,7 @@ class Random {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
   }
-  /// True once in `times`.
+  /// True with probability 1 / `times`.
   bool one_in(std::uint64_t times) { return below(times) == 0; }
   template <class T>
   T pick(std::initializer_list<T> values) {
@@ -58,7 +58,8 @@ inline Options parse_options(int argc, char** argv) {
     } else if (std::strcmp(flag, "--seconds") == 0) {
       o.seconds = std::strtod(value, nullptr);
     } else if (std::strcmp(flag, "--only") == 0) {
-      o.only = std::strtoull(value, nullptr, 10), o.single = true;
+      o.only = std::strtoull(value, nullptr, 10);
+      o.single = true;
     } else {
       argc = 0;
     }
@@ -70,8 +71,8 @@ inline Options parse_options(int argc, char** argv) {
   return o;
 }
 
-/// Runs cases until their number or the time is over. `run(random, index)` says whether a case passed, and prints what
-/// it found if not. Returns the number of findings, after ten of which it stops.
+/// Runs cases until their number or the time is reached. `run(random, index)` returns whether a case passed, and prints
+/// the finding if not. Returns the number of findings; stops after ten.
 template <class Run>
 int run_cases(const char* name, const Options& o, const Run& run) {
   using Clock = std::chrono::steady_clock;

@@ -1,5 +1,5 @@
-// Damage to bytes that were valid: accidents (bits, cut ends, lost and repeated parts) and forgery (another number, a
-// part of another sample).
+// Mutations of valid bytes: accidents (flipped bits, truncation, lost and repeated parts) and forgery (another number,
+// a part of another sample).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace polymio::fuzz {
 
-/// Numbers at the ends of ranges, and what only looks like one.
+/// Numbers at the ends of ranges, and texts that only resemble numbers.
 inline std::string extreme_number(Random& random) {
   if (random.one_in(3)) return random.pick<const char*>({"0", "-1", "1"});
   return random.pick<const char*>({"0",
@@ -58,9 +58,12 @@ inline void replace_number(Random& random, std::string& text) {
   text.replace(first, last - first, extreme_number(random));
 }
 
-/// One change.
+/// One mutation.
 inline void mutate_once(Random& random, std::string& text, const std::vector<std::string>& others) {
-  if (text.empty()) return text.push_back(static_cast<char>(random.below(256))), void();
+  if (text.empty()) {
+    text.push_back(static_cast<char>(random.below(256)));
+    return;
+  }
   const std::size_t at = random.below(text.size()),
                     length = 1 + random.below(std::min<std::size_t>(text.size() - at, 40));
   switch (random.below(8)) {
@@ -80,7 +83,7 @@ inline void mutate_once(Random& random, std::string& text, const std::vector<std
   }
 }
 
-/// One to three changes, most often one: a text of many is refused for the first.
+/// One to three mutations, most often one, since a text with several is refused for the first.
 inline std::string mutate(Random& random, std::string text, const std::vector<std::string>& others) {
   for (std::uint64_t changes = random.one_in(3) ? 1 + random.below(3) : 1; changes > 0; --changes)
     mutate_once(random, text, others);

@@ -1,5 +1,6 @@
-// Everything that is read: valid examples are damaged, often with the checksum made right again, and what still loads
-// is used, since a file that was accepted can do harm only then. SPDX-License-Identifier: MIT
+// Parsers: valid files and texts are mutated, often with the checksum recomputed, and whatever still loads
+// is used, since an accepted file can do harm only then.
+// SPDX-License-Identifier: MIT
 #include "parsers.h"
 
 #include <fmt/format.h>
@@ -45,7 +46,8 @@ std::ptrdiff_t first_wrong(const std::vector<unsigned char>& got, const std::vec
   constexpr float kTolerance = 0.01F;  // of integers
   for (std::size_t i = 0; i < want.size(); i += sizeof(float)) {
     float a = 0, b = 0;
-    std::memcpy(&a, &got[i], sizeof a), std::memcpy(&b, &want[i], sizeof b);
+    std::memcpy(&a, &got[i], sizeof a);
+    std::memcpy(&b, &want[i], sizeof b);
     if (!(std::abs(a - b) <= kTolerance)) return static_cast<std::ptrdiff_t>(i / sizeof(float));
   }
   return -1;

@@ -15,17 +15,17 @@
 
 namespace polymio::fuzz {
 
-/// What became of the cases of one kind.
+/// Counts of the cases of one kind.
 struct Counts {
   std::uint64_t accepted = 0, refused = 0;
   std::uint64_t used = 0;        // runs, predictions and the like with what was accepted
   std::uint64_t use_failed = 0;  // of these, ended by an error with a text
 };
 
-/// One kind of input. `run` says whether a case passed, and prints what it found if not.
+/// One kind of input. `run` returns whether a case passed, and prints the finding if not.
 struct Kind {
   const char* name;
-  unsigned weight;  // of so many cases in a round
+  unsigned weight;  // number of cases per round
   std::function<bool(Random&, Counts&)> run;
 };
 
@@ -35,7 +35,7 @@ class Sample {
  public:
   Sample(const std::string& line, const driver::Session& session);
   const driver::Problem& problem() const { return problem_; }
-  /// By each solution of the immediate mode, and sometimes by a find: everything that looks at what is stored. False
+  /// Runs each solution of the immediate mode, and sometimes find: the calls that read stored records. Returns false
   /// after a wrong result, which it prints.
   bool use(Random& random, Counts& counts);
 
@@ -46,7 +46,7 @@ class Sample {
   std::vector<unsigned char> data_[3], expected_;
 };
 
-/// What the kinds start from: valid files and texts, made by the library in a folder of this run.
+/// The valid samples of all kinds: files and texts made by the library in a folder of this run.
 class World {
  public:
   World();
@@ -54,7 +54,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Both directions of an activation, of which searches store points.
+  /// Both directions of an activation, whose searches store tune points.
   bool use_activation(Counts& counts);
 
   std::filesystem::path folder, database;  // the user's file of the CPU

@@ -1,5 +1,6 @@
 // Saved solutions, lines of problems, the FindDb of MIOpen, values of the environment, learned models, compiled
-// kernels. SPDX-License-Identifier: MIT
+// kernels.
+// SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -72,7 +73,7 @@ void run_solution(miopenSolution_t solution, Counts& counts) {
     arguments.push_back({id, nullptr, memory.back().data()});
   }
   const auto& problem = capi::deref(solution).call.problem;
-  if (problem.x.count() * problem.w.count() > std::int64_t{1} << 24) return;  // for the reference, too much work
+  if (problem.x.count() * problem.w.count() > std::int64_t{1} << 24) return;  // too much work for the reference
   std::size_t bytes = 0;
   miopenGetSolutionWorkspaceSize(solution, &bytes);
   if (bytes > kMost) return;
@@ -178,7 +179,7 @@ bool run_environment(World& world, Random& random, Counts& counts) {
   const env::Variable* variable = env::all()[random.below(env::all().size())];
   for (const env::Variable* folder :
        {&env::kUserDbPath, &env::kSystemDbPath, &env::kRecord, &env::kCacheDir, &env::kKernelDir})
-    if (variable == folder) return true;  // any text is a path
+    if (variable == folder) return true;  // any text is a valid path
   const char* before = std::getenv(variable->name);
   const std::string kept = before ? before : "";
   const std::string value = random.one_in(4) ? extreme_number(random) : mutate(random, random.pick(values), values);
@@ -203,7 +204,7 @@ bool run_model(const World&, Random& random, Counts& counts) {
   const std::size_t line = whole.find('\n') + 1;
   const std::string bytes = whole.substr(whole.rfind(' ', line) + 1, line - whole.rfind(' ', line) - 2);
   const std::size_t header = std::stoul(bytes);
-  // The header is a small part of the file, and what there is to read in it.
+  // Mutates mostly the header, a small part of the file, but the one with structure.
   std::string head = whole.substr(line, header), weights = whole.substr(line + header);
   if (!random.one_in(4)) head = mutate(random, head, {head});
   if (random.one_in(4)) mutate_once(random, weights, {head});

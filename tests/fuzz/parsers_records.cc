@@ -16,7 +16,7 @@ void put(const std::filesystem::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
-/// One word of the record is another: most often of the tune point, else any, or of another record.
+/// Replaces one field of the record: most often a number of the tune point, else any field, or one of another record.
 std::string forged(Random& random, const std::string& record, const std::vector<std::string>& all) {
   const auto split = [](const std::string& text) {
     std::vector<std::string> parts(1);
@@ -39,15 +39,14 @@ std::string forged(Random& random, const std::string& record, const std::vector<
       break;
     default: replace_number(random, name);
   }
-  if (random.one_in(2) && names.size() > kKind) {  // faster than any other, by a completed search: it is chosen
+  if (random.one_in(2) && names.size() > kKind) {  // the fastest result of a completed search, so that it is chosen
     names[kTime] = "0.001";
     names[kKind] = std::to_string(static_cast<int>(RecordKind::kTuned));
   }
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-/// A file of one to eight records, most of them with tune points and changed behind a right checksum, then perhaps
-/// damaged.
+/// A file of one to eight records, most of them with tune points and changed under a valid checksum, sometimes damaged.
 std::string file_of_records(Random& random, const World& world) {
   std::string text;
   for (std::uint64_t lines = 1 + random.below(8); lines > 0; --lines) {
@@ -98,7 +97,7 @@ bool run_database(World& world, Random& random, Counts& counts) {
 }
 
 bool run_pack(World& world, Random& random, Counts& counts) {
-  const std::filesystem::path file = world.folder / "pack";  // read anew each time
+  const std::filesystem::path file = world.folder / "pack";  // read again each time
   std::filesystem::remove(world.database);
   put(file, file_of_records(random, world));
   if (polymioLoadPack(world.architecture.c_str(), file.c_str()) != miopenStatusSuccess) {
@@ -110,7 +109,7 @@ bool run_pack(World& world, Random& random, Counts& counts) {
 }
 
 bool run_pack_from_memory(World& world, Random& random, Counts& counts) {
-  // Packs from memory stay: another class of devices for each.
+  // Packs from memory stay loaded: each is for another class of devices.
   const std::string text = file_of_records(random, world), architecture = fmt::format("fuzz-{:x}", random.bits());
   if (polymioLoadPackFromMemory(architecture.c_str(), text.data(), text.size()) != miopenStatusSuccess) {
     ++counts.refused;

@@ -17,7 +17,7 @@ namespace {
 namespace ref = polymio::reference;
 using Sizes = std::vector<std::int64_t>;
 
-/// A tensor, what it holds before the call, and its memory.
+/// A tensor, its contents before the call, and its memory.
 struct Operand {
   Operand(Handle& handle, Random& r, DataType type, const Sizes& lens, bool overlaps)
       : plain(static_cast<ref::Type>(type), lens, random_strides(r, lens, overlaps)),
@@ -39,7 +39,10 @@ bool is_wide(DataType t) { return t == DataType::kDouble || t == DataType::kInt3
 /// Runs `call`, which reads `inputs` and writes `out`, and compares.
 bool check(const std::vector<Operand*>& inputs, Operand& out, bool reads_out, std::int64_t reduction,
            const ref::Result& expected, const std::function<void()>& call) {
-  for (Operand* o : inputs) o->buffer.fill(o->content), o->buffer.upload();
+  for (Operand* o : inputs) {
+    o->buffer.fill(o->content);
+    o->buffer.upload();
+  }
   if (reads_out) out.buffer.fill(out.content);
   out.buffer.upload();
   call();
@@ -145,7 +148,7 @@ bool bias(const Draw& d, bool backward) {
     return check({&y}, b, d.beta != 0, pixels, expected,
                  [&] { tensor_ops::bias_backward(d.handle.stream(), d.alpha, y.input(), d.beta, b.output()); });
   }
-  // The operation adds the bias to what y holds.
+  // The operation adds the bias to the contents of y.
   const ref::OpTensor sum{ref::TensorOp::kAdd, d.alpha, d.alpha, 0, y.plain, b.plain, y.plain};
   const auto expected = ref::op_tensor(sum, y.content.data(), b.content.data(), nullptr);
   return check({&b}, y, true, 1, expected,
@@ -170,11 +173,13 @@ bool tensor_ops_case(Handle& handle, Random& r, Tally& tally) {
                     : kind <= 3 ? set_or_scale(d, kind == 2)
                     : floats    ? bias(d, kind == 5)
                                 : true;
-    ++tally.problems, ++tally.runs[kNames[kind]];
+    ++tally.problems;
+    ++tally.runs[kNames[kind]];
     return ok;
   } catch (const Error& e) {
     if (e.status != Status::kNotImplemented && e.status != Status::kBadParm) throw;
-    return ++tally.refused, true;
+    ++tally.refused;
+    return true;
   }
 }
 

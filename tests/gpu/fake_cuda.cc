@@ -1,6 +1,6 @@
-// A CUDA driver without a GPU, for faults that a real one does not show on demand: memory is the host's, kernels do
-// nothing. Built as libcuda.so.1. The environment variable FAKE_CUDA names what goes wrong: no-device, memory, load,
-// launch; or that streams are being captured: capture.
+// A CUDA driver without a GPU, to inject faults: memory is host memory, kernels do
+// nothing. Built as libcuda.so.1. The environment variable FAKE_CUDA selects a fault: no-device, memory, load, launch;
+// or stream capture: capture.
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +20,7 @@ struct Counts {
   int launches, violations;  // violations: calls that would end a capture
 } counts;
 
-/// For calls that a capture does not survive.
+/// For calls that invalidate a capture.
 int outside_capture(int code = 0) {
   if (!is("capture")) return code;
   ++counts.violations;
@@ -31,10 +31,22 @@ int context;  // its address is the handle
 void* current = nullptr;
 
 int initialise(unsigned) { return is("no-device") ? kNoDevice : 0; }
-int version(int* v) { return *v = 13000, 0; }
-int device_count(int* n) { return *n = 1, 0; }
-int device(int* d, int) { return *d = 0, 0; }
-int device_name(char* name, int size, int) { return std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size)), 0; }
+int version(int* v) {
+  *v = 13000;
+  return 0;
+}
+int device_count(int* n) {
+  *n = 1;
+  return 0;
+}
+int device(int* d, int) {
+  *d = 0;
+  return 0;
+}
+int device_name(char* name, int size, int) {
+  std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size));
+  return 0;
+}
 int total_memory(std::size_t* n, int) { return *n = std::size_t{1} << 30, 0; }
 int attribute(int* value, int which, int) {
   constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kMajor = 75;
@@ -47,49 +59,83 @@ int attribute(int* value, int which, int) {
                                   : 0;
   return 0;
 }
-int retain_context(void** c, int) { return *c = &context, 0; }
-int context_state(int, unsigned* flags, int* active) { return *flags = 0, *active = 0, 0; }
-int current_context(void** c) { return *c = current, 0; }
-int set_context(void* c) { return current = c, 0; }
-int context_device(int* d) { return *d = 0, 0; }
+int retain_context(void** c, int) {
+  *c = &context;
+  return 0;
+}
+int context_state(int, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = 0;
+  return 0;
+}
+int current_context(void** c) {
+  *c = current;
+  return 0;
+}
+int set_context(void* c) {
+  current = c;
+  return 0;
+}
+int context_device(int* d) {
+  *d = 0;
+  return 0;
+}
 int allocate(unsigned long long* p, std::size_t bytes) {
   if (is("memory")) return kOutOfMemory;
   *p = reinterpret_cast<unsigned long long>(std::aligned_alloc(256, (bytes + 256) / 256 * 256));
   return outside_capture();
 }
-int release(unsigned long long p) { return std::free(reinterpret_cast<void*>(p)), outside_capture(); }
+int release(unsigned long long p) {
+  std::free(reinterpret_cast<void*>(p));
+  return outside_capture();
+}
 int upload(unsigned long long to, const void* from, std::size_t n, void*) {
-  return std::memcpy(reinterpret_cast<void*>(to), from, n), 0;
+  std::memcpy(reinterpret_cast<void*>(to), from, n);
+  return 0;
 }
 int download(void* to, unsigned long long from, std::size_t n, void*) {
-  return std::memcpy(to, reinterpret_cast<const void*>(from), n), 0;
+  std::memcpy(to, reinterpret_cast<const void*>(from), n);
+  return 0;
 }
 int copy(unsigned long long to, unsigned long long from, std::size_t n, void*) {
-  return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), n), 0;
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), n);
+  return 0;
 }
 int synchronize(void*) { return outside_capture(); }
-int is_capturing(void*, int* status) { return *status = is("capture"), 0; }
-int create_event(void** e, unsigned) { return *e = new double(0), 0; }
+int is_capturing(void*, int* status) {
+  *status = is("capture");
+  return 0;
+}
+int create_event(void** e, unsigned) {
+  *e = new double(0);
+  return 0;
+}
 int record(void* e, void*) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return *static_cast<double*>(e) = std::chrono::duration<double, std::milli>(now).count(), 0;
 }
 int wait(void*) { return outside_capture(); }
 int elapsed(float* ms, void* from, void* to) {
-  return *ms = static_cast<float>(*static_cast<double*>(to) - *static_cast<double*>(from)), 0;
+  *ms = static_cast<float>(*static_cast<double*>(to) - *static_cast<double*>(from));
+  return 0;
 }
 int destroy_event(void* e) { return delete static_cast<double*>(e), 0; }
 int load(void** module, const void*) {
   if (is("load")) return kOutOfMemory;
-  return *module = new int(0), outside_capture();
+  *module = new int(0);
+  return outside_capture();
 }
 int unload(void* module) { return delete static_cast<int*>(module), outside_capture(); }
-int function(void** f, void* module, const char*) { return *f = module, 0; }
+int function(void** f, void* module, const char*) {
+  *f = module;
+  return 0;
+}
 int function_attribute(void*, int, int) { return 0; }
 int launch(void*, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
   if (x == 0 || y == 0 || z == 0) return kInvalid;
   if (is("launch")) return kFailed;
-  return ++counts.launches, 0;
+  ++counts.launches;
+  return 0;
 }
 int launch_with(const void*, void*, void**, void**) { return is("launch") ? kFailed : (++counts.launches, 0); }
 int pointer_attribute(void* value, int, unsigned long long p) {
@@ -105,7 +151,10 @@ int error_text(int code, const char** text) {
                                : "another error";
   return 0;
 }
-int stream_context(void*, void** c) { return *c = &context, 0; }
+int stream_context(void*, void** c) {
+  *c = &context;
+  return 0;
+}
 
 struct Entry {
   const char* name;
@@ -160,7 +209,7 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** address, int, unsign
   return *address ? 0 : kInvalid;
 }
 
-/// Launches so far, and calls so far that a capture does not survive.
+/// Launches so far, and calls so far that invalidate a capture.
 extern "C" void fake_counts(int* launches, int* violations) {
   *launches = counts.launches;
   *violations = counts.violations;

@@ -1,4 +1,4 @@
-// An NVRTC whose programs are their sources, beside the driver of fake_cuda.cc. Built as libnvrtc.so.13. With
+// An NVRTC whose programs are their sources, for the driver of fake_cuda.cc. Built as libnvrtc.so.13. With
 // FAKE_CUDA=compile every program has an error, with FAKE_CUDA=spill a warning.
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
@@ -22,14 +22,31 @@ std::string& text(void* program) { return *static_cast<std::string*>(program); }
 }  // namespace
 
 extern "C" {
-int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 99, 0; }
+int nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 99;
+  return 0;
+}
 int nvrtcCreateProgram(void** p, const char* source, const char*, int, const char* const*, const char* const*) {
-  return *p = new std::string(source), 0;
+  *p = new std::string(source);
+  return 0;
 }
 int nvrtcCompileProgram(void*, int, const char* const*) { return fails() ? 6 : 0; }
-int nvrtcGetCUBINSize(void* p, std::size_t* n) { return *n = text(p).size(), 0; }
-int nvrtcGetCUBIN(void* p, char* out) { return std::memcpy(out, text(p).data(), text(p).size()), 0; }
-int nvrtcGetProgramLogSize(void*, std::size_t* n) { return *n = said().size() + 1, 0; }
-int nvrtcGetProgramLog(void*, char* out) { return std::memcpy(out, said().c_str(), said().size() + 1), 0; }
+int nvrtcGetCUBINSize(void* p, std::size_t* n) {
+  *n = text(p).size();
+  return 0;
+}
+int nvrtcGetCUBIN(void* p, char* out) {
+  std::memcpy(out, text(p).data(), text(p).size());
+  return 0;
+}
+int nvrtcGetProgramLogSize(void*, std::size_t* n) {
+  *n = said().size() + 1;
+  return 0;
+}
+int nvrtcGetProgramLog(void*, char* out) {
+  std::memcpy(out, said().c_str(), said().size() + 1);
+  return 0;
+}
 int nvrtcDestroyProgram(void** p) { return delete &text(*p), *p = nullptr, 0; }
 }

@@ -1,4 +1,4 @@
-// What goes wrong on a CUDA device, and streams that are being captured: on the fake driver, which has no GPU.
+// Faults of a CUDA device, and stream capture: on the fake driver, which has no GPU.
 // SPDX-License-Identifier: MIT
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The fake's trouble while one lives.
+/// Injects the fault during its lifetime.
 struct Trouble {
   explicit Trouble(const char* mode) { ::setenv("FAKE_CUDA", mode, 1); }
   ~Trouble() { ::unsetenv("FAKE_CUDA"); }
@@ -37,7 +37,7 @@ class Case {
   explicit Case(int channels, Direction direction = kForward, const std::string& base = "conv")
       : problem_(parse_line(base + " -n 1 -c " + std::to_string(channels) + " -H 6 -W 6 -k 8 -y 3 -x 3 -p 1 -q 1"),
                  direction) {
-    for (const int role : {kX, kW, kY}) buffers_[role] = Buffer(session_, problem_.tensors[role].bytes(), "a tensor");
+    for (const int role : {kX, kW, kY}) buffers_[role] = Buffer(session_, problem_.tensors[role].bytes(), "tensor");
     workspace_ = Buffer(session_, 64 << 20, "the workspace");
   }
   DeviceData data() const {
@@ -46,7 +46,10 @@ class Case {
   }
   void run(int algorithm) const { driver::run(session_, problem_, data(), algorithm); }
   void run_solution(std::uint64_t id) const { driver::run_solution(session_, problem_, data(), id); }
-  void scale(double alpha, double beta) { problem_.args.alpha = alpha, problem_.args.beta = beta; }
+  void scale(double alpha, double beta) {
+    problem_.args.alpha = alpha;
+    problem_.args.beta = beta;
+  }
   void prepare() const {
     const ConvProblem owner = make_problem(problem_);
     const miopenProblem_t raw = owner.get();
@@ -195,7 +198,7 @@ TEST(CudaCapture, WhatRanBeforeRunsAgain) {
   EXPECT_GT(Counts().launches, before.launches);
 }
 
-/// Every operation beside convolutions, on tensors of one type.
+/// Every operation except convolutions, on tensors of one type.
 class Operations {
  public:
   explicit Operations(miopenDataType_t type) : type_(type) {
@@ -207,7 +210,9 @@ class Operations {
       check(miopenSetTensorDescriptor(t, type, 4, sizes, strides), "miopenSetTensorDescriptor");
       return t;
     };
-    x_ = describe(lens, nullptr), nhwc_ = describe(lens, last), bias_ = describe(channels, nullptr);
+    x_ = describe(lens, nullptr);
+    nhwc_ = describe(lens, last);
+    bias_ = describe(channels, nullptr);
     half_ = describe(halves, nullptr);
     check(miopenCreateActivationDescriptor(&elu_), "miopenCreateActivationDescriptor");
     check(miopenSetActivationDescriptor(elu_, miopenActivationELU, 1, 1, 1), "miopenSetActivationDescriptor");
@@ -317,7 +322,7 @@ TEST(Prepare, ChecksItsArguments) {
   EXPECT_EQ(polymioPrepare(cpu.get(), &none, 1), miopenStatusBadParm);
 }
 
-/// The driver on this device with these settings, and libraries that are found before all others.
+/// The driver on the fake device, with these settings and with a folder that precedes the library path.
 class Processes : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_); }

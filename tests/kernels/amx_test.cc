@@ -1,4 +1,4 @@
-// How the depth of a product is cut for tile registers.
+// Partition of K into steps of tile registers.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace polymio::kernels {
 namespace {
 
-TEST(Amx, StepsCoverTheDepthWithOneRestAtMost) {
+TEST(Amx, StepsCoverTheDepthWithOneRemainderAtMost) {
   for (std::int64_t depth = 1; depth <= 4000; ++depth) {
     const std::int64_t steps = amx_steps(depth), rest = depth % steps;
     ASSERT_GE(steps, 1);

@@ -1,5 +1,6 @@
-// Results of depthwise, pointwise and direct convolutions that are written past the caches: the same bits as those that
-// are not, for want of alignment, and nothing beside them is touched. SPDX-License-Identifier: MIT
+// Depthwise, pointwise and direct convolutions that write results with non-temporal stores: the same bits as with
+// regular stores, which unaligned results use, and bytes outside the result are unchanged.
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,7 +23,10 @@ Problem channels_last(Direction direction, std::int64_t stride) {
   p.geometry.spatial = 2;
   p.geometry.groups = 64;
   const std::int64_t size = 72, out = (size - 1) / stride + 1;
-  for (std::size_t i = 0; i < 2; ++i) p.geometry.pad[i] = 1, p.geometry.stride[i] = stride;
+  for (std::size_t i = 0; i < 2; ++i) {
+    p.geometry.pad[i] = 1;
+    p.geometry.stride[i] = stride;
+  }
   const std::int64_t x[] = {4, 64, size, size}, w[] = {64, 1, 3, 3}, y[] = {4, 64, out, out};
   p.x = make_tensor(DataType::kFloat, Layout::kNHWC, x);
   p.w = make_tensor(DataType::kFloat, Layout::kNHWC, w);
@@ -37,7 +41,7 @@ std::vector<float> numbers(const TensorDesc& t) {
   return v;
 }
 
-/// The result, written `shift` floats from the start of a line.
+/// The result, written `shift` floats after the start of a cache line.
 std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t shift) {
   std::vector<float> x = numbers(p.x), w = numbers(p.w), y = numbers(p.y);
   const auto count = static_cast<std::size_t>(p.output().count());
@@ -46,18 +50,21 @@ std::vector<float> run(const SolverBase& solver, const Problem& p, std::size_t s
   float* const result = memory.data() + 2 * kLine - prefetch + shift;
   Handle handle("cpu", nullptr);
   Problem::Args args;
-  args.x = x.data(), args.w = w.data(), args.y = y.data();
+  args.x = x.data();
+  args.w = w.data();
+  args.y = y.data();
   (p.direction == Direction::kForward ? args.y : args.x) = result;
   const TunePoint point = solver.default_point(handle.device(), p);
   std::vector<char> workspace(solver.workspace_size(handle.device(), p, point));
-  args.workspace = workspace.data(), args.workspace_bytes = workspace.size();
+  args.workspace = workspace.data();
+  args.workspace_bytes = workspace.size();
   solver.build(handle.stream(), p, point)(handle.stream(), &args);
   EXPECT_EQ(result[-1], kGuard);
   EXPECT_EQ(result[count], kGuard);
   return {result, result + count};
 }
 
-/// Alignment must not change a bit of what the direction's solver of that name computes.
+/// Alignment does not change any bit of the result of the direction's solver of that name.
 void compare_alignments(const Problem& p, const char* name) {
   int seen = 0;
   for (const SolverBase* solver : solvers(p.direction)) {
@@ -69,12 +76,12 @@ void compare_alignments(const Problem& p, const char* name) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(PastCaches, AlignmentDoesNotChangeResults) {
+TEST(NonTemporalStores, AlignmentDoesNotChangeResults) {
   for (const Direction direction : {Direction::kForward, Direction::kBackwardData})
     for (const std::int64_t stride : {1, 2}) compare_alignments(channels_last(direction, stride), "CpuDepthwise");
 }
 
-TEST(PastCaches, AlignmentDoesNotChangePointwiseResults) {
+TEST(NonTemporalStores, AlignmentDoesNotChangePointwiseResults) {
   for (const Direction direction : {Direction::kForward, Direction::kBackwardData}) {
     for (const std::int64_t depth : {24, 600}) {
       Problem p;
@@ -92,7 +99,7 @@ TEST(PastCaches, AlignmentDoesNotChangePointwiseResults) {
   }
 }
 
-TEST(PastCaches, AlignmentDoesNotChangeDirectResults) {
+TEST(NonTemporalStores, AlignmentDoesNotChangeDirectResults) {
   struct Case {
     std::int64_t n, c, size, filter;
   };

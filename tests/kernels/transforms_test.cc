@@ -1,5 +1,5 @@
-// Winograd and FFT solvers: errors on inputs that are hard on transforms, within what their class declares and
-// beside a plain sum in fp32; the same bits from any number of threads.
+// Winograd and FFT solvers: errors on inputs that are difficult for transforms, within the bound of their error class
+// and relative to a plain sum in fp32; equal bits for any number of threads.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 struct Shape {
   std::int64_t n, c, size, k, filter, dilation = 1, groups = 1;
   Layout layout = Layout::kNCHW;
-  std::int64_t depth = 0;  // of three dimensions, with filters as deep as they are wide
+  std::int64_t depth = 0;  // of 3-D problems, whose filters are cubes
 };
 
 Problem make_problem(const Shape& s, Direction direction) {
@@ -67,7 +67,9 @@ std::vector<float> run(const SolverBase& solver, const Problem& p, Tensors t, in
   if (point.empty()) point = solver.default_point(handle.device(), p);
   std::vector<char> workspace(solver.workspace_size(handle.device(), p, point));
   Problem::Args args;
-  args.x = t.x.data(), args.w = t.w.data(), args.y = t.y.data();
+  args.x = t.x.data();
+  args.w = t.w.data();
+  args.y = t.y.data();
   args.workspace = workspace.data();
   args.workspace_bytes = workspace.size();
   solver.build(handle.stream(), p, point)(handle.stream(), &args);
@@ -146,7 +148,7 @@ bool is_transform(const SolverBase& s) {
   return s.info().algorithm == Algorithm::kWinograd || s.info().algorithm == Algorithm::kFft;
 }
 
-/// The points that differ in the size of tiles, on which errors depend.
+/// The tune points of different tile sizes, which determine the errors.
 std::vector<TunePoint> tiles_of(const SolverBase& solver, const DeviceInfo& device, const Problem& p) {
   std::vector<TunePoint> points;
   const TuneSpace space = solver.tune_space(device, p);

@@ -1,5 +1,5 @@
-// Every valid tune point of every CPU convolution solver computes what the default point does, within the
-// workspace that it asks for, and its prediction is a time.
+// Every valid tune point of every CPU convolution solver computes the result of the default point within the
+// workspace that it requests, and its prediction is a positive time.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ const std::vector<Shape>& shapes() {
   return all;
 }
 
-/// Every combination of knob values that the solver says is valid.
+/// Every valid combination of knob values.
 std::vector<TunePoint> valid_points(const SolverBase& solver, const DeviceInfo& device, const Problem& p) {
   std::vector<TunePoint> points{{}};
   for (const Knob& knob : solver.tune_space(device, p)) {
@@ -93,7 +93,9 @@ class Data {
     const std::size_t bytes = solver.workspace_size(handle.device(), p_, point);
     std::vector<char> workspace(bytes + kGuard, 0x55);
     Problem::Args args;
-    args.x = x.data(), args.w = w.data(), args.y = y.data();
+    args.x = x.data();
+    args.w = w.data();
+    args.y = y.data();
     args.workspace = workspace.data();
     args.workspace_bytes = bytes;
     solver.build(handle.stream(), p_, point)(handle.stream(), &args);
@@ -119,7 +121,7 @@ class Data {
   std::vector<char> x_, w_, y_;
 };
 
-/// What one solver does on one problem; returns the number of its points.
+/// Checks one solver on one problem; returns the number of its tune points.
 std::size_t compare_points(Handle& handle, const SolverBase& solver, const Problem& p) {
   const DeviceInfo& device = handle.device();
   const auto points = valid_points(solver, device, p);

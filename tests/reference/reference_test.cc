@@ -1,5 +1,5 @@
 // The reference itself: exhaustive codecs, convolutions worked out by hand, adjointness of the
-// three directions, agreement of the two evaluations, and tolerances that notice planted errors.
+// three directions, agreement of the two evaluations, and tolerances that detect planted errors.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST(Types, EveryCodeRoundTrips) {
   }
 }
 
-// Between each pair of neighbours: the middle goes to the even code, anything off it to the nearer.
+// Between each pair of neighbours: the midpoint goes to the even code, all else to the nearer neighbour.
 TEST(Types, EveryMidpointRoundsToEven) {
   for (const Type type : kSmallFloats) {
     const std::vector<double> numbers = all_numbers(type);

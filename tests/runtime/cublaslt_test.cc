@@ -1,4 +1,4 @@
-// Which of NVIDIA's libraries of matrix products are of use with which driver.
+// Which versions of cuBLASLt work with which CUDA driver.
 // SPDX-License-Identifier: MIT
 #include "runtime/cuda/cublaslt.h"
 

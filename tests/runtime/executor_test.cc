@@ -1,4 +1,4 @@
-// Executors: every task runs once, exceptions come back, nested and concurrent use works.
+// Executors: every task runs once, exceptions propagate, nested and concurrent use works.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_P(Executors, ManyBatchesInARow) {
   EXPECT_EQ(sum, 6000);
 }
 
-TEST_P(Executors, AnExceptionComesBackAndTheExecutorLivesOn) {
+TEST_P(Executors, AnExceptionPropagatesAndTheExecutorStaysUsable) {
   const auto executor = make(3);
   auto bad = [](std::size_t i) {
     if (i == 17) throw std::runtime_error("task 17");

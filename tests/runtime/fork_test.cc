@@ -36,7 +36,7 @@ std::unique_ptr<Stream> stream(const std::string& kind, int threads) {
   return s;
 }
 
-/// How the child ended: 0 if `body` was true, 1 if not, a signal's number negated if it hung.
+/// Exit status of the child: 0 if `body` returned true, 1 if not, a negated signal number if it hung.
 int in_child(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -65,7 +65,7 @@ class Forking : public testing::TestWithParam<std::string> {};
 
 TEST_P(Forking, InheritedStreamsWorkInlineAndCanBeDestroyed) {
   std::atomic<bool> done{false};
-  // Somebody is at work whenever we fork.
+  // Another thread runs tasks during every fork.
   const auto own = stream(GetParam(), 3);
   auto s = stream(GetParam(), 3);
   std::thread other([&] {
@@ -126,7 +126,7 @@ TEST(ForkLog, DISABLED_Child) {
             0);
 }
 
-/// What the test above writes to stderr in a process with this log level.
+/// The stderr of the test above in a process with this log level.
 std::string log_of_child(const char* level) {
   const std::string command = std::string("exec 3>&1; MIOPEN_LOG_LEVEL=") + level + " '" +
                               std::filesystem::read_symlink("/proc/self/exe").string() +
@@ -169,7 +169,7 @@ TEST(ProcessMutexes, AreFreeAndConsistentInEveryChild) {
   other.join();
 }
 
-TEST(ProcessMutexes, ComeAndGoWhileOthersFork) {
+TEST(ProcessMutexes, AreCreatedAndDestroyedWhileOthersFork) {
   std::atomic<bool> done{false};
   std::thread other([&] {
     while (!done) {

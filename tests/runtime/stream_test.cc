@@ -119,7 +119,7 @@ TEST(ParallelFor, ConcurrentCallsHaveTheirOwnScratch) {
   EXPECT_EQ(clashes, 0);
 }
 
-TEST(ParallelFor, AnExceptionComesBackUnderEveryExecutor) {
+TEST(ParallelFor, AnExceptionPropagatesFromEveryExecutor) {
   const auto throwing = [](std::size_t i, void*) {
     if (i == 3) throw Error(Status::kInternalError, "task 3");
   };
@@ -177,7 +177,7 @@ TEST(Threads, CapsAreChecked) {
 }
 
 TEST(Calibration, IsSharedByStreamsWithAsManyThreadsAndOldReferencesStay) {
-  int n = 5;  // calibrations are for the life of the process
+  int n = 5;  // calibrations live as long as the process
   while (stream(n)->info().calibrated) ++n;
   const auto first = stream(n), second = stream(n), other = stream(n + 1);
   const DeviceInfo& before = first->info();
@@ -225,7 +225,7 @@ TEST(Calibration, TheQuickPeakIsQuick) {
   const bool calibrated = s->info().calibrated;
   double best_ms = 1e9;
   for (int i = 0; i < 5; ++i) {
-    // Of the processor: the wall's time is also that of others who use the machine.
+    // CPU time: wall time includes other users of the machine.
     const std::clock_t start = std::clock();
     const DevicePeak peak = s->quick_peak();
     best_ms = std::min(best_ms, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / s->info().units);
@@ -243,7 +243,7 @@ TEST(Calibration, TheQuickPeakIsQuick) {
   EXPECT_EQ(s->info().calibrated, calibrated) << "measuring alone changes nothing";
 }
 
-/// Runs tasks of 2 ms, far too many for the time; returns how many were started.
+/// Runs tasks of 2 ms, more than fit into the time; returns how many were started.
 int run_until_stopped(Stream& s) {
   using namespace std::chrono_literals;
   std::atomic<int> runs{0};
@@ -279,7 +279,7 @@ TEST(Stopping, EndsBetweenTasksUnderEveryExecutor) {
     }
 }
 
-TEST(Stopping, WhatFitsIsNotDisturbedAndWhatIsLateDoesNotStart) {
+TEST(Stopping, TasksInTimeRunAndLateTasksDoNotStart) {
   using namespace std::chrono_literals;
   const auto now = std::chrono::steady_clock::now();
   for (const int threads : {1, 4}) {
@@ -299,7 +299,7 @@ TEST(Stopping, WhatFitsIsNotDisturbedAndWhatIsLateDoesNotStart) {
       s->parallel_for(100, 0, count);
       EXPECT_EQ(runs, 200);
     }
-    // A task that was begun in time is finished, and then nothing is missing.
+    // A task that was begun in time is finished, so the section may be complete.
     const StopAt soon(std::chrono::steady_clock::now() + 30ms);
     s->parallel_for(1, 0, [&](std::size_t, void*) { std::this_thread::sleep_for(40ms); });
   }

@@ -1,4 +1,4 @@
-// Tune while running, on a fake device: the promise on the cost of a thousand calls.
+// Online tuning on a fake device: the bound on the cost of a thousand calls.
 // SPDX-License-Identifier: MIT
 #include "search/bandit.h"
 
@@ -32,9 +32,9 @@ TEST(Bandit, AThousandCallsCostAtMostTwoPercentMore) {
   for (const auto& p : predicted) {
     std::vector<double> actual = p;
     std::sort(actual.begin(), actual.end());
-    do {  // whatever the order the predictions should have had
+    do {  // for every true order of the candidates
       const double best = *std::min_element(actual.begin(), actual.end());
-      // The first call is the heuristic's: it costs what it costs.
+      // The first call runs the heuristic's choice, whose cost is not bounded.
       EXPECT_LE(total(p, actual, 0), 1.02 * 1000 * best + actual[0]) << testing::PrintToString(actual);
     } while (std::next_permutation(actual.begin(), actual.end()));
   }
@@ -53,7 +53,7 @@ TEST(Bandit, FindsTheBestThroughNoise) {
   EXPECT_EQ(explorer.best(), 2u);
 }
 
-TEST(Bandit, AHopelessPredictionIsNeverTried) {
+TEST(Bandit, ACandidatePredictedFarSlowerIsNeverTried) {
   Bandit explorer({100, 5e6});
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(explorer.next(), 0u);
@@ -73,7 +73,7 @@ TEST(Bandit, WhatIsDiscardedIsNotTriedAgain) {
   EXPECT_EQ(explorer.best(), 2u);
 }
 
-TEST(Bandit, OneCandidateIsSettledAtOnce) {
+TEST(Bandit, OneCandidateIsChosenAtOnce) {
   const Bandit explorer({100});
   EXPECT_TRUE(explorer.settled());
   EXPECT_EQ(explorer.next(), 0u);

@@ -20,7 +20,7 @@ struct FakeClock : Clock {
   double now_us() override { return now; }
 };
 
-/// "y = right answer": solvers write a number, the judge knows the right one.
+/// "y = right answer": solvers write a number, which the check compares with the right one.
 struct FakeProblem final : ProblemBase {
   struct Args {
     double* y = nullptr;
@@ -61,7 +61,7 @@ struct FakeCheck final : ResultCheck {
   }
 };
 
-/// A solver that advances a clock; counts its runs.
+/// A solver that advances the fake clock and counts its runs.
 struct FakeSolver final : Solver<FakeProblem> {
   SolverInfo traits;
   double run_us;
@@ -71,7 +71,7 @@ struct FakeSolver final : Solver<FakeProblem> {
   double answer = kAnswer;
   bool broken = false;
   TuneSpace space{};
-  std::function<double(const TunePoint&)> factor{};  // of both times
+  std::function<double(const TunePoint&)> factor{};  // of the predicted and the actual time
   std::function<std::size_t(const TunePoint&)> workspace_of{};
   std::function<void()> on_run{};
   FakeClock& clock;
@@ -111,7 +111,7 @@ struct FakeSolver final : Solver<FakeProblem> {
   }
 };
 
-/// A database folder of its own and four solvers, whose predictions are wrong on purpose.
+/// A database folder of its own and four solvers with deliberately wrong predictions.
 class SearchTest : public testing::Test {
  protected:
   void SetUp() override {

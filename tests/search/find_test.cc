@@ -1,4 +1,4 @@
-// Ranking and find over fake solvers: what each mode runs, stores and answers, on a hit and on a miss.
+// Ranking and find over fake solvers: the runs, records and answers of each mode, on a hit and on a miss.
 // SPDX-License-Identifier: MIT
 #include "search/find.h"
 
@@ -33,8 +33,8 @@ TEST_F(FindTest, RanksByEstimateWithTheReferenceLast) {
   EXPECT_FALSE(is_hit(r, FindMode::kHybrid));
 }
 
-/// NORMAL measures everything whatever is stored, unless this very handle did; FAST measures nothing;
-/// the others take a hit, and measure on a miss.
+/// NORMAL measures everything unless this handle has done so; FAST measures nothing; the other modes take a hit, and
+/// measure on a miss.
 TEST_F(FindTest, EveryModeOnAMissAndOnAHit) {
   for (const FindMode mode :
        {FindMode::kNormal, FindMode::kFast, FindMode::kHybrid, FindMode::kReserved, FindMode::kDynamicHybrid}) {
@@ -179,7 +179,7 @@ TEST_F(FindTest, AnUnseenSizeBorrowsFromTheNearestTunedOne) {
   EXPECT_EQ(rank(request(far))[0].source, Source::kEstimate) << "64 times the size is no neighbour";
 }
 
-TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
+TEST_F(FindTest, ALearnedModelOverridesEstimates) {
   struct Fixed final : Model {
     std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase& p, SolverList) const override {
       auto prediction = std::make_shared<Prediction>();
@@ -209,11 +209,11 @@ TEST_F(FindTest, ALearnedModelGoesBeforeEstimates) {
   EXPECT_EQ(off[0].source, Source::kEstimate);
 }
 
-TEST_F(FindTest, BesideALearnedModelOnlyANearRelativeCounts) {
+TEST_F(FindTest, WithALearnedModelOnlyACloseRelativeCounts) {
   struct Fixed final : Model {
     std::shared_ptr<const Prediction> predict(const DeviceInfo&, const ProblemBase&, SolverList) const override {
       auto prediction = std::make_shared<Prediction>();
-      prediction->us = {NAN, 1e6, 1e4, 1e7};  // the fast one first, all far from what is measured
+      prediction->us = {NAN, 1e6, 1e4, 1e7};  // the fast solver first, all far from the measured times
       return prediction;
     }
     std::optional<TunePoint> point(const DeviceInfo&, const ProblemBase&, const SolverBase&,
@@ -285,7 +285,7 @@ TEST_F(FindTest, ABudgetOfAlmostNothingStillAnswers) {
   EXPECT_EQ(runs(), 0);
 }
 
-TEST_F(FindTest, TheReferenceAnswersWhenAllOthersAreOut) {
+TEST_F(FindTest, TheReferenceAnswersWhenAllOthersAreExcluded) {
   const FakeProblem p("a");
   slow.broken = fast.broken = true;
   hungry.answer = 41;
@@ -322,7 +322,7 @@ TEST_F(FindTest, QuarantineHoldsWithoutADatabase) {
 TEST_F(FindTest, ManyProcessesSearchOnce) {
   const FakeProblem p("a");
   fast.on_run = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
-  handle.device();  // nothing of the library starts threads before the fork
+  handle.device();  // the library starts no threads before the fork
   std::vector<pid_t> children;
   for (int i = 0; i < 6; ++i) {
     const pid_t child = ::fork();
@@ -396,7 +396,7 @@ TEST_F(FindTest, TheReferenceIsNeverQuarantined) {
             (std::vector<std::string>{"Slow", "Fast", "Hungry"}));
 }
 
-/// Points that no solver may be asked about, as a record, a relative's record or one of other cores may have them.
+/// Invalid tune points in a record, in a relative's record or in a record of another number of cores.
 TEST_F(FindTest, RecordsOfPointsOutsideTheSpaceAreIgnored) {
   fast.space = {{"size", {1, 2, 4}}, {"mode", {0, 1}}};
   const auto inside = [](const TunePoint& t) {

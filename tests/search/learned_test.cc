@@ -1,4 +1,4 @@
-// The learned model: the same predictions as in training, damaged files, what it declines, where it comes from.
+// The learned model: the predictions of training, damaged files, declined problems, the order of model files.
 // SPDX-License-Identifier: MIT
 #include "search/learned.h"
 
@@ -121,7 +121,7 @@ TEST_F(LearnedTest, AsksTheSameTwiceAndGetsTheSameObject) {
   EXPECT_NE(first, model->predict(device, p, solvers)) << "other threads are another question";
 }
 
-TEST_F(LearnedTest, SaysNothingAboutTypesThatAmxMultiplies) {
+TEST_F(LearnedTest, DeclinesTypesThatAmxMultiplies) {
   device.isa = CpuIsa::kAvx512Amx;
   EXPECT_EQ(declined(problem_of(kLine)), "");
   EXPECT_EQ(declined(problem_of(std::string("convfp16") + (kLine + 4))), "");
@@ -156,7 +156,7 @@ TEST_F(LearnedTest, RefusesAnotherVersion) {
   }
 }
 
-TEST_F(LearnedTest, TheUsersFileGoesFirst) {
+TEST_F(LearnedTest, TheUsersFileTakesPrecedence) {
   const Model* built_in = learned_model(device);
   ASSERT_NE(built_in, nullptr);
   ::setenv("MIOPEN_USER_DB_PATH", (folder / "other").c_str(), 1);
@@ -168,7 +168,7 @@ TEST_F(LearnedTest, TheUsersFileGoesFirst) {
   folder = folder.parent_path();
 }
 
-TEST_F(LearnedTest, EstimatesServeWhereTheUsersFileIsDamaged) {
+TEST_F(LearnedTest, EstimatesDecideWhenTheUsersFileIsDamaged) {
   put(file.substr(0, file.size() / 2));
   std::string reason;
   EXPECT_EQ(learned_model(device, &reason), nullptr);
@@ -185,7 +185,7 @@ TEST_F(LearnedTest, OnlyRegularFilesOfBoundedSizeAreModels) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0666), 0);
   EXPECT_EQ(learned_model(device, &reason), nullptr);
   EXPECT_NE(reason.find("it is not a regular file"), std::string::npos) << reason;
-  folder /= "other";  // a folder's answer is kept
+  folder /= "other";  // models are cached by folder
   std::filesystem::create_directories(folder);
   ::setenv("MIOPEN_USER_DB_PATH", folder.c_str(), 1);
   put("");
@@ -260,7 +260,7 @@ TEST_F(LearnedTest, ItCanBeSwitchedOff) {
   EXPECT_NE(learned_model(device), nullptr);
 }
 
-TEST(LearnedBuild, WithoutModelsEstimatesServe) {
+TEST(LearnedBuild, WithoutModelsEstimatesDecide) {
   if (!embedded_models().empty()) GTEST_SKIP() << "a build with learned models";
   Handle handle("cpu", nullptr);
   std::string reason;

@@ -1,4 +1,4 @@
-// The stopwatch, on a fake clock.
+// The measurement of candidates, on a fake clock.
 // SPDX-License-Identifier: MIT
 #include "search/measure.h"
 
@@ -10,7 +10,7 @@ namespace polymio::search {
 namespace {
 
 /// Takes `times[i]` on its i-th run, the first of which is the warm-up; the last value repeats. Stops when
-/// it is asked to.
+/// told to.
 struct Script {
   FakeClock& clock;
   std::vector<double> times;
@@ -60,7 +60,7 @@ TEST(Measure, OneOutlierDoesNotMoveTheMedian) {
   EXPECT_DOUBLE_EQ(t[1].us, 105);
 }
 
-TEST(Measure, LosersLeaveEarly) {
+TEST(Measure, SlowCandidatesLeaveEarly) {
   FakeClock clock;
   Script fast{clock, {10e3, 10e3, 10.1e3, 9.9e3, 10e3, 10.1e3}}, slow{clock, {30e3}};
   const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
@@ -68,14 +68,14 @@ TEST(Measure, LosersLeaveEarly) {
   EXPECT_DOUBLE_EQ(t[1].us, 30e3);
 }
 
-TEST(Measure, AnInterruptedShortRunIsNoLoserYet) {
+TEST(Measure, AnInterruptedShortRunDoesNotExcludeACandidate) {
   FakeClock clock;
   Script fast{clock, {100, 1900, 60}}, other{clock, {80}};
   const auto t = measure(clock, {other.contestant(), fast.contestant()}, Budget{});
   EXPECT_DOUBLE_EQ(t[1].us, 60);
 }
 
-TEST(Measure, AHopelessRunIsStopped) {
+TEST(Measure, AMuchSlowerRunIsStopped) {
   FakeClock clock;
   Script fast{clock, {100}}, slow{clock, {1e6}};
   const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
@@ -85,7 +85,7 @@ TEST(Measure, AHopelessRunIsStopped) {
   EXPECT_GE(t[1].us, 1000) << "the time it certainly takes";
 }
 
-TEST(Measure, AKnownRivalStopsALoser) {
+TEST(Measure, AKnownFasterTimeStopsASlowRun) {
   FakeClock clock;
   Script a{clock, {10e3}};
   const auto t = measure(clock, {a.contestant()}, {.rival_us = 5000, .give_up_ratio = 1.2});
@@ -93,7 +93,7 @@ TEST(Measure, AKnownRivalStopsALoser) {
   EXPECT_EQ(t[0].samples, 1);
 }
 
-TEST(Measure, WhoIsOutIsNotRunAgain) {
+TEST(Measure, AnExcludedCandidateIsNotRunAgain) {
   FakeClock clock;
   Script a{clock, {100}}, b{clock, {50}, 0, Run::kOut};
   const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
@@ -110,14 +110,14 @@ TEST(Measure, StopsWhenSeparated) {
   EXPECT_EQ(t[1].samples, 3);
 }
 
-TEST(Measure, OverlappingContestantsGetEveryRound) {
+TEST(Measure, OverlappingCandidatesGetEveryRound) {
   FakeClock clock;
   Script a{clock, {100, 100, 130, 100, 130, 100, 130, 100, 130}}, b{clock, {120}};
   const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
   EXPECT_EQ(t[0].samples, Budget{}.rounds);
 }
 
-TEST(Measure, TheBudgetBindsButEveryoneIsMeasured) {
+TEST(Measure, TheBudgetHoldsButEveryCandidateIsMeasured) {
   FakeClock clock;
   Script a{clock, {100e3}}, b{clock, {90e3}}, c{clock, {300e3}};
   const auto t = measure(clock, {a.contestant(), b.contestant(), c.contestant()}, {.total_us = 250e3});
@@ -135,7 +135,7 @@ TEST(Measure, AStrictBudgetStartsNothingThatMayNotFit) {
   EXPECT_LE(clock.now, 20e3);
 }
 
-TEST(Measure, AStrictBudgetStopsWhoeverIsSlowerThanPredicted) {
+TEST(Measure, AStrictBudgetStopsCandidatesSlowerThanPredicted) {
   FakeClock clock;
   Script a{clock, {1e6}, 5e3}, b{clock, {100}, 100};
   const auto t = measure(clock, {a.contestant(), b.contestant()}, {.total_us = 20e3, .strict = true});
@@ -144,11 +144,11 @@ TEST(Measure, AStrictBudgetStopsWhoeverIsSlowerThanPredicted) {
   EXPECT_LE(clock.now, 20e3);
 }
 
-TEST(Measure, NoTimeIsNegativeWhereABudgetEndsBetweenTwoLooksAtTheClock) {
+TEST(Measure, NoTimeIsNegativeWhenABudgetEndsBetweenTwoReadsOfTheClock) {
   for (int last = 1; last <= 8; ++last) {
     struct : FakeClock {
       double now_us() override {
-        if (--looks == 0) now += 50e3;  // the system had other work
+        if (--looks == 0) now += 50e3;  // the process was preempted
         return now;
       }
       int looks = 0;
@@ -168,7 +168,7 @@ TEST(Measure, AWarmUpIsASampleWhenThereIsNoTimeForAnother) {
   EXPECT_EQ(a.runs, 1);
 }
 
-TEST(Measure, AFirstRunThatWaitedForCodeSaysNothing) {
+TEST(Measure, AFirstRunThatWaitedForCompilationDoesNotCount) {
   struct : FakeClock {
     bool first_run_counts() const override { return false; }
   } clock;

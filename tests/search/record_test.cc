@@ -1,4 +1,4 @@
-// The file that collects problems, shared with processes that are stopped or die.
+// The file that collects problems, shared between processes that may be stopped or killed.
 // SPDX-License-Identifier: MIT
 #include "search/record.h"
 
@@ -58,7 +58,7 @@ TEST_F(RecordTest, TornLastLineDoesNotSwallowTheNext) {
   EXPECT_EQ(text(), "MIOpenDriver a\nMIOpenDri\nMIOpenDriver b\n");
 }
 
-TEST_F(RecordTest, AHeldLockIsNotWaitedForForLong) {
+TEST_F(RecordTest, WaitingForAHeldLockIsBounded) {
   EXPECT_EQ(run("WhileLocked"), 0);
   EXPECT_EQ(text(), "MIOpenDriver a\nMIOpenDriver b\nMIOpenDriver c\n");
 }

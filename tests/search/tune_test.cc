@@ -15,7 +15,7 @@ struct TuneTest : SearchTest {
 
   TuneTest() {
     fast.space = {{"knob", {1, 2, 3, 4, 5, 6, 7, 8}}};
-    // The best point is 6; the model sees the same curve.
+    // The best point is 6; predictions have the same shape.
     fast.factor = [](const TunePoint& t) { return 1 + 0.3 * std::abs(t[0] - 6); };
   }
 
@@ -42,7 +42,7 @@ TEST_F(TuneTest, FindsTheBestPointAndMarksItTuned) {
   EXPECT_EQ(trials().size(), 8u) << "every result is kept";
 }
 
-TEST_F(TuneTest, CandidatesComeInTheModelsOrderBehindTheStart) {
+TEST_F(TuneTest, CandidatesFollowTheModelsOrderAfterTheStart) {
   const auto points = tune_points(request(p), start());
   ASSERT_EQ(points.size(), 8u);
   EXPECT_EQ(points[0], (TunePoint{1})) << "the default";
@@ -55,11 +55,11 @@ TEST_F(TuneTest, LimitsEndTheSearch) {
   EXPECT_EQ(run(c, {1e12, 3}).measured, 3u);
   EXPECT_TRUE(c.tuned) << "the caller wanted no more";
   Candidate d = start();
-  fast.traits.version = 2;  // no trials to take over
+  fast.traits.version = 2;  // the stored trials are of version 1
   EXPECT_EQ(run(d, {1e12, SIZE_MAX, 2}).measured, 4u) << "1, 6, then two that are no better";
 }
 
-TEST_F(TuneTest, TimeEndsTheSearchAndItGoesOnLater) {
+TEST_F(TuneTest, TimeEndsTheSearchAndTheNextOneResumesIt) {
   Candidate c = start();
   const TuneResult first = run(c, {5e3});
   EXPECT_FALSE(first.complete);
@@ -87,10 +87,10 @@ TEST_F(TuneTest, TheCallbackSeesProgressAndCancels) {
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
-TEST_F(TuneTest, AWrongPointCondemnsTheSolver) {
+TEST_F(TuneTest, AWrongPointQuarantinesTheSolver) {
   fast.run_us = 50;
   fast.factor = [this](const TunePoint& t) {
-    fast.answer = t[0] == 6 ? 41 : kAnswer;  // set when built, just before the run
+    fast.answer = t[0] == 6 ? 41 : kAnswer;  // set by build, directly before the run
     return t[0] == 6 ? 0.1 : 1.0;
   };
   const Request rq = request(p);
@@ -112,7 +112,7 @@ TEST_F(TuneTest, AFailingPointIsARecordNotAnEnd) {
             1);
 }
 
-/// When each enforce value tunes: not asked or asked, without and with a tuned record.
+/// When each enforce value tunes: without and with a request, without and with a tuned record.
 TEST_F(TuneTest, EnforceModes) {
   fast.run_us = 50;
   struct Case {
@@ -150,7 +150,7 @@ TEST_F(TuneTest, DbCleanDropsTheTunedRecord) {
   EXPECT_EQ(tuned(), 0);
 }
 
-TEST_F(TuneTest, ABudgetBindsTuningToo) {
+TEST_F(TuneTest, ABudgetLimitsTuningToo) {
   for (FakeSolver* s : {&slow, &fast, &hungry}) s->run_us = s->predicted = 3e3;
   handle.set_find_budget_us(20e3);
   find(request(p), {FindMode::kNormal, true, Enforce::kNone}, &args);
@@ -187,7 +187,7 @@ TEST_F(TuneTest, ExhaustiveSearchHasNoEffectOnAHit) {
 
 TEST_F(TuneTest, TuneAllUsesItsOwnDataAndSkipsWhatIsTuned) {
   fast.run_us = 50;
-  const FakeProblem own("private");  // what the fake judge's private case is
+  const FakeProblem own("private");  // the private case of the fake check
   const Request rq = request(own);
   const auto first = tune_all(rq, {});
   EXPECT_TRUE(first.complete);

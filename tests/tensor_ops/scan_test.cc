@@ -1,4 +1,4 @@
-// The scan of a tensor's numbers: every type, gaps that must not be read, many chunks and threads.
+// The scan of a tensor's elements: every type, gaps that must not be read, many chunks and threads.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(Scan, EveryTypeWithAndWithoutGaps) {
     }
 }
 
-TEST(Scan, WhatIsNotFiniteIsCountedAndLeftOut) {
+TEST(Scan, NonFiniteValuesAreCountedAndSkipped) {
   const auto s = stream(2);
   for (const DataType type : {DataType::kHalf, DataType::kBFloat16, DataType::kFloat, DataType::kDouble}) {
     SCOPED_TRACE(name_of(type));
@@ -105,9 +105,11 @@ TEST(Scan, LargeTensorsGiveTheSameWithAnyNumberOfThreads) {
   for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
     const auto v = static_cast<float>(i * 37 % 101 - 20) * 0.37f;
     values[static_cast<std::size_t>(i / kColumns * (kColumns + kGap) + i % kColumns)] = v;
-    sum += v, zeros += v == 0;
+    sum += v;
+    zeros += v == 0;
   }
-  values[0] = INFINITY, sum -= -20 * 0.37f;
+  values[0] = INFINITY;
+  sum -= -20 * 0.37f;
   Numerics first{};
   for (const int threads : {1, 2, 5}) {
     const Numerics n = scan(*stream(threads), desc, values.data());

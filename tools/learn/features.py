@@ -1,4 +1,4 @@
-"""What the model knows of a problem: the Python side of src/primitives/convolution/features.cc and of the inputs in
+"""The features of a problem: the Python side of src/primitives/convolution/features.cc and of the inputs in
 src/search/learned.cc. Both must agree; tests/search/learned_test.cc checks it on lines that train.py writes."""
 # SPDX-License-Identifier: MIT
 import math
@@ -11,7 +11,7 @@ DIRECTIONS = {"1": "forward", "2": "backward", "4": "weights"}
 
 
 def waste(size, step):
-    """Logarithm of how much larger a size is when rounded up."""
+    """log2 of (size rounded up to a multiple of step) / size."""
     return math.log2(-(-size // step) * step / size)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Joins what "MIOpenDriver dataset" wrote in several runs: of the lines of one problem and number of threads the least
-time of each solver stays, since whatever disturbs a timing only adds to it.
+"""Merges the files of several runs of "MIOpenDriver dataset": keeps the least time per problem, number of threads and
+solver, since disturbances only add time.
 
 Usage: merge.py FILE... > FILE"""
 # SPDX-License-Identifier: MIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the convolutions that the learned fallback is trained and judged on.
+"""Draws the convolutions that the learned model is trained and tested on.
 
 Usage: problems.py [--count N] [--seed N] [--known FILE...] --out FOLDER. Writes train.txt, validation.txt and test.txt,
 driver lines in random order. A layer goes into one of the three as a whole, whatever its batch, type, layout or
@@ -37,7 +37,7 @@ def size(rng):
 
 
 def layer(rng, kinds):
-    """Sizes of one layer, a list of each for its spatial dimensions."""
+    """Sizes of one layer; lists have one entry per spatial dimension."""
     kind = rng.choices(list(kinds), kinds.values())[0]
     dims = {"1d": 1, "3d": 3}.get(kind, 2)
     c, k = channels(rng), channels(rng)
@@ -103,7 +103,7 @@ def layer_text(s):
 
 
 def layer_of(line):
-    """What lines of the same layer have in common."""
+    """The text that lines of one layer have in common."""
     flags = dict(re.findall(r"(-[^ ]+) (\S+)", line))
     layer_flags = {f: v for f, v in flags.items() if f not in ("-n", "-F", "-m", "-t", "-I", "-f", "-O") and
                    v != {"-p": "0", "-q": "0", "-$": "0"}.get(f, "1")}
@@ -111,12 +111,12 @@ def layer_of(line):
 
 
 def part_of(line):
-    """The part of a line's layer, from its text alone: what a later list has in common stays where it is."""
+    """The part (train or test) of a line's layer, a function of its text, so that later lists keep it."""
     return {0: "test", 1: "validation"}.get(zlib.crc32(layer_of(line).encode()) % 10, "train")
 
 
 def drawn(rng, count, kinds, last_share):
-    """Lines, spread evenly over the logarithm of the work."""
+    """Lines, uniform over the logarithm of the work."""
     room = [math.ceil(count / BINS)] * BINS
     made, seen = 0, set()
     while made < count:
@@ -150,7 +150,7 @@ def bench_lines(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=6000, help="lines; most stand for three directions")
+    parser.add_argument("--count", type=int, default=6000, help="lines; most have three directions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--known", type=pathlib.Path, nargs="+", default=[], help="lists whose layers are for training")
     parser.add_argument("--out", type=pathlib.Path, required=True)

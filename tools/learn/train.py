@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the learned fallback and writes its file. Needs PyTorch; seeded; a few minutes on two cores.
+"""Trains the learned model and writes its file. Needs PyTorch; seeded; a few minutes on two cores.
 
 Usage: train.py --train FILE... --validation FILE... --test FILE... --out MODEL [--cases FILE]
 The files are those of "MIOpenDriver dataset"; see docs/heuristics.md."""
@@ -135,7 +135,7 @@ def report(name, regret):
 
 
 def spread_of(scores, table):
-    """How far the difference of the two best scores is off, such that confidence equals the share of right choices."""
+    """The spread of the difference of the two best scores, such that confidence equals the fraction of right choices."""
     far = torch.full_like(scores, 1e9)
     several = table.allowed.sum(1) > 1
     two = torch.where(table.allowed, scores, far).topk(2, dim=1, largest=False)
@@ -157,10 +157,10 @@ def checksum(data):
 
 
 class Points:
-    """Tune points: their inputs, log time over the default's, and for each contest its rows, the default first."""
+    """Tune points: their inputs, log of time / default's time, and per problem its rows, the default point first."""
 
     def __init__(self, rows, problem_inputs, kinds):
-        inputs, ratios, self.contests = [], [], []
+        inputs, ratios, self.choices = [], [], []
         for row, normal in zip(rows, problem_inputs):
             by_solver = {}
             for solver, point, us in row["points"]:
@@ -171,14 +171,14 @@ class Points:
                 if standard not in times or len(times) < 2:
                     continue
                 order = [standard] + sorted(set(times) - {standard})
-                self.contests.append(range(len(ratios), len(ratios) + len(order)))
+                self.choices.append(range(len(ratios), len(ratios) + len(order)))
                 kind = [float(k == slot_of(solver)) for k in kinds]
                 for point in order:
                     value = dict(zip(knobs, point))
                     inputs.append(normal + kind + [math.log2(1 + value.get(k, 0)) / 4 for k in KNOBS])
                     ratios.append(math.log(times[point] / times[standard]))
         self.inputs, self.ratios = torch.tensor(inputs), torch.tensor(ratios)
-        self.standard = torch.tensor([c[0] for c in self.contests for _ in c])
+        self.standard = torch.tensor([c[0] for c in self.choices for _ in c])
 
 
 def train_points(seed, points):
@@ -198,17 +198,17 @@ def train_points(seed, points):
 
 
 def report_points(name, nets, points):
-    """What the points that the library would begin with take, and the best of all, as parts of the default's time."""
+    """Prints the times of the predicted and of the best tune points, relative to the default point."""
     with torch.no_grad():
         score = torch.stack([net(points.inputs) for net in nets]).mean(0).squeeze(1)
     taken, best, changed = [], [], 0
-    for c in points.contests:
+    for c in points.choices:
         at = min(c, key=lambda i: score[i].item() + (0 if i != c[0] else CLEARLY))
         changed += at != c[0]
         taken.append(points.ratios[at].item())
         best.append(min(points.ratios[i].item() for i in c))
     mean = lambda values: math.exp(sum(values) / len(values))
-    print(f"{name:24} {len(taken):6} contests  changed {changed}  geomean time {mean(taken):.4f}, of the best "
+    print(f"{name:24} {len(taken):6} problems  changed {changed}  geomean time {mean(taken):.4f}, of the best "
           f"{mean(best):.4f}; slower by more than 5%: {sum(t > math.log(1.05) for t in taken)}")
 
 
@@ -227,7 +227,7 @@ def halves(members):
 
 
 def round_weights(members):
-    """To what the file holds, so that predictions here are those of the library."""
+    """Rounds the weights to the file's 16-bit floats, so that predictions equal those of the library."""
     with torch.no_grad():
         for m in members:
             for t in m.parameters():
@@ -258,7 +258,7 @@ def write_model(path, table, members, mean, scale, spread, points):
 
 
 def write_cases(path, table, slots, predicted):
-    """Some problems, what the machine was and each solver's estimate and prediction, for the library's test."""
+    """Writes some problems with the machine, each solver's estimate and prediction, for the library's test."""
     lines = []
     for i in range(0, len(table.rows), max(1, len(table.rows) // CASES)):
         row = table.rows[i]
@@ -274,7 +274,7 @@ def main():
     for part in ("train", "test"):
         parser.add_argument(f"--{part}-points", nargs="+", default=[])
     parser.add_argument("--out", type=pathlib.Path, help="the model's file, named after the device class")
-    parser.add_argument("--cases", type=pathlib.Path, help="gets predictions that the library is tested with")
+    parser.add_argument("--cases", type=pathlib.Path, help="file for the predictions that the library's test compares")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)  # networks so small gain nothing from more
