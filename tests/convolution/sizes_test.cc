@@ -183,7 +183,7 @@ TEST(SizesNearTheLimits, OfActivationsAreComputedOrRefused) {
       ++accepted;
       p.family(), p.hash(), p.log_sizes(), p.features();
       for (const DeviceInfo& d : machines)
-        for (const SolverBase* s : activation::solvers(p.direction)) {
+        for (const SolverBase* s : activation::solvers(p.direction, d.kind)) {
           SCOPED_TRACE(s->info().name);
           ask(*s, d, p);
         }
