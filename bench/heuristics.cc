@@ -105,7 +105,7 @@ std::map<std::string, double> by_model(const Row& row, const search::Model& mode
 /// The library's ranking with the records of its database.
 std::map<std::string, double> by_library(const Row& row, Handle& handle) {
   std::map<std::string, double> us;
-  for (const search::Candidate& c : convolution::solutions(handle, row.problem, Constraints{}))
+  for (const search::Candidate& c : convolution::make_call(handle, row.problem, {}).solutions())
     if (row.times.contains(c.solver->info().name)) us[c.solver->info().name] = c.us;
   return us;
 }

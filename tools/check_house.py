@@ -36,7 +36,31 @@ def check_include(rel, inc):
         yield f"src/{rel}: another primitive is seen through its face only ({inc})"
 
 
+TARGET = r"\*?(?!k[A-Z])[A-Za-z_][\w.\[\]>-]*"  # what an assignment writes, constants and designated fields apart
+ASSIGN = rf"{TARGET}\s*(?:[-+*/|&^%]|<<|>>)?=(?!=)"
+JOINED = re.compile(rf"^(?:.*\)|\s*else)?\s*{ASSIGN}")
+
+
+def joined_assignments(text):
+    """Numbers of lines with a statement of assignments that commas join."""
+    code = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        continues, code = code.rstrip().endswith(","), re.sub(r"//.*", "", line)
+        if continues or not JOINED.match(code) or re.match(r"\s*(for\b|#|[\w:<>]+ [*&]?\w+ = )", code):
+            continue
+        depth = 0
+        for i, c in enumerate(code):
+            depth += (c in "([{") - (c in ")]}")
+            if c == "," and depth <= 0 and re.match(rf",\s*{ASSIGN}", code[i:]) and code.rstrip().endswith(";"):
+                yield number
+                break
+
+
 def check(root):
+    for folder in ("src", "driver", "tests", "bench", "reference", "tools", "examples"):
+        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc", ".cl", ".c")):
+            for number in joined_assignments(path.read_text()):
+                yield f"{path.relative_to(root)}:{number}: assignments joined by commas, write one statement per line"
     src = root / "src"
     macros = set()
     for path in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc")):
@@ -75,13 +99,14 @@ def self_test():
         "src/primitives/x/d.cc": '// SPDX-License-Identifier: MIT\n#include "primitives/y/inner.h"\n',
         "src/search/e.h": "// SPDX-License-Identifier: MIT\n" + "\n" * 300,
         "src/db/f.cc": "int no_licence;\n",
+        "src/db/h.cc": "// SPDX-License-Identifier: MIT\nvoid f(int a, int b) {\n  if (a) a = 1, b = 2;\n}\n",
         "src/base/g.h": "// SPDX-License-Identifier: MIT\n" + "".join(f"#define POLYMIO_M{i}\n" for i in range(11)),
         "CMakeLists.txt": "#\n" * 701,
         "README.md": "```c\nint main(void);\n```\n",
         "examples/convolution.c": "int main(void) { return 0; }\n",
     }
     wanted = ["base may not include core", "only capi/ sees", "kernels see base/dtype.h base/math.h", "sees a backend",
-              "face only", "e.h: 301 lines", "no SPDX", "11 macros", "701 lines of CMake", "its C example is not"]
+              "face only", "e.h: 301 lines", "h.cc:3: assignments joined", "no SPDX", "11 macros", "701 lines of CMake", "its C example is not"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in planted.items():

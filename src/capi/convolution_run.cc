@@ -54,13 +54,13 @@ convolution::Scalars classify(double alpha, double beta) {
 }
 
 /// The algorithm of a value of a direction's enumeration; the deprecated transposed GEMM is GEMM.
-Algorithm algorithm(int value) {
-  if (value == miopenTransposeBwdDataAlgoGEMM) return Algorithm::kGemm;
+convolution::Algorithm algorithm(int value) {
+  if (value == miopenTransposeBwdDataAlgoGEMM) return convolution::Algorithm::kGemm;
   require(value >= 0 && value <= 5,
           "algorithm {} is unknown: allowed are 0 (GEMM), 1 (Direct), 2 (FFT), 3 (Winograd), "
           "5 (ImplicitGEMM)",
           value);
-  return static_cast<Algorithm>(value);
+  return static_cast<convolution::Algorithm>(value);
 }
 
 search::FindMode mode(miopenConvolutionDescriptor_t conv) {
@@ -72,7 +72,7 @@ miopenStatus_t workspace_size(miopenHandle_t handle, Direction d, miopenConvolut
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    *not_null(size, "workSpaceSize") = convolution::find_workspace(h, c.problem, c.constraints, mode(conv));
+    *not_null(size, "workSpaceSize") = convolution::make_call(h, c.problem, c.constraints).find_workspace(mode(conv));
   });
 }
 
@@ -103,20 +103,22 @@ miopenStatus_t find(miopenHandle_t handle, Direction d, miopenConvolutionDescrip
   });
 }
 
-miopenStatus_t run(miopenHandle_t handle, Direction d, const void* alpha, const void* beta,
-                   miopenConvolutionDescriptor_t conv, const Tensors& t, const Buffers& b, int algo, void* workspace,
-                   size_t bytes) {
-  return guard([&] {
-    Handle& h = deref(handle);
-    auto c = call(d, conv, t);
-    auto args = arguments(c, b, workspace, bytes);
-    const DataType y = c.swapped ? c.problem.x.type : c.problem.y.type;
-    args.alpha = capi::scalar(alpha, y, "alpha");
-    args.beta = capi::scalar(beta, y, "beta");
-    c.problem.scalars = classify(args.alpha, args.beta);
-    capi::log_call(c, args, "run");
-    convolution::run(h, c.problem, c.constraints, args, algorithm(algo));
-  });
+/// A run as convolution::run takes it.
+struct RunCall {
+  ConvolutionCall call;
+  convolution::Problem::Args args;
+};
+RunCall run_call(Direction d, const void* alpha, const void* beta, miopenConvolutionDescriptor_t conv, const Tensors& t,
+                 const Buffers& b, void* workspace, size_t bytes) {
+  RunCall made{call(d, conv, t), {}};
+  ConvolutionCall& c = made.call;
+  made.args = arguments(c, b, workspace, bytes);
+  const DataType y = c.swapped ? c.problem.x.type : c.problem.y.type;
+  made.args.alpha = capi::scalar(alpha, y, "alpha");
+  made.args.beta = capi::scalar(beta, y, "beta");
+  c.problem.scalars = classify(made.args.alpha, made.args.beta);
+  capi::log_call(c, made.args, "run");
+  return made;
 }
 
 miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolutionDescriptor_t conv, const Tensors& t,
@@ -124,15 +126,15 @@ miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolut
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    const std::size_t n = convolution::solutions(h, c.problem, c.constraints).size();
+    const search::Call solvers = convolution::make_call(h, c.problem, c.constraints);
+    const std::size_t n = solvers.solutions().size();
     *not_null(count, "solutionCount") = std::min(n, kMaxSolutions);
     if (n > 0) return;
-    const convolution::Call call(h, c.problem, c.constraints);
-    if (!search::rank(call.request()).empty())
+    if (!search::rank(solvers.request()).empty())
       fail(Status::kNotImplemented, "{}=0, and no result is stored for: {}", env::kImmediateFallback.name,
            c.problem.key());
     fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(),
-         search::refusals(call.request()));
+         search::refusals(solvers.request()));
   });
 }
 
@@ -141,7 +143,7 @@ miopenStatus_t solutions(miopenHandle_t handle, Direction d, miopenConvolutionDe
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    const auto ranked = convolution::solutions(h, c.problem, c.constraints);
+    const auto ranked = convolution::make_call(h, c.problem, c.constraints).solutions();
     const std::size_t n = std::min({ranked.size(), most, kMaxSolutions});
     if (count) *count = n;
     if (!out) return;
@@ -160,7 +162,7 @@ miopenStatus_t solution_workspace(miopenHandle_t handle, Direction d, miopenConv
   return guard([&] {
     Handle& h = deref(handle);
     const auto c = call(d, conv, t);
-    *not_null(size, "workSpaceSize") = convolution::solution_workspace(h, c.problem, c.constraints, id);
+    *not_null(size, "workSpaceSize") = convolution::make_call(h, c.problem, c.constraints).candidate(id).workspace;
   });
 }
 
@@ -209,8 +211,12 @@ miopenStatus_t miopenConvolutionForward(miopenHandle_t handle, const void* alpha
                                         const miopenConvolutionDescriptor_t convDesc, miopenConvFwdAlgorithm_t algo,
                                         const void* beta, const miopenTensorDescriptor_t yDesc, void* y,
                                         void* workSpace, size_t workSpaceSize) {
-  return run(handle, Direction::kForward, alpha, beta, convDesc, {xDesc, wDesc, yDesc}, {x, w, y},
-             static_cast<int>(algo), workSpace, workSpaceSize);
+  return guard([&] {
+    Handle& h = deref(handle);
+    const RunCall run = run_call(Direction::kForward, alpha, beta, convDesc, {xDesc, wDesc, yDesc}, {x, w, y},
+                                 workSpace, workSpaceSize);
+    convolution::run(h, run.call.problem, run.call.constraints, run.args, algorithm(algo));
+  });
 }
 
 miopenStatus_t miopenConvolutionForwardGetSolutionCount(miopenHandle_t handle, const miopenTensorDescriptor_t wDesc,
@@ -279,8 +285,12 @@ miopenStatus_t miopenConvolutionBackwardData(miopenHandle_t handle, const void* 
                                              miopenConvBwdDataAlgorithm_t algo, const void* beta,
                                              const miopenTensorDescriptor_t dxDesc, void* dx, void* workSpace,
                                              size_t workSpaceSize) {
-  return run(handle, Direction::kBackwardData, alpha, beta, convDesc, {dxDesc, wDesc, dyDesc}, {dx, w, dy},
-             static_cast<int>(algo), workSpace, workSpaceSize);
+  return guard([&] {
+    Handle& h = deref(handle);
+    const RunCall run = run_call(Direction::kBackwardData, alpha, beta, convDesc, {dxDesc, wDesc, dyDesc}, {dx, w, dy},
+                                 workSpace, workSpaceSize);
+    convolution::run(h, run.call.problem, run.call.constraints, run.args, algorithm(algo));
+  });
 }
 
 miopenStatus_t miopenConvolutionBackwardDataGetSolutionCount(
@@ -344,8 +354,12 @@ miopenStatus_t miopenConvolutionBackwardWeights(miopenHandle_t handle, const voi
                                                 miopenConvBwdWeightsAlgorithm_t algo, const void* beta,
                                                 const miopenTensorDescriptor_t dwDesc, void* dw, void* workSpace,
                                                 size_t workSpaceSize) {
-  return run(handle, Direction::kBackwardWeights, alpha, beta, convDesc, {xDesc, dwDesc, dyDesc}, {x, dw, dy},
-             static_cast<int>(algo), workSpace, workSpaceSize);
+  return guard([&] {
+    Handle& h = deref(handle);
+    const RunCall run = run_call(Direction::kBackwardWeights, alpha, beta, convDesc, {xDesc, dwDesc, dyDesc},
+                                 {x, dw, dy}, workSpace, workSpaceSize);
+    convolution::run(h, run.call.problem, run.call.constraints, run.args, algorithm(algo));
+  });
 }
 
 miopenStatus_t miopenConvolutionBackwardWeightsGetSolutionCount(

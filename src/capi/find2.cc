@@ -12,6 +12,7 @@
 #include "capi/find2_objects.h"
 #include "capi/guard.h"
 #include "core/random.h"
+#include "core/registry.h"
 
 using namespace polymio;
 using capi::ConvolutionCall;
@@ -142,7 +143,8 @@ std::vector<search::Candidate> measure(Handle& h, const ConvolutionCall& c, cons
     buffers.set_workspace(o.workspace->data, allowed.workspace_limit);
   } else {
     allowed.workspace_limit = std::min(allowed.workspace_limit, limit - tensors);
-    buffers.allocate_workspace(h, convolution::find_workspace(h, c.problem, allowed, search::FindMode::kNormal));
+    buffers.allocate_workspace(h,
+                               convolution::make_call(h, c.problem, allowed).find_workspace(search::FindMode::kNormal));
   }
   buffers.allocate_tensors(h);
   options.spent_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
@@ -336,7 +338,7 @@ miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution, uint64_t* so
 miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result) {
   return guard([&] {
     not_null(result, "result");
-    const SolverBase* solver = convolution::solver_by_id(solverId);
+    const SolverBase* solver = solver_by_id(solverId, convolution::all_solvers());
     if (!solver) fail(Status::kInvalidValue, "solver id {} is not one of a convolution solver", solverId);
     *result = static_cast<miopenConvAlgorithm_t>(solver->info().algorithm);
   });

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <iterator>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "capi/guard.h"
 #include "capi/translate.h"
 #include "core/kernel_builder.h"
+#include "core/registry.h"
 #include "primitives/activation/activation.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 #include "search/find.h"
@@ -148,7 +150,8 @@ miopenStatus_t polymioSynchronize(miopenHandle_t handle) {
 miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
   return guard([&] {
     Handle& h = deref(handle);
-    std::vector<convolution::Wanted> wanted;
+    std::deque<convolution::Problem> all;
+    std::vector<search::Wanted> wanted;
     std::vector<KernelSpec> programs;
     for (size_t i = 0; i < count; ++i) {
       const auto& problem = deref(not_null(problems, "problems")[i]);
@@ -158,7 +161,7 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
       for (const auto s :
            {convolution::Scalars::kDefault, convolution::Scalars::kScale, convolution::Scalars::kBilinear}) {
         call.problem.scalars = s;
-        wanted.push_back({call.problem, call.constraints});
+        wanted.push_back({&all.emplace_back(call.problem), call.constraints});
       }
     }
     if (!programs.empty()) build_kernels(h.stream(), programs);
@@ -207,15 +210,15 @@ miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convD
 miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
     const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const convolution::Call problem_call(deref(handle), call.problem, call.constraints);
-    capi::put_text(search::explain(problem_call.request()), buffer, size);
+    const auto solvers = convolution::make_call(deref(handle), call.problem, call.constraints);
+    capi::put_text(search::explain(solvers.request()), buffer, size);
   });
 }
 
 miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
   return guard([&] {
     not_null(name, "name");
-    const SolverBase* solver = convolution::solver_by_id(solution_id);
+    const SolverBase* solver = solver_by_id(solution_id, convolution::all_solvers());
     require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
     *name = solver->info().name;
   });

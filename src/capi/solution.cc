@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "capi/find2_objects.h"
+#include "core/registry.h"
 
 namespace polymio::capi {
 namespace {
@@ -167,7 +168,7 @@ void check(const ProblemState& p) {
 }
 
 SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
-  candidate.solver = convolution::solver_by_id(name.id);
+  candidate.solver = solver_by_id(name.id, convolution::all_solvers());
   if (!candidate.solver || name.text != candidate.solver->info().name)
     fail(Status::kVersionMismatch, "the saved solution is for the solver {} ({}), which this version does not have",
          name.text, name.id);

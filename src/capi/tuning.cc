@@ -4,6 +4,7 @@
 
 #include "capi/guard.h"
 #include "capi/translate.h"
+#include "core/registry.h"
 
 using namespace polymio;
 using capi::deref;
@@ -15,15 +16,14 @@ namespace {
 /// The search request of a problem, for the duration of a call.
 struct ProblemCall {
   capi::ConvolutionCall call;
-  convolution::Call solvers;
+  search::Call solvers;
   ProblemCall(miopenHandle_t handle, miopenProblem_t problem)
       : call(capi::make_call(deref(problem), Status::kBadParm)),
-        solvers(deref(handle), call.problem, call.constraints) {}
+        solvers(convolution::make_call(deref(handle), call.problem, call.constraints)) {}
 };
 
 std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
-  const ProblemCall problem_call(handle, problem);
-  return convolution::solutions(deref(handle), problem_call.call.problem, problem_call.call.constraints);
+  return ProblemCall(handle, problem).solvers.solutions();
 }
 
 /// The Pareto-optimal candidates in time and workspace, least workspace first.
@@ -81,8 +81,8 @@ miopenStatus_t polymioGetSolutionSource(miopenHandle_t handle, miopenProblem_t p
       *source = static_cast<polymioSource_t>(c.source);
       return;
     }
-    require(convolution::solver_by_id(solution_id), "solution id {} is unknown; ask GetSolution for the valid ones",
-            solution_id);
+    require(solver_by_id(solution_id, convolution::all_solvers()),
+            "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
     fail(Status::kBadParm, "solution {} does not apply to the problem", solution_id);
   });
 }
@@ -120,7 +120,7 @@ miopenStatus_t polymioSetTuningCallback(miopenHandle_t handle, polymioTuningCall
 miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const polymioTuneOptions_t* options,
                            polymioTuneResult_t* result) {
   return guard([&] {
-    convolution::Tuning tuning;
+    search::TuneAll tuning;
     if (options) {
       polymioTuneOptions_t given{};
       std::memcpy(&given, options, std::min(capi::struct_size(*options, "options"), sizeof given));
@@ -130,11 +130,12 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
     }
     capi::struct_size(*not_null(result, "result"), "result");  // before the tuning, which may take minutes
     const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const auto tuned = convolution::tune(deref(handle), call.problem, call.constraints, tuning);
-    capi::put_sized(result,
-                    {0, tuned.complete, tuned.candidates, tuned.best.solver->info().id,
-                     static_cast<float>(tuned.best.us * 1e-3), tuned.best.workspace},
-                    "result");
+    const auto tuned = convolution::make_call(deref(handle), call.problem, call.constraints).tune(tuning);
+    const search::Candidate& best = tuned.candidates[0];
+    capi::put_sized(
+        result,
+        {0, tuned.complete, tuned.measured, best.solver->info().id, static_cast<float>(best.us * 1e-3), best.workspace},
+        "result");
   });
 }
 

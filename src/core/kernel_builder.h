@@ -47,13 +47,11 @@ template <class Problem>
 class GpuSolver : public Solver<Problem> {
  public:
   using Invoker = typename Solver<Problem>::Invoker;
+  using Solver<Problem>::Solver;
   virtual Invoker assemble(const DeviceInfo&, const Problem&, const TunePoint&, const Kernels&) const = 0;
-  Invoker make(Stream& s, const Problem& p, const TunePoint& t) const final {
-    return assemble(s.info(), p, t, build_kernels(s, this->kernels(s.info(), p, t)));
+  Invoker build(Stream& s, const Problem& p, const TunePoint& t) const final {
+    return assemble(s.info(), p, t, build_kernels(s, this->kernel_specs(s.info(), p, t)));
   }
-
- protected:
-  ~GpuSolver() = default;
 };
 
 /// The compiler's notes about register spills, of those programs that are on disk.

@@ -10,17 +10,6 @@
 
 namespace polymio {
 
-const char* name_of(Algorithm a) {
-  switch (a) {
-    case Algorithm::kGemm: return "GEMM";
-    case Algorithm::kDirect: return "Direct";
-    case Algorithm::kFft: return "FFT";
-    case Algorithm::kWinograd: return "Winograd";
-    case Algorithm::kImplicitGemm: return "ImplicitGEMM";
-  }
-  return "unknown";
-}
-
 std::uint64_t Constraints::hash(std::uint64_t seed) const {
   seed = mix(seed, workspace_limit);
   return mix(seed, static_cast<std::uint64_t>(math) | (deterministic ? 16u : 0u) |
@@ -96,7 +85,7 @@ Verdict admit(const SolverBase& solver, const DeviceInfo& device, const ProblemB
               const Constraints& allowed) {
   const SolverInfo info = solver.info();
   POLYMIO_REQUIRE(info.devices & static_cast<unsigned>(device.kind), "does not run on this kind of device");
-  POLYMIO_REQUIRE(allowed.algorithms >> static_cast<int>(info.algorithm) & 1u, "its algorithm is disabled");
+  POLYMIO_REQUIRE(allowed.algorithms >> info.algorithm & 1u, "its algorithm is disabled");
   POLYMIO_REQUIRE(!allowed.deterministic || info.deterministic, "not deterministic, and determinism is required");
   if (const Verdict v = solver.is_applicable(device, problem); !v) return v;
   POLYMIO_REQUIRE_MOST(static_cast<int>(solver.error_class(problem)), static_cast<int>(allowed.math),

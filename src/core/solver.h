@@ -14,11 +14,6 @@
 
 namespace polymio {
 
-/// Numbers equal miopenConvAlgorithm_t.
-enum class Algorithm : int { kGemm = 0, kDirect = 1, kFft = 2, kWinograd = 3, kImplicitGemm = 5 };
-inline constexpr int kAlgorithmSlots = 6;
-const char* name_of(Algorithm);
-
 /// How close a result is to the exact one, closest first. A math mode admits every class up to its own
 /// number: strict, accurate, tf32, any.
 enum class ErrorClass : int {
@@ -34,7 +29,7 @@ struct Constraints {
   std::size_t workspace_limit = SIZE_MAX;
   MathMode math = MathMode::kAccurate;
   bool deterministic = false;
-  unsigned algorithms = ~0u;  // bit i: Algorithm i may be used
+  unsigned algorithms = ~0u;  // bit i: solvers of algorithm i may be used
   int alignment = 16;         // smallest alignment of the data pointers, in bytes
   bool operator==(const Constraints&) const = default;
   std::uint64_t hash(std::uint64_t seed) const;
@@ -59,15 +54,17 @@ struct Verdict {
   } while (0)
 
 struct SolverInfo {
-  std::uint64_t id;  // frozen, never reused: users hold it (immediate mode)
-  const char* name;  // frozen: the database key, never derived from a type name
-  Algorithm algorithm;
-  int version;       // bumped when stored times no longer describe the solver
-  unsigned devices;  // OR of DeviceKind
-  bool dynamic;      // not specialised on N, H, W
-  bool deterministic;
-  bool capture_safe;
-  bool reference;  // simple and slow: chosen only if no other solver applies
+  std::uint64_t id = 0;   // frozen, never reused: users hold it (immediate mode)
+  const char* name = "";  // frozen: the database key, never derived from a type name
+  int algorithm = 0;      // number of a method among the primitive's: callers choose by it, find lists the best of each
+  const char* method = "";  // the algorithm's name
+  int version = 1;          // bumped when stored times no longer describe the solver
+  unsigned devices = 0;     // OR of DeviceKind
+  bool dynamic = true;      // not specialised on N, H, W
+  bool deterministic = true;
+  bool capture_safe = true;
+  bool reference = false;   // simple and slow: chosen only if no other solver applies
+  bool transforms = false;  // an element's rounding error reaches neighbouring results
 };
 
 struct Knob {
@@ -108,15 +105,9 @@ struct KernelSpec {
 /// Ready to launch: holds all it needs; never looks up, allocates, logs or reads the environment.
 using AnyInvoker = std::function<void(Stream&, const void* args)>;
 
-/// Weights in a form that many runs share: `pack` writes it to `bytes` of memory, `run` reads it and not the weights.
-template <class Invoker>
-struct Packing {
-  std::size_t bytes;
-  Invoker pack, run;
-};
-
 class SolverBase {
  public:
+  virtual ~SolverBase() = default;
   virtual SolverInfo info() const = 0;
   virtual Verdict is_applicable(const DeviceInfo&, const ProblemBase&) const = 0;
   virtual ErrorClass error_class(const ProblemBase&) const = 0;
@@ -128,67 +119,73 @@ class SolverBase {
   /// What build() compiles for a GPU; none on the CPU.
   virtual std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const ProblemBase&, const TunePoint&) const = 0;
   virtual AnyInvoker build(Stream&, const ProblemBase&, const TunePoint&) const = 0;
-  /// None where the solver reads weights in place or packs them cheaply.
-  virtual std::optional<Packing<AnyInvoker>> build_packing(Stream&, const ProblemBase&, const TunePoint&) const = 0;
-
- protected:
-  ~SolverBase() = default;
 };
 using SolverList = std::span<const SolverBase* const>;
 
-/// Typed base class of a primitive's solvers. Problem derives from ProblemBase and has a type Args.
+/// Gives a primitive's solvers their types back: a solver overrides the methods that take its Problem, which derives
+/// from ProblemBase and has an Args; search and databases call those of SolverBase.
 template <class Problem>
 class Solver : public SolverBase {
  public:
   using Args = typename Problem::Args;
-  using Invoker = std::function<void(Stream&, const Args&)>;
 
-  virtual Verdict check(const DeviceInfo&, const Problem&) const = 0;  // under 1 us, no allocation
-  virtual ErrorClass accuracy(const Problem&) const { return ErrorClass::kAccurate; }
-  virtual std::size_t workspace(const DeviceInfo&, const Problem&, const TunePoint&) const { return 0; }
-  virtual double predict(const DeviceInfo&, const Problem&, const TunePoint&) const = 0;  // microseconds
-  virtual TuneSpace knobs(const DeviceInfo&, const Problem&) const { return {}; }
-  virtual bool accepts(const DeviceInfo&, const Problem&, const TunePoint&) const { return true; }
-  virtual TunePoint start(const DeviceInfo&, const Problem&) const { return {}; }
-  virtual std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem&, const TunePoint&) const { return {}; }
-  virtual Invoker make(Stream&, const Problem&, const TunePoint&) const = 0;
-  virtual std::optional<Packing<Invoker>> packing(Stream&, const Problem&, const TunePoint&) const { return {}; }
+  /// Launch-ready, as AnyInvoker. Made from anything that can be called with (Stream&, const Args&).
+  class Invoker {
+   public:
+    template <class Invoke>
+    Invoker(Invoke invoke)
+        : any_([invoke = std::move(invoke)](Stream& s, const void* args) {
+            invoke(s, *static_cast<const Args*>(args));
+          }) {}
+    Invoker(const Invoker&) = default;
+    Invoker(Invoker&) = default;
+    Invoker(Invoker&&) = default;
+    Invoker& operator=(const Invoker&) = default;
+    Invoker& operator=(Invoker&&) = default;
+    void operator()(Stream& stream, const Args& args) const { any_(stream, &args); }
+    const AnyInvoker& any() const { return any_; }
 
-  Verdict is_applicable(const DeviceInfo& d, const ProblemBase& p) const final { return check(d, typed(p)); }
-  ErrorClass error_class(const ProblemBase& p) const final { return accuracy(typed(p)); }
+   private:
+    AnyInvoker any_;
+  };
+
+  explicit Solver(const SolverInfo& info = {}) : info_(info) {}
+
+  SolverInfo info() const override { return info_; }
+  virtual Verdict is_applicable(const DeviceInfo&, const Problem&) const = 0;  // under 1 us, no allocation
+  virtual ErrorClass error_class(const Problem&) const { return ErrorClass::kAccurate; }
+  virtual std::size_t workspace_size(const DeviceInfo&, const Problem&, const TunePoint&) const { return 0; }
+  virtual double estimate(const DeviceInfo&, const Problem&, const TunePoint&) const = 0;  // microseconds
+  virtual TuneSpace tune_space(const DeviceInfo&, const Problem&) const { return {}; }
+  virtual bool is_valid(const DeviceInfo&, const Problem&, const TunePoint&) const { return true; }
+  virtual TunePoint default_point(const DeviceInfo&, const Problem&) const { return {}; }
+  virtual std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem&, const TunePoint&) const { return {}; }
+  virtual Invoker build(Stream&, const Problem&, const TunePoint&) const = 0;
+
+  Verdict is_applicable(const DeviceInfo& d, const ProblemBase& p) const final { return is_applicable(d, typed(p)); }
+  ErrorClass error_class(const ProblemBase& p) const final { return error_class(typed(p)); }
   std::size_t workspace_size(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
-    return workspace(d, typed(p), t);
+    return workspace_size(d, typed(p), t);
   }
   double estimate(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
-    return predict(d, typed(p), t);
+    return estimate(d, typed(p), t);
   }
-  TuneSpace tune_space(const DeviceInfo& d, const ProblemBase& p) const final { return knobs(d, typed(p)); }
+  TuneSpace tune_space(const DeviceInfo& d, const ProblemBase& p) const final { return tune_space(d, typed(p)); }
   bool is_valid(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
-    return accepts(d, typed(p), t);
+    return is_valid(d, typed(p), t);
   }
-  TunePoint default_point(const DeviceInfo& d, const ProblemBase& p) const final { return start(d, typed(p)); }
+  TunePoint default_point(const DeviceInfo& d, const ProblemBase& p) const final { return default_point(d, typed(p)); }
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const ProblemBase& p, const TunePoint& t) const final {
-    return kernels(d, typed(p), t);
+    return kernel_specs(d, typed(p), t);
   }
   AnyInvoker build(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
-    return untyped(make(s, typed(p), t));
+    return build(s, typed(p), t).any();
   }
-  std::optional<Packing<AnyInvoker>> build_packing(Stream& s, const ProblemBase& p, const TunePoint& t) const final {
-    auto made = packing(s, typed(p), t);
-    if (!made) return {};
-    return Packing<AnyInvoker>{made->bytes, untyped(std::move(made->pack)), untyped(std::move(made->run))};
-  }
-
- protected:
-  ~Solver() = default;
 
  private:
-  static AnyInvoker untyped(Invoker invoke) {
-    return [invoke = std::move(invoke)](Stream& stream, const void* args) {
-      invoke(stream, *static_cast<const Args*>(args));
-    };
-  }
   static const Problem& typed(const ProblemBase& p) { return static_cast<const Problem&>(p); }
+
+  SolverInfo info_;
 };
 
 /// Every combination of the knobs' values that the solver accepts; empty if it has no knobs.

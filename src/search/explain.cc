@@ -31,7 +31,7 @@ std::string describe(const Request& rq, const SolverBase& solver, const std::vec
   JsonObject j;
   j.add("name", info.name)
       .add("id", info.id)
-      .add("algorithm", polymio::name_of(info.algorithm))
+      .add("algorithm", info.method)
       .add("version", info.version)
       .add("reference", info.reference)
       .add("dynamic", info.dynamic)

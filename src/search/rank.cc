@@ -241,7 +241,7 @@ bool searches(FindMode mode, const Candidate& c) {
 std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>& candidates) {
   std::vector<Candidate> best;
   for (const auto& c : candidates) {
-    const Algorithm algorithm = c.solver->info().algorithm;
+    const int algorithm = c.solver->info().algorithm;
     if (std::none_of(best.begin(), best.end(),
                      [&](const Candidate& b) { return b.solver->info().algorithm == algorithm; }))
       best.push_back(c);

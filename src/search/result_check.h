@@ -22,8 +22,7 @@ struct Tolerance {
 
   Tolerance(ErrorClass e) : error(e) {}
   Tolerance(const SolverBase& solver, const ProblemBase& p)
-      : error(solver.error_class(p)),
-        transforms(solver.info().algorithm == Algorithm::kWinograd || solver.info().algorithm == Algorithm::kFft) {}
+      : error(solver.error_class(p)), transforms(solver.info().transforms) {}
 };
 
 /// Checks the results of one problem; made by the primitive. Thread-safe.

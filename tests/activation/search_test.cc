@@ -111,7 +111,7 @@ TEST(ActivationProblem, WrongOnesAreRefusedWithReasons) {
 TEST_F(ActivationSearch, AFirstRunTakesThePackedSolverUnmeasured) {
   const Problem p = forward_of(Mode::kRelu, {2, 64, 28, 28});
   const auto check = make_check(p);
-  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, check.get()});
+  const auto ranking = search::rank({handle_, solvers(p.direction, handle_.device().kind), p, {}, check.get()});
   ASSERT_EQ(ranking.size(), 3u);
   EXPECT_STREQ(ranking[0].solver->info().name, "ActivCpuPackedFwd");
   EXPECT_EQ(ranking[0].source, search::Source::kEstimate);
@@ -131,7 +131,7 @@ TEST_F(ActivationSearch, TuningStoresRecordsAndTheNextRankingUsesThem) {
     const TensorDesc x = tensor({8, 64, 28, 28});
     const Problem p = backward ? backward_problem(Mode::kElu, x, x, x, x) : forward_problem(Mode::kElu, x, x);
     const auto check = make_check(p);
-    const search::Request rq{handle_, solvers(p.direction), p, {}, check.get()};
+    const search::Request rq{handle_, solvers(p.direction, handle_.device().kind), p, {}, check.get()};
     const auto own = check->private_case(handle_, SIZE_MAX);
     ASSERT_TRUE(own && own->problem().equals(p));
     search::FindOptions options;
@@ -147,14 +147,14 @@ TEST_F(ActivationSearch, TuningStoresRecordsAndTheNextRankingUsesThem) {
     EXPECT_EQ(tuned->kind, RecordKind::kTuned);
     EXPECT_GE(tried(packed), 4u) << "every point of the tune space was tried";
     Handle other("cpu", nullptr);
-    const auto ranking = search::rank({other, solvers(p.direction), p, {}, check.get()});
+    const auto ranking = search::rank({other, solvers(p.direction, other.device().kind), p, {}, check.get()});
     EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
     EXPECT_EQ(to_text(found[0].point), to_text(ranking[0].point));
     // A larger problem of the family uses the record.
     const TensorDesc larger = tensor({16, 64, 28, 28});
     const Problem near = backward ? backward_problem(Mode::kElu, larger, larger, larger, larger)
                                   : forward_problem(Mode::kElu, larger, larger);
-    const auto borrowed = search::rank({other, solvers(p.direction), near, {}, check.get()});
+    const auto borrowed = search::rank({other, solvers(p.direction, other.device().kind), near, {}, check.get()});
     EXPECT_EQ(borrowed[0].source, search::Source::kNeighbour);
   }
 }
@@ -168,9 +168,9 @@ class Wrong final : public Solver<Problem> {
     info.name = "ActivTestWrong";
     return info;
   }
-  Verdict check(const DeviceInfo&, const Problem&) const override { return {}; }
-  double predict(const DeviceInfo&, const Problem&, const TunePoint&) const override { return 0.01; }
-  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem&) const override { return {}; }
+  double estimate(const DeviceInfo&, const Problem&, const TunePoint&) const override { return 0.01; }
+  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
     const SolverBase& right = *solvers(Direction::kForward)[0];
     return [invoke = right.build(stream, p, right.default_point(stream.info(), p)), p](Stream& on, const Args& args) {
       invoke(on, &args);
@@ -291,7 +291,7 @@ TEST_F(ActivationSearch, AnotherProcessUsesTunedResults) {
   const auto records = db().lookup(p.key());
   ASSERT_EQ(records.size(), 3u) << db().path();
   const auto check = make_check(p);
-  const auto ranking = search::rank({handle_, solvers(p.direction), p, {}, check.get()});
+  const auto ranking = search::rank({handle_, solvers(p.direction, handle_.device().kind), p, {}, check.get()});
   EXPECT_EQ(ranking[0].source, search::Source::kMeasured);
   EXPECT_TRUE(search::is_hit(ranking, search::FindMode::kHybrid));
   const std::size_t before = tried("ActivCpuPackedFwd");

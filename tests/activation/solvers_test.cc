@@ -162,7 +162,7 @@ TEST_P(EveryFunction, OfEverySolverIsRight) {
         ASSERT_NO_THROW(validate(p)) << p.key();
         if (!test::sampled()) continue;
         int served = 0;
-        for (const SolverBase* solver : solvers(p.direction)) {
+        for (const SolverBase* solver : solvers(p.direction, handle.device().kind)) {
           if (!admit(*solver, handle.device(), p, {})) continue;
           ++served;
           const TunePoint start = solver->default_point(handle.device(), p);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "primitives/convolution/solvers.h"
+#include "core/registry.h"
 #include "sample_problem.h"
 
 namespace polymio::convolution {
@@ -45,6 +45,12 @@ const Slow kSlow[] = {
      {.x = {1, 672, 6, 6}, .w = {2048, 672, 3, 3}, .pad = {1, 1}}},
 };
 
+const SolverBase& direct_solver(Direction d) {
+  return *solver_by_name(d == Direction::kForward        ? "ConvCpuDirectFwd"
+                         : d == Direction::kBackwardData ? "ConvCpuDirectBwd"
+                                                         : "ConvCpuDirectWrw");
+}
+
 TEST(Estimates, DirectIsNotChosenWhereItIsSlow) {
   const DeviceInfo device = plain_device();
   for (const Slow& slow : kSlow) {
@@ -57,7 +63,7 @@ TEST(Estimates, DirectIsNotChosenWhereItIsSlow) {
       if (info.devices & static_cast<unsigned>(device.kind) && s->is_applicable(device, p))
         others = std::min(others, estimate(*s, device, p));
     }
-    EXPECT_GT(estimate(cpu_direct(slow.direction), device, p), others);
+    EXPECT_GT(estimate(direct_solver(slow.direction), device, p), others);
   }
 }
 
@@ -67,7 +73,7 @@ TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {
   for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16}) {
     shape.type = type;
     const Knob images =
-        cpu_gemm(Direction::kBackwardWeights).tune_space(device, problem(Direction::kBackwardWeights, shape)).front();
+        solver_by_name("ConvCpuGemmWrw")->tune_space(device, problem(Direction::kBackwardWeights, shape)).front();
     EXPECT_EQ(images.name, std::string("images"));
     EXPECT_EQ(images.values.size() == 1, size_of(type) == 2) << "passes round what they add to";
   }

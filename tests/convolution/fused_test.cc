@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/registry.h"
 #include "reference/activation.h"
 #include "reference/convolution.h"
 #include "reference/tolerance.h"
@@ -289,7 +290,7 @@ TEST(Fused, FindMeasuresAndTheWinnersPlanRuns) {
     const Problem p = fused(shape, {true, kRelu});
     FusedData data(p);
     const Constraints allowed{};
-    data.provide_workspace(find_workspace(handle(), p, allowed, search::FindMode::kNormal));
+    data.provide_workspace(make_call(handle(), p, allowed).find_workspace(search::FindMode::kNormal));
     const auto found = find(handle(), p, allowed, data.args, {search::FindMode::kNormal});
     ASSERT_GE(found.size(), 2u);
     EXPECT_EQ(search::last_report().find("is out"), std::string::npos) << search::last_report();
@@ -327,11 +328,12 @@ TEST(Plans, AreMadeForTheRequestedTunePoint) {
   const std::size_t need = gemm.workspace_size(device, p, usual);
   ASSERT_GT(most, need);
   Constraints allowed;
-  EXPECT_EQ(plan(handle(), p, allowed, kGemm, large).workspace, most);
-  EXPECT_LT(plan(handle(), p, allowed, kGemm, {}).workspace, most);
+  EXPECT_EQ(make_call(handle(), p, allowed).plan(kGemm, large).workspace, most);
+  EXPECT_LT(make_call(handle(), p, allowed).plan(kGemm, {}).workspace, most);
   allowed.workspace_limit = most - 1;
-  EXPECT_LT(plan(handle(), p, allowed, kGemm, large).workspace, most);
-  EXPECT_EQ(plan(handle(), p, {}, kGemm, {1, 2}).workspace, plan(handle(), p, {}, kGemm, {}).workspace);
+  EXPECT_LT(make_call(handle(), p, allowed).plan(kGemm, large).workspace, most);
+  EXPECT_EQ(make_call(handle(), p, {}).plan(kGemm, {1, 2}).workspace,
+            make_call(handle(), p, {}).plan(kGemm, {}).workspace);
 
   Data data(p);
   data.provide_workspace(most);

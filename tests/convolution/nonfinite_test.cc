@@ -86,7 +86,7 @@ bool is_padded(const Problem& p) {
 bool may_reach_more_results(const SolverBase& solver, const Problem& p, bool first_input) {
   const SolverInfo info = solver.info();
   if (info.reference) return false;
-  if (info.algorithm == Algorithm::kWinograd || info.algorithm == Algorithm::kFft) return true;
+  if (info.transforms) return true;
   const bool blocks = p.groups() > 1 && std::string_view(info.name).starts_with("ConvCpuDirect");
   return blocks || (!first_input && is_padded(p));
 }

@@ -317,7 +317,7 @@ TEST(ResultCheck, TransformsDistributeErrors) {
   EXPECT_EQ(s.outcome(ErrorClass::kApproximate), CheckResult::kRight);
   for (const SolverBase* solver : solvers(Direction::kForward)) {
     if (solver->error_class(s.p) != ErrorClass::kAccurate) continue;
-    const bool transforms = solver->info().algorithm == Algorithm::kWinograd;
+    const bool transforms = solver->info().transforms;
     EXPECT_EQ(s.outcome({*solver, s.p}), transforms ? CheckResult::kRight : CheckResult::kWrong) << solver->info().name;
   }
 }

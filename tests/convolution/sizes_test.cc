@@ -191,7 +191,7 @@ TEST(SizesNearTheLimits, OfActivationsAreComputedOrRefused) {
       p.log_sizes();
       p.features();
       for (const DeviceInfo& d : machines)
-        for (const SolverBase* s : activation::solvers(p.direction)) {
+        for (const SolverBase* s : activation::solvers(p.direction, d.kind)) {
           SCOPED_TRACE(s->info().name);
           ask(*s, d, p);
         }

@@ -29,27 +29,25 @@ class Impostor final : public Solver<Problem> {
   SolverInfo info() const override {
     return {.id = 990 + static_cast<std::uint64_t>(fault_),
             .name = name_,
-            .algorithm = Algorithm::kWinograd,
+            .algorithm = static_cast<int>(Algorithm::kWinograd),
+            .method = "Winograd",
             .version = version,
             .devices = static_cast<unsigned>(DeviceKind::kCpu),
-            .dynamic = true,
-            .deterministic = true,
-            .capture_safe = true,
-            .reference = false};
+            .transforms = true};
   }
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == Direction::kForward, "computes another direction");
     return {};
   }
-  double predict(const DeviceInfo&, const Problem&, const TunePoint&) const override { return 0.01; }
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  double estimate(const DeviceInfo&, const Problem&, const TunePoint&) const override { return 0.01; }
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return fault_ == kSomePoints ? TuneSpace{{"k", {0, 1, 2, 3, 4, 5}}} : TuneSpace{};
   }
-  TunePoint start(const DeviceInfo&, const Problem&) const override {
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override {
     return fault_ == kSomePoints ? TunePoint{0} : TunePoint{};
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Problem done = p;
     if (fault_ == kNoPadding) done.geometry.pad = {};
     if (fault_ == kLastChannel) {

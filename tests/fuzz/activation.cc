@@ -107,7 +107,7 @@ bool activation_case(Handle& handle, Random& r, Tally& tally) {
   }
   ++tally.problems;
   bool ok = true;
-  for (const SolverBase* solver : activation::solvers(p.direction)) {
+  for (const SolverBase* solver : activation::solvers(p.direction, handle.device().kind)) {
     if (!admit(*solver, handle.device(), p, {})) continue;
     std::vector<TunePoint> points = valid_points(*solver, handle.device(), p);
     points.push_back(solver->default_point(handle.device(), p));

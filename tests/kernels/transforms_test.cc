@@ -144,9 +144,7 @@ Errors errors_of(const SolverBase& solver, const TunePoint& point, const Shape& 
   return {std::sqrt(own / plain), largest / magnitude};
 }
 
-bool is_transform(const SolverBase& s) {
-  return s.info().algorithm == Algorithm::kWinograd || s.info().algorithm == Algorithm::kFft;
-}
+bool is_transform(const SolverBase& s) { return s.info().transforms; }
 
 /// The tune points of different tile sizes, which determine the errors.
 std::vector<TunePoint> tiles_of(const SolverBase& solver, const DeviceInfo& device, const Problem& p) {

@@ -206,7 +206,7 @@ TEST(TunePointsOfGemm, TradeWorkspaceForImages) {
       make_problem({.x = {40, 8, 14, 14}, .w = {8, 8, 3, 3}, .pad = 1}, Direction::kForward, DataType::kFloat);
   std::set<std::size_t> sizes;
   for (const SolverBase* solver : solvers(Direction::kForward))
-    if (solver->info().algorithm == Algorithm::kGemm)
+    if (solver->info().algorithm == static_cast<int>(Algorithm::kGemm))
       for (const TunePoint& point : valid_points(*solver, handle.device(), p))
         sizes.insert(solver->workspace_size(handle.device(), p, point));
   const std::size_t image = 8 * 9 * 14 * 14 * sizeof(float);

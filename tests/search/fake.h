@@ -61,6 +61,11 @@ struct FakeCheck final : ResultCheck {
   }
 };
 
+/// The fake primitive's algorithms.
+struct Algorithm {
+  static constexpr int kGemm = 0, kDirect = 1, kImplicitGemm = 5;
+};
+
 /// A solver that advances the fake clock and counts its runs.
 struct FakeSolver final : Solver<FakeProblem> {
   SolverInfo traits;
@@ -77,29 +82,33 @@ struct FakeSolver final : Solver<FakeProblem> {
   FakeClock& clock;
   mutable int runs = 0, builds = 0;
 
-  FakeSolver(FakeClock& c, std::uint64_t id, const char* name, Algorithm a, double us, double prediction)
-      : traits{id, name, a, 1, static_cast<unsigned>(DeviceKind::kCpu), true, true, true, false},
+  FakeSolver(FakeClock& c, std::uint64_t id, const char* name, int algorithm, double us, double prediction)
+      : traits{.id = id,
+               .name = name,
+               .algorithm = algorithm,
+               .method = "Method",
+               .devices = static_cast<unsigned>(DeviceKind::kCpu)},
         run_us(us),
         predicted(prediction),
         clock(c) {}
   double scale(const TunePoint& t) const { return factor && !t.empty() ? factor(t) : 1; }
   SolverInfo info() const override { return traits; }
-  Verdict check(const DeviceInfo&, const FakeProblem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const FakeProblem& p) const override {
     POLYMIO_REQUIRE(p.name != "unsupported", "cannot do unsupported problems");
     return {};
   }
-  ErrorClass accuracy(const FakeProblem&) const override { return error; }
-  std::size_t workspace(const DeviceInfo&, const FakeProblem&, const TunePoint& t) const override {
+  ErrorClass error_class(const FakeProblem&) const override { return error; }
+  std::size_t workspace_size(const DeviceInfo&, const FakeProblem&, const TunePoint& t) const override {
     return workspace_of ? workspace_of(t) : bytes;
   }
-  double predict(const DeviceInfo&, const FakeProblem& p, const TunePoint& t) const override {
+  double estimate(const DeviceInfo&, const FakeProblem& p, const TunePoint& t) const override {
     return predicted * p.size * scale(t);
   }
-  TuneSpace knobs(const DeviceInfo&, const FakeProblem&) const override { return space; }
-  TunePoint start(const DeviceInfo&, const FakeProblem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const FakeProblem&) const override { return space; }
+  TunePoint default_point(const DeviceInfo&, const FakeProblem&) const override {
     return TunePoint(space.size(), space.empty() ? 0 : space[0].values[0]);
   }
-  Invoker make(Stream&, const FakeProblem& p, const TunePoint& t) const override {
+  Invoker build(Stream&, const FakeProblem& p, const TunePoint& t) const override {
     ++builds;
     if (broken) throw std::bad_alloc();
     return [this, us = run_us * p.size * scale(t)](Stream&, const Args& args) {

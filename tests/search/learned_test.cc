@@ -33,14 +33,21 @@ struct Fixed : Solver<Problem> {
   double us;
   Fixed(std::string n, double estimate) : name(std::move(n)), us(estimate) {}
   SolverInfo info() const override {
-    return {1, name.c_str(), Algorithm::kGemm, 1, static_cast<unsigned>(DeviceKind::kCpu), true, true, true, false};
+    return {.id = 1, .name = name.c_str(), .method = "GEMM", .devices = static_cast<unsigned>(DeviceKind::kCpu)};
   }
-  Verdict check(const DeviceInfo&, const Problem&) const override { return {}; }
-  double predict(const DeviceInfo&, const Problem&, const TunePoint&) const override { return us; }
-  Invoker make(Stream&, const Problem&, const TunePoint&) const override { return nullptr; }
+  Verdict is_applicable(const DeviceInfo&, const Problem&) const override { return {}; }
+  double estimate(const DeviceInfo&, const Problem&, const TunePoint&) const override { return us; }
+  Invoker build(Stream&, const Problem&, const TunePoint&) const override {
+    return [](Stream&, const Args&) {};
+  }
 };
 
 constexpr const char* kLine = "conv -n 4 -c 64 -k 64 -H 28 -y 3 -p 1 -W 28 -x 3 -q 1 -F 1";
+
+std::vector<search::Candidate> solutions_of(Handle& handle) {
+  const convolution::Problem problem = problem_of(kLine);
+  return convolution::make_call(handle, problem, {}).solutions();
+}
 
 class LearnedTest : public testing::Test {
  protected:
@@ -175,8 +182,7 @@ TEST_F(LearnedTest, EstimatesDecideWhenTheUsersFileIsDamaged) {
   EXPECT_NE(reason.find("checksum"), std::string::npos) << reason;
   Handle handle("cpu", nullptr);
   if (handle.device().architecture != device.architecture) return;
-  for (const auto& c : convolution::solutions(handle, problem_of(kLine), Constraints{}))
-    EXPECT_EQ(c.source, search::Source::kEstimate) << c.solver->info().name;
+  for (const auto& c : solutions_of(handle)) EXPECT_EQ(c.source, search::Source::kEstimate) << c.solver->info().name;
 }
 
 TEST_F(LearnedTest, OnlyRegularFilesOfBoundedSizeAreModels) {
@@ -266,8 +272,7 @@ TEST(LearnedBuild, WithoutModelsEstimatesDecide) {
   std::string reason;
   EXPECT_EQ(learned_model(handle.device(), &reason), nullptr);
   EXPECT_EQ(reason, "this build has no learned models");
-  for (const auto& c : convolution::solutions(handle, problem_of(kLine), Constraints{}))
-    EXPECT_EQ(c.source, Source::kEstimate);
+  for (const auto& c : solutions_of(handle)) EXPECT_EQ(c.source, Source::kEstimate);
 }
 
 }  // namespace

@@ -2,86 +2,29 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/activation.h"
 
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "core/aligned_buffer.h"
 #include "primitives/activation/solvers.h"
-#include "primitives/convolution/convolution.h"
-#include "search/record.h"
+#include "search/runner.h"
 
 namespace polymio::activation {
 namespace {
 
 constexpr std::int64_t kApplyPart = 1 << 14;  // elements per task of apply()
 
-/// The best candidate of a find on private data, or nothing without memory for these.
-std::optional<search::Candidate> found(const search::Request& rq) {
-  try {
-    const auto own = rq.check->private_case(rq.handle, rq.handle.workspace_limit());
-    if (own && own->problem().equals(rq.problem)) return search::find(rq, {}, own->args(nullptr, 0)).at(0);
-    log::info("not tuned: its data would exceed the workspace limit: {}", rq.problem.key());
-  } catch (const Error& e) {
-    if (e.status != Status::kAllocFailed) throw;
-    log::info("not tuned: {}: {}", e.what(), rq.problem.key());
+class Activation final : public search::Primitive {
+ public:
+  void validate(const ProblemBase& p) const override { activation::validate(static_cast<const Problem&>(p)); }
+  SolverList solvers(const ProblemBase& p, DeviceKind kind) const override {
+    return activation::solvers(static_cast<const Problem&>(p).direction, kind);
   }
-  return std::nullopt;
-}
-
-const SolverBase* solver_by_name(Direction d, std::string_view text) {
-  for (const SolverBase* solver : solvers(d)) {
-    const SolverInfo info = solver->info();
-    if (text == info.name || text == std::to_string(info.id)) return solver;
+  SolverList all_solvers() const override { return activation::all_solvers(); }
+  std::unique_ptr<const search::ResultCheck> make_check(const ProblemBase& p) const override {
+    return activation::make_check(static_cast<const Problem&>(p));
   }
-  return nullptr;
-}
-
-/// The solvers that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id; all if it names none of this direction, since
-/// convolutions use the variable, too. BadParm if it names one that does not exist.
-std::vector<const SolverBase*> allowed_solvers(Direction d) {
-  const SolverList all = solvers(d);
-  const Direction other = d == Direction::kForward ? Direction::kBackward : Direction::kForward;
-  const std::string text = env::text(env::kFindOnlySolver).value_or("");
-  std::vector<const SolverBase*> allowed;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(';', at), text.size());
-    const std::string name = text.substr(at, end - at);
-    at = end + 1;
-    if (name.empty()) continue;
-    const SolverBase* solver = solver_by_name(d, name);
-    require(solver || solver_by_name(other, name) || convolution::solver_by_name(name),
-            "{}={}: there is no solver '{}'; those of activations are in docs/activations.md",
-            env::kFindOnlySolver.name, text, name);
-    if (solver) allowed.push_back(solver);
-  }
-  if (allowed.empty()) allowed.assign(all.begin(), all.end());
-  return allowed;
-}
-
-Plan first_plan(Handle& handle, const Problem& problem) {
-  validate(problem);
-  search::record_problem(problem.key());
-  const auto check = make_check(problem);
-  const auto allowed = allowed_solvers(problem.direction);
-  search::Request rq{handle, allowed, problem, {}, check.get()};
-  std::unique_ptr<search::Clock> clock;
-  if (handle.device().kind != DeviceKind::kCpu) rq.clock = (clock = search::device_clock(handle.stream())).get();
-  std::optional<search::Candidate> best;
-  if (search::enforce() != search::Enforce::kNone && !handle.stream().capturing()) best = found(rq);
-  if (!best) {
-    const auto ranking = search::rank(rq);
-    if (ranking.empty())
-      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", problem.key(), search::refusals(rq));
-    best = ranking[0];
-  }
-  return {best->solver->build(handle.stream(), problem, best->point), best->solver, best->workspace};
-}
+  bool has_find() const override { return false; }
+};
+constexpr Activation kActivation;
 
 /// BadParm for overlapping dense tensors. Strided ones may be interleaved without sharing an element.
 void check_memory(const TensorDesc& in, const void* data, const char* name, const TensorDesc& out, const void* result) {
@@ -131,7 +74,7 @@ void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
     stream.check_memory(given.x, "the buffer of x");
     stream.check_memory(given.result, problem.forward() ? "the buffer of y" : "the buffer of dx");
     if (!problem.forward()) stream.check_memory(given.dy, "the buffer of dy");
-    return first_plan(handle, problem);
+    return search::Call(handle, kActivation, problem, {}).first_plan();
   });
   check_memory(problem.x, given.x, "x", problem.output(), given.result);
   if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);

@@ -81,8 +81,9 @@ void validate(const Problem&);
 /// for functions whose derivative is not a function of y.
 bool forward_was_in_place(Mode, const Parameters&, const void* x, const void* y);
 
-/// Every solver of a direction, in order of preference at equal times.
-SolverList solvers(Direction);
+/// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times; those of both.
+SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
+SolverList all_solvers();
 
 /// Checks results of the problem by an evaluation in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);

@@ -1,19 +1,48 @@
-// The list of solvers, and helpers of the CPU solvers.
+// Every activation solver, a row each, and helpers of the CPU solvers; ids 1001 to 1999 are activation's.
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/solvers.h"
 
 #include <algorithm>
 
+#include "core/registry.h"
+
 namespace polymio::activation {
 
-SolverList solvers(Direction d) {
-  static const SolverBase* const kLists[2][4] = {
-      {&cpu_packed(Direction::kForward), &cpu_strided(Direction::kForward), &cpu_reference(Direction::kForward),
-       &gpu_elementwise(Direction::kForward)},
-      {&cpu_packed(Direction::kBackward), &cpu_strided(Direction::kBackward), &cpu_reference(Direction::kBackward),
-       &gpu_elementwise(Direction::kBackward)}};
-  return kLists[static_cast<int>(d)];
+using Maker = std::unique_ptr<const SolverBase>(const SolverInfo&, Direction);
+Maker cpu_packed, cpu_strided, cpu_reference, gpu_elementwise;
+
+namespace {
+
+constexpr unsigned kCpu = static_cast<unsigned>(DeviceKind::kCpu), kGpus = static_cast<unsigned>(DeviceKind::kCuda) |
+                                                                           static_cast<unsigned>(DeviceKind::kOpenCl) |
+                                                                           static_cast<unsigned>(DeviceKind::kHip);
+
+constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices, bool reference = false) {
+  return {.id = id, .name = name, .method = "Direct", .devices = devices, .reference = reference};
 }
+
+// Order decides between equal times.
+constexpr Registration<Direction> kRows[] = {
+    {info(1001, "ActivCpuPackedFwd", kCpu), Direction::kForward, cpu_packed},
+    {info(1002, "ActivCpuPackedBwd", kCpu), Direction::kBackward, cpu_packed},
+    {info(1005, "ActivCpuStridedFwd", kCpu), Direction::kForward, cpu_strided},
+    {info(1006, "ActivCpuStridedBwd", kCpu), Direction::kBackward, cpu_strided},
+    {info(1003, "ActivCpuReferenceFwd", kCpu, true), Direction::kForward, cpu_reference},
+    {info(1004, "ActivCpuReferenceBwd", kCpu, true), Direction::kBackward, cpu_reference},
+    {info(1007, "ActivGpuElementwiseFwd", kGpus), Direction::kForward, gpu_elementwise},
+    {info(1008, "ActivGpuElementwiseBwd", kGpus), Direction::kBackward, gpu_elementwise},
+};
+
+const RegisteredSolvers<Direction>& registered() {
+  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
+  return solvers;
+}
+
+}  // namespace
+
+SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+
+SolverList all_solvers() { return registered().all(); }
 
 double arithmetic_us(const DeviceInfo& device, const Problem& p) {
   // Cost per element and mode, in fp32 operations at peak; measured with data in the L1 cache.

@@ -1,4 +1,4 @@
-// The solver objects listed in solvers.cc, and helpers of the CPU solvers. One class serves both directions.
+// Helpers of the CPU solvers.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/kernels.h"
@@ -6,24 +6,6 @@
 #include "primitives/activation/grid.h"
 
 namespace polymio::activation {
-
-/// The traits that all CPU solvers share.
-constexpr SolverInfo cpu_info(std::uint64_t id, const char* name) {
-  return {.id = id,
-          .name = name,
-          .algorithm = Algorithm::kDirect,
-          .version = 1,
-          .devices = static_cast<unsigned>(DeviceKind::kCpu),
-          .dynamic = true,
-          .deterministic = true,
-          .capture_safe = true,
-          .reference = false};
-}
-
-const Solver<Problem>& cpu_packed(Direction);       // ids 1001, 1002
-const Solver<Problem>& cpu_reference(Direction);    // ids 1003, 1004
-const Solver<Problem>& cpu_strided(Direction);      // ids 1005, 1006
-const Solver<Problem>& gpu_elementwise(Direction);  // ids 1007, 1008
 
 /// The parameters that kernels use: rounded to float unless the tensors are fp64.
 Parameters rounded(const Parameters&, DataType);

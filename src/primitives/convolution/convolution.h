@@ -10,12 +10,26 @@
 #include "core/handle.h"
 #include "core/solver.h"
 #include "core/tensor.h"
-#include "search/find.h"
+#include "search/runner.h"
 
 namespace polymio::convolution {
 
 /// y = x * w; dx from dy and w; dw from dy and x. x and y stand for dx and dy too.
 enum class Direction : int { kForward = 0, kBackwardData = 1, kBackwardWeights = 2 };
+
+/// Numbers equal miopenConvAlgorithm_t, and SolverInfo::algorithm.
+enum class Algorithm : int { kGemm = 0, kDirect = 1, kFft = 2, kWinograd = 3, kImplicitGemm = 5 };
+
+constexpr const char* name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kGemm: return "GEMM";
+    case Algorithm::kDirect: return "Direct";
+    case Algorithm::kFft: return "FFT";
+    case Algorithm::kWinograd: return "Winograd";
+    case Algorithm::kImplicitGemm: return "ImplicitGEMM";
+  }
+  return "unknown";
+}
 
 /// What (alpha, beta) may be: (1, 0), (any, 0), (any, any). The values are in Args.
 enum class Scalars : int { kDefault = 0, kScale = 1, kBilinear = 2 };
@@ -111,37 +125,22 @@ std::int64_t forward_size(std::int64_t in, std::int64_t filter, std::int64_t pad
 /// Every solver of a direction for the CPU or for GPUs, in order of preference at equal times.
 SolverList solvers(Direction, DeviceKind = DeviceKind::kCpu);
 
-/// The programs of all GPU solvers' default points for the usual kinds of convolutions, each once; with `others` also
-/// for rarer kinds and unaligned pointers. Needs no device.
+/// Those of every direction, for the CPU and for GPUs.
+SolverList all_solvers();
+
+/// The programs of the default points of a GPU's solvers for the usual kinds of convolutions, each once; with
+/// `others` also for rarer ones and unaligned pointers. The device need not be there.
 std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
 
-/// The solver of any direction with this id, or null.
-const SolverBase* solver_by_id(std::uint64_t id);
-
-/// The same by its name, or by its id as text.
-const SolverBase* solver_by_name(const std::string& text);
-
-/// The search request of a call. Validates the problem; NotInitialized while the stream is being captured.
-class Call {
- public:
-  Call(Handle&, const Problem&, const Constraints&);
-  const search::Request& request() const { return request_; }
-
- private:
-  std::unique_ptr<const search::ResultCheck> check_;
-  std::unique_ptr<search::Clock> clock_;  // on a GPU: its device clock
-  search::Request request_;
-};
+/// A problem as the runner sees it: find, immediate mode, tuning and plans. Validates the problem, which must outlive
+/// the call; NotInitialized while the stream is being captured.
+search::Call make_call(Handle&, const Problem&, const Constraints&);
 
 /// Checks results of the problem by evaluating single elements in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
 /// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();
-
-/// Workspace with which find in this mode can run every candidate: that of the best one on a database hit, else the
-/// largest of all allowed solvers. Bytes.
-std::size_t find_workspace(Handle&, const Problem&, const Constraints&, search::FindMode);
 
 /// The best candidate of each algorithm, fastest first. Throws NotImplemented with reasons if no solver applies.
 std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&,
@@ -151,9 +150,6 @@ std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&,
 std::optional<std::vector<search::Candidate>> answer(Handle&, const Problem&, Constraints, const Problem::Args&,
                                                      const search::FindOptions&, const char* reason = nullptr);
 
-/// The list of immediate mode, best first; only stored results if the environment forbids predictions.
-std::vector<search::Candidate> solutions(Handle&, const Problem&, const Constraints&);
-
 /// Runs the fastest known solver of `algorithm` within args.workspace_bytes.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algorithm algorithm);
 
@@ -161,34 +157,10 @@ void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algo
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
-/// Makes plans for these problems with every applicable solver and compiles their kernels in parallel. Calls during a
-/// stream capture use these plans.
-struct Wanted {
-  Problem problem;
-  Constraints allowed;
-};
-void prepare(Handle&, std::span<const Wanted>);
+/// Plans for runs while the stream is being captured, see search::prepare.
+void prepare(Handle&, std::span<const search::Wanted>);
 
-/// A plan of the solver `id` at this tune point, or at the best known one if `point` is empty, invalid for the problem
-/// or needs more workspace than allowed. BadParm if the solver does not apply.
-Plan plan(Handle&, const Problem&, const Constraints&, std::uint64_t id, const TunePoint&);
-
-/// Runs that plan.
+/// The solver `id` at this tune point, see search::Call::plan.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id, const TunePoint&);
-
-/// Tunes every solver on private data; see polymioTune.
-struct Tuning {
-  double budget_us = 0;  // 0: no limit but the environment's
-  bool again = false;
-};
-struct Tuned {
-  bool complete = false;
-  std::size_t candidates = 0;
-  search::Candidate best{};
-};
-Tuned tune(Handle&, const Problem&, const Constraints&, const Tuning&);
-
-/// Workspace of the solver `id` in bytes; BadParm if it is unknown or does not apply.
-std::size_t solution_workspace(Handle&, const Problem&, const Constraints&, std::uint64_t id);
 
 }  // namespace polymio::convolution

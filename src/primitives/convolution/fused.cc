@@ -30,51 +30,54 @@ Problem without_epilogue(const Problem& p) {
 
 class Composed final : public Solver<Problem> {
  public:
-  explicit Composed(const SolverBase* solver) : solver_(static_cast<const Solver<Problem>&>(*solver)) {}
+  explicit Composed(const SolverBase* solver)
+      : Solver(solver->info()), solver_(static_cast<const Solver<Problem>&>(*solver)) {}
 
-  SolverInfo info() const override { return solver_.info(); }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (fuses(d, p)) return {};
     if (const Verdict v = check_epilogue(p); !v) return v;
     if (d.kind != DeviceKind::kCpu)
       if (const Verdict v = activation::check_epilogue(d, p.y.type, mode_of(p)); !v) return v;
-    return solver_.check(d, without_epilogue(p));
+    return solver_.is_applicable(d, without_epilogue(p));
   }
-  ErrorClass accuracy(const Problem& p) const override {
+  ErrorClass error_class(const Problem& p) const override {
     // The pass reads a rounded y, so that the result is not exact; the reference solver stays in double.
-    return solver_.info().reference ? solver_.accuracy(p) : std::max(ErrorClass::kAccurate, solver_.accuracy(p));
+    return solver_.info().reference ? solver_.error_class(p) : std::max(ErrorClass::kAccurate, solver_.error_class(p));
   }
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.workspace(d, seen(d, p), t);
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return solver_.workspace_size(d, seen(d, p), t);
   }
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.predict(d, seen(d, p), t) + (fuses(d, p) ? 0 : epilogue_us(d, p));
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return solver_.estimate(d, seen(d, p), t) + (fuses(d, p) ? 0 : epilogue_us(d, p));
   }
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override { return solver_.knobs(d, seen(d, p)); }
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.accepts(d, seen(d, p), t);
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
+    return solver_.tune_space(d, seen(d, p));
   }
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override { return solver_.start(d, seen(d, p)); }
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    auto specs = solver_.kernels(d, seen(d, p), t);
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return solver_.is_valid(d, seen(d, p), t);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return solver_.default_point(d, seen(d, p));
+  }
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    auto specs = solver_.kernel_specs(d, seen(d, p), t);
     if (d.kind != DeviceKind::kCpu && !fuses(d, p))
       std::ranges::move(activation::epilogue_kernels(d, p.y.type, mode_of(p), p.epilogue.bias),
                         std::back_inserter(specs));
     return specs;
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    if (fuses(stream.info(), p)) return solver_.make(stream, p, t);
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    if (fuses(stream.info(), p)) return solver_.build(stream, p, t);
     return
-        [run = solver_.make(stream, without_epilogue(p), t), pass = make_pass(stream, p)](Stream& on, const Args& a) {
+        [run = solver_.build(stream, without_epilogue(p), t), pass = make_pass(stream, p)](Stream& on, const Args& a) {
           run(on, a);
           pass(on, a);
         };
   }
 
  private:
-  bool fuses(const DeviceInfo& d, const Problem& p) const { return static_cast<bool>(solver_.check(d, p)); }
+  bool fuses(const DeviceInfo& d, const Problem& p) const { return static_cast<bool>(solver_.is_applicable(d, p)); }
   /// The problem that the inner solver runs.
   Problem seen(const DeviceInfo& d, const Problem& p) const { return fuses(d, p) ? p : without_epilogue(p); }
 

@@ -43,20 +43,24 @@ void check(Stream& stream, const Problem& p, const TensorDesc& desc, const void*
 
 }  // namespace
 
-void run_checked(Handle& handle, const Problem& p, const Plan& plan, const Problem::Args& args) {
-  if (checks() == 0) return handle.run(plan, &args);
-  Stream& stream = handle.stream();
-  const bool weights = p.direction == Direction::kBackwardWeights, data = p.direction == Direction::kBackwardData;
-  if (!data) check(stream, p, p.x, args.x, "the input x");
-  if (!weights) check(stream, p, p.w, args.w, "the input w");
-  if (weights || data) check(stream, p, p.y, args.y, "the input dy");
-  handle.run(plan, &args);
-  if (data)
-    check(stream, p, p.x, args.x, "the output dx");
-  else if (weights)
-    check(stream, p, p.w, args.w, "the output dw");
-  else
-    check(stream, p, p.y, args.y, "the output y");
+Plan check_numerics(Plan plan, const Problem& problem) {
+  if (checks() == 0) return plan;
+  plan.invoke = [invoke = std::move(plan.invoke), p = problem](Stream& stream, const void* untyped) {
+    const auto& args = *static_cast<const Problem::Args*>(untyped);
+    const bool weights = p.direction == Direction::kBackwardWeights, data = p.direction == Direction::kBackwardData;
+    if (!data) check(stream, p, p.x, args.x, "the input x");
+    if (!weights) check(stream, p, p.w, args.w, "the input w");
+    if (weights || data) check(stream, p, p.y, args.y, "the input dy");
+    invoke(stream, untyped);
+    if (data) {
+      check(stream, p, p.x, args.x, "the output dx");
+    } else if (weights) {
+      check(stream, p, p.w, args.w, "the output dw");
+    } else {
+      check(stream, p, p.y, args.y, "the output y");
+    }
+  };
+  return plan;
 }
 
 }  // namespace polymio::convolution

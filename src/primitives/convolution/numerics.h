@@ -5,7 +5,8 @@
 
 namespace polymio::convolution {
 
-/// Runs the plan; with MIOPEN_CHECK_NUMERICS the inputs are scanned before it and the output after it.
-void run_checked(Handle&, const Problem&, const Plan&, const Problem::Args&);
+/// The plan as runs take it: with MIOPEN_CHECK_NUMERICS it also scans the inputs before and the output after the
+/// solver.
+Plan check_numerics(Plan, const Problem&);
 
 }  // namespace polymio::convolution

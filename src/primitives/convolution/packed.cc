@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "primitives/convolution/weight_packing.h"
 #include "search/measure.h"
 
 namespace polymio::convolution {
@@ -37,9 +38,10 @@ std::vector<PackedWeights::Choice> PackedWeights::choices(const search::Request&
   bool reads = false;
   for (const search::Candidate& c : search::rank(rq)) {
     if (list.size() == kMost || (!list.empty() && c.us > kHopeless * list[0].candidate.us)) break;
-    if (auto packing = c.solver->build_packing(stream, rq.problem, c.point)) {
-      if (packing->bytes <= rq.handle.workspace_limit())
-        list.push_back({c, packing->bytes, std::move(packing->pack), std::move(packing->run)});
+    if (const auto* packs = dynamic_cast<const PacksWeights*>(c.solver)) {
+      WeightPacking packing = packs->build_packing(stream, static_cast<const Problem&>(rq.problem), c.point);
+      if (packing.bytes <= rq.handle.workspace_limit())
+        list.push_back({c, packing.bytes, std::move(packing.pack), std::move(packing.run)});
     }
     if (c.workspace == 0 && !reads) {
       list.push_back({c, 0, {}, c.solver->build(stream, rq.problem, c.point)});
@@ -54,7 +56,7 @@ PackedWeights::PackedWeights(Handle& handle, const Problem& problem, const Const
   require(problem.direction != Direction::kBackwardWeights, "weights are packed for forward and backward data only");
   require(problem.epilogue.empty(), "weights are packed for a convolution alone, without fused operations");
   handle.stream().check_memory(w, "the buffer of w");
-  const Call call(handle, problem, allowed);
+  const search::Call call = make_call(handle, problem, allowed);
   auto list = choices(call.request());
   if (list.empty()) {
     search::Request without = call.request();

@@ -1,57 +1,114 @@
-// The list of convolution solvers (ids 1 to 999). The order decides between equal times. To add a solver: its file, a
-// line here, a line of test cases.
+// Every convolution solver, a row each; ids 1 to 999 are convolution's. Order decides between equal times.
+// Adding one: its file, a row and a name here, a line of cases.
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/solvers.h"
-
-#include <array>
-#include <vector>
+#include "core/registry.h"
 
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 
-SolverList solvers(Direction direction, DeviceKind kind) {
-  const auto list = [](Direction d) {
-    std::vector<const SolverBase*> all{&cpu_depthwise(d), &cpu_grouped(d), &cpu_gemm(d), &cpu_implicit_gemm(d)};
-    all.push_back(d == Direction::kBackwardWeights ? &cpu_direct_weights() : &cpu_direct(d));
-    if (d != Direction::kBackwardWeights) all.push_back(&cpu_fft(d));
-    all.insert(all.end(), {&cpu_winograd(d), &cpu_winograd_large(d)});
-    all.push_back(&cpu_reference(d));
-    return all;
-  };
-  const auto gpu_list = [](Direction d) {
-    std::vector<const SolverBase*> all{&gpu_depthwise(d), &gpu_grouped(d), &gpu_winograd(d)};
-    if (d != Direction::kBackwardWeights) all.push_back(&gpu_fft(d));
-    all.insert(all.end(), {&cuda_gemm(d, false), &cuda_gemm(d, true), &gpu_gemm(d), &gpu_implicit_gemm(d)});
-    all.push_back(&gpu_reference(d));
-    return all;
-  };
-  static const std::array lists = {list(Direction::kForward), list(Direction::kBackwardData),
-                                   list(Direction::kBackwardWeights)};
-  static const std::array gpu_lists = {gpu_list(Direction::kForward), gpu_list(Direction::kBackwardData),
-                                       gpu_list(Direction::kBackwardWeights)};
-  return (kind == DeviceKind::kCpu ? lists : gpu_lists)[static_cast<std::size_t>(direction)];
-}
+// Each in the file of its name, with what the device's folder adds to it.
+using Maker = std::unique_ptr<const SolverBase>(const SolverInfo&, Direction);
+Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_fft, cpu_winograd,
+    cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
+Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
+    gpu_reference;
 
 namespace {
 
-template <class Is>
-const SolverBase* first_that(const Is& is) {
-  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kCuda})
-    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
-      for (const SolverBase* s : solvers(d, kind))
-        if (is(s->info())) return s;
-  return nullptr;
+constexpr unsigned kCpu = static_cast<unsigned>(DeviceKind::kCpu), kCuda = static_cast<unsigned>(DeviceKind::kCuda),
+                   kGpus = kCuda | static_cast<unsigned>(DeviceKind::kOpenCl) | static_cast<unsigned>(DeviceKind::kHip);
+
+enum Trait { kUsual, kReference, kTransforms, kNotDeterministic };
+
+/// The columns of a row; every other trait is the default.
+constexpr Registration<Direction> row(std::uint64_t id, const char* name, Algorithm algorithm, int version,
+                                      unsigned devices, Direction direction, Maker* make, Trait trait = kUsual) {
+  const SolverInfo info{.id = id,
+                        .name = name,
+                        .algorithm = static_cast<int>(algorithm),
+                        .method = name_of(algorithm),
+                        .version = version,
+                        .devices = devices,
+                        .deterministic = trait != kNotDeterministic,
+                        .reference = trait == kReference,
+                        .transforms = trait == kTransforms};
+  return {info, direction, make};
+}
+
+constexpr Registration<Direction> kRows[] = {
+    // id, name, algorithm, version, devices, direction, maker, trait
+    row(10, "ConvCpuDepthwiseFwd", Algorithm::kDirect, 3, kCpu, Direction::kForward, cpu_depthwise),
+    row(11, "ConvCpuDepthwiseBwd", Algorithm::kDirect, 3, kCpu, Direction::kBackwardData, cpu_depthwise),
+    row(12, "ConvCpuDepthwiseWrw", Algorithm::kDirect, 3, kCpu, Direction::kBackwardWeights, cpu_depthwise),
+    row(22, "ConvCpuGroupedFwd", Algorithm::kDirect, 3, kCpu, Direction::kForward, cpu_grouped),
+    row(23, "ConvCpuGroupedBwd", Algorithm::kDirect, 3, kCpu, Direction::kBackwardData, cpu_grouped),
+    row(24, "ConvCpuGroupedWrw", Algorithm::kDirect, 3, kCpu, Direction::kBackwardWeights, cpu_grouped),
+    row(4, "ConvCpuGemmFwd", Algorithm::kGemm, 4, kCpu, Direction::kForward, cpu_gemm),
+    row(5, "ConvCpuGemmBwd", Algorithm::kGemm, 4, kCpu, Direction::kBackwardData, cpu_gemm),
+    row(6, "ConvCpuGemmWrw", Algorithm::kGemm, 4, kCpu, Direction::kBackwardWeights, cpu_gemm),
+    row(7, "ConvCpuImplicitGemmFwd", Algorithm::kImplicitGemm, 4, kCpu, Direction::kForward, cpu_implicit_gemm),
+    row(8, "ConvCpuImplicitGemmBwd", Algorithm::kImplicitGemm, 4, kCpu, Direction::kBackwardData, cpu_implicit_gemm),
+    row(9, "ConvCpuImplicitGemmWrw", Algorithm::kImplicitGemm, 4, kCpu, Direction::kBackwardWeights, cpu_implicit_gemm),
+    row(13, "ConvCpuDirectFwd", Algorithm::kDirect, 4, kCpu, Direction::kForward, cpu_direct),
+    row(14, "ConvCpuDirectBwd", Algorithm::kDirect, 4, kCpu, Direction::kBackwardData, cpu_direct),
+    row(15, "ConvCpuDirectWrw", Algorithm::kDirect, 2, kCpu, Direction::kBackwardWeights, cpu_direct_weights),
+    row(25, "ConvCpuFftFwd", Algorithm::kFft, 1, kCpu, Direction::kForward, cpu_fft, kTransforms),
+    row(26, "ConvCpuFftBwd", Algorithm::kFft, 1, kCpu, Direction::kBackwardData, cpu_fft, kTransforms),
+    row(16, "ConvCpuWinogradFwd", Algorithm::kWinograd, 2, kCpu, Direction::kForward, cpu_winograd, kTransforms),
+    row(17, "ConvCpuWinogradBwd", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardData, cpu_winograd, kTransforms),
+    row(18, "ConvCpuWinogradWrw", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardWeights, cpu_winograd_weights,
+        kTransforms),
+    row(19, "ConvCpuWinograd6Fwd", Algorithm::kWinograd, 2, kCpu, Direction::kForward, cpu_winograd_large, kTransforms),
+    row(20, "ConvCpuWinograd6Bwd", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardData, cpu_winograd_large,
+        kTransforms),
+    row(21, "ConvCpuWinograd6Wrw", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardWeights,
+        cpu_winograd_weights_large, kTransforms),
+    row(1, "ConvCpuReferenceFwd", Algorithm::kDirect, 1, kCpu, Direction::kForward, cpu_reference, kReference),
+    row(2, "ConvCpuReferenceBwd", Algorithm::kDirect, 1, kCpu, Direction::kBackwardData, cpu_reference, kReference),
+    row(3, "ConvCpuReferenceWrw", Algorithm::kDirect, 1, kCpu, Direction::kBackwardWeights, cpu_reference, kReference),
+    row(107, "ConvGpuDepthwiseFwd", Algorithm::kDirect, 4, kGpus, Direction::kForward, gpu_depthwise),
+    row(108, "ConvGpuDepthwiseBwd", Algorithm::kDirect, 4, kGpus, Direction::kBackwardData, gpu_depthwise),
+    row(109, "ConvGpuDepthwiseWrw", Algorithm::kDirect, 4, kGpus, Direction::kBackwardWeights, gpu_depthwise),
+    row(110, "ConvGpuGroupedFwd", Algorithm::kDirect, 3, kGpus, Direction::kForward, gpu_grouped),
+    row(111, "ConvGpuGroupedBwd", Algorithm::kDirect, 3, kGpus, Direction::kBackwardData, gpu_grouped),
+    row(112, "ConvGpuGroupedWrw", Algorithm::kDirect, 3, kGpus, Direction::kBackwardWeights, gpu_grouped),
+    row(113, "ConvGpuWinogradFwd", Algorithm::kWinograd, 1, kGpus, Direction::kForward, gpu_winograd, kTransforms),
+    row(114, "ConvGpuWinogradBwd", Algorithm::kWinograd, 1, kGpus, Direction::kBackwardData, gpu_winograd, kTransforms),
+    row(115, "ConvGpuWinogradWrw", Algorithm::kWinograd, 1, kGpus, Direction::kBackwardWeights, gpu_winograd,
+        kTransforms),
+    row(116, "ConvGpuFftFwd", Algorithm::kFft, 1, kGpus, Direction::kForward, gpu_fft, kTransforms),
+    row(117, "ConvGpuFftBwd", Algorithm::kFft, 1, kGpus, Direction::kBackwardData, gpu_fft, kTransforms),
+    row(121, "ConvCudaGemmFwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm, kNotDeterministic),
+    row(122, "ConvCudaGemmBwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm, kNotDeterministic),
+    row(123, "ConvCudaGemmWrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm, kNotDeterministic),
+    row(124, "ConvCudaGemmTf32Fwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm_tf32, kNotDeterministic),
+    row(125, "ConvCudaGemmTf32Bwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm_tf32,
+        kNotDeterministic),
+    row(126, "ConvCudaGemmTf32Wrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm_tf32,
+        kNotDeterministic),
+    row(118, "ConvGpuGemmFwd", Algorithm::kGemm, 1, kGpus, Direction::kForward, gpu_gemm),
+    row(119, "ConvGpuGemmBwd", Algorithm::kGemm, 1, kGpus, Direction::kBackwardData, gpu_gemm),
+    row(120, "ConvGpuGemmWrw", Algorithm::kGemm, 1, kGpus, Direction::kBackwardWeights, gpu_gemm),
+    row(104, "ConvGpuImplicitGemmFwd", Algorithm::kImplicitGemm, 1, kGpus, Direction::kForward, gpu_implicit_gemm),
+    row(105, "ConvGpuImplicitGemmBwd", Algorithm::kImplicitGemm, 1, kGpus, Direction::kBackwardData, gpu_implicit_gemm),
+    row(106, "ConvGpuImplicitGemmWrw", Algorithm::kImplicitGemm, 1, kGpus, Direction::kBackwardWeights,
+        gpu_implicit_gemm),
+    row(101, "ConvGpuReferenceFwd", Algorithm::kDirect, 1, kGpus, Direction::kForward, gpu_reference, kReference),
+    row(102, "ConvGpuReferenceBwd", Algorithm::kDirect, 1, kGpus, Direction::kBackwardData, gpu_reference, kReference),
+    row(103, "ConvGpuReferenceWrw", Algorithm::kDirect, 1, kGpus, Direction::kBackwardWeights, gpu_reference,
+        kReference),
+};
+
+const RegisteredSolvers<Direction>& registered() {
+  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
+  return solvers;
 }
 
 }  // namespace
 
-const SolverBase* solver_by_id(std::uint64_t id) {
-  return first_that([id](const SolverInfo& info) { return info.id == id; });
-}
+SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
 
-const SolverBase* solver_by_name(const std::string& text) {
-  return first_that([&](const SolverInfo& info) { return info.name == text || std::to_string(info.id) == text; });
-}
+SolverList all_solvers() { return registered().all(); }
 
 }  // namespace polymio::convolution

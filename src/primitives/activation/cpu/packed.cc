@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
@@ -21,33 +22,28 @@ bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > s
 
 class CpuPacked final : public Solver<Problem> {
  public:
-  constexpr explicit CpuPacked(Direction d) : direction_(d) {}
+  CpuPacked(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    return direction_ == Direction::kForward ? cpu_info(1001, "ActivCpuPackedFwd")
-                                             : cpu_info(1002, "ActivCpuPackedBwd");
-  }
-
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     POLYMIO_REQUIRE(grid_of(p).flat(), "the tensors must have equal strides and no gaps");
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return {{"kib", {kLeastKib, 64, 256, kMostKib}}, {"non_temporal", {0, 1}}};
   }
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const bool part = t[0] == kLeastKib || t[0] * 1024.0 < output_bytes(p);
     return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]));
   }
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     // Four tasks per thread balance threads of unequal speed.
     const double share = output_bytes(p) / (4.0 * d.threads * 1024);
     return {share >= 256 ? 256 : share >= 64 ? 64 : kLeastKib, exceeds_caches(d, p) ? 1 : 0};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const double written = output_bytes(p), read = p.work() - written;
     const bool non_temporal = t[1] != 0, large = exceeds_caches(d, p);
     // A plain store reads the line first. Assumes caches four times as fast as memory.
@@ -59,7 +55,7 @@ class CpuPacked final : public Solver<Problem> {
     return idle * std::max(traffic / gbs * 1e-3, arithmetic_us(d, p)) + overhead;
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
     const std::int64_t count = p.count(), part = t[0] * 1024 / static_cast<std::int64_t>(size_of(p.x.type));
     return [p, &table, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
@@ -75,9 +71,8 @@ class CpuPacked final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_packed(Direction d) {
-  static constexpr CpuPacked kSolvers[] = {CpuPacked(Direction::kForward), CpuPacked(Direction::kBackward)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_packed(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuPacked>(info, d);
 }
 
 }  // namespace polymio::activation

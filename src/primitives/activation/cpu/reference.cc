@@ -1,5 +1,7 @@
 // ActivCpuReference: one element at a time in double, any strides; simple and slow.
 // SPDX-License-Identifier: MIT
+#include <memory>
+
 #include "primitives/activation/grid.h"
 #include "primitives/activation/scalar.h"
 #include "primitives/activation/solvers.h"
@@ -19,26 +21,19 @@ double element(const Problem& p, const Problem::Args& args, const Cursor& at) {
 
 class CpuReference final : public Solver<Problem> {
  public:
-  constexpr explicit CpuReference(Direction d) : direction_(d) {}
+  CpuReference(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    SolverInfo info = direction_ == Direction::kForward ? cpu_info(1003, "ActivCpuReferenceFwd")
-                                                        : cpu_info(1004, "ActivCpuReferenceBwd");
-    info.reference = true;
-    return info;
-  }
-
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     return {};
   }
-  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kExact; }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kExact; }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     return 0.03 * static_cast<double>(p.count()) / d.threads + 1;
   }
 
-  Invoker make(Stream&, const Problem& p, const TunePoint&) const override {
+  Invoker build(Stream&, const Problem& p, const TunePoint&) const override {
     return [p, grid = grid_of(p)](Stream& stream, const Args& args) {
       const DataType t = p.x.type;
       for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
@@ -58,9 +53,8 @@ class CpuReference final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_reference(Direction d) {
-  static constexpr CpuReference kSolvers[] = {CpuReference(Direction::kForward), CpuReference(Direction::kBackward)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_reference(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuReference>(info, d);
 }
 
 }  // namespace polymio::activation

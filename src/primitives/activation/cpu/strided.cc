@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
@@ -99,25 +100,20 @@ void run_as(Stream& stream, const Grid& grid, const kernels::KernelTable& table,
 
 class CpuStrided final : public Solver<Problem> {
  public:
-  constexpr explicit CpuStrided(Direction d) : direction_(d) {}
+  CpuStrided(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    return direction_ == Direction::kForward ? cpu_info(1005, "ActivCpuStridedFwd")
-                                             : cpu_info(1006, "ActivCpuStridedBwd");
-  }
-
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     // Elements are copied one by one, and each may load a cache line.
     const double copies = 1e-3 * static_cast<double>(p.count()) / d.threads;
     return copies + 3 * p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3 + arithmetic_us(d, p) + 2;
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
     return [p, grid = grid_of(p), &table = kernel_table(stream.info())](Stream& on, const Args& args) {
       run_strided(on, grid, table, kernel_job(p, args));
     };
@@ -137,9 +133,8 @@ void run_strided(Stream& stream, const Grid& grid, const kernels::KernelTable& t
   }
 }
 
-const Solver<Problem>& cpu_strided(Direction d) {
-  static constexpr CpuStrided kSolvers[] = {CpuStrided(Direction::kForward), CpuStrided(Direction::kBackward)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_strided(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuStrided>(info, d);
 }
 
 }  // namespace polymio::activation

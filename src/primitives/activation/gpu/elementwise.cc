@@ -1,6 +1,7 @@
 // ActivGpuElementwise: an elementwise pass over tensors of any strides, in 16-byte vectors where rows allow it. The
 // same pass computes epilogues of convolutions and the gated linear unit.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -125,28 +126,20 @@ std::vector<KernelSpec> kernels_of(const DeviceInfo& d, DataType type, Mode mode
 
 class GpuElementwise final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuElementwise(Direction d) : direction_(d) {}
+  GpuElementwise(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    SolverInfo info = direction_ == Direction::kForward ? cpu_info(1007, "ActivGpuElementwiseFwd")
-                                                        : cpu_info(1008, "ActivGpuElementwiseBwd");
-    info.devices = static_cast<unsigned>(DeviceKind::kCuda) | static_cast<unsigned>(DeviceKind::kOpenCl) |
-                   static_cast<unsigned>(DeviceKind::kHip);
-    return info;
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     return check_epilogue(d, p.x.type, p.mode);
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
     return kLaunchUs + p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     return kernels_of(d, p.x.type, p.mode, p.direction);
   }
 
@@ -181,10 +174,8 @@ Verdict check_epilogue(const DeviceInfo& d, DataType type, Mode mode) {
   return {};
 }
 
-const Solver<Problem>& gpu_elementwise(Direction d) {
-  static constexpr GpuElementwise kSolvers[] = {GpuElementwise(Direction::kForward),
-                                                GpuElementwise(Direction::kBackward)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_elementwise(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuElementwise>(info, d);
 }
 
 std::vector<KernelSpec> epilogue_kernels(const DeviceInfo& d, DataType type, Mode mode, bool bias) {

@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -190,21 +191,13 @@ std::int64_t most_channels(const kernels::Depthwise& job) { return has_few_resul
 
 class CpuDepthwise final : public Solver<Problem> {
  public:
-  constexpr CpuDepthwise(Direction d, bool grouped) : direction_(d), grouped_(grouped) {}
+  CpuDepthwise(const SolverInfo& info, Direction d, bool grouped) : Solver(info), direction_(d), grouped_(grouped) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvCpuDepthwiseFwd", "ConvCpuDepthwiseBwd", "ConvCpuDepthwiseWrw",
-                                             "ConvCpuGroupedFwd",   "ConvCpuGroupedBwd",   "ConvCpuGroupedWrw"};
-    const auto i = static_cast<std::size_t>(direction_);
-    return grouped_ ? cpu_info(22 + i, kNames[3 + i], Algorithm::kDirect, 3)
-                    : cpu_info(10 + i, kNames[i], Algorithm::kDirect, 3);
-  }
-
-  ErrorClass accuracy(const Problem& p) const override {
+  ErrorClass error_class(const Problem& p) const override {
     return p.x.type == DataType::kInt8 ? ErrorClass::kExact : ErrorClass::kAccurate;
   }
 
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const bool integer = p.x.type == DataType::kInt8;
     constexpr std::int64_t kMostProducts = (1 << 24) / (128 * 128) - 1;  // so that fp32 sums are exact
@@ -231,7 +224,7 @@ class CpuDepthwise final : public Solver<Problem> {
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
     const kernels::Depthwise job = job_of(d, p);
     const std::int64_t chunk = chunk_of(job, d.threads);
@@ -244,7 +237,7 @@ class CpuDepthwise final : public Solver<Problem> {
     return m.loop_us(work, work.bytes);
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
     const kernels::Depthwise job = job_of(stream.info(), p);
     const std::size_t scratch = table.depthwise_scratch(job);
@@ -275,16 +268,12 @@ class CpuDepthwise final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_depthwise(Direction d) {
-  static constexpr CpuDepthwise kSolvers[] = {
-      {Direction::kForward, false}, {Direction::kBackwardData, false}, {Direction::kBackwardWeights, false}};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_depthwise(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuDepthwise>(info, d, false);
 }
 
-const Solver<Problem>& cpu_grouped(Direction d) {
-  static constexpr CpuDepthwise kSolvers[] = {
-      {Direction::kForward, true}, {Direction::kBackwardData, true}, {Direction::kBackwardWeights, true}};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_grouped(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuDepthwise>(info, d, true);
 }
 
 }  // namespace polymio::convolution

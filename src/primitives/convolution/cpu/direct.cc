@@ -5,13 +5,14 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/weight_packing.h"
 
 namespace polymio::convolution {
 namespace {
@@ -311,16 +312,11 @@ class Planner {
   DirectCut cut_;
 };
 
-class CpuDirect final : public Solver<Problem> {
+class CpuDirect final : public Solver<Problem>, public PacksWeights {
  public:
-  constexpr explicit CpuDirect(Direction d) : direction_(d) {}
+  CpuDirect(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    const bool forward = direction_ == Direction::kForward;
-    return cpu_info(forward ? 13 : 14, forward ? "ConvCpuDirectFwd" : "ConvCpuDirectBwd", Algorithm::kDirect, 4);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     if (p.x.type == DataType::kInt8) {
       constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (128 * 128) - 1;  // so that sums fit in int32
@@ -339,16 +335,16 @@ class CpuDirect final : public Solver<Problem> {
     return {};
   }
 
-  ErrorClass accuracy(const Problem& p) const override {
+  ErrorClass error_class(const Problem& p) const override {
     return p.x.type == DataType::kInt8 ? ErrorClass::kExact : ErrorClass::kAccurate;
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Direct job = Planner(d, p, read_request(t)).plan(d.threads);
     return job.cut.packed ? job.packed_bytes() : 0;
   }
 
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
     const Direct job = Planner(d, p, {}).plan(d.threads);
     Knob rows{"rows", {0}}, vectors{"vectors", {0}}, channels{"channels", {0}}, packed{"packed", {0, 1, 2}};
     for (const std::int64_t parts : kRowParts)
@@ -359,9 +355,9 @@ class CpuDirect final : public Solver<Problem> {
     return {rows, vectors, channels, packed};
   }
 
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     if (t.size() != 4) return false;
-    const TuneSpace space = knobs(d, p);
+    const TuneSpace space = tune_space(d, p);
     int nonzero = 0;  // at most two knobs differ from the planner's choice, to keep the space small
     for (std::size_t i = 0; i < 4; ++i) {
       const auto& values = space[i].values;
@@ -372,23 +368,23 @@ class CpuDirect final : public Solver<Problem> {
     return Planner(d, p, read_request(t)).plan(d.threads).places.total <= kMaxScratch;
   }
 
-  TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 0, 0, 0}; }
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {0, 0, 0, 0}; }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     const Machine m(d);
     const Direct job = Planner(d, p, read_request(t)).plan(d.threads);
     return m.loop_us(direct_work(job, m), tensor_bytes(p));
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& t) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
     return invoker(stream, p, Planner(stream.info(), p, read_request(t)).plan(stream.threads()), kPack | kCompute);
   }
 
-  std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& t) const override {
+  WeightPacking build_packing(Stream& stream, const Problem& p, const TunePoint& t) const override {
     TuningRequest request = read_request(t);
     request.packed = 2;
     const Direct job = Planner(stream.info(), p, request).plan(stream.threads());
-    return Packing<Invoker>{job.packed_bytes(), invoker(stream, p, job, kPack), invoker(stream, p, job, kCompute)};
+    return {job.packed_bytes(), invoker(stream, p, job, kPack).any(), invoker(stream, p, job, kCompute).any()};
   }
 
  private:
@@ -431,9 +427,8 @@ class CpuDirect final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_direct(Direction d) {
-  static constexpr CpuDirect kSolvers[] = {CpuDirect(Direction::kForward), CpuDirect(Direction::kBackwardData)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_direct(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuDirect>(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -4,10 +4,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -29,9 +30,9 @@ DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
 
 class CpuDirectWeights final : public Solver<Problem> {
  public:
-  SolverInfo info() const override { return cpu_info(15, "ConvCpuDirectWrw", Algorithm::kDirect, 2); }
+  using Solver::Solver;
 
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
     if (const Verdict v = check_countable(p); !v) return v;
     constexpr std::int64_t kFewChannels = 2;
@@ -43,16 +44,16 @@ class CpuDirectWeights final : public Solver<Problem> {
     return {};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     return job_of(d, p).workspace();
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     const Machine m(d);
     return m.loop_us(gradient_work(job_of(d, p), m), tensor_bytes(p));
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint&) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
     const auto job = std::make_shared<const DirectGradient>(job_of(stream.info(), p));
     const auto scratch = static_cast<std::size_t>(job->places.total);
@@ -74,9 +75,8 @@ class CpuDirectWeights final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_direct_weights() {
-  static constexpr CpuDirectWeights kSolver;
-  return kSolver;
+std::unique_ptr<const SolverBase> cpu_direct_weights(const SolverInfo& info, Direction) {
+  return std::make_unique<CpuDirectWeights>(info);
 }
 
 }  // namespace polymio::convolution

@@ -4,11 +4,12 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -124,14 +125,9 @@ double cycles_of(const Machine& m, const Fft& job, double blocks) {
 
 class CpuFft final : public Solver<Problem> {
  public:
-  constexpr explicit CpuFft(Direction d) : direction_(d) {}
+  CpuFft(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    const bool forward = direction_ == Direction::kForward;
-    return cpu_info(forward ? 25 : 26, forward ? "ConvCpuFftFwd" : "ConvCpuFftBwd", Algorithm::kFft);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     const Verdict common = check_float_problem(p, direction_);
     if (!common) return common;
     POLYMIO_REQUIRE(p.x.type != DataType::kDouble, "computes fp32, fp16 and bf16 only");
@@ -149,13 +145,13 @@ class CpuFft final : public Solver<Problem> {
     return {};
   }
 
-  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kApproximate; }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kApproximate; }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return {{"tile", {16, 32}}, {"block", {std::begin(kBlocks), std::end(kBlocks)}}};
   }
 
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 2 || (point[0] != 16 && point[0] != 32)) return false;
     if (std::find(std::begin(kBlocks), std::end(kBlocks), point[1]) == std::end(kBlocks)) return false;
     const FftPlan plan = plan_of(d, p, point);
@@ -163,8 +159,8 @@ class CpuFft final : public Solver<Problem> {
            plan.scratch() <= static_cast<std::size_t>(kMaxScratch);
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
-    // The tile size changes results, so it must not depend on the number of threads, as predict() does.
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    // The tile size changes results, so it must not depend on the number of threads, as estimate() does.
     const Machine m(d);
     const auto cost = [&](const TunePoint& t) {
       const FftPlan plan = plan_of(d, p, t);
@@ -172,16 +168,16 @@ class CpuFft final : public Solver<Problem> {
       return cycles_of(m, plan.job, 1) + 2 * kScattered * kByteCycles * static_cast<double>(plan.workspace());
     };
     const TunePoint small{16, 0}, large{32, 0};
-    return accepts(d, p, small) && cost(small) < cost(large) ? small : large;
+    return is_valid(d, p, small) && cost(small) < cost(large) ? small : large;
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return plan_of(d, p, point.empty() ? start(d, p) : point).workspace();
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return plan_of(d, p, point.empty() ? default_point(d, p) : point).workspace();
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
-    const FftPlan plan = plan_of(d, p, point.empty() ? start(d, p) : point);
+    const FftPlan plan = plan_of(d, p, point.empty() ? default_point(d, p) : point);
     const auto blocks = static_cast<double>(plan.blocks());
     const auto w = static_cast<double>(plan.w_bytes());
     const double spectra = static_cast<double>(plan.x_bytes() + plan.y_bytes()) * blocks;
@@ -194,7 +190,7 @@ class CpuFft final : public Solver<Problem> {
     return m.loop_us(work, tensor_bytes(p) + (plan.in_scratch ? w : w + spectra));
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const FftPlan plan = plan_of(stream.info(), p, point);
     stream.reserve_scratch(plan.scratch());
     return [plan, &table = kernel_table(stream.info()), first = first_tap(plan.job.shape),
@@ -261,9 +257,8 @@ class CpuFft final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_fft(Direction d) {
-  static constexpr CpuFft kSolvers[] = {CpuFft(Direction::kForward), CpuFft(Direction::kBackwardData)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_fft(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuFft>(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -11,7 +11,7 @@
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -330,28 +330,24 @@ class Passes {
 
 class CpuGemm final : public Solver<Problem> {
  public:
-  constexpr explicit CpuGemm(Direction d) : direction_(d) {}
+  CpuGemm(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvCpuGemmFwd", "ConvCpuGemmBwd", "ConvCpuGemmWrw"};
-    const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info(4 + i, kNames[i], Algorithm::kGemm, 4);
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
+    return check_float_problem(p, direction_, true);
   }
 
-  Verdict check(const DeviceInfo&, const Problem& p) const override { return check_float_problem(p, direction_, true); }
-
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return is_pointwise(p) ? 0 : column_bytes(p, extent_at(d, p, point));
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return own_products_us(d, p, tuning);
     const PassExtent extent = extent_at(d, p, point);
     return passes_of(p, extent) * pass_us(d, p, extent, tuning);
   }
 
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
     if (is_pointwise(p)) return product_knobs(products_of(p), tile);
     TuneSpace space = product_knobs({pass_product(p, extent_at(d, p, {}))}, tile);
@@ -359,7 +355,7 @@ class CpuGemm final : public Solver<Problem> {
     return space;
   }
 
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const bool pointwise = is_pointwise(p);
     if (point.size() != (pointwise ? 3 : 4)) return false;
     const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
@@ -369,13 +365,13 @@ class CpuGemm final : public Solver<Problem> {
            is_distinct({pass_product(p, extent_at(d, p, point))}, p.groups(), tile, d.threads, point);
   }
 
-  TunePoint start(const DeviceInfo&, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo&, const Problem& p) const override {
     const int depth = static_cast<int>(kernels::kGemmDepthBlock);
     if (is_pointwise(p)) return {0, 0, depth};
     return {0, 0, 0, depth};
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return products_invoker(stream, p, tuning);
     const auto passes = std::make_shared<const Passes>(p, extent_at(stream.info(), p, point),
@@ -390,10 +386,8 @@ class CpuGemm final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_gemm(Direction d) {
-  static constexpr CpuGemm kSolvers[] = {CpuGemm(Direction::kForward), CpuGemm(Direction::kBackwardData),
-                                         CpuGemm(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuGemm>(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -6,47 +6,40 @@
 
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
 
 class CpuImplicitGemm final : public Solver<Problem> {
  public:
-  constexpr explicit CpuImplicitGemm(Direction d) : direction_(d) {}
+  CpuImplicitGemm(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvCpuImplicitGemmFwd", "ConvCpuImplicitGemmBwd",
-                                             "ConvCpuImplicitGemmWrw"};
-    const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info(7 + i, kNames[i], Algorithm::kImplicitGemm, 4);
-  }
-
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     const Verdict common = check_float_problem(p, direction_, true);
     if (!common) return common;
     POLYMIO_REQUIRE(!is_pointwise(p), "x is already a matrix: the GEMM solver runs the same product");
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return own_products_us(d, p, read_tuning(point));
   }
 
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
     return product_knobs(products_of(p), kernel_table(d).gemm_tile(p.x.type));
   }
 
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return point.size() == 3 &&
            is_distinct(products_of(p), p.groups(), kernel_table(d).gemm_tile(p.x.type), d.threads, point);
   }
 
-  TunePoint start(const DeviceInfo&, const Problem&) const override {
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override {
     return {0, 0, static_cast<int>(kernels::kGemmDepthBlock)};
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     return products_invoker(stream, p, read_tuning(point));
   }
 
@@ -56,11 +49,8 @@ class CpuImplicitGemm final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_implicit_gemm(Direction d) {
-  static constexpr CpuImplicitGemm kSolvers[] = {CpuImplicitGemm(Direction::kForward),
-                                                 CpuImplicitGemm(Direction::kBackwardData),
-                                                 CpuImplicitGemm(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_implicit_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuImplicitGemm>(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -4,12 +4,13 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/definition.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -71,24 +72,16 @@ std::int64_t rows_per_task(const Problem& p, std::int64_t rows, int threads) {
 
 class CpuReference final : public Solver<Problem> {
  public:
-  constexpr explicit CpuReference(Direction d) : direction_(d) {}
+  CpuReference(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvCpuReferenceFwd", "ConvCpuReferenceBwd", "ConvCpuReferenceWrw"};
-    const auto i = static_cast<std::size_t>(direction_);
-    SolverInfo info = cpu_info(1 + i, kNames[i], Algorithm::kDirect);
-    info.reference = true;
-    return info;
-  }
-
-  Verdict check(const DeviceInfo&, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     return check_epilogue(p);
   }
 
-  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kExact; }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kExact; }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     // Per output, per run of products, per product, which reads both elements through a switch by type. Fitted; machine
     // and command were not recorded.
     constexpr double kOutputCycles = 95, kPairsCycles = 15, kPairCycles = 7;
@@ -105,7 +98,7 @@ class CpuReference final : public Solver<Problem> {
     return Machine(d).loop_us(work, 0);
   }
 
-  Invoker make(Stream&, const Problem& p, const TunePoint&) const override {
+  Invoker build(Stream&, const Problem& p, const TunePoint&) const override {
     return [p](Stream& stream, const Args& args) {
       const Job job(p, args, kernel_table(stream.info()));
       const TensorDesc& o = p.output();
@@ -126,10 +119,8 @@ class CpuReference final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_reference(Direction d) {
-  static constexpr CpuReference kSolvers[] = {CpuReference(Direction::kForward), CpuReference(Direction::kBackwardData),
-                                              CpuReference(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_reference(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuReference>(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/math.h"
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/weight_packing.h"
 
 namespace polymio::convolution {
 namespace {
@@ -113,22 +114,15 @@ double cycles_of(const Machine& m, const Winograd& job) {
 /// Whether the filter is one part of 3x3 taps.
 bool is_small(const Problem& p) { return std::max(p.filter(p.spatial() - 1), p.filter(p.spatial() - 2)) <= 3; }
 
-class CpuWinograd final : public Solver<Problem> {
+class CpuWinograd final : public Solver<Problem>, public PacksWeights {
  public:
-  constexpr CpuWinograd(Direction d, bool large) : direction_(d), large_(large) {}
+  CpuWinograd(const SolverInfo& info, Direction d, bool large) : Solver(info), direction_(d), large_(large) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[2][2] = {{"ConvCpuWinogradFwd", "ConvCpuWinogradBwd"},
-                                                 {"ConvCpuWinograd6Fwd", "ConvCpuWinograd6Bwd"}};
-    const auto i = static_cast<std::size_t>(direction_);
-    return cpu_info((large_ ? 19 : 16) + i, kNames[large_][i], Algorithm::kWinograd, 2);
-  }
-
-  ErrorClass accuracy(const Problem&) const override {
+  ErrorClass error_class(const Problem&) const override {
     return large_ ? ErrorClass::kApproximate : ErrorClass::kAccurate;
   }
 
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, direction_); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
     // Outputs that only see padding must be exactly zero; Winograd would give rounding errors of their tile.
@@ -145,18 +139,18 @@ class CpuWinograd final : public Solver<Problem> {
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
     return {{"tile", winograd_tiles(p, large_)}, {"tiles", {0, 14, 28, 56}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 2) return false;
     const std::vector<int> tiles = winograd_tiles(p, large_);
     return std::find(tiles.begin(), tiles.end(), point[0]) != tiles.end() &&
            (point[1] == 0 || point[1] == 14 || point[1] == 28 || point[1] == 56);
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const std::vector<int> tiles = winograd_tiles(p, large_);
     // The tile size changes results, so it must not depend on the number of threads.
     const Machine m(d);
@@ -164,12 +158,12 @@ class CpuWinograd final : public Solver<Problem> {
     return {*std::min_element(tiles.begin(), tiles.end(), [&](int a, int b) { return cycles(a) < cycles(b); }), 0};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Winograd job = job_at(d, p, d.threads, point);
     return job.stored ? kernel_table(d).winograd_memory(job) + kAlign : 0;
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
     const Winograd job = job_at(d, p, d.threads, point);
     const double memory = job.stored ? static_cast<double>(kernel_table(d).winograd_memory(job)) : 0;
@@ -181,15 +175,15 @@ class CpuWinograd final : public Solver<Problem> {
     return m.loop_us(work, tensor_bytes(p) + memory);
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     return invoker(stream, p, job_at(stream.info(), p, stream.threads(), point), kTransformFilters | kCompute);
   }
 
-  std::optional<Packing<Invoker>> packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  WeightPacking build_packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Winograd job = job_at(stream.info(), p, stream.threads(), point);
     job.stored = true;
     const std::size_t bytes = kernel_table(stream.info()).winograd_memory(job) + kAlign;
-    return Packing<Invoker>{bytes, invoker(stream, p, job, kTransformFilters), invoker(stream, p, job, kCompute)};
+    return {bytes, invoker(stream, p, job, kTransformFilters).any(), invoker(stream, p, job, kCompute).any()};
   }
 
  private:
@@ -224,7 +218,7 @@ class CpuWinograd final : public Solver<Problem> {
 
   /// The job of a tune point. What is in workspace does not depend on `threads`.
   Winograd job_at(const DeviceInfo& d, const Problem& p, int threads, const TunePoint& point) const {
-    const TunePoint& t = point.empty() ? start(d, p) : point;
+    const TunePoint& t = point.empty() ? default_point(d, p) : point;
     return job_of(d, p, form(p, t[0]), threads, t[1]);
   }
 
@@ -287,18 +281,12 @@ WinogradCycles winograd_cycles(int tile, int taps) {
           scale(of_3x3.gradient, tile, across - 2)};
 }
 
-const Solver<Problem>& cpu_winograd(Direction d) {
-  if (d == Direction::kBackwardWeights) return cpu_winograd_weights(false);
-  static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, false),
-                                             CpuWinograd(Direction::kBackwardData, false)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_winograd(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuWinograd>(info, d, false);
 }
 
-const Solver<Problem>& cpu_winograd_large(Direction d) {
-  if (d == Direction::kBackwardWeights) return cpu_winograd_weights(true);
-  static constexpr CpuWinograd kSolvers[] = {CpuWinograd(Direction::kForward, true),
-                                             CpuWinograd(Direction::kBackwardData, true)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cpu_winograd_large(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuWinograd>(info, d, true);
 }
 
 }  // namespace polymio::convolution

@@ -3,12 +3,13 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/math.h"
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/cpu/winograd.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -42,17 +43,13 @@ WinogradWeights job_of(const DeviceInfo& d, const Problem& p, bool large, const 
 
 class CpuWinogradWeights final : public Solver<Problem> {
  public:
-  constexpr explicit CpuWinogradWeights(bool large) : large_(large) {}
+  CpuWinogradWeights(const SolverInfo& info, bool large) : Solver(info), large_(large) {}
 
-  SolverInfo info() const override {
-    return cpu_info(large_ ? 21 : 18, large_ ? "ConvCpuWinograd6Wrw" : "ConvCpuWinogradWrw", Algorithm::kWinograd, 2);
-  }
-
-  ErrorClass accuracy(const Problem&) const override {
+  ErrorClass error_class(const Problem&) const override {
     return large_ ? ErrorClass::kApproximate : ErrorClass::kAccurate;
   }
 
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = check_float_problem(p, Direction::kBackwardWeights); !v) return v;
     if (const Verdict v = check_winograd(p); !v) return v;
     const kernels::ConvShape s = conv_shape(p);
@@ -69,28 +66,28 @@ class CpuWinogradWeights final : public Solver<Problem> {
     return {};
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
     return {{"tile", winograd_tiles(p, large_)}, {"tiles", {std::begin(kTiles), std::end(kTiles)}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     const std::vector<int> tiles = winograd_tiles(p, large_);
     return point.size() == 2 && std::find(tiles.begin(), tiles.end(), point[0]) != tiles.end() &&
            std::find(std::begin(kTiles), std::end(kTiles), point[1]) != std::end(kTiles);
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const std::vector<int> tiles = winograd_tiles(p, large_);
     const Machine m(d);
     const auto cycles = [&](int tile) { return cycles_of(m, job_of(d, p, large_, {tile, 0})); };
     return {*std::min_element(tiles.begin(), tiles.end(), [&](int a, int b) { return cycles(a) < cycles(b); }), 0};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return kernel_table(d).winograd_weights_memory(job_at(d, p, point)) + kAlign;
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
     const WinogradWeights job = job_at(d, p, point);
     const auto memory = static_cast<double>(kernel_table(d).winograd_weights_memory(job));
@@ -102,7 +99,7 @@ class CpuWinogradWeights final : public Solver<Problem> {
     return m.loop_us(work, tensor_bytes(p) + memory);
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const kernels::KernelTable& table = kernel_table(stream.info());
     const WinogradWeights job = job_at(stream.info(), p, point);
     const std::size_t scratch = table.winograd_weights_scratch(job);
@@ -130,7 +127,7 @@ class CpuWinogradWeights final : public Solver<Problem> {
 
  private:
   WinogradWeights job_at(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
-    return job_of(d, p, large_, point.empty() ? start(d, p) : point);
+    return job_of(d, p, large_, point.empty() ? default_point(d, p) : point);
   }
 
   static double cycles_of(const Machine& m, const WinogradWeights& job) {
@@ -151,9 +148,12 @@ class CpuWinogradWeights final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cpu_winograd_weights(bool large) {
-  static constexpr CpuWinogradWeights kSolvers[] = {CpuWinogradWeights(false), CpuWinogradWeights(true)};
-  return kSolvers[large];
+std::unique_ptr<const SolverBase> cpu_winograd_weights(const SolverInfo& info, Direction) {
+  return std::make_unique<CpuWinogradWeights>(info, false);
+}
+
+std::unique_ptr<const SolverBase> cpu_winograd_weights_large(const SolverInfo& info, Direction) {
+  return std::make_unique<CpuWinogradWeights>(info, true);
 }
 
 }  // namespace polymio::convolution

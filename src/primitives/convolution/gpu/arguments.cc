@@ -186,18 +186,4 @@ Operands operands_of(const Problem& p, const Problem::Args& a) {
   return {data ? a.y : a.x, weights ? a.y : a.w, output_of(p, a)};
 }
 
-SolverInfo portable_info(std::uint64_t id, const char* name, Algorithm algorithm) {
-  constexpr unsigned kDevices = static_cast<unsigned>(DeviceKind::kCuda) | static_cast<unsigned>(DeviceKind::kOpenCl) |
-                                static_cast<unsigned>(DeviceKind::kHip);
-  return {.id = id,
-          .name = name,
-          .algorithm = algorithm,
-          .version = 1,
-          .devices = kDevices,
-          .dynamic = true,
-          .deterministic = true,
-          .capture_safe = true,
-          .reference = false};
-}
-
 }  // namespace polymio::convolution::gpu

@@ -64,7 +64,4 @@ struct Operands {
 };
 Operands operands_of(const Problem&, const Problem::Args&);
 
-/// Traits that all portable solvers share.
-SolverInfo portable_info(std::uint64_t id, const char* name, Algorithm);
-
 }  // namespace polymio::convolution::gpu

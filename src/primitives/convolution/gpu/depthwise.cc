@@ -3,6 +3,7 @@
 // units, depthwise_matrix. Only backward weights needs workspace: blocks write partial results that are summed in a
 // fixed order.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include "primitives/convolution/gpu/arguments.h"
 #include "primitives/convolution/gpu/depthwise_matrix.h"
 #include "primitives/convolution/gpu/depthwise_tiles.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -148,17 +149,9 @@ int count_variants(const DeviceInfo& d, const Problem& p) {
 
 class GpuDepthwise final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuDepthwise(Direction d) : direction_(d) {}
+  GpuDepthwise(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuDepthwiseFwd", "ConvGpuDepthwiseBwd", "ConvGpuDepthwiseWrw"};
-    const auto i = static_cast<unsigned>(direction_);
-    SolverInfo info = gpu::portable_info(107 + i, kNames[i], Algorithm::kDirect);
-    info.version = 4;
-    return info;
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
     POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == p.filter(1), "the filter is not square");
@@ -171,7 +164,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.5, kTilesMemory = 0.6, kArithmetic = 0.2, kTilesArithmetic = 0.4;
     constexpr double kMatrixArithmetic = 0.55, kGeneral = 6, kOther = 1.1;
     const bool tiles = gpu::DepthwiseTiles::serve(p), matrix = matrix_variant(d, p, point) >= 0;
@@ -179,24 +172,25 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     const double arithmetic = matrix ? kMatrixArithmetic : tiles ? kTilesArithmetic : kArithmetic;
     const double compute = p.flops() / (1e3 * d.fp32_gflops * arithmetic);
     const bool weights = direction_ == Direction::kBackwardWeights;
-    const double slower = (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == start(d, p) ? 1 : kOther);
+    const double slower =
+        (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == default_point(d, p) ? 1 : kOther);
     return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
   }
 
-  TuneSpace knobs(const DeviceInfo& d, const Problem& p) const override {
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
     std::vector<int> values(static_cast<std::size_t>(count_variants(d, p)));
     std::iota(values.begin(), values.end(), 0);
     return {{"variant", values}};
   }
 
-  bool accepts(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 1 || point[0] < 0 || point[0] >= count_variants(d, p)) return false;
     if (matrix_variant(d, p, point) >= 0) return true;
     return gpu::DepthwiseTiles::serve(p) ? gpu::DepthwiseTiles::fits(p, point[0]) : plan_of(d, p, point).fits;
   }
 
   /// Measured on an H200.
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     constexpr std::int64_t kSmall = 1536;  // elements per multiprocessor: below it tiles beat matrix units
     const bool is_small =
         direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kSmall * d.units;
@@ -208,14 +202,14 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     return {direction_ != Direction::kBackwardWeights && stride == 2 ? 1 : 0};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
     return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).kernels();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
@@ -284,10 +278,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_depthwise(Direction d) {
-  static constexpr GpuDepthwise kSolvers[] = {GpuDepthwise(Direction::kForward), GpuDepthwise(Direction::kBackwardData),
-                                              GpuDepthwise(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_depthwise(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuDepthwise>(info, d);
 }
 
 }  // namespace polymio::convolution

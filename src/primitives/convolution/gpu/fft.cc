@@ -2,13 +2,14 @@
 // matrix product per frequency, computed as a real one of twice the channels. Computes in fp32. The workspace holds the
 // spectra.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/math.h"
 #include "primitives/convolution/gpu/product.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -79,14 +80,9 @@ Strides strides_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.
 
 class GpuFft final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuFft(Direction d) : direction_(d) {}
+  GpuFft(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    const bool data = direction_ == Direction::kBackwardData;
-    return gpu::portable_info(data ? 117 : 116, data ? "ConvGpuFftBwd" : "ConvGpuFftFwd", Algorithm::kFft);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(p.spatial() == 2, "not two spatial dimensions");
     POLYMIO_REQUIRE(std::max(p.filter(0), p.filter(1)) >= kMinTaps, "the filter is smaller than 5 in both dimensions");
@@ -107,9 +103,9 @@ class GpuFft final : public GpuSolver<Problem> {
   }
 
   // The rounding errors of a tile, also of its largest elements, affect all of its results.
-  ErrorClass accuracy(const Problem&) const override { return ErrorClass::kApproximate; }
+  ErrorClass error_class(const Problem&) const override { return ErrorClass::kApproximate; }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.3;
     const Plan plan = plan_of(p);
     const double moved = 4.0 * static_cast<double>(plan.src_size() + plan.dst_size() + plan.filter_size());
@@ -117,22 +113,22 @@ class GpuFft final : public GpuSolver<Problem> {
            (moved + gpu::tensor_bytes(p)) / (1e3 * d.bandwidth_gbs * kMemory);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override { return {{"product", {0, 1, 2, 3, 4}}}; }
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"product", {0, 1, 2, 3, 4}}}; }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
     return point.size() == 1 && point[0] >= 0 && point[0] < gpu::Product::kTiles;
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     return {gpu::Product::best_tile(d, plan_of(p).product)};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p);
     return static_cast<std::size_t>(layout_of(plan, {d, plan.product, point[0]}).end) * sizeof(float);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const std::vector<std::string> options = {fmt::format("-DIN={}", name_of(p.x.type)),
                                               fmt::format("-DOUT={}", name_of(p.x.type))};
     std::vector<KernelSpec> specs;
@@ -183,9 +179,8 @@ class GpuFft final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_fft(Direction d) {
-  static constexpr GpuFft kSolvers[] = {GpuFft(Direction::kForward), GpuFft(Direction::kBackwardData)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_fft(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuFft>(info, d);
 }
 
 }  // namespace polymio::convolution

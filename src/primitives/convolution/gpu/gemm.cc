@@ -1,11 +1,12 @@
 // ConvGpuGemm: the im2col matrix in the workspace and a matrix product; a pointwise convolution needs no such matrix.
 // One to three spatial dimensions, any strides, dilations and groups, fp32, fp16 and bf16.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <numeric>
 
 #include "primitives/convolution/gpu/columns.h"
 #include "primitives/convolution/gpu/product.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -42,47 +43,41 @@ std::size_t matrix_at(const gpu::Product& product) { return (product.workspace()
 
 class GpuGemm final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuGemm(Direction d) : direction_(d) {}
+  GpuGemm(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuGemmFwd", "ConvGpuGemmBwd", "ConvGpuGemmWrw"};
-    const auto i = static_cast<unsigned>(direction_);
-    return gpu::portable_info(118 + i, kNames[i], Algorithm::kGemm);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_columns(d, p, direction_); !v) return v;
     const Plan plan(p);
     if (const Verdict v = gpu::check_sizes(plan.problem); !v) return v;
     return gpu::Product(d, plan.problem, 0).check();
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p);
     return gpu::Product(d, plan.problem, point[0]).predict(d) + plan.columns.predict(d);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     std::vector<int> tiles(gpu::Product::kTiles);
     std::iota(tiles.begin(), tiles.end(), 0);
     return {{"tile", tiles}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
     return point.size() == 1 && point[0] >= 0 && point[0] < gpu::Product::kTiles;
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     return {gpu::Product::best_tile(d, Plan(p).problem)};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p);
     const gpu::Product product(d, plan.problem, point[0]);
     return plan.columns.direct() ? product.workspace() : matrix_at(product) + plan.columns.bytes();
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p);
     std::vector<KernelSpec> specs = gpu::Product(d, plan.problem, point[0]).kernels();
     for (KernelSpec& spec : plan.columns.kernels()) specs.push_back(std::move(spec));
@@ -131,10 +126,8 @@ class GpuGemm final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_gemm(Direction d) {
-  static constexpr GpuGemm kSolvers[] = {GpuGemm(Direction::kForward), GpuGemm(Direction::kBackwardData),
-                                         GpuGemm(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuGemm>(info, d);
 }
 
 }  // namespace polymio::convolution

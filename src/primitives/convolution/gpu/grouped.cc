@@ -3,6 +3,7 @@
 // Packed NCHW and NHWC, any stride and dilation. Only backward weights needs workspace: blocks write partial results
 // that are summed in a fixed order.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
 #include "primitives/convolution/gpu/grouped_matrix.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -108,17 +109,9 @@ Plan plan_of(const Problem& p) {
 
 class GpuGrouped final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuGrouped(Direction d) : direction_(d) {}
+  GpuGrouped(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuGroupedFwd", "ConvGpuGroupedBwd", "ConvGpuGroupedWrw"};
-    const auto i = static_cast<unsigned>(direction_);
-    SolverInfo info = gpu::portable_info(110 + i, kNames[i], Algorithm::kDirect);
-    info.version = 3;
-    return info;
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(p.groups() > 1 && p.spatial() == 2, "not a grouped convolution with two spatial dimensions");
     const std::int64_t c = p.c() / p.groups(), k = p.k() / p.groups();
@@ -135,7 +128,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     return {};
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.4, kArithmetic = 0.42, kGeneral = 4;
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
@@ -147,13 +140,13 @@ class GpuGrouped final : public GpuSolver<Problem> {
     return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
     if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).workspace();
     return static_cast<std::size_t>(plan_of(p).parts * p.w.count() * 4 + kSlack);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).kernels();
     const Plan plan = plan_of(p);
     const bool weights = direction_ == Direction::kBackwardWeights;
@@ -207,10 +200,8 @@ class GpuGrouped final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_grouped(Direction d) {
-  static constexpr GpuGrouped kSolvers[] = {GpuGrouped(Direction::kForward), GpuGrouped(Direction::kBackwardData),
-                                            GpuGrouped(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_grouped(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuGrouped>(info, d);
 }
 
 }  // namespace polymio::convolution

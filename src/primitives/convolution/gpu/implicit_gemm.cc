@@ -2,26 +2,20 @@
 // One or two spatial dimensions, any strides and groups, fp32, fp16 and bf16, int8 forward. Weights are packed into the
 // workspace; if there are few tiles, K is split and the partial results are summed in a fixed order.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <numeric>
 
 #include "primitives/convolution/gpu/product.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
 
 class GpuImplicitGemm final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuImplicitGemm(Direction d) : direction_(d) {}
+  GpuImplicitGemm(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuImplicitGemmFwd", "ConvGpuImplicitGemmBwd",
-                                             "ConvGpuImplicitGemmWrw"};
-    const auto i = static_cast<unsigned>(direction_);
-    return gpu::portable_info(104 + i, kNames[i], Algorithm::kImplicitGemm);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     const bool integers = direction_ == Direction::kForward && p.x.type == DataType::kInt8;
     const Verdict common = integers ? check_integers(d, p) : gpu::check_planes(d, p, direction_);
     if (!common) return common;
@@ -30,27 +24,29 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
     return gpu::Product(d, p, 0).check();
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return gpu::Product(d, p, point[0]).predict(d);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     std::vector<int> tiles(gpu::Product::kTiles);
     std::iota(tiles.begin(), tiles.end(), 0);
     return {{"tile", tiles}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem&, const TunePoint& point) const override {
     return point.size() == 1 && point[0] >= 0 && point[0] < gpu::Product::kTiles;
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override { return {gpu::Product::best_tile(d, p)}; }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return {gpu::Product::best_tile(d, p)};
+  }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return gpu::Product(d, p, point[0]).workspace();
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return gpu::Product(d, p, point[0]).kernels();
   }
 
@@ -79,11 +75,8 @@ class GpuImplicitGemm final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_implicit_gemm(Direction d) {
-  static constexpr GpuImplicitGemm kSolvers[] = {GpuImplicitGemm(Direction::kForward),
-                                                 GpuImplicitGemm(Direction::kBackwardData),
-                                                 GpuImplicitGemm(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_implicit_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuImplicitGemm>(info, d);
 }
 
 }  // namespace polymio::convolution

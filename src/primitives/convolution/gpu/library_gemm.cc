@@ -3,12 +3,13 @@
 // the heuristic of the library offers. TF32 products are a solver of their own, since they are less accurate.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/columns.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -153,20 +154,9 @@ using Multipliers = std::array<std::array<std::shared_ptr<const Multiplier>, 2>,
 
 class LibraryGemm final : public Solver<Problem> {
  public:
-  constexpr LibraryGemm(Direction d, bool tf32) : direction_(d), tf32_(tf32) {}
+  LibraryGemm(const SolverInfo& info, Direction d, bool tf32) : Solver(info), direction_(d), tf32_(tf32) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[][3] = {{"ConvCudaGemmFwd", "ConvCudaGemmBwd", "ConvCudaGemmWrw"},
-                                                {"ConvCudaGemmTf32Fwd", "ConvCudaGemmTf32Bwd", "ConvCudaGemmTf32Wrw"}};
-    const auto i = static_cast<unsigned>(direction_);
-    SolverInfo info = gpu::portable_info((tf32_ ? 124 : 121) + i, kNames[tf32_ ? 1 : 0][i], Algorithm::kGemm);
-    info.devices = static_cast<unsigned>(DeviceKind::kCuda);
-    info.version = 2;
-    info.deterministic = false;  // unaligned tensors may use another algorithm
-    return info;
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     constexpr std::int64_t kMax = std::int64_t{1} << 30;
     POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda, "does not run on this kind of device");
     if (const Verdict v = gpu::check_columns(d, p, direction_); !v) return v;
@@ -178,9 +168,9 @@ class LibraryGemm final : public Solver<Problem> {
     return {};
   }
 
-  ErrorClass accuracy(const Problem&) const override { return tf32_ ? ErrorClass::kReduced : ErrorClass::kAccurate; }
+  ErrorClass error_class(const Problem&) const override { return tf32_ ? ErrorClass::kReduced : ErrorClass::kAccurate; }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     // Tensor cores have 16 times the throughput of SIMT fp32 for 16-bit floats, 8 times for TF32.
     constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.7;
     const Plan plan(p, point);
@@ -191,35 +181,35 @@ class LibraryGemm final : public Solver<Problem> {
     const double memory = (gpu::tensor_bytes(p) + matrix) / (1e3 * d.bandwidth_gbs * kMemory);
     const double compute = p.flops() / (1e3 * rate * kEfficiency);
     const double launches = chunks * static_cast<double>(plan.products()) + (plan.sums ? 1 : 0);
-    const double other_point_factor = point == start(d, p) ? 1 : 1.1;
+    const double other_point_factor = point == default_point(d, p) ? 1 : 1.1;
     return launches * kLaunchUs + other_point_factor * slower(plan, narrow) * std::max(memory, compute) +
            chunks * plan.columns.predict(d);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return {{"choice", {0, 1, 2, 3, 4, 5, 6, 7}}, {"library_mib", {32, 0}}, {"chunk_mib", {32, 256}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
     if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for callers without workspace
     return !Plan::direct(p) || point[kChunkMiB] == start_chunk();
   }
 
-  TunePoint start(const DeviceInfo&, const Problem&) const override { return {0, 32, start_chunk()}; }
+  TunePoint default_point(const DeviceInfo&, const Problem&) const override { return {0, 32, start_chunk()}; }
 
-  std::size_t workspace(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     return Plan(p, point).workspace();
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p, point);
     std::vector<KernelSpec> specs = plan.columns.kernels();
     if (plan.sums) specs.push_back(plan.columns.add_partials_spec());
     return specs;
   }
 
-  Invoker make(Stream& stream, const Problem& p, const TunePoint& point) const override {
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const Plan plan(p, point);
     const std::int64_t rest = plan.all_images % plan.images;
     const int size = static_cast<int>(size_of(plan.type));
@@ -233,7 +223,7 @@ class LibraryGemm final : public Solver<Problem> {
           fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
         variants[alignment == 16 ? 0 : 1] = made ? std::move(made) : variants[1];
       }
-    return [plan, multipliers, built = build_kernels(stream, kernels(stream.info(), p, point))](
+    return [plan, multipliers, built = build_kernels(stream, kernel_specs(stream.info(), p, point))](
                Stream& on, const Args& a) { run(on, plan, multipliers, built, a); };
   }
 
@@ -306,13 +296,12 @@ class LibraryGemm final : public Solver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& cuda_gemm(Direction d, bool tf32) {
-  static constexpr LibraryGemm kSolvers[][3] = {
-      {LibraryGemm(Direction::kForward, false), LibraryGemm(Direction::kBackwardData, false),
-       LibraryGemm(Direction::kBackwardWeights, false)},
-      {LibraryGemm(Direction::kForward, true), LibraryGemm(Direction::kBackwardData, true),
-       LibraryGemm(Direction::kBackwardWeights, true)}};
-  return kSolvers[tf32 ? 1 : 0][static_cast<int>(d)];
+std::unique_ptr<const SolverBase> cuda_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<LibraryGemm>(info, d, false);
+}
+
+std::unique_ptr<const SolverBase> cuda_gemm_tf32(const SolverInfo& info, Direction d) {
+  return std::make_unique<LibraryGemm>(info, d, true);
 }
 
 }  // namespace polymio::convolution

@@ -2,10 +2,11 @@
 // scalars and 1 to 3 spatial dimensions; sums in double if the device has it, integers exactly.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <memory>
 
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -14,27 +15,19 @@ constexpr std::int64_t kThreads = 256;  // as in the kernel
 
 class GpuReference final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuReference(Direction d) : direction_(d) {}
+  GpuReference(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuReferenceFwd", "ConvGpuReferenceBwd", "ConvGpuReferenceWrw"};
-    const auto d = static_cast<unsigned>(direction_);
-    SolverInfo info = gpu::portable_info(101 + d, kNames[d], Algorithm::kDirect);
-    info.reference = true;
-    return info;
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
     return gpu::check_types(d, p);
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 5, kEfficiency = 0.01;
     return kLaunchUs + p.flops() / (1e3 * d.fp32_gflops * kEfficiency);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     static constexpr const char* kEntries[] = {"reference_forward", "reference_backward_data",
                                                "reference_backward_weights"};
     auto options = gpu::type_options(d, p);
@@ -63,10 +56,8 @@ class GpuReference final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_reference(Direction d) {
-  static constexpr GpuReference kSolvers[] = {GpuReference(Direction::kForward), GpuReference(Direction::kBackwardData),
-                                              GpuReference(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_reference(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuReference>(info, d);
 }
 
 }  // namespace polymio::convolution

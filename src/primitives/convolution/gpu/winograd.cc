@@ -2,11 +2,12 @@
 // where sums are long enough that the error of its transforms does not show. Computes in fp32. The workspace holds the
 // transformed tensors.
 // SPDX-License-Identifier: MIT
+#include <memory>
 #include <fmt/format.h>
 
 #include "base/math.h"
 #include "primitives/convolution/gpu/product.h"
-#include "primitives/convolution/solvers.h"
+#include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
 namespace {
@@ -99,15 +100,9 @@ Strides strides_of(const TensorDesc& t) { return {t.strides[0], t.strides[1], t.
 
 class GpuWinograd final : public GpuSolver<Problem> {
  public:
-  constexpr explicit GpuWinograd(Direction d) : direction_(d) {}
+  GpuWinograd(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
-  SolverInfo info() const override {
-    static constexpr const char* kNames[] = {"ConvGpuWinogradFwd", "ConvGpuWinogradBwd", "ConvGpuWinogradWrw"};
-    const auto i = static_cast<unsigned>(direction_);
-    return gpu::portable_info(113 + i, kNames[i], Algorithm::kWinograd);
-  }
-
-  Verdict check(const DeviceInfo& d, const Problem& p) const override {
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
     POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == 3 && p.filter(1) == 3, "the filter is not 3x3");
     const Geometry& g = p.geometry;
@@ -125,7 +120,7 @@ class GpuWinograd final : public GpuSolver<Problem> {
     return gpu::Product(d, plan_of(p, 4).product, 0).check();
   }
 
-  double predict(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.5;
     const Plan plan = plan_of(p, point[0]);
     const double moved = 4.0 * static_cast<double>(plan.src_size() + plan.dst_size() + plan.filter_size());
@@ -133,26 +128,26 @@ class GpuWinograd final : public GpuSolver<Problem> {
            (moved + gpu::tensor_bytes(p)) / (1e3 * d.bandwidth_gbs * kMemory);
   }
 
-  TuneSpace knobs(const DeviceInfo&, const Problem&) const override {
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
     return {{"tile", {2, 4}}, {"product", {0, 1, 2, 3, 4}}};
   }
 
-  bool accepts(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
+  bool is_valid(const DeviceInfo&, const Problem& p, const TunePoint& point) const override {
     return point.size() == 2 && (point[0] == 2 || point[0] == 4) && allows(p, point[0]) && point[1] >= 0 &&
            point[1] < gpu::Product::kTiles;
   }
 
-  TunePoint start(const DeviceInfo& d, const Problem& p) const override {
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const int tile = allows(p, 4) ? 4 : 2;
     return {tile, gpu::Product::best_tile(d, plan_of(p, tile).product)};
   }
 
-  std::size_t workspace(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p, point[0]);
     return static_cast<std::size_t>(layout_of(plan, {d, plan.product, point[1]}).end) * sizeof(float);
   }
 
-  std::vector<KernelSpec> kernels(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Plan plan = plan_of(p, point[0]);
     const bool weights = direction_ == Direction::kBackwardWeights;
     std::vector<KernelSpec> specs;
@@ -224,10 +219,8 @@ class GpuWinograd final : public GpuSolver<Problem> {
 
 }  // namespace
 
-const Solver<Problem>& gpu_winograd(Direction d) {
-  static constexpr GpuWinograd kSolvers[] = {GpuWinograd(Direction::kForward), GpuWinograd(Direction::kBackwardData),
-                                             GpuWinograd(Direction::kBackwardWeights)};
-  return kSolvers[static_cast<int>(d)];
+std::unique_ptr<const SolverBase> gpu_winograd(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuWinograd>(info, d);
 }
 
 }  // namespace polymio::convolution

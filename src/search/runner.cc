@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+#include "search/runner.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "core/kernel_builder.h"
+#include "core/registry.h"
+#include "search/online_tuning.h"
+#include "search/record.h"
+
+namespace polymio::search {
+namespace {
+
+bool contains(SolverList list, const SolverBase* solver) { return std::ranges::find(list, solver) != list.end(); }
+
+/// The least workspace that the solver can do with.
+std::size_t least_workspace(const Request& rq, const Candidate& c) {
+  std::size_t least = c.workspace;
+  for (const TunePoint& p : valid_points(*c.solver, rq.handle.device(), rq.problem))
+    least = std::min(least, c.solver->workspace_size(rq.handle.device(), rq.problem, p));
+  return least;
+}
+
+/// As the request lists it; a solver of another direction will be refused with that reason.
+const SolverBase& known_solver(const Request& rq, const Primitive& primitive, std::uint64_t id) {
+  for (const SolverBase* s : rq.solvers)
+    if (s->info().id == id) return *s;
+  const SolverBase* solver = solver_by_id(id, primitive.all_solvers());
+  require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", id);
+  return *solver;
+}
+
+/// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
+Candidate candidate_of(const Request& rq, const Primitive& primitive, std::uint64_t id) {
+  const SolverBase& solver = known_solver(rq, primitive, id);
+  const Verdict verdict = admit(solver, rq.handle.device(), rq.problem, rq.constraints);
+  require(static_cast<bool>(verdict), "solution {} ({}) does not apply to: {}. Reason: {}", id, solver.info().name,
+          rq.problem.key(), verdict.text());
+  for (const auto& c : rank(rq))
+    if (c.solver == &solver) return c;
+  fail(Status::kBadParm, "solution {} ({}) is {}, and is not used: {}", id, solver.info().name, kQuarantined,
+       rq.problem.key());
+}
+
+[[noreturn]] void fail_refused(const Request& rq) {
+  fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), refusals(rq));
+}
+
+[[noreturn]] void fail_captured(const ProblemBase& problem) {
+  fail(Status::kNotInitialized,
+       "the stream is being captured and there is no plan yet: call polymioPrepare with the problem before: {}",
+       problem.key());
+}
+
+/// The best after a find on data of our own, or nothing where there is no memory for it.
+std::optional<Candidate> best_on_private_data(const Request& rq) {
+  try {
+    const auto own = rq.check->private_case(rq.handle, rq.handle.workspace_limit());
+    if (own && own->problem().equals(rq.problem)) return find(rq, {}, own->args(nullptr, 0)).at(0);
+    log::info("not tuned: its data would exceed the workspace limit: {}", rq.problem.key());
+  } catch (const Error& e) {
+    if (e.status != Status::kAllocFailed) throw;
+    log::info("not tuned: {}: {}", e.what(), rq.problem.key());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Call::Call(Handle& handle, const Primitive& primitive, const ProblemBase& problem, const Constraints& allowed)
+    : primitive_(primitive), request_{handle, primitive.solvers(problem, handle.device().kind), problem, allowed} {
+  primitive.validate(problem);
+  if (primitive.has_find() && handle.stream().capturing()) fail_captured(problem);
+  check_ = primitive.make_check(problem);
+  request_.check = check_.get();
+  request_.constraints.workspace_limit = std::min(allowed.workspace_limit, handle.workspace_limit());
+  if (handle.device().kind != DeviceKind::kCpu) {
+    clock_ = device_clock(handle.stream());
+    request_.clock = clock_.get();
+  }
+  record_problem(problem.key());
+}
+
+/// Those that MIOPEN_DEBUG_FIND_ONLY_SOLVER names by name or id; empty: all. BadParm when it names one that does not
+/// exist. Solvers of other primitives are passed over, since one variable serves them all.
+std::vector<const SolverBase*> Call::only() const {
+  std::vector<const SolverBase*> named;
+  const std::string text = env::text(env::kFindOnlySolver).value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(';', at), text.size());
+    const std::string name = text.substr(at, end - at);
+    at = end + 1;
+    if (name.empty()) continue;
+    const SolverBase* solver = solver_by_name(name);
+    require(solver,
+            "{}={}: there is no solver '{}'; names and ids are in MIOpenDriver conv --explain and in "
+            "docs/activations.md",
+            env::kFindOnlySolver.name, text, name);
+    if (!contains(primitive_.all_solvers(), solver)) continue;
+    solver = &known_solver(request_, primitive_, solver->info().id);
+    if (primitive_.has_find() || contains(request_.solvers, solver)) named.push_back(solver);
+  }
+  return named;
+}
+
+void Call::restrict(std::vector<Candidate>& candidates) const {
+  const auto allowed = only();
+  if (!allowed.empty()) std::erase_if(candidates, [&](const Candidate& c) { return !contains(allowed, c.solver); });
+}
+
+/// Throws for a request nothing satisfies: BadParm when only workspace is short, else NotImplemented.
+void Call::fail_unsolved(const Request& rq) const {
+  Request unlimited = rq;
+  unlimited.constraints.workspace_limit = SIZE_MAX;
+  const auto possible = rank(unlimited);
+  if (const auto text = env::text(env::kFindOnlySolver); text && !rank(rq).empty())
+    fail(Status::kNotImplemented, "{}={} leaves no solver for: {}", env::kFindOnlySolver.name, *text, rq.problem.key());
+  std::size_t least = SIZE_MAX;
+  for (const auto& c : possible) least = std::min(least, least_workspace(rq, c));
+  if (!possible.empty() && least > rq.constraints.workspace_limit)
+    fail(Status::kBadParm, "not enough workspace: {} bytes were given, at least {} are needed for: {}",
+         rq.constraints.workspace_limit, least, rq.problem.key());
+  fail_refused(rq);
+}
+
+/// The same for a call that named its algorithm: says which ones there are.
+void Call::fail_algorithm(int algorithm, unsigned enabled) const {
+  Request rq = request_;
+  rq.constraints.algorithms &= 1u << algorithm;
+  std::string wanted = std::to_string(algorithm);
+  for (const SolverBase* solver : primitive_.all_solvers())
+    if (solver->info().algorithm == algorithm) wanted = solver->info().method;
+  for (const SolverBase* solver : rq.solvers)
+    if (solver->info().algorithm == algorithm) fail_unsolved(rq);
+  rq.constraints.algorithms = enabled;
+  std::string others;
+  for (const auto& c : best_per_algorithm(rank(rq)))
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", c.solver->info().method);
+  fail(Status::kNotImplemented, "no solver has the algorithm {} for: {}. Available: {}", wanted, rq.problem.key(),
+       others);
+}
+
+std::size_t Call::find_workspace(FindMode mode) const {
+  auto ranking = rank(request_);
+  restrict(ranking);
+  if (ranking.empty()) fail_unsolved(request_);
+  if (enforce() != Enforce::kNone) mode = FindMode::kNormal;
+  if (mode == FindMode::kFast || is_hit(ranking, mode)) return ranking[0].workspace;
+  std::size_t most = 0;
+  for (const auto& c : ranking) most = std::max(most, c.workspace);
+  return most;
+}
+
+std::vector<Candidate> Call::find(FindOptions options, const void* args) const {
+  options.only = only();
+  const auto best = best_per_algorithm(search::find(request_, options, args));
+  if (best.empty()) fail_unsolved(request_);
+  // What was found is what the next run takes, whatever was chosen before.
+  for (const auto& c : best)
+    request_.handle.plans().put({&request_.problem, request_.constraints, 0, c.solver->info().algorithm}, plan(c));
+  return best;
+}
+
+std::optional<std::vector<Candidate>> Call::answer(FindOptions options, const char* reason) const {
+  options.only = only();
+  const auto found = search::answer(request_, options, reason);
+  if (!found) return std::nullopt;
+  if (found->empty()) fail_unsolved(request_);
+  return best_per_algorithm(*found);
+}
+
+std::vector<Candidate> Call::solutions() const {
+  auto ranking = rank(request_);
+  if (!env::flag(env::kImmediateFallback, true))
+    std::erase_if(ranking, [](const Candidate& c) { return c.source != Source::kMeasured; });
+  return ranking;
+}
+
+Candidate Call::candidate(std::uint64_t id) const { return candidate_of(request_, primitive_, id); }
+
+TunedAll Call::tune(const TuneAll& how) const {
+  auto tuned = tune_all(request_, how);
+  if (tuned.candidates.empty()) fail_unsolved(request_);
+  return tuned;
+}
+
+Plan Call::plan(const Candidate& c) const {
+  Stream& stream = request_.handle.stream();
+  const ProblemBase& problem = request_.problem;
+  return primitive_.finish(
+      {c.solver->build(stream, problem, c.point), c.solver, c.solver->workspace_size(stream.info(), problem, c.point)},
+      problem);
+}
+
+Plan Call::plan(std::uint64_t id, const TunePoint& point) const {
+  if (!point.empty()) {
+    // The point may need less workspace than the one that is best known.
+    Request unlimited = request_;
+    unlimited.constraints.workspace_limit = SIZE_MAX;
+    Candidate c = candidate_of(unlimited, primitive_, id);
+    const DeviceInfo& device = request_.handle.device();
+    if (takes(*c.solver, device, request_.problem, point) &&
+        c.solver->workspace_size(device, request_.problem, point) <= request_.constraints.workspace_limit) {
+      c.point = point;
+      return plan(c);
+    }
+  }
+  return plan(candidate(id));
+}
+
+Plan Call::plan_within(std::uint64_t id, const Constraints& limits) const {
+  const DeviceInfo& device = request_.handle.device();
+  const ProblemBase& problem = request_.problem;
+  const Candidate c = candidate(id);
+  const std::size_t least =
+      std::min(c.workspace, c.solver->workspace_size(device, problem, c.solver->default_point(device, problem)));
+  require(least <= limits.workspace_limit, "solution {} ({}) needs {} bytes of workspace, {} were given for: {}", id,
+          c.solver->info().name, least, limits.workspace_limit, problem.key());
+  if (c.workspace <= limits.workspace_limit) return plan(c);
+  return Call(request_.handle, primitive_, problem, limits).plan(id);
+}
+
+/// Runs candidates in real calls.
+Plan Call::online_plan() const {
+  const ProblemBase& problem = request_.problem;
+  Subject subject{problem.clone(), primitive_.make_check(problem), request_.solvers, request_.constraints};
+  const SolverBase* first = rank(request_)[0].solver;
+  std::size_t workspace = 0;
+  auto invoke = tune_online(request_.handle, std::move(subject), workspace);
+  constexpr std::size_t kBytes = 20'000;  // with the invokers of all candidates
+  return primitive_.finish({std::move(invoke), first, workspace, kBytes}, problem);
+}
+
+Plan Call::plan_of_algorithm(int algorithm, unsigned enabled) const {
+  Request rq = request_;
+  rq.constraints.algorithms &= 1u << algorithm;
+  const auto candidates = rank(rq);
+  if (candidates.empty()) fail_algorithm(algorithm, enabled);
+  if (rq.handle.tunes_while_running() && !primitive_.reads_output(rq.problem)) return online_plan();
+  return plan(candidates[0]);
+}
+
+Plan Call::first_plan() const {
+  const auto allowed = only();
+  Request rq = request_;
+  if (!allowed.empty()) rq.solvers = allowed;
+  std::optional<Candidate> best;
+  if (enforce() != Enforce::kNone && !rq.handle.stream().capturing()) best = best_on_private_data(rq);
+  if (!best) {
+    const auto ranking = rank(rq);
+    if (ranking.empty()) fail_refused(rq);
+    best = ranking[0];
+  }
+  return plan(*best);
+}
+
+namespace {
+
+/// Workspace and alignment of later runs are not known yet. Solver 0: the best of the algorithm.
+PlanKey key_for(const Handle& handle, const ProblemBase& problem, Constraints allowed, int algorithm,
+                std::uint64_t solver) {
+  allowed.workspace_limit = handle.workspace_limit();
+  return {&problem, allowed, solver, algorithm};
+}
+
+/// Candidates that may be worth running: the reference only where its algorithm has nothing else.
+std::vector<Candidate> worth_preparing(const Request& rq) {
+  auto ranking = rank(rq);
+  unsigned served = 0;
+  const auto bit = [](const Candidate& c) { return 1u << c.solver->info().algorithm; };
+  for (const auto& c : ranking)
+    if (!c.solver->info().reference) served |= bit(c);
+  std::erase_if(ranking, [&](const auto& c) { return c.solver->info().reference && (served & bit(c)); });
+  if (ranking.empty()) fail_refused(rq);
+  return ranking;
+}
+
+}  // namespace
+
+void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted> problems) {
+  Stream& stream = handle.stream();
+  std::vector<std::vector<Candidate>> rankings;
+  std::vector<KernelSpec> specs;
+  for (const auto& [problem, allowed] : problems) {
+    rankings.push_back(worth_preparing(Call(handle, primitive, *problem, allowed).request()));
+    for (const auto& c : rankings.back())
+      std::ranges::move(c.solver->kernel_specs(stream.info(), *problem, c.point), std::back_inserter(specs));
+  }
+  const auto together = specs.empty() ? Kernels() : build_kernels(stream, specs);
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const auto& [problem, allowed] = problems[i];
+    unsigned seen = 0;
+    for (const auto& c : rankings[i]) {
+      const SolverInfo info = c.solver->info();
+      const Plan plan = primitive.finish({c.solver->build(stream, *problem, c.point), c.solver, c.workspace}, *problem);
+      handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, info.id), plan);
+      const unsigned bit = 1u << info.algorithm;
+      if (!(seen & bit)) handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, 0), plan);
+      seen |= bit;
+    }
+  }
+}
+
+Plan prepared_plan(Handle& handle, const Primitive& primitive, const ProblemBase& problem, const Constraints& allowed,
+                   const Constraints& limits, int algorithm, std::uint64_t id) {
+  const auto fits = [&](const Plan& plan) {
+    return plan.workspace <= limits.workspace_limit && admit(*plan.solver, handle.device(), problem, limits);
+  };
+  const auto find = [&](std::uint64_t solver) {
+    auto plan = handle.plans().peek(key_for(handle, problem, allowed, algorithm, solver));
+    return plan && fits(*plan) ? plan : nullptr;
+  };
+  if (const auto plan = find(id)) return *plan;
+  if (id == 0)
+    for (const SolverBase* s : primitive.solvers(problem, handle.device().kind))
+      if (s->info().algorithm == algorithm)
+        if (const auto plan = find(s->info().id)) return *plan;
+  fail_captured(problem);
+}
+
+}  // namespace polymio::search
