@@ -13,7 +13,7 @@
 
 namespace polymio::search {
 
-/// Numbers equal miopenConvolutionFindMode_t.
+/// Numbers equal the find modes of the C API.
 enum class FindMode : int { kNormal = 1, kFast = 2, kHybrid = 3, kReserved = 4, kDynamicHybrid = 5 };
 
 /// MIOPEN_FIND_ENFORCE.
