@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Checks the public headers, and a built library, against the API tables in tests/capi/: every
+# Checks the public headers, and a built library, against the API tables: every
 # signature, every enumerator, the beta gating, the exported symbols and the SONAME. One line for
 # each difference; exit status 1 if there is any. --self-test plants violations and must see them.
 # SPDX-License-Identifier: MIT
@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLES = ROOT / "tests" / "capi"
+API_TABLE = ROOT / "api" / "miopen_api.tsv"
+ENUM_TABLE = ROOT / "tests" / "capi" / "miopen_enums.tsv"
 SONAME = "libMIOpen.so.1"
 
 # Exported beside the table: miopen_internal.h.
@@ -34,15 +35,15 @@ INTERNAL = {
 INCLUDES = ["miopen/miopen.h", "miopen/miopen_internal.h", "miopen/polymio.h"]
 
 
-def read_table(name):
-    with open(TABLES / name, newline="") as file:
+def read_table(path):
+    with open(path, newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def functions():
     """(name, type, is beta) of every MIOpen function; defaults of C++ are no part of a type."""
     rows = []
-    for row in read_table("miopen_api.tsv"):
+    for row in read_table(API_TABLE):
         parameters = re.sub(r"\s*=\s*[^,)]+", "", row["parameters"])
         rows.append((row["name"], row["returns"] + " " + parameters, row["status"] == "beta"))
     for name, parameters in INTERNAL.items():
@@ -94,7 +95,7 @@ def check_headers(headers, compiler):
     beta = ["#define MIOPEN_BETA_API"]
     table = functions()
     enumerators = [(row["enum"], row["enumerator"], row["value"])
-                   for row in read_table("miopen_enums.tsv")]
+                   for row in read_table(ENUM_TABLE)]
 
     def c_signatures(rows):
         return [(f"{name} (C)", f"_Static_assert(__builtin_types_compatible_p(__typeof__({name}), "
@@ -223,7 +224,7 @@ def main():
     for line in differences:
         print(line)
     count = len(functions())
-    print(f"check_api: {count} functions, {len(read_table('miopen_enums.tsv'))} enumerators, "
+    print(f"check_api: {count} functions, {len(read_table(ENUM_TABLE))} enumerators, "
           f"{len(differences)} differences")
     return 1 if differences else 0
 

@@ -19,7 +19,6 @@ using capi::ConvolutionCall;
 using capi::deref;
 using capi::FindOptionsState;
 using capi::guard;
-using capi::not_implemented;
 using capi::not_null;
 using capi::ProblemState;
 using capi::SolutionState;
@@ -346,30 +345,4 @@ miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgor
 
 miopenStatus_t polymioGetFoundSolutionSource(miopenSolution_t solution, polymioSource_t* source) {
   return guard([&] { *not_null(source, "source") = static_cast<polymioSource_t>(deref(solution).candidate.source); });
-}
-
-miopenStatus_t miopenCreateMhaDescriptor(miopenMhaDescriptor_t*) {
-  return not_implemented("miopenCreateMhaDescriptor");
-}
-
-miopenStatus_t miopenSetMhaDescriptor(miopenMhaDescriptor_t, float) {
-  return not_implemented("miopenSetMhaDescriptor");
-}
-
-miopenStatus_t miopenGetMhaDescriptor(miopenMhaDescriptor_t, float*) {
-  return not_implemented("miopenGetMhaDescriptor");
-}
-
-miopenStatus_t miopenCreateSoftmaxDescriptor(miopenSoftmaxDescriptor_t*) {
-  return not_implemented("miopenCreateSoftmaxDescriptor");
-}
-
-miopenStatus_t miopenSetSoftmaxDescriptor(miopenSoftmaxDescriptor_t, float, float, miopenSoftmaxAlgorithm_t,
-                                          miopenSoftmaxMode_t) {
-  return not_implemented("miopenSetSoftmaxDescriptor");
-}
-
-miopenStatus_t miopenGetSoftmaxDescriptor(const miopenSoftmaxDescriptor_t, float*, float*, miopenSoftmaxAlgorithm_t*,
-                                          miopenSoftmaxMode_t*) {
-  return not_implemented("miopenGetSoftmaxDescriptor");
 }

@@ -13,7 +13,6 @@
 using namespace polymio;
 using capi::deref;
 using capi::guard;
-using capi::not_implemented;
 using capi::not_null;
 using capi::ProblemState;
 
@@ -211,16 +210,4 @@ miopenStatus_t miopenSetProblemTensorDescriptor(miopenProblem_t problem, miopenT
     capi::check_id(p, id);
     p.tensors[id] = capi::described(descriptor, "the tensor");
   });
-}
-
-miopenStatus_t miopenCreateMhaProblem(miopenProblem_t*, miopenMhaDescriptor_t, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateMhaProblem");
-}
-
-miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t*, miopenBatchNormMode_t, bool, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateBatchnormProblem");
-}
-
-miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t*, miopenSoftmaxDescriptor_t, miopenProblemDirection_t) {
-  return not_implemented("miopenCreateSoftmaxProblem");
 }

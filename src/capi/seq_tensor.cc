@@ -1,4 +1,4 @@
-// Group `tensor`, sequence descriptors: create and destroy. Their contents are set in rnn.cc.
+// Group `tensor`, sequence descriptors: create and destroy.
 // SPDX-License-Identifier: MIT
 #include "capi/guard.h"
 #include "capi/translate.h"
