@@ -4,11 +4,11 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/handle.h"
-#include "core/solver.h"
-#include "core/tensor.h"
+#include "core/problem_text.h"
 #include "search/find.h"
 
 namespace polymio::activation {
@@ -38,7 +38,7 @@ enum class Direction : int { kForward = 0, kBackward = 1 };
 
 inline constexpr int kMostRank = 5;
 
-struct Problem final : ProblemBase {
+struct Problem final : ProblemOf<Problem> {
   struct Args {
     const void* x = nullptr;
     const void* dy = nullptr;  // backward only
@@ -53,14 +53,9 @@ struct Problem final : ProblemBase {
   TensorDesc x, y;    // forward: read and written
   TensorDesc dy, dx;  // backward: read and written; rank 0 forward
 
-  bool operator==(const Problem& o) const {
-    return direction == o.direction && mode == o.mode && x == o.x && y == o.y && dy == o.dy && dx == o.dx;
-  }
+  auto fields() const { return std::tie(direction, mode, x, y, dy, dx); }
   /// The MIOpenDriver line of the problem, without parameters and scalars.
   std::string key() const override;
-  std::uint64_t hash() const override;
-  bool equals(const ProblemBase&) const override;
-  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
   std::string family() const override;
   std::vector<float> log_sizes() const override;  // the number of elements
   double work() const override;                   // bytes

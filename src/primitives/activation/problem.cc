@@ -2,36 +2,14 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "primitives/activation/activation.h"
 #include "primitives/activation/grid.h"
 
 namespace polymio::activation {
 namespace {
-
-const char* base_arg(DataType t) {
-  switch (t) {
-    case DataType::kHalf: return "activfp16";
-    case DataType::kBFloat16: return "activbfp16";
-    case DataType::kDouble: return "activfp64";
-    default: return "activ";
-  }
-}
-
-std::string stride_flag(const char* flag, const TensorDesc& t) {
-  return fmt::format(" {} {}", flag, fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
-}
-
-/// Nothing for NCHW; a layout flag if dense in another order; else explicit strides.
-std::string layout_flags(const TensorDesc& t, const char* layout_flag, const char* strides) {
-  if (t.is_channels_first()) return "";
-  const std::string name = layout_name(t);
-  return name.empty() ? stride_flag(strides, t) : fmt::format(" {} {}", layout_flag, name);
-}
 
 TensorDesc with_images(const TensorDesc& t) {
   if (t.rank != 1) return t;
@@ -49,8 +27,6 @@ const char* memory_class(const Problem& p) {
   return grid.flat() ? "dense" : grid.contiguous() ? "rows" : "strided";
 }
 
-std::string sizes(const TensorDesc& t) { return fmt::format("{}", fmt::join(t.sizes(), "x")); }
-
 void check_tensor(const TensorDesc& t, const char* name) {
   require(t.type == DataType::kFloat || t.type == DataType::kHalf || t.type == DataType::kBFloat16 ||
               t.type == DataType::kDouble,
@@ -65,8 +41,8 @@ void check_pair(const TensorDesc& t, const char* name, const TensorDesc& x) {
   check_tensor(t, name);
   require(t.type == x.type, "x is {}, {} is {}: their data types must be equal", polymio::name_of(x.type), name,
           polymio::name_of(t.type));
-  require(t.rank == x.rank && t.lens == x.lens, "x has sizes {}, {} has {}: they must be equal", sizes(x), name,
-          sizes(t));
+  require(t.rank == x.rank && t.lens == x.lens, "x has sizes {}, {} has {}: they must be equal", sizes_text(x), name,
+          sizes_text(t));
 }
 
 }  // namespace
@@ -95,8 +71,7 @@ Problem backward_problem(Mode mode, const TensorDesc& x, const TensorDesc& y, co
 }
 
 std::string Problem::key() const {
-  std::string text = base_arg(x.type);
-  if (x.rank != 4) text += fmt::format(" -_ {}", x.rank - 2);
+  std::string text = base_arg("activ", x.type, x.rank - 2);
   static constexpr const char* kFlags[] = {"-n", "-c", "-!", "-H", "-W"};
   for (int d = 0; d < x.rank; ++d) {
     const auto flag = static_cast<std::size_t>(d < 2 ? d : d + kMostRank - x.rank);
@@ -105,21 +80,9 @@ std::string Problem::key() const {
   text += fmt::format(" -m {} -F {}", static_cast<int>(mode), forward() ? 1 : 2);
   text += layout_flags(x, "-I", "--in_strides") + layout_flags(y, "-O", "--out_strides");
   if (forward()) return text;
-  if (!same_memory(dx, x)) text += stride_flag("--din_strides", dx);
-  if (!same_memory(dy, y)) text += stride_flag("--dout_strides", dy);
+  if (!same_memory(dx, x)) text += strides_flag(dx, "--din_strides");
+  if (!same_memory(dy, y)) text += strides_flag(dy, "--dout_strides");
   return text;
-}
-
-std::uint64_t Problem::hash() const {
-  constexpr std::uint64_t kSeed = 0x6163746976617465;  // sets it apart from other primitives' problems
-  std::uint64_t h = mix(kSeed, static_cast<std::uint64_t>(mode) << 1 | static_cast<std::uint64_t>(direction));
-  h = y.hash(x.hash(h));
-  return forward() ? h : dx.hash(dy.hash(h));
-}
-
-bool Problem::equals(const ProblemBase& o) const {
-  const auto* other = dynamic_cast<const Problem*>(&o);
-  return other && *this == *other;
 }
 
 std::string Problem::family() const {
@@ -144,7 +107,7 @@ void validate(const Problem& p) {
   }
   const TensorDesc* output[] = {&p.output()};
   require(Grid(output).separate(), "the output {} overlaps itself: strides {} for sizes {}", p.forward() ? "y" : "dx",
-          fmt::join(output[0]->strides.begin(), output[0]->strides.begin() + output[0]->rank, ","), sizes(*output[0]));
+          strides_text(*output[0]), sizes_text(*output[0]));
 }
 
 bool forward_was_in_place(Mode mode, const Parameters& p, const void* x, const void* y) {

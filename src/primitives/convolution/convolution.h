@@ -5,11 +5,10 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <typeinfo>
+#include <tuple>
 
 #include "core/handle.h"
-#include "core/solver.h"
-#include "core/tensor.h"
+#include "core/problem_text.h"
 #include "search/runner.h"
 
 namespace polymio::convolution {
@@ -43,6 +42,7 @@ struct Geometry {
   std::array<std::int64_t, 3> pad{}, stride{1, 1, 1}, dilation{1, 1, 1};
   std::int64_t groups = 1;
   bool operator==(const Geometry&) const = default;
+  std::uint64_t hash(std::uint64_t seed) const;
 };
 
 /// Operations fused into a forward convolution: y = activation(alpha * conv + beta * y + bias). For a solver that
@@ -51,10 +51,11 @@ struct Epilogue {
   bool bias = false;
   int activation = 0;  // miopenActivationMode_t; 0 is none
   bool operator==(const Epilogue&) const = default;
+  std::uint64_t hash(std::uint64_t seed) const;
   bool empty() const { return *this == Epilogue{}; }
 };
 
-struct Problem final : ProblemBase {
+struct Problem final : ProblemOf<Problem> {
   struct Args {
     // The direction's output is written, the other two are only read.
     void* x = nullptr;
@@ -77,17 +78,9 @@ struct Problem final : ProblemBase {
   Rounding rounding = Rounding::kStandard;  // kStandard when no 8-bit float is written or cast to
   Epilogue epilogue;
 
-  bool operator==(const Problem& o) const {
-    return direction == o.direction && x == o.x && w == o.w && y == o.y && geometry == o.geometry &&
-           scalars == o.scalars && rounding == o.rounding && epilogue == o.epilogue;
-  }
+  auto fields() const { return std::tie(direction, x, w, y, geometry, scalars, rounding, epilogue); }
   /// The MIOpenDriver line of the problem, without alpha and beta, which hardly change times.
   std::string key() const override;
-  std::uint64_t hash() const override;
-  bool equals(const ProblemBase& o) const override {
-    return typeid(o) == typeid(Problem) && *this == static_cast<const Problem&>(o);
-  }
-  std::unique_ptr<ProblemBase> clone() const override { return std::make_unique<Problem>(*this); }
   std::string family() const override;
   std::vector<float> log_sizes() const override;  // n, c, k, groups and input sizes
   double work() const override { return flops(); }

@@ -14,26 +14,6 @@
 namespace polymio::convolution {
 namespace {
 
-const char* base_arg(const Problem& p) {
-  switch (p.first_input().type) {
-    case DataType::kHalf: return "convfp16";
-    case DataType::kBFloat16: return "convbfp16";
-    case DataType::kInt8: return "convint8";
-    case DataType::kFloat8: return "convfp8";
-    case DataType::kBFloat8: return "convbfp8";
-    case DataType::kDouble: return "convfp64";
-    default: return "conv";
-  }
-}
-
-/// Nothing for NCHW; a layout flag if dense in another order; else explicit strides.
-std::string layout_flags(const TensorDesc& t, const char* layout_flag, const char* stride_flag) {
-  if (t.is_channels_first()) return "";
-  const std::string name = layout_name(t);
-  if (!name.empty()) return fmt::format(" {} {}", layout_flag, name);
-  return fmt::format(" {} {}", stride_flag, fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
-}
-
 std::string cast_flag(const TensorDesc& t, const char* flag) {
   return t.has_cast() ? fmt::format(" {} {}", flag, name_of(t.cast)) : "";
 }
@@ -151,9 +131,9 @@ void check_magnitude(const Problem& p) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(t->rank); ++i)
       bytes = std::max(bytes, static_cast<double>(t->lens[i]) * static_cast<double>(strides[i]));
     bytes *= static_cast<double>(size_of(t->type));
-    const auto d = static_cast<std::size_t>(t->rank);
-    require(bytes <= kMostBytes, "the tensor of sizes {} with strides {} spans more than 2^47 bytes",
-            fmt::join(t->sizes(), "x"), fmt::join(std::span(t->strides).first(d), ","));
+    if (bytes > kMostBytes)
+      fail(Status::kBadParm, "the tensor of sizes {} with strides {} spans more than 2^47 bytes", sizes_text(*t),
+           strides_text(*t));
   }
   const auto x = meaningful_strides(p.x), w = meaningful_strides(p.w), y = meaningful_strides(p.y);
   double padded = static_cast<double>(p.n()) * static_cast<double>(p.c()), steps = 0;
@@ -173,9 +153,20 @@ void check_magnitude(const Problem& p) {
 
 }  // namespace
 
+std::uint64_t Geometry::hash(std::uint64_t seed) const {
+  seed = mix(seed, static_cast<std::uint64_t>(groups));  // the tensors' ranks tell the number of spatial dimensions
+  for (std::size_t i = 0; i < 3; ++i)
+    seed = mix(seed, static_cast<std::uint64_t>(pad[i]) << 40 ^ static_cast<std::uint64_t>(stride[i]) << 20 ^
+                         static_cast<std::uint64_t>(dilation[i]));
+  return seed;
+}
+
+std::uint64_t Epilogue::hash(std::uint64_t seed) const {
+  return mix(seed, static_cast<std::uint64_t>(activation) << 1 | static_cast<std::uint64_t>(bias));
+}
+
 std::string Problem::key() const {
-  std::string text = base_arg(*this);
-  if (spatial() != 2) text += fmt::format(" -_ {}", spatial());
+  std::string text = base_arg("conv", first_input().type, spatial());
   text += size_flags(*this);
   text += fmt::format(" -g {} -m conv -F {}", groups(), 1 << static_cast<int>(direction));
   text += type_flags(*this);
@@ -186,20 +177,6 @@ std::string Problem::key() const {
     text += rounding == Rounding::kStochastic ? " --fp8_rounding stochastic" : " --fp8_rounding standard";
   if (!epilogue.empty()) text += fmt::format(" --fuse {}{}", epilogue.bias ? "b" : "", epilogue.activation);
   return text;
-}
-
-std::uint64_t Problem::hash() const {
-  std::uint64_t h =
-      mix(static_cast<std::uint64_t>(direction) | static_cast<std::uint64_t>(scalars) << 4 |
-              static_cast<std::uint64_t>(rounding) << 8 | static_cast<std::uint64_t>(epilogue.bias) << 12 |
-              static_cast<std::uint64_t>(epilogue.activation) << 16,
-          static_cast<std::uint64_t>(geometry.groups));
-  h = y.hash(w.hash(x.hash(h)));
-  for (std::size_t i = 0; i < 3; ++i)
-    h = mix(h, static_cast<std::uint64_t>(geometry.pad[i]) << 40 ^
-                   static_cast<std::uint64_t>(geometry.stride[i]) << 20 ^
-                   static_cast<std::uint64_t>(geometry.dilation[i]));
-  return h;
 }
 
 std::string Problem::family() const {

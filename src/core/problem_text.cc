@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "core/problem_text.h"
+
+#include <fmt/format.h>
+
+namespace polymio {
+namespace {
+
+/// What the driver's base argument says of the type: nothing for fp32 and for types that it has no name for.
+const char* suffix(DataType t) {
+  switch (t) {
+    case DataType::kHalf: return "fp16";
+    case DataType::kBFloat16: return "bfp16";
+    case DataType::kInt8: return "int8";
+    case DataType::kFloat8: return "fp8";
+    case DataType::kBFloat8: return "bfp8";
+    case DataType::kDouble: return "fp64";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string base_arg(const char* primitive, DataType type, int spatial) {
+  const std::string dimensions = spatial == 2 ? "" : fmt::format(" -_ {}", spatial);
+  return fmt::format("{}{}{}", primitive, suffix(type), dimensions);
+}
+
+std::string strides_flag(const TensorDesc& t, const char* flag) { return fmt::format(" {} {}", flag, strides_text(t)); }
+
+std::string layout_flags(const TensorDesc& t, const char* layout, const char* strides) {
+  if (t.is_channels_first()) return "";
+  const std::string name = layout_name(t);
+  return name.empty() ? strides_flag(t, strides) : fmt::format(" {} {}", layout, name);
+}
+
+std::string sizes_text(const TensorDesc& t) { return fmt::format("{}", fmt::join(t.sizes(), "x")); }
+
+std::string strides_text(const TensorDesc& t) {
+  return fmt::format("{}", fmt::join(t.strides.begin(), t.strides.begin() + t.rank, ","));
+}
+
+}  // namespace polymio
