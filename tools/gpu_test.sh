@@ -32,11 +32,11 @@ start_all_on() {  # device
   local file job i=0
   export POLYMIO_TEST_DEVICE=$1
   for file in "$POLYMIO_TEST_CASES"/*.txt; do
-    start "cases.$1.$(basename "$file" .txt)" 300 "$build/bin/solver_tests" --gtest_filter="*/$(basename "$file" .txt)"
+    start "cases.$1.$(basename "$file" .txt)" 540 "$build/bin/solver_tests" --gtest_filter="*/$(basename "$file" .txt)"
   done
   for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "solver_tests *EveryFunction*" \
     "solver_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
-    start "operations.$1.$((i++))" 300 "$build/bin/${job% *}" --gtest_filter="${job#* }"
+    start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
 }
 
@@ -49,10 +49,10 @@ start_memory_checks() {  # a small problem per kernel
     i=0
     for job in "1 solver_tests */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
       read -r every job <<<"$job"
-      POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    POLYMIO_TEST_ONLY=ConvGpuDepthwise start "$tool.$i" 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    POLYMIO_TEST_ONLY=ConvGpuDepthwise start "$tool.$i" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$build/bin/solver_tests" --gtest_filter="*/gpu_depthwise_matrix"
   done
   unset POLYMIO_TEST_WITHOUT
