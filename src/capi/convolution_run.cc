@@ -133,8 +133,7 @@ miopenStatus_t solution_count(miopenHandle_t handle, Direction d, miopenConvolut
     if (!search::rank(solvers.request()).empty())
       fail(Status::kNotImplemented, "{}=0, and no result is stored for: {}", env::kImmediateFallback.name,
            c.problem.key());
-    fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", c.problem.key(),
-         search::refusals(solvers.request()));
+    search::fail_refused(solvers.request());
   });
 }
 

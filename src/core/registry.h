@@ -12,12 +12,22 @@
 
 namespace polymio {
 
-/// One row of a primitive's solvers.cc. `make` is defined in the solver's own file.
+/// What SolverInfo::devices says of solvers for the CPU, for CUDA alone, and for GPUs of every kind.
+inline constexpr unsigned kCpu = static_cast<unsigned>(DeviceKind::kCpu);
+inline constexpr unsigned kCuda = static_cast<unsigned>(DeviceKind::kCuda);
+inline constexpr unsigned kGpus =
+    kCuda | static_cast<unsigned>(DeviceKind::kOpenCl) | static_cast<unsigned>(DeviceKind::kHip);
+
+/// The function that makes a solver, defined in the solver's own file.
+template <class Direction>
+using SolverMaker = std::unique_ptr<const SolverBase>(const SolverInfo&, Direction);
+
+/// One row of a primitive's solvers.cc.
 template <class Direction>
 struct Registration {
   SolverInfo info;
   Direction direction;
-  std::unique_ptr<const SolverBase> (*make)(const SolverInfo&, Direction);
+  SolverMaker<Direction>* make;
 };
 
 /// The solvers of a table's rows, made once and kept for the life of the process.
@@ -28,10 +38,7 @@ class RegisteredSolvers {
     for (const Registration<Direction>& row : rows) {
       const SolverBase* solver = row.make(row.info, row.direction).release();
       all_.push_back(solver);
-      for (const bool on_cpu : {false, true}) {
-        const bool runs = on_cpu == ((row.info.devices & static_cast<unsigned>(DeviceKind::kCpu)) != 0);
-        if (runs) lists_[{row.direction, on_cpu}].push_back(solver);
-      }
+      lists_[{row.direction, (row.info.devices & kCpu) != 0}].push_back(solver);
     }
   }
 

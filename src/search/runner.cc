@@ -27,8 +27,7 @@ std::size_t least_workspace(const Request& rq, const Candidate& c) {
 
 /// As the request lists it; a solver of another direction will be refused with that reason.
 const SolverBase& known_solver(const Request& rq, const Primitive& primitive, std::uint64_t id) {
-  for (const SolverBase* s : rq.solvers)
-    if (s->info().id == id) return *s;
+  if (const SolverBase* listed = solver_by_id(id, rq.solvers)) return *listed;
   const SolverBase* solver = solver_by_id(id, primitive.all_solvers());
   require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", id);
   return *solver;
@@ -44,10 +43,6 @@ Candidate candidate_of(const Request& rq, const Primitive& primitive, std::uint6
     if (c.solver == &solver) return c;
   fail(Status::kBadParm, "solution {} ({}) is {}, and is not used: {}", id, solver.info().name, kQuarantined,
        rq.problem.key());
-}
-
-[[noreturn]] void fail_refused(const Request& rq) {
-  fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), refusals(rq));
 }
 
 [[noreturn]] void fail_captured(const ProblemBase& problem) {
@@ -70,6 +65,10 @@ std::optional<Candidate> best_on_private_data(const Request& rq) {
 }
 
 }  // namespace
+
+void fail_refused(const Request& rq) {
+  fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", rq.problem.key(), refusals(rq));
+}
 
 Call::Call(Handle& handle, const Primitive& primitive, const ProblemBase& problem, const Constraints& allowed)
     : primitive_(primitive), request_{handle, primitive.solvers(problem, handle.device().kind), problem, allowed} {

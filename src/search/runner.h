@@ -12,6 +12,9 @@
 
 namespace polymio::search {
 
+/// NotImplemented, with why each solver is not allowed.
+[[noreturn]] void fail_refused(const Request&);
+
 /// What a primitive tells the runner. Its objects live as long as the process.
 class Primitive {
  public:

@@ -4,18 +4,15 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "core/registry.h"
 
 namespace polymio::activation {
 
-using Maker = std::unique_ptr<const SolverBase>(const SolverInfo&, Direction);
+using Maker = SolverMaker<Direction>;
 Maker cpu_packed, cpu_strided, cpu_reference, gpu_elementwise;
 
 namespace {
-
-constexpr unsigned kCpu = static_cast<unsigned>(DeviceKind::kCpu), kGpus = static_cast<unsigned>(DeviceKind::kCuda) |
-                                                                           static_cast<unsigned>(DeviceKind::kOpenCl) |
-                                                                           static_cast<unsigned>(DeviceKind::kHip);
 
 constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices, bool reference = false) {
   return {.id = id, .name = name, .method = "Direct", .devices = devices, .reference = reference};
@@ -76,7 +73,7 @@ kernels::Activation kernel_job(const Problem& p, const Problem::Args& args) {
 
 void for_parts(Stream& stream, std::int64_t count, std::int64_t part,
                FunctionRef<void(std::int64_t, std::int64_t)> body) {
-  stream.parallel_for(static_cast<std::size_t>((count + part - 1) / part), 0, [&](std::size_t i, void*) {
+  stream.parallel_for(static_cast<std::size_t>(ceil_div(count, part)), 0, [&](std::size_t i, void*) {
     const std::int64_t first = static_cast<std::int64_t>(i) * part;
     body(first, std::min(first + part, count));
   });

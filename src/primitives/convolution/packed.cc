@@ -62,8 +62,7 @@ PackedWeights::PackedWeights(Handle& handle, const Problem& problem, const Const
     search::Request without = call.request();
     without.constraints.workspace_limit = 0;
     const auto ranking = search::rank(without);
-    if (ranking.empty())
-      fail(Status::kNotImplemented, "no solver can do: {}. Reasons: {}", problem.key(), search::refusals(without));
+    if (ranking.empty()) search::fail_refused(without);
     const search::Candidate& c = ranking[0];
     list.push_back({c, 0, {}, c.solver->build(handle.stream(), problem, c.point)});
   }

@@ -8,16 +8,13 @@
 namespace polymio::convolution {
 
 // Each in the file of its name, with what the device's folder adds to it.
-using Maker = std::unique_ptr<const SolverBase>(const SolverInfo&, Direction);
+using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_fft, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
     gpu_reference;
 
 namespace {
-
-constexpr unsigned kCpu = static_cast<unsigned>(DeviceKind::kCpu), kCuda = static_cast<unsigned>(DeviceKind::kCuda),
-                   kGpus = kCuda | static_cast<unsigned>(DeviceKind::kOpenCl) | static_cast<unsigned>(DeviceKind::kHip);
 
 enum Trait { kUsual, kReference, kTransforms, kNotDeterministic };
 
