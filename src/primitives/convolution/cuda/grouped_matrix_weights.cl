@@ -10,13 +10,13 @@
 #define UNITS (GROUPS * (OUTPUTS / 8) * (REDUCED / 8))
 #define THREADS (UNITS * 32)
 #define PITCH (CHANNELS + 8)  // elements per pixel: the pixels of a warp are in different banks
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/octets.h"
-#include "kernels/gpu/matrix_units.h"
-#include "kernels/gpu/partials.h"
-#include "kernels/gpu/column_tile.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/octets.h"
+#include "kernels/gpu/portable/matrix_units.h"
+#include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gpu/conv_args.h"
-#include "kernels/gpu/conv_shapes.h"
+#include "kernels/gpu/portable/conv_args.h"
+#include "kernels/gpu/portable/conv_shapes.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::gpu {
@@ -35,7 +35,8 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, st
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 
-/// Whether the device has the 16-bit matrix units of kernels/gpu/matrix_units.h and cp.async (NVIDIA, sm80 or newer).
+/// Whether the device has the 16-bit matrix units of kernels/gpu/portable/matrix_units.h and cp.async (NVIDIA, sm80 or
+/// newer).
 bool has_matrix_units(const DeviceInfo&);
 
 /// Bytes of the three tensors.
@@ -55,7 +56,7 @@ struct Partials {
   int parts;
   std::int64_t sums_at = 0, result_at = 0;
 };
-/// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/partials.h).
+/// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/portable/partials.h).
 void add_partials(Stream&, const Kernel&, const Partials&, float alpha, float beta);
 
 /// The two inputs and the output, in the order that kernels take them.

@@ -3,9 +3,9 @@
 // of COLS columns and accumulates each src row into the three dst rows that it belongs to.
 // Options: IN, OUT, DIRECTION (0, 1), CHANNELS (per block), TILE_W, COLS, STAGES (rows of the ring).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
 
 #define FILTER 3
 #define TAPS 9

@@ -4,11 +4,11 @@
 // rows of dy.
 // Options: IN, OUT, CHANNELS (per block), TILE_W, COLS, STAGES (rows of a ring).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/partials.h"
-#include "kernels/gpu/column_tile.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
