@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
-#include <string_view>
 
 #include "primitives/convolution/definition.h"
 
@@ -160,11 +158,7 @@ bool aligned(const Problem::Args& a) {
 
 bool has_matrix_units(const DeviceInfo& d) {
   constexpr int kOldest = 80;
-  constexpr std::string_view kPrefix = "cuda-sm";  // "cuda-sm90": 90
-  const std::string_view name = d.architecture;
-  int generation = 0;
-  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), generation);
-  return generation >= kOldest;
+  return d.gpu.compute_capability >= kOldest;
 }
 
 double tensor_bytes(const Problem& p) {
