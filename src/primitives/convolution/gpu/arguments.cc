@@ -156,11 +156,6 @@ bool aligned(const Problem::Args& a) {
   return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;
 }
 
-bool has_matrix_units(const DeviceInfo& d) {
-  constexpr int kOldest = 80;
-  return d.gpu.compute_capability >= kOldest;
-}
-
 double tensor_bytes(const Problem& p) {
   const auto bytes = [](const TensorDesc& t) {
     return static_cast<double>(t.count()) * static_cast<double>(size_of(t.type));

@@ -35,10 +35,6 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, st
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 
-/// Whether the device has the 16-bit matrix units of kernels/gpu/portable/matrix_units.h and cp.async (NVIDIA, sm80 or
-/// newer).
-bool has_matrix_units(const DeviceInfo&);
-
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
 

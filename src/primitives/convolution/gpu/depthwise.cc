@@ -3,19 +3,19 @@
 // units, depthwise_matrix. Only backward weights needs workspace: blocks write partial results that are summed in a
 // fixed order.
 // SPDX-License-Identifier: MIT
-#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
-#include "primitives/convolution/gpu/arguments.h"
-#include "primitives/convolution/gpu/depthwise_matrix.h"
-#include "primitives/convolution/gpu/depthwise_tiles.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/depthwise_matrix.h"
+#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/depthwise_tiles.h"
 
 namespace polymio::convolution {
 namespace {
@@ -139,12 +139,13 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
 
 /// Tune points after those of DepthwiseTiles select variants of DepthwiseMatrix: the variant, or negative.
 int matrix_variant(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  return gpu::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
+  return cuda::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
 }
 
 int count_variants(const DeviceInfo& d, const Problem& p) {
   if (!gpu::DepthwiseTiles::serve(p)) return static_cast<int>(variants(p).size());
-  return gpu::DepthwiseTiles::variants(p) + (gpu::DepthwiseMatrix::serve(d, p) ? gpu::DepthwiseMatrix::variants(p) : 0);
+  return gpu::DepthwiseTiles::variants(p) +
+         (cuda::DepthwiseMatrix::serve(d, p) ? cuda::DepthwiseMatrix::variants(p) : 0);
 }
 
 class GpuDepthwise final : public GpuSolver<Problem> {
@@ -194,8 +195,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     constexpr std::int64_t kSmall = 1536;  // elements per multiprocessor: below it tiles beat matrix units
     const bool is_small =
         direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kSmall * d.units;
-    if (gpu::DepthwiseMatrix::serve(d, p) && !is_small)
-      return {gpu::DepthwiseTiles::variants(p) + gpu::DepthwiseMatrix::best(d, p)};
+    if (cuda::DepthwiseMatrix::serve(d, p) && !is_small)
+      return {gpu::DepthwiseTiles::variants(p) + cuda::DepthwiseMatrix::best(d, p)};
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const int stride = stride_class(p);
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
@@ -203,14 +204,14 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).workspace();
+    if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
     return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).kernels();
+    if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).kernels();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
     const bool weights = direction_ == Direction::kBackwardWeights, last = channels_last(p);
@@ -237,7 +238,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     if (const int m = matrix_variant(d, p, point); m >= 0)
-      return [matrix = gpu::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
+      return [matrix = cuda::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
         matrix.run(stream, built, a);
       };
     if (gpu::DepthwiseTiles::serve(p))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/gpu/depthwise_matrix.h"
+#include "primitives/convolution/cuda/depthwise_matrix.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,9 @@
 #include <span>
 
 #include "base/math.h"
+#include "primitives/convolution/cuda/matrix_units.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 namespace {
 
 using Tile = DepthwiseMatrix::Tile;
@@ -93,7 +94,7 @@ int DepthwiseMatrix::best(const DeviceInfo& d, const Problem& p) {
 }
 
 DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int variant)
-    : shape_(depthwise_shape(p)),
+    : shape_(gpu::depthwise_shape(p)),
       tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
       direction_(p.direction),
       type_(p.x.type),
@@ -137,14 +138,14 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
   add("STAGES", tile_.stages);
   add("RESIDENT", tile_.resident);
   if (!weights) add("DIRECTION", static_cast<int>(direction_));
-  return kernel_variants(source, name, std::move(options), weights);
+  return gpu::kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.per_warp) * 32;
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
-  const Launch shape = launch_shape(threads, parts_, chunks_);
+  const std::size_t first = gpu::aligned(a) ? 0 : built.size() / 2;
+  const Launch shape = gpu::launch_shape(threads, parts_, chunks_);
   if (direction_ != Direction::kBackwardWeights) {
     const bool data = direction_ == Direction::kBackwardData;
     launch(stream, *built[first], shape, Buffer(data ? a.y : a.x), Buffer(a.w), Buffer(data ? a.x : a.y), shape_,
@@ -152,7 +153,7 @@ void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::A
     return;
   }
   launch(stream, *built[first], shape, Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, column_tiles_);
-  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+  gpu::add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
 }
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda

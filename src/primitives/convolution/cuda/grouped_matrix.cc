@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/gpu/grouped_matrix.h"
+#include "primitives/convolution/cuda/grouped_matrix.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/math.h"
+#include "primitives/convolution/cuda/matrix_units.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 namespace {
 
 constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
@@ -89,22 +90,22 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
     add("TILE_H", shape_.band);
     add("WARPS", warps_);
   }
-  return kernel_variants(source, name, std::move(options), weights);
+  return gpu::kernel_variants(source, name, std::move(options), weights);
 }
 
 void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = std::int64_t{warps_} * 32, chunks = ceil_div(shape_.groups, groups_);
   const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
+  const std::size_t first = gpu::aligned(a) ? 0 : built.size() / 2;
   if (direction_ != Direction::kBackwardWeights) {
     const bool data = direction_ == Direction::kBackwardData;
-    launch(stream, *built[first], launch_shape(threads, tiles_ * chunks), Buffer(data ? a.y : a.x), Buffer(a.w),
+    launch(stream, *built[first], gpu::launch_shape(threads, tiles_ * chunks), Buffer(data ? a.y : a.x), Buffer(a.w),
            Buffer(data ? a.x : a.y), shape_, alpha, beta);
     return;
   }
-  launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
-         shape_, tiles_);
-  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+  launch(stream, *built[first], gpu::launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y),
+         Buffer(a.workspace), shape_, tiles_);
+  gpu::add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
 }
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda
