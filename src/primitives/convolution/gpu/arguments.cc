@@ -40,7 +40,6 @@ kernels::ConvSteps steps_of(const Problem& p) {
 }
 
 kernels::DepthwiseShape depthwise_shape(const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const auto z = sizes_of(p);
   const auto t = steps_of(p);
   const bool data = p.direction == Direction::kBackwardData;
@@ -144,10 +143,10 @@ void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }
 
 Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {
-  const auto narrow = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
+  const auto size = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
   Launch shape;
-  shape.blocks = {narrow(x), narrow(y), narrow(z)};
-  shape.threads = {narrow(threads), 1, 1};
+  shape.blocks = {size(x), size(y), size(z)};
+  shape.threads = {size(threads), 1, 1};
   return shape;
 }
 

@@ -21,7 +21,6 @@ namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 
 /// NHWC: elements per vector, rows and columns of outputs per thread. NCHW: rows per thread, floats of local memory.
 /// blocks: most blocks of backward weights.
@@ -207,7 +206,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
-    return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
+    return gpu::sum_bytes(plan_of(d, p, point).parts * p.w.count());
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -247,33 +246,16 @@ class GpuDepthwise final : public GpuSolver<Problem> {
       };
     const Plan plan = plan_of(d, p, point);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
-    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
-    return [p, plan, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
-      const auto [first, second, output] = gpu::operands_of(p, a);
-      const Kernel& kernel = *built[gpu::aligned(a) ? 0 : 1];
-      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+    const gpu::Variants variants{direction_, p.w.count(), plan.parts};
+    return [plan, variants, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
       if (last)
-        launch(stream, kernel, shape, first, second, output, plan.s, plan.tiles, alpha, beta);
+        gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.tiles);
       else
-        launch(stream, kernel, shape, first, second, output, plan.s, alpha, beta);
+        gpu::launch_variant(stream, built, variants, shape, a, plan.s);
     };
   }
 
  private:
-  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
-    const std::int64_t size = p.w.count();
-    return [plan, shape, size, last = channels_last(p), built](Stream& stream, const Args& a) {
-      const std::size_t first = gpu::aligned(a) ? 0 : 2;
-      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-      if (last)
-        launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.tiles);
-      else
-        launch(stream, *built[first], shape, x, y, workspace, plan.s);
-      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
-                        static_cast<float>(a.beta));
-    };
-  }
-
   Direction direction_;
 };
 

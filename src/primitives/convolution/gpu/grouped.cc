@@ -19,7 +19,6 @@ namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
 constexpr int kBlocks = 1056;          // more do not help: each loads filters or writes a partial result
 constexpr int kMaxGroupChannels = 32;  // per group
 constexpr int kLocalFloatsNhwc = 8192, kLocalFloatsNchw = 2304;  // floats of filters in local memory
@@ -42,7 +41,7 @@ struct Plan {
 };
 
 void set_shape(Plan& plan, const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  using gpu::narrow;
   const auto z = gpu::sizes_of(p);
   const auto t = gpu::steps_of(p);
   const bool data = p.direction == Direction::kBackwardData;
@@ -143,7 +142,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
     if (cuda::GroupedMatrix::serve(d, p)) return cuda::GroupedMatrix(d, p).workspace();
-    return static_cast<std::size_t>(plan_of(p).parts * p.w.count() * 4 + kSlack);
+    return gpu::sum_bytes(plan_of(p).parts * p.w.count());
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
@@ -174,27 +173,13 @@ class GpuGrouped final : public GpuSolver<Problem> {
           [matrix = cuda::GroupedMatrix(d, p), built](Stream& stream, const Args& a) { matrix.run(stream, built, a); };
     const Plan plan = plan_of(p);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
-    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
-    return [p, plan, shape, built](Stream& stream, const Args& a) {
-      const auto [first, second, output] = gpu::operands_of(p, a);
-      const Kernel& kernel = *built[plan.last && !gpu::aligned(a) ? 1 : 0];
-      launch(stream, kernel, shape, first, second, output, plan.s, plan.pixel_tiles, static_cast<float>(a.alpha),
-             static_cast<float>(a.beta));
+    const gpu::Variants variants{direction_, p.w.count(), plan.parts, plan.last};
+    return [plan, variants, shape, built](Stream& stream, const Args& a) {
+      gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.pixel_tiles);
     };
   }
 
  private:
-  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
-    const std::int64_t size = p.w.count();
-    return [plan, shape, size, built](Stream& stream, const Args& a) {
-      const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
-      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-      launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.pixel_tiles);
-      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
-                        static_cast<float>(a.beta));
-    };
-  }
-
   Direction direction_;
 };
 
