@@ -138,7 +138,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         }
         if ((u32)(row0 + i) < (u32)d.src_h) multiply_row(x_at + read_slot * X_ROW_BYTES, dy_rows, phase, acc);
         write_slot = read_slot;
-        read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
+        read_slot = next_slot(read_slot);
       }
     }
   }

@@ -202,8 +202,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         load_2_transposed(local_address(dy_at + read_slot * DY_ROW + t * 16 * PITCH), dy_rows[phase][t]);
       multiply_row(x_at + read_slot * X_ROW, dy_rows[phase], dy_rows[(phase + 2) % FILTER],
                    dy_rows[(phase + 1) % FILTER], acc);
-      read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
-      write_slot = write_slot == STAGES - 1 ? 0 : write_slot + 1;
+      read_slot = next_slot(read_slot);
+      write_slot = next_slot(write_slot);
     }
   }
   if (group >= groups) return;

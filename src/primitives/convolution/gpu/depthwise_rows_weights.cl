@@ -115,8 +115,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         local_load_4(dy_ring + (read_slot * TILE_W + col + q) * CHANNELS + c, dy_rows[phase][q]);
       multiply_row(x_ring + (read_slot * IN_W + col) * CHANNELS + c, dy_rows[phase], dy_rows[(phase + 2) % FILTER],
                    dy_rows[(phase + 1) % FILTER], acc);
-      read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
-      write_slot = write_slot == STAGES - 1 ? 0 : write_slot + 1;
+      read_slot = next_slot(read_slot);
+      write_slot = next_slot(write_slot);
     }
   }
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);
