@@ -58,7 +58,7 @@ def joined_assignments(text):
 
 def check(root):
     for folder in ("src", "driver", "tests", "bench", "reference", "tools", "examples"):
-        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc", ".cl", ".c")):
+        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc", ".cl", ".cu", ".cuh", ".c")):
             for number in joined_assignments(path.read_text()):
                 yield f"{path.relative_to(root)}:{number}: assignments joined by commas, write one statement per line"
     src = root / "src"

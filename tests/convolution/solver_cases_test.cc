@@ -232,12 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, SolverCases, testing::ValuesIn(case_files()),
 /// A device that the solver supports; a GPU need not be present.
 DeviceInfo device_of(const SolverBase& solver) {
   if (solver.info().devices & static_cast<unsigned>(DeviceKind::kCpu)) return handle().device();
-  DeviceInfo device;
-  device.kind = DeviceKind::kCuda;
-  device.architecture = "cuda-sm90";
-  device.units = 132;
-  device.gpu = {48u << 10, 32, 1024, true, true};
-  return device;
+  return usual_device("cuda-sm90");
 }
 
 constexpr DeviceKind kKinds[] = {DeviceKind::kCpu, DeviceKind::kCuda};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/gpu/depthwise_matrix.h"
+#include "primitives/convolution/cuda/depthwise_matrix.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include <span>
 
 #include "base/math.h"
+#include "primitives/convolution/cuda/matrix_units.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 namespace {
 
 using Tile = DepthwiseMatrix::Tile;
 
-constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
 constexpr std::int64_t kColumns = 16;  // pixels per mma
 
 // The fastest tiles measured on an H200: 5x5 and 7x7 filters, then backward weights.
@@ -23,7 +23,7 @@ constexpr Tile kFilter7[] = {{32, 2, 2, 1, 6, 3}, {48, 2, 2, 1, 6, 2}, {32, 1, 2
 constexpr Tile kFilter5Weights[] = {{48, 2, 2, 1, 6, 2}, {32, 2, 2, 1, 6, 3}, {32, 1, 2, 2, 6, 3}, {32, 1, 1, 1, 6, 4}};
 constexpr Tile kFilter7Weights[] = {{32, 2, 2, 1, 6, 2}, {16, 2, 2, 1, 6, 4}, {32, 1, 2, 2, 6, 2}, {32, 1, 1, 1, 6, 3}};
 
-int narrow(std::int64_t v) { return static_cast<int>(v); }
+using gpu::narrow;
 
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
 
@@ -93,7 +93,7 @@ int DepthwiseMatrix::best(const DeviceInfo& d, const Problem& p) {
 }
 
 DepthwiseMatrix::DepthwiseMatrix(const DeviceInfo& d, const Problem& p, int variant)
-    : shape_(depthwise_shape(p)),
+    : shape_(gpu::depthwise_shape(p)),
       tile_(tiles_of(p)[static_cast<std::size_t>(variant)]),
       direction_(p.direction),
       type_(p.x.type),
@@ -120,7 +120,7 @@ void DepthwiseMatrix::shorten_ring() {
 }
 
 std::size_t DepthwiseMatrix::workspace() const {
-  return direction_ != Direction::kBackwardWeights ? 0 : static_cast<std::size_t>(parts_ * weight_count_ * 4 + kSlack);
+  return direction_ == Direction::kBackwardWeights ? gpu::sum_bytes(parts_ * weight_count_) : 0;
 }
 
 std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
@@ -137,22 +137,13 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
   add("STAGES", tile_.stages);
   add("RESIDENT", tile_.resident);
   if (!weights) add("DIRECTION", static_cast<int>(direction_));
-  return kernel_variants(source, name, std::move(options), weights);
+  return gpu::kernel_variants(source, name, std::move(options), weights);
 }
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.per_warp) * 32;
-  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
-  const Launch shape = launch_shape(threads, parts_, chunks_);
-  if (direction_ != Direction::kBackwardWeights) {
-    const bool data = direction_ == Direction::kBackwardData;
-    launch(stream, *built[first], shape, Buffer(data ? a.y : a.x), Buffer(a.w), Buffer(data ? a.x : a.y), shape_,
-           column_tiles_, alpha, beta);
-    return;
-  }
-  launch(stream, *built[first], shape, Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, column_tiles_);
-  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+  gpu::launch_variant(stream, built, {direction_, weight_count_, parts_}, gpu::launch_shape(threads, parts_, chunks_),
+                      a, shape_, column_tiles_);
 }
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda

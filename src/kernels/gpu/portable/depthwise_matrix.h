@@ -12,11 +12,11 @@
 #define TAPS (FILTER * FILTER)
 #define IN_W (TILE_W + FILTER - 1)
 #define IN_STEP (IMAGES == 1 ? 16 : IN_W)  // src pixels between the inputs of two groups of 16 pixels
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/matrix_units.h"
-#include "kernels/gpu/column_tile.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/matrix_units.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define BYTES 2
 #define CHUNK_STEP_BYTES (THREADS / GROUPS * PITCH * BYTES)  // between a thread's chunks of a row

@@ -2,7 +2,7 @@
 // int32 for int8 (whose OUT is int32).
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/gpu/conv_shapes.h"
+#include "kernels/gpu/portable/conv_shapes.h"
 
 #define KIND_fp32 1
 #define KIND_fp16 2

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/gpu/grouped_matrix.h"
+#include "primitives/convolution/cuda/grouped_matrix.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/math.h"
+#include "primitives/convolution/cuda/matrix_units.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 namespace {
 
-constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 // Rows per tile: NHWC, NCHW.
 constexpr int kTileH = 4, kPlaneTileH = 14;
 constexpr int kBand = 28;        // backward weights: most rows per column tile
@@ -18,7 +18,7 @@ constexpr int kStages = 4;       // rows of the rings, NHWC
 constexpr int kPlaneStages = 2;  // NCHW: one more row is in registers
 constexpr int kResident = 4;     // blocks of four warps per multiprocessor
 
-int narrow(std::int64_t v) { return static_cast<int>(v); }
+using gpu::narrow;
 
 }  // namespace
 
@@ -67,7 +67,7 @@ GroupedMatrix::GroupedMatrix(const DeviceInfo& d, const Problem& p)
 }
 
 std::size_t GroupedMatrix::workspace() const {
-  return direction_ != Direction::kBackwardWeights ? 0 : static_cast<std::size_t>(parts_ * weight_count_ * 4 + kSlack);
+  return direction_ == Direction::kBackwardWeights ? gpu::sum_bytes(parts_ * weight_count_) : 0;
 }
 
 std::vector<KernelSpec> GroupedMatrix::kernels() const {
@@ -89,22 +89,15 @@ std::vector<KernelSpec> GroupedMatrix::kernels() const {
     add("TILE_H", shape_.band);
     add("WARPS", warps_);
   }
-  return kernel_variants(source, name, std::move(options), weights);
+  return gpu::kernel_variants(source, name, std::move(options), weights);
 }
 
 void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = std::int64_t{warps_} * 32, chunks = ceil_div(shape_.groups, groups_);
-  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
-  if (direction_ != Direction::kBackwardWeights) {
-    const bool data = direction_ == Direction::kBackwardData;
-    launch(stream, *built[first], launch_shape(threads, tiles_ * chunks), Buffer(data ? a.y : a.x), Buffer(a.w),
-           Buffer(data ? a.x : a.y), shape_, alpha, beta);
-    return;
-  }
-  launch(stream, *built[first], launch_shape(threads, parts_, chunks), Buffer(a.x), Buffer(a.y), Buffer(a.workspace),
-         shape_, tiles_);
-  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+  const gpu::Variants variants{direction_, weight_count_, parts_};
+  if (direction_ == Direction::kBackwardWeights)
+    return gpu::launch_variant(stream, built, variants, gpu::launch_shape(threads, parts_, chunks), a, shape_, tiles_);
+  gpu::launch_variant(stream, built, variants, gpu::launch_shape(threads, tiles_ * chunks), a, shape_);
 }
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda

@@ -4,7 +4,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 
 class DepthwiseMatrix {
  public:
@@ -35,4 +35,4 @@ class DepthwiseMatrix {
   std::int64_t weight_count_;
 };
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda

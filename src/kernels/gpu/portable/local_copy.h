@@ -79,6 +79,8 @@ INLINE void copy_tile(LOCAL in_t* tile, GLOBAL const in_t* plane, int h0, int w0
 #define CHUNK_AT(i) ((i)*CHUNK)
 #endif
 
+INLINE int next_slot(int slot) { return slot == STAGES - 1 ? 0 : slot + 1; }
+
 /// Offsets of the thread's chunks within a row of src, -1 outside of the plane or the channels.
 INLINE void locate_chunks(int* offsets, const int chunks_per_thread, int col0, int plane_w, int channels,
                           int pixel_stride) {

@@ -4,7 +4,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/convolution/gpu/arguments.h"
 
-namespace polymio::convolution::gpu {
+namespace polymio::convolution::cuda {
 
 class GroupedMatrix {
  public:
@@ -25,4 +25,4 @@ class GroupedMatrix {
   std::int64_t weight_count_;
 };
 
-}  // namespace polymio::convolution::gpu
+}  // namespace polymio::convolution::cuda

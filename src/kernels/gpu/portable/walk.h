@@ -2,7 +2,7 @@
 // with the host.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/gpu/divider.h"
+#include "kernels/gpu/portable/divider.h"
 #ifndef KERNEL
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 // in backward weights they are x and dy.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/gpu/divider.h"
+#include "kernels/gpu/portable/divider.h"
 #ifndef KERNEL
 namespace polymio::kernels {
 using i64 = std::int64_t;
