@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "bench/problem_of.h"
-#include "capi/find2_objects.h"
+#include "capi/find2/solution.h"
 #include "db/kernel_cache.h"
 #include "driver/activ_args.h"
 #include "driver/db_import.h"

@@ -1,9 +1,14 @@
 // Packed weights: an extension of convolutions.
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/packed.h"
+#include <miopen/polymio.h>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include <cstring>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/find2/problem.h"
+#include "primitives/convolution/packed.h"
 
 using namespace polymio;
 using capi::deref;

@@ -1,9 +1,15 @@
-// Extensions of find: options, workspace limit, budget, tuning, diagnosis.
+// Extensions of find: options, workspace limit, budget, tuning, explanation, diagnosis.
 // SPDX-License-Identifier: MIT
-#include <cmath>
+#include <miopen/polymio.h>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/find2/problem.h"
 #include "core/registry.h"
 
 using namespace polymio;
@@ -144,5 +150,22 @@ miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, c
     if (!problem) return capi::put_text(search::diagnose(deref(handle), nullptr), buffer, size);
     const ProblemCall problem_call(handle, problem);
     capi::put_text(search::diagnose(deref(handle), &problem_call.solvers.request()), buffer, size);
+  });
+}
+
+miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
+  return guard([&] {
+    const auto call = capi::make_call(deref(problem), Status::kBadParm);
+    const auto solvers = convolution::make_call(deref(handle), call.problem, call.constraints);
+    capi::put_text(search::explain(solvers.request()), buffer, size);
+  });
+}
+
+miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
+  return guard([&] {
+    not_null(name, "name");
+    const SolverBase* solver = solver_by_id(solution_id, convolution::all_solvers());
+    require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
+    *name = solver->info().name;
   });
 }

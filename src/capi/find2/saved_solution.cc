@@ -1,13 +1,15 @@
 // Serialization of find 2.0 solutions. One description of the fields serves writing and reading. Read values are
 // validated, since a checksum only detects accidental changes.
 // SPDX-License-Identifier: MIT
+#include <miopen/activation.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "base/hash.h"
-#include "capi/find2_objects.h"
+#include "capi/find2/solution.h"
 #include "core/registry.h"
 
 namespace polymio::capi {

@@ -1,14 +1,15 @@
 // Find 2.0 problems: operations with their direction and tensors, and fused problems.
 // SPDX-License-Identifier: MIT
-#include <miopen/find2.h>
+#include "capi/find2/problem.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <string>
 
-#include "capi/activation_object.h"
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include "capi/activation.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/tensor.h"
 
 using namespace polymio;
 using capi::deref;
@@ -97,6 +98,11 @@ void check_id(const ProblemState& p, miopenTensorArgumentId_t id) {
     allowed += fmt::format("{}{} ({})", allowed.empty() ? "" : ", ", i.name, static_cast<unsigned>(i.id));
   });
   require(false, "tensor id {} does not belong to the problem: allowed are {}", static_cast<unsigned>(id), allowed);
+}
+
+void check_no_scalar(miopenTensorArgumentId_t id) {
+  require((id & miopenTensorArgumentIsScalar) == 0, "argument id {:#x} is a scalar: convolutions have none",
+          static_cast<unsigned>(id));
 }
 
 miopenTensorArgumentId_t output_id(const ProblemState& p) {

@@ -1,0 +1,75 @@
+// Extensions: plans and GPU programs that are made before they are needed.
+// SPDX-License-Identifier: MIT
+#include <miopen/polymio.h>
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <set>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/find2/problem.h"
+#include "core/kernel_builder.h"
+#include "primitives/activation/activation.h"
+#include "primitives/tensor_ops/tensor_ops.h"
+
+using namespace polymio;
+using capi::deref;
+using capi::guard;
+using capi::not_null;
+
+namespace {
+
+/// The GPU programs of element-wise operations on the tensors of a problem.
+void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
+  if (device.kind == DeviceKind::kCpu) return;
+  std::set<DataType> types;
+  for (const auto& [id, tensor] : problem.tensors) types.insert(tensor.type);
+  require(!types.empty(), "a problem has no tensor descriptors: set them first");
+  const std::vector<DataType> list(types.begin(), types.end());
+  std::ranges::move(tensor_ops::programs(device, list), std::back_inserter(to));
+  if (!problem.has_activation) return;
+  for (const DataType type : list)
+    std::ranges::move(activation::programs(device, type, static_cast<activation::Mode>(problem.activation.mode)),
+                      std::back_inserter(to));
+}
+
+}  // namespace
+
+miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
+  return guard([&] {
+    Handle& h = deref(handle);
+    std::deque<convolution::Problem> all;
+    std::vector<search::Wanted> wanted;
+    std::vector<KernelSpec> programs;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& problem = deref(not_null(problems, "problems")[i]);
+      add_programs(h.device(), problem, programs);
+      if (!problem.has_convolution) continue;
+      auto call = capi::make_call(problem, Status::kBadParm);
+      for (const auto s :
+           {convolution::Scalars::kDefault, convolution::Scalars::kScale, convolution::Scalars::kBilinear}) {
+        call.problem.scalars = s;
+        wanted.push_back({&all.emplace_back(call.problem), call.constraints});
+      }
+    }
+    if (!programs.empty()) build_kernels(h.stream(), programs);
+    convolution::prepare(h, wanted);
+  });
+}
+
+miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled) {
+  return guard([&] {
+    const std::string name = not_null(device, "device");
+    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
+    const bool without_device = name.find('-') != std::string::npos;
+    const auto stream = without_device ? nullptr : create_stream(name, nullptr);
+    const auto compiler = without_device ? create_compiler(name) : nullptr;
+    const auto specs = convolution::base_programs(without_device ? usual_device(name) : stream->info());
+    const size_t made = specs.empty() ? 0 : compile_to_disk(without_device ? *compiler : stream->compiler(), specs);
+    if (programs) *programs = specs.size();
+    if (compiled) *compiled = made;
+  });
+}
