@@ -55,7 +55,11 @@ Direction swap(Direction d) {
 ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction, const TensorDesc& x,
                           const TensorDesc& w, const TensorDesc& y) {
   const Overrides& forced = overrides();
-  ConvolutionCall call{{}, {}, forced.seed ? static_cast<std::uint64_t>(*forced.seed) : c.seed, c.transposed};
+  ConvolutionCall call{{},
+                       {},
+                       forced.seed ? static_cast<std::uint64_t>(*forced.seed) : c.seed,
+                       c.transposed,
+                       static_cast<search::FindMode>(c.find_mode)};
   auto& p = call.problem;
   p.direction = c.transposed ? swap(direction) : direction;
   p.x = c.transposed ? y : x;

@@ -15,6 +15,7 @@ struct ConvolutionCall {
   Constraints constraints;
   std::uint64_t seed;
   bool swapped;
+  search::FindMode find_mode;
 };
 
 /// Translates a call. `x`, `w`, `y` are the API's tensors of the direction (dx, dw, dy included). Does not validate the
@@ -41,9 +42,13 @@ convolution::Problem::Args arguments(const ConvolutionCall&, const Buffers&, voi
 /// BadParm unless all buffers are given.
 void check_buffers(const Buffers&);
 
-/// Find, immediate mode and tuning of the call's problem, which must outlive the result.
+/// Find, immediate mode and tuning of the call's problem, which must outlive the result, with its own constraints or
+/// with others.
+inline search::Call search_call(Handle& handle, const ConvolutionCall& call, const Constraints& allowed) {
+  return convolution::make_call(handle, call.problem, allowed);
+}
 inline search::Call search_call(Handle& handle, const ConvolutionCall& call) {
-  return convolution::make_call(handle, call.problem, call.constraints);
+  return search_call(handle, call, call.constraints);
 }
 
 /// Logs the MIOpenDriver line of the call, in transposed mode that of the equivalent plain convolution.

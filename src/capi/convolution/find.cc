@@ -18,15 +18,11 @@ using convolution::Direction;
 
 namespace {
 
-search::FindMode find_mode(const capi::Descriptors& d) {
-  return static_cast<search::FindMode>(deref(d.convolution).find_mode);
-}
-
 miopenStatus_t workspace_size(miopenHandle_t handle, const capi::Descriptors& d, size_t* size) {
   return guard([&] {
     Handle& h = deref(handle);
     const auto call = capi::make_call(d);
-    *not_null(size, "workSpaceSize") = capi::search_call(h, call).find_workspace(find_mode(d));
+    *not_null(size, "workSpaceSize") = capi::search_call(h, call).find_workspace(call.find_mode);
   });
 }
 
@@ -47,7 +43,7 @@ miopenStatus_t find(miopenHandle_t handle, const capi::Descriptors& d, const cap
     capi::check_buffers(buffers);
     const auto args = capi::arguments(call, buffers, workspace, bytes);
     capi::log_call(call, args, "find");
-    const auto found = convolution::find(h, call.problem, call.constraints, args, {find_mode(d), exhaustive});
+    const auto found = convolution::find(h, call.problem, call.constraints, args, {call.find_mode, exhaustive});
     const auto count = std::min(found.size(), static_cast<std::size_t>(out.requested));
     for (std::size_t i = 0; i < count; ++i) {
       out.results[i].fwd_algo = static_cast<miopenConvFwdAlgorithm_t>(found[i].solver->info().algorithm);

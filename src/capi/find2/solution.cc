@@ -6,6 +6,8 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
@@ -18,55 +20,67 @@ using namespace polymio;
 using capi::deref;
 using capi::guard;
 using capi::not_null;
-using capi::Role;
+using capi::ProblemState;
 using capi::SolutionState;
+using capi::TensorBuffer;
 
 namespace {
 
-/// The arguments of one run: the buffers, and the problem with the given tensor descriptors, if any.
+/// The tensors and problem of one run, whose tensor descriptors, if any, replace those of the solution's problem.
+template <class Call>
 struct Run {
-  capi::ProblemBuffers buffers;
+  const SolutionState& solution;
+  decltype(tensors_of(std::declval<const ProblemState&>(), std::declval<const Call&>())) tensors;
   std::unique_ptr<SolutionState> changed;
 
-  Run(const SolutionState& s, std::size_t count, const miopenTensorArgument_t* tensors) {
-    for (std::size_t i = 0; i < count; ++i) take(s, tensors[i]);
+  Run(const SolutionState& s, const Call& call, std::span<const miopenTensorArgument_t> arguments)
+      : solution(s), tensors(tensors_of(s.problem, call)) {
+    for (const miopenTensorArgument_t& argument : arguments) {
+      capi::check_no_scalar(argument.id);
+      capi::check_id(s.problem, argument.id);
+      take_buffer(argument);
+      take_descriptor(argument);
+    }
     if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
-    const SolutionState& state = changed ? *changed : s;
-    for (const Role& role : roles(state.problem, state.call, buffers))
-      if (role.desc && !*role.buffer)
-        fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(role.id),
-             static_cast<unsigned>(role.id));
+    for (const TensorBuffer& tensor : tensors)
+      if (tensor.desc && !tensor.data)
+        fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(tensor.id),
+             static_cast<unsigned>(tensor.id));
   }
 
  private:
-  void take(const SolutionState& s, const miopenTensorArgument_t& argument) {
-    capi::check_no_scalar(argument.id);
-    capi::check_id(s.problem, argument.id);
-    // Intermediate results of fused operations are not stored: their buffers are ignored.
-    for (const Role& role : roles(s.problem, s.call, buffers)) {
-      if (role.id != argument.id) continue;
-      require(!*role.buffer, "{} was given twice", capi::name_of(role.id));
-      *role.buffer = argument.buffer;
+  /// Intermediate results of fused operations are not stored: their buffers are ignored.
+  void take_buffer(const miopenTensorArgument_t& argument) {
+    for (TensorBuffer& tensor : tensors) {
+      if (tensor.id != argument.id) continue;
+      require(!tensor.data, "{} was given twice", capi::name_of(tensor.id));
+      tensor.data = argument.buffer;
     }
+  }
+
+  void take_descriptor(const miopenTensorArgument_t& argument) {
     if (!argument.descriptor) return;
     const TensorDesc& desc = capi::described(*argument.descriptor, capi::name_of(argument.id));
-    const auto old = s.problem.tensors.find(argument.id);
-    if (old != s.problem.tensors.end() && old->second == desc) return;
-    if (!changed) changed = std::make_unique<SolutionState>(s);
+    const auto old = solution.problem.tensors.find(argument.id);
+    if (old != solution.problem.tensors.end() && old->second == desc) return;
+    if (!changed) changed = std::make_unique<SolutionState>(solution);
     changed->problem.tensors[argument.id] = desc;
   }
 };
 
-void run(Handle& h, const SolutionState& s, const Run& run, void* workspace, std::size_t bytes) {
-  const SolutionState& now = run.changed ? *run.changed : s;
+template <class Call>
+void run(Handle& h, const SolutionState& s, const Call& call, std::span<const miopenTensorArgument_t> arguments,
+         void* workspace, std::size_t bytes) {
+  const Run<Call> run(s, call, arguments);
+  const ProblemState& problem = run.changed ? run.changed->problem : s.problem;
+  const Call& now = run.changed ? std::get<Call>(run.changed->call) : call;
   const std::size_t have = workspace ? bytes : 0;
   if (!run.changed && have < s.candidate.workspace)
     fail(Status::kBadParm, "not enough workspace: the solution needs {} bytes, {} were given", s.candidate.workspace,
          have);
-  const auto args = capi::arguments(now.problem, now.call, run.buffers, workspace, have);
-  const std::uint64_t id = s.candidate.solver->info().id;
-  capi::log_call(now.call, args, "solution", id);
-  convolution::run(h, now.call.problem, now.call.constraints, args, id, s.candidate.point);
+  const auto args = capi::arguments(problem, now, run.tensors, workspace, have);
+  capi::log_call(now, args, "solution", s.candidate.solver->info().id);
+  capi::run(h, now, args, s.candidate);
 }
 
 }  // namespace
@@ -77,7 +91,8 @@ miopenStatus_t miopenRunSolution(miopenHandle_t handle, miopenSolution_t solutio
     Handle& h = deref(handle);
     const SolutionState& s = deref(solution);
     if (nInputs > 0) not_null(tensors, "tensors");
-    run(h, s, Run(s, nInputs, tensors), workspace, workspaceSize);
+    const std::span<const miopenTensorArgument_t> arguments(tensors, nInputs);
+    std::visit([&](const auto& call) { run(h, s, call, arguments, workspace, workspaceSize); }, s.call);
   });
 }
 

@@ -13,7 +13,7 @@ namespace polymio::capi {
 struct SolutionState {
   ProblemState problem;
   search::Candidate candidate;
-  ConvolutionCall call;  // of the problem
+  ProblemCall call;  // of the problem
 };
 
 struct SolutionObject : miopenSolution, InSlots<SolutionObject> {

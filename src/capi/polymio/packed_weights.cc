@@ -31,7 +31,7 @@ miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem
                                   polymioPackedWeights_t* packed) {
   return guard([&] {
     Handle& h = deref(handle);
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
+    const auto call = std::get<capi::ConvolutionCall>(capi::make_call(deref(problem), Status::kBadParm));
     polymioPackedWeights_t& made = *not_null(packed, "packed");
     made = new PackedObject(h, call, not_null(w, "the buffer of w"));
   });

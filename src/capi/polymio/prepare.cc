@@ -22,18 +22,36 @@ using capi::not_null;
 
 namespace {
 
-/// The GPU programs of element-wise operations on the tensors of a problem.
-void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
+using Programs = std::vector<KernelSpec>;
+
+/// The GPU programs that an operation needs besides those of plans.
+void add_programs(const capi::ConvolutionOperation&, const DeviceInfo&, DataType, Programs&) {}
+void add_programs(const capi::BiasOperation&, const DeviceInfo&, DataType, Programs&) {}
+void add_programs(const capi::ActivationOperation& activation, const DeviceInfo& device, DataType type, Programs& to) {
+  std::ranges::move(activation::programs(device, type, activation.mode), std::back_inserter(to));
+}
+
+/// The same of a problem, and those of element-wise operations on its tensors.
+void add_programs(const capi::ProblemState& problem, const DeviceInfo& device, Programs& to) {
   if (device.kind == DeviceKind::kCpu) return;
   std::set<DataType> types;
   for (const auto& [id, tensor] : problem.tensors) types.insert(tensor.type);
   require(!types.empty(), "a problem has no tensor descriptors: set them first");
   const std::vector<DataType> list(types.begin(), types.end());
   std::ranges::move(tensor_ops::programs(device, list), std::back_inserter(to));
-  if (!problem.has_activation) return;
-  for (const DataType type : list)
-    std::ranges::move(activation::programs(device, type, static_cast<activation::Mode>(problem.activation.mode)),
-                      std::back_inserter(to));
+  for (const capi::Operation& operation : problem.operations)
+    for (const DataType type : list)
+      std::visit([&](const auto& kind) { add_programs(kind, device, type, to); }, operation);
+}
+
+/// The convolutions of a call with each kind of alpha and beta.
+void add_problems(capi::ConvolutionCall call, std::deque<convolution::Problem>& problems,
+                  std::vector<search::Wanted>& wanted) {
+  using convolution::Scalars;
+  for (const Scalars scalars : {Scalars::kDefault, Scalars::kScale, Scalars::kBilinear}) {
+    call.problem.scalars = scalars;
+    wanted.push_back({&problems.emplace_back(call.problem), call.constraints});
+  }
 }
 
 }  // namespace
@@ -43,17 +61,13 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
     Handle& h = deref(handle);
     std::deque<convolution::Problem> all;
     std::vector<search::Wanted> wanted;
-    std::vector<KernelSpec> programs;
+    Programs programs;
     for (size_t i = 0; i < count; ++i) {
-      const auto& problem = deref(not_null(problems, "problems")[i]);
-      add_programs(h.device(), problem, programs);
-      if (!problem.has_convolution) continue;
-      auto call = capi::make_call(problem, Status::kBadParm);
-      for (const auto s :
-           {convolution::Scalars::kDefault, convolution::Scalars::kScale, convolution::Scalars::kBilinear}) {
-        call.problem.scalars = s;
-        wanted.push_back({&all.emplace_back(call.problem), call.constraints});
-      }
+      const capi::ProblemState& problem = deref(not_null(problems, "problems")[i]);
+      add_programs(problem, h.device(), programs);
+      // A bias or an activation alone has programs, but no plan.
+      if (!problem.find<capi::ConvolutionOperation>()) continue;
+      add_problems(std::get<capi::ConvolutionCall>(capi::make_call(problem, Status::kBadParm)), all, wanted);
     }
     if (!programs.empty()) build_kernels(h.stream(), programs);
     convolution::prepare(h, wanted);

@@ -19,17 +19,17 @@ using capi::not_null;
 
 namespace {
 
-/// The search request of a problem, for the duration of a call.
-struct ProblemCall {
-  capi::ConvolutionCall call;
+/// The search of a problem, for the duration of a call.
+struct ProblemSearch {
+  capi::ProblemCall call;
   search::Call solvers;
-  ProblemCall(miopenHandle_t handle, miopenProblem_t problem)
+  ProblemSearch(miopenHandle_t handle, miopenProblem_t problem)
       : call(capi::make_call(deref(problem), Status::kBadParm)),
-        solvers(convolution::make_call(deref(handle), call.problem, call.constraints)) {}
+        solvers(std::visit([&](const auto& c) { return capi::search_call(deref(handle), c); }, call)) {}
 };
 
 std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
-  return ProblemCall(handle, problem).solvers.solutions();
+  return ProblemSearch(handle, problem).solvers.solutions();
 }
 
 /// The Pareto-optimal candidates in time and workspace, least workspace first.
@@ -135,8 +135,7 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
       tuning = {given.budget_ms * 1e3, given.again != 0};
     }
     capi::struct_size(*not_null(result, "result"), "result");  // before the tuning, which may take minutes
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const auto tuned = convolution::make_call(deref(handle), call.problem, call.constraints).tune(tuning);
+    const auto tuned = ProblemSearch(handle, problem).solvers.tune(tuning);
     const search::Candidate& best = tuned.candidates[0];
     capi::put_sized(
         result,
@@ -148,16 +147,15 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
 miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
     if (!problem) return capi::put_text(search::diagnose(deref(handle), nullptr), buffer, size);
-    const ProblemCall problem_call(handle, problem);
-    capi::put_text(search::diagnose(deref(handle), &problem_call.solvers.request()), buffer, size);
+    const ProblemSearch of_problem(handle, problem);
+    capi::put_text(search::diagnose(deref(handle), &of_problem.solvers.request()), buffer, size);
   });
 }
 
 miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const auto solvers = convolution::make_call(deref(handle), call.problem, call.constraints);
-    capi::put_text(search::explain(solvers.request()), buffer, size);
+    const ProblemSearch of_problem(handle, problem);
+    capi::put_text(search::explain(of_problem.solvers.request()), buffer, size);
   });
 }
 
