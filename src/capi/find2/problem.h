@@ -89,9 +89,12 @@ struct TensorBuffer {
   void* data = nullptr;
 };
 
-/// BadParm unless the tensor belongs to the problem; if the argument is a scalar.
+/// BadParm unless the tensor belongs to the problem.
 void check_id(const ProblemState&, miopenTensorArgumentId_t);
+
+/// BadParm for the id of a scalar, which no operation has.
 void check_no_scalar(miopenTensorArgumentId_t);
+
 const char* name_of(miopenTensorArgumentId_t);
 
 }  // namespace polymio::capi
