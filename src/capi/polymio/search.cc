@@ -1,9 +1,15 @@
-// Extensions of find: options, workspace limit, budget, tuning, diagnosis.
+// Extensions of find: options, workspace limit, budget, tuning, explanation, diagnosis.
 // SPDX-License-Identifier: MIT
-#include <cmath>
+#include <miopen/polymio.h>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/find2/problem.h"
 #include "core/registry.h"
 
 using namespace polymio;
@@ -13,17 +19,17 @@ using capi::not_null;
 
 namespace {
 
-/// The search request of a problem, for the duration of a call.
-struct ProblemCall {
-  capi::ConvolutionCall call;
+/// The search of a problem, for the duration of a call.
+struct ProblemSearch {
+  capi::ProblemCall call;
   search::Call solvers;
-  ProblemCall(miopenHandle_t handle, miopenProblem_t problem)
+  ProblemSearch(miopenHandle_t handle, miopenProblem_t problem)
       : call(capi::make_call(deref(problem), Status::kBadParm)),
-        solvers(convolution::make_call(deref(handle), call.problem, call.constraints)) {}
+        solvers(std::visit([&](const auto& c) { return capi::search_call(deref(handle), c); }, call)) {}
 };
 
 std::vector<search::Candidate> ranked(miopenHandle_t handle, miopenProblem_t problem) {
-  return ProblemCall(handle, problem).solvers.solutions();
+  return ProblemSearch(handle, problem).solvers.solutions();
 }
 
 /// The Pareto-optimal candidates in time and workspace, least workspace first.
@@ -129,8 +135,7 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
       tuning = {given.budget_ms * 1e3, given.again != 0};
     }
     capi::struct_size(*not_null(result, "result"), "result");  // before the tuning, which may take minutes
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const auto tuned = convolution::make_call(deref(handle), call.problem, call.constraints).tune(tuning);
+    const auto tuned = ProblemSearch(handle, problem).solvers.tune(tuning);
     const search::Candidate& best = tuned.candidates[0];
     capi::put_sized(
         result,
@@ -142,7 +147,23 @@ miopenStatus_t polymioTune(miopenHandle_t handle, miopenProblem_t problem, const
 miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
   return guard([&] {
     if (!problem) return capi::put_text(search::diagnose(deref(handle), nullptr), buffer, size);
-    const ProblemCall problem_call(handle, problem);
-    capi::put_text(search::diagnose(deref(handle), &problem_call.solvers.request()), buffer, size);
+    const ProblemSearch of_problem(handle, problem);
+    capi::put_text(search::diagnose(deref(handle), &of_problem.solvers.request()), buffer, size);
+  });
+}
+
+miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
+  return guard([&] {
+    const ProblemSearch of_problem(handle, problem);
+    capi::put_text(search::explain(of_problem.solvers.request()), buffer, size);
+  });
+}
+
+miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
+  return guard([&] {
+    not_null(name, "name");
+    const SolverBase* solver = solver_by_id(solution_id, convolution::all_solvers());
+    require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
+    *name = solver->info().name;
   });
 }

@@ -1,7 +1,9 @@
 // The object behind an activation descriptor.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "capi/translate.h"
+#include <miopen/activation.h>
+
+#include "capi/common/object.h"
 #include "primitives/activation/activation.h"
 
 namespace polymio::capi {

@@ -1,9 +1,14 @@
 // Packed weights: an extension of convolutions.
 // SPDX-License-Identifier: MIT
-#include "primitives/convolution/packed.h"
+#include <miopen/polymio.h>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include <cstring>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/find2/problem.h"
+#include "primitives/convolution/packed.h"
 
 using namespace polymio;
 using capi::deref;
@@ -26,7 +31,7 @@ miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem
                                   polymioPackedWeights_t* packed) {
   return guard([&] {
     Handle& h = deref(handle);
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
+    const auto call = std::get<capi::ConvolutionCall>(capi::make_call(deref(problem), Status::kBadParm));
     polymioPackedWeights_t& made = *not_null(packed, "packed");
     made = new PackedObject(h, call, not_null(w, "the buffer of w"));
   });

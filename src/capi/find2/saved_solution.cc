@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/hash.h"
-#include "capi/find2_objects.h"
+#include "capi/find2/solution.h"
 #include "core/registry.h"
 
 namespace polymio::capi {
@@ -102,17 +102,50 @@ void fields(Archive& io, ConvolutionObject::State& c) {
   io(c.seed);
 }
 
+/// The problem of a solution in format 1: a convolution and what is fused into it.
+struct SavedProblem {
+  bool has_convolution = true, has_bias = false, has_activation = false;
+  ConvolutionOperation convolution;
+  miopenProblemDirection_t direction = miopenProblemDirectionForward;
+  ActivationOperation activation;
+  std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
+};
+
+SavedProblem to_saved(const ProblemState& p) {
+  SavedProblem saved;
+  saved.convolution = std::get<ConvolutionOperation>(p.operations.front());
+  saved.has_bias = p.find<BiasOperation>();
+  if (const auto* activation = p.find<ActivationOperation>()) {
+    saved.has_activation = true;
+    saved.activation = *activation;
+  }
+  saved.direction = p.direction;
+  saved.tensors = p.tensors;
+  return saved;
+}
+
+ProblemState from_saved(SavedProblem saved) {
+  expect(saved.has_convolution, "it has no convolution");
+  ProblemState p;
+  p.operations.emplace_back(std::move(saved.convolution));
+  if (saved.has_bias) p.operations.emplace_back(BiasOperation());
+  if (saved.has_activation) p.operations.emplace_back(saved.activation);
+  p.direction = saved.direction;
+  p.tensors = std::move(saved.tensors);
+  return p;
+}
+
 template <class Archive>
-void fields(Archive& io, ProblemState& p) {
+void fields(Archive& io, SavedProblem& p) {
   io(p.has_convolution);
   io(p.has_bias);
   io(p.has_activation);
-  fields(io, p.conv);
+  fields(io, p.convolution.descriptor);
   io(p.direction);
   io(p.activation.mode);
-  io(p.activation.alpha);
-  io(p.activation.beta);
-  io(p.activation.gamma);
+  io(p.activation.parameters.alpha);
+  io(p.activation.parameters.beta);
+  io(p.activation.parameters.gamma);
   std::size_t count = p.tensors.size();
   io(count);
   expect(count <= kMaxListSize, "it has too many tensors");
@@ -132,7 +165,7 @@ struct Name {
 };
 
 template <class Archive>
-void fields(Archive& io, Name& name, ProblemState& problem, search::Candidate& c) {
+void fields(Archive& io, Name& name, SavedProblem& problem, search::Candidate& c) {
   io(name.id);
   io(name.version);
   list(io, name.text);
@@ -144,9 +177,8 @@ void fields(Archive& io, Name& name, ProblemState& problem, search::Candidate& c
   io(c.tuned);
 }
 
-/// Throws for problems that the API would have refused.
-void check(const ProblemState& p) {
-  const auto& c = p.conv;
+/// Throws for convolutions that the API would have refused.
+void check(const ConvolutionObject::State& c) {
   const auto dims = c.pad.size();
   const auto least = [](const std::vector<int>& v, int limit) {
     return std::all_of(v.begin(), v.end(), [&](int i) { return i >= limit; });
@@ -156,15 +188,23 @@ void check(const ProblemState& p) {
   expect(least(c.pad, 0) && least(c.stride, 1) && least(c.dilation, 1) && least(c.output_pad, 0),
          "a pad, stride or dilation is out of range");
   expect(c.math >= MathMode::kStrict && c.math <= MathMode::kAny, "the math mode is unknown");
-  expect(p.direction >= convolution::Direction::kForward && p.direction <= convolution::Direction::kBackwardWeights,
+}
+
+/// The problem, if the API would have taken it.
+ProblemState checked_problem(SavedProblem saved) {
+  check(saved.convolution.descriptor);
+  expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
          "the direction is unknown");
-  expect(!p.fused() || p.direction == convolution::Direction::kForward, "it is fused, and not forward");
-  expect(p.activation.mode >= 0 && p.activation.mode <= miopenActivationELU, "the activation is unknown");
+  expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kElu,
+         "the activation is unknown");
+  ProblemState p = from_saved(std::move(saved));
+  expect(!p.fused() || p.direction == miopenProblemDirectionForward, "it is fused, and not forward");
   for (const auto& [id, t] : p.tensors) {
     check_id(p, id);
     make_tensor(t.type, t.sizes(), {t.strides.data(), static_cast<std::size_t>(t.rank)});
     expect(is_valid(t.cast), "a cast type is unknown");
   }
+  return p;
 }
 
 SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
@@ -177,7 +217,7 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
     candidate.tuned = false;
     candidate.source = std::min(candidate.source, search::Source::kNeighbour);
   }
-  ConvolutionCall call = make_call(problem, Status::kInvalidValue);
+  ConvolutionCall call = std::get<ConvolutionCall>(make_call(problem, Status::kInvalidValue));
   convolution::validate(call.problem);
   const auto serves = [&](DeviceKind kind) {
     const auto list = convolution::solvers(call.problem.direction, kind);
@@ -192,7 +232,7 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
 std::string save(const SolutionState& s) {
   const SolverInfo info = s.candidate.solver->info();
   Name name{info.id, info.version, info.name};
-  ProblemState problem = s.problem;
+  SavedProblem problem = to_saved(s.problem);
   search::Candidate candidate = s.candidate;
   Writer body;
   fields(body, name, problem, candidate);
@@ -219,7 +259,7 @@ SolutionState load(std::string_view bytes) {
   expect(sum == content_hash(bytes.substr(0, bytes.size() - sizeof sum)), "its checksum is wrong");
   Reader body{bytes.substr(sizeof header, header.bytes)};
   Name name;
-  ProblemState problem;
+  SavedProblem problem;
   search::Candidate candidate{};
   fields(body, name, problem, candidate);
   expect(body.rest.empty(), "it has bytes left over");
@@ -227,8 +267,7 @@ SolutionState load(std::string_view bytes) {
   expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,
          "the source of its time is unknown");
   try {
-    check(problem);
-    return restore(name, std::move(problem), std::move(candidate));
+    return restore(name, checked_problem(std::move(problem)), std::move(candidate));
   } catch (const Error& e) {
     if (e.status == Status::kInvalidValue || e.status == Status::kVersionMismatch) throw;
     fail(Status::kInvalidValue, "the saved solution is damaged: {}", e.what());

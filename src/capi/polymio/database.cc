@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
 #include "db/find_db.h"
 
 using namespace polymio;

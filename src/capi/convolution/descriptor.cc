@@ -1,11 +1,18 @@
-// Group `convolutions`, descriptors: settings, attributes, output sizes, find mode.
+// Convolutions, descriptors: settings, attributes, output sizes, find mode, math mode.
 // SPDX-License-Identifier: MIT
+#include "capi/convolution/descriptor.h"
+
+#include <miopen/miopen_internal.h>
+#include <miopen/polymio.h>
+
 #include <algorithm>
 #include <limits>
 #include <random>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/tensor.h"
+#include "capi/convolution/call.h"
 
 using namespace polymio;
 using capi::deref;
@@ -23,7 +30,11 @@ void init(miopenConvolutionDescriptor_t conv, int spatial, const int* pad, const
   require(mode >= miopenConvolution && mode <= miopenDepthwise,
           "convolution mode {} is unknown: allowed are 0 (convolution), 1 (transpose), 2 (group), 3 (depthwise)",
           static_cast<int>(mode));
-  if (spatial > 0) not_null(pad, "padA"), not_null(stride, "strideA"), not_null(dilation, "dilationA");
+  if (spatial > 0) {
+    not_null(pad, "padA");
+    not_null(stride, "strideA");
+    not_null(dilation, "dilationA");
+  }
   for (int i = 0; i < spatial; ++i) {
     require(pad[i] >= 0, "pad {} is {}, it must not be negative", i, pad[i]);
     require(stride[i] >= 1, "stride {} is {}, it must be positive", i, stride[i]);
@@ -130,9 +141,12 @@ miopenStatus_t miopenGetConvolutionDescriptor(miopenConvolutionDescriptor_t conv
     const auto& c = deref(convDesc);
     require_2d(c, "miopenGetConvolutionNdDescriptor");
     if (c_mode) *c_mode = c.transposed ? miopenTranspose : miopenConvolution;
-    store(pad_h, c.pad[0]), store(pad_w, c.pad[1]);
-    store(stride_h, c.stride[0]), store(stride_w, c.stride[1]);
-    store(dilation_h, c.dilation[0]), store(dilation_w, c.dilation[1]);
+    store(pad_h, c.pad[0]);
+    store(pad_w, c.pad[1]);
+    store(stride_h, c.stride[0]);
+    store(stride_w, c.stride[1]);
+    store(dilation_h, c.dilation[0]);
+    store(dilation_w, c.dilation[1]);
   });
 }
 
@@ -237,4 +251,16 @@ miopenStatus_t miopenHiddenSetConvolutionFindMode(miopenConvolutionDescriptor_t 
 
 miopenStatus_t miopenHiddenGetConvolutionFindMode(const miopenConvolutionDescriptor_t convDesc, int* findMode) {
   return guard([&] { *not_null(findMode, "findMode") = deref(convDesc).find_mode; });
+}
+
+miopenStatus_t polymioSetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t mode) {
+  return guard([&] {
+    require(mode >= polymioMathStrict && mode <= polymioMathAny,
+            "math mode {} is unknown: allowed are 0 (strict), 1 (accurate), 2 (tf32), 3 (any)", static_cast<int>(mode));
+    deref(convDesc).math = static_cast<MathMode>(mode);
+  });
+}
+
+miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t* mode) {
+  return guard([&] { *not_null(mode, "mode") = static_cast<polymioMathMode_t>(deref(convDesc).math); });
 }

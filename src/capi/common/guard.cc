@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "capi/guard.h"
+#include "capi/common/guard.h"
 
 #include <cstdio>
 #include <cstring>

@@ -1,19 +1,13 @@
-// Extensions of Polymio: error text, devices, memory, threads, explanations.
+// Extensions: error text, devices, memory, threads.
 // SPDX-License-Identifier: MIT
+#include <miopen/polymio.h>
+
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <iterator>
-#include <set>
 
-#include "base/log.h"
-#include "capi/guard.h"
-#include "capi/translate.h"
-#include "core/kernel_builder.h"
-#include "core/registry.h"
-#include "primitives/activation/activation.h"
-#include "primitives/tensor_ops/tensor_ops.h"
-#include "search/find.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
 
 using namespace polymio;
 using capi::deref;
@@ -44,20 +38,6 @@ const DeviceInfo& device_at(int index) {
   require(index >= 0 && index < static_cast<int>(list.size()), "device index {} is out of range: there are {} devices",
           index, list.size());
   return list[static_cast<std::size_t>(index)];
-}
-
-/// The GPU programs of element-wise operations on the tensors of a problem.
-void add_programs(const DeviceInfo& device, const capi::ProblemState& problem, std::vector<KernelSpec>& to) {
-  if (device.kind == DeviceKind::kCpu) return;
-  std::set<DataType> types;
-  for (const auto& [id, tensor] : problem.tensors) types.insert(tensor.type);
-  require(!types.empty(), "a problem has no tensor descriptors: set them first");
-  const std::vector<DataType> list(types.begin(), types.end());
-  std::ranges::move(tensor_ops::programs(device, list), std::back_inserter(to));
-  if (!problem.has_activation) return;
-  for (const DataType type : list)
-    std::ranges::move(activation::programs(device, type, static_cast<activation::Mode>(problem.activation.mode)),
-                      std::back_inserter(to));
 }
 
 }  // namespace
@@ -133,7 +113,8 @@ miopenStatus_t polymioCopy(miopenHandle_t handle, void* dst, const void* src, si
             "copy kind {} is unknown: allowed are 0 (host to device), 1 (device to host), 2 (device to device)",
             static_cast<int>(kind));
     if (bytes == 0) return;
-    not_null(dst, "dst"), not_null(src, "src");
+    not_null(dst, "dst");
+    not_null(src, "src");
     if (kind == polymioCopyHostToDevice)
       stream.upload(dst, src, bytes);
     else if (kind == polymioCopyDeviceToHost)
@@ -147,42 +128,6 @@ miopenStatus_t polymioSynchronize(miopenHandle_t handle) {
   return guard([&] { deref(handle).stream().synchronize(); });
 }
 
-miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
-  return guard([&] {
-    Handle& h = deref(handle);
-    std::deque<convolution::Problem> all;
-    std::vector<search::Wanted> wanted;
-    std::vector<KernelSpec> programs;
-    for (size_t i = 0; i < count; ++i) {
-      const auto& problem = deref(not_null(problems, "problems")[i]);
-      add_programs(h.device(), problem, programs);
-      if (!problem.has_convolution) continue;
-      auto call = capi::make_call(problem, Status::kBadParm);
-      for (const auto s :
-           {convolution::Scalars::kDefault, convolution::Scalars::kScale, convolution::Scalars::kBilinear}) {
-        call.problem.scalars = s;
-        wanted.push_back({&all.emplace_back(call.problem), call.constraints});
-      }
-    }
-    if (!programs.empty()) build_kernels(h.stream(), programs);
-    convolution::prepare(h, wanted);
-  });
-}
-
-miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled) {
-  return guard([&] {
-    const std::string name = not_null(device, "device");
-    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
-    const bool without_device = name.find('-') != std::string::npos;
-    const auto stream = without_device ? nullptr : create_stream(name, nullptr);
-    const auto compiler = without_device ? create_compiler(name) : nullptr;
-    const auto specs = convolution::base_programs(without_device ? usual_device(name) : stream->info());
-    const size_t made = specs.empty() ? 0 : compile_to_disk(without_device ? *compiler : stream->compiler(), specs);
-    if (programs) *programs = specs.size();
-    if (compiled) *compiled = made;
-  });
-}
-
 miopenStatus_t polymioSetThreadCap(miopenHandle_t handle, int threads) {
   return guard([&] { deref(handle).stream().set_threads(threads); });
 }
@@ -193,33 +138,4 @@ miopenStatus_t polymioGetThreadCap(miopenHandle_t handle, int* threads) {
 
 miopenStatus_t polymioSetExecutor(miopenHandle_t handle, polymioExecutorFunction function, void* context) {
   return guard([&] { deref(handle).stream().set_executor(function, context); });
-}
-
-miopenStatus_t polymioSetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t mode) {
-  return guard([&] {
-    require(mode >= polymioMathStrict && mode <= polymioMathAny,
-            "math mode {} is unknown: allowed are 0 (strict), 1 (accurate), 2 (tf32), 3 (any)", static_cast<int>(mode));
-    deref(convDesc).math = static_cast<MathMode>(mode);
-  });
-}
-
-miopenStatus_t polymioGetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc, polymioMathMode_t* mode) {
-  return guard([&] { *not_null(mode, "mode") = static_cast<polymioMathMode_t>(deref(convDesc).math); });
-}
-
-miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, char* buffer, size_t* size) {
-  return guard([&] {
-    const auto call = capi::make_call(deref(problem), Status::kBadParm);
-    const auto solvers = convolution::make_call(deref(handle), call.problem, call.constraints);
-    capi::put_text(search::explain(solvers.request()), buffer, size);
-  });
-}
-
-miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
-  return guard([&] {
-    not_null(name, "name");
-    const SolverBase* solver = solver_by_id(solution_id, convolution::all_solvers());
-    require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
-    *name = solver->info().name;
-  });
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "capi/translate.h"
+#include "capi/convolution/call.h"
 
 #include <algorithm>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "capi/common/arguments.h"
+#include "capi/common/tensor.h"
 
 namespace polymio::capi {
 namespace {
@@ -50,30 +52,14 @@ Direction swap(Direction d) {
 
 }  // namespace
 
-const TensorDesc& described(miopenTensorDescriptor_t t, const char* role) {
-  require(t, "the descriptor of {} is null", role);
-  const TensorDesc& desc = deref(t);
-  require(desc.rank > 0, "the descriptor of {} has not been set", role);
-  return desc;
-}
-
-void put_text(const std::string& text, char* buffer, std::size_t* size) {
-  const std::size_t capacity = *not_null(size, "size");
-  *size = text.size() + 1;
-  if (!buffer) return;
-  require(capacity > text.size(), "the buffer holds {} bytes, {} are needed", capacity, text.size() + 1);
-  std::memcpy(buffer, text.c_str(), text.size() + 1);
-}
-
-double scalar(const void* p, DataType output, const char* name) {
-  require(p, "{} is null: it must point to a {}", name, output == DataType::kDouble ? "double" : "float");
-  return dtype::load(output == DataType::kDouble ? output : DataType::kFloat, p, 0);
-}
-
 ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction, const TensorDesc& x,
                           const TensorDesc& w, const TensorDesc& y) {
   const Overrides& forced = overrides();
-  ConvolutionCall call{{}, {}, forced.seed ? static_cast<std::uint64_t>(*forced.seed) : c.seed, c.transposed};
+  ConvolutionCall call{{},
+                       {},
+                       forced.seed ? static_cast<std::uint64_t>(*forced.seed) : c.seed,
+                       c.transposed,
+                       static_cast<search::FindMode>(c.find_mode)};
   auto& p = call.problem;
   p.direction = c.transposed ? swap(direction) : direction;
   p.x = c.transposed ? y : x;
@@ -87,6 +73,28 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
   call.constraints.math = c.math;
   call.constraints.algorithms = forced.algorithms;
   return call;
+}
+
+ConvolutionCall make_call(const Descriptors& d) {
+  return make_call(deref(d.convolution), d.direction, described(d.x, "x"), described(d.w, "w"), described(d.y, "y"));
+}
+
+void check_buffers(const Buffers& b) {
+  not_null(b.x, "the buffer of x");
+  not_null(b.w, "the buffer of w");
+  not_null(b.y, "the buffer of y");
+}
+
+convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b, void* workspace, std::size_t bytes) {
+  convolution::Problem::Args args;
+  // Args has one non-const field per tensor for all three directions; inputs are only read.
+  args.x = const_cast<void*>(c.swapped ? b.y : b.x);
+  args.w = const_cast<void*>(b.w);
+  args.y = const_cast<void*>(c.swapped ? b.x : b.y);
+  args.workspace = workspace;
+  args.workspace_bytes = workspace ? bytes : 0;
+  args.seed = c.seed;
+  return args;
 }
 
 void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,
