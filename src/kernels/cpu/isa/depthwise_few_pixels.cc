@@ -1,7 +1,7 @@
 // NCHW depthwise convolution of planes with few pixels, as in one step of a decoder: vectors run over channels. The
 // kernel reads and writes the channels of an image as one stream and transposes them in registers.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_paths.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

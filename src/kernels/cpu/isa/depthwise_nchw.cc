@@ -1,7 +1,7 @@
 // Depthwise and grouped convolution, NCHW: a tile is a vector of columns times a few rows. Lane masks per column of
 // taps clear elements outside the source, so that no padded copy is needed.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_paths.h"
 
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/stencil_tile.h"
@@ -483,18 +483,13 @@ class Planes {
 }  // namespace
 
 void depthwise_nchw(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_fp32_copy(job, first, end, scratch);
-  if (uses_nhwc_copies(job)) return depthwise_via_nhwc(job, first, end, scratch);
-  if (type == DataType::kDouble) return Planes<double>(job, scratch).run(first, end);
+  if (job.shape.dtype == DataType::kDouble) return Planes<double>(job, scratch).run(first, end);
   Planes<float>(job, scratch).run(first, end);
 }
 
 std::size_t depthwise_nchw_scratch(const Depthwise& job) {
-  const DataType type = job.shape.dtype;
-  if (type != DataType::kDouble && type != DataType::kFloat) return depthwise_fp32_copy_scratch(job);
-  if (uses_nhwc_copies(job)) return depthwise_via_nhwc_scratch(job);
-  return type == DataType::kDouble ? Planes<double>(job, nullptr).bytes() : Planes<float>(job, nullptr).bytes();
+  return job.shape.dtype == DataType::kDouble ? Planes<double>(job, nullptr).bytes()
+                                              : Planes<float>(job, nullptr).bytes();
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

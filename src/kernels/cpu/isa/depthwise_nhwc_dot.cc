@@ -280,20 +280,6 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   PairColumn* pairs_;
 };
 
-/// Whether a problem uses pairs of taps: int8, and bf16 where its products run at the rate of fp32; processors with AMX
-/// are slower.
-bool uses_tap_pairs(const Depthwise& job) {
-  const DataType type = job.shape.dtype;
-  return job.channels_last && job.shape.c == 1 && job.shape.k == 1 &&
-         (type == DataType::kInt8 || (type == DataType::kBFloat16 && !kHasAmx && prefers_bf16_dot() &&
-                                      job.direction != ConvDirection::kBackwardWeights));
-}
-
-/// Whether a problem uses the dot operands of this file.
-bool uses_dot_operands(const Depthwise& job) {
-  return job.shape.dtype != DataType::kFloat && (job.transposed || job.dot_group > 1 || uses_tap_pairs(job));
-}
-
 /// Calls use(S{}, R{}): types of the source and of the results.
 template <class Use>
 void with_types(const Depthwise& job, const Use& use) {
@@ -306,27 +292,40 @@ void with_types(const Depthwise& job, const Use& use) {
 
 }  // namespace
 
-void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
+void depthwise_via_nhwc_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
   with_types(job, [&](auto value, auto result) {
-    using S = decltype(value);
-    using R = decltype(result);
-    if (job.transposed) return NhwcCopy<S, R>(job, scratch).data(first, end);
-    job.dot_group > 1 ? GroupedDot<S, R>(job, scratch).pieces(first, end)
-                      : TapPairs<S, R>(job, scratch).pieces(first, end);
+    NhwcCopy<decltype(value), decltype(result)>(job, scratch).data(first, end);
   });
 }
 
-std::size_t depthwise_scratch(const Depthwise& job) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
+std::size_t depthwise_via_nhwc_dot_scratch(const Depthwise& job) {
   std::size_t bytes = 0;
+  with_types(
+      job, [&](auto value, auto result) { bytes = NhwcCopy<decltype(value), decltype(result)>(job, nullptr).bytes(); });
+  return bytes;
+}
+
+void depthwise_tap_pairs(const Depthwise& job, i64 first, i64 end, void* scratch) {
   with_types(job, [&](auto value, auto result) {
-    using S = decltype(value);
-    using R = decltype(result);
-    bytes = job.transposed      ? NhwcCopy<S, R>(job, nullptr).bytes()
-            : job.dot_group > 1 ? GroupedDot<S, R>::bytes(job)
-                                : TapPairs<S, R>::bytes(job);
+    TapPairs<decltype(value), decltype(result)>(job, scratch).pieces(first, end);
   });
+}
+
+std::size_t depthwise_tap_pairs_scratch(const Depthwise& job) {
+  std::size_t bytes = 0;
+  with_types(job, [&](auto value, auto result) { bytes = TapPairs<decltype(value), decltype(result)>::bytes(job); });
+  return bytes;
+}
+
+void depthwise_grouped_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_types(job, [&](auto value, auto result) {
+    GroupedDot<decltype(value), decltype(result)>(job, scratch).pieces(first, end);
+  });
+}
+
+std::size_t depthwise_grouped_dot_scratch(const Depthwise& job) {
+  std::size_t bytes = 0;
+  with_types(job, [&](auto value, auto result) { bytes = GroupedDot<decltype(value), decltype(result)>::bytes(job); });
   return bytes;
 }
 

@@ -35,7 +35,7 @@ class PixelLoop {
         s_(job.shape),
         backward_data_(job.direction == ConvDirection::kBackwardData),
         weights_only_(job.direction == ConvDirection::kBackwardWeights),
-        computes_runs_(s_.c == 1 || job.dot_group > 1),
+        computes_runs_(s_.c == 1 || job.path == DepthwisePath::kNhwcGroupedDot),
         unit_(unit) {
     taps_ = s_.taps[0] * s_.taps[1] * s_.taps[2];
     source_strides_ = backward_data_ ? s_.y_d : s_.x_d;

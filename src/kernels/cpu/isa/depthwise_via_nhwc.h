@@ -3,7 +3,7 @@
 // which then need no sums over lanes.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_paths.h"
 #include "kernels/cpu/isa/dot_operands.h"
 #include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/partial_vectors.h"
@@ -36,8 +36,8 @@ class NhwcCopy {
       block_channels_ = min_of(kN * max_of<i64>(fits / images_, 1), max_block_channels_);
       copies = kN * max_of<i64>(fits, 1);
     } else {
-      images_ = job.transposed_images;
-      block_channels_ = max_block_channels_ = Depthwise::kTransposedChannels;
+      images_ = job.copied_images;
+      block_channels_ = max_block_channels_ = kDepthwiseCopiedChannels;
       copies = images_ * block_channels_;
     }
     ConvShape& s = nhwc_job_.shape;
@@ -54,7 +54,7 @@ class NhwcCopy {
     s.x_n = x;
     s.y_n = y;
     nhwc_job_.channels_last = true;
-    nhwc_job_.transposed = false;
+    nhwc_job_.path = job.copy_path;
     // The transpose stores past the last pixel; each copy starts at a cache line. The size holds for any number of
     // images: a caller's last job may have fewer.
     const auto room = [&](i64 plane) { return ceil_div(copies * plane + kMostPixels * max_block_channels_, 64) * 64; };
