@@ -13,10 +13,8 @@ template <class S, class R = S>
 class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   static constexpr bool kAllDirections = __is_same(S, R);  // int8 results of another type: forward only
   using Loop = PixelLoop<Pixels, S, R, kLanes<Sum<S>>>;
-  using Loop::channel_, Loop::channels_, Loop::vectors_, Loop::x_, Loop::out_, Loop::block_;
-  using Loop::kN, Loop::job_, Loop::s_, Loop::backward_data_, Loop::weights_only_, Loop::taps_, Loop::unit_,
-      Loop::units_;
-  using typename Loop::T;
+  using Loop::kN, Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_;
+  using Loop::x_, Loop::out_, Loop::block_;
   using typename Loop::V;
   friend Loop;
 
@@ -26,12 +24,12 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
 
   void pieces(i64 first, i64 end) {
     if constexpr (kAllDirections) {
-      for (i64 i = first, blocks = 0; weights_only_ && i < end; i += blocks) {
-        blocks = min_of(job_.blocks_at_once(), end - i);
+      for (i64 i = first, blocks = 0; plan_.weights_only && i < end; i += blocks) {
+        blocks = min_of(plan_.job.blocks_at_once(), end - i);
         all_weights(i, blocks);
       }
     }
-    for (i64 i = first; !weights_only_ && i < end; ++i) this->piece(i);
+    for (i64 i = first; !plan_.weights_only && i < end; ++i) this->piece(i);
   }
 
  private:
@@ -41,37 +39,12 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   }
 
   void pack() {
-    for (i64 u = 0; u < units_; ++u) {
-      this->load_weights(channel_ + u * kN, min_of<i64>(kN, channels_ - u * kN), vectors_ + u * unit_);
+    for (i64 u = 0; u < channels_.units; ++u) {
+      filters_.load(channels_.first + u * kN, channels_of(u), vectors_of(u));
     }
   }
-  /// The inverse of transpose_from, scaled: writes `taps` taps of `channels` filters.
-  void transpose_to(const V* from, i64 channels, i64 taps, S* dw) const {
-    if (taps == 1) return scatter(reinterpret_cast<const T*>(from), channels, dw);
-    const i64 step = s_.w_k;
-    const V alpha = broadcast(block_.alpha), beta = broadcast(block_.beta);
-    const bool adds = block_.beta != 0;
-    Loop::with_taps_of_vector(taps, [&](const auto& access) {
-      V rows[kN];
-#pragma GCC unroll 16
-      for (i64 t = 0; t < kN; ++t) rows[t] = t < taps ? from[t] * alpha : V{};
-      transpose(rows);
-#pragma GCC unroll 16
-      for (i64 l = 0; l < kN; ++l) {
-        if (l < channels) access.store(dw + l * step, adds ? rows[l] + beta * access(dw + l * step) : rows[l]);
-      }
-    });
-  }
-  /// Writes one tap of `channels` filters, scaled.
-  void scatter(const T* sums, i64 channels, S* dw) const {
-    const i64 step = s_.w_k;
-    const T alpha = block_.alpha, beta = block_.beta;
-    if (beta == 0) {
-      for (i64 l = 0; l < channels; ++l) dw[l * step] = narrow<S>(alpha * sums[l]);
-    } else {
-      for (i64 l = 0; l < channels; ++l) dw[l * step] = narrow<S>(alpha * sums[l] + beta * widen(dw[l * step]));
-    }
-  }
+  i64 channels_of(i64 unit) const { return min_of<i64>(kN, channels_.count - unit * kN); }
+  V* vectors_of(i64 unit) const { return scratch_.vectors + unit * plan_.unit; }
   i64 row_weights() const { return s_.taps[2]; }
   template <int kRows>
   void pixels(const ColumnPhase& phase, Range taps, bool two_pixels, const S* x, R* out, i64 unit) {
@@ -87,20 +60,21 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
 
   template <int kRows>
   void all_units(const ColumnPhase& phase, const S* x, R* out, i64 unit) {
-    const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kN - unit);
-    V* const vectors = vectors_ + unit * taps_;
+    const i64 units = min_of(this->units_at_once(), channels_.units - unit),
+              whole = min_of(units, channels_.count / kN - unit);
+    V* const vectors = vectors_of(unit);
     with_form<kRows>(phase.form, [&](auto form) {
       rows_of<kRows, 1, Form(form.value)>(phase.inside, x, out, vectors, whole, AllChannels<S>{});
     });
     if (whole == units) return;
-    const SomeChannels<S> tail{static_cast<int>(channels_ % kN)};
-    single_rows<kRows>(x + whole * kN, out + whole * kN, vectors + whole * taps_, tail);
+    const SomeChannels<S> tail{static_cast<int>(channels_.count % kN)};
+    single_rows<kRows>(x + whole * kN, out + whole * kN, vectors + whole * plan_.taps, tail);
   }
   /// Groups of several channels.
   template <int kRows, int kPixels>
   void one_unit(bool inside, const S* x, R* out, i64 unit) {
-    const i64 lanes = min_of<i64>(kN, channels_ - unit * kN);
-    V* const vectors = vectors_ + unit * unit_;
+    const i64 lanes = channels_of(unit);
+    V* const vectors = vectors_of(unit);
     if (lanes < kN) {
       const WholeGroups<SomeChannels<float>> channels({static_cast<int>(lanes)}, s_.c);
       for (i64 p = 0; p < kPixels; ++p) {
@@ -127,11 +101,12 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   template <int kRows, int kPixels, bool kInside, Form kForm, class Channels>
   void units(i64 row, const S* x, R* out, V* vectors, i64 count, const Channels& channels) const {
     if constexpr (kAllDirections) {
-      if (weights_only_) {
-        return weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, taps_, channels);
+      if (plan_.weights_only) {
+        return weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, plan_.taps,
+                                                               channels);
       }
     }
-    tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, vectors, out, count, taps_, channels);
+    tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, vectors, out, count, plan_.taps, channels);
   }
   /// Calls `use` with the form as a constant if a tile is compiled for it, else with kAnyForm.
   template <int kRows, class Use>
@@ -148,27 +123,13 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
 
   void all_weights(i64 block, i64 blocks) {
     this->select_blocks(block, blocks);
-    for (i64 i = 0; i < units_ * unit_; ++i) vectors_[i] = V{};
+    for (i64 i = 0; i < channels_.units * plan_.unit; ++i) scratch_.vectors[i] = V{};
     for (i64 n = 0; n < s_.n; ++n) {
-      x_ = static_cast<const S*>(job_.x) + n * s_.x_n + channel_;
-      out_ = const_cast<S*>(static_cast<const S*>(job_.y)) + n * s_.y_n + channel_;
+      x_ = static_cast<const S*>(plan_.job.x) + n * s_.x_n + channels_.first;
+      out_ = const_cast<S*>(static_cast<const S*>(plan_.job.y)) + n * s_.y_n + channels_.first;
       for (i64 slab = 0; slab < s_.out[0]; ++slab) this->run_phase(0, 0, slab, 0, 1);
     }
-    for (i64 u = 0; u < units_; ++u) write_weights(u);
-  }
-
-  void write_weights(i64 u) {
-    S* dw = static_cast<S*>(job_.result) + (channel_ + u * kN) * s_.w_k;
-    const i64 channels = min_of<i64>(kN, channels_ - u * kN);
-    if (s_.c == 1 && this->taps_packed()) {
-      for (i64 t = 0; t < taps_; t += kN)
-        transpose_to(vectors_ + u * taps_ + t, channels, min_of<i64>(kN, taps_ - t), dw + t);
-      return;
-    }
-    const T* sums = reinterpret_cast<const T*>(vectors_ + u * unit_);
-    this->each_tap([&](i64 offset) {
-      for (i64 j = 0; j < s_.c; ++j, offset += s_.w_c, sums += kN) scatter(sums, channels, dw + offset);
-    });
+    for (i64 u = 0; u < channels_.units; ++u) filters_.store(vectors_of(u), channels_.first + u * kN, channels_of(u));
   }
 
   WholeGroups<AllChannels<float>> groups_;

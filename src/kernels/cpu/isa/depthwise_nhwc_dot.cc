@@ -165,8 +165,7 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
 template <class S, class R>
 class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   using Loop = PixelLoop<TapPairs, S, R, kChannels>;
-  using Loop::block_, Loop::phases_;
-  using Loop::job_, Loop::s_, Loop::taps_, Loop::unit_, Loop::units_, Loop::channel_, Loop::channels_, Loop::vectors_;
+  using Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_, Loop::block_;
   using typename Loop::V;
   friend Loop;
 
@@ -177,8 +176,8 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
         row_vectors_(2 * pairs_per_phase_ * pass_count(job.shape, job.direction, 2)) {
     V* const scratch_tail = reinterpret_cast<V*>(static_cast<char*>(scratch) + loop_bytes(job));
     unpaired_[0] = scratch_tail;
-    unpaired_[1] = scratch_tail + taps_;
-    pairs_ = reinterpret_cast<PairColumn*>(scratch_tail + 2 * taps_);
+    unpaired_[1] = scratch_tail + plan_.taps;
+    pairs_ = reinterpret_cast<PairColumn*>(scratch_tail + 2 * plan_.taps);
   }
   static std::size_t bytes(const Depthwise& job) {
     const i64(&taps)[kSpatial] = job.shape.taps;
@@ -209,14 +208,14 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   i64 row_weights() const { return row_vectors_; }
 
   void pack() {
-    for (i64 u = 0; u < units_; ++u) {
+    for (i64 u = 0; u < channels_.units; ++u) {
       for (i64 half = 0; half < 2; ++half) {
-        const i64 first = u * kChannels + half * kPairLanes, count = min_of<i64>(kPairLanes, channels_ - first);
-        if (count > 0) this->load_weights(channel_ + first, count, unpaired_[half]);
+        const i64 first = u * kChannels + half * kPairLanes, count = min_of<i64>(kPairLanes, channels_.count - first);
+        if (count > 0) filters_.load(channels_.first + first, count, unpaired_[half]);
       }
-      __m512i* const to = reinterpret_cast<__m512i*>(vectors_ + u * unit_);
-      for (i64 f = 0; f < pass_count(s_, job_.direction, 2); ++f) {
-        const Pass pass = pass_of(s_, job_.direction, 2, f);
+      __m512i* const to = reinterpret_cast<__m512i*>(scratch_.vectors + u * plan_.unit);
+      for (i64 f = 0; f < pass_count(s_, plan_.job.direction, 2); ++f) {
+        const Pass pass = pass_of(s_, plan_.job.direction, 2, f);
         for (i64 row = 0; row < s_.taps[0] * s_.taps[1]; ++row) {
           for (i64 t = 0; t < pass.taps; t += 2)
             pack_pair(pass, row * s_.taps[2], t, to + row * row_vectors_ + 2 * f * pairs_per_phase_ + t);
@@ -240,23 +239,24 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   template <int kRows>
   void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
     const PairColumn* const end = list_pairs(phase, taps);
-    const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kChannels - unit);
-    const __m512i* const w = reinterpret_cast<const __m512i*>(vectors_ + unit * unit_);
+    const i64 units = min_of(this->units_at_once(), channels_.units - unit),
+              whole = min_of(units, channels_.count / kChannels - unit);
+    const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);
     if (whole > 0) tiles<kRows, true>(phase, end, x, w, out, whole, kChannels);
     if (whole == units) return;
-    tiles<kRows, false>(phase, end, x + whole * kChannels, w + whole * unit_, out + whole * kChannels, 1,
-                        static_cast<int>(channels_ % kChannels));
+    tiles<kRows, false>(phase, end, x + whole * kChannels, w + whole * plan_.unit, out + whole * kChannels, 1,
+                        static_cast<int>(channels_.count % kChannels));
   }
   template <int kRows, bool kAll>
   void tiles(const ColumnPhase& phase, const PairColumn* end, const S* x, const __m512i* w, R* out, i64 units,
              int count) {
-    const auto run = [&](const auto& tile) { tile(block_, pairs_, end, x, w, unit_, out, units, count); };
+    const auto run = [&](const auto& tile) { tile(block_, pairs_, end, x, w, plan_.unit, out, units, count); };
     if (phase.form == kFromMemory) return run(tile<S, kRows, false, true, kAll, R>);
     phase.inside ? run(tile<S, kRows, true, false, kAll, R>) : run(tile<S, kRows, false, false, kAll, R>);
   }
   PairColumn* list_pairs(const ColumnPhase& phase, Range taps) const {
     if (taps.low == taps.high) return pairs_;
-    const i64 residue = &phase - phases_;
+    const i64 residue = &phase - scratch_.phases;
     PairColumn* to = pairs_;
     for (i64 t = taps.low & ~i64{1}; t < taps.high; t += 2) {
       const bool both = t >= taps.low && t + 1 < taps.high;
