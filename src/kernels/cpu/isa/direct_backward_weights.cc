@@ -11,8 +11,6 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-i64 size_of_elements(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
-
 /// A block of weights of a group: ks output channels from k on, cs input channels from c on.
 struct Block {
   i64 group, k, c, ks, cs;
@@ -60,8 +58,8 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
       const i64 t2 = tap % s.taps[2], t1 = tap / s.taps[2] % s.taps[1], t0 = tap / s.taps[2] / s.taps[1];
       const i64 at = to + t0 * d[0] + t1 * d[1] + t2 * d[2];
       store_line(g.x, scale,
-                 {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
-                  dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
+                 {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs, dw + bytes_of(g.x.to.type, at),
+                  pixel, s.w_c});
     }
   }
 }
@@ -93,7 +91,7 @@ class Worker {
     for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
     const ConvShape& s = x_.shape;
     const char* x = static_cast<const char*>(args_.x);
-    x += size_of_elements(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
+    x += bytes_of(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
     for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
       locate(step);
       fill_input_tile(x_, piece_, x, input_tile_);
