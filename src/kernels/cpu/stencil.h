@@ -59,6 +59,17 @@ std::int64_t list_columns(const Pass (&pass)[kSpatial], const Residue& residue, 
                           std::int64_t rows, const StencilSource& source, const std::int64_t (&taps)[kSpatial],
                           TapColumn* columns);
 
+/// Calls visit(offset of the tap in a filter) for each tap. Internal linkage: kernels of several instruction sets
+/// include this file, and the linker must not merge their code.
+template <class Visit>
+static inline void each_tap(const ConvShape& s, const Visit& visit) {
+  for (std::int64_t r0 = 0; r0 < s.taps[0]; ++r0) {
+    for (std::int64_t r1 = 0; r1 < s.taps[1]; ++r1) {
+      for (std::int64_t r2 = 0; r2 < s.taps[2]; ++r2) visit(r0 * s.w_d[0] + r1 * s.w_d[1] + r2 * s.w_d[2]);
+    }
+  }
+}
+
 /// The range [low, high) of i < count for which first + i * step is in [0, size).
 struct Range {
   std::int64_t low, high;

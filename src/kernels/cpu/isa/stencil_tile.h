@@ -84,16 +84,6 @@ template <int kTaps, int kRows, unsigned kMaybe, class S, class V, class Read>
   for (int t = 0; t < kTaps; ++t) sum[t] += odd[t];
 }
 
-/// Calls visit(offset of the tap in a filter) for each tap.
-template <class Visit>
-static inline void each_tap(const ConvShape& s, const Visit& visit) {
-  for (i64 r0 = 0; r0 < s.taps[0]; ++r0) {
-    for (i64 r1 = 0; r1 < s.taps[1]; ++r1) {
-      for (i64 r2 = 0; r2 < s.taps[2]; ++r2) visit(r0 * s.w_d[0] + r1 * s.w_d[1] + r2 * s.w_d[2]);
-    }
-  }
-}
-
 /// Calls `use` with the number of rows of a tile as a constant, at most kMost.
 template <int kMost, class Use>
 [[gnu::always_inline]] inline void with_rows(i64 rows, const Use& use) {
