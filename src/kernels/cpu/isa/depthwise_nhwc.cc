@@ -135,31 +135,23 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   WholeGroups<AllChannels<float>> groups_;
 };
 
-/// Calls `use` with a value of the storage type of the tensors.
-template <class Use>
-auto with_storage(DataType type, const Use& use) {
-  switch (type) {
-    case DataType::kDouble: return use(double{});
-    case DataType::kHalf: return use(Half{});
-    case DataType::kBFloat16: return use(Bfloat16{});
-    default: return use(float{});
-  }
-}
-
 }  // namespace
 
 void depthwise_nhwc(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (job.shape.dtype == DataType::kInt8) {
-    return with_integers(job.result_type, job.result, [&](auto* result) {
-      Pixels<std::int8_t, std::remove_pointer_t<decltype(result)>>(job, scratch).pieces(first, end);
-    });
+  const DataType type = job.shape.dtype;
+  if (type == DataType::kInt8) {
+    return with_integers(job.result_type, job.result,
+                         [&]<class R>(R*) { Pixels<std::int8_t, R>(job, scratch).pieces(first, end); });
   }
-  with_storage(job.shape.dtype, [&](auto value) { Pixels<decltype(value)>(job, scratch).pieces(first, end); });
+  if (type == DataType::kDouble) return Pixels<double>(job, scratch).pieces(first, end);
+  with_storage<float>(type, [&]<class S>(S*) { Pixels<S>(job, scratch).pieces(first, end); });
 }
 
 std::size_t depthwise_nhwc_scratch(const Depthwise& job) {
-  if (job.shape.dtype == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
-  return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });
+  const DataType type = job.shape.dtype;
+  if (type == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
+  if (type == DataType::kDouble) return Pixels<double>::bytes(job);
+  return with_storage<float>(type, [&]<class S>(S*) { return Pixels<S>::bytes(job); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

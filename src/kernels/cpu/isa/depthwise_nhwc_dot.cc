@@ -280,53 +280,41 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   PairColumn* pairs_;
 };
 
-/// Calls use(S{}, R{}): types of the source and of the results.
-template <class Use>
-void with_types(const Depthwise& job, const Use& use) {
+/// Returns visit(null pointers to S and R): types of the source and of the results.
+template <class Visit>
+auto with_types(const Depthwise& job, const Visit& visit) {
   if constexpr (!kHasAmx) {
-    if (job.shape.dtype == DataType::kBFloat16) return use(Bfloat16{}, Bfloat16{});
+    Bfloat16* const null = nullptr;
+    if (job.shape.dtype == DataType::kBFloat16) return visit(null, null);
   }
-  with_integers(job.result_type, job.result,
-                [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
+  return with_integers(job.result_type, job.result,
+                       [&]<class R>(R* result) { return visit(static_cast<std::int8_t*>(nullptr), result); });
 }
 
 }  // namespace
 
 void depthwise_via_nhwc_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_types(job, [&](auto value, auto result) {
-    NhwcCopy<decltype(value), decltype(result)>(job, scratch).data(first, end);
-  });
+  with_types(job, [&]<class S, class R>(S*, R*) { NhwcCopy<S, R>(job, scratch).data(first, end); });
 }
 
 std::size_t depthwise_via_nhwc_dot_scratch(const Depthwise& job) {
-  std::size_t bytes = 0;
-  with_types(
-      job, [&](auto value, auto result) { bytes = NhwcCopy<decltype(value), decltype(result)>(job, nullptr).bytes(); });
-  return bytes;
+  return with_types(job, [&]<class S, class R>(S*, R*) { return NhwcCopy<S, R>(job, nullptr).bytes(); });
 }
 
 void depthwise_tap_pairs(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_types(job, [&](auto value, auto result) {
-    TapPairs<decltype(value), decltype(result)>(job, scratch).pieces(first, end);
-  });
+  with_types(job, [&]<class S, class R>(S*, R*) { TapPairs<S, R>(job, scratch).pieces(first, end); });
 }
 
 std::size_t depthwise_tap_pairs_scratch(const Depthwise& job) {
-  std::size_t bytes = 0;
-  with_types(job, [&](auto value, auto result) { bytes = TapPairs<decltype(value), decltype(result)>::bytes(job); });
-  return bytes;
+  return with_types(job, [&]<class S, class R>(S*, R*) { return TapPairs<S, R>::bytes(job); });
 }
 
 void depthwise_grouped_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_types(job, [&](auto value, auto result) {
-    GroupedDot<decltype(value), decltype(result)>(job, scratch).pieces(first, end);
-  });
+  with_types(job, [&]<class S, class R>(S*, R*) { GroupedDot<S, R>(job, scratch).pieces(first, end); });
 }
 
 std::size_t depthwise_grouped_dot_scratch(const Depthwise& job) {
-  std::size_t bytes = 0;
-  with_types(job, [&](auto value, auto result) { bytes = GroupedDot<decltype(value), decltype(result)>::bytes(job); });
-  return bytes;
+  return with_types(job, [&]<class S, class R>(S*, R*) { return GroupedDot<S, R>::bytes(job); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

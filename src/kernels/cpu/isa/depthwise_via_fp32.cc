@@ -280,25 +280,16 @@ class Fp32Copy {
   std::size_t bytes_;
 };
 
-/// Calls `use` with a value of the storage type of the tensors.
-template <class Use>
-auto with_storage(DataType type, const Use& use) {
-  switch (type) {
-    case DataType::kHalf: return use(Half{});
-    case DataType::kBFloat16: return use(Bfloat16{});
-    case DataType::kInt8: return use(std::int8_t{});
-    default: return use(float{});
-  }
-}
-
 }  // namespace
 
 void depthwise_via_fp32(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_storage(job.shape.dtype, [&](auto value) { Fp32Copy<decltype(value)>(job, scratch).run(first, end); });
+  if (job.shape.dtype == DataType::kInt8) return Fp32Copy<std::int8_t>(job, scratch).run(first, end);
+  with_storage<float>(job.shape.dtype, [&]<class S>(S*) { Fp32Copy<S>(job, scratch).run(first, end); });
 }
 
 std::size_t depthwise_via_fp32_scratch(const Depthwise& job) {
-  return with_storage(job.shape.dtype, [&](auto value) { return Fp32Copy<decltype(value)>(job, nullptr).bytes(); });
+  if (job.shape.dtype == DataType::kInt8) return Fp32Copy<std::int8_t>(job, nullptr).bytes();
+  return with_storage<float>(job.shape.dtype, [&]<class S>(S*) { return Fp32Copy<S>(job, nullptr).bytes(); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
