@@ -2,7 +2,8 @@
 // transposed to fp32 NCHW copies in scratch, computed by the fp32 NCHW kernel, and narrowed or transposed back. Sums of
 // int8 products are exact below 2^24.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_paths.h"
+#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -131,30 +132,32 @@ class Fp32Copy {
       : job_(job),
         s_(job.shape),
         fp32_job_(job),
-        groups_per_piece_(job.together()),
+        groups_per_piece_(job.groups_per_piece()),
         pieces_per_image_((s_.groups + groups_per_piece_ - 1) / groups_per_piece_),
         backward_weights_(job.direction == ConvDirection::kBackwardWeights) {
     ConvShape& s = fp32_job_.shape;
     fp32_job_.channels_last = false;
     s.dtype = DataType::kFloat;
     set_packed_strides(s, false);
-    if (job.mixed()) {
+    if (job.copies_nhwc_to_fp32()) {
       s.x_c = pad_to_odd_lines(volume(s_.in));
       s.y_k = pad_to_odd_lines(volume(s_.out));
       s.w_c = pad_to_odd_lines(volume(s_.taps));
       s.w_k = s_.c * s.w_c;
     }
     const i64 bytes_per_group = (s_.c * s.x_c + s_.k * (s.y_k + s.w_k)) * static_cast<i64>(sizeof(float));
-    const i64 max_bytes = job.mixed() ? kTransposedBytes : kWidenedBytes;
+    const i64 max_bytes = job.copies_nhwc_to_fp32() ? kTransposedBytes : kWidenedBytes;
     groups_at_once_ =
         max_of<i64>(min_of(max_bytes / bytes_per_group, s_.groups) / groups_per_piece_, 1) * groups_per_piece_;
-    images_at_once_ = backward_weights_ && job.mixed()
+    images_at_once_ = backward_weights_ && job.copies_nhwc_to_fp32()
                           ? max_of<i64>(min_of(max_bytes / (bytes_per_group * groups_at_once_), s_.n), 1)
                           : 1;
     s.x_n = groups_at_once_ * s_.c * s.x_c;
     s.y_n = groups_at_once_ * s_.k * s.y_k;
     s.n = images_at_once_;
     s.groups = groups_at_once_;
+    fp32_job_.path = nchw_path(fp32_job_, kLanes<float>);
+    fp32_job_.copy_path = DepthwisePath::kNhwc;
     fp32_job_.alpha = 1;
     fp32_job_.beta = 0;
     float* next = static_cast<float*>(scratch);
@@ -175,7 +178,7 @@ class Fp32Copy {
     scratch_tail_ = next;
   }
 
-  std::size_t bytes() const { return bytes_ + depthwise_nchw_scratch(fp32_job_); }
+  std::size_t bytes() const { return bytes_ + depthwise_scratch(fp32_job_); }
 
   void run(i64 first, i64 end) {
     for (i64 piece = first; piece < end;) {
@@ -234,11 +237,11 @@ class Fp32Copy {
     read_w(g, groups);
     if (job_.direction == ConvDirection::kForward) {
       read_x(n, g, groups, 0);
-      depthwise_nchw(fp32_job_, 0, groups, scratch_tail_);
+      depthwise(fp32_job_, 0, groups, scratch_tail_);
       write_y(n * s_.y_n + g * s_.k * s_.y_k, groups * s_.k);
     } else if constexpr (sizeof(S) > 1) {
       read_y(n, g, groups, 0);
-      depthwise_nchw(fp32_job_, 0, groups, scratch_tail_);
+      depthwise(fp32_job_, 0, groups, scratch_tail_);
       write_planes(x_stack(), x_, groups * s_.c, static_cast<S*>(job_.result) + n * s_.x_n + g * s_.c * s_.x_c,
                    scaling());
     }
@@ -261,7 +264,7 @@ class Fp32Copy {
         read_y(n + i, g, groups, i);
       }
       fp32_job_.beta = n == 0 ? 0 : 1;
-      depthwise_nchw(fp32_job_, 0, groups, scratch_tail_);
+      depthwise(fp32_job_, 0, groups, scratch_tail_);
     }
     write_w(g, groups, scaling());
   }
@@ -277,25 +280,16 @@ class Fp32Copy {
   std::size_t bytes_;
 };
 
-/// Calls `use` with a value of the storage type of the tensors.
-template <class Use>
-auto with_storage(DataType type, const Use& use) {
-  switch (type) {
-    case DataType::kHalf: return use(Half{});
-    case DataType::kBFloat16: return use(Bfloat16{});
-    case DataType::kInt8: return use(std::int8_t{});
-    default: return use(float{});
-  }
-}
-
 }  // namespace
 
-void depthwise_fp32_copy(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_storage(job.shape.dtype, [&](auto value) { Fp32Copy<decltype(value)>(job, scratch).run(first, end); });
+void depthwise_via_fp32(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  if (job.shape.dtype == DataType::kInt8) return Fp32Copy<std::int8_t>(job, scratch).run(first, end);
+  with_storage<float>(job.shape.dtype, [&]<class S>(S*) { Fp32Copy<S>(job, scratch).run(first, end); });
 }
 
-std::size_t depthwise_fp32_copy_scratch(const Depthwise& job) {
-  return with_storage(job.shape.dtype, [&](auto value) { return Fp32Copy<decltype(value)>(job, nullptr).bytes(); });
+std::size_t depthwise_via_fp32_scratch(const Depthwise& job) {
+  if (job.shape.dtype == DataType::kInt8) return Fp32Copy<std::int8_t>(job, nullptr).bytes();
+  return with_storage<float>(job.shape.dtype, [&]<class S>(S*) { return Fp32Copy<S>(job, nullptr).bytes(); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
