@@ -6,7 +6,6 @@
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/direct.h"
 #include "kernels/cpu/epilogue.h"
-#include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/direct_backward_weights.h"
 #include "kernels/cpu/isa.h"
@@ -55,8 +54,6 @@ struct KernelTable {
   void (*winograd)(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
   std::size_t (*winograd_scratch)(const Winograd& job);
   std::size_t (*winograd_memory)(const Winograd& job);
-  /// Pieces [first, end) of a stage; scratch holds job.scratch() bytes.
-  void (*fft)(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);
   /// Pieces [first, end) into job.memory (winograd_weights_memory bytes).
   void (*winograd_weights)(const WinogradWeights& job, std::int64_t first, std::int64_t end, void* scratch);
   /// Vectors [first, end) of output channels, ordered by group: adds the slices and writes dw.

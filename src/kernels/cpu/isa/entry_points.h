@@ -22,7 +22,6 @@ void gradient_sum(const DirectGradient& job, const GradientArgs& args, std::int6
                   void* scratch);
 void activation(const Activation& job, std::int64_t first, std::int64_t end);
 void epilogue(const Epilogue& job, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1);
-void fft(const Fft& job, FftStage stage, std::int64_t first, std::int64_t end, void* scratch);
 int winograd_panel();
 void winograd_filters(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
 void winograd(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);

@@ -44,7 +44,7 @@ struct WinogradCycles {
   double gradient;  // of a tile of dy
 };
 /// Time of whole layers over the sum of transforms and products, which evict each other from the caches; measured
-/// (docs/kernels/winograd-and-fft.md).
+/// (docs/kernels/winograd.md).
 inline constexpr double kWinogradStalls = 1.4;
 WinogradCycles winograd_cycles(int tile, int taps);
 
