@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/conv_shape.h"
 
 namespace polymio::kernels {
 
@@ -59,6 +59,13 @@ struct Depthwise {
   /// place: blocks of channels of some rows of an image (backward weights: blocks of channels). `transposed`: blocks of
   /// channels of some images. `few_pixels`: blocks of channels of an image.
   std::int64_t pieces() const;
+};
+
+struct DepthwiseKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Pieces [first, end); scratch holds scratch() bytes.
+  void (*run)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*scratch)(const Depthwise& job);
 };
 
 /// Channels per piece with `few_pixels`; their weights stay in the first- or second-level cache.

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_nchw.h"
 #include "kernels/cpu/isa/depthwise_nhwc_loop.h"
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -186,8 +186,6 @@ auto with_storage(DataType type, const Use& use) {
   }
 }
 
-}  // namespace
-
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   if (job.few_pixels) return depthwise_few_pixels(job, first, end, scratch);
   if (job.mixed()) return depthwise_fp32_copy(job, first, end, scratch);
@@ -208,6 +206,14 @@ std::size_t depthwise_scratch(const Depthwise& job) {
   if (!job.channels_last) return depthwise_nchw_scratch(job);
   if (job.shape.dtype == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
   return with_storage(job.shape.dtype, [&](auto value) { return Pixels<decltype(value)>::bytes(job); });
+}
+
+}  // namespace
+
+template <>
+const DepthwiseKernels& entry_points<DepthwiseKernels>() {
+  static constexpr DepthwiseKernels kKernels{.run = depthwise, .scratch = depthwise_scratch};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,11 +1,10 @@
 // NHWC depthwise convolution of bf16 and int8 by pairs: a lane of 32 bits has the values of one channel that two
 // horizontally adjacent taps read. Only for instruction sets with these products; other problems use the code that is
 // shared with AVX-512.
+// Instruction sets: only those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/grouped_nhwc_dot.h"
-#include "kernels/cpu/isa/gemm_operands.h"
 #include "kernels/cpu/isa/depthwise_via_nhwc.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -304,10 +303,9 @@ void with_types(const Depthwise& job, const Use& use) {
                 [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
 }
 
-}  // namespace
-
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
+  if (!uses_dot_operands(job))
+    return POLYMIO_SHARED_NAMESPACE::entry_points<DepthwiseKernels>().run(job, first, end, scratch);
   with_types(job, [&](auto value, auto result) {
     using S = decltype(value);
     using R = decltype(result);
@@ -318,7 +316,7 @@ void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
+  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::entry_points<DepthwiseKernels>().scratch(job);
   std::size_t bytes = 0;
   with_types(job, [&](auto value, auto result) {
     using S = decltype(value);
@@ -328,6 +326,14 @@ std::size_t depthwise_scratch(const Depthwise& job) {
                                 : TapPairs<S, R>::bytes(job);
   });
   return bytes;
+}
+
+}  // namespace
+
+template <>
+const DepthwiseKernels& entry_points<DepthwiseKernels>() {
+  static constexpr DepthwiseKernels kKernels{.run = depthwise, .scratch = depthwise_scratch};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

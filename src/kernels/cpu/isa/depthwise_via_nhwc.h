@@ -5,11 +5,14 @@
 #pragma once
 #include "kernels/cpu/isa/depthwise_nchw.h"
 #include "kernels/cpu/isa/dot_operands.h"
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/partial_vectors.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <>
+const DepthwiseKernels& entry_points<DepthwiseKernels>();
 
 inline constexpr i64 kTransposedBytes = 384 << 10;  // x and y in scratch, backward weights
 inline constexpr i64 kMostUnits = 4;                // the most vectors of channels per copy, backward weights
@@ -70,7 +73,7 @@ class NhwcCopy {
   std::size_t bytes() const {
     Depthwise widest = nhwc_job_;
     widest.shape.groups = max_block_channels_ / s_.c;
-    return bytes_ + depthwise_scratch(widest);
+    return bytes_ + entry_points<DepthwiseKernels>().scratch(widest);
   }
 
   /// Backward weights of groups [first, end).
@@ -94,7 +97,7 @@ class NhwcCopy {
       } else if constexpr (kAllDirections) {
         each_image([&](i64 i) { gather(y_of(n + i, channel), s_.y_k, y_plane_, y_ + i * nhwc_job_.shape.y_n); });
       }
-      depthwise(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
+      entry_points<DepthwiseKernels>().run(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
       if (forward) {
         R* const to = static_cast<R*>(job_.result) + n * s_.y_n + channel * s_.y_k;
         each_image([&](i64 i) { scatter(y_ + i * nhwc_job_.shape.y_n, y_plane_, to + i * s_.y_n, s_.y_k); });
@@ -129,7 +132,7 @@ class NhwcCopy {
         gather(x_of(n + i, channel), s_.x_c, x_plane_, x_ + i * nhwc_job_.shape.x_n);
         gather(y_of(n + i, channel), s_.y_k, y_plane_, y_ + i * nhwc_job_.shape.y_n);
       });
-      depthwise(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
+      entry_points<DepthwiseKernels>().run(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
       nhwc_job_.beta = 1;
     }
   }

@@ -1,14 +1,18 @@
 // Direct convolution, forward and backward data. A register tile is neighbouring outputs (rows) x output channels
 // (vectors), summed over a list of filter taps (batch-reduce); each tap is a run of input channels in the padded input
 // tile.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/direct_stages.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/multiply_rows.h"
 #include "kernels/cpu/isa/store_bf16.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <>
+const DirectKernels& entry_points<DirectKernels>();
+
 namespace {
 
 static_assert(static_cast<int>(DirectMath::kInt16) == static_cast<int>(Dot::kInt16) &&
@@ -431,8 +435,6 @@ class Worker {
   i64 tap_depth_ = 0;  // steps per tap
 };
 
-}  // namespace
-
 DirectUnit direct_unit(DataType type) {
   DirectUnit unit;
   unit.math = type == DataType::kDouble ? DirectMath::kDouble
@@ -446,7 +448,7 @@ DirectUnit direct_unit(DataType type) {
 void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
   const DirectMath math = job.unit.math;
   if (kAddsProducts && math != DirectMath::kBf16 && math != DirectMath::kInt8) {
-    return POLYMIO_SHARED_NAMESPACE::direct(job, args, first, end, scratch);
+    return POLYMIO_SHARED_NAMESPACE::entry_points<DirectKernels>().run(job, args, first, end, scratch);
   }
   Amx amx;
   for (i64 piece = first; piece < end; ++piece) Worker(job, args, piece, static_cast<char*>(scratch), amx).run();
@@ -459,6 +461,14 @@ void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, 
                packed_base(args.packed) + panel * job.panel_bytes, static_cast<char*>(scratch) + job.places.transposed,
                i % job.pack_parts, job.pack_parts);
   }
+}
+
+}  // namespace
+
+template <>
+const DirectKernels& entry_points<DirectKernels>() {
+  static constexpr DirectKernels kKernels{.unit = direct_unit, .run = direct, .pack = direct_pack};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -6,7 +6,6 @@
 #include "kernels/cpu/isa/prefetch.h"
 #include "kernels/cpu/isa/copy_blocks.h"
 #include "kernels/cpu/isa/gemv_dot.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/gemm_operands.h"
 #include "kernels/cpu/isa/gemv_axpy.h"
 #include "kernels/cpu/isa/upsample.h"
@@ -480,8 +479,6 @@ void multiply(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   Product<T>(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
 }
 
-}  // namespace
-
 TileShape gemm_tile(DataType type) {
   const int lanes = type == DataType::kDouble ? kLanes<double> : kLanes<float>;
   return {kMicroRows[3], 3 * lanes, lanes};
@@ -494,6 +491,14 @@ std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
 void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   if (g.c.dtype == DataType::kDouble) return multiply<double>(g, m0, m1, n0, n1, scratch);
   multiply<float>(g, m0, m1, n0, n1, scratch);
+}
+
+}  // namespace
+
+template <>
+const GemmKernels& entry_points<GemmKernels>() {
+  static constexpr GemmKernels kKernels{.tile = gemm_tile, .scratch = gemm_scratch, .run = gemm};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

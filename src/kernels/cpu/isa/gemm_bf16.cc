@@ -1,12 +1,12 @@
 // Matrix products of bf16 by instructions that multiply bf16 pairs, two neighbouring depths (vdpbf16ps, AMX). A is
 // read in place, or copied as rows of pairs or as pairs of rows; B is copied panel by panel. All other products are
 // those of POLYMIO_SHARED_NAMESPACE.
+// Instruction sets: only those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/copy_blocks.h"
 #include "kernels/cpu/isa/dot_operands.h"
 #include "kernels/cpu/isa/gemv_dot.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/gemm_operands.h"
 #include "kernels/cpu/isa/multiply_rows.h"
 #include "kernels/cpu/isa/store_bf16.h"
@@ -456,21 +456,28 @@ class PairProduct {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace
-
 TileShape gemm_tile(DataType type) {
-  if (type != DataType::kBFloat16 || !has_pair_products()) return POLYMIO_SHARED_NAMESPACE::gemm_tile(type);
+  if (type != DataType::kBFloat16 || !has_pair_products())
+    return POLYMIO_SHARED_NAMESPACE::entry_points<GemmKernels>().tile(type);
   return {kPanelColumns, kPanelColumns, kPairLanes, true, kHasAmx};
 }
 
 std::size_t gemm_scratch(const Gemm& g, i64 rows, i64 columns) {
   return is_by_pairs(g) ? PairProduct(g, rows, columns, nullptr).bytes()
-                        : POLYMIO_SHARED_NAMESPACE::gemm_scratch(g, rows, columns);
+                        : POLYMIO_SHARED_NAMESPACE::entry_points<GemmKernels>().scratch(g, rows, columns);
 }
 
 void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
-  if (!is_by_pairs(g)) return POLYMIO_SHARED_NAMESPACE::gemm(g, m0, m1, n0, n1, scratch);
+  if (!is_by_pairs(g)) return POLYMIO_SHARED_NAMESPACE::entry_points<GemmKernels>().run(g, m0, m1, n0, n1, scratch);
   PairProduct(g, m1 - m0, n1 - n0, static_cast<char*>(scratch)).run(m0, n0);
+}
+
+}  // namespace
+
+template <>
+const GemmKernels& entry_points<GemmKernels>() {
+  static constexpr GemmKernels kKernels{.tile = gemm_tile, .scratch = gemm_scratch, .run = gemm};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/direct.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/cost.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -16,13 +19,17 @@ constexpr std::int64_t kMaxScratchFewResults = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
+const kernels::DepthwiseKernels& kernels_of(const DeviceInfo& d) {
+  return kernels::kernels_of<kernels::DepthwiseKernels>(d.isa);
+}
+
 kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   kernels::Depthwise job;
   job.shape = conv_shape(p);
   job.direction = kernel_direction(p.direction);
   job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
-  const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
+  const kernels::DirectUnit unit = kernels::kernels_of<kernels::DirectKernels>(d.isa).unit(p.x.type);
   job.few_pixels = job.has_few_pixels(unit.lanes);
   if (job.few_pixels) return job;
   const bool has_dot_product =
@@ -34,7 +41,7 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   if (has_dot_product && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
   job.transposed = job.transposed && (is_fp32 || (has_dot_product && (job.shape.c == 1 || job.dot_group > 1)));
   if (job.transposed) job.transposed_images = job.images_to_transpose(d.units);
-  const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch;
+  const bool fits = static_cast<std::int64_t>(kernels_of(d).scratch(job)) <= kMaxScratch;
   if (!fits) {
     job.transposed = false;
     job.dot_group = 1;
@@ -218,7 +225,7 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(p.x.strides[1] == 1 && p.y.strides[1] == 1, "width or channels must be contiguous in x and y");
       POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
     }
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernels_of(d).scratch(job)),
                          has_few_results(job) ? kMaxScratchFewResults : kMaxScratch,
                          "bytes of scratch for padded planes");
     return {};
@@ -238,14 +245,14 @@ class CpuDepthwise final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const kernels::DepthwiseKernels& kernels = kernels_of(stream.info());
     const kernels::Depthwise job = job_of(stream.info(), p);
-    const std::size_t scratch = table.depthwise_scratch(job);
+    const std::size_t scratch = kernels.scratch(job);
     stream.reserve_scratch(scratch);
     const std::int64_t pieces = job.pieces();
     const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
-    return [job, &table, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
+    return [job, &kernels, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
       kernels::Depthwise call = job;
       call.x = a.x;
       call.w = a.w;
@@ -256,7 +263,7 @@ class CpuDepthwise final : public Solver<Problem> {
       call.beta = a.beta;
       on.parallel_for(tasks, scratch, [&](std::size_t i, void* memory) {
         const std::int64_t first = static_cast<std::int64_t>(i) * chunk;
-        table.depthwise(call, first, std::min(first + chunk, pieces), memory);
+        kernels.run(call, first, std::min(first + chunk, pieces), memory);
       });
     };
   }

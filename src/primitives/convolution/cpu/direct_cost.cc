@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/direct_cost.h"
 
+#include "kernels/cpu/amx_steps.h"
+
 #include <algorithm>
 #include <cmath>
 
