@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/convolution/cpu/direct_cost.h"
 
-#include "kernels/cpu/amx_steps.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "kernels/cpu/amx_steps.h"
 
 namespace polymio::convolution {
 namespace {
