@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_isa.h"
 #include "base/dtype.h"
 #include "base/function_ref.h"
 
@@ -19,9 +20,6 @@ namespace polymio {
 
 /// Numbers equal polymioDeviceKind_t; solvers OR them together.
 enum class DeviceKind : unsigned { kCpu = 1, kCuda = 2, kOpenCl = 4, kHip = 8 };
-
-/// Highest instruction set that CPU kernels may use, weakest first.
-enum class CpuIsa : int { kGeneric = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Amx = 4 };
 
 /// Version of the solvers' time estimates: a learned model corrects only the version it was trained on.
 inline constexpr int kEstimates = 2;
@@ -34,10 +32,10 @@ struct DeviceInfo {
   int units = 1;             // cores that this process may use, or multiprocessors
   std::size_t memory_bytes = 0;
   std::array<std::size_t, 3> cache_bytes{};  // L1 data, L2 (per core), L3 (shared)
-  CpuIsa isa = CpuIsa::kGeneric;
-  int threads = 1;           // that the stream may use
-  double fp32_gflops = 0;    // peak with these threads: measured once calibrated, else nominal
-  double bandwidth_gbs = 0;  // memory bandwidth with these threads, likewise
+  CpuIsa isa = CpuIsa::kGeneric;             // the highest that CPU kernels may use
+  int threads = 1;                           // that the stream may use
+  double fp32_gflops = 0;                    // peak with these threads: measured once calibrated, else nominal
+  double bandwidth_gbs = 0;                  // memory bandwidth with these threads, likewise
   bool calibrated = false;
   struct Gpu {
     std::size_t shared_bytes = 0;  // per block, without opting in to more

@@ -10,7 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/kernels_of.h"
 #include "runtime/device.h"
 
 namespace polymio {
@@ -19,18 +20,18 @@ namespace {
 using kernels::Activation;
 using kernels::ActivationPass;
 
-std::vector<kernels::Isa> isas() {
-  std::vector<kernels::Isa> all = {kernels::Isa::kGeneric};
+std::vector<CpuIsa> isas() {
+  std::vector<CpuIsa> all = {CpuIsa::kGeneric};
   const CpuIsa best = devices()[0].isa;
-  if (best >= CpuIsa::kAvx2) all.push_back(kernels::Isa::kAvx2);
-  if (best >= CpuIsa::kAvx512) all.push_back(kernels::Isa::kAvx512);
-  if (best >= CpuIsa::kAvx512Bf16) all.push_back(kernels::Isa::kAvx512Bf16);
-  if (best >= CpuIsa::kAvx512Amx) all.push_back(kernels::Isa::kAvx512Amx);
+  if (best >= CpuIsa::kAvx2) all.push_back(CpuIsa::kAvx2);
+  if (best >= CpuIsa::kAvx512) all.push_back(CpuIsa::kAvx512);
+  if (best >= CpuIsa::kAvx512Bf16) all.push_back(CpuIsa::kAvx512Bf16);
+  if (best >= CpuIsa::kAvx512Amx) all.push_back(CpuIsa::kAvx512Amx);
   return all;
 }
 
-void run(kernels::Isa isa, const Activation& job, std::size_t count) {
-  kernels::kernel_table(isa).activation(job, 0, static_cast<std::int64_t>(count));
+void run(CpuIsa isa, const Activation& job, std::size_t count) {
+  kernels::kernels_of<kernels::ActivationKernels>(isa).run(job, 0, static_cast<std::int64_t>(count));
 }
 
 long double logistic(long double x) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/amx_steps.h"
 
 namespace polymio::kernels {
 namespace {

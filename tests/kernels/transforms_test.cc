@@ -1,4 +1,4 @@
-// Winograd and FFT solvers: errors on inputs that are difficult for transforms, within the bound of their error class
+// Winograd solvers: errors on inputs that are difficult for transforms, within the bound of their error class
 // and relative to a plain sum in fp32; equal bits for any number of threads.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>

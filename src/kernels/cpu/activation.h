@@ -26,4 +26,10 @@ struct Activation {
   bool non_temporal = false;  // streaming stores; ignored when the old result is read
 };
 
+struct ActivationKernels {
+  static constexpr bool kHasDotProducts = false;
+  /// Elements [first, end).
+  void (*run)(const Activation& job, std::int64_t first, std::int64_t end);
+};
+
 }  // namespace polymio::kernels

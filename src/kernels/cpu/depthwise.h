@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/conv_shape.h"
 #include "kernels/cpu/direct.h"
 
 namespace polymio::kernels {
@@ -65,6 +66,13 @@ struct Depthwise {
   /// blocks of channels of some rows of an image (backward weights: blocks of channels). kViaNhwc: blocks of channels
   /// of some images (backward weights: groups). kNchwFewPixels: blocks of channels of an image.
   std::int64_t pieces() const;
+};
+
+struct DepthwiseKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Pieces [first, end); scratch holds scratch() bytes.
+  void (*run)(const Depthwise& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*scratch)(const Depthwise& job);
 };
 
 /// Channels per piece and call of kViaNhwc, forward and backward data.

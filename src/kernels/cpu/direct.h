@@ -5,10 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/conv_gemm.h"
-#include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/conv_shape.h"
 
 namespace polymio::kernels {
+
+struct Epilogue;
 
 /// Kind of dot operand; values equal those of Dot in isa/micro_kernel.h. kImagePairs: kBf16 in backward weights, where
 /// a pair is one pixel of two images or two pixels of one image.
@@ -27,16 +28,6 @@ struct DirectUnit {
   bool shifts() const { return math == DirectMath::kInt8 && !amx; }
   bool sums_integers() const { return math == DirectMath::kInt8 || math == DirectMath::kInt16; }
 };
-
-/// Depth steps per AMX tile register, at most 16: equal parts of `depth` with at least 8 steps if possible, else 16 and
-/// a remainder.
-constexpr std::int64_t amx_steps(std::int64_t depth) {
-  constexpr std::int64_t kMost = 16, kFew = 8;
-  if (depth <= kMost) return depth;
-  std::int64_t parts = (depth + kMost - 1) / kMost;
-  while (depth % parts != 0 && depth / parts >= kFew) ++parts;
-  return depth / parts < kFew ? kMost : depth / parts;
-}
 
 /// Outputs of a line whose sums are finished together; they stay in the first-level cache.
 inline constexpr std::int64_t kDirectLine = 128;
@@ -133,7 +124,7 @@ struct Direct {
   std::int64_t panel_start(std::int64_t panel) const { return vectors * panel / panels; }
   /// Whether register tiles can store unscaled results directly into the tensor; AMX: whole vectors only.
   bool sums_are_results() const;
-  /// Number of items of KernelTable::direct_pack.
+  /// Number of items of DirectKernels::pack.
   std::int64_t packings() const { return shape.groups * panels * pack_parts; }
   std::size_t packed_bytes() const { return static_cast<std::size_t>(shape.groups * panels * panel_bytes) + 64; }
 };
@@ -161,5 +152,15 @@ void split_packing(Direct& job, std::int64_t threads);
 std::int64_t direct_panels(std::int64_t vectors, std::int64_t wide);
 
 DirectWindow direct_window(const Direct& job, int dim, std::int64_t phase);
+
+struct DirectKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Products and register tiles for an input type.
+  DirectUnit (*unit)(DataType type);
+  /// Pieces [first, end); scratch holds job.places.total bytes.
+  void (*run)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+  /// Packs panels [first, end) of job.packings() into args.packed; scratch as above.
+  void (*pack)(const Direct& job, const DirectArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+};
 
 }  // namespace polymio::kernels

@@ -24,7 +24,7 @@ struct DirectGradient {
 
   std::int64_t blocks() const { return x.shape.groups * k_blocks * c_blocks; }
   std::int64_t pieces() const { return blocks() * slices; }
-  /// Output channels per item of KernelTable::gradient_sum.
+  /// Output channels per item of DirectGradientKernels::sum.
   static constexpr std::int64_t kChannels = 8;
   std::int64_t results() const { return slices == 1 ? 0 : blocks() * ((k_block + kChannels - 1) / kChannels); }
   std::size_t workspace() const { return slices == 1 ? 0 : static_cast<std::size_t>(pieces() * sum_bytes); }
@@ -41,5 +41,13 @@ struct GradientArgs {
 /// Cuts the work for a second-level cache of `cache` bytes. `unit` is that of fp32, or of fp64 for fp64. For bf16 it
 /// may be the bf16 unit; a pair is then one pixel of two images or two pixels of one image.
 DirectGradient gradient_job(const ConvShape& shape, DataType dw_type, const DirectUnit& unit, std::int64_t cache);
+
+struct DirectGradientKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Pieces [first, end); scratch holds job.places.total bytes.
+  void (*run)(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+  /// Adds the slices of results [first, end) of job.results() and writes dw; scratch as above.
+  void (*sum)(const DirectGradient& job, const GradientArgs& args, std::int64_t first, std::int64_t end, void* scratch);
+};
 
 }  // namespace polymio::kernels

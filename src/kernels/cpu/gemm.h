@@ -1,55 +1,12 @@
-// Matrix multiplication over implicit operands: C = alpha * A * B + beta * C, where an operand is
-// any affine view of memory, optionally with bounds (an im2col matrix that is never stored).
+// Matrix multiplication over implicit operands: C = alpha * A * B + beta * C.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
-#include "base/dtype.h"
+#include "kernels/cpu/operand.h"
 
 namespace polymio::kernels {
-
-inline constexpr int kLevels = 4;  // batch and three spatial dimensions, or channel and three taps
-inline constexpr int kSpatial = 3;
-
-/// One digit of a mixed-radix index. A step moves the address by `stride` elements and, when
-/// dim >= 0, the coordinate of spatial dimension `dim` by `move`.
-struct Level {
-  std::int64_t size = 1;
-  std::int64_t stride = 0;
-  int dim = -1;
-  std::int64_t move = 0;
-};
-
-/// Linear index -> element offset; level 0 is the slowest.
-struct Axis {
-  Level level[kLevels];
-  std::int64_t size() const;
-};
-
-/// A matrix whose element (lane, depth) is at offset + lanes(lane) + depth(depth), and zero where a
-/// coordinate origin[d] + (moves of both axes) is outside [0, extent[d]). Lanes run along the
-/// rows of A or the columns of B; depth is the dimension that is summed over. extent[d] == 0 means
-/// that dimension d is not bounded.
-struct Operand {
-  DataType dtype = DataType::kFloat;
-  const void* data = nullptr;
-  std::int64_t offset = 0;  // may be outside the buffer as long as every unmasked element is inside
-  Axis lanes, depth;
-  std::int64_t origin[kSpatial] = {0, 0, 0};
-  std::int64_t extent[kSpatial] = {0, 0, 0};
-};
-
-/// C: element (i, j) is at offset + rows(i) + columns(j). Elements must not overlap. gap != 0: columns are every second
-/// element of every second line of an image; if beta is 0, the kernel also writes zeros to the element after each of
-/// them and to the two elements that are `gap` further.
-struct Output {
-  DataType dtype = DataType::kFloat;
-  void* data = nullptr;
-  std::int64_t offset = 0;
-  Axis rows, columns;
-  std::int64_t gap = 0;
-};
 
 /// The most depths per block: the depth is summed in equal blocks, and the blocks' sums are added in order. (Dot
 /// products of few lanes: vectors per block.)
@@ -67,11 +24,6 @@ struct Gemm {
   std::int64_t depth_step() const;
 };
 
-/// Removes bounds that cannot be exceeded and merges levels that are contiguous. Not needed for correctness; without it
-/// contiguous runs are shorter and packing is slower.
-void simplify(Operand& operand);
-void simplify(Output& output);
-
 /// Register tile of a product: C that is cut into multiples of rows x columns has no edge tiles.
 struct TileShape {
   std::int64_t rows = 1, columns = 1;  // register tile
@@ -82,6 +34,15 @@ struct TileShape {
 /// The most rows per call whose scratch fits the second-level cache if A is copied, the depth block is kGemmDepthBlock
 /// and elements have four bytes.
 inline constexpr std::int64_t kGemmRowBlock = 512;
-inline constexpr std::size_t kScratchAlignment = 64;
+
+struct GemmKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Register tile for a type of C; DataType::kDouble or any 32/16-bit float.
+  TileShape (*tile)(DataType type);
+  /// Scratch bytes of a call on `rows` x `columns` of C.
+  std::size_t (*scratch)(const Gemm& gemm, std::int64_t rows, std::int64_t columns);
+  /// Computes rows [m0, m1) x columns [n0, n1) of C over all of k. Results do not depend on how C is cut.
+  void (*run)(const Gemm& gemm, std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, void* scratch);
+};
 
 }  // namespace polymio::kernels

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/im2col.h"
 
+#include "kernels/cpu/conv_gemm.h"
+
 namespace polymio::kernels {
 namespace {
 

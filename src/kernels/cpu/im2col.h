@@ -1,11 +1,14 @@
 // The stored im2col matrix ("columns") of the explicit GEMM method, and its sum back into dx.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/conv_shape.h"
 
 namespace polymio::kernels {
+
+struct ConvProduct;
 
 /// An implicit operand to be stored as a matrix of `rows` x `row_size` elements per group. A row is one lane or one
 /// depth of the operand, whichever has the longer contiguous runs in x.
@@ -39,5 +42,14 @@ struct ColumnSum {
 
 /// Whether taps, rather than pixels, are contiguous in the columns of column_product.
 bool columns_are_channels_last(const ConvShape& shape);
+
+struct Im2colKernels {
+  static constexpr bool kHasDotProducts = false;
+  /// Stores rows [first, end) of the columns at `columns`, in the view's element type.
+  void (*im2col)(const Columns& what, std::int64_t first, std::int64_t end, void* columns);
+  /// Rows [first, end) of the sum; scratch holds col2im_scratch bytes.
+  void (*col2im)(const ColumnSum& sum, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*col2im_scratch)(const ColumnSum& sum);
+};
 
 }  // namespace polymio::kernels

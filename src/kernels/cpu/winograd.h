@@ -2,9 +2,10 @@
 // 32-bit float type.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/conv_shape.h"
 
 namespace polymio::kernels {
 
@@ -67,6 +68,30 @@ struct WinogradWeights : WinogradTiles {
   std::int64_t k_blocks() const { return (shape.k + k_block - 1) / k_block; }
   std::int64_t all_parts() const { return parts(0) * parts(1) * parts(2); }
   std::int64_t pieces() const { return shape.groups * c_blocks() * k_blocks() * all_parts() * slices; }
+};
+
+struct WinogradKernels {
+  static constexpr bool kHasDotProducts = false;
+  /// Output channels per panel of filters.
+  std::int64_t panel;
+  /// Transforms the filters of panels [first, end), ordered by group, into job.memory (memory() bytes).
+  void (*filters)(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+  /// Pieces [first, end); with job.stored, job.memory has the transformed filters. Both need scratch() bytes.
+  void (*run)(const Winograd& job, std::int64_t first, std::int64_t end, void* scratch);
+  std::size_t (*scratch)(const Winograd& job);
+  std::size_t (*memory)(const Winograd& job);
+};
+
+struct WinogradWeightsKernels {
+  static constexpr bool kHasDotProducts = false;
+  /// Output channels per panel of sums.
+  std::int64_t panel;
+  /// Pieces [first, end) into job.memory (memory() bytes); scratch holds scratch() bytes.
+  void (*run)(const WinogradWeights& job, std::int64_t first, std::int64_t end, void* scratch);
+  /// Vectors [first, end) of output channels, ordered by group: adds the slices and writes dw.
+  void (*sum)(const WinogradWeights& job, std::int64_t first, std::int64_t end);
+  std::size_t (*scratch)(const WinogradWeights& job);
+  std::size_t (*memory)(const WinogradWeights& job);
 };
 
 }  // namespace polymio::kernels

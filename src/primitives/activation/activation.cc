@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "core/aligned_buffer.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
 #include "search/runner.h"
 
@@ -89,11 +90,11 @@ void apply(Stream& stream, const TensorDesc& desc, void* data, Mode mode, const 
   args.x = args.result = data;
   args.parameters = rounded(parameters, desc.type);
   const kernels::Activation job = kernel_job(p, args);
-  const kernels::KernelTable& table = kernel_table(stream.info());
   const Grid grid = grid_of(p);
-  if (!grid.flat()) return run_strided(stream, grid, table, job);
+  const auto& kernels = kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa);
+  if (!grid.flat()) return run_strided(stream, grid, kernels, job);
   for_parts(stream, grid.count(), kApplyPart,
-            [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
+            [&](std::int64_t first, std::int64_t end) { kernels.run(job, first, end); });
 }
 
 }  // namespace polymio::activation

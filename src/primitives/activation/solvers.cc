@@ -49,10 +49,6 @@ double arithmetic_us(const DeviceInfo& device, const Problem& p) {
          (std::max(device.fp32_gflops, 1.0) * 1e3);
 }
 
-const kernels::KernelTable& kernel_table(const DeviceInfo& device) {
-  return kernels::kernel_table(static_cast<kernels::Isa>(device.isa));
-}
-
 kernels::Activation kernel_job(const Problem& p, const Problem::Args& args) {
   kernels::Activation job;
   job.type = p.x.type;

@@ -1,7 +1,7 @@
 // Helpers of the CPU solvers.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/activation.h"
 #include "primitives/activation/activation.h"
 #include "primitives/activation/grid.h"
 
@@ -20,13 +20,12 @@ void gate_backward(Stream&, const Grid&, DataType, const void* x, std::int64_t x
 /// Microseconds of the arithmetic alone, without memory traffic.
 double arithmetic_us(const DeviceInfo&, const Problem&);
 
-const kernels::KernelTable& kernel_table(const DeviceInfo&);
 kernels::Activation kernel_job(const Problem&, const Problem::Args&);
 
 /// Calls body(first, end) on all threads for ranges of `part` elements.
 void for_parts(Stream&, std::int64_t count, std::int64_t part, FunctionRef<void(std::int64_t, std::int64_t)> body);
 
 /// Runs `job` by rows or blocks of the grid of its result, x and (backward) dy.
-void run_strided(Stream&, const Grid&, const kernels::KernelTable&, const kernels::Activation& job);
+void run_strided(Stream&, const Grid&, const kernels::ActivationKernels&, const kernels::Activation& job);
 
 }  // namespace polymio::activation

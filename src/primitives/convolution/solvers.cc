@@ -9,7 +9,7 @@ namespace polymio::convolution {
 
 // Each in the file of its name, with what the device's folder adds to it.
 using Maker = SolverMaker<Direction>;
-Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_fft, cpu_winograd,
+Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
 Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
     gpu_reference;
@@ -34,7 +34,7 @@ constexpr Registration<Direction> row(std::uint64_t id, const char* name, Algori
 }
 
 constexpr Registration<Direction> kRows[] = {
-    // id, name, algorithm, version, devices, direction, maker, trait
+    // id, name, algorithm, version, devices, direction, maker, trait; ids 25 and 26 are not free
     row(10, "ConvCpuDepthwiseFwd", Algorithm::kDirect, 3, kCpu, Direction::kForward, cpu_depthwise),
     row(11, "ConvCpuDepthwiseBwd", Algorithm::kDirect, 3, kCpu, Direction::kBackwardData, cpu_depthwise),
     row(12, "ConvCpuDepthwiseWrw", Algorithm::kDirect, 3, kCpu, Direction::kBackwardWeights, cpu_depthwise),
@@ -50,8 +50,6 @@ constexpr Registration<Direction> kRows[] = {
     row(13, "ConvCpuDirectFwd", Algorithm::kDirect, 4, kCpu, Direction::kForward, cpu_direct),
     row(14, "ConvCpuDirectBwd", Algorithm::kDirect, 4, kCpu, Direction::kBackwardData, cpu_direct),
     row(15, "ConvCpuDirectWrw", Algorithm::kDirect, 2, kCpu, Direction::kBackwardWeights, cpu_direct_weights),
-    row(25, "ConvCpuFftFwd", Algorithm::kFft, 1, kCpu, Direction::kForward, cpu_fft, kTransforms),
-    row(26, "ConvCpuFftBwd", Algorithm::kFft, 1, kCpu, Direction::kBackwardData, cpu_fft, kTransforms),
     row(16, "ConvCpuWinogradFwd", Algorithm::kWinograd, 2, kCpu, Direction::kForward, cpu_winograd, kTransforms),
     row(17, "ConvCpuWinogradBwd", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardData, cpu_winograd, kTransforms),
     row(18, "ConvCpuWinogradWrw", Algorithm::kWinograd, 2, kCpu, Direction::kBackwardWeights, cpu_winograd_weights,

@@ -326,8 +326,6 @@ void run(const Activation& job, i64 first, i64 end) {
   entry<S>(index, std::make_index_sequence<kActivationModes * kActivationPasses>{})(job, first, end);
 }
 
-}  // namespace
-
 void activation(const Activation& job, i64 first, i64 end) {
   switch (job.type) {
     case DataType::kHalf: return run<Half>(job, first, end);
@@ -335,6 +333,14 @@ void activation(const Activation& job, i64 first, i64 end) {
     case DataType::kDouble: return run<double>(job, first, end);
     default: return run<float>(job, first, end);
   }
+}
+
+}  // namespace
+
+template <>
+const ActivationKernels& entry_points<ActivationKernels>() {
+  static constexpr ActivationKernels kKernels{.run = activation};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

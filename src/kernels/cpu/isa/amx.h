@@ -3,7 +3,7 @@
 // alike.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/amx_steps.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -1,7 +1,7 @@
 // Depthwise and grouped convolution: the kernel of a job's path.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_paths.h"
-#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -31,12 +31,18 @@ DepthwiseKernel kernel_of(const Depthwise& job) {
   __builtin_unreachable();  // plans have dot products only where the instruction set has them
 }
 
-}  // namespace
-
 void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
   kernel_of(job).run(job, first, end, scratch);
 }
 
 std::size_t depthwise_scratch(const Depthwise& job) { return kernel_of(job).scratch(job); }
+
+}  // namespace
+
+template <>
+const DepthwiseKernels& entry_points<DepthwiseKernels>() {
+  static constexpr DepthwiseKernels kKernels{.run = depthwise, .scratch = depthwise_scratch};
+  return kKernels;
+}
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

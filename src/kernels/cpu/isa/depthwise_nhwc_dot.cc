@@ -1,9 +1,9 @@
 // NHWC depthwise convolution of bf16 and int8 by pairs: a lane of 32 bits has the values of one channel that two
 // horizontally adjacent taps read. Only for instruction sets with these products; other problems use the code that is
 // shared with AVX-512.
+// Instruction sets: only those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/grouped_nhwc_dot.h"
 #include "kernels/cpu/isa/gemm_operands.h"
 #include "kernels/cpu/isa/depthwise_via_nhwc.h"

@@ -2,6 +2,7 @@
 // data, stored from sums for backward weights.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/isa/depthwise_nhwc_vectors.h"
 #include "kernels/cpu/isa/stencil_tile.h"
 

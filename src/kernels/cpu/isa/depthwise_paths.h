@@ -30,6 +30,9 @@ std::size_t depthwise_nhwc_scratch(const Depthwise& job);
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+template <>
+const DepthwiseKernels& entry_points<DepthwiseKernels>();
+
 // Only where kHasBf16Dot.
 void depthwise_via_nhwc_dot(const Depthwise& job, i64 first, i64 end, void* scratch);
 std::size_t depthwise_via_nhwc_dot_scratch(const Depthwise& job);

@@ -3,7 +3,7 @@
 // int8 products are exact below 2^24.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/depthwise_paths.h"
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -178,7 +178,7 @@ class Fp32Copy {
     scratch_tail_ = next;
   }
 
-  std::size_t bytes() const { return bytes_ + depthwise_scratch(fp32_job_); }
+  std::size_t bytes() const { return bytes_ + entry_points<DepthwiseKernels>().scratch(fp32_job_); }
 
   void run(i64 first, i64 end) {
     for (i64 piece = first; piece < end;) {
@@ -237,11 +237,11 @@ class Fp32Copy {
     read_w(g, groups);
     if (job_.direction == ConvDirection::kForward) {
       read_x(n, g, groups, 0);
-      depthwise(fp32_job_, 0, groups, scratch_tail_);
+      entry_points<DepthwiseKernels>().run(fp32_job_, 0, groups, scratch_tail_);
       write_y(n * s_.y_n + g * s_.k * s_.y_k, groups * s_.k);
     } else if constexpr (sizeof(S) > 1) {
       read_y(n, g, groups, 0);
-      depthwise(fp32_job_, 0, groups, scratch_tail_);
+      entry_points<DepthwiseKernels>().run(fp32_job_, 0, groups, scratch_tail_);
       write_planes(x_stack(), x_, groups * s_.c, static_cast<S*>(job_.result) + n * s_.x_n + g * s_.c * s_.x_c,
                    scaling());
     }
@@ -264,7 +264,7 @@ class Fp32Copy {
         read_y(n + i, g, groups, i);
       }
       fp32_job_.beta = n == 0 ? 0 : 1;
-      depthwise(fp32_job_, 0, groups, scratch_tail_);
+      entry_points<DepthwiseKernels>().run(fp32_job_, 0, groups, scratch_tail_);
     }
     write_w(g, groups, scaling());
   }

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/depthwise_paths.h"
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/transpose_planes.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -68,7 +68,7 @@ class NhwcCopy {
   std::size_t bytes() const {
     Depthwise widest = nhwc_job_;
     widest.shape.groups = max_block_channels_ / s_.c;
-    return bytes_ + depthwise_scratch(widest);
+    return bytes_ + entry_points<DepthwiseKernels>().scratch(widest);
   }
 
   /// Backward weights of groups [first, end).
@@ -94,7 +94,7 @@ class NhwcCopy {
         each_image(
             [&](i64 i) { planes_to_pixels<Lane>(y_of(n + i, channel), y_block(), y_ + i * nhwc_job_.shape.y_n); });
       }
-      depthwise(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
+      entry_points<DepthwiseKernels>().run(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
       if (forward) {
         R* const to = static_cast<R*>(job_.result) + n * s_.y_n + channel * s_.y_k;
         each_image([&](i64 i) { pixels_to_planes<Lane>(y_ + i * nhwc_job_.shape.y_n, y_block(), to + i * s_.y_n); });
@@ -132,7 +132,7 @@ class NhwcCopy {
         planes_to_pixels<Lane>(x_of(n + i, channel), x_block(), x_ + i * nhwc_job_.shape.x_n);
         planes_to_pixels<Lane>(y_of(n + i, channel), y_block(), y_ + i * nhwc_job_.shape.y_n);
       });
-      depthwise(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
+      entry_points<DepthwiseKernels>().run(nhwc_job_, 0, nhwc_job_.pieces(), scratch_tail_);
       nhwc_job_.beta = 1;
     }
   }

@@ -1,11 +1,15 @@
 // Direct convolution, forward and backward data. A register tile is neighbouring outputs (rows) x output channels
 // (vectors), summed over a list of filter taps (batch-reduce); each tap is a run of input channels in the padded input
 // tile.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_piece.h"
-#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <>
+const DirectKernels& entry_points<DirectKernels>();
+
 namespace {
 
 static_assert(static_cast<int>(DirectMath::kInt16) == static_cast<int>(Dot::kInt16) &&
@@ -309,8 +313,6 @@ class LineLoop {
   const i64 finish_outputs_ = job_.line();  // that are finished together
 };
 
-}  // namespace
-
 DirectUnit direct_unit(DataType type) {
   DirectUnit unit;
   unit.math = type == DataType::kDouble ? DirectMath::kDouble
@@ -324,7 +326,7 @@ DirectUnit direct_unit(DataType type) {
 void direct(const Direct& job, const DirectArgs& args, i64 first, i64 end, void* scratch) {
   const DirectMath math = job.unit.math;
   if (kAddsProducts && math != DirectMath::kBf16 && math != DirectMath::kInt8) {
-    return POLYMIO_SHARED_NAMESPACE::direct(job, args, first, end, scratch);
+    return POLYMIO_SHARED_NAMESPACE::entry_points<DirectKernels>().run(job, args, first, end, scratch);
   }
   const DirectStores stores(job, args);
   const bool interleaves = job.cut.packed && job.interleaves_panels();
@@ -344,6 +346,14 @@ void direct_pack(const Direct& job, const DirectArgs& args, i64 first, i64 end, 
                packed_base(args.packed) + panel * job.panel_bytes, static_cast<char*>(scratch) + job.places.transposed,
                i % job.pack_parts, job.pack_parts);
   }
+}
+
+}  // namespace
+
+template <>
+const DirectKernels& entry_points<DirectKernels>() {
+  static constexpr DirectKernels kKernels{.unit = direct_unit, .run = direct, .pack = direct_pack};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,14 +1,19 @@
 // Direct convolution, backward weights. For a row of filter taps, a register tile is output channels (rows) x (tap,
 // input channel), summed over the outputs of a step. Neighbouring taps read the padded input tile shifted by a pixel,
 // so that one run of lanes covers them all.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/direct_backward_weights.h"
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
-#include "kernels/cpu/isa/entry_points.h"
 #include "kernels/cpu/isa/multiply_rows.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <>
+const DirectGradientKernels& entry_points<DirectGradientKernels>();
+
 namespace {
 
 /// A block of weights of a group: ks output channels from k on, cs input channels from c on.
@@ -385,12 +390,11 @@ void of_type(const DirectGradient& job, const GradientArgs& args, i64 index, cha
   }
 }
 
-}  // namespace
-
 void gradient(const DirectGradient& job, const GradientArgs& args, i64 first, i64 end, void* scratch) {
   char* const memory = static_cast<char*>(scratch);
   const bool pairs = job.x.unit.math == DirectMath::kImagePairs;
-  if (kAddsProducts && !pairs) return POLYMIO_SHARED_NAMESPACE::gradient(job, args, first, end, scratch);
+  if (kAddsProducts && !pairs)
+    return POLYMIO_SHARED_NAMESPACE::entry_points<DirectGradientKernels>().run(job, args, first, end, scratch);
   for (i64 piece = first; piece < end; ++piece) {
     if constexpr (kHasBf16Dot) {
       if (pairs) {
@@ -403,6 +407,8 @@ void gradient(const DirectGradient& job, const GradientArgs& args, i64 first, i6
 }
 
 void gradient_sum(const DirectGradient& job, const GradientArgs& args, i64 first, i64 end, void* scratch) {
+  if constexpr (kAddsProducts)
+    return POLYMIO_SHARED_NAMESPACE::entry_points<DirectGradientKernels>().sum(job, args, first, end, scratch);
   for (i64 i = first; i < end; ++i) {
     if (job.dy.type == DataType::kDouble) {
       sum_slices<double>(job, args, i, static_cast<char*>(scratch));
@@ -410,6 +416,14 @@ void gradient_sum(const DirectGradient& job, const GradientArgs& args, i64 first
       sum_slices<float>(job, args, i, static_cast<char*>(scratch));
     }
   }
+}
+
+}  // namespace
+
+template <>
+const DirectGradientKernels& entry_points<DirectGradientKernels>() {
+  static constexpr DirectGradientKernels kKernels{.run = gradient, .sum = gradient_sum};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,8 +1,9 @@
 // Stores the sums of a direct convolution: scaling, bias, activation, conversion, change of layout.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/store_results.h"
-#include "kernels/cpu/isa/entry_points.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -122,7 +123,7 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
   const DataType type = job.to.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
   const Activation in_place{type,   e.mode, ActivationPass::kForward, sums.sums, nullptr, sums.sums, e.alpha,
                             e.beta, e.gamma};
-  activation(in_place, 0, sums.pixels * sums.lanes);
+  entry_points<ActivationKernels>().run(in_place, 0, sums.pixels * sums.lanes);
 }
 
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/epilogue.h"
 
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -56,7 +57,7 @@ class Rows {
     }
     for (int i = 0; i < length; ++i)
       buffer_[i] = widen(y[i * stride_]) + bias(channel + (e_.channels_are_rows ? 0 : i));
-    if (e_.mode != 0) activation(buffer_job_, 0, length);
+    if (e_.mode != 0) entry_points<ActivationKernels>().run(buffer_job_, 0, length);
     for (int i = 0; i < length; ++i) y[i * stride_] = narrow<S>(buffer_[i]);
   }
 
@@ -74,7 +75,7 @@ class Rows {
   static void activate(Activation& job, S* y, int length) {
     job.result = y;
     job.x = y;
-    activation(job, 0, length);
+    entry_points<ActivationKernels>().run(job, 0, length);
   }
 
   const Epilogue& e_;
@@ -84,8 +85,6 @@ class Rows {
   T buffer_[kColumnBlock];
 };
 
-}  // namespace
-
 void epilogue(const Epilogue& e, i64 m0, i64 m1, i64 n0, i64 n1) {
   switch (e.y.dtype) {
     case DataType::kHalf: return Rows<Half, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
@@ -93,6 +92,14 @@ void epilogue(const Epilogue& e, i64 m0, i64 m1, i64 n0, i64 n1) {
     case DataType::kDouble: return Rows<double, double>(e, DataType::kDouble).run(m0, m1, n0, n1);
     default: return Rows<float, float>(e, DataType::kFloat).run(m0, m1, n0, n1);
   }
+}
+
+}  // namespace
+
+template <>
+const EpilogueKernels& entry_points<EpilogueKernels>() {
+  static constexpr EpilogueKernels kKernels{.run = epilogue};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

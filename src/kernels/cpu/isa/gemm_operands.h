@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/math.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/operand_runs.h"
 

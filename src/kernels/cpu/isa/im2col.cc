@@ -1,6 +1,8 @@
 // im2col and col2im for any layout, stride, dilation and padding.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/im2col.h"
+
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -170,8 +172,6 @@ void sum_rows(const ColumnSum& sum, i64 first, i64 end, T* scratch) {
   }
 }
 
-}  // namespace
-
 void im2col(const Columns& what, i64 first, i64 end, void* columns) {
   switch (what.view.dtype) {
     case DataType::kDouble: store_rows(what, first, end, static_cast<double*>(columns)); break;
@@ -193,6 +193,14 @@ void col2im(const ColumnSum& sum, i64 first, i64 end, void* scratch) {
 std::size_t col2im_scratch(const ColumnSum& sum) {
   const i64 elements = max_of(pixels_at_once(sum.shape) * sum.shape.c + kLanes<float>, sum.shape.in[2]);
   return static_cast<std::size_t>(elements) * sizeof(double);
+}
+
+}  // namespace
+
+template <>
+const Im2colKernels& entry_points<Im2colKernels>() {
+  static constexpr Im2colKernels kKernels{.im2col = im2col, .col2im = col2im, .col2im_scratch = col2im_scratch};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -16,8 +16,18 @@ inline constexpr bool kAddsProducts = false;
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
 
-namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {}
+namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
+
+/// The entry points of a family of kernels, defined where they are.
+template <class Kernels>
+const Kernels& entry_points();
+
+}  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
 using namespace POLYMIO_SHARED_NAMESPACE;
-}
+template <class Kernels>
+const Kernels& entry_points();
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -3,7 +3,7 @@
 // tables.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

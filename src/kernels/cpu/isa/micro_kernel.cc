@@ -1,4 +1,5 @@
 // The micro-kernel in every shape, for every kind of product of the instruction set.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/micro_kernel.h"
 

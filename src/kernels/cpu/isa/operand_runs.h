@@ -1,7 +1,7 @@
 // Iteration over implicit operands: positions of an axis, runs of constant stride, and the part of a run in bounds.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/operand.h"
 #include "kernels/cpu/vec.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -1,6 +1,8 @@
 // Winograd convolution, fused over blocks of tiles: the kernel transforms a block of input tiles and the filters into
 // the cache, multiplies them point by point with register tiles, and transforms the sums to outputs.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/winograd.h"
+
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
@@ -313,10 +315,6 @@ void piece(const Winograd& job, i64 index, const Scratch& work) {
   }
 }
 
-}  // namespace
-
-int winograd_panel() { return kPanel; }
-
 std::size_t winograd_scratch(const Winograd& job) {
   return static_cast<std::size_t>(Scratch(job, nullptr).floats) * sizeof(float);
 }
@@ -339,6 +337,18 @@ void winograd_filters(const Winograd& job, i64 first, i64 end, void* scratch) {
 void winograd(const Winograd& job, i64 first, i64 end, void* scratch) {
   const Scratch work(job, static_cast<float*>(scratch));
   for (i64 i = first; i < end; ++i) piece(job, i, work);
+}
+
+}  // namespace
+
+template <>
+const WinogradKernels& entry_points<WinogradKernels>() {
+  static constexpr WinogradKernels kKernels{.panel = kPanel,
+                                            .filters = winograd_filters,
+                                            .run = winograd,
+                                            .scratch = winograd_scratch,
+                                            .memory = winograd_memory};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -5,7 +5,7 @@
 #pragma once
 #include "base/math.h"
 #include "kernels/cpu/conv_gemm.h"
-#include "kernels/cpu/isa/entry_points.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/vec.h"
 

@@ -1,6 +1,8 @@
 // Backward weights by Winograd, F(taps x taps, tile x tile): tiles of dy pass the filter transform, tiles of x the
 // input transform. Products are summed over tiles at each point; the output transform of the sums gives dw of a part.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/winograd.h"
+
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
@@ -237,8 +239,6 @@ void write_filters(const WinogradWeights& job, i64 group, i64 vector, const floa
   }
 }
 
-}  // namespace
-
 std::size_t winograd_weights_scratch(const WinogradWeights& job) {
   return static_cast<std::size_t>(Scratch(job, nullptr).floats) * sizeof(float);
 }
@@ -261,6 +261,18 @@ void winograd_weights_sum(const WinogradWeights& job, i64 first, i64 end) {
       write_filters<decltype(zero)>(job, i / vectors_of(job), i % vectors_of(job), sums);
     }
   });
+}
+
+}  // namespace
+
+template <>
+const WinogradWeightsKernels& entry_points<WinogradWeightsKernels>() {
+  static constexpr WinogradWeightsKernels kKernels{.panel = kPanel,
+                                                   .run = winograd_weights,
+                                                   .sum = winograd_weights_sum,
+                                                   .scratch = winograd_weights_scratch,
+                                                   .memory = winograd_weights_memory};
+  return kKernels;
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

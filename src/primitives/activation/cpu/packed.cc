@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 
@@ -56,12 +57,12 @@ class CpuPacked final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const auto& kernels = kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa);
     const std::int64_t count = p.count(), part = t[0] * 1024 / static_cast<std::int64_t>(size_of(p.x.type));
-    return [p, &table, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
+    return [p, &kernels, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
       kernels::Activation job = kernel_job(p, args);
       job.non_temporal = non_temporal;
-      for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
+      for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { kernels.run(job, first, end); });
     };
   }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 
@@ -43,8 +44,8 @@ void scatter(const void* from, Cursor at, std::int64_t stride, std::int64_t n, v
 template <class T>
 class Pass {
  public:
-  Pass(const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job)
-      : grid_(grid), table_(table), job_(job), in_place_(grid.contiguous()) {}
+  Pass(const Grid& grid, const kernels::ActivationKernels& kernels, const kernels::Activation& job)
+      : grid_(grid), kernels_(kernels), job_(job), in_place_(grid.contiguous()) {}
 
   void run(std::int64_t first, std::int64_t end) const {
     Cursor at(grid_, first);
@@ -63,7 +64,7 @@ class Pass {
     job.result = static_cast<T*>(job_.result) + at.offset(0);
     job.x = static_cast<const T*>(job_.x) + at.offset(1);
     if (job_.dy) job.dy = static_cast<const T*>(job_.dy) + at.offset(2);
-    table_.activation(job, 0, n);
+    kernels_.run(job, 0, n);
     at.advance(n);
   }
 
@@ -77,7 +78,7 @@ class Pass {
     job.x = x;
     job.dy = dy;
     job.result = result;
-    table_.activation(job, 0, n);
+    kernels_.run(job, 0, n);
     scatter<T>(result, at, strides[0], n, job_.result);
     for (std::int64_t done = 0; done < n;) {
       const std::int64_t m = std::min(at.run(), n - done);
@@ -87,14 +88,15 @@ class Pass {
   }
 
   const Grid& grid_;
-  const kernels::KernelTable& table_;
+  const kernels::ActivationKernels& kernels_;
   const kernels::Activation& job_;
   bool in_place_;
 };
 
 template <class T>
-void run_as(Stream& stream, const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job) {
-  const Pass<T> pass(grid, table, job);
+void run_as(Stream& stream, const Grid& grid, const kernels::ActivationKernels& kernels,
+            const kernels::Activation& job) {
+  const Pass<T> pass(grid, kernels, job);
   for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) { pass.run(first, end); });
 }
 
@@ -114,8 +116,9 @@ class CpuStrided final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
-    return [p, grid = grid_of(p), &table = kernel_table(stream.info())](Stream& on, const Args& args) {
-      run_strided(on, grid, table, kernel_job(p, args));
+    const auto& kernels = kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa);
+    return [p, grid = grid_of(p), &kernels](Stream& on, const Args& args) {
+      run_strided(on, grid, kernels, kernel_job(p, args));
     };
   }
 
@@ -125,11 +128,12 @@ class CpuStrided final : public Solver<Problem> {
 
 }  // namespace
 
-void run_strided(Stream& stream, const Grid& grid, const kernels::KernelTable& table, const kernels::Activation& job) {
+void run_strided(Stream& stream, const Grid& grid, const kernels::ActivationKernels& kernels,
+                 const kernels::Activation& job) {
   switch (size_of(job.type)) {
-    case 2: return run_as<std::uint16_t>(stream, grid, table, job);
-    case 4: return run_as<std::uint32_t>(stream, grid, table, job);
-    default: return run_as<std::uint64_t>(stream, grid, table, job);
+    case 2: return run_as<std::uint16_t>(stream, grid, kernels, job);
+    case 4: return run_as<std::uint32_t>(stream, grid, kernels, job);
+    default: return run_as<std::uint64_t>(stream, grid, kernels, job);
   }
 }
 

@@ -4,9 +4,13 @@
 #include <cmath>
 
 #include "primitives/convolution/convolution.h"
-#include "primitives/convolution/cpu/products.h"
 
 namespace polymio::convolution {
+
+/// Cycles of copying a vector of contiguous elements.
+inline constexpr double kCopyVectorCycles = 2.5;
+/// Bytes of a cache line.
+inline constexpr double kLineBytes = 64;
 
 /// a / b rounded up.
 inline double ceil_ratio(double a, double b) { return std::ceil(a / b); }
@@ -30,7 +34,6 @@ class Machine {
   double lanes(DataType t) const { return t == DataType::kDouble ? vector_bytes_ / 8 : vector_bytes_ / 4; }
   /// Whether the instruction set has masked loads and stores (AVX2 and later).
   bool masked() const { return vector_bytes_ >= 32; }
-  std::int64_t tile_rows() const { return vector_bytes_ == 64 ? 8 : 4; }
 
   /// Microseconds of one parallel loop. `footprint`: bytes that every call uses again; the smaller they are, the more
   /// of them stay in the second-level caches.
@@ -50,18 +53,6 @@ double effective_bytes(double bytes, double chunk);
 
 /// Cycles of converting one element of a 16-bit type from or to fp32; of copying it for larger types.
 double convert_cycles(DataType);
-
-/// Bytes of the tensors that products read, indexed by kernels::ConvTensor.
-struct TensorBytes {
-  double size[3];
-};
-
-/// The cost of one parallel loop over all pieces of the products, cut as class Products cuts them.
-Work products_work(const Machine&, const std::vector<kernels::ConvProduct>&, std::int64_t groups,
-                   const kernels::TileShape&, int threads, const ProductTuning&, const TensorBytes&);
-
-/// Microseconds of products_invoker.
-double own_products_us(const DeviceInfo&, const Problem&, const ProductTuning&);
 
 /// Cycles of copying a run of `length` elements with stride `stride` to contiguous memory, or back. `bounded`: parts of
 /// it may be in the padding.

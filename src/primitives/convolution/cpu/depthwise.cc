@@ -5,8 +5,11 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/direct.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/cost.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -16,18 +19,22 @@ constexpr std::int64_t kMaxScratchFewResults = 16 << 20;
 
 bool width_is_contiguous(const kernels::ConvShape& s) { return s.x_d[2] == 1 && s.y_d[2] == 1; }
 
+const kernels::DepthwiseKernels& kernels_of(const DeviceInfo& d) {
+  return kernels::kernels_of<kernels::DepthwiseKernels>(d.isa);
+}
+
 kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   kernels::Depthwise job;
   job.shape = conv_shape(p);
   job.direction = kernel_direction(p.direction);
   job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
-  const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
+  const kernels::DirectUnit unit = kernels::kernels_of<kernels::DirectKernels>(d.isa).unit(p.x.type);
   kernels::DepthwiseLimits limits;
   limits.cores = d.units;
   limits.nhwc_copies = p.scalars != Scalars::kBilinear;
   plan_depthwise(job, unit, limits);
-  if (static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch) return job;
+  if (static_cast<std::int64_t>(kernels_of(d).scratch(job)) <= kMaxScratch) return job;
   limits.nhwc_copies = false;
   limits.grouped_dot = false;
   plan_depthwise(job, unit, limits);
@@ -213,7 +220,7 @@ class CpuDepthwise final : public Solver<Problem> {
       POLYMIO_REQUIRE(!job.copies_nhwc_to_fp32() || p.x.type != DataType::kDouble,
                       "groups with channels last are copied as fp32");
     }
-    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
+    POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernels_of(d).scratch(job)),
                          has_few_results(job) ? kMaxScratchFewResults : kMaxScratch,
                          "bytes of scratch for padded planes");
     return {};
@@ -233,14 +240,14 @@ class CpuDepthwise final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const kernels::DepthwiseKernels& kernels = kernels_of(stream.info());
     const kernels::Depthwise job = job_of(stream.info(), p);
-    const std::size_t scratch = table.depthwise_scratch(job);
+    const std::size_t scratch = kernels.scratch(job);
     stream.reserve_scratch(scratch);
     const std::int64_t pieces = job.pieces();
     const std::int64_t chunk = chunk_of(job, stream.threads());
     const auto tasks = static_cast<std::size_t>((pieces + chunk - 1) / chunk);
-    return [job, &table, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
+    return [job, &kernels, scratch, pieces, chunk, tasks](Stream& on, const Args& a) {
       kernels::Depthwise call = job;
       call.x = a.x;
       call.w = a.w;
@@ -251,7 +258,7 @@ class CpuDepthwise final : public Solver<Problem> {
       call.beta = a.beta;
       on.parallel_for(tasks, scratch, [&](std::size_t i, void* memory) {
         const std::int64_t first = static_cast<std::int64_t>(i) * chunk;
-        table.depthwise(call, first, std::min(first + chunk, pieces), memory);
+        kernels.run(call, first, std::min(first + chunk, pieces), memory);
       });
     };
   }

@@ -9,9 +9,11 @@
 
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
+#include "kernels/cpu/direct.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/direct_cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/weight_packing.h"
 
 namespace polymio::convolution {
@@ -100,9 +102,9 @@ std::int64_t diagonal_groups_of(const kernels::ConvShape& s, bool backward, cons
 }
 
 /// The job without a cut.
-Direct uncut_job(const kernels::KernelTable& table, const Problem& p) {
+Direct uncut_job(const DeviceInfo& d, const Problem& p) {
   const bool backward = p.direction == Direction::kBackwardData;
-  const kernels::DirectUnit unit = table.direct_unit(p.x.type);
+  const kernels::DirectUnit unit = kernels::kernels_of<kernels::DirectKernels>(d.isa).unit(p.x.type);
   kernels::ConvShape shape = conv_shape(p);
   // Long rows fill AMX tile registers. No gain for fp32.
   if (unit.amx) shape = transposed_columns(shape);
@@ -166,7 +168,7 @@ std::int64_t cells_per_piece(const Direct& job) { return job.cut.images * job.cu
 class Planner {
  public:
   Planner(const DeviceInfo& d, const Problem& p, const TuningRequest& request)
-      : device_(d), request_(request), job_(uncut_job(kernel_table(d), p)) {}
+      : device_(d), request_(request), job_(uncut_job(d, p)) {}
 
   Direct plan(int threads) {
     initial_cut();
@@ -328,7 +330,7 @@ class CpuDirect final : public Solver<Problem>, public PacksWeights {
     POLYMIO_REQUIRE(p.epilogue.empty() || p.scalars != Scalars::kBilinear, "fuses an epilogue only without beta");
     constexpr std::int64_t kFewest = 4, kFew = 8;
     const std::int64_t channels = p.groups() == 1 ? kFew : std::min(p.c(), p.k()) / p.groups();
-    POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut_job(kernel_table(d), p).diagonal_groups > 1),
+    POLYMIO_REQUIRE(channels >= kFewest && (channels >= kFew || uncut_job(d, p).diagonal_groups > 1),
                     "groups must have 8 or more channels, or 4 if several groups can be multiplied at once");
     const Direct job = Planner(d, p, {}).plan(d.threads);
     POLYMIO_REQUIRE_MOST(job.places.total, kMaxScratch, "bytes of scratch for one row of an image");
@@ -391,10 +393,10 @@ class CpuDirect final : public Solver<Problem>, public PacksWeights {
   enum Stages : unsigned { kPack = 1, kCompute = 2 };
 
   static Invoker invoker(Stream& stream, const Problem& p, const Direct& job, unsigned stages) {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const auto& kernels = kernels::kernels_of<kernels::DirectKernels>(stream.info().isa);
     const auto scratch = static_cast<std::size_t>(job.places.total);
     stream.reserve_scratch(scratch);
-    return [job, p, &table, scratch, stages](Stream& on, const Args& a) {
+    return [job, p, &kernels, scratch, stages](Stream& on, const Args& a) {
       kernels::DirectArgs args{job.backward ? a.y : a.x,
                                a.w,
                                job.backward ? a.x : a.y,
@@ -410,14 +412,14 @@ class CpuDirect final : public Solver<Problem>, public PacksWeights {
       if (job.cut.packed && stages & kPack) {
         on.parallel_for(static_cast<std::size_t>(job.packings()), scratch, [&](std::size_t i, void* s) {
           const auto part = static_cast<std::int64_t>(i);
-          table.direct_pack(job, args, part, part + 1, s);
+          kernels.pack(job, args, part, part + 1, s);
         });
       }
       if (stages == kPack) return;
       const std::int64_t pieces = job.pieces(), chunk = pieces_per_task(pieces, on.threads());
       on.parallel_for(static_cast<std::size_t>(ceil_div(pieces, chunk)), scratch, [&](std::size_t i, void* s) {
         const std::int64_t first = static_cast<std::int64_t>(i) * chunk;
-        table.direct(job, args, first, std::min(first + chunk, pieces), s);
+        kernels.run(job, args, first, std::min(first + chunk, pieces), s);
       });
     };
   }

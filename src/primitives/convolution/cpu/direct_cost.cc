@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/amx_steps.h"
+
 namespace polymio::convolution {
 namespace {
 

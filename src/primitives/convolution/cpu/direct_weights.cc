@@ -6,8 +6,10 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/direct_backward_weights.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/direct_cost.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -18,13 +20,13 @@ using kernels::DirectGradient;
 constexpr std::int64_t kMostWorkspace = 256 << 20;
 
 DirectGradient job_of(const DeviceInfo& d, const Problem& p) {
-  const kernels::KernelTable& table = kernel_table(d);
-  kernels::DirectUnit unit = table.direct_unit(p.x.type);
+  const auto& kernels = kernels::kernels_of<kernels::DirectKernels>(d.isa);
+  kernels::DirectUnit unit = kernels.unit(p.x.type);
   const kernels::ConvShape shape = conv_shape(p);
   // A bf16 pair has elements of two images or lines. A single line would be paired with zeros, so it is computed in
   // fp32.
   const bool single = p.n() == 1 && shape.out[1] == 1;
-  if (single && unit.math == kernels::DirectMath::kBf16 && !unit.amx) unit = table.direct_unit(DataType::kFloat);
+  if (single && unit.math == kernels::DirectMath::kBf16 && !unit.amx) unit = kernels.unit(DataType::kFloat);
   return kernels::gradient_job(shape, p.w.type, unit, static_cast<std::int64_t>(d.cache_bytes[1]));
 }
 
@@ -54,20 +56,20 @@ class CpuDirectWeights final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const auto& kernels = kernels::kernels_of<kernels::DirectGradientKernels>(stream.info().isa);
     const auto job = std::make_shared<const DirectGradient>(job_of(stream.info(), p));
     const auto scratch = static_cast<std::size_t>(job->places.total);
     stream.reserve_scratch(scratch);
-    return [job, &table, scratch](Stream& on, const Args& a) {
+    return [job, &kernels, scratch](Stream& on, const Args& a) {
       const kernels::GradientArgs args{a.x, a.y, a.w, a.workspace, a.alpha, a.beta};
       on.parallel_for(static_cast<std::size_t>(job->pieces()), scratch, [&](std::size_t i, void* memory) {
         const auto piece = static_cast<std::int64_t>(i);
-        table.gradient(*job, args, piece, piece + 1, memory);
+        kernels.run(*job, args, piece, piece + 1, memory);
       });
       if (job->slices == 1) return;
       on.parallel_for(static_cast<std::size_t>(job->results()), scratch, [&](std::size_t i, void* memory) {
         const auto part = static_cast<std::int64_t>(i);
-        table.gradient_sum(*job, args, part, part + 1, memory);
+        kernels.sum(*job, args, part, part + 1, memory);
       });
     };
   }

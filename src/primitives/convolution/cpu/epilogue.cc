@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-#include "primitives/convolution/cpu/products.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/kernels_of.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 
 namespace polymio::convolution {
 namespace {
@@ -58,7 +60,7 @@ double bias_of(const Problem& p, const Problem::Args& a, std::int64_t channel) {
   return p.epilogue.bias ? dtype::load(p.y.type, a.bias, channel) : 0;
 }
 
-double activate(const kernels::KernelTable& table, const Problem& p, const Problem::Args& a, double v) {
+double activate(const kernels::ActivationKernels& kernels, const Problem& p, const Problem::Args& a, double v) {
   kernels::Activation job;
   job.type = DataType::kDouble;
   job.mode = p.epilogue.activation;
@@ -69,7 +71,7 @@ double activate(const kernels::KernelTable& table, const Problem& p, const Probl
   job.beta = rounded(a.activation_beta);
   job.gamma = rounded(a.activation_gamma);
   job.x = job.result = &v;
-  table.activation(job, 0, 1);
+  kernels.run(job, 0, 1);
   return v;
 }
 
@@ -80,7 +82,8 @@ Solver<Problem>::Invoker epilogue_pass(Stream& stream, const Problem& p) {
   const Extent task{std::clamp<std::int64_t>(kTaskElements / columns, 1, all.rows), columns};
   const std::int64_t across = (all.columns + task.columns - 1) / task.columns;
   const std::int64_t tasks = (all.rows + task.rows - 1) / task.rows * across;
-  return [p, y, all, task, across, tasks, table = &kernel_table(stream.info())](Stream& on, const Problem::Args& a) {
+  const auto& kernels = kernels::kernels_of<kernels::EpilogueKernels>(stream.info().isa);
+  return [p, y, all, task, across, tasks, &kernels](Stream& on, const Problem::Args& a) {
     kernels::Epilogue e = epilogue_job(p, a);
     e.y = y.y;
     e.y.data = a.y;
@@ -88,7 +91,7 @@ Solver<Problem>::Invoker epilogue_pass(Stream& stream, const Problem& p) {
     on.parallel_for(static_cast<std::size_t>(tasks), 0, [&](std::size_t i, void*) {
       const std::int64_t m = static_cast<std::int64_t>(i) / across * task.rows;
       const std::int64_t n = static_cast<std::int64_t>(i) % across * task.columns;
-      table->epilogue(e, m, std::min(m + task.rows, all.rows), n, std::min(n + task.columns, all.columns));
+      kernels.run(e, m, std::min(m + task.rows, all.rows), n, std::min(n + task.columns, all.columns));
     });
   };
 }

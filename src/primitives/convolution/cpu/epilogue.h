@@ -1,8 +1,12 @@
 // The epilogue of a forward convolution on the CPU: per element, per tile of a kernel, or as a pass over y.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/epilogue.h"
 #include "primitives/convolution/convolution.h"
+
+namespace polymio::kernels {
+struct ActivationKernels;
+}
 
 namespace polymio::convolution {
 
@@ -15,7 +19,7 @@ kernels::Epilogue epilogue_job(const Problem&, const Problem::Args&);
 /// The bias of a channel, 0 without one.
 double bias_of(const Problem&, const Problem::Args&, std::int64_t channel);
 /// The problem's activation of one value, in double.
-double activate(const kernels::KernelTable&, const Problem&, const Problem::Args&, double v);
+double activate(const kernels::ActivationKernels&, const Problem&, const Problem::Args&, double v);
 
 /// Applies the epilogue to all of y.
 Solver<Problem>::Invoker epilogue_pass(Stream&, const Problem&);

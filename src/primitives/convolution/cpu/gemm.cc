@@ -8,8 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "primitives/convolution/cpu/cost.h"
+#include "kernels/cpu/im2col.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/epilogue.h"
+#include "primitives/convolution/cpu/problem_shape.h"
+#include "primitives/convolution/cpu/product_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/convolution.h"
 
@@ -113,9 +116,8 @@ struct Buffers {
 /// One pass over consecutive images, or over output rows of one image. Immutable.
 class Pass {
  public:
-  Pass(const Problem& p, const PassExtent& extent, const kernels::KernelTable& table, int threads,
-       const ProductTuning& tuning)
-      : table_(&table),
+  Pass(const Problem& p, const PassExtent& extent, CpuIsa isa, int threads, const ProductTuning& tuning)
+      : kernels_(&kernels::kernels_of<kernels::Im2colKernels>(isa)),
         direction_(p.direction),
         shape_(pass_shape(p, extent)),
         all_rows_(conv_shape(p).out[1]),
@@ -128,11 +130,11 @@ class Pass {
       columns_group_stride_ = columns_.size();
     }
     bytes_ = static_cast<double>(column_bytes(p, extent) / p.groups());
-    products_ = std::make_unique<const Products>(std::vector{product}, p.groups(), table, threads, tuning);
+    products_ = std::make_unique<const Products>(std::vector{product}, p.groups(), isa, threads, tuning);
   }
 
   std::size_t scratch_bytes() const {
-    return std::max(products_->scratch_bytes(), table_->col2im_scratch(rows_from(0)));
+    return std::max(products_->scratch_bytes(), kernels_->col2im_scratch(rows_from(0)));
   }
 
   void run(Stream& stream, const Buffers& b) const {
@@ -164,7 +166,7 @@ class Pass {
     split(stream, columns_.rows, 0, [&](std::int64_t group, std::int64_t first, std::int64_t end, void*) {
       kernels::Columns columns = columns_;
       columns.view.data = b.x + group * columns.view_group * size;
-      table_->im2col(columns, first, end, b.columns + group * columns_group_stride_ * size);
+      kernels_->im2col(columns, first, end, b.columns + group * columns_group_stride_ * size);
     });
   }
 
@@ -192,12 +194,12 @@ class Pass {
       sum.columns = b.columns + group * columns_group_stride_ * column_size;
       sum.dx = b.x + group * shape_.c * shape_.x_c * size;
       sum.beta = b.beta;
-      table_->col2im(sum, first, end, scratch);
+      kernels_->col2im(sum, first, end, scratch);
     };
-    split(stream, whole.rows(), table_->col2im_scratch(whole), work);
+    split(stream, whole.rows(), kernels_->col2im_scratch(whole), work);
   }
 
-  const kernels::KernelTable* table_;
+  const kernels::Im2colKernels* kernels_;
   Direction direction_;
   ConvShape shape_;
   std::int64_t all_rows_;
@@ -278,7 +280,7 @@ double pass_us(const DeviceInfo& d, const Problem& p, const PassExtent& extent, 
   store.largest = store.cycles / store.pieces;
   store.bytes = columns + part * static_cast<double>(p.x.bytes());
   const TensorBytes bytes{{columns, static_cast<double>(p.w.bytes()), part * static_cast<double>(p.y.bytes())}};
-  const kernels::TileShape tile = kernel_table(d).gemm_tile(product.gemm.a.dtype);
+  const kernels::TileShape tile = kernels::kernels_of<kernels::GemmKernels>(d.isa).tile(product.gemm.a.dtype);
   const Work multiply = products_work(m, {product}, p.groups(), tile, d.threads, tuning, bytes);
   return m.loop_us(store, columns) + m.loop_us(multiply, columns);
 }
@@ -286,13 +288,12 @@ double pass_us(const DeviceInfo& d, const Problem& p, const PassExtent& extent, 
 /// All passes of a problem: equal ones, and a smaller last one of the images, or of the rows of each image.
 class Passes {
  public:
-  Passes(const Problem& p, const PassExtent& extent, const kernels::KernelTable& table, int threads,
-         const ProductTuning& tuning)
-      : problem_(p), extent_(extent), all_rows_(conv_shape(p).out[1]), full_pass_(p, extent, table, threads, tuning) {
+  Passes(const Problem& p, const PassExtent& extent, CpuIsa isa, int threads, const ProductTuning& tuning)
+      : problem_(p), extent_(extent), all_rows_(conv_shape(p).out[1]), full_pass_(p, extent, isa, threads, tuning) {
     const std::int64_t images = p.n() % extent.images, rows = all_rows_ % extent.rows;
     if (images + rows == 0) return;
     const PassExtent rest{images == 0 ? extent.images : images, rows == 0 ? extent.rows : rows};
-    last_pass_ = std::make_unique<const Pass>(p, rest, table, threads, tuning);
+    last_pass_ = std::make_unique<const Pass>(p, rest, isa, threads, tuning);
   }
 
   std::size_t scratch_bytes() const {
@@ -348,7 +349,7 @@ class CpuGemm final : public Solver<Problem> {
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
+    const kernels::TileShape tile = kernels::kernels_of<kernels::GemmKernels>(d.isa).tile(p.x.type);
     if (is_pointwise(p)) return product_knobs(products_of(p), tile);
     TuneSpace space = product_knobs({pass_product(p, extent_at(d, p, {}))}, tile);
     space.insert(space.begin(), image_knob(d, p));
@@ -358,7 +359,7 @@ class CpuGemm final : public Solver<Problem> {
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const bool pointwise = is_pointwise(p);
     if (point.size() != (pointwise ? 3 : 4)) return false;
-    const kernels::TileShape tile = kernel_table(d).gemm_tile(p.x.type);
+    const kernels::TileShape tile = kernels::kernels_of<kernels::GemmKernels>(d.isa).tile(p.x.type);
     if (pointwise) return is_distinct(products_of(p), p.groups(), tile, d.threads, point);
     const auto images = image_knob(d, p).values;
     return std::find(images.begin(), images.end(), point[0]) != images.end() &&
@@ -374,8 +375,8 @@ class CpuGemm final : public Solver<Problem> {
   Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     const ProductTuning tuning = read_tuning(point);
     if (is_pointwise(p)) return products_invoker(stream, p, tuning);
-    const auto passes = std::make_shared<const Passes>(p, extent_at(stream.info(), p, point),
-                                                       kernel_table(stream.info()), stream.threads(), tuning);
+    const auto passes = std::make_shared<const Passes>(p, extent_at(stream.info(), p, point), stream.info().isa,
+                                                       stream.threads(), tuning);
     stream.reserve_scratch(passes->scratch_bytes());
     return [passes](Stream& on, const Args& a) { passes->run(on, a); };
   }

@@ -4,7 +4,9 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
 
-#include "primitives/convolution/cpu/cost.h"
+#include "kernels/cpu/kernels_of.h"
+#include "primitives/convolution/cpu/problem_shape.h"
+#include "primitives/convolution/cpu/product_cost.h"
 #include "primitives/convolution/cpu/products.h"
 #include "primitives/convolution/convolution.h"
 
@@ -27,12 +29,13 @@ class CpuImplicitGemm final : public Solver<Problem> {
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    return product_knobs(products_of(p), kernel_table(d).gemm_tile(p.x.type));
+    return product_knobs(products_of(p), kernels::kernels_of<kernels::GemmKernels>(d.isa).tile(p.x.type));
   }
 
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     return point.size() == 3 &&
-           is_distinct(products_of(p), p.groups(), kernel_table(d).gemm_tile(p.x.type), d.threads, point);
+           is_distinct(products_of(p), p.groups(), kernels::kernels_of<kernels::GemmKernels>(d.isa).tile(p.x.type),
+                       d.threads, point);
   }
 
   TunePoint default_point(const DeviceInfo&, const Problem&) const override {

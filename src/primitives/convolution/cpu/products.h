@@ -1,37 +1,14 @@
-// Helpers of the matrix-product solvers: a problem's shape for the kernels, and a set of products cut into pieces,
-// ready to run on a stream.
+// The products of a problem, cut into pieces and ready to run on a stream.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <vector>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/epilogue.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/convolution/cpu/tuning.h"
 
 namespace polymio::convolution {
-
-/// The most bytes of scratch per thread that a solver may use.
-inline constexpr std::int64_t kMaxScratch = 2 << 20;
-
-/// Missing spatial dimensions become leading dimensions of size 1.
-kernels::ConvShape conv_shape(const Problem&);
-
-kernels::ConvDirection kernel_direction(Direction);
-
-/// The kernels for the device's instruction set.
-const kernels::KernelTable& kernel_table(const DeviceInfo&);
-
-/// Refuses what no floating-point kernel of the CPU supports: other directions, casts, mixed types, and epilogues
-/// unless the solver `fuses` them.
-Verdict check_float_problem(const Problem&, Direction, bool fuses = false);
-/// Refuses int8 problems other than forward without casts and epilogue, and sums of more than `most_products` products.
-Verdict check_int8_problem(const Problem& p, std::int64_t most_products);
-
-/// One tap, strides 1, no padding: x is the column matrix.
-bool is_pointwise(const Problem&);
-
-/// Bytes of the three tensors together.
-double tensor_bytes(const Problem&);
 
 /// Buffers of a run; `tensors` is indexed by kernels::ConvTensor.
 struct ProductArgs {
@@ -44,13 +21,13 @@ struct ProductArgs {
 /// The products of all groups, cut into pieces. Immutable: invokers share it.
 class Products {
  public:
-  Products(std::vector<kernels::ConvProduct>, std::int64_t groups, const kernels::KernelTable&, int threads,
-           const ProductTuning&);
+  Products(std::vector<kernels::ConvProduct>, std::int64_t groups, CpuIsa, int threads, const ProductTuning&);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   void run(Stream&, const ProductArgs&) const;
 
  private:
-  const kernels::KernelTable* table_;
+  const kernels::GemmKernels* gemm_;
+  const kernels::EpilogueKernels* epilogue_;
   std::vector<kernels::ConvProduct> products_;
   std::vector<kernels::ConvPiece> pieces_;
   std::size_t scratch_bytes_ = 0;

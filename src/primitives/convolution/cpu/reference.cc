@@ -6,9 +6,11 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/convolution/cpu/cost.h"
 #include "primitives/convolution/cpu/epilogue.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/definition.h"
 #include "primitives/convolution/convolution.h"
 
@@ -20,14 +22,14 @@ struct Job {
   const Problem& p;
   const Points points;
   const Problem::Args& args;
-  const kernels::KernelTable& table;
+  const kernels::ActivationKernels& activation;
   const Reader a, b;
 
-  Job(const Problem& problem, const Problem::Args& arguments, const kernels::KernelTable& kernels)
+  Job(const Problem& problem, const Problem::Args& arguments, const kernels::ActivationKernels& kernels)
       : p(problem),
         points(problem),
         args(arguments),
-        table(kernels),
+        activation(kernels),
         a(first_reader(problem, arguments)),
         b(second_reader(problem, arguments)) {}
 
@@ -57,7 +59,7 @@ struct Job {
     for (; at.s[2] < size[4]; ++at.s[2], offset += points.last_stride()) {
       double v = args.alpha * static_cast<double>(element<Acc>(at));
       if (args.beta != 0) v += args.beta * dtype::load(type, out, offset);
-      if (!p.epilogue.empty()) v = activate(table, p, args, v + bias_of(p, args, at.i[1]));
+      if (!p.epilogue.empty()) v = activate(activation, p, args, v + bias_of(p, args, at.i[1]));
       dtype::store(type, out, offset, v, stochastic ? dither(args.seed, static_cast<std::uint64_t>(offset)) : -1);
     }
   }
@@ -100,7 +102,7 @@ class CpuReference final : public Solver<Problem> {
 
   Invoker build(Stream&, const Problem& p, const TunePoint&) const override {
     return [p](Stream& stream, const Args& args) {
-      const Job job(p, args, kernel_table(stream.info()));
+      const Job job(p, args, kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa));
       const TensorDesc& o = p.output();
       const std::int64_t rows = o.count() / o.lens[static_cast<std::size_t>(o.rank - 1)];
       const bool integer = p.first_input().type == DataType::kInt8;

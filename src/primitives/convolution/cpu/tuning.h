@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/solver.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/conv_gemm.h"
 
 namespace polymio::convolution {
 

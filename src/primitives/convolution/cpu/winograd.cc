@@ -8,8 +8,10 @@
 #include <memory>
 
 #include "base/math.h"
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/winograd.h"
 #include "primitives/convolution/cpu/cost.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/weight_packing.h"
 
 namespace polymio::convolution {
@@ -21,6 +23,10 @@ constexpr std::int64_t kAlign = kernels::kScratchAlignment;
 constexpr std::int64_t kMostStoredChannels = 128;  // input channels whose transformed block of tiles stays in the cache
 constexpr std::size_t kMostStoredBytes = 8 << 20;  // of transformed filters in workspace
 constexpr std::int64_t kMostPlanes = 8;            // output planes per slab, which share input planes
+
+const kernels::WinogradKernels& kernels_of(const DeviceInfo& d) {
+  return kernels::kernels_of<kernels::WinogradKernels>(d.isa);
+}
 
 /// The problem as a forward convolution, without a cut. Backward data reads dy and writes dx, with reversed taps and
 /// swapped input and output channels of the filter.
@@ -60,12 +66,12 @@ struct Form {
 /// threads. Few input channels: transformed filters are in workspace and every block of tiles reads them. Many: storing
 /// them would take longer than the products, so large blocks of tiles transform a block of filters at a time.
 Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, std::int64_t tiles) {
-  const kernels::KernelTable& table = kernel_table(d);
+  const kernels::WinogradKernels& kernels = kernels_of(d);
   Winograd job = plain_job(p);
   job.tile = form.tile;
   job.taps = form.taps;
   const kernels::ConvShape& s = job.shape;
-  const std::int64_t panel = table.winograd_panel(), parts = job.parts(0) * job.parts(2);
+  const std::int64_t panel = kernels.panel, parts = job.parts(0) * job.parts(2);
   const bool few_channels = s.c * parts * job.parts(1) <= kMostStoredChannels;
   job.part_rows = few_channels ? job.parts(1) : 1;
   job.c_block = few_channels ? s.c : equal_blocks(s.c, std::max(kWinogradBlock / parts, panel / 2), panel / 2);
@@ -79,8 +85,8 @@ Winograd job_of(const DeviceInfo& d, const Problem& p, Form form, int threads, s
   if (tiles == 0) tiles = std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
   tiles = std::max<std::int64_t>(tiles / job.planes, 1);
   job.tiles = std::max(tiles, job.band());
-  job.stored = (few_channels || table.winograd_memory(job) <= kMostStoredBytes) && job.tile_blocks() > 2;
-  cut_tiles(job, tiles, table.winograd_scratch);
+  job.stored = (few_channels || kernels.memory(job) <= kMostStoredBytes) && job.tile_blocks() > 2;
+  cut_tiles(job, tiles, kernels.scratch);
   job.k_piece = few_channels ? s.k : job.k_block;
   while (threads > 1 && job.pieces() < 2 * threads && job.k_piece > job.k_block) {
     job.k_piece = round_up(job.k_piece / 2, job.k_block);
@@ -133,7 +139,7 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
     }
     for (const int tile : winograd_tiles(p, large_)) {
       const Winograd job = job_of(d, p, form(p, tile), 1, 0);
-      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_scratch(job)), kMostWinogradScratch,
+      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernels_of(d).scratch(job)), kMostWinogradScratch,
                            "bytes of scratch for one block");
     }
     return {};
@@ -160,13 +166,13 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Winograd job = job_at(d, p, d.threads, point);
-    return job.stored ? kernel_table(d).winograd_memory(job) + kAlign : 0;
+    return job.stored ? kernels_of(d).memory(job) + kAlign : 0;
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
     const Winograd job = job_at(d, p, d.threads, point);
-    const double memory = job.stored ? static_cast<double>(kernel_table(d).winograd_memory(job)) : 0;
+    const double memory = job.stored ? static_cast<double>(kernels_of(d).memory(job)) : 0;
     Work work;
     work.pieces = static_cast<double>(job.pieces());
     work.cycles = cycles_of(m, job);
@@ -182,7 +188,7 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
   WeightPacking build_packing(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Winograd job = job_at(stream.info(), p, stream.threads(), point);
     job.stored = true;
-    const std::size_t bytes = kernel_table(stream.info()).winograd_memory(job) + kAlign;
+    const std::size_t bytes = kernels_of(stream.info()).memory(job) + kAlign;
     return {bytes, invoker(stream, p, job, kTransformFilters).any(), invoker(stream, p, job, kCompute).any()};
   }
 
@@ -190,12 +196,12 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
   enum Stages : unsigned { kTransformFilters = 1, kCompute = 2 };
 
   static Invoker invoker(Stream& stream, const Problem& p, const Winograd& job, unsigned stages) {
-    const kernels::KernelTable& table = kernel_table(stream.info());
-    const std::size_t scratch = table.winograd_scratch(job), size = size_of(p.x.type);
+    const kernels::WinogradKernels& kernels = kernels_of(stream.info());
+    const std::size_t scratch = kernels.scratch(job), size = size_of(p.x.type);
     stream.reserve_scratch(scratch);
-    const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, table.winograd_panel()) : 0;
+    const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, kernels.panel) : 0;
     const bool forward = p.direction == Direction::kForward;
-    return [=, &table, tap = first_tap(job) * static_cast<std::int64_t>(size)](Stream& on, const Args& a) {
+    return [=, &kernels, tap = first_tap(job) * static_cast<std::int64_t>(size)](Stream& on, const Args& a) {
       Winograd call = job;
       call.x = forward ? a.x : a.y;
       call.y = forward ? a.y : a.x;
@@ -211,8 +217,8 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
           kernel(call, piece, piece + 1, memory);
         });
       };
-      if (panels > 0 && stages & kTransformFilters) run_all(panels, table.winograd_filters);
-      if (stages & kCompute) run_all(call.pieces(), table.winograd);
+      if (panels > 0 && stages & kTransformFilters) run_all(panels, kernels.filters);
+      if (stages & kCompute) run_all(call.pieces(), kernels.run);
     };
   }
 

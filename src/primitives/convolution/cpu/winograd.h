@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/math.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -26,9 +27,8 @@ std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t uni
 /// Cuts the tiles into equal blocks of whole bands, of at most `tiles` tiles, and shrinks them until scratch(job) fits.
 template <class Job, class Scratch>
 void cut_tiles(Job& job, std::int64_t tiles, const Scratch& scratch) {
-  const auto parts = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const std::int64_t band = job.band(), all = std::max<std::int64_t>(job.all_tiles() / band, 1);
-  std::int64_t bands = parts(all, parts(all, std::max<std::int64_t>(tiles / band, 1)));
+  std::int64_t bands = ceil_div(all, ceil_div(all, std::max<std::int64_t>(tiles / band, 1)));
   job.tiles = bands * band;
   while (bands > 1 && static_cast<std::int64_t>(scratch(job)) > kMostWinogradScratch) {
     bands = (bands + 1) / 2;
@@ -44,7 +44,7 @@ struct WinogradCycles {
   double gradient;  // of a tile of dy
 };
 /// Time of whole layers over the sum of transforms and products, which evict each other from the caches; measured
-/// (docs/kernels/winograd-and-fft.md).
+/// (docs/kernels/winograd.md).
 inline constexpr double kWinogradStalls = 1.4;
 WinogradCycles winograd_cycles(int tile, int taps);
 

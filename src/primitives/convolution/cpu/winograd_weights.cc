@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "base/math.h"
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/winograd.h"
 #include "primitives/convolution/cpu/cost.h"
-#include "primitives/convolution/cpu/products.h"
+#include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/cpu/winograd.h"
 #include "primitives/convolution/convolution.h"
 
@@ -21,22 +23,26 @@ constexpr std::int64_t kFewestProducts = 64;  // per sum: with fewer, rounding e
 constexpr std::int64_t kFewestPieces = 16;
 constexpr int kTiles[] = {0, 14, 28, 56};  // per block; 0: as many as fit the cache
 
+const kernels::WinogradWeightsKernels& kernels_of(const DeviceInfo& d) {
+  return kernels::kernels_of<kernels::WinogradWeightsKernels>(d.isa);
+}
+
 /// The cut depends on the problem and the caches only, not on threads: it decides the order of summation.
 WinogradWeights job_of(const DeviceInfo& d, const Problem& p, bool large, const TunePoint& point) {
-  const kernels::KernelTable& table = kernel_table(d);
+  const kernels::WinogradWeightsKernels& kernels = kernels_of(d);
   WinogradWeights job;
   job.tile = point[0];
   job.taps = winograd_taps(p, large, point[0]);
   const kernels::ConvShape& s = job.shape = conv_shape(p);
   job.w_group = s.k * s.w_k;
-  const std::int64_t panel = table.winograd_panel();
+  const std::int64_t panel = kernels.panel;
   job.c_block = equal_blocks(s.c, kWinogradBlock, panel / 2);
   job.k_block = equal_blocks(s.k, kWinogradBlock, panel);
   const double cache = 0.3 * static_cast<double>(std::max<std::size_t>(d.cache_bytes[1], 512 << 10));
   const double tile_bytes = 4.0 * static_cast<double>(job.points() * (job.c_block + job.k_block));
   const std::int64_t tiles =
       point[1] > 0 ? point[1] : std::clamp<std::int64_t>(static_cast<std::int64_t>(cache / tile_bytes), 8, 64);
-  cut_tiles(job, tiles, table.winograd_weights_scratch);
+  cut_tiles(job, tiles, kernels.scratch);
   job.slices = std::clamp<std::int64_t>(ceil_div(kFewestPieces, job.pieces()), 1, job.tile_blocks());
   return job;
 }
@@ -60,8 +66,8 @@ class CpuWinogradWeights final : public Solver<Problem> {
                          "products of a result, at least");
     for (const int tile : winograd_tiles(p, large_)) {
       const WinogradWeights job = job_of(d, p, large_, {tile, 0});
-      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).winograd_weights_scratch(job)),
-                           kMostWinogradScratch, "bytes of scratch for one block");
+      POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernels_of(d).scratch(job)), kMostWinogradScratch,
+                           "bytes of scratch for one block");
     }
     return {};
   }
@@ -84,13 +90,13 @@ class CpuWinogradWeights final : public Solver<Problem> {
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    return kernel_table(d).winograd_weights_memory(job_at(d, p, point)) + kAlign;
+    return kernels_of(d).memory(job_at(d, p, point)) + kAlign;
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Machine m(d);
     const WinogradWeights job = job_at(d, p, point);
-    const auto memory = static_cast<double>(kernel_table(d).winograd_weights_memory(job));
+    const auto memory = static_cast<double>(kernels_of(d).memory(job));
     Work work;
     work.pieces = static_cast<double>(job.pieces());
     work.cycles = cycles_of(m, job);
@@ -100,12 +106,12 @@ class CpuWinogradWeights final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const kernels::WinogradWeightsKernels& kernels = kernels_of(stream.info());
     const WinogradWeights job = job_at(stream.info(), p, point);
-    const std::size_t scratch = table.winograd_weights_scratch(job);
+    const std::size_t scratch = kernels.scratch(job);
     stream.reserve_scratch(scratch);
-    const std::int64_t lanes = table.winograd_panel() / 2, vectors = job.shape.groups * ceil_div(job.shape.k, lanes);
-    return [=, &table](Stream& on, const Args& a) {
+    const std::int64_t lanes = kernels.panel / 2, vectors = job.shape.groups * ceil_div(job.shape.k, lanes);
+    return [=, &kernels](Stream& on, const Args& a) {
       WinogradWeights call = job;
       call.x = a.x;
       call.dy = a.y;
@@ -116,11 +122,11 @@ class CpuWinogradWeights final : public Solver<Problem> {
       call.memory = reinterpret_cast<float*>((address + kAlign - 1) / kAlign * kAlign);
       on.parallel_for(static_cast<std::size_t>(call.pieces()), scratch, [&](std::size_t i, void* memory) {
         const auto piece = static_cast<std::int64_t>(i);
-        table.winograd_weights(call, piece, piece + 1, memory);
+        kernels.run(call, piece, piece + 1, memory);
       });
       on.parallel_for(static_cast<std::size_t>(vectors), 0, [&](std::size_t i, void*) {
         const auto vector = static_cast<std::int64_t>(i);
-        table.winograd_weights_sum(call, vector, vector + 1);
+        kernels.sum(call, vector, vector + 1);
       });
     };
   }

@@ -1,4 +1,5 @@
 // The FMA loop behind measure_peak: independent accumulators in registers. Compiled once per ISA.
+// Instruction sets: also those that add dot products.
 // SPDX-License-Identifier: MIT
 namespace polymio::cpu::POLYMIO_ISA_NAMESPACE {
 
