@@ -202,8 +202,8 @@ class PairProduct {
 
   const Gemm& g_;
   const PairPlan& plan_;
-  PairRows a_;
-  PairColumns b_;
+  PairOperandA a_;
+  PairOperandB b_;
   PairResult c_;
   LinePairs pairs_;
   Amx amx_;

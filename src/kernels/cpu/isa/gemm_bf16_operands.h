@@ -64,9 +64,9 @@ class LinePairs {
 };
 
 /// Rows of A for a block of depth.
-class PairRows {
+class PairOperandA {
  public:
-  PairRows(const Gemm& g, const PairPlan& plan, Arena& arena)
+  PairOperandA(const Gemm& g, const PairPlan& plan, Arena& arena)
       : a_(g.a), plan_(plan), row_pitch_(pitch_of<float>(plan.max_depth / 2)), pair_pitch_(pitch_of<float>(plan.rows)) {
     const i64 pairs = kHasAmx ? row_pitch_ * round_up(plan.rows, kPairLanes)
                               : max_of(row_pitch_ * plan.rows, plan.max_depth / 2 * pair_pitch_);
@@ -138,9 +138,9 @@ class PairRows {
 };
 
 /// The copy of columns of B: [panel][pair][column of the panel].
-class PairColumns {
+class PairOperandB {
  public:
-  PairColumns(const Gemm& g, Arena& arena) : b_(g.b), copy_(arena.take<std::int32_t>(kPairsOfB)) {}
+  PairOperandB(const Gemm& g, Arena& arena) : b_(g.b), copy_(arena.take<std::int32_t>(kPairsOfB)) {}
 
   const std::int32_t* data() const { return copy_; }
 

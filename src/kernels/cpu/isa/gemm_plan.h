@@ -57,7 +57,7 @@ struct GemmPlan {
     switch (read_a) {
       case ReadA::kInPlace: return 0;
       case ReadA::kRowPanels: return round_up(rows, kPanelRows) * max_depth;
-      case ReadA::kRowsCopied: return rows * a_pitch;
+      case ReadA::kRowsCopied: return a_pitch * rows;
       case ReadA::kDepthsCopied: return max_depth * a_pitch;
     }
     __builtin_unreachable();

@@ -105,15 +105,15 @@ class GemmRows {
   void copy(i64 m0, Run* runs) {
     constexpr i64 kSize = sizeof(T);
     const bool has_lines_of_rows = plan_.read_a == ReadA::kRowsCopied;
-    const int rows = static_cast<int>(plan_.rows), depth = static_cast<int>(block_.depth);
+    const int height = static_cast<int>(plan_.rows), depth = static_cast<int>(block_.depth);
     row_stride_ = has_lines_of_rows ? plan_.a_pitch * kSize : kSize;
     step_stride_ = has_lines_of_rows ? kSize : plan_.a_pitch * kSize;
     with_storage<T>(a_.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
       if (has_lines_of_rows) {
-        copy_lines<T, S>(a_, a_.lanes, m0, rows, a_.depth, block_.first, depth, depth, copy_, plan_.a_pitch, runs);
+        copy_lines<T, S>(a_, a_.lanes, m0, height, a_.depth, block_.first, depth, depth, copy_, plan_.a_pitch, runs);
       } else {
-        copy_lines<T, S>(a_, a_.depth, block_.first, depth, a_.lanes, m0, rows, rows, copy_, plan_.a_pitch, runs);
+        copy_lines<T, S>(a_, a_.depth, block_.first, depth, a_.lanes, m0, height, height, copy_, plan_.a_pitch, runs);
       }
     });
   }
