@@ -75,8 +75,7 @@ std::vector<std::string> classes_of(const Row& row) {
           "kind: " + kind_of(p),
           fmt::format("direction: {}", kDirections[static_cast<int>(p.direction)]),
           fmt::format("type: {}", name_of(p.x.type)),
-          fmt::format("layout: {}",
-                      p.x.is_channels_first() && p.y.is_channels_first() ? "channels first" : "channels last"),
+          fmt::format("layout: {}", p.x.is_channels_first() && p.y.is_channels_first() ? "NCHW" : "NHWC"),
           fmt::format("threads: {}", row.device.threads)};
 }
 

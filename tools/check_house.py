@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The house rules as a script: include directions, file sizes, number of macros, CMake size.
+"""The house rules as a script: include directions, sizes of files and of kernel classes, number of macros, CMake size.
 
 Usage: check_house.py [--self-test]. Exit status 1 with a line for each violation."""
 # SPDX-License-Identifier: MIT
@@ -22,6 +22,8 @@ MAX_LINES = {"src/**/*.h": 300, "src/**/*.cc": 800, "src/kernels/**/*.cc": 500, 
              "driver/**/*.cc": 800, "tests/**/*.cc": 800, "reference/**/*.cc": 800}
 KERNELS_SEE = ("base/dtype.h", "base/math.h", "base/built_isas.h")
 MAX_CMAKE, MAX_MACROS = 700, 10
+CLASSES_IN, MAX_CLASS_LINES, MAX_MEMBERS = "src/kernels/cpu/isa", 180, 15
+LARGE_CLASSES = {"gemm.cc Product", "gemm_bf16.cc PairProduct", "micro_kernel.h Micro"}  # known, and no others
 
 
 def check_include(rel, inc):
@@ -56,9 +58,66 @@ def joined_assignments(text):
                 break
 
 
+CLASS_HEAD = re.compile(r"(\s*)(?:class|struct) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: :[^;(]*)?\s*{$")
+NO_MEMBER = re.compile(r"(?:using|friend|static|template|typedef|enum|struct|class|public|private|protected)\b")
+
+
+def declarators(statement):
+    """A declaration without initialisers, template arguments and what parentheses, brackets and braces enclose."""
+    plain, depth, in_initialiser = "", 0, False
+    for c in statement:
+        opens, closes = ("([{", ")]}") if in_initialiser else ("([{<", ")]}>")
+        depth += (c in opens) - (c in closes)
+        if depth == 0 and c in "=,;":
+            in_initialiser = c == "="
+        if not in_initialiser and (depth == 0 or c == "("):
+            plain += c
+    return plain
+
+
+def data_members(body, indent):
+    """The number of data members that the formatted lines of a class body declare at its own depth."""
+    count, statement = 0, ""
+    for line in body:
+        if line.startswith("#") or (not statement and len(line) - len(line.lstrip()) != indent):
+            continue
+        statement = f"{statement} {line.strip()}".strip()
+        if not re.search(r"[;{}:]$", statement):
+            continue
+        plain = declarators(statement)
+        if plain.endswith(";") and not re.search(r"\(|\boperator\b", plain) and not NO_MEMBER.match(plain):
+            count += 1 + plain.count(",")
+        statement = ""
+    return count
+
+
+def classes(text):
+    """Name, first line, lines of the body and data members of each class of a formatted source."""
+    lines = [re.sub(r"\s*//.*", "", line) for line in text.splitlines()]
+    for i, line in enumerate(lines):
+        if match := CLASS_HEAD.match(line):
+            end = next(j for j in range(i + 1, len(lines)) if lines[j].startswith(match[1] + "};"))
+            yield match[2], i + 1, end - i - 1, data_members(lines[i + 1:end], len(match[1]) + 2)
+
+
+def check_classes(root):
+    large = set()
+    for path in sorted(p for p in (root / CLASSES_IN).rglob("*") if p.suffix in (".h", ".cc")):
+        for name, line, length, members in classes(path.read_text()):
+            if length <= MAX_CLASS_LINES and members <= MAX_MEMBERS:
+                continue
+            large.add(f"{path.name} {name}")
+            if f"{path.name} {name}" not in LARGE_CLASSES:
+                yield (f"{path.relative_to(root)}:{line}: {name} has {length} lines and {members} data members, "
+                       f"at most {MAX_CLASS_LINES} and {MAX_MEMBERS}: split plan and worker, group members")
+    for known in sorted(LARGE_CLASSES - large) if (root / CLASSES_IN / "micro_kernel.h").exists() else ():
+        yield f"{known} is no longer large: remove it from LARGE_CLASSES"
+
+
 def check(root):
+    yield from check_classes(root)
     for folder in ("src", "driver", "tests", "bench", "reference", "tools", "examples"):
-        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc", ".cl", ".c")):
+        for path in sorted(p for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc", ".cl", ".cu", ".cuh", ".c")):
             for number in joined_assignments(path.read_text()):
                 yield f"{path.relative_to(root)}:{number}: assignments joined by commas, write one statement per line"
     src = root / "src"
@@ -101,12 +160,16 @@ def self_test():
         "src/db/f.cc": "int no_licence;\n",
         "src/db/h.cc": "// SPDX-License-Identifier: MIT\nvoid f(int a, int b) {\n  if (a) a = 1, b = 2;\n}\n",
         "src/base/g.h": "// SPDX-License-Identifier: MIT\n" + "".join(f"#define POLYMIO_M{i}\n" for i in range(11)),
+        "src/kernels/cpu/isa/long.h": "// SPDX-License-Identifier: MIT\nclass Long {\n" + "  void f();\n" * 181 + "};\n",
+        "src/kernels/cpu/isa/wide.cc": "// SPDX-License-Identifier: MIT\ntemplate <class T>\nstruct Wide : Base<T, 2> {\n"
+                                       + "  Map<T, 3> a_[2], *b_ = f(1, 2);  // two\n" * 8 + "};\n",
         "CMakeLists.txt": "#\n" * 701,
         "README.md": "```c\nint main(void);\n```\n",
         "examples/convolution.c": "int main(void) { return 0; }\n",
     }
     wanted = ["base may not include core", "only capi/ sees", "kernels see base/dtype.h base/math.h", "sees a backend",
-              "face only", "e.h: 301 lines", "h.cc:3: assignments joined", "no SPDX", "11 macros", "701 lines of CMake", "its C example is not"]
+              "face only", "e.h: 301 lines", "h.cc:3: assignments joined", "no SPDX", "Long has 181 lines and 0 data members",
+              "Wide has 8 lines and 16 data members", "11 macros", "701 lines of CMake", "its C example is not"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in planted.items():

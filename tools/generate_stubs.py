@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the functions of the API table that no source of src/capi defines; each answers "not implemented".
 
-Usage: generate_stubs.py TABLE SOURCE_DIR OUT | --self-test. OUT is written only if it changes. A function that returns no
+Usage: generate_stubs.py TABLE OUT SOURCE... | --self-test. OUT is written only if it changes. A function that returns no
 status cannot answer so: exit status 1 with a line for each one that no source defines."""
 # SPDX-License-Identifier: MIT
 import csv
@@ -15,16 +15,16 @@ HEAD = """\
 // SPDX-License-Identifier: MIT
 #include <miopen/miopen.h>
 
-#include "capi/guard.h"
+#include "capi/common/guard.h"
 
 using polymio::capi::not_implemented;
 """
 
 
-def defined(folder):
+def defined(sources):
     """Names of the functions of the API that the sources define; a definition starts its line."""
     pattern = re.compile(r"^(?:const )?\w+[\s*]+(miopen\w+)\([^;{}]*\)\s*\{", re.M)
-    return {name for path in folder.glob("*.cc") for name in pattern.findall(path.read_text())}
+    return {name for path in sources for name in pattern.findall(path.read_text())}
 
 
 def types(parameters):
@@ -36,13 +36,13 @@ def types(parameters):
     return ", ".join(kept)
 
 
-def generate(table, folder):
+def generate(table, sources):
     """The text of the source, and what it cannot define."""
-    existing = defined(folder)
+    existing = defined(sources)
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     missing = [row for row in rows if row["name"] not in existing]
-    refused = [f"{row['name']} returns {row['returns']}: write it by hand in {folder}"
+    refused = [f"{row['name']} returns {row['returns']}: write it by hand in src/capi"
                for row in missing if row["returns"] != "miopenStatus_t"]
     text = HEAD
     for row in missing:
@@ -51,8 +51,8 @@ def generate(table, folder):
     return text, refused
 
 
-def write(table, folder, out):
-    text, refused = generate(table, folder)
+def write(table, out, *sources):
+    text, refused = generate(table, sources)
     if not refused and not (out.exists() and out.read_text() == text):
         out.write_text(text)
     return refused
@@ -69,11 +69,11 @@ def self_test():
               "miopenStatus_t\nmiopenThereToo(const void* x,\n               const miopenTensorDescriptor_t) {\n}\n")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        table, out = folder / "table.tsv", folder / "stubs.out"
+        table, out, some, texts = (folder / name for name in ("table.tsv", "stubs.out", "some.cc", "texts.cc"))
         table.write_text("\n".join(rows) + "\n")
-        (folder / "some.cc").write_text(source)
-        assert defined(folder) == {"miopenThere", "miopenThereToo"}
-        assert write(table, folder, out) == []
+        some.write_text(source)
+        assert defined([some]) == {"miopenThere", "miopenThereToo"}
+        assert write(table, out, some) == []
         assert out.read_text() == HEAD + """
 miopenStatus_t miopenThereNot(const void* const*, unsigned int, size_t) {
   return not_implemented("miopenThereNot");
@@ -84,17 +84,17 @@ miopenStatus_t miopenOnlyCalled() {
 }
 """
         table.write_text("\n".join([*rows, "a\treleased\tconst char*\tmiopenText\t(int n)"]) + "\n")
-        refused = write(table, folder, out)
+        refused = write(table, out, some)
         assert len(refused) == 1 and refused[0].startswith("miopenText returns const char*")
-        (folder / "text.cc").write_text("const char* miopenText(int n) { return nullptr; }\n")
-        assert write(table, folder, out) == []
+        texts.write_text("const char* miopenText(int n) { return nullptr; }\n")
+        assert write(table, out, some, texts) == []
     print("self-test passed")
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
     refused = write(*map(pathlib.Path, sys.argv[1:]))
     for line in refused:

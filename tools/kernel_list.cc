@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -26,6 +27,6 @@ int main() {
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
   std::set<std::string> lines;
-  for (const KernelSpec& spec : specs) lines.insert(fmt::format("{} {}", spec.source, fmt::join(spec.options, " ")));
+  for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);
 }

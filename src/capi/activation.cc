@@ -1,10 +1,12 @@
 // Group `activation`.
 // SPDX-License-Identifier: MIT
-#include <miopen/activation.h>
+#include "capi/activation.h"
 
 #include "base/log.h"
-#include "capi/activation_object.h"
-#include "capi/guard.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/common/tensor.h"
 
 using namespace polymio;
 using activation::Problem;

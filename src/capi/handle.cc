@@ -1,9 +1,11 @@
 // Group `handle`: library version, handles, streams, allocator, profiling.
 // SPDX-License-Identifier: MIT
+#include <miopen/handle.h>
 #include <miopen/version.h>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
 
 using namespace polymio;
 using capi::deref;

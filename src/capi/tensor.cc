@@ -1,10 +1,12 @@
 // Group `tensor`, descriptors: create, set, get, destroy. Arithmetic is in tensor_ops.cc.
 // SPDX-License-Identifier: MIT
-#include <array>
-#include <limits>
+#include "capi/common/tensor.h"
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include <limits>
+#include <vector>
+
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
 
 using namespace polymio;
 using capi::deref;
@@ -12,6 +14,11 @@ using capi::guard;
 using capi::not_null;
 
 namespace {
+
+struct SeqTensorObject : miopenSeqTensorDescriptor, capi::InSlots<SeqTensorObject> {
+  static constexpr const char* kKind = "sequence tensor descriptor";
+  capi::Magic<0x706f6c7973657174> magic;
+};
 
 template <class T>
 std::vector<std::int64_t> widen(const T* values, int count, const char* name) {
@@ -140,4 +147,15 @@ miopenStatus_t miopenGetTensorNumBytes(miopenTensorDescriptor_t tensorDesc, size
     const TensorDesc& desc = deref(tensorDesc);
     *not_null(numBytes, "numBytes") = desc.rank ? desc.bytes() : 0;
   });
+}
+
+miopenStatus_t miopenCreateSeqTensorDescriptor(miopenSeqTensorDescriptor_t* tensorDesc) {
+  return guard([&] {
+    not_null(tensorDesc, "tensorDesc");
+    *tensorDesc = new SeqTensorObject;
+  });
+}
+
+miopenStatus_t miopenDestroySeqTensorDescriptor(miopenSeqTensorDescriptor_t tensorDesc) {
+  return guard([&] { delete &capi::checked<SeqTensorObject>(tensorDesc); });
 }

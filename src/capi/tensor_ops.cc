@@ -1,11 +1,13 @@
-// Group `tensor`, arithmetic, and the bias functions of group `convolution`.
+// Group `tensor`, arithmetic.
 // SPDX-License-Identifier: MIT
 #include "primitives/tensor_ops/tensor_ops.h"
 
 #include <cstring>
 
-#include "capi/guard.h"
-#include "capi/translate.h"
+#include "capi/common/arguments.h"
+#include "capi/common/guard.h"
+#include "capi/common/handle.h"
+#include "capi/common/tensor.h"
 
 using namespace polymio;
 using capi::deref;
@@ -66,27 +68,5 @@ miopenStatus_t miopenTransformTensor(miopenHandle_t handle, const void* alpha, c
     const auto out = output(yDesc, y, "y");
     const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
     deref(handle).run([&](Stream& stream) { tensor_ops::transform(stream, factor, in, kept, out); });
-  });
-}
-
-miopenStatus_t miopenConvolutionForwardBias(miopenHandle_t handle, const void* alpha,
-                                            const miopenTensorDescriptor_t bDesc, const void* b, const void* beta,
-                                            const miopenTensorDescriptor_t yDesc, void* y) {
-  return guard([&] {
-    const auto bias = input(bDesc, b, "b");
-    const auto out = output(yDesc, y, "y");
-    const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
-    deref(handle).run([&](Stream& stream) { tensor_ops::bias_forward(stream, factor, bias, kept, out); });
-  });
-}
-
-miopenStatus_t miopenConvolutionBackwardBias(miopenHandle_t handle, const void* alpha,
-                                             const miopenTensorDescriptor_t dyDesc, const void* dy, const void* beta,
-                                             const miopenTensorDescriptor_t dbDesc, void* db) {
-  return guard([&] {
-    const auto in = input(dyDesc, dy, "dy");
-    const auto out = output(dbDesc, db, "db");
-    const double factor = scalar(alpha, out.desc.type, "alpha"), kept = scalar(beta, out.desc.type, "beta");
-    deref(handle).run([&](Stream& stream) { tensor_ops::bias_backward(stream, factor, in, kept, out); });
   });
 }

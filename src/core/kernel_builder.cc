@@ -50,6 +50,14 @@ void expand(const std::string& path, std::set<std::string>& seen, std::string& o
   });
 }
 
+/// What a spec adds to its source: the entry point of a kernel that is a template (kernels/gpu/sm90/entry.cuh).
+std::string entry_point(const KernelSpec& spec) {
+  if (spec.instantiation.empty()) return "";
+  return fmt::format("ENTRY_POINT({}, {})\n", spec.entry, spec.instantiation);
+}
+
+std::string program_source(const KernelSpec& spec) { return kernel_source(spec.source) + entry_point(spec); }
+
 /// A hash of everything that the compiled program depends on: its file name in the cache.
 std::string key_of(const std::string& identity, const KernelSpec& spec, const std::string& source) {
   const std::string text = fmt::format("{}\n{}\n{}", identity, fmt::join(spec.options, "\n"), source);
@@ -72,8 +80,7 @@ std::string compile_source(const Compiler& compiler, const KernelSpec& spec, con
   const auto start = std::chrono::steady_clock::now();
   std::string program = compiler.compile(source, spec.options, log);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  log::info("compiled {} ({}) by {} in {:.0f} ms", spec.source, fmt::join(spec.options, " "), compiler.identity(),
-            took.count());
+  log::info("compiled {} by {} in {:.0f} ms", program_name(spec), compiler.identity(), took.count());
   if (log.size() > 1) log::detail("{}", log);
   each_line(log, [&](std::string_view line) {
     if (line.find("spill") != std::string_view::npos) notes.append(notes.empty() ? "" : "\n").append(line);
@@ -89,7 +96,7 @@ class Builder {
   explicit Builder(Stream& stream) : stream_(stream), cache_(KernelCache::default_folder()) {}
 
   std::shared_ptr<Module> module(const KernelSpec& spec) {
-    const std::string source = kernel_source(spec.source);
+    const std::string source = program_source(spec);
     const std::string key = key_of(stream_.compiler().identity(), spec, source);
     const std::string name = fmt::format("{} {}", stream_.context(), key);
     if (auto known = find(name)) return known;
@@ -174,27 +181,32 @@ std::string kernel_source(const std::string& path) {
 std::vector<std::string> kernel_programs() {
   std::vector<std::string> paths;
   for (const KernelSource& s : embedded_sources())
-    if (std::string_view(s.path).ends_with(".cl")) paths.emplace_back(s.path);
+    if (const std::string_view path = s.path; path.ends_with(".cl") || path.ends_with(".cu")) paths.emplace_back(path);
   return paths;
+}
+
+std::string program_name(const KernelSpec& spec) {
+  std::string name = spec.source;
+  for (const std::string& option : spec.options) name += ' ' + option;
+  return spec.instantiation.empty() ? name : fmt::format("{} {} = {}", name, spec.entry, spec.instantiation);
 }
 
 CompiledProgram compile_program(const Compiler& compiler, const KernelSpec& spec) {
   CompiledProgram made;
-  made.binary = compiler.compile(kernel_source(spec.source), spec.options, made.log);
+  made.binary = compiler.compile(program_source(spec), spec.options, made.log);
   return made;
 }
 
 Kernels build_kernels(Stream& stream, std::span<const KernelSpec> specs) {
   Builder builder(stream);
-  std::map<std::pair<std::string, std::vector<std::string>>, std::size_t> programs;  // by source and options
+  std::map<std::string, std::size_t> programs;  // by name
   std::vector<const KernelSpec*> first;
   for (const KernelSpec& spec : specs)
-    if (programs.try_emplace({spec.source, spec.options}, first.size()).second) first.push_back(&spec);
+    if (programs.try_emplace(program_name(spec), first.size()).second) first.push_back(&spec);
   std::vector<std::shared_ptr<Module>> made(first.size());
   in_parallel(first.size(), [&](std::size_t i) { made[i] = builder.module(*first[i]); });
   Kernels kernels;
-  for (const KernelSpec& spec : specs)
-    kernels.push_back(made[programs.at({spec.source, spec.options})]->kernel(spec.entry));
+  for (const KernelSpec& spec : specs) kernels.push_back(made[programs.at(program_name(spec))]->kernel(spec.entry));
   return kernels;
 }
 
@@ -220,7 +232,7 @@ std::vector<std::string> spill_notes(const Stream& stream, std::span<const Kerne
     return notes;
   }
   for (const KernelSpec& spec : specs) {
-    const std::string key = key_of(identity, spec, kernel_source(spec.source));
+    const std::string key = key_of(identity, spec, program_source(spec));
     const auto found = cache.load(notes_key(key));
     if (found && std::find(notes.begin(), notes.end(), *found) == notes.end()) notes.push_back(*found);
   }
@@ -231,7 +243,7 @@ std::size_t compile_to_disk(const Compiler& compiler, std::span<const KernelSpec
   KernelCache cache(KernelCache::default_folder());
   std::atomic<std::size_t> compiled{0};
   in_parallel(specs.size(), [&](std::size_t i) {
-    const std::string source = kernel_source(specs[i].source);
+    const std::string source = program_source(specs[i]);
     const std::string key = key_of(compiler.identity(), specs[i], source);
     const KeyLock lock = cache.lock(key, kPatience);
     if (cache.load(key)) return;

@@ -33,6 +33,9 @@ class SharedKernels {
   std::map<std::pair<const void*, std::uint64_t>, std::shared_ptr<const Kernel>> kernels_;  // by context and number
 };
 
+/// Source, options and instantiation: equal for functions of the same program.
+std::string program_name(const KernelSpec&);
+
 /// A program compiled without a device, as the caches store it, and the compiler's log.
 struct CompiledProgram {
   std::string binary, log;
@@ -60,7 +63,7 @@ std::vector<std::string> spill_notes(const Stream&, std::span<const KernelSpec>)
 /// The text of a source with its includes expanded; `path` is below src/. Read from POLYMIO_KERNEL_DIR if that is set.
 std::string kernel_source(const std::string& path);
 
-/// Paths of all programs (.cl files), sorted.
+/// Paths of all programs (.cl and .cu files), sorted.
 std::vector<std::string> kernel_programs();
 
 }  // namespace polymio

@@ -96,18 +96,19 @@ std::unique_ptr<Stream> create_stream(const std::string& name, void* native) {
 
 DeviceInfo usual_device(const std::string& architecture) {
   const bool amd = architecture.starts_with("hip-");
+  const int compute_capability = cuda::compute_capability(architecture);
   DeviceInfo device;
   device.kind = amd ? DeviceKind::kHip : DeviceKind::kCuda;
   device.architecture = architecture;
-  device.units = architecture == "cuda-sm90" ? 132 : 108;
+  device.units = compute_capability == 90 ? 132 : 108;
   device.fp32_gflops = 20'000;
   device.bandwidth_gbs = 1'500;
-  device.gpu = {48u << 10, amd ? 64 : 32, 1024, true, true};
+  device.gpu = {48u << 10, amd ? 64 : 32, 1024, true, true, compute_capability};
   return device;
 }
 
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {
-  if (architecture.starts_with("cuda-sm")) return cuda::create_compiler(architecture);
+  if (cuda::compute_capability(architecture) > 0) return cuda::create_compiler(architecture);
   if (architecture.starts_with("hip-")) return hip::create_compiler(architecture);
   fail(Status::kNotInitialized, "there is no compiler for '{}' without its device", architecture);
 }

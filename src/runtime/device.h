@@ -45,6 +45,7 @@ struct DeviceInfo {
     int block_threads = 1;         // most threads per block
     bool fp64 = false;             // arithmetic in double
     bool capture = false;          // streams may be recorded into graphs
+    int compute_capability = 0;    // NVIDIA's, 90 for sm90; 0: another vendor's
   } gpu;
 };
 

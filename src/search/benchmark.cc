@@ -65,7 +65,7 @@ void store(const Request& rq, const std::vector<Candidate>& candidates) {
   find_db(rq.handle.device().architecture).store(records, patience);
 }
 
-bool caught(const SolverInfo& info, const std::string& family) {
+bool gave_wrong_result(const SolverInfo& info, const std::string& family) {
   const std::scoped_lock lock(wrong_solvers_mutex);
   return wrong_solvers().contains({family, info.name, info.version});
 }
@@ -137,15 +137,15 @@ void Verifier::quarantine(const Candidate& c, const ProblemBase& problem, const 
   find_db(rq_.handle.device().architecture).store({&record, 1});
 }
 
-Entrant::Entrant(const Request& rq, Verifier& verifier, Candidate candidate, const void* args)
+MeasuredCandidate::MeasuredCandidate(const Request& rq, Verifier& verifier, Candidate candidate, const void* args)
     : rq_(rq), verifier_(verifier), candidate_(std::move(candidate)), args_(args) {}
 
-Trial Entrant::contestant() {
+Trial MeasuredCandidate::trial() {
   return {[this](double most_us, double& warm_us) { return start(most_us, warm_us); },
           [this](double most_us) { return run(most_us); }, candidate_.us};
 }
 
-Run Entrant::start(double most_us, double& warm_us) {
+Run MeasuredCandidate::start(double most_us, double& warm_us) {
   try {
     if (!invoker_) invoker_ = candidate_.solver->build(rq_.handle.stream(), rq_.problem, candidate_.point);
     verifier_.before();
@@ -162,7 +162,7 @@ Run Entrant::start(double most_us, double& warm_us) {
   return Run::kOut;
 }
 
-Run Entrant::run(double most_us) {
+Run MeasuredCandidate::run(double most_us) {
   try {
     return run_once(rq_.handle.stream(), invoker_, args_, most_us);
   } catch (const std::exception& e) {

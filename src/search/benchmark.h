@@ -19,7 +19,7 @@ void store(const Request&, const std::vector<Candidate>&);
 FindRecord record_of(const Request&, const Candidate&, RecordKind);
 
 /// Whether this process found a wrong result of the solver for this family while the database was switched off.
-bool caught(const SolverInfo&, const std::string& family);
+bool gave_wrong_result(const SolverInfo&, const std::string& family);
 
 /// Checks results and quarantines solvers with a wrong one.
 class Verifier {
@@ -47,11 +47,11 @@ class Verifier {
 };
 
 /// A candidate that is measured: builds, checks and runs it. Refers to the request, the arguments and the verifier.
-class Entrant {
+class MeasuredCandidate {
  public:
-  Entrant(const Request&, Verifier&, Candidate, const void* args);
+  MeasuredCandidate(const Request&, Verifier&, Candidate, const void* args);
   const Candidate& candidate() const { return candidate_; }
-  Trial contestant();
+  Trial trial();
   const std::string& note() const { return note_; }  // why it was excluded
   bool wrong() const { return wrong_; }              // its result was wrong
 

@@ -73,9 +73,9 @@ std::string learned(const Request& rq, const std::vector<Candidate>& ranking) {
   if (!reason.empty()) j.add("reason", reason);
   const bool chose = reason.empty() && !ranking.empty() && ranking[0].source == Source::kModel;
   if (!chose) return j.text();
-  const bool rival = ranking.size() > 1 && !ranking[1].solver->info().reference;
+  const bool second = ranking.size() > 1 && !ranking[1].solver->info().reference;
   const double lead =
-      rival ? std::log(ranking[1].us / ranking[0].us) / std::max(prediction->log_error, 1e-6) : INFINITY;
+      second ? std::log(ranking[1].us / ranking[0].us) / std::max(prediction->log_error, 1e-6) : INFINITY;
   return j.add("confidence", 0.5 * std::erfc(-lead / std::sqrt(2.0))).text();
 }
 

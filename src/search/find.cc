@@ -159,7 +159,7 @@ class Finder {
       (skip ? rest : run).push_back(std::move(c));
     }
     if (run.empty()) run.swap(rest);  // the mode would measure none: measure all rather than fail
-    for (auto& c : run) begin_well(c);
+    for (auto& c : run) start_at_predicted_point(c);
     Verifier verifier(rq_, args_, most_workspace(rq_, run, options_.tune));
     if (options_.tune) std::erase_if(run, [&](Candidate& c) { return !cancelled_ && !tune_one(verifier, c); });
     outcome_.complete = outcome_.complete && !cancelled_;
@@ -179,7 +179,7 @@ class Finder {
   }
 
   /// Without a record: starts at the tune point that the learned model predicts to be the fastest.
-  void begin_well(Candidate& c) const {
+  void start_at_predicted_point(Candidate& c) const {
     const auto& device = rq_.handle.device();
     const Model* model = c.source <= Source::kModel && !c.current && !limited() ? learned_model(device) : nullptr;
     const auto point =
@@ -214,9 +214,9 @@ class Finder {
 
   /// Measures the candidates. Those that fail are left out; those that do not fit the budget keep their predictions.
   std::vector<Candidate> measure_candidates(Verifier& verifier, std::vector<Candidate> run) {
-    std::deque<Entrant> entrants;
+    std::deque<MeasuredCandidate> measured;
     std::vector<Trial> trials;
-    for (auto& c : run) trials.push_back(entrants.emplace_back(rq_, verifier, c, args_).contestant());
+    for (auto& c : run) trials.push_back(measured.emplace_back(rq_, verifier, c, args_).trial());
     Budget budget;
     if (limited()) budget = {.total_us = std::max(left_us() - kReserveUs - kReserve * budget_us_, 0.0), .strict = true};
     // Within tuning, measure only for the rest of its time.
@@ -224,8 +224,8 @@ class Finder {
     if (cancelled_) budget = {.total_us = 0, .strict = true};
     const auto timings = measure(*rq_.clock, trials, budget);
     std::vector<Candidate> result;
-    for (std::size_t i = 0; i < entrants.size(); ++i) {
-      Candidate c = entrants[i].candidate();
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      Candidate c = measured[i].candidate();
       const char* name = c.solver->info().name;
       switch (timings[i].state) {
         case Timing::State::kMeasured:
@@ -245,8 +245,8 @@ class Finder {
           if (c.source != Source::kMeasured) skipped_.push_back(c.solver);
           break;
         case Timing::State::kOut:
-          say("{} is out: {}", name, entrants[i].note());
-          reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", name, entrants[i].note());
+          say("{} is out: {}", name, measured[i].note());
+          reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", name, measured[i].note());
           continue;
       }
       result.push_back(std::move(c));

@@ -9,7 +9,7 @@ namespace polymio::search {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// Limit of a first run: cold caches make it slow even for the eventual winner.
+// Limit of a first run: cold caches make it slow even for the fastest candidate.
 constexpr double kColdRatio = 10, kColdUs = 20e3;
 
 constexpr double kShortUs = 5000;
@@ -39,8 +39,9 @@ class DeviceClock final : public Clock {
   double total_us_ = 0;  // a sum of short intervals: device events are more precise for these than for long ones
 };
 
-struct Runner {
-  const Trial* contestant;
+/// The samples of one candidate.
+struct Series {
+  const Trial* trial;
   std::vector<double> samples{};
   int repeats = 1;
   Timing::State state = Timing::State::kMeasured;
@@ -64,19 +65,19 @@ class Measurement {
  public:
   Measurement(Clock& clock, const std::vector<Trial>& trials, const Budget& budget)
       : clock_(clock), budget_(budget), start_(clock.now_us()) {
-    for (const auto& c : trials) runners_.push_back({&c});
+    for (const auto& c : trials) series_.push_back({&c});
   }
 
   std::vector<Timing> run() {
-    for (auto& r : runners_) begin(r);
+    for (auto& r : series_) begin(r);
     for (int round = 1; round < budget_.rounds; ++round) {
-      drop_losers();
+      drop_slow();
       if (left() <= 0 || (round >= 3 && separated())) break;
-      for (auto& r : runners_)
+      for (auto& r : series_)
         if (r.alive() && left() > 0 && fits(r.repeats * r.median())) sample(r);
     }
     std::vector<Timing> result;
-    for (const auto& r : runners_) result.push_back(timing(r));
+    for (const auto& r : series_) result.push_back(timing(r));
     return result;
   }
 
@@ -86,24 +87,23 @@ class Measurement {
   /// Whether a run of this predicted time may start.
   bool fits(double predicted_us) const { return !budget_.strict || 2 * predicted_us <= left(); }
 
-  double allowed(double loser_us) const { return budget_.strict ? std::clamp(left(), 0.0, loser_us) : loser_us; }
+  double allowed(double slow_us) const { return budget_.strict ? std::clamp(left(), 0.0, slow_us) : slow_us; }
 
   double best() const {
-    double us = budget_.rival_us;
-    for (const auto& r : runners_)
+    double us = budget_.best_known_us;
+    for (const auto& r : series_)
       if (!r.samples.empty()) us = std::min(us, r.median());
     return us;
   }
 
   /// Starts a candidate and takes its first sample.
-  void begin(Runner& r) {
-    if (!fits(r.contestant->predicted_us)) return skip(r);
+  void begin(Series& r) {
+    if (!fits(r.trial->predicted_us)) return skip(r);
     const double most = allowed(kColdRatio * best() + kColdUs);
-    const Run started = r.contestant->start(most, r.warm_us);
+    const Run started = r.trial->start(most, r.warm_us);
     if (started != Run::kDone) return leave(r, started, most);
     const bool counts = clock_.first_run_counts();
-    if (!fits(counts ? r.warm_us : r.contestant->predicted_us))
-      return counts ? r.samples.push_back(r.warm_us) : skip(r);
+    if (!fits(counts ? r.warm_us : r.trial->predicted_us)) return counts ? r.samples.push_back(r.warm_us) : skip(r);
     sample(r);
     if (r.samples.empty() || r.samples[0] >= budget_.sample_us) return;
     // Too short for the clock: the first sample only gives the number of repeats.
@@ -112,21 +112,21 @@ class Measurement {
     sample(r);
   }
 
-  void skip(Runner& r) {
+  void skip(Series& r) {
     r.state = Timing::State::kSkipped;
     r.us = std::max(left(), 0.0);
   }
 
-  static void leave(Runner& r, Run how, double after_us) {
+  static void leave(Series& r, Run how, double after_us) {
     r.state = how == Run::kStopped ? Timing::State::kStopped : Timing::State::kOut;
     r.us = after_us;
   }
 
-  void sample(Runner& r) {
+  void sample(Series& r) {
     const double most = allowed(std::max(2 * budget_.give_up_ratio * best(), kShortUs));
     const double start = clock_.now_us();
     for (int i = 0; i < r.repeats; ++i) {
-      const Run ended = r.contestant->run(most);
+      const Run ended = r.trial->run(most);
       if (ended == Run::kDone) continue;
       // Earlier samples stay, or else the time of the warm-up.
       const bool interrupted = r.samples.empty() && r.warm_us < most;
@@ -142,9 +142,9 @@ class Measurement {
   }
 
   /// Short runs get kSureSamples samples: the system may have interrupted one for longer than it takes.
-  void drop_losers() {
+  void drop_slow() {
     const double limit = budget_.give_up_ratio * best();
-    for (auto& r : runners_) {
+    for (auto& r : series_) {
       const bool slow = !r.samples.empty() && std::min(r.fastest(), r.warm_us) > kShortUs;
       const bool sure = slow || r.samples.size() >= kSureSamples;
       r.gave_up = r.gave_up || (sure && r.fastest() > limit);
@@ -153,14 +153,15 @@ class Measurement {
 
   /// True when all samples of the fastest candidate are below those of every other one.
   bool separated() const {
-    const Runner* winner = nullptr;
-    for (const auto& r : runners_)
-      if (r.alive() && (!winner || r.median() < winner->median())) winner = &r;
-    return std::all_of(runners_.begin(), runners_.end(),
-                       [&](const Runner& r) { return &r == winner || !r.alive() || r.fastest() > winner->slowest(); });
+    const Series* fastest = nullptr;
+    for (const auto& r : series_)
+      if (r.alive() && (!fastest || r.median() < fastest->median())) fastest = &r;
+    return std::all_of(series_.begin(), series_.end(), [&](const Series& r) {
+      return &r == fastest || !r.alive() || r.fastest() > fastest->slowest();
+    });
   }
 
-  static Timing timing(const Runner& r) {
+  static Timing timing(const Series& r) {
     const bool seen = r.state == Timing::State::kMeasured;
     return {r.state, seen ? r.median() : r.us, static_cast<int>(r.samples.size())};
   }
@@ -168,7 +169,7 @@ class Measurement {
   Clock& clock_;
   const Budget& budget_;
   double start_;
-  std::vector<Runner> runners_;
+  std::vector<Series> series_;
 };
 
 }  // namespace

@@ -41,8 +41,9 @@ struct Budget {
   double total_us = 250e3;  // no new round starts after this
   bool strict = false;      // a run starts only if twice its prediction fits the rest, and is stopped at the end
   int rounds = 8;           // most samples per candidate
-  double rival_us = std::numeric_limits<double>::infinity();  // a known time to beat: slower candidates are dropped
-  double sample_us = 30;                                      // shorter runs are repeated within one sample
+  /// Another candidate's time: slower candidates are dropped.
+  double best_known_us = std::numeric_limits<double>::infinity();
+  double sample_us = 30;       // shorter runs are repeated within one sample
   double give_up_ratio = 2.0;  // a candidate is dropped when its fastest sample exceeds the best time by this factor
 };
 

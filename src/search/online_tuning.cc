@@ -44,7 +44,7 @@ class OnlineTuning {
   std::size_t workspace() const { return workspace_; }
 
   void run(Stream& stream, const void* args) {
-    if (const Arm* winner = winner_.load(std::memory_order_acquire)) return winner->invoke(stream, args);
+    if (const Arm* fastest = fastest_.load(std::memory_order_acquire)) return fastest->invoke(stream, args);
     const std::scoped_lock lock(mutex_);  // one at a time: concurrent calls would disturb the measurement
     while (lost_ < arms_.size()) {
       const std::size_t i = explorer_->next();
@@ -137,7 +137,7 @@ class OnlineTuning {
     store(request_, learned);
     log::info("{}: {} is the fastest of {} candidates, {:.1f} us", request_.problem.key(),
               arms_[best].candidate.solver->info().name, arms_.size(), explorer_->us(best));
-    winner_.store(&arms_[best], std::memory_order_release);
+    fastest_.store(&arms_[best], std::memory_order_release);
   }
 
   Subject subject_;
@@ -147,7 +147,7 @@ class OnlineTuning {
   std::unique_ptr<Bandit> explorer_;
   std::size_t workspace_ = 0, lost_ = 0;
   std::mutex mutex_;
-  std::atomic<const Arm*> winner_{nullptr};
+  std::atomic<const Arm*> fastest_{nullptr};  // once it is known
 };
 
 }  // namespace

@@ -43,9 +43,9 @@ class Knowledge {
   /// The reference solver is never quarantined: it is the last resort.
   bool quarantined(const SolverInfo& info) const {
     if (info.reference) return false;
-    return caught(info, family_) || std::any_of(quarantined_.begin(), quarantined_.end(), [&](const FindRecord& r) {
-             return r.solver == info.name && r.solver_version == info.version;
-           });
+    return gave_wrong_result(info, family_) ||
+           std::any_of(quarantined_.begin(), quarantined_.end(),
+                       [&](const FindRecord& r) { return r.solver == info.name && r.solver_version == info.version; });
   }
 
   /// The solver's record for this problem, solver version and number of cores.

@@ -2,6 +2,7 @@
 #include "search/runner.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 
 #include "base/env.h"
@@ -266,7 +267,7 @@ PlanKey key_for(const Handle& handle, const ProblemBase& problem, Constraints al
   return {&problem, allowed, solver, algorithm};
 }
 
-/// Candidates that may be worth running: the reference only where its algorithm has nothing else.
+/// The ranking without the reference where its algorithm has another solver.
 std::vector<Candidate> worth_preparing(const Request& rq) {
   auto ranking = rank(rq);
   unsigned served = 0;
@@ -282,10 +283,11 @@ std::vector<Candidate> worth_preparing(const Request& rq) {
 
 void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted> problems) {
   Stream& stream = handle.stream();
+  std::deque<Call> calls;
   std::vector<std::vector<Candidate>> rankings;
   std::vector<KernelSpec> specs;
   for (const auto& [problem, allowed] : problems) {
-    rankings.push_back(worth_preparing(Call(handle, primitive, *problem, allowed).request()));
+    rankings.push_back(worth_preparing(calls.emplace_back(handle, primitive, *problem, allowed).request()));
     for (const auto& c : rankings.back())
       std::ranges::move(c.solver->kernel_specs(stream.info(), *problem, c.point), std::back_inserter(specs));
   }
@@ -295,7 +297,7 @@ void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted>
     unsigned seen = 0;
     for (const auto& c : rankings[i]) {
       const SolverInfo info = c.solver->info();
-      const Plan plan = primitive.finish({c.solver->build(stream, *problem, c.point), c.solver, c.workspace}, *problem);
+      const Plan plan = calls[i].plan(c);
       handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, info.id), plan);
       const unsigned bit = 1u << info.algorithm;
       if (!(seen & bit)) handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, 0), plan);

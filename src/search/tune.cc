@@ -10,7 +10,7 @@
 namespace polymio::search {
 namespace {
 
-constexpr std::size_t kFinalists = 3;
+constexpr std::size_t kFastestPoints = 3;
 
 class Search {
  public:
@@ -108,11 +108,12 @@ class Search {
 
   /// Measures a point and stores the result; infinite when it failed.
   double try_point(const TunePoint& point) {
-    Entrant entrant(rq_, verifier_, at(point), args_);
-    const Budget budget = within({.total_us = 100e3, .rounds = 4, .rival_us = best_us_, .give_up_ratio = 1.2}, 0.5);
-    const Timing timing = measure(*rq_.clock, {entrant.contestant()}, budget)[0];
-    result_.wrong = entrant.wrong();
-    Candidate tried = entrant.candidate();
+    MeasuredCandidate measured(rq_, verifier_, at(point), args_);
+    const Budget budget =
+        within({.total_us = 100e3, .rounds = 4, .best_known_us = best_us_, .give_up_ratio = 1.2}, 0.5);
+    const Timing timing = measure(*rq_.clock, {measured.trial()}, budget)[0];
+    result_.wrong = measured.wrong();
+    Candidate tried = measured.candidate();
     tried.us = timing.us;
     const bool good = timing.state == Timing::State::kMeasured;
     if (timing.state == Timing::State::kOut) tried.us = 0;
@@ -128,11 +129,11 @@ class Search {
       if (const auto it = times_.find(p); it != times_.end() && it->second < INFINITY) order.push_back(p);
     std::stable_sort(order.begin(), order.end(),
                      [&](const TunePoint& a, const TunePoint& b) { return times_[a] < times_[b]; });
-    order.resize(std::min(order.size(), kFinalists));
+    order.resize(std::min(order.size(), kFastestPoints));
     if (order.empty()) return;
-    std::deque<Entrant> entrants;
+    std::deque<MeasuredCandidate> measured;
     std::vector<Trial> trials;
-    for (const TunePoint& p : order) trials.push_back(entrants.emplace_back(rq_, verifier_, at(p), args_).contestant());
+    for (const TunePoint& p : order) trials.push_back(measured.emplace_back(rq_, verifier_, at(p), args_).trial());
     const auto timings = measure(*rq_.clock, trials, within(Budget{}, 0));
     std::size_t best = order.size();
     for (std::size_t i = 0; i < order.size(); ++i)
@@ -140,7 +141,7 @@ class Search {
         best = i;
     const bool decided = best < order.size();
     if (!decided) best = 0;  // no time left: the fastest trial
-    candidate_ = entrants[best].candidate();
+    candidate_ = measured[best].candidate();
     candidate_.us = decided ? timings[best].us : times_[order[0]];
     candidate_.tuned = result_.complete && !narrowed();
   }

@@ -37,7 +37,7 @@ DeviceInfo gpu_device() {
   d.cache_bytes = {256u << 10, 50u << 20, 50u << 20};
   d.fp32_gflops = 60000;
   d.bandwidth_gbs = 3000;
-  d.gpu = {48u << 10, 32, 1024, true, true};
+  d.gpu = {48u << 10, 32, 1024, true, true, 90};
   return d;
 }
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "bench/problem_of.h"
-#include "capi/find2_objects.h"
+#include "capi/find2/solution.h"
 #include "db/kernel_cache.h"
 #include "driver/activ_args.h"
 #include "driver/db_import.h"
@@ -72,7 +72,7 @@ void run_solution(miopenSolution_t solution, Counts& counts) {
     memory.emplace_back(tensor.bytes(), static_cast<unsigned char>(0));
     arguments.push_back({id, nullptr, memory.back().data()});
   }
-  const auto& problem = capi::deref(solution).call.problem;
+  const auto& problem = std::get<capi::ConvolutionCall>(capi::deref(solution).call).problem;
   if (problem.x.count() * problem.w.count() > std::int64_t{1} << 24) return;  // too much work for the reference
   std::size_t bytes = 0;
   miopenGetSolutionWorkspaceSize(solution, &bytes);

@@ -105,12 +105,7 @@ TEST(CaseLines, ListsMultiply) {
 /// A device that the solver supports; a GPU need not be present.
 DeviceInfo device_of(const SolverBase& solver) {
   if (solver.info().devices & kCpu) return handle().device();
-  DeviceInfo device;
-  device.kind = DeviceKind::kCuda;
-  device.architecture = "cuda-sm90";
-  device.units = 132;
-  device.gpu = {48u << 10, 32, 1024, true, true};
-  return device;
+  return usual_device("cuda-sm90");
 }
 
 /// Error classes and number of problems of the cases of one solver.

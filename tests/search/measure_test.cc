@@ -24,7 +24,7 @@ struct Script {
     clock.now += std::min(us, most_us);
     return us > most_us ? Run::kStopped : ends;
   }
-  Trial contestant() {
+  Trial trial() {
     return {[this](double most_us, double& warm_us) {
               const double before = clock.now;
               const Run ended = once(most_us);
@@ -39,7 +39,7 @@ TEST(Measure, ConstantTimesAreReportedExactly) {
   for (const double us : {1000.0, 10e3, 100e3}) {
     FakeClock clock;
     Script a{clock, {us}};
-    const auto t = measure(clock, {a.contestant()}, Budget{});
+    const auto t = measure(clock, {a.trial()}, Budget{});
     EXPECT_DOUBLE_EQ(t[0].us, us);
     EXPECT_EQ(t[0].state, Timing::State::kMeasured);
     EXPECT_GE(t[0].samples, 1);
@@ -49,13 +49,13 @@ TEST(Measure, ConstantTimesAreReportedExactly) {
 TEST(Measure, WarmUpDoesNotCount) {
   FakeClock clock;
   Script a{clock, {50e3, 100}};
-  EXPECT_DOUBLE_EQ(measure(clock, {a.contestant()}, Budget{})[0].us, 100);
+  EXPECT_DOUBLE_EQ(measure(clock, {a.trial()}, Budget{})[0].us, 100);
 }
 
 TEST(Measure, OneOutlierDoesNotMoveTheMedian) {
   FakeClock clock;
   Script a{clock, {100, 100, 150, 100, 100, 100}}, b{clock, {105}};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
+  const auto t = measure(clock, {a.trial(), b.trial()}, Budget{});
   EXPECT_DOUBLE_EQ(t[0].us, 100);
   EXPECT_DOUBLE_EQ(t[1].us, 105);
 }
@@ -63,7 +63,7 @@ TEST(Measure, OneOutlierDoesNotMoveTheMedian) {
 TEST(Measure, SlowCandidatesLeaveEarly) {
   FakeClock clock;
   Script fast{clock, {10e3, 10e3, 10.1e3, 9.9e3, 10e3, 10.1e3}}, slow{clock, {30e3}};
-  const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
+  const auto t = measure(clock, {fast.trial(), slow.trial()}, Budget{});
   EXPECT_EQ(slow.runs, 2) << "the warm-up and one sample";
   EXPECT_DOUBLE_EQ(t[1].us, 30e3);
 }
@@ -71,14 +71,14 @@ TEST(Measure, SlowCandidatesLeaveEarly) {
 TEST(Measure, AnInterruptedShortRunDoesNotExcludeACandidate) {
   FakeClock clock;
   Script fast{clock, {100, 1900, 60}}, other{clock, {80}};
-  const auto t = measure(clock, {other.contestant(), fast.contestant()}, Budget{});
+  const auto t = measure(clock, {other.trial(), fast.trial()}, Budget{});
   EXPECT_DOUBLE_EQ(t[1].us, 60);
 }
 
 TEST(Measure, AMuchSlowerRunIsStopped) {
   FakeClock clock;
   Script fast{clock, {100}}, slow{clock, {1e6}};
-  const auto t = measure(clock, {fast.contestant(), slow.contestant()}, Budget{});
+  const auto t = measure(clock, {fast.trial(), slow.trial()}, Budget{});
   EXPECT_EQ(t[1].state, Timing::State::kStopped);
   EXPECT_EQ(slow.runs, 1);
   EXPECT_LT(clock.now, 30e3) << "not at full cost";
@@ -88,7 +88,7 @@ TEST(Measure, AMuchSlowerRunIsStopped) {
 TEST(Measure, AKnownFasterTimeStopsASlowRun) {
   FakeClock clock;
   Script a{clock, {10e3}};
-  const auto t = measure(clock, {a.contestant()}, {.rival_us = 5000, .give_up_ratio = 1.2});
+  const auto t = measure(clock, {a.trial()}, {.best_known_us = 5000, .give_up_ratio = 1.2});
   EXPECT_EQ(a.runs, 2);
   EXPECT_EQ(t[0].samples, 1);
 }
@@ -96,7 +96,7 @@ TEST(Measure, AKnownFasterTimeStopsASlowRun) {
 TEST(Measure, AnExcludedCandidateIsNotRunAgain) {
   FakeClock clock;
   Script a{clock, {100}}, b{clock, {50}, 0, Run::kOut};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
+  const auto t = measure(clock, {a.trial(), b.trial()}, Budget{});
   EXPECT_EQ(t[1].state, Timing::State::kOut);
   EXPECT_EQ(b.runs, 1);
   EXPECT_DOUBLE_EQ(t[0].us, 100);
@@ -105,7 +105,7 @@ TEST(Measure, AnExcludedCandidateIsNotRunAgain) {
 TEST(Measure, StopsWhenSeparated) {
   FakeClock clock;
   Script a{clock, {100}}, b{clock, {150}};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
+  const auto t = measure(clock, {a.trial(), b.trial()}, Budget{});
   EXPECT_EQ(t[0].samples, 3);
   EXPECT_EQ(t[1].samples, 3);
 }
@@ -113,14 +113,14 @@ TEST(Measure, StopsWhenSeparated) {
 TEST(Measure, OverlappingCandidatesGetEveryRound) {
   FakeClock clock;
   Script a{clock, {100, 100, 130, 100, 130, 100, 130, 100, 130}}, b{clock, {120}};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, Budget{});
+  const auto t = measure(clock, {a.trial(), b.trial()}, Budget{});
   EXPECT_EQ(t[0].samples, Budget{}.rounds);
 }
 
 TEST(Measure, TheBudgetHoldsButEveryCandidateIsMeasured) {
   FakeClock clock;
   Script a{clock, {100e3}}, b{clock, {90e3}}, c{clock, {300e3}};
-  const auto t = measure(clock, {a.contestant(), b.contestant(), c.contestant()}, {.total_us = 250e3});
+  const auto t = measure(clock, {a.trial(), b.trial(), c.trial()}, {.total_us = 250e3});
   for (const auto& timing : t) EXPECT_EQ(timing.samples, 1);
   EXPECT_LE(clock.now, 2 * (100e3 + 90e3 + 300e3));
 }
@@ -128,7 +128,7 @@ TEST(Measure, TheBudgetHoldsButEveryCandidateIsMeasured) {
 TEST(Measure, AStrictBudgetStartsNothingThatMayNotFit) {
   FakeClock clock;
   Script a{clock, {1000}, 900}, b{clock, {1000}, 9600};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, {.total_us = 20e3, .strict = true});
+  const auto t = measure(clock, {a.trial(), b.trial()}, {.total_us = 20e3, .strict = true});
   EXPECT_EQ(t[0].state, Timing::State::kMeasured);
   EXPECT_EQ(t[1].state, Timing::State::kSkipped) << "twice 9.6 ms are more than is left";
   EXPECT_EQ(b.runs, 0);
@@ -138,7 +138,7 @@ TEST(Measure, AStrictBudgetStartsNothingThatMayNotFit) {
 TEST(Measure, AStrictBudgetStopsCandidatesSlowerThanPredicted) {
   FakeClock clock;
   Script a{clock, {1e6}, 5e3}, b{clock, {100}, 100};
-  const auto t = measure(clock, {a.contestant(), b.contestant()}, {.total_us = 20e3, .strict = true});
+  const auto t = measure(clock, {a.trial(), b.trial()}, {.total_us = 20e3, .strict = true});
   EXPECT_EQ(t[0].state, Timing::State::kStopped);
   EXPECT_EQ(t[1].state, Timing::State::kSkipped);
   EXPECT_LE(clock.now, 20e3);
@@ -155,14 +155,14 @@ TEST(Measure, NoTimeIsNegativeWhenABudgetEndsBetweenTwoReadsOfTheClock) {
     } clock;
     clock.looks = last;
     Script a{clock, {100}, 100};
-    EXPECT_GE(measure(clock, {a.contestant()}, {.total_us = 20e3, .strict = true})[0].us, 0) << last;
+    EXPECT_GE(measure(clock, {a.trial()}, {.total_us = 20e3, .strict = true})[0].us, 0) << last;
   }
 }
 
 TEST(Measure, AWarmUpIsASampleWhenThereIsNoTimeForAnother) {
   FakeClock clock;
   Script a{clock, {8e3}, 8e3};
-  const auto t = measure(clock, {a.contestant()}, {.total_us = 20e3, .strict = true});
+  const auto t = measure(clock, {a.trial()}, {.total_us = 20e3, .strict = true});
   EXPECT_EQ(t[0].state, Timing::State::kMeasured);
   EXPECT_DOUBLE_EQ(t[0].us, 8e3);
   EXPECT_EQ(a.runs, 1);
@@ -174,14 +174,14 @@ TEST(Measure, AFirstRunThatWaitedForCompilationDoesNotCount) {
   } clock;
   Script slow_to_load{clock, {18e3, 100}, 100}, late{clock, {19.9e3, 100}, 100};
   const Budget budget = {.total_us = 20e3, .strict = true};
-  EXPECT_DOUBLE_EQ(measure(clock, {slow_to_load.contestant()}, budget)[0].us, 100) << "there was time for a second run";
-  EXPECT_EQ(measure(clock, {late.contestant()}, budget)[0].state, Timing::State::kSkipped);
+  EXPECT_DOUBLE_EQ(measure(clock, {slow_to_load.trial()}, budget)[0].us, 100) << "there was time for a second run";
+  EXPECT_EQ(measure(clock, {late.trial()}, budget)[0].state, Timing::State::kSkipped);
 }
 
 TEST(Measure, ShortRunsAreRepeatedInsideASample) {
   FakeClock clock;
   Script a{clock, {0.5}};
-  const auto t = measure(clock, {a.contestant()}, Budget{});
+  const auto t = measure(clock, {a.trial()}, Budget{});
   EXPECT_DOUBLE_EQ(t[0].us, 0.5);
   EXPECT_GE(a.runs, 60);
 }

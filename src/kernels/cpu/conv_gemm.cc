@@ -8,7 +8,7 @@
 
 #include "base/math.h"
 #include "kernels/cpu/im2col.h"
-#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/stencil.h"
 
 namespace polymio::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/math.h"
-#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/stencil.h"
 
 namespace polymio::kernels {
 namespace {

@@ -20,15 +20,12 @@ using i64 = std::int64_t;
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64, kRegisters = 32;
 inline constexpr bool kMaskedLoads = true, kMaskedStores = true;  // load_lanes, store_lanes take few instructions
-inline constexpr int kRowsPerTile = 8;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32, kRegisters = 16;
 inline constexpr bool kMaskedLoads = true, kMaskedStores = false;
-inline constexpr int kRowsPerTile = 4;
 #else
 inline constexpr int kVectorBytes = 16, kRegisters = 16;
 inline constexpr bool kMaskedLoads = false, kMaskedStores = false;
-inline constexpr int kRowsPerTile = 4;
 #endif
 
 template <class T, int N>

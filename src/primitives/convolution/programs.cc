@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/kernel_builder.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -41,9 +42,7 @@ std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
   const auto add = [&](KernelSpec& spec) {
     const auto& o = spec.options;
     if (!others && std::find(o.begin(), o.end(), "-DUNALIGNED") != o.end()) return;
-    std::string name = spec.source;
-    for (const std::string& option : o) name += ' ' + option;
-    if (seen.insert(std::move(name)).second) programs.push_back(std::move(spec));
+    if (seen.insert(program_name(spec)).second) programs.push_back(std::move(spec));
   };
   const auto add_all = [&](const Problem& p) {
     for (const SolverBase* s : solvers(p.direction, device.kind)) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cuda/cuda.h"
 
+#include <charconv>
 #include <deque>
 #include <mutex>
 
@@ -16,6 +17,7 @@ using gpu::check;
 
 constexpr int kVersion = 12000;  // ABI version of the driver functions to look up
 constexpr const char* kDriverName = "libcuda.so.1";
+constexpr std::string_view kArchitecture = "cuda-sm";  // before the compute capability
 
 // Device attributes.
 constexpr int kBlockThreads = 1, kSharedBytes = 8, kWarp = 10, kClockKhz = 13, kUnits = 16, kMemoryClockKhz = 36,
@@ -118,7 +120,8 @@ DeviceInfo Cuda::describe(int index) const {
   char model[256] = "";
   driver.device_name(model, sizeof model, device);
   d.model = model;
-  d.architecture = fmt::format("cuda-sm{}{}", get(kMajor), get(kMinor));
+  const int compute_capability = 10 * get(kMajor) + get(kMinor);
+  d.architecture = fmt::format("{}{}", kArchitecture, compute_capability);
   d.units = get(kUnits);
   driver.total_memory(&d.memory_bytes, device);
   d.cache_bytes = {0, static_cast<std::size_t>(get(kL2Bytes)), 0};
@@ -128,7 +131,7 @@ DeviceInfo Cuda::describe(int index) const {
   const double bandwidth = 2.0 * get(kMemoryClockKhz) * 1e3 * get(kBusBits) / 8 * 1e-9;
   d.bandwidth_gbs = bandwidth > 0 ? bandwidth : kUnknownGbs;
   d.calibrated = true;
-  d.gpu = {static_cast<std::size_t>(get(kSharedBytes)), get(kWarp), get(kBlockThreads), true, true};
+  d.gpu = {static_cast<std::size_t>(get(kSharedBytes)), get(kWarp), get(kBlockThreads), true, true, compute_capability};
   return d;
 }
 
@@ -205,15 +208,21 @@ int device_in_use(void* native) {
   return -1;
 }
 
+int compute_capability(const std::string& architecture) {
+  int number = 0;
+  if (architecture.starts_with(kArchitecture))
+    std::from_chars(architecture.data() + kArchitecture.size(), architecture.data() + architecture.size(), number);
+  return number;
+}
+
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {
-  constexpr std::string_view kPrefix = "cuda-sm";
-  std::string target = architecture.substr(kPrefix.size());
-  if (std::stoi(target) >= 90) target += 'a';  // architecture-specific instructions
+  const int number = compute_capability(architecture);
+  const char* const specific = number >= 90 ? "a" : "";  // architecture-specific instructions
   std::string problem;
   const bool has_driver = is_loaded(kDriverName);
   const gpu::RuntimeCompiler* rtc = compiler(has_driver ? cuda().driver_version : 0, problem);
   if (!rtc) fail(Status::kNotInitialized, "kernels cannot be compiled, since there is no NVRTC: {}", problem);
-  return gpu::make_compiler(*rtc, "--gpu-architecture=sm_" + target);
+  return gpu::make_compiler(*rtc, fmt::format("--gpu-architecture=sm_{}{}", number, specific));
 }
 
 }  // namespace polymio::cuda

@@ -17,6 +17,9 @@ std::unique_ptr<Stream> create_stream(int index, void* native);
 /// does not use CUDA.
 int device_in_use(void* native);
 
+/// 90 for "cuda-sm90", 0 for the architecture of another vendor.
+int compute_capability(const std::string& architecture);
+
 /// "cuda-sm90".
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture);
 

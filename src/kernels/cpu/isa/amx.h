@@ -28,6 +28,60 @@ struct AmxCut {
 
 #if defined(__AMX_TILE__)
 
+/// The memory operand of ldtilecfg.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start = 0, unused[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+// Instructions on tile registers; their numbers are constants.
+
+template <int kTile, int kBytes = 0>
+static inline void load_tile(const char* from, i64 row) {
+  __asm__ volatile("tileloadd %c3(%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(row), "i"(kBytes) : "memory");
+}
+
+template <int kTile, int kBytes = 0>
+static inline void store_tile(char* to, i64 row) {
+  __asm__ volatile("tilestored %%tmm%c0, %c3(%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row), "i"(kBytes) : "memory");
+}
+
+template <int kTile>
+static inline void clear_tile() {
+  __asm__ volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+
+template <Dot kDot, int kSum, int kLeft, int kRight>
+static inline void add_product() {
+  if constexpr (kDot == Dot::kBf16) {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
+  } else {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
+  }
+}
+
+// Always inlined, like the closures it calls: otherwise the captured variables are reloaded from the stack per tile.
+template <int kTileRows, int kTileColumns, class Visit>
+[[gnu::always_inline]] static inline void each_sum(const Visit& visit) {
+  const auto row = [&]<int kRow>() __attribute__((always_inline)) {
+    visit.template operator()<kRow, 0>();
+    if constexpr (kTileColumns > 1) visit.template operator()<kRow, 1>();
+    if constexpr (kTileColumns > 2) visit.template operator()<kRow, 2>();
+    if constexpr (kTileColumns > 3) visit.template operator()<kRow, 3>();
+  };
+  row.template operator()<0>();
+  if constexpr (kTileRows > 1) row.template operator()<1>();
+  if constexpr (kTileRows > 2) row.template operator()<2>();
+  if constexpr (kTileRows > 3) row.template operator()<3>();
+}
+
+/// The tile register of a sum: 2 * row + vector for up to 2 x 2.
+template <int kTileRows>
+static constexpr int sum_of(int row, int vector) {
+  return kTileRows > 2 ? row : 2 * row + vector;
+}
+
 /// The tile registers of a thread. The destructor restores the tile configuration that it found: another library may
 /// have set it for later calls.
 class Amx {
@@ -102,13 +156,6 @@ class Amx {
   // one.
   static constexpr int kA = 4, kB = 6;
 
-  /// The memory operand of ldtilecfg.
-  struct alignas(64) Shape {
-    std::uint8_t palette = 1, start = 0, unused[14] = {};
-    std::uint16_t row_bytes[16] = {};
-    std::uint8_t rows[16] = {};
-  };
-
   static constexpr i64 parts_of(i64 rows) { return rows > 2 * kAmxHeight ? 4 : rows > kAmxHeight ? 2 : 1; }
 
   /// `lanes` lanes in the last column of tiles, column number `last`; kLanes<float> in the others.
@@ -122,7 +169,7 @@ class Amx {
     rest_ = cut.rest;
     lanes_ = lanes;
     last_tile_column_ = last;
-    Shape shape;
+    TileConfig shape;
     const auto set = [&](int tile, i64 high, i64 operands) {
       shape.rows[tile] = static_cast<std::uint8_t>(high);
       shape.row_bytes[tile] = static_cast<std::uint16_t>(4 * operands);
@@ -137,27 +184,6 @@ class Amx {
     set(kB, steps_, last == 0 ? lanes : kLanes<float>);
     set(kB + 1, second, last == (rest_ > 0 ? 0 : 1) ? lanes : kLanes<float>);
     __asm__ volatile("ldtilecfg %0" : : "m"(shape));
-  }
-
-  template <int kTile, int kBytes = 0>
-  static void load_tile(const char* from, i64 row) {
-    __asm__ volatile("tileloadd %c3(%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(row), "i"(kBytes) : "memory");
-  }
-  template <int kTile, int kBytes = 0>
-  static void store_tile(char* to, i64 row) {
-    __asm__ volatile("tilestored %%tmm%c0, %c3(%1,%2,1)" : : "i"(kTile), "r"(to), "r"(row), "i"(kBytes) : "memory");
-  }
-  template <int kTile>
-  static void clear_tile() {
-    __asm__ volatile("tilezero %%tmm%c0" : : "i"(kTile));
-  }
-  template <Dot kDot, int kSum, int kLeft, int kRight>
-  static void add_product() {
-    if constexpr (kDot == Dot::kBf16) {
-      __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
-    } else {
-      __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kLeft), "i"(kRight));
-    }
   }
 
   template <Dot kDot>
@@ -175,27 +201,6 @@ class Amx {
       case 3: return tiles<kDot, 1, 3, kHasRest>(m);
       default: return tiles<kDot, 1, 4, kHasRest>(m);
     }
-  }
-
-  // Always inlined, like the closures it calls: otherwise the captured variables are reloaded from the stack per tile.
-  template <int kTileRows, int kTileColumns, class Visit>
-  [[gnu::always_inline]] static void each_sum(const Visit& visit) {
-    const auto row = [&]<int kRow>() __attribute__((always_inline)) {
-      visit.template operator()<kRow, 0>();
-      if constexpr (kTileColumns > 1) visit.template operator()<kRow, 1>();
-      if constexpr (kTileColumns > 2) visit.template operator()<kRow, 2>();
-      if constexpr (kTileColumns > 3) visit.template operator()<kRow, 3>();
-    };
-    row.template operator()<0>();
-    if constexpr (kTileRows > 1) row.template operator()<1>();
-    if constexpr (kTileRows > 2) row.template operator()<2>();
-    if constexpr (kTileRows > 3) row.template operator()<3>();
-  }
-
-  /// The tile register of a sum: 2 * row + vector for up to 2 x 2.
-  template <int kTileRows>
-  static constexpr int sum_of(int row, int vector) {
-    return kTileRows > 2 ? row : 2 * row + vector;
   }
 
   template <Dot kDot, int kTileRows, int kTileColumns, bool kHasRest>
@@ -254,7 +259,7 @@ class Amx {
     }
   }
 
-  Shape saved_config_;
+  TileConfig saved_config_;
   i64 rows_ = 0, tile_rows_ = 0, steps_ = 0, parts_ = 0, rest_ = 0;
   AmxCut cut_{0};
   int lanes_ = 0, last_tile_column_ = 0;

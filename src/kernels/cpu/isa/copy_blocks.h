@@ -3,26 +3,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/operand_runs.h"
+#include "kernels/cpu/isa/storage_types.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-/// A vector of the arithmetic's type T from elements of storage type S; with n: the first n, zero in the other lanes.
-template <class T, class S>
-static inline Vec<T> fetch_vector(const S* p) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return load(p);
-  } else {
-    return load_widened(p);
-  }
-}
-template <class T, class S>
-static inline Vec<T> fetch_vector(const S* p, int n) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return load_lanes(p, 0, n);
-  } else {
-    return load_widened(p, n);
-  }
-}
 
 /// Elements that a copy may write past the end of a line.
 template <class T>
@@ -175,11 +158,7 @@ static inline void write_runs(S* c, i64 stride, const Run* runs, int count, cons
       const int some = min_of(length - e, kLanes<T>);
       Vec<T> v = load(value + e) * broadcast(alpha);
       if (beta != 0) v += fetch_vector<T>(out + e, some) * broadcast(beta);
-      if constexpr (sizeof(T) == sizeof(double)) {
-        store_lanes(out + e, v, some);
-      } else {
-        store_narrowed(out + e, v, some);
-      }
+      put_vector<T>(out + e, v, some);
     }
     for (int e = 0; stride != 1 && e < length; ++e) {
       S& element = out[e * stride];
@@ -237,19 +216,5 @@ class Bf16Lines {
   Run* runs_;
   int count_;
 };
-
-/// Calls visit with the operand's storage type: S*.
-template <class T, class Visit>
-static inline void with_storage(DataType type, const Visit& visit) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    visit(static_cast<double*>(nullptr));
-  } else if (type == DataType::kHalf) {
-    visit(static_cast<Half*>(nullptr));
-  } else if (type == DataType::kBFloat16) {
-    visit(static_cast<Bfloat16*>(nullptr));
-  } else {
-    visit(static_cast<float*>(nullptr));
-  }
-}
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

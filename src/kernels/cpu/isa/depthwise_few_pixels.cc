@@ -1,7 +1,7 @@
 // NCHW depthwise convolution of planes with few pixels, as in one step of a decoder: vectors run over channels. The
 // kernel reads and writes the channels of an image as one stream and transposes them in registers.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/depthwise_nchw.h"
+#include "kernels/cpu/isa/depthwise_paths.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -196,17 +196,10 @@ class FewPixels {
   std::size_t bytes_;
 };
 
-template <class Use>
-auto with_type(DataType type, const Use& use) {
-  if (type == DataType::kHalf) return use(Half{});
-  if (type == DataType::kBFloat16) return use(Bfloat16{});
-  return use(float{});
-}
-
 }  // namespace
 
 void depthwise_few_pixels(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_type(job.shape.dtype, [&](auto value) { FewPixels<decltype(value)>(job, scratch).run(first, end); });
+  with_storage<float>(job.shape.dtype, [&]<class S>(S*) { FewPixels<S>(job, scratch).run(first, end); });
 }
 
 std::size_t depthwise_few_pixels_scratch(const Depthwise& job) { return FewPixels<float>(job, nullptr).bytes(); }

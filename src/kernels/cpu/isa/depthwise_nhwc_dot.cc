@@ -165,8 +165,7 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
 template <class S, class R>
 class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   using Loop = PixelLoop<TapPairs, S, R, kChannels>;
-  using Loop::block_, Loop::phases_;
-  using Loop::job_, Loop::s_, Loop::taps_, Loop::unit_, Loop::units_, Loop::channel_, Loop::channels_, Loop::vectors_;
+  using Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_, Loop::block_;
   using typename Loop::V;
   friend Loop;
 
@@ -177,8 +176,8 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
         row_vectors_(2 * pairs_per_phase_ * pass_count(job.shape, job.direction, 2)) {
     V* const scratch_tail = reinterpret_cast<V*>(static_cast<char*>(scratch) + loop_bytes(job));
     unpaired_[0] = scratch_tail;
-    unpaired_[1] = scratch_tail + taps_;
-    pairs_ = reinterpret_cast<PairColumn*>(scratch_tail + 2 * taps_);
+    unpaired_[1] = scratch_tail + plan_.taps;
+    pairs_ = reinterpret_cast<PairColumn*>(scratch_tail + 2 * plan_.taps);
   }
   static std::size_t bytes(const Depthwise& job) {
     const i64(&taps)[kSpatial] = job.shape.taps;
@@ -209,14 +208,14 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   i64 row_weights() const { return row_vectors_; }
 
   void pack() {
-    for (i64 u = 0; u < units_; ++u) {
+    for (i64 u = 0; u < channels_.units; ++u) {
       for (i64 half = 0; half < 2; ++half) {
-        const i64 first = u * kChannels + half * kPairLanes, count = min_of<i64>(kPairLanes, channels_ - first);
-        if (count > 0) this->load_weights(channel_ + first, count, unpaired_[half]);
+        const i64 first = u * kChannels + half * kPairLanes, count = min_of<i64>(kPairLanes, channels_.count - first);
+        if (count > 0) filters_.load(channels_.first + first, count, unpaired_[half]);
       }
-      __m512i* const to = reinterpret_cast<__m512i*>(vectors_ + u * unit_);
-      for (i64 f = 0; f < pass_count(s_, job_.direction, 2); ++f) {
-        const Pass pass = pass_of(s_, job_.direction, 2, f);
+      __m512i* const to = reinterpret_cast<__m512i*>(scratch_.vectors + u * plan_.unit);
+      for (i64 f = 0; f < pass_count(s_, plan_.job.direction, 2); ++f) {
+        const Pass pass = pass_of(s_, plan_.job.direction, 2, f);
         for (i64 row = 0; row < s_.taps[0] * s_.taps[1]; ++row) {
           for (i64 t = 0; t < pass.taps; t += 2)
             pack_pair(pass, row * s_.taps[2], t, to + row * row_vectors_ + 2 * f * pairs_per_phase_ + t);
@@ -240,23 +239,24 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   template <int kRows>
   void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
     const PairColumn* const end = list_pairs(phase, taps);
-    const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kChannels - unit);
-    const __m512i* const w = reinterpret_cast<const __m512i*>(vectors_ + unit * unit_);
+    const i64 units = min_of(this->units_at_once(), channels_.units - unit),
+              whole = min_of(units, channels_.count / kChannels - unit);
+    const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);
     if (whole > 0) tiles<kRows, true>(phase, end, x, w, out, whole, kChannels);
     if (whole == units) return;
-    tiles<kRows, false>(phase, end, x + whole * kChannels, w + whole * unit_, out + whole * kChannels, 1,
-                        static_cast<int>(channels_ % kChannels));
+    tiles<kRows, false>(phase, end, x + whole * kChannels, w + whole * plan_.unit, out + whole * kChannels, 1,
+                        static_cast<int>(channels_.count % kChannels));
   }
   template <int kRows, bool kAll>
   void tiles(const ColumnPhase& phase, const PairColumn* end, const S* x, const __m512i* w, R* out, i64 units,
              int count) {
-    const auto run = [&](const auto& tile) { tile(block_, pairs_, end, x, w, unit_, out, units, count); };
+    const auto run = [&](const auto& tile) { tile(block_, pairs_, end, x, w, plan_.unit, out, units, count); };
     if (phase.form == kFromMemory) return run(tile<S, kRows, false, true, kAll, R>);
     phase.inside ? run(tile<S, kRows, true, false, kAll, R>) : run(tile<S, kRows, false, false, kAll, R>);
   }
   PairColumn* list_pairs(const ColumnPhase& phase, Range taps) const {
     if (taps.low == taps.high) return pairs_;
-    const i64 residue = &phase - phases_;
+    const i64 residue = &phase - scratch_.phases;
     PairColumn* to = pairs_;
     for (i64 t = taps.low & ~i64{1}; t < taps.high; t += 2) {
       const bool both = t >= taps.low && t + 1 < taps.high;
@@ -280,54 +280,41 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   PairColumn* pairs_;
 };
 
-/// Whether a problem uses pairs of taps: int8, and bf16 where its products run at the rate of fp32; processors with AMX
-/// are slower.
-bool uses_tap_pairs(const Depthwise& job) {
-  const DataType type = job.shape.dtype;
-  return job.channels_last && job.shape.c == 1 && job.shape.k == 1 &&
-         (type == DataType::kInt8 || (type == DataType::kBFloat16 && !kHasAmx && prefers_bf16_dot() &&
-                                      job.direction != ConvDirection::kBackwardWeights));
-}
-
-/// Whether a problem uses the dot operands of this file.
-bool uses_dot_operands(const Depthwise& job) {
-  return job.shape.dtype != DataType::kFloat && (job.transposed || job.dot_group > 1 || uses_tap_pairs(job));
-}
-
-/// Calls use(S{}, R{}): types of the source and of the results.
-template <class Use>
-void with_types(const Depthwise& job, const Use& use) {
+/// Returns visit(null pointers to S and R): types of the source and of the results.
+template <class Visit>
+auto with_types(const Depthwise& job, const Visit& visit) {
   if constexpr (!kHasAmx) {
-    if (job.shape.dtype == DataType::kBFloat16) return use(Bfloat16{}, Bfloat16{});
+    Bfloat16* const null = nullptr;
+    if (job.shape.dtype == DataType::kBFloat16) return visit(null, null);
   }
-  with_integers(job.result_type, job.result,
-                [&](auto* result) { use(std::int8_t{}, std::remove_pointer_t<decltype(result)>{}); });
+  return with_integers(job.result_type, job.result,
+                       [&]<class R>(R* result) { return visit(static_cast<std::int8_t*>(nullptr), result); });
 }
 
 }  // namespace
 
-void depthwise(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise(job, first, end, scratch);
-  with_types(job, [&](auto value, auto result) {
-    using S = decltype(value);
-    using R = decltype(result);
-    if (job.transposed) return NhwcCopy<S, R>(job, scratch).data(first, end);
-    job.dot_group > 1 ? GroupedDot<S, R>(job, scratch).pieces(first, end)
-                      : TapPairs<S, R>(job, scratch).pieces(first, end);
-  });
+void depthwise_via_nhwc_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_types(job, [&]<class S, class R>(S*, R*) { NhwcCopy<S, R>(job, scratch).data(first, end); });
 }
 
-std::size_t depthwise_scratch(const Depthwise& job) {
-  if (!uses_dot_operands(job)) return POLYMIO_SHARED_NAMESPACE::depthwise_scratch(job);
-  std::size_t bytes = 0;
-  with_types(job, [&](auto value, auto result) {
-    using S = decltype(value);
-    using R = decltype(result);
-    bytes = job.transposed      ? NhwcCopy<S, R>(job, nullptr).bytes()
-            : job.dot_group > 1 ? GroupedDot<S, R>::bytes(job)
-                                : TapPairs<S, R>::bytes(job);
-  });
-  return bytes;
+std::size_t depthwise_via_nhwc_dot_scratch(const Depthwise& job) {
+  return with_types(job, [&]<class S, class R>(S*, R*) { return NhwcCopy<S, R>(job, nullptr).bytes(); });
+}
+
+void depthwise_tap_pairs(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_types(job, [&]<class S, class R>(S*, R*) { TapPairs<S, R>(job, scratch).pieces(first, end); });
+}
+
+std::size_t depthwise_tap_pairs_scratch(const Depthwise& job) {
+  return with_types(job, [&]<class S, class R>(S*, R*) { return TapPairs<S, R>::bytes(job); });
+}
+
+void depthwise_grouped_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
+  with_types(job, [&]<class S, class R>(S*, R*) { GroupedDot<S, R>(job, scratch).pieces(first, end); });
+}
+
+std::size_t depthwise_grouped_dot_scratch(const Depthwise& job) {
+  return with_types(job, [&]<class S, class R>(S*, R*) { return GroupedDot<S, R>::bytes(job); });
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

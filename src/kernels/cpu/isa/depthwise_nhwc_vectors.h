@@ -26,20 +26,8 @@ struct AllChannels {
   static constexpr bool kAll = true;
   AllChannels source(i64) const { return *this; }
   static int count() { return kLanes<Sum<S>>; }
-  V operator()(const S* p) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      return load(p);
-    } else {
-      return load_widened(p);
-    }
-  }
-  void store(S* p, V v) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      POLYMIO_ISA_NAMESPACE::store(p, v);
-    } else {
-      store_narrowed(p, v);
-    }
-  }
+  V operator()(const S* p) const { return fetch_vector<Sum<S>>(p); }
+  void store(S* p, V v) const { put_vector<Sum<S>>(p, v); }
 };
 
 template <class S>
@@ -50,20 +38,8 @@ struct SomeChannels {
   int n;
   SomeChannels source(i64) const { return *this; }
   int count() const { return n; }
-  V operator()(const S* p) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      return load_lanes(p, 0, n);
-    } else {
-      return load_widened(p, n);
-    }
-  }
-  void store(S* p, V v) const {
-    if constexpr (sizeof(S) == sizeof(double)) {
-      store_lanes(p, v, n);
-    } else {
-      store_narrowed(p, v, n);
-    }
-  }
+  V operator()(const S* p) const { return fetch_vector<Sum<S>>(p, n); }
+  void store(S* p, V v) const { put_vector<Sum<S>>(p, v, n); }
 };
 
 /// Lane l is element index[l] of the vector that Channels loads.

@@ -11,8 +11,6 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-i64 size_of_elements(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
-
 /// A block of weights of a group: ks output channels from k on, cs input channels from c on.
 struct Block {
   i64 group, k, c, ks, cs;
@@ -60,96 +58,57 @@ void store_block(const DirectGradient& g, const GradientArgs& args, const Block&
       const i64 t2 = tap % s.taps[2], t1 = tap / s.taps[2] % s.taps[1], t0 = tap / s.taps[2] / s.taps[1];
       const i64 at = to + t0 * d[0] + t1 * d[1] + t2 * d[2];
       store_line(g.x, scale,
-                 {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs,
-                  dw + size_of_elements(g.x.to.type, at), pixel, s.w_c});
+                 {sums + (k * g.k_row + tap * b.cs) * size, b.cs * size, count, b.cs, dw + bytes_of(g.x.to.type, at),
+                  pixel, s.w_c});
     }
   }
 }
 
-/// Computes one slice of a block. E: the elements that are multiplied; S: the type of dy.
+/// dy of a step: read in place if it is contiguous vectors of output channels, else copied. E: the elements that are
+/// multiplied; S: the type of dy.
 template <class E, class S>
-class Worker {
+class GradientDy {
   static constexpr bool kPairs = __is_same(E, ImagePair);
-  using T = std::conditional_t<kPairs, float, E>;  // the type of sums
+  using T = std::conditional_t<kPairs, float, E>;
 
  public:
-  Worker(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch)
-      : g_(g), args_(args), block_(block_at(g, index / g.slices)), slice_(index % g.slices), x_(g.x) {
-    x_.from.channels = block_.cs;
-    x_.merged = g.x.merged && block_.cs == g.c_block;
-    input_tile_ = scratch + g.places.input_tile;
-    dy_ = reinterpret_cast<E*>(scratch + g.places.dy);
-    sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
-    transposed_ = scratch + g.places.transposed;
-    is_dy_in_place_ = __is_same(E, S) && g.dy.c == 1 && block_.ks == g.transposed_row;
-    dy_offsets_ = reinterpret_cast<i64*>(scratch + g.places.lists);
-    x_offsets_ = dy_offsets_ + g.x.cut.images * g.x.cut.rows;
+  GradientDy(const DirectGradient& g, const GradientArgs& args, const Block& block, char* copy)
+      : g_(g),
+        block_(block),
+        from_(static_cast<const S*>(args.dy) + (block.group * g.x.shape.k + block.k) * g.dy.c),
+        copy_(reinterpret_cast<E*>(copy)),
+        is_in_place_(__is_same(E, S) && g.dy.c == 1 && block.ks == g.transposed_row) {}
+
+  /// Whether the channels of an output are contiguous in the copy, else its outputs.
+  bool is_nhwc() const { return g_.transposed_row > 0 || (!kPairs && g_.dy.c == 1); }
+
+  /// Elements between outputs that are contiguous in channels.
+  i64 pixel() const { return is_in_place_ ? g_.dy.d[2] : g_.pitch; }
+  /// The first row of the step.
+  const char* rows() const { return rows_; }
+
+  /// Elements from rows() to row `row` of image `image` of the step.
+  i64 row_offset(i64 image, i64 row) const {
+    if (is_in_place_) return image * g_.dy.n + row * g_.dy.d[1];
+    const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
+    return is_nhwc() ? output * g_.pitch : output;
   }
 
-  void run() {
-    T* const sums = reinterpret_cast<T*>(sums_);
-    T* const transposed = reinterpret_cast<T*>(transposed_);
-    for (i64 i = 0; i < g_.k_row * g_.transposed_row; ++i) transposed[i] = 0;
-    for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
-    const ConvShape& s = x_.shape;
-    const char* x = static_cast<const char*>(args_.x);
-    x += size_of_elements(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
-    for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
-      locate(step);
-      fill_input_tile(x_, piece_, x, input_tile_);
-      prepare_dy();
-      for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
-        for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
-    }
-    for (i64 i = 0; g_.transposed_row > 0 && i < g_.k_row; ++i) {
-      for (i64 k = 0; k < block_.ks; ++k) sums[k * g_.k_row + i] = transposed[i * g_.transposed_row + k];
-    }
-    if (g_.slices == 1) store_block(g_, args_, block_, sums_, 0, block_.ks);
+  /// Selects the outputs of a step.
+  void select(const DirectPiece& piece) {
+    const DirectSide& dy = g_.dy;
+    piece_ = piece;
+    const S* from = from_ + piece.image * dy.n + piece.start[0] * dy.d[0] + piece.start[1] * dy.d[1];
+    from += piece.start[2] * dy.d[2];
+    rows_ = is_in_place_ ? reinterpret_cast<const char*>(from) : reinterpret_cast<const char*>(copy_);
+    if (is_in_place_) return;
+    for (i64 image = 0; image < piece.images; ++image)
+      for (i64 row = 0; row < piece.count[1]; ++row)
+        copy_row(from + image * dy.n + row * dy.d[1], dy.of_pair(piece.image + image, piece.start[1] + row),
+                 copy_ + row_offset(image, row));
   }
 
  private:
-  /// Sets piece_ to the outputs of a step.
-  void locate(i64 step) {
-    const auto digit = [&](i64 count) {
-      const i64 value = step % count;
-      step /= count;
-      return value;
-    };
-    const i64 size[kSpatial] = {1, x_.cut.rows, x_.cut.columns};
-    for (int d = kSpatial - 1; d >= 0; --d) {
-      piece_.start[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
-      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.start[d]);
-    }
-    piece_.image = step * x_.cut.images;
-    piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
-  }
-
-  /// Whether the channels of an output are contiguous in the copy of dy, else its outputs.
-  bool is_dy_nhwc() const { return g_.transposed_row > 0 || (!kPairs && g_.dy.c == 1); }
-
-  /// Elements from dy_rows_ to row `row` of image `image` of the step.
-  i64 dy_row_offset(i64 image, i64 row) const {
-    if (is_dy_in_place_) return image * g_.dy.n + row * g_.dy.d[1];
-    const i64 output = (image * piece_.count[1] + row) * piece_.count[2];
-    return is_dy_nhwc() ? output * g_.pitch : output;
-  }
-
-  /// dy of the step: in place if it is contiguous vectors of output channels, else a copy.
-  void prepare_dy() {
-    const DirectSide& dy = g_.dy;
-    const S* from = static_cast<const S*>(args_.dy) + (block_.group * x_.shape.k + block_.k) * dy.c;
-    from += piece_.image * dy.n + piece_.start[0] * dy.d[0] + piece_.start[1] * dy.d[1] + piece_.start[2] * dy.d[2];
-    dy_rows_ = reinterpret_cast<const char*>(dy_);
-    if (is_dy_in_place_) {
-      dy_rows_ = reinterpret_cast<const char*>(from);
-      return;
-    }
-    for (i64 image = 0; image < piece_.images; ++image)
-      for (i64 row = 0; row < piece_.count[1]; ++row)
-        copy_row(from + image * dy.n + row * dy.d[1], dy.of_pair(piece_.image + image, piece_.start[1] + row),
-                 dy_ + dy_row_offset(image, row));
-  }
-
   /// Copies a row of outputs; images: how many halves its pairs have.
   void copy_row(const S* from, [[maybe_unused]] int images, E* to) const {
     if constexpr (kPairs) {
@@ -237,6 +196,76 @@ class Worker {
     }
   }
 
+  const DirectGradient& g_;
+  const Block& block_;
+  const S* const from_;  // the block's channels
+  E* const copy_;
+  const bool is_in_place_;
+  DirectPiece piece_{};
+  const char* rows_ = nullptr;
+};
+
+/// Computes one slice of a block. E: the elements that are multiplied; S: the type of dy.
+template <class E, class S>
+class Worker {
+  static constexpr bool kPairs = __is_same(E, ImagePair);
+  using T = std::conditional_t<kPairs, float, E>;  // the type of sums
+
+ public:
+  Worker(const DirectGradient& g, const GradientArgs& args, i64 index, char* scratch)
+      : g_(g),
+        args_(args),
+        block_(block_at(g, index / g.slices)),
+        slice_(index % g.slices),
+        x_(g.x),
+        dy_(g, args, block_, scratch + g.places.dy) {
+    x_.from.channels = block_.cs;
+    x_.merged = g.x.merged && block_.cs == g.c_block;
+    input_tile_ = scratch + g.places.input_tile;
+    sums_ = g.slices == 1 ? scratch + g.places.sums : static_cast<char*>(args.sums) + index * g.sum_bytes;
+    transposed_ = scratch + g.places.transposed;
+    dy_offsets_ = reinterpret_cast<i64*>(scratch + g.places.lists);
+    x_offsets_ = dy_offsets_ + g.x.cut.images * g.x.cut.rows;
+  }
+
+  void run() {
+    T* const sums = reinterpret_cast<T*>(sums_);
+    T* const transposed = reinterpret_cast<T*>(transposed_);
+    for (i64 i = 0; i < g_.k_row * g_.transposed_row; ++i) transposed[i] = 0;
+    for (i64 i = 0; i < block_.ks * g_.k_row; ++i) sums[i] = 0;
+    const ConvShape& s = x_.shape;
+    const char* x = static_cast<const char*>(args_.x);
+    x += bytes_of(x_.from.type, (block_.group * s.c + block_.c) * s.x_c);
+    for (i64 step = g_.steps * slice_ / g_.slices; step < g_.steps * (slice_ + 1) / g_.slices; ++step) {
+      locate(step);
+      fill_input_tile(x_, piece_, x, input_tile_);
+      dy_.select(piece_);
+      for (i64 t0 = 0; t0 < s.taps[0]; ++t0)
+        for (i64 t1 = 0; t1 < s.taps[1]; ++t1) add_tap_row(t0, t1);
+    }
+    for (i64 i = 0; g_.transposed_row > 0 && i < g_.k_row; ++i) {
+      for (i64 k = 0; k < block_.ks; ++k) sums[k * g_.k_row + i] = transposed[i * g_.transposed_row + k];
+    }
+    if (g_.slices == 1) store_block(g_, args_, block_, sums_, 0, block_.ks);
+  }
+
+ private:
+  /// Sets piece_ to the outputs of a step.
+  void locate(i64 step) {
+    const auto digit = [&](i64 count) {
+      const i64 value = step % count;
+      step /= count;
+      return value;
+    };
+    const i64 size[kSpatial] = {1, x_.cut.rows, x_.cut.columns};
+    for (int d = kSpatial - 1; d >= 0; --d) {
+      piece_.start[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
+      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.start[d]);
+    }
+    piece_.image = step * x_.cut.images;
+    piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
+  }
+
   /// Whether a tap of an output reads the input: padding adds nothing.
   bool is_inside(int d, i64 output, i64 tap) const {
     const ConvShape& s = x_.shape;
@@ -261,7 +290,7 @@ class Worker {
         if (!is_inside(1, piece_.start[1] + row, t1)) continue;
         const i64 b = image * input_tile.image + input_tile_position(0, t0) * input_tile.slab +
                       (row * x_.step[1] + input_tile_position(1, t1)) * input_tile.row;
-        dy_offsets_[m.blocks] = dy_row_offset(image, row) * kSize;
+        dy_offsets_[m.blocks] = dy_.row_offset(image, row) * kSize;
         x_offsets_[m.blocks++] = b * kSize;
       }
     }
@@ -269,8 +298,8 @@ class Worker {
     m.a_block = dy_offsets_;
     m.b_block = x_offsets_;
     m.depth = piece_.count[2];
-    m.a_row = (is_dy_nhwc() ? 1 : g_.pitch) * kSize;
-    m.a_step = (is_dy_nhwc() ? g_.pitch : 1) * kSize;
+    m.a_row = (dy_.is_nhwc() ? 1 : g_.pitch) * kSize;
+    m.a_step = (dy_.is_nhwc() ? g_.pitch : 1) * kSize;
     m.b_step = x_.step[2] * input_tile.pitch * kSize;
     m.c_row = g_.k_row * kSize;
     m.add = true;
@@ -280,10 +309,10 @@ class Worker {
       const char* x = input_tile_ + input_tile_position(2, t2) * input_tile.pixel * kSize;
       const i64 first = (row + t2) * block_.cs, count = together * block_.cs;
       if (g_.transposed_row > 0) {
-        add_tiles(transposed_tile(m), x, dy_rows_, transposed_ + first * g_.transposed_row * kSize, count,
+        add_tiles(transposed_tile(m), x, dy_.rows(), transposed_ + first * g_.transposed_row * kSize, count,
                   g_.transposed_row);
       } else {
-        add_tiles(m, dy_rows_, x, sums_ + first * kSize, block_.ks, count);
+        add_tiles(m, dy_.rows(), x, sums_ + first * kSize, block_.ks, count);
       }
     }
   }
@@ -294,7 +323,7 @@ class Worker {
     m.b_block = dy_offsets_;
     m.a_step = m.b_step;
     m.a_row = kSize;
-    m.b_step = (is_dy_in_place_ ? g_.dy.d[2] : g_.pitch) * kSize;
+    m.b_step = dy_.pixel() * kSize;
     m.c_row = g_.transposed_row * kSize;
     return m;
   }
@@ -324,10 +353,8 @@ class Worker {
   Direct x_;  // g_.x with the block's number of channels
   DirectPiece piece_{};
   char *input_tile_, *sums_, *transposed_;
-  E* dy_;
-  const char* dy_rows_ = nullptr;
+  GradientDy<E, S> dy_;
   i64 *dy_offsets_, *x_offsets_;  // bytes, per block of the batch-reduce
-  bool is_dy_in_place_;
   Amx amx_;
 };
 

@@ -2,16 +2,76 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
+#include "kernels/cpu/stencil.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
+
+/// Weights as rows of vectors: one lane per output channel. From storage type S to elements E.
+template <class E, class S>
+class LaneRows {
+  using W = DotOperand<E>;
+  static constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
+
+ public:
+  LaneRows(char* memory, i64 w_lane) : rows_(reinterpret_cast<W*>(memory)), w_lane_(w_lane) {}
+
+  Vec<W> row(i64 index) const { return load(rows_ + index * kN); }
+
+  /// Row first + e is element e of the lanes, for e < count; `step` elements between a lane's elements.
+  void transpose_lanes(const S* src, i64 lanes, i64 step, i64 count, i64 first) const {
+    W* rows = rows_ + first * kN;
+    if (step == 1 && w_lane_ != 1) {
+      for (i64 e = 0; e < count; e += kN) {
+        const int width = static_cast<int>(min_of<i64>(kN, count - e));
+        Vec<W> block[kN];
+#pragma GCC unroll 16
+        for (int j = 0; j < kN; ++j) block[j] = j < lanes ? fetch(src + j * w_lane_ + e, width) : Vec<W>{};
+        transpose(block);
+        for (int j = 0; j < width; ++j) store(rows + (e + j) * kN, block[j]);
+      }
+      return;
+    }
+    for (i64 e = 0; e < count; ++e) {
+      const S* from = src + e * step;
+      if (w_lane_ == 1) {
+        store(rows + e * kN, fetch(from, static_cast<int>(lanes)));
+      } else {
+        for (int j = 0; j < kN; ++j) rows[e * kN + j] = j < lanes ? operand(from[j * w_lane_]) : W{};
+      }
+    }
+  }
+
+ private:
+  /// A dot operand with one element.
+  static W operand(S v) {
+    if constexpr (kGroup == 1) {
+      return convert<E>(v);
+    } else {
+      return bits_of<E>(v);
+    }
+  }
+
+  static Vec<W> fetch(const S* p, int n) {
+    if constexpr (kGroup > 1) {
+      return load_dot_operands<E>(p, 0, 1, 1, n);
+    } else if constexpr (__is_same(E, S)) {
+      return n == kN ? load(p) : load_lanes(p, 0, n);
+    } else {
+      return load_widened(p, n);
+    }
+  }
+
+  W* const rows_;
+  const i64 w_lane_;
+};
 
 /// Packs one panel of a group's weights from storage type S to elements E.
 template <class E, class S>
 class Panel {
  public:
   Panel(const Direct& job, i64 panel, const char* weights, char* packed, char* transposed, i64 part, i64 parts)
-      : job_(job), transposed_(reinterpret_cast<W*>(transposed)), packed_(packed) {
+      : job_(job), rows_(transposed, job.w_lane), packed_(packed) {
     const i64 blocks = ceil_div(job.from.channels, kPackChannels);
     channel_begin_ = blocks * part / parts * kPackChannels;
     channel_end_ = min_of(blocks * (part + 1) / parts * kPackChannels, job.from.channels);
@@ -61,57 +121,13 @@ class Panel {
   /// Vector v of a step of depth.
   W* packed_at(i64 step, i64 v) const { return reinterpret_cast<W*>(packed_) + (step * vectors_ + v) * kN; }
 
-  /// transposed_[(first + e) * kN + lane] = element e of a lane, for e < count; `step` elements between a lane's
-  /// elements.
-  void transpose_lanes(const S* src, i64 lanes, i64 step, i64 count, i64 first) {
-    W* rows = transposed_ + first * kN;
-    if (step == 1 && job_.w_lane != 1) {
-      for (i64 e = 0; e < count; e += kN) {
-        const int width = static_cast<int>(min_of<i64>(kN, count - e));
-        Vec<W> block[kN];
-#pragma GCC unroll 16
-        for (int j = 0; j < kN; ++j) block[j] = j < lanes ? fetch(src + j * job_.w_lane + e, width) : Vec<W>{};
-        transpose(block);
-        for (int j = 0; j < width; ++j) store(rows + (e + j) * kN, block[j]);
-      }
-      return;
-    }
-    for (i64 e = 0; e < count; ++e) {
-      const S* from = src + e * step;
-      if (job_.w_lane == 1) {
-        store(rows + e * kN, fetch(from, static_cast<int>(lanes)));
-      } else {
-        for (int j = 0; j < kN; ++j) rows[e * kN + j] = j < lanes ? operand(from[j * job_.w_lane]) : W{};
-      }
-    }
-  }
-
-  /// A dot operand with one element.
-  static W operand(S v) {
-    if constexpr (kGroup == 1) {
-      return convert<E>(v);
-    } else {
-      return bits_of<E>(v);
-    }
-  }
-
-  static Vec<W> fetch(const S* p, int n) {
-    if constexpr (kGroup > 1) {
-      return load_dot_operands<E>(p, 0, 1, 1, n);
-    } else if constexpr (__is_same(E, S)) {
-      return n == kN ? load(p) : load_lanes(p, 0, n);
-    } else {
-      return load_widened(p, n);
-    }
-  }
-
-  /// Stores the steps of a tap. Its channels are in transposed_, from `row` on and `stride` rows apart.
+  /// Stores the steps of a tap. Its channels are in rows_, from `row` on and `stride` rows apart.
   void store_tap(i64 tap, i64 channel, i64 channels, i64 row, i64 stride, i64 v) {
     for (i64 c = 0; c < channels; c += kGroup) {
-      Vec<W> operands = load(transposed_ + (row + c * stride) * kN);
+      Vec<W> operands = rows_.row(row + c * stride);
       if constexpr (kGroup > 1) {
         for (int g = 1; g < kGroup && c + g < channels; ++g)
-          operands |= load(transposed_ + (row + (c + g) * stride) * kN) << (g * 8 * static_cast<int>(sizeof(E)));
+          operands |= rows_.row(row + (c + g) * stride) << (g * 8 * static_cast<int>(sizeof(E)));
       }
       store(packed_at(tap * job_.tap_steps + (channel + c) / kGroup, v), operands);
     }
@@ -119,15 +135,12 @@ class Panel {
 
   /// Calls visit(packed tap, offset in the weights) for each tap: backward data reverses the order.
   template <class Visit>
-  void each_tap(const Visit& visit) const {
-    const i64* taps = job_.shape.taps;
-    for (i64 t0 = 0; t0 < taps[0]; ++t0)
-      for (i64 t1 = 0; t1 < taps[1]; ++t1)
-        for (i64 t2 = 0; t2 < taps[2]; ++t2) {
-          const i64 tap = (t0 * taps[1] + t1) * taps[2] + t2;
-          const i64* d = job_.shape.w_d;
-          visit(job_.backward ? job_.taps() - 1 - tap : tap, t0 * d[0] + t1 * d[1] + t2 * d[2]);
-        }
+  void each_packed_tap(const Visit& visit) const {
+    i64 tap = 0;
+    each_tap(job_.shape, [&](i64 offset) {
+      visit(job_.backward ? job_.taps() - 1 - tap : tap, offset);
+      ++tap;
+    });
   }
 
   /// Transposes the channels of one tap at a time.
@@ -135,10 +148,10 @@ class Panel {
     if constexpr (kGroup > 1 && __is_same(E, S)) {
       if (job_.w_depth == 1) return pack_contiguous_channels(src, lanes, v);
     }
-    each_tap([&](i64 tap, i64 offset) {
+    each_packed_tap([&](i64 tap, i64 offset) {
       for (i64 c = channel_begin_; c < channel_end_; c += kDirectTransposeDepth) {
         const i64 some = min_of(kDirectTransposeDepth, channel_end_ - c);
-        transpose_lanes(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
+        rows_.transpose_lanes(src + offset + c * job_.w_depth, lanes, job_.w_depth, some, 0);
         store_tap(tap, c, some, 0, 1, v);
       }
     });
@@ -148,7 +161,7 @@ class Panel {
   void pack_contiguous_channels(const S* src, i64 lanes, i64 v) {
     constexpr i64 kBytes = kN * sizeof(W);
     const i64 begin = channel_begin_ * static_cast<i64>(sizeof(S)), line = channel_end_ * static_cast<i64>(sizeof(S));
-    each_tap([&](i64 tap, i64 offset) {
+    each_packed_tap([&](i64 tap, i64 offset) {
       for (i64 byte = begin; byte < line; byte += kBytes) {
         const i64 bytes = min_of(kBytes, line - byte);
         const char* const from = reinterpret_cast<const char*>(src + offset) + byte;
@@ -171,9 +184,9 @@ class Panel {
       const i64 some = min_of(chunk, channel_end_ - c);
       const S* from = src + c * job_.w_depth;
       if (job_.w_depth == taps) {
-        transpose_lanes(from, lanes, 1, some * taps, 0);
+        rows_.transpose_lanes(from, lanes, 1, some * taps, 0);
       } else {
-        for (i64 i = 0; i < some; ++i) transpose_lanes(from + i * job_.w_depth, lanes, 1, taps, i * taps);
+        for (i64 i = 0; i < some; ++i) rows_.transpose_lanes(from + i * job_.w_depth, lanes, 1, taps, i * taps);
       }
       for (i64 t = 0; t < taps; ++t) store_tap(job_.backward ? taps - 1 - t : t, c, some, t, taps, v);
     }
@@ -193,7 +206,7 @@ class Panel {
       const i64 group_start = group * lanes - first_lane_;  // lane of the panel
       const i64 from = max_of<i64>(group_start, 0), end = min_of(group_start + lanes, panel_lanes);
       const S* const src = weights_ + group * (shape.k / job_.diagonal_groups) * shape.w_k - group_start * job_.w_lane;
-      each_tap([&](i64 tap, i64 offset) {
+      each_packed_tap([&](i64 tap, i64 offset) {
         for (i64 c = 0; c < depth; ++c) {
           const i64 e = tap % taps * tap_channels + group * depth + c;
           // The vectors of a step are contiguous, and so are their lanes.
@@ -218,7 +231,7 @@ class Panel {
   }
 
   const Direct& job_;
-  W* const transposed_;  // scratch
+  const LaneRows<E, S> rows_;  // in scratch
   char* const packed_;
   const S* weights_;                 // of the group
   i64 vectors_;                      // of the panel

@@ -9,6 +9,8 @@ namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE {
 
 using i64 = std::int64_t;
 
+static inline i64 bytes_of(DataType type, i64 elements) { return elements * static_cast<i64>(size_of(type)); }
+
 /// The outputs of one piece: a group, images, panels of output channels, and cells [start, start + count) per
 /// dimension.
 struct DirectPiece {

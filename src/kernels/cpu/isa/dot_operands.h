@@ -150,14 +150,40 @@ static inline Vec<std::uint32_t> widen_to_lanes(VecType<std::uint16_t, kLanes<fl
 #endif
 }
 
+/// bits_of() for storage bits in the lowest part of 32 bits.
+template <class E>
+static inline Vec<std::uint32_t> converted_bits(Vec<std::uint32_t> operands) {
+  if constexpr (__is_same(E, Shifted8)) operands ^= 0x80;
+  if constexpr (__is_same(E, std::int16_t)) operands = ((operands ^ 0x80) - 0x80) & 0xffff;  // extends the sign
+  return operands;
+}
+
 /// The converted bits of n contiguous elements, each in the lowest part of 32 bits.
 template <class E, class S>
 static inline Vec<std::uint32_t> row_bits(const S* src, int n) {
   using Bits = std::conditional_t<sizeof(S) == 1, std::uint8_t, std::uint16_t>;
-  Vec<std::uint32_t> operands = widen_to_lanes(load_bits<Bits, kLanes<std::int32_t>>(src, n));
-  if constexpr (__is_same(E, Shifted8)) operands ^= 0x80;
-  if constexpr (__is_same(E, std::int16_t)) operands = ((operands ^ 0x80) - 0x80) & 0xffff;  // extends the sign
-  return operands;
+  return converted_bits<E>(widen_to_lanes(load_bits<Bits, kLanes<std::int32_t>>(src, n)));
+}
+
+/// The converted bits of n elements at distance 2, each in the lowest part of 32 bits; touches no memory past them.
+template <class E, class S>
+static inline Vec<std::uint32_t> strided_row_bits(const S* src, int n) {
+  constexpr int kN = kLanes<std::int32_t>;
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (kN == 16) {
+    const auto loaded = static_cast<std::uint32_t>(((std::uint64_t{1} << 2 * n) - 1) >> 1);  // not the last neighbour
+    Vec<std::uint32_t> operands;
+    if constexpr (sizeof(S) == 1) {
+      operands = (Vec<std::uint32_t>)_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi8(loaded, src)) & 0xff;
+    } else {
+      operands = (Vec<std::uint32_t>)_mm512_maskz_loadu_epi16(loaded, src) & 0xffff;
+    }
+    return converted_bits<E>(operands);
+  }
+#endif
+  std::uint32_t line[kN];
+  for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<std::uint32_t>(bits_of<E>(src[i * 2])) : 0;
+  return load(line);
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -197,7 +223,6 @@ static inline Vec<DotOperand<E>> load_dot_operands(const S* src, i64 channel, i6
     for (int i = 0; i < kN; ++i) line[i] = i < n ? convert<E>(src[i * step]) : E{};
     return load(line);
   } else {
-    using Bits = std::conditional_t<sizeof(E) == 1, std::uint8_t, std::uint16_t>;
     using Operands = Vec<std::uint32_t>;
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
     if constexpr (sizeof(E) == 2 && sizeof(S) == 2) {
@@ -209,14 +234,7 @@ static inline Vec<DotOperand<E>> load_dot_operands(const S* src, i64 channel, i6
     for (int g = 0; g < kGroupOf<E>; ++g) {
       if (g >= channels) break;
       const S* from = src + g * channel;
-      Operands part;
-      if (step == 1) {
-        part = row_bits<E>(from, n);
-      } else {
-        Bits line[kN];
-        for (int i = 0; i < kN; ++i) line[i] = i < n ? static_cast<Bits>(bits_of<E>(from[i * step])) : Bits{};
-        part = __builtin_convertvector(load<Bits, kN>(line), Operands);
-      }
+      const Operands part = step == 1 ? row_bits<E>(from, n) : strided_row_bits<E>(from, n);
       operands |= part << (g * 8 * static_cast<int>(sizeof(E)));
     }
     return (Vec<std::int32_t>)operands;

@@ -3,7 +3,7 @@
 #include "kernels/cpu/epilogue.h"
 
 #include "kernels/cpu/isa/entry_points.h"
-#include "kernels/cpu/isa/pack_panels.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {

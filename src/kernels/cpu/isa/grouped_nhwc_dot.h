@@ -202,8 +202,7 @@ template <class S, class R>
 class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   using Loop = PixelLoop<GroupedDot, S, R, 2 * kLanes<float>>;
   using W = DotTraits<S>;
-  using Loop::channels_, Loop::vectors_, Loop::block_;
-  using Loop::kN, Loop::job_, Loop::s_, Loop::backward_data_, Loop::taps_, Loop::unit_, Loop::units_, Loop::channel_;
+  using Loop::kN, Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_, Loop::block_;
   static constexpr int kUnit = 2 * kN;
   friend Loop;
 
@@ -229,11 +228,12 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   i64 row_weights() const { return s_.taps[2]; }
 
   void pack() {
-    for (i64 u = 0; u < units_; ++u) {
-      const i64 first = channel_ + u * kUnit, count = min_of<i64>(kUnit, channels_ - u * kUnit);
-      std::uint32_t* to = reinterpret_cast<std::uint32_t*>(vectors_ + u * unit_);
-      this->each_tap([&](i64 offset) {
-        pack_tap(static_cast<const S*>(job_.w) + offset, first, count, to);
+    for (i64 u = 0; u < channels_.units; ++u) {
+      const i64 first = channels_.first + u * kUnit;
+      const i64 count = min_of<i64>(kUnit, channels_.count - u * kUnit);
+      std::uint32_t* to = reinterpret_cast<std::uint32_t*>(scratch_.vectors + u * plan_.unit);
+      each_tap(s_, [&](i64 offset) {
+        pack_tap(static_cast<const S*>(plan_.job.w) + offset, first, count, to);
         to += groups_.step * kN;
       });
     }
@@ -241,10 +241,10 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   /// Packs the weights of a tap for channels [first, first + count) of a unit: [operand][channel] dot operands, and
   /// after them (int8) the zero-point correction of each channel, 128 times the sum of its weights.
   void pack_tap(const S* w, i64 first, i64 count, std::uint32_t* to) const {
-    const i64 step = backward_data_ ? s_.w_k : s_.w_c;
+    const i64 step = plan_.backward_data ? s_.w_k : s_.w_c;
     std::uint32_t* const zero_point = to + groups_.operands * kUnit;
     for (i64 l = 0; l < kUnit; ++l) {
-      const S* from = w + this->place_of(first + l);
+      const S* from = w + filters_.offset_of(first + l);
       std::int32_t sum = 0;
       for (i64 operand = 0; operand < groups_.operands; ++operand) {
         std::uint32_t bits = 0;
@@ -262,16 +262,17 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
     block_.columns = phase.columns + taps.low * phase.columns_per_tap;
     block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
-    const i64 units = min_of(this->units_at_once(), units_ - unit), whole = min_of(units, channels_ / kUnit - unit);
-    const __m512i* const w = reinterpret_cast<const __m512i*>(vectors_ + unit * unit_);
+    const i64 units = min_of(this->units_at_once(), channels_.units - unit),
+              whole = min_of(units, channels_.count / kUnit - unit);
+    const __m512i* const w = reinterpret_cast<const __m512i*>(scratch_.vectors + unit * plan_.unit);
     if (whole > 0) tiles<kRows, true>(phase, x, w, out, whole, kUnit);
     if (whole == units) return;
-    tiles<kRows, false>(phase, x + whole * kUnit, w + whole * unit_, out + whole * kUnit, 1,
-                        static_cast<int>(channels_ % kUnit));
+    tiles<kRows, false>(phase, x + whole * kUnit, w + whole * plan_.unit, out + whole * kUnit, 1,
+                        static_cast<int>(channels_.count % kUnit));
   }
   template <int kRows, bool kAll>
   void tiles(const ColumnPhase& phase, const S* x, const __m512i* w, R* out, i64 units, int count) {
-    const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, unit_, out, units, count); };
+    const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, plan_.unit, out, units, count); };
     if (phase.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, R>);
     phase.inside ? run(dot_tile<S, kRows, true, false, kAll, R>) : run(dot_tile<S, kRows, false, false, kAll, R>);
   }

@@ -1,12 +1,12 @@
 // im2col and col2im for any layout, stride, dilation and padding.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/entry_points.h"
-#include "kernels/cpu/isa/pack_panels.h"
+#include "kernels/cpu/isa/operand_runs.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// copy_run() of pack_panels.h without its slack: writes exactly `length` elements.
+/// dst[e] = src[e * stride] for low <= e < high, zero in the rest of [0, length); writes exactly `length` elements.
 template <class T>
 void copy_exactly(const T* src, i64 stride, int low, int high, int length, T* dst) {
   for (int e = 0; e < low; ++e) dst[e] = 0;

@@ -2,7 +2,7 @@
 // (backward weights). A source vector is loaded once for all taps and results of its column.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/stencil.h"
 #include "kernels/cpu/isa/partial_vectors.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

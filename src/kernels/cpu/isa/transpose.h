@@ -1,50 +1,10 @@
-// Transposes of matrices, widened to fp32 on load and narrowed on store. int8 is widened, too; sums of its products
-// are stored as integers.
+// Transposes of matrices, widened to fp32 on load and narrowed on store.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "base/dtype.h"
+#include "kernels/cpu/isa/storage_types.h"
 #include "kernels/cpu/isa/store_results.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-using Floats = Vec<float>;
-
-static inline float widen(std::int8_t v) { return v; }
-static inline Floats load_widened(const std::int8_t* p) {
-#if defined(__AVX512F__)
-  const auto wide =
-      (Vec<std::int32_t>)_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-#elif defined(__AVX2__)
-  const auto wide = (Vec<std::int32_t>)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-#else
-  const auto wide = load<std::int8_t, kLanes<float>>(p);
-#endif
-  return __builtin_convertvector(wide, Floats);
-}
-static inline Floats load_widened(const std::int8_t* p, int n) {
-  if (n == kLanes<float>) return load_widened(p);
-  std::int8_t line[kLanes<float>] = {};
-  for (int i = 0; i < n; ++i) line[i] = p[i];
-  return load_widened(line);
-}
-
-/// An element of type R for exact sums of int8 products; tells the stores from those of float results.
-template <class R>
-struct Integer {
-  R value;
-};
-template <class R>
-inline constexpr bool kIsInteger = false;
-template <class R>
-inline constexpr bool kIsInteger<Integer<R>> = true;
-
-/// Calls use(p) with the result of sums of int8 products, as a pointer to Integer of its type.
-template <class Use>
-static inline void with_integers(DataType type, void* result, const Use& use) {
-  if (type == DataType::kInt8) return use(static_cast<Integer<std::int8_t>*>(result));
-  if (type == DataType::kInt32) return use(static_cast<Integer<std::int32_t>*>(result));
-  use(static_cast<Integer<float>*>(result));
-}
 
 /// dst[e * step + lane] = src[lane * stride + e] for e < count; lanes from `lanes` on are zero.
 template <class T>

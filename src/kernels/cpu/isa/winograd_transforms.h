@@ -3,8 +3,9 @@
 // the points 0, pairs +-p and infinity: a pair shares the even and the odd part of its polynomial.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "base/math.h"
+#include "kernels/cpu/conv_gemm.h"
 #include "kernels/cpu/isa/entry_points.h"
-#include "kernels/cpu/isa/padded_planes.h"
 #include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/vec.h"
 

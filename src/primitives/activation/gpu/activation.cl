@@ -2,11 +2,11 @@
 // f(x); 3 f(a + b); 4 a f(b).
 // Options: MODE (f), IN = OUT (type), NUM (arithmetic), PASS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/elements.h"
-#include "kernels/gpu/walk.h"
-#include "kernels/gpu/functions.h"
-#include "kernels/gpu/modes.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
+#include "kernels/gpu/portable/functions.h"
+#include "kernels/gpu/portable/modes.h"
 
 typedef struct {
   scalar alpha, beta, gamma, scale, keep, fixed;
@@ -31,4 +31,4 @@ INLINE num value_of(const Formula* f, num a, num b, num old_c) {
   return reads_c(f) ? f->scale * v + f->keep * old_c : f->scale * v;
 }
 
-#include "kernels/gpu/visit.h"
+#include "kernels/gpu/portable/visit.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
-#include "kernels/gpu/walk.h"
+#include "kernels/gpu/portable/walk.h"
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 

@@ -1,11 +1,11 @@
 // Backward of y = a * logistic(b), where a and b are halves of a tensor: writes both halves of dx.
 // Options: as activation.cl, without PASS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/elements.h"
-#include "kernels/gpu/walk.h"
-#include "kernels/gpu/functions.h"
-#include "kernels/gpu/modes.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
+#include "kernels/gpu/portable/functions.h"
+#include "kernels/gpu/portable/modes.h"
 
 #define THREADS 256
 

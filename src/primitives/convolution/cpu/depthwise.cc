@@ -23,35 +23,28 @@ kernels::Depthwise job_of(const DeviceInfo& d, const Problem& p) {
   job.result_type = p.output().type;
   job.channels_last = !width_is_contiguous(job.shape);
   const kernels::DirectUnit unit = kernel_table(d).direct_unit(p.x.type);
-  job.few_pixels = job.has_few_pixels(unit.lanes);
-  if (job.few_pixels) return job;
-  const bool has_dot_product =
-      unit.math == kernels::DirectMath::kInt8 || (unit.math == kernels::DirectMath::kBf16 && !unit.amx);
-  constexpr std::int64_t kWide = 8;  // fewest lanes per vector with which permuting pays off
-  const bool is_fp32 = p.x.type == DataType::kFloat && unit.lanes >= kWide;
-  // By the number of cores rather than threads: results must not depend on the number of threads.
-  job.transposed = p.scalars != Scalars::kBilinear && job.can_transpose(d.units);
-  if (has_dot_product && job.fills_dot_operands(unit.group)) job.dot_group = unit.group;
-  job.transposed = job.transposed && (is_fp32 || (has_dot_product && (job.shape.c == 1 || job.dot_group > 1)));
-  if (job.transposed) job.transposed_images = job.images_to_transpose(d.units);
-  const bool fits = static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch;
-  if (!fits) {
-    job.transposed = false;
-    job.dot_group = 1;
-  }
+  kernels::DepthwiseLimits limits;
+  limits.cores = d.units;
+  limits.nhwc_copies = p.scalars != Scalars::kBilinear;
+  plan_depthwise(job, unit, limits);
+  if (static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)) <= kMaxScratch) return job;
+  limits.nhwc_copies = false;
+  limits.grouped_dot = false;
+  plan_depthwise(job, unit, limits);
   return job;
 }
 
-using kernels::ConvDirection;
+using kernels::ConvDirection, kernels::DepthwisePath;
 
 /// Pieces per task. Backward weights that transpose channels get whole vectors of them: partial vectors are summed in
 /// another order.
 std::int64_t chunk_of(const kernels::Depthwise& job, int threads) {
   constexpr std::int64_t kVector = 16;
   const kernels::ConvShape& s = job.shape;
-  const bool transposed = job.direction == ConvDirection::kBackwardWeights && !job.channels_last && job.aligned() &&
+  const bool permutes = job.has_aligned_groups() && (s.c == 1 || s.dtype == DataType::kFloat);
+  const bool transposed = job.direction == ConvDirection::kBackwardWeights && !job.channels_last && permutes &&
                           (s.c > 1 || s.out[2] <= kVector / 2);
-  if (job.blocks_at_once() > 1 && job.channels_last && !job.mixed()) {
+  if (job.blocks_at_once() > 1 && job.is_nhwc_in_place()) {
     return std::min(job.blocks_at_once(), (job.pieces() + threads - 1) / threads);
   }
   const std::int64_t unit = transposed ? std::max<std::int64_t>(1, kVector / s.c) : 1;
@@ -114,7 +107,7 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
   const auto planes = static_cast<double>(data                                                            ? s.k
                                           : job.direction == ConvDirection::kForward || job.channels_last ? s.c
                                                                                                           : 1);
-  double tile = kTileCycles + planes / static_cast<double>(job.dot_group) * column;
+  double tile = kTileCycles + planes / static_cast<double>(job.dot_group()) * column;
   if (!job.channels_last && data && s.stride[2] == 2) tile += kStoreCycles * rows;
   if (!job.channels_last && data && s.stride[2] > 2) tile += kScatterCycles * lanes * rows;
   const double slabs = static_cast<double>(size[0]);
@@ -125,29 +118,30 @@ double plane_cycles(const Machine& m, const kernels::Depthwise& job) {
 /// Cycles of one piece.
 double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
   const kernels::ConvShape& s = job.shape;
-  if (job.few_pixels) {
+  if (job.path == DepthwisePath::kNchwFewPixels) {
     const double vectors = static_cast<double>(std::min(s.groups, kernels::kDepthwisePixelsBlock)) / m.lanes(s.dtype);
     const double pixels = volume(s.in) + volume(s.out), products = volume(s.in) * volume(s.out);
     return vectors * (kTileCycles + pixels * kLoadCycles * 4 + products * kProductCycles);
   }
-  if (job.transposed) {
+  if (job.copies_data_to_nhwc()) {
     kernels::Depthwise copy = job;
-    copy.transposed = false;
+    copy.path = job.copy_path;
     copy.channels_last = true;
-    copy.shape.n = job.transposed_images;
-    copy.shape.groups = kernels::Depthwise::kTransposedChannels / s.c;
+    copy.shape.n = job.copied_images;
+    copy.shape.groups = kernels::kDepthwiseCopiedChannels / s.c;
     const double vectors =
         static_cast<double>(copy.shape.n * s.c * copy.shape.groups) * (volume(s.in) + volume(s.out)) / m.lanes(s.dtype);
     return static_cast<double>(copy.pieces()) * piece_cycles(m, copy) + kTransposeCycles / 4 * vectors;
   }
-  if (job.mixed()) {
+  if (job.copies_nhwc_to_fp32()) {
     kernels::Depthwise copy = job;
+    copy.path = DepthwisePath::kNchw;
     copy.channels_last = false;
     copy.shape.dtype = DataType::kFloat;
     const bool all_images = job.direction == ConvDirection::kBackwardWeights;
     const double vectors = (static_cast<double>(s.c) * volume(s.in) + static_cast<double>(s.k) * volume(s.out)) *
                            static_cast<double>(all_images ? s.n : 1) / m.lanes(DataType::kFloat);
-    return static_cast<double>(job.together()) * (piece_cycles(m, copy) + kTransposeCycles * vectors);
+    return static_cast<double>(job.groups_per_piece()) * (piece_cycles(m, copy) + kTransposeCycles * vectors);
   }
   const double lanes = m.lanes(s.dtype), multiplier = static_cast<double>(s.k), plane = plane_cycles(m, job);
   const bool weights = job.direction == ConvDirection::kBackwardWeights;
@@ -156,7 +150,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
     const auto channels = static_cast<double>(job.channel_block());
     const auto rows = static_cast<double>((job.direction == ConvDirection::kForward ? s.out : s.in)[1]);
     const double part = weights ? 1 : std::ceil(rows / static_cast<double>(kernels::kRowBlock));
-    const double conversion = size_of(s.dtype) <= 2 && job.dot_group == 1 ? 1.3 : 1;
+    const double conversion = size_of(s.dtype) <= 2 && job.dot_group() == 1 ? 1.3 : 1;
     return images * std::ceil(channels / lanes) * plane * conversion / part +
            (weights ? 2 * channels * taps * static_cast<double>(s.c) : 0);
   }
@@ -171,7 +165,7 @@ double piece_cycles(const Machine& m, const kernels::Depthwise& job) {
 
 /// Set-up cycles of a task; with NHWC it transposes the weights.
 double start_cycles(const kernels::Depthwise& job) {
-  const bool transposes = job.channels_last && !job.mixed() && job.direction != ConvDirection::kBackwardWeights;
+  const bool transposes = job.is_nhwc_in_place() && job.direction != ConvDirection::kBackwardWeights;
   const kernels::ConvShape& s = job.shape;
   const auto channels = static_cast<double>(job.channel_block());
   return 200 + (transposes ? 1.5 * volume(s.taps) * channels * static_cast<double>(s.c) : 0);
@@ -181,7 +175,7 @@ double start_cycles(const kernels::Depthwise& job) {
 bool has_few_results(const kernels::Depthwise& job) {
   constexpr std::int64_t kFew = 4;
   const kernels::ConvShape& s = job.shape;
-  if (job.direction == ConvDirection::kBackwardWeights || (job.channels_last && !job.mixed())) return false;
+  if (job.direction == ConvDirection::kBackwardWeights || job.is_nhwc_in_place()) return false;
   return (job.direction == ConvDirection::kForward ? s.k : s.c) <= kFew;
 }
 
@@ -216,7 +210,8 @@ class CpuDepthwise final : public Solver<Problem> {
     }
     if (job.channels_last) {
       POLYMIO_REQUIRE(p.x.strides[1] == 1 && p.y.strides[1] == 1, "width or channels must be contiguous in x and y");
-      POLYMIO_REQUIRE(!job.mixed() || p.x.type != DataType::kDouble, "groups with channels last are copied as fp32");
+      POLYMIO_REQUIRE(!job.copies_nhwc_to_fp32() || p.x.type != DataType::kDouble,
+                      "groups with channels last are copied as fp32");
     }
     POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(kernel_table(d).depthwise_scratch(job)),
                          has_few_results(job) ? kMaxScratchFewResults : kMaxScratch,

@@ -5,7 +5,7 @@
 // Options: IN, OUT (the same), DIRECTION (0, 1), FILTER (square, odd), CHANNELS (per block), TILE_W, IMAGES, PER_WARP,
 // STAGES (rows of the ring, at most one more than the src rows of a column tile), RESIDENT (blocks per multiprocessor).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/depthwise_matrix.h"
+#include "kernels/gpu/portable/depthwise_matrix.h"
 
 #define SRC_ROW_BYTES ((WIDTH + IMAGES * (FILTER - 1)) * PITCH * BYTES)
 #define SRC_CHUNKS (IMAGES * IN_W * GROUPS)

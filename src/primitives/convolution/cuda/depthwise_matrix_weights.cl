@@ -6,8 +6,8 @@
 // Options: IN, OUT, FILTER (square, odd), CHANNELS (per block), TILE_W, IMAGES, PER_WARP, STAGES (rows of a ring, at
 // most one more than the x rows of a column tile), RESIDENT (blocks per multiprocessor).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/depthwise_matrix.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/depthwise_matrix.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define SHIFTS CEIL_DIV(FILTER, 2)  // pairs of horizontal taps
 #define X_ROW_BYTES ((WIDTH + IMAGES * (FILTER - 1) + 1) * PITCH * BYTES)
@@ -138,7 +138,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
         }
         if ((u32)(row0 + i) < (u32)d.src_h) multiply_row(x_at + read_slot * X_ROW_BYTES, dy_rows, phase, acc);
         write_slot = read_slot;
-        read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
+        read_slot = next_slot(read_slot);
       }
     }
   }

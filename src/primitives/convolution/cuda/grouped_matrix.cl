@@ -4,11 +4,11 @@
 // Options: IN, OUT (the same), DIRECTION (0, 1), FILTER (square), REDUCED, OUTPUTS (channels per group: multiples of
 // 8), GROUPS (per block), TILE_H, TILE_W, WARPS; PLANES for NCHW tensors (of even width), otherwise NHWC.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/octets.h"
-#include "kernels/gpu/matrix_units.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/octets.h"
+#include "kernels/gpu/portable/matrix_units.h"
 
 #define THREADS (WARPS * 32)
 #define CHANNELS (GROUPS * REDUCED)

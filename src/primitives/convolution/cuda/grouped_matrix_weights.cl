@@ -10,13 +10,13 @@
 #define UNITS (GROUPS * (OUTPUTS / 8) * (REDUCED / 8))
 #define THREADS (UNITS * 32)
 #define PITCH (CHANNELS + 8)  // elements per pixel: the pixels of a warp are in different banks
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/octets.h"
-#include "kernels/gpu/matrix_units.h"
-#include "kernels/gpu/partials.h"
-#include "kernels/gpu/column_tile.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/octets.h"
+#include "kernels/gpu/portable/matrix_units.h"
+#include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -202,8 +202,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         load_2_transposed(local_address(dy_at + read_slot * DY_ROW + t * 16 * PITCH), dy_rows[phase][t]);
       multiply_row(x_at + read_slot * X_ROW, dy_rows[phase], dy_rows[(phase + 2) % FILTER],
                    dy_rows[(phase + 1) % FILTER], acc);
-      read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
-      write_slot = write_slot == STAGES - 1 ? 0 : write_slot + 1;
+      read_slot = next_slot(read_slot);
+      write_slot = next_slot(write_slot);
     }
   }
   if (group >= groups) return;

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
-#include <string_view>
 
 #include "primitives/convolution/definition.h"
 
@@ -42,7 +40,6 @@ kernels::ConvSteps steps_of(const Problem& p) {
 }
 
 kernels::DepthwiseShape depthwise_shape(const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const auto z = sizes_of(p);
   const auto t = steps_of(p);
   const bool data = p.direction == Direction::kBackwardData;
@@ -146,25 +143,16 @@ void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }
 
 Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {
-  const auto narrow = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
+  const auto size = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
   Launch shape;
-  shape.blocks = {narrow(x), narrow(y), narrow(z)};
-  shape.threads = {narrow(threads), 1, 1};
+  shape.blocks = {size(x), size(y), size(z)};
+  shape.threads = {size(threads), 1, 1};
   return shape;
 }
 
 bool aligned(const Problem::Args& a) {
   const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;
-}
-
-bool has_matrix_units(const DeviceInfo& d) {
-  constexpr int kOldest = 80;
-  constexpr std::string_view kPrefix = "cuda-sm";  // "cuda-sm90": 90
-  const std::string_view name = d.architecture;
-  int generation = 0;
-  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), generation);
-  return generation >= kOldest;
 }
 
 double tensor_bytes(const Problem& p) {

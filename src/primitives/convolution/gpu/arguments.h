@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gpu/conv_args.h"
-#include "kernels/gpu/conv_shapes.h"
+#include "core/kernel_builder.h"
+#include "kernels/gpu/portable/conv_args.h"
+#include "kernels/gpu/portable/conv_shapes.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution::gpu {
@@ -27,6 +28,8 @@ Verdict check_planes(const DeviceInfo&, const Problem&, Direction);
 /// At most two spatial dimensions, and sizes that fit the 32-bit indices of kernels.
 Verdict check_sizes(const Problem&);
 
+inline int narrow(std::int64_t v) { return static_cast<int>(v); }
+
 kernels::Divider divider(std::int64_t divisor);
 
 /// Blocks along three dimensions, threads along one.
@@ -34,9 +37,6 @@ Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, st
 
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
-
-/// Whether the device has the 16-bit matrix units of kernels/gpu/matrix_units.h and cp.async (NVIDIA, sm80 or newer).
-bool has_matrix_units(const DeviceInfo&);
 
 /// Bytes of the three tensors.
 double tensor_bytes(const Problem&);
@@ -55,8 +55,39 @@ struct Partials {
   int parts;
   std::int64_t sums_at = 0, result_at = 0;
 };
-/// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/partials.h).
+/// result = alpha * their sum + beta * result, by add_partials (kernels/gpu/portable/partials.h).
 void add_partials(Stream&, const Kernel&, const Partials&, float alpha, float beta);
+
+/// Bytes of workspace for `count` fp32 sums: kernels align the workspace themselves.
+constexpr std::size_t sum_bytes(std::int64_t count) {
+  constexpr std::int64_t kSlack = 16;
+  return count == 0 ? 0 : static_cast<std::size_t>(count * 4 + kSlack);
+}
+
+/// How kernel_variants() are launched. Backward weights: elements of w, and partial results of each.
+struct Variants {
+  Direction direction;
+  std::int64_t weight_count;
+  int parts;
+  bool unaligned = true;
+};
+
+/// Launches a kernel of kernel_variants() with the inputs, the output, `rest`, alpha and beta; for weights with x, dy,
+/// the workspace and `rest`, then add_partials.
+template <class... T>
+void launch_variant(Stream& stream, const Kernels& built, const Variants& v, const Launch& shape,
+                    const Problem::Args& a, const T&... rest) {
+  const bool data = v.direction == Direction::kBackwardData, weights = v.direction == Direction::kBackwardWeights;
+  const std::size_t first = !v.unaligned || aligned(a) ? 0 : weights ? 2 : 1;
+  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+  const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
+  if (!weights) {
+    launch(stream, *built[first], shape, data ? y : x, w, data ? x : y, rest..., alpha, beta);
+    return;
+  }
+  launch(stream, *built[first], shape, x, y, workspace, rest...);
+  add_partials(stream, *built[first + 1], {workspace, w, v.weight_count, v.parts}, alpha, beta);
+}
 
 /// The two inputs and the output, in the order that kernels take them.
 struct Operands {

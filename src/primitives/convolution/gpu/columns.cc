@@ -25,7 +25,6 @@ bool plain_taps(const Problem& p, std::int64_t most_stride) {
 kernels::PixelShape pixel_shape(const Problem& p) {
   const auto z = sizes_of(p);
   const auto t = steps_of(p);
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const bool last = p.y.is_channels_last();
   kernels::PixelShape s{};
   s.planes = last ? 1 : z.c;

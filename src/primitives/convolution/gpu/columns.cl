@@ -3,10 +3,10 @@
 // Options: IN (type of x), OUT (type that is written), WIDE (1 for NHWC, aligned: an element is 16 bytes of the matrix;
 // sizes and strides count these).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/conv_args.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/conv_args.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define THREADS 256
 

@@ -43,7 +43,7 @@ class Columns {
   /// requires x and the matrix to be aligned to 16 bytes.
   std::vector<KernelSpec> kernels() const;
 
-  /// add_partials (kernels/gpu/partials.h).
+  /// add_partials (kernels/gpu/portable/partials.h).
   KernelSpec add_partials_spec() const;
 
   /// Gathers the matrix of `images` images from x, or sums it into x. `matrix_at` is an offset in elements.

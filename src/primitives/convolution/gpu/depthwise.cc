@@ -3,25 +3,24 @@
 // units, depthwise_matrix. Only backward weights needs workspace: blocks write partial results that are summed in a
 // fixed order.
 // SPDX-License-Identifier: MIT
-#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
-#include "primitives/convolution/gpu/arguments.h"
-#include "primitives/convolution/gpu/depthwise_matrix.h"
-#include "primitives/convolution/gpu/depthwise_tiles.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/depthwise_matrix.h"
+#include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/depthwise_tiles.h"
 
 namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 
 /// NHWC: elements per vector, rows and columns of outputs per thread. NCHW: rows per thread, floats of local memory.
 /// blocks: most blocks of backward weights.
@@ -139,12 +138,13 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
 
 /// Tune points after those of DepthwiseTiles select variants of DepthwiseMatrix: the variant, or negative.
 int matrix_variant(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  return gpu::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
+  return cuda::DepthwiseMatrix::serve(d, p) ? point[0] - gpu::DepthwiseTiles::variants(p) : -1;
 }
 
 int count_variants(const DeviceInfo& d, const Problem& p) {
   if (!gpu::DepthwiseTiles::serve(p)) return static_cast<int>(variants(p).size());
-  return gpu::DepthwiseTiles::variants(p) + (gpu::DepthwiseMatrix::serve(d, p) ? gpu::DepthwiseMatrix::variants(p) : 0);
+  return gpu::DepthwiseTiles::variants(p) +
+         (cuda::DepthwiseMatrix::serve(d, p) ? cuda::DepthwiseMatrix::variants(p) : 0);
 }
 
 class GpuDepthwise final : public GpuSolver<Problem> {
@@ -194,8 +194,8 @@ class GpuDepthwise final : public GpuSolver<Problem> {
     constexpr std::int64_t kSmall = 1536;  // elements per multiprocessor: below it tiles beat matrix units
     const bool is_small =
         direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kSmall * d.units;
-    if (gpu::DepthwiseMatrix::serve(d, p) && !is_small)
-      return {gpu::DepthwiseTiles::variants(p) + gpu::DepthwiseMatrix::best(d, p)};
+    if (cuda::DepthwiseMatrix::serve(d, p) && !is_small)
+      return {gpu::DepthwiseTiles::variants(p) + cuda::DepthwiseMatrix::best(d, p)};
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
     const int stride = stride_class(p);
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
@@ -203,14 +203,14 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).workspace();
+    if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
-    return static_cast<std::size_t>(plan_of(d, p, point).parts * p.w.count() * 4 + kSlack);
+    return gpu::sum_bytes(plan_of(d, p, point).parts * p.w.count());
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    if (const int m = matrix_variant(d, p, point); m >= 0) return gpu::DepthwiseMatrix(d, p, m).kernels();
+    if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).kernels();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
     const bool weights = direction_ == Direction::kBackwardWeights, last = channels_last(p);
@@ -237,7 +237,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     if (const int m = matrix_variant(d, p, point); m >= 0)
-      return [matrix = gpu::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
+      return [matrix = cuda::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
         matrix.run(stream, built, a);
       };
     if (gpu::DepthwiseTiles::serve(p))
@@ -246,33 +246,16 @@ class GpuDepthwise final : public GpuSolver<Problem> {
       };
     const Plan plan = plan_of(d, p, point);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
-    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
-    return [p, plan, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
-      const auto [first, second, output] = gpu::operands_of(p, a);
-      const Kernel& kernel = *built[gpu::aligned(a) ? 0 : 1];
-      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+    const gpu::Variants variants{direction_, p.w.count(), plan.parts};
+    return [plan, variants, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
       if (last)
-        launch(stream, kernel, shape, first, second, output, plan.s, plan.tiles, alpha, beta);
+        gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.tiles);
       else
-        launch(stream, kernel, shape, first, second, output, plan.s, alpha, beta);
+        gpu::launch_variant(stream, built, variants, shape, a, plan.s);
     };
   }
 
  private:
-  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
-    const std::int64_t size = p.w.count();
-    return [plan, shape, size, last = channels_last(p), built](Stream& stream, const Args& a) {
-      const std::size_t first = gpu::aligned(a) ? 0 : 2;
-      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-      if (last)
-        launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.tiles);
-      else
-        launch(stream, *built[first], shape, x, y, workspace, plan.s);
-      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
-                        static_cast<float>(a.beta));
-    };
-  }
-
   Direction direction_;
 };
 

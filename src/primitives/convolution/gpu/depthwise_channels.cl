@@ -3,9 +3,9 @@
 // Options: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, without reuse),
 // VEC (1, 4 or VECTOR), ROWS, COLS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/depthwise.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/depthwise.h"
 
 #define TILE_H ((ROWS - 1) * STRIDE + FILTER_H)
 #define TILE_W ((COLS - 1) * STRIDE + FILTER_W)

@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: MIT
 #define DIRECTION 2
 #define ROWS 1
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/depthwise.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/depthwise.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define ROW_W ((COLS - 1) * STRIDE + FILTER_W)
 #if STRIDE == 0

@@ -3,9 +3,9 @@
 // right neighbours.
 // Options: IN, OUT, DIRECTION (0, 1, 2), COLS (a divisor of the width), ROWS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define THREADS 256
 #define FILTER 3

@@ -4,9 +4,9 @@
 // Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, where ROWS is
 // 1), ROWS, LOCAL_FLOATS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)

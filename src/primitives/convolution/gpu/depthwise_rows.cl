@@ -3,9 +3,10 @@
 // of COLS columns and accumulates each src row into the three dst rows that it belongs to.
 // Options: IN, OUT, DIRECTION (0, 1), CHANNELS (per block), TILE_W, COLS, STAGES (rows of the ring).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -40,15 +41,13 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_rows(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
                    const DepthwiseShape d, const float alpha, const float beta) {
   SHARED in_t ring[STAGES * IN_W * CHANNELS] __attribute__((aligned(16)));
-  const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), column_tiles = CEIL_DIV(d.dst_w, TILE_W);
-  const int bands = CEIL_DIV(d.dst_h, d.band), tile_index = BLOCK(0) / channel_blocks,
-            image = tile_index / (bands * column_tiles);
-  const int c0 = BLOCK(0) % channel_blocks * CHANNELS, block_channels = MIN(CHANNELS, d.channels - c0);
-  const int row0 = tile_index / column_tiles % bands * d.band, col0 = tile_index % column_tiles * TILE_W;
-  const int rows = MIN(d.band, d.dst_h - row0) + FILTER - 1, src_row_stride = d.src_w * d.channels;
-  GLOBAL const in_t* plane = src + (i64)image * d.src_h * src_row_stride + c0;
-  int chunk_offsets[CHUNKS_PER_THREAD], copied_row = row0 - d.pad_h;
-  locate_chunks(chunk_offsets, CHUNKS_PER_THREAD, col0 - d.pad_w, d.src_w, block_channels, d.channels);
+  const int channel_blocks = CEIL_DIV(d.channels, CHANNELS), c0 = BLOCK(0) % channel_blocks * CHANNELS,
+            block_channels = MIN(CHANNELS, d.channels - c0);
+  const ColumnTile tile = column_tile_at(BLOCK(0) / channel_blocks, d.dst_h, d.dst_w, d.band);
+  const int rows = tile.rows + FILTER - 1, src_row_stride = d.src_w * d.channels;
+  GLOBAL const in_t* plane = src + (i64)tile.image * d.src_h * src_row_stride + c0;
+  int chunk_offsets[CHUNKS_PER_THREAD], copied_row = tile.row0 - d.pad_h;
+  locate_chunks(chunk_offsets, CHUNKS_PER_THREAD, tile.col0 - d.pad_w, d.src_w, block_channels, d.channels);
   for (int i = 0; i < STAGES - 1; ++i, ++copied_row) {
     copy_row(ring + i * (IN_W * CHANNELS), plane + (i64)copied_row * src_row_stride, (u32)copied_row < (u32)d.src_h,
              chunk_offsets, CHUNKS_PER_THREAD, ROW_CHUNKS);
@@ -74,8 +73,9 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       for (int u = 0; u < 4; ++u) acc[r][q][u] = 0;
     }
   }
-  const int valid_cols = c < block_channels ? d.dst_w - col0 - col : 0, dst_row_stride = d.dst_w * d.channels;
-  GLOBAL out_t* dst_row = dst + (((i64)image * d.dst_h + row0) * d.dst_w + col0 + col) * d.channels + c0 + c;
+  const int valid_cols = c < block_channels ? d.dst_w - tile.col0 - col : 0, dst_row_stride = d.dst_w * d.channels;
+  GLOBAL out_t* dst_row =
+      dst + (((i64)tile.image * d.dst_h + tile.row0) * d.dst_w + tile.col0 + col) * d.channels + c0 + c;
   int read_slot = 0, write_slot = STAGES - 1;  // slots of the ring
   NO_UNROLL
   for (int i0 = 0; i0 < rows; i0 += FILTER) {
@@ -97,8 +97,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         dst_row += dst_row_stride;
       }
       ++copied_row;
-      read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
-      write_slot = write_slot == STAGES - 1 ? 0 : write_slot + 1;
+      read_slot = next_slot(read_slot);
+      write_slot = next_slot(write_slot);
     }
   }
 }

@@ -4,11 +4,11 @@
 // rows of dy.
 // Options: IN, OUT, CHANNELS (per block), TILE_W, COLS, STAGES (rows of a ring).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/partials.h"
-#include "kernels/gpu/column_tile.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/partials.h"
+#include "kernels/gpu/portable/column_tile.h"
 
 #define FILTER 3
 #define TAPS 9
@@ -115,8 +115,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         local_load_4(dy_ring + (read_slot * TILE_W + col + q) * CHANNELS + c, dy_rows[phase][q]);
       multiply_row(x_ring + (read_slot * IN_W + col) * CHANNELS + c, dy_rows[phase], dy_rows[(phase + 2) % FILTER],
                    dy_rows[(phase + 1) % FILTER], acc);
-      read_slot = read_slot == STAGES - 1 ? 0 : read_slot + 1;
-      write_slot = write_slot == STAGES - 1 ? 0 : write_slot + 1;
+      read_slot = next_slot(read_slot);
+      write_slot = next_slot(write_slot);
     }
   }
   GLOBAL sum_t* results = (GLOBAL sum_t*)align16(partials);

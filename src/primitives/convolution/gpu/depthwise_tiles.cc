@@ -14,7 +14,6 @@ namespace {
 
 using Tile = DepthwiseTiles::Tile;
 
-constexpr std::int64_t kSlack = 16;  // bytes: kernels align the workspace themselves
 constexpr std::int64_t kLocalBytes = 48 << 10;
 constexpr int kLineThreads = 256;  // as in depthwise_lines.cl
 
@@ -33,8 +32,6 @@ constexpr Tile kLargeWeights[] = {{16, 14, 14, 7, 14, 1}, {16, 14, 7, 7, 7, 1}, 
 constexpr Tile kLines[] = {{0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0, 7, 0, 3}};
 constexpr Tile kLinesWeights[] = {
     {0, 112, 0, 112, 0, 3}, {0, 56, 0, 56, 0, 3}, {0, 28, 0, 28, 0, 3}, {0, 14, 0, 14, 0, 3}, {0, 7, 0, 7, 0, 3}};
-
-int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 bool is_weights(const Problem& p) { return p.direction == Direction::kBackwardWeights; }
 
@@ -154,9 +151,7 @@ DepthwiseTiles::DepthwiseTiles(const DeviceInfo& d, const Problem& p, int varian
   parts_ = narrow(ceil_div(pieces, ceil_div(pieces, most)));  // the same number of pieces per block
 }
 
-std::size_t DepthwiseTiles::workspace() const {
-  return weights() ? static_cast<std::size_t>(parts_ * weight_count_ * 4 + kSlack) : 0;
-}
+std::size_t DepthwiseTiles::workspace() const { return weights() ? sum_bytes(parts_ * weight_count_) : 0; }
 
 std::vector<KernelSpec> DepthwiseTiles::kernels() const {
   const Tile& t = tile_;
@@ -184,20 +179,15 @@ std::vector<KernelSpec> DepthwiseTiles::kernels() const {
 }
 
 void DepthwiseTiles::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
-  const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-  const std::size_t first = aligned(a) ? 0 : built.size() / 2;
-  const Kernel& kernel = *built[first];
-  if (!weights()) {
-    const bool data = direction_ == Direction::kBackwardData;
-    const std::int64_t pieces = tiles_ * chunks_;
-    launch(stream, kernel, launch_shape(threads_, tile_.is_lines_kernel() ? ceil_div(pieces, threads_) : pieces),
-           Buffer(data ? a.y : a.x), Buffer(a.w), Buffer(data ? a.x : a.y), shape_, alpha, beta);
-    return;
+  const Variants variants{direction_, weight_count_, parts_};
+  const bool lines = tile_.is_lines_kernel();
+  if (weights()) {
+    const Launch shape = lines ? launch_shape(threads_, chunks_, parts_) : launch_shape(threads_, parts_, chunks_);
+    return launch_variant(stream, built, variants, shape, a, shape_, tiles_);
   }
-  const auto [x, y] =
-      tile_.is_lines_kernel() ? std::pair{chunks_, std::int64_t{parts_}} : std::pair{std::int64_t{parts_}, chunks_};
-  launch(stream, kernel, launch_shape(threads_, x, y), Buffer(a.x), Buffer(a.y), Buffer(a.workspace), shape_, tiles_);
-  add_partials(stream, *built[first + 1], {Buffer(a.workspace), Buffer(a.w), weight_count_, parts_}, alpha, beta);
+  const std::int64_t pieces = tiles_ * chunks_;
+  const Launch shape = launch_shape(threads_, lines ? ceil_div(pieces, threads_) : pieces);
+  launch_variant(stream, built, variants, shape, a, shape_);
 }
 
 }  // namespace polymio::convolution::gpu

@@ -2,9 +2,9 @@
 // thread computes four channels of ROWS rows by COLS columns of dst.
 // Options: IN, OUT, DIRECTION (0, 1), FILTER (square), CHANNELS (per block), TILE_H, TILE_W, ROWS, COLS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
 
 #define LANES (CHANNELS / 4)
 #define SLOTS_W (TILE_W / COLS)

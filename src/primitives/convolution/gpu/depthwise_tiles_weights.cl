@@ -3,10 +3,10 @@
 // rows of the filters of four channels over ROWS rows of COLS pixels per tile.
 // Options: IN, OUT, FILTER (square), CHANNELS (per block), TILE_H, TILE_W, ROWS, COLS, TAP_ROWS (divides FILTER).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/local_copy.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/local_copy.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define LANES (CHANNELS / 4)
 #define TAP_ROW_GROUPS (FILTER / TAP_ROWS)

@@ -36,7 +36,7 @@ struct Plan {
 };
 
 Plan plan_of(const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  using gpu::narrow;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const std::int64_t sources = src.lens[1], outputs = dst.lens[1];

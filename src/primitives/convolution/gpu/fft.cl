@@ -3,8 +3,8 @@
 // tile (16 points, radix 2, decimation in time).
 // Options: IN, OUT.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
 
 #define SIDE 16
 #define HALF 9  // columns of the transform of real rows: the others are complex conjugates

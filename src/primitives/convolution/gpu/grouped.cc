@@ -3,23 +3,22 @@
 // Packed NCHW and NHWC, any stride and dilation. Only backward weights needs workspace: blocks write partial results
 // that are summed in a fixed order.
 // SPDX-License-Identifier: MIT
-#include <memory>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
-#include "primitives/convolution/gpu/arguments.h"
-#include "primitives/convolution/gpu/grouped_matrix.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/convolution/cuda/grouped_matrix.h"
+#include "primitives/convolution/gpu/arguments.h"
 
 namespace polymio::convolution {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kSlack = 16;    // bytes: kernels align the workspace themselves
 constexpr int kBlocks = 1056;          // more do not help: each loads filters or writes a partial result
 constexpr int kMaxGroupChannels = 32;  // per group
 constexpr int kLocalFloatsNhwc = 8192, kLocalFloatsNchw = 2304;  // floats of filters in local memory
@@ -42,7 +41,7 @@ struct Plan {
 };
 
 void set_shape(Plan& plan, const Problem& p) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  using gpu::narrow;
   const auto z = gpu::sizes_of(p);
   const auto t = gpu::steps_of(p);
   const bool data = p.direction == Direction::kBackwardData;
@@ -123,7 +122,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(last || (p.x.is_channels_first() && p.y.is_channels_first()),
                     "x and y are neither packed NCHW nor packed NHWC");
     POLYMIO_REQUIRE(last ? p.w.is_channels_last() : p.w.is_channels_first(), "w is not packed as x and y are");
-    if (gpu::GroupedMatrix::serve(d, p)) return {};
+    if (cuda::GroupedMatrix::serve(d, p)) return {};
     POLYMIO_REQUIRE(plan_of(p).s.units > 0, "filters too large for local memory");
     return {};
   }
@@ -133,7 +132,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
     const bool weights = direction_ == Direction::kBackwardWeights;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * kMemory);
     // Bound by loads from local memory: 16 channels per group take as long as the traffic to global memory.
-    if (gpu::GroupedMatrix::serve(d, p))
+    if (cuda::GroupedMatrix::serve(d, p))
       return kLaunchUs * (weights ? 2 : 1) + memory * std::max(1.0, static_cast<double>(p.c() / p.groups()) / 16);
     const double compute = p.flops() / (1e3 * d.fp32_gflops * kArithmetic);
     const double slower = stride_class(p) == 0 ? kGeneral : weights ? 1.5 : 1;
@@ -142,12 +141,12 @@ class GpuGrouped final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
-    if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).workspace();
-    return static_cast<std::size_t>(plan_of(p).parts * p.w.count() * 4 + kSlack);
+    if (cuda::GroupedMatrix::serve(d, p)) return cuda::GroupedMatrix(d, p).workspace();
+    return gpu::sum_bytes(plan_of(p).parts * p.w.count());
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    if (gpu::GroupedMatrix::serve(d, p)) return gpu::GroupedMatrix(d, p).kernels();
+    if (cuda::GroupedMatrix::serve(d, p)) return cuda::GroupedMatrix(d, p).kernels();
     const Plan plan = plan_of(p);
     const bool weights = direction_ == Direction::kBackwardWeights;
     const std::string name = weights ? "grouped_weights" : "grouped";
@@ -169,32 +168,18 @@ class GpuGrouped final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    if (gpu::GroupedMatrix::serve(d, p))
+    if (cuda::GroupedMatrix::serve(d, p))
       return
-          [matrix = gpu::GroupedMatrix(d, p), built](Stream& stream, const Args& a) { matrix.run(stream, built, a); };
+          [matrix = cuda::GroupedMatrix(d, p), built](Stream& stream, const Args& a) { matrix.run(stream, built, a); };
     const Plan plan = plan_of(p);
     const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
-    if (direction_ == Direction::kBackwardWeights) return weights_invoker(plan, p, shape, built);
-    return [p, plan, shape, built](Stream& stream, const Args& a) {
-      const auto [first, second, output] = gpu::operands_of(p, a);
-      const Kernel& kernel = *built[plan.last && !gpu::aligned(a) ? 1 : 0];
-      launch(stream, kernel, shape, first, second, output, plan.s, plan.pixel_tiles, static_cast<float>(a.alpha),
-             static_cast<float>(a.beta));
+    const gpu::Variants variants{direction_, p.w.count(), plan.parts, plan.last};
+    return [plan, variants, shape, built](Stream& stream, const Args& a) {
+      gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.pixel_tiles);
     };
   }
 
  private:
-  static Invoker weights_invoker(const Plan& plan, const Problem& p, const Launch& shape, const Kernels& built) {
-    const std::int64_t size = p.w.count();
-    return [plan, shape, size, built](Stream& stream, const Args& a) {
-      const std::size_t first = plan.last && !gpu::aligned(a) ? 2 : 0;
-      const Buffer x(a.x), w(a.w), y(a.y), workspace(a.workspace);
-      launch(stream, *built[first], shape, x, y, workspace, plan.s, plan.pixel_tiles);
-      gpu::add_partials(stream, *built[first + 1], {workspace, w, size, plan.parts}, static_cast<float>(a.alpha),
-                        static_cast<float>(a.beta));
-    };
-  }
-
   Direction direction_;
 };
 

@@ -5,8 +5,8 @@
 // Options: IN, OUT, DIRECTION (0, 1), FAST_CHANNEL (1 for NHWC), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and
 // dilation), OUTPUTS (4, 8), THREAD_PIXELS, LOCAL_FLOATS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)

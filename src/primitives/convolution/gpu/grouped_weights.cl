@@ -5,9 +5,9 @@
 // Options: IN, OUT, FAST_CHANNEL (1 for NHWC), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation),
 // THREAD_PIXELS.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/partials.h"
 
 #define THREADS 256
 #define TAPS (FILTER_H * FILTER_W)

@@ -5,10 +5,10 @@
 // (1: taps and channels are one index, for few channels), FAST_CHANNEL, TILE_M/N/K, THREAD_M/N, RESIDENT (blocks per
 // multiprocessor).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/tile.h"
-#include "kernels/gpu/partials.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/tile.h"
+#include "kernels/gpu/portable/partials.h"
 
 INLINE void store_partial4(GLOBAL sum_t* p, const sum_t* v) {
   u32x4 u;

@@ -4,8 +4,8 @@
 // Options: IN = OUT (type), WIDE (1: NHWC, a unit is 16 bytes of channels; 2: NCHW, 16 bytes of a row are written at a
 // time; both require alignment).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
 
 #define THREADS 256
 #define PLANES 16           // per block: they share the index arithmetic

@@ -13,9 +13,7 @@ namespace {
 
 constexpr const char* kSource = "primitives/convolution/gpu/implicit_gemm.cl";
 constexpr std::int64_t kThreads = 256;  // of pack_weights
-constexpr std::int64_t kSlack = 16;     // bytes: kernels align the workspace themselves
 
-int narrow(std::int64_t v) { return static_cast<int>(v); }
 bool quads(std::initializer_list<std::int64_t> values) {
   return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v % 4 == 0; });
 }
@@ -154,7 +152,7 @@ Verdict Product::check() const {
   return {};
 }
 
-std::size_t Product::workspace() const { return sums() == 0 ? 0 : static_cast<std::size_t>(sums() * 4 + kSlack); }
+std::size_t Product::workspace() const { return sum_bytes(sums()); }
 
 double Product::predict(const DeviceInfo& d) const {
   constexpr double kLaunchUs = 3;

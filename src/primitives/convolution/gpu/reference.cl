@@ -1,8 +1,8 @@
 // Convolution by its definition, in three directions: a thread per element of the output.
 // Options: IN, OUT (element types), SUM (type of the sums), FP64 if the device has double.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/conv_args.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/conv_args.h"
 
 // The coordinates of element i of a tensor (major, minor < second, three spatial dimensions).
 #define COORDINATES(i, second, size)                                   \

@@ -44,7 +44,7 @@ TensorDesc matrix(const Plan& plan, std::int64_t channels) {
 
 /// Backward data is a forward convolution of dy with flipped filters.
 Plan plan_of(const Problem& p, int tile) {
-  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  using gpu::narrow;
   const bool data = p.direction == Direction::kBackwardData;
   Plan plan;
   plan.tile = tile;

@@ -3,9 +3,9 @@
 // weights uses the transposed transforms of the same bilinear form.
 // Options: IN, OUT, TILE (2, 4), LAST (1 when channels are innermost in the matrices).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/vector.h"
-#include "kernels/gpu/conv_args.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/vector.h"
+#include "kernels/gpu/portable/conv_args.h"
 
 #define THREADS 256
 #define SIDE (TILE + 2)

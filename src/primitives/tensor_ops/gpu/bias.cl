@@ -1,9 +1,9 @@
 // Sums of all elements of a channel: a block reduces a few channels, always in the same order.
 // Options: IN = OUT (type of dy and db), NUM (arithmetic of the sums).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/elements.h"
-#include "kernels/gpu/walk.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
 
 #define THREADS 512
 

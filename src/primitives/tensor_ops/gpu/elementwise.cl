@@ -1,11 +1,11 @@
 // c = f(a, b) + beta * c for tensors of any strides, and copies.
 // Options: IN (type of a and b), OUT (type of c), NUM (arithmetic).
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/elements.h"
-#include "kernels/gpu/walk.h"
-#include "kernels/gpu/formula.h"
-#include "kernels/gpu/visit.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
+#include "kernels/gpu/portable/formula.h"
+#include "kernels/gpu/portable/visit.h"
 
 /// Vectors of contiguous a and c, where b is constant along each row: a vector spans at most two rows.
 KERNEL THREADS_PER_BLOCK(THREADS)

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
-#include "kernels/gpu/formula.h"
-#include "kernels/gpu/walk.h"
+#include "kernels/gpu/portable/formula.h"
+#include "kernels/gpu/portable/walk.h"
 
 namespace polymio::tensor_ops {
 namespace {

@@ -2,10 +2,10 @@
 // memory.
 // Options: as elementwise.cl.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/portable.h"
-#include "kernels/gpu/elements.h"
-#include "kernels/gpu/walk.h"
-#include "kernels/gpu/formula.h"
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
+#include "kernels/gpu/portable/formula.h"
 
 #define THREADS 256
 #define TILE 64

@@ -1,0 +1,100 @@
+// Problems of find 2.0. A new kind of operation is a struct here, an alternative of Operation and its make_call; a
+// primitive that solves problems is an alternative of ProblemCall and the functions that convolution.h has.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <miopen/find2.h>
+
+#include <map>
+#include <variant>
+#include <vector>
+
+#include "capi/convolution/call.h"
+#include "primitives/activation/activation.h"
+
+namespace polymio::capi {
+
+/// A tensor of an operation.
+struct TensorName {
+  miopenTensorArgumentId_t id;
+  const char* text;
+};
+
+struct ConvolutionOperation {
+  static constexpr const char* kName = "a convolution";
+  static constexpr int kFusionPlace = 0;  // operations of a fused problem have ascending places
+  static constexpr TensorName kTensors[] = {{miopenTensorConvolutionX, "miopenTensorConvolutionX"},
+                                            {miopenTensorConvolutionW, "miopenTensorConvolutionW"},
+                                            {miopenTensorConvolutionY, "miopenTensorConvolutionY"}};
+  ConvolutionObject::State descriptor;
+};
+
+struct BiasOperation {
+  static constexpr const char* kName = "a bias";
+  static constexpr int kFusionPlace = 1;
+  static constexpr TensorName kTensors[] = {{miopenTensorBiasX, "miopenTensorBiasX"},
+                                            {miopenTensorBiasY, "miopenTensorBiasY"},
+                                            {miopenTensorBias, "miopenTensorBias"}};
+};
+
+struct ActivationOperation {
+  static constexpr const char* kName = "an activation";
+  static constexpr int kFusionPlace = 2;
+  static constexpr TensorName kTensors[] = {{miopenTensorActivationX, "miopenTensorActivationX"},
+                                            {miopenTensorActivationY, "miopenTensorActivationY"},
+                                            {miopenTensorActivationDX, "miopenTensorActivationDX"},
+                                            {miopenTensorActivationDY, "miopenTensorActivationDY"}};
+  activation::Mode mode = activation::Mode::kPassthru;
+  activation::Parameters parameters;
+};
+
+using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation>;
+
+/// An operation, or several that are fused: each reads the result of the one before.
+struct ProblemState {
+  std::vector<Operation> operations;
+  miopenProblemDirection_t direction = miopenProblemDirectionForward;
+  std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
+
+  bool fused() const { return operations.size() > 1; }
+  /// The operation of this kind, or null.
+  template <class Kind>
+  const Kind* find() const {
+    for (const Operation& operation : operations)
+      if (const auto* kind = std::get_if<Kind>(&operation)) return kind;
+    return nullptr;
+  }
+};
+
+struct ProblemObject : miopenProblem, InSlots<ProblemObject> {
+  static constexpr const char* kKind = "problem";
+  Magic<0x706f6c7970726f62> magic;
+  ProblemState state;
+};
+
+inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
+
+/// A problem as its primitive takes it.
+using ProblemCall = std::variant<ConvolutionCall>;
+
+/// The call of a complete problem; `missing` is the status if a tensor descriptor is not set.
+ProblemCall make_call(const ProblemState&, Status missing);
+
+/// The descriptor of a tensor of the problem; fails with the status `missing` if it is not set.
+const TensorDesc& tensor(const ProblemState&, miopenTensorArgumentId_t, Status missing);
+
+/// A tensor that runs of a problem need, and its buffer.
+struct TensorBuffer {
+  miopenTensorArgumentId_t id;
+  const TensorDesc* desc;  // null: the problem has no such tensor
+  void* data = nullptr;
+};
+
+/// BadParm unless the tensor belongs to the problem.
+void check_id(const ProblemState&, miopenTensorArgumentId_t);
+
+/// BadParm for the id of a scalar, which no operation has.
+void check_no_scalar(miopenTensorArgumentId_t);
+
+const char* name_of(miopenTensorArgumentId_t);
+
+}  // namespace polymio::capi

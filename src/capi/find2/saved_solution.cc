@@ -1,0 +1,277 @@
+// Serialization of find 2.0 solutions. One description of the fields serves writing and reading. Read values are
+// validated, since a checksum only detects accidental changes.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/hash.h"
+#include "capi/find2/solution.h"
+#include "core/registry.h"
+
+namespace polymio::capi {
+namespace {
+
+constexpr std::string_view kMagic = "PolymioS";
+constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kMaxListSize = 64;  // per list; the longest are tensors of a problem and tune points
+
+struct Header {
+  char magic[8];
+  std::uint32_t format;
+  std::uint32_t bytes;  // of the fields, which are between the header and the checksum
+};
+constexpr std::size_t kFrame = sizeof(Header) + sizeof(std::uint64_t);
+
+void expect(bool condition, const char* what) {
+  if (!condition) fail(Status::kInvalidValue, "the saved solution is damaged: {}", what);
+}
+
+/// Serialized numbers, eight bytes each.
+struct Writer {
+  static constexpr bool kReads = false;
+  std::string out;
+
+  void raw(const void* p, std::size_t n) { out.append(static_cast<const char*>(p), n); }
+  void operator()(double& v) { raw(&v, sizeof v); }
+  template <class T>
+  void operator()(T& v) {
+    const auto wide = static_cast<std::int64_t>(v);
+    raw(&wide, sizeof wide);
+  }
+};
+
+struct Reader {
+  static constexpr bool kReads = true;
+  std::string_view rest;
+
+  void raw(void* p, std::size_t n) {
+    expect(n <= rest.size(), "it ends too early");
+    std::memcpy(p, rest.data(), n);
+    rest.remove_prefix(n);
+  }
+  void operator()(double& v) { raw(&v, sizeof v); }
+  template <class T>
+  void operator()(T& v) {
+    std::int64_t wide = 0;
+    raw(&wide, sizeof wide);
+    using Number = typename std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::type_identity<T>>::type;
+    const auto number = static_cast<Number>(wide);
+    expect(static_cast<std::int64_t>(number) == wide, "a number is out of range");
+    v = static_cast<T>(number);
+  }
+};
+
+template <class Archive, class List>
+void list(Archive& io, List& values) {
+  std::size_t count = values.size();
+  io(count);
+  if constexpr (Archive::kReads) {
+    expect(count <= kMaxListSize, "a list is too long");
+    values.resize(count);
+  }
+  for (auto& v : values) io(v);
+}
+
+template <class Archive>
+void fields(Archive& io, TensorDesc& t) {
+  io(t.type);
+  io(t.cast);
+  io(t.rank);
+  expect(t.rank >= 1 && t.rank <= kMaxRank, "a tensor's rank is out of range");
+  for (std::size_t i = 0; i < static_cast<std::size_t>(t.rank); ++i) {
+    io(t.lens[i]);
+    io(t.strides[i]);
+  }
+}
+
+template <class Archive>
+void fields(Archive& io, ConvolutionObject::State& c) {
+  io(c.transposed);
+  list(io, c.pad);
+  list(io, c.stride);
+  list(io, c.dilation);
+  list(io, c.output_pad);
+  io(c.groups);
+  io(c.fp16_alt);
+  io(c.deterministic);
+  io(c.fp8_rounding);
+  io(c.find_mode);
+  io(c.math);
+  io(c.seed);
+}
+
+/// The problem of a solution in format 1: a convolution and what is fused into it.
+struct SavedProblem {
+  bool has_convolution = true, has_bias = false, has_activation = false;
+  ConvolutionOperation convolution;
+  miopenProblemDirection_t direction = miopenProblemDirectionForward;
+  ActivationOperation activation;
+  std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
+};
+
+SavedProblem to_saved(const ProblemState& p) {
+  SavedProblem saved;
+  saved.convolution = std::get<ConvolutionOperation>(p.operations.front());
+  saved.has_bias = p.find<BiasOperation>();
+  if (const auto* activation = p.find<ActivationOperation>()) {
+    saved.has_activation = true;
+    saved.activation = *activation;
+  }
+  saved.direction = p.direction;
+  saved.tensors = p.tensors;
+  return saved;
+}
+
+ProblemState from_saved(SavedProblem saved) {
+  expect(saved.has_convolution, "it has no convolution");
+  ProblemState p;
+  p.operations.emplace_back(std::move(saved.convolution));
+  if (saved.has_bias) p.operations.emplace_back(BiasOperation());
+  if (saved.has_activation) p.operations.emplace_back(saved.activation);
+  p.direction = saved.direction;
+  p.tensors = std::move(saved.tensors);
+  return p;
+}
+
+template <class Archive>
+void fields(Archive& io, SavedProblem& p) {
+  io(p.has_convolution);
+  io(p.has_bias);
+  io(p.has_activation);
+  fields(io, p.convolution.descriptor);
+  io(p.direction);
+  io(p.activation.mode);
+  io(p.activation.parameters.alpha);
+  io(p.activation.parameters.beta);
+  io(p.activation.parameters.gamma);
+  std::size_t count = p.tensors.size();
+  io(count);
+  expect(count <= kMaxListSize, "it has too many tensors");
+  auto it = p.tensors.begin();
+  for (; count > 0; --count) {
+    auto id = Archive::kReads ? miopenTensorArgumentIdInvalid : it->first;
+    io(id);
+    fields(io, Archive::kReads ? p.tensors[id] : (it++)->second);
+  }
+}
+
+/// The identity of the solver.
+struct Name {
+  std::uint64_t id = 0;
+  int version = 0;
+  std::string text;
+};
+
+template <class Archive>
+void fields(Archive& io, Name& name, SavedProblem& problem, search::Candidate& c) {
+  io(name.id);
+  io(name.version);
+  list(io, name.text);
+  fields(io, problem);
+  list(io, c.point);
+  io(c.us);
+  io(c.workspace);
+  io(c.source);
+  io(c.tuned);
+}
+
+/// Throws for convolutions that the API would have refused.
+void check(const ConvolutionObject::State& c) {
+  const auto dims = c.pad.size();
+  const auto least = [](const std::vector<int>& v, int limit) {
+    return std::all_of(v.begin(), v.end(), [&](int i) { return i >= limit; });
+  };
+  expect(dims >= 1 && dims <= 3 && c.stride.size() == dims && c.dilation.size() == dims && c.output_pad.size() == dims,
+         "the convolution's dimensions disagree");
+  expect(least(c.pad, 0) && least(c.stride, 1) && least(c.dilation, 1) && least(c.output_pad, 0),
+         "a pad, stride or dilation is out of range");
+  expect(c.math >= MathMode::kStrict && c.math <= MathMode::kAny, "the math mode is unknown");
+}
+
+/// The problem, if the API would have taken it.
+ProblemState checked_problem(SavedProblem saved) {
+  check(saved.convolution.descriptor);
+  expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
+         "the direction is unknown");
+  expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kElu,
+         "the activation is unknown");
+  ProblemState p = from_saved(std::move(saved));
+  expect(!p.fused() || p.direction == miopenProblemDirectionForward, "it is fused, and not forward");
+  for (const auto& [id, t] : p.tensors) {
+    check_id(p, id);
+    make_tensor(t.type, t.sizes(), {t.strides.data(), static_cast<std::size_t>(t.rank)});
+    expect(is_valid(t.cast), "a cast type is unknown");
+  }
+  return p;
+}
+
+SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
+  candidate.solver = solver_by_id(name.id, convolution::all_solvers());
+  if (!candidate.solver || name.text != candidate.solver->info().name)
+    fail(Status::kVersionMismatch, "the saved solution is for the solver {} ({}), which this version does not have",
+         name.text, name.id);
+  if (name.version != candidate.solver->info().version) {
+    candidate.point.clear();
+    candidate.tuned = false;
+    candidate.source = std::min(candidate.source, search::Source::kNeighbour);
+  }
+  ConvolutionCall call = std::get<ConvolutionCall>(make_call(problem, Status::kInvalidValue));
+  convolution::validate(call.problem);
+  const auto serves = [&](DeviceKind kind) {
+    const auto list = convolution::solvers(call.problem.direction, kind);
+    return std::find(list.begin(), list.end(), candidate.solver) != list.end();
+  };
+  expect(serves(DeviceKind::kCpu) || serves(DeviceKind::kCuda), "its solver is for another direction");
+  return {std::move(problem), std::move(candidate), std::move(call)};
+}
+
+}  // namespace
+
+std::string save(const SolutionState& s) {
+  const SolverInfo info = s.candidate.solver->info();
+  Name name{info.id, info.version, info.name};
+  SavedProblem problem = to_saved(s.problem);
+  search::Candidate candidate = s.candidate;
+  Writer body;
+  fields(body, name, problem, candidate);
+  Header header{{}, kFormat, static_cast<std::uint32_t>(body.out.size())};
+  std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
+  Writer all;
+  all.raw(&header, sizeof header);
+  all.out += body.out;
+  const std::uint64_t sum = content_hash(all.out);
+  all.raw(&sum, sizeof sum);
+  return std::move(all.out);
+}
+
+SolutionState load(std::string_view bytes) {
+  Header header;
+  if (bytes.size() < kFrame || bytes.substr(0, kMagic.size()) != kMagic)
+    fail(Status::kInvalidValue, "the {} bytes are no saved solution", bytes.size());
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.format != kFormat)
+    fail(Status::kVersionMismatch, "the saved solution has format {}, this version reads {}", header.format, kFormat);
+  expect(bytes.size() == kFrame + header.bytes, "its size is wrong");
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, bytes.data() + bytes.size() - sizeof sum, sizeof sum);
+  expect(sum == content_hash(bytes.substr(0, bytes.size() - sizeof sum)), "its checksum is wrong");
+  Reader body{bytes.substr(sizeof header, header.bytes)};
+  Name name;
+  SavedProblem problem;
+  search::Candidate candidate{};
+  fields(body, name, problem, candidate);
+  expect(body.rest.empty(), "it has bytes left over");
+  expect(std::isfinite(candidate.us) && candidate.us >= 0, "its time is not a valid number");
+  expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,
+         "the source of its time is unknown");
+  try {
+    return restore(name, checked_problem(std::move(problem)), std::move(candidate));
+  } catch (const Error& e) {
+    if (e.status == Status::kInvalidValue || e.status == Status::kVersionMismatch) throw;
+    fail(Status::kInvalidValue, "the saved solution is damaged: {}", e.what());
+  }
+}
+
+}  // namespace polymio::capi

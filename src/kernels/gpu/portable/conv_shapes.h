@@ -1,0 +1,48 @@
+// Arguments of the specialised convolution kernels (two spatial dimensions), in structs of at most 128 bytes. Shared
+// with the host. "src" is the tensor that a kernel gathers (x, or dy for backward data), "dst" the one that it writes;
+// in backward weights they are x and dy.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/portable/divider.h"
+#ifndef KERNEL
+namespace polymio::kernels {
+using i64 = std::int64_t;
+#endif
+
+/// Implicit GEMM. Strides are in elements, channels are those of a group.
+typedef struct ProductShape {
+  i64 src_image, dst_image;
+  int src_channel, src_row, src_col, src_h, src_w;
+  int dst_channel, dst_row, dst_col, dst_h, dst_w;
+  int images, filter_h, filter_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
+  int tap_step_h, tap_step_w;  // backward data: distance between the taps of a phase
+  int reduced, outputs;        // K (channels only) and N; backward weights: N (channels only) and M
+  int reduced_padded, outputs_padded;
+  int splits, store_quads;
+} ProductShape;
+
+/// Depthwise kernels, packed tensors.
+typedef struct DepthwiseShape {
+  int images, channels, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w;
+  int vectors;       // NHWC: vectors of channels per block
+  int planes, band;  // NCHW: planes per block, rows of dst per plane
+  Divider by_width;  // divides by dst_w
+} DepthwiseShape;
+
+/// Grouped kernels, packed tensors. `reduced` and `outputs` are the channels of src and dst per group. A block
+/// processes `units` units of work at a time, or column tiles of `band` rows.
+typedef struct GroupedShape {
+  int images, groups, reduced, outputs, src_h, src_w, dst_h, dst_w, pad_h, pad_w, stride_h, stride_w;
+  int dilation_h, dilation_w, units, band;
+} GroupedShape;
+
+/// Copies of the pixels that a strided pointwise convolution reads: `planes` planes, one per image and channel (NCHW)
+/// or one per image (NHWC), where a pixel has `vectors` units.
+typedef struct PixelShape {
+  i64 planes;
+  int vectors, in_d, in_h, in_w, out_d, out_h, out_w, stride_d, stride_h, stride_w;
+} PixelShape;
+
+#ifndef KERNEL
+}  // namespace polymio::kernels
+#endif

@@ -1,0 +1,282 @@
+// ConvCudaGemm: as ConvGpuGemm, with products by cuBLASLt if it is installed. The im2col matrix is gathered for chunks
+// of images so that it stays in the cache; backward weights accumulates in fp32. Tune points are the algorithms that
+// the heuristic of the library offers. TF32 products are a solver of their own, since they are less accurate.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "primitives/convolution/gpu/gemm.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
+constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
+constexpr std::int64_t kMaxGroups = 8;                // one product per group
+
+enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
+
+std::size_t whole_lines(std::size_t bytes) {
+  return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), kLine));
+}
+
+/// A tensor as matrices. Strides in elements: between columns, products of a batch, groups, images.
+struct Matrix {
+  std::int64_t step, batch_step, group_step, image_step;
+};
+
+/// Multipliers of a chunk: [full chunk, last chunk][aligned tensors, unaligned tensors].
+using Multipliers = std::array<std::array<std::shared_ptr<const Multiplier>, 2>, 2>;
+
+bool is_tf32(ErrorClass error) { return error == ErrorClass::kReduced; }
+
+class LibraryProduct {
+ public:
+  LibraryProduct(const DeviceInfo&, const Problem& p, const TunePoint& point, ErrorClass error)
+      : columns(p, chunk_of(p, point), in_place(p)),
+        images(chunk_of(p, point)),
+        point_(point),
+        tf32_(is_tf32(error)),
+        direction_(p.direction),
+        type_(p.x.type),
+        all_images_(p.n()),
+        groups_(p.groups()),
+        depth_(p.c() / p.groups() * gpu::taps_of(p)),
+        filters_(p.k() / p.groups()),
+        pixels_(gpu::pixels_of(p)),
+        last_(!columns.pixels_innermost()),
+        sums_(weights() && (images < all_images_ || !last_ || columns.in_place())),
+        library_bytes_(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
+    const std::int64_t rows = groups_ * depth_, channels = groups_ * filters_, group_elements = filters_ * depth_;
+    x_ = {last_ ? rows : pixels_, last_ ? depth_ : rows * pixels_, depth_ * pixels_, rows * pixels_};
+    y_ = {last_ ? channels : pixels_, last_ ? filters_ : channels * pixels_, filters_ * pixels_, channels * pixels_};
+    w_ = {depth_, last_ ? group_elements : weights() ? groups_ * group_elements : 0, group_elements, 0};
+    if (columns.in_place()) set_columns(p);
+  }
+
+  static Verdict check(const DeviceInfo&, const Problem&, ErrorClass);
+
+  static TuneSpace tune_space() {
+    return {{"choice", {0, 1, 2, 3, 4, 5, 6, 7}}, {"library_mib", {32, 0}}, {"chunk_mib", {32, 256}}};
+  }
+  static bool is_valid(const Problem& p, const TunePoint& point) {
+    if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
+    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for callers without workspace
+    return !is_direct(p) || point[kChunkMiB] == start()[kChunkMiB];
+  }
+  static TunePoint default_point(const DeviceInfo&, const Problem&) { return start(); }
+
+  double predict(const DeviceInfo&, const Problem&) const;
+  std::size_t workspace() const {
+    const std::size_t bytes = library_bytes_ + matrix_bytes() + sum_bytes();
+    return bytes == 0 ? 0 : bytes + kLine;
+  }
+  std::vector<KernelSpec> kernels() const {
+    if (!sums_) return {};
+    return {columns.add_partials_spec()};
+  }
+
+  /// Chooses algorithms of the library.
+  void prepare(Stream&, const Problem&);
+  gpu::MatrixPlace matrix(void* workspace) const { return {Buffer(scratch(workspace) + library_bytes_), 0}; }
+  void run(Stream&, const Kernels& built, std::size_t first, const gpu::Chunk&) const;
+
+  gpu::Columns columns;
+  std::int64_t images;  // per chunk
+
+ private:
+  static TunePoint start() { return {0, 32, 32}; }
+  bool weights() const { return direction_ == Direction::kBackwardWeights; }
+  std::int64_t products() const { return last_ ? 1 : groups_; }  // per chunk
+  DataType written() const {
+    return sums_ ? DataType::kFloat : direction_ == Direction::kBackwardData ? columns.type() : type_;
+  }
+  std::int64_t weight_count() const { return groups_ * filters_ * depth_; }
+  std::int64_t parts() const { return columns.in_place() ? batch_ : last_ ? 1 : images; }
+  std::size_t matrix_bytes() const { return columns.direct() ? 0 : whole_lines(columns.bytes()); }
+  std::size_t sum_bytes() const {
+    return sums_ ? whole_lines(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
+  }
+  /// The library's part of the workspace, its beginning.
+  static char* scratch(void* workspace) {
+    return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(workspace), kLine));
+  }
+
+  /// x, w and y as the operands a, b and c of the column-major product.
+  template <class T>
+  std::array<T, 3> operands(T x, T w, T y) const {
+    if (weights()) return {x, y, w};
+    const bool forward = direction_ == Direction::kForward;
+    const T src = forward ? x : y, dst = forward ? y : x;
+    return last_ ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
+  }
+
+  static bool in_place(const Problem&);
+  static bool is_direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
+  static std::int64_t chunk_of(const Problem&, const TunePoint&);
+  void set_columns(const Problem&);
+  double slowdown() const;
+  MatrixProduct product(std::int64_t chunk, int alignment) const;
+  void multiply(Stream&, const Multiplier&, char* x, char* w, char* y, Multiplier::Operands) const;
+
+  TunePoint point_;
+  bool tf32_;
+  Direction direction_;
+  DataType type_;
+  std::int64_t all_images_, groups_, depth_, filters_, pixels_;  // depth, filters per group
+  bool last_, sums_;                                             // NHWC; the gradient is accumulated in fp32
+  std::int64_t batch_ = 0;                                       // in place: columns of y, one product each
+  Matrix x_, w_, y_;
+  std::size_t library_bytes_;
+  Multipliers multipliers_;
+};
+
+Verdict LibraryProduct::check(const DeviceInfo& d, const Problem& p, ErrorClass error) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
+  POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda, "does not run on this kind of device");
+  POLYMIO_REQUIRE(!is_tf32(error) || p.x.type == DataType::kFloat, "TF32 is for fp32");
+  POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
+  POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMaxGroups, "groups with rows innermost");
+  POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMax, "pixels of y");
+  POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
+  return {};
+}
+
+/// Whether the pixels of a strided pointwise convolution are read in place.
+bool LibraryProduct::in_place(const Problem& p) {
+  const std::int64_t part = p.w.count() * static_cast<std::int64_t>(sizeof(float));
+  return gpu::has_even_rows(p) &&
+         (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMaxPartialBytes);
+}
+
+std::int64_t LibraryProduct::chunk_of(const Problem& p, const TunePoint& point) {
+  const bool first = !p.y.is_channels_last(), weights = p.direction == Direction::kBackwardWeights;
+  std::int64_t images = p.n();
+  if (!is_direct(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
+  if (first && weights) images = std::min(images, kMaxPartialBytes / static_cast<std::int64_t>(p.w.count() * 4));
+  images = std::clamp<std::int64_t>(images, 1, p.n());
+  return ceil_div(p.n(), ceil_div(p.n(), images));  // chunks of about equal size
+}
+
+/// One product per column of y.
+void LibraryProduct::set_columns(const Problem& p) {
+  const auto last_axis = static_cast<std::size_t>(p.spatial() - 1);
+  const std::int64_t step_w = p.geometry.stride[last_axis],
+                     step_h = p.spatial() > 1 ? p.geometry.stride[last_axis - 1] : 1;
+  batch_ = p.out(p.spatial() - 1);
+  x_ = {step_h * p.in(p.spatial() - 1) * depth_, step_w * depth_, 0, 0};
+  y_ = {batch_ * filters_, filters_, 0, 0};
+  w_ = {depth_, weights() ? weight_count() : 0, 0, 0};
+}
+
+MatrixProduct LibraryProduct::product(std::int64_t chunk, int alignment) const {
+  const bool forward = direction_ == Direction::kForward;
+  const std::int64_t all_pixels = columns.in_place() ? chunk * (pixels_ / batch_) : last_ ? chunk * pixels_ : pixels_;
+  const std::int64_t outputs = forward ? filters_ : depth_, reduced = forward ? depth_ : filters_;
+  const auto [a, b, c] = operands(x_, w_, y_);
+  MatrixProduct product = {};
+  product.in = type_;
+  product.out = written();
+  product.tf32 = tf32_;
+  product.transpose_a = last_ ? forward : weights();
+  product.transpose_b = last_ ? weights() : direction_ == Direction::kBackwardData;
+  product.m = weights() ? depth_ : last_ ? outputs : all_pixels;
+  product.n = weights() ? filters_ : last_ ? all_pixels : outputs;
+  product.k = weights() ? all_pixels : reduced;
+  product.step_a = a.step;
+  product.step_b = b.step;
+  product.step_c = c.step;
+  product.batch = columns.in_place() ? batch_ : last_ ? groups_ : chunk;
+  product.batch_step_a = a.batch_step;
+  product.batch_step_b = b.batch_step;
+  product.batch_step_c = c.batch_step;
+  std::int64_t common_alignment = alignment;
+  if (product.batch > 1 || products() > 1 || images < all_images_)
+    for (const Matrix* m : {&x_, &w_, &y_})
+      for (const std::int64_t step : {m->batch_step, m->group_step, m->image_step})
+        common_alignment = std::gcd(common_alignment, step * static_cast<std::int64_t>(size_of(type_)));
+  product.alignment = static_cast<int>(common_alignment);
+  product.workspace = library_bytes_;
+  return product;
+}
+
+double LibraryProduct::predict(const DeviceInfo& d, const Problem& p) const {
+  // Tensor cores have 16 times the throughput of SIMT fp32 for 16-bit floats, 8 times for TF32.
+  constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.7;
+  const double rate = d.fp32_gflops * (type_ != DataType::kFloat ? 16 : tf32_ ? 8 : 1);
+  const auto chunks = static_cast<double>(ceil_div(all_images_, images));
+  const double matrix = columns.direct() ? 0 : chunks * static_cast<double>(columns.bytes());
+  const double memory = (gpu::tensor_bytes(p) + matrix) / (1e3 * d.bandwidth_gbs * kMemory);
+  const double compute = p.flops() / (1e3 * rate * kEfficiency);
+  const double launches = chunks * static_cast<double>(products()) + (sums_ ? 1 : 0);
+  const double other_point_factor = point_ == start() ? 1 : 1.1;
+  return launches * kLaunchUs + other_point_factor * slowdown() * std::max(memory, compute);
+}
+
+/// Slowdown of products, measured on an H200: 16-bit matrices with unaligned columns; fp32 sums over many pixels, for
+/// which the library does not split K.
+double LibraryProduct::slowdown() const {
+  constexpr double kUnaligned = 3.5, kManyPixels = 12;
+  if (type_ != DataType::kFloat) return !last_ && pixels_ % 8 != 0 ? kUnaligned : 1;
+  return weights() && last_ && !tf32_ ? kManyPixels : 1;
+}
+
+void LibraryProduct::prepare(Stream& stream, const Problem& p) {
+  const std::int64_t rest = all_images_ % images;
+  const int size = static_cast<int>(size_of(type_));
+  for (int tail = 0; tail < (rest == 0 ? 1 : 2); ++tail)
+    for (const int alignment : {size, 16}) {
+      auto& variants = multipliers_[static_cast<std::size_t>(tail)];
+      auto made = stream.multiplier(product(tail ? rest : images, alignment), point_[kChoice]);
+      if (!made && !variants[1])
+        fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
+      variants[alignment == 16 ? 0 : 1] = made ? std::move(made) : variants[1];
+    }
+}
+
+void LibraryProduct::run(Stream& stream, const Kernels& built, std::size_t first, const gpu::Chunk& c) const {
+  const Multiplier& multiplier = *multipliers_[c.images == images ? 0 : 1][c.aligned ? 0 : 1];
+  char* const scratch = LibraryProduct::scratch(c.workspace.handle);
+  char* const sums = scratch + library_bytes_ + matrix_bytes();
+  Multiplier::Operands o = {nullptr, nullptr, nullptr, scratch, c.alpha, c.beta};
+  if (sums_) {
+    o.alpha = 1;
+    o.beta = c.first ? 0 : 1;
+  }
+  multiply(stream, multiplier, static_cast<char*>(c.x.address()), sums_ ? sums : static_cast<char*>(c.w.address()),
+           static_cast<char*>(c.y.address()), o);
+  if (!sums_ || !c.last) return;
+  gpu::add_partials(stream, *built[first], {Buffer(sums), c.w, weight_count(), static_cast<int>(parts())}, c.alpha,
+                    c.beta);
+}
+
+/// The product, or one per group.
+void LibraryProduct::multiply(Stream& stream, const Multiplier& multiplier, char* x, char* w, char* y,
+                              Multiplier::Operands o) const {
+  const auto size = static_cast<std::int64_t>(size_of(type_)), sum_size = static_cast<std::int64_t>(size_of(written()));
+  const std::int64_t x_step = x_.group_step * (direction_ == Direction::kBackwardData ? sum_size : size);
+  const std::int64_t w_step = w_.group_step * (weights() ? sum_size : size), y_step = y_.group_step * size;
+  for (std::int64_t g = 0; g < products(); ++g) {
+    const auto [a, b, c] = operands(x + g * x_step, w + g * w_step, y + g * y_step);
+    o.a = a;
+    o.b = b;
+    o.c = c;
+    multiplier.run(stream, o);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cuda_gemm(const SolverInfo& info, Direction d) {
+  return std::make_unique<gpu::Gemm<LibraryProduct>>(info, d);
+}
+
+std::unique_ptr<const SolverBase> cuda_gemm_tf32(const SolverInfo& info, Direction d) {
+  return std::make_unique<gpu::Gemm<LibraryProduct>>(info, d, ErrorClass::kReduced);
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,157 @@
+// Kernels that are C++ templates: their instantiation, compilation by NVRTC, and a run where there is a device.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "core/kernel_builder.h"
+
+namespace polymio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHelpers = "kernels/gpu/sm90/bulk_copy.cuh";
+constexpr std::uint32_t kStages = 4, kChunkBytes = 2048;
+
+/// One thread loads chunks into a ring in shared memory, a warpgroup adds a number and stores them.
+constexpr const char* kRingCopy = R"kernel(
+template <int kStages, int kBytes, class T>
+struct RingCopy {
+  static constexpr int kConsumers = 128, kThreads = kConsumers + 32, kResident = 2;
+  static constexpr int kElements = kBytes / sizeof(T);
+  struct Arguments {
+    const T* src;
+    T* dst;
+    T added;
+    int chunks;
+  };
+  struct Shared {
+    alignas(128) T ring[kStages][kElements];
+    sm90::Barrier full[kStages], empty[kStages];
+  };
+
+  static __device__ void run(const Arguments& a) {
+    __shared__ Shared shared;
+    const int thread = threadIdx.x;
+    if (thread == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        shared.full[i].init(1);
+        shared.empty[i].init(kConsumers);
+      }
+      sm90::publish_barriers();
+    }
+    __syncthreads();
+    if (thread < kConsumers)
+      consume(a, shared, thread);
+    else if (thread == kConsumers)
+      produce(a, shared);
+  }
+
+  static __device__ void produce(const Arguments& a, Shared& shared) {
+    sm90::RingPosition<kStages> at;
+    for (int chunk = blockIdx.x; chunk < a.chunks; chunk += gridDim.x) {
+      shared.empty[at.slot].wait(at.parity ^ 1);
+      shared.full[at.slot].arrive_and_expect(kBytes);
+      sm90::load_bulk(shared.ring[at.slot], a.src + chunk * kElements, kBytes, shared.full[at.slot]);
+      at.advance();
+    }
+  }
+
+  static __device__ void consume(const Arguments& a, Shared& shared, int thread) {
+    sm90::RingPosition<kStages> at;
+    for (int chunk = blockIdx.x; chunk < a.chunks; chunk += gridDim.x) {
+      shared.full[at.slot].wait(at.parity);
+      for (int i = thread; i < kElements; i += kConsumers)
+        a.dst[chunk * kElements + i] = shared.ring[at.slot][i] + a.added;
+      shared.empty[at.slot].arrive();
+      at.advance();
+    }
+  }
+};
+)kernel";
+
+/// The kernel's arguments, as RingCopy<.., int> has them.
+struct Arguments {
+  const void* src;
+  void* dst;
+  int added, chunks;
+};
+
+/// A folder of sources that has the test's kernel.
+class Sm90Kernels : public testing::Test {
+ protected:
+  Sm90Kernels() : folder_(fs::temp_directory_path() / fmt::format("polymio-sm90-{}", ::getpid())) {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "ring_copy.cu") << kernel_source(kHelpers) << kRingCopy;
+    ::setenv("POLYMIO_KERNEL_DIR", folder_.c_str(), 1);
+  }
+  ~Sm90Kernels() override {
+    ::unsetenv("POLYMIO_KERNEL_DIR");
+    fs::remove_all(folder_);
+  }
+
+  static KernelSpec ring_copy(const std::string& type) {
+    return {.source = "ring_copy.cu",
+            .entry = "ring_copy",
+            .options = {},
+            .instantiation = fmt::format("RingCopy<{}, {}, {}>", kStages, kChunkBytes, type)};
+  }
+
+ private:
+  const fs::path folder_;
+};
+
+std::unique_ptr<Compiler> compiler_for(const std::string& architecture) {
+  try {
+    return create_compiler(architecture);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status, Status::kNotInitialized);
+    return nullptr;
+  }
+}
+
+TEST_F(Sm90Kernels, AreInstantiatedByTheirSpec) {
+  const auto compiler = compiler_for("cuda-sm90");
+  if (!compiler) GTEST_SKIP() << "no NVRTC";
+  const std::string ints = compile_program(*compiler, ring_copy("int")).binary,
+                    floats = compile_program(*compiler, ring_copy("float")).binary;
+  EXPECT_EQ(ints.substr(1, 3), "ELF");
+  EXPECT_NE(ints.find("ring_copy"), std::string::npos) << "the entry point has its plain name";
+  EXPECT_NE(ints, floats);
+  try {
+    compile_program(*compiler, ring_copy("Missing"));
+    FAIL() << "an unknown type compiles";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("Missing"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(Sm90Kernels, ComputeOnADevice) {
+  if (const auto& why = absence(DeviceKind::kCuda); !why.empty()) GTEST_SKIP() << why;
+  const auto stream = create_stream("cuda:0", nullptr);
+  if (stream->info().gpu.compute_capability < 90) GTEST_SKIP() << "no sm90";
+  constexpr int kChunks = 1001, kElements = kChunks * static_cast<int>(kChunkBytes / sizeof(int));
+  std::vector<int> in(kElements), out(kElements), wanted(kElements);
+  std::iota(in.begin(), in.end(), 0);
+  std::iota(wanted.begin(), wanted.end(), 7);
+  void* const src = stream->allocate(in.size() * sizeof(int));
+  void* const dst = stream->allocate(in.size() * sizeof(int));
+  stream->upload(src, in.data(), in.size() * sizeof(int));
+  const KernelSpec spec = ring_copy("int");
+  const Kernels kernels = build_kernels(*stream, {&spec, 1});
+  launch(*stream, *kernels[0], Launch{.blocks = {64, 1, 1}, .threads = {160, 1, 1}}, Arguments{src, dst, 7, kChunks});
+  stream->download(out.data(), dst, out.size() * sizeof(int));
+  stream->deallocate(src);
+  stream->deallocate(dst);
+  EXPECT_EQ(out, wanted);
+}
+
+}  // namespace
+}  // namespace polymio
