@@ -29,13 +29,14 @@ start() {  # name, limit in seconds, command...
 }
 
 start_all_on() {  # device
-  local file job i=0
+  local file title job i=0
   export POLYMIO_TEST_DEVICE=$1
-  for file in "$POLYMIO_TEST_CASES"/*.txt; do
-    start "cases.$1.$(basename "$file" .txt)" 540 "$build/bin/solver_tests" --gtest_filter="*/$(basename "$file" .txt)"
+  for file in "$POLYMIO_TEST_CASES"/*/*.txt; do
+    title=$(basename "$(dirname "$file")")_$(basename "$file" .txt)
+    start "cases.$1.$title" 540 "$build/bin/solver_tests" --gtest_filter="*/$title"
   done
-  for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "solver_tests *EveryFunction*" \
-    "solver_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
+  for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" \
+    "solver_tests Fused.Every*:Fused.Scalars*"; do  # what has no case files
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
 }
@@ -47,13 +48,13 @@ start_memory_checks() {  # a small problem per kernel
     # racecheck does not track the barriers by which cuBLASLt's Hopper kernels pass copied data.
     [ $tool = racecheck ] && export POLYMIO_TEST_WITHOUT=ConvCudaGemm
     i=0
-    for job in "1 solver_tests */gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
+    for job in "1 solver_tests */convolution_gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
       read -r every job <<<"$job"
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
     POLYMIO_TEST_ONLY=ConvGpuDepthwise start "$tool.$i" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$build/bin/solver_tests" --gtest_filter="*/gpu_depthwise_matrix"
+      "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_depthwise_matrix"
   done
   unset POLYMIO_TEST_WITHOUT
 }
@@ -99,7 +100,7 @@ for device in cuda:0 $opencl; do start_all_on "$device"; done
 sleep 1
 for device in cuda:0 $opencl; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
-  cat "$work/cases.$device".* | awk '/^  Conv/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
+  cat "$work/cases.$device".* | awk '/^  (Conv|Activ|Bias)/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
   report "other operations on $device" "operations.$device.[0-9]"
 done
 [ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.[0-9]"; done

@@ -2,7 +2,7 @@
 """Which tests match a name, and what has to be built for them: the inner loop behind `./dev test NAME`.
 
 Usage: pick_tests.py BUILD_DIR NAME targets|run | --self-test
-NAME is a regular expression for names of ctest (solver_cases.pointwise) or, where none matches, a part of a test's own
+NAME is a regular expression for names of ctest (solver_cases.convolution/pointwise) or, where none matches, a part of a test's own
 name (FindTest.RecordsOf). `targets` prints what ninja has to build, `run` runs the tests; exit status 1 if one fails,
 2 if nothing matches."""
 # SPDX-License-Identifier: MIT

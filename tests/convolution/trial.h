@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <random>
 #include <vector>
 
 #include "driver/conv_args.h"
@@ -11,14 +10,9 @@
 #include "primitives/convolution/convolution.h"
 #include "reference/convolution.h"
 #include "reference/tolerance.h"
+#include "tests/runner/tensors.h"
 
 namespace polymio::test {
-
-inline TensorDesc describe(const reference::Tensor& t) {
-  TensorDesc d = make_tensor(static_cast<DataType>(t.type), t.lens, t.strides);
-  d.cast = static_cast<DataType>(t.cast);
-  return d;
-}
 
 /// Throws BadParm where the library refuses the problem.
 inline convolution::Problem translate(const driver::Problem& p) {
@@ -41,32 +35,6 @@ inline convolution::Problem translate(const driver::Problem& p) {
   if (p.args.fp8_rounding == 1) q.rounding = convolution::Rounding::kStochastic;
   convolution::validate(q);
   return q;
-}
-
-/// Contents of the memory between the elements of an input.
-enum class Gaps { kNumbers, kNan };
-
-/// True for each byte that belongs to an element (not to a gap between strided elements).
-inline std::vector<bool> element_bytes(const reference::Tensor& t) {
-  const std::size_t size = reference::size_of(t.type);
-  std::vector<bool> mask(t.bytes(), false);
-  for (std::int64_t i = 0; i < t.count(); ++i)
-    for (std::size_t b = 0; b < size; ++b) mask[static_cast<std::size_t>(t.offset(i)) * size + b] = true;
-  return mask;
-}
-
-/// Random values; integers from -100 to 100, others from -1 to 1.
-inline std::vector<unsigned char> random_tensor(const reference::Tensor& t, std::uint64_t seed, Gaps gaps) {
-  constexpr unsigned char kNanBytes = 0xff;
-  std::vector<unsigned char> bytes(t.bytes(), kNanBytes);
-  std::mt19937_64 engine(seed);
-  std::uniform_real_distribution<double> real(-1, 1);
-  std::uniform_int_distribution<int> integer(-100, 100);
-  const std::int64_t count = gaps == Gaps::kNan ? t.count() : t.space();
-  for (std::int64_t i = 0; i < count; ++i)
-    reference::store(t.type, bytes.data(), gaps == Gaps::kNan ? t.offset(i) : i,
-                     reference::is_integer(t.type) ? integer(engine) : real(engine));
-  return bytes;
 }
 
 struct Trial {

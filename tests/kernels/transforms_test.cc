@@ -115,25 +115,38 @@ Sum evaluate(const Shape& s, Direction d, const Tensors& t, std::int64_t first, 
   return sum;
 }
 
+/// Inputs of a problem, and some of its outputs by definition.
+struct Samples {
+  Tensors tensors;
+  std::vector<std::size_t> positions;
+  std::vector<Sum> sums;
+
+  Samples(const Shape& s, const Problem& p, Inputs inputs) : tensors(p, inputs) {
+    std::mt19937_64 engine(4);
+    const auto below = [&](std::int64_t n) {
+      return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
+    };
+    const TensorDesc& o = p.output();
+    for (int i = 0; i < 2000; ++i) {
+      const std::int64_t first = below(o.lens[0]), second = below(o.lens[1]), row = below(o.lens[2]);
+      const std::int64_t column = below(o.lens[3]);
+      positions.push_back(flat(first, second, row, column, o.lens[1], o.lens[2]));
+      sums.push_back(evaluate(s, p.direction, tensors, first, second, row, column));
+    }
+  }
+};
+
 /// Errors over those of a plain sum in fp32 (root mean squares), and the largest over the largest magnitude.
 struct Errors {
   double ratio, largest;
 };
 
-Errors errors_of(const SolverBase& solver, const TunePoint& point, const Shape& s, const Problem& p, Inputs inputs) {
-  const Tensors t(p, inputs);
-  const auto got = run(solver, p, t, 1, point);
-  std::mt19937_64 engine(4);
-  const auto below = [&](std::int64_t n) {
-    return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(n));
-  };
-  const TensorDesc& o = p.output();
+Errors errors_of(const SolverBase& solver, const TunePoint& point, const Problem& p, const Samples& samples) {
+  const auto got = run(solver, p, samples.tensors, 1, point);
   double own = 0, plain = 0, largest = 0, magnitude = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const std::int64_t first = below(o.lens[0]), second = below(o.lens[1]), row = below(o.lens[2]);
-    const std::int64_t column = below(o.lens[3]);
-    const Sum sum = evaluate(s, p.direction, t, first, second, row, column);
-    const float value = got[flat(first, second, row, column, o.lens[1], o.lens[2])];
+  for (std::size_t i = 0; i < samples.sums.size(); ++i) {
+    const Sum& sum = samples.sums[i];
+    const float value = got[samples.positions[i]];
     EXPECT_TRUE(std::isfinite(value));
     const double error = std::fabs(value - sum.value);
     own += error * error;
@@ -165,6 +178,7 @@ TEST_P(Transforms, ErrorsStayWithinTheirClass) {
   for (const Shape& s :
        {Shape{2, 64, 28, 48, 3}, Shape{1, 24, 40, 32, 11}, Shape{2, 64, 28, 40, 5}, Shape{2, 40, 28, 32, 7}}) {
     const Problem p = make_problem(s, GetParam());
+    const Samples samples[] = {{s, p, Inputs::kNormal}, {s, p, Inputs::kPositive}, {s, p, Inputs::kWide}};
     for (const SolverBase* solver : solvers(GetParam())) {
       if (!is_transform(*solver) || !solver->is_applicable(handle.device(), p)) continue;
       const bool approximate = solver->error_class(p) == ErrorClass::kApproximate;
@@ -172,7 +186,7 @@ TEST_P(Transforms, ErrorsStayWithinTheirClass) {
       for (const TunePoint& point : tiles_of(*solver, handle.device(), p)) {
         ++seen;
         for (const Inputs inputs : {Inputs::kNormal, Inputs::kPositive, Inputs::kWide}) {
-          const Errors e = errors_of(*solver, point, s, p, inputs);
+          const Errors e = errors_of(*solver, point, p, samples[static_cast<int>(inputs)]);
           const double units = e.largest / (0x1p-24 * std::sqrt(pairs));
           SCOPED_TRACE(p.key() + " " + solver->info().name + " inputs " + std::to_string(static_cast<int>(inputs)));
           std::printf("%-20s tile %2d filter %2ld inputs %d: %5.2f times a plain sum, %5.2f u sqrt(n)\n",
@@ -191,10 +205,10 @@ TEST_P(Transforms, ThreadsDoNotChangeResultsNorThoseOfOtherSolvers) {
   Handle handle("cpu", nullptr);
   int seen = 0;
   for (const Shape& s :
-       {Shape{3, 160, 10, 200, 3}, Shape{1, 32, 30, 130, 3}, Shape{2, 20, 30, 40, 7}, Shape{4, 16, 32, 24, 3},
+       {Shape{3, 160, 7, 200, 3}, Shape{1, 32, 30, 130, 3}, Shape{2, 20, 30, 24, 7}, Shape{4, 16, 32, 24, 3},
         Shape{1, 144, 17, 160, 3, 6}, Shape{3, 40, 13, 40, 3, 1, 10, Layout::kNHWC},
         Shape{2, 200, 15, 200, 3, 1, 200, Layout::kNHWC}, Shape{2, 3, 40, 32, 3, 1, 1, Layout::kNHWC},
-        Shape{2, 140, 12, 150, 5}, Shape{1, 34, 9, 140, 3, 1, 1, Layout::kNCDHW, 7}}) {
+        Shape{1, 140, 9, 150, 5}, Shape{1, 34, 9, 140, 3, 1, 1, Layout::kNCDHW, 4}}) {
     const Problem p = make_problem(s, GetParam());
     const Tensors t(p, Inputs::kNormal);
     for (const SolverBase* solver : solvers(GetParam())) {

@@ -66,28 +66,12 @@ const std::vector<Shape>& shapes() {
   return all;
 }
 
-/// Every valid combination of knob values.
-std::vector<TunePoint> valid_points(const SolverBase& solver, const DeviceInfo& device, const Problem& p) {
-  std::vector<TunePoint> points{{}};
-  for (const Knob& knob : solver.tune_space(device, p)) {
-    std::vector<TunePoint> longer;
-    for (const TunePoint& point : points)
-      for (const int value : knob.values) {
-        longer.push_back(point);
-        longer.back().push_back(value);
-      }
-    points = std::move(longer);
-  }
-  std::erase_if(points, [&](const TunePoint& t) { return !solver.is_valid(device, p, t); });
-  return points;
-}
-
 class Data {
  public:
   explicit Data(const Problem& p) : p_(p), x_(fill(p.x, 1)), w_(fill(p.w, 2)), y_(fill(p.y, 3)) {}
 
-  /// The output at a point, with exactly its workspace, as numbers.
-  std::vector<double> run(Handle& handle, const SolverBase& solver, const TunePoint& point) const {
+  /// The output at a point, with exactly its workspace.
+  std::vector<char> run(Handle& handle, const SolverBase& solver, const TunePoint& point) const {
     std::vector<char> x = x_, w = w_, y = y_;
     constexpr std::size_t kGuard = 64;
     const std::size_t bytes = solver.workspace_size(handle.device(), p_, point);
@@ -102,9 +86,14 @@ class Data {
     EXPECT_TRUE(std::all_of(workspace.end() - kGuard, workspace.end(), [](char c) { return c == 0x55; }))
         << "wrote beyond its workspace";
     const TensorDesc& o = p_.output();
-    const void* out = &o == &p_.x ? args.x : &o == &p_.w ? args.w : args.y;
+    return &o == &p_.x ? x : &o == &p_.w ? w : y;
+  }
+
+  std::vector<double> numbers(const std::vector<char>& output) const {
+    const TensorDesc& o = p_.output();
     std::vector<double> values(static_cast<std::size_t>(o.count()));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = dtype::load(o.type, out, static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = dtype::load(o.type, output.data(), static_cast<std::int64_t>(i));
     return values;
   }
 
@@ -122,14 +111,16 @@ class Data {
 };
 
 /// Checks one solver on one problem; returns the number of its tune points.
-std::size_t compare_points(Handle& handle, const SolverBase& solver, const Problem& p) {
+std::size_t compare_points(Handle& handle, const SolverBase& solver, const Problem& p, const Data& data) {
   const DeviceInfo& device = handle.device();
-  const auto points = valid_points(solver, device, p);
+  auto points = valid_points(solver, device, p);
+  if (points.empty()) points.emplace_back();  // of a solver without knobs
   const TunePoint start = solver.default_point(device, p);
   EXPECT_TRUE(std::find(points.begin(), points.end(), start) != points.end()) << to_text(start);
   EXPECT_EQ(solver.workspace_size(device, p, {}), solver.workspace_size(device, p, start));
-  const Data data(p);
-  const auto expected = data.run(handle, solver, start);
+  const auto output = data.run(handle, solver, start);
+  const auto expected = data.numbers(output);
+  EXPECT_TRUE(std::all_of(expected.begin(), expected.end(), [](double v) { return std::isfinite(v); }));
   double largest = 0;
   for (const double v : expected) largest = std::max(largest, std::abs(v));
   const double tolerance = largest * (p.x.type == DataType::kFloat ? 1e-5 : 1e-2);
@@ -137,7 +128,9 @@ std::size_t compare_points(Handle& handle, const SolverBase& solver, const Probl
     SCOPED_TRACE(to_text(point));
     const double us = solver.estimate(device, p, point);
     EXPECT_TRUE(us > 0 && us < 1e9) << us;
-    const auto values = data.run(handle, solver, point);
+    const auto other = data.run(handle, solver, point);
+    if (other == output) continue;
+    const auto values = data.numbers(other);
     double worst = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double difference = std::abs(values[i] - expected[i]);
@@ -157,11 +150,12 @@ TEST_P(TunePoints, AgreeWithTheDefault) {
   std::size_t most = 0;
   for (const Shape& s : shapes()) {
     const Problem p = make_problem(s, direction, type);
+    const Data data(p);
     SCOPED_TRACE(p.key());
     for (const SolverBase* solver : solvers(direction)) {
       if (!solver->is_applicable(handle.device(), p) || solver->info().reference) continue;
       SCOPED_TRACE(solver->info().name);
-      const std::size_t count = compare_points(handle, *solver, p);
+      const std::size_t count = compare_points(handle, *solver, p, data);
       EXPECT_LE(count, 200u);
       most = std::max(most, count);
     }

@@ -2,9 +2,9 @@
 #include "primitives/convolution/fused.h"
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
+#include "core/composite.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/cpu/epilogue.h"
 
@@ -13,75 +13,55 @@ namespace {
 
 activation::Mode mode_of(const Problem& p) { return static_cast<activation::Mode>(p.epilogue.activation); }
 
-/// Applies the epilogue to all of y.
-Solver<Problem>::Invoker make_pass(Stream& stream, const Problem& p) {
-  if (stream.info().kind == DeviceKind::kCpu) return epilogue_pass(stream, p);
-  return
-      [p, pass = activation::epilogue(stream, p.y, mode_of(p), p.epilogue.bias)](Stream& on, const Problem::Args& a) {
-        pass(on, a.y, p.epilogue.bias ? a.bias : nullptr, {a.activation_alpha, a.activation_beta, a.activation_gamma});
-      };
-}
+bool on_cpu(const DeviceInfo& d) { return d.kind == DeviceKind::kCpu; }
 
-Problem without_epilogue(const Problem& p) {
-  Problem plain = p;
-  plain.epilogue = {};
-  return plain;
-}
-
-class Composed final : public Solver<Problem> {
+/// Applies the epilogue to all of y. No solver of the primitive: it is only a step.
+class EpiloguePass final : public Solver<Problem> {
  public:
-  explicit Composed(const SolverBase* solver)
-      : Solver(solver->info()), solver_(static_cast<const Solver<Problem>&>(*solver)) {}
-
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (fuses(d, p)) return {};
     if (const Verdict v = check_epilogue(p); !v) return v;
-    if (d.kind != DeviceKind::kCpu)
-      if (const Verdict v = activation::check_epilogue(d, p.y.type, mode_of(p)); !v) return v;
-    return solver_.is_applicable(d, without_epilogue(p));
+    return on_cpu(d) ? Verdict{} : activation::check_epilogue(d, p.y.type, mode_of(p));
   }
-  ErrorClass error_class(const Problem& p) const override {
-    // The pass reads a rounded y, so that the result is not exact; the reference solver stays in double.
-    return solver_.info().reference ? solver_.error_class(p) : std::max(ErrorClass::kAccurate, solver_.error_class(p));
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override { return epilogue_us(d, p); }
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    if (on_cpu(d)) return {};
+    return activation::epilogue_kernels(d, p.y.type, mode_of(p), p.epilogue.bias);
   }
-  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.workspace_size(d, seen(d, p), t);
+  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
+    if (on_cpu(stream.info())) return epilogue_pass(stream, p);
+    return [p, pass = activation::epilogue(stream, p.y, mode_of(p), p.epilogue.bias)](Stream& on, const Args& a) {
+      pass(on, a.y, p.epilogue.bias ? a.bias : nullptr, {a.activation_alpha, a.activation_beta, a.activation_gamma});
+    };
   }
-  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.estimate(d, seen(d, p), t) + (fuses(d, p) ? 0 : epilogue_us(d, p));
-  }
-  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
-    return solver_.tune_space(d, seen(d, p));
-  }
-  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return solver_.is_valid(d, seen(d, p), t);
-  }
-  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
-    return solver_.default_point(d, seen(d, p));
-  }
-  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    auto specs = solver_.kernel_specs(d, seen(d, p), t);
-    if (d.kind != DeviceKind::kCpu && !fuses(d, p))
-      std::ranges::move(activation::epilogue_kernels(d, p.y.type, mode_of(p), p.epilogue.bias),
-                        std::back_inserter(specs));
-    return specs;
-  }
+};
 
-  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    if (fuses(stream.info(), p)) return solver_.build(stream, p, t);
-    return
-        [run = solver_.build(stream, without_epilogue(p), t), pass = make_pass(stream, p)](Stream& on, const Args& a) {
-          run(on, a);
-          pass(on, a);
-        };
+/// A solver, and the pass if the solver refuses the epilogue.
+class Composed final : public Composite {
+ public:
+  explicit Composed(const SolverBase* solver) : Composite(solver->info()), solver_(*solver) {}
+
+  ErrorClass error_class(const ProblemBase& p) const override {
+    // The pass reads a rounded y, so that the result is not exact; the reference solver stays in double.
+    return info().reference ? solver_.error_class(p) : std::max(ErrorClass::kAccurate, solver_.error_class(p));
   }
 
  private:
-  bool fuses(const DeviceInfo& d, const Problem& p) const { return static_cast<bool>(solver_.is_applicable(d, p)); }
-  /// The problem that the inner solver runs.
-  Problem seen(const DeviceInfo& d, const Problem& p) const { return fuses(d, p) ? p : without_epilogue(p); }
+  Verdict steps(const DeviceInfo& d, const ProblemBase& problem, Steps& to) const override {
+    static const EpiloguePass pass;
+    const Problem& p = static_cast<const Problem&>(problem);
+    if (solver_.is_applicable(d, problem)) {
+      to.add(solver_, problem, kAllKnobs);
+      return {};
+    }
+    if (const Verdict v = pass.is_applicable(d, p); !v) return v;
+    Problem plain = p;
+    plain.epilogue = {};
+    to.add(solver_, plain, kAllKnobs);
+    to.add(pass, p);
+    return {};
+  }
 
-  const Solver<Problem>& solver_;
+  const SolverBase& solver_;
 };
 
 /// The solvers of the forward direction, composed; both vectors have the same order.

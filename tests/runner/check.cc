@@ -1,0 +1,111 @@
+// The checks that every solver of every primitive must pass.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "tests/device.h"
+#include "tests/runner/runner.h"
+#include "tests/runner/tensors.h"
+
+namespace polymio::test {
+namespace {
+
+constexpr std::size_t kGuard = 256;
+
+/// A buffer with guard bytes before and after, its data `shift` bytes off the 64-byte boundary; and on a GPU a copy in
+/// the device's memory.
+class Guarded {
+ public:
+  Guarded(Handle& handle, std::size_t bytes, std::size_t shift)
+      : handle_(handle),
+        bytes_(bytes),
+        memory_(bytes + shift + 2 * kGuard + kLine),
+        first_(kGuard + shift + (on_cpu() ? -reinterpret_cast<std::uintptr_t>(memory_.data()) % kLine : 0)),
+        on_device_(handle, on_cpu() ? 0 : memory_.size()) {
+    std::memset(memory_.data(), kPoison, memory_.size());
+  }
+  unsigned char* data() { return memory_.data() + first_; }
+  void* device() { return on_cpu() ? data() : static_cast<unsigned char*>(on_device_.data()) + first_; }
+  void upload() {
+    if (!on_cpu()) handle_.stream().upload(on_device_.data(), memory_.data(), memory_.size());
+  }
+  void download() {
+    if (!on_cpu()) handle_.stream().download(memory_.data(), on_device_.data(), memory_.size());
+  }
+  bool are_guards_intact() const {
+    const auto poisoned = [](unsigned char c) { return c == kPoison; };
+    const auto* p = memory_.data();
+    return std::all_of(p, p + first_, poisoned) && std::all_of(p + first_ + bytes_, p + memory_.size(), poisoned);
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  Handle& handle_;
+  std::size_t bytes_;
+  std::vector<unsigned char> memory_;
+  std::size_t first_;  // offset of the data in bytes
+  Memory on_device_;
+};
+
+/// Runs the solver on fresh buffers, `shift` elements off their alignment; returns the output's bytes.
+std::vector<unsigned char> run(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point,
+                               std::size_t shift) {
+  std::deque<Guarded> buffers;
+  std::vector<void*> data;
+  std::size_t widest = sizeof(float);
+  for (std::size_t i = 0; i < c.operands.size(); ++i) {
+    const Operand& operand = c.operands[i];
+    const std::size_t element = reference::size_of(operand.tensor.type);
+    widest = std::max(widest, element);
+    Guarded& buffer = buffers.emplace_back(handle, operand.content.size(), shift * element);
+    if (i != c.output || c.keeps) std::memcpy(buffer.data(), operand.content.data(), operand.content.size());
+    data.push_back(buffer.device());
+  }
+  const std::size_t bytes = solver.workspace_size(handle.device(), c.problem(), point);
+  Guarded workspace(handle, bytes, shift * widest);
+  for (Guarded& buffer : buffers) buffer.upload();
+  workspace.upload();
+  c.run(solver.build(handle.stream(), c.problem(), point), handle.stream(), data, bytes ? workspace.device() : nullptr,
+        bytes);
+  for (Guarded& buffer : buffers) buffer.download();
+  workspace.download();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::vector<unsigned char>& before = c.operands[i].content;
+    EXPECT_TRUE(buffers[i].are_guards_intact()) << "wrote outside operand " << i;
+    EXPECT_TRUE(i == c.output || std::memcmp(buffers[i].data(), before.data(), before.size()) == 0)
+        << "changed input " << i;
+  }
+  EXPECT_TRUE(workspace.are_guards_intact()) << "wrote outside the workspace";
+  unsigned char* const result = buffers[c.output].data();
+  return {result, result + c.operands[c.output].content.size()};
+}
+
+void check_gaps(const Case& c, const std::vector<unsigned char>& result) {
+  const Operand& output = c.operands[c.output];
+  const std::vector<bool> mask = element_bytes(output.tensor);
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (!mask[i] && result[i] != (c.keeps ? output.content[i] : kPoison)) {
+      ADD_FAILURE() << "wrote into the gap at byte " << i;
+      return;
+    }
+}
+
+}  // namespace
+
+void check(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point) {
+  const std::vector<unsigned char> result = run(handle, c, solver, point, 0);
+  const reference::Comparison found = c.compare(solver, result.data());
+  EXPECT_TRUE(found.ok()) << found.failures << " of " << c.operands[c.output].tensor.count()
+                          << " outputs are wrong; worst: index " << found.index << " is " << found.got << ", should be "
+                          << found.want << " +- " << found.tolerance;
+  check_gaps(c, result);
+  const std::vector<unsigned char> again = run(handle, c, solver, point, 1);
+  if (solver.info().deterministic) {
+    EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
+  }
+}
+
+}  // namespace polymio::test

@@ -1,0 +1,66 @@
+// Cases of every primitive. A line of tests/cases/<primitive>/*.txt is a driver line, and so a problem's key; one file
+// per primitive makes it a Case: tensors, contents, expected result. check() runs a solver on any case.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/handle.h"
+#include "core/solver.h"
+#include "reference/tensor.h"
+#include "reference/tolerance.h"
+
+namespace polymio::test {
+
+constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
+
+/// A tensor that a case reads or writes.
+struct Operand {
+  reference::Tensor tensor;
+  std::vector<unsigned char> content{};  // before the run
+};
+
+/// A problem in one direction. Cheap to make: only prepare() makes contents and the expected result.
+class Case {
+ public:
+  virtual ~Case() = default;
+  virtual std::string line() const = 0;  // computes the case again
+  virtual const ProblemBase& problem() const = 0;
+  virtual SolverList solvers(DeviceKind) const = 0;
+  /// Whether the problem is that of `other`, which was made from the key of this one. Scalars are not part of keys.
+  virtual bool has_problem_of(const Case& other) const = 0;
+  /// Whether a device of this kind must have a solver.
+  virtual bool needs_solver(DeviceKind) const { return true; }
+  virtual void prepare() = 0;
+  /// Calls the invoker with the operands at these addresses, in their order.
+  virtual void run(const AnyInvoker&, Stream&, std::span<void* const> data, void* workspace,
+                   std::size_t workspace_bytes) const = 0;
+  /// Compares the output tensor at `result` within the bound of the solver's error class.
+  virtual reference::Comparison compare(const SolverBase&, const void* result) const = 0;
+
+  std::vector<Operand> operands;
+  std::size_t output = 0;  // the operand that is written
+  bool keeps = false;      // the output's content is an input, too
+};
+using Cases = std::vector<std::unique_ptr<Case>>;
+
+struct Primitive {
+  const char* name;                         // its folder in tests/cases
+  Cases (*parse)(const std::string& line);  // one case per direction of the line
+};
+
+Cases convolution_cases(const std::string& line);
+Cases activation_cases(const std::string& line);
+Cases bias_cases(const std::string& line);
+
+inline constexpr Primitive kPrimitives[] = {
+    {"convolution", convolution_cases}, {"activation", activation_cases}, {"bias", bias_cases}};
+
+/// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
+/// accepts, equal in both runs if the solver is deterministic; guard bytes before and after every buffer, inputs and
+/// gaps of the output unchanged.
+void check(Handle&, const Case&, const SolverBase&, const TunePoint&);
+
+}  // namespace polymio::test
