@@ -11,20 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include "driver/activ.h"
-#include "driver/activ_args.h"
-#include "driver/compare.h"
-#include "driver/conv.h"
-#include "driver/conv_args.h"
-#include "driver/dataset.h"
-#include "driver/db.h"
-#include "driver/demo.h"
-#include "driver/devices.h"
-#include "driver/doctor.h"
-#include "driver/list.h"
-#include "driver/tradeoff.h"
-#include "driver/report.h"
-#include "driver/tune.h"
+#include "driver/run/activ.h"
+#include "driver/run/activ_args.h"
+#include "driver/run/compare.h"
+#include "driver/run/conv_run.h"
+#include "driver/run/conv_args.h"
+#include "driver/tune/dataset.h"
+#include "driver/db/db.h"
+#include "driver/report/demo.h"
+#include "driver/run/devices.h"
+#include "driver/db/doctor.h"
+#include "driver/run/list.h"
+#include "driver/tune/tradeoff.h"
+#include "driver/report/report.h"
+#include "driver/tune/tune.h"
 
 namespace polymio::driver {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "driver/conv_args.h"
-#include "driver/problem.h"
+#include "driver/run/conv_args.h"
+#include "driver/run/conv_problem.h"
 #include "primitives/convolution/convolution.h"
 #include "reference/convolution.h"
 #include "reference/tolerance.h"

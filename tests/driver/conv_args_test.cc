@@ -1,6 +1,6 @@
 // The driver's text form of problems: parsing, canonical text, derived sizes, and its errors.
 // SPDX-License-Identifier: MIT
-#include "driver/conv_args.h"
+#include "driver/run/conv_args.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "driver/tune_plan.h"
-#include "driver/arguments.h"
+#include "driver/tune/plan.h"
+#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {

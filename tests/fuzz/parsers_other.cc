@@ -14,8 +14,8 @@
 #include "bench/problem_of.h"
 #include "capi/find2_objects.h"
 #include "db/kernel_cache.h"
-#include "driver/activ_args.h"
-#include "driver/db_import.h"
+#include "driver/run/activ_args.h"
+#include "driver/db/import.h"
 #include "parsers.h"
 #include "search/learned.h"
 

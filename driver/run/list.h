@@ -1,0 +1,28 @@
+// --from-list: many problems from a file, one result line each.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/run/conv_args.h"
+
+namespace polymio::driver {
+
+struct ListItem {
+  std::int64_t number;  // line of the file
+  ConvArgs args;
+};
+
+// The convolutions of a file of driver lines; `defaults` for flags that a line does not give. Lines of other
+// primitives are skipped with a note on standard error. Throws ArgError.
+std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults);
+
+// Relative cost of one direction, for progress bars and budgets; includes a constant cost per call.
+double cost(const ConvArgs& args);
+
+// Returns the process exit status: 0 if every problem ran and verified.
+int run_list(const ConvArgs& args);
+
+}  // namespace polymio::driver
