@@ -44,9 +44,9 @@ Session::Session(const std::string& device_name) : device{} {
 
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
                              int cast_type) {
-  miopenTensorDescriptor_t raw = nullptr;
-  check(miopenCreateTensorDescriptor(&raw), "miopenCreateTensorDescriptor");
-  TensorDescriptor tensor(raw);
+  TensorDescriptor tensor =
+      create<miopenDestroyTensorDescriptor>(miopenCreateTensorDescriptor, "miopenCreateTensorDescriptor");
+  const miopenTensorDescriptor_t raw = tensor.get();
   const std::vector<std::size_t> sizes(lens.begin(), lens.end());
   const std::vector<std::size_t> steps(strides.begin(), strides.end());
   check(miopenSetTensorDescriptorV2(raw, static_cast<miopenDataType_t>(type), static_cast<int>(sizes.size()),

@@ -39,6 +39,14 @@ struct Deleter {
 template <class T, auto Destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, Deleter<Destroy>>;
 
+// The object that a function of the API makes. Throws RunError, naming the function.
+template <auto Destroy, class T>
+Owned<T, Destroy> create(miopenStatus_t (*make)(T*), const char* function) {
+  T raw = nullptr;
+  check(make(&raw), function);
+  return Owned<T, Destroy>(raw);
+}
+
 using Handle = Owned<miopenHandle_t, miopenDestroy>;
 using TensorDescriptor = Owned<miopenTensorDescriptor_t, miopenDestroyTensorDescriptor>;
 using ConvDescriptor = Owned<miopenConvolutionDescriptor_t, miopenDestroyConvolutionDescriptor>;
@@ -56,6 +64,22 @@ struct Session {
 
 TensorDescriptor make_tensor(int type, const std::vector<std::int64_t>& lens, const std::vector<std::int64_t>& strides,
                              int cast_type);
+
+// Scalars as the API reads them: doubles for tensors of doubles, else floats.
+class Scalars {
+ public:
+  Scalars(double alpha, double beta, bool is_double)
+      : wide_{alpha, beta}, narrow_{static_cast<float>(alpha), static_cast<float>(beta)}, is_double_(is_double) {}
+  const void* alpha() const { return get(0); }
+  const void* beta() const { return get(1); }
+
+ private:
+  const void* get(int i) const { return is_double_ ? static_cast<const void*>(&wide_[i]) : &narrow_[i]; }
+
+  double wide_[2];
+  float narrow_[2];
+  bool is_double_;
+};
 
 // Throws RunError when the host's free memory does not hold `bytes`: the system would overcommit and kill the process
 // later.

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -18,8 +17,8 @@
 #include "driver/db/records.h"
 #include "driver/db/doctor.h"
 #include "driver/base/files.h"
+#include "driver/run/common_args.h"
 #include "driver/run/result.h"
-#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {
@@ -29,23 +28,23 @@ constexpr double kSameTime = 0.10;  // times within this relative difference are
 
 const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
-const std::string& kind_name(const Record& record) { return kind_names()[static_cast<std::size_t>(record.kind)]; }
+std::string_view kind_name(const Record& record) { return kRecordKinds[record.kind].name; }
 
-std::set<polymioRecordKind_t> kinds_of(const Arguments& arguments) {
-  std::set<polymioRecordKind_t> kinds;
-  for (const std::string& name : arguments.values("--kind")) {
-    const auto found = std::find(kind_names().begin(), kind_names().end(), name);
-    if (found == kind_names().end()) {
-      throw ArgError(fmt::format("--kind: bad value '{}', allowed: {}", name, fmt::join(kind_names(), " ")));
-    }
-    kinds.insert(static_cast<polymioRecordKind_t>(found - kind_names().begin()));
+// The values of the flags of all sub-commands.
+struct DbArgs {
+  std::vector<std::string> operands;
+  std::vector<int> kinds;
+  std::string filter, out, device;
+  bool json = false, verbose = false, older_versions = false, measured_only = false;
+
+  bool has_kind(const Record& record) const {
+    return std::find(kinds.begin(), kinds.end(), static_cast<int>(record.kind)) != kinds.end();
   }
-  return kinds;
-}
+};
 
 // The named files, else the existing files of the user's own database.
-std::vector<std::string> files_of(const Arguments& arguments) {
-  if (!arguments.operands().empty()) return arguments.operands();
+std::vector<std::string> files_of(const DbArgs& args) {
+  if (!args.operands.empty()) return args.operands;
   std::vector<std::string> files = user_files("");
   std::erase_if(files, [](const std::string& file) { return !std::filesystem::exists(file); });
   return files;
@@ -89,29 +88,31 @@ void print_grouped(const std::vector<Record>& records) {
              plural(groups.size()));
 }
 
-constexpr TextFlag kListFlags[] = {
-    {"--json", "", "one JSON object per record"},
-    {"--kind", "KIND[,..]", "only predicted measured tuned trial failed ..."},
-    {"--filter", "TEXT", "only records with this text in problem or solver"},
-};
-constexpr Command kList{"db list",  "[FILE...]", "Lists the records of files; the default is your own database.",
-                        kListFlags, 0,           kAny};
+constexpr Command kList{"db list", "[FILE...]", "Lists the records of files; the default is your own database.", 0,
+                        kAny};
 
-int list(const Arguments& arguments) {
-  const auto kinds = kinds_of(arguments);
-  const std::string filter = arguments.value("--filter").value_or("");
+Flags list_flags(DbArgs& args) {
+  return {
+      {"", "json", Switch{&args.json}, "one JSON object per record"},
+      {"", "kind", Names{&args.kinds, kRecordKinds}, "only some"},
+      {"", "filter", Text{&args.filter, "TEXT"}, "only records with this text in problem or solver"},
+  };
+}
+
+int list(const DbArgs& args) {
   std::vector<Record> all;
-  for (const std::string& path : files_of(arguments)) {
+  for (const std::string& path : files_of(args)) {
     RecordFile file = read_records(path);
     warn_damaged(path, file);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(all));
   }
   std::vector<Record> records = current(all);
   std::erase_if(records, [&](const Record& r) {
-    const bool matches = r.problem.find(filter) != std::string::npos || r.solver.find(filter) != std::string::npos;
-    return !matches || (!kinds.empty() && !kinds.contains(r.kind));
+    const bool matches =
+        r.problem.find(args.filter) != std::string::npos || r.solver.find(args.filter) != std::string::npos;
+    return !matches || (!args.kinds.empty() && !args.has_kind(r));
   });
-  if (!arguments.has("--json")) {
+  if (!args.json) {
     print_grouped(records);
     return 0;
   }
@@ -119,27 +120,24 @@ int list(const Arguments& arguments) {
   return 0;
 }
 
-constexpr Command kMerge{"db merge",
-                         "OUT IN...",
+constexpr Command kMerge{"db merge", "OUT IN...",
                          "Writes one pack with the records of all inputs: of two of the same identity the\n"
                          "one of the later input, unless the other is of a newer version of the solver.",
-                         {},
-                         2,
-                         kAny};
+                         2, kAny};
 
-int merge(const Arguments& arguments) {
-  const std::string& out = arguments.operands()[0];
+int merge(const DbArgs& args) {
+  const std::string& out = args.operands[0];
   std::vector<Record> all;
-  for (std::size_t i = 1; i < arguments.operands().size(); ++i) {
-    RecordFile file = read_records(arguments.operands()[i]);
-    require_pack(arguments.operands()[i], file);
-    warn_damaged(arguments.operands()[i], file);
+  for (std::size_t i = 1; i < args.operands.size(); ++i) {
+    RecordFile file = read_records(args.operands[i]);
+    require_pack(args.operands[i], file);
+    warn_damaged(args.operands[i], file);
     std::move(file.records.begin(), file.records.end(), std::back_inserter(all));
   }
   const std::vector<Record> merged = current(all, true);
   write_records(out, merged);
-  fmt::print("{}: {} record{} from {} file{}\n", out, merged.size(), plural(merged.size()),
-             arguments.operands().size() - 1, plural(arguments.operands().size() - 1));
+  fmt::print("{}: {} record{} from {} file{}\n", out, merged.size(), plural(merged.size()), args.operands.size() - 1,
+             plural(args.operands.size() - 1));
   return 0;
 }
 
@@ -205,16 +203,13 @@ struct Difference {
   bool none() const { return only_a + only_b + times + winners == 0; }
 };
 
-constexpr Command kDiff{"db diff",
-                        "A B",
+constexpr Command kDiff{"db diff", "A B",
                         "Compares find records: '<' only in A, '>' only in B, '~' times more than 10%\n"
                         "apart, '!' another solver is the fastest. Status 1 when there is any.",
-                        {},
-                        2,
-                        2};
+                        2, 2};
 
-int diff(const Arguments& arguments) {
-  const auto a = finds_of(arguments.operands()[0]), b = finds_of(arguments.operands()[1]);
+int diff(const DbArgs& args) {
+  const auto a = finds_of(args.operands[0]), b = finds_of(args.operands[1]);
   Difference difference;
   difference.missing(a, b, "<", difference.only_a);
   difference.missing(b, a, ">", difference.only_b);
@@ -225,26 +220,25 @@ int diff(const Arguments& arguments) {
   return difference.none() ? 0 : 1;
 }
 
-constexpr TextFlag kPruneFlags[] = {
-    {"--out", "OUT", "write here instead of replacing FILE"},
-    {"--older-versions", "", "drop all but the newest version of each solver"},
-    {"--kind", "KIND[,..]", "drop predicted measured tuned trial failed ..."},
-};
-constexpr Command kPrune{"db prune",
-                         "[FILE]",
+constexpr Command kPrune{"db prune", "[FILE]",
                          "Drops records of your choice, records that later ones replace, and damaged\n"
                          "lines. The default is your own database.",
-                         kPruneFlags,
-                         0,
-                         1};
+                         0, 1};
 
-int prune(const Arguments& arguments) {
-  const auto kinds = kinds_of(arguments);
-  const auto files = files_of(arguments);
+Flags prune_flags(DbArgs& args) {
+  return {
+      {"", "out", Text{&args.out, "OUT"}, "write here instead of replacing FILE"},
+      {"", "older-versions", Switch{&args.older_versions}, "drop all but the newest version of each solver"},
+      {"", "kind", Names{&args.kinds, kRecordKinds}, "drop some"},
+  };
+}
+
+int prune(const DbArgs& args) {
+  const auto files = files_of(args);
   if (files.size() != 1) {
     throw RunError(fmt::format("db prune: your own database has {} files; name one of them", files.size()));
   }
-  const std::string path = files[0], out = arguments.value("--out").value_or(path);
+  const std::string path = files[0], out = args.out.empty() ? path : args.out;
   const ExclusiveUse lock(path);
   const RecordFile file = read_records(path);
   require_pack(path, file);
@@ -252,7 +246,7 @@ int prune(const Arguments& arguments) {
   std::map<std::string, int> newest;
   for (const Record& r : kept) newest[r.solver] = std::max(newest[r.solver], r.solver_version);
   std::erase_if(kept, [&](const Record& r) {
-    return kinds.contains(r.kind) || (arguments.has("--older-versions") && r.solver_version < newest[r.solver]);
+    return args.has_kind(r) || (args.older_versions && r.solver_version < newest[r.solver]);
   });
   std::error_code differs;
   std::filesystem::equivalent(out, path, differs) ? lock.replace(kept) : write_records(out, kept);
@@ -261,14 +255,14 @@ int prune(const Arguments& arguments) {
   return 0;
 }
 
-constexpr Command kVerify{
-    "db verify", "[FILE...]", "Checks every line; status 1 when one is damaged. The default is your own database.",
-    {},          0,           kAny};
+constexpr Command kVerify{"db verify", "[FILE...]",
+                          "Checks every line; status 1 when one is damaged. The default is your own database.", 0,
+                          kAny};
 
-int verify(const Arguments& arguments) {
+int verify(const DbArgs& args) {
   constexpr std::size_t kShown = 60;  // characters of a damaged line
   bool damaged = false;
-  for (const std::string& path : files_of(arguments)) {
+  for (const std::string& path : files_of(args)) {
     const RecordFile file = read_records(path);
     for (const RecordFile::Line& line : file.damaged) {
       std::string text = line.text.substr(0, kShown);
@@ -282,20 +276,20 @@ int verify(const Arguments& arguments) {
   return damaged ? 1 : 0;
 }
 
-constexpr TextFlag kImportFlags[] = {
-    {"--out", "LIST", "write the list here instead of to stdout"},
-    {"--verbose", "", "print the reason for each skipped line"},
-};
-constexpr Command kImport{"db import",
-                          "FDB",
+constexpr Command kImport{"db import", "FDB",
                           "Converts a FindDb of MIOpen to a list of problems, for --from-list and\n"
                           "tune: files such as gfx942130.HIP.fdb.txt.",
-                          kImportFlags,
-                          1,
-                          1};
+                          1, 1};
 
-int import(const Arguments& arguments) {
-  const std::string& path = arguments.operands()[0];
+Flags import_flags(DbArgs& args) {
+  return {
+      {"", "out", Text{&args.out, "LIST"}, "write the list here instead of to stdout"},
+      {"", "verbose", Switch{&args.verbose}, "print the reason for each skipped line"},
+  };
+}
+
+int import(const DbArgs& args) {
+  const std::string& path = args.operands[0];
   std::istringstream file(read_whole(path));
   const ImportedList list = import_find_db(file);
   if (list.records == 0 && !list.skipped.empty()) {
@@ -304,13 +298,13 @@ int import(const Arguments& arguments) {
   }
   std::string text;
   for (const std::string& problem : list.problems) text += problem + '\n';
-  if (const auto out = arguments.value("--out")) {
-    write_whole(*out, text);
-  } else {
+  if (args.out.empty()) {
     fmt::print("{}", text);
+  } else {
+    write_whole(args.out, text);
   }
   for (const ImportedList::Skipped& skipped : list.skipped) {
-    if (arguments.has("--verbose")) fmt::print(stderr, "{}:{}: {}\n", path, skipped.line, skipped.reason);
+    if (args.verbose) fmt::print(stderr, "{}:{}: {}\n", path, skipped.line, skipped.reason);
   }
   fmt::print(stderr, "{}: {} problem{} from {} record{}, {} line{} skipped\n", path, list.problems.size(),
              plural(list.problems.size()), list.records, plural(list.records), list.skipped.size(),
@@ -318,32 +312,39 @@ int import(const Arguments& arguments) {
   return 0;
 }
 
-constexpr TextFlag kExportFlags[] = {
-    {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
-    {"--measured-only", "", "leave out predictions"},
-};
-constexpr Command kExport{
-    "db export",  "OUT", "Writes your own database of the device as a pack, without the trials of tuning.",
-    kExportFlags, 1,     1};
+constexpr Command kExport{"db export", "OUT",
+                          "Writes your own database of the device as a pack, without the trials of tuning.", 1, 1};
 
-int export_pack(const Arguments& arguments) {
-  const std::string& out = arguments.operands()[0];
-  std::vector<Record> kept = user_records(arguments.value("--device").value_or(""));
+Flags export_flags(DbArgs& args) {
+  return {
+      device_flag(args.device),
+      {"", "measured-only", Switch{&args.measured_only}, "leave out predictions"},
+  };
+}
+
+int export_pack(const DbArgs& args) {
+  const std::string& out = args.operands[0];
+  std::vector<Record> kept = user_records(args.device);
   std::erase_if(kept, [&](const Record& r) {
     const bool search = r.kind == polymioRecordTrial || r.kind == polymioRecordFailed;
-    return search || (arguments.has("--measured-only") && r.kind == polymioRecordPredicted);
+    return search || (args.measured_only && r.kind == polymioRecordPredicted);
   });
   write_records(out, kept);
   fmt::print("{}: {} record{}\n", out, kept.size(), plural(kept.size()));
   return 0;
 }
 
+Flags no_flags(DbArgs&) { return {}; }
+
 struct Entry {
   const Command& command;
-  int (*run)(const Arguments&);
+  Flags (*flags)(DbArgs&);
+  int (*run)(const DbArgs&);
 };
-constexpr Entry kEntries[] = {{kList, list},     {kMerge, merge},   {kDiff, diff},         {kPrune, prune},
-                              {kVerify, verify}, {kImport, import}, {kExport, export_pack}};
+constexpr Entry kEntries[] = {
+    {kList, list_flags, list},           {kMerge, no_flags, merge},   {kDiff, no_flags, diff},
+    {kPrune, prune_flags, prune},        {kVerify, no_flags, verify}, {kImport, import_flags, import},
+    {kExport, export_flags, export_pack}};
 
 std::string db_help() {
   std::string text = "Usage: MIOpenDriver db COMMAND ...; 'db COMMAND --help' says more.\n";
@@ -368,10 +369,11 @@ int run_db(std::span<const std::string> arguments) {
   if (arguments[0] == "doctor") return run_doctor(arguments.subspan(1));
   for (const Entry& entry : kEntries) {
     if (entry.command.name.substr(3) != arguments[0]) continue;
-    const Arguments rest(entry.command, arguments.subspan(1));
-    if (!rest.help()) return entry.run(rest);
-    fmt::print("{}", help_of(entry.command));
-    return 0;
+    DbArgs args;
+    auto operands = parse_or_help(entry.command, entry.flags(args), arguments.subspan(1));
+    if (!operands) return 0;
+    args.operands = std::move(*operands);
+    return entry.run(args);
   }
   throw ArgError(fmt::format("db: unknown sub-command '{}', allowed: {}doctor", arguments[0], names));
 }

@@ -13,29 +13,20 @@
 #include <set>
 #include <string_view>
 
-#include "driver/run/activ_args.h"
 #include "driver/run/conv_calls.h"
 #include "driver/db/records.h"
 #include "driver/base/files.h"
+#include "driver/run/operation.h"
 #include "driver/run/result.h"
-#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr TextFlag kFlags[] = {
-    {"--json", "", "the library's own report, as JSON"},
-    {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
-};
-constexpr Command kCommand{"doctor",
-                           "[PROBLEM]",
+constexpr Command kCommand{"doctor", "[PROBLEM]",
                            "Says which database files answer and in which state they are; and of a problem,\n"
-                           "given as 'conv -n ...', whether it hits, and if not, why and what to do.",
-                           kFlags,
-                           0,
-                           0};
+                           "given as 'conv -n ...', whether it hits, and if not, why and what to do."};
 
 const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
 
@@ -172,7 +163,7 @@ std::vector<Json> user_layers(const std::string& device) {
 
 int report_all(const Session& session, const ConvArgs* args, bool json) {
   int status = -1;
-  for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+  for (const Direction direction : kDirections) {
     if (args != nullptr && (direction_mask(*args) & direction) == 0) continue;
     std::optional<Problem> problem;
     if (args != nullptr) problem.emplace(*args, direction);
@@ -192,18 +183,15 @@ int report_all(const Session& session, const ConvArgs* args, bool json) {
 }  // namespace
 
 int run_doctor(std::span<const std::string> arguments) {
-  refuse_activ(kCommand.name, arguments);
-  const auto& bases = base_args();
-  const auto base = std::find_first_of(arguments.begin(), arguments.end(), bases.begin(), bases.end());
-  const Arguments flags(kCommand, {arguments.begin(), base});
-  if (flags.help()) {
-    fmt::print("{}", help_of(kCommand));
-    return 0;
-  }
+  const auto base = find_convolution(kCommand.name, arguments);
+  std::string device;
+  bool json = false;
+  const Flags flags = {{"", "json", Switch{&json}, "the library's own report, as JSON"}, device_flag(device)};
+  if (!parse_or_help(kCommand, flags, {arguments.begin(), base})) return 0;
   std::optional<ConvArgs> args;
   if (base != arguments.end()) args = parse({base, arguments.end()});
-  const Session session(flags.value("--device").value_or(args ? args->device : ""));
-  return report_all(session, args ? &*args : nullptr, flags.has("--json") || (args && args->json));
+  const Session session(device.empty() && args ? args->device : device);
+  return report_all(session, args ? &*args : nullptr, json || (args && args->json));
 }
 
 std::vector<std::string> user_files(const std::string& device) {

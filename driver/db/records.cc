@@ -153,12 +153,6 @@ void write_records(const std::string& path, const std::vector<Record>& records) 
   }
 }
 
-const std::vector<std::string>& kind_names() {
-  static const std::vector<std::string> names = {"predicted", "measured",    "tuned", "trial",
-                                                 "failed",    "quarantined", "erased"};
-  return names;
-}
-
 ExclusiveUse::ExclusiveUse(const std::string& path) : path_(path) {
   if (!open_regular(path, O_RDONLY, file_).empty()) return;
   using Clock = std::chrono::steady_clock;

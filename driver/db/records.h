@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/base/files.h"
+#include "driver/base/flags.h"
 #include "driver/base/library.h"
 
 namespace polymio::driver {
@@ -54,8 +55,12 @@ std::vector<Record> user_records(const std::string& device);
 // Replaces the file atomically; on failure throws RunError and leaves the old file.
 void write_records(const std::string& path, const std::vector<Record>& records);
 
-// "predicted", "measured", ..., indexed by polymioRecordKind_t.
-const std::vector<std::string>& kind_names();
+// Indexed by polymioRecordKind_t.
+inline constexpr Choice kRecordKinds[] = {
+    {"predicted", polymioRecordPredicted}, {"measured", polymioRecordMeasured},
+    {"tuned", polymioRecordTuned},         {"trial", polymioRecordTrial},
+    {"failed", polymioRecordFailed},       {"quarantined", polymioRecordQuarantined},
+    {"erased", polymioRecordErased}};
 
 // Locks a database against appends while it is being replaced. Does nothing where the file system has no locks or the
 // file does not exist; throws RunError when another process holds the lock for 5 s.

@@ -14,8 +14,6 @@
 namespace polymio::driver {
 namespace {
 
-constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
-
 // A logarithmic axis over whole decades of 1, 2, 5.
 struct LogAxis {
   double low, high;    // values

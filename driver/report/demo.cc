@@ -27,12 +27,30 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
 constexpr double kSecondsPerRun = 0.25;       // timed runs per problem in the first process
 constexpr double kSecondsPerRunAgain = 0.02;  // the same in the second process
 constexpr std::int64_t kSamplesAgain = 256;   // outputs verified per problem in the second process
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr Command kCommand{"demo", "",
+                           "Finds, runs and verifies every convolution of ResNet-50 and writes an HTML report; then\n"
+                           "again in a new process, which must find every answer in the find database."};
+
+struct DemoArgs {
+  std::int64_t batch = 4, iterations = 10;
+  std::string device, report = "resnet50.html", baseline;
+};
+
+Flags flags_of(DemoArgs& args) {
+  return {
+      {"n", "batchsize", Integer{&args.batch, 1, kMaxInt}, "batch size"},
+      {"i", "iter", Integer{&args.iterations, 1, 1000000000}, "timed runs per direction"},
+      device_flag(args.device),
+      {"", "report", Text{&args.report, "FILE"}, "the report"},
+      {"", "baseline", Text{&args.baseline, "FILE"}, "earlier results (JSON); the find database must answer now"},
+  };
+}
 
 // A temporary folder, removed by the destructor.
 class TemporaryFolder {
@@ -57,7 +75,7 @@ class TemporaryFolder {
 };
 
 // All layers and directions in order; equal problems are run once and listed each time.
-std::vector<Result> run_network(const Session& session, const ConvArgs& args, double peak, const RunOptions& options,
+std::vector<Result> run_network(const Session& session, const DemoArgs& args, double peak, const RunOptions& options,
                                 bool list_rows) {
   const std::vector<Layer> layers = resnet50(args.batch);
   std::map<std::string, Result> known;
@@ -148,7 +166,7 @@ Times read_times(const std::string& path) {
 }
 
 // The second process: no search may happen.
-int run_again(const ConvArgs& args) {
+int run_again(const DemoArgs& args) {
   const auto start = Clock::now();
   const Times first = read_times(args.baseline);
   const Session session(args.device);
@@ -184,7 +202,9 @@ void use_fresh_folders(const std::string& folder) {
 
 }  // namespace
 
-int run_demo(const ConvArgs& args) {
+int run_demo(std::span<const std::string> arguments) {
+  DemoArgs args;
+  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
   if (!args.baseline.empty()) return run_again(args);
   const auto start = Clock::now();
   const TemporaryFolder folder;
@@ -213,9 +233,9 @@ int run_demo(const ConvArgs& args) {
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";
   write_times(baseline, first);
-  std::vector<std::string> arguments = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
-  if (!args.device.empty()) arguments.insert(arguments.end(), {"--device", args.device});
-  const int again_status = run_child(arguments);
+  std::vector<std::string> again_arguments = {"demo", "-n", std::to_string(args.batch), "--baseline", baseline};
+  if (!args.device.empty()) again_arguments.insert(again_arguments.end(), {"--device", args.device});
+  const int again_status = run_child(again_arguments);
 
   ReportInfo info;
   info.title = "ResNet-50 v1.5";
@@ -225,11 +245,10 @@ int run_demo(const ConvArgs& args) {
     const Times again = read_times(baseline + ".again");
     info.facts.emplace_back("Find database, second process", fmt::format("{:.3f} s", again.find));
   }
-  const std::string path = args.report.empty() ? "resnet50.html" : args.report;
-  write_report(session, info, results, path);
+  write_report(session, info, results, args.report);
   const bool ok = failed == 0 && again_status == 0;
   fmt::print("{} in {:.1f} s; report: {}\n", ok ? "Everything is right" : "SOMETHING IS WRONG", seconds_since(start),
-             path);
+             args.report);
   return ok ? 0 : 1;
 }
 

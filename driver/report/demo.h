@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "driver/run/conv_args.h"
+#include <span>
+#include <string>
 
 namespace polymio::driver {
 
 // Returns the process exit status: 0 if everything ran and verified, and the second process searched nothing.
-int run_demo(const ConvArgs& args);
+// `arguments` follow 'demo'.
+int run_demo(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -16,8 +16,6 @@
 namespace polymio::driver {
 namespace {
 
-constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
-
 std::string fact(const std::string& name, const std::string& value) {
   return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(name), escape_html(value));
 }

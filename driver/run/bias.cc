@@ -1,86 +1,92 @@
-// Bias forward and backward, verified like the convolution.
+// A bias for each channel; its gradient, the sum of the output gradient.
 // SPDX-License-Identifier: MIT
 #include "driver/run/bias.h"
 
-#include <cstring>
+#include <fmt/format.h>
 
-#include "driver/run/conv_verify.h"
+#include <optional>
+
+#include "driver/run/tensor_operation.h"
 #include "reference/tensor_ops.h"
 
 namespace polymio::driver {
 namespace {
 
-struct BiasTensor {
-  reference::Tensor tensor;
-  TensorDescriptor descriptor;
-  Buffer buffer;
+class Bias final : public TensorOperation {
+ public:
+  using TensorOperation::TensorOperation;
+  // On memory of a convolution; `file` has the elements of the bias unless it is empty.
+  Bias(const reference::Tensor& y, Buffer& memory, const std::string& file) : Bias(*find_primitive("bias"), "bias") {
+    memory_ = &memory;
+    y_ = y;
+    file_ = file;
+    type_ = static_cast<DataType>(y.type);
+  }
 
-  BiasTensor(const Session& session, const Problem& problem)
-      : tensor(problem.tensors[kY].type, lens_of(problem)),
-        descriptor(make_tensor(static_cast<int>(tensor.type), tensor.lens, tensor.strides, kNoType)),
-        buffer(session, tensor.bytes(), "the bias") {
-    if (problem.args.in_bias.empty()) {
-      fill_random(tensor, buffer.host(), 7, true);
-    } else {
-      read_file(problem.args.in_bias, buffer.host(), tensor.bytes());
+ private:
+  Flags own_flags() override { return {}; }
+
+  std::vector<Operand> operands(Direction which) const override {
+    const Access of_y = which == kForward ? kWritten : kRead;
+    const Operand y{"y", written(), 1, of_y, "", memory_};
+    if (which == kForward) return {{"b", bias(), 1, kRead, file_}, y};
+    return {y, {"b", bias(), 0, kWritten}};
+  }
+
+  void launch(const Session& session, Direction which, Operands& data) const override {
+    const Scalars scalars(1, 0, type_ == kDouble);
+    Memory& b = data["b"];
+    Memory& y = data["y"];
+    if (which == kForward) {
+      check(miopenConvolutionForwardBias(session.get(), scalars.alpha(), b.descriptor(), b.device(), scalars.beta(),
+                                         y.descriptor(), y.device()),
+            "miopenConvolutionForwardBias");
+      return;
     }
-    buffer.upload();
+    check(miopenConvolutionBackwardBias(session.get(), scalars.alpha(), y.descriptor(), y.device(), scalars.beta(),
+                                        b.descriptor(), b.device()),
+          "miopenConvolutionBackwardBias");
   }
 
-  static std::vector<std::int64_t> lens_of(const Problem& problem) {
-    std::vector<std::int64_t> lens(problem.tensors[kY].lens.size(), 1);
-    lens[1] = problem.tensors[kY].lens[1];
-    return lens;
+  reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const override {
+    if (which == kForward) return reference::bias_forward(1, bias(), data["b"].host(), 1, written(), wanted.old);
+    return reference::bias_backward(1, written(), data["y"].host(), 0, bias(), nullptr);
   }
+  reference::Arithmetic arithmetic(Direction which) const override {
+    const reference::Tensor y = written();
+    reference::Arithmetic result;
+    result.output = y.type;
+    result.accumulate = reference::is_integer(y.type)        ? reference::Type::kInt64
+                        : y.type == reference::Type::kDouble ? reference::Type::kDouble
+                                                             : reference::Type::kFloat;
+    result.reduction_length = which == kForward ? 1 : y.count() / y.lens[1];
+    return result;
+  }
+
+  reference::Tensor written() const { return memory_ != nullptr ? y_ : in(); }
+  reference::Tensor bias() const {
+    std::vector<std::int64_t> lens(written().lens.size(), 1);
+    lens[1] = written().lens[1];
+    return {written().type, lens};
+  }
+
+  Buffer* memory_ = nullptr;
+  reference::Tensor y_;
+  std::string file_;
 };
-
-std::string compare_bias(const char* name, const reference::Tensor& tensor, const void* data,
-                         const reference::Result& expected, std::int64_t terms, Result& result) {
-  reference::Arithmetic arithmetic;
-  arithmetic.output = tensor.type;
-  arithmetic.accumulate = reference::is_integer(tensor.type)        ? reference::Type::kInt64
-                          : tensor.type == reference::Type::kDouble ? reference::Type::kDouble
-                                                                    : reference::Type::kFloat;
-  arithmetic.reduction_length = terms;
-  const reference::Comparison comparison = reference::compare(arithmetic, tensor, data, expected);
-  result.checked = true;
-  result.verified = result.verified && comparison.ok();
-  return verify_line(name, comparison);
-}
 
 }  // namespace
 
-std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify, Result& result) {
-  const reference::Tensor& y = problem.tensors[kY];
-  BiasTensor bias(session, problem);
-  const bool is_double = y.type == reference::Type::kDouble;
-  const double wide[2] = {1, 0};
-  const float narrow[2] = {1, 0};
-  const void* one = is_double ? static_cast<const void*>(&wide[0]) : &narrow[0];
-  const void* zero = is_double ? static_cast<const void*>(&wide[1]) : &narrow[1];
-  Buffer& y_buffer = data.buffers[kY];
-  if (!verify) result.verified = true;
+std::unique_ptr<Operation> make_bias(const Primitive& primitive, const std::string& base) {
+  return std::make_unique<Bias>(primitive, base);
+}
 
-  if (problem.direction == kForward) {
-    y_buffer.download();
-    std::vector<unsigned char> old(y_buffer.bytes());
-    std::memcpy(old.data(), y_buffer.host(), old.size());
-    check(miopenConvolutionForwardBias(session.get(), one, bias.descriptor.get(), bias.buffer.device(), zero,
-                                       problem.descriptor(kY), y_buffer.device()),
-          "miopenConvolutionForwardBias");
-    if (!verify) return "Forward Convolution Bias ran";
-    y_buffer.download();
-    const auto expected = reference::bias_forward(1, bias.tensor, bias.buffer.host(), 1, y, old.data());
-    return compare_bias("Forward Convolution Bias", y, y_buffer.host(), expected, 1, result);
-  }
-  check(miopenConvolutionBackwardBias(session.get(), one, problem.descriptor(kY), y_buffer.device(), zero,
-                                      bias.descriptor.get(), bias.buffer.device()),
-        "miopenConvolutionBackwardBias");
-  if (!verify) return "Backward Convolution Bias ran";
-  bias.buffer.download();
-  const auto expected = reference::bias_backward(1, y, data.host(kY), 0, bias.tensor, nullptr);
-  return compare_bias("Backward Convolution Bias", bias.tensor, bias.buffer.host(), expected, y.count() / y.lens[1],
-                      result);
+std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify, Result& result) {
+  Bias bias(problem.tensors[kY], data.buffers[kY], problem.args.in_bias);
+  const Result ran = bias.run_once(session, problem.direction, verify);
+  result.verified = verify ? result.verified && ran.verified : true;
+  result.checked = result.checked || verify;
+  return verify ? ran.verify_text : fmt::format("{} ran", bias.title(problem.direction));
 }
 
 }  // namespace polymio::driver

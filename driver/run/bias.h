@@ -1,4 +1,4 @@
-// Bias forward and backward of one direction (-b 1).
+// The bias of a convolution's output (-b 1 of conv).
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace polymio::driver {
 
-// Forward: adds a bias to the written output. Backward: sums the output gradient per channel.
-// Returns the line to print; a wrong result clears result.verified.
+// Forward: adds a bias to the written output. Backward: sums the output gradient per channel. Returns the line to
+// print; a wrong result clears result.verified.
 std::string run_bias(const Session& session, const Problem& problem, TensorData& data, bool verify, Result& result);
 
 }  // namespace polymio::driver

@@ -83,7 +83,7 @@ int run_compare(const ConvArgs& args) {
   const Session first(args.compare.substr(0, comma)), second(args.compare.substr(comma + 1));
   const Session* const sessions[] = {&first, &second};
   bool ok = true;
-  for (const Direction direction : {kForward, kBackwardData, kBackwardWeights})
+  for (const Direction direction : kDirections)
     if (direction_mask(args) & direction) ok = compare_direction(sessions, args, direction) && ok;
   return ok ? 0 : 1;
 }

@@ -4,42 +4,19 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "driver/run/common_args.h"
+
 namespace polymio::driver {
-
-// An invalid command line; the text names the flag, its value and what is allowed.
-class ArgError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// One bit per direction, as in -F.
-enum Direction : int { kForward = 1, kBackwardData = 2, kBackwardWeights = 4 };
-
-// miopenDataType_t's numbers, so that this file needs no MIOpen header. kNoType: not given.
-enum DataType : int {
-  kNoType = -1,
-  kHalf = 0,
-  kFloat = 1,
-  kInt32 = 2,
-  kInt8 = 3,
-  kBFloat16 = 5,
-  kDouble = 6,
-  kFloat8 = 7,
-  kBFloat8 = 8,
-};
 
 enum PadMode : int { kPadDefault = 0, kPadSame = 1, kPadValid = 2 };
 
-constexpr std::int64_t kDemoBatch = 4;  // -n of the base argument demo
-
 // Every flag's value; the initial values are the defaults. After parse() the sizes of axes beyond
 // spatial_dim (depth, and height in 1-D) hold their defaults, so equal problems compare equal.
-struct ConvArgs {
+struct ConvArgs : RunArgs {
   std::string base = "conv";
 
   std::int64_t spatial_dim = 2;
@@ -67,13 +44,8 @@ struct ConvArgs {
   std::int64_t bias = 0;
   std::string fuse;  // "b" for a bias, then the number of an activation mode, 0 for none; empty: not fused
 
-  std::int64_t iterations = 10;
-  std::int64_t verify = 1;
-  std::int64_t time = 0;
   std::int64_t wall = 0;
-  std::int64_t search = 0;
   double budget = 0;  // milliseconds of a find; 0: none
-  std::string solution = "-1";
   std::int64_t print_conv = 1;
   std::int64_t dump_output = 0;
   std::string in_data, weights, dout_data, in_bias;
@@ -83,24 +55,29 @@ struct ConvArgs {
   std::int64_t vector_length = 1;
   std::int64_t pad_value = 0;
 
-  std::string device, compare;
-  bool json = false;
+  std::string compare;
   bool explain = false;
   bool all_solvers = false;
-  std::string from_list;
   std::string report;
-  std::string baseline;
-  bool help = false;
 
   bool operator==(const ConvArgs&) const = default;
 };
 
-// Base arguments that parse() accepts, in the order of the help text.
-const std::vector<std::string>& base_args();
+// conv, convfp16, ...
+const Bases& conv_bases();
+
+// The table of flags, in the order of the canonical text.
+Flags conv_flags(ConvArgs& args);
+
+// Completes and checks what the flags have set. Throws ArgError.
+void check_args(ConvArgs& args);
 
 // Parses the arguments after the program name: base argument, then flags. `defaults` supplies the values of flags not
 // given. Throws ArgError.
 ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults = {});
+
+// The arguments of a line of text, without a leading program name (ending in MIOpenDriver).
+std::vector<std::string> split_line(std::string_view line);
 
 // One line of text; a leading program name (ending in MIOpenDriver) is skipped. Throws ArgError.
 ConvArgs parse_line(std::string_view line, const ConvArgs& defaults = {});
@@ -110,9 +87,6 @@ std::string to_line(const ConvArgs& args);
 
 // The canonical line of the problem alone, for the given directions: no run control.
 std::string problem_line(const ConvArgs& args, std::int64_t directions);
-
-// What --help prints: usage and every flag with its default.
-std::string help_text(std::string_view other_bases = "");
 
 // The requested directions as bits; -F 0 becomes all three.
 std::int64_t direction_mask(const ConvArgs& args);
@@ -127,18 +101,11 @@ std::vector<std::int64_t> strides(const ConvArgs& args);
 std::vector<std::int64_t> dilations(const ConvArgs& args);
 std::vector<std::int64_t> output_pads(const ConvArgs& args);
 
-// Element strides in N,C,[D],[H],W order: `given` when not empty, else packed in `layout` (empty:
-// channels first).
-std::vector<std::int64_t> tensor_strides(const std::vector<std::int64_t>& lens, const std::string& layout,
-                                         const std::vector<std::int64_t>& given);
-
 // Types of the three tensors for one direction: the base argument's, except for the written tensor (--out_type; int32
 // with convint8) and the second tensor that the direction reads (--second_type).
 struct TensorTypes {
   int x, w, y;
 };
 TensorTypes tensor_types(const ConvArgs& args, Direction direction);
-
-const char* type_name(int type);
 
 }  // namespace polymio::driver

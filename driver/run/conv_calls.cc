@@ -10,18 +10,9 @@ namespace {
 constexpr int kRequested = 4;
 constexpr std::size_t kMaxSolutions = 10;
 
-// alpha and beta as the API reads them.
-struct Scalars {
-  double wide[2];
-  float narrow[2];
-  bool is_double;
-
-  explicit Scalars(const Problem& problem)
-      : wide{problem.args.alpha, problem.args.beta},
-        narrow{static_cast<float>(problem.args.alpha), static_cast<float>(problem.args.beta)},
-        is_double(problem.tensors[problem.written()].type == reference::Type::kDouble) {}
-  const void* get(int i) const { return is_double ? static_cast<const void*>(&wide[i]) : &narrow[i]; }
-};
+Scalars scalars_of(const Problem& p) {
+  return {p.args.alpha, p.args.beta, p.tensors[p.written()].type == reference::Type::kDouble};
+}
 
 // A JSON text of the library, queried by size first. The text may grow between the calls.
 std::string text_of(miopenStatus_t (*ask)(miopenHandle_t, miopenProblem_t, char*, std::size_t*), const char* name,
@@ -47,13 +38,12 @@ void fuse_bias(miopenProblem_t convolution, const Problem& p) {
 }
 
 void fuse_activation(miopenProblem_t convolution, int mode) {
-  miopenActivationDescriptor_t raw_descriptor = nullptr;
-  check(miopenCreateActivationDescriptor(&raw_descriptor), "miopenCreateActivationDescriptor");
-  const Owned<miopenActivationDescriptor_t, miopenDestroyActivationDescriptor> descriptor(raw_descriptor);
-  check(miopenSetActivationDescriptor(raw_descriptor, static_cast<miopenActivationMode_t>(mode), 1, 1, 1),
+  const auto descriptor =
+      create<miopenDestroyActivationDescriptor>(miopenCreateActivationDescriptor, "miopenCreateActivationDescriptor");
+  check(miopenSetActivationDescriptor(descriptor.get(), static_cast<miopenActivationMode_t>(mode), 1, 1, 1),
         "miopenSetActivationDescriptor");
   miopenProblem_t raw = nullptr;
-  check(miopenCreateActivationProblem(&raw, raw_descriptor, miopenProblemDirectionForward),
+  check(miopenCreateActivationProblem(&raw, descriptor.get(), miopenProblemDirectionForward),
         "miopenCreateActivationProblem");
   const ConvProblem owner(raw);
   check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
@@ -116,23 +106,23 @@ std::vector<Algorithm> find(const Session& session, const Problem& p, const Devi
 void run(const Session& session, const Problem& p, const DeviceData& data, int algorithm) {
   const auto x = p.descriptor(kX), w = p.descriptor(kW), y = p.descriptor(kY);
   void* const* t = data.tensors;
-  const Scalars scalars(p);
+  const Scalars scalars = scalars_of(p);
   switch (p.direction) {
     case kForward:
-      check(miopenConvolutionForward(session.get(), scalars.get(0), x, t[kX], w, t[kW], p.conv.get(),
-                                     static_cast<miopenConvFwdAlgorithm_t>(algorithm), scalars.get(1), y, t[kY],
+      check(miopenConvolutionForward(session.get(), scalars.alpha(), x, t[kX], w, t[kW], p.conv.get(),
+                                     static_cast<miopenConvFwdAlgorithm_t>(algorithm), scalars.beta(), y, t[kY],
                                      data.workspace, data.workspace_bytes),
             "miopenConvolutionForward");
       break;
     case kBackwardData:
-      check(miopenConvolutionBackwardData(session.get(), scalars.get(0), y, t[kY], w, t[kW], p.conv.get(),
-                                          static_cast<miopenConvBwdDataAlgorithm_t>(algorithm), scalars.get(1), x,
+      check(miopenConvolutionBackwardData(session.get(), scalars.alpha(), y, t[kY], w, t[kW], p.conv.get(),
+                                          static_cast<miopenConvBwdDataAlgorithm_t>(algorithm), scalars.beta(), x,
                                           t[kX], data.workspace, data.workspace_bytes),
             "miopenConvolutionBackwardData");
       break;
     case kBackwardWeights:
-      check(miopenConvolutionBackwardWeights(session.get(), scalars.get(0), y, t[kY], x, t[kX], p.conv.get(),
-                                             static_cast<miopenConvBwdWeightsAlgorithm_t>(algorithm), scalars.get(1), w,
+      check(miopenConvolutionBackwardWeights(session.get(), scalars.alpha(), y, t[kY], x, t[kX], p.conv.get(),
+                                             static_cast<miopenConvBwdWeightsAlgorithm_t>(algorithm), scalars.beta(), w,
                                              t[kW], data.workspace, data.workspace_bytes),
             "miopenConvolutionBackwardWeights");
       break;

@@ -20,9 +20,9 @@ reference::Tensor describe(int type, const std::vector<std::int64_t>& lens, cons
 }
 
 ConvDescriptor make_conv(const ConvArgs& args) {
-  miopenConvolutionDescriptor_t raw = nullptr;
-  check(miopenCreateConvolutionDescriptor(&raw), "miopenCreateConvolutionDescriptor");
-  ConvDescriptor conv(raw);
+  ConvDescriptor conv = create<miopenDestroyConvolutionDescriptor>(miopenCreateConvolutionDescriptor,
+                                                                   "miopenCreateConvolutionDescriptor");
+  const miopenConvolutionDescriptor_t raw = conv.get();
   const int rank = static_cast<int>(args.spatial_dim);
   check(miopenInitConvolutionNdDescriptor(raw, rank, to_int(pads(args)).data(), to_int(strides(args)).data(),
                                           to_int(dilations(args)).data(),
@@ -58,21 +58,6 @@ double bytes_of(const reference::Tensor& tensor) {
 }
 
 }  // namespace
-
-const char* direction_title(Direction direction) {
-  if (direction == kForward) return "Forward";
-  return direction == kBackwardData ? "Backward Data" : "Backward Weights";
-}
-
-const char* direction_short(Direction direction) {
-  if (direction == kForward) return "fwd";
-  return direction == kBackwardData ? "bwd" : "wrw";
-}
-
-const char* algorithm_name(int algorithm) {
-  static const char* const kNames[] = {"GEMM", "Direct", "FFT", "Winograd", "GEMM", "ImplicitGEMM"};
-  return algorithm >= 0 && algorithm <= 5 ? kNames[algorithm] : "unknown";
-}
 
 Role written_role(Direction direction) {
   if (direction == kForward) return kY;

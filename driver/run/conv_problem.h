@@ -14,10 +14,6 @@ namespace polymio::driver {
 
 enum Role : int { kX = 0, kW = 1, kY = 2 };
 
-const char* direction_title(Direction direction);  // "Forward", "Backward Data", "Backward Weights"
-const char* direction_short(Direction direction);  // "fwd", "bwd", "wrw"
-const char* algorithm_name(int algorithm);
-
 // The tensor that the direction writes.
 Role written_role(Direction direction);
 

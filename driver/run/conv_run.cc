@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <numeric>
 
 #include "driver/run/bias.h"
+#include "driver/run/compare.h"
 #include "driver/run/conv_calls.h"
 #include "driver/run/conv_data.h"
 #include "driver/run/conv_output.h"
 #include "driver/run/conv_verify.h"
+#include "driver/run/list.h"
+#include "driver/run/operation.h"
+#include "driver/report/report.h"
 
 namespace polymio::driver {
 namespace {
@@ -25,7 +28,7 @@ double ms_since(Clock::time_point start) {
 }
 
 // An algorithm after find, or a solution of immediate mode.
-struct Choice {
+struct Chosen {
   bool immediate = false;
   int algorithm = -1;
   std::uint64_t solution = 0;
@@ -47,15 +50,15 @@ class DirectionRun {
  private:
   const nlohmann::json& read_explanation();
   Result fresh_result() const;
-  Choice choose_by_find(Result& result);
-  Choice choose_immediate(Result& result);
-  std::vector<Choice> choose_all(Result& result);
+  Chosen choose_by_find(Result& result);
+  Chosen choose_immediate(Result& result);
+  std::vector<Chosen> choose_all(Result& result);
   void reserve_workspace(std::size_t bytes);
   DeviceData device_data() const;
-  void launch(const Choice& choice);
-  void time_runs(const Choice& choice, Result& result);
-  void verify(const Choice& choice, Result& result);
-  void finish(const Choice& choice, Result& result);
+  void launch(const Chosen& choice);
+  void time_runs(const Chosen& choice, Result& result);
+  void verify(const Chosen& choice, Result& result);
+  void finish(const Chosen& choice, Result& result);
   void dump();
 
   const Session& session_;
@@ -75,7 +78,7 @@ std::vector<Result> DirectionRun::run() {
   if (options_.print && args.print_conv != 0) print_convolution(problem_);
   Result first = fresh_result();
   first.source = read_explanation().value("source", "");
-  std::vector<Choice> choices;
+  std::vector<Chosen> choices;
   if (args.all_solvers) {
     choices = choose_all(first);
   } else if (args.solution.starts_with('-')) {
@@ -87,7 +90,7 @@ std::vector<Result> DirectionRun::run() {
   const std::string source = read_explanation().value("source", "");
   if (first.source != "database") first.source = source == "database" ? "measured" : source;
   std::vector<Result> results;
-  for (const Choice& choice : choices) {
+  for (const Chosen& choice : choices) {
     Result result = first;
     try {
       finish(choice, result);
@@ -121,7 +124,7 @@ Result DirectionRun::fresh_result() const {
   return result;
 }
 
-Choice DirectionRun::choose_by_find(Result& result) {
+Chosen DirectionRun::choose_by_find(Result& result) {
   const auto start = Clock::now();
   const std::size_t bytes = find_workspace(session_, problem_);
   workspace_query_ms_ = ms_since(start);
@@ -130,7 +133,7 @@ Choice DirectionRun::choose_by_find(Result& result) {
   const auto found = find(session_, problem_, device_data(), problem_.args.search != 0);
   result.find_ms = ms_since(start);
   if (options_.explain) result.find_report = polymioGetLastFindReport();
-  Choice choice;
+  Chosen choice;
   choice.algorithm = found[0].algorithm;
   choice.workspace = found[0].workspace;
   for (const miopenConvSolution_t& solution : solutions(session_, problem_)) {
@@ -142,8 +145,8 @@ Choice DirectionRun::choose_by_find(Result& result) {
   return choice;
 }
 
-Choice immediate_choice(const miopenConvSolution_t& solution) {
-  Choice choice;
+Chosen immediate_choice(const miopenConvSolution_t& solution) {
+  Chosen choice;
   choice.immediate = true;
   choice.algorithm = solution.algorithm;
   choice.solution = solution.solution_id;
@@ -152,7 +155,7 @@ Choice immediate_choice(const miopenConvSolution_t& solution) {
   return choice;
 }
 
-std::vector<Choice> DirectionRun::choose_all(Result& result) {
+std::vector<Chosen> DirectionRun::choose_all(Result& result) {
   if (problem_.args.alpha != 1 || problem_.args.beta != 0) {
     throw RunError(
         fmt::format("--alpha {} --beta {}: immediate mode (-S, --all-solvers) allows 1 and 0 only; use find "
@@ -164,16 +167,16 @@ std::vector<Choice> DirectionRun::choose_all(Result& result) {
   result.find_ms = ms_since(start);
   if (options_.print) print_solutions(problem_.direction, found);
   if (found.empty()) throw RunError("immediate mode has no solution for this problem");
-  std::vector<Choice> choices;
+  std::vector<Chosen> choices;
   for (const miopenConvSolution_t& solution : found) choices.push_back(immediate_choice(solution));
   return choices;
 }
 
-Choice DirectionRun::choose_immediate(Result& result) {
-  const std::vector<Choice> choices = choose_all(result);
+Chosen DirectionRun::choose_immediate(Result& result) {
+  const std::vector<Chosen> choices = choose_all(result);
   const std::string& wanted = problem_.args.solution;
   if (wanted == "0") return choices[0];
-  for (const Choice& choice : choices) {
+  for (const Chosen& choice : choices) {
     if (wanted == choice.solver || wanted == std::to_string(choice.solution)) return choice;
   }
   // An existing solution may be unlisted; the library decides whether it applies.
@@ -184,7 +187,7 @@ Choice DirectionRun::choose_immediate(Result& result) {
     if (options_.print) {
       fmt::print("Warning: solution {}/{} is not in the list above\n", id, name);
     }
-    Choice choice;
+    Chosen choice;
     choice.immediate = true;
     choice.solution = id;
     choice.solver = name;
@@ -208,7 +211,7 @@ DeviceData DirectionRun::device_data() const {
           workspace_.bytes()};
 }
 
-void DirectionRun::launch(const Choice& choice) {
+void DirectionRun::launch(const Chosen& choice) {
   if (choice.immediate) {
     run_solution(session_, problem_, device_data(), choice.solution);
   } else {
@@ -216,7 +219,7 @@ void DirectionRun::launch(const Choice& choice) {
   }
 }
 
-void DirectionRun::time_runs(const Choice& choice, Result& result) {
+void DirectionRun::time_runs(const Chosen& choice, Result& result) {
   if (problem_.args.wall == 2) launch(choice);
   std::vector<double> times;
   const auto begin = Clock::now();
@@ -233,13 +236,10 @@ void DirectionRun::time_runs(const Choice& choice, Result& result) {
     if (options_.seconds > 0 && ms_since(begin) > options_.seconds * 1e3) break;
   }
   wall_ms_ /= static_cast<double>(times.size());
-  if (times.size() > 1) times.erase(times.begin());
-  result.average_ms = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  result.ms = times[times.size() / 2];
+  result.set_times(std::move(times));
 }
 
-void DirectionRun::verify(const Choice& choice, Result& result) {
+void DirectionRun::verify(const Chosen& choice, Result& result) {
   std::string error_class;
   for (const auto& solver : explanation_.value("solvers", nlohmann::json::array())) {
     if (solver.value("name", "") == choice.solver) {
@@ -253,7 +253,7 @@ void DirectionRun::verify(const Choice& choice, Result& result) {
   verifier_.check(result, error_class);
 }
 
-void DirectionRun::finish(const Choice& choice, Result& result) {
+void DirectionRun::finish(const Chosen& choice, Result& result) {
   const ConvArgs& args = problem_.args;
   result.algorithm = choice.algorithm;
   result.solver = choice.solver;
@@ -288,6 +288,59 @@ void DirectionRun::dump() {
   }
 }
 
+class Convolution final : public Operation {
+ public:
+  explicit Convolution(const std::string& base) { args_.base = base; }
+
+  Flags flags() override { return conv_flags(args_); }
+  void check_flags() override { check_args(args_); }
+  const RunArgs& run_args() const override { return args_; }
+  void inherit(const Operation& outer) override;
+  std::int64_t directions() const override { return direction_mask(args_); }
+  std::string title(Direction which) const override { return fmt::format("{} Convolution", direction_title(which)); }
+  std::string line(Direction which) override { return problem_line(args_, which); }
+  double cost() const override { return driver::cost(args_); }
+  std::vector<Result> run(const Session& session, Direction which, bool print) override;
+  void report(const Session& session, const std::string& title, const std::vector<Result>& results) const override;
+  std::optional<int> run_instead() override {
+    if (args_.compare.empty()) return std::nullopt;
+    return run_compare(args_);
+  }
+
+ private:
+  ConvArgs args_;
+};
+
+// The control of runs of the command line, with the shape defaults of an empty line.
+void Convolution::inherit(const Operation& outer) {
+  const ConvArgs& args = static_cast<const Convolution&>(outer).args_;
+  static_cast<RunArgs&>(args_) = args;
+  args_.budget = args.budget;
+  args_.verification_cache = args.verification_cache;
+  args_.gpu_alloc = args.gpu_alloc;
+  args_.all_solvers = args.all_solvers;
+  args_.explain = args.explain || !args.report.empty();
+  args_.math = args.math;
+  args_.deterministic = args.deterministic;
+  args_.directions = args.directions;
+}
+
+std::vector<Result> Convolution::run(const Session& session, Direction which, bool print) {
+  RunOptions options;
+  options.print = print;
+  options.explain = args_.explain || !args_.report.empty();
+  std::vector<Result> results = run_direction(session, args_, which, options);
+  if (args_.explain && print) print_explanation(results.back());
+  return results;
+}
+
+void Convolution::report(const Session& session, const std::string& title, const std::vector<Result>& results) const {
+  if (args_.report.empty()) return;
+  ReportInfo info;
+  info.title = title.empty() ? "Convolution" : title;
+  write_report(session, info, results, args_.report);
+}
+
 }  // namespace
 
 std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
@@ -304,25 +357,8 @@ std::vector<Result> run_direction(const Session& session, const ConvArgs& args, 
   }
 }
 
-bool run_conv(const Session& session, const ConvArgs& args, std::vector<Result>& results) {
-  RunOptions options;
-  options.print = !args.json;
-  options.explain = args.explain || !args.report.empty();
-  bool ok = true;
-  for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
-    if ((direction_mask(args) & direction) == 0) continue;
-    for (Result& result : run_direction(session, args, direction, options)) {
-      ok = ok && result.ok();
-      if (args.json) {
-        fmt::print("{}\n", to_json(result).dump());
-      } else if (!result.error.empty()) {
-        fmt::print(stderr, "{} Convolution FAILED: {}\n", direction_title(direction), result.error);
-      }
-      results.push_back(std::move(result));
-    }
-    if (args.explain && !args.json) print_explanation(results.back());
-  }
-  return ok;
+std::unique_ptr<Operation> make_convolution(const Primitive&, const std::string& base) {
+  return std::make_unique<Convolution>(base);
 }
 
 }  // namespace polymio::driver

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/base/library.h"
+#include "driver/run/conv_args.h"
 #include "driver/run/result.h"
 
 namespace polymio::driver {
@@ -21,8 +22,5 @@ struct RunOptions {
 // Runs one direction. With --all-solvers returns one result per solution, else one result. Errors become Result::error.
 std::vector<Result> run_direction(const Session& session, const ConvArgs& args, Direction direction,
                                   const RunOptions& options);
-
-// Runs all directions of -F and prints what the flags request. Returns true if everything ran and verified.
-bool run_conv(const Session& session, const ConvArgs& args, std::vector<Result>& results);
 
 }  // namespace polymio::driver

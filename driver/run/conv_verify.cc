@@ -49,16 +49,6 @@ std::int64_t samples_for(const Problem& problem, std::int64_t level) {
   return level >= 2 || problem.gflop() <= kFullGflop ? 0 : kSampleCount;
 }
 
-std::string verify_line(const std::string& name, const reference::Comparison& comparison) {
-  const double error = std::abs(comparison.got - comparison.want);
-  if (comparison.ok()) {
-    return fmt::format("{} Verifies OK on CPU reference ({:.3g} {} {:.3g})", name, error,
-                       error < comparison.tolerance ? "<" : "<=", comparison.tolerance);
-  }
-  return fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})", name, error,
-                     comparison.tolerance, comparison.failures, comparison.index, comparison.got, comparison.want);
-}
-
 Verifier::Verifier(const Problem& problem, TensorData& data, std::int64_t samples) : problem_(problem), data_(data) {
   const reference::Tensor& written = problem.tensors[problem.written()];
   if (samples > 0 && samples < written.count()) {
@@ -96,13 +86,8 @@ void Verifier::check(Result& result, const std::string& error_class) {
   }
   const reference::Comparison comparison = reference::compare(arithmetic, tensor, data_.host(role), expected_, sample_);
 
-  result.checked = true;
-  result.verified = comparison.ok();
-  result.outputs = tensor.count();
-  result.outputs_checked = static_cast<std::int64_t>(expected_.value.size());
-  result.worst_error = std::abs(comparison.got - comparison.want);
-  result.worst_tolerance = comparison.tolerance;
-  result.verify_text = verify_line(verify_name(problem_.direction), comparison);
+  result.set_comparison(verify_name(problem_.direction), tensor.count(),
+                        static_cast<std::int64_t>(expected_.value.size()), comparison);
   if (!sample_.empty()) {
     result.verify_text += fmt::format(
         "\n{} sampled outputs of {} compared, all corners included: {:.1f} GFLOP is above {:.0f} "

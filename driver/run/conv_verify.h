@@ -41,7 +41,4 @@ class Verifier {
 // The number of outputs that -V asks to compare: 0 = all.
 std::int64_t samples_for(const Problem& problem, std::int64_t level);
 
-// "... Verifies OK on CPU reference (e < t)" or "... FAILED: e > t".
-std::string verify_line(const std::string& name, const reference::Comparison& comparison);
-
 }  // namespace polymio::driver

@@ -28,11 +28,8 @@ std::vector<polymioDeviceInfo_t> all_devices() {
 }  // namespace
 
 int run_devices(std::span<const std::string> arguments) {
-  constexpr Command kCommand{"devices", "", "Lists the devices, and why a kind of device is absent.", {}, 0, 0};
-  if (Arguments(kCommand, arguments).help()) {
-    fmt::print("{}", help_of(kCommand));
-    return 0;
-  }
+  constexpr Command kCommand{"devices", "", "Lists the devices, and why a kind of device is absent."};
+  if (!parse_or_help(kCommand, {}, arguments)) return 0;
   int index = 0;
   for (const polymioDeviceInfo_t& info : all_devices()) {
     const char* library = nullptr;
@@ -51,18 +48,13 @@ int run_devices(std::span<const std::string> arguments) {
 }
 
 int run_warm(std::span<const std::string> arguments) {
-  static constexpr TextFlag kFlags[] = {
-      {"--device", "NAME",
-       "a device (cuda:0), or an architecture (cuda-sm90) that need not be there; may be repeated;\n"
-       "default: every GPU"}};
-  constexpr Command kCommand{
-      "warm", "", "Compiles the GPU programs that serve nearly every convolution into the kernel cache.", kFlags, 0, 0};
-  const Arguments flags(kCommand, arguments);
-  if (flags.help()) {
-    fmt::print("{}", help_of(kCommand));
-    return 0;
-  }
-  std::vector<std::string> names = flags.values("--device");
+  constexpr Command kCommand{"warm", "",
+                             "Compiles the GPU programs that serve nearly every convolution into the kernel cache."};
+  std::vector<std::string> names;
+  const Flags flags = {{"", "device", Texts{&names, "NAME"},
+                        "a device (cuda:0), or an architecture (cuda-sm90) that need not be there;\n"
+                        "may be repeated; default: every GPU"}};
+  if (!parse_or_help(kCommand, flags, arguments)) return 0;
   if (names.empty())
     for (const polymioDeviceInfo_t& info : all_devices())
       if (info.kind != polymioDeviceCpu) names.emplace_back(info.name);

@@ -5,40 +5,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <cctype>
+#include <functional>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "driver/run/activ_args.h"
-#include "driver/run/conv_run.h"
 #include "driver/base/files.h"
 #include "driver/base/progress.h"
-#include "driver/report/report.h"
 
 namespace polymio::driver {
 namespace {
-
-// The run control of the command line, with the shape defaults of an empty line.
-ConvArgs line_defaults(const ConvArgs& outer) {
-  ConvArgs defaults;
-  defaults.iterations = outer.iterations;
-  defaults.verify = outer.verify;
-  defaults.search = outer.search;
-  defaults.budget = outer.budget;
-  defaults.solution = outer.solution;
-  defaults.verification_cache = outer.verification_cache;
-  defaults.gpu_alloc = outer.gpu_alloc;
-  defaults.all_solvers = outer.all_solvers;
-  defaults.math = outer.math;
-  defaults.deterministic = outer.deterministic;
-  defaults.directions = outer.directions;
-  return defaults;
-}
-
-int count_directions(const ConvArgs& args) {
-  return __builtin_popcountll(static_cast<unsigned long long>(direction_mask(args)));
-}
 
 struct Totals {
   std::int64_t runs = 0, failed = 0;
@@ -52,15 +29,6 @@ struct Totals {
   }
 };
 
-// Whether the line is of a primitive other than convolution; POLYMIO_RECORD writes these too.
-bool is_other(std::string_view line) {
-  std::istringstream arguments{std::string(line)};
-  std::string base;
-  arguments >> base;
-  if (base.ends_with("MIOpenDriver")) arguments >> base;
-  return is_activ(base);
-}
-
 std::string read_text(const std::string& path) {
   Descriptor file;
   const std::string why = open_regular(path, O_RDONLY, file);
@@ -71,26 +39,29 @@ std::string read_text(const std::string& path) {
   return read_whole(path);
 }
 
-}  // namespace
-
-std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults) {
+// Calls `use` with the number and the arguments of each line of this primitive. ArgErrors get the line's number.
+void for_each_line(const std::string& path, const Primitive& primitive,
+                   const std::function<void(std::int64_t, const std::vector<std::string>&)>& use) {
   std::istringstream file(read_text(path));
-  std::vector<ListItem> items;
-  std::int64_t number = 0, others = 0;
+  std::int64_t number = 0, others = 0, used = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
     if (line.size() > kLongestLine) {
       throw ArgError(fmt::format("{}:{}: a line of {} bytes, allowed: {}", path, number, line.size(), kLongestLine));
     }
-    line = line.substr(0, line.find(" #"));
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos || line[first] == '#') continue;
-    if (is_other(line)) {
+    const std::vector<std::string> arguments = split_line(line.substr(0, line.find(" #")));
+    if (arguments.empty() || arguments[0].starts_with('#')) continue;
+    const Primitive* const found = find_primitive(arguments[0]);
+    if (found != nullptr && found->bases.primitive != primitive.bases.primitive) {
       ++others;
       continue;
     }
+    ++used;
     try {
-      items.push_back({number, parse_line(line, defaults)});
+      if (found == nullptr) {
+        throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", arguments[0], all_bases()));
+      }
+      use(number, arguments);
     } catch (const ArgError& error) {
       throw ArgError(fmt::format("{}:{}: {}", path, number, error.what()));
     }
@@ -99,7 +70,36 @@ std::vector<ListItem> read_list(const std::string& path, const ConvArgs& default
     fmt::print(stderr, "{}: {} of other primitives {} skipped\n", path,
                others == 1 ? "1 line" : fmt::format("{} lines", others), others == 1 ? "is" : "are");
   }
-  if (items.empty()) throw ArgError(fmt::format("'{}' has no convolution, allowed: one problem per line", path));
+  if (used > 0) return;
+  std::string noun(primitive.label);
+  for (char& c : noun) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  throw ArgError(fmt::format("'{}' has no {}, allowed: one problem per line", path, noun));
+}
+
+std::size_t count_directions(const Operation& operation) {
+  return static_cast<std::size_t>(__builtin_popcountll(static_cast<unsigned long long>(operation.directions())));
+}
+
+// The operations of the list of `outer`.
+std::vector<std::unique_ptr<Operation>> operations_of(const Operation& outer, const Primitive& primitive) {
+  std::vector<std::unique_ptr<Operation>> all;
+  for_each_line(outer.run_args().from_list, primitive, [&](std::int64_t, const std::vector<std::string>& arguments) {
+    auto operation = primitive.make(arguments[0]);
+    operation->inherit(outer);
+    parse_flags({arguments[0], "", ""}, operation->flags(), std::span(arguments).subspan(1));
+    operation->check_flags();
+    all.push_back(std::move(operation));
+  });
+  return all;
+}
+
+}  // namespace
+
+std::vector<ListItem> read_list(const std::string& path) {
+  std::vector<ListItem> items;
+  for_each_line(path, *find_primitive("conv"), [&](std::int64_t number, const std::vector<std::string>& arguments) {
+    items.push_back({number, parse(arguments)});
+  });
   return items;
 }
 
@@ -110,42 +110,36 @@ double cost(const ConvArgs& args) {
   return 1e-2 + size * 1e-9 / static_cast<double>(args.in_channels);
 }
 
-int run_list(const ConvArgs& args) {
-  const std::vector<ListItem> items = read_list(args.from_list, line_defaults(args));
+int run_list(const Operation& outer, const Primitive& primitive) {
+  const RunArgs& args = outer.run_args();
+  const auto operations = operations_of(outer, primitive);
   const Session session(args.device);
   double total = 0;
-  for (const ListItem& item : items) total += cost(item.args) * count_directions(item.args);
-  Progress progress(fmt::format("{} problems", items.size()), total);
-  RunOptions options;
-  options.print = false;
-  options.explain = args.explain || !args.report.empty();
+  for (const auto& item : operations) total += item->cost() * static_cast<double>(count_directions(*item));
+  Progress progress(fmt::format("{} problems", operations.size()), total);
   if (!args.json) progress.line(row_header(false, 0));
   Totals totals;
   std::vector<Result> results;
-  for (const ListItem& item : items) {
-    for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
-      if ((direction_mask(item.args) & direction) == 0) continue;
-      for (Result& result : run_direction(session, item.args, direction, options)) {
+  for (const auto& item : operations) {
+    for (const Direction direction : kDirections) {
+      if ((item->directions() & direction) == 0) continue;
+      for (Result& result : item->run(session, direction, false)) {
         totals.add(result);
         progress.line(args.json ? to_json(result).dump() : row(result, 0));
         if (!result.ok() && !result.verify_text.empty()) progress.line("  " + result.verify_text);
-        if (!args.report.empty()) results.push_back(std::move(result));
+        results.push_back(std::move(result));
       }
-      progress.advance(cost(item.args));
+      progress.advance(item->cost());
     }
   }
   if (!args.json) {
     progress.line(
         fmt::format("{} problems, {} runs, {} failed; {:.3f} GFLOP in {:.3f} ms: {:.1f} "
                     "GFLOP/s",
-                    items.size(), totals.runs, totals.failed, totals.gflop, totals.ms,
+                    operations.size(), totals.runs, totals.failed, totals.gflop, totals.ms,
                     totals.ms > 0 ? totals.gflop / totals.ms * 1e3 : 0));
   }
-  if (!args.report.empty()) {
-    ReportInfo info;
-    info.title = args.from_list;
-    write_report(session, info, results, args.report);
-  }
+  outer.report(session, args.from_list, results);
   return totals.failed == 0 ? 0 : 1;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/run/conv_args.h"
+#include "driver/run/operation.h"
 
 namespace polymio::driver {
 
@@ -15,14 +16,15 @@ struct ListItem {
   ConvArgs args;
 };
 
-// The convolutions of a file of driver lines; `defaults` for flags that a line does not give. Lines of other
-// primitives are skipped with a note on standard error. Throws ArgError.
-std::vector<ListItem> read_list(const std::string& path, const ConvArgs& defaults);
+// The convolutions of a file of driver lines. Lines of other primitives are skipped with a note on standard error.
+// Throws ArgError.
+std::vector<ListItem> read_list(const std::string& path);
 
 // Relative cost of one direction, for progress bars and budgets; includes a constant cost per call.
 double cost(const ConvArgs& args);
 
-// Returns the process exit status: 0 if every problem ran and verified.
-int run_list(const ConvArgs& args);
+// Runs the lines of the list of `outer` that are of its primitive; its flags are the defaults of the lines. Returns the
+// process exit status: 0 if every problem ran and verified.
+int run_list(const Operation& outer, const Primitive& primitive);
 
 }  // namespace polymio::driver

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
-#include "driver/run/conv_problem.h"
+#include "driver/run/conv_args.h"
 
 namespace polymio::driver {
 namespace {
@@ -27,6 +29,46 @@ std::vector<std::int64_t>::const_iterator same(const std::vector<std::int64_t>& 
 }
 
 }  // namespace
+
+void Result::set_times(std::vector<double> times) {
+  if (times.size() > 1) times.erase(times.begin());
+  average_ms = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  ms = *middle;
+}
+
+void Result::set_comparison(const std::string& name, std::int64_t all, std::int64_t compared,
+                            const reference::Comparison& comparison) {
+  checked = true;
+  verified = comparison.ok();
+  outputs = all;
+  outputs_checked = compared;
+  worst_error = std::abs(comparison.got - comparison.want);
+  worst_tolerance = comparison.tolerance;
+  if (verified) {
+    verify_text = fmt::format("{} Verifies OK on CPU reference ({:.3g} {} {:.3g})", name, worst_error,
+                              worst_error < worst_tolerance ? "<" : "<=", worst_tolerance);
+    return;
+  }
+  verify_text =
+      fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})", name, worst_error,
+                  worst_tolerance, comparison.failures, comparison.index, comparison.got, comparison.want);
+}
+const char* direction_title(Direction direction) {
+  if (direction == kForward) return "Forward";
+  return direction == kBackwardData ? "Backward Data" : "Backward Weights";
+}
+
+const char* direction_short(Direction direction) {
+  if (direction == kForward) return "fwd";
+  return direction == kBackwardData ? "bwd" : "wrw";
+}
+
+const char* algorithm_name(int algorithm) {
+  static const char* const kNames[] = {"GEMM", "Direct", "FFT", "Winograd", "GEMM", "ImplicitGEMM"};
+  return algorithm >= 0 && algorithm <= 5 ? kNames[algorithm] : "unknown";
+}
 
 nlohmann::json to_json(const Result& result) {
   nlohmann::json json = {

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "driver/run/conv_args.h"
+#include "driver/run/common_args.h"
+#include "reference/tolerance.h"
 
 namespace polymio::driver {
 
@@ -39,11 +40,21 @@ struct Result {
   std::string find_report;     // what find measured and skipped; may be empty
   nlohmann::json explanation;  // polymioExplain's object, or null
 
+  // Of the timed runs, at least one.
+  void set_times(std::vector<double> times);
+  // `name` is the title of the text, "... Verifies OK on CPU reference (e < t)" or "... FAILED: e > t".
+  void set_comparison(const std::string& name, std::int64_t all, std::int64_t compared,
+                      const reference::Comparison& comparison);
+
   bool ok() const { return error.empty() && (!checked || verified); }
   double gflops() const { return ms > 0 ? gflop / ms * 1e3 : 0; }
   double gbytes() const { return ms > 0 ? (bytes_read + bytes_written) / ms * 1e-6 : 0; }
   double intensity() const { return gflop * 1e9 / (bytes_read + bytes_written); }
 };
+
+const char* direction_title(Direction direction);  // "Forward", "Backward Data", "Backward Weights"
+const char* direction_short(Direction direction);  // "fwd", "bwd", "wrw"
+const char* algorithm_name(int algorithm);
 
 nlohmann::json to_json(const Result& result);
 

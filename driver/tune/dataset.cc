@@ -25,7 +25,6 @@
 #include "driver/base/files.h"
 #include "driver/run/list.h"
 #include "driver/tune/work.h"
-#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {
@@ -44,24 +43,29 @@ constexpr int kMinRounds = 3;
 
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
-constexpr TextFlag kFlags[] = {
-    {"--from-list", "FILE", "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
-    {"--out", "FILE", "gets one line of JSON per problem; problems that it has are left out"},
-    {"--budget", "TIME", "90s, 10m, 2h (default: until every problem is timed)"},
-    {"--each", "TIME", "approximate maximum per problem (default 600ms)"},
-    {"--points", "", "tune points of the matrix products instead of solvers"},
-    {"--device", "DEVICE", "cpu, cuda:0, ... (default: the library's choice)"},
-    {"--share", "I/N", "part I, from 0, of N (default: as mpirun or srun say)"},
-};
-constexpr Command kCommand{"dataset",
-                           "--from-list FILE --out FILE",
+constexpr Command kCommand{"dataset", "--from-list FILE --out FILE",
                            "Times every solver on the problems of a list, to train the learned model on.\n"
                            "Your database is neither read nor written; the machine's peak is measured once and\n"
                            "kept in the folder dataset.db beside the file. Resumes where an earlier run ended.\n"
-                           "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed.",
-                           kFlags,
-                           0,
-                           0};
+                           "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed."};
+
+struct DatasetArgs {
+  std::string list, out, device, share;
+  double budget = 0, each = 0.6;  // seconds
+  bool points = false;
+};
+
+Flags flags_of(DatasetArgs& args) {
+  return {
+      {"", "from-list", Text{&args.list, "FILE"}, "problems, as POLYMIO_RECORD and tools/learn/problems.py write them"},
+      {"", "out", Text{&args.out, "FILE"}, "gets one line of JSON per problem; problems that it has are left out"},
+      {"", "budget", Duration{&args.budget}, "90s, 10m, 2h (default: until every problem is timed)"},
+      {"", "each", Duration{&args.each}, "approximate maximum per problem"},
+      {"", "points", Switch{&args.points}, "tune points of the matrix products instead of solvers"},
+      device_flag(args.device),
+      {"", "share", Text{&args.share, "I/N"}, "part I, from 0, of N (default: as mpirun or srun say)"},
+  };
+}
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -256,8 +260,8 @@ struct Item {
 std::vector<Item> items_of(const std::string& list, Share share) {
   std::vector<Item> all, mine;
   std::vector<double> costs;
-  for (const ListItem& item : read_list(list, {}))
-    for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+  for (const ListItem& item : read_list(list))
+    for (const Direction direction : kDirections) {
       if ((direction_mask(item.args) & direction) == 0) continue;
       all.push_back({item.args, direction});
       all.back().args.math = polymioMathAny;  // the reader filters by error class
@@ -290,40 +294,35 @@ bool time_one(const Session& session, const Stopwatch& watch, const Item& item, 
 }  // namespace
 
 int run_dataset(std::span<const std::string> arguments) {
-  const Arguments flags(kCommand, arguments);
-  if (flags.help()) {
-    fmt::print("{}", help_of(kCommand));
-    return 0;
+  DatasetArgs args;
+  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
+  if (args.list.empty() || args.out.empty()) {
+    throw ArgError(fmt::format("dataset: {} is missing, allowed: --from-list FILE --out FILE",
+                               args.list.empty() ? "--from-list" : "--out"));
   }
-  const auto list = flags.value("--from-list"), out = flags.value("--out");
-  if (!list || !out) {
-    throw ArgError(
-        fmt::format("dataset: {} is missing, allowed: --from-list FILE --out FILE", list ? "--out" : "--from-list"));
-  }
-  const auto budget = flags.value("--budget"), share = flags.value("--share");
-  const double each = parse_budget(flags.value("--each").value_or("600ms"));
-  const double end = budget ? wall_seconds() + parse_budget(*budget) : INFINITY;
-  const std::vector<Item> items = items_of(*list, share ? parse_share(*share) : share_from_environment());
-  const std::string folder = (std::filesystem::absolute(*out).parent_path() / "dataset.db").string();
-  RowFile file(*out);
+  const double end = args.budget > 0 ? wall_seconds() + args.budget : INFINITY;
+  const Share share = args.share.empty() ? share_from_environment() : parse_share(args.share);
+  const std::vector<Item> items = items_of(args.list, share);
+  const std::string folder = (std::filesystem::absolute(args.out).parent_path() / "dataset.db").string();
+  RowFile file(args.out);
   make_own_folder(folder);
   ::setenv(kUserDb, folder.c_str(), 1);
   ::setenv("MIOPEN_SYSTEM_DB_PATH", folder.c_str(), 1);
   ::setenv("MIOPEN_DEBUG_ENABLE_AI_IMMED_MODE_FALLBACK", "0", 1);
   std::optional<PointTimer> points;
-  if (flags.has("--points")) {
-    make_own_folder(*out + ".db");
-    points.emplace(*out + ".db", folder);
+  if (args.points) {
+    make_own_folder(args.out + ".db");
+    points.emplace(args.out + ".db", folder);
   }
-  const Session session(flags.value("--device").value_or(""));
+  const Session session(args.device);
   const Stopwatch watch(session);
   const Signals signals;
   Progress progress(fmt::format("{} problems", items.size()), static_cast<double>(items.size()));
-  if (budget) progress.limit(parse_budget(*budget));
+  if (args.budget > 0) progress.limit(args.budget);
   bool good = true;
   for (const Item& item : items) {
     if (Signals::count() > 0 || wall_seconds() > end) return kIncomplete;
-    good = time_one(session, watch, item, each, points ? &*points : nullptr, file) && good;
+    good = time_one(session, watch, item, args.each, points ? &*points : nullptr, file) && good;
     progress.advance(1);
   }
   return good ? 0 : 1;

@@ -16,9 +16,8 @@
 namespace polymio::driver {
 namespace {
 
-template <class T>
-std::optional<T> read_number(std::string_view text) {
-  T value{};
+std::optional<std::size_t> read_number(std::string_view text) {
+  std::size_t value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || rest != end) return std::nullopt;
@@ -26,24 +25,12 @@ std::optional<T> read_number(std::string_view text) {
 }
 
 std::optional<Share> read_share(std::string_view index, std::string_view count) {
-  const auto i = read_number<std::size_t>(index), n = read_number<std::size_t>(count);
+  const auto i = read_number(index), n = read_number(count);
   if (!i || !n || *i >= *n) return std::nullopt;
   return Share{*i, *n};
 }
 
 }  // namespace
-
-double parse_budget(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> kUnits[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
-  for (const auto& [unit, seconds] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const auto value = read_number<double>(text.substr(0, text.size() - unit.size()));
-    if (value && std::isfinite(*value) && *value > 0) return *value * seconds;
-    break;
-  }
-  throw ArgError(
-      fmt::format("--budget: bad value '{}', allowed: a positive number with a unit, as in 90s, 10m, 2h", text));
-}
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long long>(std::llround(seconds));

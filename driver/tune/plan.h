@@ -10,9 +10,6 @@
 
 namespace polymio::driver {
 
-// "90s", "10m", "2h", "500ms" as seconds. Throws ArgError.
-double parse_budget(std::string_view text);
-
 // "1h02m", "3m05s", "42s"
 std::string duration_text(double seconds);
 

@@ -4,10 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "driver/run/activ_args.h"
 #include "driver/run/conv_calls.h"
+#include "driver/run/operation.h"
 #include "driver/run/result.h"
-#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {
@@ -56,23 +55,18 @@ void print_json(const Problem& problem, const std::vector<polymioOption_t>& opti
 }  // namespace
 
 int run_options(std::span<const std::string> arguments) {
-  constexpr Command kCommand{"options",
-                             "PROBLEM",
+  constexpr Command kCommand{"options", "PROBLEM",
                              "Lists for a problem, given as 'conv -n ...', the solvers that no other one\n"
                              "beats in both time and workspace. Nothing is measured. Flags are those of\n"
-                             "conv, as --device and --json.",
-                             {},
-                             1,
-                             1};
-  if (arguments.empty() || arguments[0].starts_with('-')) {
-    const Arguments flags(kCommand, arguments);
-    fmt::print("{}", help_of(kCommand));
+                             "conv, as --device and --json."};
+  const auto base = find_convolution(kCommand.name, arguments);
+  if (base != arguments.begin() || arguments.empty()) {
+    if (parse_or_help(kCommand, {}, {arguments.begin(), base})) fmt::print("{}", help_of(kCommand, {}));
     return 0;
   }
-  refuse_activ(kCommand.name, arguments);
   const ConvArgs args = parse({arguments.begin(), arguments.end()});
   const Session session(args.device);
-  for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+  for (const Direction direction : kDirections) {
     if ((direction_mask(args) & direction) == 0) continue;
     const Problem problem(args, direction);
     const auto options = options_of(session, problem);

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -17,61 +16,44 @@
 #include "driver/run/list.h"
 #include "driver/run/result.h"
 #include "driver/tune/work.h"
-#include "driver/base/flags.h"
 
 namespace polymio::driver {
 namespace {
 
 constexpr int kIncomplete = 3;  // exit status
 
-constexpr TextFlag kFlags[] = {
-    {"--from-list", "FILE", "problems, as POLYMIO_RECORD and db import write them"},
-    {"--budget", "TIME", "90s, 10m, 2h (default: until everything is tuned)"},
-    {"--jobs", "N", "N processes, each with its share of the cores"},
-    {"--device", "DEVICE[,..]", "cpu, cuda:0, ... (default: the library's choice)"},
-    {"--share", "I/N", "part I, from 0, of N (default: as mpirun or srun say)"},
-    {"--out", "PACK", "also write a pack; with N > 1 as PACK.I"},
-    {"--again", "", "tune again what is tuned already"},
-    {"--json", "", "one JSON object per problem"},
-};
-constexpr Command kCommand{"tune",
-                           "--from-list FILE",
+constexpr Command kCommand{"tune", "--from-list FILE",
                            "Tunes every problem of a list and stores the results in your own database.\n"
                            "Resumes where an earlier run ended. Interrupt it once to end in good order,\n"
                            "twice to kill it. Results hold for the number of threads they ran with.\n"
-                           "Status 0: all is tuned; 3: budget or interrupt came first; 1: one failed.",
-                           kFlags,
-                           0,
-                           0};
+                           "Status 0: all is tuned; 3: budget or interrupt came first; 1: one failed."};
 
-int jobs_of(const Arguments& arguments) {
-  const std::string text = arguments.value("--jobs").value_or("1");
-  int jobs = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), jobs);
-  if (error == std::errc() && rest == text.data() + text.size() && jobs >= 1 && jobs <= 1024) return jobs;
-  throw ArgError(fmt::format("--jobs: bad value '{}', allowed: an integer from 1 to 1024", text));
-}
-
-TuneSettings settings_of(const Arguments& arguments) {
+struct TuneArgs {
   TuneSettings settings;
-  settings.list = arguments.value("--from-list").value_or("");
-  if (settings.list.empty()) throw ArgError("tune: no list, allowed: --from-list FILE");
-  if (const auto budget = arguments.value("--budget")) settings.budget = parse_budget(*budget);
-  settings.jobs = jobs_of(arguments);
-  settings.devices = arguments.values("--device");
-  if (settings.devices.empty()) settings.devices = {""};
-  const auto share = arguments.value("--share");
-  settings.share = share ? parse_share(*share) : share_from_environment();
-  settings.again = arguments.has("--again");
-  return settings;
+  std::int64_t jobs = 1;
+  std::string share, out;
+  bool json = false;
+};
+
+Flags flags_of(TuneArgs& args) {
+  return {
+      {"", "from-list", Text{&args.settings.list, "FILE"}, "problems, as POLYMIO_RECORD and db import write them"},
+      {"", "budget", Duration{&args.settings.budget}, "90s, 10m, 2h (default: until everything is tuned)"},
+      {"", "jobs", Integer{&args.jobs, 1, 1024}, "processes, each with its share of the cores"},
+      {"", "device", Texts{&args.settings.devices, "DEVICE"}, "cpu, cuda:0, ... (default: the library's choice)"},
+      {"", "share", Text{&args.share, "I/N"}, "part I, from 0, of N (default: as mpirun or srun say)"},
+      {"", "out", Text{&args.out, "PACK"}, "also write a pack; with N > 1 as PACK.I"},
+      {"", "again", Switch{&args.settings.again}, "tune again what is tuned already"},
+      {"", "json", Switch{&args.json}, "one JSON object per problem"},
+  };
 }
 
 // The distinct problems of this share, one per direction.
 std::vector<TuneProblem> problems_of(const TuneSettings& settings) {
   std::vector<TuneProblem> all;
   std::set<std::string> seen;
-  for (const ListItem& item : read_list(settings.list, {})) {
-    for (const Direction direction : {kForward, kBackwardData, kBackwardWeights}) {
+  for (const ListItem& item : read_list(settings.list)) {
+    for (const Direction direction : kDirections) {
       if ((direction_mask(item.args) & direction) == 0) continue;
       if (!seen.insert(problem_line(item.args, direction)).second) continue;
       all.push_back({item.args, direction, cost(item.args)});
@@ -198,13 +180,14 @@ class Output {
   std::set<std::string> seen_;
 };
 
-int tune(const TuneSettings& settings, const Arguments& arguments) {
+int tune(const TuneArgs& args) {
+  const TuneSettings& settings = args.settings;
   const auto start = std::chrono::steady_clock::now();
   const std::vector<TuneProblem> problems = problems_of(settings);
   const auto classes = by_class(settings.devices);
   for (const auto& [architecture, devices] : classes) require_storage(devices[0]);
   const Signals signals;
-  Output output(problems, classes.size(), arguments.has("--json"));
+  Output output(problems, classes.size(), args.json);
   if (Progress* bar = output.bar()) bar->limit(settings.budget);
   Tally tally(problems.size() * classes.size());
   const auto report = [&](const TuneRow& row) {
@@ -217,21 +200,22 @@ int tune(const TuneSettings& settings, const Arguments& arguments) {
     tune_here(settings, problems, output.bar(), report);
   }
   output.line(tally.summary(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
-  const auto out = arguments.value("--out");
-  const bool ranks = settings.share.count > 1 && !arguments.has("--share");
-  if (out || ranks) write_packs(settings, out.value_or("tuned.pack"), tally.keys());
+  const bool ranks = settings.share.count > 1 && args.share.empty();
+  if (!args.out.empty() || ranks) write_packs(settings, args.out.empty() ? "tuned.pack" : args.out, tally.keys());
   return tally.status();
 }
 
 }  // namespace
 
 int run_tune(std::span<const std::string> arguments) {
-  const Arguments flags(kCommand, arguments);
-  if (flags.help()) {
-    fmt::print("{}", help_of(kCommand));
-    return 0;
-  }
-  return tune(settings_of(flags), flags);
+  TuneArgs args;
+  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
+  TuneSettings& settings = args.settings;
+  if (settings.list.empty()) throw ArgError("tune: no list, allowed: --from-list FILE");
+  if (settings.devices.empty()) settings.devices = {""};
+  settings.jobs = static_cast<int>(args.jobs);
+  settings.share = args.share.empty() ? share_from_environment() : parse_share(args.share);
+  return tune(args);
 }
 
 }  // namespace polymio::driver
