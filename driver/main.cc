@@ -8,14 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "driver/db/db.h"
-#include "driver/db/doctor.h"
-#include "driver/report/demo.h"
-#include "driver/run/devices.h"
+#include "driver/commands.h"
 #include "driver/run/operation.h"
-#include "driver/tune/dataset.h"
-#include "driver/tune/tradeoff.h"
-#include "driver/tune/tune.h"
 
 namespace polymio::driver {
 namespace {

@@ -1,6 +1,6 @@
 // One function per sub-command, over records as values.
 // SPDX-License-Identifier: MIT
-#include "driver/db/db.h"
+#include "driver/commands.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

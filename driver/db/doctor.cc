@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 
+#include "driver/commands.h"
 #include "driver/run/conv_calls.h"
 #include "driver/db/records.h"
 #include "driver/base/files.h"

@@ -1,7 +1,7 @@
 // The demo. The first process searches and measures; a second one, started with the same database
 // and cache folders, must find every answer there.
 // SPDX-License-Identifier: MIT
-#include "driver/report/demo.h"
+#include "driver/commands.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>

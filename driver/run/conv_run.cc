@@ -14,6 +14,7 @@
 #include "driver/run/conv_data.h"
 #include "driver/run/conv_output.h"
 #include "driver/run/conv_verify.h"
+#include "driver/run/fill.h"
 #include "driver/run/list.h"
 #include "driver/run/operation.h"
 #include "driver/report/report.h"

@@ -1,6 +1,6 @@
 // Prints polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence and polymioWarm as tables.
 // SPDX-License-Identifier: MIT
-#include "driver/run/devices.h"
+#include "driver/commands.h"
 
 #include <fmt/format.h>
 

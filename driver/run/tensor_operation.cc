@@ -23,7 +23,7 @@ double bytes_of(const reference::Tensor& tensor) {
 void fill(const Operand& operand, void* memory, std::uint64_t seed) {
   if (!operand.file.empty()) return read_file(operand.file, memory, operand.tensor.bytes());
   if (operand.limit > 0)
-    return fill_random(operand.tensor, memory, seed,
+    return fill_random(operand.tensor, memory, mix(seed),
                        {-operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
   std::memset(memory, 0xff, operand.tensor.bytes());
 }

@@ -1,7 +1,7 @@
 // Appends one line of JSON per problem: after a kill the next run resumes with the first problem without a line.
 // Solvers are timed round-robin at their default points; the fastest sample counts, since disturbances only add time.
 // SPDX-License-Identifier: MIT
-#include "driver/tune/dataset.h"
+#include "driver/commands.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

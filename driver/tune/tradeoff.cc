@@ -1,6 +1,6 @@
 // Prints polymioGetOptions as a table or as JSON.
 // SPDX-License-Identifier: MIT
-#include "driver/tune/tradeoff.h"
+#include "driver/commands.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // The command line of 'tune': settings, rows as they arrive, the summary and the pack.
 // SPDX-License-Identifier: MIT
-#include "driver/tune/tune.h"
+#include "driver/commands.h"
 
 #include <fmt/format.h>
 
