@@ -25,9 +25,9 @@
 #include "bench/onednn_baseline.h"
 #include "bench/peak.h"
 #include "bench/results_table.h"
-#include "driver/calls.h"
-#include "driver/data.h"
-#include "driver/resnet.h"
+#include "driver/run/conv_calls.h"
+#include "driver/run/conv_data.h"
+#include "driver/report/resnet.h"
 
 namespace {
 

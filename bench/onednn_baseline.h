@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/problem.h"
+#include "driver/run/conv_problem.h"
 
 namespace polymio::bench {
 

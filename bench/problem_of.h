@@ -1,7 +1,7 @@
 // The library's internal problems from driver lines, for benchmarks and tests of internals.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "driver/conv_args.h"
+#include "driver/run/conv_args.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio {

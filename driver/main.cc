@@ -1,33 +1,30 @@
-// MIOpenDriver: runs convolutions and activations through the public C API.
+// MIOpenDriver: runs primitives through the public C API, tunes them, and looks into databases.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "driver/activ.h"
-#include "driver/activ_args.h"
-#include "driver/compare.h"
-#include "driver/conv.h"
-#include "driver/conv_args.h"
-#include "driver/dataset.h"
-#include "driver/db.h"
-#include "driver/demo.h"
-#include "driver/devices.h"
-#include "driver/doctor.h"
-#include "driver/list.h"
-#include "driver/tradeoff.h"
-#include "driver/report.h"
-#include "driver/tune.h"
+#include "driver/commands.h"
+#include "driver/run/operation.h"
 
 namespace polymio::driver {
 namespace {
+
+constexpr struct {
+  std::string_view name;
+  int (*run)(std::span<const std::string>);
+} kCommands[] = {{"dataset", run_dataset}, {"db", run_db},           {"demo", run_demo}, {"devices", run_devices},
+                 {"doctor", run_doctor},   {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
+
+std::string names_of_commands(std::string_view separator) {
+  std::string names;
+  for (const auto& command : kCommands) names += fmt::format("{}{}", names.empty() ? "" : separator, command.name);
+  return names;
+}
 
 int print_version() {
   std::size_t major = 0, minor = 0, patch = 0;
@@ -36,66 +33,36 @@ int print_version() {
   return 0;
 }
 
-int run_problem(const ConvArgs& args) {
-  const Session session(args.device);
-  std::vector<Result> results;
-  const bool ok = run_conv(session, args, results);
-  if (!args.report.empty()) {
-    ReportInfo info;
-    info.title = "Convolution";
-    write_report(session, info, results, args.report);
-  }
-  return ok ? 0 : 1;
-}
-
-constexpr std::pair<std::string_view, int (*)(std::span<const std::string>)> kCommands[] = {
-    {"dataset", run_dataset}, {"db", run_db},     {"devices", run_devices}, {"doctor", run_doctor},
-    {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
-
-// Runs a command that is not a base argument; nullopt if `arguments[0]` names none.
-std::optional<int> run_command(std::span<const std::string> arguments) {
-  for (const auto& [name, command] : kCommands) {
-    if (arguments[0] != name) continue;
-    try {
-      return command(arguments.subspan(1));
-    } catch (const ArgError& error) {
-      fmt::print(stderr, "{}\n", error.what());
-      return 2;
-    }
-  }
-  return std::nullopt;
-}
-
-// The convolution parser knows only its own base arguments; this message lists all base arguments and commands.
-void check_base(const std::string& argument) {
-  const auto& bases = base_args();
-  if (std::find(bases.begin(), bases.end(), argument) != bases.end()) return;
-  std::string commands;
-  for (const auto& [name, command] : kCommands) commands += fmt::format(" {}", name);
-  throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {} {}{}", argument, fmt::join(bases, " "), activ_bases(),
-                             commands));
+void print_help() {
+  fmt::print(
+      "Usage: MIOpenDriver <base> [flags]\n"
+      "       MIOpenDriver {} ...   (each has its own --help)\n"
+      "       MIOpenDriver --version | --help\n"
+      "Bases: {}\n"
+      "A flag's value is the next argument. Exit status: 0 when everything ran and verified, 1 otherwise.\n"
+      "Flags of conv (default in brackets); each base has its own --help:\n{}",
+      names_of_commands(" | "), all_bases(), help_of(find_primitive("conv")->make("conv")->flags()));
 }
 
 int run(std::vector<std::string> arguments) {
   if (!arguments.empty() && (arguments[0] == "--version" || arguments[0] == "-v")) return print_version();
   if (arguments.empty() || arguments[0] == "-h" || arguments[0] == "-?" || arguments[0] == "--help") {
-    fmt::print("{}Activation functions have their own flags: MIOpenDriver activ --help\n", help_text(activ_bases()));
+    print_help();
     return arguments.empty() ? 1 : 0;
   }
-  if (const auto status = run_command(arguments)) return *status;
-  if (is_activ(arguments[0])) return run_activ(arguments);
-  if (arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "conv");
-  check_base(arguments[0]);
-  const ConvArgs args = parse(arguments);
-  if (args.help) {
-    fmt::print("{}", help_text(activ_bases()));
-    return 0;
+  for (const auto& command : kCommands) {
+    if (arguments[0] != command.name) continue;
+    try {
+      return command.run(std::span(arguments).subspan(1));
+    } catch (const ArgError& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      return 2;
+    }
   }
-  if (args.base == "demo") return run_demo(args);
-  if (!args.compare.empty()) return run_compare(args);
-  if (!args.from_list.empty()) return run_list(args);
-  if (!args.json) fmt::print("MIOpenDriver {}\n", fmt::join(arguments, " "));
-  return run_problem(args);
+  if (arguments[0].starts_with('-')) arguments.insert(arguments.begin(), "conv");
+  if (find_primitive(arguments[0]) != nullptr) return run_operation(arguments);
+  throw ArgError(
+      fmt::format("Incorrect BaseArg '{}', allowed: {} {}", arguments[0], all_bases(), names_of_commands(" ")));
 }
 
 }  // namespace

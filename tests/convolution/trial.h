@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "driver/conv_args.h"
-#include "driver/problem.h"
+#include "driver/run/conv_args.h"
+#include "driver/run/conv_problem.h"
 #include "primitives/convolution/convolution.h"
 #include "reference/convolution.h"
 #include "reference/tolerance.h"

@@ -1,6 +1,6 @@
 // The driver's text form of problems: parsing, canonical text, derived sizes, and its errors.
 // SPDX-License-Identifier: MIT
-#include "driver/conv_args.h"
+#include "driver/run/conv_args.h"
 
 #include <gtest/gtest.h>
 
@@ -162,7 +162,8 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
 }
 
 TEST(ConvArgs, HelpNamesEveryFlag) {
-  const std::string help = help_text();
+  ConvArgs args;
+  const std::string help = help_of(conv_flags(args));
   for (const char* name : {"-n, --batchsize", "--spatial_dim", "--in_strides", "--all-solvers", "--verify",
                            "--solution", "-Y, --trans_output_pad_h", "[100]"}) {
     EXPECT_NE(help.find(name), std::string::npos) << name;

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "driver/db_import.h"
+#include "driver/db/import.h"
 
 namespace polymio::driver {
 namespace {

@@ -1,4 +1,4 @@
-// The arguments of commands, and the partition of tune's work.
+// The partition of tune's work.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -6,51 +6,13 @@
 #include <numeric>
 #include <set>
 
-#include "driver/tune_plan.h"
-#include "driver/arguments.h"
+#include "driver/base/flags.h"
+#include "driver/tune/plan.h"
 
 namespace polymio::driver {
 namespace {
 
-constexpr TextFlag kFlags[] = {{"--kind", "KIND[,..]", "which"}, {"--json", "", "as JSON"}};
-constexpr Command kCommand{"db list", "FILE...", "Lists.", kFlags, 1, 2};
-
-std::string error_of(const std::vector<std::string>& arguments) {
-  try {
-    const Arguments parsed(kCommand, arguments);
-  } catch (const ArgError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(Arguments, OperandsSwitchesAndValues) {
-  const std::vector<std::string> given = {"a", "--kind", "x,y", "b", "--json", "--kind", "z"};
-  const Arguments arguments(kCommand, given);
-  EXPECT_EQ(arguments.operands(), (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(arguments.has("--json"));
-  EXPECT_FALSE(arguments.help());
-  EXPECT_EQ(arguments.value("--kind"), "z");
-  EXPECT_EQ(arguments.values("--kind"), (std::vector<std::string>{"x", "y", "z"}));
-  EXPECT_EQ(arguments.value("--json"), "");
-}
-
-TEST(Arguments, ErrorsNameWhatIsAllowed) {
-  EXPECT_EQ(error_of({"a", "--frob"}), "db list: unknown flag '--frob', allowed: --kind --json --help");
-  EXPECT_EQ(error_of({"a", "--kind"}), "db list: --kind: its value (KIND[,..]) is missing");
-  EXPECT_EQ(error_of({}), "db list: 0 of 1 arguments given; usage: MIOpenDriver db list FILE...");
-  EXPECT_EQ(error_of({"a", "b", "c"}), "db list: 'c' is one argument too many; usage: MIOpenDriver db list FILE...");
-  EXPECT_EQ(error_of({"--help"}), "");
-}
-
-TEST(TunePlan, Budgets) {
-  EXPECT_DOUBLE_EQ(parse_budget("90s"), 90);
-  EXPECT_DOUBLE_EQ(parse_budget("10m"), 600);
-  EXPECT_DOUBLE_EQ(parse_budget("1.5h"), 5400);
-  EXPECT_DOUBLE_EQ(parse_budget("250ms"), 0.25);
-  for (const char* bad : {"", "10", "m", "-1s", "0s", "1d", "10 m", "1e999s", "nans", "infs"}) {
-    EXPECT_THROW(parse_budget(bad), ArgError) << bad;
-  }
+TEST(TunePlan, DurationTexts) {
   EXPECT_EQ(duration_text(4.25), "4.2s");
   EXPECT_EQ(duration_text(185), "3m05s");
   EXPECT_EQ(duration_text(3720), "1h02m");

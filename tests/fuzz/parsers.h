@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/calls.h"
-#include "driver/problem.h"
+#include "driver/run/conv_calls.h"
+#include "driver/run/conv_problem.h"
 #include "mutate.h"
 
 namespace polymio::fuzz {

@@ -14,8 +14,8 @@
 #include "bench/problem_of.h"
 #include "capi/find2/solution.h"
 #include "db/kernel_cache.h"
-#include "driver/activ_args.h"
-#include "driver/db_import.h"
+#include "driver/db/import.h"
+#include "driver/run/operation.h"
 #include "parsers.h"
 #include "search/learned.h"
 
@@ -141,8 +141,12 @@ bool run_line(const World&, Random& random, Counts& counts) {
   try {
     std::istringstream in(line);
     std::vector<std::string> names{std::istream_iterator<std::string>(in), {}};
-    if (names.empty() || !driver::is_activ(names[0])) return use_line(line, counts);
-    driver::parse_activ(names);
+    static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf};
+    const driver::Primitive activation{{"activ", kTypes}, "", "", driver::make_activation};
+    if (names.empty() || activation.bases.type_of(names[0]) == driver::kNoType) return use_line(line, counts);
+    const auto operation = activation.make(names[0]);
+    driver::parse_flags({names[0], "", ""}, operation->flags(), std::span(names).subspan(1));
+    operation->check_flags();
     ++counts.accepted;
   } catch (const driver::ArgError&) {
     ++counts.refused;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "driver/calls.h"
-#include "driver/problem.h"
+#include "driver/run/conv_calls.h"
+#include "driver/run/conv_problem.h"
 #include "tests/driver/drive.h"
 
 namespace polymio::driver {

@@ -1,0 +1,144 @@
+// Parsing and the canonical text iterate over the table of flags.
+// SPDX-License-Identifier: MIT
+#include "driver/run/conv_args.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace polymio::driver {
+namespace {
+
+// Symmetric pad of one axis for --pad_mode same.
+std::int64_t same_pad(std::int64_t in, std::int64_t extent, std::int64_t stride, const std::int64_t* output_pad) {
+  if (output_pad != nullptr) return std::max<std::int64_t>(extent - stride + *output_pad, 0) / 2;
+  const std::int64_t out = (in + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>((out - 1) * stride + extent - in, 0);
+  const std::int64_t more = (total + 1) / 2;
+  return (in + 2 * more - extent) / stride + 1 == out ? more : total / 2;
+}
+
+std::string write_line(ConvArgs args, bool run) {
+  ConvArgs defaults;
+  return args.base + flags_text(conv_flags(args), conv_flags(defaults), args.spatial_dim, run);
+}
+
+}  // namespace
+
+const Bases& conv_bases() {
+  static constexpr DataType kTypes[] = {kFloat, kHalf, kBFloat16, kInt8, kFloat8, kBFloat8, kDouble};
+  static constexpr Bases kBases{"conv", kTypes};
+  return kBases;
+}
+
+void check_args(ConvArgs& args) {
+  ConvArgs defaults;
+  const Flags flags = conv_flags(args);
+  reset_unused_axes(flags, conv_flags(defaults), args.spatial_dim);
+  for (const char* name : {"in_layout", "fil_layout", "out_layout"}) {
+    check_layout(find_row(flags, name), args.spatial_dim);
+  }
+  for (const char* name : {"in_strides", "wei_strides", "out_strides"}) {
+    check_strides(find_row(flags, name), args.spatial_dim);
+  }
+  const std::string_view mode = std::string_view(args.fuse).substr(args.fuse.starts_with('b') ? 1 : 0);
+  if (!args.fuse.empty() && (mode.size() != 1 || mode[0] < '0' || mode[0] > '9')) {
+    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 9 (activation), b1 to b9");
+  }
+  if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
+  input_lens(args);
+  weight_lens(args);
+}
+
+ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults) {
+  ConvArgs args = defaults;
+  const std::string allowed = fmt::format("{}", fmt::join(conv_bases().names(), " "));
+  if (arguments.empty()) throw ArgError(fmt::format("no base argument, allowed: {}", allowed));
+  args.base = arguments[0];
+  if (conv_bases().type_of(args.base) == kNoType) {
+    throw ArgError(fmt::format("Incorrect BaseArg '{}', allowed: {}", args.base, allowed));
+  }
+  parse_flags({args.base, "", ""}, conv_flags(args), std::span(arguments).subspan(1));
+  check_args(args);
+  return args;
+}
+
+std::vector<std::string> split_line(std::string_view line) {
+  std::istringstream stream{std::string(line)};
+  std::vector<std::string> arguments;
+  for (std::string argument; stream >> argument;) arguments.push_back(argument);
+  if (!arguments.empty() && arguments[0].ends_with("MIOpenDriver")) arguments.erase(arguments.begin());
+  return arguments;
+}
+
+ConvArgs parse_line(std::string_view line, const ConvArgs& defaults) { return parse(split_line(line), defaults); }
+
+std::string to_line(const ConvArgs& args) { return write_line(args, true); }
+
+std::string problem_line(const ConvArgs& args, std::int64_t directions) {
+  ConvArgs copy = args;
+  copy.directions = directions;
+  return write_line(std::move(copy), false);
+}
+
+std::int64_t direction_mask(const ConvArgs& args) { return args.directions == 0 ? 7 : args.directions; }
+
+std::vector<std::int64_t> input_lens(const ConvArgs& args) {
+  std::vector<std::int64_t> lens = {args.batch, args.in_channels};
+  for (std::int64_t size : last_axes(args.spatial_dim, args.in_d, args.in_h, args.in_w)) lens.push_back(size);
+  return lens;
+}
+
+std::vector<std::int64_t> weight_lens(const ConvArgs& args) {
+  if (args.in_channels % args.groups != 0 || args.out_channels % args.groups != 0) {
+    throw ArgError(
+        fmt::format("-g --group_count: bad value '{}', allowed: a divisor of {} input and {} output channels",
+                    args.groups, args.in_channels, args.out_channels));
+  }
+  std::vector<std::int64_t> lens = {args.out_channels, args.in_channels / args.groups};
+  if (args.transpose != 0) lens = {args.in_channels, args.out_channels / args.groups};
+  for (std::int64_t size : last_axes(args.spatial_dim, args.fil_d, args.fil_h, args.fil_w)) lens.push_back(size);
+  return lens;
+}
+
+std::vector<std::int64_t> pads(const ConvArgs& args) {
+  std::vector<std::int64_t> pad = last_axes(args.spatial_dim, args.pad_d, args.pad_h, args.pad_w);
+  if (args.pad_mode == kPadDefault) return pad;
+  const auto in = input_lens(args);
+  const auto filter = weight_lens(args);
+  const auto stride = strides(args);
+  const auto dilation = dilations(args);
+  const auto extra = output_pads(args);
+  for (std::size_t i = 0; i < pad.size(); ++i) {
+    const std::int64_t extent = (filter[i + 2] - 1) * dilation[i] + 1;
+    const std::int64_t* output_pad = args.transpose != 0 ? &extra[i] : nullptr;
+    pad[i] = args.pad_mode == kPadValid ? 0 : same_pad(in[i + 2], extent, stride[i], output_pad);
+  }
+  return pad;
+}
+
+std::vector<std::int64_t> strides(const ConvArgs& args) {
+  return last_axes(args.spatial_dim, args.stride_d, args.stride_h, args.stride_w);
+}
+
+std::vector<std::int64_t> dilations(const ConvArgs& args) {
+  return last_axes(args.spatial_dim, args.dilation_d, args.dilation_h, args.dilation_w);
+}
+
+std::vector<std::int64_t> output_pads(const ConvArgs& args) {
+  return last_axes(args.spatial_dim, args.output_pad_d, args.output_pad_h, args.output_pad_w);
+}
+
+TensorTypes tensor_types(const ConvArgs& args, Direction direction) {
+  const int type = conv_bases().type_of(args.base);
+  TensorTypes types{type, type, type};
+  int& written = direction == kForward ? types.y : direction == kBackwardData ? types.x : types.w;
+  int& second = direction == kBackwardWeights ? types.y : types.w;
+  if (type == kInt8) written = kInt32;
+  if (args.out_type != kNoType) written = args.out_type;
+  if (args.second_type != kNoType) second = args.second_type;
+  return types;
+}
+
+}  // namespace polymio::driver

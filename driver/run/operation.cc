@@ -1,0 +1,87 @@
+// The table of primitives, and what is the same for all of them.
+// SPDX-License-Identifier: MIT
+#include "driver/run/operation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "driver/run/conv_args.h"
+#include "driver/run/list.h"
+
+namespace polymio::driver {
+
+namespace {
+
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble};
+
+std::span<const Primitive> primitives() {
+  static const Primitive kPrimitives[] = {
+      {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
+      {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
+      {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+  };
+  return kPrimitives;
+}
+
+// Runs all directions and prints what the flags request.
+int run_directions(Operation& operation, const std::string& line) {
+  const bool json = operation.run_args().json;
+  if (!json) fmt::print("{}\n", line);
+  const Session session(operation.run_args().device);
+  std::vector<Result> results;
+  for (const Direction direction : kDirections) {
+    if ((operation.directions() & direction) == 0) continue;
+    for (Result& result : operation.run(session, direction, !json)) {
+      if (json) {
+        fmt::print("{}\n", to_json(result).dump());
+      } else if (!result.error.empty()) {
+        fmt::print(stderr, "{} FAILED: {}\n", operation.title(direction), result.error);
+      }
+      results.push_back(std::move(result));
+    }
+  }
+  operation.report(session, "", results);
+  return std::all_of(results.begin(), results.end(), [](const Result& result) { return result.ok(); }) ? 0 : 1;
+}
+
+}  // namespace
+
+const Primitive* find_primitive(std::string_view base) {
+  for (const Primitive& primitive : primitives()) {
+    if (primitive.bases.type_of(base) != kNoType) return &primitive;
+  }
+  return nullptr;
+}
+
+std::string all_bases() {
+  std::vector<std::string> all;
+  for (const Primitive& primitive : primitives()) {
+    for (std::string& name : primitive.bases.names()) all.push_back(std::move(name));
+  }
+  return fmt::format("{}", fmt::join(all, " "));
+}
+
+std::span<const std::string>::iterator find_convolution(std::string_view command,
+                                                        std::span<const std::string> arguments) {
+  const auto found = std::find_if(arguments.begin(), arguments.end(),
+                                  [](const std::string& argument) { return find_primitive(argument) != nullptr; });
+  if (found == arguments.end() || conv_bases().type_of(*found) != kNoType) return found;
+  throw ArgError(
+      fmt::format("{}: '{}' is no convolution: the command is for convolutions only, allowed: {}; other primitives are "
+                  "tuned by running them with MIOPEN_FIND_ENFORCE=SEARCH",
+                  command, *found, fmt::join(conv_bases().names(), " ")));
+}
+
+int run_operation(std::span<const std::string> arguments) {
+  const Primitive& primitive = *find_primitive(arguments[0]);
+  const std::unique_ptr<Operation> operation = primitive.make(arguments[0]);
+  const Command command{arguments[0], "", primitive.summary};
+  if (!parse_or_help(command, operation->flags(), arguments.subspan(1))) return 0;
+  operation->check_flags();
+  if (const auto status = operation->run_instead()) return *status;
+  if (!operation->run_args().from_list.empty()) return run_list(*operation, primitive);
+  return run_directions(*operation, fmt::format("MIOpenDriver {}", fmt::join(arguments, " ")));
+}
+
+}  // namespace polymio::driver

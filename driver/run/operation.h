@@ -1,0 +1,71 @@
+// The interface of a primitive in the driver. A new primitive is a file with an Operation and a row in operation.cc.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "driver/base/library.h"
+#include "driver/run/common_args.h"
+#include "driver/run/result.h"
+
+namespace polymio::driver {
+
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  // The rows are bound to variables of this object.
+  virtual Flags flags() = 0;
+  // Completes and checks what the flags have set. Throws ArgError.
+  virtual void check_flags() = 0;
+  virtual const RunArgs& run_args() const = 0;
+  // Takes the control of runs from the command line, for a line of a list. `outer` is of the same primitive.
+  virtual void inherit(const Operation& outer) = 0;
+
+  virtual std::int64_t directions() const = 0;           // bits of Direction
+  virtual std::string title(Direction which) const = 0;  // "Forward Convolution"
+  virtual std::string line(Direction which) = 0;         // the key text of the problem
+  virtual double cost() const = 0;                       // relative, of one direction
+
+  // Runs, times and verifies one direction; with `print` writes MIOpenDriver's lines. An error becomes Result::error.
+  virtual std::vector<Result> run(const Session& session, Direction which, bool print) = 0;
+  // Called with all results at the end.
+  virtual void report(const Session&, const std::string& /*title*/, const std::vector<Result>&) const {}
+  // Runs instead of what is usual and returns the process exit status, if the flags say so.
+  virtual std::optional<int> run_instead() { return std::nullopt; }
+};
+
+struct Primitive {
+  Bases bases;
+  std::string_view label;  // "Convolution"
+  std::string_view summary;
+  std::unique_ptr<Operation> (*factory)(const Primitive& primitive, const std::string& base);
+
+  std::unique_ptr<Operation> make(const std::string& base) const { return factory(*this, base); }
+};
+
+// The primitives.
+std::unique_ptr<Operation> make_convolution(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_activation(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_bias(const Primitive& primitive, const std::string& base);
+
+// The primitive with this base argument, or null.
+const Primitive* find_primitive(std::string_view base);
+
+// The base arguments of all primitives, separated by blanks.
+std::string all_bases();
+
+// The position of the first base argument. Throws ArgError, naming `command`, unless it is one of convolution or there
+// is none.
+std::span<const std::string>::iterator find_convolution(std::string_view command,
+                                                        std::span<const std::string> arguments);
+
+// `arguments` begin with a base argument. Returns the process exit status: 0 if everything ran and verified.
+int run_operation(std::span<const std::string> arguments);
+
+}  // namespace polymio::driver

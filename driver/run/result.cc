@@ -1,0 +1,185 @@
+// Results as JSON and as lines of a table.
+// SPDX-License-Identifier: MIT
+#include "driver/run/result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "driver/run/conv_args.h"
+
+namespace polymio::driver {
+namespace {
+
+std::string verdict(const Result& result) {
+  if (!result.error.empty()) return "ERROR: " + result.error;
+  if (!result.checked) return "not verified";
+  const char* argument = result.verified ? "verified" : "WRONG";
+  if (result.outputs_checked == result.outputs) return fmt::format("{} all", argument);
+  return fmt::format("{} {} of {}", argument, result.outputs_checked, result.outputs);
+}
+
+// The end of the values to print: one value when all are equal.
+std::vector<std::int64_t>::const_iterator same(const std::vector<std::int64_t>& values) {
+  const bool equal = std::equal(values.begin() + 1, values.end(), values.begin());
+  return equal ? values.begin() + 1 : values.end();
+}
+
+}  // namespace
+
+void Result::set_times(std::vector<double> times) {
+  if (times.size() > 1) times.erase(times.begin());
+  average_ms = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  ms = *middle;
+}
+
+void Result::set_comparison(const std::string& name, std::int64_t all, std::int64_t compared,
+                            const reference::Comparison& comparison) {
+  checked = true;
+  verified = comparison.ok();
+  outputs = all;
+  outputs_checked = compared;
+  worst_error = std::abs(comparison.got - comparison.want);
+  worst_tolerance = comparison.tolerance;
+  if (verified) {
+    verify_text = fmt::format("{} Verifies OK on CPU reference ({:.3g} {} {:.3g})", name, worst_error,
+                              worst_error < worst_tolerance ? "<" : "<=", worst_tolerance);
+    return;
+  }
+  verify_text =
+      fmt::format("{} FAILED: {:.3g} > {:.3g} ({} wrong outputs; worst at {}: got {}, want {})", name, worst_error,
+                  worst_tolerance, comparison.failures, comparison.index, comparison.got, comparison.want);
+}
+const char* direction_title(Direction direction) {
+  if (direction == kForward) return "Forward";
+  return direction == kBackwardData ? "Backward Data" : "Backward Weights";
+}
+
+const char* direction_short(Direction direction) {
+  if (direction == kForward) return "fwd";
+  return direction == kBackwardData ? "bwd" : "wrw";
+}
+
+const char* algorithm_name(int algorithm) {
+  static const char* const kNames[] = {"GEMM", "Direct", "FFT", "Winograd", "GEMM", "ImplicitGEMM"};
+  return algorithm >= 0 && algorithm <= 5 ? kNames[algorithm] : "unknown";
+}
+
+nlohmann::json to_json(const Result& result) {
+  nlohmann::json json = {
+      {"problem", result.line},
+      {"direction", direction_short(result.direction)},
+      {"ok", result.ok()},
+      {"error", result.error},
+      {"algorithm", algorithm_name(result.algorithm)},
+      {"solver", result.solver},
+      {"solution", result.solution},
+      {"workspace", result.workspace},
+      {"source", result.source},
+      {"gflop", result.gflop},
+      {"bytes_read", result.bytes_read},
+      {"bytes_written", result.bytes_written},
+      {"ms", result.ms},
+      {"average_ms", result.average_ms},
+      {"find_ms", result.find_ms},
+      {"gflops", result.gflops()},
+      {"gbytes_per_s", result.gbytes()},
+  };
+  if (!result.layer.empty()) json["layer"] = result.layer;
+  if (result.checked) {
+    json["verification"] = {{"ok", result.verified},
+                            {"outputs_checked", result.outputs_checked},
+                            {"outputs", result.outputs},
+                            {"worst_error", result.worst_error},
+                            {"tolerance", result.worst_tolerance},
+                            {"text", result.verify_text}};
+  }
+  if (!result.explanation.is_null()) json["explain"] = result.explanation;
+  if (!result.find_report.empty()) json["find_report"] = result.find_report;
+  return json;
+}
+
+std::string shape_text(const std::string& line, bool typeset) {
+  const char* const times = typeset ? "\u00d7" : "x";
+  const ConvArgs args = parse_line(line);
+  const auto x = input_lens(args);
+  const auto w = weight_lens(args);
+  const std::vector<std::int64_t> filter(w.begin() + 2, w.end());
+  std::string text = fmt::format("{} {} {}, {}", fmt::join(x, times), typeset ? "\u2192" : "->", args.out_channels,
+                                 fmt::join(filter, times));
+  const auto stride = strides(args);
+  const auto dilation = dilations(args);
+  if (*std::max_element(stride.begin(), stride.end()) > 1) {
+    text += fmt::format(" s{}", fmt::join(stride.begin(), same(stride), times));
+  }
+  if (*std::max_element(dilation.begin(), dilation.end()) > 1) {
+    text += fmt::format(" d{}", fmt::join(dilation.begin(), same(dilation), times));
+  }
+  if (args.groups > 1) text += fmt::format(" g{}", args.groups);
+  if (args.transpose != 0) text += " trans";
+  return args.base == "conv" ? text : fmt::format("{} {}", args.base.substr(4), text);
+}
+
+std::string row_header(bool layers, double peak_gflops) {
+  const std::string head = layers ? fmt::format("{:<18} {:<28} ", "layer", "problem") : "";
+  return fmt::format("{}{:<3} {:<12} {:<23} {:>9} {:>8}{} {:>9}  {}{}", head, "dir", "algorithm", "solver", "ms",
+                     "GFLOP/s", peak_gflops > 0 ? " %peak" : "", "workspace",
+                     layers ? "check" : fmt::format("{:<27}", "check"), layers ? "" : "problem");
+}
+
+std::string row(const Result& result, double peak_gflops) {
+  const bool layers = !result.layer.empty();
+  const std::string head = layers ? fmt::format("{:<18} {:<28} ", result.layer, shape_text(result.line, false)) : "";
+  if (!result.error.empty()) {
+    return fmt::format("{}{:<3} {}  {}", head, direction_short(result.direction), verdict(result),
+                       layers ? "" : result.line);
+  }
+  const std::string part = peak_gflops > 0 ? fmt::format(" {:>4.0f}%", 100 * result.gflops() / peak_gflops) : "";
+  return fmt::format("{}{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f}{} {:>9}  {}", head, direction_short(result.direction),
+                     algorithm_name(result.algorithm), result.solver, result.ms, result.gflops(), part,
+                     bytes_text(static_cast<double>(result.workspace)),
+                     layers ? verdict(result) : fmt::format("{:<26} {}", verdict(result), result.line));
+}
+
+Solvers solvers_of(const nlohmann::json& explanation) {
+  Solvers solvers;
+  for (const nlohmann::json& solver : explanation.value("solvers", nlohmann::json::array())) {
+    if (solver.value("applicable", false)) {
+      solvers.usable.push_back(solver);
+      continue;
+    }
+    const std::string reason = solver.value("reason", "");
+    auto place = std::find_if(solvers.refused.begin(), solvers.refused.end(),
+                              [&](const auto& group) { return group.first == reason; });
+    if (place == solvers.refused.end()) place = solvers.refused.insert(place, {reason, {}});
+    place->second.push_back(solver.value("name", ""));
+  }
+  std::stable_sort(solvers.usable.begin(), solvers.usable.end(),
+                   [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+  return solvers;
+}
+
+double time_of(const nlohmann::json& solver) {
+  for (const char* key : {"measured_us", "predicted_us"}) {
+    if (solver.contains(key) && solver[key].is_number()) return solver[key].get<double>();
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes <= 0) return "0";
+  static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+}  // namespace polymio::driver

@@ -1,0 +1,228 @@
+// The steps of a run: fill, launch, time, restore the written tensor, launch again, compare.
+// SPDX-License-Identifier: MIT
+#include "driver/run/tensor_operation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "driver/run/fill.h"
+
+namespace polymio::driver {
+namespace {
+
+constexpr std::int64_t kFullCount = std::int64_t{1} << 22;  // -V 1 compares a sample of larger tensors
+constexpr std::int64_t kSamples = 65536;
+
+double bytes_of(const reference::Tensor& tensor) {
+  return static_cast<double>(tensor.count()) * static_cast<double>(reference::size_of(tensor.type));
+}
+
+void fill(const Operand& operand, void* memory, std::uint64_t seed) {
+  if (!operand.file.empty()) return read_file(operand.file, memory, operand.tensor.bytes());
+  if (operand.limit > 0)
+    return fill_random(operand.tensor, memory, mix(seed),
+                       {-operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
+  std::memset(memory, 0xff, operand.tensor.bytes());
+}
+
+}  // namespace
+
+Memory::Memory(const Session& session, Operand which, std::uint64_t seed)
+    : operand(std::move(which)),
+      owner(make_tensor(static_cast<int>(operand.tensor.type), operand.tensor.lens, operand.tensor.strides, kNoType)) {
+  if (operand.shared != nullptr) return;
+  own = Buffer(session, operand.tensor.bytes(), operand.name);
+  fill(operand, own.host(), seed);
+  own.upload();
+}
+
+Contents Memory::contents() {
+  buffer().download();
+  const auto* bytes = static_cast<const unsigned char*>(host());
+  return {bytes, bytes + buffer().bytes()};
+}
+
+void Memory::restore(const Contents& contents) {
+  std::memcpy(buffer().host(), contents.data(), contents.size());
+  buffer().upload();
+}
+
+Operands::Operands(const Session& session, std::vector<Operand> operands) {
+  for (Operand& operand : operands) all_.emplace_back(session, std::move(operand), all_.size() + 1);
+}
+
+Memory& Operands::operator[](std::string_view name) {
+  return *std::find_if(all_.begin(), all_.end(), [&](const Memory& memory) { return memory.operand.name == name; });
+}
+
+Memory& Operands::written() {
+  return *std::find_if(all_.begin(), all_.end(),
+                       [](const Memory& memory) { return memory.operand.access == kWritten; });
+}
+
+double Operands::bytes_read() const {
+  double sum = 0;
+  for (const Memory& memory : all_) {
+    const bool added_to = memory.operand.access == kWritten && memory.operand.limit > 0;
+    if (memory.operand.access == kRead || added_to) sum += bytes_of(memory.operand.tensor);
+  }
+  return sum;
+}
+
+double Operands::bytes_written() const {
+  double sum = 0;
+  for (const Memory& memory : all_) {
+    if (memory.operand.access == kWritten) sum += bytes_of(memory.operand.tensor);
+  }
+  return sum;
+}
+
+Flags TensorOperation::flags() {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  constexpr auto kShape = Part::kShape;
+  constexpr auto kOption = Part::kOption;
+  Flags all = {
+      {"_", "spatial_dim", Integer{&spatial_dim_, 0, 3}, "spatial dimensions; 1-D uses the width flags", kOption},
+      {"n", "batchsize", Integer{&batch_, 1, kMost}, "batch size", kShape},
+      {"c", "in_channels", Integer{&channels_, 1, kMost}, "channels", kShape},
+      {"!", "in_d", Integer{&in_d_, 1, kMost}, "depth", kShape, 0},
+      {"H", "in_h", Integer{&in_h_, 1, kMost}, "height", kShape, 1},
+      {"W", "in_w", Integer{&in_w_, 1, kMost}, "width", kShape, 2},
+  };
+  const Flags layouts = {
+      {"F", "forw", Integer{&directions_, 0, 3}, "1 forward, 2 backward, 0 both", kShape},
+      {"I", "in_layout", Layout{&in_layout_}, "of x and dx, such as NCHW or NHWC (default: channels first)", kOption},
+      {"O", "out_layout", Layout{&out_layout_}, "of y and dy", kOption},
+      {"", "in_strides", Integers{&in_strides_}, "element strides N,C,[D],[H],W of x; override the layout", kOption},
+      {"", "out_strides", Integers{&out_strides_}, "element strides of y", kOption},
+      {"", "din_strides", Integers{&din_strides_}, "element strides of dx (default: those of x)", kOption},
+      {"", "dout_strides", Integers{&dout_strides_}, "element strides of dy (default: those of y)", kOption},
+  };
+  for (const Flags& more : {own_flags(), layouts, run_flags(run_)}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Flags TensorOperation::with_scalars(Flags rows) {
+  rows.push_back({"", "scale_alpha", Real{&scale_}, "result = scale_alpha * f + scale_beta * result", Part::kOption});
+  rows.push_back({"", "scale_beta", Real{&keep_}, "see --scale_alpha", Part::kOption});
+  return rows;
+}
+
+void TensorOperation::check_flags() {
+  const Flags all = flags();
+  const std::unique_ptr<Operation> fresh = primitive_.make(base_);
+  reset_unused_axes(all, fresh->flags(), spatial_dim_);
+  for (const char* name : {"in_layout", "out_layout"}) check_layout(find_row(all, name), spatial_dim_);
+  for (const char* name : {"in_strides", "out_strides", "din_strides", "dout_strides"}) {
+    check_strides(find_row(all, name), spatial_dim_);
+  }
+}
+
+void TensorOperation::inherit(const Operation& outer) {
+  run_ = outer.run_args();
+  directions_ = static_cast<const TensorOperation&>(outer).directions_;
+}
+
+std::string TensorOperation::title(Direction which) const {
+  return fmt::format("{} {}", which == kForward ? "Forward" : "Backward", primitive_.label);
+}
+
+std::string TensorOperation::line(Direction which) {
+  const std::unique_ptr<Operation> fresh = primitive_.make(base_);
+  const std::int64_t requested = std::exchange(directions_, which);
+  std::string text = base_ + flags_text(flags(), fresh->flags(), spatial_dim_, false);
+  directions_ = requested;
+  return text;
+}
+
+double TensorOperation::cost() const {
+  double count = 1;
+  for (const std::int64_t size : lens()) count *= static_cast<double>(size);
+  return 1e-2 + count * 1e-9;
+}
+
+std::vector<std::int64_t> TensorOperation::lens() const {
+  std::vector<std::int64_t> all = {batch_, channels_};
+  for (const std::int64_t size : last_axes(spatial_dim_, in_d_, in_h_, in_w_)) all.push_back(size);
+  return all;
+}
+
+reference::Tensor TensorOperation::tensor(const std::string& layout, const std::vector<std::int64_t>& strides) const {
+  return {static_cast<reference::Type>(type_), lens(), tensor_strides(lens(), layout, strides)};
+}
+
+std::vector<Result> TensorOperation::run(const Session& session, Direction which, bool print) {
+  // There is no find call: the environment controls the first run.
+  if (run_.search != 0) setenv("MIOPEN_FIND_ENFORCE", "SEARCH", 0);
+  const bool automatic = run_.solution.starts_with('-') || run_.solution == "0";
+  if (!automatic) setenv("MIOPEN_DEBUG_FIND_ONLY_SOLVER", run_.solution.c_str(), 1);
+  Result result;
+  result.line = line(which);
+  result.direction = which;
+  try {
+    Operands data(session, operands(which));
+    result.bytes_read = data.bytes_read();
+    result.bytes_written = data.bytes_written();
+    check(miopenEnableProfiling(session.get(), true), "miopenEnableProfiling");
+    const Contents old = data.written().contents();
+    launch(session, which, data);  // tunes with -s 1, and compiles
+    time_runs(session, which, data, result);
+    if (print && run_.time != 0) print_times(result);
+    if (run_.verify != 0) {
+      data.written().restore(old);
+      launch(session, which, data);
+      verify(which, data, old, result);
+      if (print) fmt::print("{}\n", result.verify_text);
+    }
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  return {result};
+}
+
+Result TensorOperation::run_once(const Session& session, Direction which, bool verified) const {
+  Result result;
+  Operands data(session, operands(which));
+  const Contents old = data.written().contents();
+  launch(session, which, data);
+  if (verified) verify(which, data, old, result);
+  return result;
+}
+
+void TensorOperation::time_runs(const Session& session, Direction which, Operands& data, Result& result) const {
+  std::vector<double> times;
+  for (std::int64_t i = 0; i < run_.iterations; ++i) {
+    launch(session, which, data);
+    float ms = 0;
+    check(miopenGetKernelTime(session.get(), &ms), "miopenGetKernelTime");
+    times.push_back(ms);
+  }
+  result.set_times(std::move(times));
+}
+
+void TensorOperation::print_times(const Result& result) const {
+  fmt::print("GPU Kernel Time {} Elapsed: {:.6f} ms (average)\n", title(result.direction), result.average_ms);
+  const double bytes = result.bytes_read + result.bytes_written;
+  fmt::print("stats: name, sizes, bytes, GB/s, timeMs\nstats: {}-{}, {}, {:.0f}, {:.2f}, {:.6f}\n",
+             direction_short(result.direction), stats_name(), fmt::join(lens(), "x"), bytes,
+             bytes / result.average_ms * 1e-6, result.average_ms);
+}
+
+void TensorOperation::verify(Direction which, Operands& data, const Contents& old, Result& result) const {
+  Memory& written = data.written();
+  const reference::Tensor& tensor = written.operand.tensor;
+  written.buffer().download();
+  std::vector<std::int64_t> sample;
+  if (run_.verify == 1 && tensor.count() > kFullCount) sample = reference::sample_indices(tensor, kSamples);
+  const reference::Result wanted = expected(which, data, {old.data(), sample});
+  const auto compared = static_cast<std::int64_t>(wanted.value.size());
+  if (compared == tensor.count()) sample.clear();  // the reference cannot sample
+  const reference::Comparison comparison =
+      reference::compare(arithmetic(which), tensor, written.host(), wanted, sample);
+  result.set_comparison(title(which), tensor.count(), compared, comparison);
+}
+
+}  // namespace polymio::driver

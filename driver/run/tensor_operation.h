@@ -1,0 +1,122 @@
+// A primitive that reads tensors and writes one. Memory, random contents, times and verification are here; the
+// primitive names its tensors, makes the call and computes the expected values.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include "driver/run/operation.h"
+#include "reference/convolution.h"
+#include "reference/tensor.h"
+#include "reference/tolerance.h"
+
+namespace polymio::driver {
+
+enum Access { kRead, kWritten, kPassed };  // kPassed: an argument of the call that is not read
+
+// A tensor of the call, with random elements in [-limit, limit), or NaN where the limit is 0.
+struct Operand {
+  const char* name;
+  reference::Tensor tensor;
+  double limit;
+  Access access = kRead;
+  std::string file = {};     // the elements, if not random
+  Buffer* shared = nullptr;  // memory with the elements, if there is already
+};
+
+using Contents = std::vector<unsigned char>;
+
+struct Memory {
+  Operand operand;
+  TensorDescriptor owner;
+  Buffer own;
+
+  Memory(const Session& session, Operand which, std::uint64_t seed);
+  Buffer& buffer() { return operand.shared ? *operand.shared : own; }
+  miopenTensorDescriptor_t descriptor() const { return owner.get(); }
+  void* device() { return buffer().device(); }
+  const void* host() { return buffer().host(); }
+  Contents contents();
+  void restore(const Contents& contents);
+};
+
+// The tensors of one direction, by name.
+class Operands {
+ public:
+  Operands(const Session& session, std::vector<Operand> operands);
+  Memory& operator[](std::string_view name);
+  Memory& written();
+  double bytes_read() const;
+  double bytes_written() const;
+
+ private:
+  std::list<Memory> all_;
+};
+
+// The contents of the written tensor before the call, and the outputs to compute (all if empty).
+struct Expectation {
+  const void* old;
+  std::vector<std::int64_t> sample;
+};
+
+class TensorOperation : public Operation {
+ public:
+  // `base` is a base argument of `primitive`.
+  TensorOperation(const Primitive& primitive, const std::string& base)
+      : type_(primitive.bases.type_of(base)), primitive_(primitive), base_(base) {}
+
+  Flags flags() final;
+  void check_flags() final;
+  const RunArgs& run_args() const final { return run_; }
+  void inherit(const Operation& outer) final;
+  std::int64_t directions() const final { return directions_ == 0 ? 3 : directions_; }
+  std::string title(Direction which) const final;
+  std::string line(Direction which) final;
+  double cost() const final;
+  std::vector<Result> run(const Session& session, Direction which, bool print) final;
+  // On memory that operands share; only verifies, and throws errors.
+  Result run_once(const Session& session, Direction which, bool verified) const;
+
+ protected:
+  // What a primitive adds.
+  virtual Flags own_flags() = 0;
+  virtual std::vector<Operand> operands(Direction which) const = 0;
+  virtual void launch(const Session& session, Direction which, Operands& data) const = 0;
+  virtual reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const = 0;
+  virtual reference::Arithmetic arithmetic(Direction which) const = 0;
+  virtual std::string stats_name() const { return base_; }
+
+  std::vector<std::int64_t> lens() const;
+  // The tensors of -I and -O, and their gradients.
+  reference::Tensor in() const { return tensor(in_layout_, in_strides_); }
+  reference::Tensor out() const { return tensor(out_layout_, out_strides_); }
+  reference::Tensor din() const { return din_strides_.empty() ? in() : tensor("", din_strides_); }
+  reference::Tensor dout() const { return dout_strides_.empty() ? out() : tensor("", dout_strides_); }
+  // `rows` and those of result = scale_alpha * f + scale_beta * result.
+  Flags with_scalars(Flags rows);
+  Scalars scalars() const { return {scale_, keep_, type_ == kDouble}; }
+  // The limit of the written tensor: its old elements count if scale_beta is not 0.
+  double old_limit() const { return keep_ == 0 ? 0 : 1; }
+  // As the library reads parameters: floats unless the tensors are double.
+  double parameter(double value) const { return type_ == kDouble ? value : static_cast<float>(value); }
+
+  DataType type_;
+  double scale_ = 1, keep_ = 0;
+
+ private:
+  reference::Tensor tensor(const std::string& layout, const std::vector<std::int64_t>& strides) const;
+  void time_runs(const Session& session, Direction which, Operands& data, Result& result) const;
+  void print_times(const Result& result) const;
+  void verify(Direction which, Operands& data, const Contents& old, Result& result) const;
+
+  const Primitive& primitive_;
+  std::string base_;
+  std::int64_t spatial_dim_ = 2, batch_ = 100, channels_ = 3, in_d_ = 32, in_h_ = 32, in_w_ = 32, directions_ = 0;
+  std::string in_layout_, out_layout_;
+  std::vector<std::int64_t> in_strides_, out_strides_, din_strides_, dout_strides_;
+  RunArgs run_;
+};
+
+}  // namespace polymio::driver
