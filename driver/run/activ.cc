@@ -1,24 +1,17 @@
 // Activation functions and their gradients.
 // SPDX-License-Identifier: MIT
+#include "driver/run/activ_args.h"
 #include "driver/run/tensor_operation.h"
 #include "reference/activation.h"
 
 namespace polymio::driver {
 namespace {
 
-constexpr Choice kModes[] = {{"passthru", 0}, {"logistic", 1}, {"tanh", 2},        {"relu", 3},      {"softrelu", 4},
-                             {"abs", 5},      {"power", 6},    {"clippedrelu", 7}, {"leakyrelu", 8}, {"elu", 9}};
-
 class Activation final : public TensorOperation {
  public:
   using TensorOperation::TensorOperation;
 
-  Flags own_flags() override {
-    return with_scalars({{"m", "mode", Name{&mode_, kModes, true}, "name or number, from 0", Part::kShape},
-                         {"A", "alpha", Real{&alpha_}, "alpha of the function", Part::kOption},
-                         {"B", "beta", Real{&beta_}, "beta of the function", Part::kOption},
-                         {"G", "gamma", Real{&gamma_}, "gamma of the function", Part::kOption}});
-  }
+  Flags own_flags() override { return args_.with_scalars(activation_.rows()); }
 
   std::vector<Operand> operands(Direction which) const override {
     if (which == kForward) return {{"x", in(), 4}, {"y", out(), old_limit(), kWritten}};
@@ -28,7 +21,8 @@ class Activation final : public TensorOperation {
   void launch(const Session& session, Direction which, Operands& data) const override {
     const auto activ =
         create<miopenDestroyActivationDescriptor>(miopenCreateActivationDescriptor, "miopenCreateActivationDescriptor");
-    check(miopenSetActivationDescriptor(activ.get(), static_cast<miopenActivationMode_t>(mode_), alpha_, beta_, gamma_),
+    check(miopenSetActivationDescriptor(activ.get(), static_cast<miopenActivationMode_t>(activation_.mode),
+                                        activation_.alpha, activation_.beta, activation_.gamma),
           "miopenSetActivationDescriptor");
     Memory& x = data["x"];
     Memory& y = data["y"];
@@ -50,25 +44,26 @@ class Activation final : public TensorOperation {
     return evaluate(problem(which), data["x"].host(), dy, wanted.old, wanted.sample);
   }
   reference::Arithmetic arithmetic(Direction which) const override { return reference::arithmetic(problem(which)); }
-  std::string stats_name() const override { return std::string("activ-").append(kModes[mode_].name); }
+  std::string stats_name() const override {
+    return std::string("activ-").append(kActivationModes[activation_.mode].name);
+  }
 
   reference::Activation problem(Direction which) const {
     reference::Activation p;
-    p.mode = static_cast<reference::ActivationMode>(mode_);
+    p.mode = static_cast<reference::ActivationMode>(activation_.mode);
     p.backward = which != kForward;
-    p.alpha = parameter(alpha_);
-    p.beta = parameter(beta_);
-    p.gamma = parameter(gamma_);
-    p.scale = parameter(scale_);
-    p.keep = parameter(keep_);
+    p.alpha = parameter(activation_.alpha);
+    p.beta = parameter(activation_.beta);
+    p.gamma = parameter(activation_.gamma);
+    p.scale = parameter(args_.scale);
+    p.keep = parameter(args_.keep);
     p.x = in();
     p.dy = dout();
     p.out = which == kForward ? out() : din();
     return p;
   }
 
-  int mode_ = 3;
-  double alpha_ = 0, beta_ = 0, gamma_ = 1;
+  ActivationArgs activation_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ class Bias final : public TensorOperation {
     memory_ = &memory;
     y_ = y;
     file_ = file;
-    type_ = static_cast<DataType>(y.type);
+    args_.type = static_cast<DataType>(y.type);
   }
 
  private:
@@ -34,7 +34,7 @@ class Bias final : public TensorOperation {
   }
 
   void launch(const Session& session, Direction which, Operands& data) const override {
-    const Scalars scalars(1, 0, type_ == kDouble);
+    const Scalars scalars(1, 0, args_.type == kDouble);
     Memory& b = data["b"];
     Memory& y = data["y"];
     if (which == kForward) {

@@ -81,49 +81,16 @@ double Operands::bytes_written() const {
 }
 
 Flags TensorOperation::flags() {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  constexpr auto kShape = Part::kShape;
-  constexpr auto kOption = Part::kOption;
-  Flags all = {
-      {"_", "spatial_dim", Integer{&spatial_dim_, 0, 3}, "spatial dimensions; 1-D uses the width flags", kOption},
-      {"n", "batchsize", Integer{&batch_, 1, kMost}, "batch size", kShape},
-      {"c", "in_channels", Integer{&channels_, 1, kMost}, "channels", kShape},
-      {"!", "in_d", Integer{&in_d_, 1, kMost}, "depth", kShape, 0},
-      {"H", "in_h", Integer{&in_h_, 1, kMost}, "height", kShape, 1},
-      {"W", "in_w", Integer{&in_w_, 1, kMost}, "width", kShape, 2},
-  };
-  const Flags layouts = {
-      {"F", "forw", Integer{&directions_, 0, 3}, "1 forward, 2 backward, 0 both", kShape},
-      {"I", "in_layout", Layout{&in_layout_}, "of x and dx, such as NCHW or NHWC (default: channels first)", kOption},
-      {"O", "out_layout", Layout{&out_layout_}, "of y and dy", kOption},
-      {"", "in_strides", Integers{&in_strides_}, "element strides N,C,[D],[H],W of x; override the layout", kOption},
-      {"", "out_strides", Integers{&out_strides_}, "element strides of y", kOption},
-      {"", "din_strides", Integers{&din_strides_}, "element strides of dx (default: those of x)", kOption},
-      {"", "dout_strides", Integers{&dout_strides_}, "element strides of dy (default: those of y)", kOption},
-  };
-  for (const Flags& more : {own_flags(), layouts, run_flags(run_)}) all.insert(all.end(), more.begin(), more.end());
+  Flags all = args_.rows(own_flags());
+  for (const Flag& flag : run_flags(run_)) all.push_back(flag);
   return all;
 }
 
-Flags TensorOperation::with_scalars(Flags rows) {
-  rows.push_back({"", "scale_alpha", Real{&scale_}, "result = scale_alpha * f + scale_beta * result", Part::kOption});
-  rows.push_back({"", "scale_beta", Real{&keep_}, "see --scale_alpha", Part::kOption});
-  return rows;
-}
-
-void TensorOperation::check_flags() {
-  const Flags all = flags();
-  const std::unique_ptr<Operation> fresh = primitive_.make(base_);
-  reset_unused_axes(all, fresh->flags(), spatial_dim_);
-  for (const char* name : {"in_layout", "out_layout"}) check_layout(find_row(all, name), spatial_dim_);
-  for (const char* name : {"in_strides", "out_strides", "din_strides", "dout_strides"}) {
-    check_strides(find_row(all, name), spatial_dim_);
-  }
-}
+void TensorOperation::check_flags() { args_.check(flags(), primitive_.make(base_)->flags()); }
 
 void TensorOperation::inherit(const Operation& outer) {
   run_ = outer.run_args();
-  directions_ = static_cast<const TensorOperation&>(outer).directions_;
+  args_.directions = static_cast<const TensorOperation&>(outer).args_.directions;
 }
 
 std::string TensorOperation::title(Direction which) const {
@@ -132,26 +99,16 @@ std::string TensorOperation::title(Direction which) const {
 
 std::string TensorOperation::line(Direction which) {
   const std::unique_ptr<Operation> fresh = primitive_.make(base_);
-  const std::int64_t requested = std::exchange(directions_, which);
-  std::string text = base_ + flags_text(flags(), fresh->flags(), spatial_dim_, false);
-  directions_ = requested;
+  const std::int64_t requested = std::exchange(args_.directions, which);
+  std::string text = base_ + flags_text(flags(), fresh->flags(), args_.spatial_dim, false);
+  args_.directions = requested;
   return text;
 }
 
 double TensorOperation::cost() const {
   double count = 1;
-  for (const std::int64_t size : lens()) count *= static_cast<double>(size);
+  for (const std::int64_t size : args_.lens()) count *= static_cast<double>(size);
   return 1e-2 + count * 1e-9;
-}
-
-std::vector<std::int64_t> TensorOperation::lens() const {
-  std::vector<std::int64_t> all = {batch_, channels_};
-  for (const std::int64_t size : last_axes(spatial_dim_, in_d_, in_h_, in_w_)) all.push_back(size);
-  return all;
-}
-
-reference::Tensor TensorOperation::tensor(const std::string& layout, const std::vector<std::int64_t>& strides) const {
-  return {static_cast<reference::Type>(type_), lens(), tensor_strides(lens(), layout, strides)};
 }
 
 std::vector<Result> TensorOperation::run(const Session& session, Direction which, bool print) {
@@ -207,7 +164,7 @@ void TensorOperation::print_times(const Result& result) const {
   fmt::print("GPU Kernel Time {} Elapsed: {:.6f} ms (average)\n", title(result.direction), result.average_ms);
   const double bytes = result.bytes_read + result.bytes_written;
   fmt::print("stats: name, sizes, bytes, GB/s, timeMs\nstats: {}-{}, {}, {:.0f}, {:.2f}, {:.6f}\n",
-             direction_short(result.direction), stats_name(), fmt::join(lens(), "x"), bytes,
+             direction_short(result.direction), stats_name(), fmt::join(args_.lens(), "x"), bytes,
              bytes / result.average_ms * 1e-6, result.average_ms);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/run/operation.h"
+#include "driver/run/tensor_args.h"
 #include "reference/convolution.h"
 #include "reference/tensor.h"
 #include "reference/tolerance.h"
@@ -64,14 +65,15 @@ struct Expectation {
 class TensorOperation : public Operation {
  public:
   // `base` is a base argument of `primitive`.
-  TensorOperation(const Primitive& primitive, const std::string& base)
-      : type_(primitive.bases.type_of(base)), primitive_(primitive), base_(base) {}
+  TensorOperation(const Primitive& primitive, const std::string& base) : primitive_(primitive), base_(base) {
+    args_.type = primitive.bases.type_of(base);
+  }
 
   Flags flags() final;
   void check_flags() final;
   const RunArgs& run_args() const final { return run_; }
   void inherit(const Operation& outer) final;
-  std::int64_t directions() const final { return directions_ == 0 ? 3 : directions_; }
+  std::int64_t directions() const final { return args_.directions == 0 ? 3 : args_.directions; }
   std::string title(Direction which) const final;
   std::string line(Direction which) final;
   double cost() const final;
@@ -88,34 +90,29 @@ class TensorOperation : public Operation {
   virtual reference::Arithmetic arithmetic(Direction which) const = 0;
   virtual std::string stats_name() const { return base_; }
 
-  std::vector<std::int64_t> lens() const;
   // The tensors of -I and -O, and their gradients.
-  reference::Tensor in() const { return tensor(in_layout_, in_strides_); }
-  reference::Tensor out() const { return tensor(out_layout_, out_strides_); }
-  reference::Tensor din() const { return din_strides_.empty() ? in() : tensor("", din_strides_); }
-  reference::Tensor dout() const { return dout_strides_.empty() ? out() : tensor("", dout_strides_); }
-  // `rows` and those of result = scale_alpha * f + scale_beta * result.
-  Flags with_scalars(Flags rows);
-  Scalars scalars() const { return {scale_, keep_, type_ == kDouble}; }
+  reference::Tensor in() const { return tensor(args_.x_strides()); }
+  reference::Tensor out() const { return tensor(args_.y_strides()); }
+  reference::Tensor din() const { return tensor(args_.dx_strides()); }
+  reference::Tensor dout() const { return tensor(args_.dy_strides()); }
+  Scalars scalars() const { return {args_.scale, args_.keep, args_.type == kDouble}; }
   // The limit of the written tensor: its old elements count if scale_beta is not 0.
-  double old_limit() const { return keep_ == 0 ? 0 : 1; }
+  double old_limit() const { return args_.keep == 0 ? 0 : 1; }
   // As the library reads parameters: floats unless the tensors are double.
-  double parameter(double value) const { return type_ == kDouble ? value : static_cast<float>(value); }
+  double parameter(double value) const { return args_.type == kDouble ? value : static_cast<float>(value); }
 
-  DataType type_;
-  double scale_ = 1, keep_ = 0;
+  TensorArgs args_;
 
  private:
-  reference::Tensor tensor(const std::string& layout, const std::vector<std::int64_t>& strides) const;
+  reference::Tensor tensor(const std::vector<std::int64_t>& strides) const {
+    return {static_cast<reference::Type>(args_.type), args_.lens(), strides};
+  }
   void time_runs(const Session& session, Direction which, Operands& data, Result& result) const;
   void print_times(const Result& result) const;
   void verify(Direction which, Operands& data, const Contents& old, Result& result) const;
 
   const Primitive& primitive_;
   std::string base_;
-  std::int64_t spatial_dim_ = 2, batch_ = 100, channels_ = 3, in_d_ = 32, in_h_ = 32, in_w_ = 32, directions_ = 0;
-  std::string in_layout_, out_layout_;
-  std::vector<std::int64_t> in_strides_, out_strides_, din_strides_, dout_strides_;
   RunArgs run_;
 };
 

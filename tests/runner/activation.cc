@@ -7,7 +7,7 @@
 #include <random>
 #include <sstream>
 
-#include "driver/activ_args.h"
+#include "driver/run/activ_args.h"
 #include "primitives/activation/activation.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
@@ -17,41 +17,64 @@ namespace {
 
 using activation::Problem;
 
-reference::Activation wanted_of(const driver::ActivArgs& args, bool backward) {
+struct Args {
+  driver::TensorArgs tensors;
+  driver::ActivationArgs function;
+
+  driver::Flags rows() { return tensors.rows(tensors.with_scalars(function.rows())); }
+};
+
+Args parse(const std::string& line) {
+  std::istringstream in(line);
+  std::string base;
+  in >> base;
+  std::vector<std::string> arguments;
+  for (std::string argument; in >> argument;) arguments.push_back(argument);
+  Args args, fresh;
+  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
+  args.tensors.type = driver::Bases{"activ", kTypes}.type_of(base);
+  const driver::Flags rows = args.rows();
+  parse_flags({base, "", ""}, rows, arguments);
+  args.tensors.check(rows, fresh.rows());
+  return args;
+}
+
+reference::Activation wanted_of(const Args& args, bool backward) {
+  const driver::TensorArgs& t = args.tensors;
   const auto tensor = [&](const std::vector<std::int64_t>& strides) {
-    return reference::Tensor(static_cast<reference::Type>(args.type), args.lens, strides);
+    return reference::Tensor(static_cast<reference::Type>(t.type), t.lens(), strides);
   };
   reference::Activation wanted;
-  wanted.mode = static_cast<reference::ActivationMode>(args.mode);
+  wanted.mode = static_cast<reference::ActivationMode>(args.function.mode);
   wanted.backward = backward;
-  wanted.alpha = args.alpha;
-  wanted.beta = args.beta;
-  wanted.gamma = args.gamma;
-  wanted.scale = args.scale;
-  wanted.keep = args.keep;
-  wanted.x = tensor(args.x_strides);
-  if (backward) wanted.dy = tensor(args.dy_strides);
-  wanted.out = tensor(backward ? args.dx_strides : args.y_strides);
+  wanted.alpha = args.function.alpha;
+  wanted.beta = args.function.beta;
+  wanted.gamma = args.function.gamma;
+  wanted.scale = t.scale;
+  wanted.keep = t.keep;
+  wanted.x = tensor(t.x_strides());
+  if (backward) wanted.dy = tensor(t.dy_strides());
+  wanted.out = tensor(backward ? t.dx_strides() : t.y_strides());
   return wanted;
 }
 
 class ActivationCase final : public Case {
  public:
-  ActivationCase(const driver::ActivArgs& args, bool backward) : args_(args), wanted_(wanted_of(args, backward)) {
-    const auto mode = static_cast<activation::Mode>(args.mode);
+  ActivationCase(const Args& args, bool backward) : args_(args), wanted_(wanted_of(args, backward)) {
+    const auto mode = static_cast<activation::Mode>(args.function.mode);
     const TensorDesc x = describe(wanted_.x), out = describe(wanted_.out);
-    const TensorDesc y = describe({wanted_.x.type, args.lens, args.y_strides});
+    const TensorDesc y = describe({wanted_.x.type, args.tensors.lens(), args.tensors.y_strides()});
     problem_ = backward ? activation::backward_problem(mode, x, y, describe(wanted_.dy), out)
                         : activation::forward_problem(mode, x, out);
     activation::validate(problem_);
     operands = {{wanted_.x}, {wanted_.out}};
     if (backward) operands.push_back({wanted_.dy});
     output = 1;
-    keeps = args.keep != 0;
+    keeps = args.tensors.keep != 0;
   }
   std::string line() const override {
-    return fmt::format("{} -A {} -B {} -G {} --scale_alpha {} --scale_beta {}", problem_.key(), args_.alpha, args_.beta,
-                       args_.gamma, args_.scale, args_.keep);
+    return fmt::format("{} -A {} -B {} -G {} --scale_alpha {} --scale_beta {}", problem_.key(), args_.function.alpha,
+                       args_.function.beta, args_.function.gamma, args_.tensors.scale, args_.tensors.keep);
   }
   const ProblemBase& problem() const override { return problem_; }
   SolverList solvers(DeviceKind kind) const override { return activation::solvers(problem_.direction, kind); }
@@ -73,9 +96,9 @@ class ActivationCase final : public Case {
     args.x = data[0];
     args.result = data[1];
     args.dy = wanted_.backward ? data[2] : nullptr;
-    args.parameters = {args_.alpha, args_.beta, args_.gamma};
-    args.scale = args_.scale;
-    args.keep = args_.keep;
+    args.parameters = {args_.function.alpha, args_.function.beta, args_.function.gamma};
+    args.scale = args_.tensors.scale;
+    args.keep = args_.tensors.keep;
     invoke(stream, &args);
   }
   reference::Comparison compare(const SolverBase&, const void* result) const override {
@@ -88,14 +111,14 @@ class ActivationCase final : public Case {
     const reference::Tensor& t = operand.tensor;
     operand.content.assign(t.bytes(), kPoison);
     std::mt19937 random(seed);
-    const double kinks[] = {0, args_.alpha, -1, 1};
+    const double kinks[] = {0, args_.function.alpha, -1, 1};
     for (std::int64_t i = 0; i < t.count(); ++i) {
       const double unit = static_cast<double>(random()) / static_cast<double>(random.max()) * 2 - 1;
       reference::store(t.type, operand.content.data(), t.offset(i), i % 9 == 8 ? kinks[i / 9 % 4] : unit * limit);
     }
   }
 
-  driver::ActivArgs args_;
+  Args args_;
   reference::Activation wanted_;
   Problem problem_;
   reference::Result expected_;
@@ -104,13 +127,11 @@ class ActivationCase final : public Case {
 }  // namespace
 
 Cases activation_cases(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  const driver::ActivArgs args = driver::parse_activ(arguments);
+  const Args args = parse(line);
+  const std::int64_t directions = args.tensors.directions == 0 ? 3 : args.tensors.directions;
   Cases cases;
   for (const bool backward : {false, true})
-    if (args.directions & (backward ? 2 : 1)) cases.push_back(std::make_unique<ActivationCase>(args, backward));
+    if (directions & (backward ? 2 : 1)) cases.push_back(std::make_unique<ActivationCase>(args, backward));
   return cases;
 }
 
