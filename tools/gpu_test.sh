@@ -35,7 +35,7 @@ start_all_on() {  # device
     start "cases.$1.$(basename "$file" .txt)" 540 "$build/bin/solver_tests" --gtest_filter="*/$(basename "$file" .txt)"
   done
   for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" "solver_tests *EveryFunction*" \
-    "solver_tests Fused.Every*:Fused.Scalars*"; do  # all but plain convolutions
+    "solver_tests Fused.Every*:Fused.Scalars*" "unit_tests Gpu*.*"; do  # all but plain convolutions
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
 }

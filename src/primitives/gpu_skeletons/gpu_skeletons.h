@@ -9,6 +9,7 @@
 #include "base/function_ref.h"
 #include "kernels/gpu/nest.h"
 #include "kernels/gpu/portable/column_shape.h"
+#include "kernels/gpu/portable/row_shape.h"
 #include "runtime/device.h"
 
 namespace polymio::gpu_skeletons {
@@ -82,5 +83,35 @@ void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sid
 /// to 16.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
+
+/// Entry points of a program that includes row.h.
+enum class RowEntry { kElements, kVectors, kPartialElements, kPartialVectors, kApplyElements, kApplyVectors };
+inline constexpr std::array<const char*, 6> kRowEntries = {"row_elements",         "row_vectors",
+                                                           "partial_row_elements", "partial_row_vectors",
+                                                           "apply_row_elements",   "apply_row_vectors"};
+
+/// Rows to reduce: the innermost `column_rank` dimensions of the nest are those of a row. Operands are the inputs, the
+/// `mapped` outputs that have elements of rows, then those with one element per row, which have stride 0 in a row.
+struct Rows {
+  kernels::Nest nest{};
+  kernels::Sides sides{};
+  int column_rank = 1;
+  int mapped = 0;
+};
+
+struct RowPlan {
+  kernels::Nest nest{};  // in units
+  kernels::RowShape shape{};
+  bool vectors = false;
+  std::int64_t rows() const;
+  /// Bytes that launch_row() needs; 0 unless several blocks share a row.
+  std::size_t workspace(std::size_t accumulator_bytes) const;
+};
+/// Throws NotImplemented for rows of more than 2^30 units.
+RowPlan plan_row(const DeviceInfo&, const Rows&);
+
+/// Launches the plan's entry points. `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned to 16.
+using KernelOfRow = FunctionRef<const Kernel&(RowEntry)>;
+void launch_row(Stream&, KernelOfRow, const RowPlan&, const kernels::Sides&, Argument formula, Buffer workspace);
 
 }  // namespace polymio::gpu_skeletons

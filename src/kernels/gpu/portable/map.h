@@ -99,15 +99,18 @@ KERNEL THREADS_PER_BLOCK(THREADS) map_rows(const Walk w, OPERAND_PARAMETERS, con
   i64 at[2][OPERANDS];
   locate(&w, first, p.at, OPERANDS, at[0]);
   locate(&w, MIN(first + left, w.count - 1), p.at, OPERANDS, at[1]);
-  read_operands(&p, &f, at[0], VECTOR, n, v);
+  num next[MAX(INPUTS, 1)];
   UNROLL
   for (int k = 0; k < INPUTS; ++k)
-    if (READS(&f, k) && p.at[k]->step == 0) {
-      const num next = decode(INPUT_TYPE(k), load_bits(p.in[k], SIZE_OF(INPUT_TYPE(k)), at[1][k]));
-      UNROLL
-      for (int i = 0; i < VECTOR; ++i)
-        if (i >= left) v[k][i] = next;
-    }
+    if (READS(&f, k) && p.at[k]->step == 0)
+      next[k] = decode(INPUT_TYPE(k), load_bits(p.in[k], SIZE_OF(INPUT_TYPE(k)), at[1][k]));
+  read_operands(&p, &f, at[0], VECTOR, n, v);
+  UNROLL
+  for (int i = 0; i < VECTOR; ++i) {
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k)
+      if (READS(&f, k) && p.at[k]->step == 0 && i >= left) v[k][i] = next[k];
+  }
   compute_unit(&f, VECTOR, v);
   write_outputs(&p, at[0], VECTOR, n, v);
 }
