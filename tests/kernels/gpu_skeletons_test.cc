@@ -90,7 +90,8 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
   const num count = a.count + b.count;
   const num share = count > 0 ? b.count / count : 0;
   const num distance = b.mean - a.mean;
-  const Accumulator all = {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+  const num squares = a.squares + b.squares + distance * distance * a.count * share;
+  const Accumulator all = {count, a.mean + distance * share, squares};
   return all;
 }
 INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
