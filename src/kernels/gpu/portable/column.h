@@ -16,7 +16,8 @@
 //                        writes the results of a column: element at[o] of output o
 // Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across, column_planes.
 
-#define MAX_CLUSTER 8  // blocks launched per group of columns
+#define MAX_CLUSTER 8                                                 // blocks launched per group of columns
+#define FEW_SUMS (INPUTS == 1 && VECTOR * sizeof(Accumulator) <= 16)  // per thread: registers for more blocks
 
 /// Blocks per cluster share the sums of the same columns through distributed shared memory.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && NUMBERS == NUMBERS_float
@@ -57,9 +58,8 @@ COLUMN(column_units, VECTOR, 0)
 COLUMN(column_vectors, VECTOR, 1)
 
 /// Columns are neighbours (NHWC): VECTOR columns per thread, `together` vectors of columns per block.
-KERNEL THREADS_PER_BLOCK(THREADS)
-IN_CLUSTERS
-column_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
+KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 4 : 2) IN_CLUSTERS
+    column_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const int part = BLOCK(0) % MAX_CLUSTER;
@@ -88,10 +88,9 @@ column_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formu
 /// Columns have contiguous planes (NCHW) of `together` neighbouring columns; each thread sums one of `vectors` vectors
 /// of these planes, in which a second plane may begin, over images. Larger planes are cut into parts that count as
 /// images. `parts` blocks share the images; `parts` is a power of two up to MAX_CLUSTER.
-KERNEL THREADS_PER_BLOCK(THREADS)
-IN_CLUSTERS
-column_planes(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, const int vectors,
-              const int parts) {
+KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 3 : 2) IN_CLUSTERS
+    column_planes(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, const int vectors,
+                  const int parts) {
   SHARED Accumulator first[THREADS];
   SHARED Accumulator second[THREADS];
   const Operands p = OPERAND_VALUES;
