@@ -36,7 +36,7 @@ start_all_on() {  # device
     start "cases.$1.$title" 540 "$build/bin/solver_tests" --gtest_filter="*/$title"
   done
   for job in "capi_tests TensorOps.*" "capi_tests ActivationApi.*-*Errors*" \
-    "solver_tests Fused.Every*:Fused.Scalars*"; do  # what has no case files
+    "solver_tests Fused.Every*:Fused.Scalars*" "solver_tests Gpu*.*"; do  # what has no case files
     start "operations.$1.$((i++))" 540 "$build/bin/${job% *}" --gtest_filter="${job#* }"
   done
 }

@@ -3,6 +3,7 @@
 // compile-time constant wherever it is a parameter.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/gpu/portable/float8.h"
 
 #define TYPE_fp16 0
 #define TYPE_fp32 1
@@ -31,37 +32,6 @@
 // Elements per vector: 16 bytes of the smaller type, at most 8 for the sake of registers.
 #define MIN_SIZE MIN(SIZE_OF(IN_TYPE), SIZE_OF(OUT_TYPE))
 #define VECTOR MIN(16 / MIN_SIZE, 8)
-
-/// Decodes an 8-bit float with `exponent` exponent bits; finite_top: the largest exponent encodes numbers (E4M3).
-INLINE float float_of_fp8(u32 bits, const int exponent, const int finite_top) {
-  const int mantissa = 7 - exponent, bias = (1 << (exponent - 1)) - 1;
-  const u32 top = (1u << exponent) - 1, mask = (1u << mantissa) - 1, e = (bits >> mantissa) & top, m = bits & mask;
-  const u32 sign = (bits & 0x80u) << 24;
-  if (e == 0) {
-    const float v = (float)(int)m * FLOAT_OF_BITS((u32)(128 - bias - mantissa) << 23);
-    return sign ? -v : v;
-  }
-  if (finite_top ? e == top && m == mask : e == top)
-    return FLOAT_OF_BITS(sign | 0x7f800000u | (finite_top || m ? 0x400000u : 0u));
-  return FLOAT_OF_BITS(sign | (e + 127 - (u32)bias) << 23 | m << (23 - mantissa));
-}
-
-/// Rounds to nearest, ties to even, and saturates.
-INLINE u32 fp8_of_float(float v, const int exponent, const int finite_top) {
-  const int mantissa = 7 - exponent, bias = (1 << (exponent - 1)) - 1;
-  const u32 infinity_bits = ((1u << exponent) - 1) << mantissa, mask = (1u << mantissa) - 1;
-  const u32 max_value = finite_top ? infinity_bits | (mask - 1) : infinity_bits - 1;
-  const u32 nan_bits = finite_top ? infinity_bits | mask : infinity_bits | (1u << (mantissa - 1));
-  const u32 u = BITS_OF_FLOAT(v), sign = (u >> 31) << 7;
-  if (v != v) return sign | nan_bits;
-  const int raw = (int)((u >> 23) & 0xffu), e = raw == 0 ? -126 : raw - 127, subnormal = e < 1 - bias;
-  const int dropped_bits = 23 - mantissa + (subnormal ? 1 - bias - e : 0);
-  if (dropped_bits > 25) return sign;  // less than half of the smallest subnormal
-  u32 m = (u & 0x7fffffu) | (raw == 0 ? 0u : 0x800000u);
-  m = (m + (1u << (dropped_bits - 1)) - 1 + ((m >> dropped_bits) & 1u)) >> dropped_bits;
-  const u32 code = ((u32)(subnormal ? 0 : e + bias - 1) << mantissa) + m;
-  return sign | MIN(code, max_value);
-}
 
 INLINE u32 bf16_bits(float v) {
   const u32 u = BITS_OF_FLOAT(v);
@@ -170,6 +140,11 @@ INLINE u64 encode(const int type, num v) {
   if (below(v, num_of(-max_value - 1))) return (u64)(-max_value - 1);
   return v.low;
 }
+/// alpha * v + beta * old; beta 0 does not use old.
+INLINE num blend(scalar alpha, num v, scalar beta, num old) {
+  const num scaled = times(num_of(alpha), v);
+  return beta != 0 ? plus(scaled, times(num_of(beta), old)) : scaled;
+}
 INLINE real real_of(num v) {
   if (v.high == (v.low >> 63 ? -1 : 0)) return (real)(i64)v.low;
   return (real)v.high * (real)18446744073709551616.0f + (real)v.low;
@@ -189,6 +164,7 @@ INLINE num num_of(scalar v) { return v; }
 INLINE num plus(num a, num b) { return a + b; }
 INLINE num times(num a, num b) { return a * b; }
 INLINE int below(num a, num b) { return a < b; }
+INLINE num blend(scalar alpha, num v, scalar beta, num old) { return beta != 0 ? alpha * v + beta * old : alpha * v; }
 INLINE real real_of(num v) { return (real)v; }
 #if NUMBERS == NUMBERS_double
 INLINE num decode(const int type, u64 bits) { return double_of(type, bits); }

@@ -1,4 +1,4 @@
-// The function of an elementwise pass. Shared with the host.
+// The function of an elementwise pass over up to two inputs. Shared with the host.
 // SPDX-License-Identifier: MIT
 #pragma once
 #ifndef KERNEL

@@ -1,5 +1,6 @@
 // c = scale * v + keep * c for tensors of any strides, where v is, by PASS: 0 f(a); 1 b f'(a); 2 the same from a =
-// f(x); 3 f(a + b); 4 a f(b).
+// f(x); 3 f(a + b); 4 a f(b). PASS 5 is the gradient of the gated linear unit: for y = a logistic(b) and dy = g it
+// writes the gradients of a and of b, unscaled.
 // Options: MODE (f), IN = OUT (type), NUM (arithmetic), PASS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
@@ -8,27 +9,44 @@
 #include "kernels/gpu/portable/functions.h"
 #include "kernels/gpu/portable/modes.h"
 
+#if PASS == 0
+#define INPUTS 1
+#elif PASS == 5
+#define INPUTS 3
+#else
+#define INPUTS 2
+#endif
+#if PASS == 5
+#define OUTPUTS 2
+#else
+#define OUTPUTS 1
+#define READS_OUTPUT(f, o) ((f)->keep != 0)
+#endif
+
 typedef struct {
-  scalar alpha, beta, gamma, scale, keep, fixed;
-  int reads_a, reads_b;
+  scalar alpha, beta, gamma, scale, keep;
 } Formula;
 
-INLINE int reads_c(const Formula* f) { return f->keep != 0; }
-
-INLINE num value_of(const Formula* f, num a, num b, num old_c) {
+INLINE void compute(const Formula* f, const num* in, num* out) {
   const num alpha = f->alpha, beta = f->beta, gamma = f->gamma;
-#if PASS == 0
-  const num v = activate(MODE, a, alpha, beta, gamma);
-#elif PASS == 1
-  const num v = gradient(MODE, a, b, alpha, beta, gamma);
-#elif PASS == 2
-  const num v = gradient_from_y(MODE, a, b, alpha, beta, gamma);
-#elif PASS == 3
-  const num v = activate(MODE, a + b, alpha, beta, gamma);
+#if PASS == 5
+  const num a = in[0], b = in[1], g = in[2];
+  out[0] = g * activate(MODE, b, alpha, beta, gamma);
+  out[1] = gradient(MODE, b, g * a, alpha, beta, gamma);
 #else
-  const num v = a * activate(MODE, b, alpha, beta, gamma);
+#if PASS == 0
+  const num v = activate(MODE, in[0], alpha, beta, gamma);
+#elif PASS == 1
+  const num v = gradient(MODE, in[0], in[1], alpha, beta, gamma);
+#elif PASS == 2
+  const num v = gradient_from_y(MODE, in[0], in[1], alpha, beta, gamma);
+#elif PASS == 3
+  const num v = activate(MODE, in[0] + in[1], alpha, beta, gamma);
+#else
+  const num v = in[0] * activate(MODE, in[1], alpha, beta, gamma);
 #endif
-  return reads_c(f) ? f->scale * v + f->keep * old_c : f->scale * v;
+  out[0] = blend(f->scale, v, f->keep, out[0]);
+#endif
 }
 
-#include "kernels/gpu/portable/visit.h"
+#include "kernels/gpu/portable/map.h"

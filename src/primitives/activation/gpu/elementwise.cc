@@ -9,46 +9,36 @@
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
-#include "kernels/gpu/portable/walk.h"
 #include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
+#include "primitives/gpu_skeletons/gpu_skeletons.h"
 
 namespace polymio::activation {
 namespace {
 
+using gpu_skeletons::kMapEntries;
 using kernels::Nest;
 using kernels::Sides;
 
-constexpr std::int64_t kThreads = 256, kUnits = 4, kVectorUnits = 1;  // as in the kernels
-
 /// Values of -DPASS.
-enum class Pass { kForward, kBackward, kBackwardFromY, kBiased, kGated };
+enum class Pass { kForward, kBackward, kBackwardFromY, kBiased, kGated, kGatedBackward };
 
 bool computes_in_double(DataType type, Mode mode) { return type == DataType::kDouble || mode == Mode::kPower; }
 
-/// A negative pass omits -DPASS.
-std::vector<std::string> options(const DeviceInfo& device, DataType type, Mode mode, int pass) {
-  std::vector<std::string> list = {fmt::format("-DIN={}", polymio::name_of(type)),
-                                   fmt::format("-DOUT={}", polymio::name_of(type)),
-                                   fmt::format("-DNUM={}", computes_in_double(type, mode) ? "double" : "float"),
-                                   fmt::format("-DMODE={}", static_cast<int>(mode))};
-  if (pass >= 0) list.push_back(fmt::format("-DPASS={}", pass));
-  if (device.gpu.fp64) list.emplace_back("-DFP64");
-  return list;
-}
-
-/// Adds the kernel for single elements, then the one for vectors.
+/// Adds the entry points of one program, in the order of kMapEntries.
 void add_kernels(const DeviceInfo& device, DataType type, Mode mode, Pass pass, std::vector<KernelSpec>& specs) {
-  for (const char* entry : {"elementwise", "elementwise_vectors"})
-    specs.push_back(
-        {"primitives/activation/gpu/activation.cl", entry, options(device, type, mode, static_cast<int>(pass))});
+  std::vector<std::string> options = {
+      fmt::format("-DIN={}", polymio::name_of(type)), fmt::format("-DOUT={}", polymio::name_of(type)),
+      fmt::format("-DNUM={}", computes_in_double(type, mode) ? "double" : "float"),
+      fmt::format("-DMODE={}", static_cast<int>(mode)), fmt::format("-DPASS={}", static_cast<int>(pass))};
+  if (device.gpu.fp64) options.emplace_back("-DFP64");
+  for (const char* entry : kMapEntries) specs.push_back({"primitives/activation/gpu/activation.cl", entry, options});
 }
 
-/// Formula of activation.cl. `fixed`, the value of operands that are not read, is unused here.
+/// Formula of activation.cl.
 template <class Real>
 struct Formula {
-  Real alpha, beta, gamma, scale, keep, fixed;
-  int reads_a, reads_b;
+  Real alpha, beta, gamma, scale, keep;
 };
 
 struct Values {
@@ -56,59 +46,36 @@ struct Values {
   double scale = 1, keep = 0;
 };
 
-/// Iteration space and operands a, b and c of the kernels.
-struct Operands {
-  Nest nest;
-  Sides sides;
-  DataType type;
-  Mode mode;
-};
-
-Nest nest_of(const Grid& grid, const std::array<int, 3>& operands) {
+/// The iteration space of tensors of the grid: `operands` names them, inputs first.
+Nest nest_of(const Grid& grid, int inputs, std::initializer_list<std::size_t> operands) {
   Nest nest;
   nest.rank = static_cast<int>(grid.rank);
+  nest.inputs = inputs;
+  nest.operands = static_cast<int>(operands.size());
   for (std::size_t d = 0; d < grid.rank; ++d) {
     nest.dims[d].size = grid.dims[d].size;
-    for (std::size_t o = 0; o < operands.size(); ++o)
-      if (operands[o] >= 0) nest.dims[d].strides[o] = grid.dims[d].strides[static_cast<std::size_t>(operands[o])];
+    std::size_t o = 0;
+    for (const std::size_t operand : operands) nest.dims[d].strides[o++] = grid.dims[d].strides[operand];
   }
   return nest;
 }
 
-Launch launch_of(std::int64_t count, std::int64_t per_block) {
-  Launch shape;
-  shape.blocks[0] = static_cast<std::uint32_t>((count + per_block - 1) / per_block);
-  shape.threads[0] = kThreads;
-  return shape;
-}
-
 template <class Real>
-void run_in(Stream& stream, const Operands& v, const Kernel& elements, const Kernel& units, const Values& values) {
-  const int vector = kernels::vector_of(v.sides[2].size, v.sides[2].size);
-  const bool vectors = takes_vectors(v.nest, v.sides, vector);
-  Nest nest = v.nest;
-  nest.group(vectors ? vector : 1);
+Formula<Real> formula_of(const Values& values) {
   const auto real = [](double value) { return static_cast<Real>(value); };
-  const auto& p = values.parameters;
-  const Formula<Real> f{real(p.alpha),
-                        real(p.beta),
-                        real(p.gamma),
-                        real(values.scale),
-                        real(values.keep),
-                        0,
-                        v.sides[0].data != nullptr,
-                        v.sides[1].data != nullptr};
-  each_part(nest, [&](const Nest& part) {
-    const auto walk = part.walk();
-    launch(stream, vectors ? units : elements, launch_of(walk.count, kThreads * (vectors ? kVectorUnits : kUnits)),
-           Buffer(v.sides[0].data), Buffer(v.sides[1].data_or(v.sides[2].data)), Buffer(v.sides[2].data), walk,
-           part.strides(0), part.strides(1), part.strides(2), f);
-  });
+  const Parameters& p = values.parameters;
+  return {real(p.alpha), real(p.beta), real(p.gamma), real(values.scale), real(values.keep)};
 }
 
-void run(Stream& stream, const Operands& v, const Kernel& elements, const Kernel& units, const Values& values) {
-  computes_in_double(v.type, v.mode) ? run_in<double>(stream, v, elements, units, values)
-                                     : run_in<float>(stream, v, elements, units, values);
+/// `kernel_of` returns the kernel of an entry point.
+template <class KernelOf>
+void run(Stream& stream, DataType type, Mode mode, const Nest& nest, const Sides& sides, const Values& values,
+         const KernelOf& kernel_of) {
+  const auto plan = gpu_skeletons::plan_map(nest, sides);
+  const auto launch = [&](const auto& formula) {
+    launch_map(stream, kernel_of(plan.entry), plan, sides, gpu_skeletons::value_argument(formula));
+  };
+  computes_in_double(type, mode) ? launch(formula_of<double>(values)) : launch(formula_of<float>(values));
 }
 
 /// Whether the derivative has a formula in y = f(x).
@@ -144,10 +111,16 @@ class GpuElementwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    return [p, built, nest = nest_of(grid_of(p), {1, p.forward() ? -1 : 2, 0})](Stream& stream, const Args& a) {
-      const std::size_t size = size_of(p.x.type), first_kernel = a.x_is_y && built.size() > 2 ? 2 : 0;
-      const Operands v{nest, {{a.x, size}, {p.forward() ? nullptr : a.dy, size}, {a.result, size}}, p.x.type, p.mode};
-      run(stream, v, *built[first_kernel], *built[first_kernel + 1], {a.parameters, a.scale, a.keep});
+    const Nest nest = p.forward() ? nest_of(grid_of(p), 1, {1, 0}) : nest_of(grid_of(p), 2, {1, 2, 0});
+    return [p, built, nest](Stream& stream, const Args& a) {
+      const std::size_t size = size_of(p.x.type);
+      const bool from_y = a.x_is_y && built.size() > kMapEntries.size();
+      const Sides sides =
+          p.forward() ? Sides{{{a.x, size}, {a.result, size}}} : Sides{{{a.x, size}, {a.dy, size}, {a.result, size}}};
+      const auto kernel_of = [&](gpu_skeletons::MapEntry entry) -> const Kernel& {
+        return *built[static_cast<std::size_t>(entry) + (from_y ? kMapEntries.size() : 0)];
+      };
+      run(stream, p.x.type, p.mode, nest, sides, {a.parameters, a.scale, a.keep}, kernel_of);
     };
   }
 
@@ -157,9 +130,17 @@ class GpuElementwise final : public GpuSolver<Problem> {
 
 SharedKernels& shared = *new SharedKernels;
 
-const Kernel& gate_kernel(Stream& stream, DataType type, int entry) {
-  return shared.get(stream, static_cast<std::uint64_t>(type) * 4 + static_cast<std::uint64_t>(entry),
-                    [&] { return gate_kernels(stream.info(), type)[static_cast<std::size_t>(entry)]; });
+/// The kernels of the gated linear unit.
+auto gate_kernels_of(Stream& stream, DataType type, Pass pass) {
+  return [&stream, type, pass](gpu_skeletons::MapEntry entry) -> const Kernel& {
+    const auto number = (static_cast<std::uint64_t>(type) * 8 + static_cast<std::uint64_t>(pass)) * 4 +
+                        static_cast<std::uint64_t>(entry);
+    return shared.get(stream, number, [&] {
+      std::vector<KernelSpec> specs;
+      add_kernels(stream.info(), type, Mode::kLogistic, pass, specs);
+      return specs[static_cast<std::size_t>(entry)];
+    });
+  };
 }
 
 void require_type(const Stream& stream, DataType type) {
@@ -189,12 +170,16 @@ EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, Mode mode, bool bi
   channels.strides.fill(0);
   channels.strides[1] = 1;
   const TensorDesc* const operands[] = {&y, &channels};
-  return [nest = nest_of(Grid(operands), {0, bias ? 1 : -1, 0}), type = y.type, mode,
+  const Grid grid(operands);
+  return [nest = bias ? nest_of(grid, 2, {0, 1, 0}) : nest_of(grid, 1, {0, 0}), type = y.type, mode, bias,
           built = build_kernels(stream, epilogue_kernels(stream.info(), y.type, mode, bias))](
              Stream& on, void* data, const void* b, const Parameters& parameters) {
     const std::size_t size = size_of(type);
-    run(on, {nest, {{data, size}, {b, size}, {data, size}}, type, mode}, *built[0], *built[1],
-        {rounded(parameters, type)});
+    const Sides sides = bias ? Sides{{{data, size}, {b, size}, {data, size}}} : Sides{{{data, size}, {data, size}}};
+    const auto kernel_of = [&](gpu_skeletons::MapEntry entry) -> const Kernel& {
+      return *built[static_cast<std::size_t>(entry)];
+    };
+    run(on, type, mode, nest, sides, {rounded(parameters, type)}, kernel_of);
   };
 }
 
@@ -208,8 +193,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& d, DataType type, Mode mode) 
 
 std::vector<KernelSpec> gate_kernels(const DeviceInfo& d, DataType type) {
   std::vector<KernelSpec> specs;
-  add_kernels(d, type, Mode::kLogistic, Pass::kGated, specs);
-  specs.push_back({"primitives/activation/gpu/gate.cl", "gate_backward", options(d, type, Mode::kLogistic, -1)});
+  for (const Pass pass : {Pass::kGated, Pass::kGatedBackward}) add_kernels(d, type, Mode::kLogistic, pass, specs);
   return specs;
 }
 
@@ -218,9 +202,10 @@ void gate_forward(Stream& stream, const Grid& grid, DataType type, const void* x
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(y, "the buffer of the output");
   const std::size_t size = size_of(type);
-  Operands v{nest_of(grid, {1, 1, 0}), {{x, size}, {x, size}, {y, size}}, type, Mode::kLogistic};
-  v.nest.first[1] = second;
-  run(stream, v, gate_kernel(stream, type, 0), gate_kernel(stream, type, 1), {});
+  Nest nest = nest_of(grid, 2, {1, 1, 0});
+  nest.first[1] = second;
+  run(stream, type, Mode::kLogistic, nest, {{{x, size}, {x, size}, {y, size}}}, {},
+      gate_kernels_of(stream, type, Pass::kGated));
 }
 
 void gate_backward(Stream& stream, const Grid& grid, DataType type, const void* x, std::int64_t x_second,
@@ -229,12 +214,12 @@ void gate_backward(Stream& stream, const Grid& grid, DataType type, const void* 
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(dy, "the buffer of outputGrad");
   stream.check_memory(dx, "the buffer of inputGrad");
-  const Kernel& kernel = gate_kernel(stream, type, 2);
-  each_part(nest_of(grid, {1, 2, 0}), [&](const Nest& part) {
-    const auto walk = part.walk();
-    launch(stream, kernel, launch_of(walk.count, kThreads), Buffer(x), Buffer(dy), Buffer(dx), walk, part.strides(0),
-           part.strides(1), part.strides(2), x_second, dx_second);
-  });
+  const std::size_t size = size_of(type);
+  Nest nest = nest_of(grid, 3, {1, 1, 2, 0, 0});
+  nest.first[1] = x_second;
+  nest.first[4] = dx_second;
+  run(stream, type, Mode::kLogistic, nest, {{{x, size}, {x, size}, {dy, size}, {dx, size}, {dx, size}}}, {},
+      gate_kernels_of(stream, type, Pass::kGatedBackward));
 }
 
 }  // namespace polymio::activation

@@ -6,59 +6,44 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/portable/formula.h"
-#include "kernels/gpu/portable/walk.h"
+#include "primitives/gpu_skeletons/gpu_skeletons.h"
 
 namespace polymio::tensor_ops {
 namespace {
 
+using gpu_skeletons::value_argument;
 using kernels::Nest;
-using kernels::Walk;
 
-constexpr std::int64_t kThreads = 256, kSumThreads = 512, kTile = 64,
-                       kMaxCluster = 8;  // as in the kernels
-constexpr std::int64_t kUnits = 4, kVectorUnits = 1;
+constexpr std::int64_t kThreads = 256, kTile = 64;  // as in transpose.cl
 
 /// Arithmetic of a pass, -DNUM.
 enum class Numbers { kFloat, kDouble, kExact, kBits };
-enum class Entry {
-  kElementwise,
-  kElementwiseVectors,
-  kElementwiseRows,
-  kTranspose,
-  kTransposeX,
-  kTransposeY,
-  kTransposeXY,
-  kSum,
-  kSumUnits,
-  kSumVectors,
-  kSumAcross,
-  kSumPlanes
+
+/// A kernel source of this folder with its entry points.
+struct Source {
+  const char* name;
+  std::span<const char* const> entries;
 };
+constexpr std::array kTransposeEntries = {"transpose", "transpose_x", "transpose_y", "transpose_xy"};
+constexpr Source kElementwise{"elementwise", gpu_skeletons::kMapEntries}, kTranspose{"transpose", kTransposeEntries},
+    kBias{"bias", std::span(gpu_skeletons::kColumnEntries).first(5)};
+constexpr const Source* kSources[] = {&kElementwise, &kTranspose, &kBias};
 
 struct Program {
-  Entry entry;
+  const Source* source;
   DataType in, out;
   Numbers numbers;
 };
 
-KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
+KernelSpec spec_of(const DeviceInfo& device, const Program& p, std::size_t entry) {
   static constexpr const char* kNumbers[] = {"float", "double", "exact", "bits"};
-  static constexpr struct {
-    const char *source, *name;
-  } kEntries[] = {{"elementwise", "elementwise"},      {"elementwise", "elementwise_vectors"},
-                  {"elementwise", "elementwise_rows"}, {"transpose", "transpose"},
-                  {"transpose", "transpose_x"},        {"transpose", "transpose_y"},
-                  {"transpose", "transpose_xy"},       {"bias", "sum_channels"},
-                  {"bias", "sum_channels_units"},      {"bias", "sum_channels_vectors"},
-                  {"bias", "sum_channels_across"},     {"bias", "sum_channels_planes"}};
-  const auto& entry = kEntries[static_cast<std::size_t>(p.entry)];
-  KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", entry.source), entry.name, {}};
+  KernelSpec spec{fmt::format("primitives/tensor_ops/gpu/{}.cl", p.source->name), p.source->entries[entry], {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)), fmt::format("-DOUT={}", name_of(p.out)),
                   fmt::format("-DNUM={}", kNumbers[static_cast<int>(p.numbers)])};
   if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
@@ -67,11 +52,13 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p) {
 
 SharedKernels& shared = *new SharedKernels;
 
-const Kernel& kernel(Stream& stream, const Program& p) {
-  std::uint64_t number = static_cast<std::uint64_t>(p.entry);
-  for (const int part : {static_cast<int>(p.in), static_cast<int>(p.out), static_cast<int>(p.numbers)})
-    number = number * 16 + static_cast<std::uint64_t>(part);
-  return shared.get(stream, number, [&] { return spec_of(stream.info(), p); });
+const Kernel& kernel(Stream& stream, const Program& p, std::size_t entry) {
+  std::uint64_t number = 0;
+  for (const std::size_t part :
+       {static_cast<std::size_t>(std::ranges::find(kSources, p.source) - kSources), entry,
+        static_cast<std::size_t>(p.in), static_cast<std::size_t>(p.out), static_cast<std::size_t>(p.numbers)})
+    number = number * 16 + part;
+  return shared.get(stream, number, [&] { return spec_of(stream.info(), p, entry); });
 }
 
 void require_double(const Stream& stream) {
@@ -80,14 +67,7 @@ void require_double(const Stream& stream) {
          stream.info().name);
 }
 
-Launch launch_of(std::int64_t blocks, std::int64_t threads) {
-  Launch shape;
-  shape.blocks[0] = static_cast<std::uint32_t>(blocks);
-  shape.threads[0] = static_cast<std::uint32_t>(threads);
-  return shape;
-}
-
-/// c = f(a, b) + beta * c; sides a, b, c are operands 1, 2 and 0 of the loop.
+/// c = f(a, b) + beta * c; operands a, b, c are operands 1, 2 and 0 of the loop.
 struct Job {
   Nest nest;
   kernels::Sides sides;
@@ -98,17 +78,19 @@ struct Job {
   const void* constant = nullptr;  // in host memory: the value of absent sides
 };
 
-Nest nest_of(const Loop& loop, const std::array<std::size_t, 3>& operands) {
+/// The loop's iteration space for these of its operands, inputs first.
+Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
   Nest nest;
   nest.rank = static_cast<int>(loop.rank);
-  for (std::size_t o = 0; o < operands.size(); ++o) {
-    nest.first[o] = loop.base[operands[o]];
-    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operands[o]];
+  nest.inputs = inputs;
+  for (const std::size_t operand : operands) {
+    const auto o = static_cast<std::size_t>(nest.operands++);
+    nest.first[o] = loop.base[operand];
+    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operand];
   }
   for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
   return nest;
 }
-constexpr std::array<std::size_t, 3> kInOrder = {1, 2, 0};
 
 template <class Scalar>
 Scalar constant_of(const Job& job) {
@@ -145,43 +127,10 @@ void with_formula(const Job& job, const Body& body) {
   }
 }
 
-/// Whether an operand is contiguous and its first element is aligned to 16 bytes.
-bool is_flat(const Nest& nest, int o, const kernels::Side& side) {
-  std::int64_t expected = 1;
-  for (int d = nest.rank - 1; d >= 0; expected *= nest.dims[d--].size)
-    if (nest.dims[d].strides[o] != expected) return false;
-  const auto first =
-      reinterpret_cast<std::uintptr_t>(side.data) + static_cast<std::uintptr_t>(nest.first[o]) * side.size;
-  return first % 16 == 0;
-}
-
-/// Whether b is constant along each row of contiguous a and c, as elementwise_rows requires.
-bool has_rows(const Job& job, int vector) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 30;
-  const auto& [a, b, c] = job.sides;
-  return job.function != Function::kFirst && b.data && job.nest.inner().strides[1] == 0 &&
-         job.nest.inner().size >= vector && job.nest.count() <= kMax && is_flat(job.nest, 2, c) &&
-         (!a.data || is_flat(job.nest, 0, a));
-}
-
-void run_units(Stream& stream, const Job& job) {
-  const int vector = kernels::vector_of(size_of(job.in), size_of(job.out));
-  const bool vectors = takes_vectors(job.nest, job.sides, vector), rows = !vectors && has_rows(job, vector);
-  const Entry entry = vectors ? Entry::kElementwiseVectors : rows ? Entry::kElementwiseRows : Entry::kElementwise;
-  const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
-  Nest nest = job.nest;
-  nest.group(vectors ? vector : 1);
-  const std::int64_t per_block = kThreads * (vectors ? kVectorUnits : rows ? vector : kUnits);
-  const void* const c = job.sides[2].data;
-  const Buffer in_a(job.sides[0].data_or(c)), in_b(job.sides[1].data_or(c));
-  with_formula(job, [&](const auto& f) {
-    each_part(nest, [&](const Nest& part) {
-      const Walk walk = part.walk();
-      const std::int64_t blocks = (walk.count + per_block - 1) / per_block;
-      launch(stream, k, launch_of(blocks, kThreads), in_a, in_b, Buffer(c), walk, part.strides(0), part.strides(1),
-             part.strides(2), f);
-    });
-  });
+void run_map(Stream& stream, const Job& job) {
+  const auto plan = gpu_skeletons::plan_map(job.nest, job.sides);
+  const Kernel& k = kernel(stream, {&kElementwise, job.in, job.out, job.numbers}, static_cast<std::size_t>(plan.entry));
+  with_formula(job, [&](const auto& f) { launch_map(stream, k, plan, job.sides, value_argument(f)); });
 }
 
 /// As in transpose.cl.
@@ -200,45 +149,67 @@ int transposed_dim(const Job& job) {
       inner.size < kMinTileSide)
     return last;
   for (int d = 0; d < last; ++d)
-    if (job.nest.dims[d].strides[0] == 1 && job.nest.dims[d].size >= kMinTileSide) return d;
+    if (job.nest.dim(d).strides[0] == 1 && job.nest.dim(d).size >= kMinTileSide) return d;
   return last;
 }
 
-void transpose(Stream& stream, const Job& job, int transposed) {
+/// How the two tensors of a transpose are accessed.
+struct TransposeAccess {
+  bool x_vectors, y_vectors;  // 16 bytes at a time
+  bool x_flat, y_flat;        // as in TransposeShape
+};
+
+TransposeAccess access_of(const Job& job, int transposed) {
   const int last = job.nest.rank - 1;
-  const Nest::Dim &row = job.nest.dims[transposed], &column = job.nest.inner();
-  const auto vectors = [&](int o, int along) {
-    return is_aligned(job.nest, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
+  const auto is_whole = [&](const Nest& nest, std::size_t o, int along) {
+    const kernels::Side& side = job.sides[o];
+    return is_aligned(nest, static_cast<int>(o), side, along, kernels::vector_of(side.size, side.size));
   };
   // Whether tiles are contiguous and aligned to 16 bytes.
-  const auto flat = [&](int o, int along, int across) {
+  const auto is_flat_tile = [&](std::size_t o, int along, int across) {
     Nest lines = job.nest;
-    const Nest::Dim line = std::exchange(lines.dims[across], {});
-    return job.in == job.out && line.strides[o] == lines.dims[along].size && line.strides[o] <= kTile &&
-           is_aligned(lines, o, job.sides[o], along, kernels::vector_of(job.sides[o].size, job.sides[o].size));
+    const Nest::Dim line = std::exchange(lines.dim(across), {});
+    return job.in == job.out && line.strides[o] == lines.dim(along).size && line.strides[o] <= kTile &&
+           is_whole(lines, o, along);
   };
-  const bool x_whole = vectors(0, transposed), y_whole = vectors(2, last);
-  const bool x_flat = !x_whole && flat(0, transposed, last), y_flat = !y_whole && !x_flat && flat(2, last, transposed);
-  static constexpr Entry kEntries[] = {Entry::kTranspose, Entry::kTransposeX, Entry::kTransposeY, Entry::kTransposeXY};
-  const Entry entry = kEntries[(x_whole || x_flat ? 1 : 0) + (y_whole || y_flat ? 2 : 0)];
-  const TransposeShape t{row.size, column.size, column.strides[0], row.strides[2], x_flat, y_flat};
-  // Iterates over tiles; the third operand encodes the origin of a tile.
-  Nest nest;
-  nest.first[0] = job.nest.first[0];
-  nest.first[1] = job.nest.first[2];
+  const bool x_whole = is_whole(job.nest, 0, transposed);
+  const bool y_whole = is_whole(job.nest, 2, last);
+  const bool x_flat = !x_whole && is_flat_tile(0, transposed, last);
+  const bool y_flat = !y_whole && !x_flat && is_flat_tile(2, last, transposed);
+  return {x_whole || x_flat, y_whole || y_flat, x_flat, y_flat};
+}
+
+/// Iterates over tiles: the origin of a tile in x, in y, and encoded as transpose.cl has it.
+Nest nest_of_tiles(const Nest& elements, int transposed) {
+  const int last = elements.rank - 1;
+  Nest tiles;
+  tiles.operands = 3;
+  tiles.first[0] = elements.first[0];
+  tiles.first[1] = elements.first[2];
   const auto add = [&](const Nest::Dim& dim, std::int64_t step, std::int64_t origin_step) {
-    nest.dims[nest.rank++] = {(dim.size + step - 1) / step,
-                              {dim.strides[0] * step, dim.strides[2] * step, origin_step}};
+    tiles.dim(tiles.rank++) = {ceil_div(dim.size, step), {dim.strides[0] * step, dim.strides[2] * step, origin_step}};
   };
   for (int d = 0; d < last; ++d)
-    if (d != transposed) add(job.nest.dims[d], 1, 0);
-  add(row, kTile, kTile);
-  add(column, kTile, kTile << 32);
-  const Kernel& k = kernel(stream, {entry, job.in, job.out, job.numbers});
+    if (d != transposed) add(elements.dim(d), 1, 0);
+  add(elements.dim(transposed), kTile, kTile);
+  add(elements.inner(), kTile, kTile << 32);
+  return tiles;
+}
+
+void transpose(Stream& stream, const Job& job, int transposed) {
+  const Nest::Dim& row = job.nest.dim(transposed);
+  const Nest::Dim& column = job.nest.inner();
+  const TransposeAccess access = access_of(job, transposed);
+  const TransposeShape shape{row.size, column.size, column.strides[0], row.strides[2], access.x_flat, access.y_flat};
+  const std::size_t entry = (access.x_vectors ? 1 : 0) + (access.y_vectors ? 2 : 0);
+  const Kernel& k = kernel(stream, {&kTranspose, job.in, job.out, job.numbers}, entry);
   with_formula(job, [&](const auto& f) {
-    each_part(nest, [&](const Nest& part) {
-      launch(stream, k, launch_of(part.count(), kThreads), Buffer(job.sides[0].data), Buffer(job.sides[2].data),
-             part.walk(), part.strides(0), part.strides(1), part.strides(2), t, f);
+    each_part(nest_of_tiles(job.nest, transposed), [&](const Nest& part) {
+      Launch launched;
+      launched.blocks[0] = static_cast<std::uint32_t>(part.count());
+      launched.threads[0] = kThreads;
+      launch(stream, k, launched, Buffer(job.sides[0].data), Buffer(job.sides[2].data), part.walk(), part.strides(0),
+             part.strides(1), part.strides(2), shape, f);
     });
   });
 }
@@ -248,7 +219,7 @@ void run(Stream& stream, const Job& job) {
   for (std::size_t i = 0; i < std::size(kRoles); ++i)
     if (job.sides[i].data) stream.check_memory(job.sides[i].data, kRoles[i]);
   const int transposed = transposed_dim(job);
-  transposed == job.nest.rank - 1 ? run_units(stream, job) : transpose(stream, job, transposed);
+  transposed == job.nest.rank - 1 ? run_map(stream, job) : transpose(stream, job, transposed);
 }
 
 /// Threads write in any order: elements must not share memory.
@@ -268,8 +239,8 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
   if (numbers == Numbers::kDouble) require_double(stream);
   const void* const b = unary || p.host_b ? nullptr : p.data[2];
   const std::size_t in = size_of(p.types[1]), out = size_of(p.types[0]);
-  run(stream, {nest_of(p.loop, kInOrder),
-               {{p.data[1], in}, {b, in}, {p.out, out}},
+  run(stream, {nest_of(p.loop, 2, {1, 2, 0}),
+               {{{p.data[1], in}, {b, in}, {p.out, out}}},
                p.types[1],
                p.types[0],
                numbers,
@@ -291,21 +262,17 @@ DataType raw(std::size_t size) {
 void run_copy(Stream& stream, const Loop& loop, std::size_t size, const void* src, void* dst) {
   require_separate(loop);
   const DataType t = raw(size);
-  run(stream, {nest_of(loop, kInOrder), {{src, size}, {}, {dst, size}}, t, t, Numbers::kBits});
+  run(stream, {nest_of(loop, 2, {1, 2, 0}), {{{src, size}, {}, {dst, size}}}, t, t, Numbers::kBits});
 }
 
 void run_fill(Stream& stream, const Loop& loop, std::size_t size, const void* value, void* dst) {
   const DataType t = raw(size);
-  Job job{nest_of(loop, kInOrder), {{}, {}, {dst, size}}, t, t, Numbers::kBits};
+  Job job{nest_of(loop, 2, {1, 2, 0}), {{{nullptr, size}, {}, {dst, size}}}, t, t, Numbers::kBits};
   job.constant = value;
   run(stream, job);
 }
 
-/// As in bias.cl.
-struct Channels {
-  std::int64_t channels, dy_stride, db_stride;
-  int dy_vector, db_vector, together;
-};
+/// Formula of bias.cl.
 template <class Real>
 struct Scaling {
   Real alpha, beta;
@@ -328,57 +295,16 @@ Loop loop_of_channel(const TensorDesc& dy) {
   return loop;
 }
 
-/// Channels per block: those that share cache lines, fewer if multiprocessors would idle.
-int channels_together(const DeviceInfo& device, const TensorDesc& dy, const Loop& loop) {
-  if (dy.vector_length > 1) return dy.vector_length;
-  if (dy.strides[1] >= loop.dims[loop.rank - 1].strides[0]) return 1;
-  int together = 32;
-  while (together > 1 && dy.lens[1] < std::int64_t{together} * device.units) together /= 2;
-  return together;
-}
-
-/// NHWC with aligned vectors: vectors of channels per block; otherwise 0.
-int vectors_together(const DeviceInfo& device, const Input& dy, const Nest& nest, int vector) {
-  const auto size = size_of(dy.desc.type);
-  if (dy.desc.strides[1] != 1 || dy.desc.vector_length > 1 || dy.desc.lens[1] % vector != 0 ||
-      !is_aligned(nest, 2, {dy.data, size}, -1, vector))
-    return 0;
-  int together = 8;
-  while (together > 1 && dy.desc.lens[1] / (vector * together) * 2 * kMaxCluster < device.units) together /= 2;
-  return together;
-}
-
-/// Plan of sum_channels_planes for contiguous NCHW planes: planes per block, vectors (one per thread), blocks that
-/// share the images, iteration space over images. vectors is 0 if the kernel does not apply.
-struct Planes {
-  int together = 1, vectors = 0, parts = 1;
-  Nest images{};
-  std::int64_t blocks(std::int64_t channels) const {
-    return (channels / together * parts + kMaxCluster - 1) / kMaxCluster * kMaxCluster;
-  }
-};
-
-Planes planes_of(const DeviceInfo& device, const Input& dy, const Nest& nest, int vector) {
-  const Nest::Dim& plane = nest.inner();
-  Planes p;
-  p.together = static_cast<int>(vector / std::gcd(plane.size, std::int64_t{vector}));
-  const std::int64_t channels = dy.desc.lens[1], groups = channels / p.together;
-  if (dy.desc.vector_length > 1 || nest.rank > 2 || plane.strides[2] != 1 || plane.size < vector ||
-      dy.desc.strides[1] != plane.size || channels % p.together != 0 || 2 * groups * kMaxCluster < device.units ||
-      !is_aligned(nest, 2, {dy.data, size_of(dy.desc.type)}, nest.rank - 1, vector))
-    return p;
-  const std::int64_t vectors = p.together * plane.size / vector;
-  const std::int64_t least = (vectors + kSumThreads - 1) / kSumThreads;
-  std::int64_t pieces = least;
-  while (vectors % pieces != 0 && pieces < 8 * least) ++pieces;
-  if (vectors % pieces != 0 || (pieces > 1 && p.together > 1)) return p;
-  p.vectors = static_cast<int>(vectors / pieces);
-  while (p.parts < kMaxCluster && groups * p.parts < 2 * device.units) p.parts *= 2;
-  p.images = nest;
-  p.images.inner() = {pieces, {}};
-  for (auto& stride : p.images.inner().strides) stride = vectors / pieces * vector;
-  if (nest.rank > 1 && pieces == 1) --p.images.rank;
-  return p;
+gpu_skeletons::Columns columns_of(const Input& dy, const Output& db) {
+  const std::size_t size = size_of(dy.desc.type);
+  gpu_skeletons::Columns columns{
+      nest_of(loop_of_channel(dy.desc), 1, {0, 1}), {{{dy.data, size}, {db.data, size}}}, {}};
+  columns.shape.columns = dy.desc.lens[1] * dy.desc.vector_length;
+  columns.shape.stride[0] = dy.desc.strides[1];
+  columns.shape.stride[1] = db.desc.strides[1];
+  columns.shape.vector[0] = dy.desc.vector_length;
+  columns.shape.vector[1] = db.desc.vector_length;
+  return columns;
 }
 
 void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, Output db) {
@@ -390,70 +316,39 @@ void run_bias_backward_gpu(Stream& stream, double alpha, Input dy, double beta, 
   const bool is_wide_integer = sum_numbers(type) == Numbers::kExact,
              exact = is_wide_integer && needs_exact(wide_type, scalars);
   if (type == DataType::kDouble || (is_wide_integer && !exact)) require_double(stream);
-  const Loop loop = loop_of_channel(dy.desc);
-  Channels channels{dy.desc.lens[1] * dy.desc.vector_length,
-                    dy.desc.strides[1],
-                    db.desc.strides[1],
-                    dy.desc.vector_length,
-                    db.desc.vector_length,
-                    channels_together(stream.info(), dy.desc, loop)};
-  Nest nest = nest_of(loop, {0, 0, 0});
-  const kernels::Sides sides = {{}, {}, {dy.data, size_of(type)}};
-  const int vector = kernels::vector_of(size_of(type), size_of(type));
-  const auto channel_bytes = dy.desc.strides[1] * static_cast<std::int64_t>(size_of(type));
-  const bool units = channels.together == 1 && has_units(nest, sides, vector);
-  const bool vectors = units && channel_bytes % 16 == 0 && takes_vectors(nest, sides, vector);
-  const Numbers numbers = sum_numbers(type);
-  const int across = vectors_together(stream.info(), dy, nest, vector);
-  const Planes planes = across ? Planes{} : planes_of(stream.info(), dy, nest, vector);
-  const Kernel& k = kernel(stream, {across               ? Entry::kSumAcross
-                                    : planes.vectors > 0 ? Entry::kSumPlanes
-                                    : vectors            ? Entry::kSumVectors
-                                    : units              ? Entry::kSumUnits
-                                                         : Entry::kSum,
-                                    type, type, numbers});
-  if (across) channels.together = across;
-  const std::int64_t channels_per_block = across ? across * vector : channels.together;
-  std::int64_t blocks = (channels.channels + channels_per_block - 1) / channels_per_block * (across ? kMaxCluster : 1);
-  if (planes.vectors > 0) {
-    channels.together = planes.together;
-    blocks = planes.blocks(channels.channels);
-    nest = planes.images;
-  } else {
-    nest.group(units && !across ? vector : 1);
-  }
-  const Launch shape = launch_of(blocks, kSumThreads);
-  double part_beta = beta;  // parts after the first accumulate
-  each_part(nest, [&](const Nest& part) {
-    const auto launch_part = [&]<class Real>(Real) {
-      const Scaling<Real> s{static_cast<Real>(alpha), static_cast<Real>(part_beta), exact};
-      const auto with = [&](const auto&... extra) {
-        launch(stream, k, shape, Buffer(dy.data), Buffer(db.data), part.walk(), part.strides(0), channels, s, extra...);
-      };
-      planes.vectors > 0 ? with(planes.vectors, planes.parts) : with();
-    };
-    stream.info().gpu.fp64 ? launch_part(double{}) : launch_part(float{});
-    part_beta = 1;
-  });
+  const gpu_skeletons::Columns columns = columns_of(dy, db);
+  const auto plan = gpu_skeletons::plan_column(stream.info(), columns);
+  const Kernel& k = kernel(stream, {&kBias, type, type, sum_numbers(type)}, static_cast<std::size_t>(plan.entry));
+  const auto launch_in = [&]<class Real>(Real) {
+    Scaling<Real> scaling{static_cast<Real>(alpha), 0, exact};
+    launch_column(stream, k, plan, columns.sides, [&](bool first) {
+      scaling.beta = first ? static_cast<Real>(beta) : 1;
+      return value_argument(scaling);
+    });
+  };
+  stream.info().gpu.fp64 ? launch_in(double{}) : launch_in(float{});
 }
 
 }  // namespace
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, std::span<const DataType> types) {
   std::vector<KernelSpec> specs;
-  const auto add = [&](DataType in, DataType out, Numbers numbers, Entry first, Entry last) {
-    if (device.kind == DeviceKind::kCpu || (numbers == Numbers::kDouble && !device.gpu.fp64)) return;
-    for (int e = static_cast<int>(first); e <= static_cast<int>(last); ++e)
-      specs.push_back(spec_of(device, {static_cast<Entry>(e), in, out, numbers}));
+  const auto add = [&](const Program& program) {
+    if (device.kind == DeviceKind::kCpu || (program.numbers == Numbers::kDouble && !device.gpu.fp64)) return;
+    for (std::size_t e = 0; e < program.source->entries.size(); ++e) specs.push_back(spec_of(device, program, e));
+  };
+  const auto add_passes = [&](DataType in, DataType out, Numbers numbers) {
+    add({&kElementwise, in, out, numbers});
+    add({&kTranspose, in, out, numbers});
   };
   for (const DataType in : types) {
     for (const DataType out : types) {
       const DataType pair[] = {in, out};
-      add(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat, Entry::kElementwise, Entry::kTransposeXY);
-      if (needs_exact(pair, {})) add(in, out, Numbers::kExact, Entry::kElementwise, Entry::kTransposeXY);
+      add_passes(in, out, needs_double(pair) ? Numbers::kDouble : Numbers::kFloat);
+      if (needs_exact(pair, {})) add_passes(in, out, Numbers::kExact);
     }
-    add(raw(size_of(in)), raw(size_of(in)), Numbers::kBits, Entry::kElementwise, Entry::kTransposeXY);
-    add(in, in, sum_numbers(in), Entry::kSum, Entry::kSumPlanes);
+    add_passes(raw(size_of(in)), raw(size_of(in)), Numbers::kBits);
+    add({&kBias, in, in, sum_numbers(in)});
   }
   return specs;
 }

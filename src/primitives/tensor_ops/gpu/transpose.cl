@@ -129,8 +129,9 @@ INLINE void store_tile(GLOBAL u8* y, LOCAL const stored* tile, i64 at, i64 rows,
       name(GLOBAL const u8* x, GLOBAL u8* y, const Walk w, const Strides x_at, const Strides y_at, \
            const Strides origin, const TransposeShape t, const Formula f) {                        \
     SHARED stored tile[TILE * PITCH] __attribute__((aligned(16)));                                 \
+    const Strides* const strides[] = {&x_at, &y_at, &origin};                                      \
     i64 at[3];                                                                                     \
-    locate(&w, BLOCK(0), &x_at, &y_at, &origin, at);                                               \
+    locate(&w, BLOCK(0), strides, 3, at);                                                          \
     const i64 rows = t.rows - (at[2] & 0xffffffff), columns = t.columns - (at[2] >> 32);           \
     const int tile_rows = (int)MIN(rows, TILE), tile_columns = (int)MIN(columns, TILE);            \
     if (MAY_BE_FLAT && x_unit > 1 && t.x_flat)                                                     \

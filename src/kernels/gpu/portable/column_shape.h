@@ -1,0 +1,22 @@
+// The columns of the column skeleton (column.h). Shared with the host.
+// SPDX-License-Identifier: MIT
+#pragma once
+#ifndef KERNEL
+#include "kernels/gpu/portable/walk.h"
+namespace polymio::kernels {
+#endif
+
+enum { kColumnOperands = 7 };  // inputs, then outputs
+
+/// Strides in elements between columns or, where an operand has vectors of columns (NCHWc), between these. A block
+/// reduces `together` neighbouring columns, a power of two.
+typedef struct ColumnShape {
+  i64 columns;
+  i64 stride[kColumnOperands];
+  int vector[kColumnOperands];
+  int together;
+} ColumnShape;
+
+#ifndef KERNEL
+}  // namespace polymio::kernels
+#endif

@@ -1,0 +1,116 @@
+// Map: outputs = compute(inputs), element by element, for tensors of any strides; stride 0 broadcasts an input. Rows
+// that divide into aligned vectors are accessed 16 bytes at a time. The host side is primitives/gpu_skeletons.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/portable/operands.h"
+
+// The including source includes portable.h, elements.h and walk.h and defines
+//   INPUTS, OUTPUTS      how many tensors there are: up to 4 and 1 to 3; data types see operands.h
+//   Formula              a struct of parameters
+//   void compute(const Formula* f, const num* in, num* out)
+//                        computes one element; out[o] is the old value where READS_OUTPUT says so: see blend()
+// and may define
+//   READS(f, i)          whether input i is read (1); in[i] is undefined otherwise
+//   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+// Entry points, chosen by plan_map(): map_elements, map_vectors, map_rows.
+
+#define THREADS 256
+#define ELEMENTS_PER_THREAD 4  // of map_elements
+#ifndef READS
+#define READS(f, i) 1
+#endif
+#ifndef READS_OUTPUT
+#define READS_OUTPUT(f, o) 0
+#endif
+
+INLINE void read_operands(const Operands* p, const Formula* f, const i64* at, const int unit, int n, num (*v)[VECTOR]) {
+  UNROLL
+  for (int i = 0; i < INPUTS; ++i)
+    if (READS(f, i)) read_unit(p->in[i], INPUT_TYPE(i), at[i], p->at[i]->step, unit, n, v[i]);
+  UNROLL
+  for (int o = 0; o < OUTPUTS; ++o)
+    if (READS_OUTPUT(f, o))
+      read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, v[INPUTS + o]);
+}
+
+INLINE void compute_unit(const Formula* f, const int unit, num (*v)[VECTOR]) {
+  UNROLL
+  for (int i = 0; i < unit; ++i) {
+    num in[MAX(INPUTS, 1)];
+    num out[OUTPUTS];
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k) in[k] = v[k][i];
+    UNROLL
+    for (int o = 0; o < OUTPUTS; ++o) out[o] = v[INPUTS + o][i];
+    compute(f, in, out);
+    UNROLL
+    for (int o = 0; o < OUTPUTS; ++o) v[INPUTS + o][i] = out[o];
+  }
+}
+
+INLINE void write_outputs(const Operands* p, const i64* at, const int unit, int n, num (*v)[VECTOR]) {
+  UNROLL
+  for (int o = 0; o < OUTPUTS; ++o)
+    write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, v[INPUTS + o]);
+}
+
+/// `units` units of `unit` elements per thread, THREADS units apart. All loads precede the stores.
+INLINE void map_units(const Operands* p, const Walk* w, const Formula* f, const int units, const int unit) {
+  num v[ELEMENTS_PER_THREAD][OPERANDS][VECTOR];
+  i64 at[ELEMENTS_PER_THREAD][OPERANDS];
+  const int first = BLOCK(0) * THREADS * units + THREAD(0);
+  UNROLL
+  for (int u = 0; u < units; ++u) {
+    const int index = first + u * THREADS;
+    const int n = index == w->count - 1 ? w->last : unit;
+    if (index >= w->count) break;
+    locate(w, index, p->at, OPERANDS, at[u]);
+    read_operands(p, f, at[u], unit, n, v[u]);
+  }
+  UNROLL
+  for (int u = 0; u < units; ++u) {
+    const int index = first + u * THREADS;
+    const int n = index == w->count - 1 ? w->last : unit;
+    if (index >= w->count) break;
+    compute_unit(f, unit, v[u]);
+    write_outputs(p, at[u], unit, n, v[u]);
+  }
+}
+
+KERNEL THREADS_PER_BLOCK(THREADS) map_elements(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+  const Operands p = OPERAND_VALUES;
+  map_units(&p, &w, &f, ELEMENTS_PER_THREAD, 1);
+}
+
+KERNEL THREADS_PER_BLOCK(THREADS) map_vectors(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+  const Operands p = OPERAND_VALUES;
+  map_units(&p, &w, &f, 1, VECTOR);
+}
+
+/// Vectors of contiguous tensors; inputs of step 0 are constant along each row. A vector spans at most two rows.
+KERNEL THREADS_PER_BLOCK(THREADS) map_rows(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+  const Operands p = OPERAND_VALUES;
+  const int first = (BLOCK(0) * THREADS + THREAD(0)) * VECTOR;
+  const int n = MIN(VECTOR, w.count - first);
+  if (n <= 0) return;
+  const int row = (int)w.size[0].divisor;
+  const int left = row - (first - divide(first, w.size[0]) * row);
+  num v[OPERANDS][VECTOR];
+  i64 at[2][OPERANDS];
+  locate(&w, first, p.at, OPERANDS, at[0]);
+  locate(&w, MIN(first + left, w.count - 1), p.at, OPERANDS, at[1]);
+  num next[MAX(INPUTS, 1)];
+  UNROLL
+  for (int k = 0; k < INPUTS; ++k)
+    if (READS(&f, k) && p.at[k]->step == 0)
+      next[k] = decode(INPUT_TYPE(k), load_bits(p.in[k], SIZE_OF(INPUT_TYPE(k)), at[1][k]));
+  read_operands(&p, &f, at[0], VECTOR, n, v);
+  UNROLL
+  for (int i = 0; i < VECTOR; ++i) {
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k)
+      if (READS(&f, k) && p.at[k]->step == 0 && i >= left) v[k][i] = next[k];
+  }
+  compute_unit(&f, VECTOR, v);
+  write_outputs(&p, at[0], VECTOR, n, v);
+}

@@ -1,0 +1,54 @@
+// Tensors of the skeletons map, row and column: INPUTS (up to 4) that a kernel reads and OUTPUTS (up to 3) that it
+// writes and may read. INPUT_TYPE(i) and OUTPUT_TYPE(o), compile-time constants, are their data types: IN_TYPE and
+// OUT_TYPE unless the including source defines them. IN is the type of the first input and OUT that of the last output.
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#define OPERANDS (INPUTS + OUTPUTS)
+#ifndef INPUT_TYPE
+#define INPUT_TYPE(i) IN_TYPE
+#endif
+#ifndef OUTPUT_TYPE
+#define OUTPUT_TYPE(o) OUT_TYPE
+#endif
+
+/// A kernel's tensors; `at` has the strides of the inputs, then of the outputs.
+typedef struct {
+  GLOBAL const u8* in[MAX(INPUTS, 1)];
+  GLOBAL u8* out[OUTPUTS];
+  const Strides* at[OPERANDS];
+} Operands;
+
+// Parameters of a kernel, in the order of the host's launch, and the Operands that they make.
+#define INPUT_PARAMETERS_0
+#define INPUT_PARAMETERS_1 GLOBAL const u8 *in0, const Strides in0_at,
+#define INPUT_PARAMETERS_2 INPUT_PARAMETERS_1 GLOBAL const u8 *in1, const Strides in1_at,
+#define INPUT_PARAMETERS_3 INPUT_PARAMETERS_2 GLOBAL const u8 *in2, const Strides in2_at,
+#define INPUT_PARAMETERS_4 INPUT_PARAMETERS_3 GLOBAL const u8 *in3, const Strides in3_at,
+#define OUTPUT_PARAMETERS_1 GLOBAL u8 *out0, const Strides out0_at
+#define OUTPUT_PARAMETERS_2 OUTPUT_PARAMETERS_1, GLOBAL u8 *out1, const Strides out1_at
+#define OUTPUT_PARAMETERS_3 OUTPUT_PARAMETERS_2, GLOBAL u8 *out2, const Strides out2_at
+#define OPERAND_PARAMETERS PASTE(INPUT_PARAMETERS_, INPUTS) PASTE(OUTPUT_PARAMETERS_, OUTPUTS)
+
+#define INPUT_POINTERS_0 0
+#define INPUT_POINTERS_1 in0
+#define INPUT_POINTERS_2 in0, in1
+#define INPUT_POINTERS_3 in0, in1, in2
+#define INPUT_POINTERS_4 in0, in1, in2, in3
+#define OUTPUT_POINTERS_1 out0
+#define OUTPUT_POINTERS_2 out0, out1
+#define OUTPUT_POINTERS_3 out0, out1, out2
+#define INPUT_STRIDES_0
+#define INPUT_STRIDES_1 &in0_at,
+#define INPUT_STRIDES_2 &in0_at, &in1_at,
+#define INPUT_STRIDES_3 &in0_at, &in1_at, &in2_at,
+#define INPUT_STRIDES_4 &in0_at, &in1_at, &in2_at, &in3_at,
+#define OUTPUT_STRIDES_1 &out0_at
+#define OUTPUT_STRIDES_2 &out0_at, &out1_at
+#define OUTPUT_STRIDES_3 &out0_at, &out1_at, &out2_at
+#define OPERAND_VALUES                                                      \
+  {                                                                         \
+    {PASTE(INPUT_POINTERS_, INPUTS)}, {PASTE(OUTPUT_POINTERS_, OUTPUTS)}, { \
+      PASTE(INPUT_STRIDES_, INPUTS) PASTE(OUTPUT_STRIDES_, OUTPUTS)         \
+    }                                                                       \
+  }

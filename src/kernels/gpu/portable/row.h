@@ -1,0 +1,216 @@
+// Row: reduces each row of up to 4 tensors to an accumulator, then computes outputs from it and the row: elements of
+// rows (softmax, normalization), results of rows (sums, argmax) or both. Threads of a subgroup, a block or several
+// blocks share a row. The host side is primitives/gpu_skeletons.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/portable/operands.h"
+#include "kernels/gpu/portable/row_shape.h"
+
+// The including source includes portable.h, elements.h and walk.h and defines
+//   INPUTS, OUTPUTS      how many tensors there are: 1 to 4 and 1 to 3; data types see operands.h
+//   MAPPED               the first outputs that have a row's elements; the others have one element per row
+//   Formula              a struct of parameters
+//   Accumulator          a type of a multiple of 4 bytes
+//   Accumulator start(void)                                          of no elements
+//   Accumulator accumulate(Accumulator, const num* in, int column)   adds an element of each input
+//   Accumulator combine(Accumulator, Accumulator)                    of two sets of elements
+//   void apply(const Formula*, Accumulator, const num* in, num* out)
+//                        computes an element of the mapped outputs; out[o] is the old value where READS_OUTPUT says so
+//   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
+//                        writes the results of a row: element at[o] of output o, for o from MAPPED on
+// and may define
+//   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
+//   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+// Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
+// partial_row_vectors, which write accumulators to the workspace, [rows][parts], then apply_row_elements,
+// apply_row_vectors.
+
+#define THREADS 256
+#define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
+#ifndef REDUCES
+#define REDUCES(i) 1
+#endif
+#ifndef READS_OUTPUT
+#define READS_OUTPUT(f, o) 0
+#endif
+
+/// A thread's share of a row: units `lane`, `lane + lanes`, ... of the row whose elements begin at `at`.
+typedef struct {
+  int row, lane, lanes;
+  i64 at[OPERANDS];
+} RowPart;
+
+/// Adds to the offsets where `index` is in the dimensions of the walk from `from` up to `end`.
+INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, int end, i64* offset) {
+  UNROLL
+  for (int d = 0; d < kMaxDims; ++d) {
+    if (d < from) continue;
+    if (d >= end) break;
+    const int next = d + 1 == end ? 0 : divide(index, w->size[d]);
+    const int i = index - next * (int)w->size[d].divisor;
+    UNROLL
+    for (int o = 0; o < OPERANDS; ++o) offset[o] += i * p->at[o]->stride[d];
+    index = next;
+  }
+}
+
+INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, int lanes, const RowShape* s) {
+  RowPart part = {row, lane, lanes};
+  UNROLL
+  for (int o = 0; o < OPERANDS; ++o) part.at[o] = p->at[o]->first;
+  add_offsets(p, w, MIN(row, s->rows - 1), s->column_rank, w->rank, part.at);
+  return part;
+}
+
+/// Reads a unit of the inputs that accumulate() uses, or of the others.
+INLINE void read_inputs(const Operands* p, const i64* at, const int reduced, const int unit, int n, num (*v)[VECTOR]) {
+  UNROLL
+  for (int k = 0; k < INPUTS; ++k)
+    if (!REDUCES(k) == !reduced) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
+}
+
+/// Offsets of a row's unit and its number of elements.
+INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, int index,
+                       const int unit, i64* at) {
+  UNROLL
+  for (int o = 0; o < OPERANDS; ++o) at[o] = part->at[o];
+  add_offsets(p, w, index, 0, s->column_rank, at);
+  return index == s->columns - 1 ? w->last : unit;
+}
+
+INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {
+  UNROLL
+  for (int j = 0; j < unit; ++j) {
+    num in[INPUTS];
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
+    if (j < n) sum = accumulate(sum, in, column + j);
+  }
+  return sum;
+}
+
+/// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
+INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, const int unit,
+                               num (*kept)[INPUTS][VECTOR]) {
+  Accumulator sum = start();
+  i64 at[OPERANDS];
+  if (part->row >= s->rows) return sum;
+  UNROLL
+  for (int u = 0; u < KEPT_UNITS; ++u) {
+    const int index = part->lane + u * part->lanes;
+    if (index >= s->columns) break;
+    const int n = locate_unit(p, w, s, part, index, unit, at);
+    read_inputs(p, at, 1, unit, n, kept[u]);
+  }
+  UNROLL
+  for (int u = 0; u < KEPT_UNITS; ++u) {
+    const int index = part->lane + u * part->lanes;
+    if (index >= s->columns) break;
+    sum = add_unit(sum, index * unit, unit, index == s->columns - 1 ? w->last : unit, kept[u]);
+  }
+  for (int index = part->lane + KEPT_UNITS * part->lanes; index < s->columns; index += part->lanes) {
+    num v[INPUTS][VECTOR];
+    const int n = locate_unit(p, w, s, part, index, unit, at);
+    read_inputs(p, at, 1, unit, n, v);
+    sum = add_unit(sum, index * unit, unit, n, v);
+  }
+  return sum;
+}
+
+#if MAPPED > 0
+INLINE void apply_unit(const Operands* p, const Formula* f, Accumulator sum, const i64* at, const int unit, int n,
+                       num (*v)[VECTOR]) {
+  num result[MAPPED][VECTOR];
+  read_inputs(p, at, 0, unit, n, v);
+  UNROLL
+  for (int o = 0; o < MAPPED; ++o)
+    if (READS_OUTPUT(f, o))
+      read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
+  UNROLL
+  for (int j = 0; j < unit; ++j) {
+    num in[INPUTS];
+    num out[MAPPED];
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
+    UNROLL
+    for (int o = 0; o < MAPPED; ++o) out[o] = result[o][j];
+    apply(f, sum, in, out);
+    UNROLL
+    for (int o = 0; o < MAPPED; ++o) result[o][j] = out[o];
+  }
+  UNROLL
+  for (int o = 0; o < MAPPED; ++o)
+    write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
+}
+#endif
+
+/// Writes a thread's share of the outputs. `kept_units`: how many units are in `kept`.
+INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f, const RowPart* part,
+                       Accumulator sum, const int unit, num (*kept)[INPUTS][VECTOR], const int kept_units) {
+  if (part->row >= s->rows) return;
+#if MAPPED > 0
+  i64 at[OPERANDS];
+  UNROLL
+  for (int u = 0; u < KEPT_UNITS; ++u) {
+    const int index = part->lane + u * part->lanes;
+    if (u >= kept_units || index >= s->columns) break;
+    const int n = locate_unit(p, w, s, part, index, unit, at);
+    apply_unit(p, f, sum, at, unit, n, kept[u]);
+  }
+  for (int index = part->lane + kept_units * part->lanes; index < s->columns; index += part->lanes) {
+    num v[INPUTS][VECTOR];
+    const int n = locate_unit(p, w, s, part, index, unit, at);
+    read_inputs(p, at, 1, unit, n, v);
+    apply_unit(p, f, sum, at, unit, n, v);
+  }
+#endif
+  if (part->lane == 0) finish(f, p->out, part->at + INPUTS, sum);
+}
+
+#include "kernels/gpu/portable/row_combine.h"
+
+#define ROW(name, unit)                                                                                         \
+  KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f) { \
+    SHARED Accumulator sums[THREADS];                                                                           \
+    const Operands p = OPERAND_VALUES;                                                                          \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                       \
+    const int rows = THREADS / s.lanes;                                                                         \
+    const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
+    const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
+    const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
+    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                         \
+    const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
+    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS);                                             \
+  }
+ROW(row_elements, 1)
+ROW(row_vectors, VECTOR)
+
+#define PARTIAL_ROW(name, unit)                                                                                  \
+  KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
+      name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
+    SHARED Accumulator sums[THREADS];                                                                            \
+    const Operands p = OPERAND_VALUES;                                                                           \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
+    const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
+    const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
+    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                          \
+    const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);                                     \
+    if (THREAD(0) == 0) workspace[BLOCK(0)] = sum;                                                               \
+  }
+PARTIAL_ROW(partial_row_elements, 1)
+PARTIAL_ROW(partial_row_vectors, VECTOR)
+
+#define APPLY_ROW(name, unit)                                                                                    \
+  KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
+      name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
+    const Operands p = OPERAND_VALUES;                                                                           \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
+    const int row = BLOCK(0) / s.parts;                                                                          \
+    const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
+    const RowPart part = part_of_row(&p, &w, row, lane, s.parts * THREADS, &s);                                  \
+    Accumulator sum = workspace[row * s.parts];                                                                  \
+    for (int i = 1; i < s.parts; ++i) sum = combine(sum, workspace[row * s.parts + i]);                          \
+    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, 0);                                                       \
+  }
+APPLY_ROW(apply_row_elements, 1)
+APPLY_ROW(apply_row_vectors, VECTOR)

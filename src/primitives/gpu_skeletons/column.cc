@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "primitives/gpu_skeletons/arguments.h"
+#include "primitives/gpu_skeletons/gpu_skeletons.h"
+
+namespace polymio::gpu_skeletons {
+namespace {
+
+using kernels::i64;
+using kernels::Nest;
+
+constexpr i64 kThreads = 512, kMaxCluster = 8;  // as in column.h
+
+/// What a plan asks about the inputs. Outputs have one element per column.
+class Inputs {
+ public:
+  explicit Inputs(const Columns& columns) : columns_(columns), nest_(columns.nest) {
+    nest_.operands = nest_.inputs;
+    vector_ = kernels::vector_of(columns.sides[0].size,
+                                 columns.sides[static_cast<std::size_t>(columns.nest.operands) - 1].size);
+  }
+
+  const Nest& nest() const { return nest_; }
+  int vector() const { return vector_; }
+
+  bool contiguous() const {
+    return all([&](std::size_t o) { return nest_.inner().strides[o] == 1; });
+  }
+  /// Whether columns have the stride and no vectors (NCHWc).
+  bool have_stride(i64 stride) const {
+    return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
+  }
+  /// Whether vectors along dimension `along`, or across columns if negative, are aligned.
+  bool aligned(int along) const {
+    return all([&](std::size_t o) {
+      return kernels::is_aligned(nest_, static_cast<int>(o), columns_.sides[o], along, vector_);
+    });
+  }
+  bool have_units() const { return contiguous() && has_units(nest_, columns_.sides, vector_); }
+  /// Whether vectors of a column are aligned in every column.
+  bool have_vectors() const {
+    return have_units() && takes_vectors(nest_, columns_.sides, vector_) && all([&](std::size_t o) {
+             return columns_.shape.stride[o] * static_cast<i64>(columns_.sides[o].size) % 16 == 0;
+           });
+  }
+
+ private:
+  template <class Condition>
+  bool all(const Condition& condition) const {
+    for (std::size_t o = 0; o < static_cast<std::size_t>(nest_.inputs); ++o)
+      if (!condition(o)) return false;
+    return true;
+  }
+
+  const Columns& columns_;
+  Nest nest_;
+  int vector_;
+};
+
+/// Columns per block: those that share cache lines, fewer if multiprocessors would idle.
+int columns_together(const DeviceInfo& device, const Columns& columns) {
+  const int vector = columns.shape.vector[0];
+  if (vector > 1) return vector;
+  if (columns.shape.stride[0] >= columns.nest.inner().strides[0]) return 1;
+  int together = 32;
+  while (together > 1 && columns.shape.columns < i64{together} * device.units) together /= 2;
+  return together;
+}
+
+/// Columns that are neighbours in aligned vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
+int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
+  const i64 count = columns.shape.columns;
+  const int vector = inputs.vector();
+  if (!inputs.have_stride(1) || count % vector != 0 || !inputs.aligned(-1)) return 0;
+  int together = 8;
+  while (together > 1 && count / (vector * together) * 2 * blocks < device.units) together /= 2;
+  return together;
+}
+
+/// Plan of column_planes for contiguous planes of columns. plane_vectors is 0 if the kernel does not apply.
+ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const Inputs& inputs) {
+  const int vector = inputs.vector();
+  const int rank = columns.nest.rank;
+  const i64 plane = columns.nest.inner().size;
+  ColumnPlan plan{ColumnEntry::kPlanes, columns.nest, columns.shape};
+  plan.shape.together = static_cast<int>(vector / std::gcd(plane, i64{vector}));
+  const i64 groups = columns.shape.columns / plan.shape.together;
+  if (rank > 2 || plane < vector || columns.shape.columns % plan.shape.together != 0 || !inputs.contiguous() ||
+      !inputs.have_stride(plane) || 2 * groups * kMaxCluster < device.units || !inputs.aligned(rank - 1))
+    return plan;
+  const i64 vectors = plan.shape.together * plane / vector;
+  const i64 least = ceil_div(vectors, kThreads);
+  i64 pieces = least;
+  while (vectors % pieces != 0 && pieces < 8 * least) ++pieces;
+  if (vectors % pieces != 0 || (pieces > 1 && plan.shape.together > 1)) return plan;
+  plan.plane_vectors = static_cast<int>(vectors / pieces);
+  while (plan.parts < kMaxCluster && groups * plan.parts < 2 * device.units) plan.parts *= 2;
+  plan.nest.inner().size = pieces;
+  plan.nest.inner().strides.fill(vectors / pieces * vector);
+  if (rank > 1 && pieces == 1) --plan.nest.rank;
+  plan.blocks = round_up(groups * plan.parts, kMaxCluster);
+  return plan;
+}
+
+constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+
+/// Blocks that share a column, so that they fill the device and each has something to do.
+int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
+  const i64 filling = ceil_div(4 * device.units, std::max<i64>(groups, 1));
+  return static_cast<int>(std::clamp<i64>(std::min(filling, units / (rows * kMinUnitsPerThread)), 1, kMaxParts));
+}
+
+}  // namespace
+
+ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
+  const Inputs inputs(columns);
+  ColumnPlan plan{ColumnEntry::kElements, columns.nest, columns.shape};
+  if (const int across = vectors_together(device, columns, inputs, kMaxCluster)) {
+    plan.entry = ColumnEntry::kAcross;
+    plan.shape.together = across;
+    plan.nest.group(1);
+    plan.blocks = ceil_div(plan.shape.columns, across * inputs.vector()) * kMaxCluster;
+    return plan;
+  }
+  if (const ColumnPlan planes = plan_planes(device, columns, inputs); planes.plane_vectors > 0) return planes;
+  plan.shape.together = columns_together(device, columns);
+  const bool units = plan.shape.together == 1 && inputs.have_units();
+  if (units) plan.entry = inputs.have_vectors() ? ColumnEntry::kVectors : ColumnEntry::kUnits;
+  plan.nest.group(units ? inputs.vector() : 1);
+  plan.blocks = ceil_div(plan.shape.columns, plan.shape.together);
+  return plan;
+}
+
+ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns) {
+  const Inputs inputs(columns);
+  ColumnPlan plan{ColumnEntry::kPartialElements, columns.nest, columns.shape};
+  if (columns.nest.count() > kernels::kMaxPartUnits)
+    fail(Status::kNotImplemented, "a column has {} elements, at most {} are supported", columns.nest.count(),
+         kernels::kMaxPartUnits);
+  i64 per_block;
+  if (const int across = vectors_together(device, columns, inputs, kMaxParts)) {
+    plan.entry = ColumnEntry::kPartialAcross;
+    plan.shape.together = across;
+    plan.nest.group(1);
+    per_block = across * inputs.vector();
+  } else {
+    plan.shape.together = columns_together(device, columns);
+    const bool vectors = plan.shape.together == 1 && inputs.have_vectors();
+    if (vectors) plan.entry = ColumnEntry::kPartialVectors;
+    plan.nest.group(vectors ? inputs.vector() : 1);
+    per_block = plan.shape.together;
+  }
+  const i64 groups = ceil_div(plan.shape.columns, per_block);
+  plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
+  plan.blocks = groups * plan.parts;
+  return plan;
+}
+
+void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan, const kernels::Sides& sides,
+                   FormulaOfPart formula) {
+  bool first = true;
+  each_part(plan.nest, [&](const Nest& part) {
+    const bool planes = plan.entry == ColumnEntry::kPlanes;
+    const std::array added = {value_argument(plan.shape), formula(first), value_argument(plan.plane_vectors),
+                              value_argument(plan.parts)};
+    const Arguments arguments(part, sides, std::span(added).first(planes ? 4 : 2));
+    stream.launch(kernel, launch_of(plan.blocks, kThreads), arguments.list());
+    first = false;
+  });
+}
+
+void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel& finish, const ColumnPlan& plan,
+                            const kernels::Sides& sides, Argument formula, Buffer workspace) {
+  const std::array added = {value_argument(plan.shape), formula,
+                            Argument{Argument::Kind::kBuffer, &workspace, sizeof(workspace)},
+                            value_argument(plan.parts)};
+  const Arguments arguments(plan.nest, sides, added);
+  stream.launch(partial, launch_of(plan.blocks, kThreads), arguments.list());
+  stream.launch(finish, launch_of(ceil_div(plan.shape.columns, kThreads), kThreads), arguments.list());
+}
+
+}  // namespace polymio::gpu_skeletons

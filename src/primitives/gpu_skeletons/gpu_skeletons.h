@@ -1,0 +1,117 @@
+// Launches of the GPU skeletons of kernels/gpu/portable: which entry point the sizes, strides and addresses of a call
+// admit, how many blocks, which arguments. A plan depends on no data and may be kept.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/function_ref.h"
+#include "kernels/gpu/nest.h"
+#include "kernels/gpu/portable/column_shape.h"
+#include "kernels/gpu/portable/row_shape.h"
+#include "runtime/device.h"
+
+namespace polymio::gpu_skeletons {
+
+/// A struct that a kernel takes by value.
+template <class T>
+Argument value_argument(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 128);
+  return {Argument::Kind::kValue, &value, sizeof(T)};
+}
+
+/// Entry points of a program that includes map.h.
+enum class MapEntry { kElements, kVectors, kRows };
+inline constexpr std::array<const char*, 3> kMapEntries = {"map_elements", "map_vectors", "map_rows"};
+
+struct MapPlan {
+  MapEntry entry = MapEntry::kElements;
+  kernels::Nest nest{};  // in units of the entry point
+  std::int64_t units_per_block = 1;
+};
+MapPlan plan_map(const kernels::Nest&, const kernels::Sides&);
+
+/// Launches the plan's entry point; `formula` is the Formula of the program. Absent inputs must not be read.
+void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, Argument formula);
+
+/// Entry points of a program that includes column.h, then of one that includes column_partials.h.
+enum class ColumnEntry {
+  kElements,
+  kUnits,
+  kVectors,
+  kAcross,
+  kPlanes,
+  kPartialElements,
+  kPartialVectors,
+  kPartialAcross,
+  kFinish
+};
+inline constexpr std::array<const char*, 9> kColumnEntries = {"column_elements", "column_units",   "column_vectors",
+                                                              "column_across",   "column_planes",  "partial_elements",
+                                                              "partial_vectors", "partial_across", "column_finish"};
+
+/// Columns to reduce: the nest iterates over the elements of one of them, in the inputs. The planner sets
+/// shape.together.
+struct Columns {
+  kernels::Nest nest{};
+  kernels::Sides sides{};
+  kernels::ColumnShape shape{};
+};
+
+struct ColumnPlan {
+  ColumnEntry entry = ColumnEntry::kElements;
+  kernels::Nest nest{};  // in units of the entry point
+  kernels::ColumnShape shape{};
+  std::int64_t blocks = 1;
+  int plane_vectors = 0;  // kPlanes: vectors of a block's planes
+  int parts = 1;          // blocks that share a column
+  std::size_t workspace(std::size_t accumulator_bytes) const {
+    return static_cast<std::size_t>(shape.columns * parts) * accumulator_bytes;
+  }
+};
+ColumnPlan plan_column(const DeviceInfo&, const Columns&);
+/// Throws NotImplemented for columns of more than 2^30 elements.
+ColumnPlan plan_column_partials(const DeviceInfo&, const Columns&);
+
+/// Launches the entry point of plan_column(). Columns of more than 2^30 units take several launches: `formula` gives
+/// that of the first or of a later one, which must add to the results of those before.
+using FormulaOfPart = FunctionRef<Argument(bool first)>;
+void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
+
+/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
+/// to 16.
+void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
+                            const kernels::Sides&, Argument formula, Buffer workspace);
+
+/// Entry points of a program that includes row.h.
+enum class RowEntry { kElements, kVectors, kPartialElements, kPartialVectors, kApplyElements, kApplyVectors };
+inline constexpr std::array<const char*, 6> kRowEntries = {"row_elements",         "row_vectors",
+                                                           "partial_row_elements", "partial_row_vectors",
+                                                           "apply_row_elements",   "apply_row_vectors"};
+
+/// Rows to reduce: the innermost `column_rank` dimensions of the nest are those of a row. Operands are the inputs, the
+/// `mapped` outputs that have elements of rows, then those with one element per row, which have stride 0 in a row.
+struct Rows {
+  kernels::Nest nest{};
+  kernels::Sides sides{};
+  int column_rank = 1;
+  int mapped = 0;
+};
+
+struct RowPlan {
+  kernels::Nest nest{};  // in units
+  kernels::RowShape shape{};
+  bool vectors = false;
+  std::int64_t rows() const;
+  /// Bytes that launch_row() needs; 0 unless several blocks share a row.
+  std::size_t workspace(std::size_t accumulator_bytes) const;
+};
+/// Throws NotImplemented for rows of more than 2^30 units.
+RowPlan plan_row(const DeviceInfo&, const Rows&);
+
+/// Launches the plan's entry points. `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned to 16.
+using KernelOfRow = FunctionRef<const Kernel&(RowEntry)>;
+void launch_row(Stream&, KernelOfRow, const RowPlan&, const kernels::Sides&, Argument formula, Buffer workspace);
+
+}  // namespace polymio::gpu_skeletons

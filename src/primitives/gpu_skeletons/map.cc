@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "base/math.h"
+#include "primitives/gpu_skeletons/arguments.h"
+#include "primitives/gpu_skeletons/gpu_skeletons.h"
+
+namespace polymio::gpu_skeletons {
+namespace {
+
+using kernels::Nest;
+using kernels::Sides;
+
+constexpr std::int64_t kThreads = 256, kElementsPerThread = 4;  // as in map.h
+
+/// Whether outputs are contiguous, and inputs contiguous or constant along each row, as map_rows requires.
+bool has_flat_rows(const Nest& nest, const Sides& sides, int vector) {
+  if (nest.inner().size < vector || nest.count() > kernels::kMaxPartUnits) return false;
+  for (int operand = 0; operand < nest.operands; ++operand) {
+    const auto o = static_cast<std::size_t>(operand);
+    const bool constant = operand < nest.inputs && nest.inner().strides[o] == 0;
+    if (sides[o].data && !constant && !is_flat(nest, operand, sides[o])) return false;
+  }
+  return true;
+}
+
+/// The kernels' VECTOR. Inputs have one element size, and so have outputs.
+int vector_length(const Nest& nest, const Sides& sides) {
+  const std::size_t out = sides[static_cast<std::size_t>(nest.operands) - 1].size;
+  return kernels::vector_of(nest.inputs > 0 ? sides[0].size : out, out);
+}
+
+}  // namespace
+
+MapPlan plan_map(const Nest& nest, const Sides& sides) {
+  const int vector = vector_length(nest, sides);
+  MapPlan plan{MapEntry::kElements, nest, kThreads * kElementsPerThread};
+  if (takes_vectors(nest, sides, vector)) {
+    plan.nest.group(vector);
+    plan.entry = MapEntry::kVectors;
+    plan.units_per_block = kThreads;
+    return plan;
+  }
+  plan.nest.group(1);
+  if (has_flat_rows(nest, sides, vector)) {
+    plan.entry = MapEntry::kRows;
+    plan.units_per_block = kThreads * vector;
+  }
+  return plan;
+}
+
+void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides, Argument formula) {
+  each_part(plan.nest, [&](const Nest& part) {
+    const Arguments arguments(part, sides, {&formula, 1});
+    stream.launch(kernel, launch_of(ceil_div(arguments.units(), plan.units_per_block), kThreads), arguments.list());
+  });
+}
+
+}  // namespace polymio::gpu_skeletons

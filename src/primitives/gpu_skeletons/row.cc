@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "primitives/gpu_skeletons/arguments.h"
+#include "primitives/gpu_skeletons/gpu_skeletons.h"
+
+namespace polymio::gpu_skeletons {
+namespace {
+
+using kernels::i64;
+using kernels::Nest;
+
+constexpr i64 kThreads = 256, kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
+constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+
+/// Elements of the dimensions [first, end).
+i64 count_of(const Nest& nest, int first, int end) {
+  i64 n = 1;
+  for (int d = first; d < end; ++d) n *= nest.dim(d).size;
+  return n;
+}
+
+/// Whether the elements of a row are farther apart than those of neighbouring rows.
+bool has_near_rows(const Nest& nest, int row_dims) {
+  return row_dims > 0 && std::abs(nest.dim(row_dims - 1).strides[0]) < std::abs(nest.inner().strides[0]);
+}
+
+/// Threads per row if consecutive threads have neighbouring rows: few, while rows fill the device.
+i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
+  constexpr i64 kMaxLanes = 16;
+  i64 lanes = 1;
+  while (lanes < kMaxLanes && 2 * lanes <= units && rows * lanes < 2 * kThreads * device.units) lanes *= 2;
+  return lanes;
+}
+
+/// Otherwise: a subgroup, or what keeps a row in registers, up to a block.
+i64 lanes_of_row(i64 units) {
+  const auto power = [](i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); };
+  const i64 keeping = power(ceil_div(units, kKeptUnits));
+  return std::min(std::max(std::min(power(units), kSubgroup), keeping), kThreads);
+}
+
+RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
+  const int row_dims = rows.nest.rank - rows.column_rank;
+  RowPlan plan{rows.nest, {}};
+  Nest mapped = rows.nest;
+  mapped.operands = rows.nest.inputs + rows.mapped;
+  const std::size_t out = rows.sides[static_cast<std::size_t>(rows.nest.operands) - 1].size;
+  const int vector = kernels::vector_of(rows.sides[0].size, out);
+  plan.vectors = takes_vectors(mapped, rows.sides, vector);
+  plan.nest.group(plan.vectors ? vector : 1);
+  const i64 units = count_of(plan.nest, row_dims, plan.nest.rank);
+  if (units > kernels::kMaxPartUnits)
+    fail(Status::kNotImplemented, "a row has {} elements, at most {} are supported", units, kernels::kMaxPartUnits);
+  const i64 count = count_of(plan.nest, 0, row_dims);
+  const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
+  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units) : lanes_of_row(units);
+  plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1};
+  return plan;
+}
+
+/// Blocks per row: several if rows are long and too few to fill the device.
+int count_parts(const DeviceInfo& device, const RowPlan& plan, i64 rows) {
+  if (plan.shape.lanes < kThreads) return 1;
+  const i64 filling = ceil_div(2 * device.units, std::max<i64>(rows, 1));
+  const i64 useful = plan.shape.columns / (kThreads * kMinUnitsPerThread);
+  return static_cast<int>(std::clamp<i64>(std::min(filling, useful), 1, kMaxParts));
+}
+
+}  // namespace
+
+RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
+  RowPlan plan = plan_lanes(device, rows);
+  plan.shape.parts = count_parts(device, plan, plan.rows());
+  return plan;
+}
+
+std::int64_t RowPlan::rows() const { return count_of(nest, 0, nest.rank - shape.column_rank); }
+
+std::size_t RowPlan::workspace(std::size_t accumulator_bytes) const {
+  if (shape.parts == 1) return 0;
+  return static_cast<std::size_t>(rows() * shape.parts) * accumulator_bytes;
+}
+
+void launch_row(Stream& stream, KernelOfRow kernel_of, const RowPlan& plan, const kernels::Sides& sides,
+                Argument formula, Buffer workspace) {
+  const auto entry = [&](RowEntry of_elements) -> const Kernel& {
+    return kernel_of(static_cast<RowEntry>(static_cast<int>(of_elements) + (plan.vectors ? 1 : 0)));
+  };
+  const Argument partials{Argument::Kind::kBuffer, &workspace, sizeof(workspace)};
+  each_part(plan.nest, [&](const Nest& part) {
+    kernels::RowShape shape = plan.shape;
+    shape.rows = static_cast<int>(part.count() / shape.columns);
+    const std::array added = {value_argument(shape), formula, partials};
+    const bool whole = shape.parts == 1;
+    const Arguments arguments(part, sides, std::span(added).first(whole ? 2 : 3));
+    if (whole) {
+      const i64 blocks = ceil_div(shape.rows, kThreads / shape.lanes);
+      return stream.launch(entry(RowEntry::kElements), launch_of(blocks, kThreads), arguments.list());
+    }
+    const Launch launched = launch_of(i64{shape.rows} * shape.parts, kThreads);
+    stream.launch(entry(RowEntry::kPartialElements), launched, arguments.list());
+    stream.launch(entry(RowEntry::kApplyElements), launched, arguments.list());
+  });
+}
+
+}  // namespace polymio::gpu_skeletons
