@@ -121,6 +121,32 @@ TEST(Driver, BiasIsVerifiedToo) {
   EXPECT_TRUE(has(outcome, "^Backward Convolution Bias Verifies OK"));
 }
 
+TEST(Driver, OtherPrimitivesVerify) {
+  for (const std::string base : {"activ", "activfp16", "activbfp16", "activfp64", "bias", "biasfp16", "biasfp64"}) {
+    for (const std::string flags : {"", "-_ 3 -! 4 -I NDHWC -O NDHWC", "-_ 0", "--in_strides 200,30,6,1 -t 1"}) {
+      const Outcome outcome = drive(base + " -n 2 -c 5 -H 4 -W 6 -i 2 " + flags);
+      EXPECT_EQ(outcome.status, 0) << base << ' ' << flags << '\n' << outcome.text;
+      EXPECT_EQ(count(outcome.text, "Verifies OK"), 2u) << outcome.text;
+    }
+  }
+  const Outcome scaled =
+      drive("activ -n 2 -m elu -A 2 --scale_alpha 3 --scale_beta -1 --din_strides 3072,1024,32,1 -t 1");
+  EXPECT_EQ(count(scaled.text, "Verifies OK"), 2u) << scaled.text;
+  EXPECT_TRUE(has(scaled, "^GPU Kernel Time Backward Activation Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
+  EXPECT_TRUE(has(scaled, "^stats: fwd-activ-elu, 2x3x32x32, 73728, "));
+  EXPECT_TRUE(has(drive("activ -S NoSuchSolver -n 1"), "NoSuchSolver"));
+}
+
+TEST(Driver, ListsOfOtherPrimitives) {
+  const TemporaryFile list("activ.txt", "activ -n 1 -c 2 -H 3 -W 4 -m tanh\nconv -n 1\nactivfp16 -n 1 -F 2\n");
+  const Outcome outcome = drive("activ --from-list " + list.path() + " --json -F 1");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(has(outcome, "\"problem\":\"activ -n 1 -c 2 -H 3 -W 4 -m 2 -F 1\""));
+  EXPECT_TRUE(has(outcome, "\"direction\":\"bwd\".*\"problem\":\"activfp16 -n 1 .* -F 2\""));
+  EXPECT_EQ(count(outcome.text, "\"direction\""), 2u) << outcome.text;
+  EXPECT_TRUE(has(drive("bias --from-list " + list.path()), "has no convolution bias, allowed"));
+}
+
 TEST(Driver, ImmediateMode) {
   const Outcome best = drive("conv " + kSmall + "-F 1 -S 0 -t 1");
   EXPECT_EQ(best.status, 0);
