@@ -13,7 +13,7 @@ namespace polymio::capi {
 /// A pointer argument that must not be null.
 template <class T>
 T* not_null(T* p, const char* name) {
-  require(p != nullptr, "{} is null", name);
+  if (!p) fail(Status::kBadParm, "{} is null", name);
   return p;
 }
 

@@ -18,9 +18,9 @@ inline TensorDesc& deref(miopenTensorDescriptor_t t) { return checked<TensorObje
 
 /// The tensor of a descriptor that has been set; else BadParm.
 inline const TensorDesc& described(miopenTensorDescriptor_t t, const char* role) {
-  require(t, "the descriptor of {} is null", role);
+  if (!t) fail(Status::kBadParm, "the descriptor of {} is null", role);
   const TensorDesc& desc = deref(t);
-  require(desc.rank > 0, "the descriptor of {} has not been set", role);
+  if (desc.rank == 0) fail(Status::kBadParm, "the descriptor of {} has not been set", role);
   return desc;
 }
 

@@ -5,8 +5,6 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "capi/common/arguments.h"
-#include "capi/common/tensor.h"
 
 namespace polymio::capi {
 namespace {
@@ -73,28 +71,6 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
   call.constraints.math = c.math;
   call.constraints.algorithms = forced.algorithms;
   return call;
-}
-
-ConvolutionCall make_call(const Descriptors& d) {
-  return make_call(deref(d.convolution), d.direction, described(d.x, "x"), described(d.w, "w"), described(d.y, "y"));
-}
-
-void check_buffers(const Buffers& b) {
-  not_null(b.x, "the buffer of x");
-  not_null(b.w, "the buffer of w");
-  not_null(b.y, "the buffer of y");
-}
-
-convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b, void* workspace, std::size_t bytes) {
-  convolution::Problem::Args args;
-  // Args has one non-const field per tensor for all three directions; inputs are only read.
-  args.x = const_cast<void*>(c.swapped ? b.y : b.x);
-  args.w = const_cast<void*>(b.w);
-  args.y = const_cast<void*>(c.swapped ? b.x : b.y);
-  args.workspace = workspace;
-  args.workspace_bytes = workspace ? bytes : 0;
-  args.seed = c.seed;
-  return args;
 }
 
 void log_call(const ConvolutionCall& c, const convolution::Problem::Args& args, const char* function,

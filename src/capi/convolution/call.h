@@ -3,6 +3,8 @@
 #pragma once
 #include <vector>
 
+#include "capi/common/arguments.h"
+#include "capi/common/tensor.h"
 #include "capi/convolution/descriptor.h"
 #include "core/tensor.h"
 #include "primitives/convolution/convolution.h"
@@ -29,7 +31,9 @@ struct Descriptors {
   miopenConvolutionDescriptor_t convolution;
   miopenTensorDescriptor_t x, w, y;
 };
-ConvolutionCall make_call(const Descriptors&);
+inline ConvolutionCall make_call(const Descriptors& d) {
+  return make_call(deref(d.convolution), d.direction, described(d.x, "x"), described(d.w, "w"), described(d.y, "y"));
+}
 
 /// Buffers of the API's tensors; the one of the direction's output is written.
 struct Buffers {
@@ -37,10 +41,25 @@ struct Buffers {
   const void* w = nullptr;
   const void* y = nullptr;
 };
-convolution::Problem::Args arguments(const ConvolutionCall&, const Buffers&, void* workspace, std::size_t bytes);
+inline convolution::Problem::Args arguments(const ConvolutionCall& c, const Buffers& b, void* workspace,
+                                            std::size_t bytes) {
+  convolution::Problem::Args args;
+  // Args has one non-const field per tensor for all three directions; inputs are only read.
+  args.x = const_cast<void*>(c.swapped ? b.y : b.x);
+  args.w = const_cast<void*>(b.w);
+  args.y = const_cast<void*>(c.swapped ? b.x : b.y);
+  args.workspace = workspace;
+  args.workspace_bytes = workspace ? bytes : 0;
+  args.seed = c.seed;
+  return args;
+}
 
 /// BadParm unless all buffers are given.
-void check_buffers(const Buffers&);
+inline void check_buffers(const Buffers& b) {
+  not_null(b.x, "the buffer of x");
+  not_null(b.w, "the buffer of w");
+  not_null(b.y, "the buffer of y");
+}
 
 /// Find, immediate mode and tuning of the call's problem, which must outlive the result, with its own constraints or
 /// with others.
