@@ -10,6 +10,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/direct_backward_weights.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/tensor_ops.h"
 #include "kernels/cpu/winograd.h"
 
 namespace polymio::kernels {
@@ -63,6 +64,12 @@ struct KernelTable {
   void (*winograd_weights_sum)(const WinogradWeights& job, std::int64_t first, std::int64_t end);
   std::size_t (*winograd_weights_scratch)(const WinogradWeights& job);
   std::size_t (*winograd_weights_memory)(const WinogradWeights& job);
+  /// A run of out = a * logistic(b), in[0] and in[1]; backward of da and db, from a, b and the gradient of out.
+  void (*glu)(DataType type, bool backward, const Run& run);
+  /// The kernel of a binary operation, or null if there is none for its types.
+  BinaryKernel (*binary)(const Binary& job);
+  /// The sum in double of elements of a type, or null.
+  const Reduction<>* (*sum)(DataType type);
 };
 
 /// The entry points for an instruction set that the running CPU must have.

@@ -32,6 +32,9 @@ void winograd_weights(const WinogradWeights& job, std::int64_t first, std::int64
 void winograd_weights_sum(const WinogradWeights& job, std::int64_t first, std::int64_t end);
 std::size_t winograd_weights_scratch(const WinogradWeights& job);
 std::size_t winograd_weights_memory(const WinogradWeights& job);
+void glu(DataType type, bool backward, const Run& run);
+BinaryKernel binary(const Binary& job);
+const Reduction<>* sum(DataType type);
 
 }  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE
 

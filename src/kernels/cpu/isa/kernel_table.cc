@@ -29,6 +29,9 @@ const KernelTable kTable = {gemm_tile,
                             winograd_weights,
                             winograd_weights_sum,
                             winograd_weights_scratch,
-                            winograd_weights_memory};
+                            winograd_weights_memory,
+                            glu,
+                            binary,
+                            sum};
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <memory>
 
-#include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 
 namespace polymio::activation {
@@ -26,7 +25,7 @@ class CpuPacked final : public Solver<Problem> {
 
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
-    POLYMIO_REQUIRE(grid_of(p).flat(), "the tensors must have equal strides and no gaps");
+    POLYMIO_REQUIRE(loop_of(p).flat(), "the tensors must have equal strides and no gaps");
     return {};
   }
 
@@ -56,12 +55,12 @@ class CpuPacked final : public Solver<Problem> {
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
-    const kernels::KernelTable& table = kernel_table(stream.info());
+    const kernels::KernelTable& table = common::kernel_table(stream.info());
     const std::int64_t count = p.count(), part = t[0] * 1024 / static_cast<std::int64_t>(size_of(p.x.type));
     return [p, &table, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
       kernels::Activation job = kernel_job(p, args);
       job.non_temporal = non_temporal;
-      for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
+      for_ranges(on, count, part, [&](std::int64_t first, std::int64_t end) { table.activation(job, first, end); });
     };
   }
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/walk.h"
-#include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 
 namespace polymio::activation {
@@ -64,13 +63,13 @@ struct Operands {
   Mode mode;
 };
 
-Nest nest_of(const Grid& grid, const std::array<int, 3>& operands) {
+Nest nest_of(const Loop& loop, const std::array<int, 3>& operands) {
   Nest nest;
-  nest.rank = static_cast<int>(grid.rank);
-  for (std::size_t d = 0; d < grid.rank; ++d) {
-    nest.dims[d].size = grid.dims[d].size;
+  nest.rank = static_cast<int>(loop.rank);
+  for (std::size_t d = 0; d < loop.rank; ++d) {
+    nest.dims[d].size = loop.dims[d].size;
     for (std::size_t o = 0; o < operands.size(); ++o)
-      if (operands[o] >= 0) nest.dims[d].strides[o] = grid.dims[d].strides[static_cast<std::size_t>(operands[o])];
+      if (operands[o] >= 0) nest.dims[d].strides[o] = loop.dims[d].strides[static_cast<std::size_t>(operands[o])];
   }
   return nest;
 }
@@ -144,7 +143,7 @@ class GpuElementwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    return [p, built, nest = nest_of(grid_of(p), {1, p.forward() ? -1 : 2, 0})](Stream& stream, const Args& a) {
+    return [p, built, nest = nest_of(loop_of(p), {1, p.forward() ? -1 : 2, 0})](Stream& stream, const Args& a) {
       const std::size_t size = size_of(p.x.type), first_kernel = a.x_is_y && built.size() > 2 ? 2 : 0;
       const Operands v{nest, {{a.x, size}, {p.forward() ? nullptr : a.dy, size}, {a.result, size}}, p.x.type, p.mode};
       run(stream, v, *built[first_kernel], *built[first_kernel + 1], {a.parameters, a.scale, a.keep});
@@ -189,7 +188,7 @@ EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, Mode mode, bool bi
   channels.strides.fill(0);
   channels.strides[1] = 1;
   const TensorDesc* const operands[] = {&y, &channels};
-  return [nest = nest_of(Grid(operands), {0, bias ? 1 : -1, 0}), type = y.type, mode,
+  return [nest = nest_of(simplified_loop(operands), {0, bias ? 1 : -1, 0}), type = y.type, mode,
           built = build_kernels(stream, epilogue_kernels(stream.info(), y.type, mode, bias))](
              Stream& on, void* data, const void* b, const Parameters& parameters) {
     const std::size_t size = size_of(type);
@@ -213,24 +212,24 @@ std::vector<KernelSpec> gate_kernels(const DeviceInfo& d, DataType type) {
   return specs;
 }
 
-void gate_forward(Stream& stream, const Grid& grid, DataType type, const void* x, std::int64_t second, void* y) {
+void gate_forward(Stream& stream, const Loop& loop, DataType type, const void* x, std::int64_t second, void* y) {
   require_type(stream, type);
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(y, "the buffer of the output");
   const std::size_t size = size_of(type);
-  Operands v{nest_of(grid, {1, 1, 0}), {{x, size}, {x, size}, {y, size}}, type, Mode::kLogistic};
+  Operands v{nest_of(loop, {1, 1, 0}), {{x, size}, {x, size}, {y, size}}, type, Mode::kLogistic};
   v.nest.first[1] = second;
   run(stream, v, gate_kernel(stream, type, 0), gate_kernel(stream, type, 1), {});
 }
 
-void gate_backward(Stream& stream, const Grid& grid, DataType type, const void* x, std::int64_t x_second,
+void gate_backward(Stream& stream, const Loop& loop, DataType type, const void* x, std::int64_t x_second,
                    const void* dy, void* dx, std::int64_t dx_second) {
   require_type(stream, type);
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(dy, "the buffer of outputGrad");
   stream.check_memory(dx, "the buffer of inputGrad");
   const Kernel& kernel = gate_kernel(stream, type, 2);
-  each_part(nest_of(grid, {1, 2, 0}), [&](const Nest& part) {
+  each_part(nest_of(loop, {1, 2, 0}), [&](const Nest& part) {
     const auto walk = part.walk();
     launch(stream, kernel, launch_of(walk.count, kThreads), Buffer(x), Buffer(dy), Buffer(dx), walk, part.strides(0),
            part.strides(1), part.strides(2), x_second, dx_second);
