@@ -2,6 +2,7 @@
 #include "core/aligned_buffer.h"
 
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 
@@ -30,6 +31,16 @@ void AlignedBuffer::store() const {
       at += rest % desc_.lens[d] * desc_.strides[d];
     std::memcpy(to + at * size, copy_.get() + at * size, run);
   }
+}
+
+void run_on_aligned(const DeviceInfo& device, std::span<const CallerBuffer> buffers,
+                    FunctionRef<void(void* const* data)> run) {
+  std::vector<AlignedBuffer> aligned;
+  std::vector<void*> data;
+  for (const CallerBuffer& b : buffers) data.push_back(aligned.emplace_back(device, b.desc, b.data, b.name).data());
+  run(data.data());
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].is_output) aligned[i].write_back();
 }
 
 }  // namespace polymio

@@ -3,7 +3,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 
+#include "base/function_ref.h"
 #include "core/tensor.h"
 #include "runtime/device.h"
 
@@ -36,5 +38,21 @@ class AlignedBuffer {
   void* given_;
   std::unique_ptr<unsigned char[]> copy_;
 };
+
+struct CallerBuffer {
+  const TensorDesc& desc;
+  const void* data;
+  const char* name;
+  bool is_output = false;
+};
+
+inline bool are_aligned(std::span<const CallerBuffer> buffers) {
+  for (const CallerBuffer& b : buffers)
+    if (!is_element_aligned(b.data, b.desc.type)) return false;
+  return true;
+}
+
+/// Calls run(data) with buffers of aligned elements in the order of those given, then writes copied outputs back.
+void run_on_aligned(const DeviceInfo&, std::span<const CallerBuffer>, FunctionRef<void(void* const* data)> run);
 
 }  // namespace polymio

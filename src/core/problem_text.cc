@@ -26,6 +26,17 @@ std::string base_arg(const char* primitive, DataType type, int spatial) {
   return fmt::format("{}{}{}", primitive, suffix(type), dimensions);
 }
 
+std::string size_flags(const TensorDesc& t) {
+  static constexpr const char* kFlags[] = {"-n", "-c", "-!", "-H", "-W"};
+  constexpr int kRank = 5;
+  std::string text;
+  for (int d = 0; d < t.rank; ++d) {
+    const auto flag = static_cast<std::size_t>(d < 2 ? d : d + kRank - t.rank);
+    text += fmt::format(" {} {}", kFlags[flag], t.lens[static_cast<std::size_t>(d)]);
+  }
+  return text;
+}
+
 std::string strides_flag(const TensorDesc& t, const char* flag) { return fmt::format(" {} {}", flag, strides_text(t)); }
 
 std::string layout_flags(const TensorDesc& t, const char* layout, const char* strides) {

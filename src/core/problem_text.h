@@ -50,6 +50,9 @@ class ProblemOf : public ProblemBase {
 /// The base argument, and the number of spatial dimensions unless it is 2: "conv", "convfp16 -_ 3".
 std::string base_arg(const char* primitive, DataType, int spatial);
 
+/// " -n 2 -c 3 -! 4 -H 5 -W 7": rank 2 to 5, the last dimensions last.
+std::string size_flags(const TensorDesc&);
+
 /// " --in_strides 105,35,7,1"
 std::string strides_flag(const TensorDesc&, const char* flag);
 

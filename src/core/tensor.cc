@@ -178,4 +178,15 @@ std::string layout_name(const TensorDesc& t) {
   return "";
 }
 
+TensorDesc with_images(const TensorDesc& t) {
+  if (t.rank != 1) return t;
+  TensorDesc wide = t;
+  wide.rank = 2;
+  wide.lens[1] = t.lens[0];
+  wide.strides[1] = t.strides[0];
+  wide.lens[0] = 1;
+  wide.strides[0] = t.lens[0] * t.strides[0];
+  return wide;
+}
+
 }  // namespace polymio

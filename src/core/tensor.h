@@ -59,6 +59,9 @@ TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_
 /// layout: kernels compare strides and must not depend on arbitrary values.
 std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
 
+/// A tensor of rank 1 as one of a single image; others as they are.
+TensorDesc with_images(const TensorDesc&);
+
 /// "NCHW", "NHWC", ... if dense in that order (the first that fits), else "".
 std::string layout_name(const TensorDesc&);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/cpu/skeletons.h"
 
 namespace polymio::kernels {
 
@@ -30,6 +31,8 @@ struct ActivationKernels {
   static constexpr bool kHasDotProducts = false;
   /// Elements [first, end).
   void (*run)(const Activation& job, std::int64_t first, std::int64_t end);
+  /// A run of out = a * logistic(b), in[0] and in[1]; backward of da and db, from a, b and the gradient of out.
+  void (*glu)(DataType type, bool backward, const Run& run);
 };
 
 }  // namespace polymio::kernels

@@ -123,7 +123,7 @@ static inline Halves narrowed(Vec<float> v) {
     const auto bits = (Vec<std::uint32_t>)v;
     const Vec<std::uint32_t> quiet = (bits >> 16) | 0x40u;
     const Vec<std::uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, Halves);
+    return __builtin_convertvector(v == v ? rounded : quiet, Halves);
 #endif
   } else {
 #if defined(__AVX512F__)

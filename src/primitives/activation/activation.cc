@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/activation/activation.h"
 
-#include "base/error.h"
 #include "core/aligned_buffer.h"
-#include "kernels/cpu/kernels_of.h"
+#include "core/tensor_checks.h"
 #include "primitives/activation/solvers.h"
 #include "search/runner.h"
 
 namespace polymio::activation {
 namespace {
-
-constexpr std::int64_t kApplyPart = 1 << 14;  // elements per task of apply()
 
 class Activation final : public search::Primitive {
  public:
@@ -27,34 +24,9 @@ class Activation final : public search::Primitive {
 };
 constexpr Activation kActivation;
 
-/// BadParm for overlapping dense tensors. Strided ones may be interleaved without sharing an element.
-void check_memory(const TensorDesc& in, const void* data, const char* name, const TensorDesc& out, const void* result) {
-  if (data == result) {
-    require(same_memory(in, out), "the result is written over {}, but their strides differ", name);
-    return;
-  }
-  if (!in.packed() || !out.packed()) return;
-  const auto in_begin = reinterpret_cast<std::uintptr_t>(data), out_begin = reinterpret_cast<std::uintptr_t>(result);
-  require(in_begin + in.bytes() <= out_begin || out_begin + out.bytes() <= in_begin,
-          "the result overlaps {}: it must be the same buffer or another one, and starts {} bytes from it", name,
-          static_cast<std::int64_t>(out_begin - in_begin));
-}
-
-/// For buffers whose elements are not aligned.
-void run_on_copies(Handle& handle, const Problem& problem, const Problem::Args& given) {
-  validate(problem);
-  check_memory(problem.x, given.x, "x", problem.output(), given.result);
-  if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
-  const DeviceInfo& device = handle.device();
-  const AlignedBuffer x(device, problem.x, given.x, "the buffer of x"),
-      dy(device, problem.dy, given.dy, "the buffer of dy"),
-      result(device, problem.output(), given.result, "the buffer of the result");
-  Problem::Args args = given;
-  args.x = x.data();
-  args.dy = dy.data();
-  args.result = result.data();
-  run(handle, problem, args);
-  result.write_back();
+void check_memory(const Problem& p, const Problem::Args& args) {
+  require_no_overlap(p.x, args.x, "x", p.output(), args.result);
+  if (!p.forward()) require_no_overlap(p.dy, args.dy, "dy", p.dx, args.result);
 }
 
 }  // namespace
@@ -66,10 +38,20 @@ Parameters rounded(const Parameters& p, DataType t) {
 
 // A cached plan belongs to exactly this problem, so that a warm call skips validation.
 void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
-  const DataType type = problem.x.type;
-  if (!is_element_aligned(given.x, type) || !is_element_aligned(given.dy, type) ||
-      !is_element_aligned(given.result, problem.output().type))
-    return run_on_copies(handle, problem, given);
+  Problem::Args args = given;
+  const CallerBuffer buffers[] = {{problem.x, given.x, "the buffer of x"},
+                                  {problem.dy, given.dy, "the buffer of dy"},
+                                  {problem.output(), given.result, "the buffer of the result", true}};
+  if (!are_aligned(buffers)) {
+    validate(problem);
+    check_memory(problem, given);
+    return run_on_aligned(handle.device(), buffers, [&](void* const* data) {
+      args.x = data[0];
+      args.dy = data[1];
+      args.result = data[2];
+      run(handle, problem, args);
+    });
+  }
   const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
     const Stream& stream = handle.stream();
     stream.check_memory(given.x, "the buffer of x");
@@ -77,9 +59,7 @@ void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
     if (!problem.forward()) stream.check_memory(given.dy, "the buffer of dy");
     return search::Call(handle, kActivation, problem, {}).first_plan();
   });
-  check_memory(problem.x, given.x, "x", problem.output(), given.result);
-  if (!problem.forward()) check_memory(problem.dy, given.dy, "dy", problem.dx, given.result);
-  Problem::Args args = given;
+  check_memory(problem, given);
   args.parameters = rounded(given.parameters, problem.x.type);
   handle.run(*plan, &args);
 }
@@ -89,12 +69,7 @@ void apply(Stream& stream, const TensorDesc& desc, void* data, Mode mode, const 
   Problem::Args args;
   args.x = args.result = data;
   args.parameters = rounded(parameters, desc.type);
-  const kernels::Activation job = kernel_job(p, args);
-  const Grid grid = grid_of(p);
-  const auto& kernels = kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa);
-  if (!grid.flat()) return run_strided(stream, grid, kernels, job);
-  for_parts(stream, grid.count(), kApplyPart,
-            [&](std::int64_t first, std::int64_t end) { kernels.run(job, first, end); });
+  run_strided(stream, Tiles(loop_of(p)), kernel_job(p, args));
 }
 
 }  // namespace polymio::activation

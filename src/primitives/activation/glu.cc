@@ -1,14 +1,12 @@
-// The gated linear unit; on the CPU a simple pass in double, any strides.
+// The gated linear unit, any strides.
 // SPDX-License-Identifier: MIT
 #include "base/error.h"
 #include "core/aligned_buffer.h"
-#include "primitives/activation/scalar.h"
+#include "kernels/cpu/kernels_of.h"
 #include "primitives/activation/solvers.h"
 
 namespace polymio::activation {
 namespace {
-
-constexpr std::int64_t kPart = 4096;
 
 /// The first half of `t` along `dim`.
 TensorDesc half_of(const TensorDesc& t, std::int64_t dim) {
@@ -20,6 +18,11 @@ TensorDesc half_of(const TensorDesc& t, std::int64_t dim) {
 std::int64_t second_half(const TensorDesc& t, std::int64_t dim) {
   const auto d = static_cast<std::size_t>(dim);
   return t.lens[d] / 2 * t.strides[d];
+}
+
+/// Elements `offset` of an operand after `data`.
+const void* after(const void* data, DataType type, std::int64_t offset) {
+  return static_cast<const char*>(data) + offset * static_cast<std::int64_t>(size_of(type));
 }
 
 void check(const TensorDesc& in, const TensorDesc& out, const char* out_name, std::int64_t dim) {
@@ -34,7 +37,13 @@ void check(const TensorDesc& in, const TensorDesc& out, const char* out_name, st
   }
 }
 
-double load(const TensorDesc& t, const void* data, std::int64_t offset) { return dtype::load(t.type, data, offset); }
+/// On the CPU; operands: outputs first, then inputs.
+void run_gate(Stream& stream, std::span<const TensorDesc* const> tensors, common::Operands operands, bool backward) {
+  const auto& table = kernels::kernels_of<kernels::ActivationKernels>(stream.info().isa);
+  const DataType type = tensors[0]->type;
+  common::map(stream, Tiles(simplified_loop(tensors)), operands,
+              [&](const kernels::Run& run) { table.glu(type, backward, run); });
+}
 
 }  // namespace
 
@@ -42,21 +51,21 @@ void glu_forward(Stream& stream, const TensorDesc& in, const void* x, const Tens
                  std::int64_t dim) {
   check(in, out, "the output", dim);
   require(x != y, "the output is written over the input, half of which is still needed");
-  const Problem p = forward_problem(Mode::kLogistic, half_of(in, dim), out);
-  const Grid grid = grid_of(p);
+  const TensorDesc half = half_of(in, dim);
   const std::int64_t second = second_half(in, dim);
+  const AlignedBuffer from(stream.info(), in, x, "the input"), to(stream.info(), out, y, "the output");
   if (stream.info().kind != DeviceKind::kCpu) {
-    // GPU kernels need aligned elements; the CPU pass below does not.
-    const AlignedBuffer from(stream.info(), in, x, "the input"), to(stream.info(), out, y, "the output");
-    return gate_forward(stream, grid, in.type, from.data(), second, to.data());
+    const Loop loop = loop_of(forward_problem(Mode::kLogistic, half, out));
+    return gate_forward(stream, loop, in.type, from.data(), second, to.data());
   }
-  for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
-    Cursor at(grid, first);
-    for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
-      const double a = load(in, x, at.offset(1)), b = load(in, x, at.offset(1) + second);
-      dtype::store(out.type, y, at.offset(0), a * value_at(Mode::kLogistic, {}, b));
-    }
-  });
+  const TensorDesc* const tensors[] = {&out, &half, &half};
+  common::Operands operands;
+  const std::size_t size = size_of(in.type);
+  operands.push(to.data(), size);
+  operands.push(from.data(), size);
+  operands.push(after(from.data(), in.type, second), size);
+  run_gate(stream, tensors, operands, false);
+  to.write_back();
 }
 
 void glu_backward(Stream& stream, const TensorDesc& in, const void* x, const TensorDesc& out_grad, const void* dy,
@@ -64,23 +73,25 @@ void glu_backward(Stream& stream, const TensorDesc& in, const void* x, const Ten
   check(in, out_grad, "the output's gradient", dim);
   check(in_grad, out_grad, "the output's gradient", dim);
   validate(forward_problem(Mode::kPassthru, in, in_grad));
-  const Problem p = backward_problem(Mode::kLogistic, half_of(in, dim), out_grad, out_grad, half_of(in_grad, dim));
-  const Grid grid = grid_of(p);
+  const TensorDesc half = half_of(in, dim), half_grad = half_of(in_grad, dim);
   const std::int64_t second_in = second_half(in, dim), second_grad = second_half(in_grad, dim);
+  const AlignedBuffer from(stream.info(), in, x, "the input"), grad(stream.info(), out_grad, dy, "outputGrad"),
+      to(stream.info(), in_grad, dx, "inputGrad");
   if (stream.info().kind != DeviceKind::kCpu) {
-    const AlignedBuffer from(stream.info(), in, x, "the input"), grad(stream.info(), out_grad, dy, "outputGrad"),
-        to(stream.info(), in_grad, dx, "inputGrad");
-    return gate_backward(stream, grid, in.type, from.data(), second_in, grad.data(), to.data(), second_grad);
+    const Loop loop = loop_of(backward_problem(Mode::kLogistic, half, out_grad, out_grad, half_grad));
+    return gate_backward(stream, loop, in.type, from.data(), second_in, grad.data(), to.data(), second_grad);
   }
-  for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
-    Cursor at(grid, first);
-    for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
-      const double a = load(in, x, at.offset(1)), b = load(in, x, at.offset(1) + second_in);
-      const double grad = load(out_grad, dy, at.offset(2));
-      dtype::store(in.type, dx, at.offset(0), grad * value_at(Mode::kLogistic, {}, b));
-      dtype::store(in.type, dx, at.offset(0) + second_grad, gradient_at(Mode::kLogistic, {}, b, grad * a));
-    }
-  });
+  const TensorDesc* const tensors[] = {&half_grad, &half_grad, &half, &half, &out_grad};
+  common::Operands operands;
+  operands.outputs = 2;
+  const std::size_t size = size_of(in.type);
+  operands.push(to.data(), size);
+  operands.push(after(to.data(), in.type, second_grad), size);
+  operands.push(from.data(), size);
+  operands.push(after(from.data(), in.type, second_in), size);
+  operands.push(grad.data(), size);
+  run_gate(stream, tensors, operands, true);
+  to.write_back();
 }
 
 }  // namespace polymio::activation

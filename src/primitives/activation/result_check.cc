@@ -7,8 +7,8 @@
 #include <cfloat>
 #include <cmath>
 
-#include "primitives/activation/grid.h"
 #include "primitives/activation/scalar.h"
+#include "primitives/activation/solvers.h"
 #include "search/sampled_check.h"
 
 namespace polymio::activation {
@@ -29,10 +29,10 @@ double error_bound(const Problem& p, const Parameters& a, double x, double value
   return units * (wide ? 0x1p-53 : 0x1p-24) * std::fabs(value) + (wide ? DBL_MIN : FLT_MIN);
 }
 
-/// Elements are numbered in the grid's order.
+/// Elements are numbered in the loop's order.
 class ActivationCheck final : public search::SampledCheck<Problem> {
  public:
-  explicit ActivationCheck(const Problem& p) : SampledCheck(p), grid_(grid_of(p)) {}
+  explicit ActivationCheck(const Problem& p) : SampledCheck(p), loop_(loop_of(p)) {}
 
  private:
   std::vector<Operand> operands(Args& a) const override {
@@ -45,7 +45,7 @@ class ActivationCheck final : public search::SampledCheck<Problem> {
     return a.keep == 0 && a.x != a.result && a.dy != a.result ? "" : "the inputs are overwritten";
   }
   Accepted element(Stream& stream, const Args& a, std::int64_t i) const override {
-    const Cursor at(grid_, i);
+    const Cursor at(loop_, i);
     const double x = read_element(stream, p_.x, a.x, at.offset(1));
     const double dy = p_.forward() ? 1 : read_element(stream, p_.dy, a.dy, at.offset(2));
     const double want = a.scale * (p_.forward() ? value_at(p_.mode, a.parameters, x)
@@ -55,7 +55,7 @@ class ActivationCheck final : public search::SampledCheck<Problem> {
     return {want - bound, want + bound, want, bound, std::isfinite(x)};
   }
 
-  std::int64_t offset(std::int64_t element) const override { return Cursor(grid_, element).offset(0); }
+  std::int64_t offset(std::int64_t element) const override { return Cursor(loop_, element).offset(0); }
   std::string name(std::int64_t element) const override {
     return fmt::format("{} at offset {}", p_.forward() ? "y" : "dx", offset(element));
   }
@@ -64,7 +64,7 @@ class ActivationCheck final : public search::SampledCheck<Problem> {
   std::unique_ptr<SampledCheck> make(const Problem& p) const override { return std::make_unique<ActivationCheck>(p); }
   std::vector<TensorDesc*> with_images(Problem& p) const override { return {&p.x, &p.y, &p.dy, &p.dx}; }
 
-  const Grid grid_;
+  const Loop loop_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/math.h"
 #include "core/registry.h"
 
 namespace polymio::activation {
@@ -65,14 +64,6 @@ kernels::Activation kernel_job(const Problem& p, const Problem::Args& args) {
   job.scale = args.scale;
   job.keep = args.keep;
   return job;
-}
-
-void for_parts(Stream& stream, std::int64_t count, std::int64_t part,
-               FunctionRef<void(std::int64_t, std::int64_t)> body) {
-  stream.parallel_for(static_cast<std::size_t>(ceil_div(count, part)), 0, [&](std::size_t i, void*) {
-    const std::int64_t first = static_cast<std::int64_t>(i) * part;
-    body(first, std::min(first + part, count));
-  });
 }
 
 }  // namespace polymio::activation

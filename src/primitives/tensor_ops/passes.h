@@ -1,11 +1,13 @@
 // The passes over tensors that each kind of device implements, behind the functions of tensor_ops.h.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "primitives/tensor_ops/loop.h"
+#include "core/loop.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 #include "runtime/device.h"
 
 namespace polymio::tensor_ops {
+
+inline constexpr std::size_t kOperands = 3;  // the output and up to two inputs
 
 enum class Function { kAdd, kMul, kMin, kMax, kFirst };  // the first four as Op; kFirst: alpha1 * a
 

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "core/aligned_buffer.h"
+#include "core/problem_text.h"
+#include "core/tensor_checks.h"
 #include "primitives/tensor_ops/passes.h"
 
 namespace polymio::tensor_ops {
@@ -34,33 +36,15 @@ struct Scalar {
 
 const Passes& passes(const Stream& stream) { return stream.info().kind == DeviceKind::kCpu ? kCpuPasses : kGpuPasses; }
 
-std::string sizes(const TensorDesc& t) {
-  const TensorDesc plain = unvectored(t);
-  std::string text;
-  for (const std::int64_t size : plain.sizes()) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text;
-}
-
-void require_same_type(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
-  require(a.type == b.type, "{} is {}, {} is {}: their data types must be equal", a_name, name_of(a.type), b_name,
-          name_of(b.type));
-}
-
-void require_same_sizes(const TensorDesc& a, const char* a_name, const TensorDesc& b, const char* b_name) {
-  const TensorDesc plain_a = unvectored(a), plain_b = unvectored(b);
-  require(a.rank == b.rank && plain_a.lens == plain_b.lens, "{} has sizes {}, {} has {}: they must be equal", a_name,
-          sizes(a), b_name, sizes(b));
-}
+std::string sizes(const TensorDesc& t) { return sizes_text(unvectored(t)); }
 
 void require_repeatable(const TensorDesc& b, const TensorDesc& c) {
   const TensorDesc small = unvectored(b), large = unvectored(c);
   bool fits = b.rank == c.rank;
   for (std::size_t d = 0; fits && d < static_cast<std::size_t>(b.rank); ++d)
     fits = small.lens[d] == 1 || small.lens[d] == large.lens[d];
-  require(fits, "b has sizes {}, c has {}: each size of b must be 1 or that of c", sizes(b), sizes(c));
+  if (fits) return;
+  fail(Status::kBadParm, "b has sizes {}, c has {}: each size of b must be 1 or that of c", sizes(b), sizes(c));
 }
 
 void require_bias(const TensorDesc& bias, const char* bias_name, const TensorDesc& tensor, const char* tensor_name) {
@@ -68,18 +52,18 @@ void require_bias(const TensorDesc& bias, const char* bias_name, const TensorDes
   TensorDesc wanted = unvectored(tensor);
   for (std::size_t d = 0; d < static_cast<std::size_t>(wanted.rank); ++d)
     if (d != 1) wanted.lens[d] = 1;
-  require(bias.rank == wanted.rank && unvectored(bias).lens == wanted.lens,
-          "{} has sizes {}: for {} of sizes {} they must be {}", bias_name, sizes(bias), tensor_name, sizes(tensor),
-          sizes(wanted));
+  if (bias.rank != wanted.rank || unvectored(bias).lens != wanted.lens)
+    fail(Status::kBadParm, "{} has sizes {}: for {} of sizes {} they must be {}", bias_name, sizes(bias), tensor_name,
+         sizes(tensor), sizes(wanted));
   require_same_type(bias, bias_name, tensor, tensor_name);
 }
 
 void binary(Stream& stream, Function function, double alpha1, Input a, double alpha2, Input b, double beta, Output c,
             bool host_b = false) {
   const TensorDesc* operands[] = {&c.desc, &a.desc, &b.desc};
-  Elementwise pass{function, alpha1, alpha2, beta, make_loop(operands), {c.data, a.data, b.data}, {}, c.data, host_b};
+  Elementwise pass{function, alpha1, alpha2, beta, simplified_loop(operands), {c.data, a.data, b.data},
+                   {},       c.data, host_b};
   pass.types = {c.desc.type, a.desc.type, b.desc.type};
-  pass.loop.simplify();
   passes(stream).elementwise(stream, pass);
 }
 
@@ -124,8 +108,7 @@ void set(Stream& stream, Output to, const void* value_address) {
   const Scalar value(y.desc.type, value_address);
   const TensorDesc repeated = single(y.desc);
   const TensorDesc* operands[] = {&y.desc, &repeated};
-  Loop loop = make_loop(operands);
-  loop.simplify();
+  const Loop loop = simplified_loop(operands);
   passes(stream).fill(stream, loop, size_of(y.desc.type), value.bytes, y.data());
   y.write_back();
 }
@@ -142,8 +125,7 @@ void transform(Stream& stream, double alpha, Input from, double beta, Output to)
   require_same_sizes(from.desc, "x", to.desc, "y");
   const Aligned x(stream, from, "x"), y(stream, to, "y");
   const TensorDesc* operands[] = {&y.desc, &x.desc};
-  Loop loop = make_loop(operands);
-  loop.simplify();
+  const Loop loop = simplified_loop(operands);
   if (x.desc.type == y.desc.type && alpha == 1 && beta == 0) {
     passes(stream).copy(stream, loop, size_of(y.desc.type), x.data(), y.data());
   } else {

@@ -1,12 +1,9 @@
-// Activation functions: one loop over dense memory for every function, pass and element type.
+// Activation functions: a map for every function, pass and element type.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/activation.h"
 
-#if !defined(__AVX2__) && defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include "kernels/cpu/isa/math_functions.h"
+#include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/skeletons/map.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -14,99 +11,6 @@ namespace {
 // miopenActivationMode_t
 enum Mode : int { kPassthru, kLogistic, kTanh, kRelu, kSoftrelu, kAbs, kPower, kClippedRelu, kLeakyRelu, kElu };
 using Pass = ActivationPass;
-
-// ---- loads and stores: vectors of the arithmetic's type from and to the storage type ----
-
-template <class S>
-struct Storage {  // of the 16-bit floats
-  using Arithmetic = float;
-  using Bits = std::uint16_t;
-};
-template <>
-struct Storage<float> {
-  using Arithmetic = float;
-  using Bits = float;
-};
-template <>
-struct Storage<double> {
-  using Arithmetic = double;
-  using Bits = double;
-};
-template <class S>
-using Arith = typename Storage<S>::Arithmetic;
-template <class S>
-using Stored = typename VecType<typename Storage<S>::Bits, kLanes<Arith<S>>>::type;
-
-template <class S>
-Vec<Arith<S>> widen_vector(Stored<S> v) {
-  if constexpr (sizeof(S) == sizeof(Arith<S>)) {
-    return v;
-  } else if constexpr (__is_same(S, Bfloat16)) {
-    using Wide = typename VecType<std::uint32_t, kLanes<float>>::type;
-    return (Vec<float>)(__builtin_convertvector(v, Wide) << 16);
-  } else {
-#if defined(__AVX512F__)  // masked: GCC 12 warns about the intrinsics without a mask
-    return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, (__m256i)v);
-#elif defined(__F16C__)
-    return (Vec<float>)_mm256_cvtph_ps((__m128i)v);
-#else
-    Vec<float> wide;
-    for (int i = 0; i < kLanes<float>; ++i) wide[i] = widen(Half{v[i]});
-    return wide;
-#endif
-  }
-}
-
-template <class S>
-Stored<S> narrow_vector(Vec<Arith<S>> v) {
-  if constexpr (sizeof(S) == sizeof(Arith<S>)) {
-    return v;
-  } else if constexpr (__is_same(S, Bfloat16)) {
-    using Wide = typename VecType<std::uint32_t, kLanes<float>>::type;
-    const Wide bits = (Wide)v;
-    const Wide rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
-    return __builtin_convertvector(v == v ? rounded : quiet, Stored<S>);
-  } else {
-#if defined(__AVX512F__)
-    return (Stored<S>)_mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT);
-#elif defined(__F16C__)
-    return (Stored<S>)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
-#else
-    Stored<S> narrowed;
-    for (int i = 0; i < kLanes<float>; ++i) narrowed[i] = narrow<Half>(v[i]).bits;
-    return narrowed;
-#endif
-  }
-}
-
-template <class S>
-Vec<Arith<S>> read(const S* p) {
-  Stored<S> v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return widen_vector<S>(v);
-}
-
-template <class S>
-void write(S* p, Vec<Arith<S>> v) {
-  const Stored<S> narrowed = narrow_vector<S>(v);
-  __builtin_memcpy(p, &narrowed, sizeof narrowed);
-}
-
-/// write() with a non-temporal store, or a plain one where the instruction set has none; p is aligned to Stored<S>.
-template <class S>
-void store_non_temporal(S* p, Vec<Arith<S>> v) {
-  const Stored<S> narrowed = narrow_vector<S>(v);
-#if defined(__AVX512F__)
-  if constexpr (sizeof narrowed == 64) return _mm512_stream_si512((__m512i*)p, (__m512i)narrowed);
-#endif
-#if defined(__AVX2__)
-  if constexpr (sizeof narrowed == 32) return _mm256_stream_si256((__m256i*)p, (__m256i)narrowed);
-#endif
-#if defined(__SSE2__)
-  if constexpr (sizeof narrowed == 16) return _mm_stream_si128((__m128i*)p, (__m128i)narrowed);
-#endif
-  __builtin_memcpy(p, &narrowed, sizeof narrowed);
-}
 
 // ---- the functions ----
 
@@ -225,82 +129,61 @@ Vec<T> backward_from_y(Vec<T> y, Vec<T> dy, const Constants<T>& c) {
   return dy;
 }
 
-// ---- the loop ----
+// ---- the maps ----
 
-/// The loop over elements: result = scale * f(x) + keep * result.
-template <int kMode, Pass kPass, class S>
-class Sweep {
- public:
-  using T = Arith<S>;
-
-  explicit Sweep(const Activation& job)
-      : job_(job),
-        c_(job),
-        scale_(static_cast<T>(job.scale)),
-        result_scale_(static_cast<T>(job.keep)),
-        x_(static_cast<const S*>(job.x)),
-        dy_(static_cast<const S*>(job.dy)),
-        out_(static_cast<S*>(job.result)) {}
-
-  void run(i64 i, i64 end) const {
-    if (job_.non_temporal && result_scale_ == 0 && job_.x != job_.result && job_.dy != job_.result) {
-      i = align(i, end);
-      for (; i + kStep <= end; i += kStep) store_non_temporal<S>(out_ + i, value(i));
-#if defined(__SSE2__)
-      _mm_sfence();  // other threads read the result when they see that the task is done
-#endif
-    }
-    for (; i + kStep <= end; i += kStep) write<S>(out_ + i, value(i));
-    if (i < end) part(i, static_cast<int>(end - i));
-  }
-
- private:
-  static constexpr i64 kStep = kLanes<T>;
-
-  Vec<T> compute(Vec<T> x, Vec<T> dy) const {
-    if constexpr (kPass == Pass::kForward) return forward<kMode, T>(x, c_);
-    if constexpr (kPass == Pass::kBackward) return backward<kMode, T>(x, dy, c_);
-    return backward_from_y<kMode, T>(x, dy, c_);
-  }
-  Vec<T> value(i64 i) const {
-    Vec<T> dy{};
-    if constexpr (kPass != Pass::kForward) dy = read<S>(dy_ + i);
-    Vec<T> v = compute(read<S>(x_ + i), dy) * scale_;
-    if (result_scale_ != 0) v = v + read<S>(out_ + i) * result_scale_;
-    return v;
-  }
-
-  /// n < kStep elements, through full vectors on the stack.
-  __attribute__((noinline)) void part(i64 i, int n) const {
-    S x[kStep] = {}, dy[kStep] = {}, out[kStep] = {};
-    const auto bytes = static_cast<std::size_t>(n) * sizeof(S);
-    __builtin_memcpy(x, x_ + i, bytes);
-    if constexpr (kPass != Pass::kForward) __builtin_memcpy(dy, dy_ + i, bytes);
-    if (result_scale_ != 0) __builtin_memcpy(out, out_ + i, bytes);
-    Vec<T> v = compute(read<S>(x), read<S>(dy)) * scale_;
-    if (result_scale_ != 0) v = v + read<S>(out) * result_scale_;
-    write<S>(out, v);
-    __builtin_memcpy(out_ + i, out, bytes);
-  }
-
-  /// Computes the elements up to the first aligned vector of the result; returns its index.
-  i64 align(i64 i, i64 end) const {
-    const auto past = reinterpret_cast<std::uintptr_t>(out_ + i) % sizeof(Stored<S>);
-    const i64 n = past == 0 ? 0 : min_of<i64>(end - i, static_cast<i64>((sizeof(Stored<S>) - past) / sizeof(S)));
-    if (n > 0) part(i, static_cast<int>(n));
-    return i + n;
-  }
-
-  const Activation& job_;
-  Constants<T> c_;
-  T scale_, result_scale_;
-  const S *x_, *dy_;
-  S* out_;
+template <int kMode, class T>
+struct Forward {
+  Vec<T> operator()(Vec<T> x) const { return forward<kMode, T>(x, c); }
+  Constants<T> c;
+};
+template <int kMode, class T>
+struct Backward {
+  Vec<T> operator()(Vec<T> x, Vec<T> dy) const { return backward<kMode, T>(x, dy, c); }
+  Constants<T> c;
+};
+template <int kMode, class T>
+struct BackwardFromY {
+  Vec<T> operator()(Vec<T> y, Vec<T> dy) const { return backward_from_y<kMode, T>(y, dy, c); }
+  Constants<T> c;
 };
 
+/// Elements [first, end); S: the storage type.
 template <int kMode, Pass kPass, class S>
-void sweep(const Activation& job, i64 first, i64 end) {
-  Sweep<kMode, kPass, S>(job).run(first, end);
+void compute(const Activation& job, i64 first, i64 end) {
+  using T = std::conditional_t<kIs16BitFloat<S>, float, S>;
+  const Constants<T> c(job);
+  const Blend blend{job.scale, job.keep, job.non_temporal};
+  Run run;
+  run.in[0] = static_cast<const S*>(job.x) + first;
+  run.out[0] = static_cast<S*>(job.result) + first;
+  run.n = end - first;
+  if constexpr (kPass == Pass::kForward) return map<T, Types<S>, Types<S>>(Forward<kMode, T>{c}, run, blend);
+  run.in[1] = static_cast<const S*>(job.dy) + first;
+  if constexpr (kPass == Pass::kBackward) return map<T, Types<S, S>, Types<S>>(Backward<kMode, T>{c}, run, blend);
+  if constexpr (kPass == Pass::kBackwardFromY)
+    return map<T, Types<S, S>, Types<S>>(BackwardFromY<kMode, T>{c}, run, blend);
+}
+
+template <class T>
+struct Glu {
+  Vec<T> operator()(Vec<T> a, Vec<T> b) const { return a * forward<kLogistic, T>(b, c); }
+  Constants<T> c;
+};
+/// Gradients of both halves.
+template <class T>
+struct GluBackward {
+  Vectors<T, 2> operator()(Vec<T> a, Vec<T> b, Vec<T> dy) const {
+    return {{dy * forward<kLogistic, T>(b, c), backward<kLogistic, T>(b, dy * a, c)}};
+  }
+  Constants<T> c;
+};
+
+template <class S>
+void glu_of(bool backward, const Run& run) {
+  using T = std::conditional_t<kIs16BitFloat<S>, float, S>;
+  const Constants<T> c{Activation{}};
+  if (backward) return map<T, Types<S, S, S>, Types<S, S>>(GluBackward<T>{c}, run);
+  map<T, Types<S, S>, Types<S>>(Glu<T>{c}, run);
 }
 
 constexpr int mode_of(std::size_t index) { return static_cast<int>(index) / kActivationPasses; }
@@ -311,12 +194,12 @@ constexpr Pass pass_of(std::size_t index) {
   return pass == Pass::kBackwardFromY && !has_own ? Pass::kBackward : pass;
 }
 
-/// The loop for each mode and pass.
+/// The map for each mode and pass.
 using Entry = void (*)(const Activation& job, i64 first, i64 end);
 
 template <class S, std::size_t... I>
 Entry entry(std::size_t index, std::index_sequence<I...>) {
-  static constexpr Entry kEntries[] = {&sweep<mode_of(I), pass_of(I), S>...};
+  static constexpr Entry kEntries[] = {&compute<mode_of(I), pass_of(I), S>...};
   return kEntries[index];
 }
 
@@ -335,11 +218,20 @@ void activation(const Activation& job, i64 first, i64 end) {
   }
 }
 
+void glu(DataType type, bool backward, const Run& run) {
+  switch (type) {
+    case DataType::kHalf: return glu_of<Half>(backward, run);
+    case DataType::kBFloat16: return glu_of<Bfloat16>(backward, run);
+    case DataType::kDouble: return glu_of<double>(backward, run);
+    default: return glu_of<float>(backward, run);
+  }
+}
+
 }  // namespace
 
 template <>
 const ActivationKernels& entry_points<ActivationKernels>() {
-  static constexpr ActivationKernels kKernels{.run = activation};
+  static constexpr ActivationKernels kKernels{.run = activation, .glu = glu};
   return kKernels;
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "kernels/cpu/kernels_of.h"
-#include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 
 namespace polymio::activation {
@@ -27,7 +26,7 @@ class CpuPacked final : public Solver<Problem> {
 
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
-    POLYMIO_REQUIRE(grid_of(p).flat(), "the tensors must have equal strides and no gaps");
+    POLYMIO_REQUIRE(loop_of(p).flat(), "the tensors must have equal strides and no gaps");
     return {};
   }
 
@@ -62,7 +61,7 @@ class CpuPacked final : public Solver<Problem> {
     return [p, &kernels, count, part, non_temporal = t[1] != 0](Stream& on, const Args& args) {
       kernels::Activation job = kernel_job(p, args);
       job.non_temporal = non_temporal;
-      for_parts(on, count, part, [&](std::int64_t first, std::int64_t end) { kernels.run(job, first, end); });
+      for_ranges(on, count, part, [&](std::int64_t first, std::int64_t end) { kernels.run(job, first, end); });
     };
   }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
 
-#include "primitives/activation/grid.h"
 #include "primitives/activation/scalar.h"
 #include "primitives/activation/solvers.h"
 
@@ -34,10 +33,10 @@ class CpuReference final : public Solver<Problem> {
   }
 
   Invoker build(Stream&, const Problem& p, const TunePoint&) const override {
-    return [p, grid = grid_of(p)](Stream& stream, const Args& args) {
+    return [p, loop = loop_of(p)](Stream& stream, const Args& args) {
       const DataType t = p.x.type;
-      for_parts(stream, grid.count(), kPart, [&](std::int64_t first, std::int64_t end) {
-        Cursor at(grid, first);
+      for_ranges(stream, loop.count(), kPart, [&](std::int64_t first, std::int64_t end) {
+        Cursor at(loop, first);
         for (std::int64_t i = first; i < end; ++i, at.advance(1)) {
           double v = args.scale * element(p, args, at);
           if (args.keep != 0) v += args.keep * dtype::load(t, args.result, at.offset(0));

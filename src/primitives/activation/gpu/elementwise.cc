@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
-#include "primitives/activation/grid.h"
 #include "primitives/activation/solvers.h"
 #include "primitives/gpu_skeletons/gpu_skeletons.h"
 
@@ -46,16 +45,16 @@ struct Values {
   double scale = 1, keep = 0;
 };
 
-/// The iteration space of tensors of the grid: `operands` names them, inputs first.
-Nest nest_of(const Grid& grid, int inputs, std::initializer_list<std::size_t> operands) {
+/// The iteration space of tensors of the loop: `operands` names them, inputs first.
+Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
   Nest nest;
-  nest.rank = static_cast<int>(grid.rank);
+  nest.rank = static_cast<int>(loop.rank);
   nest.inputs = inputs;
   nest.operands = static_cast<int>(operands.size());
-  for (std::size_t d = 0; d < grid.rank; ++d) {
-    nest.dims[d].size = grid.dims[d].size;
+  for (std::size_t d = 0; d < loop.rank; ++d) {
+    nest.dims[d].size = loop.dims[d].size;
     std::size_t o = 0;
-    for (const std::size_t operand : operands) nest.dims[d].strides[o++] = grid.dims[d].strides[operand];
+    for (const std::size_t operand : operands) nest.dims[d].strides[o++] = loop.dims[d].strides[operand];
   }
   return nest;
 }
@@ -111,7 +110,7 @@ class GpuElementwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    const Nest nest = p.forward() ? nest_of(grid_of(p), 1, {1, 0}) : nest_of(grid_of(p), 2, {1, 2, 0});
+    const Nest nest = p.forward() ? nest_of(loop_of(p), 1, {1, 0}) : nest_of(loop_of(p), 2, {1, 2, 0});
     return [p, built, nest](Stream& stream, const Args& a) {
       const std::size_t size = size_of(p.x.type);
       const bool from_y = a.x_is_y && built.size() > kMapEntries.size();
@@ -170,8 +169,8 @@ EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, Mode mode, bool bi
   channels.strides.fill(0);
   channels.strides[1] = 1;
   const TensorDesc* const operands[] = {&y, &channels};
-  const Grid grid(operands);
-  return [nest = bias ? nest_of(grid, 2, {0, 1, 0}) : nest_of(grid, 1, {0, 0}), type = y.type, mode, bias,
+  const Loop loop = simplified_loop(operands);
+  return [nest = bias ? nest_of(loop, 2, {0, 1, 0}) : nest_of(loop, 1, {0, 0}), type = y.type, mode, bias,
           built = build_kernels(stream, epilogue_kernels(stream.info(), y.type, mode, bias))](
              Stream& on, void* data, const void* b, const Parameters& parameters) {
     const std::size_t size = size_of(type);
@@ -197,25 +196,25 @@ std::vector<KernelSpec> gate_kernels(const DeviceInfo& d, DataType type) {
   return specs;
 }
 
-void gate_forward(Stream& stream, const Grid& grid, DataType type, const void* x, std::int64_t second, void* y) {
+void gate_forward(Stream& stream, const Loop& loop, DataType type, const void* x, std::int64_t second, void* y) {
   require_type(stream, type);
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(y, "the buffer of the output");
   const std::size_t size = size_of(type);
-  Nest nest = nest_of(grid, 2, {1, 1, 0});
+  Nest nest = nest_of(loop, 2, {1, 1, 0});
   nest.first[1] = second;
   run(stream, type, Mode::kLogistic, nest, {{{x, size}, {x, size}, {y, size}}}, {},
       gate_kernels_of(stream, type, Pass::kGated));
 }
 
-void gate_backward(Stream& stream, const Grid& grid, DataType type, const void* x, std::int64_t x_second,
+void gate_backward(Stream& stream, const Loop& loop, DataType type, const void* x, std::int64_t x_second,
                    const void* dy, void* dx, std::int64_t dx_second) {
   require_type(stream, type);
   stream.check_memory(x, "the buffer of the input");
   stream.check_memory(dy, "the buffer of outputGrad");
   stream.check_memory(dx, "the buffer of inputGrad");
   const std::size_t size = size_of(type);
-  Nest nest = nest_of(grid, 3, {1, 1, 2, 0, 0});
+  Nest nest = nest_of(loop, 3, {1, 1, 2, 0, 0});
   nest.first[1] = x_second;
   nest.first[4] = dx_second;
   run(stream, type, Mode::kLogistic, nest, {{{x, size}, {x, size}, {dy, size}, {dx, size}, {dx, size}}}, {},

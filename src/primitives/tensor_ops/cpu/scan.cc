@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/loop.h"
 #include "primitives/tensor_ops/cpu/rows.h"
-#include "primitives/tensor_ops/loop.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 namespace polymio::tensor_ops {
@@ -61,8 +61,7 @@ Statistics scan_part(const Loop& loop, DataType type, const void* data, std::int
 
 Numerics scan(Stream& stream, const TensorDesc& desc, const void* data) {
   const TensorDesc* operand = &desc;
-  Loop loop = make_loop({&operand, 1});
-  loop.simplify();
+  const Loop loop = simplified_loop({&operand, 1});
   const std::int64_t count = loop.count();
   std::vector<Statistics> parts(static_cast<std::size_t>((count + kChunk - 1) / kChunk));
   stream.parallel_for(parts.size(), 0, [&](std::size_t i, void*) {

@@ -289,6 +289,7 @@ Loop loop_of_channel(const TensorDesc& dy) {
   const TensorDesc* const desc = &dy;
   const Loop all = make_loop({&desc, 1});
   Loop loop;
+  loop.operands = all.operands;
   for (std::size_t d = 0; d < all.rank; ++d)
     if (d != 1 && d != static_cast<std::size_t>(dy.rank)) loop.push(all.dims[d]);
   loop.simplify();

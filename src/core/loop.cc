@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "primitives/tensor_ops/loop.h"
+#include "core/loop.h"
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/math.h"
 
-namespace polymio::tensor_ops {
+namespace polymio {
 namespace {
 
 constexpr std::size_t kChannel = 1;
 constexpr std::int64_t kTile = 64;  // a few cache lines of the output, and as many as L1 holds of the input
 
-bool mergeable(const Loop::Dim& outer, const Loop::Dim& inner) {
-  for (std::size_t o = 0; o < kOperands; ++o)
+bool mergeable(const Loop::Dim& outer, const Loop::Dim& inner, std::size_t operands) {
+  for (std::size_t o = 0; o < operands; ++o)
     if (outer.strides[o] != inner.strides[o] * inner.size) return false;
   return true;
 }
@@ -30,7 +31,7 @@ bool nested(const Loop& loop) {
 /// The dimension in which a strided input is dense, or the innermost one if there is none.
 std::size_t dense_input_dim(const Loop& loop) {
   const std::size_t inner = loop.rank - 1;
-  for (std::size_t o = 1; o < kOperands; ++o) {
+  for (std::size_t o = 1; o < loop.operands; ++o) {
     if (loop.dims[inner].strides[o] <= 1) continue;
     for (std::size_t d = inner; d-- > 0;)
       if (loop.dims[d].strides[o] == 1) return d;
@@ -52,51 +53,64 @@ std::int64_t Loop::count() const {
   return n;
 }
 
+bool Loop::contiguous() const {
+  const auto& strides = inner().strides;
+  return std::all_of(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(operands),
+                     [](std::int64_t s) { return s == 1; });
+}
+
 void Loop::simplify() {
-  const auto first = dims.begin();
-  const auto end =
-      std::remove_if(first, first + static_cast<std::ptrdiff_t>(rank), [](const Dim& d) { return d.size == 1; });
-  std::stable_sort(first, end, [](const Dim& a, const Dim& b) { return a.strides[0] > b.strides[0]; });
-  const auto used = static_cast<std::size_t>(end - first);
+  // Insertion, which unlike std::stable_sort allocates nothing.
+  for (std::size_t d = 1; d < rank; ++d)
+    for (std::size_t e = d; e > 0 && dims[e - 1].strides[0] < dims[e].strides[0]; --e) std::swap(dims[e - 1], dims[e]);
+  merge();
+}
+
+void Loop::merge() {
+  const std::size_t given = rank;
   rank = 0;
-  for (std::size_t d = 0; d < used; ++d) {
+  for (std::size_t d = 0; d < given; ++d) {
     const Dim dim = dims[d];
-    if (rank > 0 && mergeable(dims[rank - 1], dim)) {
+    if (dim.size == 1) continue;
+    if (rank > 0 && mergeable(dims[rank - 1], dim, operands)) {
       dims[rank - 1] = {dims[rank - 1].size * dim.size, dim.strides};
     } else {
       push(dim);
     }
   }
-  if (rank == 0) push({});
+  if (rank == 0) {
+    Dim one;
+    one.strides.fill(1);
+    push(one);
+  }
   separate = nested(*this);
 }
 
-Tiles::Tiles(const Loop& loop) : loops{loop, loop} {
+Tiles::Tiles(const Loop& loop) : main(loop) {
   const std::size_t inner = loop.rank - 1, dense = dense_input_dim(loop);
   if (dense == inner) return;
-  Loop& main = loops[0];
   const Loop::Dim transposed = loop.dims[dense], row = loop.dims[inner];
   std::copy(loop.dims.begin() + static_cast<std::ptrdiff_t>(dense) + 1,
             loop.dims.begin() + static_cast<std::ptrdiff_t>(inner),
             main.dims.begin() + static_cast<std::ptrdiff_t>(dense));
   main.rank -= 2;
-  Loop& rest = loops[1] = main;
+  const Loop outer = main;
   const std::int64_t left = row.size % kTile, tiles = row.size / kTile;
-  if (tiles > 0) {
-    Loop::Dim steps{tiles, row.strides};
-    for (auto& stride : steps.strides) stride *= kTile;
-    main.push(steps);
-    main.push(transposed);
-    main.push({kTile, row.strides});
+  const auto push_rest = [&](Loop& rest) {
+    for (std::size_t o = 0; o < loop.operands; ++o) rest.base[o] += tiles * kTile * row.strides[o];
+    rest.push(transposed);
+    rest.push({left, row.strides});
+  };
+  if (tiles == 0) {
+    push_rest(main);
+    return;
   }
-  if (left == 0) return;
-  for (std::size_t o = 0; o < kOperands; ++o) rest.base[o] += tiles * kTile * row.strides[o];
-  rest.push(transposed);
-  rest.push({left, row.strides});
-  if (tiles > 0)
-    count = 2;
-  else
-    main = rest;
+  Loop::Dim steps{tiles, row.strides};
+  for (auto& stride : steps.strides) stride *= kTile;
+  main.push(steps);
+  main.push(transposed);
+  main.push({kTile, row.strides});
+  if (left > 0) push_rest(rest.emplace(outer));
 }
 
 Loop make_loop(std::span<const TensorDesc* const> operands) {
@@ -104,6 +118,7 @@ Loop make_loop(std::span<const TensorDesc* const> operands) {
   for (const auto* t : operands) vector = std::max<std::int64_t>(vector, t->vector_length);
   const TensorDesc sizes = unvectored(*operands[0]);
   Loop loop;
+  loop.operands = operands.size();
   for (int i = 0; i < sizes.rank; ++i) loop.push({sizes.lens[static_cast<std::size_t>(i)], {}});
   if (vector > 1) {
     loop.dims[kChannel].size /= vector;
@@ -120,6 +135,12 @@ Loop make_loop(std::span<const TensorDesc* const> operands) {
     loop.dims[dense].strides[o] = plain ? loop.dims[kChannel].strides[o] : 1;
     if (plain) loop.dims[kChannel].strides[o] *= vector;
   }
+  return loop;
+}
+
+Loop simplified_loop(std::span<const TensorDesc* const> operands) {
+  Loop loop = make_loop(operands);
+  loop.simplify();
   return loop;
 }
 
@@ -143,4 +164,12 @@ void Cursor::advance(std::int64_t n) {
   }
 }
 
-}  // namespace polymio::tensor_ops
+void for_ranges(Stream& stream, std::int64_t count, std::int64_t part,
+                FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  stream.parallel_for(static_cast<std::size_t>(ceil_div(count, part)), 0, [&](std::size_t i, void*) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * part;
+    body(first, std::min(first + part, count));
+  });
+}
+
+}  // namespace polymio

@@ -1,0 +1,78 @@
+// Accumulators of a reduction (reduction.h) in lanes of T, and how they are merged in double.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/skeletons/map.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Elements of a row, or of each column, that are reduced in lanes of T before they are merged in double: sums in float
+/// stay accurate, and numbers of elements are exact.
+inline constexpr i64 kMostElements = 1024;
+
+template <template <class> class F, class T>
+F<T> functor(const void* job) {
+  using Job = typename F<T>::Job;
+  if constexpr (__is_same(Job, void))
+    return F<T>();
+  else
+    return F<T>(*static_cast<const Job*>(job));
+}
+
+template <template <class> class F, class T>
+struct Accumulators {
+  static constexpr int kCount = F<T>::kAccumulators;
+  Vec<T> v[kCount];
+
+  explicit Accumulators(const F<T>& f) { f.start(v); }
+
+  /// Adds the first n lanes only.
+  template <class... X>
+  void add_lanes(const F<T>& f, int n, Vec<T> index, X... x) {
+    const Accumulators old = *this;
+    f.add(v, index, x...);
+    const auto used = lane_numbers() < static_cast<typename Float<T>::Int>(n);
+    for (int k = 0; k < kCount; ++k) v[k] = used ? v[k] : old.v[k];
+  }
+
+  static Ints<T> lane_numbers() {
+    Ints<T> lanes{};
+    for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
+    return lanes;
+  }
+};
+
+/// Merges later values, `later_pitch` apart, into values that are `pitch` apart: `n` at a time.
+template <template <class> class F>
+void merge_values(const F<double>& f, const double* later, i64 later_pitch, double* values, i64 pitch, int n) {
+  Accumulators<F, double> sum(f), other(f);
+  for (int k = 0; k < sum.kCount; ++k) {
+    sum.v[k] = load_lanes(values + k * pitch, 0, n);
+    other.v[k] = load_lanes(later + k * later_pitch, 0, n);
+  }
+  f.merge(sum.v, other.v);
+  for (int k = 0; k < sum.kCount; ++k) store_lanes(values + k * pitch, sum.v[k], n);
+}
+
+/// Calls body with the vectors of the first inputs at element i.
+template <class T, class... I, std::size_t... K, class Body>
+[[gnu::always_inline]] inline void with_inputs(Types<I...>, std::index_sequence<K...>, const void* const* in, i64 i,
+                                               const Body& body) {
+  body(Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i)...);
+}
+
+/// The first n elements of inputs from element i on, in full vectors.
+template <class... I>
+struct PartialInputs {
+  PartialInputs(const void* const* from, int inputs, i64 i, int n) {
+    constexpr std::size_t kSizes[] = {sizeof(I)...};
+    for (int k = 0; k < inputs; ++k) {
+      const auto* const start = static_cast<const unsigned char*>(from[k]) + i * static_cast<i64>(kSizes[k]);
+      __builtin_memcpy(buffers[k], start, static_cast<std::size_t>(n) * kSizes[k]);
+      in[k] = buffers[k];
+    }
+  }
+  alignas(64) unsigned char buffers[sizeof...(I)][kVectorBytes] = {};
+  const void* in[sizeof...(I)] = {};
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,94 @@
+// The column skeleton: reduces rows of columns, each column to its own accumulators (batch norm, bias, reductions over
+// leading dimensions). The functor is described in reduction.h. Rows are read in the order of memory, some at a time,
+// and a block of accumulators stays in the L1 cache.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/skeletons/accumulators.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <template <class> class F, class T, class Inputs>
+struct Column;
+
+template <template <class> class F, class T, class... I>
+struct Column<F, T, Types<I...>> {
+  static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads;
+  static constexpr i64 kStep = kLanes<T>, kVectors = 4096 / kVectorBytes / kCount;  // 4 KiB of accumulators
+  static constexpr i64 kRowsAtOnce = 4;
+  using Lanes = Accumulators<F, T>;
+  static constexpr auto kNumbers = std::make_index_sequence<static_cast<std::size_t>(kReads)>{};
+
+  /// values[accumulator * pitch + column].
+  static void reduce(const void* job, const Rows& rows, i64 first, double* values, i64 pitch) {
+    const F<T> f = functor<F, T>(job);
+    const F<double> wide = functor<F, double>(job);
+    for (i64 c = 0; c < rows.n; c += kVectors * kStep) {
+      const i64 columns = min_of(rows.n - c, kVectors * kStep);
+      for (i64 r = 0; r < rows.rows; r += kMostElements) {
+        const i64 end = min_of(r + kMostElements, rows.rows);
+        reduce_block(f, wide, rows, {r, end, c, columns}, first, values + c, pitch);
+      }
+    }
+  }
+
+ private:
+  struct Block {
+    i64 row, end, column, columns;
+  };
+
+  static void reduce_block(const F<T>& f, const F<double>& wide, const Rows& rows, const Block& b, i64 first,
+                           double* values, i64 pitch) {
+    alignas(64) T sums[kCount][kVectors * kStep];
+    const Lanes none(f);
+    for (int k = 0; k < kCount; ++k)
+      for (i64 v = 0; v * kStep < b.columns; ++v) store(sums[k] + v * kStep, none.v[k]);
+    i64 r = b.row;
+    for (; r + kRowsAtOnce <= b.end; r += kRowsAtOnce) add_rows<kRowsAtOnce>(f, rows, b, r, sums);
+    for (; r < b.end; ++r) add_rows<1>(f, rows, b, r, sums);
+    constexpr int kDoubles = kLanes<double>;
+    for (i64 i = 0; i < b.columns; i += kDoubles) {
+      double part[kCount][kDoubles] = {};
+      const int n = static_cast<int>(min_of<i64>(kDoubles, b.columns - i));
+      for (int k = 0; k < kCount; ++k)
+        for (int j = 0; j < n; ++j)
+          part[k][j] =
+              static_cast<double>(sums[k][i + j]) + (k == F<T>::kIndex ? static_cast<double>(first + b.row) : 0);
+      merge_values<F>(wide, part[0], kDoubles, values + i, pitch, n);
+    }
+  }
+
+  /// Adds kRows rows to the sums of every column of the block.
+  template <i64 kRows>
+  static void add_rows(const F<T>& f, const Rows& rows, const Block& b, i64 row, T (&sums)[kCount][kVectors * kStep]) {
+    const void* in[kRows][kReads];
+    for (i64 r = 0; r < kRows; ++r)
+      for (int k = 0; k < kReads; ++k)
+        in[r][k] = static_cast<const unsigned char*>(rows.in[k]) + (row + r) * rows.row_bytes[k];
+    i64 i = 0;
+    for (; i + kStep <= b.columns; i += kStep) {
+      Lanes lanes = loaded(f, sums, i);
+#pragma GCC unroll 4
+      for (i64 r = 0; r < kRows; ++r)
+        with_inputs<T>(Types<I...>{}, kNumbers, in[r], b.column + i,
+                       [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+      for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
+    }
+    if (i == b.columns) return;
+    Lanes lanes = loaded(f, sums, i);
+    for (i64 r = 0; r < kRows; ++r) {
+      const PartialInputs<I...> part(in[r], kReads, b.column + i, static_cast<int>(b.columns - i));
+      with_inputs<T>(Types<I...>{}, kNumbers, part.in, 0, [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+    }
+    for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
+  }
+
+  static Vec<T> index(const Block& b, i64 row) { return broadcast(static_cast<T>(row - b.row)); }
+
+  static Lanes loaded(const F<T>& f, const T (&sums)[kCount][kVectors * kStep], i64 i) {
+    Lanes lanes(f);
+    for (int k = 0; k < kCount; ++k) lanes.v[k] = load(sums[k] + i);
+    return lanes;
+  }
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,104 @@
+// The row skeleton: reduces contiguous runs of a row, then computes outputs from the values and the row in a second
+// pass (softmax, norms). The functor is described in reduction.h. Lanes, runs and parts of a row are merged in a fixed
+// order, so that results do not depend on threads.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/skeletons/accumulators.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+template <template <class> class F, class T, class Inputs, class Outputs>
+struct Row;
+
+template <template <class> class F, class T, class... I, class... O>
+struct Row<F, T, Types<I...>, Types<O...>> {
+  static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads, kUnroll = 4;
+  static constexpr i64 kStep = kLanes<T>;
+  using Lanes = Accumulators<F, T>;
+
+  static void start(const void* job, double* values) {
+    const Accumulators<F, double> none(functor<F, double>(job));
+    for (int k = 0; k < kCount; ++k) values[k] = none.v[k][0];
+  }
+
+  static void merge(const void* job, const double* later, double* values) {
+    merge_values<F>(functor<F, double>(job), later, 1, values, 1, 1);
+  }
+
+  static void reduce(const void* job, const Run& run, i64 first, double* values) {
+    const F<T> f = functor<F, T>(job);
+    const F<double> wide = functor<F, double>(job);
+    for (i64 i = 0; i < run.n; i += kMostElements) {
+      const Lanes lanes = reduce_block(f, run, i, min_of(run.n - i, kMostElements));
+      double block[kCount];
+      for (int k = 0; k < kCount; ++k) block[k] = lanes.v[k][0];
+      if constexpr (F<T>::kIndex >= 0) block[F<T>::kIndex] += static_cast<double>(first + i);
+      merge_values<F>(wide, block, 1, values, 1, 1);
+    }
+  }
+
+  static void apply(const void* job, const Run& run, const double* values) {
+    Applied applied{functor<F, T>(job), {}};
+    for (int k = 0; k < kCount; ++k) applied.values[k] = broadcast(static_cast<T>(values[k]));
+    map<T, Types<I...>, Types<O...>>(applied, run);
+  }
+
+ private:
+  struct Applied {
+    template <class... X>
+    [[gnu::always_inline]] auto operator()(X... x) const {
+      return f.apply(values, x...);
+    }
+    F<T> f;
+    Vec<T> values[kCount];
+  };
+
+  /// Elements [i, i + n), merged into lane 0.
+  static Lanes reduce_block(const F<T>& f, const Run& run, i64 i, i64 n) {
+    Lanes lanes[kUnroll] = {Lanes(f), Lanes(f), Lanes(f), Lanes(f)};
+    i64 j = 0;
+    for (; j + kUnroll * kStep <= n; j += kUnroll * kStep) {
+#pragma GCC unroll 4
+      for (int u = 0; u < kUnroll; ++u) add(f, lanes[u], run, i, j + u * kStep);
+    }
+    for (; j + kStep <= n; j += kStep) add(f, lanes[0], run, i, j);
+    if (j < n) lanes[0] = with_part(f, lanes[0], run, i, j, static_cast<int>(n - j));
+    f.merge(lanes[0].v, lanes[1].v);
+    f.merge(lanes[2].v, lanes[3].v);
+    f.merge(lanes[0].v, lanes[2].v);
+    merge_lanes<kLanes<T> / 2>(f, lanes[0]);
+    return lanes[0];
+  }
+
+  static Vec<T> indices(i64 j) { return __builtin_convertvector(Lanes::lane_numbers(), Vec<T>) + static_cast<T>(j); }
+
+  [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, const Run& run, i64 i, i64 j) {
+    with_inputs<T>(Types<I...>{}, std::make_index_sequence<kReads>{}, run.in, i + j,
+                   [&](auto... x) { f.add(lanes.v, indices(j), x...); });
+  }
+
+  [[gnu::noinline]] static Lanes with_part(const F<T>& f, Lanes lanes, const Run& run, i64 i, i64 j, int n) {
+    const PartialInputs<I...> part(run.in, kReads, i + j, n);
+    with_inputs<T>(Types<I...>{}, std::make_index_sequence<kReads>{}, part.in, 0,
+                   [&](auto... x) { lanes.add_lanes(f, n, indices(j), x...); });
+    return lanes;
+  }
+
+  /// Merges lanes [kHalf, 2 kHalf) into lanes [0, kHalf), and so on, down to lane 0.
+  template <int kHalf>
+  [[gnu::always_inline]] static void merge_lanes(const F<T>& f, Lanes& lanes) {
+    if constexpr (kHalf > 0) {
+      Lanes upper = lanes;
+      for (int k = 0; k < kCount; ++k)
+        upper.v[k] = moved_down<kHalf>(lanes.v[k], std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+      f.merge(lanes.v, upper.v);
+      merge_lanes<kHalf / 2>(f, lanes);
+    }
+  }
+  template <int kBy, std::size_t... L>
+  static Vec<T> moved_down(Vec<T> v, std::index_sequence<L...>) {
+    return __builtin_shufflevector(v, v, static_cast<int>((L + kBy) % kStep)...);
+  }
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

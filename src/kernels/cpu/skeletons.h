@@ -1,0 +1,44 @@
+// Kernels of elementwise maps and reductions as the drivers in primitives/common call them. The templates that make
+// them from a functor are isa/skeletons/{map,row,column}.h.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace polymio::kernels {
+
+inline constexpr std::size_t kMaxInputs = 4, kMaxOutputs = 3, kMaxAccumulators = 4;
+
+/// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
+struct Run {
+  const void* in[kMaxInputs] = {};
+  void* out[kMaxOutputs] = {};
+  std::int64_t n = 0;
+};
+
+/// Rows of `n` contiguous elements; in[i] is the first row of an input, whose rows are row_bytes[i] apart.
+struct Rows {
+  const void* in[kMaxInputs] = {};
+  std::int64_t row_bytes[kMaxInputs] = {};
+  std::int64_t rows = 0, n = 0;
+};
+
+/// A reduction to `accumulators` values of type A. `job` points to the parameters that the functor is made from.
+template <class A = double>
+struct Reduction {
+  std::size_t accumulators = 1;
+  std::size_t reads = 1;  // the first so many inputs are reduced; apply reads all
+  /// The values of no elements.
+  void (*start)(const void* job, A* values) = nullptr;
+  /// Adds a run, whose first element is element number `first` of those that are reduced.
+  void (*reduce)(const void* job, const Run& run, std::int64_t first, A* values) = nullptr;
+  /// Adds rows, the first of which is number `first`, to values[accumulator * pitch + column].
+  void (*reduce_columns)(const void* job, const Rows& rows, std::int64_t first, A* values,
+                         std::int64_t pitch) = nullptr;
+  /// Adds the values of later elements.
+  void (*merge)(const void* job, const A* later, A* values) = nullptr;
+  /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
+  void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
+};
+
+}  // namespace polymio::kernels

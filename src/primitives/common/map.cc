@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/common/map.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+
+namespace polymio::common {
+namespace {
+
+constexpr std::int64_t kTasksPerThread = 4;  // balances threads of unequal speed
+
+}  // namespace
+
+void split(Stream& stream, const Loop& loop, std::int64_t task_elements,
+           FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  const std::int64_t count = loop.count();
+  const std::int64_t most = loop.separate ? kTasksPerThread * stream.threads() : 1;
+  const std::int64_t tasks = std::clamp<std::int64_t>(count / task_elements, 1, most);
+  for_ranges(stream, count, round_up(ceil_div(count, tasks), kBlock), body);
+}
+
+void map(Stream& stream, const Tiles& tiles, const Operands& operands, FunctionRef<void(const kernels::Run&)> kernel,
+         std::int64_t task_elements) {
+  const auto run_loop = [&](const Loop& loop) {
+    const Runs runs(loop, operands);
+    split(stream, loop, task_elements, [&](std::int64_t begin, std::int64_t end) {
+      runs.each(begin, end, [&](const Runs::Pointers& pointers, std::int64_t n) {
+        kernels::Run run;
+        std::copy_n(pointers.begin(), operands.outputs, run.out);
+        std::copy_n(pointers.begin() + operands.outputs, operands.count - operands.outputs, run.in);
+        run.n = n;
+        kernel(run);
+      });
+    });
+  };
+  run_loop(tiles.main);
+  if (tiles.rest) run_loop(*tiles.rest);
+}
+
+}  // namespace polymio::common

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/common/runs.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace polymio::common {
+namespace {
+
+constexpr std::int64_t kLongRun = 32;  // the shortest run that is passed on alone
+
+template <class T>
+void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride, std::int64_t n) {
+  const T* src = static_cast<const T*>(from);
+  T* dst = static_cast<T*>(to);
+  if (to_stride == 1) {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i * from_stride];
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) dst[i * to_stride] = src[i * from_stride];
+  }
+}
+
+/// Copies n elements of `size` bytes.
+void copy(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
+          std::int64_t n) {
+  switch (size) {
+    case 1: return copy_as<std::uint8_t>(from, from_stride, to, to_stride, n);
+    case 2: return copy_as<std::uint16_t>(from, from_stride, to, to_stride, n);
+    case 4: return copy_as<std::uint32_t>(from, from_stride, to, to_stride, n);
+    default: return copy_as<std::uint64_t>(from, from_stride, to, to_stride, n);
+  }
+}
+
+}  // namespace
+
+struct Runs::Buffers {
+  struct Repeated {
+    std::int64_t offset = -1, count = 0;  // the element that fills the buffer, and how often it is there
+  };
+  alignas(64) unsigned char bytes[kMaxOperands][kBlock * 8];
+  std::array<Repeated, kMaxOperands> repeated;
+};
+
+Runs::Runs(const Loop& loop, const Operands& operands, std::size_t first, std::size_t end)
+    : loop_(loop), operands_(operands), first_(first), end_(std::min(end, operands.count)) {
+  for (std::size_t o = first_; o < end_; ++o) {
+    in_place_[o] = loop.inner().strides[o] == 1;
+    all_in_place_ = all_in_place_ && in_place_[o];
+  }
+}
+
+void Runs::each(std::int64_t begin, std::int64_t end, FunctionRef<void(const Pointers&, std::int64_t)> body) const {
+  each(begin, end, {}, body);
+}
+
+void Runs::each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+                FunctionRef<void(const Pointers&, std::int64_t)> body) const {
+  if (loop_.rank > 1 || !all_in_place_) return each_block(begin, end, moved, body);
+  Pointers pointers{};
+  for (std::size_t o = first_; o < end_; ++o) pointers[o] = address(o, loop_.base[o] + begin + moved[o]);
+  body(pointers, end - begin);
+}
+
+void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+                      FunctionRef<void(const Pointers&, std::int64_t)> body) const {
+  Buffers buffers;
+  Pointers pointers{};
+  Cursor cursor(loop_, begin);
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t run = std::min(cursor.run(), end - i);
+    const bool one_run = run >= kLongRun || run == end - i;
+    const std::int64_t n = !one_run ? std::min(end - i, kBlock) : all_in_place_ ? run : std::min(run, kBlock);
+    for (std::size_t o = first_; o < end_; ++o)
+      pointers[o] = one_run && in_place_[o] ? address(o, cursor.offset(o) + moved[o])
+                                            : gather(o, cursor, n, one_run, moved[o], buffers);
+    body(pointers, n);
+    for (std::size_t o = first_; o < std::min(end_, operands_.outputs); ++o)
+      if (!(one_run && in_place_[o])) scatter(o, cursor, n, moved[o], pointers[o]);
+    for (std::int64_t done = 0; done < n;) {
+      const std::int64_t m = std::min(cursor.run(), n - done);
+      cursor.advance(m);
+      done += m;
+    }
+    i += n;
+  }
+}
+
+void* Runs::gather(std::size_t o, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers& buffers) const {
+  unsigned char* const buffer = buffers.bytes[o];
+  if (o < operands_.outputs && !operands_.reads_outputs) return buffer;
+  const std::int64_t stride = loop_.inner().strides[o];
+  auto& repeated = buffers.repeated[o];
+  const bool repeats = one_run && stride == 0;
+  if (repeats && repeated.offset == at.offset(o) && n <= repeated.count) return buffer;
+  repeated = {repeats ? at.offset(o) : -1, n};
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t m = std::min(at.run(), n - done);
+    copy(operands_.size[o], address(o, at.offset(o) + moved), stride,
+         buffer + done * static_cast<std::int64_t>(operands_.size[o]), 1, m);
+    at.advance(m);
+    done += m;
+  }
+  return buffer;
+}
+
+void Runs::scatter(std::size_t o, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const {
+  const auto* const bytes = static_cast<const unsigned char*>(from);
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t m = std::min(at.run(), n - done);
+    copy(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), 1,
+         address(o, at.offset(o) + moved), loop_.inner().strides[o], m);
+    at.advance(m);
+    done += m;
+  }
+}
+
+}  // namespace polymio::common

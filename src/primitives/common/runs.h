@@ -1,0 +1,55 @@
+// Elements of a loop nest as contiguous runs, which kernels take: in place where an operand is contiguous, else through
+// copies of a block of elements.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <array>
+
+#include "core/loop.h"
+
+namespace polymio::common {
+
+inline constexpr std::int64_t kBlock = 512;  // elements of a copy; those of all operands stay in the L1 cache
+
+/// Operands of a loop: outputs first, then inputs. Elements are aligned to their size.
+struct Operands {
+  std::size_t outputs = 1, count = 0;
+  std::array<void*, kMaxOperands> data{};
+  std::array<std::size_t, kMaxOperands> size{};  // bytes of an element
+  bool reads_outputs = false;
+
+  void push(const void* address, std::size_t bytes) {
+    data[count] = const_cast<void*>(address);
+    size[count++] = bytes;
+  }
+};
+
+class Runs {
+ public:
+  /// Uses the operands [first, end) of those given, all by default.
+  Runs(const Loop& loop, const Operands& operands, std::size_t first = 0, std::size_t end = kMaxOperands);
+
+  using Pointers = std::array<void*, kMaxOperands>;
+  /// Calls body(pointers, n) for the elements [begin, end) of the loop, in order: n contiguous elements of each
+  /// operand. `moved`: elements by which every operand is moved.
+  void each(std::int64_t begin, std::int64_t end, FunctionRef<void(const Pointers&, std::int64_t)> body) const;
+  void each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+            FunctionRef<void(const Pointers&, std::int64_t)> body) const;
+
+ private:
+  struct Buffers;
+  void* address(std::size_t operand, std::int64_t offset) const {
+    return static_cast<char*>(operands_.data[operand]) + offset * static_cast<std::int64_t>(operands_.size[operand]);
+  }
+  void each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+                  FunctionRef<void(const Pointers&, std::int64_t)> body) const;
+  void* gather(std::size_t operand, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers&) const;
+  void scatter(std::size_t operand, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const;
+
+  const Loop& loop_;
+  const Operands& operands_;
+  std::size_t first_, end_;
+  bool all_in_place_ = true;
+  std::array<bool, kMaxOperands> in_place_{};
+};
+
+}  // namespace polymio::common
