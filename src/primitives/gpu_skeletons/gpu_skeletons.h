@@ -4,9 +4,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 #include "base/function_ref.h"
+#include "core/loop.h"
 #include "kernels/gpu/nest.h"
 #include "kernels/gpu/portable/column_shape.h"
 #include "kernels/gpu/portable/row_shape.h"
@@ -20,6 +22,9 @@ Argument value_argument(const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 128);
   return {Argument::Kind::kValue, &value, sizeof(T)};
 }
+
+/// The loop's iteration space for these of its operands, inputs first.
+kernels::Nest nest_of(const Loop&, int inputs, std::initializer_list<std::size_t> operands);
 
 /// Entry points of a program that includes map.h.
 enum class MapEntry { kElements, kVectors, kRows };

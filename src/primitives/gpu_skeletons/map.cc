@@ -30,6 +30,19 @@ int vector_length(const Nest& nest, const Sides& sides) {
 
 }  // namespace
 
+Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
+  Nest nest;
+  nest.rank = static_cast<int>(loop.rank);
+  nest.inputs = inputs;
+  for (const std::size_t operand : operands) {
+    const auto o = static_cast<std::size_t>(nest.operands++);
+    nest.first[o] = loop.base[operand];
+    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operand];
+  }
+  for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
+  return nest;
+}
+
 MapPlan plan_map(const Nest& nest, const Sides& sides) {
   const int vector = vector_length(nest, sides);
   MapPlan plan{MapEntry::kElements, nest, kThreads * kElementsPerThread};

@@ -16,6 +16,7 @@ namespace polymio::activation {
 namespace {
 
 using gpu_skeletons::kMapEntries;
+using gpu_skeletons::nest_of;
 using kernels::Nest;
 using kernels::Sides;
 
@@ -44,20 +45,6 @@ struct Values {
   Parameters parameters;
   double scale = 1, keep = 0;
 };
-
-/// The iteration space of tensors of the loop: `operands` names them, inputs first.
-Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
-  Nest nest;
-  nest.rank = static_cast<int>(loop.rank);
-  nest.inputs = inputs;
-  nest.operands = static_cast<int>(operands.size());
-  for (std::size_t d = 0; d < loop.rank; ++d) {
-    nest.dims[d].size = loop.dims[d].size;
-    std::size_t o = 0;
-    for (const std::size_t operand : operands) nest.dims[d].strides[o++] = loop.dims[d].strides[operand];
-  }
-  return nest;
-}
 
 template <class Real>
 Formula<Real> formula_of(const Values& values) {

@@ -17,6 +17,7 @@
 namespace polymio::tensor_ops {
 namespace {
 
+using gpu_skeletons::nest_of;
 using gpu_skeletons::value_argument;
 using kernels::Nest;
 
@@ -77,20 +78,6 @@ struct Job {
   double alpha1 = 1, alpha2 = 1, beta = 0;
   const void* constant = nullptr;  // in host memory: the value of absent sides
 };
-
-/// The loop's iteration space for these of its operands, inputs first.
-Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
-  Nest nest;
-  nest.rank = static_cast<int>(loop.rank);
-  nest.inputs = inputs;
-  for (const std::size_t operand : operands) {
-    const auto o = static_cast<std::size_t>(nest.operands++);
-    nest.first[o] = loop.base[operand];
-    for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].strides[o] = loop.dims[d].strides[operand];
-  }
-  for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
-  return nest;
-}
 
 template <class Scalar>
 Scalar constant_of(const Job& job) {
