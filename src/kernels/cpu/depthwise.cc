@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
+#include "kernels/cpu/direct.h"
 
 namespace polymio::kernels {
 namespace {

@@ -6,9 +6,10 @@
 #include <cstdint>
 
 #include "kernels/cpu/conv_shape.h"
-#include "kernels/cpu/direct.h"
 
 namespace polymio::kernels {
+
+struct DirectUnit;
 
 /// Which code computes a job. plan_depthwise() chooses; isa/depthwise.cc has the kernel of each path.
 enum class DepthwisePath {

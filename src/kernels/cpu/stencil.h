@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/conv_shape.h"
 
 namespace polymio::kernels {
 

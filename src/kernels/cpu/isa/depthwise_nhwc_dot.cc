@@ -5,7 +5,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/amx.h"
 #include "kernels/cpu/isa/grouped_nhwc_dot.h"
-#include "kernels/cpu/isa/gemm_operands.h"
 #include "kernels/cpu/isa/depthwise_via_nhwc.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "base/math.h"
-#include "kernels/cpu/conv_gemm.h"
+#include "kernels/cpu/conv_shape.h"
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/transpose.h"
 #include "kernels/cpu/vec.h"
