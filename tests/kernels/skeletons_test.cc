@@ -9,18 +9,11 @@
 #include <limits>
 #include <vector>
 
-#include "base/built_isas.h"
 #include "core/handle.h"
+#include "kernels/cpu/kernels_of.h"
 #include "kernels/isa/skeleton_functors.h"
 #include "primitives/common/map.h"
 #include "primitives/common/reduce.h"
-
-#define DECLARE(id, name, here)                           \
-  namespace polymio::kernels::name {                      \
-  extern const polymio::test::SkeletonKernels kSkeletons; \
-  }
-POLYMIO_BUILT_ISAS(DECLARE)
-#undef DECLARE
 
 namespace polymio {
 namespace {
@@ -37,10 +30,12 @@ struct Named {
 
 std::vector<Named> all_kernels() {
   std::vector<Named> all;
-#define ADD(id, name, here) \
-  if (here) all.push_back({#name, &kernels::name::kSkeletons});
-  POLYMIO_BUILT_ISAS(ADD)
-#undef ADD
+  const auto add = [&](const char* name, CpuIsa isa) {
+    if (devices()[0].isa >= isa) all.push_back({name, &kernels::kernels_of<SkeletonKernels>(isa)});
+  };
+  add("generic", CpuIsa::kGeneric);
+  add("avx2", CpuIsa::kAvx2);
+  add("avx512", CpuIsa::kAvx512);
   return all;
 }
 

@@ -165,7 +165,15 @@ void quantize(const SkeletonJob& job, const Run& run) {
 
 }  // namespace
 
-extern const test::SkeletonKernels kSkeletons;
-const test::SkeletonKernels kSkeletons = {softmax, moments, argmax, sum_and_largest, two_outputs, quantize};
+template <>
+const test::SkeletonKernels& entry_points<test::SkeletonKernels>() {
+  static constexpr test::SkeletonKernels kKernels{.softmax = softmax,
+                                                  .moments = moments,
+                                                  .argmax = argmax,
+                                                  .sum_and_largest = sum_and_largest,
+                                                  .two_outputs = two_outputs,
+                                                  .quantize = quantize};
+  return kKernels;
+}
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

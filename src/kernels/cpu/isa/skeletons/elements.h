@@ -24,7 +24,7 @@ struct TypeAt<0, S, Rest...> {
 template <class S>
 inline constexpr bool kIs16BitFloat = __is_same(S, Half) || __is_same(S, Bfloat16);
 template <class S>
-inline constexpr bool kIsInteger = __is_same(S, std::int8_t) || __is_same(S, std::int32_t);
+inline constexpr bool kIsStoredInteger = __is_same(S, std::int8_t) || __is_same(S, std::int32_t);
 
 template <class S, class T>
 struct Elements {
@@ -68,7 +68,7 @@ struct Elements {
       return v;
     } else if constexpr (kIs16BitFloat<S>) {
       return POLYMIO_ISA_NAMESPACE::narrowed<S>(v);
-    } else if constexpr (kIsInteger<S>) {
+    } else if constexpr (kIsStoredInteger<S>) {
       constexpr int kBits = 8 * static_cast<int>(sizeof(S));
       const Vec<T> high = broadcast<T>(static_cast<T>((std::int64_t{1} << (kBits - 1)) - 1)), low = -high - 1;
       const Vec<T> shift = broadcast<T>(Float<T>::kShift);
