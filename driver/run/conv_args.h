@@ -74,13 +74,13 @@ void check_args(ConvArgs& args);
 
 // Parses the arguments after the program name: base argument, then flags. `defaults` supplies the values of flags not
 // given. Throws ArgError.
-ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults = {});
+ConvArgs parse(const std::vector<std::string>& arguments, const ConvArgs& defaults = ConvArgs());
 
 // The arguments of a line of text, without a leading program name (ending in MIOpenDriver).
 std::vector<std::string> split_line(std::string_view line);
 
 // One line of text; a leading program name (ending in MIOpenDriver) is skipped. Throws ArgError.
-ConvArgs parse_line(std::string_view line, const ConvArgs& defaults = {});
+ConvArgs parse_line(std::string_view line, const ConvArgs& defaults = ConvArgs());
 
 // The canonical line of the whole struct: parse_line(to_line(a)) == a.
 std::string to_line(const ConvArgs& args);
