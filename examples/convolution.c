@@ -11,7 +11,9 @@ int main(void) {
   size_t bytes;
   const float one = 1, zero = 0;
   miopenCreate(&handle);
-  miopenCreateTensorDescriptor(&x), miopenCreateTensorDescriptor(&w), miopenCreateTensorDescriptor(&y);
+  miopenCreateTensorDescriptor(&x);
+  miopenCreateTensorDescriptor(&w);
+  miopenCreateTensorDescriptor(&y);
   miopenSet4dTensorDescriptor(x, miopenFloat, 4, 64, 56, 56);
   miopenSet4dTensorDescriptor(w, miopenFloat, 64, 64, 3, 3);
   miopenCreateConvolutionDescriptor(&conv);
