@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/kernel_builder.h"
-#include "device.h"
 #include "primitives/gpu_skeletons/gpu_skeletons.h"
+#include "tests/device.h"
 
 namespace polymio {
 namespace {
