@@ -29,10 +29,11 @@ def read_glossary(text):
 
 
 def words_of(line):
-    """The line with identifiers taken apart, in lower case: kTurnedRows and turned_rows become words."""
+    """The line with identifiers taken apart, in lower case: kTurnedRows and turned_rows become words. Punctuation is
+    kept, so that phrases do not match across it."""
     line = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", line)
     line = re.sub(r"\bk (?=[A-Z])", " ", line)
-    return " ".join(re.findall(r"[a-z0-9]+", line.replace("_", " ").lower()))
+    return " ".join(re.findall(r"[a-z0-9]+|[^a-z0-9\s]", re.sub("[_-]", " ", line).lower()))
 
 
 class Checker:
@@ -40,7 +41,7 @@ class Checker:
         self.patterns = [word for word in banned if "_" in word or "*" in word]
         phrases = [word for word in banned if word not in self.patterns]
         self.allowed_identifiers = {word for word in allowed if "_" in word}
-        self.allowed = [" ".join(re.findall(r"[a-z0-9]+", word)) for word in allowed]
+        self.allowed = [re.escape(words_of(word)) for word in allowed]
         self.phrase = re.compile(r"(?<![a-z0-9])(" + "|".join(sorted(map(re.escape, phrases), key=len, reverse=True)) +
                                  r")(?![a-z0-9])")
 
@@ -83,7 +84,7 @@ def self_test():
             (root / name).mkdir(parents=True)
         (root / "docs/glossary.md").write_text(glossary)
         (root / "README.md").write_text("Turned rows, where x is read as it\nlies. It was turned down, returned.\n")
-        (root / "src/turned_rows/a.h").write_text("int kTurnedRows, pieces_a_task, transposed; // as it lies\n")
+        (root / "src/turned_rows/a.h").write_text("int kTurnedRows, pieces_a_task, transposed; // as it lies; as it, lies\n")
         found = sorted(word for word, _ in check(root))
     wanted = sorted(["turned", "turned", "turned", "*s_a_*", "as it lies"])
     return [] if found == wanted else [f"self-test: found {found}, wanted {wanted}"]
