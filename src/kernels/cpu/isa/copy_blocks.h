@@ -2,7 +2,7 @@
 // written to the runs of C's columns.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/operand_runs.h"
+#include "kernels/cpu/isa/operand_cursor.h"
 #include "kernels/cpu/isa/storage_types.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -6,7 +6,7 @@
 #include "kernels/cpu/direct_backward_weights.h"
 #include "kernels/cpu/isa/direct_stages.h"
 #include "kernels/cpu/isa/dot_operands.h"
-#include "kernels/cpu/isa/multiply_rows.h"
+#include "kernels/cpu/isa/row_tiles.h"
 #include "kernels/cpu/isa/transpose.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/direct_stages.h"
-#include "kernels/cpu/isa/multiply_rows.h"
+#include "kernels/cpu/isa/row_tiles.h"
 #include "kernels/cpu/isa/store_bf16.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {

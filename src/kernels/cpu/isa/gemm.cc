@@ -2,9 +2,9 @@
 // second-level cache; B is copied panel by panel, by the first register tile if B is uniformly strided. Partial sums
 // stay in C, or in scratch if C is 16-bit or strided. Large results are written with non-temporal stores.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/isa/gemm_columns.h"
-#include "kernels/cpu/isa/gemm_result.h"
-#include "kernels/cpu/isa/gemm_rows.h"
+#include "kernels/cpu/isa/gemm_operand_b.h"
+#include "kernels/cpu/isa/gemm_write_c.h"
+#include "kernels/cpu/isa/gemm_operand_a.h"
 #include "kernels/cpu/isa/gemv_axpy.h"
 #include "kernels/cpu/isa/gemv_dot.h"
 

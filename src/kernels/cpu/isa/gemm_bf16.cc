@@ -3,10 +3,10 @@
 // Instruction sets: only those that add dot products.
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/gemm_bf16_operands.h"
-#include "kernels/cpu/isa/gemm_bf16_result.h"
+#include "kernels/cpu/isa/gemm_bf16_write_c.h"
 #include "kernels/cpu/isa/gemv_axpy.h"
 #include "kernels/cpu/isa/gemv_dot.h"
-#include "kernels/cpu/isa/multiply_rows.h"
+#include "kernels/cpu/isa/row_tiles.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {

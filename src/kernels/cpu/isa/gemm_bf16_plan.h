@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/amx.h"
-#include "kernels/cpu/isa/gemm_blocks.h"
+#include "kernels/cpu/isa/gemm_scratch.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/copy_blocks.h"
-#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/gemm_block_sizes.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

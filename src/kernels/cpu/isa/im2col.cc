@@ -3,7 +3,7 @@
 #include "kernels/cpu/im2col.h"
 
 #include "kernels/cpu/isa/isa_namespaces.h"
-#include "kernels/cpu/isa/operand_runs.h"
+#include "kernels/cpu/isa/operand_cursor.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {

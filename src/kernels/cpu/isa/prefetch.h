@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/micro_kernel.h"
-#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/gemm_block_sizes.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -2,7 +2,7 @@
 // (backward data of 1x1 filters with stride 2).
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/operand_runs.h"
+#include "kernels/cpu/isa/operand_cursor.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

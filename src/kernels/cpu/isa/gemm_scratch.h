@@ -1,7 +1,7 @@
 // What matrix products of all types share: scratch memory, blocks of depth, runs of C.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/isa/gemm_operands.h"
+#include "kernels/cpu/isa/gemm_block_sizes.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 

@@ -5,7 +5,7 @@
 #include "base/math.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa/micro_kernel.h"
-#include "kernels/cpu/isa/operand_runs.h"
+#include "kernels/cpu/isa/operand_cursor.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
