@@ -129,7 +129,7 @@ def check(root):
         if rel.parts[0] != "capi" and re.search(r"#\s*include\s+<miopen/", text):
             yield f"src/{rel}: only capi/ sees the public headers"
         macros.update(re.findall(r"^\s*#\s*define\s+(POLYMIO_\w+)", text, re.M))
-        if "SPDX-License-Identifier: MIT" not in "\n".join(text.splitlines()[:12]):
+        if "// SPDX-License-Identifier: MIT" not in text.splitlines()[:12]:
             yield f"src/{rel}: no SPDX line in the head"
     if len(macros) > MAX_MACROS:
         yield f"{len(macros)} macros in src/, at most {MAX_MACROS}: {', '.join(sorted(macros))}"

@@ -1,5 +1,6 @@
 // What tests/cases/activation does not see of the solvers: which layouts the packed one takes, the tune space,
-// functions in place; and the reference itself. SPDX-License-Identifier: MIT
+// functions in place; and the reference itself.
+// SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Cases of the bias of a convolution: of a convolution's line only y, alpha and beta matter. Bias has no solvers, so
-// the function behind the C API is run as one. SPDX-License-Identifier: MIT
+// the function behind the C API is run as one.
+// SPDX-License-Identifier: MIT
 #include "driver/run/conv_problem.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 #include "reference/tensor_ops.h"

@@ -1,5 +1,6 @@
 // Calls of convolutions as plain convolutions: descriptors, settings and buffers become a problem, constraints,
-// arguments. SPDX-License-Identifier: MIT
+// arguments.
+// SPDX-License-Identifier: MIT
 #pragma once
 #include <vector>
 

@@ -1,5 +1,6 @@
 // Depthwise and grouped convolution, NCHW: vectors run along the rows of x and y, which are accessed in place. The
-// planes of some groups share the lists of taps of a block of rows. SPDX-License-Identifier: MIT
+// planes of some groups share the lists of taps of a block of rows.
+// SPDX-License-Identifier: MIT
 #include "base/math.h"
 #include "kernels/cpu/caches.h"
 #include "kernels/cpu/isa/depthwise_nchw_tile.h"

@@ -1,5 +1,6 @@
 // The combination of a row's lanes for row.h, in a fixed order: in registers by shuffles of a subgroup where the
-// language has them, else in local memory. SPDX-License-Identifier: MIT
+// language has them, else in local memory.
+// SPDX-License-Identifier: MIT
 #pragma once
 
 #ifdef __CUDA_ARCH__

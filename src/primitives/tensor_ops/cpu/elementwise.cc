@@ -1,5 +1,6 @@
 // Types that have kernels of the instruction set run on those, the others are converted block by block to the
-// arithmetic's type and back. SPDX-License-Identifier: MIT
+// arithmetic's type and back.
+// SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstring>
 
