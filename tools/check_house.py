@@ -158,6 +158,7 @@ def self_test():
         "src/primitives/x/d.cc": '// SPDX-License-Identifier: MIT\n#include "primitives/y/inner.h"\n',
         "src/search/e.h": "// SPDX-License-Identifier: MIT\n" + "\n" * 300,
         "src/db/f.cc": "int no_licence;\n",
+        "src/db/i.cc": "// Text. SPDX-License-Identifier: MIT\n",
         "src/db/h.cc": "// SPDX-License-Identifier: MIT\nvoid f(int a, int b) {\n  if (a) a = 1, b = 2;\n}\n",
         "src/base/g.h": "// SPDX-License-Identifier: MIT\n" + "".join(f"#define POLYMIO_M{i}\n" for i in range(11)),
         "src/kernels/cpu/isa/long.h": "// SPDX-License-Identifier: MIT\nclass Long {\n" + "  void f();\n" * 181 + "};\n",
@@ -168,7 +169,8 @@ def self_test():
         "examples/convolution.c": "int main(void) { return 0; }\n",
     }
     wanted = ["base may not include core", "only capi/ sees", "kernels see base/dtype.h base/math.h", "sees a backend",
-              "face only", "e.h: 301 lines", "h.cc:3: assignments joined", "no SPDX", "Long has 181 lines and 0 data members",
+              "face only", "e.h: 301 lines", "h.cc:3: assignments joined", "f.cc: no SPDX",
+              "i.cc: no SPDX", "Long has 181 lines and 0 data members",
               "Wide has 8 lines and 16 data members", "11 macros", "701 lines of CMake", "its C example is not"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
