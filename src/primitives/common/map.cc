@@ -24,15 +24,7 @@ void map(Stream& stream, const Tiles& tiles, const Operands& operands, FunctionR
          std::int64_t task_elements) {
   const auto run_loop = [&](const Loop& loop) {
     const Runs runs(loop, operands);
-    split(stream, loop, task_elements, [&](std::int64_t begin, std::int64_t end) {
-      runs.each(begin, end, [&](const Runs::Pointers& pointers, std::int64_t n) {
-        kernels::Run run;
-        std::copy_n(pointers.begin(), operands.outputs, run.out);
-        std::copy_n(pointers.begin() + operands.outputs, operands.count - operands.outputs, run.in);
-        run.n = n;
-        kernel(run);
-      });
-    });
+    split(stream, loop, task_elements, [&](std::int64_t begin, std::int64_t end) { runs.each(begin, end, kernel); });
   };
   run_loop(tiles.main);
   if (tiles.rest) run_loop(*tiles.rest);

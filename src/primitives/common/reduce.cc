@@ -83,12 +83,9 @@ class Reducer {
   /// Adds elements [begin, end) of the row at `cursor` to the values.
   void add(const Cursor& cursor, std::int64_t begin, std::int64_t end, A* values) const {
     std::int64_t done = begin;
-    runs_.each(begin, end, offsets_of(cursor), [&](const Runs::Pointers& pointers, std::int64_t n) {
-      kernels::Run run;
-      std::copy_n(pointers.begin() + operands_.outputs, kernel_.reads, run.in);
-      run.n = n;
+    runs_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) {
       kernel_.reduce(job_, run, done, values);
-      done += n;
+      done += run.n;
     });
   }
 
@@ -183,13 +180,7 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
   Reducer<double> reducer(loops, operands, kernel, job);
   const Runs runs(loops.reduced, operands);
   const auto apply = [&](const Cursor& cursor, std::int64_t begin, std::int64_t end, const double* values) {
-    runs.each(begin, end, offsets_of(cursor), [&](const Runs::Pointers& pointers, std::int64_t n) {
-      kernels::Run run;
-      std::copy_n(pointers.begin(), operands.outputs, run.out);
-      std::copy_n(pointers.begin() + operands.outputs, operands.count - operands.outputs, run.in);
-      run.n = n;
-      kernel.apply(job, run, values);
-    });
+    runs.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel.apply(job, run, values); });
   };
   using Values = std::array<double, kernels::kMaxAccumulators>;
   const std::int64_t rows = reducer.rows(), length = reducer.length();

@@ -49,20 +49,26 @@ Runs::Runs(const Loop& loop, const Operands& operands, std::size_t first, std::s
   }
 }
 
-void Runs::each(std::int64_t begin, std::int64_t end, FunctionRef<void(const Pointers&, std::int64_t)> body) const {
-  each(begin, end, {}, body);
+kernels::Run Runs::run_of(const Pointers& pointers, std::int64_t n) const {
+  kernels::Run run;
+  std::copy_n(pointers.begin(), operands_.outputs, run.out);
+  std::copy_n(pointers.begin() + operands_.outputs, operands_.count - operands_.outputs, run.in);
+  run.n = n;
+  return run;
 }
 
+void Runs::each(std::int64_t begin, std::int64_t end, Body body) const { each(begin, end, {}, body); }
+
 void Runs::each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
-                FunctionRef<void(const Pointers&, std::int64_t)> body) const {
+                Body body) const {
   if (loop_.rank > 1 || !all_in_place_) return each_block(begin, end, moved, body);
   Pointers pointers{};
   for (std::size_t o = first_; o < end_; ++o) pointers[o] = address(o, loop_.base[o] + begin + moved[o]);
-  body(pointers, end - begin);
+  body(run_of(pointers, end - begin));
 }
 
 void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
-                      FunctionRef<void(const Pointers&, std::int64_t)> body) const {
+                      Body body) const {
   Buffers buffers;
   Pointers pointers{};
   Cursor cursor(loop_, begin);
@@ -73,7 +79,7 @@ void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std
     for (std::size_t o = first_; o < end_; ++o)
       pointers[o] = one_run && in_place_[o] ? address(o, cursor.offset(o) + moved[o])
                                             : gather(o, cursor, n, one_run, moved[o], buffers);
-    body(pointers, n);
+    body(run_of(pointers, n));
     for (std::size_t o = first_; o < std::min(end_, operands_.outputs); ++o)
       if (!(one_run && in_place_[o])) scatter(o, cursor, n, moved[o], pointers[o]);
     for (std::int64_t done = 0; done < n;) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/loop.h"
+#include "kernels/cpu/skeletons.h"
 
 namespace polymio::common {
 
@@ -28,20 +29,21 @@ class Runs {
   /// Uses the operands [first, end) of those given, all by default.
   Runs(const Loop& loop, const Operands& operands, std::size_t first = 0, std::size_t end = kMaxOperands);
 
-  using Pointers = std::array<void*, kMaxOperands>;
-  /// Calls body(pointers, n) for the elements [begin, end) of the loop, in order: n contiguous elements of each
-  /// operand. `moved`: elements by which every operand is moved.
-  void each(std::int64_t begin, std::int64_t end, FunctionRef<void(const Pointers&, std::int64_t)> body) const;
-  void each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
-            FunctionRef<void(const Pointers&, std::int64_t)> body) const;
+  using Body = FunctionRef<void(const kernels::Run&)>;
+  /// Calls body for the elements [begin, end) of the loop, in order: contiguous elements of each operand. `moved`:
+  /// elements by which every operand is moved.
+  void each(std::int64_t begin, std::int64_t end, Body body) const;
+  void each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved, Body body) const;
 
  private:
   struct Buffers;
+  using Pointers = std::array<void*, kMaxOperands>;
+  kernels::Run run_of(const Pointers& pointers, std::int64_t n) const;
   void* address(std::size_t operand, std::int64_t offset) const {
     return static_cast<char*>(operands_.data[operand]) + offset * static_cast<std::int64_t>(operands_.size[operand]);
   }
   void each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
-                  FunctionRef<void(const Pointers&, std::int64_t)> body) const;
+                  Body body) const;
   void* gather(std::size_t operand, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers&) const;
   void scatter(std::size_t operand, Cursor at, std::int64_t n, std::int64_t moved, const void* from) const;
 
