@@ -117,6 +117,12 @@ struct Launch {
   bool programmatic = false;  // programmatic dependent launch: may begin before the previous kernel ends; CUDA only
 };
 
+/// Blocks along three dimensions, threads along one.
+inline Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, std::int64_t z = 1) {
+  const auto size = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
+  return {.blocks = {size(x), size(y), size(z)}, .threads = {size(threads), 1, 1}};
+}
+
 /// c = alpha * op(a) * op(b) + beta * c for `batch` column-major matrices with leading dimension `step`; c is m x n, op
 /// may transpose. Computes in fp32, products in TF32 if tf32.
 struct MatrixProduct {

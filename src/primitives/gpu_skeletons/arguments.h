@@ -48,11 +48,4 @@ class Arguments {
   std::size_t count_ = 0;
 };
 
-inline Launch launch_of(std::int64_t blocks, std::int64_t threads) {
-  Launch shape;
-  shape.blocks[0] = static_cast<std::uint32_t>(blocks);
-  shape.threads[0] = static_cast<std::uint32_t>(threads);
-  return shape;
-}
-
 }  // namespace polymio::gpu_skeletons

@@ -168,7 +168,7 @@ void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan,
     const std::array added = {value_argument(plan.shape), formula(first), value_argument(plan.plane_vectors),
                               value_argument(plan.parts)};
     const Arguments arguments(part, sides, std::span(added).first(planes ? 4 : 2));
-    stream.launch(kernel, launch_of(plan.blocks, kThreads), arguments.list());
+    stream.launch(kernel, launch_shape(kThreads, plan.blocks), arguments.list());
     first = false;
   });
 }
@@ -179,8 +179,8 @@ void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel&
                             Argument{Argument::Kind::kBuffer, &workspace, sizeof(workspace)},
                             value_argument(plan.parts)};
   const Arguments arguments(plan.nest, sides, added);
-  stream.launch(partial, launch_of(plan.blocks, kThreads), arguments.list());
-  stream.launch(finish, launch_of(ceil_div(plan.shape.columns, kThreads), kThreads), arguments.list());
+  stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
+  stream.launch(finish, launch_shape(kThreads, ceil_div(plan.shape.columns, kThreads)), arguments.list());
 }
 
 }  // namespace polymio::gpu_skeletons

@@ -63,7 +63,7 @@ MapPlan plan_map(const Nest& nest, const Sides& sides) {
 void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides, Argument formula) {
   each_part(plan.nest, [&](const Nest& part) {
     const Arguments arguments(part, sides, {&formula, 1});
-    stream.launch(kernel, launch_of(ceil_div(arguments.units(), plan.units_per_block), kThreads), arguments.list());
+    stream.launch(kernel, launch_shape(kThreads, ceil_div(arguments.units(), plan.units_per_block)), arguments.list());
   });
 }
 

@@ -99,9 +99,9 @@ void launch_row(Stream& stream, KernelOfRow kernel_of, const RowPlan& plan, cons
     const Arguments arguments(part, sides, std::span(added).first(whole ? 2 : 3));
     if (whole) {
       const i64 blocks = ceil_div(shape.rows, kThreads / shape.lanes);
-      return stream.launch(entry(RowEntry::kElements), launch_of(blocks, kThreads), arguments.list());
+      return stream.launch(entry(RowEntry::kElements), launch_shape(kThreads, blocks), arguments.list());
     }
-    const Launch launched = launch_of(i64{shape.rows} * shape.parts, kThreads);
+    const Launch launched = launch_shape(kThreads, i64{shape.rows} * shape.parts);
     stream.launch(entry(RowEntry::kPartialElements), launched, arguments.list());
     stream.launch(entry(RowEntry::kApplyElements), launched, arguments.list());
   });

@@ -142,8 +142,8 @@ std::vector<KernelSpec> DepthwiseMatrix::kernels() const {
 
 void DepthwiseMatrix::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
   const std::int64_t threads = tile_.channels / 8 * ceil_div(tile_w_, kColumns * tile_.per_warp) * 32;
-  gpu::launch_variant(stream, built, {direction_, weight_count_, parts_}, gpu::launch_shape(threads, parts_, chunks_),
-                      a, shape_, column_tiles_);
+  gpu::launch_variant(stream, built, {direction_, weight_count_, parts_}, launch_shape(threads, parts_, chunks_), a,
+                      shape_, column_tiles_);
 }
 
 }  // namespace polymio::convolution::cuda

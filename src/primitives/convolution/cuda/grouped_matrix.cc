@@ -96,8 +96,8 @@ void GroupedMatrix::run(Stream& stream, const Kernels& built, const Problem::Arg
   const std::int64_t threads = std::int64_t{warps_} * 32, chunks = ceil_div(shape_.groups, groups_);
   const gpu::Variants variants{direction_, weight_count_, parts_};
   if (direction_ == Direction::kBackwardWeights)
-    return gpu::launch_variant(stream, built, variants, gpu::launch_shape(threads, parts_, chunks), a, shape_, tiles_);
-  gpu::launch_variant(stream, built, variants, gpu::launch_shape(threads, tiles_ * chunks), a, shape_);
+    return gpu::launch_variant(stream, built, variants, launch_shape(threads, parts_, chunks), a, shape_, tiles_);
+  gpu::launch_variant(stream, built, variants, launch_shape(threads, tiles_ * chunks), a, shape_);
 }
 
 }  // namespace polymio::convolution::cuda

@@ -142,14 +142,6 @@ void add_partials(Stream& stream, const Kernel& kernel, const Partials& p, float
 
 kernels::Divider divider(std::int64_t divisor) { return kernels::make_divider(divisor); }
 
-Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y, std::int64_t z) {
-  const auto size = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
-  Launch shape;
-  shape.blocks = {size(x), size(y), size(z)};
-  shape.threads = {size(threads), 1, 1};
-  return shape;
-}
-
 bool aligned(const Problem::Args& a) {
   const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   return ((bits(a.x) | bits(a.w) | bits(a.y)) & 15) == 0;

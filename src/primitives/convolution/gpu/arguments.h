@@ -32,9 +32,6 @@ inline int narrow(std::int64_t v) { return static_cast<int>(v); }
 
 kernels::Divider divider(std::int64_t divisor);
 
-/// Blocks along three dimensions, threads along one.
-Launch launch_shape(std::int64_t threads, std::int64_t x, std::int64_t y = 1, std::int64_t z = 1);
-
 /// Whether all three tensors begin at multiples of 16 bytes.
 bool aligned(const Problem::Args&);
 

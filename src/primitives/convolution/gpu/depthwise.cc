@@ -245,7 +245,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
         tiles.run(stream, built, a);
       };
     const Plan plan = plan_of(d, p, point);
-    const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
+    const Launch shape = launch_shape(kThreads, plan.blocks[0], plan.blocks[1], plan.blocks[2]);
     const gpu::Variants variants{direction_, p.w.count(), plan.parts};
     return [plan, variants, shape, last = channels_last(p), built](Stream& stream, const Args& a) {
       if (last)

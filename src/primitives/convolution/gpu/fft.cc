@@ -170,9 +170,7 @@ class GpuFft final : public GpuSolver<Problem> {
 
  private:
   /// The grid for `transforms` transforms.
-  static Launch blocks(std::int64_t transforms) {
-    return gpu::launch_shape(kThreads, ceil_div(transforms, kTilesOfBlock));
-  }
+  static Launch blocks(std::int64_t transforms) { return launch_shape(kThreads, ceil_div(transforms, kTilesOfBlock)); }
 
   Direction direction_;
 };

@@ -172,7 +172,7 @@ class GpuGrouped final : public GpuSolver<Problem> {
       return
           [matrix = cuda::GroupedMatrix(d, p), built](Stream& stream, const Args& a) { matrix.run(stream, built, a); };
     const Plan plan = plan_of(p);
-    const Launch shape = gpu::launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
+    const Launch shape = launch_shape(kThreads, plan.blocks[0], plan.blocks[1]);
     const gpu::Variants variants{direction_, p.w.count(), plan.parts, plan.last};
     return [plan, variants, shape, built](Stream& stream, const Args& a) {
       gpu::launch_variant(stream, built, variants, shape, a, plan.s, plan.pixel_tiles);

@@ -38,11 +38,8 @@ class GpuReference final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint&, const Kernels& kernels) const override {
     constexpr std::int64_t kMaxBlocks = 1 << 20;
     const std::int64_t blocks = std::clamp<std::int64_t>((p.output().count() + kThreads - 1) / kThreads, 1, kMaxBlocks);
-    Launch shape;
-    shape.blocks[0] = static_cast<std::uint32_t>(blocks);
-    shape.threads[0] = kThreads;
-    return [p, shape, kernel = kernels[0], wide = d.gpu.fp64, sizes = gpu::sizes_of(p), steps = gpu::steps_of(p),
-            strides = gpu::strides_of(p)](Stream& stream, const Args& a) {
+    return [p, shape = launch_shape(kThreads, blocks), kernel = kernels[0], wide = d.gpu.fp64, sizes = gpu::sizes_of(p),
+            steps = gpu::steps_of(p), strides = gpu::strides_of(p)](Stream& stream, const Args& a) {
       const auto [first, second, output] = gpu::operands_of(p, a);
       if (wide) return launch(stream, *kernel, shape, first, second, output, sizes, steps, strides, a.alpha, a.beta);
       const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);

@@ -185,7 +185,7 @@ class GpuWinograd final : public GpuSolver<Problem> {
   }
 
  private:
-  static Launch blocks(std::int64_t threads) { return gpu::launch_shape(kThreads, ceil_div(threads, kThreads)); }
+  static Launch blocks(std::int64_t threads) { return launch_shape(kThreads, ceil_div(threads, kThreads)); }
 
   static gpu::Product::Call product_call(const Args& a, std::int64_t first, std::int64_t second, std::int64_t output) {
     const Buffer w(a.workspace);

@@ -192,11 +192,8 @@ void transpose(Stream& stream, const Job& job, int transposed) {
   const Kernel& k = kernel(stream, {&kTranspose, job.in, job.out, job.numbers}, entry);
   with_formula(job, [&](const auto& f) {
     each_part(nest_of_tiles(job.nest, transposed), [&](const Nest& part) {
-      Launch launched;
-      launched.blocks[0] = static_cast<std::uint32_t>(part.count());
-      launched.threads[0] = kThreads;
-      launch(stream, k, launched, Buffer(job.sides[0].data), Buffer(job.sides[2].data), part.walk(), part.strides(0),
-             part.strides(1), part.strides(2), shape, f);
+      launch(stream, k, launch_shape(kThreads, part.count()), Buffer(job.sides[0].data), Buffer(job.sides[2].data),
+             part.walk(), part.strides(0), part.strides(1), part.strides(2), shape, f);
     });
   });
 }
