@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "core/loop.h"
+#include "kernels/cpu/tensor_ops.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 #include "runtime/device.h"
 
@@ -9,7 +10,7 @@ namespace polymio::tensor_ops {
 
 inline constexpr std::size_t kOperands = 3;  // the output and up to two inputs
 
-enum class Function { kAdd, kMul, kMin, kMax, kFirst };  // the first four as Op; kFirst: alpha1 * a
+using Function = kernels::BinaryFunction;  // the first four as Op
 
 /// out = f(a, b) + beta * out.
 struct Elementwise {

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "kernels/cpu/kernels_of.h"
-#include "kernels/cpu/tensor_ops.h"
 #include "primitives/common/map.h"
 #include "primitives/tensor_ops/cpu/rows.h"
 #include "primitives/tensor_ops/passes.h"
@@ -150,8 +149,7 @@ void run_elementwise(Stream& stream, const Elementwise& p) {
   for (std::size_t o = 1; o < types.size(); ++o) operands.push(p.data[o], size_of(types[o]));
   operands.reads_outputs = p.beta != 0;
   const Tiles tiles(p.loop);
-  const kernels::Binary job{
-      static_cast<kernels::BinaryFunction>(p.function), types[1], types[0], p.alpha1, p.alpha2, p.beta};
+  const kernels::Binary job{p.function, types[1], types[0], p.alpha1, p.alpha2, p.beta};
   if (const kernels::BinaryKernel kernel =
           kernels::kernels_of<kernels::TensorOpsKernels>(stream.info().isa).binary(job))
     return common::map(stream, tiles, operands, [&](const kernels::Run& run) { kernel(job, run); });
