@@ -257,17 +257,7 @@ class Worker {
  private:
   /// Sets piece_ to the outputs of a step.
   void locate(i64 step) {
-    const auto digit = [&](i64 count) {
-      const i64 value = step % count;
-      step /= count;
-      return value;
-    };
-    const i64 size[kSpatial] = {1, x_.cut.rows, x_.cut.columns};
-    for (int d = kSpatial - 1; d >= 0; --d) {
-      piece_.start[d] = digit(ceil_div(x_.cells[d], size[d])) * size[d];
-      piece_.count[d] = min_of(size[d], x_.cells[d] - piece_.start[d]);
-    }
-    piece_.image = step * x_.cut.images;
+    piece_.image = locate_cells(x_, step, piece_) * x_.cut.images;
     piece_.images = min_of(x_.cut.images, x_.shape.n - piece_.image);
   }
 

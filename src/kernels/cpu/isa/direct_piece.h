@@ -67,16 +67,12 @@ struct DirectStores {
 /// The piece with an index: panels are the slowest digit, then images, groups and cells.
 static inline DirectPiece direct_piece_at(const Direct& job, i64 index) {
   DirectPiece p;
+  index = locate_cells(job, index, p);
   const auto digit = [&](i64 count) {
     const i64 value = index % count;
     index /= count;
     return value;
   };
-  const i64 block[kSpatial] = {1, job.cut.rows, job.cut.columns};
-  for (int d = kSpatial - 1; d >= 0; --d) {
-    p.start[d] = digit(ceil_div(job.cells[d], block[d])) * block[d];
-    p.count[d] = min_of(block[d], job.cells[d] - p.start[d]);
-  }
   p.group = digit(job.shape.groups);  // faster than images: the groups of an image share cache lines
   p.image = digit(ceil_div(job.shape.n, job.cut.images)) * job.cut.images;
   p.images = min_of(job.cut.images, job.shape.n - p.image);

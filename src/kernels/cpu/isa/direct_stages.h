@@ -51,3 +51,19 @@ void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& su
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line);
 
 }  // namespace polymio::kernels::POLYMIO_SHARED_NAMESPACE
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Sets the cells of a piece from the fastest digits of its index; returns the other digits.
+static inline i64 locate_cells(const Direct& job, i64 index, DirectPiece& piece) {
+  const i64 block[kSpatial] = {1, job.cut.rows, job.cut.columns};
+  for (int d = kSpatial - 1; d >= 0; --d) {
+    const i64 blocks = ceil_div(job.cells[d], block[d]);
+    piece.start[d] = index % blocks * block[d];
+    piece.count[d] = min_of(block[d], job.cells[d] - piece.start[d]);
+    index /= blocks;
+  }
+  return index;
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
