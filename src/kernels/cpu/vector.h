@@ -77,6 +77,13 @@ static inline Vec<T> broadcast(T value) {
   return value - Vec<T>{};  // subtracting zero is exact and folds away; adding it would not (-0)
 }
 
+/// Orders non-temporal stores before the end of the task: other threads read the result when they see it.
+static inline void finish_non_temporal_stores() {
+#if defined(__SSE2__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 /// Non-temporal store. Callers write whole cache lines, with AVX2 by two consecutive vectors.
 #if defined(__AVX512F__)
 inline constexpr bool kStreams = true;

@@ -115,10 +115,7 @@ class PixelLoop {
     block_.non_temporal = plan_.non_temporal;
   }
   ~PixelLoop() {
-#if defined(__AVX512F__)
-    if (block_.non_temporal)
-      _mm_sfence();  // orders the stores before the end of the task, after which other threads read
-#endif
+    if (block_.non_temporal) finish_non_temporal_stores();
   }
 
   static std::size_t bytes(const Depthwise& job, i64 unit) { return NhwcScratch<V>(Plan(job, unit), nullptr).bytes; }

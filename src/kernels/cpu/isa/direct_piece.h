@@ -106,9 +106,7 @@ struct DirectPieceData {
     }
   }
   ~DirectPieceData() {
-#if defined(__AVX2__)
-    if (stores.is_non_temporal) _mm_sfence();  // other threads read the result when they see that the task is done
-#endif
+    if (stores.is_non_temporal) finish_non_temporal_stores();
   }
 };
 

@@ -43,11 +43,4 @@ static inline void for_depth_blocks(const Gemm& g, i64 max_depth, const Use& use
   } while (first < g.k);
 }
 
-/// Orders non-temporal stores before the end of the task: other threads read the result when they see it.
-static inline void finish_non_temporal_stores() {
-#if defined(__AVX512F__)
-  _mm_sfence();
-#endif
-}
-
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

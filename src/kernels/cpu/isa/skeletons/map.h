@@ -46,9 +46,7 @@ class Map<T, Types<I...>, Types<O...>, F> {
     if constexpr (kNonTemporal) {
       i = align();
       for (; i + kStep <= run.n; i += kStep) vector<kBlends, true>(f, run, scales, i);
-#if defined(__SSE2__)
-      _mm_sfence();  // other threads read the output when they see that the task is done
-#endif
+      finish_non_temporal_stores();
     }
     for (; i + kStep <= run.n; i += kStep) vector<kBlends, false>(f, run, scales, i);
     if (i < run.n) part<kBlends>(i, run.n - i);
