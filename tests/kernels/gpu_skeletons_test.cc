@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/kernel_builder.h"
-#include "primitives/gpu_skeletons/gpu_skeletons.h"
+#include "primitives/common/gpu/skeletons.h"
 #include "tests/device.h"
 
 namespace polymio {

@@ -1,6 +1,6 @@
 // Column: reduces all elements of each column (usually a channel) of up to 4 tensors to one accumulator, always in the
 // same order. An accumulator is a number or a struct of k of them. One block or cluster reduces a column, so there is
-// no workspace; column_partials.h has the same in two stages. The host side is primitives/gpu_skeletons.
+// no workspace; column_partials.h has the same in two stages. The host side is primitives/common/gpu.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/column_sums.h"

@@ -1,5 +1,5 @@
 // Map: outputs = compute(inputs), element by element, for tensors of any strides; stride 0 broadcasts an input. Rows
-// that divide into aligned vectors are accessed 16 bytes at a time. The host side is primitives/gpu_skeletons.
+// that divide into aligned vectors are accessed 16 bytes at a time. The host side is primitives/common/gpu.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/operands.h"

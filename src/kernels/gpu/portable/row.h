@@ -1,6 +1,6 @@
 // Row: reduces each row of up to 4 tensors to an accumulator, then computes outputs from it and the row: elements of
 // rows (softmax, normalization), results of rows (sums, argmax) or both. Threads of a subgroup, a block or several
-// blocks share a row. The host side is primitives/gpu_skeletons.
+// blocks share a row. The host side is primitives/common/gpu.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/operands.h"

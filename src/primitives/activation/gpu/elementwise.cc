@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "core/kernel_builder.h"
 #include "primitives/activation/solvers.h"
-#include "primitives/gpu_skeletons/gpu_skeletons.h"
+#include "primitives/common/gpu/skeletons.h"
 
 namespace polymio::activation {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "core/kernel_builder.h"
 #include "kernels/gpu/portable/formula.h"
-#include "primitives/gpu_skeletons/gpu_skeletons.h"
+#include "primitives/common/gpu/skeletons.h"
 
 namespace polymio::tensor_ops {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "primitives/gpu_skeletons/arguments.h"
-#include "primitives/gpu_skeletons/gpu_skeletons.h"
+#include "primitives/common/gpu/arguments.h"
+#include "primitives/common/gpu/skeletons.h"
 
 namespace polymio::gpu_skeletons {
 namespace {
