@@ -41,14 +41,14 @@ void copy_run(const Row<S>& r, const S* src, i64 count, E* to) {
   }
 }
 
-/// The dot operands of channels from c on, of n pixels.
-template <class E, class S>
-Vec<DotOperand<E>> dot_operands_at(const Row<S>& r, const S* src, i64 c, int n) {
+/// The dot operands of `channels` channels from c on, of n pixels kStep elements apart.
+template <int kStep, class E, class S>
+Vec<DotOperand<E>> dot_operands_at(const Row<S>& r, const S* src, i64 c, i64 channels, int n) {
   const S* const from = src + c * r.channel;
   if constexpr (__is_same(E, ImagePair)) {
-    return load_dot_operands<Bfloat16>(from, r.partner, r.halves, r.step, n) << r.shift;
+    return load_dot_operands<Bfloat16>(from, r.partner, r.halves, kStep, n) << r.shift;
   } else {
-    return load_dot_operands<E>(from, r.channel, r.channels - c, r.step, n);
+    return load_dot_operands<E>(from, r.channel, channels, kStep, n);
   }
 }
 
@@ -72,31 +72,43 @@ void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
   }
 }
 
-/// Pixels are contiguous in the source, or every second one is used: transposes blocks of dot operands.
-template <class E, class S>
-void transpose_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+/// Transposes a block: `width` dot operands from channel c on, of `height` pixels kStep elements apart. Not inlined:
+/// compilers would compute the addresses of all 16 vectors ahead of the loop, which short rows do not repay.
+template <int kStep, class E, class S>
+[[gnu::noinline]] void transpose_block(const Row<S>& r, const S* src, i64 c, int width, int height, E* to) {
   using W = DotOperand<E>;
   constexpr int kN = kLanes<W>, kGroup = kGroupOf<E>;
-  const i64 operands = r.padded / kGroup;
-  for (i64 w = 0; w < operands; w += kN) {
-    const int width = static_cast<int>(min_of<i64>(kN, operands - w));
+  Vec<W> block[kN];
+  if (height == kN && c + kN * kGroup <= r.channels) {  // no branch for each vector
+#pragma GCC unroll 16
+    for (int j = 0; j < kN; ++j) block[j] = dot_operands_at<kStep, E>(r, src, c + j * kGroup, kGroup, kN);
+  } else {
+#pragma GCC unroll 16
+    for (int j = 0; j < kN; ++j) {
+      const i64 first = c + j * kGroup;
+      block[j] = j < width ? dot_operands_at<kStep, E>(r, src, first, r.channels - first, height) : Vec<W>{};
+    }
+  }
+  transpose(block);
+  for (int j = 0; j < height; ++j) {
+    W* p = reinterpret_cast<W*>(to + j * r.to_pixel);
+    if (width == kN) {
+      store(p, block[j]);
+    } else {
+      store_lanes(p, block[j], width);
+    }
+  }
+}
+
+/// Every kStep-th pixel of pixels that are contiguous in the source.
+template <int kStep, class E, class S>
+void transpose_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
+  constexpr int kN = kLanes<DotOperand<E>>, kGroup = kGroupOf<E>;
+  for (i64 c = 0; c < r.padded; c += kN * kGroup) {
+    const int width = static_cast<int>(min_of<i64>(kN, (r.padded - c) / kGroup));
     for (i64 i = 0; i < pixels; i += kN) {
       const int height = static_cast<int>(min_of<i64>(kN, pixels - i));
-      Vec<W> block[kN];
-#pragma GCC unroll 16
-      for (int j = 0; j < kN; ++j) {
-        block[j] = j < width ? dot_operands_at<E>(r, src + i * r.step, (w + j) * kGroup, height) : Vec<W>{};
-      }
-      transpose(block);
-      E* out = to + i * r.to_pixel + w * kGroup;
-      for (int j = 0; j < height; ++j) {
-        W* p = reinterpret_cast<W*>(out + j * r.to_pixel);
-        if (width == kN) {
-          store(p, block[j]);
-        } else {
-          store_lanes(p, block[j], width);
-        }
-      }
+      transpose_block<kStep>(r, src + i * kStep, c, width, height, to + i * r.to_pixel + c);
     }
   }
 }
@@ -122,8 +134,10 @@ void fill_row(const Row<S>& r, E* to) {
   E* first = to + before * r.to_pixel;
   if (r.channel == 1 || r.channels == 1) {
     copy_pixels(r, src, end - before, first);
-  } else if (r.pixel == 1 && r.step <= 2 && r.padded % kGroupOf<E> == 0) {
-    transpose_pixels(r, src, end - before, first);
+  } else if (r.pixel == 1 && r.step == 1 && r.padded % kGroupOf<E> == 0) {
+    transpose_pixels<1>(r, src, end - before, first);
+  } else if (r.pixel == 1 && r.step == 2 && r.padded % kGroupOf<E> == 0) {
+    transpose_pixels<2>(r, src, end - before, first);
   } else {
     gather_pixels(r, src, end - before, first);
   }
