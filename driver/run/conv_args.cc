@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "driver/run/activ_args.h"
+
 namespace polymio::driver {
 namespace {
 
@@ -42,9 +44,8 @@ void check_args(ConvArgs& args) {
   for (const char* name : {"in_strides", "wei_strides", "out_strides"}) {
     check_strides(find_row(flags, name), args.spatial_dim);
   }
-  const std::string_view mode = std::string_view(args.fuse).substr(args.fuse.starts_with('b') ? 1 : 0);
-  if (!args.fuse.empty() && (mode.size() != 1 || mode[0] < '0' || mode[0] > '9')) {
-    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 9 (activation), b1 to b9");
+  if (fused_activation(args) < 0) {
+    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 10 (activation), b1 to b10");
   }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
@@ -80,6 +81,15 @@ std::string problem_line(const ConvArgs& args, std::int64_t directions) {
   ConvArgs copy = args;
   copy.directions = directions;
   return write_line(std::move(copy), false);
+}
+
+int fused_activation(const ConvArgs& args) {
+  if (args.fuse.empty()) return 0;
+  const std::string text = args.fuse.substr(args.fuse.starts_with('b') ? 1 : 0);
+  for (const Choice& mode : kActivationModes) {
+    if (text == std::to_string(mode.value)) return mode.value;
+  }
+  return -1;
 }
 
 std::int64_t direction_mask(const ConvArgs& args) { return args.directions == 0 ? 7 : args.directions; }

@@ -56,6 +56,7 @@ TEST(ConvArgs, RoundTrip) {
       "conv --wei_strides 27,9,3,1 --out_strides 4,3,2,1 --alpha 0.1 --beta -2.5e-3",
       "conv --math tf32 --deterministic 1 -b 1 -S ConvCpuGemmFwd -C /tmp/cache -s 1",
       "conv --fuse b3 --budget 12.5",
+      "conv --fuse b10",
       "conv --json --explain --all-solvers --device cpu --report a.html --from-list b.txt -S 0",
       "conv -d x.bin -e w.bin -D dy.bin -a b.bin -o 1 -P 0 -G 1 -Z 0 -L 1 -r 0",
   };
@@ -149,6 +150,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv --out_type int9", {"--out_type", "int9"}},
       {"conv -c 6 -g 4 -k 8", {"--group_count", "'4'", "6 input", "8 output"}},
       {"conv --fuse c3", {"--fuse", "'c3'", "b0"}},
+      {"conv --fuse b11", {"--fuse", "'b11'", "b10"}},
       {"conv -V 3", {"-V --verify", "'3'"}},
       {"conv -w 1", {"-w --wall", "-t 1"}},
       {"conv -Z 1", {"--tensor_vect", "'1'", "allowed: 0"}},

@@ -134,6 +134,8 @@ TEST(Driver, OtherPrimitivesVerify) {
   EXPECT_EQ(count(scaled.text, "Verifies OK"), 2u) << scaled.text;
   EXPECT_TRUE(has(scaled, "^GPU Kernel Time Backward Activation Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
   EXPECT_TRUE(has(scaled, "^stats: fwd-activ-elu, 2x3x32x32, 73728, "));
+  const Outcome clamped = drive("activ -n 2 -m clamp -A -0.5 -B 0.5");
+  EXPECT_EQ(count(clamped.text, "Verifies OK"), 2u) << clamped.text;
   EXPECT_TRUE(has(drive("activ -S NoSuchSolver -n 1"), "NoSuchSolver"));
 }
 
