@@ -105,7 +105,8 @@ TEST(Driver, EveryBaseArgumentVerifies) {
 
 TEST(Driver, ShapesAndScalarsVerify) {
   for (const std::string flags :
-       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC", "-g 2", "-z same -u 2",
+       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC", "-g 2",
+        "--pmode same -u 2", "-z same -y 4 -x 2", "--conv_stride_d 0 --dilation_d 0 --in_d 0",
         "-I NHWC -O NHWC -f NHWC", "--alpha 0.5 --beta 2", "-U fp8 -R bfp8 -T fp8", "--in_strides 1000,100,10,1",
         "--deterministic 1 --math strict"}) {
     const Outcome outcome = drive("conv " + kSmall + flags);
