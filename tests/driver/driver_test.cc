@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "driver/run/conv_verify.h"
 #include "tests/driver/drive.h"
 
 namespace {
@@ -237,6 +238,31 @@ TEST(Driver, ListsAndReports) {
   const Outcome refused = drive("conv --from-list " + bad.path());
   EXPECT_EQ(refused.status, 1);
   EXPECT_TRUE(has(refused, ":2: -n --batchsize: bad value 'zero'"));
+}
+
+// The samples of a problem have a bounded number of products, however large the tensors are.
+TEST(Driver, SamplesAreAsManyAsAreAffordable) {
+  namespace ref = polymio::reference;
+  using polymio::driver::affordable_samples;
+  for (const std::int64_t n : {1, 32, 64, 65536}) {
+    ref::Convolution p;
+    p.x = ref::Tensor(ref::Type::kFloat, {n, 64, 223, 223});
+    p.w = ref::Tensor(ref::Type::kFloat, {64, 64, 3, 3});
+    p.y = ref::Tensor(ref::Type::kFloat, {n, 64, 112, 112});
+    p.pad = p.dilation = {1, 1};
+    p.stride = {2, 2};
+    for (const auto direction :
+         {ref::Direction::kForward, ref::Direction::kBackwardData, ref::Direction::kBackwardWeights}) {
+      p.direction = direction;
+      const std::int64_t samples = affordable_samples(p, 4096);
+      EXPECT_GE(samples, 64);
+      EXPECT_TRUE(samples == 64 || samples * p.reduction_length() <= 1000000000) << samples;
+      EXPECT_EQ(samples == 4096, direction != ref::Direction::kBackwardWeights || n == 1) << samples;
+    }
+  }
+  const Outcome outcome = drive("conv -n 16 -c 32 -H 128 -W 128 -k 64 -p 1 -q 1 -F 4 -i 1 -P 0");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "^3814 sampled outputs of 18432 compared, all corners included"));
 }
 
 TEST(Driver, LargeProblemsAreSampled) {
