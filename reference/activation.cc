@@ -44,6 +44,7 @@ double activate(const Activation& p, double x) {
     case ActivationMode::kClippedRelu: return std::fmin(p.alpha, std::fmax(0, x));
     case ActivationMode::kLeakyRelu: return x > 0 ? x : p.alpha * x;
     case ActivationMode::kElu: return x > 0 ? x : p.alpha * std::expm1(x);
+    case ActivationMode::kClamp: return std::fmax(p.alpha, std::fmin(p.beta, x));
     case ActivationMode::kPassthru: break;
   }
   return x;
@@ -65,6 +66,7 @@ double activate_backward(const Activation& p, double x, double dy) {
     case ActivationMode::kClippedRelu: return x > 0 && x <= p.alpha ? dy : 0;
     case ActivationMode::kLeakyRelu: return x > 0 ? dy : p.alpha * dy;
     case ActivationMode::kElu: return x > 0 ? dy : dy * p.alpha * std::exp(x);
+    case ActivationMode::kClamp: return p.alpha < x && x <= p.beta ? dy : 0;
     case ActivationMode::kPassthru: break;
   }
   return dy;

@@ -20,6 +20,7 @@ enum class ActivationMode {
   kClippedRelu = 7,
   kLeakyRelu = 8,
   kElu = 9,
+  kClamp = 10,
 };
 
 struct Activation {

@@ -1,6 +1,6 @@
-// Two evaluations share the geometry: `Whole` computes rows of outputs from dense copies in double,
-// `Point` contracts the valid taps of one output and reads the tensors in place or from such
-// copies.
+// Three evaluations share the geometry: `Whole` computes rows of outputs from dense copies in double, `Gradients` does
+// so for weights, all or some of them, and `Point` contracts the valid taps of one output and reads the tensors in
+// place or from such copies. Images are copied a block at a time, so that memory does not grow with their number.
 // SPDX-License-Identifier: MIT
 #include "reference/convolution.h"
 
@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -23,7 +24,7 @@ namespace {
 using Index = std::int64_t;
 using Triple = std::array<Index, 3>;
 
-constexpr double kDenseLimit = 2e9;  // bytes of copies in double
+constexpr double kMostCopyBytes = 4e9;  // inputs are read in place if copies of the filters and one image exceed it
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -31,9 +32,12 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(std::string("reference convolution: ") + what);
 }
 
+Index thread_count(int threads) {
+  return threads > 0 ? threads : static_cast<Index>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 // Runs body(0 .. tasks-1) on up to `threads` threads, or as many as the system gives; rethrows the first exception.
 void parallel_for(Index tasks, int threads, const std::function<void(Index)>& body) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::atomic<Index> next = 0;
   std::exception_ptr error;
   std::mutex error_mutex;
@@ -47,12 +51,22 @@ void parallel_for(Index tasks, int threads, const std::function<void(Index)>& bo
   };
   std::vector<std::jthread> others;
   try {
-    for (Index i = 1; i < std::min<Index>(threads, tasks); ++i) others.emplace_back(work);
+    for (Index i = 1; i < std::min(thread_count(threads), tasks); ++i) others.emplace_back(work);
   } catch (const std::system_error&) {  // the system's thread limit: this thread computes the rest
   }
   work();
   others.clear();
   if (error) std::rethrow_exception(error);
+}
+
+// Runs body over parts of [begin, end). `products`: the work of an element; less than kTaskProducts are not worth a
+// task.
+void for_each(Index begin, Index end, Index products, int threads, const std::function<void(Index, Index)>& body) {
+  constexpr Index kTaskProducts = 65536, kMostElements = 64;
+  const Index least = std::clamp<Index>(kTaskProducts / products, 1, kMostElements);
+  const Index run = std::clamp<Index>((end - begin) / (8 * thread_count(threads)), least, kMostElements);
+  parallel_for((end - begin + run - 1) / run, threads,
+               [&](Index task) { body(begin + task * run, std::min(end, begin + (task + 1) * run)); });
 }
 
 void check_tensor(const Tensor& tensor, std::size_t rank) {
@@ -158,21 +172,28 @@ double load_input(const Tensor& tensor, const void* data, Index offset) {
   return tensor.cast == tensor.type ? value : round_to(tensor.cast, value);
 }
 
-std::vector<double> to_dense(const Tensor& tensor, const void* data, int threads) {
-  std::vector<double> dense(at(tensor.count()));
+// Images [first, first + count) of a tensor, packed in the order N, C, D, H, W.
+void to_dense(const Tensor& tensor, const void* data, Index first, Index count, int threads,
+              std::vector<double>& dense) {
   std::vector<Index> lens = tensor.lens, steps = tensor.strides;
   lens.insert(lens.begin() + 2, 5 - lens.size(), 1);
   steps.insert(steps.begin() + 2, 5 - steps.size(), 0);
-  const Index slice = lens[1] * lens[2] * lens[3] * lens[4];
-  parallel_for(lens[0], threads, [&](Index n) {
-    double* to = &dense[at(n * slice)];
-    for (Index line = 0; line < slice / lens[4]; ++line) {
-      const Index h = line % lens[3], d = line / lens[3] % lens[2], c = line / lens[3] / lens[2];
-      const Index from = n * steps[0] + c * steps[1] + d * steps[2] + h * steps[3];
-      for (Index w = 0; w < lens[4]; ++w) *to++ = load_input(tensor, data, from + w * steps[4]);
+  const Index lines = lens[2] * lens[3], plane = lines * lens[4];
+  dense.resize(at(count * lens[1] * plane));
+  const auto copy_line = [&](Index n, Index line) {
+    const Index from = (first + n) * steps[0] + line / lens[3] * steps[2] + line % lens[3] * steps[3];
+    for (Index c = 0; c < lens[1]; ++c) {
+      double* to = &dense[at((n * lens[1] + c) * plane + line * lens[4])];
+      for (Index w = 0; w < lens[4]; ++w) to[w] = load_input(tensor, data, from + c * steps[1] + w * steps[4]);
     }
+  };
+  // A line holds all channels, which are neighbours in memory if the layout has them last.
+  constexpr Index kTaskElements = 16384;
+  const Index run = std::clamp<Index>(kTaskElements / (lens[1] * lens[4]), 1, count * lines);
+  parallel_for((count * lines + run - 1) / run, threads, [&](Index task) {
+    const Index end = std::min(count * lines, (task + 1) * run);
+    for (Index i = task * run; i < end; ++i) copy_line(i / lines, i % lines);
   });
-  return dense;
 }
 
 // value[i] += factor * source[i], with absolute values into magnitude; strides of source and
@@ -214,113 +235,194 @@ void dot(const double* a, Index a_step, const double* b, Index count, double& va
   magnitude += (absolute[0] + absolute[1]) + (absolute[2] + absolute[3]);
 }
 
-// All outputs, from dense inputs. A task is one channel plane of the output.
+// The geometry of dense copies: rows, and the sizes of a channel in x, w and y.
+struct Planes : Geometry {
+  std::vector<Row> rows;
+  Index x, taps, y;
+
+  explicit Planes(const Convolution& p) : Geometry(p) {
+    flatten_pointwise(*this);
+    rows = all_rows(*this);
+    x = in[0] * in[1] * in[2];
+    taps = filter[0] * filter[1] * filter[2];
+    y = out[0] * out[1] * out[2];
+  }
+};
+
+// The dense copies that an evaluation may make.
+struct Copies {
+  bool possible = false;  // within kMostCopyBytes
+  Index images = 1;       // in a block
+
+  Copies(const Convolution& p, double block_bytes) {
+    const auto bytes = [](const Tensor& tensor) { return 8 * static_cast<double>(tensor.count()); };
+    const double n = static_cast<double>(p.x.lens[0]);
+    const double x = p.direction == Direction::kBackwardData ? 0 : bytes(p.x) / n;
+    const double y = p.direction == Direction::kForward ? 0 : bytes(p.y) / n;
+    const double filters = p.direction == Direction::kBackwardWeights ? 0 : bytes(p.w);
+    possible = x + y + filters <= kMostCopyBytes;
+    images = static_cast<Index>(std::clamp(block_bytes / (x + y), 1.0, n));
+  }
+};
+
+// All outputs of the directions other than backward weights. A task is one channel plane of the output.
 class Whole {
  public:
   Whole(const Convolution& problem, const Operands& data, int threads)
-      : direction_(problem.direction), geometry_(problem), threads_(threads) {
-    flatten_pointwise(geometry_);
-    rows_ = all_rows(geometry_);
-    x_plane_ = geometry_.in[0] * geometry_.in[1] * geometry_.in[2];
-    taps_ = geometry_.filter[0] * geometry_.filter[1] * geometry_.filter[2];
-    y_plane_ = geometry_.out[0] * geometry_.out[1] * geometry_.out[2];
-    if (direction_ != Direction::kBackwardData) x_ = to_dense(problem.x, data.x, threads);
-    if (direction_ != Direction::kBackwardWeights) w_ = to_dense(problem.w, data.w, threads);
-    if (direction_ != Direction::kForward) y_ = to_dense(problem.y, data.y, threads);
+      : forward_(problem.direction == Direction::kForward),
+        planes_(problem),
+        input_(forward_ ? problem.x : problem.y),
+        input_data_(forward_ ? data.x : data.y),
+        threads_(threads) {
+    to_dense(problem.w, data.w, 0, planes_.k, threads, filters_);
   }
 
-  Result sums(Index outputs) {
-    result_.value.assign(at(outputs), 0.0);
-    result_.magnitude.assign(at(outputs), 0.0);
-    switch (direction_) {
-      case Direction::kForward:
-        parallel_for(geometry_.n * geometry_.k, threads_,
-                     [this](Index i) { forward(i / geometry_.k, i % geometry_.k); });
-        break;
-      case Direction::kBackwardData:
-        parallel_for(geometry_.n * geometry_.c, threads_,
-                     [this](Index i) { backward_data(i / geometry_.c, i % geometry_.c); });
-        break;
-      case Direction::kBackwardWeights:
-        parallel_for(geometry_.k * geometry_.group_c, threads_,
-                     [this](Index i) { backward_weights(i / geometry_.group_c, i % geometry_.group_c); });
-        break;
+  Result sums(Index outputs, Index images) {
+    Result result;
+    result.value.assign(at(outputs), 0.0);
+    result.magnitude.assign(at(outputs), 0.0);
+    result.loads = static_cast<Index>(filters_.size());
+    const Index channels = forward_ ? planes_.k : planes_.c;
+    for (Index first = 0; first < planes_.n; first += images) {
+      const Index count = std::min(images, planes_.n - first);
+      to_dense(input_, input_data_, first, count, threads_, images_);
+      result.loads += static_cast<Index>(images_.size());
+      parallel_for(count * channels, threads_, [&](Index i) {
+        const Index plane = (first * channels + i) * (forward_ ? planes_.y : planes_.x);
+        double* value = &result.value[at(plane)];
+        double* magnitude = &result.magnitude[at(plane)];
+        forward_ ? forward(i / channels, i % channels, value, magnitude)
+                 : backward_data(i / channels, i % channels, value, magnitude);
+      });
     }
-    return std::move(result_);
+    return result;
   }
 
  private:
-  Index x_at(Index n, Index c) const { return (n * geometry_.c + c) * x_plane_; }
-  Index w_at(Index k, Index c) const { return (k * geometry_.group_c + c) * taps_; }
-  Index y_at(Index n, Index k) const { return (n * geometry_.k + k) * y_plane_; }
+  const double* filter(Index k, Index c) const { return &filters_[at((k * planes_.group_c + c) * planes_.taps)]; }
 
-  void forward(Index n, Index k) {
-    const Index first_c = k / geometry_.group_k * geometry_.group_c;
-    double* value = &result_.value[at(y_at(n, k))];
-    double* magnitude = &result_.magnitude[at(y_at(n, k))];
-    for (Index c = 0; c < geometry_.group_c; ++c) {
-      const double* x = &x_[at(x_at(n, first_c + c))];
-      const double* w = &w_[at(w_at(k, c))];
-      for (const Row& row : rows_) {
-        accumulate(w[row.tap], x + row.x, geometry_.stride[2], value + row.y, magnitude + row.y, 1, row.count);
+  // n counts from the first image of the block.
+  void forward(Index n, Index k, double* value, double* magnitude) const {
+    const Index first_c = k / planes_.group_k * planes_.group_c;
+    for (Index c = 0; c < planes_.group_c; ++c) {
+      const double* x = &images_[at((n * planes_.c + first_c + c) * planes_.x)];
+      const double* w = filter(k, c);
+      for (const Row& row : planes_.rows) {
+        accumulate(w[row.tap], x + row.x, planes_.stride[2], value + row.y, magnitude + row.y, 1, row.count);
       }
     }
   }
 
-  void backward_data(Index n, Index c) {
-    const Index first_k = c / geometry_.group_c * geometry_.group_k;
-    double* value = &result_.value[at(x_at(n, c))];
-    double* magnitude = &result_.magnitude[at(x_at(n, c))];
-    for (Index k = first_k; k < first_k + geometry_.group_k; ++k) {
-      const double* y = &y_[at(y_at(n, k))];
-      const double* w = &w_[at(w_at(k, c % geometry_.group_c))];
-      for (const Row& row : rows_) {
-        accumulate(w[row.tap], y + row.y, 1, value + row.x, magnitude + row.x, geometry_.stride[2], row.count);
+  void backward_data(Index n, Index c, double* value, double* magnitude) const {
+    const Index first_k = c / planes_.group_c * planes_.group_k;
+    for (Index k = first_k; k < first_k + planes_.group_k; ++k) {
+      const double* y = &images_[at((n * planes_.k + k) * planes_.y)];
+      const double* w = filter(k, c % planes_.group_c);
+      for (const Row& row : planes_.rows) {
+        accumulate(w[row.tap], y + row.y, 1, value + row.x, magnitude + row.x, planes_.stride[2], row.count);
       }
     }
   }
 
-  void backward_weights(Index k, Index c) {
-    const Index x_channel = k / geometry_.group_k * geometry_.group_c + c;
-    double* value = &result_.value[at(w_at(k, c))];
-    double* magnitude = &result_.magnitude[at(w_at(k, c))];
-    for (Index n = 0; n < geometry_.n; ++n) {
-      const double* x = &x_[at(x_at(n, x_channel))];
-      const double* y = &y_[at(y_at(n, k))];
-      for (const Row& row : rows_) {
-        dot(x + row.x, geometry_.stride[2], y + row.y, row.count, value[row.tap], magnitude[row.tap]);
-      }
-    }
-  }
-
-  Direction direction_;
-  Geometry geometry_;
+  bool forward_;
+  Planes planes_;
+  const Tensor& input_;
+  const void* input_data_;
   int threads_;
-  std::vector<Row> rows_;
-  Index x_plane_, taps_, y_plane_;
-  std::vector<double> x_, w_, y_;
-  Result result_;
+  std::vector<double> filters_, images_;
 };
 
-// An input, read in place or from a dense copy when that is faster.
-struct Input {
-  Tensor tensor;
-  const void* data;
-  std::vector<double> copy;
-
-  Input(const Tensor& original, const void* original_data, bool dense, int threads)
-      : tensor(original), data(original_data) {
-    if (!dense) return;
-    copy = to_dense(original, original_data, threads);
-    tensor = Tensor(Type::kDouble, original.lens);
-    data = copy.data();
+// Selected outputs of backward weights: each adds up its rows of all images.
+class Gradients {
+ public:
+  Gradients(const Convolution& problem, const Operands& data, int threads)
+      : problem_(problem), data_(data), planes_(problem), threads_(threads) {
+    first_row_.assign(at(planes_.taps + 1), 0);
+    for (const Row& row : planes_.rows) ++first_row_[at(row.tap + 1)];
+    for (Index tap = 0; tap < planes_.taps; ++tap) first_row_[at(tap + 1)] += first_row_[at(tap)];
   }
 
-  double load(Index offset) const { return copy.empty() ? load_input(tensor, data, offset) : copy[at(offset)]; }
+  Result sums(std::span<const Index> outputs, Index images) {
+    const Index count = static_cast<Index>(outputs.size());
+    Result result;
+    result.value.assign(outputs.size(), 0.0);
+    result.magnitude.assign(outputs.size(), 0.0);
+    const std::vector<Index> order = by_channel(outputs);
+    for (Index first = 0; first < planes_.n; first += images) {
+      const Index block = std::min(images, planes_.n - first);
+      to_dense(problem_.x, data_.x, first, block, threads_, x_);
+      to_dense(problem_.y, data_.y, first, block, threads_, y_);
+      result.loads += static_cast<Index>(x_.size() + y_.size());
+      for_each(0, count, block * planes_.y, threads_, [&](Index begin, Index end) {
+        for (Index n = 0; n < block; ++n) {
+          for (Index i = begin; i < end; ++i) {
+            const std::size_t to = at(order[at(i)]);
+            add_image(n, outputs[to], result.value[to], result.magnitude[to]);
+          }
+        }
+      });
+    }
+    return result;
+  }
+
+ private:
+  Index x_channel(Index output) const {
+    const Index k = output / planes_.taps / planes_.group_c;
+    return k / planes_.group_k * planes_.group_c + output / planes_.taps % planes_.group_c;
+  }
+
+  // Outputs of one channel of x follow each other, as the taps of all outputs do: its plane is still in the cache.
+  std::vector<Index> by_channel(std::span<const Index> outputs) const {
+    std::vector<Index> order(outputs.size());
+    std::iota(order.begin(), order.end(), Index{0});
+    if (static_cast<Index>(outputs.size()) == problem_.w.count()) return order;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index a, Index b) { return x_channel(outputs[at(a)]) < x_channel(outputs[at(b)]); });
+    return order;
+  }
+
+  // n counts from the first image of the block.
+  void add_image(Index n, Index output, double& value, double& magnitude) const {
+    const Index tap = output % planes_.taps, k = output / planes_.taps / planes_.group_c;
+    const double* x = &x_[at((n * planes_.c + x_channel(output)) * planes_.x)];
+    const double* y = &y_[at((n * planes_.k + k) * planes_.y)];
+    for (Index i = first_row_[at(tap)]; i < first_row_[at(tap + 1)]; ++i) {
+      const Row& row = planes_.rows[at(i)];
+      dot(x + row.x, planes_.stride[2], y + row.y, row.count, value, magnitude);
+    }
+  }
+
+  const Convolution& problem_;
+  Operands data_;
+  Planes planes_;
+  int threads_;
+  std::vector<Index> first_row_;  // of each tap
+  std::vector<double> x_, y_;
+};
+
+// An input, read in place or from a dense copy of some images.
+struct Input {
+  const Tensor& original;
+  const void* data;
+  std::vector<Index> strides;  // in what is read
+  std::vector<double> copy;
+  Index first = 0;  // image where the copy begins
+
+  Input(const Tensor& tensor, const void* tensor_data) : original(tensor), data(tensor_data), strides(tensor.strides) {}
+
+  // The number of elements copied.
+  Index hold(Index image, Index count, int threads) {
+    to_dense(original, data, image, count, threads, copy);
+    strides = packed_strides(original.lens);
+    first = image;
+    return static_cast<Index>(copy.size());
+  }
+
+  double load(Index offset) const { return copy.empty() ? load_input(original, data, offset) : copy[at(offset)]; }
   // Stride of spatial dimension d of three; missing ones have only position 0.
   Index stride(std::size_t d) const {
-    const std::size_t missing = 5 - tensor.strides.size();
-    return d < missing ? 0 : tensor.strides[2 + d - missing];
+    const std::size_t missing = 5 - strides.size();
+    return d < missing ? 0 : strides[2 + d - missing];
   }
 };
 
@@ -339,16 +441,20 @@ struct Contraction {
 // Selected outputs. The factors a and b are (x, w), (y, w) or (x, y).
 class Point {
  public:
-  Point(const Convolution& problem, const Operands& data, bool dense, int threads)
+  Point(const Convolution& problem, const Operands& data)
       : direction_(problem.direction),
         geometry_(problem),
         lens_(problem.output().lens),
-        a_(direction_ == Direction::kBackwardData ? Input(problem.y, data.y, dense, threads)
-                                                  : Input(problem.x, data.x, dense, threads)),
-        b_(direction_ == Direction::kBackwardWeights ? Input(problem.y, data.y, dense, threads)
-                                                     : Input(problem.w, data.w, dense, threads)) {}
+        a_(direction_ == Direction::kBackwardData ? Input(problem.y, data.y) : Input(problem.x, data.x)),
+        b_(direction_ == Direction::kBackwardWeights ? Input(problem.y, data.y) : Input(problem.w, data.w)) {}
 
-  void sum(Index dense, double& value, double& magnitude) const {
+  // Copies the filters, for directions other than backward weights. Returns the number of elements.
+  Index hold_filters(int threads) { return b_.hold(0, geometry_.k, threads); }
+  // From now on outputs are of these images, and the input is read from a copy. Returns the number of elements.
+  Index hold_images(Index first, Index count, int threads) { return a_.hold(first, count, threads); }
+
+  // Returns the number of products.
+  Index sum(Index dense, double& value, double& magnitude) const {
     thread_local Contraction terms;
     prepare(dense, terms);
     value = magnitude = 0;
@@ -361,6 +467,8 @@ class Point {
         }
       }
     }
+    const auto taps = terms.spatial[0].size() * terms.spatial[1].size() * terms.spatial[2].size();
+    return terms.count * static_cast<Index>(taps);
   }
 
  private:
@@ -384,17 +492,17 @@ class Point {
 
   void set_channels(Index first, Index second, Contraction& terms) const {
     const Geometry& g = geometry_;
-    const auto& a = a_.tensor.strides;
-    const auto& b = b_.tensor.strides;
+    const auto& a = a_.strides;
+    const auto& b = b_.strides;
     switch (direction_) {
       case Direction::kForward:  // first = n, second = k, sum over c of the group
-        terms.base = {first * a[0] + second / g.group_k * g.group_c * a[1], second * b[0]};
+        terms.base = {(first - a_.first) * a[0] + second / g.group_k * g.group_c * a[1], second * b[0]};
         terms.step = {a[1], b[1]};
         terms.count = g.group_c;
         return;
       case Direction::kBackwardData: {  // first = n, second = c, sum over k of the group
         const Index first_k = second / g.group_c * g.group_k;
-        terms.base = {first * a[0] + first_k * a[1], first_k * b[0] + second % g.group_c * b[1]};
+        terms.base = {(first - a_.first) * a[0] + first_k * a[1], first_k * b[0] + second % g.group_c * b[1]};
         terms.step = {a[1], b[0]};
         terms.count = g.group_k;
         return;
@@ -446,19 +554,45 @@ double input_count(const Convolution& p) {
   return static_cast<double>(p.x.count() + p.w.count() + p.y.count() - p.output().count());
 }
 
-Result evaluate_points(const Convolution& problem, const Operands& data, Index count, bool dense, int threads,
-                       const std::function<Index(Index)>& index_of) {
-  const Point point(problem, data, dense, threads);
+// Positions of `sample` in the order of its values.
+std::vector<Index> ascending(std::span<const Index> sample) {
+  std::vector<Index> order(sample.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  if (!std::ranges::is_sorted(sample)) {
+    std::ranges::sort(order, [&](Index a, Index b) { return sample[at(a)] < sample[at(b)]; });
+  }
+  return order;
+}
+
+// `images`: of a block of copies, for directions other than backward weights; 0: all inputs are read in place.
+Result evaluate_points(const Convolution& problem, const Operands& data, std::span<const Index> sample, Index images,
+                       int threads) {
+  Point point(problem, data);
   Result result;
-  result.value.resize(at(count));
-  result.magnitude.resize(at(count));
-  constexpr Index kBlock = 64;
-  parallel_for((count + kBlock - 1) / kBlock, threads, [&](Index block) {
-    const Index end = std::min(count, (block + 1) * kBlock);
-    for (Index i = block * kBlock; i < end; ++i) {
-      point.sum(index_of(i), result.value[at(i)], result.magnitude[at(i)]);
+  result.value.resize(sample.size());
+  result.magnitude.resize(sample.size());
+  if (images > 0) result.loads = point.hold_filters(threads);
+  const Index n = problem.x.lens[0], per_image = problem.output().count() / problem.output().lens[0];
+  const std::vector<Index> order = ascending(sample);
+  const auto output = [&](Index i) { return sample[at(order[at(i)])]; };
+  std::atomic<Index> products = 0;
+  const Index count = static_cast<Index>(order.size());
+  for (Index begin = 0, end = count; begin < count; begin = end, end = count) {
+    if (images > 0) {
+      const Index first = output(begin) / per_image, last = std::min(n, first + images);
+      for (end = begin; end < count && output(end) < last * per_image;) ++end;
+      result.loads += point.hold_images(first, last - first, threads);
     }
-  });
+    for_each(begin, end, problem.reduction_length(), threads, [&](Index from, Index to) {
+      Index done = 0;
+      for (Index i = from; i < to; ++i) {
+        const std::size_t slot = at(order[at(i)]);
+        done += point.sum(sample[slot], result.value[slot], result.magnitude[slot]);
+      }
+      products += done;
+    });
+  }
+  if (images == 0) result.loads = 2 * products;
   return result;
 }
 
@@ -504,30 +638,38 @@ double Convolution::flops() const {
   return 2.0 * static_cast<double>(y.count()) * static_cast<double>(w.count() / w.lens[0]);
 }
 
-Result evaluate(const Convolution& problem, const Operands& data, int threads) {
+Result evaluate(const Convolution& problem, const Operands& data, int threads, double copy_bytes) {
   check(problem);
   check_data(problem, data);
   const Index outputs = problem.output().count();
-  const auto identity = [](Index i) { return i; };
-  const bool dense = 8 * (input_count(problem) + 2.0 * static_cast<double>(outputs)) <= kDenseLimit;
-  Result result = dense ? Whole(problem, data, threads).sums(outputs)
-                        : evaluate_points(problem, data, outputs, false, threads, identity);
-  apply_scalars(problem, old_output(problem, data), result, identity);
+  const Copies copies(problem, copy_bytes);
+  Result result;
+  if (copies.possible && problem.direction != Direction::kBackwardWeights) {
+    result = Whole(problem, data, threads).sums(outputs, copies.images);
+  } else {
+    std::vector<Index> all(at(outputs));
+    std::iota(all.begin(), all.end(), Index{0});
+    result = copies.possible ? Gradients(problem, data, threads).sums(all, copies.images)
+                             : evaluate_points(problem, data, all, 0, threads);
+  }
+  apply_scalars(problem, old_output(problem, data), result, [](Index i) { return i; });
   return result;
 }
 
-Result evaluate(const Convolution& problem, const Operands& data, std::span<const Index> sample, int threads) {
+Result evaluate(const Convolution& problem, const Operands& data, std::span<const Index> sample, int threads,
+                double copy_bytes) {
   check(problem);
   check_data(problem, data);
   for (const Index i : sample) {
     require(i >= 0 && i < problem.output().count(), "a sample index is outside the output");
   }
-  const auto nth = [sample](Index i) { return sample[at(i)]; };
   const double reads = static_cast<double>(sample.size()) * static_cast<double>(problem.reduction_length());
-  const double inputs = input_count(problem);
-  const bool dense = 8 * inputs <= kDenseLimit && reads > inputs;
-  Result result = evaluate_points(problem, data, static_cast<Index>(sample.size()), dense, threads, nth);
-  apply_scalars(problem, old_output(problem, data), result, nth);
+  const Copies copies(problem, copy_bytes);
+  const bool dense = copies.possible && reads > input_count(problem);
+  Result result = dense && problem.direction == Direction::kBackwardWeights
+                      ? Gradients(problem, data, threads).sums(sample, copies.images)
+                      : evaluate_points(problem, data, sample, dense ? copies.images : 0, threads);
+  apply_scalars(problem, old_output(problem, data), result, [sample](Index i) { return sample[at(i)]; });
   return result;
 }
 

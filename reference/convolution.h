@@ -41,13 +41,17 @@ struct Operands {
 struct Result {
   std::vector<double> value;      // alpha * sum + beta * old, not rounded to the output's type
   std::vector<double> magnitude;  // |alpha| * sum of |products| + |beta * old|: errors scale with it
+  std::int64_t loads = 0;         // elements of inputs converted to double: what convolutions cost beside products
 };
 
-// Throws std::invalid_argument, with the reason, when sizes do not fit together. `threads` 0: all
-// processors. Every output, in dense order:
-Result evaluate(const Convolution& problem, const Operands& data, int threads = 0);
-// The outputs with the given dense indices only:
-Result evaluate(const Convolution& problem, const Operands& data, std::span<const std::int64_t> sample,
-                int threads = 0);
+inline constexpr double kCopyBytes = 2.5e8;
+
+// Throws std::invalid_argument, with the reason, when sizes do not fit together. `threads` 0: all processors. Copies of
+// images take up to `copy_bytes` bytes, or those of one image; results do not depend on it. Every output, in dense
+// order:
+Result evaluate(const Convolution& problem, const Operands& data, int threads = 0, double copy_bytes = kCopyBytes);
+// The outputs with the given dense indices only: each input is converted once, or less of it when that is cheaper.
+Result evaluate(const Convolution& problem, const Operands& data, std::span<const std::int64_t> sample, int threads = 0,
+                double copy_bytes = kCopyBytes);
 
 }  // namespace polymio::reference

@@ -158,6 +158,25 @@ void check_operands(const Command& command, const std::vector<std::string>& oper
 
 bool is_unused(const Flag& flag, std::int64_t spatial_dim) { return flag.axis >= 0 && flag.axis < 3 - spatial_dim; }
 
+// Sizes come last, as --spatial_dim says which of them exist. A size of an axis that does not is only read: lines of
+// other programs have zeros there.
+void assign(const Flags& flags, const std::vector<Assign>& values) {
+  for (const Assign& value : values) {
+    if (value.flag.axis < 0) std::visit(value, value.flag.variable);
+  }
+  const auto row = std::ranges::find(flags, std::string_view("spatial_dim"), &Flag::name);
+  const std::int64_t spatial_dim = row == flags.end() ? 3 : *std::get<Integer>(row->variable).variable;
+  for (const Assign& value : values) {
+    if (value.flag.axis < 0) continue;
+    std::int64_t ignored = 0;
+    if (!is_unused(value.flag, spatial_dim)) {
+      std::visit(value, value.flag.variable);
+    } else if (!read_number(value.text, ignored)) {
+      refuse_value(value.flag, value.text, "an integer");
+    }
+  }
+}
+
 }  // namespace
 
 void refuse_value(const Flag& flag, std::string_view value, std::string_view allowed) {
@@ -188,7 +207,7 @@ Parsed parse_flags(const Command& command, const Flags& flags, std::span<const s
   }
   if (parsed.help) return parsed;
   check_operands(command, parsed.operands);
-  for (const Assign& value : values) std::visit(value, value.flag.variable);
+  assign(flags, values);
   return parsed;
 }
 

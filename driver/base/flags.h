@@ -95,7 +95,8 @@ struct Parsed {
   bool help = false;  // --help was given: no variable has changed
 };
 
-// Sets the variables of `flags`. Throws ArgError: what was wrong, what was given, what is allowed.
+// Sets the variables of `flags`; sizes of axes beyond "spatial_dim" are ignored if they are integers. Throws ArgError:
+// what was wrong, what was given, what is allowed.
 Parsed parse_flags(const Command& command, const Flags& flags, std::span<const std::string> arguments);
 
 // The same; prints the help text and returns nothing when --help is given.

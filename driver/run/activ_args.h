@@ -8,7 +8,7 @@ namespace polymio::driver {
 
 inline constexpr Choice kActivationModes[] = {{"passthru", 0},  {"logistic", 1}, {"tanh", 2},  {"relu", 3},
                                               {"softrelu", 4},  {"abs", 5},      {"power", 6}, {"clippedrelu", 7},
-                                              {"leakyrelu", 8}, {"elu", 9}};
+                                              {"leakyrelu", 8}, {"elu", 9},      {"clamp", 10}};
 
 struct ActivationArgs {
   int mode = 3;

@@ -7,16 +7,24 @@
 #include <algorithm>
 #include <sstream>
 
+#include "driver/run/activ_args.h"
+
 namespace polymio::driver {
 namespace {
 
-// Symmetric pad of one axis for --pad_mode same.
-std::int64_t same_pad(std::int64_t in, std::int64_t extent, std::int64_t stride, const std::int64_t* output_pad) {
-  if (output_pad != nullptr) return std::max<std::int64_t>(extent - stride + *output_pad, 0) / 2;
-  const std::int64_t out = (in + stride - 1) / stride;
-  const std::int64_t total = std::max<std::int64_t>((out - 1) * stride + extent - in, 0);
-  const std::int64_t more = (total + 1) / 2;
-  return (in + 2 * more - extent) / stride + 1 == out ? more : total / 2;
+// Pad of one axis for --pad_mode same: half of the positions that ceil(in / stride) outputs lack, rounded down.
+std::int64_t same_pad(std::int64_t in, std::int64_t filter, std::int64_t stride) {
+  const std::int64_t last = in % stride == 0 ? stride : in % stride;
+  return std::max<std::int64_t>(filter - last, 0) / 2;
+}
+
+// Other problems keep the given pads, as in MIOpen's driver.
+bool has_pad_mode(const ConvArgs& args) {
+  const auto all_one = [](const std::vector<std::int64_t>& values) {
+    return std::ranges::all_of(values, [](std::int64_t value) { return value == 1; });
+  };
+  return args.pad_mode != kPadDefault && args.transpose == 0 &&
+         (all_one(dilations(args)) || all_one(last_axes(args.spatial_dim, args.fil_d, args.fil_h, args.fil_w)));
 }
 
 std::string write_line(ConvArgs args, bool run) {
@@ -42,9 +50,8 @@ void check_args(ConvArgs& args) {
   for (const char* name : {"in_strides", "wei_strides", "out_strides"}) {
     check_strides(find_row(flags, name), args.spatial_dim);
   }
-  const std::string_view mode = std::string_view(args.fuse).substr(args.fuse.starts_with('b') ? 1 : 0);
-  if (!args.fuse.empty() && (mode.size() != 1 || mode[0] < '0' || mode[0] > '9')) {
-    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 9 (activation), b1 to b9");
+  if (fused_activation(args) < 0) {
+    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 10 (activation), b1 to b10");
   }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
@@ -82,6 +89,15 @@ std::string problem_line(const ConvArgs& args, std::int64_t directions) {
   return write_line(std::move(copy), false);
 }
 
+int fused_activation(const ConvArgs& args) {
+  if (args.fuse.empty()) return 0;
+  const std::string text = args.fuse.substr(args.fuse.starts_with('b') ? 1 : 0);
+  for (const Choice& mode : kActivationModes) {
+    if (text == std::to_string(mode.value)) return mode.value;
+  }
+  return -1;
+}
+
 std::int64_t direction_mask(const ConvArgs& args) { return args.directions == 0 ? 7 : args.directions; }
 
 std::vector<std::int64_t> input_lens(const ConvArgs& args) {
@@ -104,16 +120,12 @@ std::vector<std::int64_t> weight_lens(const ConvArgs& args) {
 
 std::vector<std::int64_t> pads(const ConvArgs& args) {
   std::vector<std::int64_t> pad = last_axes(args.spatial_dim, args.pad_d, args.pad_h, args.pad_w);
-  if (args.pad_mode == kPadDefault) return pad;
+  if (!has_pad_mode(args)) return pad;
   const auto in = input_lens(args);
   const auto filter = weight_lens(args);
   const auto stride = strides(args);
-  const auto dilation = dilations(args);
-  const auto extra = output_pads(args);
   for (std::size_t i = 0; i < pad.size(); ++i) {
-    const std::int64_t extent = (filter[i + 2] - 1) * dilation[i] + 1;
-    const std::int64_t* output_pad = args.transpose != 0 ? &extra[i] : nullptr;
-    pad[i] = args.pad_mode == kPadValid ? 0 : same_pad(in[i + 2], extent, stride[i], output_pad);
+    pad[i] = args.pad_mode == kPadValid ? 0 : same_pad(in[i + 2], filter[i + 2], stride[i]);
   }
   return pad;
 }

@@ -88,6 +88,9 @@ std::string to_line(const ConvArgs& args);
 // The canonical line of the problem alone, for the given directions: no run control.
 std::string problem_line(const ConvArgs& args, std::int64_t directions);
 
+// The activation mode of --fuse; 0: none, -1: not a mode.
+int fused_activation(const ConvArgs& args);
+
 // The requested directions as bits; -F 0 becomes all three.
 std::int64_t direction_mask(const ConvArgs& args);
 

@@ -40,7 +40,7 @@ void fuse_bias(miopenProblem_t convolution, const Problem& p) {
 void fuse_activation(miopenProblem_t convolution, int mode) {
   const auto descriptor =
       create<miopenDestroyActivationDescriptor>(miopenCreateActivationDescriptor, "miopenCreateActivationDescriptor");
-  check(miopenSetActivationDescriptor(descriptor.get(), static_cast<miopenActivationMode_t>(mode), 1, 1, 1),
+  check(miopenSetActivationDescriptor(descriptor.get(), static_cast<miopenActivationMode_t>(mode), 0.5, 1, 1),
         "miopenSetActivationDescriptor");
   miopenProblem_t raw = nullptr;
   check(miopenCreateActivationProblem(&raw, descriptor.get(), miopenProblemDirectionForward),
@@ -232,7 +232,7 @@ ConvProblem make_problem(const Problem& p) {
           "miopenSetProblemTensorDescriptor");
   }
   if (p.args.fuse.starts_with('b')) fuse_bias(raw, p);
-  if (!p.args.fuse.empty() && p.args.fuse.back() != '0') fuse_activation(raw, p.args.fuse.back() - '0');
+  if (const int mode = fused_activation(p.args); mode > 0) fuse_activation(raw, mode);
   return owner;
 }
 

@@ -52,9 +52,10 @@ Flags shape_flags(ConvArgs& a) {
 Flags option_flags(ConvArgs& a) {
   return {
       {"z", "pad_mode", Name{&a.pad_mode, kPadModes},
-       "same: pads such that output = ceil(input / stride), up to the symmetry of pads; valid: "
-       "no pads; default: the given pads",
+       "same: half of the padding that gives output = ceil(input / stride), rounded down; valid: no pads; default: "
+       "the given pads, also kept with -m trans and with dilations of a filter larger than 1",
        kOption},
+      {"", "pmode", Name{&a.pad_mode, kPadModes}, "same as --pad_mode", Part::kAlias},
       {"I", "in_layout", Layout{&a.in_layout},
        "input layout: NCW NWC NCHW NHWC NCDHW NDHWC, by rank (default NCW, NCHW, NCDHW)", kOption},
       {"f", "fil_layout", Layout{&a.wei_layout}, "filter layout, same names (N is the filter index)", kOption},

@@ -51,9 +51,8 @@ std::int64_t samples_for(const Problem& problem, std::int64_t level) {
 
 Verifier::Verifier(const Problem& problem, TensorData& data, std::int64_t samples) : problem_(problem), data_(data) {
   const reference::Tensor& written = problem.tensors[problem.written()];
-  if (samples > 0 && samples < written.count()) {
-    sample_ = reference::sample_indices(written, samples);
-  }
+  const std::int64_t count = affordable_samples(problem.math, samples);
+  if (count > 0 && count < written.count()) sample_ = reference::sample_indices(written, count);
 }
 
 void Verifier::prepare() {

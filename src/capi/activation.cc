@@ -53,7 +53,8 @@ miopenStatus_t miopenSetActivationDescriptor(const miopenActivationDescriptor_t 
   return guard([&] {
     ActivationObject& descriptor = deref(activDesc);
     const int number = static_cast<int>(mode);
-    require(number >= 0 && number <= 9, "activation mode {} is unknown: allowed are 0 (passthru) to 9 (ELU)", number);
+    require(number >= 0 && number < activation::kModes,
+            "activation mode {} is unknown: allowed are 0 (passthru) to 10 (clamp)", number);
     descriptor.mode = static_cast<activation::Mode>(number);
     descriptor.parameters = {activAlpha, activBeta, activGamma};
   });

@@ -150,6 +150,7 @@ TEST(ActivationKernel, SpecialValues) {
       {7, {0, 0.5, 0, kNan, 0.5, 0, kTiny, 0}, {0, 0, 0, kNan, 0, 0, 1, 0}},
       {8, {0, kInf, -kInf, kNan, kMax, -kMax / 2, kTiny, -0.0f}, {0.5, 1, 0.5, kNan, 1, 0.5, 1, 0.5}},
       {9, {0, kInf, -0.5, kNan, kMax, -0.5, kTiny, -0.0f}, {0.5, 1, 0, kNan, 1, 0, 1, 0.5}},
+      {10, {0.5, 2, 0.5, kNan, 2, 0.5, 0.5, 0.5}, {0, 0, 0, kNan, 0, 0, 0, 0}},
   };
   for (const auto isa : isas())
     for (const Row& row : rows)
@@ -234,7 +235,7 @@ TEST(ActivationKernel, FromYAgreesWithFromX) {
   std::vector<float> x, dy(997, 0.75f);
   for (std::size_t i = 0; i < dy.size(); ++i) x.push_back(static_cast<float>(i) * 0.008f - 4);
   for (const auto isa : isas())
-    for (int mode = 0; mode < 10; ++mode) {
+    for (int mode = 0; mode < 11; ++mode) {
       std::vector<float> y(x.size()), from_x(x.size()), from_y(x.size());
       Activation job;
       job.mode = mode;
@@ -248,7 +249,7 @@ TEST(ActivationKernel, FromYAgreesWithFromX) {
       job.pass = ActivationPass::kBackward;
       job.result = from_x.data();
       run(isa, job, x.size());
-      if (mode == 5 || mode == 6 || mode == 7) continue;  // y does not determine the derivative
+      if (mode == 5 || mode == 6 || mode == 7 || mode == 10) continue;  // y does not determine the derivative
       job.pass = ActivationPass::kBackwardFromY;
       job.x = y.data();
       job.result = from_y.data();

@@ -228,7 +228,7 @@ TEST_F(ActivationSearch, StoredPointsOutsideTheSpaceAreIgnored) {
 }
 
 TEST_F(ActivationSearch, TheCheckSeesEveryKindOfError) {
-  for (int mode = 0; mode < 10; ++mode)
+  for (int mode = 0; mode < 11; ++mode)
     for (const bool backward : {false, true}) {
       SCOPED_TRACE(std::string(name_of(static_cast<Mode>(mode))) + (backward ? " backward" : " forward"));
       const TensorDesc t = tensor({2, 3, 4, 5}, {100, 30, 7, 1});

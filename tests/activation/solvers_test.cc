@@ -96,9 +96,9 @@ TEST(ActivationReference, HasTheDefinedValuesAndSlopes) {
   p.alpha = 0.5;
   p.beta = 2;
   p.gamma = 3;
-  const double forward[] = {-2, 0.11920292202211755, -1.5231883119115297, 0, 0.12692801104297263, 2, 0, 0,
-                            -1, -0.432332358381693};
-  for (int mode = 0; mode < 10; ++mode) {
+  const double forward[] = {
+      -2, 0.11920292202211755, -1.5231883119115297, 0, 0.12692801104297263, 2, 0, 0, -1, -0.432332358381693, 0.5};
+  for (int mode = 0; mode < 11; ++mode) {
     p.mode = static_cast<ref::ActivationMode>(mode);
     EXPECT_NEAR(activate(p, -2), forward[mode], 1e-14) << mode;
     for (const double x : {-3.0, -0.7, 0.2, 0.4, 1.5}) {

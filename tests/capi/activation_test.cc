@@ -72,7 +72,7 @@ TEST_F(ActivationApi, DescriptorKeepsItsValues) {
   EXPECT_EQ(alpha, kAlpha);
   EXPECT_EQ(beta, kBeta);
   EXPECT_EQ(gamma, kGamma);
-  for (const int bad : {-1, 10}) {
+  for (const int bad : {-1, 11}) {
     miopenActivationMode_t number;
     std::memcpy(&number, &bad, sizeof number);
     expect_bad(miopenSetActivationDescriptor(activation, number, 0, 0, 0), {"activation mode", "0 (passthru)"});
@@ -87,7 +87,7 @@ TEST_F(ActivationApi, DescriptorKeepsItsValues) {
 
 TEST_F(ActivationApi, EveryFunctionAndTypeOutOfPlaceAndInPlace) {
   for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble})
-    for (int mode = 0; mode < 10; ++mode) {
+    for (int mode = 0; mode < 11; ++mode) {
       SCOPED_TRACE("type " + std::to_string(type) + " mode " + std::to_string(mode));
       set(mode);
       const Tensor desc(type, {2, 3, 17, 5});
@@ -122,14 +122,15 @@ TEST_F(ActivationApi, BackwardOfAForwardPassInPlace) {
   const Tensor desc(miopenFloat, {1, 1, 1, 101});
   std::vector<float> x, dy(101, 0.5f);
   for (int i = 0; i < 101; ++i) x.push_back(static_cast<float>(i) * 0.06f - 3);
-  for (int mode = 0; mode < 10; ++mode) {
+  for (int mode = 0; mode < 11; ++mode) {
     SCOPED_TRACE("mode " + std::to_string(mode));
     set(mode);
     std::vector<float> y = x, dx(101), from_x(101);
     if (!sampled()) continue;
     expect_ok(forward(desc, There(handle, x), There(handle, y)));
     expect_ok(backward(desc, There(handle, y), There(handle, dy), There(handle, x), There(handle, from_x)));
-    if (mode == miopenActivationABS || mode == miopenActivationPOWER || mode == miopenActivationCLIPPEDRELU) {
+    if (mode == miopenActivationABS || mode == miopenActivationPOWER || mode == miopenActivationCLIPPEDRELU ||
+        mode == miopenActivationCLAMP) {
       expect_bad(backward(desc, y.data(), dy.data(), y.data(), dx.data()), {"x and y are one buffer", "derivative"});
       continue;
     }
@@ -141,6 +142,36 @@ TEST_F(ActivationApi, BackwardOfAForwardPassInPlace) {
   }
   set(miopenActivationELU, -1);
   expect_bad(backward(desc, x.data(), dy.data(), x.data(), x.data()), {"elu"});
+}
+
+/// The lower bound of a clamp has no gradient, the upper one has; NaN passes, and its gradient is dy.
+TEST_F(ActivationApi, ClampAtItsBoundsAndBeyond) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{-kInf, 0.5f, 0.75f, 1, 1.25f, 1.5f, kInf, kNan}, dy(8, 2);
+  const std::vector<float> y_wanted{0.75f, 0.75f, 0.75f, 1, 1.25f, 1.25f, 1.25f}, dx_wanted{0, 0, 0, 2, 2, 0, 0, 2};
+  for (const miopenDataType_t type : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble}) {
+    SCOPED_TRACE(type);
+    set(miopenActivationCLAMP);
+    const Tensor desc(type, {1, 8});
+    const ref::Tensor t(static_cast<ref::Type>(type), {1, 8});
+    std::vector<unsigned char> in(t.bytes()), gradient(t.bytes()), y(t.bytes()), dx(t.bytes());
+    for (std::int64_t i = 0; i < 8; ++i) {
+      ref::store(t.type, in.data(), i, x[static_cast<std::size_t>(i)]);
+      ref::store(t.type, gradient.data(), i, dy[static_cast<std::size_t>(i)]);
+    }
+    const double one = 1, zero = 0;
+    const void* alpha = type == miopenDouble ? static_cast<const void*>(&one) : &kOne;
+    const void* beta = type == miopenDouble ? static_cast<const void*>(&zero) : &kZero;
+    expect_ok(
+        miopenActivationForward(handle, activation, alpha, desc, There(handle, in), beta, desc, There(handle, y)));
+    expect_ok(miopenActivationBackward(handle, activation, alpha, desc, There(handle, y), desc, There(handle, gradient),
+                                       desc, There(handle, in), beta, desc, There(handle, dx)));
+    for (std::int64_t i = 0; i < 7; ++i)
+      EXPECT_EQ(ref::load(t.type, y.data(), i), static_cast<double>(y_wanted[static_cast<std::size_t>(i)])) << i;
+    EXPECT_TRUE(std::isnan(ref::load(t.type, y.data(), 7)));
+    for (std::int64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(ref::load(t.type, dx.data(), i), static_cast<double>(dx_wanted[static_cast<std::size_t>(i)])) << i;
+  }
 }
 
 TEST_F(ActivationApi, ScalingFactorsAreTaken) {

@@ -459,7 +459,7 @@ struct FusedCase : Case {
 TEST(FusedProblems, BiasAndActivationFollowTheConvolution) {
   const Handle handle;
   for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kShapes[6], kShapes[7]})
-    for (const auto mode : {miopenActivationLEAKYRELU, miopenActivationTANH})
+    for (const auto mode : {miopenActivationLEAKYRELU, miopenActivationTANH, miopenActivationCLAMP})
       for (const int tail : {int{kBias}, int{kActivation}, kBias | kActivation}) {
         FusedCase c(handle, shape, mode);
         const auto want = c.expected_values(tail);

@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr int kRelu = 3, kLeaky = 8, kModes = 10;
+constexpr int kRelu = 3, kLeaky = 8, kClamp = 10, kModes = 11;
 
 Handle& handle() {
   static Handle h(test::device_name(), nullptr);
@@ -41,8 +41,9 @@ struct FusedData : Data {
     bias.resize(desc.bytes());
     fill(desc, bias, 4);
     args.bias = bias.data();
-    args.activation_alpha = 0.75;
-    args.activation_beta = 0.5;
+    const bool clamp = p.epilogue.activation == kClamp;
+    args.activation_alpha = clamp ? -2 : 0.75;
+    args.activation_beta = clamp ? 3 : 0.5;
     args.activation_gamma = 1.5;
   }
 };
@@ -187,7 +188,7 @@ TEST(Fused, EveryTypeAndLayout) {
   for (const DataType type : {DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
     for (Shape shape : shapes()) {
       shape.type = type;
-      for (const int mode : {0, 2, kRelu, 6, 9}) check_all(shape, {true, mode}, ran);
+      for (const int mode : {0, 2, kRelu, 6, 9, kClamp}) check_all(shape, {true, mode}, ran);
       check_all(shape, {false, 1}, ran);
       if (HasFatalFailure()) return;
     }

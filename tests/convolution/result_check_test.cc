@@ -412,7 +412,7 @@ Problem with_epilogue(DataType t, bool bias, int activation) {
 TEST(ResultCheck, ChecksBiasAndActivation) {
   for (const DataType t : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble})
     for (const bool bias : {false, true})
-      for (int activation = bias ? 0 : 1; activation < 10; ++activation) {
+      for (int activation = bias ? 0 : 1; activation < 11; ++activation) {
         const Problem p = with_epilogue(t, bias, activation);
         SCOPED_TRACE(p.key());
         const auto trial = make_check(p)->private_case(handle(), SIZE_MAX);

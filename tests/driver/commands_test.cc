@@ -393,6 +393,8 @@ TEST_F(Commands, FusedProblemsAreTunedByTheirLines) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_TRUE(has(drive("db list --kind tuned"), "^conv .* -F 1 --fuse b3$"));
   EXPECT_TRUE(has(drive("doctor " + kLine + "-F 1 --fuse b3"), "^  hit: "));
+  EXPECT_EQ(drive("tune --from-list " + write("clamp", kLine + "-F 1 --fuse 10\n")).status, 0);
+  EXPECT_TRUE(has(drive("db list --kind tuned"), "^conv .* -F 1 --fuse 10$"));
   EXPECT_TRUE(has(drive(kLine + "-F 1 --fuse b3"), "conv runs no fused problems"));
 }
 

@@ -56,6 +56,7 @@ TEST(ConvArgs, RoundTrip) {
       "conv --wei_strides 27,9,3,1 --out_strides 4,3,2,1 --alpha 0.1 --beta -2.5e-3",
       "conv --math tf32 --deterministic 1 -b 1 -S ConvCpuGemmFwd -C /tmp/cache -s 1",
       "conv --fuse b3 --budget 12.5",
+      "conv --fuse b10",
       "conv --json --explain --all-solvers --device cpu --report a.html --from-list b.txt -S 0",
       "conv -d x.bin -e w.bin -D dy.bin -a b.bin -o 1 -P 0 -G 1 -Z 0 -L 1 -r 0",
   };
@@ -100,15 +101,36 @@ TEST(ConvArgs, DerivedSizes) {
   EXPECT_EQ(tensor_strides({2, 3, 4}, "NWC", {90, 2, 7}), (Sizes{90, 2, 7}));
 }
 
-TEST(ConvArgs, SamePaddingKeepsCeilOfInputOverStride) {
-  for (int in = 5; in <= 12; ++in) {
-    for (int stride = 1; stride <= 3; ++stride) {
-      const std::string sizes = " -H " + std::to_string(in) + " -u " + std::to_string(stride);
-      const ConvArgs args = parse_line("conv -z same -y 3" + sizes);
-      const std::int64_t pad = pads(args)[0];
-      EXPECT_EQ((in + 2 * pad - 3) / stride + 1, (in + stride - 1) / stride) << sizes;
-    }
-  }
+// Lines of MIOpen's performance lists name the third dimension in 2-D, too, with zeros.
+TEST(ConvArgs, FlagsOfMissingDimensionsAreReadAndIgnored) {
+  const std::string line = "conv --spatial_dim 2 --pad_h 1 --pad_w 1 --conv_stride_h 2 --conv_stride_w 2 ";
+  const ConvArgs plain = parse_line(line);
+  EXPECT_EQ(parse_line(line + "--in_d 0 --fil_d 0 --pad_d -1 --conv_stride_d 0 --dilation_d 0 --trans_output_pad_d 0"),
+            plain);
+  EXPECT_EQ(parse_line("./bin/MIOpenDriver " + line + "-! 1 -@ 1 -# 0 -^ 0 -% 0 -$ 0 --pad_mode default"), plain);
+  EXPECT_EQ(parse_line("conv -y 0 -u 0 -l 0 -_ 1 -H 0"), parse_line("conv -_ 1")) << "-_ may come later";
+  EXPECT_NE(error_of("conv -_ 3 --conv_stride_d 0").find("--conv_stride_d: bad value '0'"), std::string::npos);
+  EXPECT_NE(error_of("conv -u 0").find("--conv_stride_h: bad value '0'"), std::string::npos);
+  EXPECT_NE(error_of("conv --dilation_d none").find("--dilation_d: bad value 'none', allowed: an integer"),
+            std::string::npos);
+}
+
+TEST(ConvArgs, SamePaddingRoundsHalfOfThePaddingDown) {
+  const auto pad = [](int in, int filter, int stride) {
+    return pads(parse_line("conv -z same -H " + std::to_string(in) + " -y " + std::to_string(filter) + " -u " +
+                           std::to_string(stride)))[0];
+  };
+  EXPECT_EQ(pad(32, 3, 1), 1);
+  EXPECT_EQ(pad(32, 4, 1), 1);  // 3 in all
+  EXPECT_EQ(pad(32, 3, 2), 0);  // 1 in all
+  EXPECT_EQ(pad(33, 3, 2), 1);  // 2 in all
+  EXPECT_EQ(pad(32, 7, 2), 2);  // 5 in all
+  EXPECT_EQ(pad(31, 2, 3), 0);  // 1 in all
+  EXPECT_EQ(pad(32, 1, 2), 0);
+  EXPECT_EQ(parse_line("conv --pmode same"), parse_line("conv --pad_mode same"));
+  EXPECT_EQ(pads(parse_line("conv -z same -p 3 -q 2 -m trans")), (Sizes{3, 2}));
+  EXPECT_EQ(pads(parse_line("conv -z same -p 3 -q 2 -l 2")), (Sizes{3, 2}));
+  EXPECT_EQ(pads(parse_line("conv -z same -p 3 -q 2 -l 2 -y 1 -x 1")), (Sizes{0, 0}));
   EXPECT_EQ(pads(parse_line("conv -z valid -p 3 -q 3")), (Sizes{0, 0}));
   EXPECT_EQ(pads(parse_line("conv -p 3 -q 2")), (Sizes{3, 2}));
 }
@@ -149,6 +171,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
       {"conv --out_type int9", {"--out_type", "int9"}},
       {"conv -c 6 -g 4 -k 8", {"--group_count", "'4'", "6 input", "8 output"}},
       {"conv --fuse c3", {"--fuse", "'c3'", "b0"}},
+      {"conv --fuse b11", {"--fuse", "'b11'", "b10"}},
       {"conv -V 3", {"-V --verify", "'3'"}},
       {"conv -w 1", {"-w --wall", "-t 1"}},
       {"conv -Z 1", {"--tensor_vect", "'1'", "allowed: 0"}},

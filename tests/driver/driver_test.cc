@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "driver/run/conv_verify.h"
 #include "tests/driver/drive.h"
 
 namespace {
@@ -105,7 +106,8 @@ TEST(Driver, EveryBaseArgumentVerifies) {
 
 TEST(Driver, ShapesAndScalarsVerify) {
   for (const std::string flags :
-       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC", "-g 2", "-z same -u 2",
+       {"-m trans -u 2 -v 2 -X 1 -Y 1", "-_ 1 -I NWC", "-_ 3 -! 4 --pad_d 1 -I NDHWC -O NDHWC", "-g 2",
+        "--pmode same -u 2", "-z same -y 4 -x 2", "--conv_stride_d 0 --dilation_d 0 --in_d 0",
         "-I NHWC -O NHWC -f NHWC", "--alpha 0.5 --beta 2", "-U fp8 -R bfp8 -T fp8", "--in_strides 1000,100,10,1",
         "--deterministic 1 --math strict"}) {
     const Outcome outcome = drive("conv " + kSmall + flags);
@@ -134,6 +136,8 @@ TEST(Driver, OtherPrimitivesVerify) {
   EXPECT_EQ(count(scaled.text, "Verifies OK"), 2u) << scaled.text;
   EXPECT_TRUE(has(scaled, "^GPU Kernel Time Backward Activation Elapsed: \\d+\\.\\d+ ms \\(average\\)$"));
   EXPECT_TRUE(has(scaled, "^stats: fwd-activ-elu, 2x3x32x32, 73728, "));
+  const Outcome clamped = drive("activ -n 2 -m clamp -A -0.5 -B 0.5");
+  EXPECT_EQ(count(clamped.text, "Verifies OK"), 2u) << clamped.text;
   EXPECT_TRUE(has(drive("activ -S NoSuchSolver -n 1"), "NoSuchSolver"));
 }
 
@@ -234,6 +238,31 @@ TEST(Driver, ListsAndReports) {
   const Outcome refused = drive("conv --from-list " + bad.path());
   EXPECT_EQ(refused.status, 1);
   EXPECT_TRUE(has(refused, ":2: -n --batchsize: bad value 'zero'"));
+}
+
+// The samples of a problem have a bounded number of products, however large the tensors are.
+TEST(Driver, SamplesAreAsManyAsAreAffordable) {
+  namespace ref = polymio::reference;
+  using polymio::driver::affordable_samples;
+  for (const std::int64_t n : {1, 32, 64, 65536}) {
+    ref::Convolution p;
+    p.x = ref::Tensor(ref::Type::kFloat, {n, 64, 223, 223});
+    p.w = ref::Tensor(ref::Type::kFloat, {64, 64, 3, 3});
+    p.y = ref::Tensor(ref::Type::kFloat, {n, 64, 112, 112});
+    p.pad = p.dilation = {1, 1};
+    p.stride = {2, 2};
+    for (const auto direction :
+         {ref::Direction::kForward, ref::Direction::kBackwardData, ref::Direction::kBackwardWeights}) {
+      p.direction = direction;
+      const std::int64_t samples = affordable_samples(p, 4096);
+      EXPECT_GE(samples, 64);
+      EXPECT_TRUE(samples == 64 || samples * p.reduction_length() <= 1000000000) << samples;
+      EXPECT_EQ(samples == 4096, direction != ref::Direction::kBackwardWeights || n == 1) << samples;
+    }
+  }
+  const Outcome outcome = drive("conv -n 16 -c 32 -H 128 -W 128 -k 64 -p 1 -q 1 -F 4 -i 1 -P 0");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(has(outcome, "^3814 sampled outputs of 18432 compared, all corners included"));
 }
 
 TEST(Driver, LargeProblemsAreSampled) {

@@ -95,7 +95,7 @@ bool activation_case(Handle& handle, Random& r, Tally& tally) {
   Operand& out = backward ? c.dx : c.y;
   c.in_place = r.one_in(4);
   if (c.in_place) out = c.x;
-  const Mode mode = static_cast<Mode>(r.below(10));
+  const Mode mode = static_cast<Mode>(r.below(activation::kModes));
   const Problem p = backward ? activation::backward_problem(mode, c.x.desc, c.y.desc, c.dy.desc, c.dx.desc)
                              : activation::forward_problem(mode, c.x.desc, c.y.desc);
   set_current(p.key());

@@ -479,7 +479,7 @@ void get_attribute(World& w) {
 void set_activation(World& w) {
   Draw d(w);
   const auto a = d.object<miopenActivationDescriptor_t>(Kind::kActivation);
-  const auto mode = d.enumerator<miopenActivationMode_t>(up_to(9), {10, -1, INT_MAX, INT_MIN});
+  const auto mode = d.enumerator<miopenActivationMode_t>(up_to(10), {11, -1, INT_MAX, INT_MIN});
   const double alpha = d.random().pick({0.75, -1.0, 1e300}), beta = d.random().pick({1.25, 0.0});
   if (d.check(miopenSetActivationDescriptor(a, mode, alpha, beta, 1.5)))
     w.activations[a] = {static_cast<int>(mode), alpha, beta, 1.5};

@@ -167,7 +167,7 @@ const std::vector<int> kRealTypes{miopenHalf, miopenFloat, miopenBFloat16, miope
 
 /// An activation descriptor for one call.
 struct Function {
-  explicit Function(World& w) : world(w), mode(static_cast<int>(w.random.below(10))) {
+  explicit Function(World& w) : world(w), mode(static_cast<int>(w.random.below(11))) {
     miopenCreateActivationDescriptor(&desc);
     w.use(Kind::kActivation, desc);
     miopenSetActivationDescriptor(desc, static_cast<miopenActivationMode_t>(mode), kAlpha, kBeta, kGamma);

@@ -333,8 +333,8 @@ TEST(ConvolutionProperties, DirectionsAreAdjoint) {
 
 constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights};
 
-// The row-wise evaluation and the one of single points share only the geometry.
-TEST(ConvolutionProperties, WholeAgreesWithPointsForAnyThreads) {
+// The evaluations of rows and of single points share only the geometry.
+TEST(ConvolutionProperties, WholeAgreesWithPointsForAnyThreadsAndCopies) {
   for (const Shape& shape : kShapes) {
     for (const Direction direction : kDirections) {
       Convolution p = problem_of(shape, direction);
@@ -350,10 +350,42 @@ TEST(ConvolutionProperties, WholeAgreesWithPointsForAnyThreads) {
       const Result points = evaluate(p, data, all, 3);
       EXPECT_EQ(whole.value, points.value) << shape.name;
       EXPECT_EQ(whole.magnitude, points.magnitude) << shape.name;
-      EXPECT_EQ(whole.value, evaluate(p, data, 4).value) << shape.name;
-      const std::vector<std::int64_t> last = {all.back()};  // few reads: taken in place
-      EXPECT_EQ(evaluate(p, data, last).value, Numbers{whole.value.back()}) << shape.name;
+      for (const int threads : {1, 4}) {
+        for (const double copy_bytes : {0.0, 1e9}) {  // an image at a time, and all of them
+          EXPECT_EQ(whole.value, evaluate(p, data, threads, copy_bytes).value) << shape.name;
+          EXPECT_EQ(whole.value, evaluate(p, data, all, threads, copy_bytes).value) << shape.name;
+        }
+      }
+      for (std::size_t i = 0; i < all.size(); ++i) {  // few reads: taken in place
+        ASSERT_EQ(evaluate(p, data, {&all[i], 1}, 1).value[0], whole.value[i]) << shape.name << ' ' << i;
+      }
+      std::vector<std::int64_t> backwards(all.rbegin(), all.rend());
+      EXPECT_EQ(evaluate(p, data, backwards, 1, 0).value, Numbers(whole.value.rbegin(), whole.value.rend()));
     }
+  }
+}
+
+// Samples cost a pass over the inputs at most, however long their sums are; few samples cost less.
+TEST(ConvolutionProperties, SamplesLoadEachInputOnceAtMost) {
+  const Shape shape{"", {12, 8, 17, 17}, {16, 8, 3, 3}, {1, 1}, {2, 2}, {1, 1}, 1};
+  for (const Direction direction : kDirections) {
+    const Convolution p = problem_of(shape, direction);
+    const Numbers x = random_integers(p.x.count(), 1), w = random_integers(p.w.count(), 2),
+                  y = random_integers(p.y.count(), 3);
+    const Operands data = {x.data(), w.data(), y.data()};
+    const std::int64_t inputs = p.x.count() + p.w.count() + p.y.count() - p.output().count();
+    const Result whole = evaluate(p, data, 1);
+    EXPECT_EQ(whole.loads, inputs);
+    for (const double copy_bytes : {0.0, 1e6}) {
+      const auto sample = sample_indices(p.output(), 1000);
+      const Result some = evaluate(p, data, sample, 1, copy_bytes);
+      EXPECT_EQ(some.loads, inputs);
+      for (std::size_t i = 0; i < sample.size(); ++i) {
+        ASSERT_EQ(some.value[i], whole.value[static_cast<std::size_t>(sample[i])]) << i;
+      }
+    }
+    const std::vector<std::int64_t> middle = {p.output().count() / 2};
+    EXPECT_LE(evaluate(p, data, middle).loads, 2 * p.reduction_length());
   }
 }
 

@@ -195,7 +195,7 @@ ProblemState checked_problem(SavedProblem saved) {
   check(saved.convolution.descriptor);
   expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
          "the direction is unknown");
-  expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kElu,
+  expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kClamp,
          "the activation is unknown");
   ProblemState p = from_saved(std::move(saved));
   expect(!p.fused() || p.direction == miopenProblemDirectionForward, "it is fused, and not forward");

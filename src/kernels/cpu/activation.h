@@ -11,7 +11,7 @@ namespace polymio::kernels {
 /// kBackwardFromY: `x` holds the forward result, because the forward pass ran in place. Logistic, tanh,
 /// softrelu and ELU compute the derivative from it; the other functions treat it as x.
 enum class ActivationPass : int { kForward = 0, kBackward = 1, kBackwardFromY = 2 };
-inline constexpr int kActivationModes = 10, kActivationPasses = 3;
+inline constexpr int kActivationModes = 11, kActivationPasses = 3;
 
 /// result = scale * f(x) + keep * result, or dy * f'(x) instead of f(x). x, dy and result may be the same
 /// buffer; the old result is not read if keep is 0.

@@ -25,7 +25,9 @@ enum class Mode : int {
   kClippedRelu = 7,
   kLeakyRelu = 8,
   kElu = 9,
+  kClamp = 10,
 };
+inline constexpr int kModes = 11;
 const char* name_of(Mode);
 
 /// Parameters of the function, rounded to float unless the tensors are fp64.

@@ -10,8 +10,8 @@
 
 namespace polymio::activation {
 const char* name_of(Mode m) {
-  static constexpr const char* kNames[] = {"passthru", "logistic", "tanh",        "relu",      "softrelu",
-                                           "abs",      "power",    "clippedrelu", "leakyrelu", "elu"};
+  static constexpr const char* kNames[] = {"passthru", "logistic",    "tanh",      "relu", "softrelu", "abs",
+                                           "power",    "clippedrelu", "leakyrelu", "elu",  "clamp"};
   return kNames[static_cast<int>(m)];
 }
 
@@ -55,7 +55,7 @@ double Problem::work() const {
 
 void validate(const Problem& p) {
   const int mode = static_cast<int>(p.mode);
-  require(mode >= 0 && mode <= 9, "activation mode {} is unknown: allowed are 0 (passthru) to 9 (ELU)", mode);
+  require(mode >= 0 && mode < kModes, "activation mode {} is unknown: allowed are 0 (passthru) to 10 (clamp)", mode);
   const auto check = [&](const TensorDesc& t, const char* name) {
     require_float_tensor(t, name, kMostRank, "activations");
     require_same_type(p.x, "x", t, name);

@@ -60,7 +60,7 @@ class ActivationCheck final : public search::SampledCheck<Problem> {
     return fmt::format("{} at offset {}", p_.forward() ? "y" : "dx", offset(element));
   }
 
-  Args private_args() const override { return {.parameters = {0.5, 0.25, 1.5}}; }
+  Args private_args() const override { return {.parameters = {0.25, 0.5, 1.5}}; }
   std::unique_ptr<SampledCheck> make(const Problem& p) const override { return std::make_unique<ActivationCheck>(p); }
   std::vector<TensorDesc*> with_images(Problem& p) const override { return {&p.x, &p.y, &p.dy, &p.dx}; }
 

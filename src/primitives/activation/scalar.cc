@@ -31,6 +31,10 @@ double value_at(Mode mode, const Parameters& p, double x) {
     }
     case Mode::kLeakyRelu: return x <= 0 ? p.alpha * x : x;
     case Mode::kElu: return x <= 0 ? p.alpha * std::expm1(x) : x;
+    case Mode::kClamp: {
+      const double below = x > p.beta ? p.beta : x;
+      return below < p.alpha ? p.alpha : below;
+    }
   }
   return x;
 }
@@ -53,6 +57,7 @@ double gradient_at(Mode mode, const Parameters& p, double x, double dy) {
     case Mode::kClippedRelu: return x <= 0 || x > p.alpha ? 0 : dy;
     case Mode::kLeakyRelu: return x <= 0 ? dy * p.alpha : dy;
     case Mode::kElu: return x <= 0 ? dy * p.alpha * std::exp(x) : dy;
+    case Mode::kClamp: return x <= p.alpha || x > p.beta ? 0 : dy;
   }
   return dy;
 }

@@ -9,7 +9,7 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
 // miopenActivationMode_t
-enum Mode : int { kPassthru, kLogistic, kTanh, kRelu, kSoftrelu, kAbs, kPower, kClippedRelu, kLeakyRelu, kElu };
+enum Mode : int { kPassthru, kLogistic, kTanh, kRelu, kSoftrelu, kAbs, kPower, kClippedRelu, kLeakyRelu, kElu, kClamp };
 using Pass = ActivationPass;
 
 // ---- the functions ----
@@ -78,6 +78,9 @@ Vec<T> forward(Vec<T> x, const Constants<T>& c) {
     return x <= zero ? x * c.alpha : x;
   } else if constexpr (kMode == kElu) {
     return x <= zero ? expm1_down<T>(x) * c.alpha : x;
+  } else if constexpr (kMode == kClamp) {
+    const Vec<T> bottom = broadcast<T>(c.alpha), top = broadcast<T>(c.beta), below = x > top ? top : x;
+    return below < bottom ? bottom : below;
   }
   return x;
 }
@@ -108,6 +111,9 @@ Vec<T> backward(Vec<T> x, Vec<T> dy, const Constants<T>& c) {
     return x <= zero ? dy * c.alpha : dy;
   } else if constexpr (kMode == kElu) {
     return x <= zero ? dy * (exp_of<T>(x) * c.alpha) : dy;
+  } else if constexpr (kMode == kClamp) {
+    const Vec<T> below = x > broadcast<T>(c.beta) ? zero : dy;
+    return x <= broadcast<T>(c.alpha) ? zero : below;
   }
   return dy;
 }

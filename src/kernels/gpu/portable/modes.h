@@ -11,6 +11,7 @@
 #define CLIPPED_RELU 7
 #define LEAKY_RELU 8
 #define ELU 9
+#define CLAMP 10
 
 /// f(x). NaN gives NaN.
 INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
@@ -36,6 +37,10 @@ INLINE num activate(const int mode, num x, num alpha, num beta, num gamma) {
     }
     case LEAKY_RELU: return x <= 0 ? x * alpha : x;
     case ELU: return x <= 0 ? expm1_nonpositive(x) * alpha : x;
+    case CLAMP: {
+      const num below = x > beta ? beta : x;
+      return below < alpha ? alpha : below;
+    }
     default: return x;
   }
 }
@@ -60,6 +65,7 @@ INLINE num gradient(const int mode, num x, num dy, num alpha, num beta, num gamm
     case CLIPPED_RELU: return x <= 0 || x > alpha ? 0 : dy;
     case LEAKY_RELU: return x <= 0 ? dy * alpha : dy;
     case ELU: return x <= 0 ? dy * (exp_of(x) * alpha) : dy;
+    case CLAMP: return x <= alpha || x > beta ? 0 : dy;
     default: return dy;
   }
 }
