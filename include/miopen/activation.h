@@ -26,6 +26,7 @@ typedef enum {
   miopenActivationCLIPPEDRELU = 7,  ///< min(alpha, max(0, x)); derivative 0 at 0 and 1 at alpha
   miopenActivationLEAKYRELU = 8,    ///< x > 0 ? x : alpha * x; derivative alpha at 0
   miopenActivationELU = 9,          ///< x > 0 ? x : alpha * (e^x - 1); derivative alpha at 0
+  miopenActivationCLAMP = 10,       ///< max(alpha, min(beta, x)); derivative 0 at alpha and 1 at beta
 } miopenActivationMode_t;
 
 /// Creates a descriptor, of PASSTHRU. Free it with miopenDestroyActivationDescriptor.
