@@ -74,8 +74,9 @@ miopenStatus_t miopenSet4dTensorDescriptor(miopenTensorDescriptor_t tensorDesc, 
     if (std::ranges::any_of(lens, [](int size) { return size != 0; }))
       return set<int>(tensorDesc, dataType, 4, lens, nullptr);
     // Older programs do so in a default constructor; described() refuses to use it.
-    TensorDesc& desc = deref(tensorDesc);
-    desc = TensorDesc();
+    const int one = 1;
+    set<int>(tensorDesc, dataType, 1, &one, nullptr);  // checks the type
+    deref(tensorDesc) = TensorDesc();
   });
 }
 

@@ -303,7 +303,7 @@ class Finder {
   // Part of a budget reserved for storing the results, building the plan and finishing the task that is running when
   // the time is over: microseconds, and a share of the budget.
   static constexpr double kReserveUs = 500, kReserve = 0.2;
-  // The log line of a record that is used, in MIOpen's words: scripts look for them.
+  // The log line of a record that is used, which scripts expect to be MIOpen's.
   static constexpr const char* kKeyMatch = "Key match:";
 
   const Request& rq_;
