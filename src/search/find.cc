@@ -104,8 +104,11 @@ class Finder {
     options_.tune = again_ = true;
     skipped_.clear();
     candidates = considered();  // the verification may have quarantined a solver
-    // Records that were not verified are not trusted either.
-    for (Candidate& c : candidates) c.current = false;
+    // Records that were not verified are no longer trusted: what is not measured now must not become the user's.
+    for (Candidate& c : candidates) {
+      c.current = false;
+      c.source = std::min(c.source, Source::kNeighbour);
+    }
     return search(std::move(candidates));
   }
 
