@@ -4,15 +4,11 @@
 #ifndef MIOPEN_CONFIG_H_
 #define MIOPEN_CONFIG_H_
 
-/// 1: the HIP headers of this library are on the include path. The config.h in the prefix of the HIP layer defines it.
-#ifndef POLYMIO_HIP_PREFIX
-#define POLYMIO_HIP_PREFIX 0
-#endif
-
 /// 1: <hip/hip_runtime_api.h> is included. By default only where it compiles: with a HIP platform chosen, as hipcc
-/// does, or with the headers of this library. Otherwise types.h declares hipStream_t itself, as HIP does.
+/// does, or with the headers of this library's HIP layer, where POLYMIO_HIP_PREFIX is defined: by the config.h beside
+/// them. Otherwise types.h declares hipStream_t itself, as HIP does.
 #ifndef MIOPEN_BACKEND_HIP
-#if POLYMIO_HIP_PREFIX
+#ifdef POLYMIO_HIP_PREFIX
 #define MIOPEN_BACKEND_HIP 1
 #elif (defined(__HIP_PLATFORM_AMD__) || defined(__HIP_PLATFORM_NVIDIA__)) && defined(__has_include)
 #if __has_include(<hip/hip_runtime_api.h>)

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #ifndef HIP_INCLUDE_HIP_HIP_RUNTIME_API_H
 #define HIP_INCLUDE_HIP_HIP_RUNTIME_API_H
-#if !defined(__HIP_PLATFORM_AMD__) && !defined(__HIP_PLATFORM_NVIDIA__) && !POLYMIO_HIP_PREFIX
+#if !defined(__HIP_PLATFORM_AMD__) && !defined(__HIP_PLATFORM_NVIDIA__) && !defined(POLYMIO_HIP_PREFIX)
 #error "no platform"
 #endif
 typedef struct ihipStream_t* hipStream_t;
