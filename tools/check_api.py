@@ -19,10 +19,6 @@ SONAME = "libMIOpen.so.1"
 
 # Exported beside the table: miopen_internal.h.
 INTERNAL = {
-    "miopenSetConvolutionFindMode":
-        "(miopenConvolutionDescriptor_t convDesc, miopenConvolutionFindMode_t findMode)",
-    "miopenGetConvolutionFindMode":
-        "(const miopenConvolutionDescriptor_t convDesc, miopenConvolutionFindMode_t* findMode)",
     "miopenHiddenSetConvolutionFindMode":
         "(miopenConvolutionDescriptor_t convDesc, int findMode)",
     "miopenHiddenGetConvolutionFindMode":

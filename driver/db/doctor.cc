@@ -75,8 +75,9 @@ bool print_file(const Json& file) {
 }
 
 const char* mode_name(int mode) {
-  static constexpr const char* kNames[] = {"?", "NORMAL", "FAST", "HYBRID", "4 (as NORMAL)", "DYNAMIC_HYBRID"};
-  return mode >= 1 && mode <= 5 ? kNames[mode] : kNames[0];
+  static constexpr const char* kNames[] = {
+      "?", "NORMAL", "FAST", "HYBRID", "4 (as NORMAL)", "DYNAMIC_HYBRID", "TRUST_VERIFY", "TRUST_VERIFY_FULL"};
+  return mode >= 1 && mode <= 7 ? kNames[mode] : kNames[0];
 }
 
 const char* enforce_name(int enforce) {

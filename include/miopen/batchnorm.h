@@ -76,6 +76,72 @@ MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationBackward_V2(
     void* resultBnScaleDiff, void* resultBnBiasDiff, double epsilon, const void* savedMean,
     const void* savedInvVariance);
 
+// The functions below belong to MIOpen 3.5. `activDesc` names an activation of the result (PASTHRU, RELU, CLIPPEDRELU,
+// CLAMP); null is none.
+
+/// miopenBatchNormalizationForwardTraining_V2 that reads the running statistics from `prev` and writes them to `next`;
+/// both may be the same.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardTraining_V3(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasVarDesc, const miopenTensorDescriptor_t savedMeanDesc,
+    const miopenTensorDescriptor_t savedVarDesc, void* bnScale, void* bnBias, double expAvgFactor,
+    const void* prevResultRunningMean, const void* prevResultRunningVariance, void* nextResultRunningMean,
+    void* nextResultRunningVariance, double epsilon, void* resultSaveMean, void* resultSaveInvVariance);
+
+/// miopenBatchNormalizationForwardTraining_V2 with an activation of y.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormForwardTrainingActivation(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasVarDesc, const miopenTensorDescriptor_t savedMeanDesc,
+    const miopenTensorDescriptor_t savedVarDesc, void* bnScale, void* bnBias, double expAvgFactor,
+    void* resultRunningMean, void* resultRunningVariance, double epsilon, void* resultSaveMean,
+    void* resultSaveInvVariance, const miopenActivationDescriptor_t activDesc);
+
+/// miopenBatchNormalizationForwardTraining_V3 with an activation of y.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormForwardTrainingActivation_V2(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasVarDesc, const miopenTensorDescriptor_t savedMeanDesc,
+    const miopenTensorDescriptor_t savedVarDesc, void* bnScale, void* bnBias, double expAvgFactor,
+    const void* prevResultRunningMean, const void* prevResultRunningVariance, void* nextResultRunningMean,
+    void* nextResultRunningVariance, double epsilon, void* resultSaveMean, void* resultSaveInvVariance,
+    const miopenActivationDescriptor_t activDesc);
+
+/// miopenBatchNormalizationForwardInference_V2 of the inverse standard deviation instead of the variance.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormalizationForwardInferenceInvVariance(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasDesc, const miopenTensorDescriptor_t estMeanDesc,
+    const miopenTensorDescriptor_t estInvVarianceDesc, void* bnScale, void* bnBias, void* estimatedMean,
+    void* estimatedInvVariance);
+
+/// The same with an activation of y.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormForwardInferenceActivationInvVariance(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasDesc, const miopenTensorDescriptor_t estMeanDesc,
+    const miopenTensorDescriptor_t estInvVarianceDesc, void* bnScale, void* bnBias, void* estimatedMean,
+    void* estimatedInvVariance, const miopenActivationDescriptor_t activDesc);
+
+/// miopenBatchNormalizationForwardInference_V2 with an activation of y.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormForwardInferenceActivation(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, void* alpha, void* beta, const miopenTensorDescriptor_t xDesc,
+    const void* x, const miopenTensorDescriptor_t yDesc, void* y, const miopenTensorDescriptor_t scaleDesc,
+    const miopenTensorDescriptor_t biasDesc, const miopenTensorDescriptor_t estMeanDesc,
+    const miopenTensorDescriptor_t estVarianceDesc, void* bnScale, void* bnBias, void* estimatedMean,
+    void* estimatedVariance, double epsilon, const miopenActivationDescriptor_t activDesc);
+
+/// miopenBatchNormalizationBackward_V2 through the activation, whose input is computed again from x, scale and bias.
+MIOPEN_EXPORT miopenStatus_t miopenBatchNormBackwardActivation(
+    miopenHandle_t handle, miopenBatchNormMode_t bn_mode, const void* alphaDataDiff, const void* betaDataDiff,
+    const void* alphaParamDiff, const void* betaParamDiff, const miopenTensorDescriptor_t xDesc, const void* x,
+    const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t dxDesc, void* dx,
+    const miopenTensorDescriptor_t scaleDesc, const miopenTensorDescriptor_t biasDesc,
+    const miopenTensorDescriptor_t savedMeanDesc, const miopenTensorDescriptor_t savedVarianceDesc, const void* bnScale,
+    const void* bnBias, void* resultBnScaleDiff, void* resultBnBiasDiff, double epsilon, const void* savedMean,
+    const void* savedInvVariance, const miopenActivationDescriptor_t activDesc);
+
 #ifdef __cplusplus
 }
 #endif

@@ -54,7 +54,30 @@ typedef enum {
 #ifdef MIOPEN_BETA_API
   MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE = 2,  ///< one of miopenF8RoundingMode_t
 #endif
+  MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE = 3,  ///< one of miopenMathType_t; pedantic by default
 } miopenConvolutionAttrib_t;
+
+/// Products of fp32 tensors. polymioSetConvolutionMathMode (polymio.h) has more choices; the two combine as it says.
+typedef enum {
+  miopenMathDefault = 0,   ///< may be rounded to tf32 on devices that multiply it, else as pedantic
+  miopenMathPedantic = 1,  ///< fp32
+} miopenMathType_t;
+
+/// How a find function obtains its results.
+typedef enum {
+  miopenConvolutionFindModeNormal = 1,  ///< Always measures every applicable solver.
+  miopenConvolutionFindModeFast = 2,    ///< The find database, else predictions.
+  miopenConvolutionFindModeHybrid = 3,  ///< The find database, else as normal.
+  /// As hybrid, but measures only solvers that are not specialised on N, H and W.
+  miopenConvolutionFindModeDynamicHybrid = 5,
+  /// A record of the user's find database, as it is. Else the best two of the system's database or of the predictions
+  /// are measured once: they are stored as the user's and used if the record's time holds within
+  /// MIOPEN_VERIFY_TOLERANCE_PCT percent, or if the first prediction is not slower than the second. If not, the solvers
+  /// of dynamic hybrid are tuned, each for at most a second, and measured.
+  miopenConvolutionFindModeTrustVerify = 6,
+  miopenConvolutionFindModeTrustVerifyFull = 7,  ///< The same, but tunes every solver, with the usual limits.
+  miopenConvolutionFindModeDefault = miopenConvolutionFindModeDynamicHybrid,
+} miopenConvolutionFindMode_t;
 
 #ifdef MIOPEN_BETA_API
 /// Rounding of values converted to an 8-bit float.
@@ -80,6 +103,9 @@ typedef enum {
   miopenConvolutionFwdAlgoWinograd = 3,
   miopenConvolutionFwdAlgoImplicitGEMM = 5,
 } miopenConvFwdAlgorithm_t;
+
+/// An algorithm of MIOpen 2 that no find reports. A macro, so that a `switch` over the algorithms needs no case.
+#define miopenConvolutionFwdAlgoStaticCompiledGEMM ((miopenConvFwdAlgorithm_t)4)
 
 /// Algorithm families of backward weights.
 typedef enum {
@@ -197,6 +223,15 @@ MIOPEN_EXPORT miopenStatus_t miopenGetConvolutionNdForwardOutputDim(miopenConvol
                                                                     const miopenTensorDescriptor_t inputTensorDesc,
                                                                     const miopenTensorDescriptor_t filterDesc,
                                                                     int* nDim, int* outputTensorDimA);
+
+/// Sets the find mode of a convolution; until then it is that of MIOPEN_FIND_MODE, else dynamic hybrid. BadParm for
+/// other values. A tuning policy (handle.h) other than none, or MIOPEN_FIND_ENFORCE, makes every mode normal.
+MIOPEN_EXPORT miopenStatus_t miopenSetConvolutionFindMode(miopenConvolutionDescriptor_t convDesc,
+                                                          miopenConvolutionFindMode_t findMode);
+
+/// The find mode of a convolution.
+MIOPEN_EXPORT miopenStatus_t miopenGetConvolutionFindMode(const miopenConvolutionDescriptor_t convDesc,
+                                                          miopenConvolutionFindMode_t* findMode);
 
 /// Frees a descriptor. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroyConvolutionDescriptor(miopenConvolutionDescriptor_t convDesc);

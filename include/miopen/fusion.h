@@ -154,6 +154,14 @@ MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan(const miopenHandle_t handle
                                                      const miopenTensorDescriptor_t outputDesc, void* output,
                                                      miopenOperatorArgs_t args);
 
+/// miopenExecuteFusionPlan with a workspace of the size that miopenFusionPlanGetWorkSpaceSize gives.
+MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan_v2(const miopenHandle_t handle,
+                                                        const miopenFusionPlanDescriptor_t fusePlanDesc,
+                                                        const miopenTensorDescriptor_t inputDesc, const void* input,
+                                                        const miopenTensorDescriptor_t outputDesc, void* output,
+                                                        miopenOperatorArgs_t args, void* workspace,
+                                                        size_t workspaceSize);
+
 /// y = activation(alpha1 * convolution(x, w) + alpha2 * z + bias). z has the sizes of y, the bias
 /// is (1, K, 1, 1[, 1]). z and the bias may be null.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionBiasActivationForward(

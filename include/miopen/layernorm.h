@@ -61,6 +61,23 @@ MIOPEN_EXPORT miopenStatus_t miopenT5LayerNormBackward(
     const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t xDesc, const void* x,
     const miopenTensorDescriptor_t weightDesc, const void* weight, const miopenTensorDescriptor_t rstdDesc,
     const void* rstd, const miopenTensorDescriptor_t dxDesc, void* dx, const miopenTensorDescriptor_t dwDesc, void* dw);
+
+/// Workspace bytes of miopenLayerNormBackward.
+MIOPEN_EXPORT miopenStatus_t miopenGetLayerNormBackwardWorkspaceSize(
+    miopenHandle_t handle, miopenNormMode_t mode, const miopenTensorDescriptor_t dyDesc,
+    const miopenTensorDescriptor_t xDesc, const miopenTensorDescriptor_t weightDesc,
+    const miopenTensorDescriptor_t meanDesc, const miopenTensorDescriptor_t rstdDesc, const int32_t normalized_dim,
+    const miopenTensorDescriptor_t dxDesc, const miopenTensorDescriptor_t dwDesc, const miopenTensorDescriptor_t dbDesc,
+    size_t* sizeInBytes);
+
+/// dx, dw and db of miopenLayerNormForward from dy; x, weight, mean and rstd are those of the forward call.
+MIOPEN_EXPORT miopenStatus_t miopenLayerNormBackward(
+    miopenHandle_t handle, miopenNormMode_t mode, void* workspace, size_t workspaceSizeInBytes,
+    const miopenTensorDescriptor_t dyDesc, const void* dy, const miopenTensorDescriptor_t xDesc, const void* x,
+    const miopenTensorDescriptor_t weightDesc, const void* weight, const miopenTensorDescriptor_t meanDesc,
+    const void* mean, const miopenTensorDescriptor_t rstdDesc, const void* rstd, const int32_t normalized_dim,
+    const miopenTensorDescriptor_t dxDesc, void* dx, const miopenTensorDescriptor_t dwDesc, void* dw,
+    const miopenTensorDescriptor_t dbDesc, void* db);
 #endif
 
 #ifdef __cplusplus

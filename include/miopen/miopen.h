@@ -29,6 +29,7 @@
 #include <miopen/rnn.h>
 #include <miopen/rope.h>
 #include <miopen/softmax.h>
+#include <miopen/solver.h>
 #include <miopen/tensor.h>
 #include <miopen/types.h>
 #include <miopen/version.h>

@@ -170,7 +170,8 @@ typedef enum {
 } polymioMathMode_t;
 
 /// Sets the math mode of a convolution. It restricts find, the immediate mode, stored results and
-/// runs.
+/// runs. Where it is accurate, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE chooses: miopenMathDefault makes it tf32. All other
+/// modes take precedence over the attribute, whose value they leave as it is.
 MIOPEN_EXPORT miopenStatus_t polymioSetConvolutionMathMode(miopenConvolutionDescriptor_t convDesc,
                                                            polymioMathMode_t mode);
 

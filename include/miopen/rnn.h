@@ -42,8 +42,9 @@ typedef enum {
 
 /// Algorithm.
 typedef enum {
-  miopenRNNdefault = 0,      ///< the best known
-  miopenRNNfundamental = 1,  ///< one matrix product after the other
+  miopenRNNdefault = 0,         ///< the best known
+  miopenRNNfundamental = 1,     ///< one matrix product after the other
+  miopenRNNroundedDynamic = 2,  ///< the results of the default; MIOpen rounds sizes up for faster products
 } miopenRNNAlgo_t;
 
 /// Directions in time.

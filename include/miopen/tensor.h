@@ -24,7 +24,8 @@ typedef enum {
 /// miopenDestroyTensorDescriptor.
 MIOPEN_EXPORT miopenStatus_t miopenCreateTensorDescriptor(miopenTensorDescriptor_t* tensorDesc);
 
-/// Describes a packed NCHW tensor. BadParm unless all sizes are at least 1.
+/// Describes a packed NCHW tensor. BadParm unless all sizes are at least 1, or all are 0: that makes the descriptor
+/// empty again, and a later use of it is BadParm.
 MIOPEN_EXPORT miopenStatus_t miopenSet4dTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType,
                                                          int n, int c, int h, int w);
 
@@ -64,6 +65,10 @@ MIOPEN_EXPORT miopenStatus_t miopenSetTensorDescriptorV2(miopenTensorDescriptor_
 /// miopenBFloat8, or the tensor's own type for no conversion. The data in memory keep their type.
 /// Used by convolutions. BadParm for an integer tensor or one that is not set yet.
 MIOPEN_EXPORT miopenStatus_t miopenSetTensorCastType(miopenTensorDescriptor_t tensorDesc, miopenDataType_t cast_type);
+
+/// miopenGetTensorDescriptor with sizes and strides that may exceed an int.
+MIOPEN_EXPORT miopenStatus_t miopenGetTensorDescriptorV2(miopenTensorDescriptor_t tensorDesc,
+                                                         miopenDataType_t* dataType, size_t* dimsA, size_t* stridesA);
 #endif
 
 /// The number of dimensions.
@@ -73,6 +78,19 @@ MIOPEN_EXPORT miopenStatus_t miopenGetTensorDescriptorSize(miopenTensorDescripto
 /// Null outputs are skipped. BadParm if a value does not fit an int.
 MIOPEN_EXPORT miopenStatus_t miopenGetTensorDescriptor(miopenTensorDescriptor_t tensorDesc, miopenDataType_t* dataType,
                                                        int* dimsA, int* stridesA);
+
+/// The layout that was set, else the first of miopenTensorLayout_t in which a tensor of these sizes and strides is
+/// packed. NotImplemented if there is none, BadParm if the descriptor is empty.
+MIOPEN_EXPORT miopenStatus_t miopenGetTensorLayout(miopenTensorDescriptor_t tensorDesc, miopenTensorLayout_t* layout);
+
+/// Elements from the first to the last, gaps between them included; 0 if the descriptor is empty.
+MIOPEN_EXPORT miopenStatus_t miopenGetTensorElementSpace(miopenTensorDescriptor_t tensorDesc, size_t* elementSpace);
+
+/// Whether there are no gaps between the elements. BadParm if the descriptor is empty.
+MIOPEN_EXPORT miopenStatus_t miopenIsTensorPacked(miopenTensorDescriptor_t tensorDesc, bool* isPacked);
+
+/// How many channels are packed together: 4 or 8 in a layout with that suffix, else 1.
+MIOPEN_EXPORT miopenStatus_t miopenGetTensorVectorLength(miopenTensorDescriptor_t tensorDesc, size_t* vectorLength);
 
 /// Frees a descriptor. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroyTensorDescriptor(miopenTensorDescriptor_t tensorDesc);

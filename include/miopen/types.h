@@ -119,16 +119,18 @@ MIOPEN_DECLARE_OBJECT(miopenFindOptions);
 /// One way to compute a problem, ready to run. See find2.h.
 MIOPEN_DECLARE_OBJECT(miopenSolution);
 
-/// The stream (queue) of a device. Its C type follows the runtime header that the program has
-/// included before; all of them are pointers, so the ABI is the same. A CPU handle takes null only.
+/// The stream (queue) of a device. Its C type is that of the runtime header that the program has included before (HIP,
+/// CUDA, OpenCL), else hipStream_t, declared as HIP declares it, so that HIP may also be included later. All of them
+/// are pointers, so the ABI is the same.
 #if MIOPEN_BACKEND_HIP || defined(HIP_INCLUDE_HIP_HIP_RUNTIME_API_H)
 typedef hipStream_t miopenAcceleratorQueue_t;
-#elif MIOPEN_BACKEND_OPENCL
+#elif MIOPEN_BACKEND_OPENCL || defined(__OPENCL_CL_H)
 typedef cl_command_queue miopenAcceleratorQueue_t;
 #elif defined(__CUDA_RUNTIME_API_H__) || defined(__DRIVER_TYPES_H__)
 typedef cudaStream_t miopenAcceleratorQueue_t;
 #else
-typedef void* miopenAcceleratorQueue_t;
+typedef struct ihipStream_t* hipStream_t;
+typedef hipStream_t miopenAcceleratorQueue_t;
 #endif
 
 /// The result of a call.
@@ -160,6 +162,10 @@ typedef enum {
 #endif
   miopenInt64 = 9,  ///< 64-bit signed integer.
 } miopenDataType_t;
+
+/// A type of MIOpen 1 and 2 that no function accepts any more. A macro, so that a `switch` over the types needs no
+/// case.
+#define miopenInt8x4 ((miopenDataType_t)4)
 
 /// Order of the dimensions in memory, outermost first. A suffix cX packs X channels together.
 typedef enum {

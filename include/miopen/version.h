@@ -5,7 +5,9 @@
 #define MIOPEN_VERSION_H_
 
 #define MIOPEN_VERSION_MAJOR 3
-#define MIOPEN_VERSION_MINOR 3
-#define MIOPEN_VERSION_PATCH 0
+#define MIOPEN_VERSION_MINOR 5
+#define MIOPEN_VERSION_PATCH 2
+/// The build, for log lines. It carries no meaning here.
+#define MIOPEN_VERSION_TWEAK 0
 
 #endif  // MIOPEN_VERSION_H_

@@ -43,9 +43,14 @@ const Variable kConvDirect{"MIOPEN_DEBUG_CONV_DIRECT", "1", "0 disables the Dire
 const Variable kConvFft{"MIOPEN_DEBUG_CONV_FFT", "1", "0 disables the FFT algorithm."};
 const Variable kConvWinograd{"MIOPEN_DEBUG_CONV_WINOGRAD", "1", "0 disables the Winograd algorithm."};
 const Variable kConvImplicitGemm{"MIOPEN_DEBUG_CONV_IMPLICIT_GEMM", "1", "0 disables the ImplicitGEMM algorithm."};
+const Variable kLegacyAlgorithms{"POLYMIO_LEGACY_ALGORITHMS", "0",
+                                 "1: implicit GEMM is part of the Direct algorithm, in finds, runs and switches, for "
+                                 "programs that know the algorithms 0 to 3 only."};
 const Variable kFindMode{"MIOPEN_FIND_MODE", "DYNAMIC_HYBRID",
                          "Find mode of new convolution descriptors: 1 NORMAL, 2 FAST, 3 HYBRID, 4 (as NORMAL), "
-                         "5 DYNAMIC_HYBRID; name or number."};
+                         "5 DYNAMIC_HYBRID, 6 TRUST_VERIFY, 7 TRUST_VERIFY_FULL; name or number."};
+const Variable kVerifyTolerance{"MIOPEN_VERIFY_TOLERANCE_PCT", "20",
+                                "Percent by which a time may exceed its record when TRUST_VERIFY verifies it."};
 const Variable kFindEnforce{
     "MIOPEN_FIND_ENFORCE", "NONE",
     "Tuning forced on every find: 1 NONE, 2 DB_UPDATE, 3 SEARCH, 4 SEARCH_DB_UPDATE, 5 DB_CLEAN; "
@@ -78,12 +83,14 @@ const Variable kKernelDir{"POLYMIO_KERNEL_DIR", "unset",
 
 std::span<const Variable* const> all() {
   static const std::array list = {
-      &kDevice,           &kCpuIsa,     &kThreads,        &kExecutor,         &kUserDbPath,        &kSystemDbPath,
-      &kDisableFindDb,    &kLogLevel,   &kLogApi,         &kLogCommand,       &kDeterministic,     &kFp16Alt,
-      &kFp8Rounding,      &kFp8Seed,    &kConvGemm,       &kConvDirect,       &kConvFft,           &kConvWinograd,
-      &kConvImplicitGemm, &kFindMode,   &kFindEnforce,    &kFindOnlySolver,   &kImmediateFallback, &kLearnedFallback,
-      &kCheckNumerics,    &kTuningTime, &kTuningPatience, &kTuningIterations, &kFindBudget,        &kTuneWhileRunning,
-      &kRecord,           &kCacheDir,   &kDisableCache,   &kCompileLevel,     &kKernelDir};
+      &kDevice,          &kCpuIsa,           &kThreads,      &kExecutor,         &kUserDbPath,
+      &kSystemDbPath,    &kDisableFindDb,    &kLogLevel,     &kLogApi,           &kLogCommand,
+      &kDeterministic,   &kFp16Alt,          &kFp8Rounding,  &kFp8Seed,          &kConvGemm,
+      &kConvDirect,      &kConvFft,          &kConvWinograd, &kConvImplicitGemm, &kLegacyAlgorithms,
+      &kFindMode,        &kVerifyTolerance,  &kFindEnforce,  &kFindOnlySolver,   &kImmediateFallback,
+      &kLearnedFallback, &kCheckNumerics,    &kTuningTime,   &kTuningPatience,   &kTuningIterations,
+      &kFindBudget,      &kTuneWhileRunning, &kRecord,       &kCacheDir,         &kDisableCache,
+      &kCompileLevel,    &kKernelDir};
   return list;
 }
 

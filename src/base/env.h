@@ -17,9 +17,9 @@ struct Variable {
 
 extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSystemDbPath, kDisableFindDb, kLogLevel,
     kLogApi, kLogCommand, kDeterministic, kFp16Alt, kFp8Rounding, kFp8Seed, kConvGemm, kConvDirect, kConvFft,
-    kConvWinograd, kConvImplicitGemm, kFindMode, kFindEnforce, kFindOnlySolver, kImmediateFallback, kLearnedFallback,
-    kCheckNumerics, kTuningTime, kTuningPatience, kTuningIterations, kFindBudget, kTuneWhileRunning, kRecord, kCacheDir,
-    kDisableCache, kCompileLevel, kKernelDir;
+    kConvWinograd, kConvImplicitGemm, kLegacyAlgorithms, kFindMode, kVerifyTolerance, kFindEnforce, kFindOnlySolver,
+    kImmediateFallback, kLearnedFallback, kCheckNumerics, kTuningTime, kTuningPatience, kTuningIterations, kFindBudget,
+    kTuneWhileRunning, kRecord, kCacheDir, kDisableCache, kCompileLevel, kKernelDir;
 
 std::span<const Variable* const> all();
 

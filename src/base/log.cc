@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "base/debug_flags.h"
 #include "base/env.h"
 #include "base/process_mutex.h"
 
@@ -25,7 +26,7 @@ int threshold() {
 
 }  // namespace
 
-bool enabled(Level level) { return static_cast<int>(level) <= threshold(); }
+bool enabled(Level level) { return static_cast<int>(level) <= threshold() && !debug_flag(DebugFlag::kQuietLogging); }
 
 bool api_enabled() {
   static const bool on = env::flag(env::kLogApi, false);
@@ -38,6 +39,7 @@ bool command_enabled() {
 }
 
 void write(std::string_view level, std::string_view text) {
+  if (debug_flag(DebugFlag::kQuietLogging)) return;
   const auto line = fmt::format("MIOpen({}): {}\n", level, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

@@ -14,7 +14,7 @@ bool enabled(Level);
 bool api_enabled();      // MIOPEN_ENABLE_LOGGING
 bool command_enabled();  // MIOPEN_ENABLE_LOGGING_CMD
 
-/// Writes "MIOpen(level): text" at any log level.
+/// Writes "MIOpen(level): text" at any log level, unless DebugFlag::kQuietLogging is set.
 void write(std::string_view level, std::string_view text);
 
 template <class... Args>

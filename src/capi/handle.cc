@@ -3,6 +3,7 @@
 #include <miopen/handle.h>
 #include <miopen/version.h>
 
+#include "base/debug_flags.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
@@ -17,6 +18,14 @@ namespace {
 void create(miopenHandle_t* handle, const std::string& device, void* stream) {
   *not_null(handle, "handle") = nullptr;
   *handle = new capi::HandleObject(device, stream);
+}
+
+DebugFlag debug_flag_of(miopenDebugFlag_t flag) {
+  require(flag >= miopenDebugLoggingQuiet && flag <= miopenDebugAlwaysEnableConvDirectNaive,
+          "debug flag {} is unknown: allowed are 0 (quiet logging), 1 (find enforce disabled), 2 (warm-up), "
+          "3 (naive convolution always enabled)",
+          static_cast<int>(flag));
+  return static_cast<DebugFlag>(flag);
 }
 
 }  // namespace
@@ -78,4 +87,26 @@ miopenStatus_t miopenGetKernelTime(miopenHandle_t handle, float* time) {
 
 miopenStatus_t miopenEnableProfiling(miopenHandle_t handle, bool enable) {
   return guard([&] { deref(handle).enable_profiling(enable); });
+}
+
+miopenStatus_t miopenSetTuningPolicy(miopenHandle_t handle, miopenTuningPolicy_t newValue) {
+  return guard([&] {
+    require(newValue >= miopenTuningPolicyNone && newValue <= miopenTuningPolicyDbClean,
+            "tuning policy {} is unknown: allowed are 1 (none), 2 (DbUpdate), 3 (Search), 4 (SearchDbUpdate), "
+            "5 (DbClean)",
+            static_cast<int>(newValue));
+    deref(handle).set_tuning_policy(static_cast<Enforce>(newValue));
+  });
+}
+
+miopenStatus_t miopenGetTuningPolicy(miopenHandle_t handle, miopenTuningPolicy_t* value) {
+  return guard([&] { *not_null(value, "value") = static_cast<miopenTuningPolicy_t>(deref(handle).tuning_policy()); });
+}
+
+miopenStatus_t miopenSetDebugFlag(miopenDebugFlag_t flag, bool value) {
+  return guard([&] { set_debug_flag(debug_flag_of(flag), value); });
+}
+
+miopenStatus_t miopenGetDebugFlag(miopenDebugFlag_t flag, bool* value) {
+  return guard([&] { *not_null(value, "value") = debug_flag(debug_flag_of(flag)); });
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "capi/common/tensor.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -35,12 +36,16 @@ std::vector<std::int64_t> widen(const T* values, int count, const char* name) {
   return wide;
 }
 
+/// The tensor of a descriptor that has been set; else BadParm.
+const TensorDesc& filled(miopenTensorDescriptor_t tensor) { return capi::described(tensor, "the tensor"); }
+
 template <class T>
 void set(miopenTensorDescriptor_t tensor, miopenDataType_t type, int count, const T* lens, const T* strides) {
-  TensorDesc& desc = deref(tensor);
+  auto& object = capi::checked<capi::TensorObject>(tensor);
   const auto wide = widen(lens, count, "dimsA");
-  desc = make_tensor(static_cast<DataType>(type), wide,
-                     strides ? widen(strides, count, "stridesA") : std::vector<std::int64_t>{});
+  object.desc = make_tensor(static_cast<DataType>(type), wide,
+                            strides ? widen(strides, count, "stridesA") : std::vector<std::int64_t>{});
+  object.layout.reset();
 }
 
 void narrow(int* out, std::int64_t value, const char* what) {
@@ -66,7 +71,12 @@ miopenStatus_t miopenSet4dTensorDescriptor(miopenTensorDescriptor_t tensorDesc, 
                                            int h, int w) {
   return guard([&] {
     const int lens[] = {n, c, h, w};
-    set<int>(tensorDesc, dataType, 4, lens, nullptr);
+    if (std::ranges::any_of(lens, [](int size) { return size != 0; }))
+      return set<int>(tensorDesc, dataType, 4, lens, nullptr);
+    // Older programs do so in a default constructor; described() refuses to use it.
+    const int one = 1;
+    set<int>(tensorDesc, dataType, 1, &one, nullptr);  // checks the type
+    deref(tensorDesc) = TensorDesc();
   });
 }
 
@@ -81,9 +91,10 @@ miopenStatus_t miopenSet4dTensorDescriptorEx(miopenTensorDescriptor_t tensorDesc
 miopenStatus_t miopenSetNdTensorDescriptorWithLayout(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType,
                                                      miopenTensorLayout_t tensorLayout, const int* lens, int num_lens) {
   return guard([&] {
-    TensorDesc& desc = deref(tensorDesc);
-    desc =
-        make_tensor(static_cast<DataType>(dataType), static_cast<Layout>(tensorLayout), widen(lens, num_lens, "lens"));
+    auto& object = capi::checked<capi::TensorObject>(tensorDesc);
+    const auto layout = static_cast<Layout>(tensorLayout);
+    object.desc = make_tensor(static_cast<DataType>(dataType), layout, widen(lens, num_lens, "lens"));
+    object.layout = layout;
   });
 }
 
@@ -140,6 +151,46 @@ miopenStatus_t miopenGetTensorDescriptor(miopenTensorDescriptor_t tensorDesc, mi
       narrow(stridesA ? stridesA + i : nullptr, desc.strides[i], "a stride");
     }
   });
+}
+
+miopenStatus_t miopenGetTensorDescriptorV2(miopenTensorDescriptor_t tensorDesc, miopenDataType_t* dataType,
+                                           size_t* dimsA, size_t* stridesA) {
+  return guard([&] {
+    const TensorDesc& desc = deref(tensorDesc);
+    if (dataType) *dataType = static_cast<miopenDataType_t>(desc.type);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(desc.rank); ++i) {
+      if (dimsA) dimsA[i] = static_cast<size_t>(desc.lens[i]);
+      if (stridesA) stridesA[i] = static_cast<size_t>(desc.strides[i]);
+    }
+  });
+}
+
+miopenStatus_t miopenGetTensorLayout(miopenTensorDescriptor_t tensorDesc, miopenTensorLayout_t* layout) {
+  return guard([&] {
+    const TensorDesc& desc = filled(tensorDesc);
+    not_null(layout, "layout");
+    const auto given = capi::checked<capi::TensorObject>(tensorDesc).layout;
+    const auto found = given ? given : layout_of(desc);
+    if (!found)
+      fail(Status::kNotImplemented, "no layout has the sizes [{}] and the strides [{}]", fmt::join(desc.sizes(), ", "),
+           fmt::join(std::span(desc.strides).first(static_cast<std::size_t>(desc.rank)), ", "));
+    *layout = static_cast<miopenTensorLayout_t>(*found);
+  });
+}
+
+miopenStatus_t miopenGetTensorElementSpace(miopenTensorDescriptor_t tensorDesc, size_t* elementSpace) {
+  return guard([&] {
+    const TensorDesc& desc = deref(tensorDesc);
+    *not_null(elementSpace, "elementSpace") = desc.rank ? static_cast<size_t>(desc.space()) : 0;
+  });
+}
+
+miopenStatus_t miopenIsTensorPacked(miopenTensorDescriptor_t tensorDesc, bool* isPacked) {
+  return guard([&] { *not_null(isPacked, "isPacked") = filled(tensorDesc).packed(); });
+}
+
+miopenStatus_t miopenGetTensorVectorLength(miopenTensorDescriptor_t tensorDesc, size_t* vectorLength) {
+  return guard([&] { *not_null(vectorLength, "vectorLength") = static_cast<size_t>(deref(tensorDesc).vector_length); });
 }
 
 miopenStatus_t miopenGetTensorNumBytes(miopenTensorDescriptor_t tensorDesc, size_t* numBytes) {

@@ -68,15 +68,14 @@ void Handle::set_tuning_callback(TuningCallback callback) {
 }
 
 void Handle::set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context) {
-  require(!a == !d, "give both an allocator and a deallocator, or neither to restore the default");
   const std::scoped_lock lock(allocator_mutex_);
   allocator_ = {a, d, context};
 }
 
 void* Handle::allocate(std::size_t bytes) {
   const std::scoped_lock lock(allocator_mutex_);
-  if (!allocator_.allocate) return stream_->allocate(bytes);
-  void* memory = allocator_.allocate(allocator_.context, bytes);
+  if (!allocator_.given()) return stream_->allocate(bytes);
+  void* memory = allocator_.allocate ? allocator_.allocate(allocator_.context, bytes) : stream_->allocate(bytes);
   if (!memory) fail(Status::kAllocFailed, "the caller's allocator gave no memory for {} bytes", bytes);
   callers_memory_[memory] = allocator_;
   return memory;
@@ -88,6 +87,7 @@ void Handle::deallocate(void* memory) {
   if (it == callers_memory_.end()) return stream_->deallocate(memory);
   const CallerAllocator owner = it->second;
   callers_memory_.erase(it);
+  if (!owner.deallocate) return stream_->deallocate(memory);
   owner.deallocate(owner.context, memory);
 }
 

@@ -27,6 +27,9 @@ struct TuningProgress {
 using AllocatorFunction = void* (*)(void* context, std::size_t bytes);
 using DeallocatorFunction = void (*)(void* context, void* memory);
 
+/// What finds do about tuning. Numbers equal miopenTuningPolicy_t and the values of MIOPEN_FIND_ENFORCE.
+enum class Enforce : int { kNone = 1, kDbUpdate = 2, kSearch = 3, kSearchDbUpdate = 4, kDbClean = 5 };
+
 class Handle {
  public:
   Handle(const std::string& device, void* native_stream);
@@ -37,6 +40,7 @@ class Handle {
   const DeviceInfo& device() const { return stream_->info(); }
   PlanCache& plans() { return plans_; }
 
+  /// A null function stands for the stream's own.
   void set_allocator(AllocatorFunction a, DeallocatorFunction d, void* context);
   /// Memory from the caller's allocator, else the device's; null results throw AllocFailed.
   void* allocate(std::size_t bytes);
@@ -54,6 +58,10 @@ class Handle {
   /// Whether calls do online tuning: they try candidates until the fastest is known.
   bool tunes_while_running() const { return tunes_while_running_; }
   void set_tunes_while_running(bool on) { tunes_while_running_ = on; }
+
+  /// Takes precedence over MIOPEN_FIND_ENFORCE unless it is kNone.
+  Enforce tuning_policy() const { return tuning_policy_; }
+  void set_tuning_policy(Enforce policy) { tuning_policy_ = policy; }
 
   /// Whether this handle has searched the problem with this key before.
   bool searched(const std::string& key) const;
@@ -87,6 +95,7 @@ class Handle {
     AllocatorFunction allocate = nullptr;
     DeallocatorFunction deallocate = nullptr;
     void* context = nullptr;
+    bool given() const { return allocate || deallocate; }
   };
   std::mutex allocator_mutex_;
   CallerAllocator allocator_;
@@ -94,6 +103,7 @@ class Handle {
   std::atomic<std::size_t> workspace_limit_{SIZE_MAX};
   std::atomic<double> find_budget_us_{0};
   std::atomic<bool> tunes_while_running_{false};
+  std::atomic<Enforce> tuning_policy_{Enforce::kNone};
   mutable std::mutex callback_mutex_;
   TuningCallback tuning_callback_;
   mutable std::mutex searched_mutex_;

@@ -10,15 +10,46 @@
 namespace polymio {
 namespace {
 
-/// Size-1 dimensions may have any stride: no address depends on it.
-bool is_dense(const TensorDesc& t, std::span<const int> order) {
+/// Whether the strides are those of a dense tensor, or of vectors. Size-1 dimensions may have any stride: no address
+/// depends on it.
+bool has_order(const TensorDesc& t, std::span<const int> order) {
   std::int64_t expected = t.vector_length;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const auto d = static_cast<std::size_t>(*it);
     if (t.lens[d] != 1 && t.strides[d] != expected) return false;
     expected *= t.lens[d];
   }
-  return t.vector_length == 1;
+  return true;
+}
+
+bool is_dense(const TensorDesc& t, std::span<const int> order) { return t.vector_length == 1 && has_order(t, order); }
+
+/// The dimensions of a layout from slowest to fastest.
+std::span<const int> order_of(Layout layout) {
+  static constexpr int kNchw[] = {0, 1, 2, 3}, kNhwc[] = {0, 2, 3, 1}, kChwn[] = {1, 2, 3, 0},
+                       kNcdhw[] = {0, 1, 2, 3, 4}, kNdhwc[] = {0, 2, 3, 4, 1};
+  switch (layout) {
+    case Layout::kNCHW:
+    case Layout::kNCHWc4:
+    case Layout::kNCHWc8: return kNchw;
+    case Layout::kNHWC: return kNhwc;
+    case Layout::kCHWN:
+    case Layout::kCHWNc4:
+    case Layout::kCHWNc8: return kChwn;
+    case Layout::kNCDHW: return kNcdhw;
+    case Layout::kNDHWC: return kNdhwc;
+  }
+  return {};
+}
+
+int vector_length_of(Layout layout) {
+  switch (layout) {
+    case Layout::kNCHWc4:
+    case Layout::kCHWNc4: return 4;
+    case Layout::kNCHWc8:
+    case Layout::kCHWNc8: return 8;
+    default: return 1;
+  }
 }
 
 std::array<int, kMaxRank> channels_last_order(int rank) {
@@ -64,6 +95,7 @@ TensorDesc base_tensor(DataType type, std::span<const std::int64_t> lens) {
   return t;
 }
 
+constexpr Layout kLastLayout = Layout::kNDHWC;
 constexpr std::array<int, kMaxRank> kIdentity = {0, 1, 2, 3, 4, 5, 6, 7};
 
 }  // namespace
@@ -120,31 +152,16 @@ TensorDesc make_tensor(DataType type, std::span<const std::int64_t> lens, std::s
 
 TensorDesc make_tensor(DataType type, Layout layout, std::span<const std::int64_t> lens) {
   TensorDesc t = base_tensor(type, lens);
-  const bool volume = layout == Layout::kNCDHW || layout == Layout::kNDHWC;
-  require(static_cast<int>(layout) >= 0 && static_cast<int>(layout) <= 8, "layout {} is unknown: allowed are 0 to 8",
-          static_cast<int>(layout));
-  require(t.rank == (volume ? 5 : 4), "layout {} needs {} lengths, {} were given", static_cast<int>(layout),
-          volume ? 5 : 4, t.rank);
-  static constexpr int kNchw[] = {0, 1, 2, 3}, kNhwc[] = {0, 2, 3, 1}, kChwn[] = {1, 2, 3, 0},
-                       kNdhwc[] = {0, 2, 3, 4, 1};
-  switch (layout) {
-    case Layout::kNCHW: set_dense(t, kNchw); return t;
-    case Layout::kNHWC: set_dense(t, kNhwc); return t;
-    case Layout::kCHWN: set_dense(t, kChwn); return t;
-    case Layout::kNCDHW: set_dense(t, std::span(kIdentity).first(5)); return t;
-    case Layout::kNDHWC: set_dense(t, kNdhwc); return t;
-    default: break;
-  }
-  const bool four = layout == Layout::kNCHWc4 || layout == Layout::kCHWNc4;
-  t.vector_length = four ? 4 : 8;
+  require(layout >= Layout::kNCHW && layout <= kLastLayout, "layout {} is unknown: allowed are 0 to {}",
+          static_cast<int>(layout), static_cast<int>(kLastLayout));
+  const auto order = order_of(layout);
+  require(t.sizes().size() == order.size(), "layout {} needs {} lengths, {} were given", static_cast<int>(layout),
+          order.size(), t.rank);
+  t.vector_length = vector_length_of(layout);
   require(t.lens[1] % t.vector_length == 0, "layout {} needs a channel count divisible by {}, {} was given",
           static_cast<int>(layout), t.vector_length, t.lens[1]);
   t.lens[1] /= t.vector_length;
-  const bool channels_outermost = layout == Layout::kCHWNc4 || layout == Layout::kCHWNc8;
-  if (channels_outermost)
-    set_dense(t, kChwn);
-  else
-    set_dense(t, kNchw);
+  set_dense(t, order);
   return t;
 }
 
@@ -166,6 +183,16 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc& t) {
     dense = static_cast<std::uint64_t>(strides[d]) * static_cast<std::uint64_t>(t.lens[d]);
   }
   return strides;
+}
+
+std::optional<Layout> layout_of(const TensorDesc& t) {
+  for (int i = 0; i <= static_cast<int>(kLastLayout); ++i) {
+    const auto layout = static_cast<Layout>(i);
+    const auto order = order_of(layout);
+    if (t.sizes().size() == order.size() && t.vector_length == vector_length_of(layout) && has_order(t, order))
+      return layout;
+  }
+  return std::nullopt;
 }
 
 std::string layout_name(const TensorDesc& t) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -61,6 +62,9 @@ std::array<std::int64_t, kMaxRank> meaningful_strides(const TensorDesc&);
 
 /// A tensor of rank 1 as one of a single image; others as they are.
 TensorDesc with_images(const TensorDesc&);
+
+/// The first layout in which a tensor of these sizes is dense with these strides.
+std::optional<Layout> layout_of(const TensorDesc&);
 
 /// "NCHW", "NHWC", ... if dense in that order (the first that fits), else "".
 std::string layout_name(const TensorDesc&);

@@ -46,6 +46,9 @@ constexpr std::size_t kShown = 60;  // characters of an overlong text in an erro
 
 using Clock = std::chrono::steady_clock;
 
+/// Which tables a lookup reads: the user's; packs that the program loaded, too; also the system's.
+enum class Layers { kUser, kLoaded, kAll };
+
 /// A loaded pack; never moved, since the table refers to its text.
 struct Pack {
   std::string path, text;
@@ -178,7 +181,7 @@ struct FindDb::State {
   /// Copies the selected lines of each layer to `text`, since those of the tables may go away once the mutex is
   /// released. Layers without lines are left out; the one with the highest precedence is last.
   template <class Select>
-  std::vector<Table::Lines> copy_lines(bool with_system, std::string& text, Select&& select) {
+  std::vector<Table::Lines> copy_lines(Layers which, std::string& text, Select&& select) {
     const std::scoped_lock lock(mutex);
     refresh();
     std::vector<Table::Lines> layers;
@@ -188,8 +191,9 @@ struct FindDb::State {
       for (const std::string_view line : lines) size += line.size();
       if (!lines.empty()) layers.push_back(std::move(lines));
     };
-    if (with_system) add(system);
-    for (const auto& pack : packs) add(pack->table);
+    if (which == Layers::kAll) add(system);
+    if (which != Layers::kUser)
+      for (const auto& pack : packs) add(pack->table);
     add(user);
     text.reserve(size);
     for (Table::Lines& lines : layers) {
@@ -203,11 +207,11 @@ struct FindDb::State {
 
   /// The live records of the lines that `select` takes from the tables, filtered by `wanted`.
   template <class Select, class Wanted>
-  std::vector<FindRecord> records(bool with_system, Select&& select, Wanted&& wanted) {
+  std::vector<FindRecord> records(Layers which, Select&& select, Wanted&& wanted) {
     if (!enabled) return {};
     std::string text;
     Table::Lines all;
-    const auto layers = copy_lines(with_system, text, select);
+    const auto layers = copy_lines(which, text, select);
     for (const Table::Lines& lines : layers) {
       const Table::Lines alive = live_lines(lines);
       all.insert(all.end(), alive.begin(), alive.end());
@@ -220,14 +224,14 @@ struct FindDb::State {
   }
 
   template <class Wanted>
-  std::vector<FindRecord> of_key(const std::string& key, bool with_system, Wanted&& wanted) {
+  std::vector<FindRecord> of_key(const std::string& key, Layers which, Wanted&& wanted) {
     const std::string field = escape_field(key);
     return records(
-        with_system, [&](const Table& table) { return table.of_key(field); }, wanted);
+        which, [&](const Table& table) { return table.of_key(field); }, wanted);
   }
 
-  std::vector<FindRecord> lookup(const std::string& key, bool with_system) {
-    auto found = of_key(key, with_system, [](const FindRecord& r) { return r.is_find(); });
+  std::vector<FindRecord> lookup(const std::string& key, Layers which) {
+    auto found = of_key(key, which, [](const FindRecord& r) { return r.is_find(); });
     const auto order = [](const FindRecord& r) { return std::tie(r.solver, r.units, r.thread_cap); };
     std::sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
     return found;
@@ -302,12 +306,14 @@ FindDb::~FindDb() = default;
 
 const std::string& FindDb::path() const { return state_->path; }
 
-std::vector<FindRecord> FindDb::lookup(const std::string& key) { return state_->lookup(key, true); }
+std::vector<FindRecord> FindDb::lookup(const std::string& key) { return state_->lookup(key, Layers::kAll); }
 
-std::vector<FindRecord> FindDb::lookup_user(const std::string& key) { return state_->lookup(key, false); }
+std::vector<FindRecord> FindDb::lookup_user(const std::string& key) { return state_->lookup(key, Layers::kLoaded); }
+
+std::vector<FindRecord> FindDb::lookup_own(const std::string& key) { return state_->lookup(key, Layers::kUser); }
 
 std::vector<FindRecord> FindDb::trials(const std::string& key, const std::string& solver) {
-  return state_->of_key(key, true, [&](const FindRecord& r) {
+  return state_->of_key(key, Layers::kAll, [&](const FindRecord& r) {
     return r.solver == solver && (r.kind == RecordKind::kTrial || r.kind == RecordKind::kFailed);
   });
 }
@@ -315,14 +321,14 @@ std::vector<FindRecord> FindDb::trials(const std::string& key, const std::string
 std::vector<FindRecord> FindDb::quarantined(const std::string& family) {
   const std::string field = escape_field(family);
   return state_->records(
-      true, [&](Table& table) { return table.quarantines_of_family(field); },
+      Layers::kAll, [&](Table& table) { return table.quarantines_of_family(field); },
       [&](const FindRecord& r) { return r.family == family; });
 }
 
 std::vector<FindRecord> FindDb::relatives(const std::string& family) {
   const std::string field = escape_field(family);
   return state_->records(
-      true, [&](Table& table) { return table.finds_of_family(field, kRelatives); },
+      Layers::kAll, [&](Table& table) { return table.finds_of_family(field, kRelatives); },
       [&](const FindRecord& r) { return r.family == family && r.measured(); });
 }
 

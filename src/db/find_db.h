@@ -92,6 +92,9 @@ class FindDb {
   /// The same without the system's pack.
   std::vector<FindRecord> lookup_user(const std::string& key);
 
+  /// The same without any pack: what was measured by this user.
+  std::vector<FindRecord> lookup_own(const std::string& key);
+
   /// The newest trials and failures of the key and solver, one per (version, units, thread cap, tune point), of
   /// searches that are not completed.
   std::vector<FindRecord> trials(const std::string& key, const std::string& solver);

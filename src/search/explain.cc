@@ -163,7 +163,7 @@ std::string diagnose(Handle& handle, const Request* rq) {
                       .text());
   j.add_raw("files", files.text())
       .add("find_mode", static_cast<int>(default_find_mode()))
-      .add("find_enforce", static_cast<int>(enforce()))
+      .add("find_enforce", static_cast<int>(enforce(handle)))
       .add("find_budget_ms", handle.find_budget_us() * 1e-3);
   if (handle.workspace_limit() != SIZE_MAX) j.add("workspace_limit", handle.workspace_limit());
   if (!rq) return j.text();
@@ -175,7 +175,7 @@ std::string diagnose(Handle& handle, const Request* rq) {
   JsonObject problem;
   problem.add("line", rq->problem.key())
       .add("hit", missed.why.empty())
-      .add("searches_anyway", normal || enforce() != Enforce::kNone)
+      .add("searches_anyway", normal || enforce(handle) != Enforce::kNone)
       .add("chosen", ranking.empty() ? "" : ranking[0].solver->info().name)
       .add("source", source_of(ranking))
       .add("why_missed", missed.why)

@@ -17,6 +17,7 @@
 #include "search/calibrate.h"
 #include "search/benchmark.h"
 #include "search/model.h"
+#include "search/settings.h"
 #include "search/tune.h"
 
 namespace polymio::search {
@@ -43,13 +44,16 @@ class Finder {
         options_(options),
         args_(args),
         start_us_(rq.clock->now_us() - options.spent_us),
-        budget_us_(rq.handle.find_budget_us()) {
-    if (options_.forced != Enforce::kNone) options_.mode = FindMode::kNormal;
+        budget_us_(rq.handle.find_budget_us()),
+        forced_(options.forced.value_or(enforce(rq.handle))) {
+    if (forced_ != Enforce::kNone) options_.mode = FindMode::kNormal;
     if (options_.mode == FindMode::kReserved) options_.mode = FindMode::kNormal;
-    again_ = options_.tune && (options_.forced == Enforce::kDbUpdate || options_.forced == Enforce::kSearchDbUpdate);
-    if (options_.forced == Enforce::kSearch) options_.tune = true;
-    if (options_.forced == Enforce::kSearchDbUpdate) options_.tune = again_ = true;
-    if (options_.forced == Enforce::kDbClean) options_.tune = false;
+    // Without a database there is nothing to trust.
+    if (trusts(options_.mode) && env::flag(env::kDisableFindDb, false)) options_.mode = FindMode::kDynamicHybrid;
+    again_ = options_.tune && (forced_ == Enforce::kDbUpdate || forced_ == Enforce::kSearchDbUpdate);
+    if (forced_ == Enforce::kSearch) options_.tune = true;
+    if (forced_ == Enforce::kSearchDbUpdate) options_.tune = again_ = true;
+    if (forced_ == Enforce::kDbClean) options_.tune = false;
   }
 
   /// Searches with tuning; the find mode and the find budget do not apply.
@@ -84,7 +88,7 @@ class Finder {
   std::vector<Candidate> cleaned() const {
     report.clear();
     auto candidates = considered();
-    if (candidates.empty() || options_.forced != Enforce::kDbClean) return candidates;
+    if (candidates.empty() || forced_ != Enforce::kDbClean) return candidates;
     erase(candidates);
     return considered();
   }
@@ -95,7 +99,46 @@ class Finder {
     const KeyLock lock = wait_for_others();
     candidates = considered();  // another process may have stored the answer
     if (candidates.empty() || answered(candidates)) return candidates;
+    if (!trusts(options_.mode)) return search(std::move(candidates));
+    if (auto verified = verify(candidates)) return {*std::move(verified)};
+    options_.tune = again_ = true;
+    skipped_.clear();
+    candidates = considered();  // the verification may have quarantined a solver
+    // Records that were not verified are no longer trusted: what is not measured now must not become the user's.
+    for (Candidate& c : candidates) {
+      c.current = false;
+      c.source = std::min(c.source, Source::kNeighbour);
+    }
     return search(std::move(candidates));
+  }
+
+  /// Measures the best two of the records, which are not the user's, else of the predictions. The fastest one, stored
+  /// with the other, if that confirms what was known: the best record's time, or the order of the predictions.
+  std::optional<Candidate> verify(const std::vector<Candidate>& candidates) {
+    const auto recorded = [](const Candidate& c) { return c.current && c.source == Source::kMeasured; };
+    const bool records = std::ranges::any_of(candidates, recorded);
+    std::vector<Candidate> first;
+    for (const Candidate& c : candidates) {
+      const bool usable = records ? recorded(c) : searched(c) && (first.empty() || !c.solver->info().reference);
+      if (usable && first.size() < 2) first.push_back(c);
+    }
+    if (first.empty()) return std::nullopt;
+    if (records) log::info("{} {}", kKeyMatch, rq_.problem.key());
+    if (!records)
+      for (Candidate& c : first) start_at_predicted_point(c);
+    const Candidate expected = first[0];
+    Verifier verifier(rq_, args_, most_workspace(rq_, first, false));
+    auto found = measure_candidates(verifier, std::move(first));
+    std::erase_if(found, [](const Candidate& c) { return c.current || c.source != Source::kMeasured; });
+    if (found.empty()) return std::nullopt;
+    sort(found);
+    const Candidate& best = found[0];
+    const bool good = records ? best.us <= expected.us * verify_slack() : best.solver == expected.solver;
+    say("{} {}: {} {:.1f} us, {} {:.1f} us", good ? "verified" : "refuted", records ? "the database" : "the prediction",
+        expected.solver->info().name, expected.us, best.solver->info().name, best.us);
+    if (!good) return std::nullopt;
+    store(rq_, found);
+    return best;
   }
 
   double tuning_left_us() const { return tuning_us_ - (rq_.clock->now_us() - start_us_); }
@@ -115,16 +158,15 @@ class Finder {
   /// True if nothing has to run; then `candidates` holds the answer.
   bool answered(std::vector<Candidate>& candidates) {
     const bool database = !env::flag(env::kDisableFindDb, false);
-    const bool hit = database && is_hit(candidates, options_.mode);
-    if (hit || options_.mode == FindMode::kFast) {
-      if (hit) std::erase_if(candidates, [](const Candidate& c) { return !c.current; });
-      const char* why = hit ? "from the database" : "FAST: nothing measured";
+    const Candidate* const stored = database ? answer_of_database(rq_, candidates, options_.mode) : nullptr;
+    if (stored || options_.mode == FindMode::kFast) {
+      const char* why = stored ? "from the database" : "FAST: nothing measured";
+      if (stored) log::info("{} {}", kKeyMatch, rq_.problem.key());
+      candidates = {stored ? *stored : candidates[0]};
       report = fmt::format("{}: {} {:.1f} us", why, candidates[0].solver->info().name, candidates[0].us);
-      candidates.erase(candidates.begin() + 1, candidates.end());
       return true;
     }
-    if (options_.mode != FindMode::kNormal || options_.tune || options_.forced != Enforce::kNone || !database)
-      return false;
+    if (options_.mode != FindMode::kNormal || options_.tune || forced_ != Enforce::kNone || !database) return false;
     // NORMAL repeats a search that another handle made.
     if (!is_hit(candidates, FindMode::kHybrid) || !rq_.handle.searched(rq_.problem.key())) return false;
     report = "searched by this handle before";
@@ -197,7 +239,7 @@ class Finder {
 
   /// False when a result of the solver is wrong.
   bool tune_one(Verifier& verifier, Candidate& c) {
-    TuneLimits limits = tune_limits();
+    TuneLimits limits = tune_limits(options_.mode == FindMode::kTrustVerify);
     limits.time_us = std::min(limits.time_us, tuning_left_us());
     if (limited()) limits.time_us = std::min(limits.time_us, 0.4 * left_us());
     limits.strict = limited() || tuning_us_ < INFINITY;
@@ -264,12 +306,15 @@ class Finder {
   // Part of a budget reserved for storing the results, building the plan and finishing the task that is running when
   // the time is over: microseconds, and a share of the budget.
   static constexpr double kReserveUs = 500, kReserve = 0.2;
+  // The log line of a record that is used, which scripts expect to be MIOpen's.
+  static constexpr const char* kKeyMatch = "Key match:";
 
   const Request& rq_;
   FindOptions options_;
   const void* args_;
   double start_us_;
   double budget_us_;
+  Enforce forced_;
   double tuning_us_ = INFINITY;  // for all solvers together
   bool again_ = false, cancelled_ = false;
   TunedAll outcome_;
@@ -298,7 +343,7 @@ TunedAll tune_all(const Request& rq, const TuneAll& options) {
   const Memory workspace(rq.handle, bytes);
   Request own = rq;
   own.check = &data->check();
-  return Finder(own, {FindMode::kNormal, true}, data->args(workspace.data(), bytes))
+  return Finder(own, {FindMode::kNormal, true, Enforce::kNone}, data->args(workspace.data(), bytes))
       .tune_all(options.budget_us, options.again);
 }
 

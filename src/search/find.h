@@ -14,14 +14,23 @@
 namespace polymio::search {
 
 /// Numbers equal the find modes of the C API.
-enum class FindMode : int { kNormal = 1, kFast = 2, kHybrid = 3, kReserved = 4, kDynamicHybrid = 5 };
+enum class FindMode : int {
+  kNormal = 1,
+  kFast = 2,
+  kHybrid = 3,
+  kReserved = 4,
+  kDynamicHybrid = 5,
+  kTrustVerify = 6,
+  kTrustVerifyFull = 7,
+};
+constexpr bool trusts(FindMode mode) { return mode == FindMode::kTrustVerify || mode == FindMode::kTrustVerifyFull; }
 
-/// MIOPEN_FIND_ENFORCE.
-enum class Enforce : int { kNone = 1, kDbUpdate = 2, kSearch = 3, kSearchDbUpdate = 4, kDbClean = 5 };
-
-/// MIOPEN_FIND_MODE and MIOPEN_FIND_ENFORCE, read once per process; an invalid value gives a warning and the default.
+/// MIOPEN_FIND_MODE, read once per process; an invalid value gives a warning and the default.
 FindMode default_find_mode();
-Enforce enforce();
+
+/// The handle's tuning policy, else MIOPEN_FIND_ENFORCE, read in the same way; kNone while the debug flag disables
+/// both.
+Enforce enforce(const Handle&);
 
 struct Request {
   Handle& handle;
@@ -57,8 +66,8 @@ std::vector<Candidate> rank(const Request&);
 
 struct FindOptions {
   FindMode mode = default_find_mode();
-  bool tune = false;  // exhaustiveSearch
-  Enforce forced = enforce();
+  bool tune = false;                      // exhaustiveSearch
+  std::optional<Enforce> forced{};        // none: enforce() of the handle
   double spent_us = 0;                    // part of the budget that the caller has used already
   std::vector<const SolverBase*> only{};  // empty: all
 };
@@ -72,12 +81,16 @@ std::vector<Candidate> find(const Request&, const FindOptions&, const void* args
 /// reason goes into the report.
 std::optional<std::vector<Candidate>> answer(const Request&, const FindOptions&, const char* reason = nullptr);
 
-/// Whether the mode measures the candidate on a miss: DYNAMIC_HYBRID skips solvers that are not dynamic.
+/// Whether the mode measures the candidate on a miss: DYNAMIC_HYBRID and TRUST_VERIFY skip solvers that are not
+/// dynamic.
 bool searches(FindMode, const Candidate&);
 
-/// Whether `find` in this mode would answer from the database: every solver that the mode searches has a
-/// current record, and the best of those was measured.
+/// Whether every solver that the mode searches has a current record, and the best of those was measured.
 bool is_hit(const std::vector<Candidate>&, FindMode);
+
+/// The candidate whose record answers a find in this mode without a run, or null: the best one of a hit. TRUST_VERIFY
+/// takes the user's own records only, and needs one, since it stores one only after a verification or a search.
+const Candidate* answer_of_database(const Request&, const std::vector<Candidate>&, FindMode);
 
 /// What the last find of this thread measured and what it skipped, with reasons; "" before the first.
 const std::string& last_report();

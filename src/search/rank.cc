@@ -235,7 +235,26 @@ bool is_hit(const std::vector<Candidate>& candidates, FindMode mode) {
 }
 
 bool searches(FindMode mode, const Candidate& c) {
-  return mode != FindMode::kDynamicHybrid || c.solver->info().dynamic;
+  const bool dynamic_only = mode == FindMode::kDynamicHybrid || mode == FindMode::kTrustVerify;
+  return !dynamic_only || c.solver->info().dynamic;
+}
+
+const Candidate* answer_of_database(const Request& rq, const std::vector<Candidate>& candidates, FindMode mode) {
+  std::vector<FindRecord> own;
+  if (trusts(mode))
+    own = find_db(rq.handle.device().architecture).lookup_own(rq.problem.key());
+  else if (!is_hit(candidates, mode))
+    return nullptr;
+  const auto is_own = [&](const Candidate& c) {
+    const FindRecord r = record_of(rq, c, RecordKind::kMeasured);
+    return std::any_of(own.begin(), own.end(), [&](const FindRecord& o) {
+      return o.measured() && o.solver == r.solver && o.solver_version == r.solver_version && o.units == r.units &&
+             o.thread_cap == r.thread_cap;
+    });
+  };
+  for (const Candidate& c : candidates)
+    if (c.current && (!trusts(mode) || (c.source == Source::kMeasured && is_own(c)))) return &c;
+  return nullptr;
 }
 
 std::vector<Candidate> best_per_algorithm(const std::vector<Candidate>& candidates) {

@@ -148,8 +148,9 @@ std::size_t Call::find_workspace(FindMode mode) const {
   auto ranking = rank(request_);
   restrict(ranking);
   if (ranking.empty()) fail_unsolved(request_);
-  if (enforce() != Enforce::kNone) mode = FindMode::kNormal;
-  if (mode == FindMode::kFast || is_hit(ranking, mode)) return ranking[0].workspace;
+  if (enforce(request_.handle) != Enforce::kNone) mode = FindMode::kNormal;
+  if (const Candidate* stored = answer_of_database(request_, ranking, mode)) return stored->workspace;
+  if (mode == FindMode::kFast) return ranking[0].workspace;
   std::size_t most = 0;
   for (const auto& c : ranking) most = std::max(most, c.workspace);
   return most;
@@ -249,7 +250,7 @@ Plan Call::first_plan() const {
   Request rq = request_;
   if (!allowed.empty()) rq.solvers = allowed;
   std::optional<Candidate> best;
-  if (enforce() != Enforce::kNone && !rq.handle.stream().capturing()) best = best_on_private_data(rq);
+  if (enforce(rq.handle) != Enforce::kNone && !rq.handle.stream().capturing()) best = best_on_private_data(rq);
   if (!best) {
     const auto ranking = rank(rq);
     if (ranking.empty()) fail_refused(rq);

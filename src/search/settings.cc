@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/debug_flags.h"
 #include "base/env.h"
 #include "base/log.h"
 
@@ -20,7 +21,7 @@ std::optional<int> parse(std::string text, std::span<const char* const> names) {
   return std::nullopt;
 }
 
-constexpr std::array kModes = {"NORMAL", "FAST", "HYBRID", "4", "DYNAMIC_HYBRID"};
+constexpr std::array kModes = {"NORMAL", "FAST", "HYBRID", "4", "DYNAMIC_HYBRID", "TRUST_VERIFY", "TRUST_VERIFY_FULL"};
 constexpr std::array kEnforces = {"NONE", "DB_UPDATE", "SEARCH", "SEARCH_DB_UPDATE", "DB_CLEAN"};
 
 template <class T, class Parse>
@@ -47,28 +48,35 @@ std::optional<Enforce> parse_enforce(const std::string& text) {
 FindMode default_find_mode() {
   static const FindMode mode =
       read(env::kFindMode, FindMode::kDynamicHybrid,
-           "1 (NORMAL), 2 (FAST), 3 (HYBRID), 4 (as NORMAL), 5 (DYNAMIC_HYBRID)", parse_find_mode);
+           "1 (NORMAL), 2 (FAST), 3 (HYBRID), 4 (as NORMAL), 5 (DYNAMIC_HYBRID), 6 (TRUST_VERIFY), "
+           "7 (TRUST_VERIFY_FULL)",
+           parse_find_mode);
   return mode;
 }
 
-Enforce enforce() {
+Enforce enforce(const Handle& handle) {
+  if (debug_flag(DebugFlag::kDisableFindEnforce)) return Enforce::kNone;
+  if (handle.tuning_policy() != Enforce::kNone) return handle.tuning_policy();
   static const Enforce value =
       read(env::kFindEnforce, Enforce::kNone, "1 (NONE), 2 (DB_UPDATE), 3 (SEARCH), 4 (SEARCH_DB_UPDATE), 5 (DB_CLEAN)",
            parse_enforce);
   return value;
 }
 
-TuneLimits tune_limits() {
-  static const TuneLimits limits = [] {
-    constexpr std::int64_t kTwoHoursMs = 7'200'000;
-    const auto count = [](const env::Variable& v) {
-      const auto n = env::integer(v, 1, INT64_MAX);
-      return n ? static_cast<std::size_t>(*n) : SIZE_MAX;
-    };
-    const auto ms = env::integer(env::kTuningTime, 1, INT64_MAX / 1000).value_or(kTwoHoursMs);
-    return TuneLimits{1e3 * static_cast<double>(ms), count(env::kTuningIterations), count(env::kTuningPatience)};
-  }();
-  return limits;
+TuneLimits tune_limits(bool boxed) {
+  static const auto time_ms = env::integer(env::kTuningTime, 1, INT64_MAX / 1000);
+  static const auto iterations = env::integer(env::kTuningIterations, 1, INT64_MAX);
+  static const auto patience = env::integer(env::kTuningPatience, 1, INT64_MAX);
+  constexpr std::int64_t kTwoHoursMs = 7'200'000, kBoxMs = 1000, kBoxPatience = 6;
+  const auto ms = time_ms.value_or(boxed ? kBoxMs : kTwoHoursMs);
+  return {.time_us = 1e3 * static_cast<double>(ms),
+          .iterations = iterations ? static_cast<std::size_t>(*iterations) : SIZE_MAX,
+          .patience = patience || boxed ? static_cast<std::size_t>(patience.value_or(kBoxPatience)) : SIZE_MAX};
+}
+
+double verify_slack() {
+  constexpr double kPercent = 20, kMost = 1e6;
+  return 1 + 0.01 * env::number(env::kVerifyTolerance, 0, kMost).value_or(kPercent);
 }
 
 }  // namespace polymio::search

@@ -18,6 +18,11 @@ struct TuneLimits {
   std::size_t patience = SIZE_MAX;    // consecutive candidates without improvement
   bool strict = false;                // no run starts that may not fit the time, and none continues beyond it
 };
-TuneLimits tune_limits();
+/// Those of the environment; with `boxed`, which TRUST_VERIFY is, those that it does not set are a second and six
+/// candidates of patience.
+TuneLimits tune_limits(bool boxed = false);
+
+/// The slack of a record's time that TRUST_VERIFY accepts, as a factor: MIOPEN_VERIFY_TOLERANCE_PCT.
+double verify_slack();
 
 }  // namespace polymio::search

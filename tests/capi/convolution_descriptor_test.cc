@@ -103,6 +103,7 @@ TEST(ConvolutionDescriptor, Defaults) {
   EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL), -1);
   EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC), 0);
   EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE), miopenF8RoundingModeStochastic);
+  EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE), miopenMathPedantic);
   polymioMathMode_t math = polymioMathAny;
   expect_ok(polymioGetConvolutionMathMode(conv, &math));
   EXPECT_EQ(math, polymioMathAccurate);
@@ -179,6 +180,7 @@ TEST(ConvolutionDescriptor, InitResetsAllButTheMathMode) {
   expect_ok(miopenSetConvolutionGroupCount(conv, 4));
   expect_ok(miopenSetConvolutionAttribute(conv, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1));
   expect_ok(miopenSetConvolutionAttribute(conv, MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL, 1));
+  expect_ok(miopenSetConvolutionAttribute(conv, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, miopenMathDefault));
   expect_ok(miopenHiddenSetConvolutionFindMode(conv, other_mode));
   expect_ok(polymioSetConvolutionMathMode(conv, polymioMathStrict));
   expect_ok(miopenInitConvolutionDescriptor(conv, miopenTranspose, 0, 0, 2, 2, 1, 1));
@@ -187,6 +189,7 @@ TEST(ConvolutionDescriptor, InitResetsAllButTheMathMode) {
   EXPECT_EQ(groups(conv), 1);
   EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC), 0);
   EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL), -1);
+  EXPECT_EQ(attribute(conv, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE), miopenMathPedantic);
   int mode_now = 0, sizes[4] = {};
   expect_ok(miopenHiddenGetConvolutionFindMode(conv, &mode_now));
   EXPECT_EQ(mode_now, find_mode);
@@ -245,7 +248,8 @@ TEST(ConvolutionDescriptor, Attributes) {
     Ints good, bad;
   } cases[] = {{MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL, {0, 1, -1}, {-2, 2, INT_MAX}},
                {MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, {1, 0}, {-1, 2, INT_MIN}},
-               {MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, {0, 1}, {-1, 2}}};
+               {MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE, {0, 1}, {-1, 2}},
+               {MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, {miopenMathDefault, miopenMathPedantic}, {-1, 2}}};
   for (const auto& c : cases) {
     for (const int value : c.good) {
       expect_ok(miopenSetConvolutionAttribute(conv, c.attr, value));
@@ -259,29 +263,31 @@ TEST(ConvolutionDescriptor, Attributes) {
     }
     expect_bad(miopenGetConvolutionAttribute(conv, c.attr, nullptr), {"value is null"});
   }
-  const auto unknown = static_cast<miopenConvolutionAttrib_t>(3);
+  miopenConvolutionAttrib_t unknown;
+  const int four = 4;
+  std::memcpy(&unknown, &four, sizeof unknown);
   int value = 0;
-  expect_bad(miopenSetConvolutionAttribute(conv, unknown, 0), {"attribute 3", "DETERMINISTIC"});
-  expect_bad(miopenGetConvolutionAttribute(conv, unknown, &value), {"attribute 3", "DETERMINISTIC"});
+  expect_bad(miopenSetConvolutionAttribute(conv, unknown, 0), {"attribute 4", "DETERMINISTIC", "3 (MATH_TYPE)"});
+  expect_bad(miopenGetConvolutionAttribute(conv, unknown, &value), {"attribute 4", "DETERMINISTIC"});
 }
 
 TEST(ConvolutionDescriptor, FindModesUnderBothNames) {
   const ConvolutionDescriptor conv;
-  for (int mode = 1; mode <= 5; ++mode) {
+  for (int mode = 1; mode <= 7; ++mode) {
     expect_ok(miopenSetConvolutionFindMode(conv, static_cast<miopenConvolutionFindMode_t>(mode)));
     int plain = 0;
     expect_ok(miopenHiddenGetConvolutionFindMode(conv, &plain));
     EXPECT_EQ(plain, mode);
-    expect_ok(miopenHiddenSetConvolutionFindMode(conv, 6 - mode));
+    expect_ok(miopenHiddenSetConvolutionFindMode(conv, 8 - mode));
     auto typed = miopenConvolutionFindModeNormal;
     expect_ok(miopenGetConvolutionFindMode(conv, &typed));
-    EXPECT_EQ(static_cast<int>(typed), 6 - mode);
+    EXPECT_EQ(static_cast<int>(typed), 8 - mode);
   }
-  for (const int bad : {0, 6, -1, 100}) {
+  for (const int bad : {0, 8, -1, 100}) {
     const std::string number = "find mode " + std::to_string(bad);
-    expect_bad(miopenHiddenSetConvolutionFindMode(conv, bad), {number.c_str(), "1", "5"});
+    expect_bad(miopenHiddenSetConvolutionFindMode(conv, bad), {number.c_str(), "1", "7"});
   }
-  expect_bad(miopenSetConvolutionFindMode(conv, static_cast<miopenConvolutionFindMode_t>(6)), {"find mode 6"});
+  expect_bad(miopenSetConvolutionFindMode(conv, static_cast<miopenConvolutionFindMode_t>(0)), {"find mode 0"});
   expect_bad(miopenGetConvolutionFindMode(conv, nullptr), {"findMode is null"});
   expect_bad(miopenHiddenGetConvolutionFindMode(conv, nullptr), {"findMode is null"});
 }

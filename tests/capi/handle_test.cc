@@ -1,6 +1,8 @@
-// Handles through the C API: versions, names of statuses, streams, allocator, profiling, error text.
+// Handles through the C API: versions, names of statuses, streams, allocator, tuning policy, debug flags, profiling,
+// error text; names of solvers.
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
+#include <new>
 #include <thread>
 
 #include "api.h"
@@ -12,12 +14,12 @@ TEST(Version, IsTheLevelOfTheApi) {
   std::size_t major = 0, minor = 0, patch = 9;
   expect_ok(miopenGetVersion(&major, &minor, &patch));
   EXPECT_EQ(major, 3u);
-  EXPECT_EQ(minor, 3u);
-  EXPECT_EQ(patch, 0u);
+  EXPECT_EQ(minor, 5u);
+  EXPECT_EQ(patch, 2u);
   expect_ok(miopenGetVersion(nullptr, nullptr, nullptr));
   minor = 0;
   expect_ok(miopenGetVersion(nullptr, &minor, nullptr));
-  EXPECT_EQ(minor, 3u);
+  EXPECT_EQ(minor, 5u);
 }
 
 TEST(ErrorString, IsTheNameOfTheEnumerator) {
@@ -49,6 +51,7 @@ TEST(HandleObject, EveryFunctionRefusesNullAndForeignObjects) {
   const miopenHandle_t bad[] = {nullptr,
                                 reinterpret_cast<miopenHandle_t>(static_cast<miopenTensorDescriptor_t>(tensor))};
   miopenAcceleratorQueue_t stream = nullptr;
+  miopenTuningPolicy_t policy{};
   float ms = 0;
   for (const auto h : bad) {
     const char* why = h ? "not a live handle" : "handle is null";
@@ -57,6 +60,8 @@ TEST(HandleObject, EveryFunctionRefusesNullAndForeignObjects) {
     expect_bad(miopenSetAllocator(h, nullptr, nullptr, nullptr), {why});
     expect_bad(miopenGetKernelTime(h, &ms), {why});
     expect_bad(miopenEnableProfiling(h, true), {why});
+    expect_bad(miopenSetTuningPolicy(h, miopenTuningPolicySearch), {why});
+    expect_bad(miopenGetTuningPolicy(h, &policy), {why});
     expect_bad(miopenDestroy(h), {why});
   }
 }
@@ -108,12 +113,12 @@ TEST(Objects, DestroyedOnesOfEveryKindAreRefused) {
 TEST(Streams, ACpuHasNone) {
   int queue = 0;
   miopenHandle_t h = reinterpret_cast<miopenHandle_t>(&queue);
-  expect_bad(miopenCreateWithStream(&h, static_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
+  expect_bad(miopenCreateWithStream(&h, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
   EXPECT_EQ(h, nullptr) << "a failed creation gives no handle";
   const Handle handle;
   expect_ok(miopenSetStream(handle, nullptr));
-  expect_bad(miopenSetStream(handle, static_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
-  miopenAcceleratorQueue_t stream = static_cast<miopenAcceleratorQueue_t>(&queue);
+  expect_bad(miopenSetStream(handle, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
+  miopenAcceleratorQueue_t stream = reinterpret_cast<miopenAcceleratorQueue_t>(&queue);
   expect_ok(miopenGetStream(handle, &stream));
   EXPECT_EQ(stream, nullptr);
   expect_bad(miopenGetStream(handle, nullptr), {"streamID is null"});
@@ -132,13 +137,34 @@ struct Pool {
   }
 };
 
-TEST(Allocator, BothFunctionsOrNone) {
+/// Memory that each of the two may free: the sanitizer compares the functions.
+struct AlignedPool : Pool {
+  static void* allocate(void* pool, std::size_t bytes) {
+    ++static_cast<AlignedPool*>(pool)->allocations;
+    return ::operator new (bytes, std::align_val_t{64});
+  }
+  static void deallocate(void* pool, void* memory) {
+    ++static_cast<AlignedPool*>(pool)->frees;
+    ::operator delete (memory, std::align_val_t{64});
+  }
+};
+
+TEST(Allocator, EachFunctionHasItsOwnDefault) {
   const Handle handle;
-  Pool pool;
-  expect_bad(miopenSetAllocator(handle, Pool::allocate, nullptr, &pool), {"allocator", "deallocator", "both"});
-  expect_bad(miopenSetAllocator(handle, nullptr, Pool::deallocate, &pool), {"allocator", "deallocator", "both"});
-  expect_ok(miopenSetAllocator(handle, Pool::allocate, Pool::deallocate, &pool));
-  expect_ok(miopenSetAllocator(handle, nullptr, nullptr, nullptr));
+  const auto use = [&](miopenAllocatorFunction allocate, miopenDeallocatorFunction deallocate) {
+    AlignedPool pool;
+    expect_ok(miopenSetAllocator(handle, allocate, deallocate, &pool));
+    void* memory = nullptr;
+    expect_ok(polymioMalloc(handle, &memory, 1000));
+    EXPECT_NE(memory, nullptr);
+    expect_ok(polymioFree(handle, memory));
+    return std::pair(pool.allocations, pool.frees);
+  };
+  using Counts = std::pair<int, int>;
+  EXPECT_EQ(use(AlignedPool::allocate, AlignedPool::deallocate), Counts(1, 1));
+  EXPECT_EQ(use(AlignedPool::allocate, nullptr), Counts(1, 0));
+  EXPECT_EQ(use(nullptr, AlignedPool::deallocate), Counts(0, 1));
+  EXPECT_EQ(use(nullptr, nullptr), Counts(0, 0));
 }
 
 TEST(Allocator, EveryAllocationIsFreed) {
@@ -156,6 +182,103 @@ TEST(Allocator, EveryAllocationIsFreed) {
     expect_ok(c.call.run(Direction::kForward, perf[0].fwd_algo));
   }
   EXPECT_EQ(pool.allocations, pool.frees);
+}
+
+TEST(TuningPolicy, IsOfOneHandleAndRefusesOtherValues) {
+  const Handle handle, other;
+  auto policy = miopenTuningPolicyDbClean;
+  expect_ok(miopenGetTuningPolicy(handle, &policy));
+  EXPECT_EQ(policy, miopenTuningPolicyNone);
+  for (const auto set : {miopenTuningPolicyDbUpdate, miopenTuningPolicySearch, miopenTuningPolicySearchDbUpdate,
+                         miopenTuningPolicyDbClean}) {
+    expect_ok(miopenSetTuningPolicy(handle, set));
+    for (const int bad : {0, 6, 7}) {
+      const std::string number = "tuning policy " + std::to_string(bad);
+      expect_bad(miopenSetTuningPolicy(handle, static_cast<miopenTuningPolicy_t>(bad)), {number.c_str(), "1", "5"});
+    }
+    expect_ok(miopenGetTuningPolicy(handle, &policy));
+    EXPECT_EQ(policy, set);
+    expect_ok(miopenGetTuningPolicy(other, &policy));
+    EXPECT_EQ(policy, miopenTuningPolicyNone);
+  }
+  expect_bad(miopenGetTuningPolicy(handle, nullptr), {"value is null"});
+}
+
+/// The numbers and the text of the last find of the problem with this policy.
+std::string report_with(miopenTuningPolicy_t policy) {
+  const Handle handle;
+  Convolution c(handle, {{1, 8, 9, 13}, {8, 8, 3, 3}});
+  expect_ok(miopenSetTuningPolicy(handle, policy));
+  c.provide_workspace(Direction::kForward);
+  int count = 0;
+  miopenConvAlgoPerf_t perf[5];
+  expect_ok(c.call.find(Direction::kForward, 5, &count, perf));
+  return polymioGetLastFindReport();
+}
+
+TEST(TuningPolicy, ActsOnFinds) {
+  const auto tunes = [](miopenTuningPolicy_t policy) {
+    return report_with(policy).find("tuned ConvCpu") != std::string::npos;
+  };
+  const auto measures = [](miopenTuningPolicy_t policy) {
+    return report_with(policy).find("measured ConvCpu") != std::string::npos;
+  };
+  EXPECT_TRUE(tunes(miopenTuningPolicySearchDbUpdate));
+  EXPECT_FALSE(measures(miopenTuningPolicyNone)) << "what was tuned is in the database";
+  EXPECT_TRUE(tunes(miopenTuningPolicySearchDbUpdate)) << "again";
+  EXPECT_FALSE(tunes(miopenTuningPolicySearch)) << "it is tuned already";
+  EXPECT_FALSE(tunes(miopenTuningPolicyDbUpdate)) << "nobody asked for it";
+  EXPECT_FALSE(tunes(miopenTuningPolicyDbClean));
+  EXPECT_TRUE(tunes(miopenTuningPolicySearch)) << "the tuned records are gone";
+}
+
+TEST(DebugFlags, AreOfTheProcess) {
+  for (int number = 0; number < 4; ++number) {
+    const auto flag = static_cast<miopenDebugFlag_t>(number);
+    bool value = true;
+    expect_ok(miopenGetDebugFlag(flag, &value));
+    EXPECT_FALSE(value);
+    expect_ok(miopenSetDebugFlag(flag, true));
+    expect_ok(miopenGetDebugFlag(flag, &value));
+    EXPECT_TRUE(value);
+    expect_bad(miopenGetDebugFlag(flag, nullptr), {"value is null"});
+    expect_ok(miopenSetDebugFlag(flag, false));
+  }
+  miopenDebugFlag_t unknown;
+  const int four = 4;
+  std::memcpy(&unknown, &four, sizeof unknown);
+  bool value = false;
+  expect_bad(miopenSetDebugFlag(unknown, true), {"debug flag 4", "0 (quiet logging)"});
+  expect_bad(miopenGetDebugFlag(unknown, &value), {"debug flag 4"});
+}
+
+TEST(DebugFlags, DisableEnforcedTuning) {
+  expect_ok(miopenSetDebugFlag(miopenDebugFindEnforceDisable, true));
+  const std::string report = report_with(miopenTuningPolicySearchDbUpdate);
+  expect_ok(miopenSetDebugFlag(miopenDebugFindEnforceDisable, false));
+  EXPECT_EQ(report.find("tuned"), std::string::npos) << report;
+}
+
+TEST(Solvers, NamesAndIds) {
+  char name[64] = "";
+  expect_ok(miopenGetSolverName(4, name, sizeof name));
+  EXPECT_STREQ(name, "ConvCpuGemmFwd");
+  std::uint64_t id = 77;
+  expect_ok(miopenGetSolverIdByName("ConvCpuGemmFwd", &id));
+  EXPECT_EQ(id, 4u);
+  for (const char* unknown : {"", "4", "ConvCpuGemm", "convcpugemmfwd"}) {
+    id = 77;
+    expect_ok(miopenGetSolverIdByName(unknown, &id));
+    EXPECT_EQ(id, 0u) << unknown;
+  }
+  expect_ok(miopenGetSolverName(999999, name, sizeof name));
+  EXPECT_STREQ(name, "INVALID_SOLVER_ID_999999");
+  expect_ok(miopenGetSolverName(4, name, sizeof "ConvCpuGemmFwd"));
+  expect_bad(miopenGetSolverName(4, name, sizeof "ConvCpuGemmFwd" - 1), {"14 bytes", "15"});
+  expect_bad(miopenGetSolverName(4, name, 0), {"0 bytes"});
+  expect_bad(miopenGetSolverName(4, nullptr, 64), {"nameBuf is null"});
+  expect_bad(miopenGetSolverIdByName(nullptr, &id), {"solverName is null"});
+  expect_bad(miopenGetSolverIdByName("x", nullptr), {"solverId is null"});
 }
 
 class Profiling : public testing::Test {

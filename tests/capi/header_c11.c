@@ -37,8 +37,13 @@ _Static_assert(sizeof(polymioDevicePeak_t) == 32, "size is ABI");
 
 _Static_assert(sizeof(miopenDataType_t) == sizeof(int), "enums are passed as int");
 _Static_assert(sizeof(miopenTensorArgumentId_t) == sizeof(int), "enums are passed as int");
-_Static_assert(_Generic((miopenAcceleratorQueue_t)0, void* : 1, default : 0), "plain stream");
+_Static_assert(_Generic((miopenAcceleratorQueue_t)0, struct ihipStream_t* : 1, default : 0), "HIP's stream");
 _Static_assert(MIOPEN_BACKEND_HIP == 0 && MIOPEN_BACKEND_OPENCL == 0, "off unless defined");
-_Static_assert(MIOPEN_VERSION_MAJOR == 3 && MIOPEN_VERSION_MINOR == 3, "API level");
+_Static_assert(MIOPEN_VERSION_MAJOR == 3 && MIOPEN_VERSION_MINOR == 5 && MIOPEN_VERSION_PATCH == 2, "API level");
+#define TEXT(value) #value
+#define TEXT_OF(macro) TEXT(macro)
+_Static_assert(sizeof("MIOpen 3.5.2-" TEXT_OF(MIOPEN_VERSION_TWEAK)) > 0, "a log line");
+_Static_assert(miopenInt8x4 == 4 && miopenConvolutionFwdAlgoStaticCompiledGEMM == 4, "names of MIOpen 2");
+_Static_assert(miopenConvolutionFindModeReserved_4 == 4, "a name of the internal header");
 _Static_assert(MIOPEN_API_VERSION_REDUCE_TENSOR == 1, "reduction interface");
 _Static_assert(MIOPEN_API_VERSION_CONVOLUTION_FIND_MODE == 1, "find mode interface");

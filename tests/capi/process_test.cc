@@ -303,14 +303,22 @@ TEST(InChild, DISABLED_FindMode) {
 }
 
 TEST(Process, TheFindModeIsANameOrANumberInAnyCase) {
-  const std::pair<const char*, const char*> values[] = {
-      {"", "5"}, {"NORMAL", "1"}, {"fast", "2"}, {"Hybrid", "3"}, {"4", "4"}, {"dynamic_hybrid", "5"}, {"1", "1"}};
+  const std::pair<const char*, const char*> values[] = {{"", "5"},
+                                                        {"NORMAL", "1"},
+                                                        {"fast", "2"},
+                                                        {"Hybrid", "3"},
+                                                        {"4", "4"},
+                                                        {"dynamic_hybrid", "5"},
+                                                        {"1", "1"},
+                                                        {"trust_verify", "6"},
+                                                        {"TRUST_VERIFY_FULL", "7"},
+                                                        {"7", "7"}};
   for (const auto& [value, want] : values) {
     const Output o = run_child("FindMode", std::string("MIOPEN_FIND_MODE=") + value);
     EXPECT_EQ(after(o.out, "mode="), want) << value;
     EXPECT_EQ(o.err, "");
   }
-  for (const char* garbage : {"quick", "6", "-1", "1.5"}) {
+  for (const char* garbage : {"quick", "8", "-1", "1.5"}) {
     const Output o = run_child("FindMode", std::string("MIOPEN_FIND_MODE=") + garbage);
     EXPECT_EQ(after(o.out, "mode="), "5") << garbage;
     EXPECT_EQ(lines_with(o.err, "\n"), 1u) << o.err;
@@ -355,6 +363,113 @@ TEST(Process, EnforcedSearchTunesAndADisabledDatabaseForgets) {
   const Output fast = run_child("FindTwice", "MIOPEN_FIND_MODE=FAST");
   EXPECT_EQ(after(fast.out, "report0=").find("measured ConvCpu"), std::string::npos) << fast.out;
   EXPECT_EQ(after(fast.out, "count0="), "1");
+}
+
+TEST(Process, ARecordThatIsUsedIsLoggedAsMIOpenDoes) {
+  const Output o = run_child("FindTwice", "MIOPEN_LOG_LEVEL=5");
+  EXPECT_EQ(lines_with(o.err, "Key match: conv -n 2 -c 8"), 1u) << "the second find: " << o.err;
+  EXPECT_EQ(lines_with(run_child("FindTwice").err, "Key match:"), 0u);
+}
+
+/// For each direction the algorithms that find reports and immediate mode lists, and the status of a run by each.
+TEST(InChild, DISABLED_Algorithms) {
+  const Handle handle;
+  for (const auto d : kDirections) {
+    Convolution c(handle, {{2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1}});
+    c.provide_workspace(d);
+    expect_ok(miopenSetConvolutionFindMode(c.conv, miopenConvolutionFindModeNormal));
+    int count = 0;
+    miopenConvAlgoPerf_t perf[5];
+    expect_ok(c.call.find(d, 5, &count, perf));
+    for (int i = 0; i < count; ++i) {
+      const int algorithm = static_cast<int>(perf[i].fwd_algo);
+      std::printf("found %d\n", algorithm);
+      expect_ok(c.call.run(d, algorithm));
+    }
+    for (const auto& s : c.solutions(d)) std::printf("listed %d\n", static_cast<int>(s.algorithm));
+    std::printf("run5=%d\n", c.call.run(d, miopenConvolutionAlgoImplicitGEMM));
+  }
+}
+
+TEST(Process, ImplicitGemmIsDirectOnRequest) {
+  const Output now = run_child("Algorithms");
+  EXPECT_EQ(lines_with(now.out, "found 5"), 3u) << now.out;
+  EXPECT_GE(lines_with(now.out, "listed 5"), 3u) << now.out;
+  const Output legacy = run_child("Algorithms", "POLYMIO_LEGACY_ALGORITHMS=1");
+  EXPECT_EQ(lines_with(legacy.out, "found 5") + lines_with(legacy.out, "listed 5"), 0u) << legacy.out;
+  EXPECT_EQ(lines_with(legacy.out, "found 1"), 3u) << "once per find: " << legacy.out;
+  EXPECT_EQ(lines_with(legacy.out, "run5=0"), 3u) << "a stored 5 still runs: " << legacy.out;
+  // With GEMM, Winograd and all direct solvers but one out of the way, Direct is implicit GEMM.
+  const Output only = run_child("FindTwice", "POLYMIO_LEGACY_ALGORITHMS=1 MIOPEN_DEBUG_FIND_ONLY_SOLVER=7");
+  EXPECT_NE(after(only.out, "report0=").find("ConvCpuImplicitGemmFwd"), std::string::npos) << only.out;
+  EXPECT_EQ(after(only.out, "count0="), "1");
+  const Output off = run_child("Algorithms", "POLYMIO_LEGACY_ALGORITHMS=1 MIOPEN_DEBUG_CONV_IMPLICIT_GEMM=0");
+  EXPECT_EQ(lines_with(off.out, "found 5") + lines_with(off.out, "listed 5"), 0u) << off.out;
+}
+
+/// Runs the solution of a find, and the same saved and loaded.
+void run_twice(const Convolution& c, miopenProblem_t problem) {
+  miopenSolution_t found = nullptr, loaded = nullptr;
+  std::size_t count = 0, size = 0;
+  expect_ok(miopenFindSolutions(c.call.handle, problem, nullptr, &found, &count, 1));
+  expect_ok(miopenGetSolutionSize(found, &size));
+  std::string bytes(size, '\0');
+  expect_ok(miopenSaveSolution(found, bytes.data()));
+  expect_ok(miopenLoadSolution(&loaded, bytes.data(), bytes.size()));
+  const miopenTensorArgument_t tensors[] = {{miopenTensorConvolutionX, nullptr, c.call.x},
+                                            {miopenTensorConvolutionW, nullptr, c.call.w},
+                                            {miopenTensorConvolutionY, nullptr, c.call.y}};
+  for (const auto solution : {found, loaded}) {
+    expect_ok(miopenGetSolutionWorkspaceSize(solution, &size));
+    std::vector<double> workspace(size / sizeof(double) + 1);
+    expect_ok(miopenRunSolution(c.call.handle, solution, 3, tensors, workspace.data(), size));
+    expect_ok(miopenDestroySolution(solution));
+  }
+}
+
+/// The lines of runs with each math type, below each math mode.
+TEST(InChild, DISABLED_MathTypes) {
+  const Handle handle;
+  Convolution c(handle, {{1, 2, 5, 5}, {2, 2, 3, 3}});
+  for (const auto mode : {polymioMathAccurate, polymioMathStrict, polymioMathTf32, polymioMathAny}) {
+    expect_ok(polymioSetConvolutionMathMode(c.conv, mode));
+    for (const auto type : {miopenMathPedantic, miopenMathDefault}) {
+      expect_ok(miopenSetConvolutionAttribute(c.conv, MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, type));
+      expect_ok(c.call.immediate(Direction::kForward, 1));
+    }
+  }
+  expect_ok(polymioSetConvolutionMathMode(c.conv, polymioMathAccurate));
+  miopenProblem_t problem = nullptr;
+  expect_ok(miopenCreateConvProblem(&problem, c.conv, miopenProblemDirectionForward));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionX, c.x));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionW, c.w));
+  expect_ok(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionY, c.y));
+  run_twice(c, problem);
+  expect_ok(miopenDestroyProblem(problem));
+}
+
+TEST(Process, TheMathTypeAdmitsTf32WhereTheMathModeIsTheDefault) {
+  const Output o = run_child("MathTypes", "MIOPEN_ENABLE_LOGGING_CMD=1");
+  std::istringstream lines(o.err);
+  std::vector<std::string> modes;
+  for (std::string line; std::getline(lines, line);)
+    modes.push_back(line.find("--math") == std::string::npos ? "" : after(line, "--math ").substr(0, 4));
+  EXPECT_EQ(modes, (std::vector<std::string>{"", "tf32", "stri", "stri", "tf32", "tf32", "any ", "any ", "tf32", "tf32",
+                                             "tf32"}))
+      << "the last are a find, a run, and a run of what was saved: " << o.err;
+}
+
+TEST(InChild, DISABLED_Quiet) {
+  const Handle handle;
+  Convolution c(handle, {{1, 2, 5, 5}, {2, 2, 3, 3}});
+  for (const bool quiet : {true, false}) {
+    expect_ok(miopenSetDebugFlag(miopenDebugLoggingQuiet, quiet));
+    expect_ok(c.call.immediate(Direction::kForward, 1));
+  }
+}
+
+TEST(Process, QuietLoggingWritesNothing) {
+  EXPECT_EQ(lines_with(run_child("Quiet", "MIOPEN_ENABLE_LOGGING=1").err, "immediate conv"), 1u);
 }
 
 TEST(InChild, DISABLED_NotANumber) {

@@ -65,6 +65,8 @@ TEST(TensorDescriptor, EveryFunctionRefusesNullAndForeignObjects) {
   const std::size_t one_wide[] = {1, 1, 1, 1};
   int n = 0;
   std::size_t bytes = 0;
+  bool packed = false;
+  miopenTensorLayout_t layout{};
   for (const auto t : bad) {
     const char* why = t ? "not a live tensor descriptor" : "null";
     expect_bad(miopenSet4dTensorDescriptor(t, miopenFloat, 1, 1, 1, 1), {why});
@@ -77,6 +79,11 @@ TEST(TensorDescriptor, EveryFunctionRefusesNullAndForeignObjects) {
     expect_bad(miopenGetTensorDescriptorSize(t, &n), {why});
     expect_bad(miopenGetTensorDescriptor(t, nullptr, nullptr, nullptr), {why});
     expect_bad(miopenGetTensorNumBytes(t, &bytes), {why});
+    expect_bad(miopenGetTensorDescriptorV2(t, nullptr, nullptr, nullptr), {why});
+    expect_bad(miopenGetTensorLayout(t, &layout), {why});
+    expect_bad(miopenGetTensorElementSpace(t, &bytes), {why});
+    expect_bad(miopenIsTensorPacked(t, &packed), {why});
+    expect_bad(miopenGetTensorVectorLength(t, &bytes), {why});
     expect_bad(miopenDestroyTensorDescriptor(t), {why});
   }
   expect_contents(live, miopenFloat, {1, 1, 1, 1}, {1, 1, 1, 1});
@@ -106,6 +113,27 @@ TEST(TensorDescriptor, FourDimensions) {
   expect_ok(miopenGet4dTensorDescriptor(t, &type, &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]));
   EXPECT_EQ(type, miopenInt8);
   EXPECT_EQ(Ints(v, v + 8), (Ints{2, 3, 4, 5, 100, 1, 21, 4}));
+}
+
+/// Older programs set sizes of 0 in a default constructor.
+TEST(TensorDescriptor, SizesOfZeroMakeItEmptyAgain) {
+  const Handle handle;
+  const Tensor t(miopenFloat, {2, 3, 4, 5}), other(miopenFloat, {2, 3, 4, 5});
+  expect_ok(miopenSet4dTensorDescriptor(t, miopenHalf, 0, 0, 0, 0));
+  int rank = -1;
+  expect_ok(miopenGetTensorDescriptorSize(t, &rank));
+  EXPECT_EQ(rank, 0);
+  EXPECT_EQ(t.bytes(), 0u);
+  std::vector<float> data(120);
+  const float one = 1;
+  expect_bad(miopenSetTensor(handle, t, data.data(), &one), {"has not been set, or with sizes of 0"});
+  const ConvolutionDescriptor conv;
+  int n = 0;
+  expect_bad(miopenGetConvolutionForwardOutputDim(conv, t, other, &n, &n, &n, &n), {"the input", "sizes of 0"});
+  expect_bad(miopenSet4dTensorDescriptor(t, miopenFloat, 0, 0, 0, 1), {"length 0 is 0"});
+  expect_bad(miopenSet4dTensorDescriptor(t, static_cast<miopenDataType_t>(15), 0, 0, 0, 0), {"data type 15"});
+  expect_ok(miopenSet4dTensorDescriptor(t, miopenHalf, 2, 3, 4, 5));
+  expect_contents(t, miopenHalf, {2, 3, 4, 5}, {60, 20, 5, 1});
 }
 
 TEST(TensorDescriptor, NullOutputsAreSkipped) {
@@ -200,7 +228,58 @@ TEST(TensorDescriptor, EveryLayout) {
     for (const int n : c.given) elements *= static_cast<std::size_t>(n);
     expect_ok(miopenGetTensorNumBytes(t, &bytes));
     EXPECT_EQ(bytes, elements);
+    std::size_t space = 0, vector = 0;
+    bool packed = false;
+    auto layout = miopenTensorNCHW;
+    expect_ok(miopenGetTensorElementSpace(t, &space));
+    expect_ok(miopenGetTensorVectorLength(t, &vector));
+    expect_ok(miopenIsTensorPacked(t, &packed));
+    expect_ok(miopenGetTensorLayout(t, &layout));
+    EXPECT_EQ(space, elements);
+    EXPECT_EQ(vector * static_cast<std::size_t>(c.lens[1]), static_cast<std::size_t>(c.given[1]));
+    EXPECT_TRUE(packed);
+    EXPECT_EQ(layout, c.layout);
+    if (vector > 1) continue;  // no function takes the strides of vectors
+    expect_ok(
+        miopenSetTensorDescriptor(t, miopenInt8, static_cast<int>(c.lens.size()), c.lens.data(), c.strides.data()));
+    expect_ok(miopenGetTensorLayout(t, &layout));
+    EXPECT_EQ(layout, c.layout) << "from the strides";
   }
+}
+
+TEST(TensorDescriptor, LayoutsThatWereNotGiven) {
+  const auto layout_of = [](const Ints& lens, const Ints& strides) {
+    auto layout = static_cast<miopenTensorLayout_t>(7);
+    expect_ok(miopenGetTensorLayout(Tensor(miopenFloat, lens, strides), &layout));
+    return layout;
+  };
+  EXPECT_EQ(layout_of({2, 3, 4, 5}, {}), miopenTensorNCHW);
+  EXPECT_EQ(layout_of({2, 1, 4, 5}, {20, 1, 5, 1}), miopenTensorNCHW) << "the first that fits";
+  EXPECT_EQ(layout_of({1, 3, 4, 5}, {7, 1, 15, 3}), miopenTensorNHWC) << "a size of 1 has any stride";
+  EXPECT_EQ(layout_of({2, 3, 4, 5, 6}, {360, 1, 90, 18, 3}), miopenTensorNDHWC);
+  auto layout = miopenTensorNCHW;
+  const Tensor gaps(miopenFloat, {2, 3}, {10, 2});
+  expect_error(miopenGetTensorLayout(gaps, &layout), miopenStatusNotImplemented, {"[2, 3]", "[10, 2]"});
+  expect_bad(miopenGetTensorLayout(TensorDescriptor(), &layout), {"has not been set"});
+  expect_bad(miopenGetTensorLayout(gaps, nullptr), {"layout is null"});
+  const TensorDescriptor single;
+  const int ones[] = {1, 1, 1, 1};
+  expect_ok(miopenSetNdTensorDescriptorWithLayout(single, miopenFloat, miopenTensorCHWN, ones, 4));
+  expect_ok(miopenGetTensorLayout(single, &layout));
+  EXPECT_EQ(layout, miopenTensorCHWN) << "as it was given";
+
+  std::size_t space = 0;
+  bool packed = true;
+  expect_ok(miopenGetTensorElementSpace(gaps, &space));
+  expect_ok(miopenIsTensorPacked(gaps, &packed));
+  EXPECT_EQ(space, 15u);
+  EXPECT_FALSE(packed);
+  expect_ok(miopenGetTensorElementSpace(TensorDescriptor(), &space));
+  EXPECT_EQ(space, 0u);
+  expect_bad(miopenIsTensorPacked(TensorDescriptor(), &packed), {"has not been set"});
+  expect_bad(miopenGetTensorElementSpace(gaps, nullptr), {"elementSpace is null"});
+  expect_bad(miopenIsTensorPacked(gaps, nullptr), {"isPacked is null"});
+  expect_bad(miopenGetTensorVectorLength(gaps, nullptr), {"vectorLength is null"});
 }
 
 TEST(TensorDescriptor, LayoutsNeedTheirRankAndChannels) {
@@ -242,6 +321,13 @@ TEST(TensorDescriptor, SizesBeyondAnInt) {
   expect_bad(miopenGetTensorDescriptor(t, nullptr, out.data(), nullptr), {"8589934592", "int"});
   expect_ok(miopenGetTensorDescriptor(t, nullptr, nullptr, out.data()));
   EXPECT_EQ(out, (Ints{3, 1}));
+  std::size_t wide_lens[2] = {}, wide_strides[2] = {};
+  auto type = miopenFloat;
+  expect_ok(miopenGetTensorDescriptorV2(t, nullptr, nullptr, nullptr));
+  expect_ok(miopenGetTensorDescriptorV2(t, &type, wide_lens, wide_strides));
+  EXPECT_EQ(type, miopenHalf);
+  EXPECT_EQ(std::vector(wide_lens, wide_lens + 2), std::vector(lens, lens + 2));
+  EXPECT_EQ(std::vector(wide_strides, wide_strides + 2), (std::vector<std::size_t>{3, 1}));
   expect_ok(miopenSetTensorDescriptorV2(t, miopenHalf, 2, lens, strides));
   expect_ok(miopenGetTensorNumBytes(t, &bytes));
   EXPECT_EQ(bytes, 2 * (4 * ((std::size_t{1} << 33) - 1) + 3));

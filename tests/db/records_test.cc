@@ -283,6 +283,8 @@ TEST_F(RecordsTest, LoadedPacksRankBetweenUserAndSystem) {
   EXPECT_EQ(db.lookup("k"), (Records{record("A", 1), record("B", 20), record("C", 300), newer, record("E", 50)}))
       << "a prediction must not hide what a pack has measured";
   EXPECT_EQ(db.lookup_user("k"), (Records{record("A", 1), record("B", 20), newer, record("E", 50)}));
+  EXPECT_EQ(db.lookup_own("k"),
+            (Records{record("A", 1), record("D", 4), of_kind(RecordKind::kPredicted, record("E", 5))}));
   db.load_pack(std::string_view(pack_of({record("B", 21)})));
   EXPECT_EQ(db.lookup("k").at(1), record("B", 21)) << "the pack loaded last goes first";
   EXPECT_EQ(open().lookup("k").at(1), record("B", 200)) << "a pack is loaded into one object";

@@ -41,7 +41,7 @@ const std::string kSmall = "-n 2 -c 8 -H 9 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 -i 2 ";
 TEST(Driver, VersionAndHelp) {
   const Outcome version = drive("--version");
   EXPECT_EQ(version.status, 0);
-  EXPECT_EQ(version.text, "MIOpen (version: 3.3.0)\n");
+  EXPECT_EQ(version.text, "MIOpen (version: 3.5.2)\n");
   for (const char* arguments : {"--help", "conv --help", "conv -h", "conv '-?'"}) {
     const Outcome help = drive(arguments);
     EXPECT_EQ(help.status, 0) << arguments;

@@ -67,7 +67,7 @@ struct ConvolutionModel {
   bool transposed = false;
   std::vector<int> pad{0, 0}, stride{1, 1}, dilation{1, 1}, output_pad{0, 0};
   int groups = 1;
-  std::array<int, 3> attributes{-1, 0, 1};
+  std::array<int, 4> attributes{-1, 0, 1, miopenMathPedantic};
   int find_mode = 0;  // 0: that of the environment
   int math = polymioMathAccurate;
 };

@@ -75,8 +75,14 @@ void set_4d(World& w) {
   Draw d(w);
   const auto t = d.object<miopenTensorDescriptor_t>(Kind::kTensor);
   const auto type = data_type(d);
+  if (d.random().one_in(16)) {  // empty again
+    const bool accepted = d.check(miopenSet4dTensorDescriptor(t, type, 0, 0, 0, 0));
+    if (accepted) w.tensors[t] = {};
+    return;
+  }
   int v[4];
   for (int& size : v) size = size_of_dimension(d);
+  if (std::all_of(v, v + 4, [](int size) { return size == 0; })) v[0] = -1;
   TensorModel m{type, {v, v + 4}, {}, 1};
   const bool counts = d.clean();
   if (counts) {
@@ -267,6 +273,35 @@ void get_bytes(World& w) {
   if (static_cast<Wide>(bytes) != want) w.report(std::to_string(bytes) + " bytes for " + text_of(m));
 }
 
+void get_wide(World& w) {
+  Draw d(w);
+  const auto t = d.object<miopenTensorDescriptor_t>(Kind::kTensor);
+  miopenDataType_t type = miopenFloat;
+  std::size_t lens[9], strides[9];
+  std::fill_n(lens, 9, 77);
+  std::fill_n(strides, 9, 77);
+  std::size_t *const to = d.optional(lens), *const steps = d.optional(strides);
+  if (!d.check(miopenGetTensorDescriptorV2(t, d.optional(&type), to, steps))) return;
+  const TensorModel& m = w.tensors[t];
+  for (std::size_t i = 0; i < m.lens.size(); ++i)
+    if ((to && static_cast<std::int64_t>(lens[i]) != m.lens[i]) ||
+        (steps && static_cast<std::int64_t>(strides[i]) != m.strides[i]))
+      w.report("size or stride " + std::to_string(i) + " is not what was set");
+  if (lens[m.lens.size()] != 77 || strides[m.lens.size()] != 77) w.report("wrote beyond the arrays");
+}
+
+/// A value of a tensor that has been set, or of any.
+template <class T>
+void get_property(World& w, Status (*get)(miopenTensorDescriptor_t, T*), bool of_empty, Statuses others = {}) {
+  Draw d(w);
+  const auto t = d.object<miopenTensorDescriptor_t>(Kind::kTensor);
+  const auto found = w.tensors.find(t);
+  if (!of_empty && found != w.tensors.end() && found->second.lens.empty()) d.bad();
+  for (const Status s : others) d.allow(s);
+  T value{};
+  d.check(get(t, d.pointer(&value)));
+}
+
 // Convolutions.
 
 const std::vector<int> kNoModes{4, -1, 100, INT_MAX};
@@ -282,7 +317,7 @@ void expect_convolution(World& w, miopenConvolutionDescriptor_t c) {
                spatial == static_cast<int>(n) && pad == m.pad && stride == m.stride && dilation == m.dilation &&
                mode == (m.transposed ? miopenTranspose : miopenConvolution);
   right = right && miopenGetConvolutionGroupCount(c, &groups) == kOk && groups == m.groups;
-  for (int a = 0; a < 3; ++a) {
+  for (int a = 0; a < 4; ++a) {
     int value = -99;
     right = right && miopenGetConvolutionAttribute(c, static_cast<miopenConvolutionAttrib_t>(a), &value) == kOk &&
             value == m.attributes[static_cast<std::size_t>(a)];
@@ -449,14 +484,14 @@ void set_groups(World& w) {
 struct Range {
   int least, most;
 };
-constexpr Range kAttributes[] = {{-1, 1}, {0, 1}, {0, 1}};
+constexpr Range kAttributes[] = {{-1, 1}, {0, 1}, {0, 1}, {0, 1}};
 
 void set_attribute(World& w) {
   Draw d(w);
   const auto c = d.object<miopenConvolutionDescriptor_t>(Kind::kConvolution);
-  const auto attribute = d.enumerator<miopenConvolutionAttrib_t>(up_to(2), {3, -1, INT_MAX});
+  const auto attribute = d.enumerator<miopenConvolutionAttrib_t>(up_to(3), {4, -1, INT_MAX});
   const int number = static_cast<int>(attribute);
-  const Range range = number >= 0 && number <= 2 ? kAttributes[number] : Range{0, 0};
+  const Range range = number >= 0 && number <= 3 ? kAttributes[number] : Range{0, 0};
   int value = static_cast<int>(d.random().between(range.least, range.most));
   if (d.wrong()) {
     value = d.random().pick({range.least - 1, range.most + 1, INT_MAX, INT_MIN});
@@ -469,7 +504,7 @@ void set_attribute(World& w) {
 void get_attribute(World& w) {
   Draw d(w);
   const auto c = d.object<miopenConvolutionDescriptor_t>(Kind::kConvolution);
-  const auto attribute = d.enumerator<miopenConvolutionAttrib_t>(up_to(2), {3, -1, INT_MAX});
+  const auto attribute = d.enumerator<miopenConvolutionAttrib_t>(up_to(3), {4, -1, INT_MAX});
   int value = 0;
   d.check(miopenGetConvolutionAttribute(c, attribute, d.pointer(&value)));
 }
@@ -512,6 +547,12 @@ Registration g_entries[] = {
     {"miopenGetTensorDescriptor", get_nd},
     {"miopenGetTensorDescriptorSize", get_rank},
     {"miopenGetTensorNumBytes", get_bytes},
+    {"miopenGetTensorDescriptorV2", get_wide},
+    {"miopenGetTensorLayout",
+     [](World& w) { get_property(w, miopenGetTensorLayout, false, {miopenStatusNotImplemented}); }},
+    {"miopenGetTensorElementSpace", [](World& w) { get_property(w, miopenGetTensorElementSpace, true); }},
+    {"miopenIsTensorPacked", [](World& w) { get_property(w, miopenIsTensorPacked, false); }},
+    {"miopenGetTensorVectorLength", [](World& w) { get_property(w, miopenGetTensorVectorLength, true); }},
     {"miopenCreateSeqTensorDescriptor", [](World& w) { create(w, Kind::kSequence, miopenCreateSeqTensorDescriptor); }},
     {"miopenDestroySeqTensorDescriptor",
      [](World& w) { destroy(w, Kind::kSequence, miopenDestroySeqTensorDescriptor); }},
@@ -532,11 +573,11 @@ Registration g_entries[] = {
     {"miopenGetConvolutionAttribute", get_attribute},
     {"miopenSetConvolutionFindMode",
      [](World& w) {
-       set_int(w, miopenSetConvolutionFindMode, 1, 5, [](ConvolutionModel& m) -> int& { return m.find_mode; });
+       set_int(w, miopenSetConvolutionFindMode, 1, 7, [](ConvolutionModel& m) -> int& { return m.find_mode; });
      }},
     {"miopenHiddenSetConvolutionFindMode",
      [](World& w) {
-       set_int(w, miopenHiddenSetConvolutionFindMode, 1, 5, [](ConvolutionModel& m) -> int& { return m.find_mode; });
+       set_int(w, miopenHiddenSetConvolutionFindMode, 1, 7, [](ConvolutionModel& m) -> int& { return m.find_mode; });
      }},
     {"miopenGetConvolutionFindMode",
      [](World& w) {

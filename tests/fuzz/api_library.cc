@@ -27,7 +27,7 @@ void create_with_stream(World& w) {
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
   if (d.wrong()) {  // the CPU has no streams
-    stream = &queue;
+    stream = reinterpret_cast<miopenAcceleratorQueue_t>(&queue);
     d.bad();
   }
   if (d.check(miopenCreateWithStream(d.pointer(&h), stream))) w.created(Kind::kHandle, h);
@@ -57,7 +57,7 @@ void set_stream(World& w) {
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
   if (d.wrong()) {
-    stream = &queue;
+    stream = reinterpret_cast<miopenAcceleratorQueue_t>(&queue);
     d.bad();
   }
   d.check(miopenSetStream(d.object<miopenHandle_t>(Kind::kHandle), stream));
@@ -90,17 +90,15 @@ void set(World& w, Status (*function)(miopenHandle_t, T), Status (*read)(miopenH
 }
 
 void* allocate(void* context, std::size_t bytes) {
-  return context || bytes > SIZE_MAX / 2 ? nullptr : std::aligned_alloc(64, (bytes + 64) / 64 * 64);
+  return context || bytes > SIZE_MAX / 2 ? nullptr : ::operator new (bytes, std::align_val_t{64}, std::nothrow);
 }
-void release(void*, void* memory) { std::free(memory); }
+void release(void*, void* memory) { ::operator delete (memory, std::align_val_t{64}); }
 
 void set_allocator(World& w) {
   Draw d(w);
   const auto h = d.object<miopenHandle_t>(Kind::kHandle);
-  const bool own = d.random().one_in(2);
-  miopenAllocatorFunction a = own ? allocate : nullptr;
-  miopenDeallocatorFunction f = own ? release : nullptr;
-  if (d.wrong()) (own ? f = nullptr : f = release), d.bad();
+  const miopenAllocatorFunction a = d.random().one_in(2) ? allocate : nullptr;
+  const miopenDeallocatorFunction f = d.random().one_in(2) ? release : nullptr;
   if (!d.check(miopenSetAllocator(h, a, f, nullptr))) return;
   // An allocator that fails, for one call.
   int none = 0;
@@ -108,6 +106,41 @@ void set_allocator(World& w) {
   if (miopenSetAllocator(h, allocate, release, &none) != kOk ||
       polymioMalloc(h, &memory, 100) != miopenStatusAllocFailed || miopenSetAllocator(h, a, f, nullptr) != kOk)
     w.report("an allocator without memory");
+}
+
+void set_debug_flag(World& w) {
+  Draw d(w);
+  // Only the flags that change nothing: other sequences run beside this one.
+  const auto flag = d.enumerator<miopenDebugFlag_t>({2, 3}, {4, -1, INT_MAX});
+  d.check(miopenSetDebugFlag(flag, d.random().one_in(2)));
+}
+
+void get_debug_flag(World& w) {
+  Draw d(w);
+  const auto flag = d.enumerator<miopenDebugFlag_t>(up_to(3), {4, -1, INT_MAX});
+  bool value = false;
+  d.check(miopenGetDebugFlag(flag, d.pointer(&value)));
+}
+
+void solver_name(World& w) {
+  Draw d(w);
+  char name[100] = "";
+  std::size_t size = sizeof name;
+  if (d.wrong()) {
+    size = d.random().pick({std::size_t{0}, std::size_t{1}, std::size_t{5}});
+    d.bad();
+  }
+  auto* const to = d.pointer(name);
+  d.check(miopenGetSolverName(d.random().pick({std::uint64_t{0}, std::uint64_t{4}, UINT64_MAX}), to, size));
+}
+
+void solver_id(World& w) {
+  Draw d(w);
+  std::uint64_t id = 77;
+  const auto name = d.random().pick<std::string>({"ConvCpuGemmFwd", "", "4", std::string(5000, 'x')});
+  const char* const given = d.pointer(name.c_str());
+  if (d.check(miopenGetSolverIdByName(given, d.pointer(&id))) && id != (name == "ConvCpuGemmFwd" ? 4 : 0))
+    w.report("the id is wrong");
 }
 
 void allocate_memory(World& w) {
@@ -411,6 +444,17 @@ Registration g_entries[] = {
     {"miopenSetStream", set_stream},
     {"miopenGetStream", [](World& w) { get(w, miopenGetStream); }},
     {"miopenSetAllocator", set_allocator},
+    {"miopenSetTuningPolicy",
+     [](World& w) {
+       set<miopenTuningPolicy_t>(w, miopenSetTuningPolicy, miopenGetTuningPolicy,
+                                 {miopenTuningPolicyDbUpdate, miopenTuningPolicySearch, miopenTuningPolicyDbClean},
+                                 {static_cast<miopenTuningPolicy_t>(0), static_cast<miopenTuningPolicy_t>(6)});
+     }},
+    {"miopenGetTuningPolicy", [](World& w) { get(w, miopenGetTuningPolicy); }},
+    {"miopenSetDebugFlag", set_debug_flag},
+    {"miopenGetDebugFlag", get_debug_flag},
+    {"miopenGetSolverName", solver_name},
+    {"miopenGetSolverIdByName", solver_id},
     {"miopenGetKernelTime", [](World& w) { get(w, miopenGetKernelTime); }},
     {"miopenEnableProfiling",
      [](World& w) {

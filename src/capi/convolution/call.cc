@@ -68,7 +68,7 @@ ConvolutionCall make_call(const ConvolutionObject::State& c, Direction direction
     p.rounding = forced.rounding.value_or(c.fp8_rounding) ? convolution::Rounding::kStochastic
                                                           : convolution::Rounding::kStandard;
   call.constraints.deterministic = forced.deterministic.value_or(c.deterministic) != 0;
-  call.constraints.math = c.math;
+  call.constraints.math = c.allowed_math();
   call.constraints.algorithms = forced.algorithms;
   return call;
 }

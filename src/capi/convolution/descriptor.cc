@@ -84,18 +84,19 @@ Attribute attribute(miopenConvolutionDescriptor_t conv, miopenConvolutionAttrib_
     case MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL: return {&c.fp16_alt, -1, 1};
     case MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC: return {&c.deterministic, 0, 1};
     case MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE: return {&c.fp8_rounding, 0, 1};
+    case MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE: return {&c.math_type, miopenMathDefault, miopenMathPedantic};
   }
   fail(Status::kBadParm,
        "convolution attribute {} is unknown: allowed are 0 (FP16_ALT_IMPL), 1 (DETERMINISTIC), "
-       "2 (FP8_ROUNDING_MODE)",
+       "2 (FP8_ROUNDING_MODE), 3 (MATH_TYPE)",
        static_cast<int>(attr));
 }
 
 void set_find_mode(miopenConvolutionDescriptor_t conv, int mode) {
   auto& c = deref(conv);
-  require(mode >= 1 && mode <= 5,
+  require(mode >= 1 && mode <= 7,
           "find mode {} is unknown: allowed are 1 (normal), 2 (fast), 3 (hybrid), 4, "
-          "5 (dynamic hybrid)",
+          "5 (dynamic hybrid), 6 (trust verify), 7 (trust verify full)",
           mode);
   c.find_mode = mode;
 }

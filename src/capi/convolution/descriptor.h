@@ -21,7 +21,13 @@ struct ConvolutionObject : miopenConvolutionDescriptor, InSlots<ConvolutionObjec
     int fp16_alt = -1, deterministic = 0, fp8_rounding = 1;
     int find_mode = static_cast<int>(search::default_find_mode());
     MathMode math = MathMode::kAccurate;
+    int math_type = miopenMathPedantic;
     std::uint64_t seed = 0;  // of stochastic rounding
+
+    /// The math mode of calls: the attribute decides where the mode is the default one.
+    MathMode allowed_math() const {
+      return math == MathMode::kAccurate && math_type == miopenMathDefault ? MathMode::kTf32 : math;
+    }
   } state;
 };
 

@@ -25,7 +25,7 @@ convolution::Algorithm algorithm(int value) {
           "algorithm {} is unknown: allowed are 0 (GEMM), 1 (Direct), 2 (FFT), 3 (Winograd), "
           "5 (ImplicitGEMM)",
           value);
-  return static_cast<convolution::Algorithm>(value);
+  return convolution::reported_algorithm(static_cast<convolution::Algorithm>(value));
 }
 
 /// A run as convolution::run takes it.

@@ -114,6 +114,7 @@ struct SavedProblem {
 SavedProblem to_saved(const ProblemState& p) {
   SavedProblem saved;
   saved.convolution = std::get<ConvolutionOperation>(p.operations.front());
+  saved.convolution.descriptor.math = saved.convolution.descriptor.allowed_math();
   saved.has_bias = p.find<BiasOperation>();
   if (const auto* activation = p.find<ActivationOperation>()) {
     saved.has_activation = true;

@@ -90,6 +90,11 @@ auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use&
 
 }  // namespace
 
+Algorithm reported_algorithm(Algorithm algorithm) {
+  static const bool legacy = env::flag(env::kLegacyAlgorithms, false) && env::flag(env::kConvImplicitGemm, true);
+  return legacy && algorithm == Algorithm::kImplicitGemm ? Algorithm::kDirect : algorithm;
+}
+
 unsigned enabled_algorithms() {
   unsigned mask = 0;
   const auto add = [&](Algorithm a, const env::Variable& v) {

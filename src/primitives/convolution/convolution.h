@@ -132,6 +132,10 @@ search::Call make_call(Handle&, const Problem&, const Constraints&);
 /// Checks results of the problem by evaluating single elements in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
+/// The algorithm that callers see instead: Direct for implicit GEMM with POLYMIO_LEGACY_ALGORITHMS, unless the
+/// environment switches implicit GEMM off. Solvers have it as theirs. Read once per process.
+Algorithm reported_algorithm(Algorithm);
+
 /// Bit i is set unless the environment switches Algorithm i off.
 unsigned enabled_algorithms();
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/registry.h"
 
+#include <vector>
+
 #include "primitives/convolution/convolution.h"
 
 namespace polymio::convolution {
@@ -96,7 +98,15 @@ constexpr Registration<Direction> kRows[] = {
 };
 
 const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
+  static const auto& solvers = *[] {
+    std::vector<Registration<Direction>> rows(std::begin(kRows), std::end(kRows));
+    for (auto& [info, direction, make] : rows) {
+      const Algorithm reported = reported_algorithm(static_cast<Algorithm>(info.algorithm));
+      info.algorithm = static_cast<int>(reported);
+      info.method = name_of(reported);
+    }
+    return new RegisteredSolvers<Direction>(rows);
+  }();
   return solvers;
 }
 

@@ -1,0 +1,3 @@
+// The C program in C++.
+// SPDX-License-Identifier: MIT
+#include "header_hip_platform.c"
