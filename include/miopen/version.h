@@ -4,8 +4,12 @@
 #ifndef MIOPEN_VERSION_H_
 #define MIOPEN_VERSION_H_
 
+/// @{
+/// The level of the MIOpen API.
 #define MIOPEN_VERSION_MAJOR 3
 #define MIOPEN_VERSION_MINOR 3
 #define MIOPEN_VERSION_PATCH 0
+
+/// @}
 
 #endif  // MIOPEN_VERSION_H_
