@@ -79,7 +79,7 @@ esac
 def differs(out, page):
     if out.exists() and out.read_text() == page:
         return []
-    return [f"{out}: not up to date, run tools/generate_cli_reference.py"]
+    return [f"{out}: not up to date, generate it again (tools/generate_*.py)"]
 
 
 def main():
