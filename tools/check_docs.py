@@ -3,7 +3,8 @@
 
 A ```sh block under the comment <!-- run --> is run by sh -eu in a temporary folder of its page, with the given folder of
 programs first in PATH and a find database of its own. A block under <!-- expect: REGEX --> shows output: the expression
-must match somewhere in what the run before it printed.
+must match somewhere in what the run before it printed. A block under <!-- file: NAME --> is written to that file in the
+folder.
 
 Usage: check_docs.py --bin FOLDER [PAGE...] | --self-test. Exit status 1 with a line for each failure."""
 # SPDX-License-Identifier: MIT
@@ -16,8 +17,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["find-and-immediate", "databases", "first-call-is-slow", "ship-tuned", "gpu"]
-BLOCK = re.compile(r"^<!-- (run|expect: (?P<pattern>.*?)) -->\n+```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+PAGES = ["find-and-immediate", "databases", "first-call-is-slow", "ship-tuned", "gpu",
+         "porting-from-cudnn", "containers-and-hpc"]
+BLOCK = re.compile(r"^<!-- (run|expect: (?P<pattern>.*?)|file: (?P<file>[\w.]+)) -->\n+```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 SECONDS = 300
 
 
@@ -42,17 +44,19 @@ def check_page(page, programs):
     """A text for each failure."""
     content = page.read_text()
     found = list(BLOCK.finditer(content))
-    marks = len(re.findall(r"^<!-- (?:run|expect)\b", content, re.M))
+    marks = len(re.findall(r"^<!-- (?:run|expect|file)\b", content, re.M))
     failures = []
     if len(found) != marks:
         failures.append(f"{page.name}: {marks - len(found)} of {marks} comments are not followed by a block")
-    if not any(block["pattern"] is None for block in found):
+    if not any(block[1] == "run" for block in found):
         failures.append(f"{page.name}: no command to run")
     output = ""
     with tempfile.TemporaryDirectory() as name:
         for block in found:
             where = f"{page.name}:{content.count(chr(10), 0, block.start('text'))}"
-            if block["pattern"] is None:
+            if block["file"]:
+                (pathlib.Path(name) / block["file"]).write_text(block["text"])
+            elif block["pattern"] is None:
                 output, failure = run_block(block["text"], pathlib.Path(name), programs)
                 if failure:
                     failures.append(f"{where}: {failure}\n{block['text']}--- its output:\n{output}")
@@ -73,6 +77,7 @@ def self_test():
         ("<!-- run -->\nnothing\n" + good, "not followed by a block"),
         ("<!-- run -->\n```sh\ntouch here\n```\n<!-- run -->\n```sh\ntest -f here && test -n \"$MIOPEN_USER_DB_PATH\"\n```\n", None),
     ]
+    cases.append(("<!-- file: a.c -->\n```c\none 7\n```\n" + good.replace("echo one 1", "cat a.c"), None))
     missed = []
     with tempfile.TemporaryDirectory() as name:
         page = pathlib.Path(name) / "page.md"

@@ -6,6 +6,7 @@
 
 #include <miopen/convolution.h>
 
+/// The version of the functions below.
 #define MIOPEN_API_VERSION_CONVOLUTION_FIND_MODE 1
 
 #ifdef __cplusplus

@@ -8,9 +8,12 @@
 
 #include <miopen/types.h>
 
+/// @{
+/// The version of this library.
 #define POLYMIO_VERSION_MAJOR 0
 #define POLYMIO_VERSION_MINOR 1
 #define POLYMIO_VERSION_PATCH 0
+/// @}
 
 /// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not
 /// at each run. Opaque; belongs to its handle, which must outlive it.
@@ -130,6 +133,8 @@ typedef struct polymioPackedWeightsInfo_t {
   char solver[64];       ///< Its name.
   size_t bytes;          ///< Size of the packed weights; 0 if the weights are read in place.
 } polymioPackedWeightsInfo_t;
+
+/// Describes packed weights.
 MIOPEN_EXPORT miopenStatus_t polymioGetPackedWeightsInfo(polymioPackedWeights_t packed,
                                                          polymioPackedWeightsInfo_t* info);
 
@@ -226,11 +231,15 @@ MIOPEN_EXPORT miopenStatus_t polymioGetFoundSolutionSource(miopenSolution_t solu
 /// find, the immediate mode, stored results and the private buffers of tuning. SIZE_MAX, the default, is no limit. A
 /// solution without workspace always exists.
 MIOPEN_EXPORT miopenStatus_t polymioSetWorkspaceLimit(miopenHandle_t handle, size_t bytes);
+
+/// The limit of the handle; SIZE_MAX is none.
 MIOPEN_EXPORT miopenStatus_t polymioGetWorkspaceLimit(miopenHandle_t handle, size_t* bytes);
 
 /// Time limit of one find in milliseconds; 0, the default, is none. Within the limit find measures solvers in the order
 /// of their predictions and returns predictions for the rest; polymioGetLastFindReport tells what it skipped.
 MIOPEN_EXPORT miopenStatus_t polymioSetFindBudget(miopenHandle_t handle, double milliseconds);
+
+/// The limit of a find on the handle; 0 is none.
 MIOPEN_EXPORT miopenStatus_t polymioGetFindBudget(miopenHandle_t handle, double* milliseconds);
 
 /// What the last find of this thread measured and what it skipped, and why, as text. "" before the first.
@@ -272,12 +281,12 @@ typedef struct polymioTuneOptions_t {
 
 /// The result of polymioTune.
 typedef struct polymioTuneResult_t {
-  size_t size;           ///< Set by the caller: sizeof(polymioTuneResult_t).
-  int complete;          ///< 1: every solver is tuned; 0: stopped by the budget or the callback.
-  size_t candidates;     ///< Measured by this call.
-  uint64_t solution_id;  ///< The fastest.
-  float time;            ///< Its milliseconds.
-  size_t workspace_size;
+  size_t size;            ///< Set by the caller: sizeof(polymioTuneResult_t).
+  int complete;           ///< 1: every solver is tuned; 0: stopped by the budget or the callback.
+  size_t candidates;      ///< Measured by this call.
+  uint64_t solution_id;   ///< The fastest.
+  float time;             ///< Its milliseconds.
+  size_t workspace_size;  ///< Its workspace in bytes.
 } polymioTuneResult_t;
 
 /// Tunes every solver of a problem on random inputs in private memory (within the handle's workspace limit) and stores
@@ -296,20 +305,21 @@ typedef enum {
   polymioRecordErased = 6,       ///< The user's record was erased.
 } polymioRecordKind_t;
 
+/// One record. Texts end with a NUL and are not null.
 typedef struct polymioRecord_t {
-  size_t size;  ///< Set by the side that fills the struct: sizeof(polymioRecord_t).
-  const char* problem;
-  const char* solver;
-  int solver_version;
-  double time;  ///< Milliseconds.
-  size_t workspace_size;
-  const char* tune_point;  ///< "" if the solver has no knobs.
-  int units;               ///< Cores or multiprocessors of the device.
-  int threads;
-  polymioRecordKind_t kind;
-  const char* family;     ///< "" if unknown.
-  const char* log_sizes;  ///< Numbers separated by commas.
-  double work;
+  size_t size;               ///< Set by the side that fills the struct: sizeof(polymioRecord_t).
+  const char* problem;       ///< Its MIOpenDriver line.
+  const char* solver;        ///< Its name.
+  int solver_version;        ///< The solver's version when it was measured.
+  double time;               ///< Milliseconds.
+  size_t workspace_size;     ///< Bytes.
+  const char* tune_point;    ///< "" if the solver has no knobs.
+  int units;                 ///< Cores or multiprocessors of the device.
+  int threads;               ///< Threads that were used.
+  polymioRecordKind_t kind;  ///< Where the time comes from.
+  const char* family;        ///< "" if unknown.
+  const char* log_sizes;     ///< Numbers separated by commas.
+  double work;               ///< Operations or bytes, by which times are scaled within a family; 0 if unknown.
 } polymioRecord_t;
 
 /// Called for every line `text` of a file; `record` is null if the line is damaged or not a record. A result other than
@@ -325,6 +335,8 @@ MIOPEN_EXPORT miopenStatus_t polymioWriteRecords(const char* file, const polymio
 /// Loads a pack in this process, for devices of the class `architecture` (as in polymioDeviceInfo_t). Precedence: the
 /// user's own results, this pack, the system's. BadParm if the file is not a pack.
 MIOPEN_EXPORT miopenStatus_t polymioLoadPack(const char* architecture, const char* file);
+
+/// The same for a pack of `size` bytes at `data`, which is copied.
 MIOPEN_EXPORT miopenStatus_t polymioLoadPackFromMemory(const char* architecture, const void* data, size_t size);
 
 /// JSON: the database files of the handle's device, whether they can be read and written, their numbers of records and

@@ -8,6 +8,7 @@
 
 #include <miopen/types.h>
 
+/// The version of the functions below.
 #define MIOPEN_API_VERSION_REDUCE_TENSOR 1
 
 #ifdef __cplusplus

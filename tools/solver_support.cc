@@ -1,0 +1,193 @@
+// Asks every registered solver what it computes on each kind of device, which need not be there. A line of fields
+// separated by tabs for each yes: primitive, device, solver, method or "reference", direction, type, layout, kind.
+// tools/generate_support.py makes docs/support.md of them.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/convolution.h"
+
+namespace {
+
+using namespace polymio;
+
+using Lens = std::vector<std::int64_t>;
+
+struct NamedDevice {
+  const char* name;
+  DeviceInfo info;
+};
+
+std::vector<NamedDevice> devices() {
+  DeviceInfo cpu;  // the instruction set does not decide what a solver computes
+  cpu.architecture = "cpu";
+  cpu.memory_bytes = std::size_t{16} << 30;
+  cpu.cache_bytes = {32u << 10, 1u << 20, 32u << 20};
+  cpu.fp32_gflops = 100;
+  cpu.bandwidth_gbs = 20;
+  DeviceInfo opencl = usual_device("hip-gfx90a");
+  opencl.kind = DeviceKind::kOpenCl;
+  opencl.architecture = "opencl";
+  return {{"CPU", cpu}, {"CUDA", usual_device("cuda-sm90")}, {"OpenCL", opencl}, {"HIP", usual_device("hip-gfx90a")}};
+}
+
+/// The types of a problem's tensors. Operands are read as `cast`.
+struct Types {
+  std::string name;
+  DataType in, out, cast;
+};
+
+std::vector<Types> types_of_convolutions() {
+  std::vector<Types> types;
+  constexpr int kEnd = 0x200;  // of the numbers of types
+  for (int i = 0; i < kEnd; ++i) {
+    const auto t = static_cast<DataType>(i);
+    if (is_valid(t)) types.push_back({name_of(t), t, t, t});
+  }
+  const std::vector<Types> all = types;
+  for (const DataType out : {DataType::kInt32, DataType::kFloat})
+    types.push_back({fmt::format("int8 to {}", name_of(out)), DataType::kInt8, out, DataType::kInt8});
+  for (const Types& t : all)
+    if (is_fp8(t.in)) types.push_back({"fp32, cast to " + t.name, DataType::kFloat, DataType::kFloat, t.in});
+  return types;
+}
+
+enum class Order { kChannelsFirst, kChannelsLast, kGaps };
+
+TensorDesc tensor(DataType type, const Lens& lens, Order order) {
+  std::vector<std::size_t> inner_first(lens.size());
+  std::iota(inner_first.rbegin(), inner_first.rend(), std::size_t{0});
+  if (order == Order::kChannelsLast) {
+    inner_first.erase(inner_first.end() - 2);
+    inner_first.insert(inner_first.begin(), 1);
+  }
+  Lens strides(lens.size());
+  std::int64_t stride = order == Order::kGaps ? 2 : 1;
+  for (const std::size_t i : inner_first) {
+    strides[i] = stride;
+    stride *= lens[i];
+  }
+  return make_tensor(type, lens, strides);
+}
+
+std::string layout_name(int spatial, Order order) {
+  const std::string sizes = std::string("DHW").substr(static_cast<std::size_t>(3 - spatial));
+  if (order == Order::kGaps) return fmt::format("{}-D with gaps", spatial);
+  return order == Order::kChannelsLast ? "N" + sizes + "C" : "NC" + sizes;
+}
+
+struct Kind {
+  const char* name;
+  std::int64_t c, filter, pad, stride, dilation, groups;
+};
+constexpr Kind kKinds[] = {{"1x1", 64, 1, 0, 1, 1, 1},        {"3x3", 64, 3, 1, 1, 1, 1},
+                           {"5x5", 64, 5, 2, 1, 1, 1},        {"stride 2", 64, 3, 1, 2, 1, 1},
+                           {"dilation 2", 64, 3, 2, 1, 2, 1}, {"3 channels", 3, 7, 3, 2, 1, 1},
+                           {"16 groups", 64, 3, 1, 1, 1, 16}, {"depthwise", 64, 3, 1, 1, 1, 64}};
+
+convolution::Problem problem(convolution::Direction direction, const Types& types, int spatial, Order order,
+                             const Kind& kind) {
+  constexpr std::int64_t kImages = 8, kSize = 28, kOutputs = 64;
+  const auto rank = static_cast<std::size_t>(spatial) + 2;
+  Lens x(rank, kSize), w(rank, kind.filter);
+  Lens y(rank, convolution::forward_size(kSize, kind.filter, kind.pad, kind.stride, kind.dilation));
+  x[0] = y[0] = kImages;
+  x[1] = kind.c;
+  y[1] = w[0] = kOutputs;
+  w[1] = kind.c / kind.groups;
+  convolution::Problem p;
+  p.direction = direction;
+  p.x = tensor(types.in, x, order);
+  p.w = tensor(types.in, w, order);
+  p.y = tensor(types.in, y, order);
+  for (TensorDesc* t : {&p.x, &p.w, &p.y}) t->cast = types.cast;
+  TensorDesc& output = direction == convolution::Direction::kForward        ? p.y
+                       : direction == convolution::Direction::kBackwardData ? p.x
+                                                                            : p.w;
+  output.type = output.cast = types.out;
+  p.geometry.spatial = spatial;
+  p.geometry.groups = kind.groups;
+  for (std::size_t i = 0; i < rank - 2; ++i) {
+    p.geometry.pad[i] = kind.pad;
+    p.geometry.stride[i] = kind.stride;
+    p.geometry.dilation[i] = kind.dilation;
+  }
+  return p;
+}
+
+template <class Problem>
+bool is_valid_problem(const Problem& p) {
+  try {
+    validate(p);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void ask(const char* primitive, SolverList (*solvers)(DeviceKind, const ProblemBase&), const ProblemBase& p,
+         const std::string& columns) {
+  static const std::vector<NamedDevice> all = devices();
+  Constraints any;
+  any.math = MathMode::kAny;
+  for (const NamedDevice& device : all)
+    for (const SolverBase* solver : solvers(device.info.kind, p)) {
+      const SolverInfo info = solver->info();
+      if (admit(*solver, device.info, p, any))
+        fmt::print("{}\t{}\t{}\t{}\t{}\n", primitive, device.name, info.name,
+                   info.reference ? "reference" : info.method, columns);
+    }
+}
+
+void ask_convolution() {
+  using convolution::Direction;
+  constexpr std::array kDirections = {"forward", "backward data", "backward weights"};
+  for (const auto d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+    for (const Types& types : types_of_convolutions())
+      for (const int spatial : {1, 2, 3})
+        for (const Order order : {Order::kChannelsFirst, Order::kChannelsLast, Order::kGaps})
+          for (const Kind& kind : kKinds) {
+            const convolution::Problem p = problem(d, types, spatial, order, kind);
+            if (!is_valid_problem(p)) continue;
+            const auto solvers = [](DeviceKind device, const ProblemBase& q) {
+              return convolution::solvers(static_cast<const convolution::Problem&>(q).direction, device);
+            };
+            ask("convolution", solvers, p,
+                fmt::format("{}\t{}\t{}\t{}", kDirections[static_cast<std::size_t>(d)], types.name,
+                            layout_name(spatial, order), kind.name));
+          }
+}
+
+void ask_activation() {
+  using activation::Mode;
+  for (const bool forward : {true, false})
+    for (const Types& types : types_of_convolutions())
+      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
+        if (types.in != types.out || types.in != types.cast) continue;
+        const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
+        const auto p = forward ? activation::forward_problem(Mode::kRelu, t, t)
+                               : activation::backward_problem(Mode::kRelu, t, t, t, t);
+        if (!is_valid_problem(p)) continue;
+        const auto solvers = [](DeviceKind device, const ProblemBase& q) {
+          return activation::solvers(static_cast<const activation::Problem&>(q).direction, device);
+        };
+        ask("activation", solvers, p,
+            fmt::format("{}\t{}\t{}\trelu", forward ? "forward" : "backward", types.name,
+                        order == Order::kGaps ? "with gaps" : "packed"));
+      }
+}
+
+}  // namespace
+
+int main() {
+  ask_convolution();
+  ask_activation();
+  return 0;
+}
