@@ -151,15 +151,16 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out
         });
         continue;
       }
-      with_type_of(out + c, [&]<class R>(R* first) __attribute__((always_inline)) {
-        if (!kAll) {
-          write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kMasked>(to, l, h, mask); });
-        } else if (b.non_temporal) {
-          write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kNonTemporal>(to, l, h, mask); });
-        } else {
-          write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kWhole>(to, l, h, mask); });
-        }
-      });
+      with_type_of(
+          out + c, [&]<class R>(R * first) __attribute__((always_inline)) {
+            if (!kAll) {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kMasked>(to, l, h, mask); });
+            } else if (b.non_temporal) {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kNonTemporal>(to, l, h, mask); });
+            } else {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kWhole>(to, l, h, mask); });
+            }
+          });
     }
   }
 }

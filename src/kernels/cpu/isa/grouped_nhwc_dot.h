@@ -189,15 +189,16 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out
         write_rows(out + c, out_pitch, low, high, [&](Out p, V l, V h) { write_scaled(p, l, h, count, b); });
         continue;
       }
-      with_type_of(out + c, [&]<class R>(R* to) __attribute__((always_inline)) {
-        if (!kAll) {
-          write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kMasked>(p, l, h, mask); });
-        } else if (b.non_temporal) {
-          write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, mask); });
-        } else {
-          write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, mask); });
-        }
-      });
+      with_type_of(
+          out + c, [&]<class R>(R * to) __attribute__((always_inline)) {
+            if (!kAll) {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kMasked>(p, l, h, mask); });
+            } else if (b.non_temporal) {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, mask); });
+            } else {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, mask); });
+            }
+          });
     }
   }
 }
