@@ -28,7 +28,7 @@ struct Activation {
 };
 
 struct ActivationKernels {
-  static constexpr bool kHasDotProducts = false;
+  static constexpr bool kHasDotProducts = false, kTestedPerInstructionSet = true;
   /// Elements [first, end).
   void (*run)(const Activation& job, std::int64_t first, std::int64_t end);
   /// A run of out = a * logistic(b), in[0] and in[1]; backward of da and db, from a, b and the gradient of out.

@@ -24,12 +24,14 @@ inline constexpr std::size_t kScratchAlignment = 64;
 /// of AVX-512.
 template <class Kernels>
 const Kernels& kernels_of(CpuIsa isa) {
+  constexpr bool kGeneric = kGenericIsComplete || requires { Kernels::kTestedPerInstructionSet; };
   // Plans for another machine's processor also call kernel functions, which must run on this processor.
   const Kernels& (*best)() = nullptr;
-#define POLYMIO_CHOOSE(id, name, here)                                       \
-  if constexpr (Kernels::kHasDotProducts || CpuIsa::id <= CpuIsa::kAvx512) { \
-    best = name::entry_points<Kernels>;                                      \
-    if (isa >= CpuIsa::id && (here)) return best();                          \
+#define POLYMIO_CHOOSE(id, name, here)                                                                        \
+  if constexpr (CpuIsa::id == CpuIsa::kGeneric ? kGeneric                                                     \
+                                               : Kernels::kHasDotProducts || CpuIsa::id <= CpuIsa::kAvx512) { \
+    best = name::entry_points<Kernels>;                                                                       \
+    if (isa >= CpuIsa::id && (here)) return best();                                                           \
   }
   POLYMIO_BUILT_ISAS(POLYMIO_CHOOSE)
 #undef POLYMIO_CHOOSE

@@ -12,7 +12,7 @@ struct SkeletonJob {
 
 /// Null where a kernel does not exist for a type.
 struct SkeletonKernels {
-  static constexpr bool kHasDotProducts = false;
+  static constexpr bool kHasDotProducts = false, kTestedPerInstructionSet = true;
   const kernels::Reduction<>* (*softmax)(DataType);  // apply: exp(x - max) / sum
   const kernels::Reduction<>* (*moments)(DataType);  // count, mean and squared deviations; apply: (x - mean) * w
   const kernels::Reduction<>* (*argmax)(DataType);   // largest element and its number

@@ -8,14 +8,14 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
-/// S: type of x, w and dy; R: type of the results.
+/// S: type of x, w and dy; R: type of the results, see Results.
 template <class S, class R = S>
 class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
-  static constexpr bool kAllDirections = __is_same(S, R);  // int8 results of another type: forward only
+  static constexpr bool kAllDirections = __is_same(S, R);  // int8: forward only
   using Loop = PixelLoop<Pixels, S, R, kLanes<Sum<S>>>;
   using Loop::kN, Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_;
   using Loop::x_, Loop::out_, Loop::block_;
-  using typename Loop::V;
+  using typename Loop::V, typename Loop::Out;
   friend Loop;
 
  public:
@@ -47,7 +47,7 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   V* vectors_of(i64 unit) const { return scratch_.vectors + unit * plan_.unit; }
   i64 row_weights() const { return s_.taps[2]; }
   template <int kRows>
-  void pixels(const ColumnPhase& phase, Range taps, bool two_pixels, const S* x, R* out, i64 unit) {
+  void pixels(const ColumnPhase& phase, Range taps, bool two_pixels, const S* x, Out out, i64 unit) {
     block_.columns = phase.columns + taps.low * phase.columns_per_tap;
     block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
     if (s_.c == 1) {
@@ -59,7 +59,7 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   }
 
   template <int kRows>
-  void all_units(const ColumnPhase& phase, const S* x, R* out, i64 unit) {
+  void all_units(const ColumnPhase& phase, const S* x, Out out, i64 unit) {
     const i64 units = min_of(this->units_at_once(), channels_.units - unit),
               whole = min_of(units, channels_.count / kN - unit);
     V* const vectors = vectors_of(unit);
@@ -72,7 +72,7 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   }
   /// Groups of several channels.
   template <int kRows, int kPixels>
-  void one_unit(bool inside, const S* x, R* out, i64 unit) {
+  void one_unit(bool inside, const S* x, Out out, i64 unit) {
     const i64 lanes = channels_of(unit);
     V* const vectors = vectors_of(unit);
     if (lanes < kN) {
@@ -87,7 +87,7 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
     }
   }
   template <int kRows, int kPixels, Form kForm, class Channels>
-  void rows_of(bool inside, const S* x, R* out, V* vectors, i64 count, const Channels& channels) const {
+  void rows_of(bool inside, const S* x, Out out, V* vectors, i64 count, const Channels& channels) const {
     if constexpr (kForm != kFromMemory) {
       if (inside) return units<kRows, kPixels, true, kForm>(0, x, out, vectors, count, channels);
     }
@@ -95,11 +95,11 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
   }
   /// Partial vectors, row by row: this makes the tests of the number of lanes cheaper.
   template <int kRows, class Channels>
-  void single_rows(const S* x, R* out, V* vectors, const Channels& channels) const {
+  void single_rows(const S* x, Out out, V* vectors, const Channels& channels) const {
     for (i64 row = 0; row < kRows; ++row) units<1, 1, false, kAnyForm>(row, x, out, vectors, 1, channels);
   }
   template <int kRows, int kPixels, bool kInside, Form kForm, class Channels>
-  void units(i64 row, const S* x, R* out, V* vectors, i64 count, const Channels& channels) const {
+  void units(i64 row, const S* x, Out out, V* vectors, i64 count, const Channels& channels) const {
     if constexpr (kAllDirections) {
       if (plan_.weights_only) {
         return weights_tile<S, kRows, kPixels, kInside, kForm>(block_, row, x, out, vectors, count, plan_.taps,
@@ -139,17 +139,14 @@ class Pixels : PixelLoop<Pixels<S, R>, S, R, kLanes<Sum<S>>> {
 
 void depthwise_nhwc(const Depthwise& job, i64 first, i64 end, void* scratch) {
   const DataType type = job.shape.dtype;
-  if (type == DataType::kInt8) {
-    return with_integers(job.result_type, job.result,
-                         [&]<class R>(R*) { Pixels<std::int8_t, R>(job, scratch).pieces(first, end); });
-  }
+  if (type == DataType::kInt8) return Pixels<std::int8_t, AnyInteger>(job, scratch).pieces(first, end);
   if (type == DataType::kDouble) return Pixels<double>(job, scratch).pieces(first, end);
   with_storage<float>(type, [&]<class S>(S*) { Pixels<S>(job, scratch).pieces(first, end); });
 }
 
 std::size_t depthwise_nhwc_scratch(const Depthwise& job) {
   const DataType type = job.shape.dtype;
-  if (type == DataType::kInt8) return Pixels<std::int8_t>::bytes(job);
+  if (type == DataType::kInt8) return Pixels<std::int8_t, AnyInteger>::bytes(job);
   if (type == DataType::kDouble) return Pixels<double>::bytes(job);
   return with_storage<float>(type, [&]<class S>(S*) { return Pixels<S>::bytes(job); });
 }

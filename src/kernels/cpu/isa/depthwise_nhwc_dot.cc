@@ -115,9 +115,9 @@ template <class S, bool kBoth, int kTaps, int kRows, bool kInside, class V, clas
 
 /// Computes b.run pixels x kRows rows: with kAll all channels of `units` units, else the first `count` of one unit.
 /// Masks are for partial units only: hardware does not prefetch for masked loads.
-template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
+template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out>
 [[gnu::noinline]] static void tile(const Block<S>& b, const PairColumn* columns, const PairColumn* end, const S* x,
-                                   const __m512i* w, i64 w_unit, R* out, i64 units, int count) {
+                                   const __m512i* w, i64 w_unit, Out out, i64 units, int count) {
   using P = Products<S>;
   using V = typename P::V;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, w_step = b.w_step;
@@ -145,27 +145,32 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
             });
       }
       if (!plain) {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) {
+        write_rows(out + c, out_pitch, low, high, [&](Out to, V l, V h) {
           restore_channel_order(l, h);
           write_scaled(to, l, h, count, b);
         });
-      } else if (!kAll) {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kMasked>(to, l, h, mask); });
-      } else if (b.non_temporal) {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kNonTemporal>(to, l, h, mask); });
-      } else {
-        write_rows(out + c, out_pitch, low, high, [&](R* to, V l, V h) { write<kWhole>(to, l, h, mask); });
+        continue;
       }
+      with_type_of(
+          out + c, [&]<class R>(R * first) __attribute__((always_inline)) {
+            if (!kAll) {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kMasked>(to, l, h, mask); });
+            } else if (b.non_temporal) {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kNonTemporal>(to, l, h, mask); });
+            } else {
+              write_rows(first, out_pitch, low, high, [&](R* to, V l, V h) { write<kWhole>(to, l, h, mask); });
+            }
+          });
     }
   }
 }
 
-/// S: type of the source; R: type of the results.
+/// S: type of the source; R: type of the results, see Results.
 template <class S, class R>
 class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   using Loop = PixelLoop<TapPairs, S, R, kChannels>;
   using Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_, Loop::block_;
-  using typename Loop::V;
+  using typename Loop::V, typename Loop::Out;
   friend Loop;
 
  public:
@@ -236,7 +241,7 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
   }
 
   template <int kRows>
-  void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
+  void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, Out out, i64 unit) {
     const PairColumn* const end = list_pairs(phase, taps);
     const i64 units = min_of(this->units_at_once(), channels_.units - unit),
               whole = min_of(units, channels_.count / kChannels - unit);
@@ -247,11 +252,11 @@ class TapPairs : PixelLoop<TapPairs<S, R>, S, R, kChannels> {
                         static_cast<int>(channels_.count % kChannels));
   }
   template <int kRows, bool kAll>
-  void tiles(const ColumnPhase& phase, const PairColumn* end, const S* x, const __m512i* w, R* out, i64 units,
+  void tiles(const ColumnPhase& phase, const PairColumn* end, const S* x, const __m512i* w, Out out, i64 units,
              int count) {
     const auto run = [&](const auto& tile) { tile(block_, pairs_, end, x, w, plan_.unit, out, units, count); };
-    if (phase.form == kFromMemory) return run(tile<S, kRows, false, true, kAll, R>);
-    phase.inside ? run(tile<S, kRows, true, false, kAll, R>) : run(tile<S, kRows, false, false, kAll, R>);
+    if (phase.form == kFromMemory) return run(tile<S, kRows, false, true, kAll, Out>);
+    phase.inside ? run(tile<S, kRows, true, false, kAll, Out>) : run(tile<S, kRows, false, false, kAll, Out>);
   }
   PairColumn* list_pairs(const ColumnPhase& phase, Range taps) const {
     if (taps.low == taps.high) return pairs_;
@@ -286,18 +291,26 @@ auto with_types(const Depthwise& job, const Visit& visit) {
     Bfloat16* const null = nullptr;
     if (job.shape.dtype == DataType::kBFloat16) return visit(null, null);
   }
-  return with_integers(job.result_type, job.result,
-                       [&]<class R>(R* result) { return visit(static_cast<std::int8_t*>(nullptr), result); });
+  return visit(static_cast<std::int8_t*>(nullptr), static_cast<AnyInteger*>(nullptr));
+}
+
+/// The same for copies, which are of elements of some size.
+template <class Visit>
+auto with_copied_types(const Depthwise& job, const Visit& visit) {
+  return with_types(job, [&]<class S, class R>(S* source, R* result) {
+    if constexpr (!__is_same(R, AnyInteger)) return visit(source, result);
+    return with_integers(job.result_type, job.result, [&](auto* integers) { return visit(source, integers); });
+  });
 }
 
 }  // namespace
 
 void depthwise_via_nhwc_dot(const Depthwise& job, i64 first, i64 end, void* scratch) {
-  with_types(job, [&]<class S, class R>(S*, R*) { NhwcCopy<S, R>(job, scratch).data(first, end); });
+  with_copied_types(job, [&]<class S, class R>(S*, R*) { NhwcCopy<S, R>(job, scratch).data(first, end); });
 }
 
 std::size_t depthwise_via_nhwc_dot_scratch(const Depthwise& job) {
-  return with_types(job, [&]<class S, class R>(S*, R*) { return NhwcCopy<S, R>(job, nullptr).bytes(); });
+  return with_copied_types(job, [&]<class S, class R>(S*, R*) { return NhwcCopy<S, R>(job, nullptr).bytes(); });
 }
 
 void depthwise_tap_pairs(const Depthwise& job, i64 first, i64 end, void* scratch) {

@@ -19,7 +19,7 @@ struct ColumnPhase {
 };
 
 /// What holds for all pieces of a job. A unit is kUnit channels; its weights, or their sums, are `unit` vectors. S:
-/// type of the source; R: type of the results.
+/// type of the source; R: type of the results, see Results.
 template <class S, class R, int kUnit>
 struct NhwcPlan {
   const Depthwise& job;
@@ -27,6 +27,7 @@ struct NhwcPlan {
   const bool backward_data, weights_only;
   const bool computes_runs;  // a call of the tiles computes a run of pixels
   const i64 taps, unit;
+  const i64 result_bytes;  // per element
   const i64 *source_strides, *result_strides;
   bool non_temporal = false, prefetches = false;
 
@@ -38,6 +39,7 @@ struct NhwcPlan {
         computes_runs(s.c == 1 || depthwise.path == DepthwisePath::kNhwcGroupedDot),
         taps(s.taps[0] * s.taps[1] * s.taps[2]),
         unit(unit_vectors),
+        result_bytes(Results<R>::element_bytes(job.result_type)),
         source_strides(backward_data ? s.y_d : s.x_d),
         result_strides(backward_data ? s.x_d : s.y_d) {
     non_temporal = writes_non_temporal();
@@ -47,19 +49,18 @@ struct NhwcPlan {
   i64 most_units() const { return ceil_div(job.blocks_at_once() * job.channel_block(), kUnit); }
 
  private:
-  static constexpr bool kWholeLines = kVectorBytes == 64 && kUnit * sizeof(R) % 64 == 0;
-
   /// Bytes of source and result of the whole problem.
   i64 bytes_moved() const {
     const i64 in = s.in[0] * s.in[1] * s.in[2], out = s.out[0] * s.out[1] * s.out[2];
     const i64 source = backward_data ? out : in, result = in + out - source;
-    return s.n * s.groups * s.c * (source * static_cast<i64>(sizeof(S)) + result * static_cast<i64>(sizeof(R)));
+    return s.n * s.groups * s.c * (source * static_cast<i64>(sizeof(S)) + result * result_bytes);
   }
   /// Whether stores are non-temporal: beta is 0, results are whole aligned cache lines, and source and result exceed
   /// the caches.
   bool writes_non_temporal() const {
     const i64 steps = result_strides[0] | result_strides[1] | result_strides[2] | (backward_data ? s.x_n : s.y_n);
-    return kWholeLines && !weights_only && job.beta == 0 && steps * static_cast<i64>(sizeof(R)) % 64 == 0 &&
+    const bool whole_lines = kVectorBytes == 64 && kUnit * result_bytes % 64 == 0;
+    return whole_lines && !weights_only && job.beta == 0 && steps * result_bytes % 64 == 0 &&
            reinterpret_cast<std::uintptr_t>(job.result) % 64 == 0 && bytes_moved() > kResultCaches / 2;
   }
 };
@@ -100,6 +101,7 @@ class PixelLoop {
   using T = Sum<S>;
   using V = Vec<T>;
   using Plan = NhwcPlan<S, R, kUnit>;
+  using Out = typename Results<R>::Pointer;
   /// Horizontally adjacent pixels per tile of groups: sums and operands must fit in the registers.
   static constexpr int kMostPixels = 2 * kMostRows + 4 <= kRegisters ? 2 : 1;
   static constexpr int kN = kLanes<T>;
@@ -128,7 +130,7 @@ class PixelLoop {
     const i64 n = index / (row_blocks * size[0]) % s_.n;
     select_blocks(index / (row_blocks * size[0] * s_.n), 1);
     x_ = static_cast<const S*>(data ? job.y : job.x) + n * (data ? s_.y_n : s_.x_n) + channels_.first;
-    out_ = static_cast<R*>(job.result) + n * (data ? s_.x_n : s_.y_n) + channels_.first;
+    out_ = Results<R>::at(job.result_type, job.result) + n * (data ? s_.x_n : s_.y_n) + channels_.first;
     const i64 phases = pass_count(s_, job.direction, 0), f0 = slab % phases;
     for (i64 f1 = 0; f1 < pass_count(s_, job.direction, 1); ++f1) run_phase(f0, f1, slab / phases, part, row_blocks);
   }
@@ -183,8 +185,8 @@ class PixelLoop {
     block_.pitch = residue.line * plan_.source_strides[1];
     block_.w_step = residue.tap_step * down.w_step * kernel().row_weights();
     block_.out_pitch = residue.step * down.out_step * plan_.result_strides[1];
-    R* const out = out_ + (slabs.out_first + slab * slabs.out_step) * plan_.result_strides[0] +
-                   (down.out_first + (residue.first + m * residue.step) * down.out_step) * plan_.result_strides[1];
+    const Out out = out_ + (slabs.out_first + slab * slabs.out_step) * plan_.result_strides[0] +
+                    (down.out_first + (residue.first + m * residue.step) * down.out_step) * plan_.result_strides[1];
     // Groups have many weights, which stay in the cache for a row of pixels. Phases alternate as soon as a call has
     // kCall vectors: results are then stored in order, and the source is still in the cache.
     constexpr i64 kCall = 16;
@@ -201,7 +203,7 @@ class PixelLoop {
 
   /// Computes `count` results from i on, in runs where all their taps are inside.
   template <int kRows>
-  void pixels_at(const ColumnPhase& phase, i64 i, i64 count, R* out, i64 unit) {
+  void pixels_at(const ColumnPhase& phase, i64 i, i64 count, Out out, i64 unit) {
     const Pass& p = phase.pass;
     const i64 end = min_of(i + count, p.count), reach = (p.taps - 1) * p.dilation;
     block_.x_pixel = p.stride * plan_.source_strides[2];
@@ -245,7 +247,7 @@ class PixelLoop {
   StencilSource source_{};
   SelectedChannels channels_;
   const S* x_ = nullptr;
-  R* out_ = nullptr;  // dy for weights, which is not written
+  Out out_{};  // dy for weights, which is not written
   Block<S> block_{};
 };
 

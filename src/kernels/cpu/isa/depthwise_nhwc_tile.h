@@ -87,16 +87,36 @@ template <Form kForm, int kRows, bool kInside, class S, class Use>
   }
 }
 
+/// Writes alpha * sums + beta * result for the first n channels.
+[[gnu::noinline, maybe_unused]] static void write_scaled_integers(IntegerPointer to, Floats v, int n, Scaling s) {
+  to.with_type([&](auto* p) { write_scaled(p, v, n, s); });
+}
+
+/// Writes the first n channels of vertically adjacent results.
+template <int kRows>
+[[gnu::always_inline]] inline void write_integers(IntegerPointer to, i64 pitch, const Floats (&sum)[kRows], int n,
+                                                  Scaling s) {
+  if (s.alpha != 1 || s.beta != 0) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kRows; ++j, to += pitch) write_scaled_integers(to, sum[j], n, s);
+    return;
+  }
+  to.with_type([&](auto* p) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kRows; ++j, p += pitch) write_scaled(p, sum[j], n, {1, 0});
+  });
+}
+
 /// Computes rows [row, row + kRows) of the block that the columns are listed for: `units` vectors of channels of b.run
 /// times kPixels horizontally adjacent pixels.
-template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, class Channels>
-[[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, R* out, i64 units,
+template <class S, int kRows, int kPixels, bool kInside, Form kForm, class Out, class Channels>
+[[gnu::noinline]] static void tile(const Block<S>& b, i64 row, const S* x, const Vec<Sum<S>>* w, Out out, i64 units,
                                    i64 w_unit, const Channels& channels) {
   using V = Vec<Sum<S>>;
   const bool plain = b.alpha == 1 && b.beta == 0, non_temporal = Channels::kAll && kWritesLines<S> && b.non_temporal;
   const i64 pitch = b.pitch, out_pitch = b.out_pitch, sources = channels.sources, w_step = b.w_step * sources;
   const S* first_x = x + row * pitch;
-  R* first_out = out + row * out_pitch;
+  Out first_out = out + row * out_pitch;
   const V* const first_w = w;
   for (i64 i = 0; i < b.run; ++i, first_x += b.x_pixel, first_out += b.out_pixel) {
     x = first_x;
@@ -119,13 +139,13 @@ template <class S, int kRows, int kPixels, bool kInside, Form kForm, class R, cl
           });
 #pragma GCC unroll 2
       for (int p = 0; p < kPixels; ++p) {
-        R* to = out + p * b.out_pixel;
+        Out to = out + p * b.out_pixel;
+        if constexpr (__is_same(Out, IntegerPointer)) {
+          write_integers<kRows>(to, out_pitch, sum[p], channels.count(), {b.alpha, b.beta});
+        } else {
 #pragma GCC unroll 16
-        for (int j = 0; j < kRows; ++j, to += out_pitch) {
-          V& v = sum[p][j];
-          if constexpr (kIsInteger<R>) {
-            write_scaled(to, v, channels.count(), {b.alpha, b.beta});
-          } else {
+          for (int j = 0; j < kRows; ++j, to += out_pitch) {
+            V& v = sum[p][j];
             if (!plain) {
               v *= broadcast(b.alpha);
               if (b.beta != 0) v += broadcast(b.beta) * channels(to);

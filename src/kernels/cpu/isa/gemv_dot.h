@@ -57,11 +57,13 @@ template <int kFew, int kMany, class T, class S, class Use>
   if (rest > 0)
     add(
         [rest](const S* p) __attribute__((always_inline)) { return fetch_vector<T>(p, rest); }, d);
+  Vec<T> all[kFew * kMany];
 #pragma GCC unroll 16
+  for (int t = 0; t < kFew * kMany; ++t) all[t] = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];
+#pragma GCC unroll 1
   for (int t = 0; t < kFew * kMany; ++t) {
-    const Vec<T> all = blocks[t / kMany][t % kMany] + sum[t / kMany][t % kMany];
     T total = 0;
-    for (int l = 0; l < kN; ++l) total += all[l];
+    for (int l = 0; l < kN; ++l) total += all[t][l];
     use(t / kMany, t % kMany, total);
   }
 }
@@ -87,17 +89,15 @@ static void gemv_dot(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
   const auto lane = [&](const Operand& o, i64 i) { return static_cast<const S*>(o.data) + o.offset + i * step_of(o); };
   const i64 a_step = step_of(g.a), b_step = step_of(g.b), rows = m1 - m0, columns = n1 - n0;
   const T alpha = static_cast<T>(g.alpha), beta = static_cast<T>(g.beta);
-  const auto put = [&](i64 i, i64 j, T sum) {
+  const auto put = [&](i64 few, i64 many, T sum) {
+    const i64 i = few_rows ? few : many, j = few_rows ? many : few;
     S& c = static_cast<S*>(g.c.data)[g.c.offset + seek(g.c.rows, m0 + i).offset + seek(g.c.columns, n0 + j).offset];
     c = narrow<S>(beta != 0 ? alpha * sum + beta * static_cast<T>(widen(c)) : alpha * sum);
   };
   const auto all = [&](auto few) {
-    if (few_rows) {
-      dot_lanes<few.value, T>(lane(g.a, m0), a_step, lane(g.b, n0), b_step, columns, g.k, put);
-    } else {
-      dot_lanes<few.value, T>(lane(g.b, n0), b_step, lane(g.a, m0), a_step, rows, g.k,
-                              [&](i64 j, i64 i, T sum) { put(i, j, sum); });
-    }
+    const S *a = lane(g.a, m0), *b = lane(g.b, n0);
+    dot_lanes<few.value, T>(few_rows ? a : b, few_rows ? a_step : b_step, few_rows ? b : a, few_rows ? b_step : a_step,
+                            few_rows ? columns : rows, g.k, put);
   };
   switch (few_rows ? rows : columns) {
     case 1: return all(std::integral_constant<int, 1>{});

@@ -16,29 +16,31 @@ static inline void store_line(void* to, __mmask16 lanes, __m512i v) {
 }
 
 /// Writes vertically adjacent results, whose channels are in two vectors each.
-template <int kRows, class R, class V, class Write>
-[[gnu::always_inline]] inline void write_rows(R* to, i64 pitch, const V (&low)[kRows], const V (&high)[kRows],
+template <int kRows, class Out, class V, class Write>
+[[gnu::always_inline]] inline void write_rows(Out to, i64 pitch, const V (&low)[kRows], const V (&high)[kRows],
                                               const Write& write) {
 #pragma GCC unroll 16
   for (int j = 0; j < kRows; ++j, to += pitch) {
-    __asm__("" : "+r"(to));
+    if constexpr (std::is_pointer_v<Out>) __asm__("" : "+r"(to));
     write(to, low[j], high[j]);
   }
 }
 
 /// Writes alpha * sums + beta * result for the first `count` channels of two vectors of sums.
-template <class S, class R, class V>
-[[gnu::noinline]] static void write_scaled(R* to, V low, V high, int count, const Block<S>& b) {
-  const auto emit = [&](R* p, V v, int n) {
-    if constexpr (kIsInteger<R>) {
-      Emit<std::int32_t, decltype(p->value)>{b.alpha, b.beta}(&p->value, v, n);
-    } else {
-      Emit<float, R>{b.alpha, b.beta}(p, v, n);
-    }
-  };
+template <class S, class Out, class V>
+[[gnu::noinline]] static void write_scaled(Out to, V low, V high, int count, const Block<S>& b) {
   constexpr int kN = kLanes<float>;
-  emit(to, low, min_of(count, kN));
-  if (count > kN) emit(to + kN, high, count - kN);
+  with_type_of(to, [&]<class R>(R* results) {
+    const auto emit = [&](R* p, V v, int n) {
+      if constexpr (kIsInteger<R>) {
+        Emit<std::int32_t, decltype(p->value)>{b.alpha, b.beta}(&p->value, v, n);
+      } else {
+        Emit<float, R>{b.alpha, b.beta}(p, v, n);
+      }
+    };
+    emit(results, low, min_of(count, kN));
+    if (count > kN) emit(results + kN, high, count - kN);
+  });
 }
 
 /// Dot operands of a storage type. bf16 products treat subnormal numbers as zero. int8 is loaded as unsigned values,
@@ -139,9 +141,9 @@ template <class S, int kTaps, int kRows, bool kInside, class Read>
 }
 
 /// Computes b.run pixels x kRows rows: with kAll all channels of `units` units, else the first `count` of one unit.
-template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
+template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class Out>
 [[gnu::noinline]] static void dot_tile(const Block<S>& b, const DotGroups& groups, const S* x, const __m512i* w,
-                                       i64 w_unit, R* out, i64 units, int count) {
+                                       i64 w_unit, Out out, i64 units, int count) {
   using W = DotTraits<S>;
   using V = typename W::V;
   constexpr i64 kUnit = 2 * kLanes<float>;
@@ -183,26 +185,31 @@ template <class S, int kRows, bool kInside, bool kPrefetch, bool kAll, class R>
               add_dots<S, n.value, kRows, kInside>(*p, x + c, pitch, read, groups, of_column, w_step, low, high);
             });
       }
-      R* const to = out + c;
       if (!plain) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_scaled(p, l, h, count, b); });
-      } else if (!kAll) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kMasked>(p, l, h, mask); });
-      } else if (b.non_temporal) {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, mask); });
-      } else {
-        write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, mask); });
+        write_rows(out + c, out_pitch, low, high, [&](Out p, V l, V h) { write_scaled(p, l, h, count, b); });
+        continue;
       }
+      with_type_of(
+          out + c, [&]<class R>(R * to) __attribute__((always_inline)) {
+            if (!kAll) {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kMasked>(p, l, h, mask); });
+            } else if (b.non_temporal) {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kNonTemporal>(p, l, h, mask); });
+            } else {
+              write_rows(to, out_pitch, low, high, [&](R* p, V l, V h) { write_plain<kWhole>(p, l, h, mask); });
+            }
+          });
     }
   }
 }
 
-/// S: type of the source; R: type of the results.
+/// S: type of the source; R: type of the results, see Results.
 template <class S, class R>
 class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   using Loop = PixelLoop<GroupedDot, S, R, 2 * kLanes<float>>;
   using W = DotTraits<S>;
   using Loop::kN, Loop::plan_, Loop::scratch_, Loop::filters_, Loop::s_, Loop::channels_, Loop::block_;
+  using typename Loop::Out;
   static constexpr int kUnit = 2 * kN;
   friend Loop;
 
@@ -259,7 +266,7 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
   }
 
   template <int kRows>
-  void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, R* out, i64 unit) {
+  void pixels(const ColumnPhase& phase, Range taps, bool, const S* x, Out out, i64 unit) {
     block_.columns = phase.columns + taps.low * phase.columns_per_tap;
     block_.count = max_of<i64>(taps.high - taps.low, 0) * phase.columns_per_tap;
     const i64 units = min_of(this->units_at_once(), channels_.units - unit),
@@ -271,10 +278,10 @@ class GroupedDot : PixelLoop<GroupedDot<S, R>, S, R, 2 * kLanes<float>> {
                         static_cast<int>(channels_.count % kUnit));
   }
   template <int kRows, bool kAll>
-  void tiles(const ColumnPhase& phase, const S* x, const __m512i* w, R* out, i64 units, int count) {
+  void tiles(const ColumnPhase& phase, const S* x, const __m512i* w, Out out, i64 units, int count) {
     const auto run = [&](const auto& tile) { tile(block_, groups_, x, w, plan_.unit, out, units, count); };
-    if (phase.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, R>);
-    phase.inside ? run(dot_tile<S, kRows, true, false, kAll, R>) : run(dot_tile<S, kRows, false, false, kAll, R>);
+    if (phase.form == kFromMemory) return run(dot_tile<S, kRows, false, true, kAll, Out>);
+    phase.inside ? run(dot_tile<S, kRows, true, false, kAll, Out>) : run(dot_tile<S, kRows, false, false, kAll, Out>);
   }
 
   DotGroups groups_{};

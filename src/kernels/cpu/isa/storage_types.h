@@ -40,10 +40,60 @@ inline constexpr bool kIsInteger<Integer<R>> = true;
 
 /// Returns visit(result) with the result of sums of int8 products as a pointer to Integer of its type.
 template <class Visit>
-static inline auto with_integers(DataType type, void* result, const Visit& visit) {
+[[gnu::always_inline]] static inline auto with_integers(DataType type, void* result, const Visit& visit) {
   if (type == DataType::kInt8) return visit(static_cast<Integer<std::int8_t>*>(result));
   if (type == DataType::kInt32) return visit(static_cast<Integer<std::int32_t>*>(result));
   return visit(static_cast<Integer<float>*>(result));
+}
+
+/// Exact sums of int8 products in memory, as elements of a type that only the stores ask for: kernels are compiled once
+/// for all of these types.
+class IntegerPointer {
+ public:
+  IntegerPointer() = default;
+  IntegerPointer(DataType type, void* first)
+      : bytes_(static_cast<char*>(first)), type_(type), shift_(type == DataType::kInt8 ? 0 : 2) {}
+
+  IntegerPointer& operator+=(i64 elements) {
+    bytes_ += elements << shift_;
+    return *this;
+  }
+  IntegerPointer operator+(i64 elements) const { return IntegerPointer(*this) += elements; }
+  /// Calls use(pointer to Integer of the type).
+  template <class Use>
+  [[gnu::always_inline]] void with_type(const Use& use) const {
+    with_integers(type_, bytes_, use);
+  }
+
+ private:
+  char* bytes_ = nullptr;
+  DataType type_ = DataType::kInt8;
+  int shift_ = 0;  // log2 of an element's bytes
+};
+
+/// The results of a kernel: elements of type R, or exact sums of int8 products if R is AnyInteger.
+struct AnyInteger {};
+template <class R>
+struct Results {
+  using Pointer = R*;
+  static Pointer at(DataType, void* first) { return static_cast<R*>(first); }
+  static i64 element_bytes(DataType) { return sizeof(R); }
+};
+template <>
+struct Results<AnyInteger> {
+  using Pointer = IntegerPointer;
+  static Pointer at(DataType type, void* first) { return {type, first}; }
+  static i64 element_bytes(DataType type) { return static_cast<i64>(size_of(type)); }
+};
+
+/// Calls use(typed pointer).
+template <class R, class Use>
+[[gnu::always_inline]] inline void with_type_of(R* results, const Use& use) {
+  use(results);
+}
+template <class Use>
+[[gnu::always_inline]] inline void with_type_of(IntegerPointer results, const Use& use) {
+  results.with_type(use);
 }
 
 /// A vector of the arithmetic's type T from elements of storage type S; with n: the first n, zero in the other lanes.
