@@ -224,7 +224,7 @@ TEST(TensorDescriptor, LayoutsNeedTheirRankAndChannels) {
 }
 
 TEST(TensorDescriptor, BytesOfEveryTypeAndOfGaps) {
-  const std::size_t sizes[] = {2, 4, 4, 1, 2, 8, 1, 1, 8};
+  const std::size_t sizes[std::size(kTypes)] = {2, 4, 4, 1, 2, 8, 8, 1, 1, 1, 1};
   for (std::size_t i = 0; i < std::size(kTypes); ++i) {
     EXPECT_EQ(Tensor(kTypes[i], {2, 3, 4}).bytes(), 24 * sizes[i]);
     EXPECT_EQ(Tensor(kTypes[i], {2, 3}, {10, 2}).bytes(), 15 * sizes[i]) << "to the last element, gaps included";
