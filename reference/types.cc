@@ -21,14 +21,17 @@ struct Format {
   double max;
   bool infinity;  // has infinities, and overflows to them unless it saturates
   bool saturate;
+  bool fnuz = false;  // the code of -0 is the only NaN
 };
 
 constexpr Format kHalfFormat = {16, 11, -14, 65504.0, true, false};
 constexpr Format kFloatFormat = {32, 24, -126, std::numeric_limits<float>::max(), true, false};
 constexpr Format kBFloat16Format = {16, 8, -126, 0x1.fep127, true, false};
 constexpr Format kDoubleFormat = {64, 53, -1022, std::numeric_limits<double>::max(), true, false};
-constexpr Format kFloat8Format = {8, 4, -6, 448.0, false, true};
-constexpr Format kBFloat8Format = {8, 3, -14, 57344.0, true, true};
+constexpr Format kFloat8FnuzFormat = {8, 4, -7, 240.0, false, true, true};
+constexpr Format kBFloat8FnuzFormat = {8, 3, -15, 57344.0, false, true, true};
+constexpr Format kFloat8E4m3fnFormat = {8, 4, -6, 448.0, false, true};
+constexpr Format kFloat8E5m2Format = {8, 3, -14, 57344.0, true, true};
 
 // Null for integers.
 const Format* format_of(Type type) {
@@ -37,8 +40,10 @@ const Format* format_of(Type type) {
     case Type::kFloat: return &kFloatFormat;
     case Type::kBFloat16: return &kBFloat16Format;
     case Type::kDouble: return &kDoubleFormat;
-    case Type::kFloat8: return &kFloat8Format;
-    case Type::kBFloat8: return &kBFloat8Format;
+    case Type::kFloat8Fnuz: return &kFloat8FnuzFormat;
+    case Type::kBFloat8Fnuz: return &kBFloat8FnuzFormat;
+    case Type::kFloat8E4m3fn: return &kFloat8E4m3fnFormat;
+    case Type::kFloat8E5m2: return &kFloat8E5m2Format;
     default: return nullptr;
   }
 }
@@ -60,10 +65,13 @@ double round_to_integer(double value, Rounding rounding) {
 }
 
 double round_to_format(const Format& format, double value, Rounding rounding) {
+  if (format.fnuz && value == 0) return 0;
   if (std::isnan(value) || value == 0 || format.bits == 64) return value;
+  if (std::isinf(value) && format.fnuz) return std::numeric_limits<double>::quiet_NaN();
   if (std::isinf(value)) return format.saturate ? std::copysign(format.max, value) : value;
   const int e = quantum_exponent(format, value);
   const double rounded = round_to_integer(value * power_of_two(-e), rounding) * power_of_two(e);
+  if (format.fnuz && rounded == 0) return 0;
   if (std::fabs(rounded) <= format.max) return std::copysign(rounded, value);
   const bool towards_zero = rounding == (value > 0 ? Rounding::kDown : Rounding::kUp);
   const bool finite = format.saturate || towards_zero;
@@ -77,7 +85,8 @@ double decode(const Format& format, std::uint32_t code) {
   const std::uint32_t fraction = code & ((1u << fraction_bits) - 1);
   const std::uint32_t exponent = code >> fraction_bits & top;
   const double sign = code >> (format.bits - 1) ? -1.0 : 1.0;
-  if (exponent == top && (format.infinity || fraction == (1u << fraction_bits) - 1)) {
+  if (format.fnuz && code == 1u << (format.bits - 1)) return std::numeric_limits<double>::quiet_NaN();
+  if (!format.fnuz && exponent == top && (format.infinity || fraction == (1u << fraction_bits) - 1)) {
     const bool is_infinity = format.infinity && fraction == 0;
     return is_infinity ? sign * std::numeric_limits<double>::infinity()
                        : std::copysign(std::numeric_limits<double>::quiet_NaN(), sign);
@@ -89,12 +98,13 @@ double decode(const Format& format, std::uint32_t code) {
 
 std::uint32_t encode(const Format& format, double value) {
   const int fraction_bits = format.precision - 1;
-  const std::uint32_t sign = static_cast<std::uint32_t>(std::signbit(value)) << (format.bits - 1);
+  const double rounded = round_to_format(format, value, Rounding::kNearest);
+  if (format.fnuz && std::isnan(rounded)) return 1u << (format.bits - 1);
+  const std::uint32_t sign = static_cast<std::uint32_t>(std::signbit(rounded)) << (format.bits - 1);
   const std::uint32_t top = ((1u << (format.bits - format.precision)) - 1) << fraction_bits;
-  if (std::isnan(value)) {
+  if (std::isnan(rounded)) {
     return sign | top | (format.infinity ? 1u << (fraction_bits - 1) : (1u << fraction_bits) - 1);
   }
-  const double rounded = round_to_format(format, value, Rounding::kNearest);
   if (std::isinf(rounded)) return sign | top;
   const int e = quantum_exponent(format, rounded);
   // Counted from the smallest subnormal, codes of positive numbers are consecutive: the hidden bit
@@ -118,13 +128,9 @@ double load_half(std::uint16_t code) {
   return table[code];
 }
 
-double load_float8(std::uint8_t code) {
-  static const auto& table = decode_table<std::uint8_t>(kFloat8Format);
-  return table[code];
-}
-
-double load_bfloat8(std::uint8_t code) {
-  static const auto& table = decode_table<std::uint8_t>(kBFloat8Format);
+template <const Format& kFormat>
+double load_fp8(std::uint8_t code) {
+  static const auto& table = decode_table<std::uint8_t>(kFormat);
   return table[code];
 }
 
@@ -164,7 +170,9 @@ void put(void* base, std::int64_t index, T value) {
 }  // namespace
 
 std::optional<Type> type_from_number(int number) {
-  if (number < 0 || number > 9 || number == 4) return std::nullopt;
+  const bool extension =
+      number == static_cast<int>(Type::kFloat8E4m3fn) || number == static_cast<int>(Type::kFloat8E5m2);
+  if (!extension && (number < 0 || number > 9 || number == 4)) return std::nullopt;
   return static_cast<Type>(number);
 }
 
@@ -176,9 +184,11 @@ std::string_view type_name(Type type) {
     case Type::kInt8: return "int8";
     case Type::kBFloat16: return "bfloat16";
     case Type::kDouble: return "double";
-    case Type::kFloat8: return "float8";
-    case Type::kBFloat8: return "bfloat8";
+    case Type::kFloat8Fnuz: return "float8_fnuz";
+    case Type::kBFloat8Fnuz: return "bfloat8_fnuz";
     case Type::kInt64: return "int64";
+    case Type::kFloat8E4m3fn: return "float8_e4m3fn";
+    case Type::kFloat8E5m2: return "float8_e5m2";
   }
   return "invalid";
 }
@@ -193,6 +203,10 @@ std::size_t size_of(Type type) {
 }
 
 bool is_integer(Type type) { return format_of(type) == nullptr; }
+
+bool is_fp8(Type type) { return !is_integer(type) && format_of(type)->bits == 8; }
+
+unsigned char nan_byte(Type type) { return !is_integer(type) && format_of(type)->fnuz ? 0x80 : 0xff; }
 
 double unit_roundoff(Type type) {
   const Format* format = format_of(type);
@@ -238,9 +252,11 @@ double load(Type type, const void* base, std::int64_t index) {
       return std::bit_cast<float>(bits << 16);
     }
     case Type::kDouble: return element<double>(base, index);
-    case Type::kFloat8: return load_float8(element<std::uint8_t>(base, index));
-    case Type::kBFloat8: return load_bfloat8(element<std::uint8_t>(base, index));
+    case Type::kFloat8Fnuz: return load_fp8<kFloat8FnuzFormat>(element<std::uint8_t>(base, index));
+    case Type::kBFloat8Fnuz: return load_fp8<kBFloat8FnuzFormat>(element<std::uint8_t>(base, index));
     case Type::kInt64: return static_cast<double>(element<std::int64_t>(base, index));
+    case Type::kFloat8E4m3fn: return load_fp8<kFloat8E4m3fnFormat>(element<std::uint8_t>(base, index));
+    case Type::kFloat8E5m2: return load_fp8<kFloat8E5m2Format>(element<std::uint8_t>(base, index));
   }
   return 0;
 }

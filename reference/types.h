@@ -1,5 +1,6 @@
 // The element types of tensors and their exact conversion from and to double, written from the
-// definitions of the formats. float8 is OCP e4m3fn (no infinity, one NaN), bfloat8 is OCP e5m2.
+// definitions of the formats. MIOpen's 8-bit floats are FNUZ formats: a NaN in the place of -0, no infinities. The
+// OCP's are e4m3fn (no infinity, one NaN) and e5m2.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace polymio::reference {
 
-// The numbers are those of miopenDataType_t.
+// The numbers are those of miopenDataType_t and polymio.h.
 enum class Type : int {
   kHalf = 0,
   kFloat = 1,
@@ -18,17 +19,22 @@ enum class Type : int {
   kInt8 = 3,
   kBFloat16 = 5,
   kDouble = 6,
-  kFloat8 = 7,
-  kBFloat8 = 8,
+  kFloat8Fnuz = 7,
+  kBFloat8Fnuz = 8,
   kInt64 = 9,
+  kFloat8E4m3fn = 0x100,
+  kFloat8E5m2 = 0x101,
 };
 
 enum class Rounding { kNearest, kDown, kUp };  // nearest: ties to even
 
-std::optional<Type> type_from_number(int number);  // none if the number is not one of the nine
+std::optional<Type> type_from_number(int number);  // none if the number is no type's
 std::string_view type_name(Type type);             // "half", "float", ...
 std::size_t size_of(Type type);                    // bytes
 bool is_integer(Type type);
+bool is_fp8(Type type);
+// A byte which repeated is a NaN of a floating type and -1 of an integer type.
+unsigned char nan_byte(Type type);
 
 // Half the distance from 1 to the next number: 2^-24 for float. 0.5 for integers.
 double unit_roundoff(Type type);
@@ -38,7 +44,7 @@ double smallest_positive(Type type);  // the smallest subnormal; 1 for integers
 double spacing(Type type, double value);
 
 // `value` as the type can hold it. Integers and the fp8 formats saturate, half, bfloat16 and float
-// overflow to infinity; NaN stays NaN, or becomes 0 in an integer.
+// overflow to infinity; NaN stays NaN, or becomes 0 in an integer. An infinity becomes NaN in a FNUZ format.
 double round_to(Type type, double value, Rounding rounding = Rounding::kNearest);
 
 // Element `index` of an array. 64-bit integers beyond 2^53 lose their low bits.

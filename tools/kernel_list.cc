@@ -16,10 +16,7 @@ int main() {
   const DeviceInfo device = usual_device("hip-gfx90a");
   std::vector<KernelSpec> specs = convolution::base_programs(device, true);
   const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
-  for (int type = 0; type < 10; ++type) {
-    const auto t = static_cast<DataType>(type);
-    if (is_valid(t)) add(tensor_ops::programs(device, std::array{t}));
-  }
+  for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
   add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
   using activation::Mode;
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));

@@ -93,8 +93,8 @@ class Fields {
 
 DataType type_of(std::string_view name) {
   static constexpr std::pair<std::string_view, DataType> kNames[] = {
-      {"FP32", kFloat},  {"FP16", kHalf},   {"BF16", kBFloat16}, {"INT8", kInt8},
-      {"FP64", kDouble}, {"INT32", kInt32}, {"FP8", kFloat8},    {"BFP8", kBFloat8}};
+      {"FP32", kFloat},  {"FP16", kHalf},   {"BF16", kBFloat16},  {"INT8", kInt8},
+      {"FP64", kDouble}, {"INT32", kInt32}, {"FP8", kFloat8Fnuz}, {"BFP8", kBFloat8Fnuz}};
   for (const auto& [text, type] : kNames) {
     if (text == name) return type;
   }
@@ -126,8 +126,8 @@ std::string base_of(DataType type) {
     case kBFloat16: return "convbfp16";
     case kInt8: return "convint8";
     case kDouble: return "convfp64";
-    case kFloat8: return "convfp8";
-    case kBFloat8: return "convbfp8";
+    case kFloat8Fnuz: return "convfp8";
+    case kBFloat8Fnuz: return "convbfp8";
     default: refuse("tensors that are read as int32");
   }
 }

@@ -9,9 +9,11 @@
 namespace polymio::driver {
 namespace {
 
-constexpr std::pair<DataType, std::string_view> kSuffixes[] = {{kFloat, ""},     {kHalf, "fp16"},  {kBFloat16, "bfp16"},
-                                                               {kInt8, "int8"},  {kFloat8, "fp8"}, {kBFloat8, "bfp8"},
-                                                               {kDouble, "fp64"}};
+// MIOpen's names; those of the OCP formats are our own.
+constexpr std::pair<DataType, std::string_view> kSuffixes[] = {
+    {kFloat, ""},         {kHalf, "fp16"},        {kBFloat16, "bfp16"},          {kInt8, "int8"},
+    {kFloat8Fnuz, "fp8"}, {kBFloat8Fnuz, "bfp8"}, {kFloat8E4m3fn, "fp8_e4m3fn"}, {kFloat8E5m2, "fp8_e5m2"},
+    {kDouble, "fp64"}};
 
 }  // namespace
 
@@ -23,8 +25,10 @@ const char* type_name(int type) {
     case kInt8: return "int8";
     case kBFloat16: return "bf16";
     case kDouble: return "fp64";
-    case kFloat8: return "fp8";
-    case kBFloat8: return "bfp8";
+    case kFloat8Fnuz: return "fp8";
+    case kBFloat8Fnuz: return "bfp8";
+    case kFloat8E4m3fn: return "fp8_e4m3fn";
+    case kFloat8E5m2: return "fp8_e5m2";
     default: return "unknown";
   }
 }

@@ -17,7 +17,7 @@ namespace polymio::driver {
 enum Direction : int { kForward = 1, kBackwardData = 2, kBackwardWeights = 4 };
 inline constexpr Direction kDirections[] = {kForward, kBackwardData, kBackwardWeights};
 
-// miopenDataType_t's numbers, so that this file needs no MIOpen header. kNoType: not given.
+// The numbers of miopenDataType_t and of polymio.h, so that this file needs no MIOpen header. kNoType: not given.
 enum DataType : int {
   kNoType = -1,
   kHalf = 0,
@@ -26,8 +26,10 @@ enum DataType : int {
   kInt8 = 3,
   kBFloat16 = 5,
   kDouble = 6,
-  kFloat8 = 7,
-  kBFloat8 = 8,
+  kFloat8Fnuz = 7,
+  kBFloat8Fnuz = 8,
+  kFloat8E4m3fn = 0x100,
+  kFloat8E5m2 = 0x101,
 };
 
 const char* type_name(int type);

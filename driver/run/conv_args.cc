@@ -35,7 +35,8 @@ std::string write_line(ConvArgs args, bool run) {
 }  // namespace
 
 const Bases& conv_bases() {
-  static constexpr DataType kTypes[] = {kFloat, kHalf, kBFloat16, kInt8, kFloat8, kBFloat8, kDouble};
+  static constexpr DataType kTypes[] = {kFloat,       kHalf,         kBFloat16,   kInt8,  kFloat8Fnuz,
+                                        kBFloat8Fnuz, kFloat8E4m3fn, kFloat8E5m2, kDouble};
   static constexpr Bases kBases{"conv", kTypes};
   return kBases;
 }

@@ -8,14 +8,12 @@
 namespace polymio::driver {
 namespace {
 
-bool is_fp8(reference::Type type) { return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8; }
-
 // In the usual range of floats nearly all values cast to 8 bits would be subnormal.
 Range range_of(const reference::Tensor& tensor, bool weights) {
   if (reference::is_integer(tensor.type)) {
     return weights ? Range{-63, 64, true} : Range{0, 127, true};
   }
-  if (is_fp8(tensor.type) || is_fp8(tensor.cast)) return {-1, 1, false};
+  if (reference::is_fp8(tensor.type) || reference::is_fp8(tensor.cast)) return {-1, 1, false};
   return weights ? Range{-0.005, 0.005, false} : Range{0, 0.01, false};
 }
 
@@ -32,7 +30,7 @@ void fill(const Problem& problem, Role role, void* memory) {
     return;
   }
   if (role == problem.written() && problem.args.beta == 0) {
-    std::memset(memory, 0xff, tensor.bytes());
+    std::memset(memory, reference::nan_byte(tensor.type), tensor.bytes());
     return;
   }
   fill_random(tensor, memory, mix(static_cast<std::uint64_t>(role) + 1), range_of(tensor, role == kW));
@@ -59,7 +57,7 @@ TensorData::TensorData(const Session& session, const Problem& problem) {
 void TensorData::reset_written(const Problem& problem) {
   Buffer& buffer = buffers[problem.written()];
   if (old.empty()) {
-    std::memset(buffer.host(), 0xff, buffer.bytes());
+    std::memset(buffer.host(), reference::nan_byte(problem.tensors[problem.written()].type), buffer.bytes());
   } else {
     std::memcpy(buffer.host(), old.data(), old.size());
   }

@@ -9,8 +9,8 @@
 
 namespace polymio::driver {
 
-// The three tensors of one direction. The written tensor holds random numbers when beta != 0, otherwise 0xff bytes (NaN
-// in floating point), so that an unwritten output fails verification.
+// The three tensors of one direction. The written tensor holds random numbers when beta != 0, otherwise NaNs or, as an
+// integer, -1, so that an unwritten output fails verification.
 struct TensorData {
   Buffer buffers[3];
   std::vector<unsigned char> old;  // contents of the written tensor before the run; empty if beta is 0

@@ -10,10 +10,13 @@ constexpr auto kOption = Part::kOption;
 
 constexpr Choice kModes[] = {{"conv", 0}, {"trans", 1}};
 constexpr Choice kPadModes[] = {{"default", kPadDefault}, {"same", kPadSame}, {"valid", kPadValid}};
-constexpr Choice kTypes[] = {{"int8", kInt8}, {"int32", kInt32},       {"float", kFloat}, {"double", kDouble},
-                             {"half", kHalf}, {"bfloat16", kBFloat16}, {"fp8", kFloat8},  {"bfp8", kBFloat8}};
-constexpr Choice kCastTypes[] = {
-    {"fp8", kFloat8}, {"bfp8", kBFloat8}, {"-1", kNoType}, {"7", kFloat8}, {"8", kBFloat8}};
+constexpr Choice kTypes[] = {{"int8", kInt8},          {"int32", kInt32},      {"float", kFloat},
+                             {"double", kDouble},      {"half", kHalf},        {"bfloat16", kBFloat16},
+                             {"fp8", kFloat8Fnuz},     {"bfp8", kBFloat8Fnuz}, {"fp8_e4m3fn", kFloat8E4m3fn},
+                             {"fp8_e5m2", kFloat8E5m2}};
+constexpr Choice kCastTypes[] = {{"fp8", kFloat8Fnuz},      {"bfp8", kBFloat8Fnuz}, {"fp8_e4m3fn", kFloat8E4m3fn},
+                                 {"fp8_e5m2", kFloat8E5m2}, {"-1", kNoType},        {"7", kFloat8Fnuz},
+                                 {"8", kBFloat8Fnuz}};
 constexpr Choice kMathModes[] = {{"strict", 0}, {"accurate", 1}, {"tf32", 2}, {"any", 3}};
 constexpr Choice kRoundings[] = {{"standard", 0}, {"stochastic", 1}};
 

@@ -36,8 +36,6 @@ bool is_stochastic(const Problem& problem) {
   return mode == miopenF8RoundingModeStochastic;
 }
 
-bool is_fp8(reference::Type type) { return type == reference::Type::kFloat8 || type == reference::Type::kBFloat8; }
-
 const char* verify_name(Direction direction) {
   if (direction == kForward) return "Forward Convolution";
   return direction == kBackwardData ? "Backward Convolution Data" : "Backward Convolution Weights";
@@ -76,10 +74,10 @@ void Verifier::check(Result& result, const std::string& error_class) {
   reference::Arithmetic arithmetic = reference::arithmetic(problem_.math);
   arithmetic.input_rounding = error_class == "reduced" ? 0x1p-8 : 0;  // bfloat16's, the coarsest
   if (is_stochastic(problem_)) {
-    arithmetic.stochastic_rounding = is_fp8(tensor.type);
+    arithmetic.stochastic_rounding = reference::is_fp8(tensor.type);
     // Stochastic rounding takes either neighbour: twice the error of rounding to nearest.
     for (const reference::Tensor& input : problem_.tensors) {
-      if (!is_fp8(input.cast) || input.cast == input.type) continue;
+      if (!reference::is_fp8(input.cast) || input.cast == input.type) continue;
       arithmetic.input_rounding = std::max(arithmetic.input_rounding, 2 * reference::unit_roundoff(input.cast));
     }
   }
@@ -98,7 +96,7 @@ void Verifier::check(Result& result, const std::string& error_class) {
 std::string Verifier::cache_path() const {
   const std::string& folder = problem_.args.verification_cache;
   if (folder.empty()) return "";
-  const std::string line = problem_.line();
+  const std::string line = "2 " + problem_.line();  // the number changes with the meaning of lines
   std::uint64_t key = hash_bytes(line.data(), line.size(), kHashStart + sample_.size());
   for (int role = kX; role <= kY; ++role) {
     if (role == problem_.written()) continue;

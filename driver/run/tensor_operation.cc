@@ -25,7 +25,7 @@ void fill(const Operand& operand, void* memory, std::uint64_t seed) {
   if (operand.limit > 0)
     return fill_random(operand.tensor, memory, mix(seed),
                        {-operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
-  std::memset(memory, 0xff, operand.tensor.bytes());
+  std::memset(memory, reference::nan_byte(operand.tensor.type), operand.tensor.bytes());
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 // Transposed mode. x and y change roles: a forward call computes what backward data computes in the
 // normal mode, backward data what forward computes; w is (C, K / groups, [filter sizes]).
 //
-// Data types. x, w and y of one floating type: miopenFloat, miopenHalf, miopenBFloat16,
-// miopenDouble, miopenFloat8, miopenBFloat8 (also mixed with each other); or x and w of miopenInt8
-// with y of miopenInt8, miopenInt32 or miopenFloat.
+// Data types. x, w and y of one floating type: miopenFloat, miopenHalf, miopenBFloat16, miopenDouble, or an 8-bit
+// float, miopenFloat8_fnuz, miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN or POLYMIO_FLOAT8_E5M2, which may also be mixed
+// with other floats; or x and w of miopenInt8 with y of miopenInt8, miopenInt32 or miopenFloat.
 //
 // Two ways to run. Find measures the algorithms for a problem once and returns the best; run then
 // names the algorithm. The immediate mode lists solutions without measuring and runs one by its id.

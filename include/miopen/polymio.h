@@ -1,5 +1,5 @@
 // Extensions of this library beside the MIOpen API: the text of the last error, devices and their
-// memory, threads, the precision of convolutions, and why a solver was chosen. The rules of types.h
+// memory, threads, data types, the precision of convolutions, and why a solver was chosen. The rules of types.h
 // hold here too. Every struct that the library fills begins with its size, which the caller sets to
 // sizeof the struct: the library writes no more than that, so structs can grow.
 // SPDX-License-Identifier: MIT
@@ -18,6 +18,11 @@
 /// Weights of one convolution, in the form that its fastest solver reads. For inference: packing is done once, not
 /// at each run. Opaque; belongs to its handle, which must outlive it.
 MIOPEN_DECLARE_OBJECT(polymioPackedWeights);
+
+/// The 8-bit float e4m3fn of the OCP, wherever a function takes a miopenDataType_t: bias 7, largest number 448, a NaN.
+#define POLYMIO_FLOAT8_E4M3FN ((miopenDataType_t)0x100)
+/// The 8-bit float e5m2 of the OCP: bias 15, largest number 57344, infinities and NaNs.
+#define POLYMIO_FLOAT8_E5M2 ((miopenDataType_t)0x101)
 
 #ifdef __cplusplus
 extern "C" {

@@ -61,8 +61,9 @@ MIOPEN_EXPORT miopenStatus_t miopenSetTensorDescriptor(miopenTensorDescriptor_t 
 MIOPEN_EXPORT miopenStatus_t miopenSetTensorDescriptorV2(miopenTensorDescriptor_t tensorDesc, miopenDataType_t dataType,
                                                          int nbDims, const size_t* dimsA, const size_t* stridesA);
 
-/// Sets the type that elements are converted to before they are multiplied: miopenFloat8,
-/// miopenBFloat8, or the tensor's own type for no conversion. The data in memory keep their type.
+/// Sets the type that elements are converted to before they are multiplied: miopenFloat8_fnuz, miopenBFloat8_fnuz,
+/// POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2 (polymio.h), or the tensor's own type for no conversion. The data in
+/// memory keep their type. Numbers beyond the largest become the largest. Infinities become NaN in the first two types.
 /// Used by convolutions. BadParm for an integer tensor or one that is not set yet.
 MIOPEN_EXPORT miopenStatus_t miopenSetTensorCastType(miopenTensorDescriptor_t tensorDesc, miopenDataType_t cast_type);
 

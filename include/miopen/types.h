@@ -78,6 +78,13 @@
 #define MIOPEN_EXTENSION
 #endif
 
+/// Type of an enum that also takes numbers that it does not name, which C++ allows only if the type is fixed.
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define MIOPEN_ENUM_TYPE : int
+#else
+#define MIOPEN_ENUM_TYPE
+#endif
+
 /// A device with its stream, allocator, caches of plans and kernels. See handle.h.
 MIOPEN_DECLARE_OBJECT(miopenHandle);
 /// One operation of a fusion plan; owned by its plan. See fusion.h.
@@ -148,19 +155,20 @@ typedef enum {
   miopenStatusVersionMismatch = 10,      ///< Saved data is from another version.
 } miopenStatus_t;
 
-/// Element type of a tensor. The value 4 is reserved.
-typedef enum {
-  miopenHalf = 0,      ///< 16-bit float (IEEE binary16).
-  miopenFloat = 1,     ///< 32-bit float.
-  miopenInt32 = 2,     ///< 32-bit signed integer.
-  miopenInt8 = 3,      ///< 8-bit signed integer.
-  miopenBFloat16 = 5,  ///< 16-bit float, 8 exponent bits.
-  miopenDouble = 6,    ///< 64-bit float.
-#ifdef MIOPEN_BETA_API
-  miopenFloat8 = 7,   ///< 8-bit float e4m3fn (OCP).
-  miopenBFloat8 = 8,  ///< 8-bit float e5m2 (OCP).
-#endif
-  miopenInt64 = 9,  ///< 64-bit signed integer.
+/// Element type of a tensor. The value 4 is reserved. polymio.h has more types, by number. The 8-bit floats are FNUZ
+/// formats: bias 8 and 16, largest number 240 and 57344; code 0x80 is the only NaN, there is no infinity and no -0.
+typedef enum MIOPEN_ENUM_TYPE {
+  miopenHalf = 0,                      ///< 16-bit float (IEEE binary16).
+  miopenFloat = 1,                     ///< 32-bit float.
+  miopenInt32 = 2,                     ///< 32-bit signed integer.
+  miopenInt8 = 3,                      ///< 8-bit signed integer.
+  miopenBFloat16 = 5,                  ///< 16-bit float, 8 exponent bits.
+  miopenDouble = 6,                    ///< 64-bit float.
+  miopenFloat8_fnuz = 7,               ///< 8-bit float e4m3fnuz.
+  miopenBFloat8_fnuz = 8,              ///< 8-bit float e5m2fnuz.
+  miopenFloat8 = miopenFloat8_fnuz,    ///< Its name before API level 3.5.
+  miopenBFloat8 = miopenBFloat8_fnuz,  ///< Its name before API level 3.5.
+  miopenInt64 = 9,                     ///< 64-bit signed integer.
 } miopenDataType_t;
 
 /// A type of MIOpen 1 and 2 that no function accepts any more. A macro, so that a `switch` over the types needs no

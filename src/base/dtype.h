@@ -1,5 +1,5 @@
-// Element types and their conversions to and from float: IEEE binary16, bfloat16 and the OCP 8-bit
-// formats e4m3fn (kFloat8) and e5m2 (kBFloat8). Conversions round to nearest even.
+// Element types and their conversions to and from float: IEEE binary16, bfloat16, MIOpen's 8-bit floats, which are FNUZ
+// formats, and the 8-bit floats of the OCP. Conversions round to nearest even, those to 8 bits saturate.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace polymio {
 
-/// Numbers equal miopenDataType_t.
+/// Numbers equal miopenDataType_t and the data types of polymio.h.
 enum class DataType : int {
   kHalf = 0,
   kFloat = 1,
@@ -19,14 +19,22 @@ enum class DataType : int {
   kInt8 = 3,
   kBFloat16 = 5,
   kDouble = 6,
-  kFloat8 = 7,
-  kBFloat8 = 8,
+  kFloat8Fnuz = 7,
+  kBFloat8Fnuz = 8,
   kInt64 = 9,
+  kFloat8E4m3fn = 0x100,
+  kFloat8E5m2 = 0x101,
 };
 
+inline constexpr DataType kDataTypes[] = {DataType::kHalf,         DataType::kFloat,       DataType::kInt32,
+                                          DataType::kInt8,         DataType::kBFloat16,    DataType::kDouble,
+                                          DataType::kFloat8Fnuz,   DataType::kBFloat8Fnuz, DataType::kInt64,
+                                          DataType::kFloat8E4m3fn, DataType::kFloat8E5m2};
+
 constexpr bool is_valid(DataType t) {
-  const int v = static_cast<int>(t);
-  return v >= 0 && v <= 9 && v != 4;
+  for (const DataType known : kDataTypes)
+    if (t == known) return true;
+  return false;
 }
 
 constexpr std::size_t size_of(DataType t) {
@@ -38,17 +46,20 @@ constexpr std::size_t size_of(DataType t) {
     case DataType::kHalf:
     case DataType::kBFloat16: return 2;
     case DataType::kInt8:
-    case DataType::kFloat8:
-    case DataType::kBFloat8: return 1;
+    case DataType::kFloat8Fnuz:
+    case DataType::kBFloat8Fnuz:
+    case DataType::kFloat8E4m3fn:
+    case DataType::kFloat8E5m2: return 1;
   }
   return 0;
 }
 
 constexpr bool is_integer(DataType t) { return t == DataType::kInt8 || t == DataType::kInt32 || t == DataType::kInt64; }
 
-constexpr bool is_fp8(DataType t) { return t == DataType::kFloat8 || t == DataType::kBFloat8; }
+constexpr bool is_fp8(DataType t) { return size_of(t) == 1 && t != DataType::kInt8; }
 
-/// Short text used in keys and messages: "fp32", "bf16", "int8", ...
+/// Short text used in keys and messages: "fp32", "bf16", "int8", ... MIOpen's driver calls its 8-bit floats fp8 and
+/// bfp8.
 constexpr const char* name_of(DataType t) {
   switch (t) {
     case DataType::kHalf: return "fp16";
@@ -57,9 +68,11 @@ constexpr const char* name_of(DataType t) {
     case DataType::kInt8: return "int8";
     case DataType::kBFloat16: return "bf16";
     case DataType::kDouble: return "fp64";
-    case DataType::kFloat8: return "fp8";
-    case DataType::kBFloat8: return "bfp8";
+    case DataType::kFloat8Fnuz: return "fp8";
+    case DataType::kBFloat8Fnuz: return "bfp8";
     case DataType::kInt64: return "int64";
+    case DataType::kFloat8E4m3fn: return "fp8_e4m3fn";
+    case DataType::kFloat8E5m2: return "fp8_e5m2";
   }
   return "invalid";
 }
@@ -72,10 +85,16 @@ struct Half {
 struct BFloat16 {
   std::uint16_t bits;
 };
-struct Float8 {
+struct Float8Fnuz {
   std::uint8_t bits;
 };
-struct BFloat8 {
+struct BFloat8Fnuz {
+  std::uint8_t bits;
+};
+struct Float8E4m3fn {
+  std::uint8_t bits;
+};
+struct Float8E5m2 {
   std::uint8_t bits;
 };
 
@@ -87,43 +106,80 @@ inline BFloat16 to_bfloat16(float f) {
   return {static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 }
 
-/// The value of a small float with the given field widths. `finite_top`: e4m3fn, whose top exponent holds finite
-/// numbers and whose only NaN is all ones.
-template <int kExponent, int kMantissa, bool kFiniteTop>
+/// The codes of a small float that are no numbers. kIeee: infinities and NaNs have the largest exponent. kAllOnes: NaNs
+/// are all ones, and there is no infinity. kFnuz: the only one is a NaN in the place of -0, and the bias is one larger.
+enum class Specials { kIeee, kAllOnes, kFnuz };
+
+/// A float of a sign bit, `exponent` bits and `mantissa` bits.
+struct SmallFormat {
+  int exponent, mantissa;
+  Specials specials;
+  bool saturates;  // numbers beyond the largest become the largest, else infinity
+
+  constexpr int bias() const { return (1 << (exponent - 1)) - (specials == Specials::kFnuz ? 0 : 1); }
+  constexpr std::uint32_t sign_bit() const { return 1u << (exponent + mantissa); }
+  constexpr std::uint32_t infinity() const { return sign_bit() - (1u << mantissa); }
+  /// The largest number.
+  constexpr std::uint32_t max() const {
+    return specials == Specials::kFnuz      ? sign_bit() - 1
+           : specials == Specials::kAllOnes ? sign_bit() - 2
+                                            : infinity() - 1;
+  }
+  constexpr std::uint32_t nan() const {
+    if (specials == Specials::kFnuz) return sign_bit();
+    return saturates ? sign_bit() - 1 : infinity() | 1u << (mantissa - 1);
+  }
+};
+
+template <class T>
+inline constexpr SmallFormat kFormat{};
+template <>
+inline constexpr SmallFormat kFormat<Half>{5, 10, Specials::kIeee, false};
+template <>
+inline constexpr SmallFormat kFormat<Float8Fnuz>{4, 3, Specials::kFnuz, true};
+template <>
+inline constexpr SmallFormat kFormat<BFloat8Fnuz>{5, 2, Specials::kFnuz, true};
+template <>
+inline constexpr SmallFormat kFormat<Float8E4m3fn>{4, 3, Specials::kAllOnes, true};
+template <>
+inline constexpr SmallFormat kFormat<Float8E5m2>{5, 2, Specials::kIeee, true};
+
+template <class T>
+concept SmallFloat = kFormat<T>
+.exponent > 0;
+
+template <SmallFormat kF>
 float expand_small(std::uint32_t bits) {
-  constexpr int kBias = (1 << (kExponent - 1)) - 1;
-  constexpr std::uint32_t kTop = (1u << kExponent) - 1, kMask = (1u << kMantissa) - 1;
-  const std::uint32_t sign = (bits >> (kExponent + kMantissa)) << 31;
-  const std::uint32_t e = (bits >> kMantissa) & kTop, m = bits & kMask;
-  if (e == 0) {
-    const float v = std::ldexp(static_cast<float>(m), 1 - kBias - kMantissa);
+  const std::uint32_t sign = (bits & kF.sign_bit()) << (31 - kF.exponent - kF.mantissa),
+                      body = bits & (kF.sign_bit() - 1);
+  if (kF.specials == Specials::kFnuz ? bits == kF.nan() : body > kF.max())
+    return std::bit_cast<float>(sign | 0x7f800000u |
+                                (kF.specials == Specials::kIeee && body == kF.infinity() ? 0 : 0x400000u));
+  if (body < 1u << kF.mantissa) {
+    const float v = std::ldexp(static_cast<float>(body), 1 - kF.bias() - kF.mantissa);
     return sign ? -v : v;
   }
-  const bool special = kFiniteTop ? (e == kTop && m == kMask) : e == kTop;
-  if (special) return std::bit_cast<float>(sign | 0x7f800000u | (kFiniteTop || m ? 0x400000u : 0u));
-  return std::bit_cast<float>(sign | ((e + 127 - kBias) << 23) | (m << (23 - kMantissa)));
+  constexpr std::uint32_t kBiases = 127u - static_cast<std::uint32_t>(kF.bias());
+  return std::bit_cast<float>(sign | ((body << (23 - kF.mantissa)) + (kBiases << 23)));
 }
 
 /// Rounds `f` to the small format. `dither` in [0, 2^23) added below the kept bits replaces the
 /// round-to-nearest-even increment (stochastic rounding); negative means nearest even.
-/// Overflow saturates when `kSaturate`, else gives infinity.
-template <int kExponent, int kMantissa, bool kFiniteTop, bool kSaturate>
+/// A format that saturates has one code for NaNs of either sign. Infinities are NaNs in FNUZ formats.
+template <SmallFormat kF>
 std::uint32_t compress_small(float f, std::int64_t dither = -1) {
-  constexpr int kBias = (1 << (kExponent - 1)) - 1;
-  constexpr std::uint32_t kTop = (1u << kExponent) - 1, kMask = (1u << kMantissa) - 1;
-  constexpr std::uint32_t kInf = kTop << kMantissa,
-                          kNan = kFiniteTop ? (kInf | kMask) : (kInf | (1u << (kMantissa - 1)));
-  constexpr std::uint32_t kMax = kFiniteTop ? (kInf | (kMask - 1)) : kInf - 1;
+  constexpr bool kFnuz = kF.specials == Specials::kFnuz;
+  constexpr int kBias = kF.bias();
   const auto u = std::bit_cast<std::uint32_t>(f);
-  const std::uint32_t sign = (u >> 31) << (kExponent + kMantissa);
-  if (std::isnan(f)) return sign | kNan;
-  if (std::isinf(f)) return sign | (kSaturate ? kMax : (kFiniteTop ? kNan : kInf));
+  const std::uint32_t sign = u >> 31 ? kF.sign_bit() : 0;
+  if (std::isnan(f) || (kFnuz && std::isinf(f))) return kF.nan() | (kF.saturates ? 0 : sign);
+  if (std::isinf(f)) return sign | (kF.saturates ? kF.max() : kF.infinity());
   int e = static_cast<int>((u >> 23) & 0xff) - 127;
   std::uint64_t m = (u & 0x7fffffu) | (e == -127 ? 0u : 0x800000u);
   if (e == -127) e = -126;
   // Bits dropped: 23 - mantissa for normal results, more for subnormal ones.
-  const int drop = 23 - kMantissa + (e < 1 - kBias ? 1 - kBias - e : 0);
-  if (drop > 62) return sign;
+  const int drop = 23 - kF.mantissa + (e < 1 - kBias ? 1 - kBias - e : 0);
+  if (drop > 62) return kFnuz ? 0 : sign;
   const std::uint64_t unit = std::uint64_t{1} << drop;
   if (dither < 0) {
     m += (unit >> 1) - 1 + ((m >> drop) & 1);
@@ -133,20 +189,18 @@ std::uint32_t compress_small(float f, std::int64_t dither = -1) {
   }
   m >>= drop;
   const int base = e < 1 - kBias ? 0 : e + kBias - 1;  // the implicit mantissa bit adds 1
-  const std::uint64_t code = (static_cast<std::uint64_t>(base) << kMantissa) + m;
-  if (code > kMax) return sign | (kSaturate ? kMax : (kFiniteTop ? kNan : kInf));
-  return sign | static_cast<std::uint32_t>(code);
+  const std::uint64_t code = (static_cast<std::uint64_t>(base) << kF.mantissa) + m;
+  if (code > kF.max()) return sign | (kF.saturates ? kF.max() : kF.infinity());
+  return (kFnuz && code == 0 ? 0 : sign) | static_cast<std::uint32_t>(code);
 }
 
-inline float to_float(Half v) { return expand_small<5, 10, false>(v.bits); }
-inline float to_float(Float8 v) { return expand_small<4, 3, true>(v.bits); }
-inline float to_float(BFloat8 v) { return expand_small<5, 2, false>(v.bits); }
-inline Half to_half(float f) { return {static_cast<std::uint16_t>(compress_small<5, 10, false, false>(f))}; }
-inline Float8 to_float8(float f, std::int64_t dither = -1) {
-  return {static_cast<std::uint8_t>(compress_small<4, 3, true, true>(f, dither))};
+template <SmallFloat T>
+float to_float(T v) {
+  return expand_small<kFormat<T>>(v.bits);
 }
-inline BFloat8 to_bfloat8(float f, std::int64_t dither = -1) {
-  return {static_cast<std::uint8_t>(compress_small<5, 2, false, true>(f, dither))};
+template <SmallFloat T>
+T to_small(float f, std::int64_t dither = -1) {
+  return {static_cast<decltype(T::bits)>(compress_small<kFormat<T>>(f, dither))};
 }
 
 /// Nearest integer (ties to even) clamped to T; NaN gives 0.
@@ -180,9 +234,11 @@ inline double load(DataType t, const void* base, std::int64_t i) {
     case DataType::kInt8: return read<std::int8_t>(base, i);
     case DataType::kBFloat16: return to_float(read<BFloat16>(base, i));
     case DataType::kDouble: return read<double>(base, i);
-    case DataType::kFloat8: return to_float(read<Float8>(base, i));
-    case DataType::kBFloat8: return to_float(read<BFloat8>(base, i));
+    case DataType::kFloat8Fnuz: return to_float(read<Float8Fnuz>(base, i));
+    case DataType::kBFloat8Fnuz: return to_float(read<BFloat8Fnuz>(base, i));
     case DataType::kInt64: return static_cast<double>(read<std::int64_t>(base, i));
+    case DataType::kFloat8E4m3fn: return to_float(read<Float8E4m3fn>(base, i));
+    case DataType::kFloat8E5m2: return to_float(read<Float8E5m2>(base, i));
   }
   return 0;
 }
@@ -192,15 +248,17 @@ inline double load(DataType t, const void* base, std::int64_t i) {
 inline void store(DataType t, void* base, std::int64_t i, double v, std::int64_t dither = -1) {
   const auto f = static_cast<float>(v);
   switch (t) {
-    case DataType::kHalf: write<Half>(base, i, to_half(f)); break;
+    case DataType::kHalf: write(base, i, to_small<Half>(f)); break;
     case DataType::kFloat: write<float>(base, i, f); break;
     case DataType::kInt32: write<std::int32_t>(base, i, to_integer<std::int32_t>(v)); break;
     case DataType::kInt8: write<std::int8_t>(base, i, to_integer<std::int8_t>(v)); break;
     case DataType::kBFloat16: write<BFloat16>(base, i, to_bfloat16(f)); break;
     case DataType::kDouble: write<double>(base, i, v); break;
-    case DataType::kFloat8: write<Float8>(base, i, to_float8(f, dither)); break;
-    case DataType::kBFloat8: write<BFloat8>(base, i, to_bfloat8(f, dither)); break;
+    case DataType::kFloat8Fnuz: write(base, i, to_small<Float8Fnuz>(f, dither)); break;
+    case DataType::kBFloat8Fnuz: write(base, i, to_small<BFloat8Fnuz>(f, dither)); break;
     case DataType::kInt64: write<std::int64_t>(base, i, to_integer<std::int64_t>(v)); break;
+    case DataType::kFloat8E4m3fn: write(base, i, to_small<Float8E4m3fn>(f, dither)); break;
+    case DataType::kFloat8E5m2: write(base, i, to_small<Float8E5m2>(f, dither)); break;
   }
 }
 

@@ -113,9 +113,10 @@ miopenStatus_t miopenSetTensorCastType(miopenTensorDescriptor_t tensorDesc, miop
     TensorDesc& desc = deref(tensorDesc);
     const auto type = static_cast<DataType>(cast_type);
     require(desc.rank > 0, "set the tensor descriptor before its cast type");
-    require(is_valid(type) && (is_fp8(type) || type == desc.type),
-            "cast type {} is not allowed: float8, bfloat8, or the tensor's own type for no casts",
-            static_cast<int>(cast_type));
+    require(
+        is_valid(type) && (is_fp8(type) || type == desc.type),
+        "cast type {} is not allowed: float8 7, bfloat8 8, e4m3fn 256, e5m2 257, or the tensor's own type for no casts",
+        static_cast<int>(cast_type));
     require(!is_integer(desc.type) || type == desc.type, "integer tensors have no cast type");
     desc.cast = type;
   });

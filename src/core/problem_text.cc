@@ -12,9 +12,11 @@ const char* suffix(DataType t) {
     case DataType::kHalf: return "fp16";
     case DataType::kBFloat16: return "bfp16";
     case DataType::kInt8: return "int8";
-    case DataType::kFloat8: return "fp8";
-    case DataType::kBFloat8: return "bfp8";
     case DataType::kDouble: return "fp64";
+    case DataType::kFloat8Fnuz:
+    case DataType::kBFloat8Fnuz:
+    case DataType::kFloat8E4m3fn:
+    case DataType::kFloat8E5m2: return name_of(t);
     default: return "";
   }
 }

@@ -61,8 +61,8 @@ std::array<int, kMaxRank> channels_last_order(int rank) {
 
 void check_type(DataType type) {
   require(is_valid(type),
-          "data type {} is unknown: allowed are half 0, float 1, int32 2, int8 3, "
-          "bfloat16 5, double 6, float8 7, bfloat8 8, int64 9",
+          "data type {} is unknown: allowed are half 0, float 1, int32 2, int8 3, bfloat16 5, double 6, float8 7, "
+          "bfloat8 8, int64 9, e4m3fn 256, e5m2 257",
           static_cast<int>(type));
 }
 
@@ -113,8 +113,8 @@ std::int64_t TensorDesc::space() const {
 }
 
 std::uint64_t TensorDesc::hash(std::uint64_t seed) const {
-  seed = mix(seed, static_cast<std::uint64_t>(type) | static_cast<std::uint64_t>(cast) << 8 |
-                       static_cast<std::uint64_t>(rank) << 16 | static_cast<std::uint64_t>(vector_length) << 24);
+  seed = mix(seed, static_cast<std::uint64_t>(type) | static_cast<std::uint64_t>(cast) << 16 |
+                       static_cast<std::uint64_t>(rank) << 32 | static_cast<std::uint64_t>(vector_length) << 40);
   // One stride is enough to separate the common layouts; equality compares all.
   for (const auto l : sizes()) seed = mix(seed, static_cast<std::uint64_t>(l));
   return mix(seed, static_cast<std::uint64_t>(strides[1]));

@@ -17,34 +17,47 @@ struct Format {
   int exponent, mantissa;
   bool finite_top;  // e4m3fn: the top exponent holds numbers, all ones is the only NaN
   bool saturate;    // overflow gives the largest number, else infinity
+  bool fnuz;        // the sign bit alone is the only NaN, infinities become it, and the bias is one larger
   double max;       // the largest number
   float (*decode)(unsigned bits);
   unsigned (*encode)(float value);
 
   unsigned patterns() const { return 1u << (1 + exponent + mantissa); }
   unsigned sign_bit() const { return 1u << (exponent + mantissa); }
+  unsigned negative(unsigned bits) const { return fnuz && bits == 0 ? 0 : bits | sign_bit(); }
 };
 
+template <class T>
+float decode8(unsigned bits) {
+  return to_float(T{static_cast<std::uint8_t>(bits)});
+}
+template <class T>
+unsigned encode8(float v) {
+  return to_small<T>(v).bits;
+}
+
 const Format kFormats[] = {
-    {"fp16", 5, 10, false, false, 65504, [](unsigned b) { return to_float(Half{static_cast<std::uint16_t>(b)}); },
-     [](float v) -> unsigned { return to_half(v).bits; }},
-    {"bf16", 8, 7, false, false, 0x1.fep127,
+    {"fp16", 5, 10, false, false, false, 65504,
+     [](unsigned b) { return to_float(Half{static_cast<std::uint16_t>(b)}); },
+     [](float v) -> unsigned { return to_small<Half>(v).bits; }},
+    {"bf16", 8, 7, false, false, false, 0x1.fep127,
      [](unsigned b) { return to_float(BFloat16{static_cast<std::uint16_t>(b)}); },
      [](float v) -> unsigned { return to_bfloat16(v).bits; }},
-    {"fp8", 4, 3, true, true, 448, [](unsigned b) { return to_float(Float8{static_cast<std::uint8_t>(b)}); },
-     [](float v) -> unsigned { return to_float8(v).bits; }},
-    {"bfp8", 5, 2, false, true, 57344, [](unsigned b) { return to_float(BFloat8{static_cast<std::uint8_t>(b)}); },
-     [](float v) -> unsigned { return to_bfloat8(v).bits; }},
+    {"fp8", 4, 3, false, true, true, 240, &decode8<Float8Fnuz>, &encode8<Float8Fnuz>},
+    {"bfp8", 5, 2, false, true, true, 57344, &decode8<BFloat8Fnuz>, &encode8<BFloat8Fnuz>},
+    {"fp8_e4m3fn", 4, 3, true, true, false, 448, &decode8<Float8E4m3fn>, &encode8<Float8E4m3fn>},
+    {"fp8_e5m2", 5, 2, false, true, false, 57344, &decode8<Float8E5m2>, &encode8<Float8E5m2>},
 };
 
 /// The value of a pattern, by definition: (-1)^s * 2^(e - bias) * 1.m, or 2^(1 - bias) * 0.m.
 double value_of(const Format& f, unsigned bits) {
   const unsigned top = (1u << f.exponent) - 1, mask = (1u << f.mantissa) - 1;
   const unsigned e = (bits >> f.mantissa) & top, m = bits & mask;
-  const int bias = (1 << (f.exponent - 1)) - 1;
+  const int bias = (1 << (f.exponent - 1)) - (f.fnuz ? 0 : 1);
   const double sign = bits & f.sign_bit() ? -1 : 1;
-  if (e == top && (f.finite_top ? m == mask : m != 0)) return std::numeric_limits<double>::quiet_NaN();
-  if (e == top && !f.finite_top) return sign * std::numeric_limits<double>::infinity();
+  const bool is_nan = f.fnuz ? bits == f.sign_bit() : e == top && (f.finite_top ? m == mask : m != 0);
+  if (is_nan) return std::numeric_limits<double>::quiet_NaN();
+  if (e == top && !f.finite_top && !f.fnuz) return sign * std::numeric_limits<double>::infinity();
   const double fraction = m / static_cast<double>(1u << f.mantissa);
   return sign * (e == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, static_cast<int>(e) - bias));
 }
@@ -88,7 +101,7 @@ TEST_P(Formats, HalfwayValuesGoToTheEvenNeighbourAndOthersToTheNearest) {
     ASSERT_EQ(static_cast<double>(half), middle) << "the middle must be a float: " << b;
     const unsigned even = b % 2 == 0 ? b : b + 1;
     ASSERT_EQ(f.encode(half), even) << half;
-    ASSERT_EQ(f.encode(-half), even | f.sign_bit()) << half;
+    ASSERT_EQ(f.encode(-half), f.negative(even)) << half;
     ASSERT_EQ(f.encode(std::nextafter(half, -1.0f)), b) << half;
     ASSERT_EQ(f.encode(std::nextafter(half, std::numeric_limits<float>::infinity())), b + 1) << half;
     ++checked;
@@ -107,17 +120,23 @@ TEST_P(Formats, OverflowAndSpecialValues) {
   const auto limit = static_cast<float>(f.max + spacing / 2);
   EXPECT_EQ(f.encode(std::nextafter(limit, 0.0f)), top);
   for (const float big : {limit, std::numeric_limits<float>::max(), infinity}) {
+    if (f.fnuz && big == infinity) continue;
     EXPECT_EQ(value_of(f, f.encode(big)), f.saturate ? f.max : infinity) << big;
     EXPECT_EQ(value_of(f, f.encode(-big)), f.saturate ? -f.max : -infinity) << big;
+  }
+  if (f.fnuz) {
+    EXPECT_EQ(f.encode(infinity), 0x80u);
+    EXPECT_EQ(f.encode(-infinity), 0x80u);
   }
   EXPECT_TRUE(std::isnan(value_of(f, f.encode(std::numeric_limits<float>::quiet_NaN()))));
   EXPECT_TRUE(std::isnan(value_of(f, f.encode(std::bit_cast<float>(0x7f800001u))))) << "a NaN with a low payload";
   EXPECT_EQ(f.encode(0.0f), 0u);
-  EXPECT_EQ(f.encode(-0.0f), f.sign_bit());
+  EXPECT_EQ(f.encode(-0.0f), f.negative(0));
   // Below half of the smallest number there is only zero; exactly half is a tie with even zero.
   const double smallest = value_of(f, 1);
   EXPECT_EQ(f.encode(static_cast<float>(smallest / 2)), 0u);
-  EXPECT_EQ(f.encode(-static_cast<float>(smallest / 4)), f.sign_bit());
+  EXPECT_EQ(f.encode(-static_cast<float>(smallest / 4)), f.negative(0));
+  EXPECT_EQ(f.encode(-std::numeric_limits<float>::denorm_min()), f.negative(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Formats, testing::ValuesIn(kFormats),
@@ -126,12 +145,12 @@ INSTANTIATE_TEST_SUITE_P(All, Formats, testing::ValuesIn(kFormats),
 constexpr std::int64_t kDithers = std::int64_t{1} << 23;
 
 /// The fraction of all dithers that round `v` up; fails when a result is neither neighbour.
-template <class Encode, class Decode>
-double share_up(float v, double low, double high, Encode encode, Decode decode) {
+template <class T>
+double share_up(float v, double low, double high) {
   std::int64_t up = 0;
   // Every 16th dither and the last: the fraction is exact, because no format has bits that low.
   for (std::int64_t d = 0; d < kDithers; d += 16) {
-    const double got = decode(encode(v, d));
+    const double got = to_float(to_small<T>(v, d));
     if (got != low && got != high) ADD_FAILURE() << v << " became " << got << " with dither " << d;
     up += got == high;
   }
@@ -139,32 +158,42 @@ double share_up(float v, double low, double high, Encode encode, Decode decode) 
 }
 
 TEST(StochasticRounding, RoundsUpAsOftenAsTheFractionSays) {
-  const auto fp8 = [](float v, std::int64_t d) { return to_float8(v, d); };
-  const auto bfp8 = [](float v, std::int64_t d) { return to_bfloat8(v, d); };
-  const auto decode8 = [](Float8 v) { return static_cast<double>(to_float(v)); };
-  const auto decode_b8 = [](BFloat8 v) { return static_cast<double>(to_float(v)); };
-  EXPECT_DOUBLE_EQ(share_up(1.03125f, 1, 1.125, fp8, decode8), 0.25);
-  EXPECT_DOUBLE_EQ(share_up(1.0625f, 1, 1.125, fp8, decode8), 0.5);
-  EXPECT_DOUBLE_EQ(share_up(-1.109375f, -1, -1.125, fp8, decode8), 0.875);
-  EXPECT_DOUBLE_EQ(share_up(0x1p-11f, 0, 0x1p-9, fp8, decode8), 0.25) << "subnormal";
-  EXPECT_DOUBLE_EQ(share_up(1.0625f, 1, 1.25, bfp8, decode_b8), 0.25);
-  EXPECT_DOUBLE_EQ(share_up(3 * 0x1p-18f, 0, 0x1p-16, bfp8, decode_b8), 0.75) << "subnormal";
+  EXPECT_DOUBLE_EQ(share_up<Float8E4m3fn>(1.03125f, 1, 1.125), 0.25);
+  EXPECT_DOUBLE_EQ(share_up<Float8Fnuz>(1.0625f, 1, 1.125), 0.5);
+  EXPECT_DOUBLE_EQ(share_up<Float8Fnuz>(-1.109375f, -1, -1.125), 0.875);
+  EXPECT_DOUBLE_EQ(share_up<Float8E4m3fn>(0x1p-11f, 0, 0x1p-9), 0.25) << "subnormal";
+  EXPECT_DOUBLE_EQ(share_up<Float8Fnuz>(0x1p-12f, 0, 0x1p-10), 0.25) << "subnormal";
+  EXPECT_DOUBLE_EQ(share_up<BFloat8Fnuz>(1.0625f, 1, 1.25), 0.25);
+  EXPECT_DOUBLE_EQ(share_up<Float8E5m2>(3 * 0x1p-18f, 0, 0x1p-16), 0.75) << "subnormal";
+  EXPECT_DOUBLE_EQ(share_up<BFloat8Fnuz>(3 * 0x1p-19f, 0, 0x1p-17), 0.75) << "subnormal";
+}
+
+TEST(StochasticRounding, NegativeNumbersThatBecomeZeroLoseTheirSignInFnuz) {
+  EXPECT_EQ(to_small<Float8Fnuz>(-0x1p-12f, 0).bits, 0u);
+  EXPECT_EQ(to_small<Float8Fnuz>(-0x1p-12f, kDithers - 1).bits, 0x81u);
+  EXPECT_EQ(to_small<BFloat8Fnuz>(-0x1p-100f, kDithers - 1).bits, 0u);
+  EXPECT_EQ(to_small<Float8E4m3fn>(-0x1p-12f, 0).bits, 0x80u);
 }
 
 TEST(StochasticRounding, NumbersOfTheFormatNeverMove) {
   for (unsigned b = 0; b < 256; ++b) {
-    const float v = to_float(Float8{static_cast<std::uint8_t>(b)});
-    if (std::isnan(v)) continue;
-    for (const std::int64_t d : {std::int64_t{0}, kDithers / 2, kDithers - 1}) ASSERT_EQ(to_float8(v, d).bits, b);
+    const float v = decode8<Float8Fnuz>(b), w = decode8<Float8E4m3fn>(b);
+    for (const std::int64_t d : {std::int64_t{0}, kDithers / 2, kDithers - 1}) {
+      ASSERT_EQ(to_small<Float8Fnuz>(v, d).bits, b);
+      if (!std::isnan(w)) {
+        ASSERT_EQ(to_small<Float8E4m3fn>(w, d).bits, b);
+      }
+    }
   }
 }
 
 TEST(StochasticRounding, TheSmallestAndTheLargestDitherAreTheTwoNeighbours) {
-  EXPECT_EQ(to_float(to_float8(1.1f, 0)), 1.0f);
-  EXPECT_EQ(to_float(to_float8(1.1f, kDithers - 1)), 1.125f);
-  EXPECT_EQ(to_float(to_bfloat8(-1.1f, 0)), -1.0f);
-  EXPECT_EQ(to_float(to_bfloat8(-1.1f, kDithers - 1)), -1.25f);
-  EXPECT_EQ(to_float(to_float8(1000.0f, kDithers - 1)), 448.0f) << "saturates";
+  EXPECT_EQ(to_float(to_small<Float8Fnuz>(1.1f, 0)), 1.0f);
+  EXPECT_EQ(to_float(to_small<Float8Fnuz>(1.1f, kDithers - 1)), 1.125f);
+  EXPECT_EQ(to_float(to_small<Float8E5m2>(-1.1f, 0)), -1.0f);
+  EXPECT_EQ(to_float(to_small<Float8E5m2>(-1.1f, kDithers - 1)), -1.25f);
+  EXPECT_EQ(to_float(to_small<Float8E4m3fn>(1000.0f, kDithers - 1)), 448.0f) << "saturates";
+  EXPECT_EQ(to_float(to_small<Float8Fnuz>(1000.0f, kDithers - 1)), 240.0f) << "saturates";
 }
 
 TEST(Integers, RoundToNearestEvenAndSaturate) {
@@ -183,8 +212,7 @@ TEST(Integers, RoundToNearestEvenAndSaturate) {
 }
 
 TEST(LoadStore, EveryTypeKeepsWhatItCanHold) {
-  for (const DataType t : {DataType::kHalf, DataType::kFloat, DataType::kInt32, DataType::kInt8, DataType::kBFloat16,
-                           DataType::kDouble, DataType::kFloat8, DataType::kBFloat8, DataType::kInt64}) {
+  for (const DataType t : kDataTypes) {
     unsigned char memory[3 * 8];
     std::memset(memory, 0xa5, sizeof memory);
     store(t, memory, 1, -3.0);
@@ -204,6 +232,14 @@ TEST(DataTypes, ValidityNamesAndSizes) {
     EXPECT_EQ(size_of(t), valid ? sizes[static_cast<std::size_t>(i)] : 0) << i;
     EXPECT_EQ(std::string(name_of(t)) == "invalid", !valid) << i;
   }
+  for (const int i : {0xff, 0x100, 0x101, 0x102}) {
+    const auto t = static_cast<DataType>(i);
+    const bool valid = i == 0x100 || i == 0x101;
+    EXPECT_EQ(is_valid(t), valid) << i;
+    EXPECT_EQ(size_of(t), valid ? 1u : 0u) << i;
+    EXPECT_EQ(is_fp8(t), valid) << i;
+  }
+  EXPECT_TRUE(is_fp8(DataType::kFloat8Fnuz) && is_fp8(DataType::kBFloat8Fnuz) && !is_fp8(DataType::kInt8));
 }
 
 }  // namespace

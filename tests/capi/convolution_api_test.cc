@@ -186,7 +186,8 @@ TEST(ConvolutionRun, ScalarsOfDoubleTensorsAreDoubles) {
 TEST(ConvolutionRun, EveryDataType) {
   const Handle handle;
   const Shape& s = kShapes[2];
-  for (const auto t : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble, miopenFloat8, miopenBFloat8})
+  for (const auto t : {miopenFloat, miopenHalf, miopenBFloat16, miopenDouble, miopenFloat8_fnuz, miopenBFloat8_fnuz,
+                       POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2})
     for (const auto d : kDirections) {
       SCOPED_TRACE(testing::Message() << "type " << t << " direction " << static_cast<int>(d));
       Checked c(handle, s, {t, t, t});
@@ -288,9 +289,9 @@ TEST(ConvolutionRun, CastTypesRoundTheInputs) {
     Checked c(handle, kShapes[0]);
     expect_ok(miopenSetConvolutionAttribute(c.conv, MIOPEN_CONVOLUTION_ATTRIB_FP8_ROUNDING_MODE,
                                             miopenF8RoundingModeStandard));
-    c.x_cast = miopenFloat8;
-    c.w_cast = miopenBFloat8;
-    c.y_cast = miopenFloat8;
+    c.x_cast = miopenFloat8_fnuz;
+    c.w_cast = miopenBFloat8_fnuz;
+    c.y_cast = POLYMIO_FLOAT8_E4M3FN;
     expect_ok(miopenSetTensorCastType(c.x, c.x_cast));
     expect_ok(miopenSetTensorCastType(c.w, c.w_cast));
     expect_ok(miopenSetTensorCastType(c.y, c.y_cast));

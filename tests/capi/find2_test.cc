@@ -350,11 +350,35 @@ TEST_F(Saved, ForgedBytesWithARightChecksumDoNoHarm) {
   EXPECT_GT(taken, 10) << "most numbers have more than one right value";
 }
 
+TEST_F(Saved, Format1MeansTheEightBitFloatsOfTheOcp) {
+  const Case narrow(handle, kPlain, {miopenFloat8_fnuz, miopenBFloat8_fnuz, miopenFloat});
+  const std::string now = save(find(handle, narrow.problem(Direction::kForward)).front());
+  std::string before = now;
+  before[8] = 1;
+  miopenSolution_t s = nullptr;
+  expect_ok(load(signed_again(before), s));
+  const Solution loaded(s, miopenDestroySolution);
+  const std::string again = save(loaded);
+  ASSERT_EQ(again.size(), now.size());
+  std::vector<std::pair<std::int64_t, std::int64_t>> changes;
+  for (std::size_t i = 16; i + 16 <= now.size(); i += 8) {
+    std::int64_t a = 0, b = 0;
+    std::memcpy(&a, now.data() + i, 8);
+    std::memcpy(&b, again.data() + i, 8);
+    if (a != b) changes.emplace_back(a, b);
+  }
+  const std::pair<std::int64_t, std::int64_t> e4m3{miopenFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN},
+      e5m2{miopenBFloat8_fnuz, POLYMIO_FLOAT8_E5M2};
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), e4m3), 2) << "type and cast type of x";
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), e5m2), 2) << "of w";
+  EXPECT_EQ(changes.size(), 4u);
+}
+
 TEST_F(Saved, OtherVersionsOfTheLibraryAndOfTheSolver) {
   miopenSolution_t s = nullptr;
   std::string other = bytes;
   ++other[8];
-  expect_error(load(signed_again(other), s), miopenStatusVersionMismatch, {"format 2", "reads 1"});
+  expect_error(load(signed_again(other), s), miopenStatusVersionMismatch, {"format 3", "reads 1 and 2"});
   other = bytes;
   other[16 + 1] = 0x7f;  // the solver's id
   expect_error(load(signed_again(other), s), miopenStatusVersionMismatch, {"does not have"});

@@ -34,6 +34,8 @@ _Static_assert(sizeof(polymioDeviceInfo_t) == 304, "size is ABI");
 _Static_assert(offsetof(polymioDevicePeak_t, size) == 0, "the size comes first");
 _Static_assert(offsetof(polymioDevicePeak_t, threads) == 24, "offset is ABI");
 _Static_assert(sizeof(polymioDevicePeak_t) == 32, "size is ABI");
+_Static_assert(miopenFloat8 == miopenFloat8_fnuz && miopenBFloat8 == miopenBFloat8_fnuz, "two names of one type");
+_Static_assert(POLYMIO_FLOAT8_E4M3FN == 0x100 && POLYMIO_FLOAT8_E5M2 == 0x101, "outside MIOpen's numbers");
 
 _Static_assert(sizeof(miopenDataType_t) == sizeof(int), "enums are passed as int");
 _Static_assert(sizeof(miopenTensorArgumentId_t) == sizeof(int), "enums are passed as int");

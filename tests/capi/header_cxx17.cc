@@ -44,3 +44,21 @@ static_assert(std::is_same_v<decltype(miopenInt8x4), miopenDataType_t>);
 static_assert(std::is_same_v<decltype(miopenConvolutionFwdAlgoStaticCompiledGEMM), miopenConvFwdAlgorithm_t>);
 static_assert(std::is_same_v<decltype(miopenConvolutionFindModeReserved_4), miopenConvolutionFindMode_t>);
 static_assert(sizeof(miopenTensorArgumentId_t) == sizeof(int));
+
+// Every number is a value of the enum, and types that have two names need one case.
+static_assert(static_cast<int>(POLYMIO_FLOAT8_E4M3FN) == 0x100 && static_cast<int>(POLYMIO_FLOAT8_E5M2) == 0x101);
+constexpr int bytes_of(miopenDataType_t type) {
+  switch (type) {
+    case miopenHalf:
+    case miopenBFloat16: return 2;
+    case miopenFloat:
+    case miopenInt32: return 4;
+    case miopenDouble:
+    case miopenInt64: return 8;
+    case miopenInt8:
+    case miopenFloat8:
+    case miopenBFloat8: return 1;
+  }
+  return 0;
+}
+static_assert(bytes_of(miopenFloat8_fnuz) == 1 && bytes_of(POLYMIO_FLOAT8_E5M2) == 0);

@@ -8,8 +8,9 @@
 namespace polymio::test {
 namespace {
 
-const miopenDataType_t kTypes[] = {miopenHalf,   miopenFloat,  miopenInt32,   miopenInt8, miopenBFloat16,
-                                   miopenDouble, miopenFloat8, miopenBFloat8, miopenInt64};
+const miopenDataType_t kTypes[] = {miopenHalf,         miopenFloat,           miopenInt32,        miopenInt8,
+                                   miopenBFloat16,     miopenDouble,          miopenInt64,        miopenFloat8_fnuz,
+                                   miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2};
 
 struct Contents {
   miopenDataType_t type = miopenInt64;
@@ -302,7 +303,7 @@ TEST(TensorDescriptor, LayoutsNeedTheirRankAndChannels) {
 }
 
 TEST(TensorDescriptor, BytesOfEveryTypeAndOfGaps) {
-  const std::size_t sizes[] = {2, 4, 4, 1, 2, 8, 1, 1, 8};
+  const std::size_t sizes[std::size(kTypes)] = {2, 4, 4, 1, 2, 8, 8, 1, 1, 1, 1};
   for (std::size_t i = 0; i < std::size(kTypes); ++i) {
     EXPECT_EQ(Tensor(kTypes[i], {2, 3, 4}).bytes(), 24 * sizes[i]);
     EXPECT_EQ(Tensor(kTypes[i], {2, 3}, {10, 2}).bytes(), 15 * sizes[i]) << "to the last element, gaps included";
@@ -368,11 +369,12 @@ TEST(TensorDescriptor, The4dGetterIsFor4d) {
 
 TEST(TensorDescriptor, CastTypes) {
   const Tensor t(miopenFloat, {1, 2});
-  for (const auto type : {miopenFloat8, miopenBFloat8, miopenFloat}) expect_ok(miopenSetTensorCastType(t, type));
+  for (const auto type : {miopenFloat8, miopenBFloat8, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2, miopenFloat})
+    expect_ok(miopenSetTensorCastType(t, type));
   expect_contents(t, miopenFloat, {1, 2}, {2, 1});
   for (const auto type : {miopenHalf, miopenBFloat16, miopenInt8, miopenDouble, static_cast<miopenDataType_t>(10)}) {
     const std::string number = "cast type " + std::to_string(type);
-    expect_bad(miopenSetTensorCastType(t, type), {number.c_str(), "float8", "bfloat8"});
+    expect_bad(miopenSetTensorCastType(t, type), {number.c_str(), "float8 7", "bfloat8 8", "e4m3fn 256", "e5m2 257"});
   }
   expect_bad(miopenSetTensorCastType(Tensor(miopenInt8, {1}), miopenFloat8), {"integer"});
   expect_bad(miopenSetTensorCastType(TensorDescriptor(), miopenFloat8), {"set the tensor"});

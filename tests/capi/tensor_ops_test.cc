@@ -19,8 +19,11 @@ namespace {
 namespace ref = polymio::reference;
 using Bytes = std::vector<unsigned char>;
 
-constexpr miopenDataType_t kTypes[] = {miopenHalf,   miopenFloat,  miopenInt32,   miopenInt8, miopenBFloat16,
-                                       miopenDouble, miopenFloat8, miopenBFloat8, miopenInt64};
+constexpr miopenDataType_t kFp8Types[] = {miopenFloat8_fnuz, miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN,
+                                          POLYMIO_FLOAT8_E5M2};
+constexpr miopenDataType_t kTypes[] = {miopenHalf,         miopenFloat,           miopenInt32,        miopenInt8,
+                                       miopenBFloat16,     miopenDouble,          miopenInt64,        miopenFloat8_fnuz,
+                                       miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2};
 constexpr miopenTensorOp_t kOps[] = {miopenTensorOpAdd, miopenTensorOpMul, miopenTensorOpMin, miopenTensorOpMax};
 constexpr unsigned char kUntouched = 0xa5;
 
@@ -257,6 +260,80 @@ TEST(TensorOps, TransformConvertsEveryPairOfTypesAndLayouts) {
           expect_result(y, want, how, name(from) + " to " + name(to));
         }
       }
+    }
+  }
+}
+
+/// The value of a code by the definition of its format.
+double value_of_code(miopenDataType_t type, unsigned code) {
+  const bool fnuz = type == miopenFloat8_fnuz || type == miopenBFloat8_fnuz;
+  const bool e4 = type == miopenFloat8_fnuz || type == POLYMIO_FLOAT8_E4M3FN;
+  const int bias = (e4 ? 7 : 15) + (fnuz ? 1 : 0), mantissa = e4 ? 3 : 2;
+  const unsigned body = code & 0x7f, e = body >> mantissa, m = body & ((1u << mantissa) - 1);
+  const bool nan = fnuz ? code == 0x80 : body > (e4 ? 0x7eu : 0x7cu);
+  if (nan) return std::numeric_limits<double>::quiet_NaN();
+  const double unit = 1.0 / (1 << mantissa);
+  const double value = body == 0x7c && !e4 && !fnuz ? std::numeric_limits<double>::infinity()
+                       : e == 0                     ? std::ldexp(m * unit, 1 - bias)
+                                                    : std::ldexp(1 + m * unit, static_cast<int>(e) - bias);
+  return code & 0x80 ? -value : value;
+}
+
+TEST(TensorOps, EveryCodeOfTheEightBitFloatsHasItsValue) {
+  const DeviceHandle handle;
+  const Scalar one(miopenFloat, 1), zero(miopenFloat, 0);
+  const auto transform = [&](const Data& x, Data& y) {
+    expect_ok(miopenTransformTensor(handle, one, x.desc, x.there(handle), zero, y.desc, y.there(handle)));
+  };
+  for (const auto type : kFp8Types) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, name(type));
+    Data codes(type, {256}), values(miopenFloat, {256}), again(type, {256});
+    for (unsigned code = 0; code < 256; ++code) codes.bytes[code] = static_cast<unsigned char>(code);
+    transform(codes, values);
+    transform(values, again);
+    for (unsigned code = 0; code < 256; ++code) {
+      const double want = value_of_code(type, code), got = values.at(code), back = again.at(code);
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(got) && std::isnan(back)) << code;
+        continue;
+      }
+      EXPECT_EQ(got, want) << code;
+      EXPECT_EQ(std::signbit(got), std::signbit(want)) << code;
+      EXPECT_EQ(ref::load(ref_type(type), &codes.bytes[code], 0), want) << "in the reference, " << code;
+      if (std::isinf(want))
+        EXPECT_EQ(std::fabs(back), 57344) << code;
+      else
+        EXPECT_EQ(again.bytes[code], code);
+    }
+  }
+}
+
+/// Exponents from below the smallest subnormal to above the largest number, with fractions at and beside every tie.
+TEST(TensorOps, FloatsRoundToTheNearestEightBitFloat) {
+  const DeviceHandle handle;
+  const Scalar one(miopenFloat, 1), zero(miopenFloat, 0);
+  std::vector<float> floats{0.0f, -0.0f, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()};
+  for (int e = -20; e <= 17; ++e)
+    for (int thirty_seconds = 32; thirty_seconds < 64; ++thirty_seconds) {
+      const float v = std::ldexp(static_cast<float>(thirty_seconds), e - 5);
+      for (const float near : {std::nextafter(v, 0.0f), v, std::nextafter(v, 1e30f)}) floats.push_back(near);
+    }
+  const std::size_t half = floats.size();
+  for (std::size_t i = 0; i < half; ++i) floats.push_back(-floats[i]);
+  for (const float special : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+    for (const float v : {special, -special}) floats.push_back(v);
+  Data x(miopenFloat, {static_cast<int>(floats.size())});
+  std::memcpy(x.data(), floats.data(), x.bytes.size());
+  for (const auto type : kFp8Types) {
+    Data y(type, {static_cast<int>(floats.size())});
+    expect_ok(miopenTransformTensor(handle, one, x.desc, x.there(handle), zero, y.desc, y.there(handle)));
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      unsigned char want = 0;
+      ref::store(ref_type(type), &want, 0, floats[i]);
+      if (std::isnan(ref::load(ref_type(type), &want, 0)))
+        EXPECT_TRUE(std::isnan(y.at(static_cast<std::int64_t>(i)))) << floats[i];
+      else
+        EXPECT_EQ(y.bytes[i], want) << name(type) << " " << floats[i];
     }
   }
 }

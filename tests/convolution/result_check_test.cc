@@ -72,8 +72,10 @@ const std::vector<Shape>& shapes() {
       {{2, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {}, {}, 1, DataType::kInt8, DataType::kInt32},
       {{2, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {}, {}, 1, DataType::kInt8, DataType::kInt8},
       {{1, 8, 7, 7}, {8, 4, 3, 3}, {1, 1}, {2, 2}, {}, 2, DataType::kInt8, DataType::kFloat},
-      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat8},
-      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kBFloat8}};
+      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat8Fnuz},
+      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kBFloat8Fnuz},
+      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat8E4m3fn},
+      {{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}, {}, {}, 1, DataType::kFloat8E5m2}};
   return kShapes;
 }
 
@@ -102,7 +104,8 @@ TEST(ResultCheck, EverySolverIsRight) {
 
 TEST(ResultCheck, ScaledAndStochasticallyRoundedResultsAreRight) {
   for (const Direction d : kDirections)
-    for (const DataType t : {DataType::kFloat, DataType::kFloat8, DataType::kBFloat8}) {
+    for (const DataType t : {DataType::kFloat, DataType::kFloat8Fnuz, DataType::kBFloat8Fnuz, DataType::kFloat8E4m3fn,
+                             DataType::kFloat8E5m2}) {
       Shape shape{{2, 8, 7, 7}, {8, 8, 3, 3}, {1, 1}};
       shape.type = t;
       Problem p = problem(d, shape);
@@ -603,7 +606,7 @@ TEST(Family, IsThatOfProblemsThatDifferInSizesOnly) {
   shape.gap = 3;
   differs(problem(Direction::kForward, shape));
   Problem q = p;
-  q.x.cast = DataType::kFloat8;
+  q.x.cast = DataType::kFloat8Fnuz;
   differs(q);
   q.rounding = Rounding::kStochastic;
   differs(q);

@@ -82,8 +82,10 @@ TEST(BaseArg, NamesTypeAndDimensions) {
   EXPECT_EQ(base_arg("activ", DataType::kHalf, 2), "activfp16");
   EXPECT_EQ(base_arg("conv", DataType::kBFloat16, 2), "convbfp16");
   EXPECT_EQ(base_arg("conv", DataType::kInt8, 2), "convint8");
-  EXPECT_EQ(base_arg("conv", DataType::kFloat8, 2), "convfp8");
-  EXPECT_EQ(base_arg("conv", DataType::kBFloat8, 2), "convbfp8");
+  EXPECT_EQ(base_arg("conv", DataType::kFloat8Fnuz, 2), "convfp8");
+  EXPECT_EQ(base_arg("conv", DataType::kBFloat8Fnuz, 2), "convbfp8");
+  EXPECT_EQ(base_arg("conv", DataType::kFloat8E4m3fn, 2), "convfp8_e4m3fn");
+  EXPECT_EQ(base_arg("conv", DataType::kFloat8E5m2, 2), "convfp8_e5m2");
   EXPECT_EQ(base_arg("conv", DataType::kDouble, 3), "convfp64 -_ 3");
   EXPECT_EQ(base_arg("conv", DataType::kInt32, 1), "conv -_ 1");
   EXPECT_EQ(base_arg("activ", DataType::kFloat, 0), "activ -_ 0");

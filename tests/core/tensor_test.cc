@@ -53,7 +53,7 @@ TEST(MakeTensor, RefusesWithNumbers) {
   expect_error(Status::kBadParm, {"9", "8"}, [] { tensor(Sizes(9, 1)); });
   expect_error(Status::kBadParm, {"2^63"}, [] { tensor({INT64_MAX, 2}); });
   expect_error(Status::kBadParm, {"2^63"}, [] { tensor({3, 2}, {INT64_MAX / 2, INT64_MAX / 2}); });
-  expect_error(Status::kBadParm, {"data type 4", "float8 7"},
+  expect_error(Status::kBadParm, {"data type 4", "float8 7", "e5m2 257"},
                [] { make_tensor(static_cast<DataType>(4), Sizes{1}, {}); });
 }
 
@@ -104,7 +104,7 @@ TEST(TensorDesc, EqualityAndHashSeeEverythingThatMatters) {
   EXPECT_EQ(a, tensor({2, 3, 4, 5}, {60, 20, 5, 1}));
   EXPECT_EQ(a.hash(1), tensor({2, 3, 4, 5}, {60, 20, 5, 1}).hash(1));
   TensorDesc cast = a;
-  cast.cast = DataType::kFloat8;
+  cast.cast = DataType::kFloat8Fnuz;
   for (const TensorDesc& other :
        {tensor({3, 2, 4, 5}), tensor({2, 3, 4, 5}, {60, 1, 15, 3}), make_tensor(DataType::kHalf, a.sizes(), {}), cast})
     EXPECT_TRUE(a != other && a.hash(1) != other.hash(1));

@@ -48,6 +48,7 @@ TEST(ConvArgs, RoundTrip) {
       "convint8 --out_type int8 -F 1 -V 2 -t 1 -w 2",
       "convfp8 -U fp8 -R bfp8 -T 8 --fp8_rounding stochastic",
       "convbfp8 -U -1 --fp8_rounding standard",
+      "convfp8_e4m3fn -U fp8_e5m2 -R fp8 --second_type fp8_e5m2 --out_type fp8_e4m3fn",
       "convfp64 -_ 1 -W 100 -x 5 -q 2 -v 2 -j 3 -I NWC --in_strides 300,1,3",
       "conv --spatial_dim 3 --in_d 17 -H 9 --fil_d 3 --pad_d 1 --conv_stride_d 2 -I NDHWC",
       "conv --spatial_dim 3 --dilation_d 2 -O ndhwc",
@@ -142,7 +143,8 @@ TEST(ConvArgs, TensorTypes) {
   EXPECT_EQ(tensor_types(int8, kBackwardData).x, kFloat);
   EXPECT_EQ(tensor_types(int8, kBackwardData).y, kInt8);
   EXPECT_EQ(tensor_types(parse_line("convint8"), kBackwardWeights).w, kInt32);
-  EXPECT_EQ(tensor_types(parse_line("convbfp8"), kForward).x, kBFloat8);
+  EXPECT_EQ(tensor_types(parse_line("convbfp8"), kForward).x, kBFloat8Fnuz);
+  EXPECT_EQ(tensor_types(parse_line("convfp8_e4m3fn"), kForward).x, kFloat8E4m3fn);
   EXPECT_EQ(tensor_types(parse_line("convfp64"), kForward).w, kDouble);
 }
 

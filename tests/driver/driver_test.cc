@@ -97,7 +97,8 @@ TEST(Driver, LinesThatOtherProgramsParse) {
 }
 
 TEST(Driver, EveryBaseArgumentVerifies) {
-  for (const std::string base : {"conv", "convfp16", "convbfp16", "convint8", "convfp8", "convbfp8", "convfp64"}) {
+  for (const std::string base : {"conv", "convfp16", "convbfp16", "convint8", "convfp8", "convbfp8", "convfp8_e4m3fn",
+                                 "convfp8_e5m2", "convfp64"}) {
     const Outcome outcome = drive(base + " " + kSmall);
     EXPECT_EQ(outcome.status, 0) << base;
     EXPECT_EQ(count(outcome.text, "Verifies OK"), 3u) << outcome.text;

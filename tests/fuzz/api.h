@@ -258,7 +258,7 @@ Status describe(World&, miopenTensorDescriptor_t, const TensorModel&);
 void expect_result(World&, const ref::Arithmetic&, const ref::Tensor&, const unsigned char* data,
                    const ref::Result& want, const std::vector<unsigned char>& before, const std::string& what);
 
-inline const std::vector<int> kTypes{0, 1, 2, 3, 5, 6, 7, 8, 9}, kNoTypes{4, 10, -1, INT_MAX, INT_MIN};
+inline const std::vector<int> kTypes{0, 1, 2, 3, 5, 6, 7, 8, 9, 0x100, 0x101}, kNoTypes{4, 10, -1, INT_MAX, INT_MIN};
 inline std::vector<int> up_to(int last) {
   std::vector<int> all;
   for (int i = 0; i <= last; ++i) all.push_back(i);

@@ -25,9 +25,12 @@ struct TypeSet {
 };
 
 TypeSet random_types(Random& random, Direction d) {
-  const int real = random.pick({miopenFloat, miopenFloat, miopenHalf, miopenBFloat16, miopenDouble, miopenFloat8});
-  if (real == miopenFloat8) {
-    const auto any = [&] { return static_cast<int>(random.pick({miopenFloat8, miopenBFloat8})); };
+  const int real = random.pick({miopenFloat, miopenFloat, miopenHalf, miopenBFloat16, miopenDouble, miopenFloat8_fnuz});
+  if (real == miopenFloat8_fnuz) {
+    const auto any = [&] {
+      return static_cast<int>(
+          random.pick({miopenFloat8_fnuz, miopenBFloat8_fnuz, POLYMIO_FLOAT8_E4M3FN, POLYMIO_FLOAT8_E5M2}));
+    };
     return {any(), any(), any()};
   }
   if (d != Direction::kForward || !random.one_in(6)) return {real, real, real};

@@ -205,7 +205,8 @@ void set_cast(World& w) {
   const auto found = w.tensors.find(t);
   if (found != w.tensors.end() && d.clean()) {
     const TensorModel& m = found->second;
-    const bool fp8 = cast == miopenFloat8 || cast == miopenBFloat8;
+    const bool fp8 = cast == miopenFloat8_fnuz || cast == miopenBFloat8_fnuz || cast == POLYMIO_FLOAT8_E4M3FN ||
+                     cast == POLYMIO_FLOAT8_E5M2;
     const bool integer = m.type == miopenInt8 || m.type == miopenInt32 || m.type == miopenInt64;
     if (m.lens.empty() || (cast != m.type && (!fp8 || integer))) d.bad();
   }

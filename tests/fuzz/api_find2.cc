@@ -281,8 +281,8 @@ void run_fused(World& w, const std::vector<miopenTensorArgument_t>& list, miopen
 
 void fused(World& w) {
   ConvolutionShape s(w.random, Direction::kForward);
-  if (s.conv.transposed || s.x.type != s.y.type || s.x.type == miopenFloat8 || s.x.type == miopenInt8 ||
-      s.x.type == miopenBFloat8)
+  if (s.conv.transposed || s.x.type != s.y.type || s.x.type == miopenInt8 ||
+      ref::is_fp8(static_cast<ref::Type>(s.x.type)))
     return;
   ConvolutionCase c(w, Direction::kForward, s);
   const Operation bias(w, 1, miopenProblemDirectionForward), activation(w, 2, miopenProblemDirectionForward);

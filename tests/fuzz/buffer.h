@@ -15,7 +15,7 @@
 
 namespace polymio::fuzz {
 
-inline constexpr unsigned char kUnused = 0xff;  // a NaN in every float type
+inline constexpr unsigned char kUnused = 0xff;  // a NaN or, in FNUZ formats, the least number
 
 class Buffer {
  public:

@@ -81,10 +81,7 @@ std::string name(const char* operation, const std::vector<const Operand*>& opera
   return text + " alpha " + std::to_string(alpha) + " beta " + std::to_string(beta);
 }
 
-DataType random_type(Random& r) {
-  return r.pick({DataType::kFloat, DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble,
-                 DataType::kInt8, DataType::kInt32, DataType::kInt64, DataType::kFloat8, DataType::kBFloat8});
-}
+DataType random_type(Random& r) { return r.one_in(11) ? DataType::kFloat : kDataTypes[r.below(std::size(kDataTypes))]; }
 
 struct Draw {
   Handle& handle;

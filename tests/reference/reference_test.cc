@@ -24,9 +24,12 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr Type kAllTypes[] = {Type::kHalf,   Type::kFloat,  Type::kInt32,   Type::kInt8, Type::kBFloat16,
-                              Type::kDouble, Type::kFloat8, Type::kBFloat8, Type::kInt64};
-constexpr Type kSmallFloats[] = {Type::kHalf, Type::kBFloat16, Type::kFloat8, Type::kBFloat8};
+constexpr Type kFp8Types[] = {Type::kFloat8Fnuz, Type::kBFloat8Fnuz, Type::kFloat8E4m3fn, Type::kFloat8E5m2};
+constexpr Type kAllTypes[] = {Type::kHalf,        Type::kFloat,        Type::kInt32,     Type::kInt8,
+                              Type::kBFloat16,    Type::kDouble,       Type::kInt64,     Type::kFloat8Fnuz,
+                              Type::kBFloat8Fnuz, Type::kFloat8E4m3fn, Type::kFloat8E5m2};
+constexpr Type kSmallFloats[] = {Type::kHalf,        Type::kBFloat16,     Type::kFloat8Fnuz,
+                                 Type::kBFloat8Fnuz, Type::kFloat8E4m3fn, Type::kFloat8E5m2};
 
 double stored(Type type, double value) {
   std::uint64_t element = 0;
@@ -49,9 +52,13 @@ std::vector<double> all_numbers(Type type) {
 
 TEST(Types, NumbersAndSizes) {
   for (const Type type : kAllTypes) EXPECT_EQ(type_from_number(static_cast<int>(type)), type);
-  for (const int number : {-1, 4, 10}) EXPECT_FALSE(type_from_number(number).has_value());
+  for (const int number : {-1, 4, 10, 0xff, 0x102}) EXPECT_FALSE(type_from_number(number).has_value());
   EXPECT_EQ(size_of(Type::kHalf), 2u);
-  EXPECT_EQ(size_of(Type::kBFloat8), 1u);
+  for (const Type type : kAllTypes) {
+    const bool fp8 = std::find(std::begin(kFp8Types), std::end(kFp8Types), type) != std::end(kFp8Types);
+    EXPECT_EQ(is_fp8(type), fp8) << type_name(type);
+    EXPECT_TRUE(!fp8 || size_of(type) == 1) << type_name(type);
+  }
   EXPECT_EQ(size_of(Type::kInt64), 8u);
 }
 
@@ -62,16 +69,74 @@ TEST(Types, KnownCodes) {
   EXPECT_EQ(load_code(Type::kHalf, 0xfc00), -kInf);
   EXPECT_EQ(load_code(Type::kBFloat16, 0x3fc0), 1.5);
   EXPECT_EQ(load_code(Type::kBFloat16, 0x0001), 0x1p-133);
-  EXPECT_EQ(load_code(Type::kFloat8, 0x38), 1);
-  EXPECT_EQ(load_code(Type::kFloat8, 0x7e), 448);
-  EXPECT_EQ(load_code(Type::kFloat8, 0x01), 0x1p-9);
-  EXPECT_TRUE(std::isnan(load_code(Type::kFloat8, 0x7f)));
-  EXPECT_TRUE(std::isnan(load_code(Type::kFloat8, 0xff)));
-  EXPECT_EQ(load_code(Type::kBFloat8, 0x3c), 1);
-  EXPECT_EQ(load_code(Type::kBFloat8, 0x7b), 57344);
-  EXPECT_EQ(load_code(Type::kBFloat8, 0x01), 0x1p-16);
-  EXPECT_EQ(load_code(Type::kBFloat8, 0x7c), kInf);
-  EXPECT_TRUE(std::isnan(load_code(Type::kBFloat8, 0x7d)));
+}
+
+TEST(Types, KnownCodesOfEightBitFloats) {
+  const Type a = Type::kFloat8Fnuz, b = Type::kBFloat8Fnuz, c = Type::kFloat8E4m3fn, d = Type::kFloat8E5m2;
+  EXPECT_EQ(load_code(a, 0x38), 0.5);
+  EXPECT_EQ(load_code(b, 0x38), 0.25);
+  EXPECT_EQ(load_code(c, 0x38), 1);
+  EXPECT_EQ(load_code(d, 0x38), 0.5);
+  EXPECT_EQ(load_code(a, 0x3c), 0.75);
+  EXPECT_EQ(load_code(b, 0x3c), 0.5);
+  EXPECT_EQ(load_code(c, 0x3c), 1.5);
+  EXPECT_EQ(load_code(d, 0x3c), 1);
+  EXPECT_EQ(load_code(a, 0x7f), 240);
+  EXPECT_EQ(load_code(b, 0x7f), 57344);
+  EXPECT_EQ(load_code(c, 0x7e), 448);
+  EXPECT_EQ(load_code(d, 0x7b), 57344);
+  EXPECT_EQ(load_code(a, 0x01), 0x1p-10);
+  EXPECT_EQ(load_code(b, 0x01), 0x1p-17);
+  EXPECT_EQ(load_code(c, 0x01), 0x1p-9);
+  EXPECT_EQ(load_code(d, 0x01), 0x1p-16);
+  EXPECT_EQ(load_code(a, 0xff), -240);
+  EXPECT_EQ(load_code(d, 0xfc), -kInf);
+}
+
+// The value of a code: (-1)^s 2^(e - bias) (1 + m / 2^k), or 2^(1 - bias) m / 2^k if e is 0, but for the special codes.
+TEST(Types, EveryCodeOfEightBitFloatsHasItsValue) {
+  struct Definition {
+    Type type;
+    int fraction_bits, bias;
+  };
+  for (const auto& [type, k, bias] : {Definition{Type::kFloat8Fnuz, 3, 8}, Definition{Type::kBFloat8Fnuz, 2, 16},
+                                      Definition{Type::kFloat8E4m3fn, 3, 7}, Definition{Type::kFloat8E5m2, 2, 15}}) {
+    int nans = 0, infinities = 0;
+    for (std::uint32_t code = 0; code < 256; ++code) {
+      const double got = load_code(type, code), sign = code < 128 ? 1 : -1;
+      nans += std::isnan(got);
+      infinities += std::isinf(got);
+      if (!std::isfinite(got)) continue;
+      const int e = static_cast<int>(code % 128) >> k, m = static_cast<int>(code) % (1 << k);
+      const double fraction = std::ldexp(m, -k);
+      EXPECT_EQ(got, sign * (e == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, e - bias))) << code;
+      EXPECT_EQ(std::signbit(got), code >= 128) << code;
+    }
+    EXPECT_EQ(nans, type == Type::kFloat8E5m2 ? 6 : type == Type::kFloat8E4m3fn ? 2 : 1) << type_name(type);
+    EXPECT_EQ(infinities, type == Type::kFloat8E5m2 ? 2 : 0) << type_name(type);
+    unsigned char repeated = nan_byte(type);
+    EXPECT_TRUE(std::isnan(load(type, &repeated, 0))) << type_name(type);
+  }
+  for (const std::uint32_t code : {0x7cu, 0xfcu}) EXPECT_TRUE(std::isinf(load_code(Type::kFloat8E5m2, code)));
+  EXPECT_TRUE(std::isnan(load_code(Type::kFloat8E4m3fn, 0x7f)) && std::isnan(load_code(Type::kFloat8E4m3fn, 0xff)));
+  for (const Type type : {Type::kFloat8Fnuz, Type::kBFloat8Fnuz}) EXPECT_TRUE(std::isnan(load_code(type, 0x80)));
+}
+
+TEST(Types, FnuzHasNeitherInfinitiesNorANegativeZero) {
+  for (const Type type : {Type::kFloat8Fnuz, Type::kBFloat8Fnuz}) {
+    for (const double value : {-0.0, -1e-30, -smallest_positive(type) / 2}) {
+      unsigned char code = 1;
+      store(type, &code, 0, value);
+      EXPECT_EQ(code, 0) << value;
+      EXPECT_FALSE(std::signbit(round_to(type, value))) << value;
+    }
+    for (const double value : {kInf, -kInf, kNan}) {
+      unsigned char code = 0;
+      store(type, &code, 0, value);
+      EXPECT_EQ(code, 0x80) << value;
+      EXPECT_TRUE(std::isnan(round_to(type, value))) << value;
+    }
+  }
 }
 
 // Infinities of e5m2 are left out: storing saturates.
@@ -79,7 +144,7 @@ TEST(Types, EveryCodeRoundTrips) {
   for (const Type type : kSmallFloats) {
     for (std::uint32_t code = 0; code < 1u << (8 * size_of(type)); ++code) {
       const double value = load_code(type, code);
-      if (type == Type::kBFloat8 && std::isinf(value)) continue;
+      if (type == Type::kFloat8E5m2 && std::isinf(value)) continue;
       std::uint32_t again = 0;
       store(type, &again, 0, value);
       if (std::isnan(value)) {
@@ -133,10 +198,12 @@ TEST(Types, Overflow) {
   EXPECT_EQ(stored(Type::kHalf, -kInf), -kInf);
   EXPECT_EQ(stored(Type::kBFloat16, 1e39), kInf);
   EXPECT_EQ(stored(Type::kFloat, -1e39), -kInf);
-  EXPECT_EQ(stored(Type::kFloat8, 1e9), 448);
-  EXPECT_EQ(stored(Type::kFloat8, -kInf), -448);
-  EXPECT_EQ(stored(Type::kBFloat8, 1e9), 57344);
-  EXPECT_EQ(stored(Type::kBFloat8, kInf), 57344);
+  EXPECT_EQ(stored(Type::kFloat8Fnuz, 1e9), 240);
+  EXPECT_EQ(stored(Type::kBFloat8Fnuz, -1e9), -57344);
+  EXPECT_EQ(stored(Type::kFloat8E4m3fn, 1e9), 448);
+  EXPECT_EQ(stored(Type::kFloat8E4m3fn, -kInf), -448);
+  EXPECT_EQ(stored(Type::kFloat8E5m2, 1e9), 57344);
+  EXPECT_EQ(stored(Type::kFloat8E5m2, kInf), 57344);
   EXPECT_EQ(round_to(Type::kHalf, 70000, Rounding::kDown), 65504);
   EXPECT_EQ(round_to(Type::kHalf, -70000, Rounding::kDown), -kInf);
   EXPECT_EQ(round_to(Type::kHalf, -70000, Rounding::kUp), -65504);
@@ -257,10 +324,10 @@ TEST(ConvolutionByHand, AlphaBetaAndMagnitude) {
 }
 
 TEST(ConvolutionByHand, InputsAreRoundedToTheCastType) {
-  const Numbers x = {1.06, 1000}, w = {1, 1};  // e4m3fn: 1.0 or 1.125, at most 448
+  const Numbers x = {1.06, 1000}, w = {1, 1};  // e4m3fnuz: 1.0 or 1.125, at most 240
   Convolution p = one_dimensional(Direction::kForward, 2, 1, 2, 0, 1, 1);
-  p.x.cast = Type::kFloat8;
-  EXPECT_EQ(evaluate(p, {x.data(), w.data(), nullptr}).value, (Numbers{1, 448}));
+  p.x.cast = Type::kFloat8Fnuz;
+  EXPECT_EQ(evaluate(p, {x.data(), w.data(), nullptr}).value, (Numbers{1, 240}));
 }
 
 struct Shape {
@@ -399,7 +466,7 @@ TEST(ConvolutionProperties, StridesAndTypesAreTransparent) {
                                random_integers(plain.y.count(), 3)};
     other.x = Tensor(Type::kInt8, plain.x.lens, packed_strides(plain.x.lens, true));
     other.w = Tensor(Type::kHalf, plain.w.lens, {100, 31, 7, 2});
-    other.y = Tensor(Type::kBFloat8, plain.y.lens, {1, 2, 90, 18});
+    other.y = Tensor(Type::kFloat8E5m2, plain.y.lens, {1, 2, 90, 18});
     const Tensor* tensors[] = {&other.x, &other.w, &other.y};
     std::vector<unsigned char> bytes[3];
     Numbers representable[3];
@@ -487,7 +554,7 @@ TEST(Tolerance, ExactIntegersHaveOneAnswer) {
 
 TEST(Tolerance, StochasticRoundingAcceptsBothNeighbours) {
   Arithmetic how;
-  how.output = Type::kFloat8;
+  how.output = Type::kFloat8Fnuz;
   how.reduction_length = 1;
   EXPECT_EQ(accepted(how, 1.03, 1.03).high, 1);
   how.stochastic_rounding = true;
@@ -498,7 +565,7 @@ TEST(Tolerance, StochasticRoundingAcceptsBothNeighbours) {
 // Sums in float, forwards and backwards, rounded to each output type, pass; 10 times the tolerance
 // does not.
 TEST(Compare, AcceptsHonestArithmeticAndDetectsPlantedErrors) {
-  for (const Type output : {Type::kFloat, Type::kHalf, Type::kBFloat16, Type::kFloat8}) {
+  for (const Type output : {Type::kFloat, Type::kHalf, Type::kBFloat16, Type::kFloat8Fnuz}) {
     Convolution p;
     p.x = Tensor(Type::kFloat, {16, 400, 1});
     p.w = Tensor(Type::kFloat, {20, 400, 1});

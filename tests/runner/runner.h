@@ -14,7 +14,7 @@
 
 namespace polymio::test {
 
-constexpr unsigned char kPoison = 0xff;  // a NaN in every float type
+constexpr unsigned char kPoison = 0xff;  // a NaN or, in FNUZ formats, the least number
 
 /// A tensor that a case reads or writes.
 struct Operand {

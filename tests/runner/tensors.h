@@ -37,8 +37,7 @@ inline std::vector<bool> element_bytes(const reference::Tensor& t) {
 
 /// Random values; integers from -100 to 100, others from -1 to 1.
 inline std::vector<unsigned char> random_tensor(const reference::Tensor& t, std::uint64_t seed, Gaps gaps) {
-  constexpr unsigned char kNanBytes = 0xff;
-  std::vector<unsigned char> bytes(t.bytes(), kNanBytes);
+  std::vector<unsigned char> bytes(t.bytes(), reference::nan_byte(t.type));
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> real(-1, 1);
   std::uniform_int_distribution<int> integer(-100, 100);

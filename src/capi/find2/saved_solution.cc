@@ -14,7 +14,7 @@ namespace polymio::capi {
 namespace {
 
 constexpr std::string_view kMagic = "PolymioS";
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;      // in format 1 the types 7 and 8 were e4m3fn and e5m2
 constexpr std::size_t kMaxListSize = 64;  // per list; the longest are tensors of a problem and tune points
 
 struct Header {
@@ -102,7 +102,7 @@ void fields(Archive& io, ConvolutionObject::State& c) {
   io(c.seed);
 }
 
-/// The problem of a solution in format 1: a convolution and what is fused into it.
+/// The problem of a solution: a convolution and what is fused into it.
 struct SavedProblem {
   bool has_convolution = true, has_bias = false, has_activation = false;
   ConvolutionOperation convolution;
@@ -156,6 +156,15 @@ void fields(Archive& io, SavedProblem& p) {
     io(id);
     fields(io, Archive::kReads ? p.tensors[id] : (it++)->second);
   }
+}
+
+/// Gives the tensors of a solution in format 1 the types that their numbers now have.
+void rename_types(SavedProblem& p) {
+  for (auto& [id, t] : p.tensors)
+    for (DataType* type : {&t.type, &t.cast}) {
+      if (*type == DataType::kFloat8Fnuz) *type = DataType::kFloat8E4m3fn;
+      if (*type == DataType::kBFloat8Fnuz) *type = DataType::kFloat8E5m2;
+    }
 }
 
 /// The identity of the solver.
@@ -252,8 +261,9 @@ SolutionState load(std::string_view bytes) {
   if (bytes.size() < kFrame || bytes.substr(0, kMagic.size()) != kMagic)
     fail(Status::kInvalidValue, "the {} bytes are no saved solution", bytes.size());
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.format != kFormat)
-    fail(Status::kVersionMismatch, "the saved solution has format {}, this version reads {}", header.format, kFormat);
+  if (header.format != 1 && header.format != kFormat)
+    fail(Status::kVersionMismatch, "the saved solution has format {}, this version reads 1 and {}", header.format,
+         kFormat);
   expect(bytes.size() == kFrame + header.bytes, "its size is wrong");
   std::uint64_t sum = 0;
   std::memcpy(&sum, bytes.data() + bytes.size() - sizeof sum, sizeof sum);
@@ -263,6 +273,7 @@ SolutionState load(std::string_view bytes) {
   SavedProblem problem;
   search::Candidate candidate{};
   fields(body, name, problem, candidate);
+  if (header.format == 1) rename_types(problem);
   expect(body.rest.empty(), "it has bytes left over");
   expect(std::isfinite(candidate.us) && candidate.us >= 0, "its time is not a valid number");
   expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,

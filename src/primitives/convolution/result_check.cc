@@ -50,8 +50,10 @@ Steps steps_of(DataType t) {
     case DataType::kFloat: return {0x1p-23, FLT_TRUE_MIN};
     case DataType::kHalf: return {0x1p-10, 0x1p-24};
     case DataType::kBFloat16: return {0x1p-7, FLT_TRUE_MIN};
-    case DataType::kFloat8: return {0x1p-3, 0x1p-9};
-    case DataType::kBFloat8: return {0x1p-2, 0x1p-16};
+    case DataType::kFloat8Fnuz: return {0x1p-3, 0x1p-10};
+    case DataType::kBFloat8Fnuz: return {0x1p-2, 0x1p-17};
+    case DataType::kFloat8E4m3fn: return {0x1p-3, 0x1p-9};
+    case DataType::kFloat8E5m2: return {0x1p-2, 0x1p-16};
     default: return {0, 1};
   }
 }

@@ -1,6 +1,6 @@
 // Elements of every data type in memory and in the arithmetic of -DNUM: float, double (with -DFP64), exact (128-bit
-// integers, which hold every product of two elements) or bits (copies). A type is its number in the C API, a
-// compile-time constant wherever it is a parameter.
+// integers, which hold every product of two elements) or bits (copies). A type is its number in the C API (fp8 and bfp8
+// are MIOpen's float8 and bfloat8), a compile-time constant wherever it is a parameter.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/float8.h"
@@ -14,6 +14,8 @@
 #define TYPE_fp8 7
 #define TYPE_bfp8 8
 #define TYPE_int64 9
+#define TYPE_fp8_e4m3fn 0x100
+#define TYPE_fp8_e5m2 0x101
 #define TYPE(name) PASTE(TYPE_, name)
 #define SIZE_OF(t)                             \
   ((t) == TYPE_fp64 || (t) == TYPE_int64   ? 8 \
@@ -44,7 +46,9 @@ INLINE float float_of(const int type, u64 bits) {
     case TYPE_bf16: return FLOAT_OF_BITS((u32)bits << 16);
     case TYPE_int8: return (float)(i8)bits;
     case TYPE_fp8: return float_of_fp8((u32)bits, 4, 1);
-    case TYPE_bfp8: return float_of_fp8((u32)bits, 5, 0);
+    case TYPE_bfp8: return float_of_fp8((u32)bits, 5, 1);
+    case TYPE_fp8_e4m3fn: return float_of_fp8((u32)bits, 4, 0);
+    case TYPE_fp8_e5m2: return float_of_fp8((u32)bits, 5, 0);
     default: return FLOAT_OF_BITS((u32)bits);
   }
 }
@@ -55,7 +59,9 @@ INLINE u64 bits_of_float(const int type, float v) {
     case TYPE_bf16: return bf16_bits(v);
     case TYPE_int8: return (u8)(i8)(v != v ? 0.0f : v < -128.0f ? -128.0f : v > 127.0f ? 127.0f : (float)ROUND(v));
     case TYPE_fp8: return fp8_of_float(v, 4, 1);
-    case TYPE_bfp8: return fp8_of_float(v, 5, 0);
+    case TYPE_bfp8: return fp8_of_float(v, 5, 1);
+    case TYPE_fp8_e4m3fn: return fp8_of_float(v, 4, 0);
+    case TYPE_fp8_e5m2: return fp8_of_float(v, 5, 0);
     default: return BITS_OF_FLOAT(v);
   }
 }

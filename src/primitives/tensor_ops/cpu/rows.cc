@@ -13,13 +13,10 @@ namespace polymio::tensor_ops {
 namespace {
 
 using dtype::BFloat16;
-using dtype::BFloat8;
-using dtype::Float8;
 using dtype::Half;
 
 template <class T>
-constexpr bool kSmallFloat =
-    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8> || std::is_same_v<T, BFloat8>;
+constexpr bool kSmallFloat = dtype::SmallFloat<T> || std::is_same_v<T, BFloat16>;
 
 template <class T>
 const std::array<float, 256>& byte_values() {
@@ -59,6 +56,28 @@ Half narrow_half(float f) {
   return {static_cast<std::uint16_t>((u >> 16 & 0x8000u) | select(below(0x7f800000u, body), 0x7e00u, number))};
 }
 
+/// As dtype::to_small.
+template <class T>
+T narrow_byte(float f) {
+  constexpr dtype::SmallFormat kF = dtype::kFormat<T>;
+  constexpr bool kFnuz = kF.specials == dtype::Specials::kFnuz;
+  constexpr int kDropped = 23 - kF.mantissa;
+  constexpr std::uint32_t kBiases = 127u - static_cast<std::uint32_t>(kF.bias());
+  const auto u = std::bit_cast<std::uint32_t>(f);
+  const std::uint32_t body = u & 0x7fffffffu;
+  const std::uint32_t rounded =
+      (body - (kBiases << 23) + (1u << (kDropped - 1)) - 1 + ((body >> kDropped) & 1u)) >> kDropped;
+  const std::uint32_t normal = select(below(rounded, kF.max()), rounded, kF.max());
+  // Adding a number whose last bit is the smallest subnormal leaves the multiple of that at the end of the fraction.
+  constexpr std::uint32_t kUnit = (kBiases + 1 + static_cast<std::uint32_t>(kDropped)) << 23;
+  const std::uint32_t tiny =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(body) + std::bit_cast<float>(kUnit)) - kUnit;
+  const std::uint32_t number = select(below(body, (kBiases + 1) << 23), tiny, normal);
+  const std::uint32_t sign = u >> 24 & 0x80u;
+  const std::uint32_t code = number | (kFnuz ? select(number != 0, sign, 0u) : sign);
+  return {static_cast<std::uint8_t>(select(below(kFnuz ? 0x7f7fffffu : 0x7f800000u, body), kF.nan(), code))};
+}
+
 BFloat16 narrow_bfloat16(float f) {
   const auto u = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t number = u + 0x7fffu + ((u >> 16) & 1u);
@@ -78,10 +97,12 @@ float round_to_odd(float f) { return f; }
 
 template <class T>
 T narrow_small(float f) {
-  if constexpr (std::is_same_v<T, Half>) return narrow_half(f);
-  if constexpr (std::is_same_v<T, BFloat16>) return narrow_bfloat16(f);
-  if constexpr (std::is_same_v<T, Float8>) return dtype::to_float8(f);
-  if constexpr (std::is_same_v<T, BFloat8>) return dtype::to_bfloat8(f);
+  if constexpr (std::is_same_v<T, Half>)
+    return narrow_half(f);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return narrow_bfloat16(f);
+  else
+    return narrow_byte<T>(f);
 }
 
 /// For integers narrower than the fraction of D: adding kShift leaves the rounded integer in the low bits.
@@ -167,8 +188,10 @@ auto with_type(DataType type, F f) {
       case DataType::kFloat: return f.template operator()<float>();
       case DataType::kBFloat16: return f.template operator()<BFloat16>();
       case DataType::kDouble: return f.template operator()<double>();
-      case DataType::kFloat8: return f.template operator()<Float8>();
-      case DataType::kBFloat8: return f.template operator()<BFloat8>();
+      case DataType::kFloat8Fnuz: return f.template operator()<dtype::Float8Fnuz>();
+      case DataType::kBFloat8Fnuz: return f.template operator()<dtype::BFloat8Fnuz>();
+      case DataType::kFloat8E4m3fn: return f.template operator()<dtype::Float8E4m3fn>();
+      case DataType::kFloat8E5m2: return f.template operator()<dtype::Float8E5m2>();
       default: break;
     }
   }

@@ -54,11 +54,11 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p, std::size_t entry
 SharedKernels& shared = *new SharedKernels;
 
 const Kernel& kernel(Stream& stream, const Program& p, std::size_t entry) {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;  // 9 bits for each part: the largest data type is 0x101
   for (const std::size_t part :
        {static_cast<std::size_t>(std::ranges::find(kSources, p.source) - kSources), entry,
         static_cast<std::size_t>(p.in), static_cast<std::size_t>(p.out), static_cast<std::size_t>(p.numbers)})
-    number = number * 16 + part;
+    number = number << 9 | part;
   return shared.get(stream, number, [&] { return spec_of(stream.info(), p, entry); });
 }
 
