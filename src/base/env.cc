@@ -21,7 +21,7 @@ const Variable kExecutor{"POLYMIO_EXECUTOR", "tbb",
                          "Thread pool of new handles: tbb (oneTBB arena) or threads (std::thread)."};
 const Variable kUserDbPath{"MIOPEN_USER_DB_PATH", "$XDG_CONFIG_HOME/miopen, else ~/.config/miopen",
                            "Folder of the user's find database; created when missing."};
-const Variable kSystemDbPath{"MIOPEN_SYSTEM_DB_PATH", "<library>/../share/miopen/db",
+const Variable kSystemDbPath{"MIOPEN_SYSTEM_DB_PATH", "<prefix>/share/polymio/db",
                              "Folder of the read-only find database shipped with the library."};
 const Variable kDisableFindDb{"MIOPEN_DEBUG_DISABLE_FIND_DB", "0", "1 neither reads nor writes the find database."};
 const Variable kLogLevel{"MIOPEN_LOG_LEVEL", "0",

@@ -94,7 +94,13 @@ std::optional<fs::path> system_folder() {
   std::error_code error;
   const fs::path library = fs::weakly_canonical(info.dli_fname, error);
   if (error || library.empty()) return std::nullopt;
-  return library.parent_path().parent_path() / "share" / "miopen" / "db";
+  // Libraries are in lib, lib/polymio or lib/<architecture>/polymio.
+  const fs::path below_prefix = fs::path("share") / "polymio" / "db";
+  const fs::path parent = library.parent_path().parent_path();
+  for (const fs::path& prefix : {parent, parent.parent_path(), parent.parent_path().parent_path()}) {
+    if (fs::is_directory(prefix / below_prefix, error)) return prefix / below_prefix;
+  }
+  return parent / below_prefix;
 }
 
 /// Counts records and bad lines of a text into `layer`; false if there is no record.
