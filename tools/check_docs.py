@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["find-and-immediate", "databases", "first-call-is-slow", "ship-tuned", "gpu"]
+PAGES = ["find-and-immediate", "databases", "first-call-is-slow", "ship-tuned", "gpu", "report"]
 BLOCK = re.compile(r"^<!-- (run|expect: (?P<pattern>.*?)) -->\n+```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 SECONDS = 300
 

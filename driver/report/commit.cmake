@@ -3,7 +3,8 @@
 set(commit "")
 if(EXISTS ${SOURCE}/.git)
   execute_process(COMMAND git --no-optional-locks describe --always --dirty --exclude=* --abbrev=12
-                  WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+                  WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE commit ERROR_QUIET)
+  string(REPLACE "\n" "" commit "${commit}")
 endif()
 file(CONFIGURE OUTPUT ${FILE} @ONLY CONTENT [[
 #pragma once

@@ -114,7 +114,7 @@ std::string only_table(const std::string& side, const std::vector<const Measurem
 }
 
 std::string provenance(const Run& a, const Run& b) {
-  const auto rows_a = provenance_of(a), rows_b = provenance_of(b);
+  const auto left_rows = provenance_of(a), right_rows = provenance_of(b);
   std::string html =
       "<h2>Provenance</h2>\n<p class=dim>What differs is marked.</p>\n<div class=scroll><table class=sides><thead><tr>"
       "<th></th><th>A</th><th>B</th></tr></thead><tbody>\n";
@@ -128,9 +128,9 @@ std::string provenance(const Run& a, const Run& b) {
                     escape_html(name), escape_html(left), escape_html(right));
   };
   add("Run", a.title, b.title);
-  for (const auto& [name, value] : rows_a) add(name, value, value_in(rows_b, name));
-  for (const auto& [name, value] : rows_b) {
-    if (value_in(rows_a, name) == "\u2013") add(name, "\u2013", value);
+  for (const auto& [name, value] : left_rows) add(name, value, value_in(right_rows, name));
+  for (const auto& [name, value] : right_rows) {
+    if (value_in(left_rows, name) == "\u2013") add(name, "\u2013", value);
   }
   return html + "</tbody></table></div>\n";
 }

@@ -76,7 +76,8 @@ std::string time_by_layer(const Run& run) {
       "with equal sizes are one line.</p>\n" +
       legend() +
       "<div class=scroll><table class=cards><thead><tr><th>Layer</th><th class=num>Times</th><th class=num>Share</th>"
-      "<th class=num>Sum</th><th class=num>ms</th><th class=wide>Forward, backward data, backward weights</th></tr>"
+      "<th class=num>Sum</th><th class=num>ms</th><th class='wide half'>Forward, backward data, backward "
+      "weights</th></tr>"
       "</thead><tbody>\n";
   const double longest = groups[0].total();
   double sum = 0;

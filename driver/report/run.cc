@@ -74,7 +74,7 @@ std::string reason_above_roof(const Machine& machine, const Result& result) {
   }
   const DataType type = conv_bases().type_of(parse_line(result.line).base);
   if (type != kFloat) return fmt::format("{} arithmetic may exceed the fp32 peak", type_name(type));
-  return "the measured peak is too low: the machine had other load, or its clock changed";
+  return "the measured peak is too low: other load, or another clock";
 }
 
 Total total_of(const Run& run, int directions) {

@@ -50,13 +50,13 @@ svg .tick { font-size: 11px; fill: var(--dim); } svg .rooftext { fill: var(--dim
 .point { fill-opacity: .75; stroke: var(--card); stroke-width: 1; } .point:hover { fill-opacity: 1; stroke: var(--ink); }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 5px 9px; white-space: nowrap; vertical-align: top; }
+th, td { text-align: left; padding: 5px 8px; white-space: nowrap; vertical-align: top; }
 tbody tr { border-top: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; padding: 8px 9px; vertical-align: bottom; }
-th.num, td.num { text-align: right; } th.wide { min-width: 190px; }
+th { color: var(--dim); font-weight: 600; padding: 8px; vertical-align: bottom; }
+th.num, td.num { text-align: right; } th.wide { min-width: 180px; }
 td small { display: block; font-size: 12px; line-height: 1.35; color: var(--dim); }
 td.name, td.bar, td[colspan], .sides td { white-space: normal; overflow-wrap: anywhere; }
-td.name { min-width: 150px; } td.bar { width: 30%; }
+td.name { min-width: 205px; } td.bar { min-width: 180px; } th.half { width: 45%; }
 .ok { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } tr.chosen td { font-weight: 650; }
 .differs td { font-weight: 650; } .sides th[scope] { padding: 5px 9px; vertical-align: top; }
 i { display: inline-block; width: 9px; height: 9px; margin-right: 7px; }
@@ -85,7 +85,7 @@ details code { display: block; margin: 0 0 10px; color: var(--dim); } details .s
   .cards tr { display: flex; flex-wrap: wrap; gap: 0 14px; padding: 8px 12px; }
   .cards td { display: block; padding: 1px 0; } .cards td.num { text-align: left; }
   .cards td[data-l]:not([data-l=""])::before { content: attr(data-l) " "; color: var(--dim); font-weight: 400; }
-  .cards .name, .cards .bar, .cards .solver, .cards td[colspan] { width: 100%; white-space: normal; }
+  .cards .name, .cards .bar, .cards .solver, .cards td[colspan] { width: 100%; min-width: 0; white-space: normal; }
   .cards .solver small { display: inline; }
 }
 @media print {
@@ -94,7 +94,8 @@ details code { display: block; margin: 0 0 10px; color: var(--dim); } details .s
   body { background: none; font-size: 10.5px; } main { max-width: none; padding: 0; }
   h1 { font-size: 22px; } h2 { font-size: 15px; margin-top: 18px; break-after: avoid; } h2 + p { break-after: avoid; }
   table { font-size: 8.5px; } th, td { padding: 2px 4px; } td small { font-size: 7.5px; } td { white-space: normal; }
-  td.num { white-space: nowrap; } th.wide { min-width: 90px; } td.name { min-width: 90px; } td.bar { width: 24%; }
+  td.num { white-space: nowrap; } th.wide { min-width: 90px; } td.name { min-width: 90px; } td.bar { min-width: 90px; }
+  .legend { font-size: 9px; margin-bottom: 4px; }
   thead { display: table-header-group; } tr, figure, .tile, .facts { break-inside: avoid; }
   .scroll, figure { overflow: visible; } .meter, .stack { height: 9px; margin: 2px 0; }
   .tiles { grid-template-columns: repeat(5, 1fr); gap: 6px; } .tile { padding: 6px 8px; }
