@@ -43,6 +43,7 @@ void Run::add(const Result& result) {
     known.ms = (known.ms * count + result.ms) / (count + 1);
     known.average_ms = (known.average_ms * count + result.average_ms) / (count + 1);
     if (known.ok() && !result.ok()) {
+      known.checked = true;
       known.verified = false;
       known.verify_text = result.verify_text;
     }

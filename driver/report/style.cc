@@ -55,8 +55,8 @@ tbody tr { border-top: 1px solid var(--line); }
 th { color: var(--dim); font-weight: 600; padding: 8px; vertical-align: bottom; }
 th.num, td.num { text-align: right; } th.wide { min-width: 180px; }
 td small { display: block; font-size: 12px; line-height: 1.35; color: var(--dim); }
-td.name, td.bar, td[colspan], .sides td { white-space: normal; overflow-wrap: anywhere; }
-td.name { min-width: 205px; } td.bar { min-width: 180px; } th.half { width: 45%; }
+td.name, td.bar, td.second, td[colspan], .sides td { white-space: normal; overflow-wrap: anywhere; }
+td.name { min-width: 205px; } td.second { min-width: 150px; } td.bar { min-width: 180px; } th.half { width: 45%; }
 .ok { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } tr.chosen td { font-weight: 650; }
 .differs td { font-weight: 650; } .sides th[scope] { padding: 5px 9px; vertical-align: top; }
 i { display: inline-block; width: 9px; height: 9px; margin-right: 7px; }
@@ -94,7 +94,8 @@ details code { display: block; margin: 0 0 10px; color: var(--dim); } details .s
   body { background: none; font-size: 10.5px; } main { max-width: none; padding: 0; }
   h1 { font-size: 22px; } h2 { font-size: 15px; margin-top: 18px; break-after: avoid; } h2 + p { break-after: avoid; }
   table { font-size: 8.5px; } th, td { padding: 2px 4px; } td small { font-size: 7.5px; } td { white-space: normal; }
-  td.num { white-space: nowrap; } th.wide { min-width: 90px; } td.name { min-width: 90px; } td.bar { min-width: 90px; }
+  td.num { white-space: nowrap; } th.wide { min-width: 90px; } td.name { min-width: 90px; } td.bar { min-width: 90px; } td.second { min-width: 80px; }
+  i { width: 6px; height: 6px; margin-right: 3px; }
   .legend { font-size: 9px; margin-bottom: 4px; }
   thead { display: table-header-group; } tr, figure, .tile, .facts { break-inside: avoid; }
   .scroll, figure { overflow: visible; } .meter, .stack { height: 9px; margin: 2px 0; }
