@@ -131,7 +131,7 @@ std::string problem_row(const Run& run, const Measurement& measurement, double w
     return html + fmt::format("<td class=bad colspan=7>{}</td></tr>\n", escape_html(result.error));
   html += fmt::format(
       "<td class=num data-l=share>{:.1f}%</td><td class=num data-l='ms each'>{}</td>"
-      "<td class=solver>{} <small>{}</small></td><td class=bar title='{}'>{}</td><td class=dim "
+      "<td class=solver>{} <small>{}</small></td><td class=bar title='{}'>{}</td><td class='dim second' "
       "data-l='runner-up'>{}</td>"
       "<td class=num data-l=workspace>{}</td>{}</tr>\n",
       whole > 0 ? 100 * measurement.total_ms() / whole : 0, ms_text(result.ms), escape_html(result.solver),
