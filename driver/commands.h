@@ -27,6 +27,9 @@ int run_doctor(std::span<const std::string> arguments);
 // The trade between time and workspace for a problem.
 int run_options(std::span<const std::string> arguments);
 
+// The page of a saved run, or of the comparison of two.
+int run_report(std::span<const std::string> arguments);
+
 // Tunes the problems of a list. 3: the budget or a signal ended it before; 1: a problem failed.
 int run_tune(std::span<const std::string> arguments);
 

@@ -17,8 +17,9 @@ namespace {
 constexpr struct {
   std::string_view name;
   int (*run)(std::span<const std::string>);
-} kCommands[] = {{"dataset", run_dataset}, {"db", run_db},           {"demo", run_demo}, {"devices", run_devices},
-                 {"doctor", run_doctor},   {"options", run_options}, {"tune", run_tune}, {"warm", run_warm}};
+} kCommands[] = {{"dataset", run_dataset}, {"db", run_db},         {"demo", run_demo},
+                 {"devices", run_devices}, {"doctor", run_doctor}, {"options", run_options},
+                 {"report", run_report},   {"tune", run_tune},     {"warm", run_warm}};
 
 std::string names_of_commands(std::string_view separator) {
   std::string names;

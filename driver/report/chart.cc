@@ -1,4 +1,4 @@
-// Roofline and bars. Colours are CSS classes, so that the page's light and dark themes apply.
+// Roofline plot. Colours are CSS classes, so that the page's light and dark themes apply.
 // SPDX-License-Identifier: MIT
 #include "driver/report/chart.h"
 
@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
-#include "driver/run/conv_problem.h"
+#include "driver/report/html.h"
 
 namespace polymio::driver {
 namespace {
@@ -49,9 +47,11 @@ std::vector<double> ticks(const LogAxis& axis) {
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
 // The tooltip of a mark.
-std::string tip(const Result& result) {
-  return escape_html(fmt::format("{} ({}): {:.3f} ms, {:.1f} GFLOP/s, {}", row_name(result),
-                                 direction_title(result.direction), result.ms, result.gflops(), result.solver));
+std::string tip(const Measurement& measurement) {
+  const Result& result = measurement.result;
+  return escape_html(fmt::format("{} ({}): {} ms, {:.1f} GFLOP/s, {}", name_of(measurement),
+                                 direction_title(result.direction), ms_text(result.ms), result.gflops(),
+                                 result.solver));
 }
 
 std::string grid(const LogAxis& x, const LogAxis& y) {
@@ -71,7 +71,7 @@ std::string grid(const LogAxis& x, const LogAxis& y) {
   return svg;
 }
 
-std::string roofs(const LogAxis& x, const LogAxis& y, const polymioDevicePeak_t& peak) {
+std::string roofs(const LogAxis& x, const LogAxis& y, const Machine& peak) {
   const double ridge = peak.fp32_gflops / peak.bandwidth_gbytes;
   const double left = std::max(x.low, y.low / peak.bandwidth_gbytes);
   std::string svg = fmt::format("<polyline class=roof points='{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}' />\n",
@@ -93,100 +93,51 @@ std::string roofs(const LogAxis& x, const LogAxis& y, const polymioDevicePeak_t&
   return svg;
 }
 
+// A circle, square or triangle by direction, so that colour is not all that tells them apart.
+std::string mark(Direction direction, double x, double y, const std::string& title) {
+  const std::string head = fmt::format("class='point d{}'", static_cast<int>(direction));
+  if (direction == kForward)
+    return fmt::format("<circle {} cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n", head, x, y, title);
+  if (direction == kBackwardData)
+    return fmt::format("<rect {} x={:.1f} y={:.1f} width=9 height=9><title>{}</title></rect>\n", head, x - 4.5, y - 4.5,
+                       title);
+  return fmt::format("<path {} d='M{:.1f} {:.1f}l5.5 10h-11z'><title>{}</title></path>\n", head, x, y - 6, title);
+}
+
 std::string legend(double x, double y) {
   std::string svg;
   for (const Direction direction : kDirections) {
-    svg += fmt::format("<circle class=d{} cx={} cy={} r=5 /><text class=label x={} y={}>{}</text>\n",
-                       static_cast<int>(direction), x, y - 4, x + 11, y, direction_title(direction));
-    x += 34 + 7.2 * static_cast<double>(std::string(direction_title(direction)).size());
+    const std::string title = direction_title(direction);
+    svg += mark(direction, x, y - 4, title) + fmt::format("<text class=label x={} y={}>{}</text>\n", x + 11, y, title);
+    x += 34 + 7.2 * static_cast<double>(title.size());
   }
   return svg;
 }
 
-// Rows in order of first appearance; per row one result (or null) for each direction.
-struct Row {
-  std::string name;
-  const Result* cells[3] = {nullptr, nullptr, nullptr};
-};
-
-std::vector<Row> rows_of(const std::vector<Result>& results) {
-  std::vector<Row> rows;
-  std::map<std::string, std::size_t> places;
-  for (const Result& result : results) {
-    const auto [place, fresh] = places.emplace(row_key(result), rows.size());
-    if (fresh) rows.push_back({row_name(result), {}});
-    const int column = result.direction == kForward ? 0 : result.direction == kBackwardData ? 1 : 2;
-    rows[place->second].cells[column] = &result;
-  }
-  return rows;
-}
-
-constexpr double kRowHeight = 19;
-constexpr double kTop = 34;
-
-std::string bar(const Result* result, double x, double y, double width, double peak) {
-  if (result == nullptr) {
-    return fmt::format("<text class=none x={} y={}>not run</text>\n", x + 6, y + 13);
-  }
-  if (!result->error.empty()) {
-    return fmt::format("<text class=bad x={} y={}>failed</text>\n", x + 6, y + 13);
-  }
-  const double part = peak > 0 ? result->gflops() / peak : 0;
-  const double length = std::max(1.0, width * std::min(part, 1.0));
-  const bool inside = length > 0.58 * width;
-  return fmt::format(
-      "<g><title>{}</title><rect class=track x={} y={} width={} height=14 rx=2 />"
-      "<rect class=d{} x={} y={} width={:.1f} height=14 rx=2 />"
-      "<text class={} x={:.1f} y={} text-anchor={}>{:.0f}% \u00b7 {:.3g} ms</text></g>\n",
-      tip(*result), x, y + 2, width, static_cast<int>(result->direction), x, y + 2, length, inside ? "inbar" : "onbar",
-      inside ? x + length - 6 : x + length + 6, y + 13, inside ? "end" : "start", 100 * part, result->ms);
-}
-
 }  // namespace
 
-std::string escape_html(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
-std::string row_name(const Result& result) {
-  return result.layer.empty() ? shape_text(result.line, true) : result.layer;
-}
-
-std::string row_key(const Result& result) {
-  if (!result.layer.empty()) return result.layer;
-  return problem_line(parse_line(result.line), 0);
-}
-
-std::string roofline(const std::vector<Result>& results, const polymioDevicePeak_t& peak) {
-  double low_x = peak.fp32_gflops / peak.bandwidth_gbytes, high_x = low_x;
-  double low_y = peak.fp32_gflops;
-  for (const Result& result : results) {
-    if (!result.error.empty() || result.ms <= 0) continue;
+std::string roofline(const Run& run) {
+  const Machine& peak = run.machine;
+  if (peak.fp32_gflops <= 0 || peak.bandwidth_gbytes <= 0) return "";
+  const double ridge = peak.fp32_gflops / peak.bandwidth_gbytes;
+  double low_x = ridge, high_x = ridge, low_y = peak.fp32_gflops, high_y = peak.fp32_gflops;
+  std::vector<const Measurement*> drawn;
+  for (const Measurement& measurement : run.measurements) {
+    const Result& result = measurement.result;
+    if (!result.error.empty() || !(result.gflops() > 0) || !(result.bytes_read + result.bytes_written > 0)) continue;
+    drawn.push_back(&measurement);
     low_x = std::min(low_x, result.intensity());
     high_x = std::max(high_x, result.intensity());
     low_y = std::min(low_y, result.gflops());
+    high_y = std::max(high_y, result.gflops());
   }
   const LogAxis x{step_down(low_x * 0.8), step_up(high_x * 1.2), 62, 880};
-  const LogAxis y{step_down(low_y * 0.8), step_up(peak.fp32_gflops * 1.3), 400, 40};
-  std::string svg = "<svg viewBox='0 0 900 450' role=img aria-label='Roofline plot'>\n";
+  const LogAxis y{step_down(low_y * 0.8), step_up(high_y * 1.2), 400, 40};
+  std::string svg = "<svg viewBox='0 0 900 450' role=img aria-label='Roofline plot; the table has its numbers'>\n";
   svg += grid(x, y) + roofs(x, y, peak) + legend(70, 22);
-  std::set<std::string> drawn;
-  for (const Result& result : results) {
-    if (!result.error.empty() || result.ms <= 0 || !drawn.insert(result.line).second) continue;
-    svg +=
-        fmt::format("<circle class='point d{}' cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n",
-                    static_cast<int>(result.direction), x.at(result.intensity()), y.at(result.gflops()), tip(result));
+  for (const Measurement* measurement : drawn) {
+    const Result& result = measurement->result;
+    svg += mark(result.direction, x.at(result.intensity()), y.at(result.gflops()), tip(*measurement));
   }
   svg += fmt::format(
       "<text class=label x={} y=442 text-anchor=middle>arithmetic intensity, FLOP per "
@@ -195,37 +146,6 @@ std::string roofline(const std::vector<Result>& results, const polymioDevicePeak
   svg +=
       "<text class=label transform='translate(16 220) rotate(-90)' "
       "text-anchor=middle>GFLOP/s</text>\n";
-  return svg + "</svg>\n";
-}
-
-std::string bars(const std::vector<Result>& results, const polymioDevicePeak_t& peak) {
-  const std::vector<Row> rows = rows_of(results);
-  std::size_t longest = 0;
-  for (const Row& row : rows) longest = std::max(longest, row.name.size());
-  const double label = std::min(20.0 + 6.6 * static_cast<double>(longest), 330.0);
-  const double panel = (900 - label) / 3;
-  const double width = panel - 18;
-  const double height = kTop + kRowHeight * static_cast<double>(rows.size()) + 4;
-  std::string svg = fmt::format("<svg viewBox='0 0 900 {}' role=img aria-label='Part of peak per layer'>\n", height);
-  for (int column = 0; column < 3; ++column) {
-    const double x = label + panel * column;
-    svg += fmt::format("<text class=head x={} y=16>{}</text>\n", x, direction_title(kDirections[column]));
-    for (const double part : {0.25, 0.5, 0.75, 1.0}) {
-      svg += fmt::format(
-          "<line class=grid x1={0:.1f} x2={0:.1f} y1={1} y2={2} />"
-          "<text class=tick x={0:.1f} y=30 text-anchor=middle>{3:.0f}%</text>\n",
-          x + width * part, kTop, height, 100 * part);
-    }
-  }
-  double y = kTop;
-  for (const Row& row : rows) {
-    svg += fmt::format("<text class=label x={} y={} text-anchor=end>{}</text>\n", label - 10, y + 13,
-                       escape_html(row.name));
-    for (int column = 0; column < 3; ++column) {
-      svg += bar(row.cells[column], label + panel * column, y, width, peak.fp32_gflops);
-    }
-    y += kRowHeight;
-  }
   return svg + "</svg>\n";
 }
 

@@ -10,14 +10,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "driver/run/conv_run.h"
 #include "driver/base/files.h"
 #include "driver/base/progress.h"
+#include "driver/report/html.h"
+#include "driver/report/provenance.h"
 #include "driver/report/report.h"
 #include "driver/report/resnet.h"
 #include "driver/run/conv_verify.h"
@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kSecondsPerRun = 0.25;       // timed runs per problem in the first process
 constexpr double kSecondsPerRunAgain = 0.02;  // the same in the second process
 constexpr std::int64_t kSamplesAgain = 256;   // outputs verified per problem in the second process
+constexpr std::size_t kListed = 10;           // problems that are printed
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -39,7 +40,7 @@ constexpr Command kCommand{"demo", "",
 
 struct DemoArgs {
   std::int64_t batch = 4, iterations = 10;
-  std::string device, report = "resnet50.html", baseline;
+  std::string device, report = "resnet50.html", save, baseline;
 };
 
 Flags flags_of(DemoArgs& args) {
@@ -47,7 +48,8 @@ Flags flags_of(DemoArgs& args) {
       {"n", "batchsize", Integer{&args.batch, 1, kMaxInt}, "batch size"},
       {"i", "iter", Integer{&args.iterations, 1, 1000000000}, "timed runs per direction"},
       device_flag(args.device),
-      {"", "report", Text{&args.report, "FILE"}, "the report"},
+      {"", "report", Text{&args.report, "FILE"}, "the page"},
+      {"", "save", Text{&args.save, "FILE"}, "also the run as JSON, for 'MIOpenDriver report'"},
       {"", "baseline", Text{&args.baseline, "FILE"}, "earlier results (JSON); the find database must answer now"},
   };
 }
@@ -74,64 +76,60 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// All layers and directions in order; equal problems are run once and listed each time.
-std::vector<Result> run_network(const Session& session, const DemoArgs& args, double peak, const RunOptions& options,
-                                bool list_rows) {
+// All layers and directions in order; equal problems are run once. A failure is printed.
+void run_network(const Session& session, const DemoArgs& args, const RunOptions& options, Run& run) {
   const std::vector<Layer> layers = resnet50(args.batch);
-  std::map<std::string, Result> known;
-  std::vector<Result> results;
   Progress progress("ResNet-50", static_cast<double>(3 * layers.size()));
-  if (list_rows) progress.line(row_header(true, peak));
   for (const Layer& layer : layers) {
     for (const Direction direction : kDirections) {
       ConvArgs problem = layer.args;
       problem.iterations = args.iterations;
       const std::string line = problem_line(problem, direction);
-      auto place = known.find(line);
-      if (place == known.end()) {
-        Result fresh = run_direction(session, problem, direction, options).at(0);
-        place = known.emplace(line, std::move(fresh)).first;
+      Measurement* measurement = run.find(line);
+      if (measurement != nullptr) {
+        ++measurement->count;
+      } else {
+        const Result fresh = run_direction(session, problem, direction, options).at(0);
+        if (!fresh.ok()) progress.line(fmt::format("{}: {}", layer.name, row(fresh)));
+        if (!fresh.ok() && !fresh.verify_text.empty()) progress.line("  " + fresh.verify_text);
+        run.add(fresh);
+        measurement = &run.measurements.back();
       }
-      Result result = place->second;
-      result.layer = layer.name;
-      if (list_rows || !result.ok()) progress.line(row(result, peak));
-      if (!result.ok() && !result.verify_text.empty()) progress.line("  " + result.verify_text);
-      results.push_back(std::move(result));
+      measurement->layers.push_back(layer.name);
       progress.advance(1);
     }
   }
-  return results;
 }
 
 // Seconds of find over the distinct problems.
-double find_seconds(const std::vector<Result>& results) {
-  std::map<std::string, double> times;
-  for (const Result& result : results) times[result.line] = result.find_ms * 1e-3;
-  double sum = 0;
-  for (const auto& [line, seconds] : times) sum += seconds;
-  return sum;
+double find_seconds(const Run& run) {
+  double seconds = 0;
+  for (const Measurement& measurement : run.measurements) seconds += measurement.result.find_ms * 1e-3;
+  return seconds;
 }
 
-std::size_t count_failed(const std::vector<Result>& results) {
-  std::size_t failed = 0;
-  for (const Result& result : results) failed += !result.ok() || !result.checked ? 1 : 0;
-  return failed;
-}
-
-void print_summary(const std::vector<Result>& results, double peak) {
-  for (const Direction direction : kDirections) {
-    double gflop = 0, ms = 0;
-    std::size_t count = 0;
-    for (const Result& result : results) {
-      if (result.direction != direction || !result.error.empty()) continue;
-      gflop += result.gflop;
-      ms += result.ms;
-      ++count;
-    }
-    const double rate = ms > 0 ? gflop / ms * 1e3 : 0;
-    fmt::print("{:<17} {} layers {:>9.2f} GFLOP {:>9.2f} ms {:>8.1f} GFLOP/s {:>5.1f}% of peak\n",
-               direction_title(direction), count, gflop, ms, rate, 100 * rate / peak);
+void print_longest(const Run& run) {
+  const double whole = total_of(run).ms;
+  fmt::print("{:<28} {:<3} {:>5} {:>6} {:>8} {:<12} {:<20} {:>5}  {}\n",
+             "the longest of " + std::to_string(run.measurements.size()), "dir", "times", "share", "ms each",
+             "algorithm", "solver", "roof", "runner-up");
+  std::size_t listed = 0;
+  for (const Measurement* measurement : by_time(run)) {
+    const Result& result = measurement->result;
+    if (++listed > kListed || !result.error.empty()) break;
+    fmt::print("{:<28} {:<3} {:>5} {:>5.1f}% {:>8} {:<12} {:<20} {:>4.0f}%  {}\n", shape_text(result.line, false),
+               direction_short(result.direction), measurement->count, 100 * measurement->total_ms() / whole,
+               ms_text(result.ms), algorithm_name(result.algorithm), result.solver,
+               100 * roof_part(run.machine, result), runner_up_text(*measurement));
   }
+}
+
+void print_totals(const Run& run) {
+  const auto print = [](const char* name, const Total& total) {
+    fmt::print("{:<17} {} runs {:>8.2f} GFLOP {:>9.2f} ms {:>8.1f} GFLOP/s {:>5.1f}% of the roof\n", name, total.count,
+               total.gflop, total.ms, total.gflops(), 100 * total.roof_part());
+  };
+  for (const Direction direction : kDirections) print(direction_title(direction), total_of(run, direction));
 }
 
 int run_child(const std::vector<std::string>& arguments) {
@@ -174,19 +172,22 @@ int run_again(const DemoArgs& args) {
   options.print = false;
   options.samples = kSamplesAgain;
   options.seconds = kSecondsPerRunAgain;
-  const auto results = run_network(session, args, 0, options, false);
-  std::size_t searched = 0;
-  for (const Result& result : results) {
+  Run run;
+  run_network(session, args, options, run);
+  std::int64_t searched = 0;
+  for (const Measurement& measurement : run.measurements) {
+    const Result& result = measurement.result;
     if (result.source == "database") continue;
-    ++searched;
+    searched += measurement.count;
     fmt::print("not answered from the find database ({}): {}\n", result.source, result.line);
   }
-  const Times again{find_seconds(results), seconds_since(start)};
-  const std::size_t failed = count_failed(results);
+  const Times again{find_seconds(run), seconds_since(start)};
+  const Checks checks = checks_of(run);
+  const std::int64_t failed = checks.runs - checks.verified;
   fmt::print(
       "{} of {} answered from the find database, {} wrong or failed; choosing took {:.3f} s "
       "instead of {:.2f} s: {:.2f} s saved ({:.1f}%)\n",
-      results.size() - searched, results.size(), failed, again.find, first.find, first.find - again.find,
+      checks.runs - searched, checks.runs, failed, again.find, first.find, first.find - again.find,
       100 * (1 - again.find / first.find));
   write_times(args.baseline + ".again", again);
   return searched == 0 && failed == 0 ? 0 : 1;
@@ -210,25 +211,24 @@ int run_demo(std::span<const std::string> arguments) {
   const TemporaryFolder folder;
   use_fresh_folders(folder.path());
   const Session session(args.device);
-  const polymioDevicePeak_t peak = measure_peak(session);
-  fmt::print(
-      "ResNet-50 v1.5, batch {}, fp32, on {} ({}): measured peak {:.1f} GFLOP/s, {:.1f} GB/s, "
-      "{} threads\n",
-      args.batch, session.device.name, session.device.model, peak.fp32_gflops, peak.bandwidth_gbytes, peak.threads);
+  Run run = begin_run(session, fmt::format("ResNet-50 v1.5, batch {}, fp32", args.batch));
+  fmt::print("{}, on {} ({}): measured peak {:.1f} GFLOP/s, {:.1f} GB/s, {} threads\n", run.title, run.machine.device,
+             run.machine.model, run.machine.fp32_gflops, run.machine.bandwidth_gbytes, run.machine.threads);
   RunOptions options;
   options.print = false;
   options.explain = true;
   options.samples = kSampleCount;
   options.seconds = kSecondsPerRun;
-  const auto results = run_network(session, args, peak.fp32_gflops, options, true);
-  const std::size_t failed = count_failed(results);
+  run_network(session, args, options, run);
+  if (!run.machine.clock_ghz.empty()) run.machine.clock_ghz.push_back(measure_clock());
+  const Checks checks = checks_of(run);
+  const std::int64_t failed = checks.runs - checks.verified;
+  print_longest(run);
   fmt::print("\n");
-  print_summary(results, peak.fp32_gflops);
-  const Times first{find_seconds(results), seconds_since(start)};
-  std::set<std::string> distinct;
-  for (const Result& r : results) distinct.insert(r.line);
+  print_totals(run);
+  const Times first{find_seconds(run), seconds_since(start)};
   fmt::print("{} of {} verified ({} distinct, each run once); finding took {:.2f} s, everything {:.1f} s\n\n",
-             results.size() - failed, results.size(), distinct.size(), first.find, first.total);
+             checks.verified, checks.runs, run.measurements.size(), first.find, first.total);
 
   fmt::print("Again in a new process, with the find database of the first:\n");
   const std::string baseline = folder.path() + "/first.json";
@@ -237,15 +237,12 @@ int run_demo(std::span<const std::string> arguments) {
   if (!args.device.empty()) again_arguments.insert(again_arguments.end(), {"--device", args.device});
   const int again_status = run_child(again_arguments);
 
-  ReportInfo info;
-  info.title = "ResNet-50 v1.5";
-  info.command = fmt::format("MIOpenDriver demo -n {}", args.batch);
-  info.facts = {{"Batch", std::to_string(args.batch)}, {"Search, first process", fmt::format("{:.2f} s", first.find)}};
+  run.notes = {{"Search, first process", fmt::format("{:.2f} s", first.find)}};
   if (again_status == 0) {
     const Times again = read_times(baseline + ".again");
-    info.facts.emplace_back("Find database, second process", fmt::format("{:.3f} s", again.find));
+    run.notes.emplace_back("Find database, second process", fmt::format("{:.3f} s", again.find));
   }
-  write_report(session, info, results, args.report);
+  write_report(run, args.report, args.save);
   const bool ok = failed == 0 && again_status == 0;
   fmt::print("{} in {:.1f} s; report: {}\n", ok ? "Everything is right" : "SOMETHING IS WRONG", seconds_since(start),
              args.report);

@@ -1,25 +1,20 @@
-// The HTML report: one self-contained page.
+// The HTML pages of one run and of the comparison of two: self-contained, readable without JavaScript.
 // SPDX-License-Identifier: MIT
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "driver/base/library.h"
-#include "driver/run/result.h"
+#include "driver/report/run.h"
 
 namespace polymio::driver {
 
-struct ReportInfo {
-  std::string title;
-  std::string command;                                     // reproduces the page; may be empty
-  std::vector<std::pair<std::string, std::string>> facts;  // shown beside the machine's
-};
+// The page of a run.
+std::string report_page(const Run& run);
 
-// Throws RunError if the file cannot be written.
-void write_report(const Session& session, const ReportInfo& info, const std::vector<Result>& results,
-                  const std::string& path);
+// The page that compares the run `b` with the run `a`.
+std::string comparison_page(const Run& a, const Run& b);
 
-polymioDevicePeak_t measure_peak(const Session& session);
+// Writes the page and the JSON of a run; an empty path: not that one. Throws RunError.
+void write_report(const Run& run, const std::string& page, const std::string& file);
 
 }  // namespace polymio::driver

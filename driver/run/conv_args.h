@@ -58,7 +58,7 @@ struct ConvArgs : RunArgs {
   std::string compare;
   bool explain = false;
   bool all_solvers = false;
-  std::string report;
+  std::string report, save;
 
   bool operator==(const ConvArgs&) const = default;
 };

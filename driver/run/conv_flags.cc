@@ -113,6 +113,7 @@ Flags own_run_flags(ConvArgs& a) {
       {"", "explain", Switch{&a.explain}, "list every solver: usable or why not, predicted and measured time"},
       {"", "all-solvers", Switch{&a.all_solvers}, "run, time and verify every solution of immediate mode"},
       {"", "report", Text{&a.report, "FILE"}, "write an HTML report of the problems that were run"},
+      {"", "save", Text{&a.save, "FILE"}, "write the run as JSON, for 'MIOpenDriver report'"},
   };
 }
 

@@ -17,6 +17,7 @@
 #include "driver/run/fill.h"
 #include "driver/run/list.h"
 #include "driver/run/operation.h"
+#include "driver/report/provenance.h"
 #include "driver/report/report.h"
 
 namespace polymio::driver {
@@ -309,6 +310,8 @@ class Convolution final : public Operation {
   }
 
  private:
+  bool has_report() const { return !args_.report.empty() || !args_.save.empty(); }
+
   ConvArgs args_;
 };
 
@@ -320,7 +323,7 @@ void Convolution::inherit(const Operation& outer) {
   args_.verification_cache = args.verification_cache;
   args_.gpu_alloc = args.gpu_alloc;
   args_.all_solvers = args.all_solvers;
-  args_.explain = args.explain || !args.report.empty();
+  args_.explain = args.explain || static_cast<const Convolution&>(outer).has_report();
   args_.math = args.math;
   args_.deterministic = args.deterministic;
   args_.directions = args.directions;
@@ -329,17 +332,17 @@ void Convolution::inherit(const Operation& outer) {
 std::vector<Result> Convolution::run(const Session& session, Direction which, bool print) {
   RunOptions options;
   options.print = print;
-  options.explain = args_.explain || !args_.report.empty();
+  options.explain = args_.explain || has_report();
   std::vector<Result> results = run_direction(session, args_, which, options);
   if (args_.explain && print) print_explanation(results.back());
   return results;
 }
 
 void Convolution::report(const Session& session, const std::string& title, const std::vector<Result>& results) const {
-  if (args_.report.empty()) return;
-  ReportInfo info;
-  info.title = title.empty() ? "Convolution" : title;
-  write_report(session, info, results, args_.report);
+  if (!has_report()) return;
+  Run run = begin_run(session, title.empty() ? "Convolution" : title);
+  for (const Result& result : results) run.add(result);
+  write_report(run, args_.report, args_.save);
 }
 
 }  // namespace

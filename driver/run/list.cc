@@ -117,7 +117,7 @@ int run_list(const Operation& outer, const Primitive& primitive) {
   double total = 0;
   for (const auto& item : operations) total += item->cost() * static_cast<double>(count_directions(*item));
   Progress progress(fmt::format("{} problems", operations.size()), total);
-  if (!args.json) progress.line(row_header(false, 0));
+  if (!args.json) progress.line(row_header());
   Totals totals;
   std::vector<Result> results;
   for (const auto& item : operations) {
@@ -125,7 +125,7 @@ int run_list(const Operation& outer, const Primitive& primitive) {
       if ((item->directions() & direction) == 0) continue;
       for (Result& result : item->run(session, direction, false)) {
         totals.add(result);
-        progress.line(args.json ? to_json(result).dump() : row(result, 0));
+        progress.line(args.json ? to_json(result).dump() : row(result));
         if (!result.ok() && !result.verify_text.empty()) progress.line("  " + result.verify_text);
         results.push_back(std::move(result));
       }

@@ -90,7 +90,6 @@ nlohmann::json to_json(const Result& result) {
       {"gflops", result.gflops()},
       {"gbytes_per_s", result.gbytes()},
   };
-  if (!result.layer.empty()) json["layer"] = result.layer;
   if (result.checked) {
     json["verification"] = {{"ok", result.verified},
                             {"outputs_checked", result.outputs_checked},
@@ -125,25 +124,18 @@ std::string shape_text(const std::string& line, bool typeset) {
   return args.base == "conv" ? text : fmt::format("{} {}", args.base.substr(4), text);
 }
 
-std::string row_header(bool layers, double peak_gflops) {
-  const std::string head = layers ? fmt::format("{:<18} {:<28} ", "layer", "problem") : "";
-  return fmt::format("{}{:<3} {:<12} {:<23} {:>9} {:>8}{} {:>9}  {}{}", head, "dir", "algorithm", "solver", "ms",
-                     "GFLOP/s", peak_gflops > 0 ? " %peak" : "", "workspace",
-                     layers ? "check" : fmt::format("{:<27}", "check"), layers ? "" : "problem");
+std::string row_header() {
+  return fmt::format("{:<3} {:<12} {:<23} {:>9} {:>8} {:>9}  {:<27}problem", "dir", "algorithm", "solver", "ms",
+                     "GFLOP/s", "workspace", "check");
 }
 
-std::string row(const Result& result, double peak_gflops) {
-  const bool layers = !result.layer.empty();
-  const std::string head = layers ? fmt::format("{:<18} {:<28} ", result.layer, shape_text(result.line, false)) : "";
+std::string row(const Result& result) {
   if (!result.error.empty()) {
-    return fmt::format("{}{:<3} {}  {}", head, direction_short(result.direction), verdict(result),
-                       layers ? "" : result.line);
+    return fmt::format("{:<3} {}  {}", direction_short(result.direction), verdict(result), result.line);
   }
-  const std::string part = peak_gflops > 0 ? fmt::format(" {:>4.0f}%", 100 * result.gflops() / peak_gflops) : "";
-  return fmt::format("{}{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f}{} {:>9}  {}", head, direction_short(result.direction),
-                     algorithm_name(result.algorithm), result.solver, result.ms, result.gflops(), part,
-                     bytes_text(static_cast<double>(result.workspace)),
-                     layers ? verdict(result) : fmt::format("{:<26} {}", verdict(result), result.line));
+  return fmt::format("{:<3} {:<12} {:<23} {:>9.3f} {:>8.1f} {:>9}  {:<26} {}", direction_short(result.direction),
+                     algorithm_name(result.algorithm), result.solver, result.ms, result.gflops(),
+                     bytes_text(static_cast<double>(result.workspace)), verdict(result), result.line);
 }
 
 Solvers solvers_of(const nlohmann::json& explanation) {

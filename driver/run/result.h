@@ -14,8 +14,7 @@
 namespace polymio::driver {
 
 struct Result {
-  std::string line;   // the problem with this direction alone, in the driver's syntax
-  std::string layer;  // name in a network; may be empty
+  std::string line;  // the problem with this direction alone, in the driver's syntax
   Direction direction = kForward;
   std::string error;  // why the run failed; empty: it did not
 
@@ -62,10 +61,9 @@ nlohmann::json to_json(const Result& result);
 // multiplication signs and arrows.
 std::string shape_text(const std::string& line, bool typeset);
 
-// One line of a table: layer and shape if it has a layer; direction, algorithm, solver, time, rate, percent of
-// `peak_gflops` (0: not shown), workspace, verification; the driver line if it has no layer.
-std::string row(const Result& result, double peak_gflops);
-std::string row_header(bool layers, double peak_gflops);
+// One line of a table: direction, algorithm, solver, time, rate, workspace, verification, driver line.
+std::string row(const Result& result);
+std::string row_header();
 
 // The solvers of polymioExplain's object: usable solvers by time, and the names of refused solvers by reason.
 struct Solvers {

@@ -60,15 +60,15 @@ TEST_F(Commands, WrongArgumentsAreStatus2AndSayWhatIsAllowed) {
 }
 
 TEST_F(Commands, EachHasHelp) {
-  for (const char* arguments :
-       {"db --help", "db list --help", "db merge -h", "db diff --help", "db prune --help", "db verify --help",
-        "db import --help", "db export --help", "tune --help", "doctor --help", "options --help", "dataset --help",
-        "demo --help", "devices --help", "warm --help", "conv --help", "activ --help", "biasfp16 -h"}) {
+  for (const char* arguments : {"db --help", "db list --help", "db merge -h", "db diff --help", "db prune --help",
+                                "db verify --help", "db import --help", "db export --help", "tune --help",
+                                "doctor --help", "options --help", "dataset --help", "demo --help", "report --help",
+                                "devices --help", "warm --help", "conv --help", "activ --help", "biasfp16 -h"}) {
     const Outcome help = drive(arguments);
     EXPECT_EQ(help.status, 0) << arguments;
     EXPECT_TRUE(has(help, "^Usage: MIOpenDriver ")) << arguments;
   }
-  EXPECT_TRUE(has(drive("--help"), "db \\| demo \\| devices \\| doctor \\| options \\| tune \\| warm"));
+  EXPECT_TRUE(has(drive("--help"), "db \\| demo \\| devices \\| doctor \\| options \\| report \\| tune \\| warm"));
   EXPECT_TRUE(has(drive("--help"), "^Bases: conv .* activ activfp16 activbfp16 activfp64 bias .*biasfp64$"));
 }
 

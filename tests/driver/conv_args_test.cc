@@ -58,7 +58,7 @@ TEST(ConvArgs, RoundTrip) {
       "conv --math tf32 --deterministic 1 -b 1 -S ConvCpuGemmFwd -C /tmp/cache -s 1",
       "conv --fuse b3 --budget 12.5",
       "conv --fuse b10",
-      "conv --json --explain --all-solvers --device cpu --report a.html --from-list b.txt -S 0",
+      "conv --json --explain --all-solvers --device cpu --report a.html --save a.json --from-list b.txt -S 0",
       "conv -d x.bin -e w.bin -D dy.bin -a b.bin -o 1 -P 0 -G 1 -Z 0 -L 1 -r 0",
   };
   for (const char* line : lines) {

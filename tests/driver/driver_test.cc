@@ -56,7 +56,7 @@ TEST(Driver, BadArgumentsFailWithAText) {
   } cases[] = {
       {"pool",
        "Incorrect BaseArg 'pool', allowed: conv convfp16 .* activ .* activfp64 bias .* dataset db demo devices doctor "
-       "options tune warm$"},
+       "options report tune warm$"},
       {"conv -n 0", "-n --batchsize: bad value '0', allowed: an integer from 1"},
       {"conv --frobnicate 1", "unknown flag '--frobnicate'"},
       {"conv --device warp:9 -n 1", "warp:9"},
