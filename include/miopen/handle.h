@@ -55,13 +55,14 @@ MIOPEN_EXPORT const char* miopenGetErrorString(miopenStatus_t error);
 /// outputs are skipped. polymioGetVersion gives the version of the library itself.
 MIOPEN_EXPORT miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size_t* patch);
 
-/// Creates a handle on the device that POLYMIO_DEVICE names; unset, on a CUDA device that the process uses
-/// already, else on the CPU. polymioCreateOnDevice chooses explicitly.
+/// Creates a handle on the device that POLYMIO_DEVICE names; unset, on the thread's current device of the HIP layer if
+/// the process uses that; else on a CUDA device that the process uses already, else on the CPU. polymioCreateOnDevice
+/// chooses explicitly.
 MIOPEN_EXPORT miopenStatus_t miopenCreate(miopenHandle_t* handle);
 
 /// Creates a handle that queues its work on `stream`: a CUstream (cudaStream_t) on CUDA, whose device it is then
-/// unless POLYMIO_DEVICE names one; a cl_command_queue on OpenCL. A null stream gives the same as miopenCreate;
-/// a CPU has no streams, there any other is BadParm.
+/// unless POLYMIO_DEVICE names one; a cl_command_queue on OpenCL; on every device a stream of the HIP layer, which may be
+/// destroyed before the handle. A null stream gives the same as miopenCreate; on a CPU anything else is BadParm.
 MIOPEN_EXPORT miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream);
 
 /// Waits for the work of the handle and frees it with its caches. Streams given by the caller stay alive. BadParm if
@@ -72,7 +73,7 @@ MIOPEN_EXPORT miopenStatus_t miopenDestroy(miopenHandle_t handle);
 /// wait for work queued before. BadParm if the stream does not belong to the device of the handle.
 MIOPEN_EXPORT miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t streamID);
 
-/// The stream in use; null on a CPU and for the default stream. Its creator owns it.
+/// The stream in use; null for the default stream. Its creator owns it.
 MIOPEN_EXPORT miopenStatus_t miopenGetStream(miopenHandle_t handle, miopenAcceleratorQueue_t* streamID);
 
 /// Replaces the functions by which the handle allocates device memory, polymioMalloc included. Each null stands for

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if MIOPEN_BACKEND_HIP
+#if MIOPEN_BACKEND_HIP || defined(POLYMIO_HIP_PREFIX) || defined(__HIP_PLATFORM_AMD__) || \
+    defined(__HIP_PLATFORM_NVIDIA__)
 #include <hip/hip_runtime_api.h>
 #elif MIOPEN_BACKEND_OPENCL
 #ifdef __APPLE__
@@ -38,7 +39,7 @@
 // uninitialised.
 //
 // Order. Work is queued on the handle's stream and may be running when the call returns; on a CPU
-// it is complete.
+// the call waits for what the stream has to do before, and the work is complete when it returns.
 //
 // Threads. Calls that compute, find or query may run at the same time, on one handle too, as long
 // as no two of them write the same buffer. Nothing else may use an object while a function changes
@@ -128,7 +129,8 @@ MIOPEN_DECLARE_OBJECT(miopenSolution);
 
 /// The stream (queue) of a device. Its C type is that of the runtime header that the program has included before (HIP,
 /// CUDA, OpenCL), else hipStream_t, declared as HIP declares it, so that HIP may also be included later. All of them
-/// are pointers, so the ABI is the same.
+/// are pointers, so the ABI is the same. A CPU handle takes null and
+/// streams of the HIP layer.
 #if MIOPEN_BACKEND_HIP || defined(HIP_INCLUDE_HIP_HIP_RUNTIME_API_H)
 typedef hipStream_t miopenAcceleratorQueue_t;
 #elif MIOPEN_BACKEND_OPENCL || defined(__OPENCL_CL_H)

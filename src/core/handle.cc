@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "runtime/queue.h"
 
 namespace polymio {
 
@@ -92,6 +93,7 @@ void Handle::deallocate(void* memory) {
 }
 
 void Handle::run(FunctionRef<void(Stream&)> work) {
+  wait_for_queues(*stream_);
   if (!profiling_ || stream_->capturing()) {
     work(*stream_);
     return;

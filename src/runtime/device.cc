@@ -3,6 +3,7 @@
 #include "runtime/device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -10,10 +11,12 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/queue.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/hip/hip.h"
 #include "runtime/opencl/opencl.h"
+#include "runtime/queue.h"
 
 namespace polymio {
 namespace {
@@ -26,10 +29,14 @@ struct Backend {
   std::string_view prefix;
   const gpu::DeviceList& (*list)();
   std::unique_ptr<Stream> (*create)(int index, void* native);
+  std::unique_ptr<DeviceAccess> (*access)(int index);  // may be null
 };
-constexpr Backend kBackends[] = {{DeviceKind::kCuda, "cuda", cuda::devices, cuda::create_stream},
-                                 {DeviceKind::kHip, "hip", hip::devices, hip::create_stream},
-                                 {DeviceKind::kOpenCl, "opencl", opencl::devices, opencl::create_stream}};
+constexpr Backend kBackends[] = {
+    {DeviceKind::kCuda, "cuda", cuda::devices, cuda::create_stream, cuda::create_access},
+    {DeviceKind::kHip, "hip", hip::devices, hip::create_stream, nullptr},
+    {DeviceKind::kOpenCl, "opencl", opencl::devices, opencl::create_stream, opencl::create_access}};
+
+std::atomic<int (*)()> current_device{nullptr};  // number of the device that handles shall use
 
 /// The number after "<prefix>:", -1 for other names.
 int number_in(std::string_view name, std::string_view prefix) {
@@ -73,15 +80,15 @@ const std::string& absence(DeviceKind kind) {
 
 std::string default_device(void* native) {
   if (const auto named = env::text(env::kDevice)) return *named;
+  const auto current = current_device.load();
+  const int queue_device = known_queue(native).device, number = queue_device < 0 && current ? current() : queue_device;
+  if (number >= 0) return devices()[static_cast<std::size_t>(number)].name;
   const int used = cuda::device_in_use(native);
   return used < 0 ? "cpu" : fmt::format("cuda:{}", used);
 }
 
 std::unique_ptr<Stream> create_stream(const std::string& name, void* native) {
-  if (name == "cpu") {
-    require(!native, "a stream was given, but the device is the CPU, which has none (pass null)");
-    return cpu::create_stream();
-  }
+  if (name == "cpu") return cpu::create_stream(native);
   for (const Backend& b : kBackends) {
     const int number = number_in(name, b.prefix);
     if (number < 0) continue;
@@ -92,6 +99,25 @@ std::unique_ptr<Stream> create_stream(const std::string& name, void* native) {
   std::string known;
   for (const auto& d : devices()) known += (known.empty() ? "" : ", ") + d.name;
   fail(Status::kBadParm, "no device '{}': available here: {}", name, known);
+}
+
+int device_number(const std::string& name) {
+  const auto& all = devices();
+  const auto named = [&](const DeviceInfo& d) { return d.name == name || d.name == name + ":0"; };
+  return static_cast<int>(std::find_if(all.begin(), all.end(), named) - all.begin());
+}
+
+void set_current_device(int (*number)()) { current_device = number; }
+
+std::unique_ptr<DeviceAccess> create_access(int index) {
+  const auto& all = devices();
+  require(index >= 0 && index < static_cast<int>(all.size()), "device {} is out of range: there are {} devices", index,
+          all.size());
+  if (index == 0) return cpu::create_access(index);
+  const std::string& name = all[static_cast<std::size_t>(index)].name;
+  for (const Backend& b : kBackends)
+    if (const int number = number_in(name, b.prefix); number >= 0 && b.access) return b.access(number);
+  fail(Status::kNotImplemented, "the HIP layer drives CPUs, CUDA and OpenCL devices, not {}", name);
 }
 
 DeviceInfo usual_device(const std::string& architecture) {

@@ -110,14 +110,16 @@ TEST(Objects, DestroyedOnesOfEveryKindAreRefused) {
   expect_bad(polymioDestroyPackedWeights(packed), {"not a live packed weights"});
 }
 
-TEST(Streams, ACpuHasNone) {
+TEST(Streams, ACpuRefusesOthersThanTheHipLayers) {
   int queue = 0;
   miopenHandle_t h = reinterpret_cast<miopenHandle_t>(&queue);
-  expect_bad(miopenCreateWithStream(&h, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
+  expect_bad(miopenCreateWithStream(&h, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)),
+             {"stream", "CPU", "hipStreamCreate", "null"});
   EXPECT_EQ(h, nullptr) << "a failed creation gives no handle";
   const Handle handle;
   expect_ok(miopenSetStream(handle, nullptr));
-  expect_bad(miopenSetStream(handle, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)), {"stream", "CPU", "null"});
+  expect_bad(miopenSetStream(handle, reinterpret_cast<miopenAcceleratorQueue_t>(&queue)),
+             {"stream", "CPU", "hipStreamCreate", "null"});
   miopenAcceleratorQueue_t stream = reinterpret_cast<miopenAcceleratorQueue_t>(&queue);
   expect_ok(miopenGetStream(handle, &stream));
   EXPECT_EQ(stream, nullptr);

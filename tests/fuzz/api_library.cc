@@ -26,7 +26,7 @@ void create_with_stream(World& w) {
   miopenHandle_t h = nullptr;
   int queue = 0;
   miopenAcceleratorQueue_t stream = nullptr;
-  if (d.wrong()) {  // the CPU has no streams
+  if (d.wrong()) {  // the CPU has streams of the HIP layer only
     stream = reinterpret_cast<miopenAcceleratorQueue_t>(&queue);
     d.bad();
   }

@@ -16,7 +16,8 @@ using InfoSlot = std::atomic<const DeviceInfo*>;
 InfoSlot& info_slot(int threads);
 void calibrate(const DevicePeak& peak);
 
-std::unique_ptr<Stream> create_stream();
+/// BadParm if `native` is neither a queue of the CPU nor null.
+std::unique_ptr<Stream> create_stream(void* native);
 
 /// An executor on at most `threads` threads. `kind`: "tbb" (a oneTBB arena, composable with the caller's own use of
 /// oneTBB) or "threads" (std::thread workers, visible to ThreadSanitizer). Null in a process that was forked from one

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/queue.h"
 
 namespace polymio::cpu {
 namespace {
@@ -129,16 +130,22 @@ class CpuStream final : public Stream {
     return *(lacks_threads() ? single_thread_info_ : *info_).load(std::memory_order_acquire);
   }
   const void* context() const override { return nullptr; }
-  void* native() const override { return nullptr; }
+  void* native() const override { return queue_ ? queue_->native() : nullptr; }
   void set_native(void* stream) override {
-    require(!stream, "a stream was given, but the handle's device is the CPU, which has none (pass null)");
+    auto queue = queue_for(info().name, stream);
+    require(!stream || queue, "the given stream is none of the CPU's: give one of the HIP layer's hipStreamCreate, or null");
+    queue_ = std::move(queue);
   }
-  void synchronize() override {}
-  void copy(Buffer dst, Buffer src, std::size_t bytes) override { std::memmove(dst.address(), src.address(), bytes); }
-  void upload(Buffer dst, const void* src, std::size_t bytes) override { std::memmove(dst.address(), src, bytes); }
-  void download(void* dst, Buffer src, std::size_t bytes) override { std::memmove(dst, src.address(), bytes); }
+  /// Waits for the stream's queue; the default stream for the blocking queues.
+  void synchronize() override { queue_ ? queue_->synchronize() : wait_for_blocking_queues(); }
+  void copy(Buffer dst, Buffer src, std::size_t bytes) override { move(dst.address(), src.address(), bytes); }
+  void upload(Buffer dst, const void* src, std::size_t bytes) override { move(dst.address(), src, bytes); }
+  void download(void* dst, Buffer src, std::size_t bytes) override { move(dst, src.address(), bytes); }
 
-  std::unique_ptr<Event> record() override { return std::make_unique<TimeEvent>(); }
+  std::unique_ptr<Event> record() override {
+    synchronize();
+    return std::make_unique<TimeEvent>();
+  }
   double elapsed_us(const Event& from, const Event& to) override {
     const auto time = static_cast<const TimeEvent&>(to).time - static_cast<const TimeEvent&>(from).time;
     return std::chrono::duration<double, std::micro>(time).count();
@@ -159,6 +166,7 @@ class CpuStream final : public Stream {
 
   void parallel_for(std::size_t tasks, std::size_t scratch_bytes, Task task) override {
     if (tasks == 0) return;
+    synchronize();
     const std::size_t stride = whole_lines(scratch_bytes), threads = static_cast<std::size_t>(this->threads());
     const std::size_t workers = std::min(tasks, threads);
     const ScratchPool::Lease scratch(scratch_, stride * (stride ? threads : 0));
@@ -212,6 +220,11 @@ class CpuStream final : public Stream {
   void calibrate(const DevicePeak& peak) override { cpu::calibrate(peak); }
 
  private:
+  void move(void* dst, const void* src, std::size_t bytes) {
+    synchronize();
+    std::memmove(dst, src, bytes);
+  }
+
   /// Whether this process is a forked child of the one that made the executor, and hence lacks its threads.
   bool lacks_threads() const { return generation_ != generation(); }
 
@@ -227,6 +240,7 @@ class CpuStream final : public Stream {
     executor_.reset();
   }
 
+  std::shared_ptr<Queue> queue_;  // null: the default stream
   std::string kind_;
   int threads_ = 1;
   InfoSlot* info_ = nullptr;
@@ -241,6 +255,10 @@ class CpuStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> create_stream() { return std::make_unique<CpuStream>(); }
+std::unique_ptr<Stream> create_stream(void* native) {
+  auto stream = std::make_unique<CpuStream>();
+  stream->set_native(native);
+  return stream;
+}
 
 }  // namespace polymio::cpu

@@ -86,6 +86,17 @@ std::string Cuda::open() {
   get(d.error_text, "cuGetErrorString");
   get(d.stream_context, "cuStreamGetCtx");
   get(context_device, "cuCtxGetDevice");
+  const std::string needed = missing;  // the HIP layer alone needs what follows
+  get(d.queues.create, "cuStreamCreate");
+  get(d.queues.destroy, "cuStreamDestroy");
+  get(d.queues.ready, "cuStreamQuery");
+  get(d.queues.wait, "cuStreamWaitEvent");
+  get(d.queues.event_ready, "cuEventQuery");
+  get(d.queues.copy, "cuMemcpyAsync");
+  get(d.queues.fill, "cuMemsetD8Async");
+  get(d.queues.memory, "cuMemGetInfo");
+  get(d.queues.synchronize_all, "cuCtxSynchronize");
+  missing = needed;
   if (!missing.empty()) return "the NVIDIA driver is too old: it lacks " + missing;
   version(&driver_version);
   d.multiplier = make_multiplier;
@@ -186,6 +197,11 @@ std::unique_ptr<Stream> create_stream(int index, void* native) {
   Cuda& all = cuda();
   return gpu::make_stream(all.driver, all.infos[static_cast<std::size_t>(index)], all.context(index), native,
                           create_compiler);
+}
+
+std::unique_ptr<DeviceAccess> create_access(int index) {
+  Cuda& all = cuda();
+  return gpu::make_access(all.driver, all.infos[static_cast<std::size_t>(index)], all.context(index));
 }
 
 int device_in_use(void* native) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "runtime/gpu/gpu_stream.h"
+#include "runtime/queue.h"
 
 namespace polymio::cuda {
 
@@ -12,6 +13,8 @@ int driver_version();
 
 /// A stream in the primary context, which the CUDA runtime uses, too; `native` null is the default stream.
 std::unique_ptr<Stream> create_stream(int index, void* native);
+
+std::unique_ptr<DeviceAccess> create_access(int index);
 
 /// The device of the caller's stream, or of the current context, or of any primary context in use; -1 if the process
 /// does not use CUDA.

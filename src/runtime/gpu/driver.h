@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "runtime/gpu/gpu_stream.h"
+#include "runtime/queue.h"
 
 namespace polymio::gpu {
 
@@ -43,6 +44,17 @@ struct Driver {
   int (*error_text)(int, const char**);
   int (*stream_context)(void*, void**);  // null without such a function
   std::unique_ptr<Multiplier> (*multiplier)(void* context, const MatrixProduct&, int choice);  // null without library
+  struct Queues {  // may all be null
+    int (*create)(void**, unsigned);
+    int (*destroy)(void*);
+    int (*ready)(void*);
+    int (*wait)(void*, void*, unsigned);
+    int (*event_ready)(void*);
+    int (*copy)(Address, Address, std::size_t, void*);
+    int (*fill)(Address, unsigned char, std::size_t, void*);
+    int (*memory)(std::size_t*, std::size_t*);
+    int (*synchronize_all)();
+  } queues;
 };
 
 /// The same for NVRTC and hipRTC.
@@ -88,5 +100,8 @@ std::unique_ptr<Compiler> make_compiler(const RuntimeCompiler&, const std::strin
 /// A stream in the context of the device; `native` null is the default stream. All referenced objects must outlive it.
 std::unique_ptr<Stream> make_stream(const Driver&, const DeviceInfo&, void* context, void* native,
                                     std::unique_ptr<Compiler> (*compiler)(const std::string& architecture));
+
+/// Memory and queues of the device; NotInitialized without the functions for them.
+std::unique_ptr<DeviceAccess> make_access(const Driver&, const DeviceInfo&, void* context);
 
 }  // namespace polymio::gpu

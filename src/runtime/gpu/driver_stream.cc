@@ -89,8 +89,8 @@ class DriverStream final : public GpuStream {
  public:
   DriverStream(const Driver& driver, const DeviceInfo& info, void* context, void* native,
                std::unique_ptr<Compiler> (*compiler)(const std::string&))
-      : driver_(driver), info_(info), context_(context), native_(native), make_compiler_(compiler) {
-    check_native();
+      : driver_(driver), info_(info), context_(context), make_compiler_(compiler) {
+    set_native(native);
   }
   DriverStream(const DriverStream&) = delete;
   DriverStream& operator=(const DriverStream&) = delete;
@@ -105,13 +105,10 @@ class DriverStream final : public GpuStream {
   const void* context() const override { return context_; }
   void* native() const override { return native_; }
   void set_native(void* stream) override {
-    std::swap(native_, stream);
-    try {
-      check_native();
-    } catch (const Error&) {
-      native_ = stream;
-      throw;
-    }
+    auto queue = queue_for(info_.name, stream);
+    if (!queue) check_native(stream);
+    native_ = stream;
+    queue_ = std::move(queue);
   }
   void synchronize() override {
     const Current current(driver_, context_);
@@ -200,11 +197,11 @@ class DriverStream final : public GpuStream {
   }
 
  private:
-  void check_native() const {
+  void check_native(void* stream) const {
     void* context = nullptr;
-    if (!native_ || !driver_.stream_context) return;
+    if (!stream || !driver_.stream_context) return;
     const Current current(driver_, context_);
-    require(driver_.stream_context(native_, &context) == 0 && context == context_,
+    require(driver_.stream_context(stream, &context) == 0 && context == context_,
             "the given stream is not one of the primary context of {}", info_.name);
   }
   static Address at(Buffer b) { return reinterpret_cast<Address>(b.address()); }
@@ -225,7 +222,8 @@ class DriverStream final : public GpuStream {
   const Driver& driver_;
   const DeviceInfo& info_;
   void* const context_;
-  void* native_;
+  void* native_ = nullptr;
+  std::shared_ptr<Queue> queue_;  // keeps a stream of the HIP layer alive
   std::unique_ptr<Compiler> (*make_compiler_)(const std::string&);
   mutable std::once_flag compiler_made_;
   mutable std::unique_ptr<Compiler> compiler_;

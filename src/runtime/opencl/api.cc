@@ -43,17 +43,21 @@ Loaded::Loaded() {
   need(api.flush, "clFlush");
   need(api.finish, "clFinish");
   need(api.marker, "clEnqueueMarkerWithWaitList");
+  need(api.barrier, "clEnqueueBarrierWithWaitList");
   need(api.wait, "clWaitForEvents");
+  need(api.event_info, "clGetEventInfo");
   need(api.profile, "clGetEventProfilingInfo");
   need(api.release_event, "clReleaseEvent");
   need(api.create_buffer, "clCreateBuffer");
   need(api.release_memory, "clReleaseMemObject");
   need(api.read, "clEnqueueReadBuffer");
   need(api.write, "clEnqueueWriteBuffer");
+  need(api.fill, "clEnqueueFillBuffer");
   need(api.copy, "clEnqueueCopyBuffer");
   // SVM, OpenCL 2.0: all functions or none.
   if (!library.find(api.set_pointer, "clSetKernelArgSVMPointer") || !library.find(api.svm_free, "clSVMFree") ||
-      !library.find(api.svm_copy, "clEnqueueSVMMemcpy") || !library.find(api.svm_allocate, "clSVMAlloc"))
+      !library.find(api.svm_copy, "clEnqueueSVMMemcpy") ||
+      !library.find(api.svm_fill, "clEnqueueSVMMemFill") || !library.find(api.svm_allocate, "clSVMAlloc"))
     api.svm_allocate = nullptr;
 }
 

@@ -47,16 +47,20 @@ struct Api {
   Code (*flush)(Queue*);
   Code (*finish)(Queue*);
   Code (*marker)(Queue*, unsigned, EventHandle* const*, EventHandle**);
+  Code (*barrier)(Queue*, unsigned, EventHandle* const*, EventHandle**);
   Code (*wait)(unsigned, EventHandle* const*);
+  Code (*event_info)(EventHandle*, unsigned, Size, void*, Size*);
   Code (*profile)(EventHandle*, unsigned, Size, void*, Size*);
   Code (*release_event)(EventHandle*);
   void* (*svm_allocate)(Context*, Bits, Size, unsigned);
   void (*svm_free)(Context*, void*);
   Code (*svm_copy)(Queue*, unsigned, void*, const void*, Size, unsigned, EventHandle* const*, EventHandle**);
+  Code (*svm_fill)(Queue*, void*, const void*, Size, Size, unsigned, EventHandle* const*, EventHandle**);
   Memory* (*create_buffer)(Context*, Bits, Size, void*, Code*);
   Code (*release_memory)(Memory*);
   Code (*read)(Queue*, Memory*, unsigned, Size, Size, void*, unsigned, EventHandle* const*, EventHandle**);
   Code (*write)(Queue*, Memory*, unsigned, Size, Size, const void*, unsigned, EventHandle* const*, EventHandle**);
+  Code (*fill)(Queue*, Memory*, const void*, Size, Size, Size, unsigned, EventHandle* const*, EventHandle**);
   Code (*copy)(Queue*, Memory*, Memory*, Size, Size, Size, unsigned, EventHandle* const*, EventHandle**);
 };
 

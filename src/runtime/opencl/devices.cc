@@ -176,10 +176,20 @@ std::string Scope::compile(const std::string& source, const std::vector<std::str
   return binary;
 }
 
+Queue* Scope::default_queue() {
+  const std::unique_lock lock(mutex_);
+  Code code = 0;
+  if (!default_queue_) default_queue_ = api.create_queue(context, device, kProfiling, &code);
+  check(code, "making a command queue");
+  return default_queue_;
+}
+
+bool Scope::has_addresses() const { return api.svm_allocate && number_of<Bits>(api, device, kSvm) != 0; }
+
 void* Scope::allocate(std::size_t bytes) {
   constexpr Bits kReadWrite = 1;
   bytes = std::max<std::size_t>(bytes, 1);
-  if (api.svm_allocate && number_of<Bits>(api, device, kSvm) != 0) {
+  if (has_addresses()) {
     constexpr unsigned kAlign = 64;
     void* const p = api.svm_allocate(context, kReadWrite, bytes, kAlign);
     if (!p) fail(Status::kAllocFailed, "cannot allocate {} bytes on {}", bytes, info.name);

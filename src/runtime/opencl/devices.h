@@ -13,6 +13,8 @@ namespace polymio::opencl {
 /// A string property of a device.
 std::string text_of(const Api&, Device*, unsigned what);
 
+constexpr Bits kProfiling = 2;  // a property of queues
+
 class Scope final : public Compiler {
  public:
   Scope(const Api& functions, Device* dev, Context* ctx, const DeviceInfo& about)
@@ -22,9 +24,14 @@ class Scope final : public Compiler {
   std::string compile(const std::string& source, const std::vector<std::string>& options,
                       std::string& log) const override;
 
+  /// Of streams that name none. Profiles.
+  Queue* default_queue();
+
   /// Shared virtual memory where the device has it, else a memory object.
   void* allocate(std::size_t bytes);
   void deallocate(void* p) noexcept;
+  /// Whether the device has shared virtual memory.
+  bool has_addresses() const;
   /// Whether the handle points into shared virtual memory of allocate(), rather than being a memory object.
   bool is_address(const void* p) const;
 
@@ -36,6 +43,7 @@ class Scope final : public Compiler {
  private:
   mutable std::shared_mutex mutex_;
   std::map<const char*, std::size_t> addresses_;
+  Queue* default_queue_ = nullptr;
 };
 
 /// Scopes live until the process ends. shared_scope: our context of the device; scope_of: the context of a queue.

@@ -10,7 +10,7 @@
 namespace polymio::opencl {
 namespace {
 
-constexpr Bits kProfiling = 2, kOutOfOrder = 1;
+constexpr Bits kOutOfOrder = 1;
 constexpr unsigned kQueueProperties = 0x1093, kCommandEnd = 0x1283;
 constexpr unsigned kBlocking = 1, kNotBlocking = 0;
 
@@ -76,11 +76,11 @@ class ProgramModule final : public Module, public std::enable_shared_from_this<P
 
 class QueueStream final : public gpu::GpuStream {
  public:
-  QueueStream(int index, Queue* caller_queue) : index_(index), native_(caller_queue), scope_(&scope_for(caller_queue)) {
-    Code code = 0;
-    queue_ = caller_queue ? caller_queue : api().create_queue(scope_->context, scope_->device, kProfiling, &code);
-    check(code, "making a command queue");
-    if (caller_queue) adopt();
+  QueueStream(int index, Queue* caller_queue)
+      : index_(index), native_(caller_queue), scope_(&scope_for(caller_queue)), number_(device_number(info().name)) {
+    static_cast<void>(queue_for(info().name, caller_queue));
+    queue_ = caller_queue ? caller_queue : scope_->default_queue();
+    adopt();
   }
   QueueStream(const QueueStream&) = delete;
   QueueStream& operator=(const QueueStream&) = delete;
@@ -99,14 +99,19 @@ class QueueStream final : public gpu::GpuStream {
     std::swap(native_, other.native_);
     std::swap(profiles_, other.profiles_);
   }
-  void synchronize() override { check(api().finish(queue_), "waiting for the device"); }
+  void synchronize() override {
+    wait_for_queues();
+    check(api().finish(queue_), "waiting for the device");
+  }
   void copy(Buffer dst, Buffer src, std::size_t bytes) override;
   void upload(Buffer dst, const void* src, std::size_t bytes) override {
+    wait_for_queues();
     if (is_address(dst)) return move(dst.address(), src, bytes, kBlocking);
     check(api().write(queue_, object(dst), kBlocking, dst.offset, bytes, src, 0, nullptr, nullptr),
           "copying to the device");
   }
   void download(void* dst, Buffer src, std::size_t bytes) override {
+    wait_for_queues();
     if (is_address(src)) return move(dst, src.address(), bytes, kBlocking);
     check(api().read(queue_, object(src), kBlocking, src.offset, bytes, dst, 0, nullptr, nullptr),
           "copying from the device");
@@ -119,6 +124,7 @@ class QueueStream final : public gpu::GpuStream {
   }
 
   std::unique_ptr<Event> record() override {
+    wait_for_queues();
     auto event = std::make_unique<QueueEvent>(api());
     if (profiles_) {
       check(api().marker(queue_, 0, nullptr, &event->handle), "recording an event");
@@ -169,14 +175,21 @@ class QueueStream final : public gpu::GpuStream {
   }
   void set(Function* function, unsigned index, const Argument& argument) const;
 
+  /// The default stream waits for the blocking queues.
+  void wait_for_queues() const {
+    if (!native_) finish_blocking_queues(number_);
+  }
+
   const int index_;
   void* native_;
   Scope* scope_;
+  const int number_;  // among devices()
   Queue* queue_ = nullptr;
   bool profiles_ = true;
 };
 
 void QueueStream::copy(Buffer dst, Buffer src, std::size_t bytes) {
+  wait_for_queues();
   const bool from = is_address(src), to = is_address(dst);
   if (from && to) return move(dst.address(), src.address(), bytes, kNotBlocking);
   if (!from && !to)
@@ -206,6 +219,7 @@ void QueueStream::launch(const Kernel& kernel, const Launch& l, std::span<const 
     local[d] = l.threads[d];
     global[d] = local[d] * l.blocks[d];
   }
+  wait_for_queues();
   const std::scoped_lock lock(k.mutex);
   for (std::size_t i = 0; i < arguments.size(); ++i) set(k.function, static_cast<unsigned>(i), arguments[i]);
   check(api().launch(queue_, k.function, 3, nullptr, global, local, 0, nullptr, nullptr), "launching a kernel");

@@ -1,0 +1,203 @@
+// The products of hipBLAS and rocBLAS as convolutions with 1x1 filters: in the column-major C = A * B a column of A is a
+// channel of one row of m pixels, a column of B is a filter, a column of C a channel of the output. Strides of the
+// tensors are the leading dimensions, so that nothing is copied.
+// SPDX-License-Identifier: MIT
+#include <hipblas/hipblas.h>
+#include <miopen/miopen.h>
+#include <rocblas/rocblas.h>
+
+#include <array>
+#include <memory>
+
+#include "state.h"
+
+using namespace polymio::hip_layer;
+
+namespace {
+
+using TensorDesc = std::unique_ptr<miopenTensorDescriptor, decltype(&miopenDestroyTensorDescriptor)>;
+using ConvDesc = std::unique_ptr<miopenConvolutionDescriptor, decltype(&miopenDestroyConvolutionDescriptor)>;
+
+struct Blas {
+  miopenHandle_t handle = nullptr;
+  void* workspace = nullptr;  // of polymioMalloc
+  std::size_t workspace_bytes = 0;
+
+  Blas() {
+    current_number();  // starts the layer, so that the handle is on the current device
+    Runtime::check(miopenCreate(&handle));
+  }
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+  ~Blas() {
+    polymioFree(handle, workspace);
+    miopenDestroy(handle);
+  }
+  void* get(std::size_t bytes) {
+    if (bytes > workspace_bytes) {
+      Runtime::check(polymioFree(handle, workspace));
+      workspace = nullptr;
+      workspace_bytes = 0;
+      Runtime::check(polymioMalloc(handle, &workspace, bytes));
+      workspace_bytes = bytes;
+    }
+    return workspace;
+  }
+};
+
+/// A matrix of column-major storage, or its transpose.
+struct Matrix {
+  const float* data;
+  int step;  // leading dimension
+  bool transposed;
+  int row_stride() const { return transposed ? step : 1; }
+  int column_stride() const { return transposed ? 1 : step; }
+};
+
+TensorDesc tensor(std::array<int, 4> sizes, std::array<int, 4> strides) {
+  miopenTensorDescriptor_t made = nullptr;
+  Runtime::check(miopenCreateTensorDescriptor(&made));
+  TensorDesc owner(made, miopenDestroyTensorDescriptor);
+  Runtime::check(miopenSetTensorDescriptor(made, miopenFloat, 4, sizes.data(), strides.data()));
+  return owner;
+}
+
+ConvDesc pointwise() {
+  miopenConvolutionDescriptor_t made = nullptr;
+  Runtime::check(miopenCreateConvolutionDescriptor(&made));
+  ConvDesc owner(made, miopenDestroyConvolutionDescriptor);
+  Runtime::check(miopenInitConvolutionDescriptor(made, miopenConvolution, 0, 0, 1, 1, 1, 1));
+  return owner;
+}
+
+void check_matrix(const char* name, const Matrix& matrix, int rows, int columns) {
+  const int least = std::max(1, matrix.transposed ? columns : rows);
+  if (matrix.step < least)
+    fail(hipErrorInvalidValue, "the leading dimension of ", name, " is ", std::to_string(matrix.step), ", at least ",
+         std::to_string(least), " is needed");
+}
+
+void multiply(Blas& blas, int m, int n, int k, const float* alpha, const Matrix& a, const Matrix& b, const float* beta,
+              const Matrix& c) {
+  if (m < 0 || n < 0 || k < 0)
+    fail(hipErrorInvalidValue, "sizes are ", std::to_string(m), ", ", std::to_string(n), ", ", std::to_string(k));
+  check_matrix("A", a, m, k);
+  check_matrix("B", b, k, n);
+  check_matrix("C", c, m, n);
+  if (m == 0 || n == 0) return;
+  not_null(c.data, "C");
+  not_null(alpha, "alpha");
+  not_null(beta, "beta");
+  const auto y = tensor({1, n, 1, m}, {n * c.step, c.step, m, 1});
+  auto* const out = const_cast<float*>(c.data);
+  if (k == 0 || *alpha == 0) return Runtime::check(miopenScaleTensor(blas.handle, y.get(), out, beta));
+  not_null(a.data, "A");
+  not_null(b.data, "B");
+  const int most = std::max(a.step * std::max(m, k), 1), filter = std::max(b.step * std::max(n, k), 1);
+  const auto x = tensor({1, k, 1, m}, {most, a.column_stride(), most, a.row_stride()});
+  const auto w = tensor({n, k, 1, 1}, {b.column_stride(), b.row_stride(), filter, filter});
+  const auto conv = pointwise();
+  miopenConvSolution_t best{};
+  std::size_t count = 0;
+  Runtime::check(miopenConvolutionForwardGetSolution(blas.handle, w.get(), x.get(), conv.get(), y.get(), 1, &count, &best));
+  Runtime::check(miopenConvolutionForward(blas.handle, alpha, x.get(), a.data, w.get(), b.data, conv.get(),
+                                          static_cast<miopenConvFwdAlgorithm_t>(best.algorithm), beta, y.get(), out,
+                                          blas.get(best.workspace_size), best.workspace_size));
+}
+
+template <class Operation>
+bool is_transposed(Operation operation) {
+  const int code = operation;
+  if (code < HIPBLAS_OP_N || code > HIPBLAS_OP_C)
+    fail(hipErrorInvalidValue, "operation ", std::to_string(code), ": allowed are 111, 112 and 113");
+  return code != HIPBLAS_OP_N;
+}
+
+hipError_t create(void** handle) {
+  return guard([&] {
+    *not_null(handle, "handle") = nullptr;
+    *handle = new Blas;
+  });
+}
+
+Blas& deref(void* handle) { return *static_cast<Blas*>(not_null(handle, "handle")); }
+
+hipError_t destroy(void* handle) {
+  return guard([&] { delete &deref(handle); });
+}
+
+hipError_t set_stream(void* handle, hipStream_t stream) {
+  return guard([&] { Runtime::check(miopenSetStream(deref(handle).handle, stream)); });
+}
+
+hipError_t get_stream(void* handle, hipStream_t* stream) {
+  return guard([&] {
+    miopenAcceleratorQueue_t found{};
+    Runtime::check(miopenGetStream(deref(handle).handle, &found));
+    *not_null(stream, "stream") = static_cast<hipStream_t>(found);
+  });
+}
+
+hipblasStatus_t hipblas_status(hipError_t code) {
+  switch (code) {
+    case hipSuccess: return HIPBLAS_STATUS_SUCCESS;
+    case hipErrorOutOfMemory: return HIPBLAS_STATUS_ALLOC_FAILED;
+    case hipErrorInvalidValue: return HIPBLAS_STATUS_INVALID_VALUE;
+    case hipErrorNotSupported: return HIPBLAS_STATUS_NOT_SUPPORTED;
+    default: return HIPBLAS_STATUS_INTERNAL_ERROR;
+  }
+}
+
+rocblas_status rocblas_status_of(hipError_t code) {
+  switch (code) {
+    case hipSuccess: return rocblas_status_success;
+    case hipErrorOutOfMemory: return rocblas_status_memory_error;
+    case hipErrorInvalidValue: return rocblas_status_invalid_value;
+    case hipErrorNotSupported: return rocblas_status_not_implemented;
+    default: return rocblas_status_internal_error;
+  }
+}
+
+}  // namespace
+
+hipblasStatus_t hipblasCreate(hipblasHandle_t* handle) { return hipblas_status(create(handle)); }
+hipblasStatus_t hipblasDestroy(hipblasHandle_t handle) { return hipblas_status(destroy(handle)); }
+hipblasStatus_t hipblasSetStream(hipblasHandle_t handle, hipStream_t stream) {
+  return hipblas_status(set_stream(handle, stream));
+}
+hipblasStatus_t hipblasGetStream(hipblasHandle_t handle, hipStream_t* stream) {
+  return hipblas_status(get_stream(handle, stream));
+}
+
+hipblasStatus_t hipblasSgemm(hipblasHandle_t handle, hipblasOperation_t transA, hipblasOperation_t transB, int m, int n,
+                             int k, const float* alpha, const float* A, int lda, const float* B, int ldb,
+                             const float* beta, float* C, int ldc) {
+  return hipblas_status(guard([&] {
+    multiply(deref(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
+             {C, ldc, false});
+  }));
+}
+
+rocblas_status rocblas_create_handle(rocblas_handle* handle) {
+  void* made = nullptr;
+  const hipError_t code = handle ? create(&made) : create(nullptr);
+  if (handle) *handle = static_cast<rocblas_handle>(made);
+  return rocblas_status_of(code);
+}
+rocblas_status rocblas_destroy_handle(rocblas_handle handle) { return rocblas_status_of(destroy(handle)); }
+rocblas_status rocblas_set_stream(rocblas_handle handle, hipStream_t stream) {
+  return rocblas_status_of(set_stream(handle, stream));
+}
+rocblas_status rocblas_get_stream(rocblas_handle handle, hipStream_t* stream) {
+  return rocblas_status_of(get_stream(handle, stream));
+}
+void rocblas_initialize(void) {}
+
+rocblas_status rocblas_sgemm(rocblas_handle handle, rocblas_operation transA, rocblas_operation transB, rocblas_int m,
+                             rocblas_int n, rocblas_int k, const float* alpha, const float* A, rocblas_int lda,
+                             const float* B, rocblas_int ldb, const float* beta, float* C, rocblas_int ldc) {
+  return rocblas_status_of(guard([&] {
+    multiply(deref(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
+             {C, ldc, false});
+  }));
+}
