@@ -61,8 +61,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetVersion(size_t* major, size_t* minor, size
 MIOPEN_EXPORT miopenStatus_t miopenCreate(miopenHandle_t* handle);
 
 /// Creates a handle that queues its work on `stream`: a CUstream (cudaStream_t) on CUDA, whose device it is then
-/// unless POLYMIO_DEVICE names one; a cl_command_queue on OpenCL; on every device a stream of the HIP layer, which may be
-/// destroyed before the handle. A null stream gives the same as miopenCreate; on a CPU anything else is BadParm.
+/// unless POLYMIO_DEVICE names one; a cl_command_queue on OpenCL; on every device a stream of the HIP layer, which may
+/// be destroyed before the handle. A null stream gives the same as miopenCreate; on a CPU anything else is BadParm.
 MIOPEN_EXPORT miopenStatus_t miopenCreateWithStream(miopenHandle_t* handle, miopenAcceleratorQueue_t stream);
 
 /// Waits for the work of the handle and frees it with its caches. Streams given by the caller stay alive. BadParm if

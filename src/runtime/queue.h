@@ -1,5 +1,5 @@
-// Queues and memory of devices without a handle: what the HIP layer is made of. Its streams are queues, and handles take
-// them by their native pointers.
+// Queues and memory of devices without a handle: what the HIP layer is made of. Its streams are queues, and handles
+// take them by their native pointers.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <functional>

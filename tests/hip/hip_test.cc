@@ -1,5 +1,5 @@
-// The HIP layer on the device that POLYMIO_DEVICE names: memory, copies, streams, events, errors, kernels, products; and
-// its streams in handles.
+// The HIP layer on the device that POLYMIO_DEVICE names: memory, copies, streams, events, errors, kernels, products;
+// and its streams in handles.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 #include <hip/hip_bfloat16.h>

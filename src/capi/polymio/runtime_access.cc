@@ -68,35 +68,26 @@ constexpr polymioRuntime kRuntime = {
           return with_queue(device, stream,
                             [&](Queue& q) { q.copy(dst, src, bytes, static_cast<Direction>(direction)); });
         },
-    .fill =
-        [](int device, void* stream, void* dst, int byte, std::size_t bytes) {
-          return with_queue(device, stream, [&](Queue& q) { q.fill(dst, byte, bytes); });
-        },
-    .call =
-        [](int device, void* stream, void (*function)(void*), void* data) {
-          return with_queue(device, stream, [&](Queue& q) { q.call([=] { function(data); }); });
-        },
+    .fill = [](int device, void* stream, void* dst, int byte,
+               std::size_t bytes) { return with_queue(device, stream, [&](Queue& q) { q.fill(dst, byte, bytes); }); },
+    .call = [](int device, void* stream, void (*function)(void*),
+               void* data) { return with_queue(device, stream, [&](Queue& q) { q.call([=] { function(data); }); }); },
     .synchronize = [](int device,
                       void* stream) { return with_queue(device, stream, [](Queue& q) { q.synchronize(); }); },
-    .is_idle =
-        [](int device, void* stream, bool* idle) {
-          return with_queue(device, stream, [&](Queue& q) { *idle = q.idle(); });
-        },
+    .is_idle = [](int device, void* stream,
+                  bool* idle) { return with_queue(device, stream, [&](Queue& q) { *idle = q.idle(); }); },
     .record =
         [](int device, void* stream, void** made) {
           return with_queue(device, stream, [&](Queue& q) { *made = new MarkPointer(q.record()); });
         },
     .is_reached = [](void* m, bool* reached) { return guard([&] { *reached = mark(m)->reached(); }); },
     .wait_mark = [](void* m) { return guard([&] { mark(m)->wait(); }); },
-    .stream_wait =
-        [](int device, void* stream, void* m) {
-          return with_queue(device, stream, [&](Queue& q) { q.wait(mark(m)); });
-        },
+    .stream_wait = [](int device, void* stream,
+                      void* m) { return with_queue(device, stream, [&](Queue& q) { q.wait(mark(m)); }); },
     .elapsed = [](void* from, void* to,
                   float* ms) { return guard([&] { *ms = static_cast<float>(mark(from)->ms_until(*mark(to))); }); },
     .free_mark = [](void* m) { delete static_cast<MarkPointer*>(m); },
-    .set_error = [](miopenStatus_t status,
-                    const char* text) { capi::keep_error(static_cast<Status>(status), text); },
+    .set_error = [](miopenStatus_t status, const char* text) { capi::keep_error(static_cast<Status>(status), text); },
 };
 
 }  // namespace

@@ -133,7 +133,8 @@ class CpuStream final : public Stream {
   void* native() const override { return queue_ ? queue_->native() : nullptr; }
   void set_native(void* stream) override {
     auto queue = queue_for(info().name, stream);
-    require(!stream || queue, "the given stream is none of the CPU's: give one of the HIP layer's hipStreamCreate, or null");
+    require(!stream || queue,
+            "the given stream is none of the CPU's: give one of the HIP layer's hipStreamCreate, or null");
     queue_ = std::move(queue);
   }
   /// Waits for the stream's queue; the default stream for the blocking queues.

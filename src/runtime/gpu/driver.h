@@ -44,7 +44,7 @@ struct Driver {
   int (*error_text)(int, const char**);
   int (*stream_context)(void*, void**);  // null without such a function
   std::unique_ptr<Multiplier> (*multiplier)(void* context, const MatrixProduct&, int choice);  // null without library
-  struct Queues {  // may all be null
+  struct Queues {                                                                              // may all be null
     int (*create)(void**, unsigned);
     int (*destroy)(void*);
     int (*ready)(void*);

@@ -138,8 +138,8 @@ class DriverAccess final : public DeviceAccess {
 
 std::unique_ptr<DeviceAccess> make_access(const Driver& driver, const DeviceInfo& info, void* context) {
   const auto& q = driver.queues;
-  const bool complete = q.create && q.destroy && q.ready && q.event_ready && q.wait && q.copy && q.fill && q.memory &&
-                        q.synchronize_all;
+  const bool complete =
+      q.create && q.destroy && q.ready && q.event_ready && q.wait && q.copy && q.fill && q.memory && q.synchronize_all;
   if (!complete) fail(Status::kNotInitialized, "the driver of {} lacks functions for streams", info.name);
   return std::make_unique<DriverAccess>(driver, context, info);
 }

@@ -56,8 +56,8 @@ Loaded::Loaded() {
   need(api.copy, "clEnqueueCopyBuffer");
   // SVM, OpenCL 2.0: all functions or none.
   if (!library.find(api.set_pointer, "clSetKernelArgSVMPointer") || !library.find(api.svm_free, "clSVMFree") ||
-      !library.find(api.svm_copy, "clEnqueueSVMMemcpy") ||
-      !library.find(api.svm_fill, "clEnqueueSVMMemFill") || !library.find(api.svm_allocate, "clSVMAlloc"))
+      !library.find(api.svm_copy, "clEnqueueSVMMemcpy") || !library.find(api.svm_fill, "clEnqueueSVMMemFill") ||
+      !library.find(api.svm_allocate, "clSVMAlloc"))
     api.svm_allocate = nullptr;
 }
 

@@ -73,7 +73,7 @@ void copy_pixels(const Row<S>& r, const S* src, i64 pixels, E* to) {
 }
 
 /// Transposes a block: `width` dot operands from channel c on, of `height` pixels kStep elements apart. Not inlined:
-/// compilers would compute the addresses of all 16 vectors ahead of the loop, which short rows do not repay.
+/// compilers would compute the addresses of all 16 vectors before the loop, which short rows do not repay.
 template <int kStep, class E, class S>
 [[gnu::noinline]] void transpose_block(const Row<S>& r, const S* src, i64 c, int width, int height, E* to) {
   using W = DotOperand<E>;

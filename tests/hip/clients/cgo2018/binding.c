@@ -110,13 +110,16 @@ int main(void) {
   MIO(miopenConvolutionForwardBias(handle, &alpha, bd, db, &beta, yd, dy));
   HIP(hipMemcpyDtoH(y, (hipDeviceptr_t)dy, sizeof y));
   for (i = 0; i < 72; ++i) {
-    k = i / 24, d = i / 12 % 2;
+    k = i / 24;
+    d = i / 12 % 2;
     want[i] = b[k];
     for (c = 0; c < 2; ++c)
       for (r = 0; r < 3; ++r)
         for (s = 0; s < 3; ++s) {
-          h = i / 4 % 3 + r - 1, v = i % 4 + s - 1;
-          if (h >= 0 && h < 3 && v >= 0 && v < 4) want[i] += x[c * 24 + d * 12 + h * 4 + v] * w[k * 18 + c * 9 + r * 3 + s];
+          h = i / 4 % 3 + r - 1;
+          v = i % 4 + s - 1;
+          if (h >= 0 && h < 3 && v >= 0 && v < 4)
+            want[i] += x[c * 24 + d * 12 + h * 4 + v] * w[k * 18 + c * 9 + r * 3 + s];
         }
     if (fabsf(y[i] - want[i]) > 1e-3f) {
       fprintf(stderr, "element %d is %g, expected %g\n", i, y[i], want[i]);
