@@ -101,7 +101,7 @@ TEST(ActivationProblem, WrongOnesAreRefusedWithReasons) {
             std::string::npos);
   const TensorDesc integer = tensor({2, 3, 5, 7}, {}, DataType::kInt8);
   EXPECT_NE(text(forward_problem(Mode::kRelu, integer, integer)).find("int8"), std::string::npos);
-  EXPECT_NE(text(forward_problem(static_cast<Mode>(10), x, x)).find("mode 10"), std::string::npos);
+  EXPECT_NE(text(forward_problem(static_cast<Mode>(11), x, x)).find("mode 11"), std::string::npos);
   EXPECT_NE(text(forward_problem(Mode::kRelu, x, tensor({2, 3, 5, 7}, {1, 1, 1, 1}))).find("overlaps itself"),
             std::string::npos);
   const TensorDesc deep = tensor({1, 1, 1, 1, 1, 2});
@@ -353,7 +353,7 @@ TEST_F(ActivationSearch, TheDriverTakesEveryKey) {
       backward_problem(Mode::kRelu, last, last, last, last), forward_problem(Mode::kPower, volume, volume),
       forward_problem(Mode::kLeakyRelu, row, row)};
   for (const Problem& p : problems) EXPECT_EQ(drive(p.key() + " -A 0.5 -B 0.7 -G 2.3 --scale_beta 0.5"), 0) << p.key();
-  EXPECT_NE(drive("activ -m 10 2> /dev/null"), 0);
+  EXPECT_NE(drive("activ -m 11 2> /dev/null"), 0);
   EXPECT_NE(drive("activ -W 0 2> /dev/null"), 0);
   EXPECT_NE(drive("activ --no_such_flag 1 2> /dev/null"), 0);
 }

@@ -409,7 +409,8 @@ struct FusedCase : Case {
     bias.set(miopenFloat, lens);
     bias_data.resize(bias.bytes());
     fill(bias_data, 5);
-    expect_ok(miopenSetActivationDescriptor(activation, mode, 0.5, 1, 1));
+    const bool clamp = mode == miopenActivationCLAMP;
+    expect_ok(miopenSetActivationDescriptor(activation, mode, clamp ? -4 : 0.5, clamp ? 4 : 1, 1));
   }
 
   Problem bias_problem(bool complete = true) const {
@@ -460,8 +461,7 @@ struct FusedCase : Case {
       const std::size_t channel = i / static_cast<std::size_t>(strides[1]) % static_cast<std::size_t>(lens[1]);
       double v = value(sums, i);
       if (tail & kBias) v += value(bias_data, channel);
-      if (tail & kActivation) v = mode_ == miopenActivationTANH ? std::tanh(0.5 * v) : v > 0 ? v : 0.5 * v;
-      values.push_back(v);
+      values.push_back(tail & kActivation ? activated(v) : v);
     }
     return values;
   }
@@ -477,6 +477,12 @@ struct FusedCase : Case {
   }
 
  private:
+  double activated(double v) const {
+    if (mode_ == miopenActivationTANH) return std::tanh(0.5 * v);
+    if (mode_ == miopenActivationCLAMP) return std::clamp(v, -4.0, 4.0);
+    return v > 0 ? v : 0.5 * v;
+  }
+
   miopenActivationMode_t mode_;
 };
 
