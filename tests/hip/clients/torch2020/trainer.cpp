@@ -177,14 +177,16 @@ void step(const Shape& shape, hipStream_t stream) {
   size_t bytes = 0;
   check(miopenConvolutionBackwardDataGetWorkSpaceSize(h, layer.y.get(), layer.w.get(), layer.conv.get(), layer.x.get(),
                                                       &bytes));
+  void* space = ws.get(bytes);
   check(miopenConvolutionBackwardData(h, &one, layer.y.get(), dy.data, layer.w.get(), w.data, layer.conv.get(),
-                                      miopenConvolutionBwdDataAlgoGEMM, &zero, layer.x.get(), dx.data, ws.get(bytes),
+                                      miopenConvolutionBwdDataAlgoGEMM, &zero, layer.x.get(), dx.data, space,
                                       ws.size()));
   check(miopenConvolutionBackwardWeightsGetWorkSpaceSize(h, layer.y.get(), layer.x.get(), layer.conv.get(),
                                                          layer.w.get(), &bytes));
+  space = ws.get(bytes);
   check(miopenConvolutionBackwardWeights(h, &one, layer.y.get(), dy.data, layer.x.get(), x.data, layer.conv.get(),
                                          miopenConvolutionBwdWeightsAlgoGEMM, &zero, layer.w.get(), dw.data,
-                                         ws.get(bytes), ws.size()));
+                                         space, ws.size()));
   std::vector<float> want_y(layer.y_size()), want_dx(layer.x_size()), want_dw(layer.w_size());
   layer.each([&](size_t i, size_t f, size_t o) {
     want_y[o] += xs[i] * weights[f];
