@@ -62,5 +62,5 @@ def run_all(work, device):
 
 
 if __name__ == "__main__":
-    tree, place, what = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    tree, place, what = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3]
     build(tree, place) if what == "build" else run_all(place, what)
