@@ -155,12 +155,12 @@ void HostQueue::call(std::function<void()> function) {
   if (lacks_thread()) return function();
   {
     const std::scoped_lock lock(mutex_);
-    commands_.push_back(std::move(function));
-    ++queued_;
-    if (process_ == 0) {
+    if (process_ == 0) {  // before the command is queued, since it may fail
       thread_ = std::make_unique<std::thread>([this] { work(); });
       process_ = ::getpid();
     }
+    commands_.push_back(std::move(function));
+    ++queued_;
   }
   changed_->notify_all();
 }
