@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
-# demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [CASES_DIR]; the last line says passed or failed.
+# HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [CASES_DIR]; the
+# last line says passed or failed.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
@@ -88,6 +89,19 @@ mkdir "$OCL_ICD_VENDORS"
 echo "$OCL_ICD_FILENAMES" >"$OCL_ICD_VENDORS/nvidia.icd"
 "$build/bin/MIOpenDriver" devices | tee "$work/devices"
 python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
+hip_layer() {  # client programs and the layer's own tests on cuda:0
+  local client
+  export POLYMIO_DEVICE=cuda:0
+  "$build/bin/hip_tests" || return
+  for client in "$build"/clients/*; do
+    [ -x "$client" ] && [ -f "$client" ] || continue
+    echo "$client"
+    MIOPEN_DEBUG_CONV_IMPLICIT_GEMM=$([ "${client##*/}" = layers ] && echo 0 || echo 1) "$client" || return
+  done
+}
+(hip_layer) >"$work/hip" 2>&1 && [ "$(grep -c ': passed$' "$work/hip")" = 5 ] && ok=passed || ok=failed
+[ $ok = passed ] || tail -20 "$work/hip"
+note "HIP layer on cuda:0" $ok
 (cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
 tail -8 "$work/demo"
 note "demo on cuda:0" $ok

@@ -5,6 +5,7 @@ Usage: clients_test.py PREFIX WORK build, clients_test.py PREFIX WORK DEVICE. Ex
 # SPDX-License-Identifier: MIT
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,17 @@ def must(command, folder, **environment):
         sys.exit(f"{result.stdout}\nstatus {result.returncode}")
 
 
+def check_table():
+    """The quoted lines of the table of habits are in their files."""
+    rows = re.findall(r"^\| [^`]*(?:`[^`]*`[^`]*)? \| `(\S+/\S+)` \| `(.*)` \|$", (CLIENTS / "README.md").read_text(), re.M)
+    missing = [f"{name} has no {line}" for name, line in rows
+               if line.replace("\\|", "|") not in re.sub(r"\s+", " ", (CLIENTS / name).read_text())]
+    if missing or len(rows) < 50:
+        sys.exit("\n".join([f"README.md: {len(rows)} habits", *missing]))
+
+
 def build(prefix, work):
+    check_table()
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(CLIENTS, work)
     for name, program in PROGRAMS.items():
@@ -51,5 +62,5 @@ def run_all(work, device):
 
 
 if __name__ == "__main__":
-    tree, place, what = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    tree, place, what = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3]
     build(tree, place) if what == "build" else run_all(place, what)

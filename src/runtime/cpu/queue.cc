@@ -114,15 +114,16 @@ class HostAccess final : public DeviceAccess {
 
 HostQueue::~HostQueue() {
   if (!thread_) return;
-  if (lacks_thread()) {  // it is one of the parent process: no join or detach from here
-    static_cast<void>(thread_.release());
+  if (lacks_thread()) {
+    static_cast<void>(thread_.release());   // one of the parent process: no join or detach from here
+    static_cast<void>(changed_.release());  // whose destructor would wait for that thread
     return;
   }
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_->notify_all();
   thread_->join();
 }
 
@@ -131,7 +132,7 @@ bool HostQueue::lacks_thread() const { return process_ != 0 && process_ != ::get
 void HostQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !commands_.empty(); });
+    changed_->wait(lock, [this] { return stop_ || !commands_.empty(); });
     if (commands_.empty()) return;
     std::function<void()> command = std::move(commands_.front());
     commands_.pop_front();
@@ -146,7 +147,7 @@ void HostQueue::work() {
     lock.lock();
     if (error && !error_) error_ = error;
     ++done_;
-    changed_.notify_all();
+    changed_->notify_all();
   }
 }
 
@@ -154,14 +155,14 @@ void HostQueue::call(std::function<void()> function) {
   if (lacks_thread()) return function();
   {
     const std::scoped_lock lock(mutex_);
-    commands_.push_back(std::move(function));
-    ++queued_;
-    if (process_ == 0) {
+    if (process_ == 0) {  // before the command is queued, since it may fail
       thread_ = std::make_unique<std::thread>([this] { work(); });
       process_ = ::getpid();
     }
+    commands_.push_back(std::move(function));
+    ++queued_;
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void HostQueue::copy(void* dst, const void* src, std::size_t bytes, Direction) {
@@ -177,7 +178,7 @@ void HostQueue::synchronize() {
   std::unique_lock lock(mutex_);
   if (on_own_thread()) return;
   const std::uint64_t last = queued_;
-  changed_.wait(lock, [&] { return done_ >= last; });
+  changed_->wait(lock, [&] { return done_ >= last; });
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 

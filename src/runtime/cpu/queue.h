@@ -39,7 +39,7 @@ class HostQueue final : public Queue {
 
   const bool blocking_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::deque<std::function<void()>> commands_;
   std::uint64_t queued_ = 0, done_ = 0;  // numbers of commands
   bool stop_ = false;

@@ -95,9 +95,9 @@ struct Layer {
     describe(w, s.k, s.c / s.groups, s.r, s.r);
     describe(y, s.n, s.k, s.h, s.w);
     int pads[] = {s.r / 2, s.r / 2}, ones[] = {1, 1};
-    conv.set(s.groups > 1 && s.groups == s.c ? miopenDepthwise : miopenConvolution, 2, pads, ones, ones, s.groups,
-             false);
+    conv.set(depthwise() ? miopenDepthwise : miopenConvolution, 2, pads, ones, ones, s.groups, false);
   }
+  bool depthwise() const { return s.groups > 1 && s.groups == s.c; }
   void describe(TensorDesc& d, int n, int c, int h, int w_) {
     int sizes[] = {n, c, h, w_}, strides[] = {c * h * w_, h * w_, w_, 1};
     if (s.channels_last) {
@@ -173,18 +173,33 @@ void step(const Shape& shape, hipStream_t stream) {
   check(miopenConvolutionForward(handle_on(stream), &one, layer.x.get(), x.data, layer.w.get(), w.data,
                                  layer.conv.get(), perf.fwd_algo, &zero, layer.y.get(), y.data, ws.get(perf.memory),
                                  perf.memory));
-  // The deterministic default of the backward passes: GEMM, without a find.
+  // The deterministic default of the backward passes is GEMM, without a find; depthwise layers are measured.
+  auto data_algorithm = miopenConvolutionBwdDataAlgoGEMM;
+  auto weights_algorithm = miopenConvolutionBwdWeightsAlgoGEMM;
   size_t bytes = 0;
   check(miopenConvolutionBackwardDataGetWorkSpaceSize(h, layer.y.get(), layer.w.get(), layer.conv.get(), layer.x.get(),
                                                       &bytes));
+  void* space = ws.get(bytes);
+  miopenConvAlgoPerf_t perfs[4];
+  int count = 0;
+  if (layer.depthwise()) {
+    check(miopenFindConvolutionBackwardDataAlgorithm(h, layer.y.get(), dy.data, layer.w.get(), w.data, layer.conv.get(),
+                                                     layer.x.get(), dx.data, 4, &count, perfs, space, ws.size(), false));
+    data_algorithm = perfs[0].bwd_data_algo;
+  }
   check(miopenConvolutionBackwardData(h, &one, layer.y.get(), dy.data, layer.w.get(), w.data, layer.conv.get(),
-                                      miopenConvolutionBwdDataAlgoGEMM, &zero, layer.x.get(), dx.data, ws.get(bytes),
-                                      ws.size()));
+                                      data_algorithm, &zero, layer.x.get(), dx.data, space, ws.size()));
   check(miopenConvolutionBackwardWeightsGetWorkSpaceSize(h, layer.y.get(), layer.x.get(), layer.conv.get(),
                                                          layer.w.get(), &bytes));
+  space = ws.get(bytes);
+  if (layer.depthwise()) {
+    check(miopenFindConvolutionBackwardWeightsAlgorithm(h, layer.y.get(), dy.data, layer.x.get(), x.data,
+                                                        layer.conv.get(), layer.w.get(), dw.data, 4, &count, perfs,
+                                                        space, ws.size(), false));
+    weights_algorithm = perfs[0].bwd_weights_algo;
+  }
   check(miopenConvolutionBackwardWeights(h, &one, layer.y.get(), dy.data, layer.x.get(), x.data, layer.conv.get(),
-                                         miopenConvolutionBwdWeightsAlgoGEMM, &zero, layer.w.get(), dw.data,
-                                         ws.get(bytes), ws.size()));
+                                         weights_algorithm, &zero, layer.w.get(), dw.data, space, ws.size()));
   std::vector<float> want_y(layer.y_size()), want_dx(layer.x_size()), want_dw(layer.w_size());
   layer.each([&](size_t i, size_t f, size_t o) {
     want_y[o] += xs[i] * weights[f];
