@@ -2,7 +2,7 @@
 # packaging/build.sh makes both. SPDX-License-Identifier: MIT
 set(CPACK_PACKAGE_NAME polymio)
 set(CPACK_PACKAGE_VENDOR "The Polymio authors")
-set(CPACK_PACKAGE_CONTACT "The Polymio authors <>")  # the project has no address
+set(CPACK_PACKAGE_CONTACT "The Polymio authors <authors@polymio.invalid>")  # in the form wanted; the project has no address
 set(CPACK_PACKAGE_FILE_NAME polymio-${PROJECT_VERSION}-linux-x86_64-glibc2.34)
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_CHECKSUM SHA256)
