@@ -2,7 +2,7 @@
 """Installs a build into a folder, moves the tree and uses it: programs by pkg-config, CMake and the tree's hipcc.
 
 Checks that the component drop-in keeps another MIOpen's files, that libraries are found by $ORIGIN, SONAMEs, sizes, that
-no link dangles and no text names the build, and the versions of glibc that the shipped libraries need.
+no link dangles and no text names the build, and the versions of glibc and libstdc++ that the shipped libraries need.
 
 Usage: check_install.py BUILD [--self-test]. Works in BUILD/install_check. Exit status 1 with a line for each violation."""
 # SPDX-License-Identifier: MIT
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPONENTS = ("runtime", "dev", "drop-in")
-MAX_GLIBC = (2, 34)
+MAX_VERSIONS = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 30)}  # the latter is libstdc++'s of GCC 12
 PACKAGING_GLIBC = (2, 36)  # of Debian 12, where packages are made; a newer one gives its own versions to old functions
 MIB = 1 << 20
 MAX_LIBRARY, MAX_TREE = 20 * MIB, 25 * MIB
@@ -33,7 +33,8 @@ int main() {
               hipMemcpyAsync(device, host, sizeof host, hipMemcpyHostToDevice, stream) == hipSuccess &&
               hipMemcpyAsync(back, device, sizeof host, hipMemcpyDeviceToHost, stream) == hipSuccess &&
               hipStreamSynchronize(stream) == hipSuccess && back[3] == 4 &&
-              miopenCreateWithStream(&handle, stream) == miopenStatusSuccess && miopenDestroy(handle) == miopenStatusSuccess &&
+              miopenCreateWithStream(&handle, stream) == miopenStatusSuccess &&
+              miopenDestroy(handle) == miopenStatusSuccess &&
               hipStreamDestroy(stream) == hipSuccess && hipFree(device) == hipSuccess;
   return !good;
 }
@@ -57,12 +58,17 @@ def install(build, prefix, component):
     return run("cmake", "--install", build, "--prefix", prefix, "--strip", "--component", component, DESTDIR="")
 
 
+def version(symbol):
+    return tuple(int(part) for part in re.findall(r"\d+", symbol))
+
+
 def check_library(name, head, symbols, own_glibc):
     """Violations of one ELF file, from the texts of `objdump -p` and `objdump -T`."""
-    needs = max((tuple(map(int, v.split("."))) for v in re.findall(r"\bGLIBC_([\d.]+)", symbols)), default=())
-    if needs > MAX_GLIBC and own_glibc <= PACKAGING_GLIBC:
-        names = re.findall(rf"GLIBC_{'.'.join(map(str, needs))}\)?\s+(\S+)", symbols)
-        yield f"{name} needs glibc {'.'.join(map(str, needs))} ({' '.join(names)}), at most 2.34 is allowed"
+    for abi, limit in MAX_VERSIONS.items() if own_glibc <= PACKAGING_GLIBC else ():
+        needs = max(re.findall(rf"\b({abi}_[\d.]+)", symbols), key=version, default=f"{abi}_0")
+        if version(needs) > limit:
+            names = re.findall(rf"{re.escape(needs)}\)?\s+(\S+)", symbols)
+            yield f"{name} needs {needs} ({' '.join(names)}), at most {'.'.join(map(str, limit))} is allowed"
     for kind, path in re.findall(r"^\s*(R(?:UN)?PATH)\s+(\S+)", head, re.M):
         for folder in path.split(":"):
             if folder != "$ORIGIN" and not folder.startswith("$ORIGIN/"):
@@ -173,8 +179,9 @@ def self_test():
             *check_library("libMIOpen.so.1.0", head, symbols + "(GLIBC_2.38) strtol", (2, 39))]
     missed = [f"reported without a violation: {line}" for line in good]
     planted = [
-        ("glibc 2.35 (hypot)", check_library("libMIOpen.so.1.0", head, symbols + "(GLIBC_2.35) hypot\n", debian)),
-        ("glibc 2.100", check_library("MIOpenDriver", head, symbols + "GLIBC_2.100 later\n", debian)),
+        ("GLIBC_2.35 (hypot)", check_library("libMIOpen.so.1.0", head, symbols + "(GLIBC_2.35) hypot\n", debian)),
+        ("GLIBC_2.100", check_library("MIOpenDriver", head, symbols + "GLIBC_2.100 later\n", debian)),
+        ("GLIBCXX_3.4.31", check_library("MIOpenDriver", head, symbols + "(GLIBCXX_3.4.31) later\n", debian)),
         ("/tmp/lib does not move", check_library("MIOpenDriver", head.replace("$ORIGIN/..", "/tmp/lib"), symbols, debian)),
         ("$ORIGINAL does not move", check_library("MIOpenDriver", "  RPATH $ORIGINAL\n", symbols, debian)),
         ("SONAME libMIOpen.so.2", check_library("libMIOpen.so.2.0", head.replace("so.1", "so.2"), symbols, debian)),
