@@ -5,7 +5,7 @@
 include(CMakePackageConfigHelpers)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc/polymio)
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake)
-set_target_properties(MIOpenDriver PROPERTIES INSTALL_RPATH ${polymio_library_rpath}/..)
+set_target_properties(MIOpenDriver PROPERTIES INSTALL_RPATH $ORIGIN/..)
 install(TARGETS MIOpen EXPORT polymio COMPONENT runtime LIBRARY DESTINATION ${polymio_library_dir} NAMELINK_COMPONENT dev)
 install(TARGETS MIOpenDriver DESTINATION ${polymio_library_dir}/bin COMPONENT runtime)
 install(DIRECTORY packs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/polymio/db COMPONENT runtime)  # where the library looks for them

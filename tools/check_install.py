@@ -79,6 +79,14 @@ def check_library(name, head, symbols, own_glibc):
             yield f"{name} has SONAME {soname[1] if soname else 'none'} instead of {wanted}"
 
 
+def check_link(link, head):
+    """A library that is loaded by a link searches from the link's folder, and must reach its own."""
+    found = [path for paths in re.findall(r"^\s*R(?:UN)?PATH\s+(\S+)", head, re.M) for path in paths.split(":")]
+    own = link.resolve().parent
+    if own not in [pathlib.Path(os.path.abspath(path.replace("$ORIGIN", str(link.parent)))) for path in found]:
+        yield f"the link {link} is to a library that does not find {own.name} from there by {':'.join(found) or 'no RPATH'}"
+
+
 def check_sizes(library, tree):
     for what, size, limit in (("the library", library, MAX_LIBRARY), ("the tree", tree, MAX_TREE)):
         if size > limit:
@@ -98,6 +106,8 @@ def check_tree(tree, places, own_glibc):
         if path.is_symlink():
             if os.path.isabs(os.readlink(path)) or not path.exists():
                 yield f"{name} is a link to {os.readlink(path)}, which is absolute or missing"
+            elif re.search(r"\.so[.\d]*$", path.name):
+                yield from check_link(path, must("objdump", "-p", path))
         elif path.is_file():
             content = path.read_bytes()
             total += len(content)
@@ -177,6 +187,7 @@ def self_test():
     good = [*check_library("libMIOpen.so.1.0", head, symbols, debian), *check_sizes(MAX_LIBRARY, MAX_TREE),
             *check_text("polymio.pc", text, ["/first"]),
             *check_library("libMIOpen.so.1.0", head, symbols + "(GLIBC_2.38) strtol", (2, 39))]
+    good += check_link(pathlib.Path("/nowhere/lib/libMIOpen.so"), "  RUNPATH $ORIGIN:/other")
     missed = [f"reported without a violation: {line}" for line in good]
     planted = [
         ("GLIBC_2.35 (hypot)", check_library("libMIOpen.so.1.0", head, symbols + "(GLIBC_2.35) hypot\n", debian)),
@@ -186,6 +197,7 @@ def self_test():
         ("$ORIGINAL does not move", check_library("MIOpenDriver", "  RPATH $ORIGINAL\n", symbols, debian)),
         ("SONAME libMIOpen.so.2", check_library("libMIOpen.so.2.0", head.replace("so.1", "so.2"), symbols, debian)),
         ("SONAME none", check_library("libpolymio_hip.so.0.1.0", "", symbols, debian)),
+        ("does not find lib from there by $ORIGIN", check_link(pathlib.Path("/nowhere/lib/libMIOpen.so"), "  RUNPATH $ORIGIN/..")),
         ("the library has", check_sizes(MAX_LIBRARY + 1, MAX_TREE)),
         ("the tree has", check_sizes(MAX_LIBRARY, MAX_TREE + 1)),
         ("polymio.pc names /first", check_text("polymio.pc", "prefix=/first\n", ["/first"])),
