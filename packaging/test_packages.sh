@@ -45,13 +45,13 @@ fi
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 in_root() {
-  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/trial LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     ${http_proxy:+http_proxy="$http_proxy"} "$@"
 }
 apt() {
   in_root apt-get -q -y --no-install-recommends "$@" >"$work/apt.log" 2>&1 || { tail -n 30 "$work/apt.log"; exit 1; }
 }
-files() {  # every file but the package manager's own records, caches, and what the programs run there make
+files() {  # all but the package manager's own records, caches, and the folder of the trial, which is the home folder, too
   in_root find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /trial -o -path /var/lib/dpkg \
     -o -path /var/lib/apt -o -path /var/cache -o -path /var/log -o -path /etc/ld.so.cache \) -prune -o -print | sort
 }
@@ -101,7 +101,6 @@ fi
 say "removing"
 apt purge polymio polymio-dev polymio-drop-in
 apt autoremove --purge
-in_root rm -rf /root/.config/miopen /root/.cache/miopen  # the user's own, which no package removes
 files >"$work/after"
 if ! diff "$work/before" "$work/after" >"$work/left"; then
   echo "files differ from those before (>: left behind):" >&2
