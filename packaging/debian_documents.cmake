@@ -1,4 +1,5 @@
-# What Debian wants of each package: the licence under its name for it, and a compressed changelog in its format.
+# What Debian wants of each package: the licence under its name for it, a compressed changelog in its format, and the
+# reasons for what lintian would report.
 # SPDX-License-Identifier: MIT
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 foreach(component ${CPACK_COMPONENTS_ALL})
@@ -14,5 +15,9 @@ foreach(component ${CPACK_COMPONENTS_ALL})
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${package}.lintian-overrides)
+    file(MAKE_DIRECTORY ${doc}/../../lintian/overrides)
+    file(COPY_FILE ${CMAKE_CURRENT_LIST_DIR}/${package}.lintian-overrides ${doc}/../../lintian/overrides/${package})
+  endif()
   execute_process(COMMAND gzip -9nf ${doc}/changelog COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
