@@ -171,10 +171,12 @@ hipError_t hipEventCreate(hipEvent_t* event) { return hipEventCreateWithFlags(ev
 
 hipError_t hipEventDestroy(hipEvent_t event) {
   return guard([&] {
-    const std::unique_ptr<ihipEvent_t> last(&deref(event));
     Events& all = events();
-    const std::scoped_lock lock(all.mutex);
-    all.live.erase(event);
+    std::unique_lock lock(all.mutex);
+    if (all.live.erase(event) == 0)
+      fail(hipErrorInvalidHandle, "the event is not one of hipEventCreate, or was destroyed");
+    lock.unlock();
+    delete event;
   });
 }
 
