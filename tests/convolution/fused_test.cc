@@ -42,8 +42,8 @@ struct FusedData : Data {
     fill(desc, bias, 4);
     args.bias = bias.data();
     const bool clamp = p.epilogue.activation == kClamp;
-    args.activation_alpha = clamp ? -2 : 0.75;
-    args.activation_beta = clamp ? 3 : 0.5;
+    args.activation_alpha = clamp ? -0.5 : 0.75;
+    args.activation_beta = clamp ? 0.75 : 0.5;
     args.activation_gamma = 1.5;
   }
 };

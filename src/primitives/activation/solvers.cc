@@ -42,7 +42,7 @@ SolverList all_solvers() { return registered().all(); }
 
 double arithmetic_us(const DeviceInfo& device, const Problem& p) {
   // Cost per element and mode, in fp32 operations at peak; measured with data in the L1 cache.
-  static constexpr double kCost[] = {10, 70, 70, 10, 115, 10, 400, 10, 10, 50};
+  static constexpr double kCost[] = {10, 70, 70, 10, 115, 10, 400, 10, 10, 50, 10};
   const double type_cost = p.x.type == DataType::kDouble ? 4 : 1;
   return kCost[static_cast<int>(p.mode)] * type_cost * static_cast<double>(p.count()) /
          (std::max(device.fp32_gflops, 1.0) * 1e3);
