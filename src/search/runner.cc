@@ -149,12 +149,7 @@ std::size_t Call::find_workspace(FindMode mode) const {
   restrict(ranking);
   if (ranking.empty()) fail_unsolved(request_);
   if (enforce(request_.handle) != Enforce::kNone) mode = FindMode::kNormal;
-  if (const Candidate* stored = answer_of_database(request_, ranking, mode)) {
-    // Programs also run algorithm 0 without a find, with the workspace of this query.
-    const auto is_default = [](const Candidate& c) { return c.solver->info().algorithm == 0; };
-    const auto usual = std::find_if(ranking.begin(), ranking.end(), is_default);
-    return std::max(stored->workspace, usual == ranking.end() ? 0 : usual->workspace);
-  }
+  if (const Candidate* stored = answer_of_database(request_, ranking, mode)) return stored->workspace;
   if (mode == FindMode::kFast) return ranking[0].workspace;
   std::size_t most = 0;
   for (const auto& c : ranking) most = std::max(most, c.workspace);
