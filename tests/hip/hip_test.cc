@@ -215,6 +215,7 @@ TEST(HipEvents, MeasureTime) {
   OK(hipEventSynchronize(a.e));
   expect_error(hipEventElapsedTime(&ms, a.e, b.e), hipErrorInvalidHandle, "never recorded");
   OK(hipEventRecord(a.e, s.s));
+  OK(hipEventSynchronize(a.e));  // the stream's thread starts with its first command
   std::this_thread::sleep_for(20ms);
   OK(hipEventRecord(b.e, s.s));
   OK(hipEventSynchronize(b.e));
