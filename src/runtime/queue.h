@@ -32,7 +32,11 @@ class Queue {
   virtual void* native() const = 0;  // a pointer that no other live queue has; null: the default queue
   virtual void copy(void* dst, const void* src, std::size_t bytes, Direction) = 0;
   virtual void fill(void* dst, int byte, std::size_t bytes) = 0;
-  virtual void call(std::function<void()> function) = 0;  // a function on a thread of the host
+  /// Runs a function on a thread of the host, after the commands before it; here in the caller.
+  virtual void call(std::function<void()> function) {
+    synchronize();
+    function();
+  }
   virtual void synchronize() = 0;
   virtual bool idle() = 0;
   virtual std::shared_ptr<Mark> record() = 0;

@@ -59,10 +59,6 @@ class DefaultQueue final : public Queue {
     synchronize();
     std::memset(dst, byte, bytes);
   }
-  void call(std::function<void()> function) override {
-    synchronize();
-    function();
-  }
   void synchronize() override { wait_for_blocking_queues(); }
   bool idle() override {
     for (const auto& queue : queues_of(kDevice))

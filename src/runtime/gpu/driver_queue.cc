@@ -64,10 +64,6 @@ class DriverQueue final : public Queue {
     const Current current(driver_, context_);
     check(driver_, driver_.queues.fill(address(dst), static_cast<unsigned char>(byte), bytes, stream_), "filling");
   }
-  void call(std::function<void()> function) override {
-    synchronize();
-    function();
-  }
   void synchronize() override {
     const Current current(driver_, context_);
     check(driver_, driver_.synchronize(stream_), "waiting for the device");

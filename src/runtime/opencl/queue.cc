@@ -59,10 +59,6 @@ class ClQueue final : public polymio::Queue {
   bool blocking() const { return order_ == Order::kBlocking; }
   void copy(void* dst, const void* src, std::size_t bytes, Direction) override;
   void fill(void* dst, int byte, std::size_t bytes) override;
-  void call(std::function<void()> function) override {
-    synchronize();
-    function();
-  }
   void synchronize() override {
     wait_for_others();
     check(api().finish(queue_), "waiting for the device");
