@@ -134,10 +134,8 @@ void fill_row(const Row<S>& r, E* to) {
   E* first = to + before * r.to_pixel;
   if (r.channel == 1 || r.channels == 1) {
     copy_pixels(r, src, end - before, first);
-  } else if (r.pixel == 1 && r.step == 1 && r.padded % kGroupOf<E> == 0) {
-    transpose_pixels<1>(r, src, end - before, first);
-  } else if (r.pixel == 1 && r.step == 2 && r.padded % kGroupOf<E> == 0) {
-    transpose_pixels<2>(r, src, end - before, first);
+  } else if (r.pixel == 1 && r.step <= 2 && r.padded % kGroupOf<E> == 0) {
+    r.step == 1 ? transpose_pixels<1>(r, src, end - before, first) : transpose_pixels<2>(r, src, end - before, first);
   } else {
     gather_pixels(r, src, end - before, first);
   }
