@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Checks tests/effects.tsv: which test checks the effect of a function of a primitive.
+
+Every function of these groups of the API table that a source of src/capi defines has a row, no other has one, and the
+test it names exists. One line for each difference; exit status 1 if there is any. --self-test plants violations."""
+# SPDX-License-Identifier: MIT
+import csv
+import pathlib
+import re
+import sys
+
+import generate_stubs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GROUPS = {"pooling", "LRN", "layernorm", "cat", "batchnorm", "softmax", "LossFunction", "dropout", "TensorReduce",
+          "find2", "reducecalculation", "ReduceExtreme", "groupnorm", "SGD", "getitem", "RotaryPositionalEmbeddings",
+          "kthvalue", "ReLU"}
+OLDER = {"miopenGLUForward", "miopenGLUBackward"}  # their tests are older than the table
+SEARCH = re.compile(r"Softmax|Batchnorm|Mha")  # of the group find2, what belongs to a primitive
+
+
+def demanded():
+    with open(ROOT / "api" / "miopen_api.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    names = {row["name"] for row in rows
+             if row["group"] in GROUPS and (row["group"] != "find2" or SEARCH.search(row["name"]))}
+    return (names & generate_stubs.defined((ROOT / "src" / "capi").rglob("*.cc"))) - OLDER
+
+
+def tests():
+    """Suite.Name of every GoogleTest below tests/."""
+    found = set()
+    for path in (ROOT / "tests").rglob("*.cc"):
+        for suite, name in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(), re.M):
+            found.add(f"{suite}.{name}")
+    return found
+
+
+def differences(lines, names, existing):
+    seen = set()
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if len(cells) != 3:
+            yield f"line {number}: function, program and test are wanted, separated by tabs: {line}"
+            continue
+        name, _, test = cells
+        if name in seen:
+            yield f"line {number}: {name} has another row"
+        seen.add(name)
+        if name not in names:
+            yield f"line {number}: {name} is no function of a primitive, or no source of src/capi defines it"
+        if test.split("/")[-1] not in existing:
+            yield f"line {number}: there is no test {test}"
+    if lines != sorted(lines):
+        yield "rows are not sorted"
+    for name in sorted(names - seen):
+        yield f"{name} has no row"
+
+
+def self_test():
+    names, existing = {"miopenA", "miopenB"}, {"Suite.Test"}
+    good = ["miopenA\tcapi_tests\tSuite.Test", "miopenB\tcapi_tests\tSuite.Test"]
+    assert not list(differences(good, names, existing))
+    for bad in (good[:1], good + good[1:], good[::-1], good + ["miopenC\tcapi_tests\tSuite.Test"], ["miopenA"],
+                [good[0], "miopenB\tcapi_tests\tSuite.None"]):
+        assert list(differences(bad, names, existing)), bad
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    lines = (ROOT / "tests" / "effects.tsv").read_text().splitlines()
+    found = list(differences(lines, demanded(), tests()))
+    print("\n".join(found) or f"{len(lines)} functions have a test of their effect")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
