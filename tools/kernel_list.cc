@@ -9,6 +9,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
@@ -24,7 +25,10 @@ int main() {
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(lrn::programs(device, type));
+    add(dropout::programs(device, type));
+  }
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -21,6 +21,7 @@ std::span<const Primitive> primitives() {
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
+      {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
   };
   return kPrimitives;
 }
