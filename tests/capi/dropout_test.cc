@@ -40,7 +40,7 @@ struct DropoutApi : testing::Test {
   }
   Bytes drawn() {
     if (generators.empty()) generators = ref::start_generators(kSeed, ref::generators_for(kCount));
-    return draw_mask(generators, kCount, kRate);
+    return ref::draw_mask(generators, kCount, kRate);
   }
 
   DeviceHandle handle;
