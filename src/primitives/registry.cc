@@ -3,12 +3,14 @@
 #include "core/registry.h"
 
 #include "primitives/activation/activation.h"
+#include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 
 namespace polymio {
 
 std::span<const SolverList> registered_solvers() {
-  static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers()};
+  static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(),
+                                      batch_norm::all_solvers()};
   return kLists;
 }
 
