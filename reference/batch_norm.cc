@@ -61,9 +61,9 @@ class Row {
 
   Value forward(std::int64_t i) const {
     const double difference = x(i) - mean_.value, argument = difference * inverse_.value * scale_ + bias_;
-    const double magnitude =
-        std::fabs(scale_) * (inverse_.value * (mean_.magnitude + std::fabs(difference)) +
-                             std::fabs(difference) * inverse_.magnitude) + std::fabs(bias_);
+    const double magnitude = std::fabs(scale_) * (inverse_.value * (mean_.magnitude + std::fabs(difference)) +
+                                                  std::fabs(difference) * inverse_.magnitude) +
+                             std::fabs(bias_);
     return {activate(p_.activation, argument), magnitude};
   }
 

@@ -9,11 +9,11 @@ namespace polymio::reference {
 struct BatchNorm {
   enum class Direction { kTraining, kInference, kBackward };
   Direction direction = Direction::kTraining;
-  bool spatial = true;        // one mean per channel, else per element of an image
-  Activation activation;      // mode, alpha and beta
+  bool spatial = true;    // one mean per channel, else per element of an image
+  Activation activation;  // mode, alpha and beta
   double epsilon = 0, factor = 1;
-  bool inverse = false;       // inference: the variances given are 1 / sqrt(variance + epsilon)
-  double scale = 1, keep = 0;  // out = scale * (...) + keep * old
+  bool inverse = false;                            // inference: the variances given are 1 / sqrt(variance + epsilon)
+  double scale = 1, keep = 0;                      // out = scale * (...) + keep * old
   double parameter_scale = 1, parameter_keep = 0;  // the gradients of the parameters likewise
   Tensor x, dy, out;                               // y or dx; dy: backward only
   Tensor scales, biases, moments;                  // biases: also the gradients of both

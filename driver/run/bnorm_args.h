@@ -3,11 +3,12 @@
 #pragma once
 
 #include "driver/run/activ_args.h"
+#include "reference/batch_norm.h"
 
 namespace polymio::driver {
 
-inline constexpr Choice kTypeNames[] = {{"usual", kNoType}, {"fp32", kFloat}, {"fp16", kHalf}, {"bf16", kBFloat16},
-                                        {"fp64", kDouble}};
+inline constexpr Choice kTypeNames[] = {
+    {"usual", kNoType}, {"fp32", kFloat}, {"fp16", kHalf}, {"bf16", kBFloat16}, {"fp64", kDouble}};
 
 struct BnormArgs {
   std::int64_t mode = 0, forward = 1, backward = 0, save = 0, run = 0, inverse = 0;
@@ -44,8 +45,37 @@ struct BnormArgs {
   }
   std::int64_t directions() const { return (forward != 0 ? kForward : 0) | (backward != 0 ? kBackwardData : 0); }
 
-  static DataType type_or(int given, DataType usual) {
-    return given == kNoType ? usual : static_cast<DataType>(given);
+  // Of the tensors of a pass in the requested direction; backward the parameters are scaled as dx.
+  reference::BatchNorm problem(const TensorArgs& t, bool is_forward) const {
+    using Direction = reference::BatchNorm::Direction;
+    const auto tensor = [](int given, DataType usual, const std::vector<std::int64_t>& lens,
+                           const std::vector<std::int64_t>& strides) {
+      return reference::Tensor(static_cast<reference::Type>(given == kNoType ? usual : given), lens, strides);
+    };
+    reference::BatchNorm p;
+    p.direction = !is_forward ? Direction::kBackward : forward == 2 ? Direction::kInference : Direction::kTraining;
+    p.spatial = mode == 1;
+    p.activation.mode = static_cast<reference::ActivationMode>(activation);
+    p.activation.alpha = activation_alpha;
+    p.activation.beta = activation_beta;
+    p.epsilon = epsilon;
+    p.factor = factor;
+    p.inverse = inverse != 0;
+    p.scale = p.parameter_scale = t.scale;
+    p.keep = p.parameter_keep = t.keep;
+    p.x = tensor(kNoType, t.type, t.lens(), t.x_strides());
+    if (!is_forward) p.dy = tensor(grad_type, t.type, t.lens(), t.dy_strides());
+    p.out = is_forward ? tensor(kNoType, t.type, t.lens(), t.y_strides())
+                       : tensor(grad_type, t.type, t.lens(), t.dx_strides());
+    const std::vector<std::int64_t> lens = reference::parameter_lens(p);
+    const auto parameter = [&](int type) {
+      return tensor(type, t.type == kDouble ? kDouble : kFloat, lens,
+                    tensor_strides(lens, param_layout, param_strides));
+    };
+    p.scales = parameter(scale_type);
+    p.biases = parameter(bias_type);
+    p.moments = parameter(stat_type);
+    return p;
   }
 };
 

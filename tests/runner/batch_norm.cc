@@ -42,46 +42,10 @@ Args parse(const std::string& line) {
   return args;
 }
 
-reference::BatchNorm wanted_of(const Args& args, Direction direction) {
-  const driver::TensorArgs& t = args.tensors;
-  const driver::BnormArgs& n = args.norm;
-  const driver::DataType usual = t.type == driver::kDouble ? driver::kDouble : driver::kFloat;
-  const auto tensor = [&](int type, driver::DataType otherwise, const std::vector<std::int64_t>& strides) {
-    return Tensor(static_cast<reference::Type>(driver::BnormArgs::type_or(type, otherwise)), t.lens(), strides);
-  };
-  const bool backward = direction == Direction::kBackward;
-  reference::BatchNorm p;
-  p.direction = static_cast<reference::BatchNorm::Direction>(direction);
-  p.spatial = n.mode == 1;
-  p.activation.mode = static_cast<reference::ActivationMode>(n.activation);
-  p.activation.alpha = n.activation_alpha;
-  p.activation.beta = n.activation_beta;
-  p.epsilon = n.epsilon;
-  p.factor = n.factor;
-  p.inverse = n.inverse != 0;
-  p.scale = t.scale;
-  p.keep = t.keep;
-  if (backward) {
-    p.parameter_scale = t.scale;
-    p.parameter_keep = t.keep;
-  }
-  p.x = tensor(driver::kNoType, t.type, t.x_strides());
-  if (backward) p.dy = tensor(n.grad_type, t.type, t.dy_strides());
-  p.out = backward ? tensor(n.grad_type, t.type, t.dx_strides()) : tensor(driver::kNoType, t.type, t.y_strides());
-  const std::vector<std::int64_t> lens = reference::parameter_lens(p);
-  const auto strides = driver::tensor_strides(lens, n.param_layout, n.param_strides);
-  const auto parameter = [&](int type) {
-    return Tensor(static_cast<reference::Type>(driver::BnormArgs::type_or(type, usual)), lens, strides);
-  };
-  p.scales = parameter(n.scale_type);
-  p.biases = parameter(n.bias_type);
-  p.moments = parameter(n.stat_type);
-  return p;
-}
-
 class BatchNormCase final : public Case {
  public:
-  BatchNormCase(const Args& args, Direction direction) : args_(args), wanted_(wanted_of(args, direction)) {
+  BatchNormCase(const Args& args, Direction direction)
+      : args_(args), wanted_(args.norm.problem(args.tensors, direction != Direction::kBackward)) {
     problem_.direction = direction;
     problem_.mode = wanted_.spatial ? batch_norm::Mode::kSpatial : batch_norm::Mode::kPerActivation;
     problem_.activation = static_cast<activation::Mode>(args.norm.activation);
@@ -206,9 +170,7 @@ class BatchNormCase final : public Case {
 
  private:
   /// The content of an operand after x; null if there is none.
-  const void* content(std::size_t operand) const {
-    return operand == 0 ? nullptr : operands[operand].content.data();
-  }
+  const void* content(std::size_t operand) const { return operand == 0 ? nullptr : operands[operand].content.data(); }
   static void fill(Operand& operand, unsigned seed, double least, double most) {
     const Tensor& t = operand.tensor;
     operand.content.assign(t.bytes(), kPoison);
@@ -244,8 +206,8 @@ Cases batch_norm_cases(const std::string& line) {
   const Args args = parse(line);
   Cases cases;
   if (args.norm.forward != 0)
-    cases.push_back(std::make_unique<BatchNormCase>(
-        args, args.norm.forward == 1 ? Direction::kTraining : Direction::kInference));
+    cases.push_back(
+        std::make_unique<BatchNormCase>(args, args.norm.forward == 1 ? Direction::kTraining : Direction::kInference));
   if (args.norm.backward != 0) cases.push_back(std::make_unique<BatchNormCase>(args, Direction::kBackward));
   return cases;
 }

@@ -22,8 +22,8 @@ struct BatchNormKernels {
   const Reduction<>* (*training)(DataType x);
   /// y from the inputs x, mean, factor, bias. All but x are float, double for fp64.
   void (*inference)(const BatchNormJob&, const Run&);
-  /// Reduces dy to {sum, sum of dy * (x - mean)} and applies {a, b, c}: dx = a * dy + b * (x - mean) + c. Inputs: x, dy,
-  /// mean; if `gated` also factor and bias, and dy counts only where the activation has a gradient.
+  /// Reduces dy to {sum, sum of dy * (x - mean)} and applies {a, b, c}: dx = a * dy + b * (x - mean) + c. Inputs: x,
+  /// dy, mean; if `gated` also factor and bias, and dy counts only where the activation has a gradient.
   const Reduction<>* (*backward)(DataType x, DataType dy, bool gated);
 };
 

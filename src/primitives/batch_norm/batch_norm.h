@@ -27,13 +27,13 @@ inline constexpr int kMostRank = 5;
 struct Problem final : ProblemOf<Problem> {
   struct Args {
     const void *x = nullptr, *dy = nullptr;
-    void* out = nullptr;  // y or dx; may be x or dy
+    void* out = nullptr;                           // y or dx; may be x or dy
     const void *scale = nullptr, *bias = nullptr;  // backward reads bias only with an activation
     /// Training: the running moments before, may be null. Inference: the moments. Backward: the saved mean and inverse
     /// deviation, both null: from x.
     const void *mean = nullptr, *variance = nullptr;
-    bool inverse = false;                               // inference: `variance` holds inverse deviations
-    void *next_mean = nullptr, *next_variance = nullptr;  // training: running moments, both null: none
+    bool inverse = false;                                  // inference: `variance` holds inverse deviations
+    void *next_mean = nullptr, *next_variance = nullptr;   // training: running moments, both null: none
     void *saved_mean = nullptr, *saved_inverse = nullptr;  // training, both null: none
     void *dscale = nullptr, *dbias = nullptr;              // backward, may be null
     double factor = 1, epsilon = 0;                        // running = (1 - factor) * running + factor * batch
@@ -45,9 +45,9 @@ struct Problem final : ProblemOf<Problem> {
   Direction direction = Direction::kTraining;
   Mode mode = Mode::kSpatial;
   activation::Mode activation = activation::Mode::kPassthru;  // relu, clipped relu or clamp
-  TensorDesc x, out;      // y, or dx; dx may have another type than x
-  TensorDesc dy;          // rank 0 forward
-  TensorDesc parameters;  // sizes and strides of all parameters, of type float
+  TensorDesc x, out;                                          // y, or dx; dx may have another type than x
+  TensorDesc dy;                                              // rank 0 forward
+  TensorDesc parameters;                                      // sizes and strides of all parameters, of type float
   DataType scale_type = DataType::kFloat;
   DataType bias_type = DataType::kFloat;    // and of the gradients of scale and bias
   DataType moment_type = DataType::kFloat;  // of mean and variance

@@ -10,7 +10,6 @@
 #include "primitives/batch_norm/solvers.h"
 #include "primitives/common/map.h"
 
-
 namespace polymio::batch_norm {
 namespace {
 
@@ -192,8 +191,8 @@ void backward(Stream& stream, const Plan& plan, const BatchNormKernels& kernels,
     values[1] = -factor * inverse * dscale / plan.length();
     values[2] = -factor * dbias / plan.length();
   };
-  common::reduce_and_apply(stream, plan.with_coefficients, operands,
-                           *kernels.backward(p.x.type, p.dy.type, gated), &job, finish);
+  common::reduce_and_apply(stream, plan.with_coefficients, operands, *kernels.backward(p.x.type, p.dy.type, gated),
+                           &job, finish);
 }
 
 class CpuRows final : public Solver<Problem> {
@@ -232,7 +231,8 @@ class CpuRows final : public Solver<Problem> {
         case Direction::kInference:
           return wide ? infer<double>(on, *plan, kernels, job, args) : infer<float>(on, *plan, kernels, job, args);
         case Direction::kBackward:
-          return wide ? backward<double>(on, *plan, kernels, job, args) : backward<float>(on, *plan, kernels, job, args);
+          return wide ? backward<double>(on, *plan, kernels, job, args)
+                      : backward<float>(on, *plan, kernels, job, args);
       }
     };
   }
