@@ -23,13 +23,37 @@ Offsets offsets_of(const Cursor& at) {
   return offsets;
 }
 
-/// Whether neighbours in the innermost kept dimension are contiguous in every input that is reduced, and neighbours in
-/// the innermost reduced one are not.
+/// The job of every row, or what writes that of each.
+struct Jobs {
+  const void* shared = nullptr;
+  const RowJob* own = nullptr;
+};
+
+class JobOfRow {
+ public:
+  JobOfRow(const Jobs& jobs, std::int64_t row) : job_(jobs.own ? memory_ : jobs.shared) {
+    if (jobs.own) (*jobs.own)(row, memory_);
+  }
+  JobOfRow(const JobOfRow&) = delete;
+  JobOfRow& operator=(const JobOfRow&) = delete;
+  operator const void*() const { return job_; }
+
+ private:
+  alignas(8) unsigned char memory_[kRowJobBytes];
+  const void* job_;
+};
+
+/// Whether neighbours in the innermost kept dimension are contiguous in every input that is reduced, or equal in those
+/// with one element per row, and neighbours in the innermost reduced one are not.
 template <class A>
 bool has_columns(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel) {
   if (loops.kept.inner().size < kLeastColumns) return false;
-  for (std::size_t o = operands.outputs; o < operands.outputs + kernel.reads; ++o)
-    if (loops.kept.inner().strides[o] != 1 || loops.reduced.inner().strides[o] == 1) return false;
+  for (std::size_t i = 0; i < kernel.reads; ++i) {
+    const std::size_t o = operands.outputs + i;
+    const bool scalar = i + kernel.row_scalars >= kernel.reads;
+    if (loops.kept.inner().strides[o] != (scalar ? 0 : 1)) return false;
+    if (!scalar && loops.reduced.inner().strides[o] == 1) return false;
+  }
   return true;
 }
 
@@ -37,15 +61,15 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
 template <class A>
 class Reducer {
  public:
-  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const void* job)
+  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
-        job_(job),
+        jobs_(jobs),
         runs_(loops.reduced, operands, operands.outputs, operands.outputs + kernel.reads),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(has_columns(loops, operands, kernel)) {
+        columns_(!jobs.own && has_columns(loops, operands, kernel)) {
     const std::int64_t width = loops.kept.inner().size;
     group_ = columns_ ? std::min(width, kBlock) : std::clamp<std::int64_t>(kTaskElements / length_, 1, rows_);
     chunk_ = columns_ ? std::max<std::int64_t>(1, kTaskElements / group_) : kTaskElements;
@@ -73,18 +97,20 @@ class Reducer {
   /// The values of a row, all chunks merged.
   void values(std::int64_t row, A* out) const {
     for (std::size_t k = 0; k < kernel_.accumulators; ++k) out[k] = *at(0, k, row);
+    if (chunks_ == 1) return;
+    const JobOfRow job(jobs_, row);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       A part[kernels::kMaxAccumulators];
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) part[k] = *at(c, k, row);
-      kernel_.merge(job_, part, out);
+      kernel_.merge(job, part, out);
     }
   }
 
   /// Adds elements [begin, end) of the row at `cursor` to the values.
-  void add(const Cursor& cursor, std::int64_t begin, std::int64_t end, A* values) const {
+  void add(const void* job, const Cursor& cursor, std::int64_t begin, std::int64_t end, A* values) const {
     std::int64_t done = begin;
     runs_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) {
-      kernel_.reduce(job_, run, done, values);
+      kernel_.reduce(job, run, done, values);
       done += run.n;
     });
   }
@@ -102,9 +128,10 @@ class Reducer {
     const std::int64_t begin = chunk * chunk_, end = std::min(begin + chunk_, length_);
     Cursor cursor(loops_.kept, first);
     for (std::int64_t row = first; row < last; ++row, cursor.advance(1)) {
+      const JobOfRow job(jobs_, row);
       A values[kernels::kMaxAccumulators];
-      kernel_.start(job_, values);
-      add(cursor, begin, end, values);
+      kernel_.start(job, values);
+      add(job, cursor, begin, end, values);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(chunk, k, row) = values[k];
     }
   }
@@ -113,7 +140,7 @@ class Reducer {
     const std::int64_t width = loops_.kept.inner().size, first = outer * width + group * group_;
     const std::int64_t begin = chunk * chunk_, end = std::min(begin + chunk_, length_);
     A none[kernels::kMaxAccumulators];
-    kernel_.start(job_, none);
+    kernel_.start(jobs_.shared, none);
     kernels::Rows rows;
     rows.n = std::min(group_, width - group * group_);
     for (std::size_t k = 0; k < kernel_.accumulators; ++k) std::fill_n(at(chunk, k, first), rows.n, none[k]);
@@ -127,7 +154,7 @@ class Reducer {
         rows.in[r] = static_cast<const char*>(operands_.data[o]) + (cursor.offset(o) + column.offset(o)) * bytes;
         rows.row_bytes[r] = loops_.reduced.inner().strides[o] * bytes;
       }
-      kernel_.reduce_columns(job_, rows, i, at(chunk, 0, first), rows_);
+      kernel_.reduce_columns(jobs_.shared, rows, i, at(chunk, 0, first), rows_);
       cursor.advance(rows.rows);
     }
   }
@@ -135,7 +162,7 @@ class Reducer {
   const RowLoops& loops_;
   const Operands& operands_;
   const kernels::Reduction<A>& kernel_;
-  const void* job_;
+  const Jobs jobs_;
   const Runs runs_;
   std::int64_t rows_, length_;
   bool columns_;
@@ -161,7 +188,7 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
             const void* job, RowResult<A> result) {
-  Reducer<A> reducer(loops, inputs, kernel, job);
+  Reducer<A> reducer(loops, inputs, kernel, {job});
   reducer.run(stream);
   for (std::int64_t row = 0; row < reducer.rows(); ++row) {
     A values[kernels::kMaxAccumulators];
@@ -175,11 +202,14 @@ template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::R
 template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<Wide>&, const void*,
                      RowResult<Wide>);
 
-void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
-                      const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
-  Reducer<double> reducer(loops, operands, kernel, job);
+namespace {
+
+void reduce_rows_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
+                           const kernels::Reduction<>& kernel, const Jobs& jobs, RowResult<double> result) {
+  Reducer<double> reducer(loops, operands, kernel, jobs);
   const Runs runs(loops.reduced, operands);
-  const auto apply = [&](const Cursor& cursor, std::int64_t begin, std::int64_t end, const double* values) {
+  const auto apply = [&](const void* job, const Cursor& cursor, std::int64_t begin, std::int64_t end,
+                         const double* values) {
     runs.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel.apply(job, run, values); });
   };
   using Values = std::array<double, kernels::kMaxAccumulators>;
@@ -189,11 +219,12 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
                [&](std::int64_t first, std::int64_t last) {
                  Cursor cursor(loops.kept, first);
                  for (std::int64_t row = first; row < last; ++row, cursor.advance(1)) {
+                   const JobOfRow job(jobs, row);
                    Values values;
                    kernel.start(job, values.data());
-                   reducer.add(cursor, 0, length, values.data());
+                   reducer.add(job, cursor, 0, length, values.data());
                    result(row, values.data());
-                   apply(cursor, 0, length, values.data());
+                   apply(job, cursor, 0, length, values.data());
                  }
                });
     return;
@@ -208,9 +239,21 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
   const std::int64_t chunk = reducer.chunk(), chunks = reducer.chunks();
   stream.parallel_for(static_cast<std::size_t>(rows * chunks), 0, [&](std::size_t i, void*) {
     const std::int64_t task = static_cast<std::int64_t>(i), row = task / chunks, begin = task % chunks * chunk;
-    apply(Cursor(loops.kept, row), begin, std::min(begin + chunk, length),
+    apply(JobOfRow(jobs, row), Cursor(loops.kept, row), begin, std::min(begin + chunk, length),
           values[static_cast<std::size_t>(row)].data());
   });
+}
+
+}  // namespace
+
+void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
+                      const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
+  reduce_rows_and_apply(stream, loops, operands, kernel, {job}, result);
+}
+
+void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
+                      const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
+  reduce_rows_and_apply(stream, loops, operands, kernel, {nullptr, &job}, result);
 }
 
 }  // namespace polymio::common
