@@ -29,7 +29,8 @@ struct Rows {
 template <class A = double>
 struct Reduction {
   std::size_t accumulators = 1;
-  std::size_t reads = 1;  // the first so many inputs are reduced; apply reads all
+  std::size_t reads = 1;        // the first so many inputs are reduced; apply reads all
+  std::size_t row_scalars = 0;  // the last so many of them have one element for each row of reduce_columns
   /// The values of no elements.
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.

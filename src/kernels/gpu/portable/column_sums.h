@@ -4,6 +4,9 @@
 #include "kernels/gpu/portable/column_shape.h"
 #include "kernels/gpu/portable/operands.h"
 
+#ifndef EQUAL_ACROSS
+#define EQUAL_ACROSS(i) 0
+#endif
 #define THREADS 512
 #define PIXELS 4  // elements per thread in flight
 
@@ -84,7 +87,7 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
       }
       UNROLL
       for (int o = 0; o < INPUTS; ++o)
-        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], 1, VECTOR, VECTOR, v[k][o]);
+        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], EQUAL_ACROSS(o) ? 0 : 1, VECTOR, VECTOR, v[k][o]);
     }
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
@@ -108,7 +111,7 @@ INLINE void add_across(const Operands* p, const Walk* w, const ColumnShape* c, i
   const int rows = THREADS / c->together;
   i64 column_at[INPUTS];
   UNROLL
-  for (int k = 0; k < INPUTS; ++k) column_at[k] = column;
+  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column;
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
   if (column < c->columns) add_pixels(p, w, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);

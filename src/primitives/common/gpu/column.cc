@@ -34,6 +34,15 @@ class Inputs {
   bool have_stride(i64 stride) const {
     return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
   }
+  /// Whether columns are neighbours in aligned vectors, in all inputs that differ between columns.
+  bool have_vectors_across() const {
+    return all([&](std::size_t o) {
+      const auto i = static_cast<int>(o);
+      return i >= nest_.inputs - columns_.equal_across ||
+             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
+              kernels::is_aligned(nest_, i, columns_.sides[o], -1, vector_));
+    });
+  }
   /// Whether vectors along dimension `along`, or across columns if negative, are aligned.
   bool aligned(int along) const {
     return all([&](std::size_t o) {
@@ -75,7 +84,7 @@ int columns_together(const DeviceInfo& device, const Columns& columns) {
 int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
   const i64 count = columns.shape.columns;
   const int vector = inputs.vector();
-  if (!inputs.have_stride(1) || count % vector != 0 || !inputs.aligned(-1)) return 0;
+  if (count % vector != 0 || !inputs.have_vectors_across()) return 0;
   int together = 8;
   while (together > 1 && count / (vector * together) * 2 * blocks < device.units) together /= 2;
   return together;

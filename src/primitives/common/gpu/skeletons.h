@@ -62,6 +62,7 @@ struct Columns {
   kernels::Nest nest{};
   kernels::Sides sides{};
   kernels::ColumnShape shape{};
+  int equal_across = 0;  // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
 };
 
 struct ColumnPlan {
