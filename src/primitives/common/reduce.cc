@@ -160,20 +160,25 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
-            const void* job, RowResult<A> result) {
+            const void* job, RowResult<A> result, Results results) {
+  constexpr std::int64_t kTaskRows = 2048;
   Reducer<A> reducer(loops, inputs, kernel, job);
   reducer.run(stream);
-  for (std::int64_t row = 0; row < reducer.rows(); ++row) {
-    A values[kernels::kMaxAccumulators];
-    reducer.values(row, values);
-    result(row, values);
-  }
+  const bool concurrent = results == Results::kConcurrent;
+  for_ranges(stream, reducer.rows(), concurrent ? kTaskRows : reducer.rows(),
+             [&](std::int64_t first, std::int64_t last) {
+               for (std::int64_t row = first; row < last; ++row) {
+                 A values[kernels::kMaxAccumulators];
+                 reducer.values(row, values);
+                 result(row, values);
+               }
+             });
 }
 
 template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<double>&, const void*,
-                     RowResult<double>);
+                     RowResult<double>, Results);
 template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<Wide>&, const void*,
-                     RowResult<Wide>);
+                     RowResult<Wide>, Results);
 
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
