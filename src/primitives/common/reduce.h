@@ -21,16 +21,15 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced);
 template <class A>
 using RowResult = FunctionRef<void(std::int64_t row, A* values)>;
 
-/// Reduces every row, by rows or columns of memory, whichever is contiguous, then passes its values on: rows in order,
-/// or, for many short rows, those of different rows concurrently.
+/// Reduces every row, by rows or columns of memory, whichever is contiguous, then passes its values on, rows in order.
 /// A: double or a 128-bit integer. The kernel has no apply.
-enum class Results { kInOrder, kConcurrent };
 template <class A>
 void reduce(Stream&, const RowLoops&, const Operands& inputs, const kernels::Reduction<A>&, const void* job,
-            RowResult<A> result, Results = Results::kInOrder);
+            RowResult<A> result);
 
 /// Reduces every row, passes its values on and applies the kernel to the row, while a short row is in the caches. Tasks
-/// pass values of different rows on concurrently. Operands: outputs first, then inputs.
+/// pass values of different rows on concurrently. Operands: outputs first, then inputs. Without apply in the kernel the
+/// values are only passed on.
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,
                       RowResult<double> result);
 

@@ -1,6 +1,7 @@
 // The column skeleton: reduces rows of columns, each column to its own accumulators (batch norm, bias, reductions over
-// leading dimensions). The functor is described in reduction.h. Rows are read in the order of memory, some at a time,
-// and a block of accumulators stays in the L1 cache.
+// leading dimensions), and applies the values of columns in a second pass (softmax over channels). The functor is
+// described in reduction.h. Rows are read in the order of memory, some at a time, and a block of accumulators stays in
+// the L1 cache.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/accumulators.h"
@@ -88,6 +89,68 @@ struct Column<F, T, Types<I...>> {
     Lanes lanes(f);
     for (int k = 0; k < kCount; ++k) lanes.v[k] = load(sums[k] + i);
     return lanes;
+  }
+};
+
+/// The types of kCount values, then those of the inputs.
+template <class T, int kCount, class... I>
+struct WithValues : WithValues<T, kCount - 1, T, I...> {};
+template <class T, class... I>
+struct WithValues<T, 0, I...> {
+  using type = Types<I...>;
+};
+
+template <template <class> class F, class T, class Inputs, class Outputs>
+struct ColumnPass;
+
+/// The second pass, row by row.
+template <template <class> class F, class T, class... I, class Outputs>
+struct ColumnPass<F, T, Types<I...>, Outputs> {
+  static constexpr int kCount = F<T>::kAccumulators, kInputs = sizeof...(I);
+  static constexpr i64 kColumns = 8192 / kCount / static_cast<i64>(sizeof(T));  // 8 KiB of values
+
+  static void apply(const void* job, const Rows& rows, const double* values, i64 pitch) {
+    const Applied applied{functor<F, T>(job)};
+    constexpr i64 kSizes[] = {sizeof(I)...};
+    alignas(64) T of_columns[kCount][kColumns];
+    for (i64 c = 0; c < rows.n; c += kColumns) {
+      Run run;
+      run.n = min_of(rows.n - c, kColumns);
+      for (int k = 0; k < kCount; ++k) {
+        for (i64 i = 0; i < run.n; ++i) of_columns[k][i] = static_cast<T>(values[k * pitch + c + i]);
+        run.in[k] = of_columns[k];
+      }
+      for (i64 r = 0; r < rows.rows; ++r) {
+        for (int k = 0; k < kInputs; ++k)
+          run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + r * rows.row_bytes[k] + c * kSizes[k];
+        set_outputs(rows, r, c, Outputs{}, run);
+        map_applied<T, typename WithValues<T, kCount, I...>::type, Outputs>(applied.f, applied, run);
+      }
+    }
+    finish_applied(applied.f);
+  }
+
+ private:
+  struct Applied {
+    template <class... X>
+    [[gnu::always_inline]] auto operator()(X... x) const {
+      const Vec<T> all[] = {x...};
+      Vec<T> values[kCount];
+      for (int k = 0; k < kCount; ++k) values[k] = all[k];
+      return with(all + kCount, values, std::make_index_sequence<static_cast<std::size_t>(kInputs)>{});
+    }
+    template <std::size_t... K>
+    [[gnu::always_inline]] auto with(const Vec<T>* x, const Vec<T> (&values)[kCount], std::index_sequence<K...>) const {
+      return f.apply(values, x[K]...);
+    }
+    F<T> f;
+  };
+
+  template <class... O>
+  static void set_outputs(const Rows& rows, i64 row, i64 column, Types<O...>, Run& run) {
+    constexpr i64 kSizes[] = {sizeof(O)...};
+    for (std::size_t o = 0; o < sizeof...(O); ++o)
+      run.out[o] = static_cast<unsigned char*>(rows.out[o]) + row * rows.out_row_bytes[o] + column * kSizes[o];
   }
 };
 

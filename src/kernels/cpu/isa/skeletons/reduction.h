@@ -13,6 +13,7 @@
 //     void add(Vec<T> (&acc)[2], Vec<T> index, Vec<T> x) const;     // an element for each lane
 //     void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const;
 //     Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const;      // optional: the second pass over a row
+//     Blend blend() const;                                          // optional: how its results are stored
 //   };
 //   constexpr Reduction<> kLargest = reduction<Largest, float, Types<Half>, Types<Half>>();
 #pragma once
@@ -32,7 +33,10 @@ constexpr Reduction<> reduction() {
   r.reduce = &R::reduce;
   r.reduce_columns = &Column<F, C, Inputs>::reduce;
   r.merge = &R::merge;
-  if constexpr (!__is_same(Outputs, Types<>)) r.apply = &R::apply;
+  if constexpr (!__is_same(Outputs, Types<>)) {
+    r.apply = &R::apply;
+    r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;
+  }
   return r;
 }
 
