@@ -113,6 +113,7 @@ class Reducer {
       });
     }
     run(stream);
+    if (!kernel_.apply) return finish(result);
     finish([&](std::int64_t row, A* values) {
       result(row, values);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(0, k, row) = values[k];
@@ -167,6 +168,7 @@ class Reducer {
     });
   }
   void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
+    if (!kernel_.apply) return;
     const auto [begin, end] = part(chunk);
     applied_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel_.apply(job, run, values); });
   }
@@ -240,6 +242,7 @@ class Reducer {
     });
   }
   void apply_columns(std::int64_t chunk, const Group& g, const A* values, std::int64_t pitch) const {
+    if (!kernel_.apply) return;
     each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t) {
       kernel_.apply_columns(jobs_.shared, rows, values, pitch);
     });

@@ -32,7 +32,8 @@ void reduce(Stream&, const RowLoops&, const Operands& inputs, const kernels::Red
             RowResult<A> result);
 
 /// Reduces every row, passes its values on and applies the kernel to the row, while a short row is in the caches. Tasks
-/// pass values of different rows on concurrently. Operands: outputs first, then inputs.
+/// pass values of different rows on concurrently. Operands: outputs first, then inputs. Without apply in the kernel the
+/// values are only passed on.
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,
                       RowResult<double> result);
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
