@@ -7,7 +7,7 @@
 
 namespace polymio::kernels {
 
-inline constexpr std::size_t kMaxInputs = 4, kMaxOutputs = 3, kMaxAccumulators = 4;
+inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
 /// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
 struct Run {

@@ -25,6 +25,8 @@ Argument value_argument(const T& value) {
 
 /// The loop's iteration space for these of its operands, inputs first.
 kernels::Nest nest_of(const Loop&, int inputs, std::initializer_list<std::size_t> operands);
+/// The same for all operands of a loop that has its `outputs` first.
+kernels::Nest nest_of(const Loop&, std::size_t outputs);
 
 /// Entry points of a program that includes map.h.
 enum class MapEntry { kElements, kVectors, kRows };
@@ -37,8 +39,13 @@ struct MapPlan {
 };
 MapPlan plan_map(const kernels::Nest&, const kernels::Sides&);
 
-/// Launches the plan's entry point; `formula` is the Formula of the program. Absent inputs must not be read.
-void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, Argument formula);
+/// Launches the plan's entry point; `formula` has the program's FORMULA_PARAMETERS, up to 4, or is its Formula. Absent
+/// inputs must not be read.
+void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, std::span<const Argument> formula);
+inline void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const kernels::Sides& sides,
+                       Argument formula) {
+  launch_map(stream, kernel, plan, sides, {&formula, 1});
+}
 
 /// Entry points of a program that includes column.h, then of one that includes column_partials.h.
 enum class ColumnEntry {
