@@ -59,8 +59,8 @@ class BiasCase final : public Case {
     std::vector<std::int64_t> lens(y.lens.size(), 1);
     lens[1] = y.lens[1];
     operands = {{reference::Tensor(y.type, lens)}, {y}};
-    output = forward_ ? 1 : 0;
-    keeps = forward_ || beta_ != 0;  // y = alpha * (y + b) + beta * y
+    // y = alpha * (y + b) + beta * y
+    (forward_ ? operands[1] : operands[0]).use = forward_ || beta_ != 0 ? Use::kUpdated : Use::kWritten;
     problem_.direction = forward_ ? Direction::kForward : Direction::kBackward;
     problem_.b = describe(operands[0].tensor);
     problem_.y = describe(y);
@@ -87,8 +87,8 @@ class BiasCase final : public Case {
     const Problem::Args args{data[0], data[1], alpha_, beta_};
     invoke(stream, &args);
   }
-  reference::Comparison compare(const SolverBase&, const void* result) const override {
-    const reference::Tensor &y = operands[1].tensor, &to = operands[output].tensor;
+  reference::Comparison compare(const SolverBase&, std::size_t operand, const void* result) const override {
+    const reference::Tensor &y = operands[1].tensor, &to = operands[operand].tensor;
     reference::Arithmetic how;
     how.output = y.type;
     how.accumulate = y.type == reference::Type::kDouble ? reference::Type::kDouble : reference::Type::kFloat;

@@ -50,9 +50,11 @@ class Guarded {
   Memory on_device_;
 };
 
-/// Runs the solver on fresh buffers, `shift` elements off their alignment; returns the output's bytes.
-std::vector<unsigned char> run(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point,
-                               std::size_t shift) {
+using Bytes = std::vector<unsigned char>;
+
+/// Runs the solver on fresh buffers, `shift` elements off their alignment; returns the bytes of each operand.
+std::vector<Bytes> run(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point,
+                       std::size_t shift) {
   std::deque<Guarded> buffers;
   std::vector<void*> data;
   std::size_t widest = sizeof(float);
@@ -61,7 +63,7 @@ std::vector<unsigned char> run(Handle& handle, const Case& c, const SolverBase& 
     const std::size_t element = reference::size_of(operand.tensor.type);
     widest = std::max(widest, element);
     Guarded& buffer = buffers.emplace_back(handle, operand.content.size(), shift * element);
-    if (i != c.output || c.keeps) std::memcpy(buffer.data(), operand.content.data(), operand.content.size());
+    if (operand.use != Use::kWritten) std::memcpy(buffer.data(), operand.content.data(), operand.content.size());
     data.push_back(buffer.device());
   }
   const std::size_t bytes = solver.workspace_size(handle.device(), c.problem(), point);
@@ -72,22 +74,20 @@ std::vector<unsigned char> run(Handle& handle, const Case& c, const SolverBase& 
         bytes);
   for (Guarded& buffer : buffers) buffer.download();
   workspace.download();
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const std::vector<unsigned char>& before = c.operands[i].content;
-    EXPECT_TRUE(buffers[i].are_guards_intact()) << "wrote outside operand " << i;
-    EXPECT_TRUE(i == c.output || std::memcmp(buffers[i].data(), before.data(), before.size()) == 0)
-        << "changed input " << i;
-  }
   EXPECT_TRUE(workspace.are_guards_intact()) << "wrote outside the workspace";
-  unsigned char* const result = buffers[c.output].data();
-  return {result, result + c.operands[c.output].content.size()};
+  std::vector<Bytes> results;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_TRUE(buffers[i].are_guards_intact()) << "wrote outside operand " << i;
+    const unsigned char* const result = buffers[i].data();
+    results.emplace_back(result, result + c.operands[i].content.size());
+  }
+  return results;
 }
 
-void check_gaps(const Case& c, const std::vector<unsigned char>& result) {
-  const Operand& output = c.operands[c.output];
+void check_gaps(const Operand& output, const Bytes& result) {
   const std::vector<bool> mask = element_bytes(output.tensor);
   for (std::size_t i = 0; i < mask.size(); ++i)
-    if (!mask[i] && result[i] != (c.keeps ? output.content[i] : kPoison)) {
+    if (!mask[i] && result[i] != (output.use == Use::kUpdated ? output.content[i] : kPoison)) {
       ADD_FAILURE() << "wrote into the gap at byte " << i;
       return;
     }
@@ -96,15 +96,22 @@ void check_gaps(const Case& c, const std::vector<unsigned char>& result) {
 }  // namespace
 
 void check(Handle& handle, const Case& c, const SolverBase& solver, const TunePoint& point) {
-  const std::vector<unsigned char> result = run(handle, c, solver, point, 0);
-  const reference::Comparison found = c.compare(solver, result.data());
-  EXPECT_TRUE(found.ok()) << found.failures << " of " << c.operands[c.output].tensor.count()
-                          << " outputs are wrong; worst: index " << found.index << " is " << found.got << ", should be "
-                          << found.want << " +- " << found.tolerance;
-  check_gaps(c, result);
-  const std::vector<unsigned char> again = run(handle, c, solver, point, 1);
+  const std::vector<Bytes> results = run(handle, c, solver, point, 0);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Operand& operand = c.operands[i];
+    if (operand.use == Use::kRead) {
+      EXPECT_TRUE(results[i] == operand.content) << "changed input " << i;
+      continue;
+    }
+    const reference::Comparison found = c.compare(solver, i, results[i].data());
+    EXPECT_TRUE(found.ok()) << found.failures << " of " << operand.tensor.count() << " elements of operand " << i
+                            << " are wrong; worst: index " << found.index << " is " << found.got << ", should be "
+                            << found.want << " +- " << found.tolerance;
+    check_gaps(operand, results[i]);
+  }
+  const std::vector<Bytes> again = run(handle, c, solver, point, 1);
   if (solver.info().deterministic) {
-    EXPECT_TRUE(result == again) << "a second run, off by one element, differs";
+    EXPECT_TRUE(results == again) << "a second run, off by one element, differs";
   }
 }
 

@@ -18,8 +18,10 @@ class ConvolutionCase final : public Case {
   ConvolutionCase(const driver::ConvArgs& args, driver::Direction direction)
       : source_(args, direction), problem_(translate(source_)) {
     operands = {{source_.math.x}, {source_.math.w}, {source_.math.y}};
-    output = problem_.direction == Direction::kForward ? 2 : problem_.direction == Direction::kBackwardData ? 0 : 1;
-    keeps = args.beta != 0;
+    const int output = problem_.direction == Direction::kForward        ? 2
+                       : problem_.direction == Direction::kBackwardData ? 0
+                                                                        : 1;
+    operands[output].use = args.beta != 0 ? Use::kUpdated : Use::kWritten;
   }
   std::string line() const override { return source_.line(); }
   const ProblemBase& problem() const override { return problem_; }
@@ -53,7 +55,7 @@ class ConvolutionCase final : public Case {
                              .seed = 7};
     invoke(stream, &args);
   }
-  reference::Comparison compare(const SolverBase& solver, const void* result) const override {
+  reference::Comparison compare(const SolverBase& solver, std::size_t, const void* result) const override {
     return trial_->compare(solver, result);
   }
 

@@ -16,9 +16,12 @@ namespace polymio::test {
 
 constexpr unsigned char kPoison = 0xff;  // a NaN or, in FNUZ formats, the least number
 
+enum class Use { kRead, kWritten, kUpdated };  // a written tensor's content before the run has no meaning
+
 /// A tensor that a case reads or writes.
 struct Operand {
   reference::Tensor tensor;
+  Use use = Use::kRead;
   std::vector<unsigned char> content{};  // before the run
 };
 
@@ -37,12 +40,11 @@ class Case {
   /// Calls the invoker with the operands at these addresses, in their order.
   virtual void run(const AnyInvoker&, Stream&, std::span<void* const> data, void* workspace,
                    std::size_t workspace_bytes) const = 0;
-  /// Compares the output tensor at `result` within the bound of the solver's error class.
-  virtual reference::Comparison compare(const SolverBase&, const void* result) const = 0;
+  /// Compares what the solver left at `result` in the operand of this number, which it wrote or updated, within the
+  /// bound of its error class.
+  virtual reference::Comparison compare(const SolverBase&, std::size_t operand, const void* result) const = 0;
 
   std::vector<Operand> operands;
-  std::size_t output = 0;  // the operand that is written
-  bool keeps = false;      // the output's content is an input, too
 };
 using Cases = std::vector<std::unique_ptr<Case>>;
 
