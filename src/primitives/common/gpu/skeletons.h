@@ -78,22 +78,25 @@ struct ColumnPlan {
   kernels::ColumnShape shape{};
   std::int64_t blocks = 1;
   int plane_vectors = 0;  // kPlanes: vectors of a block's planes
-  int parts = 1;          // blocks that share a column
+  int parts = 1;          // blocks that share a column, for each launch
+  int launches = 1;       // of the first stage: columns of more than 2^30 units take several
   std::size_t workspace(std::size_t accumulator_bytes) const {
-    return static_cast<std::size_t>(shape.columns * parts) * accumulator_bytes;
+    return static_cast<std::size_t>(shape.columns * parts * launches) * accumulator_bytes;
   }
 };
 ColumnPlan plan_column(const DeviceInfo&, const Columns&);
-/// Throws NotImplemented for columns of more than 2^30 elements.
 ColumnPlan plan_column_partials(const DeviceInfo&, const Columns&);
+/// What the workspace of plan_column_partials() does not exceed, whatever the strides and alignment of the columns.
+std::size_t max_column_workspace(const DeviceInfo&, std::int64_t columns, std::int64_t elements_per_column,
+                                 std::size_t accumulator_bytes);
 
 /// Launches the entry point of plan_column(). Columns of more than 2^30 units take several launches: `formula` gives
 /// that of the first or of a later one, which must add to the results of those before.
 using FormulaOfPart = FunctionRef<Argument(bool first)>;
 void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
 
-/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
-/// to 16.
+/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned as
+/// Accumulator is.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
 
