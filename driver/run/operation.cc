@@ -20,6 +20,10 @@ std::span<const Primitive> primitives() {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
+      {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
+      {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
+      {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
   };
   return kPrimitives;
 }

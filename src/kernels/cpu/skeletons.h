@@ -27,8 +27,7 @@ struct Rows {
 template <class A = double>
 struct Reduction {
   std::size_t accumulators = 1;
-  std::size_t reads = 1;        // the first so many inputs are reduced; apply reads all
-  std::size_t row_scalars = 0;  // the last so many of them have one element for each row of reduce_columns
+  std::size_t reads = 1;  // the first so many inputs are reduced; apply reads all
   /// The values of no elements.
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.
@@ -40,6 +39,8 @@ struct Reduction {
   void (*merge)(const void* job, const A* later, A* values) = nullptr;
   /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
+  /// The last so many of `reads` have one element for each row of reduce_columns.
+  std::size_t row_scalars = 0;
 };
 
 }  // namespace polymio::kernels
