@@ -27,6 +27,10 @@ std::span<const Primitive> primitives() {
       {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
       {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
       {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
+      {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
+      {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
+      {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
+      {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
   };
   return kPrimitives;
 }
