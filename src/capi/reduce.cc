@@ -3,10 +3,10 @@
 #include "capi/reduce.h"
 
 #include "capi/common/arguments.h"
+#include "capi/common/dimension.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
 #include "capi/common/tensor.h"
-#include "core/problem_text.h"
 
 using namespace polymio;
 using capi::deref;
@@ -42,24 +42,10 @@ Problem problem_of(const ReduceObject& r, const miopenTensorDescriptor_t a, cons
   return p;
 }
 
-/// The descriptor of y, which has the sizes of x without dimension `dim`, with a size of 1 there.
-TensorDesc with_dim(const TensorDesc& x, const TensorDesc& y, std::int32_t dim, const char* name) {
+/// The tensor of a result of x without dimension `dim`.
+TensorDesc result_of(const TensorDesc& x, std::int32_t dim, const miopenTensorDescriptor_t out, const char* name) {
   require(dim >= 0 && dim < x.rank, "dimension {} is not one of the {} of x", dim, x.rank);
-  TensorDesc wide;
-  wide.type = y.type;
-  wide.cast = y.cast;
-  wide.vector_length = y.vector_length;
-  wide.rank = x.rank;
-  bool fits = x.rank == 1 || y.rank == x.rank - 1;
-  for (std::size_t d = 0, from = 0; fits && d < static_cast<std::size_t>(x.rank); ++d) {
-    const bool is_dim = d == static_cast<std::size_t>(dim);
-    wide.lens[d] = is_dim ? 1 : y.lens[from];
-    wide.strides[d] = is_dim ? 1 : y.strides[from];
-    fits = is_dim || y.lens[from++] == x.lens[d];
-  }
-  require(fits, "{} has sizes {}, x has {}: they must be equal without dimension {} of x", name, sizes_text(y),
-          sizes_text(x), dim);
-  return wide;
+  return capi::with_dimension(x, "x", described(out, name), name, dim);
 }
 
 Problem calculation(const miopenTensorDescriptor_t x, std::int32_t dim, miopenReduceCalculationOp_t op,
@@ -69,7 +55,7 @@ Problem calculation(const miopenTensorDescriptor_t x, std::int32_t dim, miopenRe
   p.op = product ? Op::kMul : Op::kAdd;
   p.nan = number_in(nan, 0, 1, "NaN propagation", "0 and 1") == 1 ? Nan::kZero : Nan::kPropagate;
   p.a = described(x, "x");
-  p.c = with_dim(p.a, described(y, "y"), dim, "y");
+  p.c = result_of(p.a, dim, y, "y");
   reduce::validate(p);
   return p;
 }
@@ -220,8 +206,8 @@ miopenStatus_t miopenReduceExtremeForward(miopenHandle_t handle, const miopenTen
     p.values = op > 2;
     p.allows_workspace = false;
     p.a = described(xDesc, "x");
-    p.positions = with_dim(p.a, described(indiceDesc, "indice"), dim, "indice");
-    p.c = p.values ? with_dim(p.a, described(yDesc, "y"), dim, "y") : p.positions;
+    p.positions = result_of(p.a, dim, indiceDesc, "indice");
+    p.c = p.values ? result_of(p.a, dim, yDesc, "y") : p.positions;
     reduce::validate(p);
     reduce::Args args;
     args.a = not_null(x, "the buffer of x");
