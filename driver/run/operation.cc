@@ -13,13 +13,20 @@ namespace polymio::driver {
 
 namespace {
 
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
+      {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},
+      {{"ampadam", kSingle}, "Adam", "Runs a step of Adam with scaled fp16 gradients.", make_adam},
+      {{"adamw", kFloats}, "AdamW", "Runs a step of AdamW.", make_adam},
+      {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
+      {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
+      {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
   };
   return kPrimitives;
 }

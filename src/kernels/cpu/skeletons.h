@@ -7,7 +7,7 @@
 
 namespace polymio::kernels {
 
-inline constexpr std::size_t kMaxInputs = 4, kMaxOutputs = 3, kMaxAccumulators = 4;
+inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
 /// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
 struct Run {
@@ -29,7 +29,8 @@ struct Rows {
 template <class A = double>
 struct Reduction {
   std::size_t accumulators = 1;
-  std::size_t reads = 1;  // the first so many inputs are reduced; apply reads all
+  std::size_t reads = 1;        // the first so many inputs are reduced; apply reads all
+  std::size_t row_scalars = 0;  // the last so many of them have one element for each row of reduce_columns
   /// The values of no elements.
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.

@@ -7,6 +7,9 @@
 #ifndef ACCUMULATE
 #define ACCUMULATE(sum, in, index) accumulate(sum, in)
 #endif
+#ifndef EQUAL_ACROSS
+#define EQUAL_ACROSS(i) 0
+#endif
 #define THREADS 512
 #define PIXELS 4  // elements per thread in flight
 
@@ -87,7 +90,7 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
       }
       UNROLL
       for (int o = 0; o < INPUTS; ++o)
-        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], 1, VECTOR, VECTOR, v[k][o]);
+        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], EQUAL_ACROSS(o) ? 0 : 1, VECTOR, VECTOR, v[k][o]);
     }
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
@@ -111,7 +114,7 @@ INLINE void add_across(const Operands* p, const Walk* w, const ColumnShape* c, i
   const int rows = THREADS / c->together;
   i64 column_at[INPUTS];
   UNROLL
-  for (int k = 0; k < INPUTS; ++k) column_at[k] = column;
+  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column;
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
   if (column < c->columns) add_pixels(p, w, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);
