@@ -1,6 +1,7 @@
 // The column skeleton in two stages for long columns: `parts` blocks share a column and write their accumulators to the
 // workspace, [parts][columns] from part `before` on, which the second kernel combines in order. The including source
-// defines what column.h requires.
+// defines what column.h requires, and may define
+//   ACCUMULATE(sum, in, index)   accumulate() with the number of the element in its column (accumulate(sum, in))
 // Entry points: partial_elements, partial_vectors or partial_across, see plan_column_partials(); then column_finish.
 // SPDX-License-Identifier: MIT
 #pragma once
