@@ -9,6 +9,8 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/optimizer/optimizer.h"
+#include "primitives/norm/norm.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -18,11 +20,14 @@ int main() {
   const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
   for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
   add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(optimizer::programs(device, type));
   using activation::Mode;
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+    add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

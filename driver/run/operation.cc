@@ -13,7 +13,7 @@ namespace polymio::driver {
 
 namespace {
 
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
@@ -24,6 +24,17 @@ std::span<const Primitive> primitives() {
        "Normalizes by the moments of a batch; the gradient.",
        make_batch_norm},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
+      {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},
+      {{"ampadam", kSingle}, "Adam", "Runs a step of Adam with scaled fp16 gradients.", make_adam},
+      {{"adamw", kFloats}, "AdamW", "Runs a step of AdamW.", make_adam},
+      {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
+      {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
+      {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
+      {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
+      {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
+      {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
+      {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
   };
   return kPrimitives;
 }

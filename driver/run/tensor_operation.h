@@ -17,7 +17,7 @@ namespace polymio::driver {
 
 enum Access { kRead, kWritten, kPassed };  // kPassed: an argument of the call that is not read
 
-// A tensor of the call, with random elements in [-limit, limit), or NaN where the limit is 0.
+// A tensor of the call, with random elements in [-limit, limit), or [0, limit) if `positive`; NaN where the limit is 0.
 struct Operand {
   const char* name;
   reference::Tensor tensor;
@@ -25,6 +25,7 @@ struct Operand {
   Access access = kRead;
   std::string file = {};     // the elements, if not random
   Buffer* shared = nullptr;  // memory with the elements, if there is already
+  bool positive = false;
 };
 
 using Contents = std::vector<unsigned char>;

@@ -7,7 +7,7 @@
 
 namespace polymio::kernels {
 
-inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 3, kMaxAccumulators = 4;
+inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
 /// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
 struct Run {
@@ -43,6 +43,8 @@ struct Reduction {
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
   /// The same for rows of columns, with values[accumulator * pitch + column].
   void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;
+  /// The last so many of `reads` have one element for each row of reduce_columns.
+  std::size_t row_scalars = 0;
 };
 
 }  // namespace polymio::kernels

@@ -27,16 +27,39 @@ Offsets offsets_of(const Cursor& at) {
   return offsets;
 }
 
-/// Whether neighbours in the innermost kept dimension are contiguous in every operand that the kernel uses, and
-/// neighbours in the innermost reduced one are not.
+/// The job of every row, or what writes that of each.
+struct Jobs {
+  const void* shared = nullptr;
+  const RowJob* own = nullptr;
+};
+
+class JobOfRow {
+ public:
+  JobOfRow(const Jobs& jobs, std::int64_t row) : job_(jobs.own ? memory_ : jobs.shared) {
+    if (jobs.own) (*jobs.own)(row, memory_);
+  }
+  JobOfRow(const JobOfRow&) = delete;
+  JobOfRow& operator=(const JobOfRow&) = delete;
+  operator const void*() const { return job_; }
+
+ private:
+  alignas(8) unsigned char memory_[kRowJobBytes];
+  const void* job_;
+};
+
+/// Whether neighbours in the innermost kept dimension are contiguous in every operand that the kernel uses, or equal in
+/// inputs with one element per row, and neighbours in the innermost reduced one are not.
 template <class A>
 bool has_columns(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel) {
   if (loops.kept.inner().size < kLeastColumns) return false;
-  const std::size_t first = kernel.apply ? 0 : operands.outputs;
-  const std::size_t end = kernel.apply ? operands.count : operands.outputs + kernel.reads;
+  const std::size_t reduced = operands.outputs + kernel.reads;
+  const std::size_t first = kernel.apply ? 0 : operands.outputs, end = kernel.apply ? operands.count : reduced;
   const bool single = loops.reduced.count() == 1;
-  for (std::size_t o = first; o < end; ++o)
-    if (loops.kept.inner().strides[o] != 1 || (loops.reduced.inner().strides[o] == 1 && !single)) return false;
+  for (std::size_t o = first; o < end; ++o) {
+    const bool scalar = o < reduced && o + kernel.row_scalars >= reduced;
+    if (loops.kept.inner().strides[o] != (scalar ? 0 : 1)) return false;
+    if (!scalar && !single && loops.reduced.inner().strides[o] == 1) return false;
+  }
   return true;
 }
 
@@ -44,16 +67,16 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
 template <class A>
 class Reducer {
  public:
-  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const void* job)
+  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
-        job_(job),
+        jobs_(jobs),
         runs_(loops.reduced, operands, operands.outputs, operands.outputs + kernel.reads),
         applied_(loops.reduced, operands),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(has_columns(loops, operands, kernel)) {
+        columns_(!jobs.own && has_columns(loops, operands, kernel)) {
     const std::int64_t width = loops.kept.inner().size, fitting = kTaskElements / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     group_ = columns_ ? std::min(width, kernel.apply ? cached : kBlock) : std::clamp<std::int64_t>(fitting, 1, rows_);
@@ -90,6 +113,7 @@ class Reducer {
       });
     }
     run(stream);
+    if (!kernel_.apply) return finish(result);
     finish([&](std::int64_t row, A* values) {
       result(row, values);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(0, k, row) = values[k];
@@ -125,32 +149,35 @@ class Reducer {
   /// The values of a row, all chunks merged.
   void merged(std::int64_t row, A* values) const {
     for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
+    if (chunks_ == 1) return;
+    const JobOfRow job(jobs_, row);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       A later[kernels::kMaxAccumulators];
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) later[k] = *at(c, k, row);
-      kernel_.merge(job_, later, values);
+      kernel_.merge(job, later, values);
     }
   }
 
   /// The values of a chunk of the row at `cursor`.
-  void reduce_row(const Cursor& cursor, std::int64_t chunk, A* values) const {
-    kernel_.start(job_, values);
+  void reduce_row(const void* job, const Cursor& cursor, std::int64_t chunk, A* values) const {
+    kernel_.start(job, values);
     auto [done, end] = part(chunk);
     runs_.each(done, end, offsets_of(cursor), [&](const kernels::Run& run) {
-      kernel_.reduce(job_, run, done, values);
+      kernel_.reduce(job, run, done, values);
       done += run.n;
     });
   }
-  void apply_row(const Cursor& cursor, std::int64_t chunk, const A* values) const {
+  void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
+    if (!kernel_.apply) return;
     const auto [begin, end] = part(chunk);
-    applied_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel_.apply(job_, run, values); });
+    applied_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel_.apply(job, run, values); });
   }
 
   void reduce_rows(std::int64_t chunk, const Group& g) {
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
       A values[kernels::kMaxAccumulators];
-      reduce_row(cursor, chunk, values);
+      reduce_row(JobOfRow(jobs_, row), cursor, chunk, values);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(chunk, k, row) = values[k];
     }
   }
@@ -159,20 +186,21 @@ class Reducer {
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
       A values[kernels::kMaxAccumulators];
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
-      apply_row(cursor, chunk, values);
+      apply_row(JobOfRow(jobs_, row), cursor, chunk, values);
     }
   }
   void finish_rows(const Group& g, RowResult<A> result) const {
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
+      const JobOfRow job(jobs_, row);
       A values[kernels::kMaxAccumulators], later[kernels::kMaxAccumulators];
-      reduce_row(cursor, 0, values);
+      reduce_row(job, cursor, 0, values);
       for (std::int64_t c = 1; c < chunks_; ++c) {
-        reduce_row(cursor, c, later);
-        kernel_.merge(job_, later, values);
+        reduce_row(job, cursor, c, later);
+        kernel_.merge(job, later, values);
       }
       result(row, values);
-      for (std::int64_t c = 0; c < chunks_; ++c) apply_row(cursor, c, values);
+      for (std::int64_t c = 0; c < chunks_; ++c) apply_row(job, cursor, c, values);
     }
   }
 
@@ -206,16 +234,18 @@ class Reducer {
   /// values[accumulator * pitch + column].
   void reduce_columns(std::int64_t chunk, const Group& g, A* values, std::int64_t pitch) const {
     A none[kernels::kMaxAccumulators];
-    kernel_.start(job_, none);
+    kernel_.start(jobs_.shared, none);
     for (std::size_t k = 0; k < kernel_.accumulators; ++k)
       std::fill_n(values + static_cast<std::int64_t>(k) * pitch, g.n, none[k]);
     each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t first) {
-      kernel_.reduce_columns(job_, rows, first, values, pitch);
+      kernel_.reduce_columns(jobs_.shared, rows, first, values, pitch);
     });
   }
   void apply_columns(std::int64_t chunk, const Group& g, const A* values, std::int64_t pitch) const {
-    each_rows(chunk, g,
-              [&](const kernels::Rows& rows, std::int64_t) { kernel_.apply_columns(job_, rows, values, pitch); });
+    if (!kernel_.apply) return;
+    each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t) {
+      kernel_.apply_columns(jobs_.shared, rows, values, pitch);
+    });
   }
   void finish_columns(const Group& g, RowResult<A> result) const {
     using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
@@ -230,7 +260,8 @@ class Reducer {
     for (std::int64_t c = 1; c < chunks_; ++c) {
       reduce_columns(c, g, later.data(), kBlock);
       for (std::int64_t i = 0; i < g.n; ++i)
-        column(later, i, [&](A* other) { column(values, i, [&](A* sum) { kernel_.merge(job_, other, sum); }); });
+        column(later, i,
+               [&](A* other) { column(values, i, [&](A* sum) { kernel_.merge(jobs_.shared, other, sum); }); });
     }
     for (std::int64_t i = 0; i < g.n; ++i) column(values, i, [&](A* sum) { result(g.first + i, sum); });
     for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
@@ -239,7 +270,7 @@ class Reducer {
   const RowLoops& loops_;
   const Operands& operands_;
   const kernels::Reduction<A>& kernel_;
-  const void* job_;
+  const Jobs jobs_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
   bool columns_;
@@ -265,7 +296,7 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
             const void* job, RowResult<A> result) {
-  Reducer<A> reducer(loops, inputs, kernel, job);
+  Reducer<A> reducer(loops, inputs, kernel, {job});
   reducer.run(stream);
   reducer.finish(result);
 }
@@ -277,7 +308,12 @@ template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::R
 
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
-  Reducer<double>(loops, operands, kernel, job).run_and_apply(stream, result);
+  Reducer<double>(loops, operands, kernel, {job}).run_and_apply(stream, result);
+}
+
+void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
+                      const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
+  Reducer<double>(loops, operands, kernel, {nullptr, &job}).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

@@ -14,6 +14,8 @@
 //   Accumulator combine(Accumulator, Accumulator)        of two sets of elements
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a column: element at[o] of output o
+// and may define
+//   EQUAL_ACROSS(i)      whether input i has one element for all columns, so its stride between columns is 0 (0)
 // Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across, column_planes.
 
 #define MAX_CLUSTER 8                                                 // blocks launched per group of columns

@@ -4,6 +4,12 @@
 #include "kernels/gpu/portable/column_shape.h"
 #include "kernels/gpu/portable/operands.h"
 
+#ifndef ACCUMULATE
+#define ACCUMULATE(sum, in, index) accumulate(sum, in)
+#endif
+#ifndef EQUAL_ACROSS
+#define EQUAL_ACROSS(i) 0
+#endif
 #define THREADS 512
 #define PIXELS 4  // elements per thread in flight
 
@@ -22,12 +28,12 @@ INLINE void finish_column(const Operands* p, const ColumnShape* c, const Formula
   finish(f, p->out, at, sum);
 }
 
-/// Adds element j of a unit.
-INLINE Accumulator add_element(Accumulator sum, num (*v)[VECTOR], const int j) {
+/// Adds element j of a unit, number `index` of its column.
+INLINE Accumulator add_element(Accumulator sum, num (*v)[VECTOR], const int j, int index) {
   num in[INPUTS];
   UNROLL
   for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
-  return accumulate(sum, in);
+  return ACCUMULATE(sum, in, index);
 }
 
 /// Reduces part `part` of `parts` of `together` neighbouring columns, one per lane; the walk iterates over the elements
@@ -54,7 +60,7 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
           read_elements(p->in[k], INPUT_TYPE(k), from[k] + at[k], p->at[k]->step, unit, n, v[k]);
       UNROLL
       for (int j = 0; j < unit; ++j)
-        if (j < n) sum = add_element(sum, v, j);
+        if (j < n) sum = add_element(sum, v, j, i * unit + j);
     }
   }
   sums[THREAD(0)] = sum;
@@ -84,13 +90,13 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
       }
       UNROLL
       for (int o = 0; o < INPUTS; ++o)
-        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], 1, VECTOR, VECTOR, v[k][o]);
+        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], EQUAL_ACROSS(o) ? 0 : 1, VECTOR, VECTOR, v[k][o]);
     }
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
       if (i + k * step >= w->count) continue;
       UNROLL
-      for (int j = 0; j < VECTOR; ++j) sum[j] = add_element(sum[j], v[k], j);
+      for (int j = 0; j < VECTOR; ++j) sum[j] = add_element(sum[j], v[k], j, i + k * step);
     }
   }
 }
@@ -108,7 +114,7 @@ INLINE void add_across(const Operands* p, const Walk* w, const ColumnShape* c, i
   const int rows = THREADS / c->together;
   i64 column_at[INPUTS];
   UNROLL
-  for (int k = 0; k < INPUTS; ++k) column_at[k] = column;
+  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column;
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
   if (column < c->columns) add_pixels(p, w, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);

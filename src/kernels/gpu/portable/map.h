@@ -5,13 +5,16 @@
 #include "kernels/gpu/portable/operands.h"
 
 // The including source includes portable.h, elements.h and walk.h and defines
-//   INPUTS, OUTPUTS      how many tensors there are: up to 4 and 1 to 3; data types see operands.h
+//   INPUTS, OUTPUTS      how many tensors there are: up to 5 and 1 to 5; data types see operands.h
 //   Formula              a struct of parameters
 //   void compute(const Formula* f, const num* in, num* out)
 //                        computes one element; out[o] is the old value where READS_OUTPUT says so: see blend()
 // and may define
 //   READS(f, i)          whether input i is read (1); in[i] is undefined otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+//   FORMULA_PARAMETERS, FORMULA_VALUE
+//                        parameters of the kernels and the statement that makes the Formula f of them, for one that
+//                        depends on device memory (const Formula f, nothing)
 // Entry points, chosen by plan_map(): map_elements, map_vectors, map_rows.
 
 #define THREADS 256
@@ -21,6 +24,10 @@
 #endif
 #ifndef READS_OUTPUT
 #define READS_OUTPUT(f, o) 0
+#endif
+#ifndef FORMULA_PARAMETERS
+#define FORMULA_PARAMETERS const Formula f
+#define FORMULA_VALUE
 #endif
 
 INLINE void read_operands(const Operands* p, const Formula* f, const i64* at, const int unit, int n, num (*v)[VECTOR]) {
@@ -77,19 +84,22 @@ INLINE void map_units(const Operands* p, const Walk* w, const Formula* f, const 
   }
 }
 
-KERNEL THREADS_PER_BLOCK(THREADS) map_elements(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_elements(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
+  FORMULA_VALUE;
   map_units(&p, &w, &f, ELEMENTS_PER_THREAD, 1);
 }
 
-KERNEL THREADS_PER_BLOCK(THREADS) map_vectors(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_vectors(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
+  FORMULA_VALUE;
   map_units(&p, &w, &f, 1, VECTOR);
 }
 
 /// Vectors of contiguous tensors; inputs of step 0 are constant along each row. A vector spans at most two rows.
-KERNEL THREADS_PER_BLOCK(THREADS) map_rows(const Walk w, OPERAND_PARAMETERS, const Formula f) {
+KERNEL THREADS_PER_BLOCK(THREADS) map_rows(const Walk w, OPERAND_PARAMETERS, FORMULA_PARAMETERS) {
   const Operands p = OPERAND_VALUES;
+  FORMULA_VALUE;
   const int first = (BLOCK(0) * THREADS + THREAD(0)) * VECTOR;
   const int n = MIN(VECTOR, w.count - first);
   if (n <= 0) return;

@@ -19,6 +19,8 @@
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a row: element at[o] of output o, for o from MAPPED on
 // and may define
+//   START_ROW(out, at)   start() of a row whose results are elements at[o] of out[o], for o from MAPPED on, which may
+//                        hold parameters of the row instead (start())
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
 // Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
@@ -27,6 +29,9 @@
 
 #define THREADS 256
 #define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
+#ifndef START_ROW
+#define START_ROW(out, at) start()
+#endif
 #ifndef REDUCES
 #define REDUCES(i) 1
 #endif
@@ -92,9 +97,9 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
 /// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
 INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, const int unit,
                                num (*kept)[INPUTS][VECTOR]) {
-  Accumulator sum = start();
+  if (part->row >= s->rows) return start();
+  Accumulator sum = START_ROW(p->out, part->at + INPUTS);
   i64 at[OPERANDS];
-  if (part->row >= s->rows) return sum;
   UNROLL
   for (int u = 0; u < KEPT_UNITS; ++u) {
     const int index = part->lane + u * part->lanes;

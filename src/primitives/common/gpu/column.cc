@@ -34,6 +34,15 @@ class Inputs {
   bool have_stride(i64 stride) const {
     return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
   }
+  /// Whether columns are neighbours in aligned vectors, in all inputs that differ between columns.
+  bool have_vectors_across() const {
+    return all([&](std::size_t o) {
+      const auto i = static_cast<int>(o);
+      return i >= nest_.inputs - columns_.equal_across ||
+             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
+              kernels::is_aligned(nest_, i, columns_.sides[o], -1, vector_));
+    });
+  }
   /// Whether vectors along dimension `along`, or across columns if negative, are aligned.
   bool aligned(int along) const {
     return all([&](std::size_t o) {
@@ -75,7 +84,7 @@ int columns_together(const DeviceInfo& device, const Columns& columns) {
 int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
   const i64 count = columns.shape.columns;
   const int vector = inputs.vector();
-  if (!inputs.have_stride(1) || count % vector != 0 || !inputs.aligned(-1)) return 0;
+  if (count % vector != 0 || !inputs.have_vectors_across()) return 0;
   int together = 8;
   while (together > 1 && count / (vector * together) * 2 * blocks < device.units) together /= 2;
   return together;
@@ -106,7 +115,7 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   return plan;
 }
 
-constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4, kMaxColumnsPerBlock = 64;
 
 /// Blocks that share a column, so that they fill the device and each has something to do.
 int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
@@ -138,9 +147,6 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
 ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns) {
   const Inputs inputs(columns);
   ColumnPlan plan{ColumnEntry::kPartialElements, columns.nest, columns.shape};
-  if (columns.nest.count() > kernels::kMaxPartUnits)
-    fail(Status::kNotImplemented, "a column has {} elements, at most {} are supported", columns.nest.count(),
-         kernels::kMaxPartUnits);
   i64 per_block;
   if (const int across = vectors_together(device, columns, inputs, kMaxParts)) {
     plan.entry = ColumnEntry::kPartialAcross;
@@ -157,7 +163,17 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
   const i64 groups = ceil_div(plan.shape.columns, per_block);
   plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
   plan.blocks = groups * plan.parts;
+  plan.launches = 0;
+  each_part(plan.nest, [&](const Nest&) { ++plan.launches; });
   return plan;
+}
+
+std::size_t max_column_workspace(const DeviceInfo& device, i64 columns, i64 elements_per_column,
+                                 std::size_t accumulator_bytes) {
+  const i64 groups = ceil_div(columns, kMaxColumnsPerBlock);
+  const i64 parts = count_parts(device, groups, elements_per_column, 1);
+  const i64 launches = 3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
+  return static_cast<std::size_t>(columns * parts * launches) * accumulator_bytes;
 }
 
 void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan, const kernels::Sides& sides,
@@ -175,11 +191,17 @@ void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan,
 
 void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel& finish, const ColumnPlan& plan,
                             const kernels::Sides& sides, Argument formula, Buffer workspace) {
-  const std::array added = {value_argument(plan.shape), formula,
-                            Argument{Argument::Kind::kBuffer, &workspace, sizeof(workspace)},
-                            value_argument(plan.parts)};
+  const Argument partials{Argument::Kind::kBuffer, &workspace, sizeof(workspace)};
+  int done = 0;
+  each_part(plan.nest, [&](const Nest& part) {
+    const std::array added = {value_argument(plan.shape), formula, partials, value_argument(plan.parts),
+                              value_argument(done)};
+    const Arguments arguments(part, sides, added);
+    stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
+    done += plan.parts;
+  });
+  const std::array added = {value_argument(plan.shape), formula, partials, value_argument(done)};
   const Arguments arguments(plan.nest, sides, added);
-  stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
   stream.launch(finish, launch_shape(kThreads, ceil_div(plan.shape.columns, kThreads)), arguments.list());
 }
 

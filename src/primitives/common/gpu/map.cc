@@ -28,9 +28,7 @@ int vector_length(const Nest& nest, const Sides& sides) {
   return kernels::vector_of(nest.inputs > 0 ? sides[0].size : out, out);
 }
 
-}  // namespace
-
-Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
+Nest make_nest(const Loop& loop, int inputs, std::span<const std::size_t> operands) {
   Nest nest;
   nest.rank = static_cast<int>(loop.rank);
   nest.inputs = inputs;
@@ -41,6 +39,18 @@ Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> op
   }
   for (std::size_t d = 0; d < loop.rank; ++d) nest.dims[d].size = loop.dims[d].size;
   return nest;
+}
+
+}  // namespace
+
+Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
+  return make_nest(loop, inputs, {operands.begin(), operands.size()});
+}
+
+Nest nest_of(const Loop& loop, std::size_t outputs) {
+  std::array<std::size_t, kernels::kMaxOperands> operands;
+  for (std::size_t o = 0; o < loop.operands; ++o) operands[o] = (o + outputs) % loop.operands;
+  return make_nest(loop, static_cast<int>(loop.operands - outputs), std::span(operands).first(loop.operands));
 }
 
 MapPlan plan_map(const Nest& nest, const Sides& sides) {
@@ -60,9 +70,10 @@ MapPlan plan_map(const Nest& nest, const Sides& sides) {
   return plan;
 }
 
-void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides, Argument formula) {
+void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides,
+                std::span<const Argument> formula) {
   each_part(plan.nest, [&](const Nest& part) {
-    const Arguments arguments(part, sides, {&formula, 1});
+    const Arguments arguments(part, sides, formula);
     stream.launch(kernel, launch_shape(kThreads, ceil_div(arguments.units(), plan.units_per_block)), arguments.list());
   });
 }

@@ -18,6 +18,15 @@ F<T> functor(const void* job) {
     return F<T>(*static_cast<const Job*>(job));
 }
 
+/// Of the inputs that are reduced, the last so many are one number for each row of columns.
+template <class F>
+constexpr int row_scalars() {
+  if constexpr (requires { F::kRowScalars; })
+    return F::kRowScalars;
+  else
+    return 0;
+}
+
 template <template <class> class F, class T>
 struct Accumulators {
   static constexpr int kCount = F<T>::kAccumulators;

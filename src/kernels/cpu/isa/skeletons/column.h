@@ -14,6 +14,7 @@ struct Column;
 template <template <class> class F, class T, class... I>
 struct Column<F, T, Types<I...>> {
   static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads;
+  static constexpr int kScalars = row_scalars<F<T>>(), kArrays = kReads - kScalars;
   static constexpr i64 kStep = kLanes<T>, kVectors = 4096 / kVectorBytes / kCount;  // 4 KiB of accumulators
   static constexpr i64 kRowsAtOnce = 4;
   using Lanes = Accumulators<F, T>;
@@ -65,22 +66,48 @@ struct Column<F, T, Types<I...>> {
     for (i64 r = 0; r < kRows; ++r)
       for (int k = 0; k < kReads; ++k)
         in[r][k] = static_cast<const unsigned char*>(rows.in[k]) + (row + r) * rows.row_bytes[k];
+    Vec<T> scalars[kRows][kScalars + 1];
+    for (i64 r = 0; r < kRows; ++r) load_scalars(in[r], scalars[r], kNumbers);
     i64 i = 0;
     for (; i + kStep <= b.columns; i += kStep) {
       Lanes lanes = loaded(f, sums, i);
 #pragma GCC unroll 4
-      for (i64 r = 0; r < kRows; ++r)
-        with_inputs<T>(Types<I...>{}, kNumbers, in[r], b.column + i,
-                       [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+      for (i64 r = 0; r < kRows; ++r) add(f, lanes, index(b, row + r), in[r], scalars[r], b.column + i, kNumbers);
       for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
     }
     if (i == b.columns) return;
     Lanes lanes = loaded(f, sums, i);
     for (i64 r = 0; r < kRows; ++r) {
-      const PartialInputs<I...> part(in[r], kReads, b.column + i, static_cast<int>(b.columns - i));
-      with_inputs<T>(Types<I...>{}, kNumbers, part.in, 0, [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+      const PartialInputs<I...> part(in[r], kArrays, b.column + i, static_cast<int>(b.columns - i));
+      add(f, lanes, index(b, row + r), part.in, scalars[r], 0, kNumbers);
     }
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
+  }
+
+  template <std::size_t... K>
+  [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, Vec<T> index, const void* const* in,
+                                         const Vec<T>* scalars, i64 i, std::index_sequence<K...>) {
+    f.add(lanes.v, index, input<K>(in, scalars, i)...);
+  }
+  template <std::size_t K>
+  [[gnu::always_inline]] static Vec<T> input(const void* const* in, const Vec<T>* scalars, i64 i) {
+    if constexpr (K < static_cast<std::size_t>(kArrays))
+      return Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i);
+    else
+      return scalars[K - kArrays];
+  }
+  template <std::size_t... K>
+  static void load_scalars(const void* const* in, Vec<T>* scalars, std::index_sequence<K...>) {
+    (load_scalar<K>(in, scalars), ...);
+  }
+  template <std::size_t K>
+  static void load_scalar(const void* const* in, Vec<T>* scalars) {
+    if constexpr (K >= static_cast<std::size_t>(kArrays)) {
+      using S = typename TypeAt<K, I...>::type;
+      alignas(64) unsigned char buffer[kVectorBytes] = {};
+      __builtin_memcpy(buffer, in[K], sizeof(S));
+      scalars[K - kArrays] = broadcast(Elements<S, T>::load(buffer, 0)[0]);
+    }
   }
 
   static Vec<T> index(const Block& b, i64 row) { return broadcast(static_cast<T>(row - b.row)); }

@@ -6,6 +6,7 @@
 //   struct Largest {
 //     using Job = Parameters;              // what the kernels' `job` points to; void: nothing
 //     static constexpr int kReads = 1;     // inputs that are reduced
+//     static constexpr int kRowScalars = 0;  // optional: the last so many of them are one number per row of columns
 //     static constexpr int kAccumulators = 2;
 //     static constexpr int kIndex = 1;     // the accumulator that holds an element's number; -1: none
 //     explicit Largest(const Job&);
@@ -29,6 +30,7 @@ constexpr Reduction<> reduction() {
   Reduction<> r;
   r.accumulators = F<T>::kAccumulators;
   r.reads = F<T>::kReads;
+  r.row_scalars = row_scalars<F<T>>();
   r.start = &R::start;
   r.reduce = &R::reduce;
   r.reduce_columns = &Column<F, C, Inputs>::reduce;
