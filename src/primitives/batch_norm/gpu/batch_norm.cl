@@ -1,7 +1,7 @@
 // Batch normalisation in passes: PASS 0 reduces the elements of each mean to moments, 1 those of dy to sums, 2 computes
 // the coefficients of each mean from these, 3 the result from the coefficients.
 // Options: PASS, IN (x), OUT (y or dx; in passes 0 to 2 REAL), NUM (arithmetic), REAL (its name as a type of elements),
-// GRAD (dy), SCALE, BIAS, MOMENT (parameters), BACKWARD, GATED (1: the activation has no gradient below a bound, 2: nor
+// GRAD (dy), SCALES, BIASES, MOMENTS (parameters), BACKWARD, GATED (1: the activation has no gradient below a bound, 2: nor
 // above another one).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
@@ -94,16 +94,16 @@ typedef struct {
   int stage, given, inverse, running, saved, has_bias, has_dscale, has_dbias;
 } Formula;
 
-#define LOAD(TYPE_, p, i) decode(TYPE_, load_bits(p, SIZE_OF(TYPE_), i))
-#define STORE(TYPE_, p, i, v) store_bits(p, SIZE_OF(TYPE_), i, encode(TYPE_, v))
+#define ELEMENT(TYPE_, p, i) decode(TYPE_, load_bits(p, SIZE_OF(TYPE_), i))
+#define SET_ELEMENT(TYPE_, p, i, v) store_bits(p, SIZE_OF(TYPE_), i, encode(TYPE_, v))
 
 INLINE num updated(const Formula* f, GLOBAL const u8* before, i64 at, num value) {
-  const num kept = f->factor == 1 ? 0 : (1 - f->factor) * LOAD(TYPE(MOMENT), before, at);
+  const num kept = f->factor == 1 ? 0 : (1 - f->factor) * ELEMENT(TYPE(MOMENTS), before, at);
   return kept + f->factor * value;
 }
 INLINE void store_gradient(const Formula* f, GLOBAL u8* to, i64 at, num value) {
-  const num old = f->keep != 0 ? LOAD(TYPE(BIAS), to, at) : 0;
-  STORE(TYPE(BIAS), to, at, blend(f->blend, value, f->keep, old));
+  const num old = f->keep != 0 ? ELEMENT(TYPE(BIASES), to, at) : 0;
+  SET_ELEMENT(TYPE(BIASES), to, at, blend(f->blend, value, f->keep, old));
 }
 
 /// Coefficients, arrays of one per row: forward mean, factor, bias; backward mean, inverse deviation, then those of the
@@ -120,7 +120,7 @@ KERNEL THREADS_PER_BLOCK(256)
   locate(&w, row, strides, 1, &at);
   GLOBAL num* const c = coefficients + row;
   const Sums s = sums[row];
-  const num factor = LOAD(TYPE(SCALE), scale, at);
+  const num factor = ELEMENT(TYPE(SCALES), scale, at);
   if (f.stage == kGradient) {
     const num center = c[0], inverse = c[count], a = factor * inverse;
     const num dbias = s.sum, dscale = (s.squares + (s.pivot - center) * s.sum) * inverse;
@@ -134,8 +134,8 @@ KERNEL THREADS_PER_BLOCK(256)
   }
   num center, inverse;
   if (f.given) {
-    center = LOAD(TYPE(MOMENT), mean, at);
-    inverse = LOAD(TYPE(MOMENT), variance, at);
+    center = ELEMENT(TYPE(MOMENTS), mean, at);
+    inverse = ELEMENT(TYPE(MOMENTS), variance, at);
     if (!f.inverse) inverse = 1 / sqrt_of(inverse + f.epsilon);
   } else {
     const num squares = s.squares - s.sum * (s.sum / s.count), positive = squares < 0 ? 0 : squares;
@@ -145,15 +145,15 @@ KERNEL THREADS_PER_BLOCK(256)
     if (f.running) {
       const num unbiased = f.length > 1 ? positive / (f.length - 1) : positive;
       const num new_mean = updated(&f, mean, at, center), new_variance = updated(&f, variance, at, unbiased);
-      STORE(TYPE(MOMENT), next_mean, at, new_mean);
-      STORE(TYPE(MOMENT), next_variance, at, new_variance);
+      SET_ELEMENT(TYPE(MOMENTS), next_mean, at, new_mean);
+      SET_ELEMENT(TYPE(MOMENTS), next_variance, at, new_variance);
     }
     if (f.saved) {
-      STORE(TYPE(MOMENT), first, at, center);
-      STORE(TYPE(MOMENT), second, at, inverse);
+      SET_ELEMENT(TYPE(MOMENTS), first, at, center);
+      SET_ELEMENT(TYPE(MOMENTS), second, at, inverse);
     }
   }
-  const num shift = f.has_bias ? LOAD(TYPE(BIAS), bias, at) : 0;
+  const num shift = f.has_bias ? ELEMENT(TYPE(BIASES), bias, at) : 0;
   c[0] = center;
   if (f.stage == kForward) {
     c[count] = factor * inverse;

@@ -63,9 +63,9 @@ std::vector<KernelSpec> kernels_of(const DeviceInfo& d, const Problem& p) {
                                   : is_bounded(p)                        ? 2
                                                                          : 1)};
     if (pass == Pass::kRows) {
-      options.push_back(fmt::format("-DSCALE={}", polymio::name_of(p.scale_type)));
-      options.push_back(fmt::format("-DBIAS={}", polymio::name_of(p.bias_type)));
-      options.push_back(fmt::format("-DMOMENT={}", polymio::name_of(p.moment_type)));
+      options.push_back(fmt::format("-DSCALES={}", polymio::name_of(p.scale_type)));
+      options.push_back(fmt::format("-DBIASES={}", polymio::name_of(p.bias_type)));
+      options.push_back(fmt::format("-DMOMENTS={}", polymio::name_of(p.moment_type)));
     }
     if (d.gpu.fp64) options.emplace_back("-DFP64");
     for (const char* entry : entries) specs.push_back({kSource, entry, options});
