@@ -34,13 +34,12 @@ INLINE num exp_of_term(num x) {
   return p * scale + scale;
 }
 
-/// The logarithm of a sum of 1 or more, else NaN.
+/// The logarithm of 1 or more; that of NaN is NaN.
 INLINE num log_of_sum(num v) {
-  if (!(v >= 1)) return FLOAT_OF_BITS(0x7fc00000u);
   const num_int n = (BITS_OF_NUM(v) - BITS_OF_NUM((num)0.70710678118654752440)) >> FRACTION;
   const num m = NUM_OF_BITS(BITS_OF_NUM(v) - (n << FRACTION));  // in [sqrt(1/2), sqrt(2))
   const num s = (m - 1) / (m + 1), q = s * s, twice = s + s, e = (num)n;
-  return e * LN2_HIGH + (twice + (e * LN2_LOW + twice * (q * log_series(q))));
+  return v == v ? e * LN2_HIGH + (twice + (e * LN2_LOW + twice * (q * log_series(q)))) : v;
 }
 
 INLINE Accumulator start(void) {
@@ -64,8 +63,8 @@ INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
 
 INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
   const num down = in[0] - a.largest;
-  // 0 times an infinite maximum is NaN.
-  const num sum = a.sum + 0 * a.largest;
+  // Without a finite maximum the sum becomes NaN, and so does every result: 0 times infinity, or less than 1.
+  const num sum = a.sum >= 1 ? a.sum + 0 * a.largest : FLOAT_OF_BITS(0x7fc00000u);
 #if LOG
   const num v = down - log_of_sum(sum);
 #else
