@@ -11,6 +11,7 @@
 #include "primitives/convolution/convolution.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
+#include "primitives/softmax/softmax.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -28,6 +29,10 @@ int main() {
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
   for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
     add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
+  for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward})
+    for (const bool log : {false, true})
+      for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+        add(softmax::programs(device, type, direction, log));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);
