@@ -16,10 +16,7 @@
 
 #define PARAM_TYPE TYPE(PARAM)
 #define STAT_TYPE TYPE(STAT)
-
-INLINE num statistic(GLOBAL u8* const* out, const i64* at, const int o) {
-  return decode(STAT_TYPE, load_bits(out[o], SIZE_OF(STAT_TYPE), at[o]));
-}
+#define WHOLE_ROWS  // the API has no workspace
 
 #if PASS == 0
 
@@ -154,6 +151,9 @@ typedef struct {
 INLINE Accumulator start(void) {
   const Accumulator none = {0, 0, 0, 0};
   return none;
+}
+INLINE num statistic(GLOBAL u8* const* out, const i64* at, const int o) {
+  return decode(STAT_TYPE, load_bits(out[o], SIZE_OF(STAT_TYPE), at[o]));
 }
 INLINE Accumulator start_row(GLOBAL u8* const* out, const i64* at) {
   Accumulator none = start();
