@@ -125,8 +125,6 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
   if (f->writes_rstd) store_bits(out[2], size, at[2], encode(STAT_TYPE, rstd_of(f, a)));
 }
 
-#include "kernels/gpu/portable/row.h"
-
 #elif PASS == 1
 
 #if AFFINE
@@ -188,8 +186,6 @@ INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
 }
 INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accumulator a) {}
 
-#include "kernels/gpu/portable/row.h"
-
 #else
 
 #if RMS
@@ -241,10 +237,16 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 
 #if PASS == 2
 INLINE Accumulator accumulate(Accumulator a, const num* in, int column) { return added(a, in); }
-#include "kernels/gpu/portable/row.h"
 #else
 INLINE Accumulator accumulate(Accumulator a, const num* in) { return added(a, in); }
-#include "kernels/gpu/portable/column.h"
 #endif
 
+#endif
+
+// The library includes a header once, wherever that is: what both skeletons include comes first.
+#include "kernels/gpu/portable/operands.h"
+#if PASS == 3
+#include "kernels/gpu/portable/column.h"
+#else
+#include "kernels/gpu/portable/row.h"
 #endif
