@@ -23,6 +23,7 @@
 //                        hold parameters of the row instead (start())
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+//   WHOLE_ROWS           no entry points for several blocks per row
 // Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
 // partial_row_vectors, which write accumulators to the workspace, [rows][parts], then apply_row_elements,
 // apply_row_vectors.
@@ -191,6 +192,7 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
 
+#ifndef WHOLE_ROWS
 #define PARTIAL_ROW(name, unit)                                                                                  \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
@@ -220,3 +222,4 @@ PARTIAL_ROW(partial_row_vectors, VECTOR)
   }
 APPLY_ROW(apply_row_elements, 1)
 APPLY_ROW(apply_row_vectors, VECTOR)
+#endif
