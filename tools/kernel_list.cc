@@ -10,6 +10,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/optimizer/optimizer.h"
+#include "primitives/norm/norm.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -25,6 +26,8 @@ int main() {
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+    add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

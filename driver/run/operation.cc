@@ -32,6 +32,10 @@ std::span<const Primitive> primitives() {
       {{"reducecalculation", kNumbers}, "Reduction", "Sums or multiplies along a dimension.", make_reduction},
       {{"reduceextreme", kNumbers}, "Reduction", "The extreme along a dimension, and where it is.", make_reduction},
       {{"kthvalue", kNumbers}, "Kthvalue", "The k-th smallest along a dimension, and where it is.", make_kthvalue},
+      {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
+      {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
+      {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
+      {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
   };
   return kPrimitives;
 }

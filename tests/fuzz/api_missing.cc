@@ -45,7 +45,6 @@ void missing(World& w) {
 }
 
 Registration g_entries[] = {
-    {"miopenAddLayerNormForward", missing<miopenAddLayerNormForward>, false},
     {"miopenBackendCreateDescriptor", missing<miopenBackendCreateDescriptor>, false},
     {"miopenBackendDestroyDescriptor", missing<miopenBackendDestroyDescriptor>, false},
     {"miopenBackendExecute", missing<miopenBackendExecute>, false},
@@ -119,7 +118,6 @@ Registration g_entries[] = {
     {"miopenGetDropoutDescriptor", missing<miopenGetDropoutDescriptor>, false},
     {"miopenGetGetitemWorkspaceSize", missing<miopenGetGetitemWorkspaceSize>, false},
     {"miopenGetLRNDescriptor", missing<miopenGetLRNDescriptor>, false},
-    {"miopenGetLayerNormBackwardWorkspaceSize", missing<miopenGetLayerNormBackwardWorkspaceSize>, false},
     {"miopenGetMhaDescriptor", missing<miopenGetMhaDescriptor>, false},
     {"miopenGetMultiMarginLossForwardWorkspaceSize", missing<miopenGetMultiMarginLossForwardWorkspaceSize>, false},
     {"miopenGetNdPoolingDescriptor", missing<miopenGetNdPoolingDescriptor>, false},
@@ -151,15 +149,11 @@ Registration g_entries[] = {
     {"miopenGetReductionWorkspaceSize", missing<miopenGetReductionWorkspaceSize>, false},
     {"miopenGetSoftMarginLossForwardWorkspaceSize", missing<miopenGetSoftMarginLossForwardWorkspaceSize>, false},
     {"miopenGetSoftmaxDescriptor", missing<miopenGetSoftmaxDescriptor>, false},
-    {"miopenGetT5LayerNormBackwardWorkspaceSize", missing<miopenGetT5LayerNormBackwardWorkspaceSize>, false},
     {"miopenGetitemBackward", missing<miopenGetitemBackward>, false},
-    {"miopenGroupNormForward", missing<miopenGroupNormForward>, false},
     {"miopenKthvalueForward", missing<miopenKthvalueForward>, false},
     {"miopenLRNBackward", missing<miopenLRNBackward>, false},
     {"miopenLRNForward", missing<miopenLRNForward>, false},
     {"miopenLRNGetWorkSpaceSize", missing<miopenLRNGetWorkSpaceSize>, false},
-    {"miopenLayerNormBackward", missing<miopenLayerNormBackward>, false},
-    {"miopenLayerNormForward", missing<miopenLayerNormForward>, false},
     {"miopenMultiMarginLossForward", missing<miopenMultiMarginLossForward>, false},
     {"miopenPReLUBackward", missing<miopenPReLUBackward>, false},
     {"miopenPoolingBackward", missing<miopenPoolingBackward>, false},
@@ -208,8 +202,6 @@ Registration g_entries[] = {
     {"miopenSoftmaxBackward_V2", missing<miopenSoftmaxBackward_V2>, false},
     {"miopenSoftmaxForward", missing<miopenSoftmaxForward>, false},
     {"miopenSoftmaxForward_V2", missing<miopenSoftmaxForward_V2>, false},
-    {"miopenT5LayerNormBackward", missing<miopenT5LayerNormBackward>, false},
-    {"miopenT5LayerNormForward", missing<miopenT5LayerNormForward>, false},
     {"miopenTransformersAdamW", missing<miopenTransformersAdamW>, false},
     {"miopenTransformersAdamWWithOutput", missing<miopenTransformersAdamWWithOutput>, false},
 };

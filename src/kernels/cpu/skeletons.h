@@ -29,8 +29,7 @@ struct Rows {
 template <class A = double>
 struct Reduction {
   std::size_t accumulators = 1;
-  std::size_t reads = 1;        // the first so many inputs are reduced; apply reads all
-  std::size_t row_scalars = 0;  // the last so many of them have one element for each row of reduce_columns
+  std::size_t reads = 1;  // the first so many inputs are reduced; apply reads all
   /// The values of no elements.
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.
@@ -44,6 +43,8 @@ struct Reduction {
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
   /// The same for rows of columns, with values[accumulator * pitch + column].
   void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;
+  /// The last so many of `reads` have one element for each row of reduce_columns.
+  std::size_t row_scalars = 0;
 };
 
 }  // namespace polymio::kernels
