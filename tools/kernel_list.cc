@@ -9,9 +9,11 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/kthvalue/kthvalue.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
+#include "primitives/reduce/reduce.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -33,6 +35,18 @@ int main() {
     for (const bool log : {false, true})
       for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
         add(softmax::programs(device, type, direction, log));
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble, DataType::kInt8}) {
+    add(kthvalue::programs(device, type));
+    for (int op = 0; op < reduce::kOps; ++op) {
+      reduce::Problem p;
+      p.op = static_cast<reduce::Op>(op);
+      p.a = p.c = make_tensor(type, std::array<std::int64_t, 1>{1}, {});
+      add(reduce::programs(device, p));
+      p.nan = reduce::Nan::kPropagate;
+      if (is_extreme(p.op)) p.positions = reduce::positions_of(p.c);
+      add(reduce::programs(device, p));
+    }
+  }
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

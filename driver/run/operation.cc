@@ -14,6 +14,7 @@ namespace polymio::driver {
 namespace {
 
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
+constexpr DataType kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
@@ -27,6 +28,10 @@ std::span<const Primitive> primitives() {
       {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
       {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
       {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
+      {{"reduce", kNumbers}, "Reduction", "Reduces any dimensions of a tensor.", make_reduction},
+      {{"reducecalculation", kNumbers}, "Reduction", "Sums or multiplies along a dimension.", make_reduction},
+      {{"reduceextreme", kNumbers}, "Reduction", "The extreme along a dimension, and where it is.", make_reduction},
+      {{"kthvalue", kNumbers}, "Kthvalue", "The k-th smallest along a dimension, and where it is.", make_kthvalue},
       {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
       {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
       {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
