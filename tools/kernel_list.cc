@@ -9,6 +9,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/getitem/getitem.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
@@ -19,7 +20,10 @@ int main() {
   const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
   for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
   add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(optimizer::programs(device, type));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(optimizer::programs(device, type));
+    add(getitem::programs(device, type));
+  }
   using activation::Mode;
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})

@@ -13,7 +13,8 @@ namespace polymio::driver {
 
 namespace {
 
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
@@ -26,6 +27,8 @@ std::span<const Primitive> primitives() {
       {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
       {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
       {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
+      {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
+      {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
   };
   return kPrimitives;
 }

@@ -81,8 +81,9 @@ double Operands::bytes_written() const {
   return sum;
 }
 
-Flags TensorOperation::flags() {
-  Flags all = args_.rows(own_flags());
+Flags TensorOperation::flags() { return with_run_flags(args_.rows(own_flags())); }
+
+Flags TensorOperation::with_run_flags(Flags all) {
   for (const Flag& flag : run_flags(run_)) all.push_back(flag);
   return all;
 }
@@ -108,7 +109,7 @@ std::string TensorOperation::line(Direction which) {
 
 double TensorOperation::cost() const {
   double count = 1;
-  for (const std::int64_t size : args_.lens()) count *= static_cast<double>(size);
+  for (const std::int64_t size : sizes()) count *= static_cast<double>(size);
   return 1e-2 + count * 1e-9;
 }
 
@@ -165,7 +166,7 @@ void TensorOperation::print_times(const Result& result) const {
   fmt::print("GPU Kernel Time {} Elapsed: {:.6f} ms (average)\n", title(result.direction), result.average_ms);
   const double bytes = result.bytes_read + result.bytes_written;
   fmt::print("stats: name, sizes, bytes, GB/s, timeMs\nstats: {}-{}, {}, {:.0f}, {:.2f}, {:.6f}\n",
-             direction_short(result.direction), stats_name(), fmt::join(args_.lens(), "x"), bytes,
+             direction_short(result.direction), stats_name(), fmt::join(sizes(), "x"), bytes,
              bytes / result.average_ms * 1e-6, result.average_ms);
 }
 

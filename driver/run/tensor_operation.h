@@ -70,8 +70,9 @@ class TensorOperation : public Operation {
     args_.type = primitive.bases.type_of(base);
   }
 
-  Flags flags() final;
-  void check_flags() final;
+  // Overridden together, for tensors that do not have the sizes of one input.
+  Flags flags() override;
+  void check_flags() override;
   const RunArgs& run_args() const final { return run_; }
   void inherit(const Operation& outer) final;
   std::int64_t directions() const final { return args_.directions == 0 ? 3 : args_.directions; }
@@ -90,6 +91,9 @@ class TensorOperation : public Operation {
   virtual reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const = 0;
   virtual reference::Arithmetic arithmetic(Direction which) const = 0;
   virtual std::string stats_name() const { return base_; }
+  virtual std::vector<std::int64_t> sizes() const { return args_.lens(); }
+
+  Flags with_run_flags(Flags all);
 
   // The tensors of -I and -O, and their gradients.
   reference::Tensor in() const { return tensor(args_.x_strides()); }

@@ -69,7 +69,6 @@ Registration g_entries[] = {
     {"miopenBatchNormalizationForwardTraining_V2", missing<miopenBatchNormalizationForwardTraining_V2>, false},
     {"miopenBatchNormalizationForwardTraining_V3", missing<miopenBatchNormalizationForwardTraining_V3>, false},
     {"miopenCTCLoss", missing<miopenCTCLoss>, false},
-    {"miopenCatForward", missing<miopenCatForward>, false},
     {"miopenCompileFusionPlan", missing<miopenCompileFusionPlan>, false},
     {"miopenConvolutionBiasActivationForward", missing<miopenConvolutionBiasActivationForward>, false},
     {"miopenCreateBatchnormProblem", missing<miopenCreateBatchnormProblem>, false},
@@ -107,8 +106,6 @@ Registration g_entries[] = {
     {"miopenDropoutGetStatesSize", missing<miopenDropoutGetStatesSize>, false},
     {"miopenExecuteFusionPlan", missing<miopenExecuteFusionPlan>, false},
     {"miopenExecuteFusionPlan_v2", missing<miopenExecuteFusionPlan_v2>, false},
-    {"miopenFusedAdam", missing<miopenFusedAdam>, false},
-    {"miopenFusedAdamWithOutput", missing<miopenFusedAdamWithOutput>, false},
     {"miopenFusionPlanConvolutionGetAlgo", missing<miopenFusionPlanConvolutionGetAlgo>, false},
     {"miopenFusionPlanConvolutionSetAlgo", missing<miopenFusionPlanConvolutionSetAlgo>, false},
     {"miopenFusionPlanGetOp", missing<miopenFusionPlanGetOp>, false},
@@ -117,7 +114,6 @@ Registration g_entries[] = {
     {"miopenGetCTCLossDescriptor", missing<miopenGetCTCLossDescriptor>, false},
     {"miopenGetCTCLossWorkspaceSize", missing<miopenGetCTCLossWorkspaceSize>, false},
     {"miopenGetDropoutDescriptor", missing<miopenGetDropoutDescriptor>, false},
-    {"miopenGetGetitemWorkspaceSize", missing<miopenGetGetitemWorkspaceSize>, false},
     {"miopenGetLRNDescriptor", missing<miopenGetLRNDescriptor>, false},
     {"miopenGetLayerNormBackwardWorkspaceSize", missing<miopenGetLayerNormBackwardWorkspaceSize>, false},
     {"miopenGetMhaDescriptor", missing<miopenGetMhaDescriptor>, false},
@@ -152,7 +148,6 @@ Registration g_entries[] = {
     {"miopenGetSoftMarginLossForwardWorkspaceSize", missing<miopenGetSoftMarginLossForwardWorkspaceSize>, false},
     {"miopenGetSoftmaxDescriptor", missing<miopenGetSoftmaxDescriptor>, false},
     {"miopenGetT5LayerNormBackwardWorkspaceSize", missing<miopenGetT5LayerNormBackwardWorkspaceSize>, false},
-    {"miopenGetitemBackward", missing<miopenGetitemBackward>, false},
     {"miopenGroupNormForward", missing<miopenGroupNormForward>, false},
     {"miopenKthvalueForward", missing<miopenKthvalueForward>, false},
     {"miopenLRNBackward", missing<miopenLRNBackward>, false},
@@ -210,8 +205,6 @@ Registration g_entries[] = {
     {"miopenSoftmaxForward_V2", missing<miopenSoftmaxForward_V2>, false},
     {"miopenT5LayerNormBackward", missing<miopenT5LayerNormBackward>, false},
     {"miopenT5LayerNormForward", missing<miopenT5LayerNormForward>, false},
-    {"miopenTransformersAdamW", missing<miopenTransformersAdamW>, false},
-    {"miopenTransformersAdamWWithOutput", missing<miopenTransformersAdamWWithOutput>, false},
 };
 
 }  // namespace

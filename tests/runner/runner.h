@@ -55,11 +55,15 @@ Cases convolution_cases(const std::string& line);
 Cases activation_cases(const std::string& line);
 Cases bias_cases(const std::string& line);
 Cases optimizer_cases(const std::string& line);
+Cases cat_cases(const std::string& line);
+Cases getitem_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {{"convolution", convolution_cases},
                                             {"activation", activation_cases},
                                             {"bias", bias_cases},
-                                            {"optimizer", optimizer_cases}};
+                                            {"optimizer", optimizer_cases},
+                                            {"cat", cat_cases},
+                                            {"getitem", getitem_cases}};
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
 /// accepts, equal in both runs if the solver is deterministic; guard bytes before and after every buffer, inputs and
