@@ -10,6 +10,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/kthvalue/kthvalue.h"
+#include "primitives/getitem/getitem.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
@@ -23,7 +24,10 @@ int main() {
   const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
   for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
   add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(optimizer::programs(device, type));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(optimizer::programs(device, type));
+    add(getitem::programs(device, type));
+  }
   using activation::Mode;
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})

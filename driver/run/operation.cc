@@ -15,6 +15,8 @@ namespace {
 
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
 constexpr DataType kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
@@ -36,6 +38,8 @@ std::span<const Primitive> primitives() {
       {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
       {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
       {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
+      {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
+      {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
   };
   return kPrimitives;
 }
