@@ -8,6 +8,7 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/pool_args.h"
 
 namespace polymio::driver {
 
@@ -20,6 +21,7 @@ std::span<const Primitive> primitives() {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
   };
   return kPrimitives;
 }
