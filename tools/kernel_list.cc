@@ -15,6 +15,7 @@
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
+#include "primitives/pooling/pooling.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -51,6 +52,7 @@ int main() {
       add(reduce::programs(device, p));
     }
   }
+    for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -8,6 +8,7 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/pool_args.h"
 
 namespace polymio::driver {
 
@@ -40,6 +41,7 @@ std::span<const Primitive> primitives() {
       {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
       {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
       {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
+      {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
   };
   return kPrimitives;
 }
