@@ -23,6 +23,10 @@ std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
+      {{"bnorm", kFloats},
+       "Batch Normalization",
+       "Normalizes by the moments of a batch; the gradient.",
+       make_batch_norm},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
       {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},

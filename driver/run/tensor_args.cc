@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "driver/run/tensor_args.h"
 
+#include <algorithm>
+
 namespace polymio::driver {
 
 Flags TensorArgs::rows(const Flags& own) {
@@ -16,7 +18,6 @@ Flags TensorArgs::rows(const Flags& own) {
       {"W", "in_w", Integer{&in_w, 1, kMost}, "width", kShape, 2},
   };
   const Flags layouts = {
-      {"F", "forw", Integer{&directions, 0, 3}, "1 forward, 2 backward, 0 both", kShape},
       {"I", "in_layout", Layout{&in_layout}, "of x and dx, such as NCHW or NHWC (default: channels first)", kOption},
       {"O", "out_layout", Layout{&out_layout}, "of y and dy", kOption},
       {"", "in_strides", Integers{&in_strides}, "element strides N,C,[D],[H],W of x; override the layout", kOption},
@@ -25,6 +26,8 @@ Flags TensorArgs::rows(const Flags& own) {
       {"", "dout_strides", Integers{&dout_strides}, "element strides of dy (default: those of y)", kOption},
   };
   all.insert(all.end(), own.begin(), own.end());
+  if (std::none_of(own.begin(), own.end(), [](const Flag& flag) { return flag.name == "forw"; }))
+    all.push_back({"F", "forw", Integer{&directions, 0, 3}, "1 forward, 2 backward, 0 both", kShape});
   all.insert(all.end(), layouts.begin(), layouts.end());
   return all;
 }

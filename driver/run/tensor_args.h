@@ -18,7 +18,7 @@ struct TensorArgs {
   std::vector<std::int64_t> in_strides, out_strides, din_strides, dout_strides;
   double scale = 1, keep = 0;  // result = scale * f + keep * result
 
-  // The rows of sizes, then `own`, then those of layouts.
+  // The rows of sizes, then `own`, then that of directions unless `own` has it, then those of layouts.
   Flags rows(const Flags& own);
   // `own` and the rows of the scalars.
   Flags with_scalars(Flags own);

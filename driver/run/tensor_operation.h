@@ -75,9 +75,9 @@ class TensorOperation : public Operation {
   void check_flags() override;
   const RunArgs& run_args() const final { return run_; }
   void inherit(const Operation& outer) final;
-  std::int64_t directions() const final { return args_.directions == 0 ? 3 : args_.directions; }
+  std::int64_t directions() const override { return args_.directions == 0 ? 3 : args_.directions; }
   std::string title(Direction which) const final;
-  std::string line(Direction which) final;
+  std::string line(Direction which) override;
   double cost() const final;
   std::vector<Result> run(const Session& session, Direction which, bool print) final;
   // On memory that operands share; only verifies, and throws errors.

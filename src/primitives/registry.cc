@@ -3,6 +3,7 @@
 #include "core/registry.h"
 
 #include "primitives/activation/activation.h"
+#include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/norm/norm.h"
 #include "primitives/pooling/pooling.h"
