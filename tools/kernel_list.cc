@@ -16,6 +16,7 @@
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
+#include "primitives/lrn/lrn.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -53,6 +54,7 @@ int main() {
     }
   }
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -46,6 +46,7 @@ std::span<const Primitive> primitives() {
       {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
       {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
       {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
+      {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
   };
   return kPrimitives;
 }
