@@ -20,6 +20,7 @@ std::span<const Primitive> primitives() {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
   };
   return kPrimitives;
 }
