@@ -21,6 +21,7 @@ std::span<const Primitive> primitives() {
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
+      {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
   };
   return kPrimitives;
 }

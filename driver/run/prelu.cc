@@ -10,9 +10,7 @@ namespace {
 class Prelu final : public TensorOperation {
  public:
   Prelu(const Primitive& primitive, const std::string& base) : TensorOperation(primitive, base) {
-    const DataType type = args_.type;
-    args_ = PreluArgs::tensors();
-    args_.type = type;
+    use_list(PreluArgs::tensors());
   }
 
  private:

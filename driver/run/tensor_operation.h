@@ -83,6 +83,12 @@ class TensorOperation : public Operation {
   Result run_once(const Session& session, Direction which, bool verified) const;
 
  protected:
+  // For the constructor of a primitive with a list of sizes: its defaults.
+  void use_list(TensorArgs defaults) {
+    defaults.type = args_.type;
+    args_ = std::move(defaults);
+  }
+
   // What a primitive adds.
   virtual Flags own_flags() = 0;
   virtual std::vector<Operand> operands(Direction which) const = 0;

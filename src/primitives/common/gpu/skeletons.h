@@ -35,7 +35,8 @@ struct MapPlan {
   kernels::Nest nest{};  // in units of the entry point
   std::int64_t units_per_block = 1;
 };
-MapPlan plan_map(const kernels::Nest&, const kernels::Sides&);
+/// `group`: GROUP of the program.
+MapPlan plan_map(const kernels::Nest&, const kernels::Sides&, int group = 1);
 
 /// Launches the plan's entry point; `formula` is the Formula of the program. Absent inputs must not be read.
 void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, Argument formula);
