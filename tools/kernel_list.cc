@@ -17,6 +17,7 @@
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/prelu/prelu.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -55,6 +56,7 @@ int main() {
   }
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
   for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

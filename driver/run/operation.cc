@@ -47,6 +47,8 @@ std::span<const Primitive> primitives() {
       {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
       {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
       {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
+      {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
+      {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
   };
   return kPrimitives;
 }

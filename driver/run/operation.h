@@ -63,6 +63,8 @@ std::unique_ptr<Operation> make_cat(const Primitive& primitive, const std::strin
 std::unique_ptr<Operation> make_getitem(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_pooling(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_lrn(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_prelu(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_rope(const Primitive& primitive, const std::string& base);
 
 // The primitive with this base argument, or null.
 const Primitive* find_primitive(std::string_view base);

@@ -121,8 +121,6 @@ Registration g_entries[] = {
     {"miopenRNNForwardInference", missing<miopenRNNForwardInference>, false},
     {"miopenRNNForwardTraining", missing<miopenRNNForwardTraining>, false},
     {"miopenRestoreDropoutDescriptor", missing<miopenRestoreDropoutDescriptor>, false},
-    {"miopenRoPEBackward", missing<miopenRoPEBackward>, false},
-    {"miopenRoPEForward", missing<miopenRoPEForward>, false},
     {"miopenSetCTCLossDescriptor", missing<miopenSetCTCLossDescriptor>, false},
     {"miopenSetDropoutDescriptor", missing<miopenSetDropoutDescriptor>, false},
     {"miopenSetMhaDescriptor", missing<miopenSetMhaDescriptor>, false},

@@ -66,6 +66,8 @@ Cases getitem_cases(const std::string& line);
 Cases pooling_cases(const std::string& line);
 Cases batch_norm_cases(const std::string& line);
 Cases lrn_cases(const std::string& line);
+Cases prelu_cases(const std::string& line);
+Cases rope_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -81,6 +83,8 @@ inline constexpr Primitive kPrimitives[] = {
     {"pooling", pooling_cases},
     {"batch_norm", batch_norm_cases},
     {"lrn", lrn_cases},
+    {"prelu", prelu_cases},
+    {"rope", rope_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
