@@ -16,15 +16,16 @@ struct KthvalueArgs {
   std::vector<std::int64_t> in_strides, out_strides;
 
   Flags rows() {
-    return {{"D", "dim-lengths", Text{&lengths, "N[,..]"}, "sizes of the input, separated by commas or x", Part::kShape},
-            {"k", "k", Integer{&k, 1, kMaxInt}, "which of the smallest, from 1", Part::kShape},
-            {"d", "dim", Integer{&dim, -8, 7}, "dimension; negative: from the end", Part::kShape},
-            {"K", "keep-dim", Integer{&keep_dim, 0, 1}, "1: the outputs have the dimension, with size 1", Part::kOption},
-            {"c", "is-contiguous", Integer{&contiguous, 0, 1}, "0: as if the first and last dimension were swapped",
-             Part::kOption},
-            {"", "in_strides", Integers{&in_strides}, "element strides of the input", Part::kOption},
-            {"", "out_strides", Integers{&out_strides}, "of the outputs, a number for each size of the input",
-             Part::kOption}};
+    return {
+        {"D", "dim-lengths", Text{&lengths, "N[,..]"}, "sizes of the input, separated by commas or x", Part::kShape},
+        {"k", "k", Integer{&k, 1, kMaxInt}, "which of the smallest, from 1", Part::kShape},
+        {"d", "dim", Integer{&dim, -8, 7}, "dimension; negative: from the end", Part::kShape},
+        {"K", "keep-dim", Integer{&keep_dim, 0, 1}, "1: the outputs have the dimension, with size 1", Part::kOption},
+        {"c", "is-contiguous", Integer{&contiguous, 0, 1}, "0: as if the first and last dimension were swapped",
+         Part::kOption},
+        {"", "in_strides", Integers{&in_strides}, "element strides of the input", Part::kOption},
+        {"", "out_strides", Integers{&out_strides}, "of the outputs, a number for each size of the input",
+         Part::kOption}};
   }
 
   // Throws ArgError.

@@ -84,6 +84,23 @@ struct ReduceArgs {
   }
   bool has_values() const { return kind != kExtreme || op > 2; }
   bool has_positions() const { return kind == kExtreme || (kind == kReduce && indices == 1 && op >= 2 && op <= 4); }
+  // Of extremes: dense, the dimensions in the order of the strides of c.
+  static reference::Tensor positions_of(const reference::Tensor& c) {
+    reference::Tensor t(reference::Type::kInt32, c.lens);
+    std::vector<std::size_t> order;
+    for (std::size_t d = 0; d < c.lens.size(); ++d) order.push_back(d);
+    std::stable_sort(order.begin(), order.end(), [&](auto d, auto e) { return c.strides[d] > c.strides[e]; });
+    std::int64_t stride = 1;
+    for (std::size_t i = order.size(); i-- > 0; stride *= c.lens[order[i]]) t.strides[order[i]] = stride;
+    return t;
+  }
+  // A tensor as functions of one dimension describe it: without that, which has size 1.
+  static reference::Tensor without(std::int64_t dim, reference::Tensor t) {
+    if (t.lens.size() == 1) return t;
+    t.lens.erase(t.lens.begin() + dim);
+    t.strides.erase(t.strides.begin() + dim);
+    return t;
+  }
   // The dimension of the other kinds, once problem() has checked it.
   std::int64_t dim() const { return numbers("DimToReduce", reduced, 0)[0]; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "driver/run/tensor_args.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace polymio::driver {
@@ -32,6 +34,15 @@ Flags TensorArgs::rows(const Flags& own) {
   return all;
 }
 
+Flags TensorArgs::list_rows(const Flag& list, const Flags& own) {
+  Flags all = {list};
+  all.insert(all.end(), own.begin(), own.end());
+  for (const Flag& flag : rows({})) {
+    if (flag.name == "forw" || flag.name.ends_with("_strides")) all.push_back(flag);
+  }
+  return all;
+}
+
 Flags TensorArgs::with_scalars(Flags own) {
   own.push_back({"", "scale_alpha", Real{&scale}, "result = scale_alpha * f + scale_beta * result", Part::kOption});
   own.push_back({"", "scale_beta", Real{&keep}, "see --scale_alpha", Part::kOption});
@@ -39,6 +50,16 @@ Flags TensorArgs::with_scalars(Flags own) {
 }
 
 void TensorArgs::check(const Flags& all, const Flags& defaults) const {
+  if (!sizes.empty()) {
+    for (const char* name : {"in_strides", "out_strides", "din_strides", "dout_strides"}) {
+      const Flag& flag = find_row(all, name);
+      const std::size_t given = std::get<Integers>(flag.variable).variable->size();
+      if (given != 0 && given != sizes.size()) {
+        refuse_value(flag, value_text(flag), fmt::format("{} strides, one per dimension", sizes.size()));
+      }
+    }
+    return;
+  }
   reset_unused_axes(all, defaults, spatial_dim);
   for (const char* name : {"in_layout", "out_layout"}) check_layout(find_row(all, name), spatial_dim);
   for (const char* name : {"in_strides", "out_strides", "din_strides", "dout_strides"}) {
@@ -47,6 +68,7 @@ void TensorArgs::check(const Flags& all, const Flags& defaults) const {
 }
 
 std::vector<std::int64_t> TensorArgs::lens() const {
+  if (!sizes.empty()) return sizes;
   std::vector<std::int64_t> all = {batch, channels};
   for (const std::int64_t size : last_axes(spatial_dim, in_d, in_h, in_w)) all.push_back(size);
   return all;

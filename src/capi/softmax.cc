@@ -34,11 +34,12 @@ softmax::Mode checked_mode(miopenSoftmaxMode_t mode) {
   return static_cast<softmax::Mode>(number);
 }
 
-void log_call(const Problem& problem, const Problem::Args& args, const char* function) {
+void log_call(const Problem& problem, const Problem::Args& args, const char* function, std::uint64_t solution) {
   if (log::api_enabled()) log::write("api", fmt::format("{} {}", function, problem.key()));
   if (!log::command_enabled()) return;
   std::string line = "MIOpenDriver " + problem.key();
   if (args.scale != 1 || args.keep != 0) line += fmt::format(" -A {} -B {}", args.scale, args.keep);
+  if (solution) line += fmt::format(" -S {}", solution);
   log::write("command", line);
 }
 

@@ -70,7 +70,7 @@ std::string type_flag(DataType t, const Problem& p, const char* flag) {
 int first_of_row(const Problem& p) { return p.kind == Kind::kGroup ? 2 : static_cast<int>(p.extent.first); }
 
 TensorDesc split(const Problem& p, const TensorDesc& t) {
-  if (p.kind != Kind::kGroup) return t;
+  if (p.kind != Kind::kGroup || t.rank == 0) return t;
   TensorDesc s = t;
   const std::int64_t channels = t.lens[1] / p.extent.groups;
   std::copy(t.lens.begin() + 2, t.lens.begin() + t.rank, s.lens.begin() + 3);

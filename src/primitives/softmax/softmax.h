@@ -76,7 +76,11 @@ std::vector<KernelSpec> programs(const DeviceInfo&, DataType, Direction, bool lo
 /// of a problem tunes, on private data. Throws BadParm if the result overlaps an input without being the same buffer.
 void run(Handle&, const Problem&, const Problem::Args&, std::uint64_t id = 0, const TunePoint& = {});
 
-/// The solvers as find 2.0 asks for them. The problem must outlive the call.
+/// Find, immediate mode and tuning of the problem, which must outlive the result.
 search::Call search_call(Handle&, const Problem&, const Constraints&);
+
+/// Measures on these tensors. NotInitialized while the stream is being captured.
+std::vector<search::Candidate> find(Handle&, const Problem&, const Constraints&, const Problem::Args&,
+                                    const search::FindOptions&);
 
 }  // namespace polymio::softmax

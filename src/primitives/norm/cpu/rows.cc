@@ -95,11 +95,13 @@ class CpuRows final : public Solver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    constexpr std::int64_t kLongRun = 32;  // shorter runs are copied, as common::Runs does
     const TensorDesc x = split(p, p.x), y = split(p, p.output());
     const TensorDesc* const operands[] = {&y, &x};
-    // Elements that are copied one by one may each load a cache line.
-    const double factor = rows_of(p, operands).reduced.contiguous() ? 1 : 4;
-    return 2 + factor * traffic_us(d, p.work() * (p.forward() ? 1 : 5.0 / 3));
+    const Loop row = rows_of(p, operands).reduced;
+    const bool in_place = row.contiguous() && (row.rank == 1 || row.inner().size >= kLongRun);
+    const double copies = in_place ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
+    return 2 + copies + traffic_us(d, p.work() * (p.forward() ? 1 : 5.0 / 3));
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {

@@ -16,10 +16,7 @@
 
 #define PARAM_TYPE TYPE(PARAM)
 #define STAT_TYPE TYPE(STAT)
-
-INLINE num statistic(GLOBAL u8* const* out, const i64* at, const int o) {
-  return decode(STAT_TYPE, load_bits(out[o], SIZE_OF(STAT_TYPE), at[o]));
-}
+#define WHOLE_ROWS  // the API has no workspace
 
 #if PASS == 0
 
@@ -128,8 +125,6 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
   if (f->writes_rstd) store_bits(out[2], size, at[2], encode(STAT_TYPE, rstd_of(f, a)));
 }
 
-#include "kernels/gpu/portable/row.h"
-
 #elif PASS == 1
 
 #if AFFINE
@@ -154,6 +149,9 @@ typedef struct {
 INLINE Accumulator start(void) {
   const Accumulator none = {0, 0, 0, 0};
   return none;
+}
+INLINE num statistic(GLOBAL u8* const* out, const i64* at, const int o) {
+  return decode(STAT_TYPE, load_bits(out[o], SIZE_OF(STAT_TYPE), at[o]));
 }
 INLINE Accumulator start_row(GLOBAL u8* const* out, const i64* at) {
   Accumulator none = start();
@@ -187,8 +185,6 @@ INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
   out[0] = (gradient(in) - a.sum * f->share - normalized * (a.dot * f->share)) * a.rstd;
 }
 INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accumulator a) {}
-
-#include "kernels/gpu/portable/row.h"
 
 #else
 
@@ -241,10 +237,16 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 
 #if PASS == 2
 INLINE Accumulator accumulate(Accumulator a, const num* in, int column) { return added(a, in); }
-#include "kernels/gpu/portable/row.h"
 #else
 INLINE Accumulator accumulate(Accumulator a, const num* in) { return added(a, in); }
-#include "kernels/gpu/portable/column.h"
 #endif
 
+#endif
+
+// The library includes a header once, wherever that is: what both skeletons include comes first.
+#include "kernels/gpu/portable/operands.h"
+#if PASS == 3
+#include "kernels/gpu/portable/column.h"
+#else
+#include "kernels/gpu/portable/row.h"
 #endif

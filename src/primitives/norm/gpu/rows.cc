@@ -118,7 +118,7 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, std::vector<K
 void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped,
               const std::shared_ptr<const Kernel>* built, Argument formula) {
   auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped});
-  plan.shape.parts = 1;  // the API has no workspace
+  plan.shape.parts = 1;  // WHOLE_ROWS
   launch_row(
       stream, [&](gpu_skeletons::RowEntry entry) -> const Kernel& { return *built[static_cast<std::size_t>(entry)]; },
       plan, sides, formula, Buffer(nullptr));

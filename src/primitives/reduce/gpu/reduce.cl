@@ -26,7 +26,11 @@
 #endif
 
 #define INPUTS 1
-#define OUTPUTS (1 + POSITIONS)
+#if POSITIONS
+#define OUTPUTS 2
+#else
+#define OUTPUTS 1
+#endif
 #define OUTPUT_TYPE(o) ((o) == OUTPUTS - 1 ? OUT_TYPE : TYPE_int32)
 #define MAPPED 0
 #include "kernels/gpu/portable/operands.h"

@@ -67,9 +67,9 @@ class CpuRows final : public Solver<Problem> {
   }
 
  private:
-  /// The second value that the kernel applies. An infinite maximum makes every result NaN, as the definition does.
+  /// The second value that the kernel applies. Without a finite maximum every result is NaN, as the definition says.
   static double factor(const Problem& p, double largest, double sum) {
-    if (largest == HUGE_VAL) return NAN;
+    if (largest == HUGE_VAL || !(sum >= 1)) return NAN;
     return p.log() ? std::log(sum) : 1 / sum;
   }
 

@@ -83,9 +83,12 @@ class GpuRows final : public GpuSolver<Problem> {
 }  // namespace
 
 std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direction direction, bool log) {
+  const bool wide = type == DataType::kDouble;
+  const bool known = wide || type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16;
+  if (device.kind == DeviceKind::kCpu || !known || (wide && !device.gpu.fp64)) return {};
   std::vector<std::string> options = {
       fmt::format("-DIN={}", polymio::name_of(type)), fmt::format("-DOUT={}", polymio::name_of(type)),
-      fmt::format("-DNUM={}", type == DataType::kDouble ? "double" : "float"),
+      fmt::format("-DNUM={}", wide ? "double" : "float"),
       fmt::format("-DINPUTS={}", direction == Direction::kForward ? 1 : 2), fmt::format("-DLOG={}", log ? 1 : 0)};
   if (device.gpu.fp64) options.emplace_back("-DFP64");
   std::vector<KernelSpec> specs;
