@@ -17,6 +17,8 @@ namespace {
 using common::kBlock;
 
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us
+constexpr std::int64_t kPrefetchDistance = 4, kPrefetchBytes = 1024,
+                       kLine = 64;  // rows; bytes of each; of a cache line
 
 void number_positions(Stream& stream, const Rows& rows) {
   std::array<const TensorDesc*, kMaxRank> tensors{};
@@ -99,11 +101,24 @@ class Adder {
     return operands;
   }
 
+  std::int64_t offset_in_dy(std::int64_t place, std::int64_t s) const {
+    return rows_.positions.offset(static_cast<std::int64_t>(sorted_[s]) - place * rows_.positions.count());
+  }
+
+  /// Rows of dy are read in the order of the places: the processor cannot foresee their addresses.
+  void prefetch(std::int64_t first, std::int64_t elements) const {
+    if (!rows_.row.flat()) return;
+    const auto size = static_cast<std::int64_t>(size_of(rows_.type));
+    const char* const row = static_cast<const char*>(rows_.dy) + first * size;
+    for (std::int64_t i = 0; i < std::min(elements * size, kPrefetchBytes); i += kLine) __builtin_prefetch(row + i);
+  }
+
   void add_place(std::int64_t place, std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t end) const {
     alignas(64) A sum[kBlock];
     Moved moved{};
     for (std::int64_t s = from; s < to; ++s) {
-      moved[1] = rows_.positions.offset(static_cast<std::int64_t>(sorted_[s]) - place * rows_.positions.count());
+      moved[1] = offset_in_dy(place, s);
+      if (s + kPrefetchDistance < to) prefetch(offset_in_dy(place, s + kPrefetchDistance) + begin, end - begin);
       A* at = sum;
       runs_dy_.each(begin, end, moved, [&](const kernels::Run& given) {
         kernels::Run run = given;
