@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <vector>
 
@@ -96,8 +97,9 @@ void run(Stream& stream, const Backward& b, const TensorDesc& view, void* worksp
   Rows rows = rows_of(b, view, wanted);
   require_same_sizes(*b.dy.desc, "dy", wanted, "what these indices select");
   const std::int64_t count = rows.positions.count();
-  std::int64_t numbers = 0;
-  if (__builtin_mul_overflow(rows.places.count() + 1, count, &numbers))
+  const auto width = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); };
+  rows.shift = width(count - 1);
+  if (rows.shift + width(rows.places.count()) > 63)
     fail(Status::kNotImplemented, "{} indices of {} places are more than 2^63 pairs", count, rows.places.count());
   require(workspace && bytes >= workspace_bytes(count), "the workspace has {} bytes: {} are needed",
           workspace ? bytes : 0, workspace_bytes(count));
