@@ -38,7 +38,7 @@ void fill(const Operand& operand, void* memory, std::uint64_t seed) {
   if (!operand.file.empty()) return read_file(operand.file, memory, operand.tensor.bytes());
   if (operand.limit > 0)
     return fill_random(operand.tensor, memory, mix(seed),
-                       {-operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
+                       {operand.positive ? 0 : -operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
   std::memset(memory, reference::nan_byte(operand.tensor.type), operand.tensor.bytes());
 }
 

@@ -17,12 +17,13 @@ namespace polymio::driver {
 
 enum Access { kRead, kWritten, kPassed };  // kPassed: an argument of the call that is not read
 
-// A tensor of the call, with random elements in [-limit, limit), or NaN where the limit is 0.
+// A tensor of the call, with random elements in [-limit, limit), from 0 if `positive`, or NaN where the limit is 0.
 struct Operand {
   const char* name;
   reference::Tensor tensor;
   double limit;
   Access access = kRead;
+  bool positive = false;
   std::string file = {};     // the elements, if not random
   Buffer* shared = nullptr;  // memory with the elements, if there is already
 };

@@ -118,6 +118,9 @@ struct RowPlan {
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
+/// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
+std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
+                              std::size_t accumulator_bytes);
 
 /// Launches the plan's entry points. `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned to 16.
 using KernelOfRow = FunctionRef<const Kernel&(RowEntry)>;
