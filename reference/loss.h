@@ -28,8 +28,8 @@ struct MultiMargin {
   double margin = 1;
 };
 
-// For each row with class t the sum over all other classes c of weight[t] max(0, margin - x[t] + x[c])^power, divided by
-// C; 0 if t is no class. Or the sum or mean of these.
+// For each row with class t the sum over all other classes c of weight[t] max(0, margin - x[t] + x[c])^power, divided
+// by C; 0 if t is no class. Or the sum or mean of these.
 Result evaluate(const MultiMargin& p, const void* x, const void* target, const void* weight);
 
 // The error bounds of implementations in float (double for double tensors).

@@ -9,7 +9,9 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/loss/loss.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -24,7 +26,11 @@ int main() {
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
-  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) {
+    add(prelu::programs(device, type));
+    add(rope::programs(device, type));
+    add(loss::programs(device, type));
+  }
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

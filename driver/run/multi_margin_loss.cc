@@ -48,7 +48,8 @@ class MultiMarginLoss final : public TensorOperation {
 
   reference::MultiMargin problem() const {
     const std::vector<std::int64_t> lens = args_.lens();
-    if (lens.size() != 2) throw ArgError("-D --dim: the input of the multi margin loss has two sizes, rows and classes");
+    if (lens.size() != 2)
+      throw ArgError("-D --dim: the input of the multi margin loss has two sizes, rows and classes");
     return {{in().type, lens, loss_.x_strides(args_)},
             {reference::Type::kInt64, {lens[0]}, loss_.list_strides()},
             {in().type, {lens[1]}, loss_.list_strides()},

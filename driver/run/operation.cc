@@ -22,7 +22,9 @@ std::span<const Primitive> primitives() {
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
       {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
-      {{"softmarginloss", kFloats}, "SoftMarginLoss", "Runs the soft margin loss and its gradient.",
+      {{"softmarginloss", kFloats},
+       "SoftMarginLoss",
+       "Runs the soft margin loss and its gradient.",
        make_soft_margin_loss},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
   };

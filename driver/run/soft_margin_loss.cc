@@ -29,10 +29,10 @@ class SoftMarginLoss final : public TensorOperation {
     Memory &x = data["x"], &target = data["target"];
     if (which != kForward) {
       Memory &dy = data["dy"], &dx = data["dx"];
-      return check(miopenSoftMarginLossBackward(session.get(), x.descriptor(), x.device(), target.descriptor(),
-                                                target.device(), dy.descriptor(), dy.device(), dx.descriptor(),
-                                                dx.device(), reduction),
-                   "miopenSoftMarginLossBackward");
+      return check(
+          miopenSoftMarginLossBackward(session.get(), x.descriptor(), x.device(), target.descriptor(), target.device(),
+                                       dy.descriptor(), dy.device(), dx.descriptor(), dx.device(), reduction),
+          "miopenSoftMarginLossBackward");
     }
     Memory& y = data["y"];
     std::size_t bytes = 0;
@@ -55,7 +55,8 @@ class SoftMarginLoss final : public TensorOperation {
   }
 
   reference::SoftMargin problem() const {
-    return {{in().type, args_.lens(), loss_.x_strides(args_)}, {in().type, args_.lens()},
+    return {{in().type, args_.lens(), loss_.x_strides(args_)},
+            {in().type, args_.lens()},
             static_cast<reference::Reduction>(loss_.reduction)};
   }
 

@@ -37,8 +37,9 @@ double bytes_of(const reference::Tensor& tensor) {
 void fill(const Operand& operand, void* memory, std::uint64_t seed) {
   if (!operand.file.empty()) return read_file(operand.file, memory, operand.tensor.bytes());
   if (operand.limit > 0)
-    return fill_random(operand.tensor, memory, mix(seed),
-                       {operand.positive ? 0 : -operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
+    return fill_random(
+        operand.tensor, memory, mix(seed),
+        {operand.positive ? 0 : -operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
   std::memset(memory, reference::nan_byte(operand.tensor.type), operand.tensor.bytes());
 }
 
@@ -208,8 +209,8 @@ void TensorOperation::verify(Direction which, Operands& data, const std::vector<
     const reference::Result wanted = expected(which, data, {old[i].data(), sample, memory.operand.name});
     const auto compared = static_cast<std::int64_t>(wanted.value.size());
     if (compared == tensor.count()) sample.clear();  // the reference cannot sample
-    worst = merged(worst, reference::compare(arithmetic_of(which, memory.operand.name), tensor, memory.host(), wanted,
-                                             sample));
+    worst = merged(
+        worst, reference::compare(arithmetic_of(which, memory.operand.name), tensor, memory.host(), wanted, sample));
     all += tensor.count();
     checked += compared;
   }

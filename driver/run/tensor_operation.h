@@ -23,9 +23,9 @@ struct Operand {
   reference::Tensor tensor;
   double limit;
   Access access = kRead;
-  bool positive = false;
   std::string file = {};     // the elements, if not random
   Buffer* shared = nullptr;  // memory with the elements, if there is already
+  bool positive = false;
 };
 
 using Contents = std::vector<unsigned char>;

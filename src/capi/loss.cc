@@ -75,10 +75,11 @@ miopenStatus_t miopenSoftMarginLossBackward(miopenHandle_t handle, miopenTensorD
   });
 }
 
-miopenStatus_t miopenGetMultiMarginLossForwardWorkspaceSize(
-    miopenHandle_t handle, miopenTensorDescriptor_t inputDesc, miopenTensorDescriptor_t targetDesc,
-    miopenTensorDescriptor_t weightDesc, miopenTensorDescriptor_t outputDesc, long p, float margin,
-    miopenLossReductionMode_t reduction, size_t* sizeInBytes) {
+miopenStatus_t miopenGetMultiMarginLossForwardWorkspaceSize(miopenHandle_t handle, miopenTensorDescriptor_t inputDesc,
+                                                            miopenTensorDescriptor_t targetDesc,
+                                                            miopenTensorDescriptor_t weightDesc,
+                                                            miopenTensorDescriptor_t outputDesc, long p, float margin,
+                                                            miopenLossReductionMode_t reduction, size_t* sizeInBytes) {
   return guard([&] {
     not_null(sizeInBytes, "sizeInBytes");
     const loss::MultiMargin problem{{described(inputDesc, "the input")},
@@ -105,7 +106,8 @@ miopenStatus_t miopenMultiMarginLossForward(miopenHandle_t handle, miopenTensorD
                                     p,
                                     margin};
     const loss::Output y = output(outputDesc, output_data, "the output");
-    deref(handle).run(
-        [&](Stream& stream) { loss::multi_margin(stream, problem, y, {workspace, workspaceSizeInBytes}); });
+    deref(handle).run([&](Stream& stream) {
+      loss::multi_margin(stream, problem, y, {workspace, workspaceSizeInBytes});
+    });
   });
 }

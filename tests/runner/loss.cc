@@ -110,8 +110,12 @@ class MultiMarginCase final : public LossCase {
 
  private:
   loss::MultiMargin problem_of() const {
-    return {{describe(wanted_.x)},  {describe(wanted_.target)}, {describe(wanted_.weight)},
-            static_cast<loss::Reduction>(wanted_.reduction), wanted_.power, wanted_.margin};
+    return {{describe(wanted_.x)},
+            {describe(wanted_.target)},
+            {describe(wanted_.weight)},
+            static_cast<loss::Reduction>(wanted_.reduction),
+            wanted_.power,
+            wanted_.margin};
   }
 
   reference::MultiMargin wanted_;

@@ -31,12 +31,8 @@ class PreluCase final : public PassCase {
     return prelu::workspace_size(d, describe(wanted_.x), describe(wanted_.weight));
   }
   void execute(Stream& stream, const Args& args) const override {
-    const auto in = [&](std::size_t i) {
-      return prelu::Backward::Input{describe(operands[i].tensor), args.data[i]};
-    };
-    const auto out = [&](std::size_t i) {
-      return prelu::Backward::Output{describe(operands[i].tensor), args.data[i]};
-    };
+    const auto in = [&](std::size_t i) { return prelu::Backward::Input{describe(operands[i].tensor), args.data[i]}; };
+    const auto out = [&](std::size_t i) { return prelu::Backward::Output{describe(operands[i].tensor), args.data[i]}; };
     prelu::backward(stream, {in(kX), in(kWeight), in(kDy), out(kDx), out(kDweight)}, args.workspace,
                     args.workspace_bytes);
   }

@@ -26,9 +26,7 @@ class RopeCase final : public PassCase {
     expected_ = evaluate(wanted_, content(kX), content(kCos), content(kSin));
   }
   void execute(Stream& stream, const Args& args) const override {
-    const auto in = [&](std::size_t i) {
-      return rope::Tensors::Input{describe(operands[i].tensor), args.data[i]};
-    };
+    const auto in = [&](std::size_t i) { return rope::Tensors::Input{describe(operands[i].tensor), args.data[i]}; };
     const rope::Tensors p{in(kX), in(kCos), in(kSin), describe(operands[kY].tensor), args.data[kY]};
     wanted_.backward ? rope::backward(stream, p) : rope::forward(stream, p);
   }

@@ -61,10 +61,13 @@ Cases rope_cases(const std::string& line);
 Cases soft_margin_cases(const std::string& line);
 Cases multi_margin_cases(const std::string& line);
 
-inline constexpr Primitive kPrimitives[] = {
-    {"convolution", convolution_cases}, {"activation", activation_cases},     {"bias", bias_cases},
-    {"prelu", prelu_cases},             {"rope", rope_cases},                 {"softmarginloss", soft_margin_cases},
-    {"multimarginloss", multi_margin_cases}};
+inline constexpr Primitive kPrimitives[] = {{"convolution", convolution_cases},
+                                            {"activation", activation_cases},
+                                            {"bias", bias_cases},
+                                            {"prelu", prelu_cases},
+                                            {"rope", rope_cases},
+                                            {"softmarginloss", soft_margin_cases},
+                                            {"multimarginloss", multi_margin_cases}};
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
 /// accepts, equal in both runs if the solver is deterministic; guard bytes before and after every buffer, inputs and

@@ -45,7 +45,8 @@ void check(const MultiMargin& p, const TensorDesc& y) {
   require(x.rank == 2, "the input has sizes {}: it must have two dimensions, rows and classes", sizes_text(x));
   require(target.type == DataType::kInt64, "the target is {}: it must be int64", name_of(target.type));
   require(target.rank == 1 && target.lens[0] == x.lens[0],
-          "the target has sizes {}: it must have size {}, an element per row of the input", sizes_text(target), x.lens[0]);
+          "the target has sizes {}: it must have size {}, an element per row of the input", sizes_text(target),
+          x.lens[0]);
   require_same_type(weight, "the weight", x, "the input");
   require(weight.rank == 1 && weight.lens[0] == x.lens[1],
           "the weight has sizes {}: it must have size {}, an element per class", sizes_text(weight), x.lens[1]);

@@ -39,8 +39,8 @@ void soft_margin(Stream&, const SoftMargin&, const Output& y, const Workspace&);
 /// reduced, one element. dx may be any input.
 void soft_margin_backward(Stream&, const SoftMargin&, const Input& dy, const Output& dx);
 
-/// For each row of x, of sizes (N, C), with class t = target[row], int64: 1 / C times the sum over the other classes c of
-/// weight[t] * max(0, margin - x[t] + x[c])^power; 0 if t is not from 0 to C - 1. The power is 1 or 2.
+/// For each row of x, of sizes (N, C), with class t = target[row], int64: 1 / C times the sum over the other classes c
+/// of weight[t] * max(0, margin - x[t] + x[c])^power; 0 if t is not from 0 to C - 1. The power is 1 or 2.
 struct MultiMargin {
   Input x, target, weight;
   Reduction reduction = Reduction::kNone;

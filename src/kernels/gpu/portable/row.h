@@ -19,7 +19,8 @@
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a row: element at[o] of output o, for o from MAPPED on
 // and may define
-//   START_ROW            a function Accumulator(const Formula*, const Operands*, const i64* at) that replaces start(): of
+//   START_ROW            a function Accumulator(const Formula*, const Operands*, const i64* at) that replaces start():
+//   of
 //                        no elements of the row whose elements begin at at[i] of operand i
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)

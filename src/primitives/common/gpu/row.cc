@@ -77,8 +77,7 @@ RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
   return plan;
 }
 
-std::size_t max_row_workspace(const DeviceInfo& device, i64 rows, i64 elements_per_row,
-                              std::size_t accumulator_bytes) {
+std::size_t max_row_workspace(const DeviceInfo& device, i64 rows, i64 elements_per_row, std::size_t accumulator_bytes) {
   const int parts = count_parts(device, rows, elements_per_row);
   return parts == 1 ? 0 : static_cast<std::size_t>(rows * parts) * accumulator_bytes;
 }

@@ -88,8 +88,8 @@ std::size_t max_column_workspace(const DeviceInfo&, std::int64_t columns, std::i
 using FormulaOfPart = FunctionRef<Argument(bool first)>;
 void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
 
-/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned as
-/// Accumulator is.
+/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
+/// as Accumulator is.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
 

@@ -111,8 +111,7 @@ void run_soft_margin_backward(Stream& stream, const SoftMargin& p, const Input& 
   const std::size_t size = size_of(type);
   check_device(stream, type, {p.x.data, p.target.data, dy.data, dx.data});
   const TensorDesc* const tensors[] = {&dx.desc, &p.x.desc, &p.target.desc, &dy.desc};
-  launch_map(stream, {Pass::kBackward, type, type},
-             gpu_skeletons::nest_of(simplified_loop(tensors), 3, {1, 2, 3, 0}),
+  launch_map(stream, {Pass::kBackward, type, type}, gpu_skeletons::nest_of(simplified_loop(tensors), 3, {1, 2, 3, 0}),
              {{{p.x.data, size}, {p.target.data, size}, {dy.data, size}, {dx.data, size}}},
              factor_of(p.reduction, p.x.desc.count()));
 }
@@ -145,7 +144,8 @@ void launch_rows(Stream& stream, const MultiMargin& p, DataType out, void* losse
   rows.nest.dims[0] = {x.lens[0], {x.strides[0], p.target.desc.strides[0], 0, stride}};
   rows.nest.dims[1] = {x.lens[1], {x.strides[1]}};
   const std::size_t size = size_of(x.type);
-  rows.sides = {{{p.x.data, size}, {p.target.data, sizeof(std::int64_t)}, {p.weight.data, size}, {losses, size_of(out)}}};
+  rows.sides = {
+      {{p.x.data, size}, {p.target.data, sizeof(std::int64_t)}, {p.weight.data, size}, {losses, size_of(out)}}};
   const auto plan = plan_row(stream.info(), rows);
   const Program program{p.power == 2 ? Pass::kSquaredRows : Pass::kRows, x.type, out};
   const auto kernel_of = [&](gpu_skeletons::RowEntry entry) -> const Kernel& {
@@ -197,8 +197,7 @@ std::size_t gpu_workspace_size(const DeviceInfo& device, const SoftMargin& p) {
 std::size_t gpu_workspace_size(const DeviceInfo& device, const MultiMargin& p) {
   const DataType type = p.x.desc.type;
   const std::int64_t rows = p.x.desc.lens[0];
-  const std::size_t of_rows =
-      gpu_skeletons::max_row_workspace(device, rows, p.x.desc.lens[1], accumulator_bytes(type));
+  const std::size_t of_rows = gpu_skeletons::max_row_workspace(device, rows, p.x.desc.lens[1], accumulator_bytes(type));
   if (p.reduction == Reduction::kNone) return of_rows;
   const std::size_t of_sum = gpu_skeletons::max_column_workspace(device, 1, rows, size_of(number_of(type)));
   return losses_bytes(p) + std::max(of_rows, of_sum);
