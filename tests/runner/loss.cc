@@ -4,7 +4,7 @@
 
 #include "driver/run/loss_args.h"
 #include "primitives/loss/loss.h"
-#include "tests/runner/pass_case.h"
+#include "tests/runner/list_case.h"
 
 namespace polymio::test {
 namespace {
@@ -12,9 +12,9 @@ namespace {
 using SoftLine = ListLine<driver::SoftMarginArgs>;
 using MultiLine = ListLine<driver::MultiMarginArgs>;
 
-class LossCase : public PassCase {
+class LossCase : public ListCase {
  public:
-  using PassCase::PassCase;
+  using ListCase::ListCase;
   reference::Comparison compare(const SolverBase&, std::size_t operand, const void* result) const override {
     return reference::compare(how_, operands[operand].tensor, result, expected_);
   }

@@ -4,7 +4,7 @@
 
 #include "driver/run/prelu_args.h"
 #include "primitives/prelu/prelu.h"
-#include "tests/runner/pass_case.h"
+#include "tests/runner/list_case.h"
 
 namespace polymio::test {
 namespace {
@@ -12,10 +12,10 @@ namespace {
 using Line = ListLine<driver::PreluArgs>;
 enum { kX, kWeight, kDy, kDx, kDweight };
 
-class PreluCase final : public PassCase {
+class PreluCase final : public ListCase {
  public:
   explicit PreluCase(Line line)
-      : PassCase(line.text(driver::kBackwardData)),
+      : ListCase(line.text(driver::kBackwardData)),
         wanted_{line.tensor(line.tensors.x_strides()),
                 line.tensor(line.tensors.dy_strides()),
                 {line.type(), {line.own.weights}}} {

@@ -4,7 +4,7 @@
 
 #include "driver/run/rope_args.h"
 #include "primitives/rope/rope.h"
-#include "tests/runner/pass_case.h"
+#include "tests/runner/list_case.h"
 
 namespace polymio::test {
 namespace {
@@ -12,9 +12,9 @@ namespace {
 using Line = ListLine<driver::RopeArgs>;
 enum { kX, kCos, kSin, kY };
 
-class RopeCase final : public PassCase {
+class RopeCase final : public ListCase {
  public:
-  RopeCase(Line line, bool backward) : PassCase(line.text(backward ? driver::kBackwardData : driver::kForward)) {
+  RopeCase(Line line, bool backward) : ListCase(line.text(backward ? driver::kBackwardData : driver::kForward)) {
     const driver::TensorArgs& t = line.tensors;
     const reference::Tensor rotary(line.type(), line.own.rotary_lens(t));
     wanted_ = {line.tensor(backward ? t.dy_strides() : t.x_strides()), rotary, backward};

@@ -15,12 +15,15 @@
 #define INPUTS 2
 #endif
 #define OUTPUTS 1
+#include "kernels/gpu/portable/operands.h"  // in both branches below
 
 typedef struct {
   scalar scale;
 } Formula;
 
+#if PASS == 0 || PASS == 2
 INLINE num soft_loss(num z) { return (z < 0 ? -z : 0) + log1p_unit(exp_of(-abs_of(z))); }
+#endif
 
 #if PASS < 2
 
