@@ -42,6 +42,9 @@ INLINE void compute(const Formula* f, const num* in, num* out) {
 #else
 
 typedef num Accumulator;
+#if PASS == 2
+#define UNROLL_UNITS NO_UNROLL
+#endif
 
 INLINE Accumulator start(void) { return 0; }
 INLINE Accumulator accumulate(Accumulator sum, const num* in) {
