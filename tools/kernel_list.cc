@@ -17,7 +17,9 @@
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/loss/loss.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -57,6 +59,10 @@ int main() {
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
   for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
   for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) {
+    add(prelu::programs(device, type));
+    add(rope::programs(device, type));
+    add(loss::programs(device, type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

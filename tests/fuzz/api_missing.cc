@@ -93,7 +93,6 @@ Registration g_entries[] = {
     {"miopenGetCTCLossWorkspaceSize", missing<miopenGetCTCLossWorkspaceSize>, false},
     {"miopenGetDropoutDescriptor", missing<miopenGetDropoutDescriptor>, false},
     {"miopenGetMhaDescriptor", missing<miopenGetMhaDescriptor>, false},
-    {"miopenGetMultiMarginLossForwardWorkspaceSize", missing<miopenGetMultiMarginLossForwardWorkspaceSize>, false},
     {"miopenGetRNNDataSeqTensorDescriptor", missing<miopenGetRNNDataSeqTensorDescriptor>, false},
     {"miopenGetRNNDescriptor", missing<miopenGetRNNDescriptor>, false},
     {"miopenGetRNNDescriptor_V2", missing<miopenGetRNNDescriptor_V2>, false},
@@ -111,8 +110,6 @@ Registration g_entries[] = {
     {"miopenGetRNNTempSpaceSizes", missing<miopenGetRNNTempSpaceSizes>, false},
     {"miopenGetRNNTrainingReserveSize", missing<miopenGetRNNTrainingReserveSize>, false},
     {"miopenGetRNNWorkspaceSize", missing<miopenGetRNNWorkspaceSize>, false},
-    {"miopenGetSoftMarginLossForwardWorkspaceSize", missing<miopenGetSoftMarginLossForwardWorkspaceSize>, false},
-    {"miopenMultiMarginLossForward", missing<miopenMultiMarginLossForward>, false},
     {"miopenRNNBackwardData", missing<miopenRNNBackwardData>, false},
     {"miopenRNNBackwardSeqData", missing<miopenRNNBackwardSeqData>, false},
     {"miopenRNNBackwardWeights", missing<miopenRNNBackwardWeights>, false},
@@ -137,8 +134,6 @@ Registration g_entries[] = {
     {"miopenSetRNNLayerBias", missing<miopenSetRNNLayerBias>, false},
     {"miopenSetRNNLayerParam", missing<miopenSetRNNLayerParam>, false},
     {"miopenSetRNNPaddingMode", missing<miopenSetRNNPaddingMode>, false},
-    {"miopenSoftMarginLossBackward", missing<miopenSoftMarginLossBackward>, false},
-    {"miopenSoftMarginLossForward", missing<miopenSoftMarginLossForward>, false},
 };
 
 }  // namespace

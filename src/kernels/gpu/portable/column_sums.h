@@ -13,6 +13,11 @@
 #define THREADS 512
 #define PIXELS 4  // elements per thread in flight
 
+#ifndef UNROLL_UNITS
+// Units per thread in flight; the including source may define fewer if accumulate() is long.
+#define UNROLL_UNITS _Pragma("unroll 4")
+#endif
+
 // Columns of a vector whose accumulators are in local memory at the same time: at most 32 KiB.
 #define SHARED_COLUMNS (32768 / (THREADS * (int)sizeof(Accumulator)))
 enum { kColumnsAtOnce = SHARED_COLUMNS >= VECTOR ? VECTOR : SHARED_COLUMNS >= 4 ? 4 : SHARED_COLUMNS >= 2 ? 2 : 1 };
@@ -47,7 +52,8 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
     i64 from[INPUTS];
     UNROLL
     for (int k = 0; k < INPUTS; ++k) from[k] = column_offset(c, column, k);
-    _Pragma("unroll 4") for (int i = part * rows + row; i < w->count; i += rows * parts) {
+    UNROLL_UNITS
+    for (int i = part * rows + row; i < w->count; i += rows * parts) {
       num v[INPUTS][VECTOR];
       i64 at[INPUTS];
       const int n = i == w->count - 1 ? w->last : unit;

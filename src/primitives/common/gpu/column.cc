@@ -172,7 +172,8 @@ std::size_t max_column_workspace(const DeviceInfo& device, i64 columns, i64 elem
                                  std::size_t accumulator_bytes) {
   const i64 groups = ceil_div(columns, kMaxColumnsPerBlock);
   const i64 parts = count_parts(device, groups, elements_per_column, 1);
-  const i64 launches = 3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
+  const i64 launches =
+      3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
   return static_cast<std::size_t>(columns * parts * launches) * accumulator_bytes;
 }
 

@@ -65,10 +65,9 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
 }
 
 /// Blocks per row: several if rows are long and too few to fill the device.
-int count_parts(const DeviceInfo& device, const RowPlan& plan, i64 rows) {
-  if (plan.shape.lanes < kThreads) return 1;
+int count_parts(const DeviceInfo& device, i64 rows, i64 units) {
   const i64 filling = ceil_div(2 * device.units, std::max<i64>(rows, 1));
-  const i64 useful = plan.shape.columns / (kThreads * kMinUnitsPerThread);
+  const i64 useful = units / (kThreads * kMinUnitsPerThread);
   return static_cast<int>(std::clamp<i64>(std::min(filling, useful), 1, kMaxParts));
 }
 
@@ -76,8 +75,13 @@ int count_parts(const DeviceInfo& device, const RowPlan& plan, i64 rows) {
 
 RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
   RowPlan plan = plan_lanes(device, rows);
-  plan.shape.parts = count_parts(device, plan, plan.rows());
+  if (plan.shape.lanes == kThreads) plan.shape.parts = count_parts(device, plan.rows(), plan.shape.columns);
   return plan;
+}
+
+std::size_t max_row_workspace(const DeviceInfo& device, i64 rows, i64 elements_per_row, std::size_t accumulator_bytes) {
+  const int parts = count_parts(device, rows, elements_per_row);
+  return parts == 1 ? 0 : static_cast<std::size_t>(rows * parts) * accumulator_bytes;
 }
 
 std::int64_t RowPlan::rows() const { return count_of(nest, 0, nest.rank - shape.column_rank); }
