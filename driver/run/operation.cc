@@ -13,11 +13,9 @@
 namespace polymio::driver {
 
 namespace {
-
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
-constexpr DataType kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
-                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble};
+                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
+                   kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
