@@ -9,6 +9,7 @@
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/softmax/softmax.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -23,6 +24,10 @@ int main() {
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
   add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward})
+    for (const bool log : {false, true})
+      for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+        add(softmax::programs(device, type, direction, log));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -1,7 +1,7 @@
 // Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
-// loaded. Implemented for convolutions, for a forward convolution with a fused bias, activation, or bias and activation,
-// and for softmax; functions for attention and batch normalisation return miopenStatusNotImplemented. Null and foreign
-// objects are BadParm.
+// loaded. Implemented for convolutions, for a forward convolution with a fused bias, activation, or bias and
+// activation, and for softmax; functions for attention and batch normalisation return miopenStatusNotImplemented. Null
+// and foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
 #define MIOPEN_FIND2_H_
@@ -258,8 +258,8 @@ MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopen
 /// packed, [1, channels, 1, ...], in the type of the output.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
 
-/// Creates a softmax problem. The descriptor is copied. Forward needs miopenTensorSoftmaxX and Y, backward Y, DY and DX:
-/// miopenFindSolutions and miopenRunSolution answer InvalidValue if one is missing, and NotImplemented for other
+/// Creates a softmax problem. The descriptor is copied. Forward needs miopenTensorSoftmaxX and Y, backward Y, DY and
+/// DX: miopenFindSolutions and miopenRunSolution answer InvalidValue if one is missing, and NotImplemented for other
 /// directions. Solutions need no workspace. It cannot be fused.
 MIOPEN_EXPORT miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem,
                                                         miopenSoftmaxDescriptor_t operatorDesc,

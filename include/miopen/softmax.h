@@ -27,8 +27,8 @@ typedef enum {
 } miopenSoftmaxMode_t;
 
 /// y = alpha * e^(x - m) / sum of e^(x - m) + beta * y, where m is the maximum: ACCURATE, over the channels. BadParm if
-/// an argument is null or the tensors do not fit together. With MIOPEN_FIND_ENFORCE the first call of a problem measures
-/// and tunes, on private data.
+/// an argument is null or the tensors do not fit together. With MIOPEN_FIND_ENFORCE the first call of a problem
+/// measures and tunes, on private data.
 MIOPEN_EXPORT miopenStatus_t miopenSoftmaxForward(miopenHandle_t handle, const void* alpha,
                                                   const miopenTensorDescriptor_t xDesc, const void* x, const void* beta,
                                                   const miopenTensorDescriptor_t yDesc, void* y);
@@ -39,8 +39,8 @@ MIOPEN_EXPORT miopenStatus_t miopenSoftmaxBackward(miopenHandle_t handle, const 
                                                    const miopenTensorDescriptor_t dyDesc, const void* dy,
                                                    const void* beta, const miopenTensorDescriptor_t dxDesc, void* dx);
 
-/// miopenSoftmaxForward with the given algorithm and mode; LOG: y = alpha * (x - m - log of the sum) + beta * y. BadParm
-/// for unknown ones.
+/// miopenSoftmaxForward with the given algorithm and mode; LOG: y = alpha * (x - m - log of the sum) + beta * y.
+/// BadParm for unknown ones.
 MIOPEN_EXPORT miopenStatus_t miopenSoftmaxForward_V2(miopenHandle_t handle, const void* alpha,
                                                      const miopenTensorDescriptor_t xDesc, const void* x,
                                                      const void* beta, const miopenTensorDescriptor_t yDesc, void* y,
