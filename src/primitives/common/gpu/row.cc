@@ -28,11 +28,13 @@ bool has_near_rows(const Nest& nest, int row_dims) {
   return row_dims > 0 && std::abs(nest.dim(row_dims - 1).strides[0]) < std::abs(nest.inner().strides[0]);
 }
 
-/// Threads per row if consecutive threads have neighbouring rows: few, while rows fill the device.
+/// Threads per row if consecutive threads have neighbouring rows: few, while they keep a row in registers and rows fill
+/// the device.
 i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   constexpr i64 kMaxLanes = 16;
   i64 lanes = 1;
-  while (lanes < kMaxLanes && 2 * lanes <= units && rows * lanes < 2 * kThreads * device.units) lanes *= 2;
+  const auto suffice = [&] { return rows * lanes >= 2 * kThreads * device.units && lanes * kKeptUnits >= units; };
+  while (lanes < kMaxLanes && 2 * lanes <= units && !suffice()) lanes *= 2;
   return lanes;
 }
 
