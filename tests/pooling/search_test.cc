@@ -18,7 +18,7 @@ using search::CheckResult;
 
 /// 3x3 windows with stride 2 and pad 1.
 Problem problem(Direction direction, Mode mode, Index index) {
-  const std::int64_t in[] = {4, 16, 28, 30}, out[] = {4, 16, 14, 15};
+  const std::int64_t in[] = {64, 16, 28, 30}, out[] = {64, 16, 14, 15};
   Problem p;
   p.direction = direction;
   p.mode = mode;
@@ -59,17 +59,17 @@ class PoolingSearch : public testing::Test {
 
 TEST(PoolingProblem, KeysAreDriverLines) {
   Problem p = problem(Direction::kForward, Mode::kMax, Index::kUint8);
-  EXPECT_EQ(p.key(), "pool -n 4 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m max -M 0 -F 1");
+  EXPECT_EQ(p.key(), "pool -n 64 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m max -M 0 -F 1");
   p.position = Position::kImage;
   p.index = Index::kUint64;
   p.y.lens[2] = 15;
   EXPECT_EQ(p.key(),
-            "pool -n 4 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 --out_h 15 -m max "
+            "pool -n 64 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 --out_h 15 -m max "
             "--index_type miopenIndexUint64 -M 1 -F 1 --out_strides 3360,210,15,1");
   p = problem(Direction::kBackward, Mode::kAverage, Index::kNone);
-  EXPECT_EQ(p.key(), "pool -n 4 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m avg -F 2");
+  EXPECT_EQ(p.key(), "pool -n 64 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m avg -F 2");
   p = problem(Direction::kBackward, Mode::kMax, Index::kNone);
-  EXPECT_EQ(p.key(), "pool -n 4 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m max --index_type none -F 2");
+  EXPECT_EQ(p.key(), "pool -n 64 -c 16 -H 28 -W 30 -y 3 -x 3 -p 1 -q 1 -v 2 -u 2 -m max --index_type none -F 2");
 }
 
 TEST_F(PoolingSearch, TuningMeasuresTheWindowSolver) {

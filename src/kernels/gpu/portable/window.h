@@ -2,17 +2,17 @@
 // Forward a result is a window, whose elements the thread reads; backward it is an element, whose windows the thread
 // reads: nothing is written twice, and the order of a sum depends on sizes only. The host side is
 // primitives/common/gpu/window.h.
-//
-// The including source includes portable.h and elements.h and defines the entry points
-//   window_elements   a result per thread, along rows
-//   window_runs       kWindowRun results per thread, which are contiguous in memory across rows
-//   window_channels   a result per thread, along channels
-//   window_vectors    VECTOR channels per thread
-//   window_lanes      forward only: WindowShape::lanes threads per result, along rows of elements
-// each with the parameters (const WindowShape, const WindowAxes, tensors with their WindowAt, a Formula).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/window_shape.h"
+
+// The including source includes portable.h and elements.h and defines the entry points
+//   window_elements   along rows, one result per thread
+//   window_runs       kWindowRun results per thread, which are contiguous in memory across rows
+//   window_channels   along channels, one result per thread
+//   window_vectors    VECTOR channels per thread
+//   window_lanes      forward only: WindowShape::lanes threads per result, along rows of elements
+// each with the parameters (const WindowShape, const WindowAxes, tensors with their WindowAt, a Formula).
 
 #define WINDOW_KERNEL KERNEL THREADS_PER_BLOCK(256)
 

@@ -160,14 +160,14 @@ WINDOW_KERNEL window_lanes(PARAMETERS) {
   reduce(&t, &at, 1, lane, lanes, &found);
   values[thread] = found.v[0];
   positions[thread] = found.found[0];
-  for (int half = lanes / 2; half > 0; half /= 2) {
+  for (int step = lanes / 2; step > 0; step /= 2) {
     BARRIER();
-    if (lane < half) {
-      const num other = values[thread + half];
+    if (lane < step) {
+      const num other = values[thread + step];
 #if MAXIMUM
       const int better =
-          other > values[thread] || (other == values[thread] && positions[thread + half] < positions[thread]);
-      if (better) positions[thread] = positions[thread + half];
+          other > values[thread] || (other == values[thread] && positions[thread + step] < positions[thread]);
+      if (better) positions[thread] = positions[thread + step];
       if (better) values[thread] = other;
 #else
       values[thread] += other;
