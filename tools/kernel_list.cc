@@ -16,6 +16,7 @@
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
+#include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
 #include "primitives/loss/loss.h"
 #include "primitives/prelu/prelu.h"
@@ -63,6 +64,9 @@ int main() {
     add(prelu::programs(device, type));
     add(rope::programs(device, type));
     add(loss::programs(device, type));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(lrn::programs(device, type));
+    add(dropout::programs(device, type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -52,6 +52,7 @@ std::span<const Primitive> primitives() {
        "Runs the soft margin loss and its gradient.",
        make_soft_margin_loss},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
+      {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
   };
   return kPrimitives;
 }

@@ -70,6 +70,7 @@ Cases prelu_cases(const std::string& line);
 Cases rope_cases(const std::string& line);
 Cases soft_margin_cases(const std::string& line);
 Cases multi_margin_cases(const std::string& line);
+Cases dropout_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -89,6 +90,7 @@ inline constexpr Primitive kPrimitives[] = {
     {"rope", rope_cases},
     {"softmarginloss", soft_margin_cases},
     {"multimarginloss", multi_margin_cases},
+    {"dropout", dropout_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
