@@ -215,7 +215,8 @@ class GpuRows final : public GpuSolver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
-    return p.forward() ? kLaunchUs + traffic_us(d, p.work()) : 2 * kLaunchUs + traffic_us(d, p.work() * 5 / 3);
+    const double us = p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
+    return p.forward() ? kLaunchUs + us : 2 * kLaunchUs + us * 5 / 3;
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
