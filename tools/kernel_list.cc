@@ -10,10 +10,14 @@
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/kthvalue/kthvalue.h"
+#include "primitives/getitem/getitem.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
+#include "primitives/pooling/pooling.h"
+#include "primitives/lrn/lrn.h"
+#include "primitives/prelu/prelu.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -23,7 +27,10 @@ int main() {
   const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
   for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
   add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(optimizer::programs(device, type));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(optimizer::programs(device, type));
+    add(getitem::programs(device, type));
+  }
   using activation::Mode;
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
@@ -47,6 +54,9 @@ int main() {
       add(reduce::programs(device, p));
     }
   }
+    for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

@@ -8,6 +8,7 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/pool_args.h"
 
 namespace polymio::driver {
 
@@ -15,11 +16,17 @@ namespace {
 
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat};
 constexpr DataType kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
+      {{"bnorm", kFloats},
+       "Batch Normalization",
+       "Normalizes by the moments of a batch; the gradient.",
+       make_batch_norm},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
       {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},
@@ -36,6 +43,12 @@ std::span<const Primitive> primitives() {
       {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
       {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
       {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
+      {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
+      {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
+      {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
+      {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
+      {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
+      {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
   };
   return kPrimitives;
 }

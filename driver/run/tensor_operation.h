@@ -1,4 +1,4 @@
-// A primitive that reads tensors and writes one. Memory, random contents, times and verification are here; the
+// A primitive that reads tensors and writes one or more. Memory, random contents, times and verification are here; the
 // primitive names its tensors, makes the call and computes the expected values.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -49,7 +49,7 @@ class Operands {
  public:
   Operands(const Session& session, std::vector<Operand> operands);
   Memory& operator[](std::string_view name);
-  Memory& written();
+  std::vector<Memory*> written();
   double bytes_read() const;
   double bytes_written() const;
 
@@ -57,10 +57,11 @@ class Operands {
   std::list<Memory> all_;
 };
 
-// The contents of the written tensor before the call, and the outputs to compute (all if empty).
+// The contents of a written tensor before the call, its elements to compute (all if empty), and its name.
 struct Expectation {
   const void* old;
   std::vector<std::int64_t> sample;
+  std::string_view name = {};
 };
 
 class TensorOperation : public Operation {
@@ -75,21 +76,33 @@ class TensorOperation : public Operation {
   void check_flags() override;
   const RunArgs& run_args() const final { return run_; }
   void inherit(const Operation& outer) final;
-  std::int64_t directions() const final { return args_.directions == 0 ? 3 : args_.directions; }
+  std::int64_t directions() const override;
   std::string title(Direction which) const final;
-  std::string line(Direction which) final;
+  std::string line(Direction which) override;
   double cost() const final;
   std::vector<Result> run(const Session& session, Direction which, bool print) final;
   // On memory that operands share; only verifies, and throws errors.
   Result run_once(const Session& session, Direction which, bool verified) const;
 
  protected:
+  // For the constructor of a primitive with a list of sizes: its defaults.
+  void use_list(TensorArgs defaults) {
+    defaults.type = args_.type;
+    args_ = std::move(defaults);
+  }
+
   // What a primitive adds.
   virtual Flags own_flags() = 0;
   virtual std::vector<Operand> operands(Direction which) const = 0;
   virtual void launch(const Session& session, Direction which, Operands& data) const = 0;
   virtual reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const = 0;
   virtual reference::Arithmetic arithmetic(Direction which) const = 0;
+  // The same for one of several written tensors.
+  virtual reference::Arithmetic arithmetic_of(Direction which, std::string_view /*name*/) const {
+    return arithmetic(which);
+  }
+  // The directions that the primitive has; the only one is run whatever the flag says.
+  virtual std::int64_t available() const { return 3; }
   virtual std::string stats_name() const { return base_; }
   virtual std::vector<std::int64_t> sizes() const { return args_.lens(); }
 
@@ -114,7 +127,7 @@ class TensorOperation : public Operation {
   }
   void time_runs(const Session& session, Direction which, Operands& data, Result& result) const;
   void print_times(const Result& result) const;
-  void verify(Direction which, Operands& data, const Contents& old, Result& result) const;
+  void verify(Direction which, Operands& data, const std::vector<Contents>& old, Result& result) const;
 
   const Primitive& primitive_;
   std::string base_;

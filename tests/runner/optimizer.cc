@@ -63,9 +63,15 @@ class OptimizerCase final : public PassCase {
     a.mean_out = of(data[output], 1);
     a.square_out = of(data[output], 2);
     a.amsgrad = w.state.lens[0] == 4;
-    if (a.amsgrad) a.max = of(data[0], 3), a.max_out = of(data[output], 3);
+    if (a.amsgrad) {
+      a.max = of(data[0], 3);
+      a.max_out = of(data[output], 3);
+    }
     if (args_.step_tensor != 0) a.last_step = scalar(0);
-    if (args_.amp) a.scale = scalar(1), a.found = scalar(2);
+    if (args_.amp) {
+      a.scale = scalar(1);
+      a.found = scalar(2);
+    }
     a.step = static_cast<unsigned>(w.step);
     a.rate = static_cast<float>(w.rate);
     a.beta1 = static_cast<float>(w.beta1);

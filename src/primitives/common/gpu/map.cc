@@ -53,7 +53,7 @@ Nest nest_of(const Loop& loop, std::size_t outputs) {
   return make_nest(loop, static_cast<int>(loop.operands - outputs), std::span(operands).first(loop.operands));
 }
 
-MapPlan plan_map(const Nest& nest, const Sides& sides) {
+MapPlan plan_map(const Nest& nest, const Sides& sides, int group) {
   const int vector = vector_length(nest, sides);
   MapPlan plan{MapEntry::kElements, nest, kThreads * kElementsPerThread};
   if (takes_vectors(nest, sides, vector)) {
@@ -62,11 +62,13 @@ MapPlan plan_map(const Nest& nest, const Sides& sides) {
     plan.units_per_block = kThreads;
     return plan;
   }
-  plan.nest.group(1);
   if (has_flat_rows(nest, sides, vector)) {
+    plan.nest.group(1);
     plan.entry = MapEntry::kRows;
     plan.units_per_block = kThreads * vector;
+    return plan;
   }
+  plan.nest.group(group);
   return plan;
 }
 

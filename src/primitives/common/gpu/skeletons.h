@@ -37,7 +37,8 @@ struct MapPlan {
   kernels::Nest nest{};  // in units of the entry point
   std::int64_t units_per_block = 1;
 };
-MapPlan plan_map(const kernels::Nest&, const kernels::Sides&);
+/// `group`: GROUP of the program.
+MapPlan plan_map(const kernels::Nest&, const kernels::Sides&, int group = 1);
 
 /// Launches the plan's entry point; `formula` has the program's FORMULA_PARAMETERS, up to 4, or is its Formula. Absent
 /// inputs must not be read.

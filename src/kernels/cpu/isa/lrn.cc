@@ -1,0 +1,216 @@
+// Local response normalisation: maps for each element type and usual exponent, and the sums of windows.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/lrn.h"
+
+#include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/skeletons/map.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+/// Values of beta; the first three need no logarithm.
+enum Exponent : int { kThreeQuarters, kOneHalf, kOne, kAny, kExponents };
+
+int exponent_of(double beta) {
+  return beta == 0.75 ? kThreeQuarters : beta == 0.5 ? kOneHalf : beta == 1 ? kOne : kAny;
+}
+
+static inline Vec<float> root(Vec<float> v) {
+#if defined(__AVX512F__)
+  return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
+#elif defined(__AVX2__)
+  return (Vec<float>)_mm256_sqrt_ps((__m256)v);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+static inline Vec<double> root(Vec<double> v) {
+#if defined(__AVX512F__)
+  return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)v);
+#elif defined(__AVX2__)
+  return (Vec<double>)_mm256_sqrt_pd((__m256d)v);
+#else
+  for (int i = 0; i < kLanes<double>; ++i) v[i] = __builtin_sqrt(v[i]);
+  return v;
+#endif
+}
+
+static inline Vec<double> power(Vec<double> base, double exponent) {
+  for (int i = 0; i < kLanes<double>; ++i) base[i] = __builtin_pow(base[i], exponent);
+  return base;
+}
+/// In double, since an exponent multiplies the relative error.
+static inline Vec<float> power(Vec<float> base, double exponent) {
+  using Half = typename VecType<float, kLanes<double>>::type;
+  const Vec<double> zero{}, at_zero = broadcast(__builtin_pow(0, exponent)), nan = broadcast(__builtin_nan(""));
+  Half parts[2];
+  __builtin_memcpy(parts, &base, sizeof base);
+  for (Half& part : parts) {
+    const Vec<double> wide = __builtin_convertvector(part, Vec<double>);
+    const Vec<double> normal = wide <= zero ? broadcast(1.0) : wide;
+    Vec<double> v = power_for_float(normal, exponent);
+    v = wide == zero ? at_zero : v;
+    v = wide < zero ? nan : v;
+    part = __builtin_convertvector(v, Half);
+  }
+  __builtin_memcpy(&base, parts, sizeof base);
+  return base;
+}
+
+template <class T>
+struct Constants {
+  T k, factor, ratio;
+  double exponent;
+  explicit Constants(const Lrn& job)
+      : k(static_cast<T>(job.k)),
+        factor(static_cast<T>(job.factor)),
+        ratio(static_cast<T>(job.ratio)),
+        exponent(-job.beta) {}
+};
+
+/// scale ^ -beta.
+template <int kExponent, class T>
+Vec<T> normaliser(Vec<T> scale, const Constants<T>& c) {
+  const Vec<T> one = broadcast<T>(1);
+  if constexpr (kExponent == kAny) return power(scale, c.exponent);
+  if constexpr (kExponent == kOne) return one / scale;
+  const Vec<T> r = root(scale);
+  return one / (kExponent == kOneHalf ? r : r * root(r));
+}
+
+template <class T>
+struct Square {
+  Vec<T> operator()(Vec<T> x) const { return x * x; }
+};
+
+/// kStored: the scale is given, else the sum of squares.
+template <bool kStored, class T>
+Vec<T> scale_of(Vec<T> given, const Constants<T>& c) {
+  return kStored ? given : given * c.factor + c.k;
+}
+
+template <bool kStored, class T>
+struct Product {
+  Vec<T> operator()(Vec<T> dy, Vec<T> given, Vec<T> y) const { return y * dy / scale_of<kStored>(given, c); }
+  Constants<T> c;
+};
+
+template <int kExponent, class T>
+struct Forward {
+  Vec<T> operator()(Vec<T> x, Vec<T> sums) const { return x * normaliser<kExponent, T>(scale_of<false>(sums, c), c); }
+  Constants<T> c;
+};
+template <int kExponent, class T>
+struct ForwardWithScale {
+  Vectors<T, 2> operator()(Vec<T> x, Vec<T> sums) const {
+    const Vec<T> scale = scale_of<false>(sums, c);
+    return {{x * normaliser<kExponent, T>(scale, c), scale}};
+  }
+  Constants<T> c;
+};
+template <int kExponent, bool kStored, class T>
+struct Backward {
+  Vec<T> operator()(Vec<T> x, Vec<T> dy, Vec<T> given, Vec<T> sums) const {
+    return dy * normaliser<kExponent, T>(scale_of<kStored>(given, c), c) - x * c.ratio * sums;
+  }
+  Constants<T> c;
+};
+
+template <class S>
+using Arithmetic = std::conditional_t<kIs16BitFloat<S>, float, S>;
+
+template <int kExponent, class S>
+void forward_of(const Lrn& job, const Run& run) {
+  using T = Arithmetic<S>;
+  const Constants<T> c(job);
+  if (run.out[1]) return map<T, Types<S, T>, Types<S, S>>(ForwardWithScale<kExponent, T>{c}, run);
+  map<T, Types<S, T>, Types<S>>(Forward<kExponent, T>{c}, run, Blend{1, 0, job.non_temporal});
+}
+
+template <int kExponent, class S>
+void backward_of(const Lrn& job, const Run& run) {
+  using T = Arithmetic<S>;
+  const Constants<T> c(job);
+  const Blend blend{1, 0, job.non_temporal};
+  if (job.has_scale) return map<T, Types<S, S, S, T>, Types<S>>(Backward<kExponent, true, T>{c}, run, blend);
+  map<T, Types<S, S, T, T>, Types<S>>(Backward<kExponent, false, T>{c}, run, blend);
+}
+
+template <class T>
+void window_of(T* sums, i64 taps, i64 step, i64 n) {
+  constexpr i64 kStep = kLanes<T>;
+  i64 i = 0;
+  // Each store is before what later iterations read.
+  for (; i + 4 * kStep <= n; i += 4 * kStep) {
+    Vec<T> sum[4];
+    for (int u = 0; u < 4; ++u) sum[u] = load(sums + i + u * kStep);
+    for (i64 t = 1; t < taps; ++t)
+      for (int u = 0; u < 4; ++u) sum[u] = sum[u] + load(sums + i + u * kStep + t * step);
+    for (int u = 0; u < 4; ++u) store(sums + i + u * kStep, sum[u]);
+  }
+  for (; i < n; i += kStep) {
+    Vec<T> sum = load(sums + i);
+    for (i64 t = 1; t < taps; ++t) sum = sum + load(sums + i + t * step);
+    store(sums + i, sum);
+  }
+}
+
+/// Calls body(null pointer to S) with S: the storage type.
+template <class Body>
+void with_type(DataType type, const Body& body) {
+  switch (type) {
+    case DataType::kHalf: return body(static_cast<Half*>(nullptr));
+    case DataType::kBFloat16: return body(static_cast<Bfloat16*>(nullptr));
+    case DataType::kDouble: return body(static_cast<double*>(nullptr));
+    default: return body(static_cast<float*>(nullptr));
+  }
+}
+
+void squares(const Lrn& job, const Run& run) {
+  with_type(job.type, [&]<class S>(S*) {
+    using T = Arithmetic<S>;
+    map<T, Types<S>, Types<T>>(Square<T>{}, run);
+  });
+}
+
+void products(const Lrn& job, const Run& run) {
+  with_type(job.type, [&]<class S>(S*) {
+    using T = Arithmetic<S>;
+    const Constants<T> c(job);
+    if (job.has_scale) return map<T, Types<S, S, S>, Types<T>>(Product<true, T>{c}, run);
+    map<T, Types<S, T, S>, Types<T>>(Product<false, T>{c}, run);
+  });
+}
+
+void window(const Lrn& job, void* sums, i64 taps, i64 step, i64 n) {
+  if (job.type == DataType::kDouble) return window_of(static_cast<double*>(sums), taps, step, n);
+  window_of(static_cast<float*>(sums), taps, step, n);
+}
+
+void forward(const Lrn& job, const Run& run) {
+  with_type(job.type, [&]<class S>(S*) {
+    static constexpr decltype(&forward) kEntries[kExponents] = {forward_of<kThreeQuarters, S>, forward_of<kOneHalf, S>,
+                                                                forward_of<kOne, S>, forward_of<kAny, S>};
+    kEntries[exponent_of(job.beta)](job, run);
+  });
+}
+
+void backward(const Lrn& job, const Run& run) {
+  with_type(job.type, [&]<class S>(S*) {
+    static constexpr decltype(&backward) kEntries[kExponents] = {
+        backward_of<kThreeQuarters, S>, backward_of<kOneHalf, S>, backward_of<kOne, S>, backward_of<kAny, S>};
+    kEntries[exponent_of(job.beta)](job, run);
+  });
+}
+
+}  // namespace
+
+template <>
+const LrnKernels& entry_points<LrnKernels>() {
+  static constexpr LrnKernels kKernels{
+      .squares = squares, .products = products, .window = window, .forward = forward, .backward = backward};
+  return kKernels;
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
