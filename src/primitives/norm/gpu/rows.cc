@@ -81,7 +81,7 @@ Walk parameter_walk(const Problem& p) {
 bool has_columns(const Walk& w) { return w.nest.rank == w.row_rank + 1; }
 
 gpu_skeletons::Columns columns_of(const Walk& w, const kernels::Sides& sides) {
-  gpu_skeletons::Columns columns{w.nest, sides, {}, w.nest.inputs - 2};
+  gpu_skeletons::Columns columns{w.nest, sides, {}, w.nest.inputs - 2, true};
   const kernels::Nest::Dim across = w.nest.dim(0);
   std::copy(w.nest.dims.begin() + 1, w.nest.dims.begin() + w.nest.rank, columns.nest.dims.begin());
   --columns.nest.rank;
