@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -17,8 +18,17 @@ namespace {
 using kernels::Reduction;
 
 constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: half of a usual L2 cache
-constexpr std::int64_t kLeastRows = 32;                      // sums in double of so many rows are small beside the rows
 constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
+
+/// Rows of a block: enough for their sums in double to be small beside them, few enough for 64 tasks, if both are
+/// possible. The number of threads does not matter: sums would depend on it.
+std::int64_t block_rows(const Problem& p) {
+  constexpr std::int64_t kLeast = 8, kEnough = 32, kTasks = 64;
+  const std::int64_t rows = p.rows(), of_task = ceil_div(rows, kTasks);
+  const std::int64_t least = std::clamp(of_task, kLeast, kEnough), most = std::max(least, of_task);
+  const std::int64_t cached = kBlockBytes / (2 * p.length() * static_cast<std::int64_t>(size_of(p.x.type)));
+  return std::min(rows, std::clamp(cached, least, most));
+}
 
 /// dx, dy, x.
 common::RowLoops loops_of(const Problem& p) {
@@ -33,7 +43,7 @@ class Blocks {
       : p_(p),
         rows_(p.rows()),
         length_(p.length()),
-        block_(std::clamp(kBlockBytes / (2 * length_ * size()), std::min(kLeastRows, rows_), rows_)),
+        block_(block_rows(p)),
         blocks_(ceil_div(rows_, block_)),
         non_temporal_(non_temporal) {
     const Loop kept = loops_of(p).kept;
@@ -52,13 +62,15 @@ class Blocks {
       for (std::int64_t row = first; row < end; ++row) compute_row(a, row);
     });
     for_ranges(stream, length_, kColumns, [&](std::int64_t first, std::int64_t end) {
-      for (std::int64_t column = first; column < end; ++column) {
-        std::array<double, 2> sum{};
-        for (std::int64_t b = 0; b < blocks_; ++b)
-          for (std::size_t k = 0; k < parameters_->accumulators; ++k)
-            sum[k] += table[static_cast<std::size_t>(b * sums + static_cast<std::int64_t>(k) * length_ + column)];
-        dtype::store(p_.parameters, a.dw, column, sum[0]);
-        if (!is_rms()) dtype::store(p_.parameters, a.db, column, sum[1]);
+      std::array<std::array<double, kColumns>, 2> sum{};
+      for (std::int64_t b = 0; b < blocks_; ++b)
+        for (std::size_t k = 0; k < parameters_->accumulators; ++k) {
+          const double* const part = table.data() + b * sums + static_cast<std::int64_t>(k) * length_;
+          for (std::int64_t c = first; c < end; ++c) sum[k][static_cast<std::size_t>(c - first)] += part[c];
+        }
+      for (std::int64_t c = first; c < end; ++c) {
+        dtype::store(p_.parameters, a.dw, c, sum[0][static_cast<std::size_t>(c - first)]);
+        if (!is_rms()) dtype::store(p_.parameters, a.db, c, sum[1][static_cast<std::size_t>(c - first)]);
       }
     });
   }
@@ -128,7 +140,9 @@ class CpuBlocks final : public Solver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
-    return 3 + traffic_us(d, p, 0, t[0] != 0);
+    const double tasks = static_cast<double>(ceil_div(p.rows(), block_rows(p)));
+    const double idle = std::ceil(tasks / d.threads) * d.threads / tasks;  // threads without a task in the last round
+    return 3 + idle * traffic_us(d, p, 0, t[0] != 0);
   }
 
   Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
