@@ -284,7 +284,7 @@ class GpuColumn : public GpuSkeletons {
     const Array<float> out_x(stream(), Floats(static_cast<std::size_t>(count)));
     const Array<float> out_xy(stream(), Floats(static_cast<std::size_t>(2 * count)));
     columns.sides = {in_x.side(), in_y.side(), out_x.side(), out_xy.side()};
-    columns.shape = {count, {stride, stride, 1, 2}, {1, 1, 1, 1}, 1};
+    columns.shape = {count, {stride, stride, 1, 2}, {1, 1, 1, 1}, 1, 1};
     run(columns, units, entry);
     const Floats got_x = out_x.values(), got_xy = out_xy.values();
     for (std::int64_t c = 0; c < count; ++c) {

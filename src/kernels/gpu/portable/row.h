@@ -76,13 +76,15 @@ INLINE void read_inputs(const Operands* p, const i64* at, const int reduced, con
     if (!REDUCES(k) == !reduced) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
 }
 
-/// Offsets of a row's unit and its number of elements.
+/// Offsets of a row's unit and its number of elements; more than `unit` if vectors are not aligned: read_unit and
+/// write_unit then access every element of it.
 INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, int index,
                        const int unit, i64* at) {
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) at[o] = part->at[o];
   add_offsets(p, w, index, 0, s->column_rank, at);
-  return index == s->columns - 1 ? w->last : unit;
+  const int n = index == s->columns - 1 ? w->last : unit;
+  return s->aligned || n < unit ? n : unit + 1;
 }
 
 INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {

@@ -71,6 +71,7 @@ struct Columns {
   kernels::Sides sides{};
   kernels::ColumnShape shape{};
   int equal_across = 0;  // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
+  bool any_alignment = false;  // whether the program defines ANY_ALIGNMENT
 };
 
 struct ColumnPlan {

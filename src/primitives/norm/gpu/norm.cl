@@ -17,6 +17,7 @@
 #define PARAM_TYPE TYPE(PARAM)
 #define STAT_TYPE TYPE(STAT)
 #define WHOLE_ROWS  // the API has no workspace
+#define ANY_ALIGNMENT
 
 #if PASS == 0
 
