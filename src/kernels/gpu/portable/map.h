@@ -79,7 +79,8 @@ INLINE void write_outputs(const Operands* p, const i64* at, const int unit, cons
     UNROLL
     for (int i = 0; i < unit; i += whole)
       if (i < n)
-        write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o] + i * step, step, whole, MIN(n - i, whole), v[INPUTS + o] + i);
+        write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o] + i * step, step, whole, MIN(n - i, whole),
+                   v[INPUTS + o] + i);
   }
 }
 
