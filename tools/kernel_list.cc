@@ -17,8 +17,11 @@
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
+#include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/loss/loss.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -55,9 +58,17 @@ int main() {
       add(reduce::programs(device, p));
     }
   }
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
-  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) {
+    add(prelu::programs(device, type));
+    add(rope::programs(device, type));
+    add(loss::programs(device, type));
+  }
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(lrn::programs(device, type));
+    add(dropout::programs(device, type));
+  }
   for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
     for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {
       batch_norm::Problem p;

@@ -177,7 +177,7 @@ TEST_F(ReduceApi, PositionsOfExtremesAndNaNs) {
 
 TEST_F(ReduceApi, ErrorsOfReduceTensor) {
   const Tensor a(miopenFloat, {2, 3}), c(miopenFloat, {2, 1}), other(miopenFloat, {2, 2}), flat(miopenFloat, {2});
-  const Tensor wide(miopenInt64, {2, 3}), overlapping(miopenFloat, {2, 1}, {0, 1});
+  const Tensor wide(miopenInt64, {2, 3}), overlapping(miopenFloat, {2, 3}, {1, 1});
   Floats x(6, 1), y(2, 42);
   Positions at(2, 42);
   set(MIOPEN_REDUCE_TENSOR_MAX, 0, 1);

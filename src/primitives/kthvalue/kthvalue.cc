@@ -46,8 +46,8 @@ void validate(const Problem& p) {
   one.lens[static_cast<std::size_t>(p.dim)] = 1;
   require_same_sizes(p.y, "the output", one, "the input without its dimension");
   require_same_sizes(p.indices, "the tensor of indices", one, "the input without its dimension");
-  require_separate(p.y, "the output");
-  require_separate(p.indices, "the tensor of indices");
+  require_separate(p.y, "y");
+  require_separate(p.indices, "of positions");
 }
 
 void run(Stream& stream, const Problem& p, const Args& given) {

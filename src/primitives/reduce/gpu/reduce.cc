@@ -47,13 +47,12 @@ bool computes_in_double(const Program& p) {
 }
 
 KernelSpec spec_of(const DeviceInfo& device, const Program& p, const char* entry) {
-  static constexpr const char* kOpNames[] = {"add", "mul", "min", "max", "amax", "add", "norm1", "norm2"};
   const bool in_double = device.gpu.fp64 && computes_in_double(p);
   KernelSpec spec{"primitives/reduce/gpu/reduce.cl", entry, {}};
   spec.options = {fmt::format("-DIN={}", name_of(p.in)),
                   fmt::format("-DOUT={}", name_of(p.out)),
                   fmt::format("-DNUM={}", in_double ? "double" : "float"),
-                  fmt::format("-DOP={}", kOpNames[static_cast<int>(p.op)]),
+                  fmt::format("-DOPERATION={}", static_cast<int>(p.op)),
                   fmt::format("-DNAN_RULE={}", static_cast<int>(p.nan)),
                   fmt::format("-DPOSITIONS={}", p.positions ? 1 : 0)};
   if (p.columns) spec.options.emplace_back("-DCOLUMNS");

@@ -1,6 +1,6 @@
 // Reductions by rows, or with -DCOLUMNS by columns in two stages.
-// Options: IN, OUT (types of a and c), NUM (arithmetic), OP (name of the operation), NAN_RULE (number of Nan in
-// reduce.h), POSITIONS (1: the positions of extremes are written).
+// Options: IN, OUT (types of a and c), NUM (arithmetic), OPERATION (number of Op in reduce.h; kAdd for kAvg), NAN_RULE
+// (number of Nan in reduce.h), POSITIONS (1: the positions of extremes are written).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
@@ -13,7 +13,6 @@
 #define OP_amax 4
 #define OP_norm1 6
 #define OP_norm2 7
-#define OPERATION PASTE(OP_, OP)
 #define IS_EXTREME (OPERATION >= OP_min && OPERATION <= OP_amax)
 #define PROPAGATES (NAN_RULE == 1)
 #define FIRST_COUNTS (NAN_RULE == 2)
