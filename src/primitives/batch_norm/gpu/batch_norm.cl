@@ -1,8 +1,8 @@
 // Batch normalisation in passes: PASS 0 reduces the elements of each mean to moments, 1 those of dy to sums, 2 computes
 // the coefficients of each mean from these, 3 the result from the coefficients.
 // Options: PASS, IN (x), OUT (y or dx; in passes 0 to 2 REAL), NUM (arithmetic), REAL (its name as a type of elements),
-// GRAD (dy), SCALES, BIASES, MOMENTS (parameters), BACKWARD, GATED (1: the activation has no gradient below a bound, 2: nor
-// above another one).
+// GRAD (dy), SCALES, BIASES, MOMENTS (parameters), BACKWARD, GATED (1: the activation has no gradient below a bound, 2:
+// nor above another one).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
