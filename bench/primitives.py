@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Primitives other than convolution against PyTorch: both in this process, on the same tensors, timed by turns.
+
+On a CPU several calls in a row are timed, after a pause in which the other's threads fall asleep; on a GPU replays of
+CUDA graphs. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which
+the bytes that must move did move. `first`: milliseconds of the first call, programs compiled. Writes Markdown and CSV.
+
+Usage: primitives.py libMIOpen.so.1 [--device cpu|cuda] [--threads N] [--only PART] [--out TABLE.md]"""
+# SPDX-License-Identifier: MIT
+import argparse
+import csv
+import math
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "torch"))
+
+# Images: ResNet-50's, a video network's and a U-Net's layers, odd sizes. Rows: BERT's and Llama's.
+IMAGES = [(32, 64, 112, 112), (32, 256, 56, 56), (32, 512, 28, 28), (32, 2048, 7, 7), (1, 64, 56, 56), (4, 64, 8, 56, 56),
+          (2, 64, 256, 256), (5, 37, 29, 31)]
+ROWS = [(1, 4096), (128, 768), (4096, 768), (2048, 4096), (256, 16384), (65536, 128), (333, 1001)]
+GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64)]
+
+
+def problems(op):
+    """(name, maker, sizes, whether there are two layouts)"""
+    for size in IMAGES:
+        yield "batch norm training", op.batch_norm_training, size, True
+        yield "batch norm inference", op.batch_norm_inference, size, True
+        yield "batch norm backward", op.batch_norm_backward, size, True
+        yield "pooling max", op.pooling, size, True
+        yield "pooling average", lambda lib, x: op.pooling(lib, x, 1), size, True
+        yield "pooling max backward", lambda lib, x: op.pooling(lib, x, backward=True), size, True
+        yield "reduce sum HW", lambda lib, x: op.reduction(lib, x, "sum", range(2, x.dim())), size, True
+        yield "reduce sum C", lambda lib, x: op.reduction(lib, x, "sum", (1,)), size, True
+        yield "softmax C", op.softmax, size, True
+        if len(size) == 4:
+            yield "lrn", op.lrn, size, True
+    for size in ROWS:
+        yield "softmax", op.softmax, size, False
+        yield "softmax backward", lambda lib, x: op.softmax(lib, x, False, True), size, False
+        yield "layer norm", op.layer_norm, size, False
+        yield "layer norm backward", lambda lib, x: op.layer_norm(lib, x, True), size, False
+        yield "reduce max rows", lambda lib, x: op.reduction(lib, x, "max", (1,)), size, False
+        yield "reduce sum columns", lambda lib, x: op.reduction(lib, x, "sum", (0,)), size, False
+    for size in GROUPS:
+        yield "group norm", op.group_norm, size, True
+
+
+class CpuTimer:
+    def __init__(self, torch):
+        self.torch = torch
+
+    def microseconds(self, calls, rounds=7, least=0.004):
+        """The median of each call."""
+        times = [[] for _ in calls]
+        counts = []
+        for call in calls:
+            call()
+            begin = time.perf_counter()
+            call()
+            counts.append(max(1, min(1000, int(least / max(1e-7, time.perf_counter() - begin)))))
+        for _ in range(rounds):
+            for call, count, found in zip(calls, counts, times):
+                time.sleep(0.005)
+                call()
+                begin = time.perf_counter()
+                for _ in range(count):
+                    call()
+                found.append(1e6 * (time.perf_counter() - begin) / count)
+        return [statistics.median(found) for found in times]
+
+
+class GpuTimer:
+    def __init__(self, torch, stream):
+        self.torch, self.stream = torch, stream
+
+    def graph(self, call):
+        for _ in range(2):
+            call()
+        self.stream.synchronize()
+        begin = time.perf_counter()
+        call()
+        self.stream.synchronize()
+        count = max(1, min(50, int(1e-3 / max(1e-6, time.perf_counter() - begin))))
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph, stream=self.stream):
+            for _ in range(count):
+                call()
+        return graph, count
+
+    def microseconds(self, calls, rounds=7):
+        graphs = [self.graph(call) for call in calls]
+        times = [[] for _ in graphs]
+        for _ in range(rounds):
+            for (graph, count), found in zip(graphs, times):
+                start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record(self.stream)
+                graph.replay()
+                end.record(self.stream)
+                end.synchronize()
+                found.append(1e3 * start.elapsed_time(end) / count)
+        return [statistics.median(found[1:]) for found in times]
+
+
+def copy_rate(torch, timer, device, bytes_):
+    """Bytes per second that a copy of tensors of this size moves in all, read and written."""
+    source = torch.rand(max(1024, bytes_ // 8), device=device)
+    target = torch.empty_like(source)
+    return 8 * source.numel() / timer.microseconds([lambda: target.copy_(source)])[0] * 1e6
+
+
+def geomean(values):
+    values = [v for v in values if v > 0 and math.isfinite(v)]
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def table(rows):
+    lines = ["| primitive | type | layout | problems | ratio | worst | copy, 64 MiB and more |", "|---|---|---|---|---|---|---|"]
+    for key in sorted({(r["name"], r["type"], r["layout"]) for r in rows}):
+        part = [r for r in rows if (r["name"], r["type"], r["layout"]) == key]
+        large = [r["copy"] for r in part if r["bytes"] >= 64 << 20]
+        lines.append(f"| {' | '.join(key)} | {len(part)} | {geomean(r['ratio'] for r in part):.2f} | "
+                     f"{min(r['ratio'] for r in part):.2f} | {f'{min(large):.2f}' if large else '-'} |")
+    return "\n".join(lines)
+
+
+def measure(torch, op, lib, timer, options):
+    rows, rates, begin = [], {}, time.perf_counter()
+    types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    for name, make, size, two in problems(op):
+        if not any(part in name for part in options.only.split(",")):
+            continue
+        for type_ in options.types.split(","):
+            for layout in ("nchw", "nhwc") if two else ("rows",):
+                if time.perf_counter() - begin > options.seconds:
+                    return rows
+                x = torch.randn(size, device=options.device).to(types[type_])
+                if layout == "nhwc":
+                    x = x.to(memory_format=torch.channels_last if len(size) == 4 else torch.channels_last_3d)
+                label = f"{name} {'x'.join(map(str, size))} {type_} {layout}"
+                try:
+                    start = time.perf_counter()
+                    operation = make(lib, x)
+                    operation.ours()
+                    if options.device != "cpu":
+                        torch.cuda.synchronize()
+                    first = 1e3 * (time.perf_counter() - start)
+                    ours, theirs = timer.microseconds([operation.ours, operation.theirs])
+                except RuntimeError as error:
+                    print(f"{label}: {str(error).splitlines()[0]}", flush=True)
+                    continue
+                bucket = 1 << operation.bytes.bit_length()
+                if bucket not in rates:
+                    rates[bucket] = copy_rate(torch, timer, options.device, bucket)
+                rows.append({"name": name, "size": "x".join(map(str, size)), "type": type_, "layout": layout,
+                             "bytes": operation.bytes, "us": ours, "theirs_us": theirs, "ratio": theirs / ours,
+                             "copy": operation.bytes / ours * 1e6 / rates[bucket], "first_ms": first})
+                print(f"{label}: {ours:.1f} us, PyTorch {theirs:.1f}, ratio {theirs / ours:.2f}, copy "
+                      f"{rows[-1]['copy']:.2f}, first {first:.1f} ms", flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--threads", type=int, default=0, help="of both libraries on a CPU; 0: all cores")
+    parser.add_argument("--types", default="fp32,bf16")
+    parser.add_argument("--only", default="", help="parts of primitives' names, separated by commas")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no measurement after this time")
+    parser.add_argument("--out", help="the table as Markdown, its rows beside it as CSV")
+    options = parser.parse_args()
+    if options.threads:
+        os.environ["POLYMIO_NUM_THREADS"] = str(options.threads)
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        import torch
+    except ImportError as error:
+        sys.exit(f"primitives.py needs PyTorch: {error}")
+    import operations as op
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with torch.no_grad():
+        if options.device == "cpu":
+            rows = measure(torch, op, op.Library(options.library), CpuTimer(torch), options)
+        else:
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                rows = measure(torch, op, op.Library(options.library, "cuda"), GpuTimer(torch, stream), options)
+    text = table(rows)
+    print(text)
+    if options.out:
+        out = pathlib.Path(options.out)
+        where = torch.cuda.get_device_name() if options.device == "cuda" else f"a CPU, {torch.get_num_threads()} threads"
+        out.write_text(f"# Primitives against PyTorch {torch.__version__} on {where}\n\n{text}\n")
+        with open(out.with_suffix(".csv"), "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys())
+            writer.writeheader()
+            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+
+
+if __name__ == "__main__":
+    main()

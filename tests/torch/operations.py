@@ -1,0 +1,286 @@
+"""Primitives of the library and of PyTorch on the same tensors: each Operation runs either and says what they wrote.
+
+The test `torch_test.py` compares the results, `bench/primitives.py` times the calls."""
+# SPDX-License-Identifier: MIT
+import ctypes
+import math
+
+import torch
+import torch.nn.functional as functional
+
+aten = torch.ops.aten
+TYPES = {torch.float16: 0, torch.float32: 1, torch.int32: 2, torch.bfloat16: 5, torch.float64: 6, torch.int64: 9}
+POINTER = ctypes.c_void_p
+EPSILON = 1e-5
+
+
+class Library:
+    """A handle of the library on the device of PyTorch's tensors: "cpu" or "cuda"."""
+
+    def __init__(self, path, device="cpu"):
+        self.c, self.device, self.handle = ctypes.CDLL(path), torch.device(device), POINTER()
+        self.c.polymioGetLastError.restype = ctypes.c_char_p
+        self.one, self.zero = ctypes.c_float(1), ctypes.c_float(0)
+        if device == "cpu":
+            self("polymioCreateOnDevice", ctypes.byref(self.handle), b"cpu")
+        else:
+            self("miopenCreateWithStream", ctypes.byref(self.handle), POINTER(torch.cuda.current_stream().cuda_stream))
+
+    def __call__(self, name, *arguments):
+        if getattr(self.c, name)(*map(self.argument, arguments)) != 0:
+            raise RuntimeError(f"{name}: {self.c.polymioGetLastError().decode()}")
+
+    def argument(self, value):
+        """Tensors pass their address, floating-point numbers are doubles; descriptors are made by tensor()."""
+        if isinstance(value, torch.Tensor):
+            return POINTER(value.data_ptr())
+        return ctypes.c_double(value) if isinstance(value, float) else value
+
+    def tensor(self, tensor, least_rank=1):
+        """A descriptor of the tensor's sizes and strides, with dimensions of size 1 added up to the rank."""
+        sizes, strides = list(tensor.shape), list(tensor.stride())
+        while len(sizes) < least_rank:
+            sizes.append(1)
+            strides.append(1)
+        made, ints = POINTER(), ctypes.c_int * len(sizes)
+        self("miopenCreateTensorDescriptor", ctypes.byref(made))
+        self("miopenSetTensorDescriptor", made, TYPES[tensor.dtype], len(sizes), ints(*sizes), ints(*strides))
+        return made
+
+    def made(self, kind):
+        made = POINTER()
+        self(f"miopenCreate{kind}Descriptor", ctypes.byref(made))
+        return made
+
+    def scalars(self):
+        return ctypes.byref(self.one), ctypes.byref(self.zero)
+
+
+class Operation:
+    """ours() and theirs() compute the same; the first writes `results`, the second returns as many. `moved`: the bytes
+    that it must read and write at least once. theirs() takes x, so that it can be called with x in double, too."""
+
+    def __init__(self, ours, theirs, results, moved):
+        self.ours, self.theirs, self.results = ours, theirs, results
+        self.bytes = sum(t.numel() * t.element_size() for t in moved)
+
+
+def like(tensor, dtype=None):
+    return torch.full_like(tensor, float("nan"), dtype=dtype)
+
+
+def parameters(count, device, number=1, dtype=torch.float32):
+    return [torch.rand(count, device=device).add(0.5).to(dtype) for _ in range(number)]
+
+
+def batch_norm_training(lib, x):
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    y, running, saved = like(x), [mean.clone(), variance.clone()], [like(mean), like(mean)]
+    dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
+
+    def ours():
+        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+            scale, bias, 0.1, *running, EPSILON, *saved)
+
+    def theirs(x=x):
+        return aten.native_batch_norm(x, *[p.to(scale_type(x)) for p in (scale, bias, mean, variance)], True, 0.1, EPSILON)
+
+    return Operation(ours, theirs, [y, *saved], [x, y])
+
+
+def scale_type(x):
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def batch_norm_inference(lib, x):
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    y = like(x)
+    dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
+
+    def ours():
+        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+            scale, bias, mean, variance, EPSILON)
+
+    def theirs(x=x):
+        to = scale_type(x)
+        return aten.native_batch_norm(x, scale.to(to), bias.to(to), mean.to(to), variance.to(to), False, 0.1, EPSILON)[:1]
+
+    return Operation(ours, theirs, [y], [x, y])
+
+
+def batch_norm_backward(lib, x):
+    scale, = parameters(x.shape[1], x.device)
+    dy, dx = torch.randn_like(x), like(x)
+    axes = [d for d in range(x.dim()) if d != 1]
+    mean = x.double().mean(axes)
+    inverse = (x.double().var(axes, unbiased=False) + EPSILON).rsqrt()
+    saved, grads = [mean.float(), inverse.float()], [like(scale), like(scale)]
+    d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
+
+    def ours():
+        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(), *lib.scalars(), d, x, d, dy, d, dx, dp,
+            dp, dp, dp, scale, *grads, EPSILON, *saved)
+
+    def theirs(x=x, dy=dy):
+        to = scale_type(x)
+        return aten.native_batch_norm_backward(dy.to(x.dtype), x, scale.to(to), None, None, mean.to(to), inverse.to(to),
+                                               True, EPSILON, [True] * 3)
+
+    return Operation(ours, theirs, [dx, *grads], [x, dy, dx])
+
+
+class Window:
+    """A pooling descriptor; 2-D and 3-D."""
+
+    def __init__(self, lib, mode, rank, size, stride, pad):
+        self.window, ints = lib.made("Pooling"), ctypes.c_int * rank
+        lib("miopenSetNdPoolingDescriptor", self.window, mode, rank, ints(*[size] * rank), ints(*[pad] * rank),
+            ints(*[stride] * rank))
+        lib("miopenSetPoolingIndexType", self.window, 2)
+        self.size, self.stride, self.pad = [size] * rank, [stride] * rank, [pad] * rank
+        self.suffix, self.mode = f"{rank}d", mode
+
+    def forward(self, x):
+        if self.mode == 0:
+            return getattr(aten, f"max_pool{self.suffix}_with_indices")(x, self.size, self.stride, self.pad)
+        return [getattr(aten, f"avg_pool{self.suffix}")(x, self.size, self.stride, self.pad, False, self.mode == 2)]
+
+    def backward(self, dy, x, indices):
+        if self.mode == 0:
+            name, ones = f"max_pool{self.suffix}_with_indices_backward", [1] * len(self.size)
+            return getattr(aten, name)(dy, x, self.size, self.stride, self.pad, ones, False, indices)
+        return getattr(aten, f"avg_pool{self.suffix}_backward")(dy, x, self.size, self.stride, self.pad, False,
+                                                               self.mode == 2, None)
+
+
+def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
+    window = Window(lib, mode, x.dim() - 2, size, stride, pad)
+    want = window.forward(x if x.device.type == "cuda" or x.dtype != torch.float16 else x.float())
+    y = like(want[0], x.dtype)
+    index = torch.zeros_like(y, dtype=torch.int32)
+    dx, dy = lib.tensor(x), lib.tensor(y)
+
+    def forward(workspace=None, save=False):
+        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars()[0], dx, x, lib.scalars()[1], dy, y,
+            ctypes.c_bool(save), workspace, ctypes.c_size_t(4 * y.numel() if save else 0))
+
+    if not backward:
+        return Operation(forward, lambda x=x: window.forward(x)[:1], [y], [x, y])
+    if mode == 0:
+        forward(index, True)
+    gradient, grad_x = torch.randn_like(y), like(x)
+
+    def ours():
+        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars()[0], dy, y, dy, gradient, dx, x,
+            lib.scalars()[1], dx, grad_x, index if mode == 0 else None)
+
+    def theirs(x=x, dy=gradient):
+        return [window.backward(dy.to(x.dtype), x, want[1] if mode == 0 else None)]
+
+    return Operation(ours, theirs, [grad_x], [gradient, grad_x] + [index] * (mode == 0))
+
+
+def softmax(lib, x, log=False, backward=False):
+    """Over dimension 1; rows are (rows, length)."""
+    y = like(x)
+    algorithm, d = 2 if log else 1, lib.tensor(x, 4)
+    compute, gradient = (aten._log_softmax, aten._log_softmax_backward_data) if log else (
+        aten._softmax, aten._softmax_backward_data)
+    if not backward:
+        return Operation(
+            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars()[0], d, x, lib.scalars()[1], d, y, algorithm, 1),
+            lambda x=x: [compute(x, 1, False)], [y], [x, y])
+    y, dy, dx = compute(x, 1, False), torch.randn_like(x), like(x)
+
+    def ours():
+        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars()[0], d, y, d, dy, lib.scalars()[1], d, dx, algorithm, 1)
+
+    def theirs(x=x):
+        return [gradient(dy.to(x.dtype), y.to(x.dtype), 1, x.dtype)]
+
+    return Operation(ours, theirs, [dx], [y, dy, dx])
+
+
+def layer_norm(lib, x, backward=False):
+    """Over the last dimension."""
+    weight, bias = parameters(x.shape[-1], x.device, 2, x.dtype)
+    y = like(x)
+    mean, rstd = like(x[..., 0].contiguous()), like(x[..., 0].contiguous())
+    d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(mean)
+    epsilon, axis = ctypes.c_float(EPSILON), x.dim() - 1
+
+    def ours():
+        lib("miopenLayerNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, epsilon, axis, d, y, ds, mean, ds, rstd)
+
+    def theirs(x=x):
+        return [part.reshape(result.shape) for part, result in
+                zip(aten.native_layer_norm(x, [x.shape[-1]], weight.to(x.dtype), bias.to(x.dtype), EPSILON),
+                    (y, mean, rstd))]
+
+    if not backward:
+        return Operation(ours, theirs, [y, mean, rstd], [x, y])
+    ours()
+    dy, dx, grads = torch.randn_like(x), like(x), [like(weight), like(weight)]
+    size = ctypes.c_size_t()
+    lib("miopenGetLayerNormBackwardWorkspaceSize", lib.handle, 1, d, d, dw, ds, ds, axis, d, dw, dw, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours_backward():
+        lib("miopenLayerNormBackward", lib.handle, 1, workspace, size, d, dy, d, x, dw, weight, ds, mean, ds, rstd, axis, d,
+            dx, dw, grads[0], dw, grads[1])
+
+    def theirs_backward(x=x):
+        to = scale_type(x) if x.device.type == "cuda" or x.dtype == torch.float64 else x.dtype
+        return aten.native_layer_norm_backward(dy.to(x.dtype), x, [x.shape[-1]], mean.to(to).unsqueeze(-1),
+                                               rstd.to(to).unsqueeze(-1), weight.to(x.dtype), bias.to(x.dtype), [True] * 3)
+
+    return Operation(ours_backward, theirs_backward, [dx, *grads], [x, dy, dx])
+
+
+def group_norm(lib, x, groups=32):
+    weight, bias = parameters(x.shape[1], x.device, 2, x.dtype)
+    y = like(x)
+    mean, rstd = like(x.new_empty(x.shape[0], groups)), like(x.new_empty(x.shape[0], groups))
+    d, dw, ds = lib.tensor(x), lib.tensor(weight), lib.tensor(mean)
+
+    def ours():
+        lib("miopenGroupNormForward", lib.handle, 1, d, x, dw, weight, dw, bias, ctypes.c_uint64(groups),
+            ctypes.c_float(EPSILON), d, y, ds, mean, ds, rstd)
+
+    def theirs(x=x):
+        return aten.native_group_norm(x, weight.to(x.dtype), bias.to(x.dtype), x.shape[0], x.shape[1],
+                                      math.prod(x.shape[2:]), groups, EPSILON)
+
+    return Operation(ours, theirs, [y, mean, rstd], [x, y])
+
+
+REDUCTIONS = {"sum": (0, torch.sum), "max": (3, torch.amax), "mean": (5, torch.mean),
+              "norm2": (7, lambda x, dim, keepdim: torch.linalg.vector_norm(x, 2, dim, keepdim))}
+
+
+def reduction(lib, x, operation="sum", dims=(1,)):
+    number, compute = REDUCTIONS[operation]
+    y = like(torch.sum(x, dims, keepdim=True))
+    descriptor, d, dy = lib.made("ReduceTensor"), lib.tensor(x), lib.tensor(y)
+    lib("miopenSetReduceTensorDescriptor", descriptor, number, TYPES[scale_type(x)], 0, 0, 0)
+    size = ctypes.c_size_t()
+    lib("miopenGetReductionWorkspaceSize", lib.handle, descriptor, d, dy, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+    one, zero = (ctypes.c_double(v) if x.dtype == torch.float64 else ctypes.c_float(v) for v in (1, 0))
+
+    def ours():
+        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, ctypes.byref(one), d, x,
+            ctypes.byref(zero), dy, y)
+
+    return Operation(ours, lambda x=x: [compute(x, dim=list(dims), keepdim=True)], [y], [x, y])
+
+
+def lrn(lib, x, size=5):
+    y, descriptor, d = like(x), lib.made("LRN"), lib.tensor(x)
+    lib("miopenSetLRNDescriptor", descriptor, 1, size, 1e-4, 0.75, 2.0)
+
+    def ours():
+        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars()[0], d, x, lib.scalars()[1], d, y,
+            ctypes.c_bool(False), None)
+
+    return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The primitives against PyTorch on the CPU, a second oracle that shares nothing with the tests' reference: random sizes,
+types and layouts; what both compute is compared with PyTorch's result in double.
+
+Usage: torch_test.py libMIOpen.so.1 [--shapes N] [--only PART] [--device cpu|cuda] [--seed S]"""
+# SPDX-License-Identifier: MIT
+import argparse
+import collections
+import random
+import sys
+
+import torch
+
+import operations as op
+
+# Norm of the difference / norm of the result in double.
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+FLOATS = list(TOLERANCE)
+
+
+def image(draw, dtype, device, channels=(1, 70), rank=None):
+    """A tensor of 2 or 3 spatial dimensions, channels first or last."""
+    rank = rank or draw.choice((2, 2, 3))
+    size = [draw.randint(1, 5), draw.randint(*channels)] + [draw.randint(1, 20 if rank == 2 else 9) for _ in range(rank)]
+    last = torch.channels_last if rank == 2 else torch.channels_last_3d
+    x = torch.randn(size, device=device).to(dtype)
+    return x.to(memory_format=draw.choice((torch.contiguous_format, last)))
+
+
+def rows(draw, dtype, device):
+    return torch.randn(draw.randint(1, 40), draw.choice((1, 3, 17, 64, 255, 1000, 5000)), device=device).mul(2).to(dtype)
+
+
+def window(draw):
+    size = draw.randint(1, 4)
+    return {"mode": draw.randint(0, 2), "size": size, "stride": draw.randint(1, 3), "pad": draw.randint(0, size // 2)}
+
+
+def wide_image(draw, dtype, device):
+    """Large enough for every window that is drawn."""
+    rank = draw.choice((2, 3))
+    size = [draw.randint(1, 4), draw.randint(1, 40)] + [draw.randint(4, 18 if rank == 2 else 9) for _ in range(rank)]
+    last = torch.channels_last if rank == 2 else torch.channels_last_3d
+    return torch.randn(size, device=device).to(dtype).to(memory_format=draw.choice((torch.contiguous_format, last)))
+
+
+def some_dims(draw, x):
+    return tuple(sorted(draw.sample(range(x.dim()), draw.randint(1, x.dim()))))
+
+
+def many(x):
+    return x if x.numel() // x.shape[1] > 1 else torch.cat([x, x])  # PyTorch refuses one value per channel
+
+
+def group_norm(lib, draw, dtype):
+    groups = draw.choice((1, 2, 8))
+    x = image(draw, dtype, lib.device, (1, 6))
+    form = torch.contiguous_format if x.is_contiguous() else (
+        torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+    return op.group_norm(lib, torch.cat([x] * groups, 1).contiguous(memory_format=form), groups)
+
+
+# name -> operation of a random problem
+CASES = {
+    "batch norm training": lambda lib, d, t: op.batch_norm_training(lib, many(image(d, t, lib.device))),
+    "batch norm inference": lambda lib, d, t: op.batch_norm_inference(lib, image(d, t, lib.device)),
+    "batch norm backward": lambda lib, d, t: op.batch_norm_backward(lib, many(image(d, t, lib.device))),
+    "pooling": lambda lib, d, t: op.pooling(lib, wide_image(d, t, lib.device), **window(d)),
+    "pooling backward": lambda lib, d, t: op.pooling(lib, wide_image(d, t, lib.device), backward=True, **window(d)),
+    "softmax": lambda lib, d, t: op.softmax(lib, d.choice((image, rows))(d, t, lib.device), d.random() < 0.5),
+    "softmax backward": lambda lib, d, t: op.softmax(lib, rows(d, t, lib.device), d.random() < 0.5, True),
+    "layer norm": lambda lib, d, t: op.layer_norm(lib, rows(d, t, lib.device)),
+    "layer norm backward": lambda lib, d, t: op.layer_norm(lib, rows(d, t, lib.device), True),
+    "group norm": group_norm,
+    "lrn": lambda lib, d, t: op.lrn(lib, image(d, t, lib.device), d.choice((1, 3, 5))),
+}
+for reduction in op.REDUCTIONS:
+    CASES[f"reduce {reduction}"] = lambda lib, d, t, r=reduction: (
+        lambda x: op.reduction(lib, x, r, some_dims(d, x)))(image(d, t, lib.device))
+
+
+def in_double(operation):
+    """PyTorch's results for the same values in double."""
+    x = operation.theirs.__defaults__[0]
+    return operation.theirs(x.double())
+
+
+def difference(got, want):
+    got, want = got.double().reshape(want.shape), want.double()
+    return ((got - want).norm() / want.norm().clamp_min(1e-30)).item() if want.numel() else 0.0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library")
+    parser.add_argument("--shapes", type=int, default=200)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    lib, failed = op.Library(options.library, options.device), collections.Counter()
+    for name, make in CASES.items():
+        if options.only not in name:
+            continue
+        draw, worst = random.Random(options.seed), collections.defaultdict(float)
+        torch.manual_seed(options.seed)
+        for number in range(options.shapes):
+            dtype = FLOATS[number % len(FLOATS)]
+            operation = make(lib, draw, dtype)
+            operation.ours()
+            if options.device != "cpu":
+                torch.cuda.synchronize()
+            for result, want in zip(operation.results, in_double(operation)):
+                error = difference(result, want)
+                worst[dtype] = max(worst[dtype], error)
+                if not error <= TOLERANCE[dtype]:
+                    failed[name] += 1
+                    x = operation.theirs.__defaults__[0]
+                    print(f"WRONG: {name} {tuple(x.shape)} strides {x.stride()} {dtype}: {error:.2e} in a result of "
+                          f"{tuple(want.shape)}")
+        print(f"{name}: {options.shapes} problems, largest difference "
+              + ", ".join(f"{str(t)[6:]} {e:.1e}" for t, e in worst.items()), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
