@@ -20,7 +20,7 @@ class Library:
     def __init__(self, path, device="cpu"):
         self.c, self.device, self.handle = ctypes.CDLL(path), torch.device(device), POINTER()
         self.c.polymioGetLastError.restype = ctypes.c_char_p
-        self.one, self.zero = ctypes.c_float(1), ctypes.c_float(0)
+        self.scalars_of = {kind: (kind(1), kind(0)) for kind in (ctypes.c_float, ctypes.c_double)}
         if device == "cpu":
             self("polymioCreateOnDevice", ctypes.byref(self.handle), b"cpu")
         else:
@@ -52,8 +52,10 @@ class Library:
         self(f"miopenCreate{kind}Descriptor", ctypes.byref(made))
         return made
 
-    def scalars(self):
-        return ctypes.byref(self.one), ctypes.byref(self.zero)
+    def scalars(self, tensor):
+        """Pointers to 1 and 0, in the type of scaling factors of this tensor."""
+        kind = ctypes.c_double if tensor.dtype == torch.float64 else ctypes.c_float
+        return tuple(map(ctypes.byref, self.scalars_of[kind]))
 
 
 class Operation:
@@ -79,7 +81,7 @@ def batch_norm_training(lib, x):
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, 0.1, *running, EPSILON, *saved)
 
     def theirs(x=x):
@@ -98,7 +100,7 @@ def batch_norm_inference(lib, x):
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, mean, variance, EPSILON)
 
     def theirs(x=x):
@@ -118,7 +120,7 @@ def batch_norm_backward(lib, x):
     d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(), *lib.scalars(), d, x, d, dy, d, dx, dp,
+        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(x), *lib.scalars(x), d, x, d, dy, d, dx, dp,
             dp, dp, dp, scale, *grads, EPSILON, *saved)
 
     def theirs(x=x, dy=dy):
@@ -161,7 +163,7 @@ def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     dx, dy = lib.tensor(x), lib.tensor(y)
 
     def forward(workspace=None, save=False):
-        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars()[0], dx, x, lib.scalars()[1], dy, y,
+        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars(x)[0], dx, x, lib.scalars(x)[1], dy, y,
             ctypes.c_bool(save), workspace, ctypes.c_size_t(4 * y.numel() if save else 0))
 
     if not backward:
@@ -171,8 +173,8 @@ def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     gradient, grad_x = torch.randn_like(y), like(x)
 
     def ours():
-        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars()[0], dy, y, dy, gradient, dx, x,
-            lib.scalars()[1], dx, grad_x, index if mode == 0 else None)
+        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars(x)[0], dy, y, dy, gradient, dx, x,
+            lib.scalars(x)[1], dx, grad_x, index if mode == 0 else None)
 
     def theirs(x=x, dy=gradient):
         return [window.backward(dy.to(x.dtype), x, want[1] if mode == 0 else None)]
@@ -188,12 +190,12 @@ def softmax(lib, x, log=False, backward=False):
         aten._softmax, aten._softmax_backward_data)
     if not backward:
         return Operation(
-            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars()[0], d, x, lib.scalars()[1], d, y, algorithm, 1),
+            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, algorithm, 1),
             lambda x=x: [compute(x, 1, False)], [y], [x, y])
     y, dy, dx = compute(x, 1, False), torch.randn_like(x), like(x)
 
     def ours():
-        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars()[0], d, y, d, dy, lib.scalars()[1], d, dx, algorithm, 1)
+        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx, algorithm, 1)
 
     def theirs(x=x):
         return [gradient(dy.to(x.dtype), y.to(x.dtype), 1, x.dtype)]
@@ -266,11 +268,11 @@ def reduction(lib, x, operation="sum", dims=(1,)):
     size = ctypes.c_size_t()
     lib("miopenGetReductionWorkspaceSize", lib.handle, descriptor, d, dy, ctypes.byref(size))
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
-    one, zero = (ctypes.c_double(v) if x.dtype == torch.float64 else ctypes.c_float(v) for v in (1, 0))
+    one, zero = lib.scalars(x)
 
     def ours():
-        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, ctypes.byref(one), d, x,
-            ctypes.byref(zero), dy, y)
+        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, one, d, x, zero,
+            dy, y)
 
     return Operation(ours, lambda x=x: [compute(x, dim=list(dims), keepdim=True)], [y], [x, y])
 
@@ -280,7 +282,7 @@ def lrn(lib, x, size=5):
     lib("miopenSetLRNDescriptor", descriptor, 1, size, 1e-4, 0.75, 2.0)
 
     def ours():
-        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars()[0], d, x, lib.scalars()[1], d, y,
+        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y,
             ctypes.c_bool(False), None)
 
     return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])
