@@ -127,7 +127,8 @@ class CpuBlocks final : public Solver<Problem> {
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const common::RowLoops loops = loops_of(p);
-    POLYMIO_REQUIRE(loops.reduced.rank == 1 && loops.reduced.contiguous(), "rows must be contiguous, in the order of weight");
+    POLYMIO_REQUIRE(loops.reduced.rank == 1 && loops.reduced.contiguous(),
+                    "rows must be contiguous, in the order of weight");
     POLYMIO_REQUIRE(loops.kept.rank == 1, "rows must be equally far apart");
     return {};
   }
