@@ -54,6 +54,7 @@ int main() {
       add(reduce::programs(device, p));
     }
   }
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
   for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
   for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
