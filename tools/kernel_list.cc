@@ -8,6 +8,7 @@
 
 #include "core/kernel_builder.h"
 #include "primitives/activation/activation.h"
+#include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
@@ -16,8 +17,11 @@
 #include "primitives/softmax/softmax.h"
 #include "primitives/reduce/reduce.h"
 #include "primitives/pooling/pooling.h"
+#include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/loss/loss.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 int main() {
@@ -56,8 +60,24 @@ int main() {
   }
   for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
     for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) add(lrn::programs(device, type));
-  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) add(prelu::programs(device, type));
+  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) {
+    add(prelu::programs(device, type));
+    add(rope::programs(device, type));
+    add(loss::programs(device, type));
+  }
+  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
+    add(lrn::programs(device, type));
+    add(dropout::programs(device, type));
+  }
+  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
+    for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {
+      batch_norm::Problem p;
+      p.x = p.out = make_tensor(type, std::array<std::int64_t, 2>{1, 1}, {});
+      p.activation = mode;
+      add(batch_norm::programs(device, p));
+      p.direction = batch_norm::Direction::kBackward;
+      add(batch_norm::programs(device, p));
+    }
   std::set<std::string> lines;
   for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);

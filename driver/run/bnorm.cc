@@ -26,16 +26,17 @@ class BatchNorm final : public TensorOperation {
 
   std::vector<Operand> operands(Direction which) const override {
     const reference::BatchNorm p = problem(which);
-    const bool training = which == kForward && norm_.forward == 1;
-    const auto moment = [&](const char* name, bool used, double limit) {
-      return Operand{name, p.moments, used ? limit : 0, used ? kRead : kPassed};
-    };
+    const bool forward = which == kForward, training = forward && norm_.forward == 1, save = norm_.save != 0;
+    const bool given = forward ? !training || norm_.run != 0 : save;
     std::vector<Operand> all = {{"x", p.x, 1}, {"scale", p.scales, 1}, {"bias", p.biases, 1}};
-    if (which != kForward) all.push_back({"dy", p.dy, 1});
-    for (const char* name : {"mean", "variance"}) all.push_back(moment(name, !training || norm_.run != 0, 1));
-    for (const char* name : {"saved_mean", "saved_inverse"}) all.push_back(moment(name, false, 0));
-    for (const char* name : {"dscale", "dbias"}) all.push_back({name, p.biases, 0, kPassed});
-    all.push_back({which == kForward ? "y" : "dx", p.out, old_limit(), kWritten});
+    for (const char* name : {"mean", "variance"})
+      all.push_back({name, p.moments, given ? 1.0 : 0.0, given ? kRead : kPassed, {}, nullptr, true});
+    if (training && save)
+      for (const char* name : {"saved_mean", "saved_inverse"}) all.push_back({name, p.moments, 0, kWritten});
+    all.push_back({forward ? "y" : "dx", p.out, old_limit(), kWritten});
+    if (forward) return all;
+    all.push_back({"dy", p.dy, 1});
+    for (const char* name : {"dscale", "dbias"}) all.push_back({name, p.biases, 0, kWritten});
     return all;
   }
 
@@ -48,7 +49,7 @@ class BatchNorm final : public TensorOperation {
           "miopenSetActivationDescriptor");
     float alpha = static_cast<float>(args_.scale), beta = static_cast<float>(args_.keep), one = 1, zero = 0;
     Memory &x = data["x"], &scale = data["scale"], &bias = data["bias"], &mean = data["mean"];
-    Memory &variance = data["variance"], &out = data.written();
+    Memory &variance = data["variance"], &out = data[which == kForward ? "y" : "dx"];
     const auto device = [&](const char* name, bool given) { return given ? data[name].device() : nullptr; };
     const bool save = norm_.save != 0, run = norm_.run != 0;
     if (which != kForward) {
@@ -94,11 +95,22 @@ class BatchNorm final : public TensorOperation {
       in.mean = data["mean"].host();
       in.variance = data["variance"].host();
     }
-    return evaluate(problem(which), in).out;
+    reference::BatchNorm p = problem(which);
+    if (wanted.name != "y" && wanted.name != "dx") p.keep = 0;  // the old contents are another tensor's
+    const reference::BatchNormResults all = evaluate(p, in);
+    if (wanted.name == "saved_mean") return all.mean;
+    if (wanted.name == "saved_inverse") return all.inverse;
+    return wanted.name == "dscale" ? all.dscale : wanted.name == "dbias" ? all.dbias : all.out;
   }
   reference::Arithmetic arithmetic(Direction which) const override {
     const reference::BatchNorm p = problem(which);
     return reference::arithmetic(p, p.out.type);
+  }
+  reference::Arithmetic arithmetic_of(Direction which, std::string_view name) const override {
+    const reference::BatchNorm p = problem(which);
+    const bool gradient = name == "dscale" || name == "dbias";
+    const reference::Tensor& tensor = name == "y" || name == "dx" ? p.out : gradient ? p.biases : p.moments;
+    return reference::arithmetic(p, tensor.type);
   }
 
   reference::BatchNorm problem(Direction which) const {

@@ -47,6 +47,12 @@ std::span<const Primitive> primitives() {
       {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
       {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
       {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
+      {{"softmarginloss", kFloats},
+       "SoftMarginLoss",
+       "Runs the soft margin loss and its gradient.",
+       make_soft_margin_loss},
+      {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
+      {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
   };
   return kPrimitives;
 }

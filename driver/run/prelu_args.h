@@ -17,9 +17,9 @@ struct PreluArgs {
   }
   // The rows, with those of sizes and strides, which `tensors` gets.
   Flags rows(TensorArgs& tensors) {
-    return tensors.list_rows({"D", "DimLengths", Integers{&tensors.sizes}, "sizes of the input: N,C,..", Part::kShape},
-                             {{"P", "NumParameters", Integer{&weights, 1, kMaxInt}, "weights: 1, or one per channel",
-                               Part::kShape}});
+    return tensors.list_rows(
+        {"D", "DimLengths", Integers{&tensors.sizes}, "sizes of the input: N,C,..", Part::kShape},
+        {{"P", "NumParameters", Integer{&weights, 1, kMaxInt}, "weights: 1, or one per channel", Part::kShape}});
   }
 };
 

@@ -17,9 +17,9 @@ struct RopeArgs {
   }
   // The rows, with those of sizes and strides, which `tensors` gets.
   Flags rows(TensorArgs& tensors) {
-    return tensors.list_rows({"X", "input", Integers{&tensors.sizes}, "sizes of x", Part::kShape},
-                             {{"", "rotary", Integers{&rotary}, "sizes of cos and sin (default: those of x but the first)",
-                               Part::kOption}});
+    return tensors.list_rows(
+        {"X", "input", Integers{&tensors.sizes}, "sizes of x", Part::kShape},
+        {{"", "rotary", Integers{&rotary}, "sizes of cos and sin (default: those of x but the first)", Part::kOption}});
   }
   std::vector<std::int64_t> rotary_lens(const TensorArgs& tensors) const {
     if (!rotary.empty() || tensors.sizes.size() == 1) return rotary.empty() ? tensors.sizes : rotary;

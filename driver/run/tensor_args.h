@@ -17,7 +17,7 @@ struct TensorArgs {
   std::string in_layout, out_layout;
   std::vector<std::int64_t> in_strides, out_strides, din_strides, dout_strides;
   std::vector<std::int64_t> sizes;  // of a primitive that takes them as one list, instead of those above
-  double scale = 1, keep = 0;  // result = scale * f + keep * result
+  double scale = 1, keep = 0;       // result = scale * f + keep * result
 
   // The rows of sizes, then `own`, then that of directions unless `own` has it, then those of layouts.
   Flags rows(const Flags& own);

@@ -212,8 +212,8 @@ void TensorOperation::verify(Direction which, Operands& data, const std::vector<
     const reference::Result wanted = expected(which, data, {old[i].data(), sample, memory.operand.name});
     const auto compared = static_cast<std::int64_t>(wanted.value.size());
     if (compared == tensor.count()) sample.clear();  // the reference cannot sample
-    worst = merged(worst, reference::compare(arithmetic_of(which, memory.operand.name), tensor, memory.host(), wanted,
-                                             sample));
+    worst = merged(
+        worst, reference::compare(arithmetic_of(which, memory.operand.name), tensor, memory.host(), wanted, sample));
     all += tensor.count();
     checked += compared;
   }

@@ -1,12 +1,12 @@
 // Batch normalisation: training, inference and backward.
 //   y = (x - mean) * inverse_std * scale + bias, inverse_std = 1 / sqrt(variance + epsilon)
 // Tensors of rank 2 to 5 with any strides, fp32, fp16, bf16 and fp64. Alpha and beta point to floats for every type;
-// data gradients become alpha * gradient + beta * old, and so do those of the parameters. Parameters are fp32, fp16, bf16
-// or fp64 without gaps, with equal strides; those of a 5-D tensor may be described as (1, C, D * H, W).
-// The V1 functions take one descriptor for scale, bias, mean and variance, the V2 functions one for each. If V1's is of
-// 16 bits and x has its channels last, mean, variance and the gradients of the parameters are fp32 all the same.
-// y may be x, and dx may be x or dy, with equal strides. Asynchronous on the handle's stream, as safe for threads as the
-// handle. BadParm: a null pointer that is not declared optional, or descriptors that do not fit together.
+// data gradients become alpha * gradient + beta * old, and so do those of the parameters. Parameters are fp32, fp16,
+// bf16 or fp64 without gaps, with equal strides; those of a 5-D tensor may be described as (1, C, D * H, W). The V1
+// functions take one descriptor for scale, bias, mean and variance, the V2 functions one for each. If V1's is of 16
+// bits and x has its channels last, mean, variance and the gradients of the parameters are fp32 all the same. y may be
+// x, and dx may be x or dy, with equal strides. Asynchronous on the handle's stream, as safe for threads as the handle.
+// BadParm: a null pointer that is not declared optional, or descriptors that do not fit together.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_BATCHNORM_H_
 #define MIOPEN_BATCHNORM_H_

@@ -30,12 +30,11 @@ miopenStatus_t miopenPReLUBackward(miopenHandle_t handle, void* workspace, size_
                                    miopenTensorDescriptor_t dinputDesc, void* dinput,
                                    miopenTensorDescriptor_t dweightDesc, void* dweight) {
   return guard([&] {
-    prelu::Backward p{
-        {described(inputDesc, "the input"), not_null(input, "the buffer of the input")},
-        {described(weightDesc, "the weight"), not_null(weight, "the buffer of the weight")},
-        {described(doutputDesc, "doutput"), not_null(doutput, "the buffer of doutput")},
-        {},
-        {}};
+    prelu::Backward p{{described(inputDesc, "the input"), not_null(input, "the buffer of the input")},
+                      {described(weightDesc, "the weight"), not_null(weight, "the buffer of the weight")},
+                      {described(doutputDesc, "doutput"), not_null(doutput, "the buffer of doutput")},
+                      {},
+                      {}};
     if (dinput) p.dx = {described(dinputDesc, "dinput"), dinput};
     if (dweight) p.dweight = {described(dweightDesc, "dweight"), dweight};
     deref(handle).run([&](Stream& stream) { prelu::backward(stream, p, workspace, workspaceSizeInBytes); });

@@ -232,7 +232,7 @@ TEST_F(PoolingApi, ErrorsSayWhatIsWrong) {
   const Tensor x(miopenFloat, {2, 3, 16, 17}), y(miopenFloat, {2, 3, 16, 17}), half(miopenHalf, {2, 3, 16, 17});
   const Tensor other(miopenFloat, {2, 4, 16, 17}), flat(miopenFloat, {6, 272}), volume(miopenFloat, {2, 3, 4, 4, 17});
   const Tensor integers(miopenInt8, {2, 3, 16, 17}), more(miopenInt32, {2, 3, 16, 17});
-  const Tensor overlapping(miopenFloat, {2, 3, 16, 17}, {816, 272, 17, 0});
+  const Tensor overlapping(miopenFloat, {2, 3, 16, 17}, {816, 272, 16, 1});
   Floats a(1632, 7), b(1632, 7);
   std::vector<unsigned char> workspace(1632 * 8);
   const auto call = [&](const Tensor& x_desc, const void* x_data, const Tensor& y_desc, void* y_data) {

@@ -27,8 +27,8 @@ struct PreluApi : testing::Test {
     const auto at = [](const auto& v) { return v ? static_cast<void*>(*v) : nullptr; };
     const auto x_there = there(x), w_there = there(w), dy_there = there(dy);
     const auto dx_there = dx == x ? nullptr : there(dx), dw_there = there(dw);
-    return miopenPReLUBackward(handle, space, bytes, input, at(x_there), weight, at(w_there), input, at(dy_there), input,
-                               dx && dx == x ? at(x_there) : at(dx_there), weight, at(dw_there));
+    return miopenPReLUBackward(handle, space, bytes, input, at(x_there), weight, at(w_there), input, at(dy_there),
+                               input, dx && dx == x ? at(x_there) : at(dx_there), weight, at(dw_there));
   }
 
   DeviceHandle handle;
@@ -80,7 +80,8 @@ TEST_F(PreluApi, ErrorsSayWhatIsWrong) {
   Floats x(24), w(3), out(24, 1), dw(3, 1);
   const There at(handle, x), weights(handle, w), to(handle, out), dw_to(handle, dw);
   const Tensor two(miopenFloat, {2}), half(miopenHalf, {3}), matrix(miopenFloat, {3, 1}), other(miopenFloat, {2, 3, 5}),
-      half_input(miopenHalf, {2, 3, 4}), integers(miopenInt32, {2, 3, 4}), overlapping(miopenFloat, {2, 3, 4}, {4, 4, 1});
+      half_input(miopenHalf, {2, 3, 4}), integers(miopenInt32, {2, 3, 4}),
+      overlapping(miopenFloat, {2, 3, 4}, {4, 4, 1});
   const auto size = [&](const Tensor& in, const Tensor& of) {
     return miopenGetPReLUBackwardWorkspaceSize(handle, in, of, &bytes);
   };
@@ -104,12 +105,12 @@ TEST_F(PreluApi, ErrorsSayWhatIsWrong) {
   expect_bad(run(input, input, weight, nullptr, weights), {"dweight overlaps the weight"});
   expect_bad(run(input, input, weight, to, to), {"dweight overlaps dinput"});
   expect_bad(run(input, input, weight, static_cast<char*>(static_cast<void*>(at)) + 4, nullptr), {"overlaps"});
-  expect_bad(miopenPReLUBackward(handle, nullptr, 0, input, nullptr, weight, weights, input, at, input, to, weight,
-                                 nullptr),
-             {"the input", "null"});
-  expect_bad(miopenPReLUBackward(handle, nullptr, 0, input, at, weight, weights, input, at, nullptr, to, weight,
-                                 nullptr),
-             {"dinput", "null"});
+  expect_bad(
+      miopenPReLUBackward(handle, nullptr, 0, input, nullptr, weight, weights, input, at, input, to, weight, nullptr),
+      {"the input", "null"});
+  expect_bad(
+      miopenPReLUBackward(handle, nullptr, 0, input, at, weight, weights, input, at, nullptr, to, weight, nullptr),
+      {"dinput", "null"});
   if (!on_cpu()) expect_bad(run(input, input, weight, nullptr, dw_to), {"workspace", "0 bytes"});
   EXPECT_EQ(out, Floats(24, 1)) << "nothing is written by a refused call";
   EXPECT_EQ(dw, Floats(3, 1));

@@ -136,7 +136,7 @@ TEST_F(SoftmaxApi, LargeAndInfiniteArguments) {
 TEST_F(SoftmaxApi, ErrorsSayWhatIsWrong) {
   const Kind kind{1, 1};
   const Tensor desc(miopenFloat, kSizes), other(miopenFloat, {2, 5, 7, 3}), half(miopenHalf, kSizes);
-  const Tensor integers(miopenInt32, kSizes), unset, folded(miopenFloat, kSizes, {105, 21, 0, 1});
+  const Tensor integers(miopenInt32, kSizes), unset, folded(miopenFloat, kSizes, {105, 21, 3, 1});
   std::vector<float> x(210, 1), y(210, 7), dx(210, 7);
   const auto call = [&](miopenTensorDescriptor_t a, const void* in, miopenTensorDescriptor_t b, void* out) {
     return miopenSoftmaxForward_V2(handle, &kOne, a, in, &kZero, b, out, kind.a(), kind.m());

@@ -80,10 +80,10 @@ void adam(World& w) {
     return static_cast<void*>(static_cast<unsigned char*>(o.data()) +
                               static_cast<std::size_t>(k * state.plain.strides[0]) * ref::size_of(state.plain.type));
   };
-  const miopenTensorDescriptor_t p_desc = part.desc, m_desc = desc(), v_desc = desc(), max_desc = desc(),
-                                 g_desc = d.object(Kind::kTensor, g.desc);
+  const miopenTensorDescriptor_t p_desc = part.desc, m_desc = desc(), v_desc = desc(),
+                                 max_desc = kTransformers ? nullptr : desc(), g_desc = d.object(Kind::kTensor, g.desc);
   void *p = d.pointer(at(state, 0)), *m = d.pointer(at(state, 1)), *v = d.pointer(at(state, 2)),
-       *max = d.pointer(at(state, 3));
+       *max = kTransformers ? nullptr : d.pointer(at(state, 3));
   const void* const gradient = d.pointer(g.data());
   const float decay = static_cast<float>(math.weight_decay);
   if (kTransformers) math.state.lens[0] = 3;  // has no maxima

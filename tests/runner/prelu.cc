@@ -4,7 +4,7 @@
 
 #include "driver/run/prelu_args.h"
 #include "primitives/prelu/prelu.h"
-#include "tests/runner/pass_case.h"
+#include "tests/runner/list_case.h"
 
 namespace polymio::test {
 namespace {
@@ -12,10 +12,10 @@ namespace {
 using Line = ListLine<driver::PreluArgs>;
 enum { kX, kWeight, kDy, kDx, kDweight };
 
-class PreluCase final : public PassCase {
+class PreluCase final : public ListCase {
  public:
   explicit PreluCase(Line line)
-      : PassCase(line.text(driver::kBackwardData)),
+      : ListCase(line.text(driver::kBackwardData)),
         wanted_{line.tensor(line.tensors.x_strides()),
                 line.tensor(line.tensors.dy_strides()),
                 {line.type(), {line.own.weights}}} {
@@ -31,12 +31,8 @@ class PreluCase final : public PassCase {
     return prelu::workspace_size(d, describe(wanted_.x), describe(wanted_.weight));
   }
   void execute(Stream& stream, const Args& args) const override {
-    const auto in = [&](std::size_t i) {
-      return prelu::Backward::Input{describe(operands[i].tensor), args.data[i]};
-    };
-    const auto out = [&](std::size_t i) {
-      return prelu::Backward::Output{describe(operands[i].tensor), args.data[i]};
-    };
+    const auto in = [&](std::size_t i) { return prelu::Backward::Input{describe(operands[i].tensor), args.data[i]}; };
+    const auto out = [&](std::size_t i) { return prelu::Backward::Output{describe(operands[i].tensor), args.data[i]}; };
     prelu::backward(stream, {in(kX), in(kWeight), in(kDy), out(kDx), out(kDweight)}, args.workspace,
                     args.workspace_bytes);
   }

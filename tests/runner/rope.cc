@@ -4,7 +4,7 @@
 
 #include "driver/run/rope_args.h"
 #include "primitives/rope/rope.h"
-#include "tests/runner/pass_case.h"
+#include "tests/runner/list_case.h"
 
 namespace polymio::test {
 namespace {
@@ -12,9 +12,9 @@ namespace {
 using Line = ListLine<driver::RopeArgs>;
 enum { kX, kCos, kSin, kY };
 
-class RopeCase final : public PassCase {
+class RopeCase final : public ListCase {
  public:
-  RopeCase(Line line, bool backward) : PassCase(line.text(backward ? driver::kBackwardData : driver::kForward)) {
+  RopeCase(Line line, bool backward) : ListCase(line.text(backward ? driver::kBackwardData : driver::kForward)) {
     const driver::TensorArgs& t = line.tensors;
     const reference::Tensor rotary(line.type(), line.own.rotary_lens(t));
     wanted_ = {line.tensor(backward ? t.dy_strides() : t.x_strides()), rotary, backward};
@@ -26,9 +26,7 @@ class RopeCase final : public PassCase {
     expected_ = evaluate(wanted_, content(kX), content(kCos), content(kSin));
   }
   void execute(Stream& stream, const Args& args) const override {
-    const auto in = [&](std::size_t i) {
-      return rope::Tensors::Input{describe(operands[i].tensor), args.data[i]};
-    };
+    const auto in = [&](std::size_t i) { return rope::Tensors::Input{describe(operands[i].tensor), args.data[i]}; };
     const rope::Tensors p{in(kX), in(kCos), in(kSin), describe(operands[kY].tensor), args.data[kY]};
     wanted_.backward ? rope::backward(stream, p) : rope::forward(stream, p);
   }

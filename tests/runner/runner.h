@@ -68,6 +68,9 @@ Cases batch_norm_cases(const std::string& line);
 Cases lrn_cases(const std::string& line);
 Cases prelu_cases(const std::string& line);
 Cases rope_cases(const std::string& line);
+Cases soft_margin_cases(const std::string& line);
+Cases multi_margin_cases(const std::string& line);
+Cases dropout_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -85,6 +88,9 @@ inline constexpr Primitive kPrimitives[] = {
     {"lrn", lrn_cases},
     {"prelu", prelu_cases},
     {"rope", rope_cases},
+    {"softmarginloss", soft_margin_cases},
+    {"multimarginloss", multi_margin_cases},
+    {"dropout", dropout_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case

@@ -8,20 +8,22 @@ namespace polymio::kernels {
 
 struct NormVariant {
   DataType data = DataType::kFloat, parameters = DataType::kFloat, statistics = DataType::kFloat;
-  bool rms = false;     // without mean and bias
-  bool adds = false;    // of x + x2
-  bool affine = false;  // weight, and bias unless rms, are applied
+  bool rms = false;           // without mean and bias
+  bool adds = false;          // of x + x2
+  bool affine = false;        // weight, and bias unless rms, are applied
+  bool non_temporal = false;  // of normalize
 };
 
-/// Mean and reciprocal deviation of a row.
 struct NormJob {
-  double mean = 0, rstd = 1;
+  double mean = 0, rstd = 1;  // of a row, for gradients
+  bool non_temporal = false;  // streaming stores of y or dx
 };
 
 struct NormKernels {
   static constexpr bool kHasDotProducts = false;
-  /// Rows of y from x, x2, weight and bias, those that the variant has. Values: count, shift, and sum and squares of
-  /// distances from the shift; apply takes mean and rstd instead. RMS: the sum of squares; apply takes rstd.
+  /// Rows of y from x, x2, weight and bias, those that the variant has, with a NormJob. Values: count, shift, and sum
+  /// and squares of distances from the shift; apply takes mean and rstd instead. RMS: the sum of squares; apply takes
+  /// rstd.
   const Reduction<>* (*forward)(const NormVariant&);
   /// Rows of dx from dy, x and weight with a NormJob. Values: the sums of g and of g * xhat, where g = dy * weight and
   /// xhat = (x - mean) * rstd; apply takes them divided by the number of elements, and 0 for the first if rms.

@@ -10,7 +10,7 @@
 namespace polymio::batch_norm {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_rows;
+Maker cpu_rows, gpu_passes;
 
 namespace {
 
@@ -22,6 +22,9 @@ constexpr Registration<Direction> kRows[] = {
     {info(2001, "BnormCpuTrain", kCpu), Direction::kTraining, cpu_rows},
     {info(2002, "BnormCpuInfer", kCpu), Direction::kInference, cpu_rows},
     {info(2003, "BnormCpuBwd", kCpu), Direction::kBackward, cpu_rows},
+    {info(2004, "BnormGpuTrain", kGpus), Direction::kTraining, gpu_passes},
+    {info(2005, "BnormGpuInfer", kGpus), Direction::kInference, gpu_passes},
+    {info(2006, "BnormGpuBwd", kGpus), Direction::kBackward, gpu_passes},
 };
 
 const RegisteredSolvers<Direction>& registered() {

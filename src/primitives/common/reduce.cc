@@ -17,6 +17,8 @@ constexpr std::int64_t kLeastColumns = 16;                     // fewest contigu
 constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
 constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
 constexpr std::int64_t kTasksPerThread = 2;  // tasks that suffice to reduce rows whole
+constexpr std::int64_t kShortRow = 64;       // elements of rows that take longer than a transposed copy of them
+constexpr std::int64_t kCopied = 2048;       // elements of such a copy
 
 __extension__ using Wide = __int128;
 using Offsets = std::array<std::int64_t, kMaxOperands>;
@@ -76,7 +78,8 @@ class Reducer {
         applied_(loops.reduced, operands),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(!jobs.own && has_columns(loops, operands, kernel)) {
+        columns_(!jobs.own && has_columns(loops, operands, kernel)),
+        short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns) {
     const std::int64_t width = loops.kept.inner().size, fitting = kTaskElements / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
     group_ = columns_ ? std::min(width, kernel.apply ? cached : kBlock) : std::clamp<std::int64_t>(fitting, 1, rows_);
@@ -109,7 +112,7 @@ class Reducer {
     if (chunks_ == 1 || groups_ >= kTasksPerThread * stream.threads()) {
       return stream.parallel_for(static_cast<std::size_t>(groups_), 0, [&](std::size_t i, void*) {
         const Group g = group(static_cast<std::int64_t>(i));
-        columns_ ? finish_columns(g, result) : finish_rows(g, result);
+        columns_ ? finish_columns(g, result) : short_ ? finish_short_rows(g, result) : finish_rows(g, result);
       });
     }
     run(stream);
@@ -231,12 +234,15 @@ class Reducer {
     }
   }
 
-  /// values[accumulator * pitch + column].
-  void reduce_columns(std::int64_t chunk, const Group& g, A* values, std::int64_t pitch) const {
+  /// The values of no elements; values[accumulator * pitch + column].
+  void set_none(std::int64_t columns, A* values, std::int64_t pitch) const {
     A none[kernels::kMaxAccumulators];
     kernel_.start(jobs_.shared, none);
     for (std::size_t k = 0; k < kernel_.accumulators; ++k)
-      std::fill_n(values + static_cast<std::int64_t>(k) * pitch, g.n, none[k]);
+      std::fill_n(values + static_cast<std::int64_t>(k) * pitch, columns, none[k]);
+  }
+  void reduce_columns(std::int64_t chunk, const Group& g, A* values, std::int64_t pitch) const {
+    set_none(g.n, values, pitch);
     each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t first) {
       kernel_.reduce_columns(jobs_.shared, rows, first, values, pitch);
     });
@@ -247,24 +253,75 @@ class Reducer {
       kernel_.apply_columns(jobs_.shared, rows, values, pitch);
     });
   }
+  using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
+  /// Calls body with the values of a column, then stores them.
+  template <class Body>
+  void on_column(Values& all, std::int64_t column, const Body& body) const {
+    A one[kernels::kMaxAccumulators];
+    const auto at = [&](std::size_t k) -> A& { return all[k * kBlock + static_cast<std::size_t>(column)]; };
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k) one[k] = at(k);
+    body(one);
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k) at(k) = one[k];
+  }
   void finish_columns(const Group& g, RowResult<A> result) const {
-    using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
     Values values, later;
-    const auto column = [&](Values& all, std::int64_t i, const auto& body) {
-      A one[kernels::kMaxAccumulators];
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) one[k] = all[k * kBlock + static_cast<std::size_t>(i)];
-      body(one);
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) all[k * kBlock + static_cast<std::size_t>(i)] = one[k];
-    };
     reduce_columns(0, g, values.data(), kBlock);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       reduce_columns(c, g, later.data(), kBlock);
       for (std::int64_t i = 0; i < g.n; ++i)
-        column(later, i,
-               [&](A* other) { column(values, i, [&](A* sum) { kernel_.merge(jobs_.shared, other, sum); }); });
+        on_column(later, i,
+                  [&](A* other) { on_column(values, i, [&](A* sum) { kernel_.merge(jobs_.shared, other, sum); }); });
     }
-    for (std::int64_t i = 0; i < g.n; ++i) column(values, i, [&](A* sum) { result(g.first + i, sum); });
+    for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
     for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
+  }
+
+  /// Rows of few elements as columns of a transposed copy.
+  void finish_short_rows(const Group& all, RowResult<A> result) const {
+    alignas(64) unsigned char copies[kMaxOperands][kCopied * sizeof(double)];
+    const std::int64_t most = std::min(kCopied / length_, kBlock);
+    for (std::int64_t first = 0; first < all.n; first += most) {
+      const Group g{all.first + first, std::min(most, all.n - first)};
+      kernels::Rows rows;
+      rows.rows = length_;
+      rows.n = g.n;
+      for (std::size_t o = 0; o < operands_.count; ++o) {
+        const std::int64_t row_bytes = g.n * static_cast<std::int64_t>(operands_.size[o]);
+        if (o >= operands_.outputs || operands_.reads_outputs) copy_rows<true>(o, g, copies[o]);
+        if (o < operands_.outputs) {
+          rows.out[o] = copies[o];
+          rows.out_row_bytes[o] = row_bytes;
+        } else {
+          rows.in[o - operands_.outputs] = copies[o];
+          rows.row_bytes[o - operands_.outputs] = row_bytes;
+        }
+      }
+      Values values;
+      set_none(g.n, values.data(), kBlock);
+      kernel_.reduce_columns(jobs_.shared, rows, 0, values.data(), kBlock);
+      for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
+      kernel_.apply_columns(jobs_.shared, rows, values.data(), kBlock);
+      for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, copies[o]);
+    }
+  }
+  /// Copies an operand's rows to columns, or back.
+  template <bool kToColumns>
+  void copy_rows(std::size_t o, const Group& g, unsigned char* columns) const {
+    const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
+    const std::int64_t stride = loops_.reduced.inner().strides[o];
+    Cursor row(loops_.kept, g.first);
+    for (std::int64_t r = 0; r < g.n; ++r, row.advance(1)) {
+      Cursor at(loops_.reduced, 0);
+      for (std::int64_t i = 0, n; i < length_; i += n, at.advance(n)) {
+        n = at.run();
+        char* const memory = static_cast<char*>(operands_.data[o]) + (row.offset(o) + at.offset(o)) * bytes;
+        unsigned char* const column = columns + (i * g.n + r) * bytes;
+        if constexpr (kToColumns)
+          copy_elements(operands_.size[o], memory, stride, column, g.n, n);
+        else
+          copy_elements(operands_.size[o], column, g.n, memory, stride, n);
+      }
+    }
   }
 
   const RowLoops& loops_;
@@ -273,7 +330,7 @@ class Reducer {
   const Jobs jobs_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_;
+  bool columns_, short_;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   std::vector<A> table_;  // [chunk][accumulator][row]
 };

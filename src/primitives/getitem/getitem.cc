@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -51,8 +54,6 @@ void require_indices(const Backward& b) {
     const TensorDesc& index = *b.indices[i].desc;
     require(index.type == DataType::kInt32, "{} is {}: it must be int32", name, name_of(index.type));
     require_same_sizes(index, name.c_str(), *b.indices[0].desc, "index tensor 0");
-    require(is_element_aligned(b.indices[i].data, index.type), "{} starts at {}: it must be at a multiple of 4", name,
-            b.indices[i].data);
   }
   if (!b.error.desc) return;
   require(b.error.desc->type == DataType::kInt32, "error is {}: it must be int32", name_of(b.error.desc->type));
@@ -60,8 +61,6 @@ void require_indices(const Backward& b) {
   require(b.error.desc->count() == count && b.error.desc->packed(),
           "error has {} elements for {} index tensors: it must have one for each, without gaps", b.error.desc->count(),
           count);
-  require(is_element_aligned(b.error.data, DataType::kInt32), "error starts at {}: it must be at a multiple of 4",
-          b.error.data);
 }
 
 /// The rows, and the sizes that dy must have.
@@ -98,8 +97,9 @@ void run(Stream& stream, const Backward& b, const TensorDesc& view, void* worksp
   Rows rows = rows_of(b, view, wanted);
   require_same_sizes(*b.dy.desc, "dy", wanted, "what these indices select");
   const std::int64_t count = rows.positions.count();
-  std::int64_t numbers = 0;
-  if (__builtin_mul_overflow(rows.places.count() + 1, count, &numbers))
+  const auto width = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); };
+  rows.shift = width(count - 1);
+  if (rows.shift + width(rows.places.count()) > 63)
     fail(Status::kNotImplemented, "{} indices of {} places are more than 2^63 pairs", count, rows.places.count());
   require(workspace && bytes >= workspace_bytes(count), "the workspace has {} bytes: {} are needed",
           workspace ? bytes : 0, workspace_bytes(count));
@@ -110,10 +110,17 @@ void run(Stream& stream, const Backward& b, const TensorDesc& view, void* worksp
   rows.type = b.dx.desc->type;
   rows.dx = dx.data();
   rows.dy = dy.data();
-  rows.indices = b.indices;
-  rows.error = static_cast<std::int32_t*>(b.error.data);
+  std::vector<AlignedBuffer> indices;
+  std::vector<Operand> aligned;
+  for (const Operand& index : b.indices)
+    aligned.push_back({index.desc, indices.emplace_back(stream.info(), *index.desc, index.data, "an index").data()});
+  rows.indices = aligned;
+  std::optional<AlignedBuffer> error;
+  if (b.error.desc) error.emplace(stream.info(), *b.error.desc, b.error.data, "error");
+  rows.error = error ? static_cast<std::int32_t*>(error->data()) : nullptr;
   stream.info().kind == DeviceKind::kCpu ? add_rows_on_cpu(stream, rows) : add_rows_on_gpu(stream, rows);
   dx.write_back();
+  if (error) error->write_back();
 }
 
 }  // namespace

@@ -32,11 +32,12 @@ struct Space {
 };
 
 /// A row of dx is what one combination of indices selects. Rows have the elements of `row`, whose operands are dx and
-/// dy. Sorted, `place * positions.count() + position` orders positions by the places that they are added to; the place
+/// dy. Sorted, the numbers `place << shift | position` order positions by the places that they are added to; the place
 /// after the last one stands for indices that are outside.
 struct Rows {
   Space places;     // indexed dimensions, strides of dx
   Space positions;  // dimensions of index tensors, strides of dy
+  int shift = 0;
   Loop row;
   DataType type = DataType::kFloat;
   void* dx = nullptr;
@@ -44,6 +45,11 @@ struct Rows {
   std::span<const Operand> indices;
   std::int32_t* error = nullptr;                               // may be null
   std::uint64_t *numbers = nullptr, *other_numbers = nullptr;  // of workspace, one per position
+
+  std::int64_t place_of(std::uint64_t number) const { return static_cast<std::int64_t>(number >> shift); }
+  std::int64_t position_of(std::uint64_t number) const {
+    return static_cast<std::int64_t>(number & ((std::uint64_t{1} << shift) - 1));
+  }
 };
 
 void add_rows_on_cpu(Stream&, const Rows&);

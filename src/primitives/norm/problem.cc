@@ -114,7 +114,15 @@ common::RowLoops rows_of(const Problem& p, std::span<const TensorDesc* const> op
   return common::row_loops(make_loop(operands), [&](std::size_t d) { return d >= first; });
 }
 
-double traffic_us(const DeviceInfo& d, double bytes) { return bytes / std::max(d.bandwidth_gbs, 1.0) * 1e-3; }
+bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
+
+double traffic_us(const DeviceInfo& d, const Problem& p, int passes, bool non_temporal) {
+  const double tensor = static_cast<double>(p.x.count()) * static_cast<double>(size_of(p.x.type));
+  const bool large = exceeds_caches(d, p);
+  // A plain store reads the line first. Assumes caches four times as fast as memory.
+  const double bytes = p.work() + tensor * (passes + (large && !non_temporal ? 1 : 0));
+  return bytes / (std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4)) * 1e-3;
+}
 
 Problem make_problem(Kind kind, Direction direction, Affine affine, const Extent& extent, const Tensors& t) {
   require(t.x->rank <= kMostRank, "x has rank {}: 1 to {} are allowed", t.x->rank, kMostRank);

@@ -7,7 +7,7 @@
 namespace polymio::norm {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_rows, cpu_columns, gpu_rows;
+Maker cpu_blocks, cpu_rows, cpu_columns, gpu_rows;
 
 namespace {
 
@@ -17,6 +17,7 @@ constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) 
 
 // Order decides between equal times.
 constexpr Registration<Direction> kRows[] = {
+    {info(5006, "NormCpuBlocksBwd", kCpu), Direction::kBackward, cpu_blocks},
     {info(5001, "NormCpuRowsFwd", kCpu), Direction::kForward, cpu_rows},
     {info(5002, "NormCpuRowsBwd", kCpu), Direction::kBackward, cpu_rows},
     {info(5003, "NormCpuColumnsFwd", kCpu), Direction::kForward, cpu_columns},

@@ -25,7 +25,9 @@ struct Statistics {
 };
 Statistics statistics_of(const Problem&, const double* values, double length, double epsilon);
 
-/// Microseconds for so many bytes.
-double traffic_us(const DeviceInfo&, double bytes);
+/// Whether the tensors together exceed the last-level cache of a CPU.
+bool exceeds_caches(const DeviceInfo&, const Problem&);
+/// Microseconds on a CPU, where `passes` more tensors are read than the problem has.
+double traffic_us(const DeviceInfo&, const Problem&, int passes, bool non_temporal);
 
 }  // namespace polymio::norm

@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "core/tensor_checks.h"
@@ -153,14 +151,11 @@ void validate(const Problem& p) {
 TensorDesc index_tensor(const TensorDesc& y) {
   TensorDesc t = y;
   const auto strides = meaningful_strides(y);
-  std::array<std::size_t, kMaxRank> order{};
-  const auto end = order.begin() + y.rank;
-  std::iota(order.begin(), end, std::size_t{0});
-  std::stable_sort(order.begin(), end, [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
-  std::int64_t step = 1;
-  for (auto d = end; d != order.begin();) {
-    t.strides[*--d] = step;
-    step *= y.lens[*d];
+  const auto rank = static_cast<std::size_t>(y.rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    t.strides[d] = 1;
+    for (std::size_t e = 0; e < rank; ++e)
+      if (strides[e] < strides[d] || (strides[e] == strides[d] && e > d)) t.strides[d] *= y.lens[e];
   }
   return t;
 }

@@ -76,6 +76,42 @@ kernels::WindowStrides strides_of(const TensorDesc& t) {
   return s;
 }
 
+Geometry::Geometry(const Problem& p)
+    : in(strides_of(p.forward() ? p.x : p.dy)),
+      out(strides_of(p.output())),
+      x(strides_of(p.x)),
+      index(strides_of(index_tensor(p.y))) {
+  std::ranges::copy(Dims(p).dims, dims);
+  merge(p);
+  // The stride of a single window has no effect; this one needs few taps per element, and little memory.
+  for (kernels::WindowDim& d : dims)
+    if (d.windows == 1) d.stride = std::min<std::int64_t>(d.length, 64);
+  // Single elements are contiguous.
+  (p.forward() ? out : in).dims[2] = dims[2].windows == 1 ? 1 : (p.forward() ? out : in).dims[2];
+  (p.forward() ? in : out).dims[2] = dims[2].size == 1 ? 1 : (p.forward() ? in : out).dims[2];
+  if (dims[2].windows == 1) index.dims[2] = 1;
+  if (dims[2].size == 1) x.dims[2] = 1;
+}
+
+void Geometry::merge(const Problem& p) {
+  const auto contiguous = [&](const kernels::WindowStrides& s) {
+    return dims[1].size == 1 || s.dims[1] == s.dims[2] * dims[2].size;
+  };
+  for (int merged = 0; merged < 2; ++merged) {
+    kernels::WindowDim &d = dims[0], &h = dims[1], &w = dims[2];
+    const bool whole = w.windows == 1 && w.pad == 0 && w.length == w.size;
+    if (!whole || !contiguous(p.forward() ? in : out) || (p.searches_x() && !contiguous(x))) return;
+    w = {h.size * w.size, h.windows, h.length * w.length, h.stride * w.size, h.pad * w.size};
+    h = d;
+    d = {};
+    // The strides of elements remain; windows are along the next dimension.
+    for (kernels::WindowStrides* s : {&in, &out, &x, &index}) {
+      const bool of_windows = s == &index || s == (p.forward() ? &out : &in);
+      *s = {s->image, s->channel, {0, s->dims[0], of_windows ? s->dims[1] : s->dims[2]}};
+    }
+  }
+}
+
 Coordinates::Coordinates(const TensorDesc& t, std::int64_t element) : image(0), channel(0), dims{} {
   const auto rank = static_cast<std::size_t>(t.rank);
   for (std::size_t d = rank; d-- > 2; element /= t.lens[d]) dims[d + kMostSpatial - rank] = element % t.lens[d];

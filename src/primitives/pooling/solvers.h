@@ -18,6 +18,17 @@ double least(DataType);
 /// The strides of N, C, D, H, W; 0 where a tensor lacks a dimension.
 kernels::WindowStrides strides_of(const TensorDesc&);
 
+/// The windows and tensors of a problem, with dimensions merged where every window covers whole rows: in is x forward
+/// and dy backward, out is y or dx.
+struct Geometry {
+  explicit Geometry(const Problem&);
+  kernels::WindowDim dims[kMostSpatial];
+  kernels::WindowStrides in, out, x, index;
+
+ private:
+  void merge(const Problem&);
+};
+
 /// The coordinates of an element that is numbered in N, C, [D], [H], W order.
 struct Coordinates {
   Coordinates(const TensorDesc&, std::int64_t element);

@@ -45,7 +45,8 @@ class Dimensions {
 
 [[noreturn]] void refuse(const Tensors& p) {
   fail(Status::kBadParm,
-       "cos has sizes {} and x has {}, with strides {}: unless all are packed, cos and sin must have the last sizes of x",
+       "cos has sizes {} and x has {}, with strides {}: unless all are packed, cos and sin must have the last sizes of "
+       "x",
        sizes_text(p.cos.desc), sizes_text(p.x.desc), strides_text(p.x.desc));
 }
 

@@ -1,6 +1,6 @@
 // Rotary position embeddings: elements 2i and 2i + 1 of the last dimension are a pair (x0, x1). Element number o of x
-// uses element o modulo their number of cos and sin, which usually have the last sizes of x. A pass over memory, without
-// find.
+// uses element o modulo their number of cos and sin, which usually have the last sizes of x. A pass over memory,
+// without find.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <vector>

@@ -8,11 +8,19 @@
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
 
+/// How results are stored.
+struct Stores {
+  explicit Stores(const NormJob& job) : non_temporal(job.non_temporal) {}
+  Blend blend() const { return {1, 0, non_temporal}; }
+  bool non_temporal;
+};
+
 /// Count, shift, and the sums of d and d^2, where d is the distance from the shift, a lane's first element: no
 /// division per element, and no cancellation beyond what that element contributes to the variance.
 template <class T>
-struct Moments {
-  using Job = void;
+struct Moments : Stores {
+  using Job = NormJob;
+  using Stores::Stores;
   static constexpr int kReads = 1, kAccumulators = 4, kIndex = -1;
   void start(Vec<T> (&acc)[4]) const { acc[0] = acc[1] = acc[2] = acc[3] = Vec<T>{}; }
   void add(Vec<T> (&acc)[4], Vec<T>, Vec<T> x) const {
@@ -51,6 +59,7 @@ struct Moments {
 template <class T>
 struct MomentsOfSum : Moments<T> {
   static constexpr int kReads = 2;
+  using Moments<T>::Moments;
   void add(Vec<T> (&acc)[4], Vec<T> index, Vec<T> x, Vec<T> x2) const { Moments<T>::add(acc, index, x + x2); }
   template <class... P>
   Vec<T> apply(const Vec<T> (&values)[4], Vec<T> x, Vec<T> x2, P... parameters) const {
@@ -59,8 +68,9 @@ struct MomentsOfSum : Moments<T> {
 };
 
 template <class T>
-struct Squares {
-  using Job = void;
+struct Squares : Stores {
+  using Job = NormJob;
+  using Stores::Stores;
   static constexpr int kReads = 1, kAccumulators = 1, kIndex = -1;
   void start(Vec<T> (&acc)[1]) const { acc[0] = Vec<T>{}; }
   void add(Vec<T> (&acc)[1], Vec<T>, Vec<T> x) const { acc[0] = acc[0] + x * x; }
@@ -70,10 +80,10 @@ struct Squares {
 };
 
 template <class T>
-struct Gradient {
+struct Gradient : Stores {
   using Job = NormJob;
   static constexpr int kReads = 2, kAccumulators = 2, kIndex = -1;
-  explicit Gradient(const Job& job) : mean(static_cast<T>(job.mean)), rstd(static_cast<T>(job.rstd)) {}
+  explicit Gradient(const Job& job) : Stores(job), mean(static_cast<T>(job.mean)), rstd(static_cast<T>(job.rstd)) {}
   void start(Vec<T> (&acc)[2]) const { acc[0] = acc[1] = Vec<T>{}; }
   void add(Vec<T> (&acc)[2], Vec<T>, Vec<T> g, Vec<T> x) const {
     acc[0] = acc[0] + g;
@@ -183,8 +193,9 @@ struct Normalize {
 void normalize(const NormVariant& v, const Run& run) {
   with_types(v.data, v.affine ? v.parameters : v.data, [&]<class S, class P>() {
     using T = Arithmetic<S>;
-    if (v.affine) return map<T, Types<S, T, T, P>, Types<S>>(Normalize<T>{}, run);
-    map<T, Types<S, T, T>, Types<S>>(Normalize<T>{}, run);
+    const Blend blend{1, 0, v.non_temporal};
+    if (v.affine) return map<T, Types<S, T, T, P>, Types<S>>(Normalize<T>{}, run, blend);
+    map<T, Types<S, T, T>, Types<S>>(Normalize<T>{}, run, blend);
   });
 }
 

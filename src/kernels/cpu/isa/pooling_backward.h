@@ -32,6 +32,7 @@ class FoundIndices {
     for (i64 d = depths.first; d < depths.end; ++d)
       for (i64 h = heights.first; h < heights.end; ++h)
         forward.line(image, channel, d, h, line(d, h), p_.x, p_.x_at, false);
+    forward.flush();
   }
   IndexLine line(i64 d, i64 h) const {
     std::uint32_t* const at = memory_ + ((d - depths_.first) * heights_.count() + h - heights_.first) * line_;
@@ -55,12 +56,13 @@ class PoolingBackward {
       : p_(p),
         width_(p.dims[2]),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.across_channels ? 1 : p.out_at.dims[2]),
-        row_(scratch, p.dims[2]) {
+        row_(scratch, p) {
     for (int k = 0; k < 3; ++k) weights_[k] = scratch.take<T>(p.dims[k].windows);
   }
 
   /// Fills tables; not done by the constructor, which also measures scratch.
   void prepare() {
+    row_.clear();
     for (int k = 0; k < 3; ++k)
       for (i64 w = 0; w < p_.dims[k].windows; ++w) {
         const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
@@ -68,13 +70,18 @@ class PoolingBackward {
       }
   }
 
-  /// A line of dx; index_of(d, h) has the indices of a line of windows.
+  /// A line of dx; index_of(d, h) has the indices of a line of windows, also of those of the next line of dx if
+  /// `has_next`.
   template <class IndexOf>
-  void line(i64 image, i64 channel, i64 d, i64 h, const IndexOf& index_of) {
+  void line(i64 image, i64 channel, i64 d, i64 h, bool has_next, const IndexOf& index_of) {
     const Place at{image, channel, d, h, windows_of(p_.dims[0], d), windows_of(p_.dims[1], h)};
-    if (p_.across_channels) return channels(at, index_of);
-    for (i64 first = 0; first < width_.size; first += kWriterElements)
-      row(at, {first, min_of(first + kWriterElements, width_.size)}, index_of);
+    if (!p_.across_channels) return row(at, has_next, index_of);
+    switch (p_.index_bytes) {
+      case 1: return channels<std::uint8_t>(at, index_of);
+      case 2: return channels<std::uint16_t>(at, index_of);
+      case 8: return channels<std::uint64_t>(at, index_of);
+      default: return channels<std::uint32_t>(at, index_of);  // also of those found
+    }
   }
 
  private:
@@ -94,7 +101,7 @@ class PoolingBackward {
     return static_cast<const S*>(p_.in) + at.image * s.image + at.channel * s.channel + d * s.dims[0] + h * s.dims[1];
   }
 
-  template <class IndexOf>
+  template <class U, class IndexOf>
   void channels(const Place& at, const IndexOf& index_of) {
     for (i64 w = 0; w < width_.size; ++w) {
       const Range widths = windows_of(width_, w);
@@ -102,13 +109,13 @@ class PoolingBackward {
         const i64 n = min_of(p_.channels - c, kWriterElements);
         T* const to = writer_.reserve(out(at, w) + c, n);
         i64 i = 0;
-        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<4>(at, w, widths, index_of, c + i, kStep, to + i);
-        for (; i < n; i += kStep) channel_block<1>(at, w, widths, index_of, c + i, min_of(n - i, kStep), to + i);
+        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<U, 4>(at, w, widths, index_of, c + i, kStep, to + i);
+        for (; i < n; i += kStep) channel_block<U, 1>(at, w, widths, index_of, c + i, min_of(n - i, kStep), to + i);
       }
     }
   }
 
-  template <int kVectors, class IndexOf>
+  template <class U, int kVectors, class IndexOf>
   void channel_block(const Place& at, i64 w, Range widths, const IndexOf& index_of, i64 c, i64 n, T* to) {
     const i64 count = kVectors == 1 ? n : kStep;
     Vec<T> acc[kVectors] = {};
@@ -124,8 +131,8 @@ class PoolingBackward {
           for (int v = 0; v < kVectors; ++v) {
             const Vec<T> x = load_elements<S, T>(gradient + o * p_.in_at.dims[2] + v * kStep, 1, count);
             if constexpr (kMaximum) {
-              const unsigned char* const indices = index.at(o) + (c + v * kStep) * index.bytes;
-              acc[v] = acc[v] + (load_indices<T>(index.bytes, indices, 1, count) == wanted ? x : Vec<T>{});
+              const unsigned char* const indices = index.at(o) + (c + v * kStep) * static_cast<i64>(sizeof(U));
+              acc[v] = acc[v] + (load_indices<U, T>(indices, 1, count) == wanted ? x : Vec<T>{});
             } else {
               acc[v] = acc[v] + x * weight;
             }
@@ -136,64 +143,35 @@ class PoolingBackward {
   }
 
   template <class IndexOf>
-  void row(const Place& at, Range which, const IndexOf& index_of) {
-    T* const to = writer_.reserve(out(at, which.first), which.count());
-    const Range windows = row_.begin(which);
-    const i64 n = windows.count();
-    if (n == 0 || at.depths.count() == 0 || at.heights.count() == 0) {
-      for (i64 i = 0; i < which.count(); ++i) to[i] = 0;
-      return;
-    }
-    if constexpr (!kMaximum)
-      for (i64 i = 0; i < n; i += kStep) store(row_.gradients() + i, Vec<T>{});
+  void row(const Place& at, bool has_next, const IndexOf& index_of) {
+    const i64 plane = at.image * p_.channels + at.channel;
+    // The next line's rows, too: they reach the cache before vectors that overlap theirs are loaded.
+    const i64 end = has_next ? windows_of(p_.dims[1], at.h + 1).end : at.heights.end;
     for (i64 d = at.depths.first; d < at.depths.end; ++d)
-      for (i64 h = at.heights.first; h < at.heights.end; ++h) {
-        const S* const gradient = in(at, d, h) + windows.first * p_.in_at.dims[2];
-        if constexpr (kMaximum) {
-          load_line(gradient, index_of(d, h), windows, at, d, h);
-          row_.add();
-        } else {
-          add_line(gradient, n, weights_[0][d] * weights_[1][h]);
-        }
+      for (i64 h = at.heights.first; h < end; ++h)
+        row_.keep(plane, d, h, in(at, d, h), weights_[2], kMaximum ? index_of(d, h) : IndexLine{});
+    const auto gather = [&](const auto& here) {
+      const i64 most = kWriterElements / width_.stride * width_.stride;
+      for (i64 first = 0; first < width_.size; first += most) {
+        const Range which{first, min_of(first + most, width_.size)};
+        row_.gather(at.depths, at.heights, which, here, writer_.reserve(out(at, first), which.count()));
       }
-    if constexpr (!kMaximum) {
-      T* const sums = row_.gradients();
-      for (i64 i = 0; i < n; i += kStep) {
-        const Vec<T> v = load(sums + i) * load(weights_[2] + windows.first + i);
-        store(sums + i, lane_numbers<T>() < static_cast<Int<T>>(min_of(n - i, kStep)) ? v : Vec<T>{});
-      }
-      row_.add();
-    }
-    __builtin_memcpy(to, row_.finish(), static_cast<std::size_t>(which.count()) * sizeof(T));
-  }
-
-  /// dy of a line of windows, and for each the tap at which its maximum is in row (at.d, at.h), if there.
-  void load_line(const S* gradient, const IndexLine& index, Range windows, const Place& at, i64 d, i64 h) {
-    const Numbering numbering(p_, index.image);
-    const i64 n = windows.count(), step = index.image ? width_.stride : 0;
-    const i64 start = (numbering.of(0, at.d, d) * numbering.sizes[1] + numbering.of(1, at.h, h)) * numbering.sizes[2] +
-                      (index.image ? windows.first * width_.stride - width_.pad : 0);
-    for (i64 i = 0; i < n; i += kStep) {
-      const i64 count = min_of(n - i, kStep);
-      store(row_.gradients() + i, load_elements<S, T>(gradient + i * p_.in_at.dims[2], p_.in_at.dims[2], count));
-      const Ints<T> indices = load_indices<T>(index.bytes, index.at(windows.first + i), index.window_step, count);
-      store(row_.taps() + i,
-            indices - static_cast<Int<T>>(start + i * step) - lane_numbers<T>() * static_cast<Int<T>>(step));
-    }
-  }
-
-  void add_line(const S* gradient, i64 n, T weight) {
-    T* const sums = row_.gradients();
-    for (i64 i = 0; i < n; i += kStep) {
-      const Vec<T> x = load_elements<S, T>(gradient + i * p_.in_at.dims[2], p_.in_at.dims[2], min_of(n - i, kStep));
-      store(sums + i, load(sums + i) + x * weight);
+    };
+    if constexpr (kMaximum) {
+      const Numbering numbering(p_, p_.index_bytes > 0 && p_.image_index);
+      gather([&](i64 d, i64 h) {
+        return static_cast<Int<T>>((numbering.of(0, at.d, d) * numbering.sizes[1] + numbering.of(1, at.h, h)) *
+                                   numbering.sizes[2]);
+      });
+    } else {
+      gather([&](i64 d, i64 h) { return weights_[0][d] * weights_[1][h]; });
     }
   }
 
   const Pooling& p_;
   const WindowDim& width_;
   Writer<S, T> writer_;
-  GatheredRow<T, kMaximum> row_;
+  GatheredRow<S, T, kMaximum> row_;
   T* weights_[3];
 };
 
@@ -208,7 +186,7 @@ void pooling_backward(const Pooling& p, i64 first, i64 end, void* memory) {
   if (!kMaximum || p.index_bytes > 0) {
     for (i64 line = first; line < end; ++line) {
       const i64 image = plane_of(line) / planes, channel = plane_of(line) % planes;
-      backward.line(image, channel, depth_of(line), line % heights,
+      backward.line(image, channel, depth_of(line), line % heights, line + 1 < end && (line + 1) % heights != 0,
                     [&](i64 d, i64 h) { return index_line(p, image, channel, d, h); });
     }
     return;
@@ -223,7 +201,7 @@ void pooling_backward(const Pooling& p, i64 first, i64 end, void* memory) {
       const Range rows{windows_of(p.dims[1], h).first, windows_of(p.dims[1], last).end};
       found.find(forward, image, channel, windows_of(p.dims[0], d), rows);
       for (i64 row = h; row <= last; ++row, ++line)
-        backward.line(image, channel, d, row, [&](i64 od, i64 oh) { return found.line(od, oh); });
+        backward.line(image, channel, d, row, row < last, [&](i64 od, i64 oh) { return found.line(od, oh); });
     }
   }
 }

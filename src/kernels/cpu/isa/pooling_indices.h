@@ -26,6 +26,7 @@ inline IndexLine index_line(const Pooling& p, i64 image, i64 channel, i64 d, i64
 
 /// Index of element (d, h, w) of the image, or of the windows (od, oh, ow).
 struct Numbering {
+  Numbering() = default;
   Numbering(const Pooling& p, bool image) {
     for (int k = 0; k < 3; ++k) {
       sizes[k] = image ? p.dims[k].size : p.dims[k].length;
@@ -38,8 +39,22 @@ struct Numbering {
   i64 of(i64 d, i64 od, i64 h, i64 oh, i64 w, i64 ow) const {
     return (of(0, d, od) * sizes[1] + of(1, h, oh)) * sizes[2] + of(2, w, ow);
   }
-  i64 sizes[3], moves[3], pads[3];
+  i64 sizes[3] = {}, moves[3] = {}, pads[3] = {};
 };
+
+/// Converts integers in steps of twice or half the size: compilers convert one element at a time otherwise.
+template <class To, class From, int kN>
+[[gnu::always_inline]] inline void convert(const typename VecType<From, kN>::type& v,
+                                           typename VecType<To, kN>::type& to) {
+  constexpr std::size_t kTo = sizeof(To), kFrom = sizeof(From);
+  if constexpr (kTo <= 2 * kFrom && kFrom <= 2 * kTo) {
+    to = __builtin_convertvector(v, typename VecType<To, kN>::type);
+  } else {
+    using Step = std::conditional_t<(kTo > kFrom ? 2 * kFrom : kFrom / 2) == 2, std::uint16_t, std::uint32_t>;
+    const auto step = __builtin_convertvector(v, typename VecType<Step, kN>::type);
+    convert<To, Step, kN>(step, to);
+  }
+}
 
 template <class U, class T>
 void store_indices(unsigned char* to, i64 step, const Int<T>* numbers, i64 n, i64 base, i64 base_step) {
@@ -52,7 +67,8 @@ void store_indices(unsigned char* to, i64 step, const Int<T>* numbers, i64 n, i6
     for (; i + kLanes<T> <= n; i += kLanes<T>) {
       const Wides v =
           __builtin_convertvector(load(numbers + i), Wides) + static_cast<Wide>(base + i * base_step) + lanes;
-      const Stored stored = __builtin_convertvector(v, Stored);
+      Stored stored;
+      convert<U, Wide, kLanes<T>>(v, stored);
       __builtin_memcpy(to + i * static_cast<i64>(sizeof(U)), &stored, sizeof stored);
     }
   }
@@ -75,18 +91,17 @@ void store_indices(int bytes, unsigned char* to, i64 step, const Int<T>* numbers
 
 template <class U, class T>
 Ints<T> load_indices(const unsigned char* from, i64 step, i64 n) {
-  U part[kLanes<T>] = {};
-  if (step == 1) {
-    if (n == kLanes<T>)
-      __builtin_memcpy(part, from, sizeof part);
-    else
-      __builtin_memcpy(part, from, static_cast<std::size_t>(n) * sizeof(U));
+  typename VecType<U, kLanes<T>>::type v{};
+  if (step == 1 && n == kLanes<T>) {
+    __builtin_memcpy(&v, from, sizeof v);
   } else {
+    U part[kLanes<T>] = {};
     for (i64 i = 0; i < n; ++i) __builtin_memcpy(part + i, from + i * step * static_cast<i64>(sizeof(U)), sizeof(U));
+    __builtin_memcpy(&v, part, sizeof v);
   }
-  typename VecType<U, kLanes<T>>::type v;
-  __builtin_memcpy(&v, part, sizeof v);
-  return __builtin_convertvector(v, Ints<T>);
+  Ints<T> indices;
+  convert<Int<T>, U, kLanes<T>>(v, indices);
+  return indices;
 }
 
 /// n <= kLanes<T> indices, modulo the lanes' range, zero elsewhere.

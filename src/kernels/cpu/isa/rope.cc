@@ -30,16 +30,12 @@ Vec<T> signs() {
 
 template <class T>
 struct Forward {
-  Vec<T> operator()(Vec<T> x, Vec<T> cos, Vec<T> sin) const {
-    return x * cos + signs<T>() * (exchanged<T>(x) * sin);
-  }
+  Vec<T> operator()(Vec<T> x, Vec<T> cos, Vec<T> sin) const { return x * cos + signs<T>() * (exchanged<T>(x) * sin); }
 };
 
 template <class T>
 struct Backward {
-  Vec<T> operator()(Vec<T> dy, Vec<T> cos, Vec<T> sin) const {
-    return dy * cos - signs<T>() * exchanged<T>(dy * sin);
-  }
+  Vec<T> operator()(Vec<T> dy, Vec<T> cos, Vec<T> sin) const { return dy * cos - signs<T>() * exchanged<T>(dy * sin); }
 };
 
 template <class S>

@@ -21,8 +21,7 @@ PARTIAL(partial_elements, 1, 0)
 PARTIAL(partial_vectors, VECTOR, 1)
 
 KERNEL THREADS_PER_BLOCK(THREADS) partial_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
-                                                 GLOBAL Accumulator* workspace, const int parts,
-                                                 const int before) {
+                                                 GLOBAL Accumulator* workspace, const int parts, const int before) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const i64 column = ((i64)(BLOCK(0) / parts) * c.together + THREAD(0) % c.together) * VECTOR;

@@ -5,7 +5,7 @@
 #include "kernels/gpu/portable/operands.h"
 
 // The including source includes portable.h, elements.h and walk.h and defines
-//   INPUTS, OUTPUTS      how many tensors there are: up to 5 and 1 to 5; data types see operands.h
+//   INPUTS, OUTPUTS      how many tensors there are: up to 6 and 1 to 5; data types see operands.h
 //   Formula              a struct of parameters
 //   void compute(const Formula* f, const num* in, num* out)
 //                        computes one element; out[o] is the old value where READS_OUTPUT says so: see blend()
@@ -79,7 +79,8 @@ INLINE void write_outputs(const Operands* p, const i64* at, const int unit, cons
     UNROLL
     for (int i = 0; i < unit; i += whole)
       if (i < n)
-        write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o] + i * step, step, whole, MIN(n - i, whole), v[INPUTS + o] + i);
+        write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o] + i * step, step, whole, MIN(n - i, whole),
+                   v[INPUTS + o] + i);
   }
 }
 

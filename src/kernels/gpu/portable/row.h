@@ -19,8 +19,8 @@
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a row: element at[o] of output o, for o from MAPPED on
 // and may define
-//   START_ROW(out, at)   start() of a row whose results are elements at[o] of out[o], for o from MAPPED on, which may
-//                        hold parameters of the row instead (start())
+//   START_ROW(f, p, at)  start() of the row whose elements begin at at[i] of operand i; results of a row, outputs from
+//                        MAPPED on, may hold parameters of it instead (start())
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
 //   WHOLE_ROWS           no entry points for several blocks per row
@@ -32,7 +32,7 @@
 // Units of a row that a thread keeps in registers between the reduction and apply(): vectors, or elements.
 #define KEPT_UNITS(unit) ((unit) == 1 ? 8 : 4)
 #ifndef START_ROW
-#define START_ROW(out, at) start()
+#define START_ROW(f, p, at) start()
 #endif
 #ifndef REDUCES
 #define REDUCES(i) 1
@@ -76,13 +76,15 @@ INLINE void read_inputs(const Operands* p, const i64* at, const int reduced, con
     if (!REDUCES(k) == !reduced) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
 }
 
-/// Offsets of a row's unit and its number of elements.
+/// Offsets of a row's unit and its number of elements; more than `unit` if vectors are not aligned: read_unit and
+/// write_unit then access every element of it.
 INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, int index,
                        const int unit, i64* at) {
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) at[o] = part->at[o];
   add_offsets(p, w, index, 0, s->column_rank, at);
-  return index == s->columns - 1 ? w->last : unit;
+  const int n = index == s->columns - 1 ? w->last : unit;
+  return s->aligned || n < unit ? n : unit + 1;
 }
 
 INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {
@@ -97,10 +99,10 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
 }
 
 /// Reduces a thread's share; its first KEPT_UNITS(unit) units stay in `kept`.
-INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, const int unit,
-                               num (*kept)[INPUTS][VECTOR]) {
+INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
+                               const RowPart* part, const int unit, num (*kept)[INPUTS][VECTOR]) {
   if (part->row >= s->rows) return start();
-  Accumulator sum = START_ROW(p->out, part->at + INPUTS);
+  Accumulator sum = START_ROW(f, p, part->at);
   i64 at[OPERANDS];
   UNROLL
   for (int u = 0; u < KEPT_UNITS(unit); ++u) {
@@ -185,7 +187,7 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
     const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
     const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
     const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
-    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                         \
+    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
     const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
     apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS(unit));                                       \
   }
@@ -201,7 +203,7 @@ ROW(row_vectors, VECTOR)
     num kept[KEPT_UNITS(unit)][INPUTS][VECTOR];                                                                  \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
-    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                          \
+    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                      \
     const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);                                     \
     if (THREAD(0) == 0) workspace[BLOCK(0)] = sum;                                                               \
   }

@@ -2,16 +2,19 @@
 // Forward a result is a window, whose elements the thread reads; backward it is an element, whose windows the thread
 // reads: nothing is written twice, and the order of a sum depends on sizes only. The host side is
 // primitives/common/gpu/window.h.
-//
-// The including source includes portable.h and elements.h, defines the arithmetic of a unit
-//   void compute(<parameters>, const WindowShape* s, const WindowPlace* at, const int unit)
-// and entry points: window_elements (unit 1, along rows), window_channels (unit 1, along channels) and window_vectors
-// (unit VECTOR, along channels), which call it for window_place() of their thread.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/window_shape.h"
 
-#define WINDOW_THREADS 256
+// The including source includes portable.h and elements.h and defines the entry points
+//   window_elements   along rows, one result per thread
+//   window_runs       kWindowRun results per thread, which are contiguous in memory across rows
+//   window_channels   along channels, one result per thread
+//   window_vectors    VECTOR channels per thread
+//   window_lanes      forward only: WindowShape::lanes threads per result, along rows of elements
+// each with the parameters (const WindowShape, const WindowAxes, tensors with their WindowAt, a Formula).
+
+#define WINDOW_KERNEL KERNEL THREADS_PER_BLOCK(256)
 
 /// The coordinates of a result's first element.
 typedef struct {
@@ -23,22 +26,36 @@ typedef struct {
   int first, end;
 } WindowRange;
 
-/// The place of this thread's unit; false if it has none.
-INLINE int window_place(const WindowShape* s, const int along_channels, const int unit, WindowPlace* at) {
-  int rest = BLOCK(0) * WINDOW_THREADS + THREAD(0);
+/// Number of this thread, over all blocks.
+INLINE int window_thread(void) { return BLOCK(0) * kWindowThreads + THREAD(0); }
+
+/// The place of unit number `rest`.
+INLINE WindowPlace window_place(const WindowShape* s, const int along_channels, const int unit, int rest) {
+  WindowPlace at;
   int c[4];
-  if (rest >= s->count) return 0;
   UNROLL
   for (int k = 0; k < 4; ++k) {
     const int next = divide(rest, s->size[k]);
     c[k] = rest - next * (int)s->size[k].divisor;
     rest = next;
   }
-  at->image = rest;
-  at->channel = (along_channels ? c[0] : c[3]) * unit;
+  at.image = rest;
+  at.channel = (along_channels ? c[0] : c[3]) * unit;
   UNROLL
-  for (int k = 0; k < 3; ++k) at->axis[2 - k] = c[along_channels ? k + 1 : k];
-  return 1;
+  for (int k = 0; k < 3; ++k) at.axis[2 - k] = c[along_channels ? k + 1 : k];
+  return at;
+}
+
+/// The next result along rows.
+INLINE void next_window_place(const WindowShape* s, WindowPlace* at) {
+  UNROLL
+  for (int k = 2; k >= 0; --k) {
+    if (++at->axis[k] < (int)s->size[2 - k].divisor) return;
+    at->axis[k] = 0;
+  }
+  if (++at->channel < (int)s->size[3].divisor) return;
+  at->channel = 0;
+  ++at->image;
 }
 
 /// The offset of a plane's first element.
@@ -52,7 +69,7 @@ INLINE i64 window_offset(const WindowAt* t, const WindowPlace* at) {
 /// The elements of window o; empty if end <= first.
 INLINE WindowRange elements_of(const WindowAxis* a, int o) {
   WindowRange r;
-  const int start = o * a->stride - a->pad;
+  const int start = o * (int)a->stride.divisor - a->pad;
   r.first = MAX(start, 0);
   r.end = MIN(start + a->length, a->size);
   return r;
@@ -62,7 +79,7 @@ INLINE WindowRange elements_of(const WindowAxis* a, int o) {
 INLINE WindowRange windows_of(const WindowAxis* a, int element) {
   WindowRange r;
   const int after = element + a->pad - a->length;
-  r.first = after < 0 ? 0 : after / a->stride + 1;
-  r.end = MIN((element + a->pad) / a->stride + 1, a->windows);
+  r.first = after < 0 ? 0 : divide(after, a->stride) + 1;
+  r.end = MIN(divide(element + a->pad, a->stride) + 1, a->windows);
   return r;
 }

@@ -7,18 +7,25 @@ namespace polymio::kernels {
 using i64 = std::int64_t;
 #endif
 
-/// Window o covers those of the elements [o * stride - pad, o * stride - pad + length) that exist.
-typedef struct WindowAxis {
-  int size, windows, length, stride, pad;
-} WindowAxis;
+enum { kWindowThreads = 256, kWindowRun = 4 };
 
 /// Results of a launch, in units of neighbouring channels; fastest dimension first: channels, W, H, D where they are
-/// contiguous, else W, H, D, channels; images last. The axes are D, H, W.
+/// contiguous, else W, H, D, channels; images last. `lanes` threads share a result.
 typedef struct WindowShape {
-  int count;
+  int count, lanes;
   Divider size[4];
-  WindowAxis axis[3];
 } WindowShape;
+
+/// Window o covers those of the elements [o * stride - pad, o * stride - pad + length) that exist.
+typedef struct WindowAxis {
+  int size, windows, length, pad;
+  Divider stride;
+} WindowAxis;
+
+/// D, H, W.
+typedef struct WindowAxes {
+  WindowAxis axis[3];
+} WindowAxes;
 
 /// Element strides of a tensor and the offset of its first element.
 typedef struct WindowAt {

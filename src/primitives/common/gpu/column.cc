@@ -34,15 +34,10 @@ class Inputs {
   bool have_stride(i64 stride) const {
     return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
   }
-  /// Whether columns are neighbours in aligned vectors, in all inputs that differ between columns.
-  bool have_vectors_across() const {
-    return all([&](std::size_t o) {
-      const auto i = static_cast<int>(o);
-      return i >= nest_.inputs - columns_.equal_across ||
-             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
-              kernels::is_aligned(nest_, i, columns_.sides[o], -1, vector_));
-    });
-  }
+  /// Whether columns are neighbours in vectors, in all inputs that differ between columns, that are aligned, or would be
+  /// in aligned buffers if the program takes others; and whether they are.
+  bool have_vectors_across() const { return have_vectors_across(true); }
+  bool aligned_across() const { return have_vectors_across(false); }
   /// Whether vectors along dimension `along`, or across columns if negative, are aligned.
   bool aligned(int along) const {
     return all([&](std::size_t o) {
@@ -58,6 +53,17 @@ class Inputs {
   }
 
  private:
+  bool have_vectors_across(bool in_aligned_buffers) const {
+    alignas(16) static constexpr char kAligned = 0;
+    return all([&](std::size_t o) {
+      const auto i = static_cast<int>(o);
+      kernels::Side side = columns_.sides[o];
+      if (in_aligned_buffers && columns_.any_alignment) side.data = &kAligned;
+      return i >= nest_.inputs - columns_.equal_across ||
+             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
+              kernels::is_aligned(nest_, i, side, -1, vector_));
+    });
+  }
   template <class Condition>
   bool all(const Condition& condition) const {
     for (std::size_t o = 0; o < static_cast<std::size_t>(nest_.inputs); ++o)
@@ -80,7 +86,7 @@ int columns_together(const DeviceInfo& device, const Columns& columns) {
   return together;
 }
 
-/// Columns that are neighbours in aligned vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
+/// Columns that are neighbours in vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
 int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
   const i64 count = columns.shape.columns;
   const int vector = inputs.vector();
@@ -97,6 +103,7 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   const i64 plane = columns.nest.inner().size;
   ColumnPlan plan{ColumnEntry::kPlanes, columns.nest, columns.shape};
   plan.shape.together = static_cast<int>(vector / std::gcd(plane, i64{vector}));
+  plan.shape.aligned = 1;
   const i64 groups = columns.shape.columns / plan.shape.together;
   if (rank > 2 || plane < vector || columns.shape.columns % plan.shape.together != 0 || !inputs.contiguous() ||
       !inputs.have_stride(plane) || 2 * groups * kMaxCluster < device.units || !inputs.aligned(rank - 1))
@@ -130,6 +137,7 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
   ColumnPlan plan{ColumnEntry::kElements, columns.nest, columns.shape};
   if (const int across = vectors_together(device, columns, inputs, kMaxCluster)) {
     plan.entry = ColumnEntry::kAcross;
+    plan.shape.aligned = inputs.aligned_across();
     plan.shape.together = across;
     plan.nest.group(1);
     plan.blocks = ceil_div(plan.shape.columns, across * inputs.vector()) * kMaxCluster;
@@ -150,6 +158,7 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
   i64 per_block;
   if (const int across = vectors_together(device, columns, inputs, kMaxParts)) {
     plan.entry = ColumnEntry::kPartialAcross;
+    plan.shape.aligned = inputs.aligned_across();
     plan.shape.together = across;
     plan.nest.group(1);
     per_block = across * inputs.vector();
@@ -172,7 +181,8 @@ std::size_t max_column_workspace(const DeviceInfo& device, i64 columns, i64 elem
                                  std::size_t accumulator_bytes) {
   const i64 groups = ceil_div(columns, kMaxColumnsPerBlock);
   const i64 parts = count_parts(device, groups, elements_per_column, 1);
-  const i64 launches = 3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
+  const i64 launches =
+      3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
   return static_cast<std::size_t>(columns * parts * launches) * accumulator_bytes;
 }
 

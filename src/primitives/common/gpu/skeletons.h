@@ -71,6 +71,7 @@ struct Columns {
   kernels::Sides sides{};
   kernels::ColumnShape shape{};
   int equal_across = 0;  // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
+  bool any_alignment = false;  // whether the program defines ANY_ALIGNMENT
 };
 
 struct ColumnPlan {
@@ -96,8 +97,8 @@ std::size_t max_column_workspace(const DeviceInfo&, std::int64_t columns, std::i
 using FormulaOfPart = FunctionRef<Argument(bool first)>;
 void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
 
-/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned as
-/// Accumulator is.
+/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
+/// as Accumulator is.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
 
@@ -126,6 +127,9 @@ struct RowPlan {
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
+/// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
+std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
+                              std::size_t accumulator_bytes);
 
 /// Launches the plan's entry points. `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned to 16.
 using KernelOfRow = FunctionRef<const Kernel&(RowEntry)>;

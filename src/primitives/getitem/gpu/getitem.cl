@@ -43,13 +43,14 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 }
 
 /// Makes numbers of places and positions, sorted in blocks of SORTED. `outside` is the place of indices that are.
-KERNEL THREADS_PER_BLOCK(THREADS) sort_blocks(GLOBAL u64* numbers, const i64 count, const i64 outside) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    sort_blocks(GLOBAL u64* numbers, const i64 count, const i64 outside, const int shift) {
   SHARED u64 block[SORTED];
   const i64 first = (i64)BLOCK(0) * SORTED;
   for (int t = THREAD(0); t < SORTED; t += THREADS) {
     const i64 i = first + t;
     block[t] = OUTSIDE;  // behind all numbers
-    if (i < count) block[t] = (numbers[i] == OUTSIDE ? (u64)outside : numbers[i]) * (u64)count + (u64)i;
+    if (i < count) block[t] = (numbers[i] == OUTSIDE ? (u64)outside : numbers[i]) << shift | (u64)i;
   }
   for (int size = 2; size <= SORTED; size *= 2) {
     for (int step = size / 2; step > 0; step /= 2) {
@@ -90,13 +91,13 @@ INLINE num element(GLOBAL const u8* p, i64 i) { return decode(IN_TYPE, load_bits
 /// Numbers from `first`.
 KERNEL THREADS_PER_BLOCK(THREADS)
     add_rows(const Walk w, GLOBAL u8* dx, const Strides dx_at, GLOBAL const u8* dy, const Strides dy_at,
-             GLOBAL const u64* sorted, const i64 first, const i64 count, const int lanes, const Dims place_size,
-             const Dims place_stride, const Dims position_size, const Dims position_stride) {
+             GLOBAL const u64* sorted, const i64 first, const i64 count, const int shift, const int lanes,
+             const Dims place_size, const Dims place_stride, const Dims position_size, const Dims position_stride) {
   const int row_blocks = CEIL_DIV(w.count, lanes);
   i64 s = first + (i64)(BLOCK(0) / row_blocks) * (THREADS / lanes) + THREAD(0) / lanes;
   const int in_row = BLOCK(0) % row_blocks * lanes + THREAD(0) % lanes;
   if (s >= count || in_row >= w.count) return;
-  const u64 place = sorted[s] / (u64)count, begin = place * (u64)count, end = begin + (u64)count;
+  const u64 place = sorted[s] >> shift, begin = place << shift, end = (place + 1) << shift;
   u64 places = 1;
   for (int d = 0; d < place_size.rank; ++d) places *= (u64)place_size.of[d];
   if (place >= places || (s > 0 && sorted[s - 1] >= begin)) return;

@@ -73,7 +73,7 @@ const std::uint64_t* sort(Stream& stream, const Rows& rows) {
   const std::int64_t count = rows.positions.count();
   std::uint64_t *from = rows.numbers, *to = rows.other_numbers;
   launch(stream, kernel(stream, rows, kSortBlocks), launch_shape(kThreads, ceil_div(count, kSorted)), Buffer(from),
-         count, rows.places.count());
+         count, rows.places.count(), rows.shift);
   for (std::int64_t run = kSorted; run < count; run *= 2, std::swap(from, to))
     launch(stream, kernel(stream, rows, kMergeRuns), launch_shape(kThreads, ceil_div(count, kThreads)), Buffer(from),
            Buffer(to), count, run);
@@ -92,9 +92,10 @@ void add_sorted(Stream& stream, const Rows& rows, const std::uint64_t* sorted) {
     for (std::int64_t first = 0; first < count; first += step) {
       const std::int64_t blocks = ceil_div(std::min(step, count - first), per_block) * row_blocks;
       launch(stream, kernel(stream, rows, kAddRows), launch_shape(kThreads, blocks), part.walk(), Buffer(rows.dx),
-             part.strides(0), Buffer(rows.dy), part.strides(1), Buffer(sorted), first, count, static_cast<int>(lanes),
-             dims_of(rows.places.size, rows.places.rank), dims_of(rows.places.stride, rows.places.rank),
-             dims_of(rows.positions.size, rows.positions.rank), dims_of(rows.positions.stride, rows.positions.rank));
+             part.strides(0), Buffer(rows.dy), part.strides(1), Buffer(sorted), first, count, rows.shift,
+             static_cast<int>(lanes), dims_of(rows.places.size, rows.places.rank),
+             dims_of(rows.places.stride, rows.places.rank), dims_of(rows.positions.size, rows.positions.rank),
+             dims_of(rows.positions.stride, rows.positions.rank));
     }
   });
 }

@@ -21,6 +21,7 @@ struct Channels {
   Tiles map;
   const kernels::Reduction<>* kernel;
   void (*normalize)(const kernels::NormVariant&, const kernels::Run&);
+  bool non_temporal;
 
   /// T: type of the arithmetic.
   template <class T>
@@ -32,9 +33,10 @@ struct Channels {
     x.outputs = 0;
     x.push(a.x, size);
     double group[kernels::kMaxAccumulators];
-    common::reduce<double>(stream, moments, x, *kernel, nullptr, [&](std::int64_t i, double* values) {
-      if (i % of_group == 0) kernel->start(nullptr, group);
-      kernel->merge(nullptr, values, group);
+    const kernels::NormJob job;
+    common::reduce<double>(stream, moments, x, *kernel, &job, [&](std::int64_t i, double* values) {
+      if (i % of_group == 0) kernel->start(&job, group);
+      kernel->merge(&job, values, group);
       if ((i + 1) % of_group != 0) return;
       const Statistics s = statistics_of(p, group, group[0], a.epsilon);
       const std::int64_t row = i / of_group;
@@ -52,7 +54,8 @@ struct Channels {
     operands.push(mean.data(), sizeof(T));
     operands.push(scale.data(), sizeof(T));
     if (p.affine == Affine::kYes) operands.push(a.bias, size_of(p.parameters));
-    const kernels::NormVariant v{p.x.type, p.parameters, p.statistics, false, false, p.affine == Affine::kYes};
+    const kernels::NormVariant v{p.x.type,    p.parameters, p.statistics, false, false, p.affine == Affine::kYes,
+                                 non_temporal};
     common::map(stream, map, operands, [&](const kernels::Run& run) { normalize(v, run); });
   }
 };
@@ -68,11 +71,19 @@ class CpuColumns final : public Solver<Problem> {
     return {};
   }
 
-  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    return 4 + 1.5 * traffic_us(d, p.work());
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"non_temporal", {0, 1}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return {exceeds_caches(d, p) ? 1 : 0};
   }
 
-  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return 4 + traffic_us(d, p, 1, t[0] != 0);
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const auto& kernels = kernels::kernels_of<kernels::NormKernels>(stream.info().isa);
     const TensorDesc x = split(p, p.x), y = split(p, p.y), parameter = parameter_desc(p);
     TensorDesc of_channel = statistic_desc(p);
@@ -82,9 +93,12 @@ class CpuColumns final : public Solver<Problem> {
     const TensorDesc* const reduced[] = {&x};
     std::vector<const TensorDesc*> mapped = {&y, &x, &of_channel, &of_channel};
     if (p.affine == Affine::kYes) mapped.push_back(&parameter);
-    const Channels pass{p, common::row_loops(make_loop(reduced), [](std::size_t d) { return d > 2; }),
-                        Tiles(simplified_loop(mapped)), kernels.forward({p.x.type, p.x.type, p.x.type}),
-                        kernels.normalize};
+    const Channels pass{p,
+                        common::row_loops(make_loop(reduced), [](std::size_t d) { return d > 2; }),
+                        Tiles(simplified_loop(mapped)),
+                        kernels.forward({p.x.type, p.x.type, p.x.type}),
+                        kernels.normalize,
+                        t[0] != 0};
     return [pass](Stream& on, const Args& a) {
       pass.p.x.type == DataType::kDouble ? pass.run<double>(on, a) : pass.run<float>(on, a);
     };

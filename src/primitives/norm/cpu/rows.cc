@@ -20,6 +20,7 @@ using Descs = std::vector<const TensorDesc*>;
 struct Pass {
   common::RowLoops loops;
   const Reduction<>* kernel;
+  bool non_temporal = false;
 };
 
 void put(DataType type, void* data, std::int64_t row, double value) {
@@ -27,6 +28,7 @@ void put(DataType type, void* data, std::int64_t row, double value) {
 }
 
 void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
+  const kernels::NormJob job{0, 1, pass.non_temporal};
   common::Operands operands;
   const std::size_t size = size_of(p.x.type), parameter = size_of(p.parameters);
   operands.push(a.y, size);
@@ -35,7 +37,7 @@ void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Probl
   if (p.affine == Affine::kYes) operands.push(a.weight, parameter);
   if (p.affine == Affine::kYes && p.kind != Kind::kRms) operands.push(a.bias, parameter);
   const double length = static_cast<double>(p.length());
-  common::reduce_and_apply(stream, pass.loops, operands, *pass.kernel, nullptr, [&](std::int64_t row, double* values) {
+  common::reduce_and_apply(stream, pass.loops, operands, *pass.kernel, &job, [&](std::int64_t row, double* values) {
     const Statistics s = statistics_of(p, values, length, a.epsilon);
     put(p.statistics, a.mean, row, s.mean);
     put(p.statistics, a.rstd, row, s.rstd);
@@ -57,7 +59,7 @@ void run_gradient(Stream& stream, const Problem& p, const Pass& pass, const Prob
       stream, pass.loops, operands, *pass.kernel,
       [&](std::int64_t row, void* job) {
         *static_cast<kernels::NormJob*>(job) = {rms ? 0 : dtype::load(p.statistics, a.mean, row),
-                                                dtype::load(p.statistics, a.rstd, row)};
+                                                dtype::load(p.statistics, a.rstd, row), pass.non_temporal};
       },
       [&](std::int64_t, double* values) {
         values[0] = rms ? 0 : values[0] * share;
@@ -85,6 +87,19 @@ kernels::NormVariant variant_of(const Problem& p) {
       p.x.type, p.parameters, p.statistics, p.kind == Kind::kRms, p.kind == Kind::kAddLayer, p.affine == Affine::kYes};
 }
 
+Loop row_of(const Problem& p) {
+  const TensorDesc x = split(p, p.x), y = split(p, p.output());
+  const TensorDesc* const operands[] = {&y, &x};
+  return rows_of(p, operands).reduced;
+}
+
+/// Whether rows are long runs; short ones are copied, as common::Runs does.
+bool is_in_place(const Problem& p) {
+  constexpr std::int64_t kLongRun = 32;
+  const Loop row = row_of(p);
+  return row.contiguous() && (row.rank == 1 || row.inner().size >= kLongRun);
+}
+
 class CpuRows final : public Solver<Problem> {
  public:
   CpuRows(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
@@ -94,17 +109,22 @@ class CpuRows final : public Solver<Problem> {
     return {};
   }
 
-  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    constexpr std::int64_t kLongRun = 32;  // shorter runs are copied, as common::Runs does
-    const TensorDesc x = split(p, p.x), y = split(p, p.output());
-    const TensorDesc* const operands[] = {&y, &x};
-    const Loop row = rows_of(p, operands).reduced;
-    const bool in_place = row.contiguous() && (row.rank == 1 || row.inner().size >= kLongRun);
-    const double copies = in_place ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
-    return 2 + copies + traffic_us(d, p.work() * (p.forward() ? 1 : 5.0 / 3));
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"non_temporal", {0, 1}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kLeastRun = 1024;  // bytes of contiguous results that non-temporal stores pay for
+    const std::int64_t run = row_of(p).inner().size * static_cast<std::int64_t>(size_of(p.x.type));
+    return {is_in_place(p) && run >= kLeastRun && exceeds_caches(d, p) ? 1 : 0};
   }
 
-  Invoker build(Stream& stream, const Problem& p, const TunePoint&) const override {
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double copies = is_in_place(p) ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
+    return 2 + copies + traffic_us(d, p, p.forward() ? 0 : 2, t[0] != 0);
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
     const auto& kernels = kernels::kernels_of<NormKernels>(stream.info().isa);
     const TensorDesc x = split(p, p.x), x2 = split(p, p.x2), out = split(p, p.output()), dy = split(p, p.dy);
     const TensorDesc parameter = parameter_desc(p), statistic = statistic_desc(p);
@@ -114,7 +134,7 @@ class CpuRows final : public Solver<Problem> {
       descs.push_back(&x);
       if (p.kind == Kind::kAddLayer) descs.push_back(&x2);
       if (affine) descs.insert(descs.end(), rms ? 1 : 2, &parameter);
-      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p))}](Stream& on, const Args& a) {
+      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), t[0] != 0}](Stream& on, const Args& a) {
         run_forward(on, p, pass, a);
       };
     }
@@ -125,7 +145,8 @@ class CpuRows final : public Solver<Problem> {
     const auto first = static_cast<std::size_t>(first_of_row(p));
     const Pass columns{common::row_loops(make_loop(reduced), [&](std::size_t d) { return d < first; }),
                        kernels.parameter_gradient(variant_of(p))};
-    return [p, pass = Pass{rows_of(p, descs), kernels.gradient(variant_of(p))}, columns](Stream& on, const Args& a) {
+    return [p, pass = Pass{rows_of(p, descs), kernels.gradient(variant_of(p)), t[0] != 0}, columns](Stream& on,
+                                                                                                    const Args& a) {
       run_parameter_gradient(on, p, columns, a);
       run_gradient(on, p, pass, a);
     };

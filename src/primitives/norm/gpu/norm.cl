@@ -17,6 +17,7 @@
 #define PARAM_TYPE TYPE(PARAM)
 #define STAT_TYPE TYPE(STAT)
 #define WHOLE_ROWS  // the API has no workspace
+#define ANY_ALIGNMENT
 
 #if PASS == 0
 
@@ -136,7 +137,7 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 #define MAPPED 1
 #define INPUT_TYPE(i) ((i) < 2 ? IN_TYPE : PARAM_TYPE)
 #define OUTPUT_TYPE(o) ((o) == 0 ? IN_TYPE : STAT_TYPE)
-#define START_ROW(out, at) start_row(out, at)
+#define START_ROW(f, p, at) start_row((p)->out, (at) + INPUTS)
 
 typedef struct {
   scalar share;

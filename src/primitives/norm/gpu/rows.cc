@@ -81,7 +81,7 @@ Walk parameter_walk(const Problem& p) {
 bool has_columns(const Walk& w) { return w.nest.rank == w.row_rank + 1; }
 
 gpu_skeletons::Columns columns_of(const Walk& w, const kernels::Sides& sides) {
-  gpu_skeletons::Columns columns{w.nest, sides, {}, w.nest.inputs - 2};
+  gpu_skeletons::Columns columns{w.nest, sides, {}, w.nest.inputs - 2, true};
   const kernels::Nest::Dim across = w.nest.dim(0);
   std::copy(w.nest.dims.begin() + 1, w.nest.dims.begin() + w.nest.rank, columns.nest.dims.begin());
   --columns.nest.rank;
@@ -215,7 +215,8 @@ class GpuRows final : public GpuSolver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
-    return p.forward() ? kLaunchUs + traffic_us(d, p.work()) : 2 * kLaunchUs + traffic_us(d, p.work() * 5 / 3);
+    const double us = p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
+    return p.forward() ? kLaunchUs + us : 2 * kLaunchUs + us * 5 / 3;
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {

@@ -18,7 +18,7 @@ using kernels::WindowDim;
 using kernels::WindowStrides;
 
 constexpr int kLeastKib = 16, kMostKib = 256;
-constexpr std::int64_t kMostStride = 4096;
+constexpr std::int64_t kMostStride = 1 << 16;
 
 bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
 
@@ -26,53 +26,22 @@ double output_bytes(const Problem& p) {
   return static_cast<double>(p.output().count()) * static_cast<double>(polymio::size_of(p.x.type));
 }
 
-/// Merges width and height where every window covers whole rows, and then depth likewise.
-void merge_whole_rows(kernels::Pooling& job, const Problem& p) {
-  const auto contiguous = [&](const WindowStrides& s) {
-    return job.dims[1].size == 1 || s.dims[1] == s.dims[2] * job.dims[2].size;
-  };
-  for (int merged = 0; merged < 2; ++merged) {
-    WindowDim &d = job.dims[0], &h = job.dims[1], &w = job.dims[2];
-    const bool whole = w.windows == 1 && w.pad == 0 && w.length == w.size;
-    if (!whole || !contiguous(p.forward() ? job.in_at : job.out_at) || (p.searches_x() && !contiguous(job.x_at)))
-      return;
-    w = {h.size * w.size, h.windows, h.length * w.length, h.stride * w.size, h.pad * w.size};
-    h = d;
-    d = {};
-    // The strides of x's and dx's elements remain; windows are along the next dimension.
-    for (WindowStrides* s : {&job.in_at, &job.out_at, &job.x_at, &job.index_at}) {
-      const bool windows = s == &job.index_at || s == (p.forward() ? &job.out_at : &job.in_at);
-      *s = {s->image, s->channel, {0, s->dims[0], windows ? s->dims[1] : s->dims[2]}};
-    }
-  }
-}
-
 kernels::Pooling job_of(const Problem& p) {
+  const Geometry g(p);
   kernels::Pooling job;
   job.type = p.x.type;
   job.maximum = p.mode == Mode::kMax;
   job.inclusive = p.mode == Mode::kAverageInclusive;
-  std::ranges::copy(Dims(p).dims, job.dims);
+  std::ranges::copy(g.dims, job.dims);
   job.channels = p.x.lens[1];
-  job.in_at = strides_of(p.forward() ? p.x : p.dy);
-  job.out_at = strides_of(p.output());
-  job.x_at = strides_of(p.x);
-  job.index_at = strides_of(index_tensor(p.y));
+  job.in_at = g.in;
+  job.out_at = g.out;
+  job.x_at = g.x;
+  job.index_at = g.index;
   job.index_bytes = static_cast<int>(size_of(p.index));
   job.image_index = p.position == Position::kImage;
-  job.across_channels = job.channels > 1 && job.in_at.channel == 1 && job.out_at.channel == 1 &&
-                        (!p.searches_x() || job.x_at.channel == 1) &&
-                        (p.index == Index::kNone || job.index_at.channel == 1);
-  if (!job.across_channels) merge_whole_rows(job, p);
-  // The stride of a single window has no effect; this one needs few taps per element, and little memory.
-  for (WindowDim& d : job.dims)
-    if (d.windows == 1) d.stride = std::min<std::int64_t>(d.length, 64);
-  // Single elements are contiguous.
-  const bool one_window = job.dims[2].windows == 1, one_element = job.dims[2].size == 1;
-  for (WindowStrides* s : {&job.in_at, &job.out_at, &job.x_at, &job.index_at}) {
-    const bool windows = s == &job.index_at || s == (p.forward() ? &job.out_at : &job.in_at);
-    if (windows ? one_window : one_element) s->dims[2] = 1;
-  }
+  job.across_channels = job.channels > 1 && g.in.channel == 1 && g.out.channel == 1 &&
+                        (!p.searches_x() || g.x.channel == 1) && (p.index == Index::kNone || g.index.channel == 1);
   return job;
 }
 
@@ -83,8 +52,7 @@ class CpuWindow final : public Solver<Problem> {
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const Dims d(p);
-    const WindowDim& width = d.dims[2];
-    POLYMIO_REQUIRE_MOST(width.windows == 1 ? 1 : width.stride, kMostStride, "has buffers of the width's stride");
+    POLYMIO_REQUIRE_MOST(Geometry(p).dims[2].stride, kMostStride, "has buffers of the width's stride");
     // Positions in an image are larger than those in a window unless padding covers it.
     double positions = 1, image = 1;
     for (const WindowDim& dim : d.dims) {

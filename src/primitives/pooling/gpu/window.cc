@@ -36,11 +36,11 @@ std::vector<KernelSpec> kernels_of(const DeviceInfo& device, DataType type, Mode
   if (device.gpu.fp64) options.emplace_back("-DFP64");
   std::vector<KernelSpec> specs;
   for (const char* entry : kWindowEntries) specs.push_back({"primitives/pooling/gpu/pooling.cl", entry, options});
+  if (direction == Direction::kBackward) specs.pop_back();  // lanes
   return specs;
 }
 
-WindowOperand operand_of(const TensorDesc& t, std::size_t size) {
-  const kernels::WindowStrides s = strides_of(t);
+WindowOperand operand_of(const kernels::WindowStrides& s, std::size_t size) {
   return {nullptr, {0, s.image, s.channel, {s.dims[0], s.dims[1], s.dims[2]}}, size};
 }
 
@@ -54,7 +54,7 @@ class GpuWindow final : public GpuSolver<Problem> {
     POLYMIO_REQUIRE(d.gpu.fp64 || p.x.type != DataType::kDouble, "the device has no double-precision arithmetic");
     double volume = 1;
     bool fits = true;
-    for (const kernels::WindowDim& dim : Dims(p).dims) {
+    for (const kernels::WindowDim& dim : Geometry(p).dims) {
       volume *= static_cast<double>(dim.length);
       // Windows begin and end within 31 bits.
       fits = fits && (static_cast<double>(dim.windows) + 1) * static_cast<double>(dim.stride) +
@@ -79,17 +79,20 @@ class GpuWindow final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
     const std::size_t size = polymio::size_of(p.x.type);
     WindowResults results{p.x.lens[0], p.x.lens[1], {}, !p.forward(), kernels::vector_of(size, size)};
-    const Dims d(p);
-    std::ranges::transform(d.dims, results.axes.begin(), [](const kernels::WindowDim& k) {
+    const Geometry g(p);
+    std::ranges::transform(g.dims, results.axes.axis, [](const kernels::WindowDim& k) {
       const auto number = [](std::int64_t v) { return static_cast<int>(v); };
-      return kernels::WindowAxis{number(k.size), number(k.windows), number(k.length), number(k.stride), number(k.pad)};
+      return kernels::WindowAxis{number(k.size), number(k.windows), number(k.length), number(k.pad),
+                                 kernels::make_divider(k.stride)};
     });
-    std::vector<WindowOperand> operands = {operand_of(p.forward() ? p.x : p.dy, size), operand_of(p.output(), size),
-                                           operand_of(index_tensor(p.y), size_of(p.index))};
-    operands[2].single = true;
+    std::vector<WindowOperand> operands = {operand_of(g.in, size), operand_of(g.out, size),
+                                           operand_of(g.index, size_of(p.index))};
+    operands[1].is_result = true;
+    operands[2].is_result = p.forward();
+    operands[2].is_accessed_singly = true;
     if (!p.forward()) {
-      operands.push_back(operand_of(p.x, size));
-      operands[3].single = true;
+      operands.push_back(operand_of(g.x, size));
+      operands[3].is_accessed_singly = true;
     }
     return [p, built, results, operands](Stream& stream, const Args& a) {
       std::array<WindowOperand, 4> all{};
@@ -99,12 +102,12 @@ class GpuWindow final : public GpuSolver<Problem> {
       all[2].data = p.index == Index::kNone ? nullptr : a.index;
       all[3].data = p.searches_x() ? a.x : nullptr;
       const std::span used(all.data(), operands.size());
-      const auto entry = plan_window(results, used, 1);
+      const auto plan = plan_window(results, used);
       const auto launch = [&]<class Real>(Real) {
         const Formula<Real> formula{static_cast<Real>(a.scale),         static_cast<Real>(a.keep),
                                     static_cast<Real>(least(p.x.type)), p.mode == Mode::kAverageInclusive,
                                     static_cast<int>(size_of(p.index)), p.position == Position::kImage};
-        launch_window(stream, *built[static_cast<std::size_t>(entry)], entry, results, used, 1,
+        launch_window(stream, *built[static_cast<std::size_t>(plan.entry)], plan, results, used,
                       gpu_skeletons::value_argument(formula));
       };
       p.x.type == DataType::kDouble ? launch(double{}) : launch(float{});

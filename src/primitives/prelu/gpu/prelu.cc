@@ -19,10 +19,11 @@ constexpr std::size_t kKernels = kMaps + gpu_skeletons::kColumnEntries.size() - 
 
 KernelSpec spec_of(const DeviceInfo& device, DataType type, std::size_t number) {
   const bool map = number < kMaps;
-  KernelSpec spec{map ? "primitives/prelu/gpu/prelu.cl" : "primitives/prelu/gpu/prelu_weight.cl",
-                  map ? gpu_skeletons::kMapEntries[number] : gpu_skeletons::kColumnEntries[number - kMaps + kFirstColumn],
-                  {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)),
-                   fmt::format("-DNUM={}", type == DataType::kDouble ? "double" : "float")}};
+  KernelSpec spec{
+      map ? "primitives/prelu/gpu/prelu.cl" : "primitives/prelu/gpu/prelu_weight.cl",
+      map ? gpu_skeletons::kMapEntries[number] : gpu_skeletons::kColumnEntries[number - kMaps + kFirstColumn],
+      {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)),
+       fmt::format("-DNUM={}", type == DataType::kDouble ? "double" : "float")}};
   if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
   return spec;
 }

@@ -41,7 +41,7 @@ struct ListLine {
   std::string base;
 };
 
-class PassCase : public Case {
+class ListCase : public Case {
  public:
   struct Args {
     std::span<void* const> data;
@@ -49,7 +49,7 @@ class PassCase : public Case {
     std::size_t workspace_bytes;
   };
 
-  explicit PassCase(std::string line) : problem_(this, std::move(line)) {}
+  explicit ListCase(std::string line) : problem_(this, std::move(line)) {}
   std::string line() const final { return problem_.key(); }
   const ProblemBase& problem() const final { return problem_; }
   SolverList solvers(DeviceKind) const final;
@@ -65,9 +65,9 @@ class PassCase : public Case {
 
   class Problem final : public ProblemBase {
    public:
-    using Args = PassCase::Args;
-    Problem(const PassCase* owner, std::string text) : owner_(owner), text_(std::move(text)) {}
-    const PassCase& owner() const { return *owner_; }
+    using Args = ListCase::Args;
+    Problem(const ListCase* owner, std::string text) : owner_(owner), text_(std::move(text)) {}
+    const ListCase& owner() const { return *owner_; }
     std::string key() const override { return text_; }
     std::uint64_t hash() const override { return std::hash<std::string>{}(text_); }
     bool equals(const ProblemBase& o) const override { return text_ == o.key(); }
@@ -77,7 +77,7 @@ class PassCase : public Case {
     double work() const override { return 1; }
 
    private:
-    const PassCase* owner_;
+    const ListCase* owner_;
     std::string text_;
   };
 
