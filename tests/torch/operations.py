@@ -76,7 +76,7 @@ def parameters(count, device, number=1, dtype=torch.float32):
 
 
 def batch_norm_training(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
     y, running, saved = like(x), [mean.clone(), variance.clone()], [like(mean), like(mean)]
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
@@ -95,7 +95,7 @@ def scale_type(x):
 
 
 def batch_norm_inference(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
     y = like(x)
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
@@ -111,12 +111,12 @@ def batch_norm_inference(lib, x):
 
 
 def batch_norm_backward(lib, x):
-    scale, = parameters(x.shape[1], x.device)
+    scale, = parameters(x.shape[1], x.device, 1, scale_type(x))
     dy, dx = torch.randn_like(x), like(x)
     axes = [d for d in range(x.dim()) if d != 1]
     mean = x.double().mean(axes)
     inverse = (x.double().var(axes, unbiased=False) + EPSILON).rsqrt()
-    saved, grads = [mean.float(), inverse.float()], [like(scale), like(scale)]
+    saved, grads = [mean.to(scale.dtype), inverse.to(scale.dtype)], [like(scale), like(scale)]
     d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
@@ -157,7 +157,7 @@ class Window:
 
 def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     window = Window(lib, mode, x.dim() - 2, size, stride, pad)
-    want = window.forward(x if x.device.type == "cuda" or x.dtype != torch.float16 else x.float())
+    want = window.forward(x.to(torch.promote_types(x.dtype, torch.float32)))
     y = like(want[0], x.dtype)
     index = torch.zeros_like(y, dtype=torch.int32)
     dx, dy = lib.tensor(x), lib.tensor(y)
