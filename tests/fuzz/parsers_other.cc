@@ -117,6 +117,7 @@ const std::vector<std::string>& lines() {
       "activ -n 2 -c 3 -H 5 -W 7 -m 4 -F 3 -A 0.5 -B 1.5 -G 2",
       "activfp16 --batchsize 1 -c 8 -D 3 -H 4 -W 4 -m 9 --forw 1",
       "layernormfp16 -_ 0 -n 4 -c 9 -o 1 -m 1 -e 1e-3 --param_type fp32 -F 2",
+      "bnormfp16 -n 2 -c 6 -H 4 -W 4 -m 1 -F 1 -b 1 --save 1 -r 1 --activ relu --scale_type fp16 -I NHWC",
       "groupnorm -n 2 -c 6 -H 4 -W 4 -g 3 --mode 0 -I NHWC --stat_type fp16"};
   return all;
 }
@@ -146,6 +147,7 @@ bool run_line(const World&, Random& random, Counts& counts) {
     std::vector<std::string> names{std::istream_iterator<std::string>(in), {}};
     static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf};
     static const driver::Primitive kPrimitives[] = {{{"activ", kTypes}, "", "", driver::make_activation},
+                                                    {{"bnorm", kTypes}, "", "", driver::make_batch_norm},
                                                     {{"layernorm", kTypes}, "", "", driver::make_norm},
                                                     {{"groupnorm", kTypes}, "", "", driver::make_norm}};
     const auto* const primitive = std::ranges::find_if(kPrimitives, [&](const driver::Primitive& p) {
