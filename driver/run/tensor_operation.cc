@@ -81,6 +81,11 @@ std::vector<Memory*> Operands::written() {
   return found;
 }
 
+void* Operands::workspace(const Session& session, std::size_t bytes) {
+  if (bytes > workspace_.bytes()) workspace_ = Buffer(session, bytes, "workspace");
+  return workspace_.device();
+}
+
 double Operands::bytes_read() const {
   double sum = 0;
   for (const Memory& memory : all_) {
