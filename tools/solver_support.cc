@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/softmax/softmax.h"
 
 namespace {
 
@@ -184,10 +185,30 @@ void ask_activation() {
       }
 }
 
+void ask_softmax() {
+  using namespace softmax;
+  for (const bool forward : {true, false})
+    for (const Types& types : types_of_convolutions())
+      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
+        if (types.in != types.out || types.in != types.cast) continue;
+        const TensorDesc t = tensor(types.in, {8, 64, 28, 28}, order);
+        const auto p = forward ? forward_problem(Algorithm::kAccurate, Mode::kChannel, t, t)
+                               : backward_problem(Algorithm::kAccurate, Mode::kChannel, t, t, t);
+        if (!is_valid_problem(p)) continue;
+        const auto of_device = [](DeviceKind device, const ProblemBase& q) {
+          return solvers(static_cast<const Problem&>(q).direction, device);
+        };
+        ask("softmax", of_device, p,
+            fmt::format("{}\t{}\t{}\taccurate", forward ? "forward" : "backward", types.name,
+                        order == Order::kGaps ? "with gaps" : "packed"));
+      }
+}
+
 }  // namespace
 
 int main() {
   ask_convolution();
   ask_activation();
+  ask_softmax();
   return 0;
 }

@@ -48,10 +48,10 @@ bool read_number(std::string_view text, T& value) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, std::string_view separators = ",") {
   std::vector<std::string_view> parts;
-  for (std::size_t comma; (comma = text.find(',')) != std::string_view::npos; text.remove_prefix(comma + 1)) {
-    parts.push_back(text.substr(0, comma));
+  for (std::size_t end; (end = text.find_first_of(separators)) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    parts.push_back(text.substr(0, end));
   }
   parts.push_back(text);
   return parts;
@@ -98,7 +98,7 @@ struct Assign {
   }
   void operator()(const Integers& type) const {
     std::vector<std::int64_t> values;
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split(text, ",x")) {
       if (!read_number(part, values.emplace_back()) || values.back() < 1) {
         refuse_value(flag, text, "positive integers separated by commas, one per dimension");
       }

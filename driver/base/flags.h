@@ -53,7 +53,7 @@ struct Names {  // separated by commas; may be given repeatedly
   std::vector<int>* variable;
   std::span<const Choice> choices;
 };
-struct Integers {  // positive integers separated by commas
+struct Integers {  // positive integers separated by commas or 'x'
   std::vector<std::int64_t>* variable;
 };
 struct Texts {  // separated by commas; may be given repeatedly

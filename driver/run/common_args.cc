@@ -13,7 +13,7 @@ namespace {
 constexpr std::pair<DataType, std::string_view> kSuffixes[] = {
     {kFloat, ""},         {kHalf, "fp16"},        {kBFloat16, "bfp16"},          {kInt8, "int8"},
     {kFloat8Fnuz, "fp8"}, {kBFloat8Fnuz, "bfp8"}, {kFloat8E4m3fn, "fp8_e4m3fn"}, {kFloat8E5m2, "fp8_e5m2"},
-    {kDouble, "fp64"}};
+    {kDouble, "fp64"},    {kInt32, "int32"}};
 
 }  // namespace
 

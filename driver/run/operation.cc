@@ -8,19 +8,50 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/pool_args.h"
 
 namespace polymio::driver {
 
 namespace {
-
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble};
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
+                   kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
+      {{"bnorm", kFloats},
+       "Batch Normalization",
+       "Normalizes by the moments of a batch; the gradient.",
+       make_batch_norm},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
+      {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
+      {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},
+      {{"ampadam", kSingle}, "Adam", "Runs a step of Adam with scaled fp16 gradients.", make_adam},
+      {{"adamw", kFloats}, "AdamW", "Runs a step of AdamW.", make_adam},
+      {{"ampadamw", kSingle}, "AdamW", "Runs a step of AdamW with scaled fp16 gradients.", make_adam},
+      {{"transformersadamw", kFloats}, "AdamW", "Runs a step of AdamW as Transformers has it.", make_adam},
+      {{"transformersampadamw", kSingle}, "AdamW", "The same with scaled fp16 gradients.", make_adam},
+      {{"reduce", kNumbers}, "Reduction", "Reduces any dimensions of a tensor.", make_reduction},
+      {{"reducecalculation", kNumbers}, "Reduction", "Sums or multiplies along a dimension.", make_reduction},
+      {{"reduceextreme", kNumbers}, "Reduction", "The extreme along a dimension, and where it is.", make_reduction},
+      {{"kthvalue", kNumbers}, "Kthvalue", "The k-th smallest along a dimension, and where it is.", make_kthvalue},
+      {{"layernorm", kFloats}, "Layer Norm", "Runs a layer normalization and its gradients.", make_norm},
+      {{"addlayernorm", kFloats}, "Add Layer Norm", "Runs a layer normalization of a sum.", make_norm},
+      {{"t5layernorm", kFloats}, "T5 Layer Norm", "Runs an RMS normalization and its gradients.", make_norm},
+      {{"groupnorm", kFloats}, "Group Norm", "Runs a group normalization.", make_norm},
+      {{"cat", kOfEverySize}, "Cat", "Concatenates tensors along one dimension.", make_cat},
+      {{"getitem", kFloats}, "Getitem", "Runs the gradient of indexing a tensor.", make_getitem},
+      {{"pool", kPoolTypes}, "Pooling", "Runs a pooling over windows and its gradient.", make_pooling},
       {{"lrn", kFloats}, "LRN", "Runs local response normalisation and its gradient.", make_lrn},
+      {{"prelu", kFloats}, "PReLU", "Runs the gradients of a parametric ReLU.", make_prelu},
+      {{"rope", kFloats}, "RoPE", "Runs rotary position embeddings and their gradient.", make_rope},
+      {{"softmarginloss", kFloats},
+       "SoftMarginLoss",
+       "Runs the soft margin loss and its gradient.",
+       make_soft_margin_loss},
+      {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
   };
   return kPrimitives;

@@ -52,8 +52,21 @@ struct Primitive {
 // The primitives.
 std::unique_ptr<Operation> make_convolution(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_activation(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_batch_norm(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_bias(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_reduction(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_kthvalue(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_softmax(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_adam(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_norm(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_cat(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_getitem(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_pooling(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_lrn(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_prelu(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_rope(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_soft_margin_loss(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_multi_margin_loss(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_dropout(const Primitive& primitive, const std::string& base);
 
 // The primitive with this base argument, or null.

@@ -16,10 +16,13 @@ struct TensorArgs {
   std::int64_t spatial_dim = 2, batch = 100, channels = 3, in_d = 32, in_h = 32, in_w = 32, directions = 0;
   std::string in_layout, out_layout;
   std::vector<std::int64_t> in_strides, out_strides, din_strides, dout_strides;
-  double scale = 1, keep = 0;  // result = scale * f + keep * result
+  std::vector<std::int64_t> sizes;  // of a primitive that takes them as one list, instead of those above
+  double scale = 1, keep = 0;       // result = scale * f + keep * result
 
-  // The rows of sizes, then `own`, then those of layouts.
+  // The rows of sizes, then `own`, then that of directions unless `own` has it, then those of layouts.
   Flags rows(const Flags& own);
+  // The rows of a primitive with a list of sizes, whose flag binds `sizes`: it, then `own`, directions and strides.
+  Flags list_rows(const Flag& list, const Flags& own);
   // `own` and the rows of the scalars.
   Flags with_scalars(Flags own);
   // Completes what the rows `all` have set; `defaults` are the rows of a fresh object. Throws ArgError.

@@ -1,4 +1,4 @@
-// The steps of a run: fill, launch, time, restore the written tensor, launch again, compare.
+// The steps of a run: fill, launch, time, restore the written tensors, launch again, compare.
 // SPDX-License-Identifier: MIT
 #include "driver/run/tensor_operation.h"
 
@@ -16,6 +16,20 @@ namespace {
 constexpr std::int64_t kFullCount = std::int64_t{1} << 22;  // -V 1 compares a sample of larger tensors
 constexpr std::int64_t kSamples = 65536;
 
+std::vector<Contents> contents_of(const std::vector<Memory*>& memories) {
+  std::vector<Contents> all;
+  for (Memory* memory : memories) all.push_back(memory->contents());
+  return all;
+}
+
+// The worse of two comparisons, with the failures of both.
+reference::Comparison merged(reference::Comparison a, const reference::Comparison& b) {
+  const std::int64_t failures = a.failures + b.failures;
+  if (b.worst_ratio >= a.worst_ratio) a = b;
+  a.failures = failures;
+  return a;
+}
+
 double bytes_of(const reference::Tensor& tensor) {
   return static_cast<double>(tensor.count()) * static_cast<double>(reference::size_of(tensor.type));
 }
@@ -23,8 +37,9 @@ double bytes_of(const reference::Tensor& tensor) {
 void fill(const Operand& operand, void* memory, std::uint64_t seed) {
   if (!operand.file.empty()) return read_file(operand.file, memory, operand.tensor.bytes());
   if (operand.limit > 0)
-    return fill_random(operand.tensor, memory, mix(seed),
-                       {-operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
+    return fill_random(
+        operand.tensor, memory, mix(seed),
+        {operand.positive ? 0 : -operand.limit, operand.limit, reference::is_integer(operand.tensor.type)});
   std::memset(memory, reference::nan_byte(operand.tensor.type), operand.tensor.bytes());
 }
 
@@ -58,9 +73,17 @@ Memory& Operands::operator[](std::string_view name) {
   return *std::find_if(all_.begin(), all_.end(), [&](const Memory& memory) { return memory.operand.name == name; });
 }
 
-Memory& Operands::written() {
-  return *std::find_if(all_.begin(), all_.end(),
-                       [](const Memory& memory) { return memory.operand.access == kWritten; });
+std::vector<Memory*> Operands::written() {
+  std::vector<Memory*> found;
+  for (Memory& memory : all_) {
+    if (memory.operand.access == kWritten) found.push_back(&memory);
+  }
+  return found;
+}
+
+void* Operands::workspace(const Session& session, std::size_t bytes) {
+  if (bytes > workspace_.bytes()) workspace_ = Buffer(session, bytes, "workspace");
+  return workspace_.device();
 }
 
 double Operands::bytes_read() const {
@@ -81,8 +104,15 @@ double Operands::bytes_written() const {
 }
 
 Flags TensorOperation::flags() {
-  Flags all = args_.rows(own_flags());
-  for (const Flag& flag : run_flags(run_)) all.push_back(flag);
+  return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags());
+}
+
+Flags TensorOperation::with_run_flags(Flags all) {
+  for (Flag flag : run_flags(run_)) {
+    const auto same_letter = [&](const Flag& other) { return other.letter == flag.letter; };
+    if (std::any_of(all.begin(), all.end(), same_letter)) flag.letter = "";  // the primitive's flag has it
+    all.push_back(flag);
+  }
   return all;
 }
 
@@ -91,6 +121,11 @@ void TensorOperation::check_flags() { args_.check(flags(), primitive_.make(base_
 void TensorOperation::inherit(const Operation& outer) {
   run_ = outer.run_args();
   args_.directions = static_cast<const TensorOperation&>(outer).args_.directions;
+}
+
+std::int64_t TensorOperation::directions() const {
+  const std::int64_t chosen = (args_.directions == 0 ? 3 : args_.directions) & available();
+  return chosen == 0 ? available() : chosen;
 }
 
 std::string TensorOperation::title(Direction which) const {
@@ -107,7 +142,7 @@ std::string TensorOperation::line(Direction which) {
 
 double TensorOperation::cost() const {
   double count = 1;
-  for (const std::int64_t size : args_.lens()) count *= static_cast<double>(size);
+  for (const std::int64_t size : sizes()) count *= static_cast<double>(size);
   return 1e-2 + count * 1e-9;
 }
 
@@ -124,12 +159,13 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
     result.bytes_read = data.bytes_read();
     result.bytes_written = data.bytes_written();
     check(miopenEnableProfiling(session.get(), true), "miopenEnableProfiling");
-    const Contents old = data.written().contents();
+    const std::vector<Contents> old = contents_of(data.written());
     launch(session, which, data);  // tunes with -s 1, and compiles
     time_runs(session, which, data, result);
     if (print && run_.time != 0) print_times(result);
     if (run_.verify != 0) {
-      data.written().restore(old);
+      const std::vector<Memory*> written = data.written();
+      for (std::size_t i = 0; i < written.size(); ++i) written[i]->restore(old[i]);
       launch(session, which, data);
       verify(which, data, old, result);
       if (print) fmt::print("{}\n", result.verify_text);
@@ -143,7 +179,7 @@ std::vector<Result> TensorOperation::run(const Session& session, Direction which
 Result TensorOperation::run_once(const Session& session, Direction which, bool verified) const {
   Result result;
   Operands data(session, operands(which));
-  const Contents old = data.written().contents();
+  const std::vector<Contents> old = contents_of(data.written());
   launch(session, which, data);
   if (verified) verify(which, data, old, result);
   return result;
@@ -164,22 +200,29 @@ void TensorOperation::print_times(const Result& result) const {
   fmt::print("GPU Kernel Time {} Elapsed: {:.6f} ms (average)\n", title(result.direction), result.average_ms);
   const double bytes = result.bytes_read + result.bytes_written;
   fmt::print("stats: name, sizes, bytes, GB/s, timeMs\nstats: {}-{}, {}, {:.0f}, {:.2f}, {:.6f}\n",
-             direction_short(result.direction), stats_name(), fmt::join(args_.lens(), "x"), bytes,
+             direction_short(result.direction), stats_name(), fmt::join(sizes(), "x"), bytes,
              bytes / result.average_ms * 1e-6, result.average_ms);
 }
 
-void TensorOperation::verify(Direction which, Operands& data, const Contents& old, Result& result) const {
-  Memory& written = data.written();
-  const reference::Tensor& tensor = written.operand.tensor;
-  written.buffer().download();
-  std::vector<std::int64_t> sample;
-  if (run_.verify == 1 && tensor.count() > kFullCount) sample = reference::sample_indices(tensor, kSamples);
-  const reference::Result wanted = expected(which, data, {old.data(), sample});
-  const auto compared = static_cast<std::int64_t>(wanted.value.size());
-  if (compared == tensor.count()) sample.clear();  // the reference cannot sample
-  const reference::Comparison comparison =
-      reference::compare(arithmetic(which), tensor, written.host(), wanted, sample);
-  result.set_comparison(title(which), tensor.count(), compared, comparison);
+void TensorOperation::verify(Direction which, Operands& data, const std::vector<Contents>& old, Result& result) const {
+  std::int64_t all = 0, checked = 0;
+  reference::Comparison worst;
+  const std::vector<Memory*> written = data.written();
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    Memory& memory = *written[i];
+    const reference::Tensor& tensor = memory.operand.tensor;
+    memory.buffer().download();
+    std::vector<std::int64_t> sample;
+    if (run_.verify == 1 && tensor.count() > kFullCount) sample = reference::sample_indices(tensor, kSamples);
+    const reference::Result wanted = expected(which, data, {old[i].data(), sample, memory.operand.name});
+    const auto compared = static_cast<std::int64_t>(wanted.value.size());
+    if (compared == tensor.count()) sample.clear();  // the reference cannot sample
+    worst = merged(
+        worst, reference::compare(arithmetic_of(which, memory.operand.name), tensor, memory.host(), wanted, sample));
+    all += tensor.count();
+    checked += compared;
+  }
+  result.set_comparison(title(which), all, checked, worst);
 }
 
 }  // namespace polymio::driver

@@ -1,4 +1,4 @@
-// A primitive that reads tensors and writes one. Memory, random contents, times and verification are here; the
+// A primitive that reads tensors and writes one or more. Memory, random contents, times and verification are here; the
 // primitive names its tensors, makes the call and computes the expected values.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -17,7 +17,7 @@ namespace polymio::driver {
 
 enum Access { kRead, kWritten, kPassed };  // kPassed: an argument of the call that is not read
 
-// A tensor of the call, with random elements in [-limit, limit), or NaN where the limit is 0.
+// A tensor of the call, with random elements in [-limit, limit), or [0, limit) if `positive`; NaN where the limit is 0.
 struct Operand {
   const char* name;
   reference::Tensor tensor;
@@ -25,6 +25,7 @@ struct Operand {
   Access access = kRead;
   std::string file = {};     // the elements, if not random
   Buffer* shared = nullptr;  // memory with the elements, if there is already
+  bool positive = false;
 };
 
 using Contents = std::vector<unsigned char>;
@@ -48,18 +49,22 @@ class Operands {
  public:
   Operands(const Session& session, std::vector<Operand> operands);
   Memory& operator[](std::string_view name);
-  Memory& written();
+  std::vector<Memory*> written();
+  // Memory of so many bytes, which lives as long as the tensors: calls are asynchronous.
+  void* workspace(const Session& session, std::size_t bytes);
   double bytes_read() const;
   double bytes_written() const;
 
  private:
   std::list<Memory> all_;
+  Buffer workspace_;
 };
 
-// The contents of the written tensor before the call, and the outputs to compute (all if empty).
+// The contents of a written tensor before the call, its elements to compute (all if empty), and its name.
 struct Expectation {
   const void* old;
   std::vector<std::int64_t> sample;
+  std::string_view name = {};
 };
 
 class TensorOperation : public Operation {
@@ -69,26 +74,42 @@ class TensorOperation : public Operation {
     args_.type = primitive.bases.type_of(base);
   }
 
-  Flags flags() final;
-  void check_flags() final;
+  // Overridden together, for tensors that do not have the sizes of one input.
+  Flags flags() override;
+  void check_flags() override;
   const RunArgs& run_args() const final { return run_; }
   void inherit(const Operation& outer) final;
-  std::int64_t directions() const final { return args_.directions == 0 ? 3 : args_.directions; }
+  std::int64_t directions() const override;
   std::string title(Direction which) const final;
-  std::string line(Direction which) final;
+  std::string line(Direction which) override;
   double cost() const final;
   std::vector<Result> run(const Session& session, Direction which, bool print) final;
   // On memory that operands share; only verifies, and throws errors.
   Result run_once(const Session& session, Direction which, bool verified) const;
 
  protected:
+  // For the constructor of a primitive with a list of sizes: its defaults.
+  void use_list(TensorArgs defaults) {
+    defaults.type = args_.type;
+    args_ = std::move(defaults);
+  }
+
   // What a primitive adds.
   virtual Flags own_flags() = 0;
   virtual std::vector<Operand> operands(Direction which) const = 0;
   virtual void launch(const Session& session, Direction which, Operands& data) const = 0;
   virtual reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const = 0;
   virtual reference::Arithmetic arithmetic(Direction which) const = 0;
+  // The same for one of several written tensors.
+  virtual reference::Arithmetic arithmetic_of(Direction which, std::string_view /*name*/) const {
+    return arithmetic(which);
+  }
+  // The directions that the primitive has; the only one is run whatever the flag says.
+  virtual std::int64_t available() const { return 3; }
   virtual std::string stats_name() const { return base_; }
+  virtual std::vector<std::int64_t> sizes() const { return args_.lens(); }
+
+  Flags with_run_flags(Flags all);
 
   // The tensors of -I and -O, and their gradients.
   reference::Tensor in() const { return tensor(args_.x_strides()); }
@@ -109,7 +130,7 @@ class TensorOperation : public Operation {
   }
   void time_runs(const Session& session, Direction which, Operands& data, Result& result) const;
   void print_times(const Result& result) const;
-  void verify(Direction which, Operands& data, const Contents& old, Result& result) const;
+  void verify(Direction which, Operands& data, const std::vector<Contents>& old, Result& result) const;
 
   const Primitive& primitive_;
   std::string base_;

@@ -1,7 +1,8 @@
-// The products of hipBLAS and rocBLAS as convolutions with 1x1 filters: in the column-major C = A * B a column of A is a
-// channel of one row of m pixels, a column of B is a filter, a column of C a channel of the output. Strides of the
+// The products of hipBLAS and rocBLAS as convolutions with 1x1 filters: in the column-major C = A * B a column of A is
+// a channel of one row of m pixels, a column of B is a filter, a column of C a channel of the output. Strides of the
 // tensors are the leading dimensions, so that nothing is copied.
 // SPDX-License-Identifier: MIT
+#define MIOPEN_BETA_API  // miopenSetTensorDescriptorV2
 #include <hipblas/hipblas.h>
 #include <miopen/miopen.h>
 #include <rocblas/rocblas.h>
@@ -50,15 +51,18 @@ struct Matrix {
   const float* data;
   int step;  // leading dimension
   bool transposed;
-  int row_stride() const { return transposed ? step : 1; }
-  int column_stride() const { return transposed ? 1 : step; }
+  std::size_t row_stride() const { return transposed ? leading() : 1; }
+  std::size_t column_stride() const { return transposed ? 1 : leading(); }
+  std::size_t leading() const { return static_cast<std::size_t>(step); }
 };
 
-TensorDesc tensor(std::array<int, 4> sizes, std::array<int, 4> strides) {
+using Sizes = std::array<std::size_t, 4>;
+
+TensorDesc tensor(const Sizes& sizes, const Sizes& strides) {
   miopenTensorDescriptor_t made = nullptr;
   Runtime::check(miopenCreateTensorDescriptor(&made));
   TensorDesc owner(made, miopenDestroyTensorDescriptor);
-  Runtime::check(miopenSetTensorDescriptor(made, miopenFloat, 4, sizes.data(), strides.data()));
+  Runtime::check(miopenSetTensorDescriptorV2(made, miopenFloat, 4, sizes.data(), strides.data()));
   return owner;
 }
 
@@ -85,21 +89,24 @@ void multiply(Blas& blas, int m, int n, int k, const float* alpha, const Matrix&
   check_matrix("B", b, k, n);
   check_matrix("C", c, m, n);
   if (m == 0 || n == 0) return;
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
+             inner = static_cast<std::size_t>(k);
   not_null(c.data, "C");
   not_null(alpha, "alpha");
   not_null(beta, "beta");
-  const auto y = tensor({1, n, 1, m}, {n * c.step, c.step, m, 1});
+  const auto y = tensor({1, columns, 1, rows}, {columns * c.leading(), c.leading(), rows, 1});
   auto* const out = const_cast<float*>(c.data);
   if (k == 0 || *alpha == 0) return Runtime::check(miopenScaleTensor(blas.handle, y.get(), out, beta));
   not_null(a.data, "A");
   not_null(b.data, "B");
-  const int most = std::max(a.step * std::max(m, k), 1), filter = std::max(b.step * std::max(n, k), 1);
-  const auto x = tensor({1, k, 1, m}, {most, a.column_stride(), most, a.row_stride()});
-  const auto w = tensor({n, k, 1, 1}, {b.column_stride(), b.row_stride(), filter, filter});
+  const std::size_t image = a.leading() * std::max(rows, inner), filter = b.leading() * std::max(columns, inner);
+  const auto x = tensor({1, inner, 1, rows}, {image, a.column_stride(), image, a.row_stride()});
+  const auto w = tensor({columns, inner, 1, 1}, {b.column_stride(), b.row_stride(), filter, filter});
   const auto conv = pointwise();
   miopenConvSolution_t best{};
   std::size_t count = 0;
-  Runtime::check(miopenConvolutionForwardGetSolution(blas.handle, w.get(), x.get(), conv.get(), y.get(), 1, &count, &best));
+  Runtime::check(
+      miopenConvolutionForwardGetSolution(blas.handle, w.get(), x.get(), conv.get(), y.get(), 1, &count, &best));
   Runtime::check(miopenConvolutionForward(blas.handle, alpha, x.get(), a.data, w.get(), b.data, conv.get(),
                                           static_cast<miopenConvFwdAlgorithm_t>(best.algorithm), beta, y.get(), out,
                                           blas.get(best.workspace_size), best.workspace_size));

@@ -1,8 +1,12 @@
 // Batch normalisation: training, inference and backward.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 //   y = (x - mean) * inverse_std * scale + bias, inverse_std = 1 / sqrt(variance + epsilon)
-// Only alpha 1 and beta 0. The V1 functions take one descriptor for scale, bias, mean and variance,
-// the V2 functions one for each.
+// Tensors of rank 2 to 5 with any strides, fp32, fp16, bf16 and fp64. Alpha and beta point to floats for every type;
+// data gradients become alpha * gradient + beta * old, and so do those of the parameters. Parameters are fp32, fp16,
+// bf16 or fp64 without gaps, with equal strides; those of a 5-D tensor may be described as (1, C, D * H, W). The V1
+// functions take one descriptor for scale, bias, mean and variance, the V2 functions one for each. If V1's is of 16
+// bits and x has its channels last, mean, variance and the gradients of the parameters are fp32 all the same. y may be
+// x, and dx may be x or dy, with equal strides. Asynchronous on the handle's stream, as safe for threads as the handle.
+// BadParm: a null pointer that is not declared optional, or descriptors that do not fit together.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_BATCHNORM_H_
 #define MIOPEN_BATCHNORM_H_
@@ -20,7 +24,7 @@ typedef enum {
 } miopenBatchNormMode_t;
 
 /// Fills `derivedBnDesc`, a created descriptor, with the sizes of the parameters for x in this
-/// mode. Their type is miopenFloat for 16-bit x.
+/// mode. Their type is miopenFloat for every x. BadParm unless x has rank 4 or 5.
 MIOPEN_EXPORT miopenStatus_t miopenDeriveBNTensorDescriptor(miopenTensorDescriptor_t derivedBnDesc,
                                                             const miopenTensorDescriptor_t xDesc,
                                                             miopenBatchNormMode_t bn_mode);

@@ -1,7 +1,7 @@
 // Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
-// loaded. Implemented for convolutions, and for a forward convolution with a fused bias, activation, or bias and
-// activation; functions for attention, softmax and batch normalisation return miopenStatusNotImplemented. Null and
-// foreign objects are BadParm.
+// loaded. Implemented for convolutions, for a forward convolution with a fused bias, activation, or bias and
+// activation, and for softmax; functions for attention and batch normalisation return miopenStatusNotImplemented. Null
+// and foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
 #define MIOPEN_FIND2_H_
@@ -139,10 +139,10 @@ MIOPEN_EXPORT miopenStatus_t miopenSetMhaDescriptor(miopenMhaDescriptor_t mhaDes
 /// The factor.
 MIOPEN_EXPORT miopenStatus_t miopenGetMhaDescriptor(miopenMhaDescriptor_t mhaDesc, float* scale);
 
-/// Creates a softmax descriptor.
+/// Creates a softmax descriptor: alpha 1, beta 0, ACCURATE, over channels. There is no function that frees it.
 MIOPEN_EXPORT miopenStatus_t miopenCreateSoftmaxDescriptor(miopenSoftmaxDescriptor_t* softmaxDesc);
 
-/// Sets the scaling factors, the algorithm and the mode; see softmax.h.
+/// Sets the scaling factors, the algorithm and the mode; see softmax.h. BadParm for an unknown algorithm or mode.
 MIOPEN_EXPORT miopenStatus_t miopenSetSoftmaxDescriptor(miopenSoftmaxDescriptor_t softmaxDesc, float alpha, float beta,
                                                         miopenSoftmaxAlgorithm_t algorithm, miopenSoftmaxMode_t mode);
 
@@ -258,7 +258,9 @@ MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopen
 /// packed, [1, channels, 1, ...], in the type of the output.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDirection_t direction);
 
-/// Creates a softmax problem. The descriptor is copied.
+/// Creates a softmax problem. The descriptor is copied. Forward needs miopenTensorSoftmaxX and Y, backward Y, DY and
+/// DX: miopenFindSolutions and miopenRunSolution answer InvalidValue if one is missing, and NotImplemented for other
+/// directions. Solutions need no workspace. It cannot be fused.
 MIOPEN_EXPORT miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem,
                                                         miopenSoftmaxDescriptor_t operatorDesc,
                                                         miopenProblemDirection_t direction);

@@ -1,5 +1,5 @@
 // Group normalisation. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
+// x and y have any strides (NCHW, NHWC); weight, bias, mean and rstd are dense.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_GROUPNORM_H_
 #define MIOPEN_GROUPNORM_H_

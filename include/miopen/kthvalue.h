@@ -1,5 +1,4 @@
 // The k-th smallest values along one dimension. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_KTHVALUE_H_
 #define MIOPEN_KTHVALUE_H_

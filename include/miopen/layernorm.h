@@ -1,5 +1,5 @@
 // Layer normalisation: plain, of a sum, and without mean (T5). All functions are beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
+// Tensors have any strides; weight, bias, mean, rstd and the gradients dw and db are dense.
 //   y = (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(variance + epsilon)
 // over the dimensions of x from `normalized_dim` to the last: those of weight and bias; mean and
 // rstd have the others.

@@ -1,5 +1,5 @@
 // Loss functions: connectionist temporal classification (CTC), soft margin, multi margin (beta).
-// Not implemented yet: every function returns miopenStatusNotImplemented.
+// CTC is not implemented yet: its functions return miopenStatusNotImplemented.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_LOSS_H_
 #define MIOPEN_LOSS_H_

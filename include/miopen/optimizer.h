@@ -1,5 +1,4 @@
 // Optimizer steps in one call: Adam and AdamW. All functions are beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // The functions with output read the tensors named In and write those named Out; the others work in
 // place. All tensors of a call have the sizes of the parameters, except the step, the gradient
 // scale and the flag, which have one element.
@@ -9,11 +8,16 @@
 
 #include <miopen/types.h>
 
-// Common to all. `expAvg` and `expAvgSq` are the running means of the gradient and its square, with
-// the factors `beta1` and `beta2`. The step number is read from `stateStep` (device memory,
-// increased by the call) if it is not null, else `state_step` is used. The gradient is divided by
-// `*gradScale` if that is not null. If `foundInf` is not null and not 0, the call changes nothing.
-// Null descriptors go with null buffers. Steps count from 1.
+// Common to all. Parameters and running means are fp32, fp16, bf16 or fp64, all of one type; the gradient has this
+// type, or is fp16 or bf16 with fp32 parameters. Strides may be any. `expAvg` and `expAvgSq` are the running means of
+// the gradient and its square, with the factors `beta1` and `beta2`. Steps count from 1: `stateStep` (device memory,
+// int32) has the steps made before and is increased by the call; if it is null, `state_step` is the number of this
+// step. The gradient is divided by `*gradScale` (device memory, int32 or fp32) if that is not null. If `foundInf`
+// (device memory, int8, int32 or fp32) is not null and not 0, the outputs are the inputs and the step is not counted.
+// Null descriptors go with null buffers.
+//
+// BadParm, with nothing written: other types or sizes, outputs that overlap, `amsgrad` without `maxExpAvgSq`, betas
+// outside [0, 1), step 0. Safe to call from several threads with different handles.
 
 #ifdef __cplusplus
 extern "C" {

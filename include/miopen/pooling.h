@@ -1,7 +1,7 @@
-// Pooling over windows of 2-D and 3-D tensors: maximum or average.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
-// x and dx are (N, C, [D,] H, W); y and dy have the same N and C and the spatial sizes of
-// miopenGetPoolingNdForwardOutputDim. Only alpha 1 and beta 0.
+// Pooling over windows of 1-D to 3-D tensors: maximum or average; fp32, fp16, bf16, fp64, forward int8; any strides.
+// x and dx are (N, C, [D, [H,]] W); y and dy have the same N and C and usually the spatial sizes of
+// miopenGetPoolingNdForwardOutputDim; windows of further elements are cut off. alpha and beta: doubles for fp64, else
+// floats. Setters keep any value; the functions that use a descriptor answer BadParm for invalid ones.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_POOLING_H_
 #define MIOPEN_POOLING_H_
@@ -53,7 +53,7 @@ MIOPEN_EXPORT miopenStatus_t miopenSetPoolingWorkSpaceIndexMode(miopenPoolingDes
 MIOPEN_EXPORT miopenStatus_t miopenGetPoolingWorkSpaceIndexMode(miopenPoolingDescriptor_t poolDesc,
                                                                 miopenPoolingWorkspaceIndexMode_t* workspace_index);
 
-/// Sets a 2-D pooling. BadParm unless windows and strides are at least 1 and pads at least 0.
+/// Sets a 2-D pooling, 8-bit indices, positions in the window. A use needs windows and strides >= 1 and pads >= 0.
 MIOPEN_EXPORT miopenStatus_t miopenSet2dPoolingDescriptor(miopenPoolingDescriptor_t poolDesc, miopenPoolingMode_t mode,
                                                           int windowHeight, int windowWidth, int pad_h, int pad_w,
                                                           int stride_h, int stride_w);
@@ -70,7 +70,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetPoolingForwardOutputDim(const miopenPoolin
                                                               const miopenTensorDescriptor_t tensorDesc, int* n, int* c,
                                                               int* h, int* w);
 
-/// Sets a pooling over `nbDims` spatial dimensions, in the order [D,] H, W.
+/// Sets a pooling over `nbDims` dimensions, 1 to 3, in the order [D,] [H,] W; 8-bit indices, positions of 3-D: image.
 MIOPEN_EXPORT miopenStatus_t miopenSetNdPoolingDescriptor(miopenPoolingDescriptor_t poolDesc,
                                                           const miopenPoolingMode_t mode, int nbDims,
                                                           const int* windowDimA, const int* padA, const int* stridesA);
@@ -94,15 +94,15 @@ MIOPEN_EXPORT miopenStatus_t miopenPoolingGetWorkSpaceSizeV2(const miopenPooling
                                                              const miopenTensorDescriptor_t yDesc,
                                                              size_t* workSpaceSize);
 
-/// y = pooling of x. With `do_backward` a maximum pooling writes the indices to the workspace, for
-/// miopenPoolingBackward; else the workspace may be null.
+/// y = alpha * pooling of x + beta * y. With `do_backward` a maximum pooling writes the indices, in y's order, to the
+/// workspace, for miopenPoolingBackward; else the workspace may be null. A `workSpaceSize` of 0 is not checked.
 MIOPEN_EXPORT miopenStatus_t miopenPoolingForward(miopenHandle_t handle, const miopenPoolingDescriptor_t poolDesc,
                                                   const void* alpha, const miopenTensorDescriptor_t xDesc,
                                                   const void* x, const void* beta, const miopenTensorDescriptor_t yDesc,
                                                   void* y, bool do_backward, void* workSpace, size_t workSpaceSize);
 
-/// dx from dy; y and x are those of the forward call, and a maximum pooling reads the workspace
-/// that the forward call wrote. All of dx is written.
+/// dx = alpha * gradient + beta * dx. A maximum pooling reads the indices that the forward call wrote, or, with a null
+/// workspace, finds them in x; nothing else reads x, and y is not read: these may be null.
 MIOPEN_EXPORT miopenStatus_t miopenPoolingBackward(miopenHandle_t handle, const miopenPoolingDescriptor_t poolDesc,
                                                    const void* alpha, const miopenTensorDescriptor_t yDesc,
                                                    const void* y, const miopenTensorDescriptor_t dyDesc, const void* dy,

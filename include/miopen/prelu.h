@@ -1,5 +1,4 @@
 // Backward of the parametric ReLU. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 //   y = x > 0 ? x : weight * x, with one weight, or one for each channel
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_PRELU_H_

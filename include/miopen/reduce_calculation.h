@@ -1,5 +1,4 @@
 // Sum and product along one dimension. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_REDUCE_CALCULATION_H_
 #define MIOPEN_REDUCE_CALCULATION_H_
@@ -11,10 +10,10 @@ extern "C" {
 #endif
 
 #ifdef MIOPEN_BETA_API
-/// What happens to NaN elements.
+/// What happens to NaN elements. The names say the opposite of what MIOpen does, which is done here, too.
 typedef enum {
-  MIOPEN_REDUCE_CALCULATION_NOT_PROPAGATE_NAN = 0,  ///< they are left out
-  MIOPEN_REDUCE_CALCULATION_PROPAGATE_NAN = 1,      ///< they make the result NaN
+  MIOPEN_REDUCE_CALCULATION_NOT_PROPAGATE_NAN = 0,  ///< they make the result NaN
+  MIOPEN_REDUCE_CALCULATION_PROPAGATE_NAN = 1,      ///< they count as 0
 } miopenReduceCalculationNanPropagation_t;
 
 /// What is computed.

@@ -1,5 +1,4 @@
 // Minimum and maximum along one dimension, and where they are. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_REDUCE_EXTREME_H_
 #define MIOPEN_REDUCE_EXTREME_H_

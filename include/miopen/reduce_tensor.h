@@ -1,5 +1,4 @@
 // Reduction of a tensor over any set of dimensions.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 //   C = alpha * reduce(A) + beta * C
 // A is reduced over every dimension in which C has size 1; in the others the sizes are equal.
 // SPDX-License-Identifier: MIT

@@ -1,5 +1,4 @@
 // Rotary position embeddings. Beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // The innermost dimension is a row of pairs (x0, x1), each rotated by the angle of its position.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_ROPE_H_

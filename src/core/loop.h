@@ -12,7 +12,7 @@
 
 namespace polymio {
 
-inline constexpr std::size_t kMaxOperands = 7;  // outputs and inputs
+inline constexpr std::size_t kMaxOperands = 10;  // outputs and inputs
 
 /// The sizes with NCHWc vectors included in the channels.
 TensorDesc unvectored(const TensorDesc& t);

@@ -57,4 +57,12 @@ void require_no_overlap(const TensorDesc& in, const void* data, const char* name
           static_cast<std::int64_t>(out_begin - in_begin));
 }
 
+void require_apart(const TensorDesc& other, const void* data, const char* name, const TensorDesc& out,
+                   const void* result, const char* out_name) {
+  if (!data || !result) return;
+  const auto other_begin = reinterpret_cast<std::uintptr_t>(data), begin = reinterpret_cast<std::uintptr_t>(result);
+  require(other_begin + other.bytes() <= begin || begin + out.bytes() <= other_begin,
+          "{} overlaps {}: it must be memory of its own", out_name, name);
+}
+
 }  // namespace polymio

@@ -23,4 +23,8 @@ bool same_strides(const TensorDesc&, const TensorDesc&);
 void require_no_overlap(const TensorDesc& in, const void* data, const char* name, const TensorDesc& out,
                         const void* result);
 
+/// An output shares no memory with another tensor; for sizes and strides that differ.
+void require_apart(const TensorDesc& other, const void* data, const char* name, const TensorDesc& out,
+                   const void* result, const char* out_name);
+
 }  // namespace polymio

@@ -3,13 +3,19 @@
 #include "core/registry.h"
 
 #include "primitives/activation/activation.h"
+#include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/norm/norm.h"
+#include "primitives/pooling/pooling.h"
+#include "primitives/softmax/softmax.h"
 
 namespace polymio {
 
 std::span<const SolverList> registered_solvers() {
-  static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), lrn::all_solvers()};
+  static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), batch_norm::all_solvers(),
+                                      lrn::all_solvers(),         norm::all_solvers(),       pooling::all_solvers(),
+                                      softmax::all_solvers()};
   return kLists;
 }
 

@@ -125,7 +125,8 @@ TEST(Driver, BiasIsVerifiedToo) {
 }
 
 TEST(Driver, OtherPrimitivesVerify) {
-  for (const std::string base : {"activ", "activfp16", "activbfp16", "activfp64", "bias", "biasfp16", "biasfp64"}) {
+  for (const std::string base :
+       {"activ", "activfp16", "activbfp16", "activfp64", "bias", "biasfp16", "biasfp64", "softmax", "softmaxbfp16"}) {
     for (const std::string flags : {"", "-_ 3 -! 4 -I NDHWC -O NDHWC", "-_ 0", "--in_strides 200,30,6,1 -t 1"}) {
       const Outcome outcome = drive(base + " -n 2 -c 5 -H 4 -W 6 -i 2 " + flags);
       EXPECT_EQ(outcome.status, 0) << base << ' ' << flags << '\n' << outcome.text;

@@ -535,6 +535,51 @@ void get_activation(World& w) {
     w.report("the values are not what was set");
 }
 
+// Softmax. No function destroys its descriptor, so there is one.
+
+struct SoftmaxModel {
+  float alpha = 1, beta = 0;
+  miopenSoftmaxAlgorithm_t algorithm = MIOPEN_SOFTMAX_ACCURATE;
+  miopenSoftmaxMode_t mode = MIOPEN_SOFTMAX_MODE_CHANNEL;
+  miopenSoftmaxDescriptor_t descriptor = nullptr;
+};
+SoftmaxModel& softmax() {
+  static SoftmaxModel model;
+  if (!model.descriptor) miopenCreateSoftmaxDescriptor(&model.descriptor);
+  return model;
+}
+
+void set_softmax(World& w) {
+  Draw d(w);
+  SoftmaxModel next = softmax();
+  next.alpha = d.random().pick({0.75f, -1.0f, 1e30f});
+  next.beta = d.random().pick({1.25f, 0.0f});
+  next.algorithm = d.enumerator<miopenSoftmaxAlgorithm_t>(up_to(2), {3, -1, INT_MAX, INT_MIN});
+  next.mode = d.enumerator<miopenSoftmaxMode_t>(up_to(1), {2, -1, INT_MAX, INT_MIN});
+  if (d.check(miopenSetSoftmaxDescriptor(d.pointer(next.descriptor), next.alpha, next.beta, next.algorithm, next.mode)))
+    softmax() = next;
+}
+
+void get_softmax(World& w) {
+  Draw d(w);
+  const SoftmaxModel m = softmax();
+  SoftmaxModel got = m;
+  if (!d.check(miopenGetSoftmaxDescriptor(d.pointer(m.descriptor), d.optional(&got.alpha), d.optional(&got.beta),
+                                          d.optional(&got.algorithm), d.optional(&got.mode))))
+    return;
+  if (got.alpha != m.alpha || got.beta != m.beta || got.algorithm != m.algorithm || got.mode != m.mode)
+    w.report("the values are not what was set");
+}
+
+void create_softmax_problem(World& w) {
+  if (w.count(Kind::kProblem) > 6) return;
+  Draw d(w);
+  miopenProblem_t p = nullptr;
+  const auto direction = static_cast<miopenProblemDirection_t>(d.random().below(3));
+  if (d.check(miopenCreateSoftmaxProblem(d.pointer(&p), d.pointer(softmax().descriptor), direction)))
+    w.created(Kind::kProblem, p);
+}
+
 Registration g_entries[] = {
     {"miopenCreateTensorDescriptor", [](World& w) { create(w, Kind::kTensor, miopenCreateTensorDescriptor); }},
     {"miopenDestroyTensorDescriptor", [](World& w) { destroy(w, Kind::kTensor, miopenDestroyTensorDescriptor); }},
@@ -602,6 +647,16 @@ Registration g_entries[] = {
      [](World& w) { destroy(w, Kind::kActivation, miopenDestroyActivationDescriptor); }},
     {"miopenSetActivationDescriptor", set_activation},
     {"miopenGetActivationDescriptor", get_activation},
+    {"miopenCreateSoftmaxDescriptor",
+     [](World& w) {
+       static std::vector<miopenSoftmaxDescriptor_t> all;
+       Draw d(w);
+       miopenSoftmaxDescriptor_t s = nullptr;
+       if (d.check(miopenCreateSoftmaxDescriptor(d.pointer(&s)))) all.push_back(s);
+     }},
+    {"miopenSetSoftmaxDescriptor", set_softmax},
+    {"miopenGetSoftmaxDescriptor", get_softmax},
+    {"miopenCreateSoftmaxProblem", create_softmax_problem},
     {"miopenCreateFindOptions", [](World& w) { create(w, Kind::kOptions, miopenCreateFindOptions); }},
     {"miopenDestroyFindOptions", [](World& w) { destroy(w, Kind::kOptions, miopenDestroyFindOptions); }},
     {"miopenDestroyProblem", [](World& w) { destroy(w, Kind::kProblem, miopenDestroyProblem); }},

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "fuzz/api.h"
 #include "reference/activation.h"
+#include "reference/softmax.h"
 #include "reference/tensor_ops.h"
 
 namespace polymio::fuzz {
@@ -258,6 +259,89 @@ void activation_backward(World& w) {
   expect_result(w, ref::arithmetic(math), dx.plain, dx.buffer.data(), want, before, "mode " + std::to_string(f.mode));
 }
 
+// Softmax.
+
+/// The numbers of a call. The functions without them, kFirst, are accurate, over channels.
+struct SoftmaxKind {
+  SoftmaxKind(Draw& d, bool first) {
+    if (first) return;
+    algorithm = d.enumerator<miopenSoftmaxAlgorithm_t>(up_to(2), {3, -1, INT_MAX});
+    mode = d.enumerator<miopenSoftmaxMode_t>(up_to(1), {2, -1, INT_MAX});
+  }
+  ref::Softmax math(bool backward, double scale, double keep) const {
+    ref::Softmax s;
+    s.backward = backward;
+    s.log = algorithm == MIOPEN_SOFTMAX_LOG;
+    s.instance = mode == MIOPEN_SOFTMAX_MODE_INSTANCE;
+    s.scale = scale;
+    s.keep = keep;
+    return s;
+  }
+  miopenSoftmaxAlgorithm_t algorithm = MIOPEN_SOFTMAX_ACCURATE;
+  miopenSoftmaxMode_t mode = MIOPEN_SOFTMAX_MODE_CHANNEL;
+};
+
+template <bool kFirst>
+void softmax_forward(World& w) {
+  Draw d(w);
+  const SoftmaxKind kind(d, kFirst);
+  const auto type = type_number(d.random().pick(kRealTypes));
+  const Lens lens = random_lens(d.random(), 2, 5);
+  Operand x(w, random_tensor(d.random(), type, lens)), own(w, random_tensor(d.random(), type, lens));
+  Operand other(w, mismatch(d.random(), x.model));
+  Operand& y = d.random().one_in(4) ? x : own;
+  const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
+  prepare_output(y, beta);
+  x.fill(-4, 4);
+  const Scalar s1(type, alpha), s2(type, beta);
+  const auto before = y.buffer.copy(), input = x.buffer.copy();
+  const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
+  const void *p1 = d.pointer(s1.get()), *p2 = d.pointer(s2.get());
+  const auto x_desc = d.object(Kind::kTensor, x.desc), y_desc = descriptor(d, y, other);
+  void *px = d.pointer(x.data()), *py = d.pointer(y.data());
+  const Status got = kFirst
+                         ? miopenSoftmaxForward(handle, p1, x_desc, px, p2, y_desc, py)
+                         : miopenSoftmaxForward_V2(handle, p1, x_desc, px, p2, y_desc, py, kind.algorithm, kind.mode);
+  if (!d.check(got) || !d.clean()) return;
+  ref::Softmax math = kind.math(false, alpha, beta);
+  math.in = x.plain;
+  math.out = y.plain;
+  const auto want = ref::evaluate(math, input.data(), nullptr, before.data());
+  expect_result(w, ref::arithmetic(math), y.plain, y.buffer.data(), want, before, "softmax");
+}
+
+template <bool kFirst>
+void softmax_backward(World& w) {
+  Draw d(w);
+  const SoftmaxKind kind(d, kFirst);
+  const auto type = type_number(d.random().pick(kRealTypes));
+  const Lens lens = random_lens(d.random(), 2, 5);
+  const auto random = [&] { return random_tensor(d.random(), type, lens); };
+  Operand y(w, random()), dy(w, random()), dx(w, random());
+  Operand other(w, mismatch(d.random(), y.model));
+  const double alpha = random_factor(d.random()), beta = d.random().one_in(2) ? 0 : random_factor(d.random());
+  y.fill(-1, 1);
+  dy.fill(-3, 3);
+  prepare_output(dx, beta);
+  const Scalar s1(type, alpha), s2(type, beta);
+  const auto before = dx.buffer.copy();
+  const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
+  const void *p1 = d.pointer(s1.get()), *p2 = d.pointer(s2.get());
+  const auto y_desc = d.object(Kind::kTensor, y.desc), dy_desc = descriptor(d, dy, other);
+  const auto dx_desc = descriptor(d, dx, other);
+  void *py = d.pointer(y.data()), *pdy = d.pointer(dy.data()), *pdx = d.pointer(dx.data());
+  const Status got = kFirst ? miopenSoftmaxBackward(handle, p1, y_desc, py, dy_desc, pdy, p2, dx_desc, pdx)
+                            : miopenSoftmaxBackward_V2(handle, p1, y_desc, py, dy_desc, pdy, p2, dx_desc, pdx,
+                                                       kind.algorithm, kind.mode);
+  if (!d.check(got) || !d.clean()) return;
+  ref::Softmax math = kind.math(true, alpha, beta);
+  math.in = y.plain;
+  math.dy = dy.plain;
+  math.out = dx.plain;
+  const auto want = ref::evaluate(math, y.data(), dy.data(), before.data());
+  expect_result(w, ref::arithmetic(math), dx.plain, dx.buffer.data(), want, before, "softmax");
+}
+
 /// Sizes of a gated linear unit: the input's are twice the output's in one dimension.
 struct Gate {
   explicit Gate(Draw& d) : type(type_number(d.random().pick(kRealTypes))), out(random_lens(d.random(), 1, 5)), in(out) {
@@ -324,6 +408,10 @@ Registration g_entries[] = {
     {"miopenConvolutionBackwardBias", bias<false>},
     {"miopenActivationForward", activation_forward},
     {"miopenActivationBackward", activation_backward},
+    {"miopenSoftmaxForward", softmax_forward<true>},
+    {"miopenSoftmaxForward_V2", softmax_forward<false>},
+    {"miopenSoftmaxBackward", softmax_backward<true>},
+    {"miopenSoftmaxBackward_V2", softmax_backward<false>},
     {"miopenGLUForward", glu_forward},
     {"miopenGLUBackward", glu_backward},
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -114,7 +115,10 @@ const std::vector<std::string>& lines() {
       "convfp8 -n 2 -c 8 -H 6 -W 6 -k 8 -y 3 -x 3 --alpha 0.5 --beta -2 --math reduced -V 0 -i 3 -t 1 -F 2",
       "conv -n 2 -c 4 -H 5 -W 5 -k 4 -y 3 -x 3 --fuse b3 -F 1 --pad_mode same",
       "activ -n 2 -c 3 -H 5 -W 7 -m 4 -F 3 -A 0.5 -B 1.5 -G 2",
-      "activfp16 --batchsize 1 -c 8 -D 3 -H 4 -W 4 -m 9 --forw 1"};
+      "activfp16 --batchsize 1 -c 8 -D 3 -H 4 -W 4 -m 9 --forw 1",
+      "layernormfp16 -_ 0 -n 4 -c 9 -o 1 -m 1 -e 1e-3 --param_type fp32 -F 2",
+      "bnormfp16 -n 2 -c 6 -H 4 -W 4 -m 1 -F 1 -b 1 --save 1 -r 1 --activ relu --scale_type fp16 -I NHWC",
+      "groupnorm -n 2 -c 6 -H 4 -W 4 -g 3 --mode 0 -I NHWC --stat_type fp16"};
   return all;
 }
 
@@ -142,9 +146,15 @@ bool run_line(const World&, Random& random, Counts& counts) {
     std::istringstream in(line);
     std::vector<std::string> names{std::istream_iterator<std::string>(in), {}};
     static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf};
-    const driver::Primitive activation{{"activ", kTypes}, "", "", driver::make_activation};
-    if (names.empty() || activation.bases.type_of(names[0]) == driver::kNoType) return use_line(line, counts);
-    const auto operation = activation.make(names[0]);
+    static const driver::Primitive kPrimitives[] = {{{"activ", kTypes}, "", "", driver::make_activation},
+                                                    {{"bnorm", kTypes}, "", "", driver::make_batch_norm},
+                                                    {{"layernorm", kTypes}, "", "", driver::make_norm},
+                                                    {{"groupnorm", kTypes}, "", "", driver::make_norm}};
+    const auto* const primitive = std::ranges::find_if(kPrimitives, [&](const driver::Primitive& p) {
+      return !names.empty() && p.bases.type_of(names[0]) != driver::kNoType;
+    });
+    if (primitive == std::end(kPrimitives)) return use_line(line, counts);
+    const auto operation = primitive->make(names[0]);
     driver::parse_flags({names[0], "", ""}, operation->flags(), std::span(names).subspan(1));
     operation->check_flags();
     ++counts.accepted;

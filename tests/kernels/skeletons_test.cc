@@ -100,7 +100,8 @@ const std::vector<Case>& row_cases() {
       {{2, 70001}, {}, 2},    {{3, 9}, {1, 3}, 2},    {{37, 50}, {1, 40}, 2},   {{2, 3, 40}, {}, 5},
       {{2, 3, 5, 4}, {}, 12}, {{3, 50}, {101, 2}, 2}, {{2, 40, 4}, {}, 1 | 4},  {{600, 3}, {}, 3},
       {{300, 64, 2}, {}, 1},  {{7, 33}, {}, 1},       {{1000, 70}, {71, 1}, 1}, {{5, 6, 20}, {120, 20, 1}, 3},
-      {{40, 600}, {}, 1},     {{9000, 16}, {}, 1},    {{4, 1}, {}, 1},
+      {{40, 600}, {}, 1},     {{9000, 16}, {}, 1},    {{4, 1}, {}, 1},          {{40, 3, 5}, {20, 6, 1}, 6},
+      {{100, 40}, {}, 2},
   };
   return cases;
 }
@@ -259,6 +260,63 @@ TEST(Skeletons, ApplyReadsMoreInputsThanTheReduction) {
         EXPECT_EQ(y.bytes[static_cast<std::size_t>(n) * size_of(type)],
                   Tensor(y.desc).bytes[static_cast<std::size_t>(n) * size_of(type)]);
       }
+}
+
+TEST(Skeletons, RowsOfColumnsHaveNumbers) {
+  Handle handle("cpu", nullptr);
+  for (const Named& named : all_kernels())
+    for (const Case& c : row_cases()) {
+      SCOPED_TRACE(text(named, c, DataType::kHalf));
+      // y is constant along the kept dimensions: in columns it has one element per row.
+      std::vector<std::int64_t> strides;
+      for (std::size_t d = 0; d < c.lens.size(); ++d)
+        strides.push_back((c.reduced >> d & 1) != 0 ? static_cast<std::int64_t>(d) + 1 : 0);
+      const Tensor x(desc_of(DataType::kHalf, c.lens, c.strides), 3), y(repeated(DataType::kFloat, x.desc, strides), 5);
+      const TensorDesc* const descs[] = {&x.desc, &y.desc};
+      common::Operands operands;
+      operands.outputs = 0;
+      operands.push(x.bytes.data(), 2);
+      operands.push(y.bytes.data(), 4);
+      const auto x_rows = offsets(x.desc, x.desc, c.reduced), y_rows = offsets(y.desc, x.desc, c.reduced);
+      const SkeletonJob job{0.5};
+      common::reduce<double>(handle.stream(), loops_of(c, descs), operands, *named.kernels->weighted(), &job,
+                             [&](std::int64_t row, const double* values) {
+                               const auto& at = x_rows[static_cast<std::size_t>(row)];
+                               double sum = 0;
+                               for (std::size_t i = 0; i < at.size(); ++i)
+                                 sum += x.at(at[i]) * y.at(y_rows[static_cast<std::size_t>(row)][i]) / 2;
+                               EXPECT_NEAR(values[0], sum, 1e-9);
+                             });
+    }
+}
+
+TEST(Skeletons, RowsHaveJobs) {
+  Handle handle("cpu", nullptr);
+  for (const Named& named : all_kernels())
+    for (const Case& c : row_cases()) {
+      SCOPED_TRACE(text(named, c, DataType::kHalf));
+      const Tensor x(desc_of(DataType::kHalf, c.lens, c.strides), 3), w(desc_of(DataType::kFloat, c.lens), 5);
+      Tensor y(desc_of(DataType::kDouble, c.lens));
+      const TensorDesc* const descs[] = {&y.desc, &x.desc, &w.desc};
+      common::Operands operands;
+      operands.push(y.bytes.data(), 8);
+      operands.push(x.bytes.data(), 2);
+      operands.push(w.bytes.data(), 4);
+      const auto factor = [](std::int64_t row) { return 1 + static_cast<double>(row % 7); };
+      common::reduce_and_apply(
+          handle.stream(), loops_of(c, descs), operands, *named.kernels->weighted(),
+          [&](std::int64_t row, void* job) { *static_cast<SkeletonJob*>(job) = {factor(row)}; },
+          [](std::int64_t, const double*) {});
+      const auto at_y = offsets(y.desc, y.desc, c.reduced), at_x = offsets(x.desc, x.desc, c.reduced),
+                 at_w = offsets(w.desc, w.desc, c.reduced);
+      for (std::size_t row = 0; row < at_y.size(); ++row) {
+        double sum = 0;
+        for (std::size_t i = 0; i < at_x[row].size(); ++i) sum += x.at(at_x[row][i]) * w.at(at_w[row][i]);
+        const double scale = factor(static_cast<std::int64_t>(row));
+        for (std::size_t i = 0; i < at_y[row].size(); ++i)
+          ASSERT_NEAR(y.at(at_y[row][i]), scale * (x.at(at_x[row][i]) + sum), 1e-7) << "row " << row;
+      }
+    }
 }
 
 TEST(Skeletons, MapsOfEveryLengthWriteTheirElementsOnly) {

@@ -56,14 +56,42 @@ struct Primitive {
 Cases convolution_cases(const std::string& line);
 Cases activation_cases(const std::string& line);
 Cases bias_cases(const std::string& line);
+Cases softmax_cases(const std::string& line);
+Cases optimizer_cases(const std::string& line);
+Cases norm_cases(const std::string& line);
+Cases reduce_cases(const std::string& line);
+Cases kthvalue_cases(const std::string& line);
+Cases cat_cases(const std::string& line);
+Cases getitem_cases(const std::string& line);
+Cases pooling_cases(const std::string& line);
+Cases batch_norm_cases(const std::string& line);
 Cases lrn_cases(const std::string& line);
+Cases prelu_cases(const std::string& line);
+Cases rope_cases(const std::string& line);
+Cases soft_margin_cases(const std::string& line);
+Cases multi_margin_cases(const std::string& line);
 Cases dropout_cases(const std::string& line);
 
-inline constexpr Primitive kPrimitives[] = {{"convolution", convolution_cases},
-                                            {"activation", activation_cases},
-                                            {"bias", bias_cases},
-                                            {"lrn", lrn_cases},
-                                            {"dropout", dropout_cases}};
+inline constexpr Primitive kPrimitives[] = {
+    {"convolution", convolution_cases},
+    {"activation", activation_cases},
+    {"bias", bias_cases},
+    {"softmax", softmax_cases},
+    {"optimizer", optimizer_cases},
+    {"norm", norm_cases},
+    {"reduce", reduce_cases},
+    {"kthvalue", kthvalue_cases},
+    {"cat", cat_cases},
+    {"getitem", getitem_cases},
+    {"pooling", pooling_cases},
+    {"batch_norm", batch_norm_cases},
+    {"lrn", lrn_cases},
+    {"prelu", prelu_cases},
+    {"rope", rope_cases},
+    {"softmarginloss", soft_margin_cases},
+    {"multimarginloss", multi_margin_cases},
+    {"dropout", dropout_cases},
+};
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
 /// accepts, equal in both runs if the solver is deterministic; guard bytes before and after every buffer, inputs and

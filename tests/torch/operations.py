@@ -20,7 +20,7 @@ class Library:
     def __init__(self, path, device="cpu"):
         self.c, self.device, self.handle = ctypes.CDLL(path), torch.device(device), POINTER()
         self.c.polymioGetLastError.restype = ctypes.c_char_p
-        self.one, self.zero = ctypes.c_float(1), ctypes.c_float(0)
+        self.scalars_of = {kind: (kind(1), kind(0)) for kind in (ctypes.c_float, ctypes.c_double)}
         if device == "cpu":
             self("polymioCreateOnDevice", ctypes.byref(self.handle), b"cpu")
         else:
@@ -52,8 +52,10 @@ class Library:
         self(f"miopenCreate{kind}Descriptor", ctypes.byref(made))
         return made
 
-    def scalars(self):
-        return ctypes.byref(self.one), ctypes.byref(self.zero)
+    def scalars(self, tensor):
+        """Pointers to 1 and 0, in the type of scaling factors of this tensor."""
+        kind = ctypes.c_double if tensor.dtype == torch.float64 else ctypes.c_float
+        return tuple(map(ctypes.byref, self.scalars_of[kind]))
 
 
 class Operation:
@@ -74,12 +76,12 @@ def parameters(count, device, number=1, dtype=torch.float32):
 
 
 def batch_norm_training(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
     y, running, saved = like(x), [mean.clone(), variance.clone()], [like(mean), like(mean)]
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, 0.1, *running, EPSILON, *saved)
 
     def theirs(x=x):
@@ -93,12 +95,12 @@ def scale_type(x):
 
 
 def batch_norm_inference(lib, x):
-    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4)
+    scale, bias, mean, variance = parameters(x.shape[1], x.device, 4, scale_type(x))
     y = like(x)
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, mean, variance, EPSILON)
 
     def theirs(x=x):
@@ -109,16 +111,16 @@ def batch_norm_inference(lib, x):
 
 
 def batch_norm_backward(lib, x):
-    scale, = parameters(x.shape[1], x.device)
+    scale, = parameters(x.shape[1], x.device, 1, scale_type(x))
     dy, dx = torch.randn_like(x), like(x)
     axes = [d for d in range(x.dim()) if d != 1]
     mean = x.double().mean(axes)
     inverse = (x.double().var(axes, unbiased=False) + EPSILON).rsqrt()
-    saved, grads = [mean.float(), inverse.float()], [like(scale), like(scale)]
+    saved, grads = [mean.to(scale.dtype), inverse.to(scale.dtype)], [like(scale), like(scale)]
     d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(), *lib.scalars(), d, x, d, dy, d, dx, dp,
+        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(x), *lib.scalars(x), d, x, d, dy, d, dx, dp,
             dp, dp, dp, scale, *grads, EPSILON, *saved)
 
     def theirs(x=x, dy=dy):
@@ -155,13 +157,13 @@ class Window:
 
 def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     window = Window(lib, mode, x.dim() - 2, size, stride, pad)
-    want = window.forward(x if x.device.type == "cuda" or x.dtype != torch.float16 else x.float())
+    want = window.forward(x.to(torch.promote_types(x.dtype, torch.float32)))
     y = like(want[0], x.dtype)
     index = torch.zeros_like(y, dtype=torch.int32)
     dx, dy = lib.tensor(x), lib.tensor(y)
 
     def forward(workspace=None, save=False):
-        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars()[0], dx, x, lib.scalars()[1], dy, y,
+        lib("miopenPoolingForward", lib.handle, window.window, lib.scalars(x)[0], dx, x, lib.scalars(x)[1], dy, y,
             ctypes.c_bool(save), workspace, ctypes.c_size_t(4 * y.numel() if save else 0))
 
     if not backward:
@@ -171,8 +173,8 @@ def pooling(lib, x, mode=0, size=3, stride=2, pad=1, backward=False):
     gradient, grad_x = torch.randn_like(y), like(x)
 
     def ours():
-        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars()[0], dy, y, dy, gradient, dx, x,
-            lib.scalars()[1], dx, grad_x, index if mode == 0 else None)
+        lib("miopenPoolingBackward", lib.handle, window.window, lib.scalars(x)[0], dy, y, dy, gradient, dx, x,
+            lib.scalars(x)[1], dx, grad_x, index if mode == 0 else None)
 
     def theirs(x=x, dy=gradient):
         return [window.backward(dy.to(x.dtype), x, want[1] if mode == 0 else None)]
@@ -188,12 +190,12 @@ def softmax(lib, x, log=False, backward=False):
         aten._softmax, aten._softmax_backward_data)
     if not backward:
         return Operation(
-            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars()[0], d, x, lib.scalars()[1], d, y, algorithm, 1),
+            lambda: lib("miopenSoftmaxForward_V2", lib.handle, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y, algorithm, 1),
             lambda x=x: [compute(x, 1, False)], [y], [x, y])
     y, dy, dx = compute(x, 1, False), torch.randn_like(x), like(x)
 
     def ours():
-        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars()[0], d, y, d, dy, lib.scalars()[1], d, dx, algorithm, 1)
+        lib("miopenSoftmaxBackward_V2", lib.handle, lib.scalars(x)[0], d, y, d, dy, lib.scalars(x)[1], d, dx, algorithm, 1)
 
     def theirs(x=x):
         return [gradient(dy.to(x.dtype), y.to(x.dtype), 1, x.dtype)]
@@ -266,11 +268,11 @@ def reduction(lib, x, operation="sum", dims=(1,)):
     size = ctypes.c_size_t()
     lib("miopenGetReductionWorkspaceSize", lib.handle, descriptor, d, dy, ctypes.byref(size))
     workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
-    one, zero = (ctypes.c_double(v) if x.dtype == torch.float64 else ctypes.c_float(v) for v in (1, 0))
+    one, zero = lib.scalars(x)
 
     def ours():
-        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, ctypes.byref(one), d, x,
-            ctypes.byref(zero), dy, y)
+        lib("miopenReduceTensor", lib.handle, descriptor, None, ctypes.c_size_t(0), workspace, size, one, d, x, zero,
+            dy, y)
 
     return Operation(ours, lambda x=x: [compute(x, dim=list(dims), keepdim=True)], [y], [x, y])
 
@@ -280,7 +282,133 @@ def lrn(lib, x, size=5):
     lib("miopenSetLRNDescriptor", descriptor, 1, size, 1e-4, 0.75, 2.0)
 
     def ours():
-        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars()[0], d, x, lib.scalars()[1], d, y,
+        lib("miopenLRNForward", lib.handle, descriptor, lib.scalars(x)[0], d, x, lib.scalars(x)[1], d, y,
             ctypes.c_bool(False), None)
 
     return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])
+
+
+def gradients(compute, inputs, dy):
+    """What autograd finds for `inputs`, which are detached first."""
+    inputs = [t.detach().clone().requires_grad_() for t in inputs]
+    return torch.autograd.grad(compute(*inputs), inputs, dy)
+
+
+def prelu_backward(lib, x, shared=True):
+    weight, dy, dx = torch.randn(1 if shared else x.shape[1], device=x.device).to(x.dtype), torch.randn_like(x), like(x)
+    dw, d, dp, size = like(weight), lib.tensor(x), lib.tensor(weight), ctypes.c_size_t()
+    lib("miopenGetPReLUBackwardWorkspaceSize", lib.handle, d, dp, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        lib("miopenPReLUBackward", lib.handle, workspace, size, d, x, dp, weight, d, dy, d, dx, dp, dw)
+
+    def theirs(x=x):
+        return gradients(functional.prelu, (x, weight.to(x.dtype)), dy.to(x.dtype))
+
+    return Operation(ours, theirs, [dx, dw], [x, dy, dx])
+
+
+def rotate(x, cos, sin):
+    pairs = torch.stack((-x[..., 1::2], x[..., 0::2]), -1).flatten(-2)
+    return x * cos + pairs * sin
+
+
+def rope(lib, x, backward=False):
+    cos, sin = torch.randn(2, *x.shape[1:], device=x.device).to(x.dtype)
+    y, d, dc = like(x), lib.tensor(x), lib.tensor(cos)
+
+    def ours():
+        lib(f"miopenRoPE{'Backward' if backward else 'Forward'}", lib.handle, d, x, dc, cos, dc, sin, lib.tensor(y), y)
+
+    def theirs(x=x):
+        both = cos.to(x.dtype), sin.to(x.dtype)
+        return gradients(lambda t: rotate(t, *both), (x,), x) if backward else [rotate(x, *both)]
+
+    return Operation(ours, theirs, [y], [x, y])
+
+
+REDUCED = ("none", "sum", "mean")
+
+
+def soft_margin_loss(lib, x, reduction="none", backward=False):
+    target, number = torch.randint(0, 2, x.shape, device=x.device).mul(2).sub(1).to(x.dtype), REDUCED.index(reduction)
+    y = like(x) if reduction == "none" or backward else like(x.new_empty(1))
+    dy, d, dt, out, size = torch.randn_like(x), lib.tensor(x), lib.tensor(target), lib.tensor(y), ctypes.c_size_t()
+    scalar = dy.flatten()[:1].clone()  # the gradient of a reduced loss
+    grad = dy if reduction == "none" else scalar
+    if not backward:
+        lib("miopenGetSoftMarginLossForwardWorkspaceSize", lib.handle, d, dt, out, number, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        if backward:
+            lib("miopenSoftMarginLossBackward", lib.handle, d, x, dt, target, lib.tensor(grad), grad, out, y, number)
+        else:
+            lib("miopenSoftMarginLossForward", lib.handle, d, x, dt, target, out, y, number, workspace, size)
+
+    def theirs(x=x):
+        def loss(t):
+            return functional.soft_margin_loss(t, target.to(x.dtype), reduction=reduction)
+        outer = grad if reduction == "none" else grad[0]
+        return gradients(loss, (x,), outer.to(x.dtype)) if backward else [loss(x)]
+
+    return Operation(ours, theirs, [y], [x, target, y])
+
+
+def multi_margin_loss(lib, x, reduction="none", p=1, margin=0.75):
+    weight, target = torch.rand(x.shape[1]).to(x), torch.randint(0, x.shape[1], x.shape[:1], device=x.device)
+    y, number, size = like(x.new_empty(x.shape[0] if reduction == "none" else 1)), REDUCED.index(reduction), ctypes.c_size_t()
+    tensors = [lib.tensor(t) for t in (x, target, weight, y)]
+    power, distance = ctypes.c_long(p), ctypes.c_float(margin)
+    lib("miopenGetMultiMarginLossForwardWorkspaceSize", lib.handle, *tensors, power, distance, number, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        arguments = [a for pair in zip(tensors, (x, target, weight, y)) for a in pair]
+        lib("miopenMultiMarginLossForward", lib.handle, *arguments, power, distance, number, workspace, size)
+
+    def theirs(x=x):
+        return [functional.multi_margin_loss(x, target, p, margin, weight.to(x.dtype), reduction=reduction)]
+
+    return Operation(ours, theirs, [y], [x, y])
+
+
+# No value of 16 bits is at a kink.
+ACTIVATIONS = {"logistic": (1, torch.sigmoid), "tanh": (2, lambda x: 1.2501 * torch.tanh(0.7501 * x)), "relu": (3, torch.relu),
+               "softrelu": (4, functional.softplus), "abs": (5, torch.abs),
+               "clipped relu": (7, lambda x: x.clamp(0, 0.7501)), "elu": (9, lambda x: functional.elu(x, 0.7501)),
+               "leaky relu": (8, lambda x: functional.leaky_relu(x, 0.7501)), "clamp": (10, lambda x: x.clamp(0.7501, 1.2501))}
+
+
+def activation(lib, x, mode="relu", backward=False):
+    number, compute = ACTIVATIONS[mode]
+    descriptor, d, dy, y, dx = lib.made("Activation"), lib.tensor(x), torch.randn_like(x), like(x), like(x)
+    lib("miopenSetActivationDescriptor", descriptor, number, 0.7501, 1.2501, 1.5)
+    one, zero = lib.scalars(x)
+
+    def ours():
+        lib("miopenActivationForward", lib.handle, descriptor, one, d, x, zero, d, y)
+        if backward:
+            lib("miopenActivationBackward", lib.handle, descriptor, one, d, y, d, dy, d, x, zero, d, dx)
+
+    def theirs(x=x):
+        return gradients(compute, (x,), dy.to(x.dtype)) if backward else [compute(x)]
+
+    return Operation(ours, theirs, [dx if backward else y], [x, y])
+
+
+def glu(lib, x, dim=0, backward=False):
+    half = x.narrow(dim, 0, x.shape[dim] // 2).contiguous()
+    dy, result, d, dh = torch.randn_like(half), like(x if backward else half), lib.tensor(x), lib.tensor(half)
+
+    def ours():
+        if backward:
+            lib("miopenGLUBackward", lib.handle, d, x, dh, dy, lib.tensor(result), result, dim)
+        else:
+            lib("miopenGLUForward", lib.handle, d, x, dh, result, dim)
+
+    def theirs(x=x):
+        return gradients(lambda t: functional.glu(t, dim), (x,), dy.to(x.dtype)) if backward else [functional.glu(x, dim)]
+
+    return Operation(ours, theirs, [result], [x, result])

@@ -39,4 +39,10 @@ inline void run(Handle& handle, const ConvolutionCall& call, const convolution::
   convolution::run(handle, call.problem, call.constraints, args, solution.solver->info().id, solution.point);
 }
 
+/// For loaded solutions: BadParm for a problem that is wrong, and the solvers that its solution may have.
+inline void validate(const ConvolutionCall& call) { convolution::validate(call.problem); }
+inline SolverList solvers(const ConvolutionCall& call, DeviceKind kind) {
+  return convolution::solvers(call.problem.direction, kind);
+}
+
 }  // namespace polymio::capi

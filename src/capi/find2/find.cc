@@ -10,6 +10,7 @@
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/softmax.h"
 #include "capi/find2/options.h"
 #include "capi/find2/solution.h"
 #include "core/random.h"

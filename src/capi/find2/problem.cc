@@ -12,6 +12,7 @@
 #include "capi/common/guard.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/softmax.h"
 
 using namespace polymio;
 using capi::deref;
@@ -59,7 +60,7 @@ void check_id(const ProblemState& p, miopenTensorArgumentId_t id) {
 }
 
 void check_no_scalar(miopenTensorArgumentId_t id) {
-  require((id & miopenTensorArgumentIsScalar) == 0, "argument id {:#x} is a scalar: convolutions have none",
+  require((id & miopenTensorArgumentIsScalar) == 0, "argument id {:#x} is a scalar: the problem has none",
           static_cast<unsigned>(id));
 }
 
@@ -132,11 +133,22 @@ miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDi
   });
 }
 
+miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem, miopenSoftmaxDescriptor_t operatorDesc,
+                                          miopenProblemDirection_t direction) {
+  return guard([&] {
+    not_null(problem, "problem");
+    give(problem, capi::SoftmaxOperation{deref(operatorDesc)}, direction);
+  });
+}
+
 miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2) {
   return guard([&] {
     ProblemState& a = deref(problem1);
     const ProblemState& b = deref(problem2);
     const FusionPlace last = fusion_place(a.operations.back()), next = fusion_place(b.operations.front());
+    for (const FusionPlace& place : {last, next})
+      if (place.number == capi::kNotFused)
+        fail(Status::kNotImplemented, "{} cannot be part of a fused problem", place.name);
     if (last.number >= next.number)
       fail(Status::kUnsupportedOp,
            "{} cannot be fused behind {}: supported is a convolution, then a bias, then an activation, where bias or "

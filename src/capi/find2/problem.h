@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capi/convolution/call.h"
+#include "capi/softmax.h"
 #include "primitives/activation/activation.h"
 
 namespace polymio::capi {
@@ -18,6 +19,8 @@ struct TensorName {
   miopenTensorArgumentId_t id;
   const char* text;
 };
+
+inline constexpr int kNotFused = -1;  // the place of operations that are never part of a fused problem
 
 struct ConvolutionOperation {
   static constexpr const char* kName = "a convolution";
@@ -47,7 +50,17 @@ struct ActivationOperation {
   activation::Parameters parameters;
 };
 
-using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation>;
+struct SoftmaxOperation {
+  static constexpr const char* kName = "a softmax";
+  static constexpr int kFusionPlace = kNotFused;
+  static constexpr TensorName kTensors[] = {{miopenTensorSoftmaxX, "miopenTensorSoftmaxX"},
+                                            {miopenTensorSoftmaxY, "miopenTensorSoftmaxY"},
+                                            {miopenTensorSoftmaxDX, "miopenTensorSoftmaxDX"},
+                                            {miopenTensorSoftmaxDY, "miopenTensorSoftmaxDY"}};
+  SoftmaxObject::State descriptor;
+};
+
+using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, SoftmaxOperation>;
 
 /// An operation, or several that are fused: each reads the result of the one before.
 struct ProblemState {
@@ -74,7 +87,7 @@ struct ProblemObject : miopenProblem, InSlots<ProblemObject> {
 inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
 
 /// A problem as its primitive takes it.
-using ProblemCall = std::variant<ConvolutionCall>;
+using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall>;
 
 /// The call of a complete problem; `missing` is the status if a tensor descriptor is not set.
 ProblemCall make_call(const ProblemState&, Status missing);

@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include "base/hash.h"
+#include "capi/find2/convolution.h"
+#include "capi/find2/softmax.h"
 #include "capi/find2/solution.h"
 #include "core/registry.h"
 
@@ -102,19 +104,40 @@ void fields(Archive& io, ConvolutionObject::State& c) {
   io(c.seed);
 }
 
-/// The problem of a solution: a convolution and what is fused into it.
+/// The first operation. Other numbers are in solutions of later versions.
+enum class SavedKind : int { kConvolution = 1, kSoftmax = 2 };
+
+template <class Archive>
+void fields(Archive& io, SoftmaxObject::State& s) {
+  double alpha = s.alpha, beta = s.beta;
+  io(alpha);
+  io(beta);
+  s.alpha = static_cast<float>(alpha);
+  s.beta = static_cast<float>(beta);
+  io(s.algorithm);
+  io(s.mode);
+}
+
+/// The problem of a solution: a convolution and what is fused into it, or a softmax.
 struct SavedProblem {
-  bool has_convolution = true, has_bias = false, has_activation = false;
+  SavedKind kind = SavedKind::kConvolution;
+  bool has_bias = false, has_activation = false;
   ConvolutionOperation convolution;
   miopenProblemDirection_t direction = miopenProblemDirectionForward;
   ActivationOperation activation;
+  SoftmaxOperation softmax;
   std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
 };
 
 SavedProblem to_saved(const ProblemState& p) {
   SavedProblem saved;
-  saved.convolution = std::get<ConvolutionOperation>(p.operations.front());
-  saved.convolution.descriptor.math = saved.convolution.descriptor.allowed_math();
+  if (const auto* convolution = p.find<ConvolutionOperation>()) {
+    saved.convolution = *convolution;
+    saved.convolution.descriptor.math = saved.convolution.descriptor.allowed_math();
+  } else {
+    saved.kind = SavedKind::kSoftmax;
+    saved.softmax = std::get<SoftmaxOperation>(p.operations.front());
+  }
   saved.has_bias = p.find<BiasOperation>();
   if (const auto* activation = p.find<ActivationOperation>()) {
     saved.has_activation = true;
@@ -126,9 +149,11 @@ SavedProblem to_saved(const ProblemState& p) {
 }
 
 ProblemState from_saved(SavedProblem saved) {
-  expect(saved.has_convolution, "it has no convolution");
   ProblemState p;
-  p.operations.emplace_back(std::move(saved.convolution));
+  if (saved.kind == SavedKind::kSoftmax)
+    p.operations.emplace_back(saved.softmax);
+  else
+    p.operations.emplace_back(std::move(saved.convolution));
   if (saved.has_bias) p.operations.emplace_back(BiasOperation());
   if (saved.has_activation) p.operations.emplace_back(saved.activation);
   p.direction = saved.direction;
@@ -138,10 +163,13 @@ ProblemState from_saved(SavedProblem saved) {
 
 template <class Archive>
 void fields(Archive& io, SavedProblem& p) {
-  io(p.has_convolution);
+  io(p.kind);
   io(p.has_bias);
   io(p.has_activation);
-  fields(io, p.convolution.descriptor);
+  if (p.kind == SavedKind::kSoftmax)
+    fields(io, p.softmax.descriptor);
+  else
+    fields(io, p.convolution.descriptor);
   io(p.direction);
   io(p.activation.mode);
   io(p.activation.parameters.alpha);
@@ -202,7 +230,10 @@ void check(const ConvolutionObject::State& c) {
 
 /// The problem, if the API would have taken it.
 ProblemState checked_problem(SavedProblem saved) {
-  check(saved.convolution.descriptor);
+  const bool softmax = saved.kind == SavedKind::kSoftmax;
+  expect(softmax || saved.kind == SavedKind::kConvolution, "its operation is unknown");
+  expect(!softmax || !(saved.has_bias || saved.has_activation), "it fuses what cannot be fused");
+  if (!softmax) check(saved.convolution.descriptor);
   expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
          "the direction is unknown");
   expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kClamp,
@@ -218,7 +249,7 @@ ProblemState checked_problem(SavedProblem saved) {
 }
 
 SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
-  candidate.solver = solver_by_id(name.id, convolution::all_solvers());
+  candidate.solver = solver_by_id(name.id);
   if (!candidate.solver || name.text != candidate.solver->info().name)
     fail(Status::kVersionMismatch, "the saved solution is for the solver {} ({}), which this version does not have",
          name.text, name.id);
@@ -227,13 +258,13 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
     candidate.tuned = false;
     candidate.source = std::min(candidate.source, search::Source::kNeighbour);
   }
-  ConvolutionCall call = std::get<ConvolutionCall>(make_call(problem, Status::kInvalidValue));
-  convolution::validate(call.problem);
+  ProblemCall call = make_call(problem, Status::kInvalidValue);
+  std::visit([](const auto& of_primitive) { validate(of_primitive); }, call);
   const auto serves = [&](DeviceKind kind) {
-    const auto list = convolution::solvers(call.problem.direction, kind);
+    const auto list = std::visit([&](const auto& of_primitive) { return solvers(of_primitive, kind); }, call);
     return std::find(list.begin(), list.end(), candidate.solver) != list.end();
   };
-  expect(serves(DeviceKind::kCpu) || serves(DeviceKind::kCuda), "its solver is for another direction");
+  expect(serves(DeviceKind::kCpu) || serves(DeviceKind::kCuda), "its solver is for another direction or operation");
   return {std::move(problem), std::move(candidate), std::move(call)};
 }
 

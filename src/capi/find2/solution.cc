@@ -14,6 +14,7 @@
 #include "capi/common/handle.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/softmax.h"
 #include "core/registry.h"
 
 using namespace polymio;

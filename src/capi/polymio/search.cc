@@ -87,8 +87,7 @@ miopenStatus_t polymioGetSolutionSource(miopenHandle_t handle, miopenProblem_t p
       *source = static_cast<polymioSource_t>(c.source);
       return;
     }
-    require(solver_by_id(solution_id, convolution::all_solvers()),
-            "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
+    require(solver_by_id(solution_id), "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
     fail(Status::kBadParm, "solution {} does not apply to the problem", solution_id);
   });
 }
@@ -162,7 +161,7 @@ miopenStatus_t polymioExplain(miopenHandle_t handle, miopenProblem_t problem, ch
 miopenStatus_t polymioGetSolutionName(uint64_t solution_id, const char** name) {
   return guard([&] {
     not_null(name, "name");
-    const SolverBase* solver = solver_by_id(solution_id, convolution::all_solvers());
+    const SolverBase* solver = solver_by_id(solution_id);
     require(solver, "solution id {} is unknown; ask GetSolution for the valid ones", solution_id);
     *name = solver->info().name;
   });

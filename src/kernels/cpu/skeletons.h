@@ -7,11 +7,11 @@
 
 namespace polymio::kernels {
 
-inline constexpr std::size_t kMaxInputs = 4, kMaxOutputs = 3, kMaxAccumulators = 4;
+inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
 /// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
 struct Run {
-  const void* in[kMaxInputs] = {};
+  const void* in[kMaxInputs + kMaxAccumulators] = {};  // a second pass over columns adds their values to the inputs
   void* out[kMaxOutputs] = {};
   std::int64_t n = 0;
 };
@@ -20,6 +20,8 @@ struct Run {
 struct Rows {
   const void* in[kMaxInputs] = {};
   std::int64_t row_bytes[kMaxInputs] = {};
+  void* out[kMaxOutputs] = {};  // of a second pass
+  std::int64_t out_row_bytes[kMaxOutputs] = {};
   std::int64_t rows = 0, n = 0;
 };
 
@@ -39,6 +41,10 @@ struct Reduction {
   void (*merge)(const void* job, const A* later, A* values) = nullptr;
   /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
+  /// The same for rows of columns, with values[accumulator * pitch + column].
+  void (*apply_columns)(const void* job, const Rows& rows, const A* values, std::int64_t pitch) = nullptr;
+  /// The last so many of `reads` have one element for each row of reduce_columns.
+  std::size_t row_scalars = 0;
 };
 
 }  // namespace polymio::kernels

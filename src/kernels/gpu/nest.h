@@ -11,7 +11,7 @@
 
 namespace polymio::kernels {
 
-inline constexpr int kMaxOperands = 7;              // up to 4 inputs and 3 outputs
+inline constexpr int kMaxOperands = 10;             // up to 5 inputs and 5 outputs
 inline constexpr i64 kMaxPartUnits = i64{1} << 30;  // units that a kernel counts in an int, with room for a last block
 
 /// Dimensions slowest first, of any size. Operands are the inputs, then the outputs.

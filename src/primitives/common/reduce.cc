@@ -1,5 +1,6 @@
 // Long rows are cut into chunks, whose values are merged in order. Where columns are contiguous and rows are not, rows
-// of columns are reduced instead, in chunks as well.
+// of columns are reduced instead, in chunks as well. The second pass follows the first while a row or a group of
+// columns is in the caches, unless that leaves threads idle.
 // SPDX-License-Identifier: MIT
 #include "primitives/common/reduce.h"
 
@@ -13,6 +14,11 @@ namespace {
 
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us, and within the L2 cache
 constexpr std::int64_t kLeastColumns = 16;                     // fewest contiguous columns that are reduced as such
+constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
+constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
+constexpr std::int64_t kTasksPerThread = 2;  // tasks that suffice to reduce rows whole
+constexpr std::int64_t kShortRow = 64;       // elements of rows that take longer than a transposed copy of them
+constexpr std::int64_t kCopied = 2048;       // elements of such a copy
 
 __extension__ using Wide = __int128;
 using Offsets = std::array<std::int64_t, kMaxOperands>;
@@ -23,13 +29,39 @@ Offsets offsets_of(const Cursor& at) {
   return offsets;
 }
 
-/// Whether neighbours in the innermost kept dimension are contiguous in every input that is reduced, and neighbours in
-/// the innermost reduced one are not.
+/// The job of every row, or what writes that of each.
+struct Jobs {
+  const void* shared = nullptr;
+  const RowJob* own = nullptr;
+};
+
+class JobOfRow {
+ public:
+  JobOfRow(const Jobs& jobs, std::int64_t row) : job_(jobs.own ? memory_ : jobs.shared) {
+    if (jobs.own) (*jobs.own)(row, memory_);
+  }
+  JobOfRow(const JobOfRow&) = delete;
+  JobOfRow& operator=(const JobOfRow&) = delete;
+  operator const void*() const { return job_; }
+
+ private:
+  alignas(8) unsigned char memory_[kRowJobBytes];
+  const void* job_;
+};
+
+/// Whether neighbours in the innermost kept dimension are contiguous in every operand that the kernel uses, or equal in
+/// inputs with one element per row, and neighbours in the innermost reduced one are not.
 template <class A>
 bool has_columns(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel) {
   if (loops.kept.inner().size < kLeastColumns) return false;
-  for (std::size_t o = operands.outputs; o < operands.outputs + kernel.reads; ++o)
-    if (loops.kept.inner().strides[o] != 1 || loops.reduced.inner().strides[o] == 1) return false;
+  const std::size_t reduced = operands.outputs + kernel.reads;
+  const std::size_t first = kernel.apply ? 0 : operands.outputs, end = kernel.apply ? operands.count : reduced;
+  const bool single = loops.reduced.count() == 1;
+  for (std::size_t o = first; o < end; ++o) {
+    const bool scalar = o < reduced && o + kernel.row_scalars >= reduced;
+    if (loops.kept.inner().strides[o] != (scalar ? 0 : 1)) return false;
+    if (!scalar && !single && loops.reduced.inner().strides[o] == 1) return false;
+  }
   return true;
 }
 
@@ -37,109 +69,269 @@ bool has_columns(const RowLoops& loops, const Operands& operands, const kernels:
 template <class A>
 class Reducer {
  public:
-  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const void* job)
+  Reducer(const RowLoops& loops, const Operands& operands, const kernels::Reduction<A>& kernel, const Jobs& jobs)
       : loops_(loops),
         operands_(operands),
         kernel_(kernel),
-        job_(job),
+        jobs_(jobs),
         runs_(loops.reduced, operands, operands.outputs, operands.outputs + kernel.reads),
+        applied_(loops.reduced, operands),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
-        columns_(has_columns(loops, operands, kernel)) {
-    const std::int64_t width = loops.kept.inner().size;
-    group_ = columns_ ? std::min(width, kBlock) : std::clamp<std::int64_t>(kTaskElements / length_, 1, rows_);
-    chunk_ = columns_ ? std::max<std::int64_t>(1, kTaskElements / group_) : kTaskElements;
+        columns_(!jobs.own && has_columns(loops, operands, kernel)),
+        short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns) {
+    const std::int64_t width = loops.kept.inner().size, fitting = kTaskElements / length_;
+    const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
+    group_ = columns_ ? std::min(width, kernel.apply ? cached : kBlock) : std::clamp<std::int64_t>(fitting, 1, rows_);
+    const std::int64_t in_chunk = kernel.apply ? kCachedTasks * kTaskElements : kTaskElements;
+    chunk_ = columns_ ? std::max<std::int64_t>(1, in_chunk / group_) : kTaskElements;
     chunks_ = ceil_div(length_, chunk_);
     groups_in_width_ = ceil_div(columns_ ? width : rows_, group_);
+    groups_ = groups_in_width_ * (columns_ ? rows_ / width : 1);
   }
 
-  std::int64_t rows() const { return rows_; }
-  std::int64_t chunks() const { return chunks_; }
-  std::int64_t chunk() const { return chunk_; }
-  std::int64_t length() const { return length_; }
-  std::int64_t group() const { return group_; }
-
   void run(Stream& stream) {
-    const std::size_t k = kernel_.accumulators;
-    table_.resize(static_cast<std::size_t>(chunks_ * rows_) * k);
-    const std::int64_t widths = columns_ ? rows_ / loops_.kept.inner().size : 1;
-    const std::int64_t groups = widths * groups_in_width_;
-    stream.parallel_for(static_cast<std::size_t>(chunks_ * groups), 0, [&](std::size_t i, void*) {
-      const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups, g = task % groups;
-      columns_ ? reduce_columns(c, g / groups_in_width_, g % groups_in_width_) : reduce_rows(c, g);
+    table_.resize(static_cast<std::size_t>(chunks_ * rows_) * kernel_.accumulators);
+    stream.parallel_for(static_cast<std::size_t>(chunks_ * groups_), 0, [&](std::size_t i, void*) {
+      const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups_;
+      const Group g = group(task % groups_);
+      columns_ ? reduce_columns(c, g, at(c, 0, g.first), rows_) : reduce_rows(c, g);
     });
   }
 
-  /// The values of a row, all chunks merged.
-  void values(std::int64_t row, A* out) const {
-    for (std::size_t k = 0; k < kernel_.accumulators; ++k) out[k] = *at(0, k, row);
-    for (std::int64_t c = 1; c < chunks_; ++c) {
-      A part[kernels::kMaxAccumulators];
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) part[k] = *at(c, k, row);
-      kernel_.merge(job_, part, out);
+  /// Passes the merged values of every row on, rows in order.
+  void finish(RowResult<A> result) const {
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      A values[kernels::kMaxAccumulators];
+      merged(row, values);
+      result(row, values);
     }
   }
 
-  /// Adds elements [begin, end) of the row at `cursor` to the values.
-  void add(const Cursor& cursor, std::int64_t begin, std::int64_t end, A* values) const {
-    std::int64_t done = begin;
-    runs_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) {
-      kernel_.reduce(job_, run, done, values);
-      done += run.n;
+  void run_and_apply(Stream& stream, RowResult<A> result) {
+    if (chunks_ == 1 || groups_ >= kTasksPerThread * stream.threads()) {
+      return stream.parallel_for(static_cast<std::size_t>(groups_), 0, [&](std::size_t i, void*) {
+        const Group g = group(static_cast<std::int64_t>(i));
+        columns_ ? finish_columns(g, result) : short_ ? finish_short_rows(g, result) : finish_rows(g, result);
+      });
+    }
+    run(stream);
+    if (!kernel_.apply) return finish(result);
+    finish([&](std::int64_t row, A* values) {
+      result(row, values);
+      for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(0, k, row) = values[k];
+    });
+    stream.parallel_for(static_cast<std::size_t>(chunks_ * groups_), 0, [&](std::size_t i, void*) {
+      const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups_;
+      const Group g = group(task % groups_);
+      columns_ ? apply_columns(c, g, at(0, 0, g.first), rows_) : apply_rows(c, g);
     });
   }
 
  private:
-  const A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) const {
+  struct Group {
+    std::int64_t first, n;  // rows
+  };
+  struct Part {
+    std::int64_t begin, end;  // elements of a row
+  };
+  Group group(std::int64_t number) const {
+    const std::int64_t width = columns_ ? loops_.kept.inner().size : rows_;
+    const std::int64_t at = number % groups_in_width_ * group_;
+    return {number / groups_in_width_ * width + at, std::min(group_, width - at)};
+  }
+  Part part(std::int64_t chunk) const { return {chunk * chunk_, std::min((chunk + 1) * chunk_, length_)}; }
+
+  A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) {
     return table_.data() + (chunk * static_cast<std::int64_t>(kernel_.accumulators) + accumulator) * rows_ + row;
   }
-  A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) {
-    return const_cast<A*>(std::as_const(*this).at(chunk, accumulator, row));
+  const A* at(std::int64_t chunk, std::size_t accumulator, std::int64_t row) const {
+    return const_cast<Reducer*>(this)->at(chunk, accumulator, row);
   }
 
-  void reduce_rows(std::int64_t chunk, std::int64_t group) {
-    const std::int64_t first = group * group_, last = std::min(first + group_, rows_);
-    const std::int64_t begin = chunk * chunk_, end = std::min(begin + chunk_, length_);
-    Cursor cursor(loops_.kept, first);
-    for (std::int64_t row = first; row < last; ++row, cursor.advance(1)) {
-      A values[kernels::kMaxAccumulators];
-      kernel_.start(job_, values);
-      add(cursor, begin, end, values);
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(chunk, k, row) = values[k];
+  /// The values of a row, all chunks merged.
+  void merged(std::int64_t row, A* values) const {
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
+    if (chunks_ == 1) return;
+    const JobOfRow job(jobs_, row);
+    for (std::int64_t c = 1; c < chunks_; ++c) {
+      A later[kernels::kMaxAccumulators];
+      for (std::size_t k = 0; k < kernel_.accumulators; ++k) later[k] = *at(c, k, row);
+      kernel_.merge(job, later, values);
     }
   }
 
-  void reduce_columns(std::int64_t chunk, std::int64_t outer, std::int64_t group) {
-    const std::int64_t width = loops_.kept.inner().size, first = outer * width + group * group_;
-    const std::int64_t begin = chunk * chunk_, end = std::min(begin + chunk_, length_);
-    A none[kernels::kMaxAccumulators];
-    kernel_.start(job_, none);
-    kernels::Rows rows;
-    rows.n = std::min(group_, width - group * group_);
-    for (std::size_t k = 0; k < kernel_.accumulators; ++k) std::fill_n(at(chunk, k, first), rows.n, none[k]);
-    const Cursor column(loops_.kept, first);
+  /// The values of a chunk of the row at `cursor`.
+  void reduce_row(const void* job, const Cursor& cursor, std::int64_t chunk, A* values) const {
+    kernel_.start(job, values);
+    auto [done, end] = part(chunk);
+    runs_.each(done, end, offsets_of(cursor), [&](const kernels::Run& run) {
+      kernel_.reduce(job, run, done, values);
+      done += run.n;
+    });
+  }
+  void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
+    if (!kernel_.apply) return;
+    const auto [begin, end] = part(chunk);
+    applied_.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel_.apply(job, run, values); });
+  }
+
+  void reduce_rows(std::int64_t chunk, const Group& g) {
+    Cursor cursor(loops_.kept, g.first);
+    for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
+      A values[kernels::kMaxAccumulators];
+      reduce_row(JobOfRow(jobs_, row), cursor, chunk, values);
+      for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(chunk, k, row) = values[k];
+    }
+  }
+  void apply_rows(std::int64_t chunk, const Group& g) const {
+    Cursor cursor(loops_.kept, g.first);
+    for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
+      A values[kernels::kMaxAccumulators];
+      for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
+      apply_row(JobOfRow(jobs_, row), cursor, chunk, values);
+    }
+  }
+  void finish_rows(const Group& g, RowResult<A> result) const {
+    Cursor cursor(loops_.kept, g.first);
+    for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
+      const JobOfRow job(jobs_, row);
+      A values[kernels::kMaxAccumulators], later[kernels::kMaxAccumulators];
+      reduce_row(job, cursor, 0, values);
+      for (std::int64_t c = 1; c < chunks_; ++c) {
+        reduce_row(job, cursor, c, later);
+        kernel_.merge(job, later, values);
+      }
+      result(row, values);
+      for (std::int64_t c = 0; c < chunks_; ++c) apply_row(job, cursor, c, values);
+    }
+  }
+
+  /// Calls body(rows, number of the first row) for the rows of a chunk of the columns.
+  template <class Body>
+  void each_rows(std::int64_t chunk, const Group& g, const Body& body) const {
+    const auto [begin, end] = part(chunk);
+    const Cursor column(loops_.kept, g.first);
     Cursor cursor(loops_.reduced, begin);
+    kernels::Rows rows;
+    rows.n = g.n;
     for (std::int64_t i = begin; i < end; i += rows.rows) {
       rows.rows = std::min(cursor.run(), end - i);
-      for (std::size_t r = 0; r < kernel_.reads; ++r) {
-        const std::size_t o = operands_.outputs + r;
+      for (std::size_t o = 0; o < operands_.count; ++o) {
         const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
-        rows.in[r] = static_cast<const char*>(operands_.data[o]) + (cursor.offset(o) + column.offset(o)) * bytes;
-        rows.row_bytes[r] = loops_.reduced.inner().strides[o] * bytes;
+        char* const data = static_cast<char*>(operands_.data[o]) + (cursor.offset(o) + column.offset(o)) * bytes;
+        const std::int64_t apart = loops_.reduced.inner().strides[o] * bytes;
+        if (o < operands_.outputs) {
+          rows.out[o] = data;
+          rows.out_row_bytes[o] = apart;
+        } else {
+          rows.in[o - operands_.outputs] = data;
+          rows.row_bytes[o - operands_.outputs] = apart;
+        }
       }
-      kernel_.reduce_columns(job_, rows, i, at(chunk, 0, first), rows_);
+      body(rows, i);
       cursor.advance(rows.rows);
+    }
+  }
+
+  /// The values of no elements; values[accumulator * pitch + column].
+  void set_none(std::int64_t columns, A* values, std::int64_t pitch) const {
+    A none[kernels::kMaxAccumulators];
+    kernel_.start(jobs_.shared, none);
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k)
+      std::fill_n(values + static_cast<std::int64_t>(k) * pitch, columns, none[k]);
+  }
+  void reduce_columns(std::int64_t chunk, const Group& g, A* values, std::int64_t pitch) const {
+    set_none(g.n, values, pitch);
+    each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t first) {
+      kernel_.reduce_columns(jobs_.shared, rows, first, values, pitch);
+    });
+  }
+  void apply_columns(std::int64_t chunk, const Group& g, const A* values, std::int64_t pitch) const {
+    if (!kernel_.apply) return;
+    each_rows(chunk, g, [&](const kernels::Rows& rows, std::int64_t) {
+      kernel_.apply_columns(jobs_.shared, rows, values, pitch);
+    });
+  }
+  using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
+  /// Calls body with the values of a column, then stores them.
+  template <class Body>
+  void on_column(Values& all, std::int64_t column, const Body& body) const {
+    A one[kernels::kMaxAccumulators];
+    const auto at = [&](std::size_t k) -> A& { return all[k * kBlock + static_cast<std::size_t>(column)]; };
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k) one[k] = at(k);
+    body(one);
+    for (std::size_t k = 0; k < kernel_.accumulators; ++k) at(k) = one[k];
+  }
+  void finish_columns(const Group& g, RowResult<A> result) const {
+    Values values, later;
+    reduce_columns(0, g, values.data(), kBlock);
+    for (std::int64_t c = 1; c < chunks_; ++c) {
+      reduce_columns(c, g, later.data(), kBlock);
+      for (std::int64_t i = 0; i < g.n; ++i)
+        on_column(later, i,
+                  [&](A* other) { on_column(values, i, [&](A* sum) { kernel_.merge(jobs_.shared, other, sum); }); });
+    }
+    for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
+    for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
+  }
+
+  /// Rows of few elements as columns of a transposed copy.
+  void finish_short_rows(const Group& all, RowResult<A> result) const {
+    alignas(64) unsigned char copies[kMaxOperands][kCopied * sizeof(double)];
+    const std::int64_t most = std::min(kCopied / length_, kBlock);
+    for (std::int64_t first = 0; first < all.n; first += most) {
+      const Group g{all.first + first, std::min(most, all.n - first)};
+      kernels::Rows rows;
+      rows.rows = length_;
+      rows.n = g.n;
+      for (std::size_t o = 0; o < operands_.count; ++o) {
+        const std::int64_t row_bytes = g.n * static_cast<std::int64_t>(operands_.size[o]);
+        if (o >= operands_.outputs || operands_.reads_outputs) copy_rows<true>(o, g, copies[o]);
+        if (o < operands_.outputs) {
+          rows.out[o] = copies[o];
+          rows.out_row_bytes[o] = row_bytes;
+        } else {
+          rows.in[o - operands_.outputs] = copies[o];
+          rows.row_bytes[o - operands_.outputs] = row_bytes;
+        }
+      }
+      Values values;
+      set_none(g.n, values.data(), kBlock);
+      kernel_.reduce_columns(jobs_.shared, rows, 0, values.data(), kBlock);
+      for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
+      kernel_.apply_columns(jobs_.shared, rows, values.data(), kBlock);
+      for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, copies[o]);
+    }
+  }
+  /// Copies an operand's rows to columns, or back.
+  template <bool kToColumns>
+  void copy_rows(std::size_t o, const Group& g, unsigned char* columns) const {
+    const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
+    const std::int64_t stride = loops_.reduced.inner().strides[o];
+    Cursor row(loops_.kept, g.first);
+    for (std::int64_t r = 0; r < g.n; ++r, row.advance(1)) {
+      Cursor at(loops_.reduced, 0);
+      for (std::int64_t i = 0, n; i < length_; i += n, at.advance(n)) {
+        n = at.run();
+        char* const memory = static_cast<char*>(operands_.data[o]) + (row.offset(o) + at.offset(o)) * bytes;
+        unsigned char* const column = columns + (i * g.n + r) * bytes;
+        if constexpr (kToColumns)
+          copy_elements(operands_.size[o], memory, stride, column, g.n, n);
+        else
+          copy_elements(operands_.size[o], column, g.n, memory, stride, n);
+      }
     }
   }
 
   const RowLoops& loops_;
   const Operands& operands_;
   const kernels::Reduction<A>& kernel_;
-  const void* job_;
-  const Runs runs_;
+  const Jobs jobs_;
+  const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_;
-  std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1;
+  bool columns_, short_;
+  std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   std::vector<A> table_;  // [chunk][accumulator][row]
 };
 
@@ -161,13 +353,9 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced) 
 template <class A>
 void reduce(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<A>& kernel,
             const void* job, RowResult<A> result) {
-  Reducer<A> reducer(loops, inputs, kernel, job);
+  Reducer<A> reducer(loops, inputs, kernel, {job});
   reducer.run(stream);
-  for (std::int64_t row = 0; row < reducer.rows(); ++row) {
-    A values[kernels::kMaxAccumulators];
-    reducer.values(row, values);
-    result(row, values);
-  }
+  reducer.finish(result);
 }
 
 template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<double>&, const void*,
@@ -177,40 +365,12 @@ template void reduce(Stream&, const RowLoops&, const Operands&, const kernels::R
 
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, const void* job, RowResult<double> result) {
-  Reducer<double> reducer(loops, operands, kernel, job);
-  const Runs runs(loops.reduced, operands);
-  const auto apply = [&](const Cursor& cursor, std::int64_t begin, std::int64_t end, const double* values) {
-    runs.each(begin, end, offsets_of(cursor), [&](const kernels::Run& run) { kernel.apply(job, run, values); });
-  };
-  using Values = std::array<double, kernels::kMaxAccumulators>;
-  const std::int64_t rows = reducer.rows(), length = reducer.length();
-  if (reducer.chunks() == 1) {
-    for_ranges(stream, rows, std::clamp<std::int64_t>(kTaskElements / length, 1, rows),
-               [&](std::int64_t first, std::int64_t last) {
-                 Cursor cursor(loops.kept, first);
-                 for (std::int64_t row = first; row < last; ++row, cursor.advance(1)) {
-                   Values values;
-                   kernel.start(job, values.data());
-                   reducer.add(cursor, 0, length, values.data());
-                   result(row, values.data());
-                   apply(cursor, 0, length, values.data());
-                 }
-               });
-    return;
-  }
-  reducer.run(stream);
-  std::vector<Values> values(static_cast<std::size_t>(rows));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    double* const of_row = values[static_cast<std::size_t>(row)].data();
-    reducer.values(row, of_row);
-    result(row, of_row);
-  }
-  const std::int64_t chunk = reducer.chunk(), chunks = reducer.chunks();
-  stream.parallel_for(static_cast<std::size_t>(rows * chunks), 0, [&](std::size_t i, void*) {
-    const std::int64_t task = static_cast<std::int64_t>(i), row = task / chunks, begin = task % chunks * chunk;
-    apply(Cursor(loops.kept, row), begin, std::min(begin + chunk, length),
-          values[static_cast<std::size_t>(row)].data());
-  });
+  Reducer<double>(loops, operands, kernel, {job}).run_and_apply(stream, result);
+}
+
+void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
+                      const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
+  Reducer<double>(loops, operands, kernel, {nullptr, &job}).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

@@ -21,6 +21,10 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced);
 template <class A>
 using RowResult = FunctionRef<void(std::int64_t row, A* values)>;
 
+/// Writes the job of a row, of at most kRowJobBytes bytes, where rows have parameters of their own.
+using RowJob = FunctionRef<void(std::int64_t row, void* job)>;
+inline constexpr std::size_t kRowJobBytes = 64;
+
 /// Reduces every row, by rows or columns of memory, whichever is contiguous, then passes its values on, rows in order.
 /// A: double or a 128-bit integer. The kernel has no apply.
 template <class A>
@@ -28,8 +32,11 @@ void reduce(Stream&, const RowLoops&, const Operands& inputs, const kernels::Red
             RowResult<A> result);
 
 /// Reduces every row, passes its values on and applies the kernel to the row, while a short row is in the caches. Tasks
-/// pass values of different rows on concurrently. Operands: outputs first, then inputs.
+/// pass values of different rows on concurrently. Operands: outputs first, then inputs. Without apply in the kernel the
+/// values are only passed on.
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, const void* job,
+                      RowResult<double> result);
+void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
                       RowResult<double> result);
 
 }  // namespace polymio::common

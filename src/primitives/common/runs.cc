@@ -20,9 +20,10 @@ void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t 
   }
 }
 
-/// Copies n elements of `size` bytes.
-void copy(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
-          std::int64_t n) {
+}  // namespace
+
+void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
+                   std::int64_t n) {
   switch (size) {
     case 1: return copy_as<std::uint8_t>(from, from_stride, to, to_stride, n);
     case 2: return copy_as<std::uint16_t>(from, from_stride, to, to_stride, n);
@@ -30,8 +31,6 @@ void copy(std::size_t size, const void* from, std::int64_t from_stride, void* to
     default: return copy_as<std::uint64_t>(from, from_stride, to, to_stride, n);
   }
 }
-
-}  // namespace
 
 struct Runs::Buffers {
   struct Repeated {
@@ -101,8 +100,8 @@ void* Runs::gather(std::size_t o, Cursor at, std::int64_t n, bool one_run, std::
   repeated = {repeats ? at.offset(o) : -1, n};
   for (std::int64_t done = 0; done < n;) {
     const std::int64_t m = std::min(at.run(), n - done);
-    copy(operands_.size[o], address(o, at.offset(o) + moved), stride,
-         buffer + done * static_cast<std::int64_t>(operands_.size[o]), 1, m);
+    copy_elements(operands_.size[o], address(o, at.offset(o) + moved), stride,
+                  buffer + done * static_cast<std::int64_t>(operands_.size[o]), 1, m);
     at.advance(m);
     done += m;
   }
@@ -113,8 +112,8 @@ void Runs::scatter(std::size_t o, Cursor at, std::int64_t n, std::int64_t moved,
   const auto* const bytes = static_cast<const unsigned char*>(from);
   for (std::int64_t done = 0; done < n;) {
     const std::int64_t m = std::min(at.run(), n - done);
-    copy(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), 1,
-         address(o, at.offset(o) + moved), loop_.inner().strides[o], m);
+    copy_elements(operands_.size[o], bytes + done * static_cast<std::int64_t>(operands_.size[o]), 1,
+                  address(o, at.offset(o) + moved), loop_.inner().strides[o], m);
     at.advance(m);
     done += m;
   }

@@ -24,6 +24,10 @@ struct Operands {
   }
 };
 
+/// Copies n elements of `size` bytes.
+void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
+                   std::int64_t n);
+
 class Runs {
  public:
   /// Uses the operands [first, end) of those given, all by default.

@@ -86,6 +86,19 @@ struct SumAndLargest {
   T factor;
 };
 
+/// The factor's multiple of the sum of x times a number that its row of columns has.
+template <class T>
+struct Weighted {
+  using Job = SkeletonJob;
+  static constexpr int kReads = 2, kRowScalars = 1, kAccumulators = 1, kIndex = -1;
+  explicit Weighted(const Job& job) : factor(static_cast<T>(job.factor)) {}
+  void start(Vec<T> (&acc)[1]) const { acc[0] = Vec<T>{}; }
+  void add(Vec<T> (&acc)[1], Vec<T>, Vec<T> x, Vec<T> y) const { acc[0] = acc[0] + x * y * factor; }
+  void merge(Vec<T> (&acc)[1], const Vec<T> (&later)[1]) const { acc[0] = acc[0] + later[0]; }
+  Vec<T> apply(const Vec<T> (&values)[1], Vec<T> x, Vec<T>) const { return x * factor + values[0]; }
+  T factor;
+};
+
 const Reduction<>* softmax(DataType type) {
   static constexpr Reduction<> kFloat = reduction<Softmax, float, Types<float>, Types<float>>(),
                                kHalf = reduction<Softmax, float, Types<Half>, Types<float>>(),
@@ -134,6 +147,11 @@ const Reduction<>* sum_and_largest(DataType type) {
   }
 }
 
+const Reduction<>* weighted() {
+  static constexpr Reduction<> kDouble = reduction<Weighted, double, Types<Half, float>, Types<double>>();
+  return &kDouble;
+}
+
 template <class T>
 struct TwoOutputs {
   Vectors<T, 2> operator()(Vec<T> a, Vec<T> b) const { return {{a * factor + b, a > b ? a : b}}; }
@@ -171,6 +189,7 @@ const test::SkeletonKernels& entry_points<test::SkeletonKernels>() {
                                                   .moments = moments,
                                                   .argmax = argmax,
                                                   .sum_and_largest = sum_and_largest,
+                                                  .weighted = weighted,
                                                   .two_outputs = two_outputs,
                                                   .quantize = quantize};
   return kKernels;

@@ -17,6 +17,8 @@ struct SkeletonKernels {
   const kernels::Reduction<>* (*moments)(DataType);  // count, mean and squared deviations; apply: (x - mean) * w
   const kernels::Reduction<>* (*argmax)(DataType);   // largest element and its number
   const kernels::Reduction<>* (*sum_and_largest)(DataType);  // in double: sum and largest magnitude
+  /// The sum of factor * x * y, y being one number per row of columns; apply: factor * x + the sum. Half, float.
+  const kernels::Reduction<>* (*weighted)();
   /// y = factor * a + b, z = max(a, b).
   void (*two_outputs)(DataType, const SkeletonJob&, const kernels::Run&);
   /// int8 y = factor * a (int32), arithmetic in double.

@@ -14,6 +14,9 @@
 //   Accumulator combine(Accumulator, Accumulator)        of two sets of elements
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a column: element at[o] of output o
+// and may define
+//   EQUAL_ACROSS(i)      whether input i has one element for all columns, so its stride between columns is 0 (0)
+//   ANY_ALIGNMENT        sums of columns that are neighbours have one order, whatever the addresses of tensors are
 // Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across, column_planes.
 
 #define MAX_CLUSTER 8                                                 // blocks launched per group of columns
@@ -104,7 +107,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 3 : 2) IN_CLUSTERS
   for (int k = 0; k < INPUTS; ++k) column_at[k] = column * c.stride[k] + at;
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
-  if (row < rows) add_pixels(&p, &w, column_at, part * rows + row, rows * cluster, sum);
+  if (row < rows) add_pixels(&p, &w, &c, column_at, part * rows + row, rows * cluster, sum);
   UNROLL
   for (int j = 0; j < VECTOR; ++j)
     if (j < left)

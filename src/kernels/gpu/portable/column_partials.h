@@ -1,6 +1,7 @@
 // The column skeleton in two stages for long columns: `parts` blocks share a column and write their accumulators to the
-// workspace, [parts][columns], which the second kernel combines in order. The including source defines what column.h
-// requires.
+// workspace, [parts][columns] from part `before` on, which the second kernel combines in order. The including source
+// defines what column.h requires, and may define
+//   ACCUMULATE(sum, in, index)   accumulate() with the number of the element in its column (accumulate(sum, in))
 // Entry points: partial_elements, partial_vectors or partial_across, see plan_column_partials(); then column_finish.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -8,19 +9,19 @@
 
 #define PARTIAL(name, unit, aligned)                                                                             \
   KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, \
-                                         GLOBAL Accumulator* workspace, const int parts) {                       \
+                                         GLOBAL Accumulator* workspace, const int parts, const int before) {     \
     SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
     const i64 column = (i64)(BLOCK(0) / parts) * c.together + THREAD(0) % c.together;                            \
     const int part = BLOCK(0) % parts;                                                                           \
     const Accumulator sum = reduce_columns(&p, &w, &c, column, part, parts, sums, unit, aligned);                \
-    if (THREAD(0) < c.together && column < c.columns) workspace[part * c.columns + column] = sum;                \
+    if (THREAD(0) < c.together && column < c.columns) workspace[(before + part) * c.columns + column] = sum;     \
   }
 PARTIAL(partial_elements, 1, 0)
 PARTIAL(partial_vectors, VECTOR, 1)
 
 KERNEL THREADS_PER_BLOCK(THREADS) partial_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f,
-                                                 GLOBAL Accumulator* workspace, const int parts) {
+                                                 GLOBAL Accumulator* workspace, const int parts, const int before) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const i64 column = ((i64)(BLOCK(0) / parts) * c.together + THREAD(0) % c.together) * VECTOR;
@@ -33,7 +34,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) partial_across(const Walk w, OPERAND_PARAMETER
     combine_rows(&c, sums, sum + first);
     if (THREAD(0) < c.together && column < c.columns)
       for (int j = 0; j < kColumnsAtOnce; ++j)
-        workspace[part * c.columns + column + first + j] = sums[j * THREADS + THREAD(0)];
+        workspace[(before + part) * c.columns + column + first + j] = sums[j * THREADS + THREAD(0)];
   }
 }
 

@@ -15,6 +15,7 @@ typedef struct ColumnShape {
   i64 stride[kColumnOperands];
   int vector[kColumnOperands];
   int together;
+  int aligned;  // whether vectors across columns are aligned; set by the planner
 } ColumnShape;
 
 #ifndef KERNEL

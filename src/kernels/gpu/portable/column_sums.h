@@ -4,8 +4,19 @@
 #include "kernels/gpu/portable/column_shape.h"
 #include "kernels/gpu/portable/operands.h"
 
+#ifndef ACCUMULATE
+#define ACCUMULATE(sum, in, index) accumulate(sum, in)
+#endif
+#ifndef EQUAL_ACROSS
+#define EQUAL_ACROSS(i) 0
+#endif
 #define THREADS 512
 #define PIXELS 4  // elements per thread in flight
+
+#ifndef UNROLL_UNITS
+// Units per thread in flight; the including source may define fewer if accumulate() is long.
+#define UNROLL_UNITS _Pragma("unroll 4")
+#endif
 
 // Columns of a vector whose accumulators are in local memory at the same time: at most 32 KiB.
 #define SHARED_COLUMNS (32768 / (THREADS * (int)sizeof(Accumulator)))
@@ -22,12 +33,12 @@ INLINE void finish_column(const Operands* p, const ColumnShape* c, const Formula
   finish(f, p->out, at, sum);
 }
 
-/// Adds element j of a unit.
-INLINE Accumulator add_element(Accumulator sum, num (*v)[VECTOR], const int j) {
+/// Adds element j of a unit, number `index` of its column.
+INLINE Accumulator add_element(Accumulator sum, num (*v)[VECTOR], const int j, int index) {
   num in[INPUTS];
   UNROLL
   for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
-  return accumulate(sum, in);
+  return ACCUMULATE(sum, in, index);
 }
 
 /// Reduces part `part` of `parts` of `together` neighbouring columns, one per lane; the walk iterates over the elements
@@ -41,7 +52,8 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
     i64 from[INPUTS];
     UNROLL
     for (int k = 0; k < INPUTS; ++k) from[k] = column_offset(c, column, k);
-    _Pragma("unroll 4") for (int i = part * rows + row; i < w->count; i += rows * parts) {
+    UNROLL_UNITS
+    for (int i = part * rows + row; i < w->count; i += rows * parts) {
       num v[INPUTS][VECTOR];
       i64 at[INPUTS];
       const int n = i == w->count - 1 ? w->last : unit;
@@ -54,7 +66,7 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
           read_elements(p->in[k], INPUT_TYPE(k), from[k] + at[k], p->at[k]->step, unit, n, v[k]);
       UNROLL
       for (int j = 0; j < unit; ++j)
-        if (j < n) sum = add_element(sum, v, j);
+        if (j < n) sum = add_element(sum, v, j, i * unit + j);
     }
   }
   sums[THREAD(0)] = sum;
@@ -67,8 +79,8 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
 }
 
 /// Adds every `step`-th element from `first` on to VECTOR columns, PIXELS at a time. `uniform`: elements have a
-/// constant stride.
-INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* column_at, int first, int step,
+/// constant stride. `n`: VECTOR, or more if vectors are not aligned: read_unit then accesses every element.
+INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* column_at, int n, int first, int step,
                                const int uniform, Accumulator* sum) {
   for (int i = first; i < w->count; i += step * PIXELS) {
     num v[PIXELS][INPUTS][VECTOR];
@@ -84,22 +96,28 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
       }
       UNROLL
       for (int o = 0; o < INPUTS; ++o)
-        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], 1, VECTOR, VECTOR, v[k][o]);
+        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], EQUAL_ACROSS(o) ? 0 : 1, VECTOR, n, v[k][o]);
     }
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
       if (i + k * step >= w->count) continue;
       UNROLL
-      for (int j = 0; j < VECTOR; ++j) sum[j] = add_element(sum[j], v[k], j);
+      for (int j = 0; j < VECTOR; ++j) sum[j] = add_element(sum[j], v[k], j, i + k * step);
     }
   }
 }
 
-INLINE void add_pixels(const Operands* p, const Walk* w, const i64* column_at, int first, int step, Accumulator* sum) {
+INLINE void add_pixels(const Operands* p, const Walk* w, const ColumnShape* c, const i64* column_at, int first, int step,
+                       Accumulator* sum) {
+#ifdef ANY_ALIGNMENT
+  const int n = c->aligned ? VECTOR : VECTOR + 1;
+#else
+  const int n = VECTOR;
+#endif
   if (w->rank == 1)
-    add_strided_pixels(p, w, column_at, first, step, 1, sum);
+    add_strided_pixels(p, w, column_at, n, first, step, 1, sum);
   else
-    add_strided_pixels(p, w, column_at, first, step, 0, sum);
+    add_strided_pixels(p, w, column_at, n, first, step, 0, sum);
 }
 
 /// VECTOR columns per thread from `column` on, whose elements are neighbours: part `part` of `parts`.
@@ -108,10 +126,10 @@ INLINE void add_across(const Operands* p, const Walk* w, const ColumnShape* c, i
   const int rows = THREADS / c->together;
   i64 column_at[INPUTS];
   UNROLL
-  for (int k = 0; k < INPUTS; ++k) column_at[k] = column;
+  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column;
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
-  if (column < c->columns) add_pixels(p, w, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);
+  if (column < c->columns) add_pixels(p, w, c, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);
 }
 
 /// Combines the rows of a block for `kColumnsAtOnce` columns; the first `together` threads have the results.

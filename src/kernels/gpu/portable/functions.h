@@ -1,5 +1,5 @@
-// Elementary functions in the arithmetic of -DNUM, float or double: e^x, e^x - 1, log(1 + x) on the ranges that
-// activations need, and pow in double. Accurate to a few ulp, infinities, NaN and subnormal numbers included. The
+// Elementary functions in the arithmetic of -DNUM, float or double: square root, e^x, e^x - 1, log(1 + x) on the ranges
+// that activations need, and pow in double. Accurate to a few ulp, infinities, NaN and subnormal numbers included. The
 // series have exact coefficients, so results are the same on every device.
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -37,6 +37,15 @@ typedef int num_int;
 #endif
 
 INLINE num abs_of(num v) { return v < 0 ? -v : v; }
+INLINE num sqrt_of(num v) {
+#if !defined(__HIP__) && !defined(__HIPCC_RTC__)
+  return sqrt(v);
+#elif NUMBERS == NUMBERS_double
+  return __builtin_sqrt(v);
+#else
+  return __builtin_sqrtf(v);
+#endif
+}
 INLINE num power_of_two(num_int n) { return NUM_OF_BITS((n + BIAS) << FRACTION); }
 
 /// Argument reduction: e^x = 2^n (1 + p), |p| <= sqrt(2) - 1, with a small relative error in p.

@@ -19,14 +19,20 @@
 //   void finish(const Formula*, GLOBAL u8* const* out, const i64* at, Accumulator)
 //                        writes the results of a row: element at[o] of output o, for o from MAPPED on
 // and may define
+//   START_ROW(f, p, at)  start() of the row whose elements begin at at[i] of operand i; results of a row, outputs from
+//                        MAPPED on, may hold parameters of it instead (start())
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+//   WHOLE_ROWS           no entry points for several blocks per row
 // Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
 // partial_row_vectors, which write accumulators to the workspace, [rows][parts], then apply_row_elements,
 // apply_row_vectors.
 
 #define THREADS 256
 #define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
+#ifndef START_ROW
+#define START_ROW(f, p, at) start()
+#endif
 #ifndef REDUCES
 #define REDUCES(i) 1
 #endif
@@ -69,13 +75,15 @@ INLINE void read_inputs(const Operands* p, const i64* at, const int reduced, con
     if (!REDUCES(k) == !reduced) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
 }
 
-/// Offsets of a row's unit and its number of elements.
+/// Offsets of a row's unit and its number of elements; more than `unit` if vectors are not aligned: read_unit and
+/// write_unit then access every element of it.
 INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, int index,
                        const int unit, i64* at) {
   UNROLL
   for (int o = 0; o < OPERANDS; ++o) at[o] = part->at[o];
   add_offsets(p, w, index, 0, s->column_rank, at);
-  return index == s->columns - 1 ? w->last : unit;
+  const int n = index == s->columns - 1 ? w->last : unit;
+  return s->aligned || n < unit ? n : unit + 1;
 }
 
 INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {
@@ -90,11 +98,11 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
 }
 
 /// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
-INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, const int unit,
-                               num (*kept)[INPUTS][VECTOR]) {
-  Accumulator sum = start();
+INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
+                               const RowPart* part, const int unit, num (*kept)[INPUTS][VECTOR]) {
+  if (part->row >= s->rows) return start();
+  Accumulator sum = START_ROW(f, p, part->at);
   i64 at[OPERANDS];
-  if (part->row >= s->rows) return sum;
   UNROLL
   for (int u = 0; u < KEPT_UNITS; ++u) {
     const int index = part->lane + u * part->lanes;
@@ -178,13 +186,14 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
     const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
     const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
     const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
-    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                         \
+    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
     const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
     apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS);                                             \
   }
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
 
+#ifndef WHOLE_ROWS
 #define PARTIAL_ROW(name, unit)                                                                                  \
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
@@ -193,7 +202,7 @@ ROW(row_vectors, VECTOR)
     num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
-    const Accumulator own = reduce_part(&p, &w, &s, &part, unit, kept);                                          \
+    const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                      \
     const Accumulator sum = combine_lanes(own, sums, THREAD(0), THREADS, 1);                                     \
     if (THREAD(0) == 0) workspace[BLOCK(0)] = sum;                                                               \
   }
@@ -214,3 +223,4 @@ PARTIAL_ROW(partial_row_vectors, VECTOR)
   }
 APPLY_ROW(apply_row_elements, 1)
 APPLY_ROW(apply_row_vectors, VECTOR)
+#endif

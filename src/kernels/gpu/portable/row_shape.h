@@ -12,6 +12,7 @@ typedef struct RowShape {
   int lanes;       // threads per row, a power of two
   int neighbours;  // whether consecutive threads have neighbouring rows, not neighbouring units of a row
   int parts;       // blocks per row
+  int aligned;     // whether vectors are aligned
 } RowShape;
 
 #ifndef KERNEL

@@ -38,7 +38,7 @@ class Arguments {
     Buffer buffer{nullptr};
     kernels::Strides strides{};
   };
-  static constexpr std::size_t kMaxAdded = 4;
+  static constexpr std::size_t kMaxAdded = 5;
 
   void push(const Argument& argument) { list_[count_++] = argument; }
 

@@ -34,6 +34,10 @@ class Inputs {
   bool have_stride(i64 stride) const {
     return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
   }
+  /// Whether columns are neighbours in vectors, in all inputs that differ between columns, that are aligned, or would be
+  /// in aligned buffers if the program takes others; and whether they are.
+  bool have_vectors_across() const { return have_vectors_across(true); }
+  bool aligned_across() const { return have_vectors_across(false); }
   /// Whether vectors along dimension `along`, or across columns if negative, are aligned.
   bool aligned(int along) const {
     return all([&](std::size_t o) {
@@ -49,6 +53,17 @@ class Inputs {
   }
 
  private:
+  bool have_vectors_across(bool in_aligned_buffers) const {
+    alignas(16) static constexpr char kAligned = 0;
+    return all([&](std::size_t o) {
+      const auto i = static_cast<int>(o);
+      kernels::Side side = columns_.sides[o];
+      if (in_aligned_buffers && columns_.any_alignment) side.data = &kAligned;
+      return i >= nest_.inputs - columns_.equal_across ||
+             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
+              kernels::is_aligned(nest_, i, side, -1, vector_));
+    });
+  }
   template <class Condition>
   bool all(const Condition& condition) const {
     for (std::size_t o = 0; o < static_cast<std::size_t>(nest_.inputs); ++o)
@@ -71,11 +86,11 @@ int columns_together(const DeviceInfo& device, const Columns& columns) {
   return together;
 }
 
-/// Columns that are neighbours in aligned vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
+/// Columns that are neighbours in vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
 int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
   const i64 count = columns.shape.columns;
   const int vector = inputs.vector();
-  if (!inputs.have_stride(1) || count % vector != 0 || !inputs.aligned(-1)) return 0;
+  if (count % vector != 0 || !inputs.have_vectors_across()) return 0;
   int together = 8;
   while (together > 1 && count / (vector * together) * 2 * blocks < device.units) together /= 2;
   return together;
@@ -88,6 +103,7 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   const i64 plane = columns.nest.inner().size;
   ColumnPlan plan{ColumnEntry::kPlanes, columns.nest, columns.shape};
   plan.shape.together = static_cast<int>(vector / std::gcd(plane, i64{vector}));
+  plan.shape.aligned = 1;
   const i64 groups = columns.shape.columns / plan.shape.together;
   if (rank > 2 || plane < vector || columns.shape.columns % plan.shape.together != 0 || !inputs.contiguous() ||
       !inputs.have_stride(plane) || 2 * groups * kMaxCluster < device.units || !inputs.aligned(rank - 1))
@@ -106,7 +122,7 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   return plan;
 }
 
-constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4, kMaxColumnsPerBlock = 64;
 
 /// Blocks that share a column, so that they fill the device and each has something to do.
 int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
@@ -121,6 +137,7 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
   ColumnPlan plan{ColumnEntry::kElements, columns.nest, columns.shape};
   if (const int across = vectors_together(device, columns, inputs, kMaxCluster)) {
     plan.entry = ColumnEntry::kAcross;
+    plan.shape.aligned = inputs.aligned_across();
     plan.shape.together = across;
     plan.nest.group(1);
     plan.blocks = ceil_div(plan.shape.columns, across * inputs.vector()) * kMaxCluster;
@@ -138,12 +155,10 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
 ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns) {
   const Inputs inputs(columns);
   ColumnPlan plan{ColumnEntry::kPartialElements, columns.nest, columns.shape};
-  if (columns.nest.count() > kernels::kMaxPartUnits)
-    fail(Status::kNotImplemented, "a column has {} elements, at most {} are supported", columns.nest.count(),
-         kernels::kMaxPartUnits);
   i64 per_block;
   if (const int across = vectors_together(device, columns, inputs, kMaxParts)) {
     plan.entry = ColumnEntry::kPartialAcross;
+    plan.shape.aligned = inputs.aligned_across();
     plan.shape.together = across;
     plan.nest.group(1);
     per_block = across * inputs.vector();
@@ -157,7 +172,18 @@ ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns
   const i64 groups = ceil_div(plan.shape.columns, per_block);
   plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
   plan.blocks = groups * plan.parts;
+  plan.launches = 0;
+  each_part(plan.nest, [&](const Nest&) { ++plan.launches; });
   return plan;
+}
+
+std::size_t max_column_workspace(const DeviceInfo& device, i64 columns, i64 elements_per_column,
+                                 std::size_t accumulator_bytes) {
+  const i64 groups = ceil_div(columns, kMaxColumnsPerBlock);
+  const i64 parts = count_parts(device, groups, elements_per_column, 1);
+  const i64 launches =
+      3 * elements_per_column / kernels::kMaxPartUnits + 1;  // each_part fills a third of each at least
+  return static_cast<std::size_t>(columns * parts * launches) * accumulator_bytes;
 }
 
 void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan, const kernels::Sides& sides,
@@ -175,11 +201,17 @@ void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan,
 
 void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel& finish, const ColumnPlan& plan,
                             const kernels::Sides& sides, Argument formula, Buffer workspace) {
-  const std::array added = {value_argument(plan.shape), formula,
-                            Argument{Argument::Kind::kBuffer, &workspace, sizeof(workspace)},
-                            value_argument(plan.parts)};
+  const Argument partials{Argument::Kind::kBuffer, &workspace, sizeof(workspace)};
+  int done = 0;
+  each_part(plan.nest, [&](const Nest& part) {
+    const std::array added = {value_argument(plan.shape), formula, partials, value_argument(plan.parts),
+                              value_argument(done)};
+    const Arguments arguments(part, sides, added);
+    stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
+    done += plan.parts;
+  });
+  const std::array added = {value_argument(plan.shape), formula, partials, value_argument(done)};
   const Arguments arguments(plan.nest, sides, added);
-  stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
   stream.launch(finish, launch_shape(kThreads, ceil_div(plan.shape.columns, kThreads)), arguments.list());
 }
 

@@ -28,9 +28,7 @@ int vector_length(const Nest& nest, const Sides& sides) {
   return kernels::vector_of(nest.inputs > 0 ? sides[0].size : out, out);
 }
 
-}  // namespace
-
-Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
+Nest make_nest(const Loop& loop, int inputs, std::span<const std::size_t> operands) {
   Nest nest;
   nest.rank = static_cast<int>(loop.rank);
   nest.inputs = inputs;
@@ -43,7 +41,19 @@ Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> op
   return nest;
 }
 
-MapPlan plan_map(const Nest& nest, const Sides& sides) {
+}  // namespace
+
+Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
+  return make_nest(loop, inputs, {operands.begin(), operands.size()});
+}
+
+Nest nest_of(const Loop& loop, std::size_t outputs) {
+  std::array<std::size_t, kernels::kMaxOperands> operands;
+  for (std::size_t o = 0; o < loop.operands; ++o) operands[o] = (o + outputs) % loop.operands;
+  return make_nest(loop, static_cast<int>(loop.operands - outputs), std::span(operands).first(loop.operands));
+}
+
+MapPlan plan_map(const Nest& nest, const Sides& sides, int group) {
   const int vector = vector_length(nest, sides);
   MapPlan plan{MapEntry::kElements, nest, kThreads * kElementsPerThread};
   if (takes_vectors(nest, sides, vector)) {
@@ -52,17 +62,20 @@ MapPlan plan_map(const Nest& nest, const Sides& sides) {
     plan.units_per_block = kThreads;
     return plan;
   }
-  plan.nest.group(1);
   if (has_flat_rows(nest, sides, vector)) {
+    plan.nest.group(1);
     plan.entry = MapEntry::kRows;
     plan.units_per_block = kThreads * vector;
+    return plan;
   }
+  plan.nest.group(group);
   return plan;
 }
 
-void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides, Argument formula) {
+void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const Sides& sides,
+                std::span<const Argument> formula) {
   each_part(plan.nest, [&](const Nest& part) {
-    const Arguments arguments(part, sides, {&formula, 1});
+    const Arguments arguments(part, sides, formula);
     stream.launch(kernel, launch_shape(kThreads, ceil_div(arguments.units(), plan.units_per_block)), arguments.list());
   });
 }

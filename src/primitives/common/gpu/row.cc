@@ -28,11 +28,13 @@ bool has_near_rows(const Nest& nest, int row_dims) {
   return row_dims > 0 && std::abs(nest.dim(row_dims - 1).strides[0]) < std::abs(nest.inner().strides[0]);
 }
 
-/// Threads per row if consecutive threads have neighbouring rows: few, while rows fill the device.
+/// Threads per row if consecutive threads have neighbouring rows: few, while they keep a row in registers and rows fill
+/// the device.
 i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   constexpr i64 kMaxLanes = 16;
   i64 lanes = 1;
-  while (lanes < kMaxLanes && 2 * lanes <= units && rows * lanes < 2 * kThreads * device.units) lanes *= 2;
+  const auto suffice = [&] { return rows * lanes >= 2 * kThreads * device.units && lanes * kKeptUnits >= units; };
+  while (lanes < kMaxLanes && 2 * lanes <= units && !suffice()) lanes *= 2;
   return lanes;
 }
 
@@ -43,6 +45,14 @@ i64 lanes_of_row(i64 units) {
   return std::min(std::max(std::min(power(units), kSubgroup), keeping), kThreads);
 }
 
+/// Whether vectors are aligned if buffers are. Units depend on that, so that sums do not depend on addresses.
+bool may_take_vectors(const Nest& nest, kernels::Sides sides, int vector) {
+  alignas(16) static constexpr char kAligned = 0;
+  for (kernels::Side& side : sides)
+    if (side.data) side.data = &kAligned;
+  return takes_vectors(nest, sides, vector);
+}
+
 RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const int row_dims = rows.nest.rank - rows.column_rank;
   RowPlan plan{rows.nest, {}};
@@ -50,7 +60,7 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   mapped.operands = rows.nest.inputs + rows.mapped;
   const std::size_t out = rows.sides[static_cast<std::size_t>(rows.nest.operands) - 1].size;
   const int vector = kernels::vector_of(rows.sides[0].size, out);
-  plan.vectors = takes_vectors(mapped, rows.sides, vector);
+  plan.vectors = may_take_vectors(mapped, rows.sides, vector);
   plan.nest.group(plan.vectors ? vector : 1);
   const i64 units = count_of(plan.nest, row_dims, plan.nest.rank);
   if (units > kernels::kMaxPartUnits)
@@ -58,15 +68,15 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const i64 count = count_of(plan.nest, 0, row_dims);
   const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
   const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units) : lanes_of_row(units);
-  plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1};
+  plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1};
+  if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
   return plan;
 }
 
 /// Blocks per row: several if rows are long and too few to fill the device.
-int count_parts(const DeviceInfo& device, const RowPlan& plan, i64 rows) {
-  if (plan.shape.lanes < kThreads) return 1;
+int count_parts(const DeviceInfo& device, i64 rows, i64 units) {
   const i64 filling = ceil_div(2 * device.units, std::max<i64>(rows, 1));
-  const i64 useful = plan.shape.columns / (kThreads * kMinUnitsPerThread);
+  const i64 useful = units / (kThreads * kMinUnitsPerThread);
   return static_cast<int>(std::clamp<i64>(std::min(filling, useful), 1, kMaxParts));
 }
 
@@ -74,8 +84,13 @@ int count_parts(const DeviceInfo& device, const RowPlan& plan, i64 rows) {
 
 RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
   RowPlan plan = plan_lanes(device, rows);
-  plan.shape.parts = count_parts(device, plan, plan.rows());
+  if (plan.shape.lanes == kThreads) plan.shape.parts = count_parts(device, plan.rows(), plan.shape.columns);
   return plan;
+}
+
+std::size_t max_row_workspace(const DeviceInfo& device, i64 rows, i64 elements_per_row, std::size_t accumulator_bytes) {
+  const int parts = count_parts(device, rows, elements_per_row);
+  return parts == 1 ? 0 : static_cast<std::size_t>(rows * parts) * accumulator_bytes;
 }
 
 std::int64_t RowPlan::rows() const { return count_of(nest, 0, nest.rank - shape.column_rank); }

@@ -25,6 +25,8 @@ Argument value_argument(const T& value) {
 
 /// The loop's iteration space for these of its operands, inputs first.
 kernels::Nest nest_of(const Loop&, int inputs, std::initializer_list<std::size_t> operands);
+/// The same for all operands of a loop that has its `outputs` first.
+kernels::Nest nest_of(const Loop&, std::size_t outputs);
 
 /// Entry points of a program that includes map.h.
 enum class MapEntry { kElements, kVectors, kRows };
@@ -35,10 +37,16 @@ struct MapPlan {
   kernels::Nest nest{};  // in units of the entry point
   std::int64_t units_per_block = 1;
 };
-MapPlan plan_map(const kernels::Nest&, const kernels::Sides&);
+/// `group`: GROUP of the program.
+MapPlan plan_map(const kernels::Nest&, const kernels::Sides&, int group = 1);
 
-/// Launches the plan's entry point; `formula` is the Formula of the program. Absent inputs must not be read.
-void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, Argument formula);
+/// Launches the plan's entry point; `formula` has the program's FORMULA_PARAMETERS, up to 4, or is its Formula. Absent
+/// inputs must not be read.
+void launch_map(Stream&, const Kernel&, const MapPlan&, const kernels::Sides&, std::span<const Argument> formula);
+inline void launch_map(Stream& stream, const Kernel& kernel, const MapPlan& plan, const kernels::Sides& sides,
+                       Argument formula) {
+  launch_map(stream, kernel, plan, sides, {&formula, 1});
+}
 
 /// Entry points of a program that includes column.h, then of one that includes column_partials.h.
 enum class ColumnEntry {
@@ -62,6 +70,8 @@ struct Columns {
   kernels::Nest nest{};
   kernels::Sides sides{};
   kernels::ColumnShape shape{};
+  int equal_across = 0;  // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
+  bool any_alignment = false;  // whether the program defines ANY_ALIGNMENT
 };
 
 struct ColumnPlan {
@@ -70,14 +80,17 @@ struct ColumnPlan {
   kernels::ColumnShape shape{};
   std::int64_t blocks = 1;
   int plane_vectors = 0;  // kPlanes: vectors of a block's planes
-  int parts = 1;          // blocks that share a column
+  int parts = 1;          // blocks that share a column, for each launch
+  int launches = 1;       // of the first stage: columns of more than 2^30 units take several
   std::size_t workspace(std::size_t accumulator_bytes) const {
-    return static_cast<std::size_t>(shape.columns * parts) * accumulator_bytes;
+    return static_cast<std::size_t>(shape.columns * parts * launches) * accumulator_bytes;
   }
 };
 ColumnPlan plan_column(const DeviceInfo&, const Columns&);
-/// Throws NotImplemented for columns of more than 2^30 elements.
 ColumnPlan plan_column_partials(const DeviceInfo&, const Columns&);
+/// What the workspace of plan_column_partials() does not exceed, whatever the strides and alignment of the columns.
+std::size_t max_column_workspace(const DeviceInfo&, std::int64_t columns, std::int64_t elements_per_column,
+                                 std::size_t accumulator_bytes);
 
 /// Launches the entry point of plan_column(). Columns of more than 2^30 units take several launches: `formula` gives
 /// that of the first or of a later one, which must add to the results of those before.
@@ -85,7 +98,7 @@ using FormulaOfPart = FunctionRef<Argument(bool first)>;
 void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
 
 /// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
-/// to 16.
+/// as Accumulator is.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
 
@@ -114,6 +127,9 @@ struct RowPlan {
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
+/// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
+std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
+                              std::size_t accumulator_bytes);
 
 /// Launches the plan's entry points. `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned to 16.
 using KernelOfRow = FunctionRef<const Kernel&(RowEntry)>;

@@ -57,7 +57,8 @@ struct ConvertedSum {
     }
   }
 
-  static constexpr kernels::Reduction<A> kKernel = {1, 1, &start, &reduce, &reduce_columns, &merge, nullptr};
+  static constexpr kernels::Reduction<A> kKernel = {
+      .start = &start, .reduce = &reduce, .reduce_columns = &reduce_columns, .merge = &merge};
 };
 
 /// Offset of a channel of a tensor, possibly NCHWc.

@@ -18,6 +18,15 @@ F<T> functor(const void* job) {
     return F<T>(*static_cast<const Job*>(job));
 }
 
+/// Of the inputs that are reduced, the last so many are one number for each row of columns.
+template <class F>
+constexpr int row_scalars() {
+  if constexpr (requires { F::kRowScalars; })
+    return F::kRowScalars;
+  else
+    return 0;
+}
+
 template <template <class> class F, class T>
 struct Accumulators {
   static constexpr int kCount = F<T>::kAccumulators;
@@ -51,6 +60,21 @@ void merge_values(const F<double>& f, const double* later, i64 later_pitch, doub
   }
   f.merge(sum.v, other.v);
   for (int k = 0; k < sum.kCount; ++k) store_lanes(values + k * pitch, sum.v[k], n);
+}
+
+/// The second pass of a functor over a run: results are blended where it has a blend(). The caller calls
+/// finish_applied() at the end.
+template <class T, class Inputs, class Outputs, class F, class Applied>
+void map_applied(const F& f, const Applied& applied, const Run& run) {
+  if constexpr (requires { f.blend(); })
+    map_unfinished<T, Inputs, Outputs>(applied, run, f.blend());
+  else
+    map<T, Inputs, Outputs>(applied, run);
+}
+template <class F>
+void finish_applied(const F& f) {
+  if constexpr (requires { f.blend(); })
+    if (f.blend().non_temporal) finish_non_temporal_stores();
 }
 
 /// Calls body with the vectors of the first inputs at element i.

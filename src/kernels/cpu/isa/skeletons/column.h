@@ -1,6 +1,7 @@
 // The column skeleton: reduces rows of columns, each column to its own accumulators (batch norm, bias, reductions over
-// leading dimensions). The functor is described in reduction.h. Rows are read in the order of memory, some at a time,
-// and a block of accumulators stays in the L1 cache.
+// leading dimensions), and applies the values of columns in a second pass (softmax over channels). The functor is
+// described in reduction.h. Rows are read in the order of memory, some at a time, and a block of accumulators stays in
+// the L1 cache.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/accumulators.h"
@@ -13,6 +14,7 @@ struct Column;
 template <template <class> class F, class T, class... I>
 struct Column<F, T, Types<I...>> {
   static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads;
+  static constexpr int kScalars = row_scalars<F<T>>(), kArrays = kReads - kScalars;
   static constexpr i64 kStep = kLanes<T>, kVectors = 4096 / kVectorBytes / kCount;  // 4 KiB of accumulators
   static constexpr i64 kRowsAtOnce = 4;
   using Lanes = Accumulators<F, T>;
@@ -64,22 +66,48 @@ struct Column<F, T, Types<I...>> {
     for (i64 r = 0; r < kRows; ++r)
       for (int k = 0; k < kReads; ++k)
         in[r][k] = static_cast<const unsigned char*>(rows.in[k]) + (row + r) * rows.row_bytes[k];
+    Vec<T> scalars[kRows][kScalars + 1];
+    for (i64 r = 0; r < kRows; ++r) load_scalars(in[r], scalars[r], kNumbers);
     i64 i = 0;
     for (; i + kStep <= b.columns; i += kStep) {
       Lanes lanes = loaded(f, sums, i);
 #pragma GCC unroll 4
-      for (i64 r = 0; r < kRows; ++r)
-        with_inputs<T>(Types<I...>{}, kNumbers, in[r], b.column + i,
-                       [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+      for (i64 r = 0; r < kRows; ++r) add(f, lanes, index(b, row + r), in[r], scalars[r], b.column + i, kNumbers);
       for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
     }
     if (i == b.columns) return;
     Lanes lanes = loaded(f, sums, i);
     for (i64 r = 0; r < kRows; ++r) {
-      const PartialInputs<I...> part(in[r], kReads, b.column + i, static_cast<int>(b.columns - i));
-      with_inputs<T>(Types<I...>{}, kNumbers, part.in, 0, [&](auto... x) { f.add(lanes.v, index(b, row + r), x...); });
+      const PartialInputs<I...> part(in[r], kArrays, b.column + i, static_cast<int>(b.columns - i));
+      add(f, lanes, index(b, row + r), part.in, scalars[r], 0, kNumbers);
     }
     for (int k = 0; k < kCount; ++k) store(sums[k] + i, lanes.v[k]);
+  }
+
+  template <std::size_t... K>
+  [[gnu::always_inline]] static void add(const F<T>& f, Lanes& lanes, Vec<T> index, const void* const* in,
+                                         const Vec<T>* scalars, i64 i, std::index_sequence<K...>) {
+    f.add(lanes.v, index, input<K>(in, scalars, i)...);
+  }
+  template <std::size_t K>
+  [[gnu::always_inline]] static Vec<T> input(const void* const* in, const Vec<T>* scalars, i64 i) {
+    if constexpr (K < static_cast<std::size_t>(kArrays))
+      return Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i);
+    else
+      return scalars[K - kArrays];
+  }
+  template <std::size_t... K>
+  static void load_scalars(const void* const* in, Vec<T>* scalars, std::index_sequence<K...>) {
+    (load_scalar<K>(in, scalars), ...);
+  }
+  template <std::size_t K>
+  static void load_scalar(const void* const* in, Vec<T>* scalars) {
+    if constexpr (K >= static_cast<std::size_t>(kArrays)) {
+      using S = typename TypeAt<K, I...>::type;
+      alignas(64) unsigned char buffer[kVectorBytes] = {};
+      __builtin_memcpy(buffer, in[K], sizeof(S));
+      scalars[K - kArrays] = broadcast(Elements<S, T>::load(buffer, 0)[0]);
+    }
   }
 
   static Vec<T> index(const Block& b, i64 row) { return broadcast(static_cast<T>(row - b.row)); }
@@ -88,6 +116,68 @@ struct Column<F, T, Types<I...>> {
     Lanes lanes(f);
     for (int k = 0; k < kCount; ++k) lanes.v[k] = load(sums[k] + i);
     return lanes;
+  }
+};
+
+/// The types of kCount values, then those of the inputs.
+template <class T, int kCount, class... I>
+struct WithValues : WithValues<T, kCount - 1, T, I...> {};
+template <class T, class... I>
+struct WithValues<T, 0, I...> {
+  using type = Types<I...>;
+};
+
+template <template <class> class F, class T, class Inputs, class Outputs>
+struct ColumnPass;
+
+/// The second pass, row by row.
+template <template <class> class F, class T, class... I, class Outputs>
+struct ColumnPass<F, T, Types<I...>, Outputs> {
+  static constexpr int kCount = F<T>::kAccumulators, kInputs = sizeof...(I);
+  static constexpr i64 kColumns = 8192 / kCount / static_cast<i64>(sizeof(T));  // 8 KiB of values
+
+  static void apply(const void* job, const Rows& rows, const double* values, i64 pitch) {
+    const Applied applied{functor<F, T>(job)};
+    constexpr i64 kSizes[] = {sizeof(I)...};
+    alignas(64) T of_columns[kCount][kColumns];
+    for (i64 c = 0; c < rows.n; c += kColumns) {
+      Run run;
+      run.n = min_of(rows.n - c, kColumns);
+      for (int k = 0; k < kCount; ++k) {
+        for (i64 i = 0; i < run.n; ++i) of_columns[k][i] = static_cast<T>(values[k * pitch + c + i]);
+        run.in[k] = of_columns[k];
+      }
+      for (i64 r = 0; r < rows.rows; ++r) {
+        for (int k = 0; k < kInputs; ++k)
+          run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + r * rows.row_bytes[k] + c * kSizes[k];
+        set_outputs(rows, r, c, Outputs{}, run);
+        map_applied<T, typename WithValues<T, kCount, I...>::type, Outputs>(applied.f, applied, run);
+      }
+    }
+    finish_applied(applied.f);
+  }
+
+ private:
+  struct Applied {
+    template <class... X>
+    [[gnu::always_inline]] auto operator()(X... x) const {
+      const Vec<T> all[] = {x...};
+      Vec<T> values[kCount];
+      for (int k = 0; k < kCount; ++k) values[k] = all[k];
+      return with(all + kCount, values, std::make_index_sequence<static_cast<std::size_t>(kInputs)>{});
+    }
+    template <std::size_t... K>
+    [[gnu::always_inline]] auto with(const Vec<T>* x, const Vec<T> (&values)[kCount], std::index_sequence<K...>) const {
+      return f.apply(values, x[K]...);
+    }
+    F<T> f;
+  };
+
+  template <class... O>
+  static void set_outputs(const Rows& rows, i64 row, i64 column, Types<O...>, Run& run) {
+    constexpr i64 kSizes[] = {sizeof(O)...};
+    for (std::size_t o = 0; o < sizeof...(O); ++o)
+      run.out[o] = static_cast<unsigned char*>(rows.out[o]) + row * rows.out_row_bytes[o] + column * kSizes[o];
   }
 };
 

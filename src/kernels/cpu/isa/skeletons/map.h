@@ -46,7 +46,6 @@ class Map<T, Types<I...>, Types<O...>, F> {
     if constexpr (kNonTemporal) {
       i = align();
       for (; i + kStep <= run.n; i += kStep) vector<kBlends, true>(f, run, scales, i);
-      finish_non_temporal_stores();
     }
     for (; i + kStep <= run.n; i += kStep) vector<kBlends, false>(f, run, scales, i);
     if (i < run.n) part<kBlends>(i, run.n - i);
@@ -135,11 +134,17 @@ template <class T, class Inputs, class Outputs, class F>
 void map(const F& f, const Run& run) {
   Map<T, Inputs, Outputs, F>(f, run, {}).template compute<false, false>();
 }
+/// The caller calls finish_non_temporal_stores() at the end.
 template <class T, class Inputs, class Outputs, class F>
-void map(const F& f, const Run& run, const Blend& blend) {
+void map_unfinished(const F& f, const Run& run, const Blend& blend) {
   const Map<T, Inputs, Outputs, F> m(f, run, blend);
   if (blend.non_temporal && m.may_stream()) return m.template compute<true, true>();
   m.template compute<true, false>();
+}
+template <class T, class Inputs, class Outputs, class F>
+void map(const F& f, const Run& run, const Blend& blend) {
+  map_unfinished<T, Inputs, Outputs>(f, run, blend);
+  if (blend.non_temporal) finish_non_temporal_stores();
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

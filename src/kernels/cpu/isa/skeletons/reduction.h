@@ -6,6 +6,7 @@
 //   struct Largest {
 //     using Job = Parameters;              // what the kernels' `job` points to; void: nothing
 //     static constexpr int kReads = 1;     // inputs that are reduced
+//     static constexpr int kRowScalars = 0;  // optional: the last so many of them are one number per row of columns
 //     static constexpr int kAccumulators = 2;
 //     static constexpr int kIndex = 1;     // the accumulator that holds an element's number; -1: none
 //     explicit Largest(const Job&);
@@ -13,6 +14,7 @@
 //     void add(Vec<T> (&acc)[2], Vec<T> index, Vec<T> x) const;     // an element for each lane
 //     void merge(Vec<T> (&acc)[2], const Vec<T> (&later)[2]) const;
 //     Vec<T> apply(const Vec<T> (&values)[2], Vec<T> x) const;      // optional: the second pass over a row
+//     Blend blend() const;                                          // optional: how its results are stored
 //   };
 //   constexpr Reduction<> kLargest = reduction<Largest, float, Types<Half>, Types<Half>>();
 #pragma once
@@ -28,11 +30,15 @@ constexpr Reduction<> reduction() {
   Reduction<> r;
   r.accumulators = F<T>::kAccumulators;
   r.reads = F<T>::kReads;
+  r.row_scalars = row_scalars<F<T>>();
   r.start = &R::start;
   r.reduce = &R::reduce;
   r.reduce_columns = &Column<F, C, Inputs>::reduce;
   r.merge = &R::merge;
-  if constexpr (!__is_same(Outputs, Types<>)) r.apply = &R::apply;
+  if constexpr (!__is_same(Outputs, Types<>)) {
+    r.apply = &R::apply;
+    r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;
+  }
   return r;
 }
 

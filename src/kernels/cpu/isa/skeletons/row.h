@@ -40,7 +40,8 @@ struct Row<F, T, Types<I...>, Types<O...>> {
   static void apply(const void* job, const Run& run, const double* values) {
     Applied applied{functor<F, T>(job), {}};
     for (int k = 0; k < kCount; ++k) applied.values[k] = broadcast(static_cast<T>(values[k]));
-    map<T, Types<I...>, Types<O...>>(applied, run);
+    map_applied<T, Types<I...>, Types<O...>>(applied.f, applied, run);
+    finish_applied(applied.f);
   }
 
  private:

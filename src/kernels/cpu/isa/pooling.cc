@@ -1,0 +1,69 @@
+// Pooling and its gradient for every type.
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/isa/isa_namespaces.h"
+#include "kernels/cpu/isa/pooling_backward.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+namespace {
+
+template <class S>
+void forward_of(const Pooling& p, i64 first, i64 end, void* scratch) {
+  if (!p.maximum) return pooling_forward<Mean, S, false>(p, first, end, scratch);
+  if (p.index_bytes == 0) return pooling_forward<Largest, S, false>(p, first, end, scratch);
+  pooling_forward<Largest, S, true>(p, first, end, scratch);
+}
+
+template <class S>
+void backward_of(const Pooling& p, i64 first, i64 end, void* scratch) {
+  if (p.maximum) return pooling_backward<S, true>(p, first, end, scratch);
+  pooling_backward<S, false>(p, first, end, scratch);
+}
+
+void forward(const Pooling& p, i64 first, i64 end, void* scratch) {
+  switch (p.type) {
+    case DataType::kHalf: return forward_of<Half>(p, first, end, scratch);
+    case DataType::kBFloat16: return forward_of<Bfloat16>(p, first, end, scratch);
+    case DataType::kDouble: return forward_of<double>(p, first, end, scratch);
+    case DataType::kInt8: return forward_of<std::int8_t>(p, first, end, scratch);
+    default: return forward_of<float>(p, first, end, scratch);
+  }
+}
+
+void backward(const Pooling& p, i64 first, i64 end, void* scratch) {
+  switch (p.type) {
+    case DataType::kHalf: return backward_of<Half>(p, first, end, scratch);
+    case DataType::kBFloat16: return backward_of<Bfloat16>(p, first, end, scratch);
+    case DataType::kDouble: return backward_of<double>(p, first, end, scratch);
+    default: return backward_of<float>(p, first, end, scratch);
+  }
+}
+
+/// That of the largest form: it differs with the arithmetic's type only.
+template <class S>
+std::size_t scratch_of(const Pooling& p, bool backward) {
+  Scratch scratch(nullptr);
+  if (backward) {
+    const PoolingBackward<S, true> gather(p, scratch);
+    if (p.maximum && p.index_bytes == 0) {
+      const FoundIndices found(p, scratch);
+      const PoolingForward<Largest, S, true> finder(p, scratch);
+    }
+  } else {
+    const PoolingForward<Largest, S, true> reduce(p, scratch);
+  }
+  return scratch.end();
+}
+
+std::size_t scratch(const Pooling& p, bool backward) {
+  return p.type == DataType::kDouble ? scratch_of<double>(p, backward) : scratch_of<float>(p, backward);
+}
+
+}  // namespace
+
+template <>
+const PoolingKernels& entry_points<PoolingKernels>() {
+  static constexpr PoolingKernels kKernels{.scratch = scratch, .forward = forward, .backward = backward};
+  return kKernels;
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

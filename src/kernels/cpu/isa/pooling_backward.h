@@ -1,0 +1,208 @@
+// The gradient of pooling: every element of dx gathers from the windows that cover it, so that the order of a sum
+// depends on sizes only. Maxima without indices find them again in x, for some lines at a time.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/pooling_forward.h"
+#include "kernels/cpu/isa/pooling_gathered_row.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Indices of the windows that cover some consecutive rows of dx.
+class FoundIndices {
+ public:
+  static constexpr i64 kBytes = 1 << 18;
+
+  FoundIndices(const Pooling& p, Scratch& scratch) : p_(p) {
+    line_ = p.dims[2].windows * (p.across_channels ? p.channels : 1);
+    const WindowDim &d = p.dims[0], &h = p.dims[1];
+    const i64 depths = (d.length - 1) / d.stride + 1, overlap = (h.length - 1) / h.stride + 2;
+    const i64 heights = kBytes / (depths * line_ * static_cast<i64>(sizeof(std::uint32_t)));
+    rows_ = max_of<i64>(1, (heights - overlap) * h.stride + 1);
+    rows_ = min_of(rows_, h.size);
+    memory_ = scratch.take<std::uint32_t>(depths * ((rows_ - 1) / h.stride + overlap) * line_);
+  }
+
+  /// Rows of dx whose windows' indices fit.
+  i64 rows() const { return rows_; }
+
+  template <class Forward>
+  void find(Forward& forward, i64 image, i64 channel, Range depths, Range heights) {
+    depths_ = depths;
+    heights_ = heights;
+    for (i64 d = depths.first; d < depths.end; ++d)
+      for (i64 h = heights.first; h < heights.end; ++h)
+        forward.line(image, channel, d, h, line(d, h), p_.x, p_.x_at, false);
+  }
+  IndexLine line(i64 d, i64 h) const {
+    std::uint32_t* const at = memory_ + ((d - depths_.first) * heights_.count() + h - heights_.first) * line_;
+    return {reinterpret_cast<unsigned char*>(at), p_.across_channels ? p_.channels : 1, 1, sizeof(std::uint32_t),
+            false};
+  }
+
+ private:
+  const Pooling& p_;
+  i64 line_, rows_;
+  std::uint32_t* memory_;
+  Range depths_, heights_;
+};
+
+template <class S, bool kMaximum>
+class PoolingBackward {
+ public:
+  using T = Arithmetic<S>;
+
+  PoolingBackward(const Pooling& p, Scratch& scratch)
+      : p_(p),
+        width_(p.dims[2]),
+        writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.across_channels ? 1 : p.out_at.dims[2]),
+        row_(scratch, p) {
+    for (int k = 0; k < 3; ++k) weights_[k] = scratch.take<T>(p.dims[k].windows);
+  }
+
+  /// Fills tables; not done by the constructor, which also measures scratch.
+  void prepare() {
+    row_.clear();
+    for (int k = 0; k < 3; ++k)
+      for (i64 w = 0; w < p_.dims[k].windows; ++w) {
+        const i64 n = p_.inclusive ? p_.dims[k].length : elements_of(p_.dims[k], w).count();
+        weights_[k][w] = n > 0 ? 1 / static_cast<T>(n) : 0;
+      }
+  }
+
+  /// A line of dx; index_of(d, h) has the indices of a line of windows, also of those of the next line of dx if
+  /// `has_next`.
+  template <class IndexOf>
+  void line(i64 image, i64 channel, i64 d, i64 h, bool has_next, const IndexOf& index_of) {
+    const Place at{image, channel, d, h, windows_of(p_.dims[0], d), windows_of(p_.dims[1], h)};
+    if (!p_.across_channels) return row(at, has_next, index_of);
+    switch (p_.index_bytes) {
+      case 1: return channels<std::uint8_t>(at, index_of);
+      case 2: return channels<std::uint16_t>(at, index_of);
+      case 8: return channels<std::uint64_t>(at, index_of);
+      default: return channels<std::uint32_t>(at, index_of);  // also of those found
+    }
+  }
+
+ private:
+  static constexpr i64 kStep = kLanes<T>;
+  struct Place {
+    i64 image, channel, d, h;
+    Range depths, heights;
+  };
+
+  S* out(const Place& at, i64 w) const {
+    const WindowStrides& s = p_.out_at;
+    return static_cast<S*>(p_.out) + at.image * s.image + at.channel * s.channel + at.d * s.dims[0] + at.h * s.dims[1] +
+           w * s.dims[2];
+  }
+  const S* in(const Place& at, i64 d, i64 h) const {
+    const WindowStrides& s = p_.in_at;
+    return static_cast<const S*>(p_.in) + at.image * s.image + at.channel * s.channel + d * s.dims[0] + h * s.dims[1];
+  }
+
+  template <class U, class IndexOf>
+  void channels(const Place& at, const IndexOf& index_of) {
+    for (i64 w = 0; w < width_.size; ++w) {
+      const Range widths = windows_of(width_, w);
+      for (i64 c = 0; c < p_.channels; c += kWriterElements) {
+        const i64 n = min_of(p_.channels - c, kWriterElements);
+        T* const to = writer_.reserve(out(at, w) + c, n);
+        i64 i = 0;
+        for (; i + 4 * kStep <= n; i += 4 * kStep) channel_block<U, 4>(at, w, widths, index_of, c + i, kStep, to + i);
+        for (; i < n; i += kStep) channel_block<U, 1>(at, w, widths, index_of, c + i, min_of(n - i, kStep), to + i);
+      }
+    }
+  }
+
+  template <class U, int kVectors, class IndexOf>
+  void channel_block(const Place& at, i64 w, Range widths, const IndexOf& index_of, i64 c, i64 n, T* to) {
+    const i64 count = kVectors == 1 ? n : kStep;
+    Vec<T> acc[kVectors] = {};
+    for (i64 d = at.depths.first; d < at.depths.end; ++d)
+      for (i64 h = at.heights.first; h < at.heights.end; ++h) {
+        const S* const gradient = in(at, d, h) + c;
+        const IndexLine index = index_of(d, h);
+        const Numbering numbering(p_, index.image);
+        for (i64 o = widths.first; o < widths.end; ++o) {
+          const Ints<T> wanted = Ints<T>{} + static_cast<Int<T>>(kMaximum ? numbering.of(at.d, d, at.h, h, w, o) : 0);
+          const T weight = kMaximum ? 1 : weights_[0][d] * weights_[1][h] * weights_[2][o];
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) {
+            const Vec<T> x = load_elements<S, T>(gradient + o * p_.in_at.dims[2] + v * kStep, 1, count);
+            if constexpr (kMaximum) {
+              const unsigned char* const indices = index.at(o) + (c + v * kStep) * static_cast<i64>(sizeof(U));
+              acc[v] = acc[v] + (load_indices<U, T>(indices, 1, count) == wanted ? x : Vec<T>{});
+            } else {
+              acc[v] = acc[v] + x * weight;
+            }
+          }
+        }
+      }
+    for (int v = 0; v < kVectors; ++v) store(to + v * kStep, acc[v]);
+  }
+
+  template <class IndexOf>
+  void row(const Place& at, bool has_next, const IndexOf& index_of) {
+    const i64 plane = at.image * p_.channels + at.channel;
+    // The next line's rows, too: they reach the cache before vectors that overlap theirs are loaded.
+    const i64 end = has_next ? windows_of(p_.dims[1], at.h + 1).end : at.heights.end;
+    for (i64 d = at.depths.first; d < at.depths.end; ++d)
+      for (i64 h = at.heights.first; h < end; ++h)
+        row_.keep(plane, d, h, in(at, d, h), weights_[2], kMaximum ? index_of(d, h) : IndexLine{});
+    const auto gather = [&](const auto& here) {
+      const i64 most = kWriterElements / width_.stride * width_.stride;
+      for (i64 first = 0; first < width_.size; first += most) {
+        const Range which{first, min_of(first + most, width_.size)};
+        row_.gather(at.depths, at.heights, which, here, writer_.reserve(out(at, first), which.count()));
+      }
+    };
+    if constexpr (kMaximum) {
+      const Numbering numbering(p_, p_.index_bytes > 0 && p_.image_index);
+      gather([&](i64 d, i64 h) {
+        return static_cast<Int<T>>((numbering.of(0, at.d, d) * numbering.sizes[1] + numbering.of(1, at.h, h)) *
+                                   numbering.sizes[2]);
+      });
+    } else {
+      gather([&](i64 d, i64 h) { return weights_[0][d] * weights_[1][h]; });
+    }
+  }
+
+  const Pooling& p_;
+  const WindowDim& width_;
+  Writer<S, T> writer_;
+  GatheredRow<S, T, kMaximum> row_;
+  T* weights_[3];
+};
+
+template <class S, bool kMaximum>
+void pooling_backward(const Pooling& p, i64 first, i64 end, void* memory) {
+  Scratch scratch(memory);
+  PoolingBackward<S, kMaximum> backward(p, scratch);
+  backward.prepare();
+  const i64 heights = p.dims[1].size, depths = p.dims[0].size, planes = p.across_channels ? 1 : p.channels;
+  const auto plane_of = [&](i64 line) { return line / heights / depths; };
+  const auto depth_of = [&](i64 line) { return line / heights % depths; };
+  if (!kMaximum || p.index_bytes > 0) {
+    for (i64 line = first; line < end; ++line) {
+      const i64 image = plane_of(line) / planes, channel = plane_of(line) % planes;
+      backward.line(image, channel, depth_of(line), line % heights, line + 1 < end && (line + 1) % heights != 0,
+                    [&](i64 d, i64 h) { return index_line(p, image, channel, d, h); });
+    }
+    return;
+  }
+  if constexpr (kMaximum) {
+    FoundIndices found(p, scratch);
+    PoolingForward<Largest, S, true> forward(p, scratch);
+    forward.prepare();
+    for (i64 line = first; line < end;) {
+      const i64 image = plane_of(line) / planes, channel = plane_of(line) % planes, d = depth_of(line);
+      const i64 h = line % heights, last = min_of(h + min_of(found.rows(), end - line), heights) - 1;
+      const Range rows{windows_of(p.dims[1], h).first, windows_of(p.dims[1], last).end};
+      found.find(forward, image, channel, windows_of(p.dims[0], d), rows);
+      for (i64 row = h; row <= last; ++row, ++line)
+        backward.line(image, channel, d, row, row < last, [&](i64 od, i64 oh) { return found.line(od, oh); });
+    }
+  }
+}
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

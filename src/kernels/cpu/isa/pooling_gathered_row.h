@@ -1,0 +1,144 @@
+// Rows of dx that gather from rows of windows, in vectors for every stride.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cpu/isa/pooling_indices.h"
+
+namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
+
+/// Element q * stride + r of a row is at tap b * stride + r + pad of window q - b: for one r, neighbouring q read
+/// neighbouring windows. Rows of windows are kept in lanes of T between zeros, so that neighbouring rows of dx share
+/// them.
+template <class S, class T, bool kMaximum>
+class GatheredRow {
+ public:
+  GatheredRow(Scratch& scratch, const Pooling& p)
+      : p_(p),
+        dim_(p.dims[2]),
+        depths_((p.dims[0].length - 1) / p.dims[0].stride + 1),
+        heights_((p.dims[1].length - 1) / p.dims[1].stride + 2),
+        before_(max_of<i64>((dim_.length - 1 - dim_.pad) / dim_.stride, 0)) {
+    const i64 columns = ceil_div(dim_.size, dim_.stride);
+    pitch_ = round_up(before_ + max_of(dim_.windows, columns + dim_.pad / dim_.stride + 1) + 2 * kStep, kStep);
+    gradients_ = scratch.take<T>(depths_ * heights_ * pitch_);
+    taps_ = kMaximum ? scratch.take<Int<T>>(depths_ * heights_ * pitch_) : nullptr;
+    kept_ = scratch.take<i64>(depths_ * heights_);
+    phases_ = scratch.take<T>(dim_.stride > 2 ? kWriterElements + kStep * dim_.stride : 0);
+  }
+
+  void clear() {
+    for (i64 i = 0; i < depths_ * heights_ * pitch_; ++i) gradients_[i] = 0;
+    for (i64 i = 0; i < depths_ * heights_; ++i) kept_[i] = -1;
+  }
+
+  /// Row (d, h) of the windows of a plane: dy, times `weights` unless maxima have indices.
+  void keep(i64 plane, i64 d, i64 h, const S* dy, const T* weights, const IndexLine& index) {
+    const i64 number = (plane * p_.dims[0].windows + d) * p_.dims[1].windows + h;
+    i64& kept = kept_[slot(d, h)];
+    if (kept == number) return;
+    kept = number;
+    T* const gradients = gradients_of(d, h);
+    // Of an index in the image only the distance from the window's start differs between windows.
+    const i64 step = index.image ? dim_.stride : 0, start = index.image ? -dim_.pad : 0;
+    for (i64 i = 0; i < dim_.windows; i += kStep) {
+      const i64 n = min_of(dim_.windows - i, kStep);
+      Vec<T> x = load_elements<S, T>(dy + i * p_.in_at.dims[2], p_.in_at.dims[2], n);
+      if constexpr (kMaximum)
+        store(taps_of(d, h) + i, load_indices<T>(index.bytes, index.at(i), index.window_step, n) -
+                                     static_cast<Int<T>>(start + i * step) -
+                                     lane_numbers<T>() * static_cast<Int<T>>(step));
+      else
+        x = n == kStep ? x * load(weights + i) : x * load_elements<T, T>(weights + i, 1, n);
+      store(gradients + i, x);
+    }
+  }
+
+  /// Elements [first, end) of a row of dx, at most kWriterElements; `first` is a multiple of the stride. at(d, h) is
+  /// the weight of a row of windows or, with kMaximum, the index of its tap 0. Up to two vectors after them may be
+  /// written.
+  template <class At>
+  void gather(Range depths, Range heights, Range which, const At& at, T* to) {
+    if (dim_.windows == 1) return gather_one(depths, heights, which, at, to);
+    const i64 stride = dim_.stride, first = which.first / stride, columns = ceil_div(which.count(), stride);
+    for (i64 q = 0; q < columns; q += kStep) {
+      if (stride == 1) {
+        store(to + q, sum(depths, heights, first + q, 0, at));
+      } else if (stride == 2) {
+        merge_pair(sum(depths, heights, first + q, 0, at), sum(depths, heights, first + q, 1, at), to + 2 * q,
+                   std::make_index_sequence<static_cast<std::size_t>(kStep)>{});
+      } else {
+        for (i64 r = 0; r < stride; ++r) store(phases_ + r * kStep, sum(depths, heights, first + q, r, at));
+        const i64 n = min_of(columns - q, kStep);
+        for (i64 c = 0; c < n; ++c)
+          for (i64 r = 0; r < stride && (q + c) * stride + r < which.count(); ++r)
+            to[(q + c) * stride + r] = phases_[r * kStep + c];
+      }
+    }
+  }
+
+ private:
+  static constexpr i64 kStep = kLanes<T>;
+
+  i64 slot(i64 d, i64 h) const { return d % depths_ * heights_ + h % heights_; }
+  T* gradients_of(i64 d, i64 h) const { return gradients_ + slot(d, h) * pitch_ + before_; }
+  Int<T>* taps_of(i64 d, i64 h) const { return taps_ + slot(d, h) * pitch_ + before_; }
+
+  /// Elements of phase r in columns [q, q + kStep).
+  template <class At>
+  Vec<T> sum(Range depths, Range heights, i64 q, i64 r, const At& at) const {
+    const i64 stride = dim_.stride, tap = r + dim_.pad, last = dim_.length - 1 - tap;
+    const i64 low = -(tap / stride), high = last >= 0 ? last / stride : -((stride - 1 - last) / stride);
+    Vec<T> acc{};
+    for (i64 d = depths.first; d < depths.end; ++d)
+      for (i64 h = heights.first; h < heights.end; ++h) {
+        const auto here = at(d, h);
+        const T* const gradients = gradients_of(d, h) + q;
+        for (i64 b = max_of(low, q - (dim_.windows - 1)); b <= min_of(high, q + kStep - 1); ++b) {
+          const Vec<T> x = load(gradients - b);
+          if constexpr (kMaximum) {
+            const Int<T> wanted = here + static_cast<Int<T>>(b * stride + tap);
+            acc = acc + (load(taps_of(d, h) + q - b) == Ints<T>{} + wanted ? x : Vec<T>{});
+          } else {
+            acc = acc + x * here;
+          }
+        }
+      }
+    return acc;
+  }
+
+  /// The same with a single window.
+  template <class At>
+  void gather_one(Range depths, Range heights, Range which, const At& at, T* to) {
+    for (i64 i = 0; i < which.count(); ++i) to[i] = 0;
+    const Range inside = elements_of(dim_, 0);
+    T value = 0;
+    for (i64 d = depths.first; d < depths.end; ++d)
+      for (i64 h = heights.first; h < heights.end; ++h) {
+        if constexpr (kMaximum) {
+          const i64 element = taps_of(d, h)[0] - at(d, h) - dim_.pad;
+          if (element >= max_of(which.first, inside.first) && element < min_of(which.end, inside.end))
+            to[element - which.first] += gradients_of(d, h)[0];
+        } else {
+          value += gradients_of(d, h)[0] * at(d, h);
+        }
+      }
+    if constexpr (!kMaximum)
+      for (i64 i = max_of(which.first, inside.first); i < min_of(which.end, inside.end); ++i)
+        to[i - which.first] = value;
+  }
+
+  template <std::size_t... I>
+  static void merge_pair(Vec<T> even, Vec<T> odd, T* to, std::index_sequence<I...>) {
+    constexpr auto kLane = [](std::size_t i) { return static_cast<int>(i / 2 + i % 2 * kStep); };
+    store(to, __builtin_shufflevector(even, odd, kLane(I)...));
+    store(to + kStep, __builtin_shufflevector(even, odd, kLane(I + static_cast<std::size_t>(kStep))...));
+  }
+
+  const Pooling& p_;
+  const WindowDim& dim_;
+  i64 depths_, heights_, before_, pitch_;  // rows of windows that are kept; zeros before a row, elements per row
+  T *gradients_, *phases_;
+  Int<T>* taps_;
+  i64* kept_;
+};
+
+}  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -1,0 +1,38 @@
+// Kernels of normalizations: fp32, fp64; fp16 and bf16 are computed in fp32.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "base/dtype.h"
+#include "kernels/cpu/skeletons.h"
+
+namespace polymio::kernels {
+
+struct NormVariant {
+  DataType data = DataType::kFloat, parameters = DataType::kFloat, statistics = DataType::kFloat;
+  bool rms = false;           // without mean and bias
+  bool adds = false;          // of x + x2
+  bool affine = false;        // weight, and bias unless rms, are applied
+  bool non_temporal = false;  // of normalize
+};
+
+struct NormJob {
+  double mean = 0, rstd = 1;  // of a row, for gradients
+  bool non_temporal = false;  // streaming stores of y or dx
+};
+
+struct NormKernels {
+  static constexpr bool kHasDotProducts = false;
+  /// Rows of y from x, x2, weight and bias, those that the variant has, with a NormJob. Values: count, shift, and sum
+  /// and squares of distances from the shift; apply takes mean and rstd instead. RMS: the sum of squares; apply takes
+  /// rstd.
+  const Reduction<>* (*forward)(const NormVariant&);
+  /// Rows of dx from dy, x and weight with a NormJob. Values: the sums of g and of g * xhat, where g = dy * weight and
+  /// xhat = (x - mean) * rstd; apply takes them divided by the number of elements, and 0 for the first if rms.
+  const Reduction<>* (*gradient)(const NormVariant&);
+  /// dw and db of each element of a row, from dy, x, mean and rstd; RMS: dw from dy, x and rstd.
+  const Reduction<>* (*parameter_gradient)(const NormVariant&);
+  /// y = (x - mean) * scale, plus bias if affine, of inputs x, mean, scale and bias; mean and scale have the type of
+  /// the arithmetic.
+  void (*normalize)(const NormVariant&, const Run&);
+};
+
+}  // namespace polymio::kernels

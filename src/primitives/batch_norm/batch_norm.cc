@@ -1,0 +1,113 @@
+// Running a batch norm, on top of the solvers.
+// SPDX-License-Identifier: MIT
+#include "primitives/batch_norm/batch_norm.h"
+
+#include <array>
+
+#include "core/aligned_buffer.h"
+#include "core/tensor_checks.h"
+#include "primitives/batch_norm/solvers.h"
+#include "search/runner.h"
+
+namespace polymio::batch_norm {
+namespace {
+
+class BatchNorm final : public search::Primitive {
+ public:
+  void validate(const ProblemBase& p) const override { batch_norm::validate(static_cast<const Problem&>(p)); }
+  SolverList solvers(const ProblemBase& p, DeviceKind kind) const override {
+    return batch_norm::solvers(static_cast<const Problem&>(p).direction, kind);
+  }
+  SolverList all_solvers() const override { return batch_norm::all_solvers(); }
+  std::unique_ptr<const search::ResultCheck> make_check(const ProblemBase& p) const override {
+    return batch_norm::make_check(static_cast<const Problem&>(p));
+  }
+  bool has_find() const override { return false; }
+};
+constexpr BatchNorm kBatchNorm;
+
+void check_memory(const Problem& p, const Problem::Args& args) {
+  require_no_overlap(p.x, args.x, "x", p.out, args.out);
+  if (!p.forward()) require_no_overlap(p.dy, args.dy, "dy", p.out, args.out);
+}
+
+enum class Type { kX, kOut, kScale, kBias, kMoment };
+
+/// A buffer of the call: the member of Args that has its address.
+struct Member {
+  const void* Problem::Args::*in = nullptr;
+  void* Problem::Args::*out = nullptr;
+  Type type;
+  const char* name;
+};
+using Args = Problem::Args;
+constexpr Member kMembers[] = {
+    {&Args::x, nullptr, Type::kX, "the buffer of x"},
+    {&Args::dy, nullptr, Type::kOut, "the buffer of dy"},
+    {nullptr, &Args::out, Type::kOut, "the buffer of the result"},
+    {&Args::scale, nullptr, Type::kScale, "the scale"},
+    {&Args::bias, nullptr, Type::kBias, "the bias"},
+    {&Args::mean, nullptr, Type::kMoment, "the mean"},
+    {&Args::variance, nullptr, Type::kMoment, "the variance"},
+    {nullptr, &Args::next_mean, Type::kMoment, "the running mean"},
+    {nullptr, &Args::next_variance, Type::kMoment, "the running variance"},
+    {nullptr, &Args::saved_mean, Type::kMoment, "the saved mean"},
+    {nullptr, &Args::saved_inverse, Type::kMoment, "the saved inverse variance"},
+    {nullptr, &Args::dscale, Type::kBias, "the gradient of the scale"},
+    {nullptr, &Args::dbias, Type::kBias, "the gradient of the bias"},
+};
+constexpr std::size_t kCount = std::size(kMembers);
+
+const void* address(const Args& args, const Member& m) { return m.in ? args.*m.in : args.*m.out; }
+
+TensorDesc desc_of(const Problem& p, const Member& m) {
+  if (m.type == Type::kX) return p.x;
+  if (m.type == Type::kOut) return m.in ? p.dy : p.out;
+  TensorDesc t = p.parameters;
+  t.type = t.cast = m.type == Type::kScale ? p.scale_type : m.type == Type::kBias ? p.bias_type : p.moment_type;
+  return t;
+}
+
+bool all_aligned(const Problem& p, const Args& args) {
+  const DataType types[] = {p.x.type, p.out.type, p.scale_type, p.bias_type, p.moment_type};
+  for (const Member& m : kMembers)
+    if (!is_element_aligned(address(args, m), types[static_cast<int>(m.type)])) return false;
+  return true;
+}
+
+void run_on_copies(Handle& handle, const Problem& p, const Args& given) {
+  std::vector<TensorDesc> descs;
+  for (const Member& m : kMembers) descs.push_back(desc_of(p, m));
+  std::vector<CallerBuffer> buffers;
+  for (std::size_t i = 0; i < kCount; ++i)
+    buffers.push_back({descs[i], address(given, kMembers[i]), kMembers[i].name, kMembers[i].out != nullptr});
+  run_on_aligned(handle.device(), buffers, [&](void* const* data) {
+    Args args = given;
+    for (std::size_t i = 0; i < kCount; ++i)
+      if (const Member& m = kMembers[i]; m.in)
+        args.*m.in = data[i];
+      else
+        args.*m.out = data[i];
+    run(handle, p, args);
+  });
+}
+
+}  // namespace
+
+// A cached plan belongs to exactly this problem, so that a warm call skips validation.
+void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
+  if (!all_aligned(problem, given)) {
+    validate(problem);
+    check_memory(problem, given);
+    return run_on_copies(handle, problem, given);
+  }
+  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
+    for (const Member& m : kMembers)
+      if (const void* const data = address(given, m)) handle.stream().check_memory(data, m.name);
+    return search::Call(handle, kBatchNorm, problem, {}).first_plan();
+  });
+  check_memory(problem, given);
+  handle.run(*plan, &given);
+}
+
+}  // namespace polymio::batch_norm

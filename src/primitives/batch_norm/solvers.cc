@@ -1,0 +1,51 @@
+// Every batch norm solver, a row each; ids 2001 to 2999 are batch norm's.
+// SPDX-License-Identifier: MIT
+#include "primitives/batch_norm/solvers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/registry.h"
+
+namespace polymio::batch_norm {
+
+using Maker = SolverMaker<Direction>;
+Maker cpu_rows, gpu_passes;
+
+namespace {
+
+constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) {
+  return {.id = id, .name = name, .method = "Direct", .devices = devices};
+}
+
+constexpr Registration<Direction> kRows[] = {
+    {info(2001, "BnormCpuTrain", kCpu), Direction::kTraining, cpu_rows},
+    {info(2002, "BnormCpuInfer", kCpu), Direction::kInference, cpu_rows},
+    {info(2003, "BnormCpuBwd", kCpu), Direction::kBackward, cpu_rows},
+    {info(2004, "BnormGpuTrain", kGpus), Direction::kTraining, gpu_passes},
+    {info(2005, "BnormGpuInfer", kGpus), Direction::kInference, gpu_passes},
+    {info(2006, "BnormGpuBwd", kGpus), Direction::kBackward, gpu_passes},
+};
+
+const RegisteredSolvers<Direction>& registered() {
+  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
+  return solvers;
+}
+
+}  // namespace
+
+SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+
+SolverList all_solvers() { return registered().all(); }
+
+Range range_of(activation::Mode mode, const activation::Parameters& p) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (mode) {
+    case activation::Mode::kRelu: return {0, kInfinity};
+    case activation::Mode::kClippedRelu: return {std::min(0.0, p.alpha), p.alpha};
+    case activation::Mode::kClamp: return {p.alpha, p.beta};
+    default: return {-kInfinity, kInfinity};
+  }
+}
+
+}  // namespace polymio::batch_norm

@@ -1,0 +1,84 @@
+// The k-th smallest element of each row; a block has a row. Keys have the order of the elements as unsigned integers;
+// each pass counts one digit of 4 bits, highest first, of the keys that agree in the digits found so far. Every thread
+// has its own counters, so there are no atomics.
+// Options: IN = OUT (type of the elements), NUM=float.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/walk.h"
+
+#define THREADS 256
+#define DIGITS 16
+#if SIZE_OF(IN_TYPE) == 8
+typedef u64 bits_t;
+#else
+typedef u32 bits_t;
+#endif
+#define BITS (8 * SIZE_OF(IN_TYPE))
+#define INFINITY_BITS                        \
+  (IN_TYPE == TYPE_fp64   ? (u64)0x7ff << 52 \
+   : IN_TYPE == TYPE_fp32 ? (u64)0x7f800000u \
+   : IN_TYPE == TYPE_bf16 ? (u64)0x7f80u     \
+   : IN_TYPE == TYPE_fp16 ? (u64)0x7c00u     \
+                          : (u64)0)  // integers
+
+typedef struct {
+  i64 step;  // between elements of a row
+  int length, k;
+} Formula;
+
+INLINE bits_t key_at(GLOBAL const u8* x, i64 at) {
+  const u64 bits = load_bits(x, SIZE_OF(IN_TYPE), at), sign = (u64)1 << (BITS - 1), most = sign | (sign - 1);
+  const u64 magnitude = bits & (sign - 1);
+  if (INFINITY_BITS != 0 && magnitude > INFINITY_BITS) return (bits_t)most;
+  return (bits_t)(INFINITY_BITS == 0 || !(bits & sign) ? bits ^ sign : bits ^ most);
+}
+
+KERNEL THREADS_PER_BLOCK(THREADS)
+    kthvalue(const Walk w, GLOBAL const u8* x, const Strides x_at, GLOBAL u8* y, const Strides y_at, GLOBAL u8* indices,
+             const Strides indices_at, const Formula f) {
+  SHARED u32 counts[DIGITS * THREADS];
+  SHARED u32 sums[THREADS];
+  const Strides* const strides[3] = {&x_at, &y_at, &indices_at};
+  i64 at[3];
+  const int thread = THREAD(0);
+  locate(&w, BLOCK(0), strides, 3, at);
+  bits_t found = 0, known = 0;  // the digits found, and a mask of them
+  u32 k = (u32)f.k, left = (u32)f.length;
+  for (int shift = BITS - 4; shift >= 0 && left > 1; shift -= 4) {
+    UNROLL
+    for (int d = 0; d < DIGITS; ++d) counts[d * THREADS + thread] = 0;
+    for (int i = thread; i < f.length; i += THREADS) {
+      const bits_t key = key_at(x, at[0] + i * f.step);
+      if ((key & known) == found) ++counts[(int)(key >> shift & 15) * THREADS + thread];
+    }
+    BARRIER();
+    u32 sum = 0;  // 16 threads per digit
+    for (int i = 0; i < THREADS / DIGITS; ++i) sum += counts[thread * (THREADS / DIGITS) + i];
+    sums[thread] = sum;
+    BARRIER();
+    bits_t digit = 0;
+    for (int d = 0; d < DIGITS; ++d) {
+      left = 0;
+      for (int i = 0; i < THREADS / DIGITS; ++i) left += sums[d * (THREADS / DIGITS) + i];
+      digit = (bits_t)d;
+      if (k <= left) break;
+      k -= left;
+    }
+    found |= digit << shift;
+    known |= (bits_t)15 << shift;
+    BARRIER();
+  }
+  u32 first = 0xffffffffu;
+  for (int i = thread; i < f.length && first == 0xffffffffu; i += THREADS)
+    if ((key_at(x, at[0] + i * f.step) & known) == found) first = (u32)i;
+  sums[thread] = first;
+  for (int other = THREADS / 2; other > 0; other /= 2) {
+    BARRIER();
+    if (thread < other) sums[thread] = MIN(sums[thread], sums[thread + other]);
+  }
+  if (thread == 0) {
+    store_bits(y, SIZE_OF(IN_TYPE), at[1], load_bits(x, SIZE_OF(IN_TYPE), at[0] + (i64)sums[0] * f.step));
+    store_bits(indices, 8, at[2], (u64)sums[0]);
+  }
+}

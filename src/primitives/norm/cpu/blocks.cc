@@ -1,0 +1,165 @@
+// NormCpuBlocks: gradients of rows that are contiguous and equally far apart, a block of rows at a time: first the sums
+// of dw and db over the block, then dx, while dy and x are in the caches. Tuning knob: non-temporal stores.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/math.h"
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/norm.h"
+#include "primitives/norm/solvers.h"
+
+namespace polymio::norm {
+namespace {
+
+using kernels::Reduction;
+
+constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of dy and x: half of a usual L2 cache
+constexpr std::int64_t kColumns = 512;                       // of which a task adds up the blocks' sums
+
+/// Rows of a block: enough for their sums in double to be small beside them, few enough for 64 tasks, if both are
+/// possible. The number of threads does not matter: sums would depend on it.
+std::int64_t block_rows(const Problem& p) {
+  constexpr std::int64_t kLeast = 8, kEnough = 32, kTasks = 64;
+  const std::int64_t rows = p.rows(), of_task = ceil_div(rows, kTasks);
+  const std::int64_t least = std::clamp(of_task, kLeast, kEnough), most = std::max(least, of_task);
+  const std::int64_t cached = kBlockBytes / (2 * p.length() * static_cast<std::int64_t>(size_of(p.x.type)));
+  return std::min(rows, std::clamp(cached, least, most));
+}
+
+/// dx, dy, x, and a parameter, which has the order of the elements of a row.
+common::RowLoops loops_of(const Problem& p) {
+  const TensorDesc parameter = parameter_desc(p);
+  const TensorDesc* const operands[] = {&p.dx, &p.dy, &p.x, &parameter};
+  return rows_of(p, operands);
+}
+
+/// The rows of a problem, and the buffers of a call.
+class Blocks {
+ public:
+  Blocks(const Problem& p, const kernels::NormKernels& kernels, bool non_temporal)
+      : p_(p),
+        rows_(p.rows()),
+        length_(p.length()),
+        block_(block_rows(p)),
+        blocks_(ceil_div(rows_, block_)),
+        non_temporal_(non_temporal) {
+    const Loop kept = loops_of(p).kept;
+    for (std::size_t o = 0; o < stride_.size(); ++o) stride_[o] = kept.inner().strides[o] * size();
+    const kernels::NormVariant v{p.x.type, p.parameters, p.statistics, is_rms(), false, p.affine == Affine::kYes};
+    gradient_ = kernels.gradient(v);
+    parameters_ = kernels.parameter_gradient(v);
+  }
+
+  void run(Stream& stream, const Problem::Args& a) const {
+    const std::int64_t sums = static_cast<std::int64_t>(parameters_->accumulators) * length_;
+    std::vector<double> table(static_cast<std::size_t>(blocks_ * sums));  // [block][accumulator][column]
+    stream.parallel_for(static_cast<std::size_t>(blocks_), 0, [&](std::size_t i, void*) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * block_, end = std::min(first + block_, rows_);
+      add_parameters(a, first, end, table.data() + static_cast<std::int64_t>(i) * sums);
+      for (std::int64_t row = first; row < end; ++row) compute_row(a, row);
+    });
+    for_ranges(stream, length_, kColumns, [&](std::int64_t first, std::int64_t end) {
+      std::array<std::array<double, kColumns>, 2> sum{};
+      for (std::int64_t b = 0; b < blocks_; ++b)
+        for (std::size_t k = 0; k < parameters_->accumulators; ++k) {
+          const double* const part = table.data() + b * sums + static_cast<std::int64_t>(k) * length_;
+          for (std::int64_t c = first; c < end; ++c) sum[k][static_cast<std::size_t>(c - first)] += part[c];
+        }
+      for (std::int64_t c = first; c < end; ++c) {
+        dtype::store(p_.parameters, a.dw, c, sum[0][static_cast<std::size_t>(c - first)]);
+        if (!is_rms()) dtype::store(p_.parameters, a.db, c, sum[1][static_cast<std::size_t>(c - first)]);
+      }
+    });
+  }
+
+ private:
+  bool is_rms() const { return p_.kind == Kind::kRms; }
+  std::int64_t size() const { return static_cast<std::int64_t>(size_of(p_.x.type)); }
+  char* at(const void* data, std::size_t operand, std::int64_t row) const {
+    return static_cast<char*>(const_cast<void*>(data)) + row * stride_[operand];
+  }
+
+  void add_parameters(const Problem::Args& a, std::int64_t first, std::int64_t end, double* sums) const {
+    const auto statistic = static_cast<std::int64_t>(size_of(p_.statistics));
+    kernels::Rows rows{.in = {at(a.dy, 1, first), at(a.x, 2, first)},
+                       .row_bytes = {stride_[1], stride_[2]},
+                       .rows = end - first,
+                       .n = length_};
+    std::size_t inputs = 2;
+    for (const void* of_row : {is_rms() ? nullptr : a.mean, a.rstd}) {
+      if (!of_row) continue;
+      rows.in[inputs] = static_cast<const char*>(of_row) + first * statistic;
+      rows.row_bytes[inputs++] = statistic;
+    }
+    parameters_->reduce_columns(nullptr, rows, first, sums, length_);
+  }
+
+  void compute_row(const Problem::Args& a, std::int64_t row) const {
+    const kernels::NormJob job{is_rms() ? 0 : dtype::load(p_.statistics, a.mean, row),
+                               dtype::load(p_.statistics, a.rstd, row), non_temporal_};
+    const kernels::Run run{
+        .in = {at(a.dy, 1, row), at(a.x, 2, row), a.weight}, .out = {at(a.dx, 0, row)}, .n = length_};
+    double values[kernels::kMaxAccumulators];
+    gradient_->start(&job, values);
+    gradient_->reduce(&job, run, 0, values);
+    const double share = 1 / static_cast<double>(length_);
+    values[0] = is_rms() ? 0 : values[0] * share;
+    values[1] *= share;
+    gradient_->apply(&job, run, values);
+  }
+
+  Problem p_;
+  std::int64_t rows_, length_, block_, blocks_;
+  bool non_temporal_;
+  std::array<std::int64_t, 3> stride_{};  // bytes between rows of dx, dy and x
+  const Reduction<>* gradient_ = nullptr;
+  const Reduction<>* parameters_ = nullptr;
+};
+
+class CpuBlocks final : public Solver<Problem> {
+ public:
+  CpuBlocks(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    const common::RowLoops loops = loops_of(p);
+    POLYMIO_REQUIRE(loops.reduced.rank == 1 && loops.reduced.contiguous(),
+                    "rows must be contiguous, in the order of weight");
+    POLYMIO_REQUIRE(loops.kept.rank == 1, "rows must be equally far apart");
+    return {};
+  }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"non_temporal", {0, 1}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return {exceeds_caches(d, p) ? 1 : 0};
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double tasks = static_cast<double>(ceil_div(p.rows(), block_rows(p)));
+    const double idle = std::ceil(tasks / d.threads) * d.threads / tasks;  // threads without a task in the last round
+    return 3 + idle * traffic_us(d, p, 0, t[0] != 0);
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    const auto& kernels = kernels::kernels_of<kernels::NormKernels>(stream.info().isa);
+    return [blocks = Blocks(p, kernels, t[0] != 0)](Stream& on, const Args& a) { blocks.run(on, a); };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cpu_blocks(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuBlocks>(info, d);
+}
+
+}  // namespace polymio::norm

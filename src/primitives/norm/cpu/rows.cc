@@ -1,0 +1,172 @@
+// NormCpuRows: each row is reduced, then computed in a second pass while it is in the caches; any strides. The
+// gradients of weight and bias are a reduction over rows, before dx is written.
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <memory>
+
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/norm.h"
+#include "primitives/norm/solvers.h"
+
+namespace polymio::norm {
+namespace {
+
+using kernels::NormKernels;
+using kernels::Reduction;
+
+using Descs = std::vector<const TensorDesc*>;
+
+/// Loops of the rows, and the kernel of a pass over them.
+struct Pass {
+  common::RowLoops loops;
+  const Reduction<>* kernel;
+  bool non_temporal = false;
+};
+
+void put(DataType type, void* data, std::int64_t row, double value) {
+  if (data) dtype::store(type, data, row, value);
+}
+
+void run_forward(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
+  const kernels::NormJob job{0, 1, pass.non_temporal};
+  common::Operands operands;
+  const std::size_t size = size_of(p.x.type), parameter = size_of(p.parameters);
+  operands.push(a.y, size);
+  operands.push(a.x, size);
+  if (p.kind == Kind::kAddLayer) operands.push(a.x2, size);
+  if (p.affine == Affine::kYes) operands.push(a.weight, parameter);
+  if (p.affine == Affine::kYes && p.kind != Kind::kRms) operands.push(a.bias, parameter);
+  const double length = static_cast<double>(p.length());
+  common::reduce_and_apply(stream, pass.loops, operands, *pass.kernel, &job, [&](std::int64_t row, double* values) {
+    const Statistics s = statistics_of(p, values, length, a.epsilon);
+    put(p.statistics, a.mean, row, s.mean);
+    put(p.statistics, a.rstd, row, s.rstd);
+    values[0] = p.kind == Kind::kRms ? s.rstd : s.mean;
+    values[1] = s.rstd;
+  });
+}
+
+void run_gradient(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
+  common::Operands operands;
+  const std::size_t size = size_of(p.x.type);
+  operands.push(a.dx, size);
+  operands.push(a.dy, size);
+  operands.push(a.x, size);
+  if (p.affine == Affine::kYes) operands.push(a.weight, size_of(p.parameters));
+  const bool rms = p.kind == Kind::kRms;
+  const double share = 1 / static_cast<double>(p.length());
+  common::reduce_and_apply(
+      stream, pass.loops, operands, *pass.kernel,
+      [&](std::int64_t row, void* job) {
+        *static_cast<kernels::NormJob*>(job) = {rms ? 0 : dtype::load(p.statistics, a.mean, row),
+                                                dtype::load(p.statistics, a.rstd, row), pass.non_temporal};
+      },
+      [&](std::int64_t, double* values) {
+        values[0] = rms ? 0 : values[0] * share;
+        values[1] *= share;
+      });
+}
+
+void run_parameter_gradient(Stream& stream, const Problem& p, const Pass& pass, const Problem::Args& a) {
+  common::Operands operands;
+  const std::size_t size = size_of(p.x.type), statistic = size_of(p.statistics);
+  operands.outputs = 0;
+  operands.push(a.dy, size);
+  operands.push(a.x, size);
+  if (p.kind != Kind::kRms) operands.push(a.mean, statistic);
+  operands.push(a.rstd, statistic);
+  common::reduce<double>(stream, pass.loops, operands, *pass.kernel, nullptr,
+                         [&](std::int64_t element, const double* values) {
+                           put(p.parameters, a.dw, element, values[0]);
+                           if (p.kind != Kind::kRms) put(p.parameters, a.db, element, values[1]);
+                         });
+}
+
+kernels::NormVariant variant_of(const Problem& p) {
+  return {
+      p.x.type, p.parameters, p.statistics, p.kind == Kind::kRms, p.kind == Kind::kAddLayer, p.affine == Affine::kYes};
+}
+
+Loop row_of(const Problem& p) {
+  const TensorDesc x = split(p, p.x), y = split(p, p.output());
+  const TensorDesc* const operands[] = {&y, &x};
+  return rows_of(p, operands).reduced;
+}
+
+/// Whether rows are long runs; short ones are copied, as common::Runs does.
+bool is_in_place(const Problem& p) {
+  constexpr std::int64_t kLongRun = 32;
+  const Loop row = row_of(p);
+  return row.contiguous() && (row.rank == 1 || row.inner().size >= kLongRun);
+}
+
+class CpuRows final : public Solver<Problem> {
+ public:
+  CpuRows(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    return {};
+  }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"non_temporal", {0, 1}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return t[0] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kLeastRun = 1024;  // bytes of contiguous results that non-temporal stores pay for
+    const std::int64_t run = row_of(p).inner().size * static_cast<std::int64_t>(size_of(p.x.type));
+    return {is_in_place(p) && run >= kLeastRun && exceeds_caches(d, p) ? 1 : 0};
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double copies = is_in_place(p) ? 0 : 5e-3 * static_cast<double>(p.x.count()) / d.threads;
+    return 2 + copies + traffic_us(d, p, p.forward() ? 0 : 2, t[0] != 0);
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    const auto& kernels = kernels::kernels_of<NormKernels>(stream.info().isa);
+    const TensorDesc x = split(p, p.x), x2 = split(p, p.x2), out = split(p, p.output()), dy = split(p, p.dy);
+    const TensorDesc parameter = parameter_desc(p), statistic = statistic_desc(p);
+    const bool rms = p.kind == Kind::kRms, affine = p.affine == Affine::kYes;
+    Descs descs = {&out};
+    if (p.forward()) {
+      descs.push_back(&x);
+      if (p.kind == Kind::kAddLayer) descs.push_back(&x2);
+      if (affine) descs.insert(descs.end(), rms ? 1 : 2, &parameter);
+      return [p, pass = Pass{rows_of(p, descs), kernels.forward(variant_of(p)), t[0] != 0}](Stream& on, const Args& a) {
+        run_forward(on, p, pass, a);
+      };
+    }
+    descs.insert(descs.end(), {&dy, &x});
+    if (affine) descs.push_back(&parameter);
+    Descs reduced = {&dy, &x};
+    reduced.insert(reduced.end(), rms ? 1 : 2, &statistic);
+    const auto first = static_cast<std::size_t>(first_of_row(p));
+    const Pass columns{common::row_loops(make_loop(reduced), [&](std::size_t d) { return d < first; }),
+                       kernels.parameter_gradient(variant_of(p))};
+    return [p, pass = Pass{rows_of(p, descs), kernels.gradient(variant_of(p)), t[0] != 0}, columns](Stream& on,
+                                                                                                    const Args& a) {
+      run_parameter_gradient(on, p, columns, a);
+      run_gradient(on, p, pass, a);
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+Statistics statistics_of(const Problem& p, const double* values, double length, double epsilon) {
+  if (p.kind == Kind::kRms) return {0, 1 / std::sqrt(values[0] / length + epsilon)};
+  const double offset = values[2] / values[0];
+  const double variance = std::max(values[3] / values[0] - offset * offset, 0.0);
+  return {values[1] + offset, 1 / std::sqrt(variance + epsilon)};
+}
+
+std::unique_ptr<const SolverBase> cpu_rows(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuRows>(info, d);
+}
+
+}  // namespace polymio::norm

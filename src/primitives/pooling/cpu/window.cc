@@ -1,0 +1,129 @@
+// PoolCpuWindow: vectors of contiguous channels, else vectors along rows of any stride. Every element is read from and
+// written to memory once; windows that overlap read the caches. Tuning knobs: KiB written per task, and non-temporal
+// stores.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/math.h"
+#include "kernels/cpu/kernels_of.h"
+#include "kernels/cpu/pooling.h"
+#include "primitives/pooling/solvers.h"
+
+namespace polymio::pooling {
+namespace {
+
+using kernels::WindowDim;
+using kernels::WindowStrides;
+
+constexpr int kLeastKib = 16, kMostKib = 256;
+constexpr std::int64_t kMostStride = 1 << 16;
+
+bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
+
+double output_bytes(const Problem& p) {
+  return static_cast<double>(p.output().count()) * static_cast<double>(polymio::size_of(p.x.type));
+}
+
+kernels::Pooling job_of(const Problem& p) {
+  const Geometry g(p);
+  kernels::Pooling job;
+  job.type = p.x.type;
+  job.maximum = p.mode == Mode::kMax;
+  job.inclusive = p.mode == Mode::kAverageInclusive;
+  std::ranges::copy(g.dims, job.dims);
+  job.channels = p.x.lens[1];
+  job.in_at = g.in;
+  job.out_at = g.out;
+  job.x_at = g.x;
+  job.index_at = g.index;
+  job.index_bytes = static_cast<int>(size_of(p.index));
+  job.image_index = p.position == Position::kImage;
+  job.across_channels = job.channels > 1 && g.in.channel == 1 && g.out.channel == 1 &&
+                        (!p.searches_x() || g.x.channel == 1) && (p.index == Index::kNone || g.index.channel == 1);
+  return job;
+}
+
+class CpuWindow final : public Solver<Problem> {
+ public:
+  CpuWindow(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    const Dims d(p);
+    POLYMIO_REQUIRE_MOST(Geometry(p).dims[2].stride, kMostStride, "has buffers of the width's stride");
+    // Positions in an image are larger than those in a window unless padding covers it.
+    double positions = 1, image = 1;
+    for (const WindowDim& dim : d.dims) {
+      positions *= static_cast<double>(dim.length);
+      image *= static_cast<double>(std::max(dim.size, dim.length));
+    }
+    POLYMIO_REQUIRE(positions < kernels::kMostPositions && image < kernels::kMostPositions,
+                    "counts positions in 30 bits");
+    return {};
+  }
+
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override {
+    return {{"kib", {kLeastKib, 64, kMostKib}}, {"non_temporal", {0, 1}}};
+  }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const bool part = t[0] == kLeastKib || t[0] * 1024.0 < output_bytes(p);
+    return part && (t[1] == 0 || p.work() > static_cast<double>(d.cache_bytes[1]));
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    // Four tasks per thread balance threads of unequal speed.
+    const double share = output_bytes(p) / (4.0 * d.threads * 1024);
+    return {share >= 64 ? 64 : kLeastKib, exceeds_caches(d, p) ? 1 : 0};
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    const double written = output_bytes(p), read = p.work() - written;
+    const bool non_temporal = t[1] != 0, large = exceeds_caches(d, p);
+    // A plain store reads the line first. Assumes caches four times as fast as memory.
+    const double traffic = read + (non_temporal || !large ? written : 2 * written);
+    const double gbs = std::max(d.bandwidth_gbs, 1.0) * (large || non_temporal ? 1 : 4);
+    const double tasks = std::ceil(written / (t[0] * 1024.0)), rounds = std::ceil(tasks / d.threads);
+    // Loads from the caches: one for each element of a window, in vectors.
+    const double loads = static_cast<double>(p.y.count()) * static_cast<double>(p.window.volume());
+    const double arithmetic = 8 * loads / (std::max(d.fp32_gflops, 1.0) * 1e3);
+    return rounds * d.threads / tasks * std::max(traffic / gbs * 1e-3, arithmetic) +
+           (tasks > 1 ? 2 + 0.2 * rounds : 0.1);
+  }
+
+  Invoker build(Stream& stream, const Problem& p, const TunePoint& t) const override {
+    const auto& kernels = kernels::kernels_of<kernels::PoolingKernels>(stream.info().isa);
+    kernels::Pooling job = job_of(p);
+    job.non_temporal = t[1] != 0;
+    std::int64_t lines = p.x.lens[0] * (job.across_channels ? 1 : job.channels);
+    for (int k = 0; k < 2; ++k) lines *= p.forward() ? job.dims[k].windows : job.dims[k].size;
+    const double line_bytes = output_bytes(p) / static_cast<double>(lines);
+    const std::int64_t part = std::clamp<std::int64_t>(static_cast<std::int64_t>(t[0] * 1024.0 / line_bytes), 1, lines);
+    const std::size_t scratch = kernels.scratch(job, !p.forward());
+    stream.reserve_scratch(scratch);
+    return [p, &kernels, job, lines, part, scratch](Stream& on, const Args& args) {
+      kernels::Pooling call = job;
+      call.in = p.forward() ? args.x : args.dy;
+      call.x = args.x;
+      call.out = args.result;
+      call.index = args.index;
+      call.scale = args.scale;
+      call.keep = args.keep;
+      on.parallel_for(static_cast<std::size_t>(ceil_div(lines, part)), scratch, [&](std::size_t i, void* memory) {
+        const std::int64_t first = static_cast<std::int64_t>(i) * part;
+        (p.forward() ? kernels.forward : kernels.backward)(call, first, std::min(first + part, lines), memory);
+      });
+    };
+  }
+
+ private:
+  Direction direction_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cpu_window(const SolverInfo& info, Direction d) {
+  return std::make_unique<CpuWindow>(info, d);
+}
+
+}  // namespace polymio::pooling

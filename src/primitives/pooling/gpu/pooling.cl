@@ -1,0 +1,301 @@
+// Pooling (PASS 0) and its gradient (PASS 1), MAXIMUM 1 or 0: an average. An index is the position of a maximum in its
+// window or in the image, the first of equal ones; NaN counts as -infinity.
+// Options: IN = OUT (type), NUM (arithmetic), PASS, MAXIMUM.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/portable/portable.h"
+#include "kernels/gpu/portable/elements.h"
+#include "kernels/gpu/portable/window.h"
+
+/// out = scale * v + keep * out. `least`: the maximum of no elements. Indices of index_bytes each, 0: none.
+typedef struct {
+  scalar scale, keep, least;
+  int inclusive, index_bytes, image;
+} Formula;
+
+/// The tensors of a launch.
+typedef struct {
+  GLOBAL const u8* in;
+  GLOBAL u8* out;
+  GLOBAL u8* index;
+  GLOBAL const u8* x;
+  const WindowAt *in_at, *out_at, *index_at, *x_at;
+  const WindowShape* shape;
+  const WindowAxis* axis;
+  const Formula* f;
+} Tensors;
+
+#define NONE (-(scalar)FLOAT_OF_BITS(0x7f800000u))
+
+/// How many positions a step along an axis skips.
+INLINE u32 positions_along(const Tensors* t, const int k) {
+  const WindowAxis* a = t->axis;
+  return k == 2        ? 1u
+         : t->f->image ? (u32)a[2].size * (k == 0 ? (u32)a[1].size : 1u)
+                       : (u32)a[2].length * (k == 0 ? (u32)a[1].length : 1u);
+}
+
+/// An element's position along an axis in window o.
+INLINE u32 position_along(const Tensors* t, const int k, int element, int o) {
+  const WindowAxis* a = &t->axis[k];
+  return (u32)(t->f->image ? element : element - o * (int)a->stride.divisor + a->pad);
+}
+
+/// Writes n of `unit` neighbouring results at an offset.
+INLINE void write_results(const Tensors* t, i64 offset, const int unit, int n, num* v) {
+  num old[8];
+  const Formula* f = t->f;
+  if (f->keep != 0) read_unit(t->out, OUT_TYPE, offset, 1, unit, n, old);
+  UNROLL
+  for (int k = 0; k < unit; ++k) v[k] = blend(f->scale, v[k], f->keep, f->keep != 0 ? old[k] : 0);
+  write_unit(t->out, OUT_TYPE, offset, 1, unit, n, v);
+}
+
+#if PASS == 0
+
+/// What a thread has found of a window of each of `unit` channels.
+typedef struct {
+  num v[VECTOR];
+  u32 found[VECTOR];
+  int count;  // elements of the window
+} Found;
+
+/// Reduces every `lanes`-th element of the window's rows from number `lane` on.
+INLINE void reduce(const Tensors* t, const WindowPlace* at, const int unit, int lane, int lanes, Found* found) {
+  WindowRange r[3];
+  u32 position = (u32)lane;
+  found->count = 1;
+  UNROLL
+  for (int k = 0; k < 3; ++k) {
+    r[k] = elements_of(&t->axis[k], at->axis[k]);
+    found->count *= MAX(r[k].end - r[k].first, 0);
+    position += positions_along(t, k) * position_along(t, k, r[k].first, at->axis[k]);
+  }
+  UNROLL
+  for (int k = 0; k < unit; ++k) {
+    found->v[k] = MAXIMUM ? NONE : 0;
+    found->found[k] = position;
+  }
+  if (found->count == 0) return;
+  const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
+  const i64 step = lanes * t->in_at->axis[2];
+  const i64 first = window_plane(t->in_at, at) + (r[2].first + lane) * t->in_at->axis[2];
+  for (int d = r[0].first; d < r[0].end; ++d)
+    for (int h = r[1].first; h < r[1].end; ++h) {
+      i64 offset = first + d * t->in_at->axis[0] + h * t->in_at->axis[1];
+      u32 here = position + (u32)(d - r[0].first) * step_d + (u32)(h - r[1].first) * step_h;
+      for (int w = r[2].first + lane; w < r[2].end; w += lanes, offset += step, here += (u32)lanes) {
+        num x[VECTOR];
+        read_unit(t->in, IN_TYPE, offset, 1, unit, unit, x);
+        UNROLL
+        for (int k = 0; k < unit; ++k) {
+#if MAXIMUM
+          found->found[k] = x[k] > found->v[k] ? here : found->found[k];
+          found->v[k] = x[k] > found->v[k] ? x[k] : found->v[k];
+#else
+          found->v[k] += x[k];
+#endif
+        }
+      }
+    }
+}
+
+/// The result of a window of `count` elements.
+INLINE num result_of(const Tensors* t, num v, int count) {
+#if MAXIMUM
+  return count > 0 ? v : t->f->least;
+#else
+  if (t->f->inclusive) count = t->axis[0].length * t->axis[1].length * t->axis[2].length;
+  return v / (scalar)MAX(count, 1);
+#endif
+}
+
+INLINE void write_index(const Tensors* t, i64 offset, u32 found, int count) {
+  if (t->f->index_bytes > 0) store_bits(t->index, t->f->index_bytes, offset, count > 0 ? found : 0);
+}
+
+INLINE void compute(const Tensors* t, const int along_channels, const int unit) {
+  if (window_thread() >= t->shape->count) return;
+  const WindowPlace at = window_place(t->shape, along_channels, unit, window_thread());
+  Found found;
+  reduce(t, &at, unit, 0, 1, &found);
+  UNROLL
+  for (int k = 0; k < unit; ++k) {
+    found.v[k] = result_of(t, found.v[k], found.count);
+    write_index(t, window_offset(t->index_at, &at) + k, found.found[k], found.count);
+  }
+  write_results(t, window_offset(t->out_at, &at), unit, unit, found.v);
+}
+
+INLINE void compute_run(const Tensors* t) {
+  const int first = window_thread() * kWindowRun, n = MIN(kWindowRun, t->shape->count - first);
+  if (n <= 0) return;
+  WindowPlace at = window_place(t->shape, 0, 1, first);
+  num v[kWindowRun];
+  UNROLL
+  for (int k = 0; k < kWindowRun; ++k) {
+    Found found;
+    if (k >= n) break;
+    reduce(t, &at, 1, 0, 1, &found);
+    v[k] = result_of(t, found.v[0], found.count);
+    write_index(t, t->index_at->first + first + k, found.found[0], found.count);
+    next_window_place(t->shape, &at);
+  }
+  write_results(t, t->out_at->first + first, kWindowRun, n, v);
+}
+
+#define PARAMETERS                                                                                           \
+  const WindowShape shape, const WindowAxes axes, GLOBAL const u8 *in, const WindowAt in_at, GLOBAL u8 *out, \
+      const WindowAt out_at, GLOBAL u8 *index, const WindowAt index_at, const Formula f
+#define TENSORS \
+  { in, out, index, in, &in_at, &out_at, &index_at, &in_at, &shape, axes.axis, &f }
+
+WINDOW_KERNEL window_lanes(PARAMETERS) {
+  const Tensors t = TENSORS;
+  SHARED num values[kWindowThreads];
+  SHARED u32 positions[kWindowThreads];
+  const int thread = THREAD(0), lanes = shape.lanes, lane = thread & (lanes - 1);
+  const int number = BLOCK(0) * (kWindowThreads / lanes) + thread / lanes;
+  Found found;
+  const WindowPlace at = window_place(&shape, 0, 1, MIN(number, shape.count - 1));
+  reduce(&t, &at, 1, lane, lanes, &found);
+  values[thread] = found.v[0];
+  positions[thread] = found.found[0];
+  for (int step = lanes / 2; step > 0; step /= 2) {
+    BARRIER();
+    if (lane < step) {
+      const num other = values[thread + step];
+#if MAXIMUM
+      const int better =
+          other > values[thread] || (other == values[thread] && positions[thread + step] < positions[thread]);
+      if (better) positions[thread] = positions[thread + step];
+      if (better) values[thread] = other;
+#else
+      values[thread] += other;
+#endif
+    }
+  }
+  if (lane > 0 || number >= shape.count) return;
+  num v[1];
+  v[0] = result_of(&t, values[thread], found.count);
+  write_index(&t, window_offset(&index_at, &at), positions[thread], found.count);
+  write_results(&t, window_offset(&out_at, &at), 1, 1, v);
+}
+
+#else
+
+#if MAXIMUM
+/// An element as maxima compare it.
+INLINE num compared(const Tensors* t, i64 offset) {
+  const num v = decode(IN_TYPE, load_bits(t->x, SIZE_OF(IN_TYPE), offset));
+  return v > NONE ? v : NONE;
+}
+
+/// Whether the element at `at` is the maximum of its window o: the first of the largest.
+INLINE int is_maximum(const Tensors* t, const WindowPlace* at, const int* o) {
+  const i64* step = t->x_at->axis;
+  const i64 plane = window_plane(t->x_at, at);
+  const num mine = compared(t, window_offset(t->x_at, at));
+  WindowRange r[3];
+  UNROLL
+  for (int k = 0; k < 3; ++k) r[k] = elements_of(&t->axis[k], o[k]);
+  for (int d = r[0].first; d < r[0].end; ++d)
+    for (int h = r[1].first; h < r[1].end; ++h)
+      for (int w = r[2].first; w < r[2].end; ++w) {
+        const num other = compared(t, plane + d * step[0] + h * step[1] + w * step[2]);
+        const int before = d != at->axis[0] ? d < at->axis[0] : h != at->axis[1] ? h < at->axis[1] : w < at->axis[2];
+        if (other > mine || (before && other == mine)) return 0;
+      }
+  return 1;
+}
+#else
+INLINE scalar weight_along(const Tensors* t, const int k, int o) {
+  const WindowRange r = elements_of(&t->axis[k], o);
+  return (scalar)1 / (scalar)(t->f->inclusive ? t->axis[k].length : r.end - r.first);
+}
+#endif
+
+/// The sums of the windows that cover `unit` channels.
+INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num* v) {
+  WindowRange r[3];
+  UNROLL
+  for (int k = 0; k < 3; ++k) r[k] = windows_of(&t->axis[k], at->axis[k]);
+  UNROLL
+  for (int k = 0; k < unit; ++k) v[k] = 0;
+  const i64* step = t->in_at->axis;
+  const i64 plane = window_plane(t->in_at, at);
+  int o[3];
+  for (o[0] = r[0].first; o[0] < r[0].end; ++o[0])
+    for (o[1] = r[1].first; o[1] < r[1].end; ++o[1])
+      for (o[2] = r[2].first; o[2] < r[2].end; ++o[2]) {
+        num gradient[VECTOR];
+        read_unit(t->in, IN_TYPE, plane + o[0] * step[0] + o[1] * step[1] + o[2] * step[2], 1, unit, unit, gradient);
+#if MAXIMUM
+        const i64* index_step = t->index_at->axis;
+        const i64 indices =
+            window_plane(t->index_at, at) + o[0] * index_step[0] + o[1] * index_step[1] + o[2] * index_step[2];
+        u32 position = 0;
+        UNROLL
+        for (int k = 0; k < 3; ++k) position += position_along(t, k, at->axis[k], o[k]) * positions_along(t, k);
+        UNROLL
+        for (int k = 0; k < unit; ++k) {
+          WindowPlace channel = *at;
+          channel.channel += k;
+          const int mine = t->f->index_bytes > 0 ? load_bits(t->index, t->f->index_bytes, indices + k) == position
+                                                 : is_maximum(t, &channel, o);
+          v[k] += mine ? gradient[k] : 0;
+        }
+#else
+        const scalar weight = weight_along(t, 0, o[0]) * weight_along(t, 1, o[1]) * weight_along(t, 2, o[2]);
+        UNROLL
+        for (int k = 0; k < unit; ++k) v[k] += gradient[k] * weight;
+#endif
+      }
+}
+
+INLINE void compute(const Tensors* t, const int along_channels, const int unit) {
+  if (window_thread() >= t->shape->count) return;
+  const WindowPlace at = window_place(t->shape, along_channels, unit, window_thread());
+  num v[VECTOR];
+  gather(t, &at, unit, v);
+  write_results(t, window_offset(t->out_at, &at), unit, unit, v);
+}
+
+INLINE void compute_run(const Tensors* t) {
+  const int first = window_thread() * kWindowRun, n = MIN(kWindowRun, t->shape->count - first);
+  if (n <= 0) return;
+  WindowPlace at = window_place(t->shape, 0, 1, first);
+  num v[kWindowRun];
+  UNROLL
+  for (int k = 0; k < kWindowRun; ++k) {
+    if (k >= n) break;
+    gather(t, &at, 1, v + k);
+    next_window_place(t->shape, &at);
+  }
+  write_results(t, t->out_at->first + first, kWindowRun, n, v);
+}
+
+#define PARAMETERS                                                                                               \
+  const WindowShape shape, const WindowAxes axes, GLOBAL const u8 *in, const WindowAt in_at, GLOBAL u8 *out,     \
+      const WindowAt out_at, GLOBAL u8 *index, const WindowAt index_at, GLOBAL const u8 *x, const WindowAt x_at, \
+      const Formula f
+#define TENSORS \
+  { in, out, index, x, &in_at, &out_at, &index_at, &x_at, &shape, axes.axis, &f }
+
+#endif
+
+WINDOW_KERNEL window_elements(PARAMETERS) {
+  const Tensors t = TENSORS;
+  compute(&t, 0, 1);
+}
+WINDOW_KERNEL window_runs(PARAMETERS) {
+  const Tensors t = TENSORS;
+  compute_run(&t);
+}
+WINDOW_KERNEL window_channels(PARAMETERS) {
+  const Tensors t = TENSORS;
+  compute(&t, 1, 1);
+}
+WINDOW_KERNEL window_vectors(PARAMETERS) {
+  const Tensors t = TENSORS;
+  compute(&t, 1, VECTOR);
+}
