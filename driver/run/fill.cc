@@ -84,8 +84,10 @@ void fill_random(const reference::Tensor& tensor, void* memory, std::uint64_t se
     fill_table(tensor.type, static_cast<std::uint8_t*>(memory), count, seed, range);
   } else if (reference::size_of(tensor.type) == 2) {
     fill_table(tensor.type, static_cast<std::uint16_t*>(memory), count, seed, range);
-  } else {
+  } else if (reference::size_of(tensor.type) == 4) {
     fill_table(tensor.type, static_cast<std::uint32_t*>(memory), count, seed, range);
+  } else {
+    fill_table(tensor.type, static_cast<std::uint64_t*>(memory), count, seed, range);
   }
 }
 

@@ -34,10 +34,10 @@ class MultiMarginLoss final : public TensorOperation {
                                                        weight.descriptor(), y.descriptor(), loss_.power, margin,
                                                        reduction, &bytes),
           "miopenGetMultiMarginLossForwardWorkspaceSize");
-    const Buffer workspace(session, bytes, "workspace");
+    void* const workspace = data.workspace(session, bytes);
     check(miopenMultiMarginLossForward(session.get(), x.descriptor(), x.device(), target.descriptor(), target.device(),
                                        weight.descriptor(), weight.device(), y.descriptor(), y.device(), loss_.power,
-                                       margin, reduction, workspace.device(), bytes),
+                                       margin, reduction, workspace, bytes),
           "miopenMultiMarginLossForward");
   }
 

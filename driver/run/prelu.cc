@@ -30,10 +30,9 @@ class Prelu final : public TensorOperation {
     std::size_t bytes = 0;
     check(miopenGetPReLUBackwardWorkspaceSize(session.get(), x.descriptor(), w.descriptor(), &bytes),
           "miopenGetPReLUBackwardWorkspaceSize");
-    const Buffer workspace(session, bytes, "workspace");
-    check(miopenPReLUBackward(session.get(), workspace.device(), bytes, x.descriptor(), x.device(), w.descriptor(),
-                              w.device(), dy.descriptor(), dy.device(), dx.descriptor(), dx.device(), dw.descriptor(),
-                              dw.device()),
+    void* const workspace = data.workspace(session, bytes);
+    check(miopenPReLUBackward(session.get(), workspace, bytes, x.descriptor(), x.device(), w.descriptor(), w.device(),
+                              dy.descriptor(), dy.device(), dx.descriptor(), dx.device(), dw.descriptor(), dw.device()),
           "miopenPReLUBackward");
   }
 

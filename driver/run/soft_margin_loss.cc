@@ -39,9 +39,9 @@ class SoftMarginLoss final : public TensorOperation {
     check(miopenGetSoftMarginLossForwardWorkspaceSize(session.get(), x.descriptor(), target.descriptor(),
                                                       y.descriptor(), reduction, &bytes),
           "miopenGetSoftMarginLossForwardWorkspaceSize");
-    const Buffer workspace(session, bytes, "workspace");
+    void* const workspace = data.workspace(session, bytes);
     check(miopenSoftMarginLossForward(session.get(), x.descriptor(), x.device(), target.descriptor(), target.device(),
-                                      y.descriptor(), y.device(), reduction, workspace.device(), bytes),
+                                      y.descriptor(), y.device(), reduction, workspace, bytes),
           "miopenSoftMarginLossForward");
   }
 

@@ -81,6 +81,11 @@ std::vector<Memory*> Operands::written() {
   return found;
 }
 
+void* Operands::workspace(const Session& session, std::size_t bytes) {
+  if (bytes > workspace_.bytes()) workspace_ = Buffer(session, bytes, "workspace");
+  return workspace_.device();
+}
+
 double Operands::bytes_read() const {
   double sum = 0;
   for (const Memory& memory : all_) {
@@ -98,9 +103,7 @@ double Operands::bytes_written() const {
   return sum;
 }
 
-Flags TensorOperation::flags() {
-  return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags());
-}
+Flags TensorOperation::flags() { return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags()); }
 
 Flags TensorOperation::with_run_flags(Flags all) {
   for (Flag flag : run_flags(run_)) {

@@ -50,11 +50,14 @@ class Operands {
   Operands(const Session& session, std::vector<Operand> operands);
   Memory& operator[](std::string_view name);
   std::vector<Memory*> written();
+  // Memory of so many bytes, which lives as long as the tensors: calls are asynchronous.
+  void* workspace(const Session& session, std::size_t bytes);
   double bytes_read() const;
   double bytes_written() const;
 
  private:
   std::list<Memory> all_;
+  Buffer workspace_;
 };
 
 // The contents of a written tensor before the call, its elements to compute (all if empty), and its name.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/softmax/softmax.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
 namespace polymio {
@@ -83,6 +84,7 @@ TEST(Nvrtc, CompilesASampleOfEverySource) {
   const DataType half[] = {DataType::kHalf};
   std::ranges::move(tensor_ops::programs(device, half), std::back_inserter(all));
   std::ranges::move(activation::programs(device, half[0], activation::Mode::kElu), std::back_inserter(all));
+  std::ranges::move(softmax::programs(device, half[0], softmax::Direction::kForward, false), std::back_inserter(all));
   for (const KernelSpec& spec : all)
     if (std::none_of(sample.begin(), sample.end(), [&](const auto& s) { return s.source == spec.source; }))
       sample.push_back(spec);

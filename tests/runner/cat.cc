@@ -20,7 +20,7 @@ class CatCase final : public PassCase {
     axis_ = args.axis(inputs_);
     for (const reference::Tensor& t : inputs_) operands.push_back({t});
     operands.push_back({args.output()});
-    output = inputs_.size();
+    set_output(inputs_.size(), Use::kWritten);
   }
   void prepare() override {
     std::vector<const void*> data;
@@ -28,7 +28,7 @@ class CatCase final : public PassCase {
       operands[i].content = random_tensor(inputs_[i], i + 1, Gaps::kNan);
       data.push_back(operands[i].content.data());
     }
-    operands[output].content.assign(operands[output].tensor.bytes(), kPoison);
+    operands[output_].content.assign(operands[output_].tensor.bytes(), kPoison);
     expected_ = reference::cat(inputs_, data, axis_);
   }
 
@@ -38,13 +38,13 @@ class CatCase final : public PassCase {
     for (const reference::Tensor& t : inputs_) descs.push_back(describe(t));
     std::vector<cat::Input> inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs.push_back({&descs[i], data[i]});
-    cat::forward(stream, inputs, describe(operands[output].tensor), data[output], dim_);
+    cat::forward(stream, inputs, describe(operands[output_].tensor), data[output_], dim_);
   }
   reference::Comparison compare(const void* result) const override {
     reference::Arithmetic exact;
     exact.output = inputs_[0].type;
     exact.accumulate = reference::Type::kInt64;
-    return reference::compare(exact, operands[output].tensor, result, expected_);
+    return reference::compare(exact, operands[output_].tensor, result, expected_);
   }
 
   std::vector<reference::Tensor> inputs_;

@@ -21,8 +21,7 @@ class GetitemCase final : public PassCase {
     for (const reference::Tensor& t : p_.indices) operands.push_back({t});
     operands.push_back({p_.dy});
     operands.push_back({p_.dx});
-    output = operands.size() - 1;
-    keeps = true;
+    set_output(operands.size() - 1, Use::kUpdated);
   }
   void prepare() override {
     std::vector<const void*> indices;
@@ -39,9 +38,9 @@ class GetitemCase final : public PassCase {
       }
       indices.push_back(operands[j].content.data());
     }
-    for (const std::size_t i : {output - 1, output})
+    for (const std::size_t i : {output_ - 1, output_})
       operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
-    expected_ = getitem_backward(p_, operands[output - 1].content.data(), indices, operands[output].content.data());
+    expected_ = getitem_backward(p_, operands[output_ - 1].content.data(), indices, operands[output_].content.data());
   }
 
  private:
@@ -54,7 +53,7 @@ class GetitemCase final : public PassCase {
     const std::vector<std::int32_t> dims(p_.dims.begin(), p_.dims.end());
     std::vector<getitem::Slice> slices;
     for (const auto& [dim, begin, end, step] : p_.slices) slices.push_back({dim, begin, end, step});
-    getitem::Backward b{{&dy, data[output - 1]}, {&dx, data[output]}, indices, dims, slices, p_.offset, {}};
+    getitem::Backward b{{&dy, data[output_ - 1]}, {&dx, data[output_]}, indices, dims, slices, p_.offset, {}};
     const std::size_t bytes = indices.empty() ? 0 : getitem::workspace_bytes(descs[0].count());
     void* const workspace = stream.allocate(bytes + 1);
     getitem::backward(stream, b, static_cast<char*>(workspace) + 1, bytes);

@@ -26,13 +26,16 @@ class OptimizerCase final : public PassCase {
     problem_.text = std::move(text);
     wanted_ = args.problem(tensor(tensors.x_strides()), tensor(tensors.y_strides()));
     operands = {{wanted_.state}, {wanted_.gradient}, {reference::Tensor(reference::Type::kInt32, {3})}};
-    keeps = args.in_place != 0;
-    if (!keeps) operands.push_back({wanted_.state});
-    output = keeps ? 0 : 3;
+    if (args.in_place != 0) {
+      set_output(0, Use::kUpdated);
+    } else {
+      operands.push_back({wanted_.state});
+      set_output(3, Use::kWritten);
+    }
   }
   void prepare() override {
     for (std::size_t i : {0, 1}) operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
-    if (!keeps) operands[3].content.assign(operands[3].tensor.bytes(), kPoison);
+    if (output_ == 3) operands[3].content.assign(operands[3].tensor.bytes(), kPoison);
     const reference::Tensor& state = operands[0].tensor;
     for (std::int64_t i = state.count() / state.lens[0] * 2; i < state.count(); ++i) {  // squares
       const std::int64_t at = state.offset(i);
@@ -59,13 +62,13 @@ class OptimizerCase final : public PassCase {
     a.gradient = {&gradient, data[1]};
     a.mean = of(data[0], 1);
     a.square = of(data[0], 2);
-    a.param_out = of(data[output], 0);
-    a.mean_out = of(data[output], 1);
-    a.square_out = of(data[output], 2);
+    a.param_out = of(data[output_], 0);
+    a.mean_out = of(data[output_], 1);
+    a.square_out = of(data[output_], 2);
     a.amsgrad = w.state.lens[0] == 4;
     if (a.amsgrad) {
       a.max = of(data[0], 3);
-      a.max_out = of(data[output], 3);
+      a.max_out = of(data[output_], 3);
     }
     if (args_.step_tensor != 0) a.last_step = scalar(0);
     if (args_.amp) {

@@ -35,12 +35,21 @@ class PassCase : public Case, private Solver<LineProblem> {
   void run(const AnyInvoker& invoke, Stream& stream, std::span<void* const> data, void*, std::size_t) const final {
     invoke(stream, &data);
   }
-  reference::Comparison compare(const SolverBase&, const void* result) const final { return compare(result); }
+  reference::Comparison compare(const SolverBase&, std::size_t, const void* result) const final {
+    return compare(result);
+  }
 
  protected:
   virtual void run(Stream&, std::span<void* const> data) const = 0;
   virtual reference::Comparison compare(const void* result) const = 0;
+  /// Of the only tensor that is written.
+  void set_output(std::size_t operand, Use use) {
+    output_ = operand;
+    operands[operand].use = use;
+  }
+
   LineProblem problem_;
+  std::size_t output_ = 0;
 
  private:
   static SolverInfo info_of(const char* name) {

@@ -286,3 +286,129 @@ def lrn(lib, x, size=5):
             ctypes.c_bool(False), None)
 
     return Operation(ours, lambda x=x: [functional.local_response_norm(x, size, 1e-4, 0.75, 2.0)], [y], [x, y])
+
+
+def gradients(compute, inputs, dy):
+    """What autograd finds for `inputs`, which are detached first."""
+    inputs = [t.detach().clone().requires_grad_() for t in inputs]
+    return torch.autograd.grad(compute(*inputs), inputs, dy)
+
+
+def prelu_backward(lib, x, shared=True):
+    weight, dy, dx = torch.randn(1 if shared else x.shape[1], device=x.device).to(x.dtype), torch.randn_like(x), like(x)
+    dw, d, dp, size = like(weight), lib.tensor(x), lib.tensor(weight), ctypes.c_size_t()
+    lib("miopenGetPReLUBackwardWorkspaceSize", lib.handle, d, dp, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        lib("miopenPReLUBackward", lib.handle, workspace, size, d, x, dp, weight, d, dy, d, dx, dp, dw)
+
+    def theirs(x=x):
+        return gradients(functional.prelu, (x, weight.to(x.dtype)), dy.to(x.dtype))
+
+    return Operation(ours, theirs, [dx, dw], [x, dy, dx])
+
+
+def rotate(x, cos, sin):
+    pairs = torch.stack((-x[..., 1::2], x[..., 0::2]), -1).flatten(-2)
+    return x * cos + pairs * sin
+
+
+def rope(lib, x, backward=False):
+    cos, sin = torch.randn(2, *x.shape[1:], device=x.device).to(x.dtype)
+    y, d, dc = like(x), lib.tensor(x), lib.tensor(cos)
+
+    def ours():
+        lib(f"miopenRoPE{'Backward' if backward else 'Forward'}", lib.handle, d, x, dc, cos, dc, sin, lib.tensor(y), y)
+
+    def theirs(x=x):
+        both = cos.to(x.dtype), sin.to(x.dtype)
+        return gradients(lambda t: rotate(t, *both), (x,), x) if backward else [rotate(x, *both)]
+
+    return Operation(ours, theirs, [y], [x, y])
+
+
+REDUCED = ("none", "sum", "mean")
+
+
+def soft_margin_loss(lib, x, reduction="none", backward=False):
+    target, number = torch.randint(0, 2, x.shape, device=x.device).mul(2).sub(1).to(x.dtype), REDUCED.index(reduction)
+    y = like(x) if reduction == "none" or backward else like(x.new_empty(1))
+    dy, d, dt, out, size = torch.randn_like(x), lib.tensor(x), lib.tensor(target), lib.tensor(y), ctypes.c_size_t()
+    scalar = dy.flatten()[:1].clone()  # the gradient of a reduced loss
+    grad = dy if reduction == "none" else scalar
+    if not backward:
+        lib("miopenGetSoftMarginLossForwardWorkspaceSize", lib.handle, d, dt, out, number, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        if backward:
+            lib("miopenSoftMarginLossBackward", lib.handle, d, x, dt, target, lib.tensor(grad), grad, out, y, number)
+        else:
+            lib("miopenSoftMarginLossForward", lib.handle, d, x, dt, target, out, y, number, workspace, size)
+
+    def theirs(x=x):
+        def loss(t):
+            return functional.soft_margin_loss(t, target.to(x.dtype), reduction=reduction)
+        outer = grad if reduction == "none" else grad[0]
+        return gradients(loss, (x,), outer.to(x.dtype)) if backward else [loss(x)]
+
+    return Operation(ours, theirs, [y], [x, target, y])
+
+
+def multi_margin_loss(lib, x, reduction="none", p=1, margin=0.75):
+    weight, target = torch.rand(x.shape[1]).to(x), torch.randint(0, x.shape[1], x.shape[:1], device=x.device)
+    y, number, size = like(x.new_empty(x.shape[0] if reduction == "none" else 1)), REDUCED.index(reduction), ctypes.c_size_t()
+    tensors = [lib.tensor(t) for t in (x, target, weight, y)]
+    power, distance = ctypes.c_long(p), ctypes.c_float(margin)
+    lib("miopenGetMultiMarginLossForwardWorkspaceSize", lib.handle, *tensors, power, distance, number, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device=x.device)
+
+    def ours():
+        arguments = [a for pair in zip(tensors, (x, target, weight, y)) for a in pair]
+        lib("miopenMultiMarginLossForward", lib.handle, *arguments, power, distance, number, workspace, size)
+
+    def theirs(x=x):
+        return [functional.multi_margin_loss(x, target, p, margin, weight.to(x.dtype), reduction=reduction)]
+
+    return Operation(ours, theirs, [y], [x, y])
+
+
+# No value of 16 bits is at a kink.
+ACTIVATIONS = {"logistic": (1, torch.sigmoid), "tanh": (2, lambda x: 1.2501 * torch.tanh(0.7501 * x)), "relu": (3, torch.relu),
+               "softrelu": (4, functional.softplus), "abs": (5, torch.abs),
+               "clipped relu": (7, lambda x: x.clamp(0, 0.7501)), "elu": (9, lambda x: functional.elu(x, 0.7501)),
+               "leaky relu": (8, lambda x: functional.leaky_relu(x, 0.7501)), "clamp": (10, lambda x: x.clamp(0.7501, 1.2501))}
+
+
+def activation(lib, x, mode="relu", backward=False):
+    number, compute = ACTIVATIONS[mode]
+    descriptor, d, dy, y, dx = lib.made("Activation"), lib.tensor(x), torch.randn_like(x), like(x), like(x)
+    lib("miopenSetActivationDescriptor", descriptor, number, 0.7501, 1.2501, 1.5)
+    one, zero = lib.scalars(x)
+
+    def ours():
+        lib("miopenActivationForward", lib.handle, descriptor, one, d, x, zero, d, y)
+        if backward:
+            lib("miopenActivationBackward", lib.handle, descriptor, one, d, y, d, dy, d, x, zero, d, dx)
+
+    def theirs(x=x):
+        return gradients(compute, (x,), dy.to(x.dtype)) if backward else [compute(x)]
+
+    return Operation(ours, theirs, [dx if backward else y], [x, y])
+
+
+def glu(lib, x, dim=0, backward=False):
+    half = x.narrow(dim, 0, x.shape[dim] // 2).contiguous()
+    dy, result, d, dh = torch.randn_like(half), like(x if backward else half), lib.tensor(x), lib.tensor(half)
+
+    def ours():
+        if backward:
+            lib("miopenGLUBackward", lib.handle, d, x, dh, dy, lib.tensor(result), result, dim)
+        else:
+            lib("miopenGLUForward", lib.handle, d, x, dh, result, dim)
+
+    def theirs(x=x):
+        return gradients(lambda t: functional.glu(t, dim), (x,), dy.to(x.dtype)) if backward else [functional.glu(x, dim)]
+
+    return Operation(ours, theirs, [result], [x, result])

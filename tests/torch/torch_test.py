@@ -60,6 +60,21 @@ def group_norm(lib, draw, dtype):
     return op.group_norm(lib, torch.cat([x] * groups, 1).contiguous(memory_format=form), groups)
 
 
+def pairs(draw, dtype, device):
+    """(batch, positions, heads, an even number); or the same of a tensor that has positions and heads exchanged."""
+    size = [draw.randint(1, 4), draw.randint(1, 33), draw.randint(1, 6), 2 * draw.choice((1, 3, 16, 40))]
+    x = torch.randn(size, device=device).to(dtype)
+    return draw.choice((x, x.transpose(1, 2)))
+
+
+def reduced(draw, dtype):
+    return draw.choice(op.REDUCED if dtype != torch.float16 else ("none", "mean"))  # sums may be above 65504
+
+
+def even(x):
+    return torch.cat([x, x + 1])
+
+
 # name -> operation of a random problem
 CASES = {
     "batch norm training": lambda lib, d, t: op.batch_norm_training(lib, many(image(d, t, lib.device))),
@@ -74,6 +89,19 @@ CASES = {
     "group norm": group_norm,
     "lrn": lambda lib, d, t: op.lrn(lib, image(d, t, lib.device), d.choice((1, 3, 5))),
 }
+for backward in (False, True):
+    name = " backward" if backward else ""
+    CASES.update({
+        f"rope{name}": lambda lib, d, t, b=backward: op.rope(lib, pairs(d, t, lib.device), b),
+        f"soft margin loss{name}": lambda lib, d, t, b=backward: (
+            op.soft_margin_loss(lib, d.choice((image, rows))(d, t, lib.device), reduced(d, t), b)),
+        f"glu{name}": lambda lib, d, t, b=backward: op.glu(lib, even(rows(d, t, lib.device)), 0, b),
+        f"activation{name}": lambda lib, d, t, b=backward: (
+            op.activation(lib, image(d, t, lib.device), d.choice(list(op.ACTIVATIONS)), b)),
+    })
+CASES["prelu backward"] = lambda lib, d, t: op.prelu_backward(lib, image(d, t, lib.device), d.random() < 0.5)
+CASES["multi margin loss"] = lambda lib, d, t: (
+    op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))))
 for reduction in op.REDUCTIONS:
     CASES[f"reduce {reduction}"] = lambda lib, d, t, r=reduction: (
         lambda x: op.reduction(lib, x, r, some_dims(d, x)))(image(d, t, lib.device))

@@ -22,7 +22,10 @@ void draw(const Draws& draws, std::uint32_t* states, i64 pitch, i64 n, std::uint
     XORWOW_STEP(w[0], w[1], w[2], w[3], w[4], w[5], v);
     for (int k = 0; k < 6; ++k) store(at + k * pitch, w[k]);
     const Bytes kept = __builtin_convertvector((Numbers)(v >= least) & any, Bytes);
-    __builtin_memcpy(mask + i, &kept, static_cast<std::size_t>(min_of(kStep, n - i)));
+    if (i + kStep <= n)
+      __builtin_memcpy(mask + i, &kept, kStep);
+    else
+      __builtin_memcpy(mask + i, &kept, static_cast<std::size_t>(n - i));
   }
 }
 

@@ -32,7 +32,6 @@ class FoundIndices {
     for (i64 d = depths.first; d < depths.end; ++d)
       for (i64 h = heights.first; h < heights.end; ++h)
         forward.line(image, channel, d, h, line(d, h), p_.x, p_.x_at, false);
-    forward.flush();
   }
   IndexLine line(i64 d, i64 h) const {
     std::uint32_t* const at = memory_ + ((d - depths_.first) * heights_.count() + h - heights_.first) * line_;

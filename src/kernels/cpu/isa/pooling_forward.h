@@ -63,39 +63,17 @@ class PoolingForward {
     const WindowInput<S> input{static_cast<const S*>(in) + image * in_at.image + channel * in_at.channel,
                                {in_at.dims[0], in_at.dims[1], in_at.dims[2]},
                                {numbering.sizes[1] * numbering.sizes[2], numbering.sizes[2]}};
-    const Line line{
-        input, {elements_of(p_.dims[0], d), elements_of(p_.dims[1], h)}, {image, channel, d, h}, index, numbering,
-        values};
-    if (p_.across_channels) return channels(line);
-    lines_[pending_++] = line;
-    if (pending_ == row_.rows()) flush();
-  }
-
-  /// Computes the lines that wait for others.
-  void flush() {
-    const i64 most = min_of(WindowRow<F, S, T, kNumbers>::most_windows(width_), kWriterElements);
-    for (i64 first = 0; pending_ > 0 && first < width_.windows; first += most) {
-      const Range which{first, min_of(first + most, width_.windows)};
-      for (i64 i = 0; i < pending_; ++i)
-        if (lines_[i].rows() > 0) row_.columns(i, f_, lines_[i].in, lines_[i].outer, which);
-      for (i64 i = 0; i < pending_; ++i) row(i, which);
-    }
-    pending_ = 0;
+    const Range outer[2] = {elements_of(p_.dims[0], d), elements_of(p_.dims[1], h)};
+    const Place place{image, channel, d, h};
+    if (p_.across_channels)
+      channels(input, outer, place, index, numbering, values);
+    else
+      row(input, outer, place, index, numbering, values);
   }
 
  private:
   struct Place {
     i64 image, channel, d, h;
-  };
-
-  struct Line {
-    WindowInput<S> in;
-    Range outer[2];
-    Place at;
-    IndexLine index;
-    Numbering numbering;
-    bool values;
-    i64 rows() const { return outer[0].count() * outer[1].count(); }
   };
 
   S* out(const Place& at, i64 w) const {
@@ -104,8 +82,8 @@ class PoolingForward {
            w * s.dims[2];
   }
 
-  void channels(const Line& l) {
-    const auto& [in, outer, at, index, numbering, values] = l;
+  void channels(const WindowInput<S>& in, const Range (&outer)[2], const Place& at, const IndexLine& index,
+                const Numbering& numbering, bool values) {
     for (i64 w = 0; w < width_.windows; ++w) {
       const Box box{{outer[0], outer[1], elements_of(width_, w)}};
       const i64 count = box.count();
@@ -130,33 +108,36 @@ class PoolingForward {
     }
   }
 
-  /// Windows `which` of a line whose columns are reduced.
-  void row(i64 number, Range which) {
-    const Line& l = lines_[number];
-    const i64 n = which.count(), rows = l.rows();
-    T* const to = l.values ? writer_.reserve(out(l.at, which.first), n) : values_;
-    if (rows == 0) {
-      fill_empty(to, n);
-      if constexpr (kNumbers) clear_indices(l.index, which);
-      return;
+  void row(const WindowInput<S>& in, const Range (&outer)[2], const Place& at, const IndexLine& index,
+           const Numbering& numbering, bool values) {
+    const i64 rows = outer[0].count() * outer[1].count();
+    const T factor = static_cast<T>(p_.inclusive ? p_.dims[0].length * p_.dims[1].length : rows);
+    const i64 most = min_of(WindowRow<F, S, T, kNumbers>::most_windows(width_), kWriterElements);
+    for (i64 first = 0; first < width_.windows; first += most) {
+      const Range which{first, min_of(first + most, width_.windows)};
+      const i64 n = which.count();
+      T* const to = values ? writer_.reserve(out(at, first), n) : values_;
+      if (rows == 0) {
+        fill_empty(to, n);
+        if constexpr (kNumbers) clear_indices(index, which);
+        continue;
+      }
+      scaled(factor, first, n);
+      row_.reduce(f_, in, outer, which, scaled_, to, numbers_);
+      const Range before{first, min_of(inside_.first, which.end)}, after{max_of(inside_.end, first), which.end};
+      if constexpr (kNumbers) {
+        const i64 start =
+            numbering.of(0, outer[0].first, at.d) * numbering.sizes[1] + numbering.of(1, outer[1].first, at.h);
+        // Numbers count from the start of the window.
+        const i64 base = start * numbering.sizes[2] + (index.image ? first * width_.stride - width_.pad : 0);
+        store_indices<T>(index.bytes, index.at(first), index.window_step, numbers_, n, base,
+                         index.image ? width_.stride : 0);
+        clear_indices(index, before);
+        clear_indices(index, after);
+      }
+      fill_empty(to, before.count());
+      fill_empty(to + (n - after.count()), after.count());
     }
-    scaled(static_cast<T>(p_.inclusive ? p_.dims[0].length * p_.dims[1].length : rows), which.first, n);
-    row_.windows(number, f_, l.in, l.outer, which, scaled_, to, numbers_);
-    const Range before{which.first, min_of(inside_.first, which.end)},
-        after{max_of(inside_.end, which.first), which.end};
-    if constexpr (kNumbers) {
-      const Numbering& numbering = l.numbering;
-      const i64 start =
-          numbering.of(0, l.outer[0].first, l.at.d) * numbering.sizes[1] + numbering.of(1, l.outer[1].first, l.at.h);
-      // Numbers count from the start of the window.
-      const i64 base = start * numbering.sizes[2] + (l.index.image ? which.first * width_.stride - width_.pad : 0);
-      store_indices<T>(l.index.bytes, l.index.at(which.first), l.index.window_step, numbers_, n, base,
-                       l.index.image ? width_.stride : 0);
-      clear_indices(l.index, before);
-      clear_indices(l.index, after);
-    }
-    fill_empty(to, before.count());
-    fill_empty(to + (n - after.count()), after.count());
   }
 
   /// The numbers of elements of windows from `first` on, times `factor`.
@@ -184,8 +165,6 @@ class PoolingForward {
   Range inside_;
   Writer<S, T> writer_;
   WindowRow<F, S, T, kNumbers> row_;
-  Line lines_[WindowRow<F, S, T, kNumbers>::kMostRows];
-  i64 pending_ = 0;
   T* elements_;
   Int<T>* numbers_;
   T* values_;
@@ -205,7 +184,6 @@ void pooling_forward(const Pooling& p, i64 first, i64 end, void* memory) {
     const IndexLine index = kNumbers ? index_line(p, image, channel, d, h) : IndexLine{};
     forward.line(image, channel, d, h, index, p.in, p.in_at, true);
   }
-  forward.flush();
 }
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE

@@ -26,7 +26,6 @@ inline IndexLine index_line(const Pooling& p, i64 image, i64 channel, i64 d, i64
 
 /// Index of element (d, h, w) of the image, or of the windows (od, oh, ow).
 struct Numbering {
-  Numbering() = default;
   Numbering(const Pooling& p, bool image) {
     for (int k = 0; k < 3; ++k) {
       sizes[k] = image ? p.dims[k].size : p.dims[k].length;
@@ -39,7 +38,7 @@ struct Numbering {
   i64 of(i64 d, i64 od, i64 h, i64 oh, i64 w, i64 ow) const {
     return (of(0, d, od) * sizes[1] + of(1, h, oh)) * sizes[2] + of(2, w, ow);
   }
-  i64 sizes[3] = {}, moves[3] = {}, pads[3] = {};
+  i64 sizes[3], moves[3], pads[3];
 };
 
 /// Converts integers in steps of twice or half the size: compilers convert one element at a time otherwise.

@@ -29,8 +29,7 @@
 // apply_row_vectors.
 
 #define THREADS 256
-// Units of a row that a thread keeps in registers between the reduction and apply(): vectors, or elements.
-#define KEPT_UNITS(unit) ((unit) == 1 ? 8 : 4)
+#define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
 #ifndef START_ROW
 #define START_ROW(f, p, at) start()
 #endif
@@ -98,26 +97,26 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
   return sum;
 }
 
-/// Reduces a thread's share; its first KEPT_UNITS(unit) units stay in `kept`.
+/// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
 INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
                                const RowPart* part, const int unit, num (*kept)[INPUTS][VECTOR]) {
   if (part->row >= s->rows) return start();
   Accumulator sum = START_ROW(f, p, part->at);
   i64 at[OPERANDS];
   UNROLL
-  for (int u = 0; u < KEPT_UNITS(unit); ++u) {
+  for (int u = 0; u < KEPT_UNITS; ++u) {
     const int index = part->lane + u * part->lanes;
     if (index >= s->columns) break;
     const int n = locate_unit(p, w, s, part, index, unit, at);
     read_inputs(p, at, 1, unit, n, kept[u]);
   }
   UNROLL
-  for (int u = 0; u < KEPT_UNITS(unit); ++u) {
+  for (int u = 0; u < KEPT_UNITS; ++u) {
     const int index = part->lane + u * part->lanes;
     if (index >= s->columns) break;
     sum = add_unit(sum, index * unit, unit, index == s->columns - 1 ? w->last : unit, kept[u]);
   }
-  for (int index = part->lane + KEPT_UNITS(unit) * part->lanes; index < s->columns; index += part->lanes) {
+  for (int index = part->lane + KEPT_UNITS * part->lanes; index < s->columns; index += part->lanes) {
     num v[INPUTS][VECTOR];
     const int n = locate_unit(p, w, s, part, index, unit, at);
     read_inputs(p, at, 1, unit, n, v);
@@ -160,7 +159,7 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
 #if MAPPED > 0
   i64 at[OPERANDS];
   UNROLL
-  for (int u = 0; u < KEPT_UNITS(unit); ++u) {
+  for (int u = 0; u < KEPT_UNITS; ++u) {
     const int index = part->lane + u * part->lanes;
     if (u >= kept_units || index >= s->columns) break;
     const int n = locate_unit(p, w, s, part, index, unit, at);
@@ -182,14 +181,14 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
   KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f) { \
     SHARED Accumulator sums[THREADS];                                                                           \
     const Operands p = OPERAND_VALUES;                                                                          \
-    num kept[KEPT_UNITS(unit)][INPUTS][VECTOR];                                                                 \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                       \
     const int rows = THREADS / s.lanes;                                                                         \
     const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
     const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
     const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
     const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
     const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
-    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS(unit));                                       \
+    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS);                                             \
   }
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
@@ -200,7 +199,7 @@ ROW(row_vectors, VECTOR)
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
-    num kept[KEPT_UNITS(unit)][INPUTS][VECTOR];                                                                  \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
     const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                      \
@@ -214,7 +213,7 @@ PARTIAL_ROW(partial_row_vectors, VECTOR)
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     const Operands p = OPERAND_VALUES;                                                                           \
-    num kept[KEPT_UNITS(unit)][INPUTS][VECTOR];                                                                  \
+    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
     const int row = BLOCK(0) / s.parts;                                                                          \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, row, lane, s.parts * THREADS, &s);                                  \

@@ -13,7 +13,7 @@ namespace {
 using kernels::i64;
 using kernels::Nest;
 
-constexpr i64 kThreads = 256, kKeptUnits = 4, kKeptElements = 8, kSubgroup = 32;  // as in row.h and row_combine.h
+constexpr i64 kThreads = 256, kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
 constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
 
 /// Elements of the dimensions [first, end).
@@ -33,7 +33,7 @@ bool has_near_rows(const Nest& nest, int row_dims) {
 i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   constexpr i64 kMaxLanes = 16;
   i64 lanes = 1;
-  const auto suffice = [&] { return rows * lanes >= 2 * kThreads * device.units && lanes * kKeptElements >= units; };
+  const auto suffice = [&] { return rows * lanes >= 2 * kThreads * device.units && lanes * kKeptUnits >= units; };
   while (lanes < kMaxLanes && 2 * lanes <= units && !suffice()) lanes *= 2;
   return lanes;
 }

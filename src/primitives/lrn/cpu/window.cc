@@ -71,7 +71,7 @@ Tiling tiling_of(const Problem& p, std::int64_t elements) {
                 t.axes.begin() + static_cast<std::ptrdiff_t>(t.rank));
   // Rows of whole cache lines; short ones where windows extend over several other dimensions, whose tiles are then less
   // oblong and overlap less.
-  std::int64_t used = runs_along_window ? 1024 : t.rank > 2 ? 64 : 256;
+  std::int64_t used = runs_along_window ? 1024 : t.rank > 2 ? 64 : 1024;
   for (std::size_t a = t.rank; a-- > 0;) {
     Axis& axis = t.axes[a];
     const bool row = a + 1 == t.rank;
@@ -270,8 +270,6 @@ std::int64_t tile_elements(const DeviceInfo& d, const Problem& p, int kib) {
   return std::clamp(p.count() / (4 * std::int64_t{d.threads}), kLeastTile, std::max(most, kLeastTile));
 }
 
-bool exceeds_caches(const DeviceInfo& d, const Problem& p) { return p.work() > static_cast<double>(d.cache_bytes[2]); }
-
 class CpuWindow final : public Solver<Problem> {
  public:
   CpuWindow(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
@@ -288,9 +286,10 @@ class CpuWindow final : public Solver<Problem> {
     const bool two_outputs = p.forward() && p.has_scale();
     return t[1] == 0 || (!two_outputs && p.work() > static_cast<double>(d.cache_bytes[1]));
   }
-  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+  // Rows are short, and each would wait for its non-temporal stores.
+  TunePoint default_point(const DeviceInfo& d, const Problem&) const override {
     const bool large_cache = d.cache_bytes[1] >= (std::size_t{1} << 20);
-    return {large_cache ? 128 : 32, !(p.forward() && p.has_scale()) && exceeds_caches(d, p) ? 1 : 0};
+    return {large_cache ? 128 : 32, 0};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {

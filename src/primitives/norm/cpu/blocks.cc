@@ -30,9 +30,10 @@ std::int64_t block_rows(const Problem& p) {
   return std::min(rows, std::clamp(cached, least, most));
 }
 
-/// dx, dy, x.
+/// dx, dy, x, and a parameter, which has the order of the elements of a row.
 common::RowLoops loops_of(const Problem& p) {
-  const TensorDesc* const operands[] = {&p.dx, &p.dy, &p.x};
+  const TensorDesc parameter = parameter_desc(p);
+  const TensorDesc* const operands[] = {&p.dx, &p.dy, &p.x, &parameter};
   return rows_of(p, operands);
 }
 
@@ -126,7 +127,8 @@ class CpuBlocks final : public Solver<Problem> {
   Verdict is_applicable(const DeviceInfo&, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
     const common::RowLoops loops = loops_of(p);
-    POLYMIO_REQUIRE(loops.reduced.rank == 1 && loops.reduced.contiguous(), "rows must be contiguous");
+    POLYMIO_REQUIRE(loops.reduced.rank == 1 && loops.reduced.contiguous(),
+                    "rows must be contiguous, in the order of weight");
     POLYMIO_REQUIRE(loops.kept.rank == 1, "rows must be equally far apart");
     return {};
   }

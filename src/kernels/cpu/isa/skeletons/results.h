@@ -1,40 +1,9 @@
-// Partial and strided loads, buffers of a task, and results of the arithmetic's type on their way to memory.
+// Buffers of a task, and results of the arithmetic's type on their way to memory of the storage type.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/isa/skeletons/map.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
-
-template <class T>
-using Int = typename Float<T>::Int;
-
-template <class T>
-Ints<T> lane_numbers() {
-  Ints<T> lanes{};
-  for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
-  return lanes;
-}
-
-/// The first n <= kLanes<T> of elements that are `step` apart, zero elsewhere.
-template <class S, class T>
-[[gnu::always_inline]] inline Vec<T> load_elements(const S* p, i64 step, i64 n) {
-  if (step == 1) {
-    if (n == kLanes<T>) return Elements<S, T>::load(p, 0);
-    if constexpr (__is_same(S, T)) return load_lanes(p, 0, static_cast<int>(n));
-    if constexpr (kIs16BitFloat<S>) return load_widened(p, static_cast<int>(n));
-  }
-  S part[kLanes<T>] = {};
-  for (i64 i = 0; i < n; ++i) part[i] = p[i * step];
-  return Elements<S, T>::load(part, 0);
-}
-
-/// Stores the even and the odd elements of two vectors.
-template <class U, std::size_t... I>
-inline void split_pair(const U* from, U* even, U* odd, std::index_sequence<I...>) {
-  const Vec<U> a = load(from), b = load(from + kLanes<U>);
-  store(even, __builtin_shufflevector(a, b, static_cast<int>(2 * I)...));
-  store(odd, __builtin_shufflevector(a, b, static_cast<int>(2 * I + 1)...));
-}
 
 /// Memory of a task, cut into pieces; with null only their bytes are counted.
 class Scratch {

@@ -17,6 +17,29 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
+template <class T>
+using Int = typename Float<T>::Int;
+
+template <class T>
+Ints<T> lane_numbers() {
+  Ints<T> lanes{};
+  for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i;
+  return lanes;
+}
+
+/// The first n <= kLanes<T> of elements that are `step` apart, zero elsewhere.
+template <class S, class T>
+[[gnu::always_inline]] inline Vec<T> load_elements(const S* p, i64 step, i64 n) {
+  if (step == 1) {
+    if (n == kLanes<T>) return Elements<S, T>::load(p, 0);
+    if constexpr (__is_same(S, T)) return load_lanes(p, 0, static_cast<int>(n));
+    if constexpr (kIs16BitFloat<S>) return load_widened(p, static_cast<int>(n));
+  }
+  S part[kLanes<T>] = {};
+  for (i64 i = 0; i < n; ++i) part[i] = p[i * step];
+  return Elements<S, T>::load(part, 0);
+}
+
 /// The elements that windows cover, slowest dimension first.
 struct Box {
   Range dims[3];
@@ -92,63 +115,49 @@ struct WindowChannels {
   }
 };
 
-/// Windows of a row, at most most_windows(), and buffers for them. Callers first reduce the columns of several rows,
-/// then their windows: vectors that overlap stored ones are loaded once these have reached the cache.
+/// Windows of a row, at most most_windows(), and buffers for them.
 template <template <class> class F, class S, class T, bool kNumbers>
 class WindowRow {
  public:
-  static constexpr i64 kMostRows = 8;
-
   WindowRow(Scratch& scratch, const WindowDim& dim) : dim_(dim) {
     const i64 length = (most_windows(dim) - 1) * dim.stride + dim.length;
-    rows_ = dim.windows > most_windows(dim) ? 1 : min_of(max_of<i64>(8192 / length, 1), kMostRows);
+    pitch_ = round_up(ceil_div(length, dim.stride) + kStep, kStep);
+    row_ = scratch.take<T>(round_up(length, kStep));
+    row_numbers_ = kNumbers ? scratch.take<Int<T>>(round_up(length, kStep)) : nullptr;
     const bool phases = dim.stride > 1 && dim.windows > 1;
-    length_ = dim.windows > 1 ? round_up(length, kStep) + kStep : 0;
-    pitch_ = phases ? round_up(ceil_div(length, dim.stride) + 2 * kStep, kStep) : 0;
-    columns_ = scratch.take<T>(rows_ * length_);
-    numbers_ = kNumbers ? scratch.take<Int<T>>(rows_ * length_) : nullptr;
-    phases_ = scratch.take<T>(rows_ * pitch_ * dim.stride);
-    phase_numbers_ = kNumbers ? scratch.take<Int<T>>(rows_ * pitch_ * dim.stride) : nullptr;
+    phases_ = phases ? scratch.take<T>(pitch_ * dim.stride) : row_;
+    phase_numbers_ = kNumbers && phases ? scratch.take<Int<T>>(pitch_ * dim.stride) : row_numbers_;
   }
 
-  /// Rows that there are buffers for: 1 if a row has more than most_windows() windows.
-  i64 rows() const { return rows_; }
   static i64 most_windows(const WindowDim& dim) {
     return min_of(dim.windows, max_of<i64>((2048 - dim.length) / dim.stride + 1, dim.stride <= 64 ? 16 : 1));
   }
 
-  /// Reduces two ranges of the slower dimensions, which are not empty, for windows `which`, into the buffers of a row.
-  void columns(i64 row, const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], Range which) {
-    if (dim_.windows == 1) return;
-    const Span s = span(which);
-    fill(f, row, 0, s.first);
-    i64 i = s.first;
-    if (in.strides[2] == 1)
-      for (; i + 4 * kStep <= s.end; i += 4 * kStep) column_block<4>(f, row, in, outer, s.start, i, kStep);
-    for (; i < s.end; i += kStep) column_block<1>(f, row, in, outer, s.start, i, min_of(s.end - i, kStep));
-    fill(f, row, s.end, round_up(s.length, kStep));
-  }
-
-  /// Then the windows. `elements`, from the first of them on, is what finish() gets. A number counts from the window's
-  /// start, even if that is in the padding.
-  void windows(i64 row, const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], Range which,
-               const T* elements, T* values, Int<T>* numbers) {
-    if (dim_.windows == 1) return reduce_one(f, in, outer, span(which), elements[0], values, numbers);
-    if (dim_.stride > 1) split(row, span(which).length);
-    const i64 stride = dim_.stride;
-    const T* const from = stride > 1 ? phases_ + row * pitch_ * stride : columns_ + row * length_;
-    const Int<T>* const from_numbers = stride > 1 ? phase_numbers_ + row * pitch_ * stride : numbers_ + row * length_;
-    for (i64 o = 0; o < which.count(); o += kStep) {
+  /// Windows `which`, over the elements of two ranges in the slower dimensions, which are not empty. `elements`, from
+  /// the first of these windows on, is what finish() gets. A number counts from the window's start, even if that is
+  /// in the padding.
+  void reduce(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], Range which, const T* elements,
+              T* values, Int<T>* numbers) {
+    const i64 windows = which.count(), start = which.first * dim_.stride - dim_.pad;
+    const i64 length = (windows - 1) * dim_.stride + dim_.length;
+    const i64 first = min_of(max_of<i64>(-start, 0), length);
+    const i64 end = max_of(min_of(length, dim_.size - start), first);
+    if (windows == 1) return reduce_one(f, in, outer, start, first, end, elements[0], values, numbers);
+    fill(f, 0, first);
+    reduce_columns(f, in, outer, start, first, end);
+    fill(f, end, round_up(length, kStep));
+    if (dim_.stride > 1) split(length);
+    for (i64 o = 0; o < windows; o += kStep) {
       Vec<T> acc = f.start();
       Ints<T> at = Ints<T>{} + kPadding;
+      const i64 most = dim_.stride;
       for (i64 k = 0, phase = 0, shift = 0; k < dim_.length; ++k) {
-        const i64 place = phase * pitch_ + shift + o;
-        const Vec<T> x = load(from + place);
+        const Vec<T> x = load(phases_ + phase * pitch_ + shift + o);
         if constexpr (kNumbers)
-          take_first<T>(acc, at, x, load(from_numbers + place) + static_cast<Int<T>>(k));
+          take_first<T>(acc, at, x, load(phase_numbers_ + phase * pitch_ + shift + o) + static_cast<Int<T>>(k));
         else
           acc = f.add(acc, x);
-        if (++phase == stride) {
+        if (++phase == most) {
           phase = 0;
           ++shift;
         }
@@ -163,28 +172,24 @@ class WindowRow {
   /// The number of padding: never the least one.
   static constexpr Int<T> kPadding = Int<T>{1} << 30;
 
-  /// Columns of some windows, from element `start` on; [first, end) exist.
-  struct Span {
-    i64 start, length, first, end;
-  };
-  Span span(Range which) const {
-    const i64 start = which.first * dim_.stride - dim_.pad, length = (which.count() - 1) * dim_.stride + dim_.length;
-    const i64 first = min_of(max_of<i64>(-start, 0), length);
-    return {start, length, first, max_of(min_of(length, dim_.size - start), first)};
-  }
-
-  void fill(const F<T>& f, i64 row, i64 from, i64 to) {
+  void fill(const F<T>& f, i64 from, i64 to) {
     const T none = f.start()[0];
     for (i64 i = from; i < to; ++i) {
-      columns_[row * length_ + i] = none;
-      if constexpr (kNumbers) numbers_[row * length_ + i] = kPadding;
+      row_[i] = none;
+      if constexpr (kNumbers) row_numbers_[i] = kPadding;
     }
   }
 
-  /// Columns [i, i + n); column i is at element start + i.
+  /// Reduces the slower dimensions of columns [first, end); column i is at element start + i.
+  void reduce_columns(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 first, i64 end) {
+    i64 i = first;
+    if (in.strides[2] == 1)
+      for (; i + 4 * kStep <= end; i += 4 * kStep) column_block<4>(f, in, outer, start, i, kStep);
+    for (; i < end; i += kStep) column_block<1>(f, in, outer, start, i, min_of(end - i, kStep));
+  }
+
   template <int kVectors>
-  void column_block(const F<T>& f, i64 row, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 i,
-                    i64 n) {
+  void column_block(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 i, i64 n) {
     Vec<T> acc[kVectors];
     Ints<T> at[kVectors] = {};
     for (int v = 0; v < kVectors; ++v) acc[v] = f.start();
@@ -201,23 +206,23 @@ class WindowRow {
                             static_cast<Int<T>>(here));
       }
     for (int v = 0; v < kVectors; ++v) {
-      store(columns_ + row * length_ + i + v * kStep, acc[v]);
-      if constexpr (kNumbers) store(numbers_ + row * length_ + i + v * kStep, at[v]);
+      store(row_ + i + v * kStep, acc[v]);
+      if constexpr (kNumbers) store(row_numbers_ + i + v * kStep, at[v]);
     }
   }
 
-  /// A single window.
-  void reduce_one(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], const Span& s, T elements,
-                  T* values, Int<T>* numbers) {
+  /// One window, whose columns [first, end) exist.
+  void reduce_one(const F<T>& f, const WindowInput<S>& in, const Range (&outer)[2], i64 start, i64 first, i64 end,
+                  T elements, T* values, Int<T>* numbers) {
     Vec<T> acc = f.start();
     Ints<T> at = Ints<T>{} + kPadding;
     i64 number = 0;
     for (i64 d = outer[0].first; d < outer[0].end; ++d, number += in.number_steps[0])
       for (i64 h = outer[1].first; h < outer[1].end; ++h) {
-        const S* const p = in.data + d * in.strides[0] + h * in.strides[1] + s.start * in.strides[2];
+        const S* const p = in.data + d * in.strides[0] + h * in.strides[1] + start * in.strides[2];
         const i64 here = number + (h - outer[1].first) * in.number_steps[1];
-        for (i64 i = s.first; i < s.end; i += kStep) {
-          const i64 n = min_of(s.end - i, kStep);
+        for (i64 i = first; i < end; i += kStep) {
+          const i64 n = min_of(end - i, kStep);
           const auto exists = lane_numbers<T>() < static_cast<Int<T>>(n);
           const Vec<T> x = exists ? load_elements<S, T>(p + i * in.strides[2], in.strides[2], n) : f.start();
           if constexpr (kNumbers)
@@ -250,28 +255,34 @@ class WindowRow {
     return __builtin_shufflevector(v, v, static_cast<int>((L + kBy) % kStep)...);
   }
 
-  /// Distributes a row to phases: phase r has columns r, r + stride, ...
-  void split(i64 row, i64 length) {
-    const i64 stride = dim_.stride;
-    split_row(columns_ + row * length_, length, phases_ + row * pitch_ * stride);
-    if constexpr (kNumbers) split_row(numbers_ + row * length_, length, phase_numbers_ + row * pitch_ * stride);
-  }
-  template <class U>
-  void split_row(const U* from, i64 length, U* phases) const {
-    const i64 stride = dim_.stride;
-    if (stride == 2) {
+  /// Distributes the row to phases: phase r has columns r, r + stride, ...
+  void split(i64 length) {
+    if (dim_.stride == 2) {
       const auto lanes = std::make_index_sequence<static_cast<std::size_t>(kStep)>{};
-      for (i64 i = 0; i < length; i += 2 * kStep) split_pair(from + i, phases + i / 2, phases + pitch_ + i / 2, lanes);
+      for (i64 i = 0; i < length; i += 2 * kStep) {
+        split_pair(row_ + i, phases_ + i / 2, phases_ + pitch_ + i / 2, lanes);
+        if constexpr (kNumbers)
+          split_pair(row_numbers_ + i, phase_numbers_ + i / 2, phase_numbers_ + pitch_ + i / 2, lanes);
+      }
       return;
     }
     for (i64 i = 0, q = 0; i < length; ++q)
-      for (i64 r = 0; r < stride && i < length; ++r, ++i) phases[r * pitch_ + q] = from[i];
+      for (i64 r = 0; r < dim_.stride && i < length; ++r, ++i) {
+        phases_[r * pitch_ + q] = row_[i];
+        if constexpr (kNumbers) phase_numbers_[r * pitch_ + q] = row_numbers_[i];
+      }
+  }
+  template <class U, std::size_t... I>
+  static void split_pair(const U* from, U* even, U* odd, std::index_sequence<I...>) {
+    const Vec<U> a = load(from), b = load(from + kStep);
+    store(even, __builtin_shufflevector(a, b, static_cast<int>(2 * I)...));
+    store(odd, __builtin_shufflevector(a, b, static_cast<int>(2 * I + 1)...));
   }
 
   const WindowDim& dim_;
-  i64 rows_, length_, pitch_;  // columns of a row, elements of a phase
-  T *columns_, *phases_;
-  Int<T>*numbers_, *phase_numbers_;
+  i64 pitch_;
+  T *row_, *phases_;
+  Int<T>*row_numbers_, *phase_numbers_;
 };
 
 }  // namespace polymio::kernels::POLYMIO_ISA_NAMESPACE
