@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Primitives other than convolution against PyTorch: both in this process, on the same tensors, timed by turns.
+"""Primitives other than convolution against PyTorch: both in this process, on the same tensors, timed alternately.
 
 On a CPU several calls in a row are timed, after a pause in which the other's threads fall asleep; on a GPU replays of
 CUDA graphs. Ratio: PyTorch's time / ours. `copy`: the part of a copy's rate, on this device with these threads, at which

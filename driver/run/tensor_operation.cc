@@ -103,9 +103,7 @@ double Operands::bytes_written() const {
   return sum;
 }
 
-Flags TensorOperation::flags() {
-  return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags());
-}
+Flags TensorOperation::flags() { return with_run_flags(args_.sizes.empty() ? args_.rows(own_flags()) : own_flags()); }
 
 Flags TensorOperation::with_run_flags(Flags all) {
   for (Flag flag : run_flags(run_)) {

@@ -66,8 +66,7 @@ class SoftmaxCase final : public Case {
     softmax::validate(problem_);
     operands = {{wanted_.in}, {wanted_.out}};
     if (backward) operands.push_back({wanted_.dy});
-    output = 1;
-    keeps = args.tensors.keep != 0;
+    operands[1].use = args.tensors.keep != 0 ? Use::kUpdated : Use::kWritten;
   }
   std::string line() const override {
     return fmt::format("{} -A {} -B {}", problem_.key(), args_.tensors.scale, args_.tensors.keep);
@@ -96,7 +95,7 @@ class SoftmaxCase final : public Case {
     args.keep = args_.tensors.keep;
     invoke(stream, &args);
   }
-  reference::Comparison compare(const SolverBase&, const void* result) const override {
+  reference::Comparison compare(const SolverBase&, std::size_t, const void* result) const override {
     return reference::compare(arithmetic(wanted_), wanted_.out, result, expected_);
   }
 

@@ -107,8 +107,8 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
   }
 }
 
-INLINE void add_pixels(const Operands* p, const Walk* w, const ColumnShape* c, const i64* column_at, int first, int step,
-                       Accumulator* sum) {
+INLINE void add_pixels(const Operands* p, const Walk* w, const ColumnShape* c, const i64* column_at, int first,
+                       int step, Accumulator* sum) {
 #ifdef ANY_ALIGNMENT
   const int n = c->aligned ? VECTOR : VECTOR + 1;
 #else

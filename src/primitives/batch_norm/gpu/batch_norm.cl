@@ -9,6 +9,27 @@
 #include "kernels/gpu/portable/walk.h"
 #include "kernels/gpu/portable/functions.h"
 
+// Passes 0 and 1 read x; dy; with an activation the coefficients of its argument, relative to its bounds. Pass 3 reads
+// x, dy backward, and coefficients.
+#if PASS == 0 || PASS == 2
+#define INPUTS 1
+#elif PASS == 1
+#if GATED
+#define INPUTS 4
+#else
+#define INPUTS 2
+#endif
+#elif !BACKWARD
+#define INPUTS 4
+#elif GATED
+#define INPUTS 6
+#else
+#define INPUTS 5
+#endif
+#define OUTPUTS 1
+#define INPUT_TYPE(i) ((i) == 0 ? IN_TYPE : BACKWARD && (i) == 1 ? TYPE(GRAD) : TYPE(REAL))
+#include "kernels/gpu/portable/operands.h"
+
 /// Of x: sums of differences from the pivot, an element, so that they are as large as the deviation. Of dy: sum and
 /// squares are the sums of dy and of its products with these differences.
 typedef struct {
@@ -19,7 +40,6 @@ typedef struct {
 INLINE int is_open(num relative) { return relative > 0 && (GATED < 2 || relative <= 1); }
 
 #if PASS <= 1
-#define OUTPUTS 1
 typedef Sums Accumulator;
 typedef struct {
   int unused;
@@ -35,7 +55,6 @@ INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accum
 #endif
 
 #if PASS == 0
-#define INPUTS 1
 INLINE Accumulator accumulate(Accumulator a, const num* in) {
   if (a.count == 0) a.pivot = in[0];
   const num difference = in[0] - a.pivot;
@@ -54,16 +73,9 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
   const Accumulator all = {count, a_mean + distance * share, 0, squares + distance * distance * a.count * share};
   return all;
 }
-#include "kernels/gpu/portable/column_partials.h"
 #endif
 
 #if PASS == 1
-#if GATED
-#define INPUTS 4  // x, dy, and the coefficients of the activation's argument relative to its bounds
-#else
-#define INPUTS 2
-#endif
-#define INPUT_TYPE(i) ((i) == 0 ? IN_TYPE : (i) == 1 ? TYPE(GRAD) : TYPE(REAL))
 INLINE Accumulator accumulate(Accumulator a, const num* in) {
 #if GATED
   const num dy = is_open(in[2] * in[0] + in[3]) ? in[1] : 0;
@@ -82,6 +94,9 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
   const Accumulator all = {1, a.pivot, a.sum + b.sum, a.squares + b.squares + (b.pivot - a.pivot) * b.sum};
   return all;
 }
+#endif
+
+#if PASS <= 1
 #include "kernels/gpu/portable/column_partials.h"
 #endif
 
@@ -168,16 +183,7 @@ KERNEL THREADS_PER_BLOCK(256)
 #endif
 
 #if PASS == 3
-#if !BACKWARD
-#define INPUTS 4
-#elif GATED
-#define INPUTS 6
-#else
-#define INPUTS 5
-#endif
-#define OUTPUTS 1
 #define READS_OUTPUT(f, o) ((f)->keep != 0)
-#define INPUT_TYPE(i) ((i) == 0 ? IN_TYPE : BACKWARD && (i) == 1 ? TYPE(GRAD) : TYPE(REAL))
 
 typedef struct {
   scalar low, high, range, blend, keep;

@@ -34,8 +34,8 @@ class Inputs {
   bool have_stride(i64 stride) const {
     return all([&](std::size_t o) { return columns_.shape.stride[o] == stride && columns_.shape.vector[o] == 1; });
   }
-  /// Whether columns are neighbours in vectors, in all inputs that differ between columns, that are aligned, or would be
-  /// in aligned buffers if the program takes others; and whether they are.
+  /// Whether columns are neighbours in vectors, in all inputs that differ between columns, that are aligned, or would
+  /// be in aligned buffers if the program takes others; and whether they are.
   bool have_vectors_across() const { return have_vectors_across(true); }
   bool aligned_across() const { return have_vectors_across(false); }
   /// Whether vectors along dimension `along`, or across columns if negative, are aligned.

@@ -70,7 +70,7 @@ struct Columns {
   kernels::Nest nest{};
   kernels::Sides sides{};
   kernels::ColumnShape shape{};
-  int equal_across = 0;  // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
+  int equal_across = 0;        // the last so many inputs have one element for all columns, EQUAL_ACROSS of the program
   bool any_alignment = false;  // whether the program defines ANY_ALIGNMENT
 };
 
