@@ -1,84 +1,14 @@
-// Prints GPU programs that together compile nearly all kernel sources, one line per program: the source below src/,
-// then its options.
+// Prints those programs, a line for each: the source below src/, then its options.
 // SPDX-License-Identifier: MIT
+#include "kernel_list.h"
+
 #include <fmt/format.h>
 
-#include <array>
 #include <set>
 
-#include "core/kernel_builder.h"
-#include "primitives/activation/activation.h"
-#include "primitives/batch_norm/batch_norm.h"
-#include "primitives/convolution/convolution.h"
-#include "primitives/kthvalue/kthvalue.h"
-#include "primitives/getitem/getitem.h"
-#include "primitives/optimizer/optimizer.h"
-#include "primitives/norm/norm.h"
-#include "primitives/softmax/softmax.h"
-#include "primitives/reduce/reduce.h"
-#include "primitives/pooling/pooling.h"
-#include "primitives/dropout/dropout.h"
-#include "primitives/lrn/lrn.h"
-#include "primitives/loss/loss.h"
-#include "primitives/prelu/prelu.h"
-#include "primitives/rope/rope.h"
-#include "primitives/tensor_ops/tensor_ops.h"
-
 int main() {
-  using namespace polymio;
-  const DeviceInfo device = usual_device("hip-gfx90a");
-  std::vector<KernelSpec> specs = convolution::base_programs(device, true);
-  const auto add = [&](const std::vector<KernelSpec>& more) { specs.insert(specs.end(), more.begin(), more.end()); };
-  for (const DataType type : kDataTypes) add(tensor_ops::programs(device, std::array{type}));
-  add(tensor_ops::programs(device, std::array{DataType::kFloat, DataType::kHalf, DataType::kInt32}));
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
-    add(optimizer::programs(device, type));
-    add(getitem::programs(device, type));
-  }
-  using activation::Mode;
-  for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
-  for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
-    add(activation::programs(device, DataType::kDouble, mode));
-  add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
-  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
-    add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
-  for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward})
-    for (const bool log : {false, true})
-      for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
-        add(softmax::programs(device, type, direction, log));
-  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble, DataType::kInt8}) {
-    add(kthvalue::programs(device, type));
-    for (int op = 0; op < reduce::kOps; ++op) {
-      reduce::Problem p;
-      p.op = static_cast<reduce::Op>(op);
-      p.a = p.c = make_tensor(type, std::array<std::int64_t, 1>{1}, {});
-      add(reduce::programs(device, p));
-      p.nan = reduce::Nan::kPropagate;
-      if (is_extreme(p.op)) p.positions = reduce::positions_of(p.c);
-      add(reduce::programs(device, p));
-    }
-  }
-  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
-    for (const auto mode : {pooling::Mode::kMax, pooling::Mode::kAverage}) add(pooling::programs(device, type, mode));
-  for (const DataType type : {DataType::kBFloat16, DataType::kDouble}) {
-    add(prelu::programs(device, type));
-    add(rope::programs(device, type));
-    add(loss::programs(device, type));
-  }
-  for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
-    add(lrn::programs(device, type));
-    add(dropout::programs(device, type));
-  }
-  for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kDouble})
-    for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {
-      batch_norm::Problem p;
-      p.x = p.out = make_tensor(type, std::array<std::int64_t, 2>{1, 1}, {});
-      p.activation = mode;
-      add(batch_norm::programs(device, p));
-      p.direction = batch_norm::Direction::kBackward;
-      add(batch_norm::programs(device, p));
-    }
   std::set<std::string> lines;
-  for (const KernelSpec& spec : specs) lines.insert(program_name(spec));
+  for (const polymio::KernelSpec& spec : polymio::listed_programs(polymio::usual_device("hip-gfx90a")))
+    lines.insert(program_name(spec));
   for (const std::string& line : lines) fmt::print("{}\n", line);
 }

@@ -21,11 +21,11 @@ std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
+      {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"bnorm", kFloats},
        "Batch Normalization",
        "Normalizes by the moments of a batch; the gradient.",
        make_batch_norm},
-      {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"softmax", kFloats}, "Softmax", "Runs softmax over channels or images and its gradient.", make_softmax},
       {{"adam", kFloats}, "Adam", "Runs a step of Adam.", make_adam},
       {{"ampadam", kSingle}, "Adam", "Runs a step of Adam with scaled fp16 gradients.", make_adam},

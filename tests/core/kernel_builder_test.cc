@@ -8,10 +8,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
-#include "primitives/softmax/softmax.h"
-#include "primitives/tensor_ops/tensor_ops.h"
+#include "tools/kernel_list.h"
 
 namespace polymio {
 namespace {
@@ -80,12 +78,7 @@ TEST(Nvrtc, CompilesASampleOfEverySource) {
   if (!compiler) GTEST_SKIP() << "no NVRTC";
   std::vector<KernelSpec> sample;
   const DeviceInfo device = usual_device("cuda-sm90");
-  auto all = convolution::base_programs(device, true);
-  const DataType half[] = {DataType::kHalf};
-  std::ranges::move(tensor_ops::programs(device, half), std::back_inserter(all));
-  std::ranges::move(activation::programs(device, half[0], activation::Mode::kElu), std::back_inserter(all));
-  std::ranges::move(softmax::programs(device, half[0], softmax::Direction::kForward, false), std::back_inserter(all));
-  for (const KernelSpec& spec : all)
+  for (const KernelSpec& spec : listed_programs(device))
     if (std::none_of(sample.begin(), sample.end(), [&](const auto& s) { return s.source == spec.source; }))
       sample.push_back(spec);
   EXPECT_EQ(sample.size(), kernel_programs().size()) << "a source is in no program";

@@ -154,7 +154,7 @@ TEST(ConvArgs, ErrorsNameFlagValueAndAllowed) {
     std::vector<const char*> parts;
   } cases[] = {
       {"", {"no base argument", "convfp16"}},
-      {"pool", {"Incorrect BaseArg", "'pool'", "convint8"}},
+      {"rnn", {"Incorrect BaseArg", "'rnn'", "convint8"}},
       {"conv -M 3", {"unknown flag '-M'", "--help"}},
       {"conv --strides 3", {"unknown flag '--strides'"}},
       {"conv 3", {"unknown flag '3'"}},

@@ -261,6 +261,7 @@ REDUCTIONS = {"sum": (0, torch.sum), "max": (3, torch.amax), "mean": (5, torch.m
 
 
 def reduction(lib, x, operation="sum", dims=(1,)):
+    dims = tuple(dims)
     number, compute = REDUCTIONS[operation]
     y = like(torch.sum(x, dims, keepdim=True))
     descriptor, d, dy = lib.made("ReduceTensor"), lib.tensor(x), lib.tensor(y)

@@ -63,14 +63,16 @@ INLINE Accumulator accumulate(Accumulator a, const num* in) {
   a.squares += difference * difference;
   return a;
 }
-/// The mean becomes the pivot.
+/// About the mean becomes the pivot; what its rounding drops stays in the sum.
 INLINE Accumulator combine(Accumulator a, Accumulator b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   const num count = a.count + b.count, share = b.count / count;
-  const num a_mean = a.pivot + a.sum / a.count, distance = b.pivot + b.sum / b.count - a_mean;
-  const num squares = a.squares - a.sum * (a.sum / a.count) + (b.squares - b.sum * (b.sum / b.count));
-  const Accumulator all = {count, a_mean + distance * share, 0, squares + distance * distance * a.count * share};
+  const num a_mean = a.sum / a.count, b_mean = b.sum / b.count;  // relative to the pivots
+  const num distance = (b.pivot - a.pivot) + (b_mean - a_mean), shift = a_mean + distance * share;
+  const num pivot = a.pivot + shift, rest = (a.pivot - pivot) + shift;
+  const num squares = a.squares - a.sum * a_mean + (b.squares - b.sum * b_mean) + distance * distance * a.count * share;
+  const Accumulator all = {count, pivot, rest * count, squares + rest * rest * count};
   return all;
 }
 #endif

@@ -31,7 +31,10 @@ constexpr std::int64_t kArrays = 6;  // of coefficients
 /// Values of -DPASS.
 enum class Pass { kMoments, kSums, kRows, kResult };
 
-bool is_double(const Problem& p) { return p.x.type == DataType::kDouble; }
+bool is_double(const Problem& p) {
+  const DataType types[] = {p.x.type, p.scale_type, p.bias_type, p.moment_type};
+  return std::find(std::begin(types), std::end(types), DataType::kDouble) != std::end(types);
+}
 std::size_t real_size(const Problem& p) { return is_double(p) ? 8 : 4; }
 bool is_bounded(const Problem& p) {
   return p.activation == activation::Mode::kClippedRelu || p.activation == activation::Mode::kClamp;

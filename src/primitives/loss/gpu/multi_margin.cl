@@ -24,9 +24,14 @@ typedef struct {
   int target;  // -1: no class
 } Accumulator;
 
+INLINE Accumulator start(void) {
+  const Accumulator none = {0, 0, 0, -1};
+  return none;
+}
+
 #define START_ROW start_row
 INLINE Accumulator start_row(const Formula* f, const Operands* p, const i64* at) {
-  Accumulator a = {0, 0, 0, -1};
+  Accumulator a = start();
   const i64 target = (i64)load_bits(p->in[1], 8, at[1]);
   if (target < 0 || target >= f->classes) return a;
   const int size = SIZE_OF(IN_TYPE);
