@@ -15,7 +15,7 @@ struct Draws {
 };
 
 struct DropoutKernels {
-  static constexpr bool kHasDotProducts = false, kTestedPerInstructionSet = true;
+  static constexpr bool kHasDotProducts = false;
   /// One step of n generators, the k-th number of whose states are at states[k * pitch]; a multiple of 64 may be read
   /// and written. mask[i] = 1 if the number keeps element i, else 0.
   void (*draw)(const Draws& draws, std::uint32_t* states, std::int64_t pitch, std::int64_t n, std::uint8_t* mask);

@@ -19,7 +19,7 @@ struct Lrn {
 };
 
 struct LrnKernels {
-  static constexpr bool kHasDotProducts = false, kTestedPerInstructionSet = true;
+  static constexpr bool kHasDotProducts = false;
   /// out[0] = x^2, in[0] = x.
   void (*squares)(const Lrn& job, const Run& run);
   /// out[0] = y * dy / scale, in: dy, scale or sums of squares, y.

@@ -31,7 +31,7 @@ struct Pooling {
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 struct PoolingKernels {
-  static constexpr bool kHasDotProducts = false, kTestedPerInstructionSet = true;
+  static constexpr bool kHasDotProducts = false;
   /// Bytes that a call of `forward` or `backward` needs.
   std::size_t (*scratch)(const Pooling&, bool backward);
   /// Lines [first, end).
