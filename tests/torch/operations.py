@@ -52,6 +52,10 @@ class Library:
         self(f"miopenCreate{kind}Descriptor", ctypes.byref(made))
         return made
 
+    def floats(self):
+        """Pointers to 1 and 0 as batch norms take them."""
+        return tuple(map(ctypes.byref, self.scalars_of[ctypes.c_float]))
+
     def scalars(self, tensor):
         """Pointers to 1 and 0, in the type of scaling factors of this tensor."""
         kind = ctypes.c_double if tensor.dtype == torch.float64 else ctypes.c_float
@@ -81,7 +85,7 @@ def batch_norm_training(lib, x):
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardTraining_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, 0.1, *running, EPSILON, *saved)
 
     def theirs(x=x):
@@ -100,7 +104,7 @@ def batch_norm_inference(lib, x):
     dx, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.scalars(x), dx, x, dx, y, dp, dp, dp, dp,
+        lib("miopenBatchNormalizationForwardInference_V2", lib.handle, 1, *lib.floats(), dx, x, dx, y, dp, dp, dp, dp,
             scale, bias, mean, variance, EPSILON)
 
     def theirs(x=x):
@@ -120,7 +124,7 @@ def batch_norm_backward(lib, x):
     d, dp = lib.tensor(x, 4), lib.tensor(scale.view(1, -1, 1, 1) if x.dim() < 5 else scale.view(1, -1, 1, 1, 1))
 
     def ours():
-        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.scalars(x), *lib.scalars(x), d, x, d, dy, d, dx, dp,
+        lib("miopenBatchNormalizationBackward_V2", lib.handle, 1, *lib.floats(), *lib.floats(), d, x, d, dy, d, dx, dp,
             dp, dp, dp, scale, *grads, EPSILON, *saved)
 
     def theirs(x=x, dy=dy):
