@@ -1,6 +1,7 @@
 // Find 2.0: problems, options, solutions, their saved form, and fused problems.
 // SPDX-License-Identifier: MIT
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <thread>
 
