@@ -64,7 +64,7 @@ std::array<Result, 3> norm_forward(const Norm& p, const NormData& data) {
     add(rstds, rstd, rstd * condition);
     for (std::int64_t i = begin; i < end; ++i) {
       const double scale = rstd * in.weight(i), value = (in.x(i) - mean) * scale;
-      const double inputs = (std::fabs(in.x(i)) + std::fabs(mean)) * std::fabs(scale);
+      const double inputs = (std::fabs(in.x(i)) + size) * std::fabs(scale);  // the mean is as exact as its terms
       add(y, value + in.bias(i), inputs + std::fabs(value) * condition + std::fabs(in.bias(i)));
     }
   }
