@@ -59,8 +59,9 @@ void prelu(World& w) {
   Buffer workspace(w, bytes, 1);
   const auto handle = d.object<miopenHandle_t>(Kind::kHandle);
   const Argument of_x(d, x), of_weight(d, weight), of_dy(d, dy);
-  const auto of_dx = d.object(Kind::kTensor, dx.desc), of_dw = d.object(Kind::kTensor, dw.desc);
   void *const to_dx = d.optional(dx.data()), *const to_dw = d.optional(dw.data());
+  const auto of_dx = to_dx ? d.object(Kind::kTensor, dx.desc) : dx.desc;
+  const auto of_dw = to_dw ? d.object(Kind::kTensor, dw.desc) : dw.desc;
   if (!d.check(miopenPReLUBackward(handle, workspace.data(), bytes, of_x.desc, of_x.data, of_weight.desc,
                                    of_weight.data, of_dy.desc, of_dy.data, of_dx, to_dx, of_dw, to_dw)) ||
       !d.clean())

@@ -129,8 +129,6 @@ void cat(World& w) {
     Operand& x = *inputs.back();
     x.fill(-3, 3);
     plain.push_back(x.plain);
-    descs.push_back(d.object(Kind::kTensor, x.desc));
-    buffers.push_back(d.pointer(x.data()));
   }
   lens[dim] = size;
   if (d.misfit()) {
@@ -140,6 +138,10 @@ void cat(World& w) {
   Operand y(w, random_tensor(random, type, lens));
   y.buffer.fill(0xff);
   const auto before = y.buffer.copy();
+  for (const auto& x : inputs) {  // after y, which could get the address of a destroyed descriptor
+    descs.push_back(d.object(Kind::kTensor, x->desc));
+    buffers.push_back(d.pointer(x->data()));
+  }
   const auto rank = static_cast<std::int32_t>(lens.size());
   auto number = static_cast<std::int32_t>(dim) - (random.one_in(2) ? rank : 0);
   if (d.wrong()) {
