@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <random>
-#include <sstream>
 
 #include "driver/run/activ_args.h"
 #include "primitives/activation/activation.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -23,21 +23,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(tensors.with_scalars(function.rows())); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-  args.tensors.type = driver::Bases{"activ", kTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 reference::Activation wanted_of(const Args& args, bool backward) {
   const driver::TensorArgs& t = args.tensors;
@@ -126,7 +111,7 @@ class ActivationCase final : public Case {
 }  // namespace
 
 Cases activation_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "activ");
   const std::int64_t directions = args.tensors.directions == 0 ? 3 : args.tensors.directions;
   Cases cases;
   for (const bool backward : {false, true})

@@ -6,10 +6,10 @@
 
 #include <cmath>
 #include <random>
-#include <sstream>
 
 #include "driver/run/bnorm_args.h"
 #include "primitives/batch_norm/batch_norm.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -26,21 +26,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(norm.rows(tensors)); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-  args.tensors.type = driver::Bases{"bnorm", kTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 class BatchNormCase final : public Case {
  public:
@@ -203,7 +188,7 @@ class BatchNormCase final : public Case {
 }  // namespace
 
 Cases batch_norm_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "bnorm");
   Cases cases;
   if (args.norm.forward != 0)
     cases.push_back(

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <sstream>
 
 #include "core/problem_text.h"
 #include "driver/run/dropout_args.h"
 #include "primitives/dropout/dropout.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -22,21 +22,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(dropout.rows()); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-  args.tensors.type = driver::Bases{"dropout", kTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 struct Problem final : ProblemOf<Problem> {
   struct Args {
@@ -135,7 +120,7 @@ class DropoutCase final : public Case {
 }  // namespace
 
 Cases dropout_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "dropout");
   const std::int64_t directions = args.tensors.directions == 0 ? 3 : args.tensors.directions;
   Cases cases;
   for (const bool backward : {false, true})

@@ -11,8 +11,6 @@
 namespace polymio::test {
 namespace {
 
-constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-
 class GetitemCase final : public PassCase {
  public:
   GetitemCase(driver::GetitemArgs& args, std::string text)
@@ -72,10 +70,11 @@ class GetitemCase final : public PassCase {
 }  // namespace
 
 Cases getitem_cases(const std::string& line) {
-  const auto [base, arguments] = Line(line);
+  const std::vector<std::string> arguments = driver::split_line(line);
+  const std::string& base = arguments[0];
   driver::GetitemArgs args, fresh;
-  args.type = driver::Bases{"getitem", kTypes}.type_of(base);
-  parse_flags({base, "", ""}, args.rows(), arguments);
+  args.type = driver::Bases{"getitem", kFloats}.type_of(base);
+  parse_arguments(arguments, args.rows());
   Cases cases;
   cases.push_back(std::make_unique<GetitemCase>(args, base + flags_text(args.rows(), fresh.rows(), 2, false)));
   return cases;

@@ -8,6 +8,7 @@
 #include "core/problem_text.h"
 #include "driver/run/conv_args.h"
 #include "driver/run/kthvalue_args.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -51,7 +52,7 @@ KthvalueArgs parse(const std::string& line) {
                                                 driver::kDouble, driver::kInt32, driver::kInt8};
   const std::vector<std::string> arguments = driver::split_line(line);
   KthvalueArgs args(driver::Bases{"kthvalue", kTypes}.type_of(arguments[0]));
-  driver::parse_flags({arguments[0], "", ""}, args.rows(), std::span(arguments).subspan(1));
+  parse_arguments(arguments, args.rows());
   return args;
 }
 

@@ -1,11 +1,11 @@
 // Cases of primitives without solvers: the function behind the C API is run as one. Their lines have a list of sizes.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "driver/run/tensor_args.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -15,14 +15,11 @@ namespace polymio::test {
 template <class Own>
 struct ListLine {
   explicit ListLine(const std::string& line) {
-    std::istringstream in(line);
-    in >> base;
-    std::vector<std::string> arguments;
-    for (std::string argument; in >> argument;) arguments.push_back(argument);
-    static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-    tensors.type = driver::Bases{Own::kName, kTypes}.type_of(base);
+    const std::vector<std::string> arguments = driver::split_line(line);
+    base = arguments[0];
+    tensors.type = driver::Bases{Own::kName, kFloats}.type_of(base);
     const driver::Flags rows = own.rows(tensors);
-    parse_flags({base, "", ""}, rows, arguments);
+    parse_arguments(arguments, rows);
     tensors.check(rows, rows);
   }
   /// The line of one direction.

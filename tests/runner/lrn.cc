@@ -4,10 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "driver/run/lrn_args.h"
 #include "primitives/lrn/lrn.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -22,21 +21,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(lrn.rows()); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-  args.tensors.type = driver::Bases{"lrn", kTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 reference::Lrn wanted_of(const Args& args, bool backward) {
   const driver::TensorArgs& t = args.tensors;
@@ -136,7 +120,7 @@ class LrnCase final : public Case {
 }  // namespace
 
 Cases lrn_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "lrn");
   const std::int64_t directions = args.tensors.directions == 0 ? 3 : args.tensors.directions;
   Cases cases;
   for (const bool backward : {false, true})

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <random>
-#include <sstream>
 
 #include "driver/run/norm_args.h"
 #include "primitives/norm/norm.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -26,23 +26,15 @@ struct Args {
 };
 
 Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
+  const std::vector<std::string> arguments = driver::split_line(line);
   for (const std::string_view name : driver::kNormNames) {
-    const driver::DataType type = driver::Bases{name, kTypes}.type_of(base);
+    const driver::DataType type = driver::Bases{name, kFloats}.type_of(arguments[0]);
     if (type == driver::kNoType) continue;
-    Args args{{}, driver::NormArgs(name)}, fresh = args;
+    Args args{{}, driver::NormArgs(name)};
     args.tensors.type = type;
-    const driver::Flags rows = args.rows();
-    parse_flags({base, "", ""}, rows, arguments);
-    args.tensors.check(rows, fresh.rows());
-    return args;
+    return parse_tensors(arguments, args);
   }
-  throw std::invalid_argument(base + " is no normalization");
+  throw std::invalid_argument(arguments[0] + " is no normalization");
 }
 
 /// Places of the operands of a case; weight and bias are absent where they are not read.

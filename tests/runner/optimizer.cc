@@ -12,8 +12,6 @@
 namespace polymio::test {
 namespace {
 
-constexpr driver::DataType kFloats[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-
 void* after(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }
 
 class OptimizerCase final : public PassCase {
@@ -99,7 +97,8 @@ class OptimizerCase final : public PassCase {
 }  // namespace
 
 Cases optimizer_cases(const std::string& line) {
-  const auto [base, arguments] = Line(line);
+  const std::vector<std::string> arguments = driver::split_line(line);
+  const std::string& base = arguments[0];
   driver::TensorArgs tensors, other_tensors;
   driver::AdamArgs args(base), other_args(base);
   tensors.directions = other_tensors.directions = driver::kForward;
@@ -108,7 +107,7 @@ Cases optimizer_cases(const std::string& line) {
     if (bases.type_of(base) != driver::kNoType) tensors.type = bases.type_of(base);
   }
   const driver::Flags rows = tensors.rows(args.rows()), fresh = other_tensors.rows(other_args.rows());
-  parse_flags({base, "", ""}, rows, arguments);
+  parse_arguments(arguments, rows);
   tensors.check(rows, fresh);
   Cases cases;
   cases.push_back(std::make_unique<OptimizerCase>(args, tensors,

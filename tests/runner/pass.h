@@ -3,10 +3,10 @@
 #pragma once
 #include <functional>
 #include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 
 namespace polymio::test {
@@ -64,17 +64,6 @@ class PassCase : public Case, private Solver<LineProblem> {
     return [this](Stream& stream, const LineProblem::Args& data) { run(stream, data); };
   }
   const SolverBase* self_ = this;
-};
-
-/// The base argument of a line and those that follow.
-struct Line {
-  std::string base;
-  std::vector<std::string> arguments;
-  explicit Line(const std::string& line) {
-    std::istringstream in(line);
-    in >> base;
-    for (std::string argument; in >> argument;) arguments.push_back(argument);
-  }
 };
 
 }  // namespace polymio::test

@@ -6,10 +6,10 @@
 
 #include <cstring>
 #include <random>
-#include <sstream>
 
 #include "driver/run/pool_args.h"
 #include "primitives/pooling/pooling.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -24,20 +24,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(tensors.with_scalars(pool.rows())); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  args.tensors.type = driver::Bases{"pool", driver::kPoolTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 class PoolingCase final : public Case {
  public:
@@ -154,7 +140,7 @@ class PoolingCase final : public Case {
 }  // namespace
 
 Cases pooling_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "pool", driver::kPoolTypes);
   const bool forward_only = args.tensors.type == driver::kInt8;
   const std::int64_t directions = args.tensors.directions != 0 ? args.tensors.directions : forward_only ? 1 : 3;
   Cases cases;

@@ -8,6 +8,7 @@
 #include "core/problem_text.h"
 #include "driver/run/conv_args.h"
 #include "driver/run/reduce_args.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -66,7 +67,7 @@ ReduceArgs parse(const std::string& line) {
     const driver::DataType type = driver::Bases{name, kTypes}.type_of(arguments[0]);
     if (type == driver::kNoType) continue;
     ReduceArgs args(kind, type);
-    driver::parse_flags({arguments[0], "", ""}, args.rows(), std::span(arguments).subspan(1));
+    parse_arguments(arguments, args.rows());
     return args;
   }
   throw std::invalid_argument("no reduction: " + line);

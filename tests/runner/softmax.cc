@@ -6,10 +6,10 @@
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "driver/run/softmax_args.h"
 #include "primitives/softmax/softmax.h"
+#include "tests/runner/line.h"
 #include "tests/runner/runner.h"
 #include "tests/runner/tensors.h"
 
@@ -24,21 +24,6 @@ struct Args {
 
   driver::Flags rows() { return tensors.rows(function.rows(tensors)); }
 };
-
-Args parse(const std::string& line) {
-  std::istringstream in(line);
-  std::string base;
-  in >> base;
-  std::vector<std::string> arguments;
-  for (std::string argument; in >> argument;) arguments.push_back(argument);
-  Args args, fresh;
-  static constexpr driver::DataType kTypes[] = {driver::kFloat, driver::kHalf, driver::kBFloat16, driver::kDouble};
-  args.tensors.type = driver::Bases{"softmax", kTypes}.type_of(base);
-  const driver::Flags rows = args.rows();
-  parse_flags({base, "", ""}, rows, arguments);
-  args.tensors.check(rows, fresh.rows());
-  return args;
-}
 
 reference::Softmax wanted_of(const Args& args, bool backward) {
   const driver::TensorArgs& t = args.tensors;
@@ -126,7 +111,7 @@ class SoftmaxCase final : public Case {
 }  // namespace
 
 Cases softmax_cases(const std::string& line) {
-  const Args args = parse(line);
+  const Args args = parse_tensors<Args>(line, "softmax");
   const std::int64_t directions = args.tensors.directions == 0 ? 3 : args.tensors.directions;
   Cases cases;
   for (const bool backward : {false, true})
