@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "core/problem_text.h"
+#include "core/kernel_builder.h"
 #include "primitives/graph/draft.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/graph/draft.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "core/kernel_builder.h"
 #include "core/problem_text.h"
+#include "core/tensor_checks.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/matmul/matmul.h"
 #include "primitives/reduce/reduce.h"
@@ -164,12 +168,17 @@ void Draft::add_chain(const std::vector<const Node*>& nodes, const std::vector<i
   Chain chain = make_chain(graph_, nodes, results, inputs);
   std::vector<Operand> in, out;
   for (const int i : inputs) in.push_back(tensor(i));
-  for (const int o : results) out.push_back(tensor(o));
+  for (const int o : results) {
+    out.push_back(tensor(o));
+    require_separate(out.back().desc, "the result of an operation");
+  }
   const std::string name = nodes.size() == 1 ? "pointwise" : fmt::format("chain({})", nodes.size());
   push_chain(name, in, out, std::move(chain));
 }
 
 void Draft::add(const Node& n) {
+  validate(graph_, n);
+  require_separate(tensor(n.out).desc, "the result of an operation");
   switch (n.kind) {
     case Kind::kPointwise: return add_chain({&n}, {n.out});
     case Kind::kConvolution: return add_convolution(n, {});

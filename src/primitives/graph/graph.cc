@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "core/problem_text.h"
-#include "core/tensor_checks.h"
 
 namespace polymio::graph {
 namespace {
@@ -26,6 +25,11 @@ void validate_pointwise(const Graph& g, const Node& n) {
   for (const int in : n.in)
     require(broadcasts(desc_of(g, in), y),
             "a pointwise operation reads sizes {} and writes {}: each size must be that of the result, or 1",
+            sizes_text(desc_of(g, in)), sizes_text(y));
+  const Slots slots = slots_of(n.pointwise.mode);
+  for (const int in : n.in)
+    require((slots != Slots::kUnary && slots != Slots::kSelect) || desc_of(g, in).lens == y.lens,
+            "a pointwise operation without broadcast reads sizes {} and writes {}: they must be equal",
             sizes_text(desc_of(g, in)), sizes_text(y));
   for (std::size_t d = 0; d < static_cast<std::size_t>(y.rank); ++d)
     require(std::ranges::any_of(n.in, [&](int in) { return desc_of(g, in).lens[d] == y.lens[d]; }),
@@ -95,7 +99,6 @@ Slots slots_of(Mode mode) {
 }
 
 void validate(const Graph& g, const Node& n) {
-  require_separate(desc_of(g, n.out), "the result of an operation");
   switch (n.kind) {
     case Kind::kPointwise: return validate_pointwise(g, n);
     case Kind::kMatmul: return validate_matmul(g, n);

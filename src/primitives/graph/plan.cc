@@ -50,8 +50,8 @@ bool on_cpu(const Handle& h) { return h.device().kind == DeviceKind::kCpu; }
 
 struct Plan::Parts {
   Graph graph;
-  Engine engine;
-  const void* context;
+  Engine engine = Engine::kFused;
+  const void* context = nullptr;
   std::vector<PlanBuffer> buffers;
   struct Part {
     std::string name;
@@ -89,8 +89,10 @@ Predictions predict(const DeviceInfo& device, const Graph& graph) {
   return found;
 }
 
-Plan::Plan(Handle& handle, const Graph& graph, Engine engine)
-    : parts_(std::make_unique<Parts>(Parts{.graph = graph, .engine = engine, .context = handle.stream().context()})) {
+Plan::Plan(Handle& handle, const Graph& graph, Engine engine) : parts_(std::make_unique<Parts>()) {
+  parts_->graph = graph;
+  parts_->engine = engine;
+  parts_->context = handle.stream().context();
   Draft draft(handle.device(), parts_->graph);
   schedule(draft, engine);
   Layout layout;
