@@ -19,7 +19,17 @@ enum class Access : std::uint8_t {
 };
 
 /// What elements must be; checked by set.
-enum class Check : std::uint8_t { kNone, kPositive, kNotNegative, kProbability, kDataType, kBelow, kNotNull, kUnique, kUniquePointers };
+enum class Check : std::uint8_t {
+  kNone,
+  kPositive,
+  kNotNegative,
+  kProbability,
+  kDataType,
+  kBelow,
+  kNotNull,
+  kUnique,
+  kUniquePointers
+};
 
 struct Attribute {
   miopenBackendAttributeName_t name;
@@ -47,8 +57,8 @@ constexpr bool is_operation(int type) {
          type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
          type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ||
          type == MIOPEN_BACKEND_OPERATION_MATMUL_DESCRIPTOR || type == MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
-         type == MIOPEN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ||
-         type == MIOPEN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR || type == MIOPEN_BACKEND_OPERATION_RNG_DESCRIPTOR;
+         type == MIOPEN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == MIOPEN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR ||
+         type == MIOPEN_BACKEND_OPERATION_RNG_DESCRIPTOR;
 }
 
 }  // namespace polymio::capi

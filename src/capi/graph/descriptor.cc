@@ -141,8 +141,7 @@ void set_attribute(DescriptorState& d, int name, int type, std::int64_t count, c
 }
 
 std::int64_t get_attribute(const DescriptorState& d, int name, int type, std::int64_t requested, void* elements) {
-  if (!d.finalized)
-    fail(Status::kNotInitialized, "the {} descriptor is not finalized", name_of_descriptor(d.type));
+  if (!d.finalized) fail(Status::kNotInitialized, "the {} descriptor is not finalized", name_of_descriptor(d.type));
   const Attribute& a = row_of(d, name);
   refuse(a);
   check_type(a, type);

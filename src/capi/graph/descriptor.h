@@ -54,9 +54,9 @@ struct DescriptorState {
 
   // Made by finalizing, for the types that have them.
   TensorDesc tensor;
-  graph::Graph graph;               // operation graph; operation: its tensors and its node
-  graph::Predictions predictions;   // operation graph
-  graph::Engine engine{};           // engine
+  graph::Graph graph;                                   // operation graph; operation: its tensors and its node
+  graph::Predictions predictions;                       // operation graph
+  graph::Engine engine{};                               // engine
   std::vector<std::unique_ptr<BackendObject>> results;  // heuristic
   std::shared_ptr<const graph::Plan> plan;
   std::vector<std::pair<std::int64_t, void*>> buffers;  // variant pack, sorted

@@ -51,8 +51,7 @@ void finalize_pointwise(DescriptorState& d) {
   set_default(d, MIOPEN_ATTR_POINTWISE_SWISH_BETA, otherwise.swish_beta);
   if (!d.has(MIOPEN_ATTR_POINTWISE_NAN_PROPAGATION))
     store<int>(d, MIOPEN_ATTR_POINTWISE_NAN_PROPAGATION, MIOPEN_TYPE_NAN_PROPOGATION, {0});
-  if (!d.has(MIOPEN_ATTR_POINTWISE_AXIS))
-    store<std::int64_t>(d, MIOPEN_ATTR_POINTWISE_AXIS, MIOPEN_TYPE_INT64, {-1});
+  if (!d.has(MIOPEN_ATTR_POINTWISE_AXIS)) store<std::int64_t>(d, MIOPEN_ATTR_POINTWISE_AXIS, MIOPEN_TYPE_INT64, {-1});
 }
 
 void finalize_rng(const DescriptorState& d) {
@@ -189,8 +188,8 @@ graph::Node random_node(const DescriptorState& d, graph::Graph& g) {
   n.random.first = r.real(first, 0);
   n.random.second = r.real(second, 0);
   const auto scalar = [&](const DescriptorState& t) {
-    require(t.tensor.count() == 1 && std::ranges::all_of(t.integers(MIOPEN_ATTR_TENSOR_STRIDES),
-                                                         [](std::int64_t s) { return s == 1; }),
+    require(t.tensor.count() == 1 &&
+                std::ranges::all_of(t.integers(MIOPEN_ATTR_TENSOR_STRIDES), [](std::int64_t s) { return s == 1; }),
             "the seed and offset of random numbers are tensors whose sizes and strides are 1, sizes {} were given",
             sizes_text(t.tensor));
     return tensor_in(g, t);
@@ -352,9 +351,10 @@ void finalize_pack(DescriptorState& d) {
 
 void finalize(DescriptorState& d) {
   if (d.finalized) {
-    const bool convolution = is_operation(d.type) && (d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
-                                                      direction_of(d.type) == graph::Direction::kBackwardData ||
-                                                      d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+    const bool convolution =
+        is_operation(d.type) && (d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
+                                 direction_of(d.type) == graph::Direction::kBackwardData ||
+                                 d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
     fail(convolution ? Status::kBadParm : Status::kNotInitialized, "the {} descriptor is already finalized",
          name_of_descriptor(d.type));
   }

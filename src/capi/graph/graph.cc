@@ -12,8 +12,8 @@
 using namespace polymio;
 using capi::BackendObject;
 using capi::checked;
-using capi::DescriptorState;
 using capi::deref;
+using capi::DescriptorState;
 using capi::guard;
 using capi::not_null;
 
@@ -66,9 +66,8 @@ miopenStatus_t miopenBackendSetAttribute(miopenBackendDescriptor_t descriptor,
                                          miopenBackendAttributeName_t attributeName,
                                          miopenBackendAttributeType_t attributeType, int64_t elementCount,
                                          void* arrayOfElements) {
-  return guard([&] {
-    capi::set_attribute(deref(descriptor), attributeName, attributeType, elementCount, arrayOfElements);
-  });
+  return guard(
+      [&] { capi::set_attribute(deref(descriptor), attributeName, attributeType, elementCount, arrayOfElements); });
 }
 
 miopenStatus_t miopenBackendFinalize(miopenBackendDescriptor_t descriptor) {
@@ -82,8 +81,7 @@ miopenStatus_t miopenBackendGetAttribute(miopenBackendDescriptor_t descriptor,
   return guard([&] {
     const DescriptorState& d = deref(descriptor);
     not_null(elementCount, "elementCount");
-    *elementCount =
-        capi::get_attribute(d, attributeName, attributeType, requestedElementCount, arrayOfElements);
+    *elementCount = capi::get_attribute(d, attributeName, attributeType, requestedElementCount, arrayOfElements);
   });
 }
 
@@ -95,7 +93,8 @@ miopenStatus_t miopenBackendExecute(miopenHandle_t handle, miopenBackendDescript
     require(plan.plan != nullptr, "executionPlan is no finalized execution plan");
     require(pack.type == MIOPEN_BACKEND_VARIANT_PACK_DESCRIPTOR && pack.finalized,
             "variantPack is no finalized variant pack");
-    if (log::api_enabled()) log::write("api", fmt::format("miopenBackendExecute {}", fmt::join(plan.plan->steps(), " ")));
+    if (log::api_enabled())
+      log::write("api", fmt::format("miopenBackendExecute {}", fmt::join(plan.plan->steps(), " ")));
     std::array<void*, graph::kMaxTensors> data{};
     const auto& tensors = plan.plan->graph().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {

@@ -9,25 +9,25 @@ namespace polymio::kernels {
 
 /// Result from a, b and c. Comparisons give 1 or 0.
 enum class ChainOp : std::uint8_t {
-  kConstant,   // shift
-  kAffine,     // a * scale + shift
+  kConstant,  // shift
+  kAffine,    // a * scale + shift
   kAdd,
   kSub,
   kMul,
   kDiv,
-  kMin,        // NaN if either is NaN
+  kMin,  // NaN if either is NaN
   kMax,
   kMinNumber,  // the other one if either is NaN
   kMaxNumber,
   kLess,
   kLessEqual,
   kEqual,
-  kSelect,     // a != 0 ? b : c
+  kSelect,  // a != 0 ? b : c
   kAbs,
   kExp,
-  kExpm1,      // e^a - 1 for a <= 0
+  kExpm1,  // e^a - 1 for a <= 0
   kLog,
-  kLog1p,      // log(1 + a) for 0 <= a <= 1
+  kLog1p,  // log(1 + a) for 0 <= a <= 1
   kTanh,
   kErf,
   // Those below have no vector kernel.
@@ -38,7 +38,7 @@ enum class ChainOp : std::uint8_t {
   kCos,
   kTan,
   kPow,
-  kMod,        // the remainder of a / b with the sign of a
+  kMod,  // the remainder of a / b with the sign of a
 };
 
 inline constexpr ChainOp kLastVectorOp = ChainOp::kErf;

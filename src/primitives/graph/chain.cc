@@ -183,7 +183,8 @@ Registers assign_registers(const Chain& chain) {
   for (std::size_t i = 0; i < chain.code.size(); ++i) {
     std::vector<int> read;
     for (const int v : {chain.code[i].a, chain.code[i].b, chain.code[i].c})
-      if (v >= 0 && last[static_cast<std::size_t>(v)] == i && std::ranges::find(read, v) == read.end()) read.push_back(v);
+      if (v >= 0 && last[static_cast<std::size_t>(v)] == i && std::ranges::find(read, v) == read.end())
+        read.push_back(v);
     for (const int v : read) free.push_back(r.of[static_cast<std::size_t>(v)]);
     take(inputs + i);
   }

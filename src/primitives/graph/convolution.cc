@@ -53,10 +53,10 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
   Roles r = roles_of(*this, n, given);
   const int spatial = static_cast<int>(c.pre.size());
   for (const Operand* o : {&r.x, &r.w, &r.y})
-    require(o->desc.rank == spatial + 2, "a convolution of {} spatial dimensions needs tensors of rank {}, {} was given",
-            spatial, spatial + 2, o->desc.rank);
-  if (spatial > 3)
-    fail(Status::kNotImplemented, "convolution has 1 to 3 spatial dimensions, {} were given", spatial);
+    require(o->desc.rank == spatial + 2,
+            "a convolution of {} spatial dimensions needs tensors of rank {}, {} was given", spatial, spatial + 2,
+            o->desc.rank);
+  if (spatial > 3) fail(Status::kNotImplemented, "convolution has 1 to 3 spatial dimensions, {} were given", spatial);
   const bool has_output_pads = r.direction == PlainDirection::kBackwardData;
   Operand padded = r.x;
   const bool equal_pads = has_equal_pads(r, c);
@@ -92,8 +92,10 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
       if (o != &r.output()) *o = in_type(*o, type);
   }
   Operand result = given;
-  if (has_temporary) result = temporary(make_tensor(type, padded.desc.sizes(), {}));
-  else if (type != given.desc.type) result = dense(given.desc, type);
+  if (has_temporary)
+    result = temporary(make_tensor(type, padded.desc.sizes(), {}));
+  else if (type != given.desc.type)
+    result = dense(given.desc, type);
   r.output() = result;
   const bool indirect = result.buffer != given.buffer;
 

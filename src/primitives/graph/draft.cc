@@ -97,7 +97,8 @@ void Draft::push(std::string name, const std::vector<Operand>& operands, double 
     bytes += elements(o) * static_cast<double>(size_of(o.desc.type));
     step.buffers.push_back(o.buffer);
   }
-  step.us += std::max(bytes / std::max(device_.bandwidth_gbs, 1.0), operations / std::max(device_.fp32_gflops, 1.0)) / 1e3;
+  step.us +=
+      std::max(bytes / std::max(device_.bandwidth_gbs, 1.0), operations / std::max(device_.fp32_gflops, 1.0)) / 1e3;
   steps.push_back(std::move(step));
 }
 
@@ -193,9 +194,9 @@ void Draft::add_product(const Node& n) {
   const Operand c = tensor(n.out);
   Operand a = tensor(n.in[0]), b = tensor(n.in[1]);
   const std::int64_t k = a.desc.lens[static_cast<std::size_t>(a.desc.rank - 1)];
-  const bool plain = b.desc.lens[static_cast<std::size_t>(b.desc.rank - 2)] == k &&
-                     b.desc.lens[static_cast<std::size_t>(b.desc.rank - 1)] ==
-                         c.desc.lens[static_cast<std::size_t>(c.desc.rank - 1)];
+  const bool plain =
+      b.desc.lens[static_cast<std::size_t>(b.desc.rank - 2)] == k &&
+      b.desc.lens[static_cast<std::size_t>(b.desc.rank - 1)] == c.desc.lens[static_cast<std::size_t>(c.desc.rank - 1)];
   if (!plain) b.desc = with_last_exchanged(b.desc);
   a.desc = with_rank(a.desc, c.desc.rank);
   b.desc = with_rank(b.desc, c.desc.rank);

@@ -52,8 +52,8 @@ void validate_matmul(const Graph& g, const Node& n) {
           sizes_text(b), sizes_text(c));
   for (int d = 2; d < c.rank; ++d)
     for (const TensorDesc* t : {&a, &b})
-      require(size(*t, d) == size(c, d) || size(*t, d) == 1, "batch sizes {} do not fit those of C, {}",
-              sizes_text(*t), sizes_text(c));
+      require(size(*t, d) == size(c, d) || size(*t, d) == 1, "batch sizes {} do not fit those of C, {}", sizes_text(*t),
+              sizes_text(c));
 }
 
 void validate_reduction(const Graph& g, const Node& n) {

@@ -116,7 +116,7 @@ struct Node {
 };
 
 struct Tensor {
-  std::int64_t id = 0;      // the caller's
+  std::int64_t id = 0;  // the caller's
   TensorDesc desc;
   bool is_virtual = false;  // has no memory of the caller
 };

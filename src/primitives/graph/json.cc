@@ -61,8 +61,8 @@ class Reader {
   }
   template <class T>
   void value(const char* name, std::vector<T>& v) {
-    require(at(name).is_array() && at(name).size() <= kMostDims, "JSON of a plan: \"{}\" is no list of at most {} numbers",
-            name, kMostDims);
+    require(at(name).is_array() && at(name).size() <= kMostDims,
+            "JSON of a plan: \"{}\" is no list of at most {} numbers", name, kMostDims);
     v.clear();
     for (const Json& j : at(name)) v.push_back(integer<T>(j, name));
   }

@@ -137,8 +137,7 @@ INLINE num positive_power(num base, num exponent) {
   const num f = m - 1, d = m + 1, d_low = (m - (d - (d - m))) + (1 - (d - m));
   const num s = f / d, s_low = (FMA(-s, d, f) - s * d_low) / d, q = s * s, double_s = s + s;
   const num exponent_part = n * LN2_HIGH, leading = exponent_part + double_s;
-  const num rest =
-      (double_s - (leading - exponent_part)) + n * LN2_LOW + (double_s * (q * log_series(q)) + 2 * s_low);
+  const num rest = (double_s - (leading - exponent_part)) + n * LN2_LOW + (double_s * (q * log_series(q)) + 2 * s_low);
   const num high = leading + rest, low = rest - (high - leading), y = exponent * high;
   const num y_low = FMA(exponent, high, -y) + exponent * low;
   const num result = exp_of(y);

@@ -161,15 +161,16 @@ ChainRun build(Stream& stream, const Chain& chain) {
   for (const TensorDesc& t : chain.out) tensors.push_back(&t);
   for (const TensorDesc& t : chain.in) tensors.push_back(&t);
   return [program = Program<T>(chain, kernels::kernels_of<kernels::ChainKernels>(stream.info().isa)),
-          tiles = Tiles(simplified_loop(tensors)), part = task_elements(chain)](
-             Stream& on, void* const* out, const void* const* in) {
+          tiles = Tiles(simplified_loop(tensors)),
+          part = task_elements(chain)](Stream& on, void* const* out, const void* const* in) {
     common::Operands operands;
     operands.outputs = program.chain().out.size();
     for (std::size_t o = 0; o < program.chain().out.size(); ++o)
       operands.push(out[o], size_of(program.chain().out[o].type));
     for (std::size_t i = 0; i < program.chain().in.size(); ++i)
       operands.push(in[i], size_of(program.chain().in[i].type));
-    common::map(on, tiles, operands, [&](const kernels::Run& run) { program.run(run); }, part);
+    common::map(
+        on, tiles, operands, [&](const kernels::Run& run) { program.run(run); }, part);
   };
 }
 

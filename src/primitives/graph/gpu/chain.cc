@@ -153,8 +153,13 @@ std::vector<KernelSpec> random_kernels(const DeviceInfo& device, DataType type) 
 RandomRun build_random_on_gpu(Stream& stream, const Random& r, const TensorDesc& y) {
   constexpr std::int64_t kThreads = 256;
   Shape shape;
-  Draw draw{y.count(), r.seed, static_cast<float>(r.first), static_cast<float>(r.second), y.rank,
-            static_cast<int>(r.distribution), 0};
+  Draw draw{y.count(),
+            r.seed,
+            static_cast<float>(r.first),
+            static_cast<float>(r.second),
+            y.rank,
+            static_cast<int>(r.distribution),
+            0};
   for (std::size_t d = 0; d < static_cast<std::size_t>(y.rank); ++d) {
     const std::size_t from_last = static_cast<std::size_t>(y.rank) - 1 - d;
     shape.size[d] = y.lens[from_last];

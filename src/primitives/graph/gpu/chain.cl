@@ -11,9 +11,9 @@
 #ifndef STATEMENTS
 #define INPUTS 2
 #define OUTPUTS 1
-#define STATEMENTS                                                                                              \
-  const num a = in[0], b = in[1];                                                                               \
-  out[0] = log_of(a) + tanh_of(a) + erf_of(a) + floor_of(a) + ceil_of(a) + sin_of(a) + cos_of(a) + tan_of(a) +  \
+#define STATEMENTS                                                                                             \
+  const num a = in[0], b = in[1];                                                                              \
+  out[0] = log_of(a) + tanh_of(a) + erf_of(a) + floor_of(a) + ceil_of(a) + sin_of(a) + cos_of(a) + tan_of(a) + \
            mod_of(a, b) + pow_of(a, b) + sqrt_of(a) + exp_of(a) + expm1_nonpositive(a) + log1p_unit(a) + abs_of(b)
 #endif
 
