@@ -63,6 +63,7 @@ enum Mode {
   kReciprocal,
 };
 
+constexpr double kNoClip = Pointwise{}.upper_clip;  // this and larger ones do not clip
 constexpr double kPi = 3.14159265358979323846;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -71,7 +72,9 @@ double tanh_argument(double x) { return std::sqrt(2 / kPi) * (x + 0.044715 * x *
 
 double relu(const Pointwise& n, double x) {
   if (std::isnan(x)) return n.propagates_nan || n.lower_slope != 0 ? x : n.lower_clip;
-  return x > n.lower_clip ? std::min(x, n.upper_clip) : n.lower_clip + n.lower_slope * (x - n.lower_clip);
+  const double most = n.upper_clip < kNoClip ? n.upper_clip : HUGE_VAL;
+  if (x > n.lower_clip) return std::min(x, most);
+  return n.lower_slope == 0 ? n.lower_clip : n.lower_clip + n.lower_slope * (x - n.lower_clip);
 }
 
 double extreme(const Pointwise& n, double x, double b, bool largest) {
@@ -82,7 +85,7 @@ double extreme(const Pointwise& n, double x, double b, bool largest) {
 // f'(y) of the modes that are derivatives.
 double slope(const Pointwise& n, double y) {
   switch (n.mode) {
-    case kReluBackward: return y > n.lower_clip ? (y < n.upper_clip || n.upper_clip > 3.4e38 ? 1 : 0) : n.lower_slope;
+    case kReluBackward: return y > n.lower_clip ? (y < n.upper_clip || n.upper_clip >= kNoClip ? 1 : 0) : n.lower_slope;
     case kTanhBackward: return 1 - y * y;
     case kSigmoidBackward: return y * (1 - y);
     case kEluBackward: return y > 0 ? 1 : y + n.elu_alpha;
