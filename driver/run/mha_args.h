@@ -74,7 +74,7 @@ struct MhaArgs {
     p.v = tensor(all_keys, v_strides);
     p.o = tensor(queries, o_strides);
     p.dout = tensor(queries, dout_strides);
-    if (dout_type != kNoType) p.dout.type = static_cast<reference::Type>(dout_type);
+    if (dout_type != kNoType) p.dout.type = p.dout.cast = static_cast<reference::Type>(dout_type);
     p.dq = tensor(queries, dq_strides);
     p.dk = tensor(all_keys, dk_strides);
     p.dv = tensor(all_keys, dv_strides);

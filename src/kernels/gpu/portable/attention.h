@@ -145,9 +145,9 @@ INLINE void add_product(float* sums, LOCAL const float* tile, LOCAL float* pool,
 INLINE float largest_of_block(LOCAL float* pool, float v) {
   BARRIER();
   pool[THREAD(0)] = v;
-  for (int half = THREADS / 2; half > 0; half /= 2) {
+  for (int step = THREADS / 2; step > 0; step /= 2) {
     BARRIER();
-    if (THREAD(0) < half) pool[THREAD(0)] = MAX(pool[THREAD(0) + half], pool[THREAD(0)]);
+    if (THREAD(0) < step) pool[THREAD(0)] = MAX(pool[THREAD(0) + step], pool[THREAD(0)]);
   }
   return pool[0];
 }

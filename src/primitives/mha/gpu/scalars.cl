@@ -87,9 +87,9 @@ KERNEL THREADS_PER_BLOCK(THREADS) finish(GLOBAL const float* magnitudes, const i
   float largest = 0;
   for (i64 i = THREAD(0); i < count; i += THREADS) largest = MAX(magnitudes[kind * count + i], largest);
   part[THREAD(0)] = largest;
-  for (int half = THREADS / 2; half > 0; half /= 2) {
+  for (int step = THREADS / 2; step > 0; step /= 2) {
     BARRIER();
-    if (THREAD(0) < half) part[THREAD(0)] = MAX(part[THREAD(0) + half], part[THREAD(0)]);
+    if (THREAD(0) < step) part[THREAD(0)] = MAX(part[THREAD(0) + step], part[THREAD(0)]);
   }
   if (THREAD(0) == 0) *(kind == 0 ? first : second) = part[0];
 }
