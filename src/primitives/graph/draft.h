@@ -99,6 +99,10 @@ class Draft {
 Chain make_chain(const Graph&, const std::vector<const Node*>& nodes, const std::vector<int>& results,
                  std::vector<int>& inputs);
 
+/// Adds the step of a graph that is attention as a whole; false, and adds nothing, for other graphs. NotImplemented for
+/// such a graph node by node.
+bool add_attention(Draft&, Engine);
+
 /// Adds the steps of all nodes, in an order in which each follows what it reads.
 void schedule(Draft&, Engine);
 

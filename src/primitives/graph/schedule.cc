@@ -125,6 +125,8 @@ class Scheduler {
 
 }  // namespace
 
-void schedule(Draft& draft, Engine engine) { Scheduler(draft, engine).run(); }
+void schedule(Draft& draft, Engine engine) {
+  if (!add_attention(draft, engine)) Scheduler(draft, engine).run();
+}
 
 }  // namespace polymio::graph
