@@ -51,7 +51,9 @@ void check_contract(miopenBackendDescriptorType_t type, const std::vector<Sample
     expect_error(miopenBackendGetAttribute(d, s.name, s.type, s.count, &count, buffer.data()),
                  miopenStatusNotInitialized, {"not finalized"});
     if (!s.wrong_value.empty()) expect_bad(set(d, s, s.wrong_value), {"attribute"});
-    if (i + 1 == required) EXPECT_NE(miopenBackendFinalize(d), miopenStatusSuccess) << "without the last";
+    if (i + 1 == required) {
+      EXPECT_NE(miopenBackendFinalize(d), miopenStatusSuccess) << "without the last";
+    }
     expect_ok(set(d, s, s.value));
   }
   d.finalize();
