@@ -10,6 +10,7 @@
 #include "primitives/convolution/convolution.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
+#include "primitives/graph/graph.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
@@ -64,6 +65,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   }
   for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
     add(lrn::programs(device, type));
+    add(graph::programs(device, type));
     add(dropout::programs(device, type));
   }
   for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {

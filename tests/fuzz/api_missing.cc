@@ -45,13 +45,6 @@ void missing(World& w) {
 }
 
 Registration g_entries[] = {
-    {"miopenBackendCreateDescriptor", missing<miopenBackendCreateDescriptor>, false},
-    {"miopenBackendDestroyDescriptor", missing<miopenBackendDestroyDescriptor>, false},
-    {"miopenBackendExecute", missing<miopenBackendExecute>, false},
-    {"miopenBackendFinalize", missing<miopenBackendFinalize>, false},
-    {"miopenBackendGetAttribute", missing<miopenBackendGetAttribute>, false},
-    {"miopenBackendInitialize", missing<miopenBackendInitialize>, false},
-    {"miopenBackendSetAttribute", missing<miopenBackendSetAttribute>, false},
     {"miopenCTCLoss", missing<miopenCTCLoss>, false},
     {"miopenCompileFusionPlan", missing<miopenCompileFusionPlan>, false},
     {"miopenConvolutionBiasActivationForward", missing<miopenConvolutionBiasActivationForward>, false},

@@ -181,4 +181,7 @@ class Plan {
 std::string to_json(const Graph&, Engine);
 Graph from_json(std::string_view text, Engine&);
 
+/// The program of every function that chains use, and that of random numbers.
+std::vector<KernelSpec> programs(const DeviceInfo&, DataType);
+
 }  // namespace polymio::graph

@@ -84,7 +84,7 @@ std::string text_of(const Chain& chain) {
   text += types_macro("INPUT_TYPE", chain.in) + types_macro("OUTPUT_TYPE", chain.out) + "#define STATEMENTS";
   for (std::size_t i = 0; i < chain.code.size(); ++i)
     text += fmt::format(" const num v{} = {};", chain.in.size() + i, expression(chain, chain.code[i]));
-  for (std::size_t o = 0; o < chain.out.size(); ++o) {
+  for (std::size_t o = 0; o < chain.results.size(); ++o) {
     const int v = chain.results[o];
     text += v < static_cast<int>(chain.in.size()) ? fmt::format(" out[{}] = in[{}];", o, v)
                                                   : fmt::format(" out[{}] = v{};", o, v);
@@ -108,6 +108,16 @@ struct Draw {
 };
 
 }  // namespace
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
+  Chain chain;
+  chain.in.emplace_back().type = type;
+  chain.out = chain.in;
+  chain.in_double = type == DataType::kDouble;
+  KernelSpec every = chain_kernels(device, chain).front();
+  every.generated.clear();
+  return {every, random_kernels(device, type).front()};
+}
 
 std::vector<KernelSpec> chain_kernels(const DeviceInfo& device, const Chain& chain) {
   if (chain.in_double && !device.gpu.fp64)
