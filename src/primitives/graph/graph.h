@@ -164,7 +164,7 @@ class Plan {
   std::size_t workspace_bytes() const;
   const Graph& graph() const;
   Engine engine() const;
-  /// One word for each step, for logs and tests: "convolution", "chain(3)", "matmul", "softmax", "attention", ...
+  /// A name for each step, for logs and tests: "convolution", "chain(3)", "matmul", "softmax", "attention", ...
   std::vector<std::string> steps() const;
 
   /// `data`: the caller's buffer of each tensor, null for virtual ones. The workspace has workspace_bytes() bytes, is
