@@ -18,6 +18,7 @@
 #include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
 #include "primitives/loss/loss.h"
+#include "primitives/mha/mha.h"
 #include "primitives/prelu/prelu.h"
 #include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -44,6 +45,8 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     for (const bool log : {false, true}) add(softmax::programs(device, DataType::kFloat, direction, log));
     add(softmax::programs(device, DataType::kDouble, direction, false));
   }
+  for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
+    for (const DataType type : {DataType::kFloat, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
   for (const DataType type : {DataType::kFloat, DataType::kInt8}) {
     add(kthvalue::programs(device, type));
     reduce::Problem p;
