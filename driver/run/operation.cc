@@ -8,6 +8,7 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/mha_args.h"
 #include "driver/run/pool_args.h"
 
 namespace polymio::driver {
@@ -53,6 +54,7 @@ std::span<const Primitive> primitives() {
        make_soft_margin_loss},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
+      {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
   };
   return kPrimitives;
 }

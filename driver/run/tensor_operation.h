@@ -49,6 +49,8 @@ class Operands {
  public:
   Operands(const Session& session, std::vector<Operand> operands);
   Memory& operator[](std::string_view name);
+  Memory* find(std::string_view name);  // null if there is none
+  void add(const Session& session, Operand operand) { all_.emplace_back(session, std::move(operand), all_.size() + 1); }
   std::vector<Memory*> written();
   // Memory of so many bytes, which lives as long as the tensors: calls are asynchronous.
   void* workspace(const Session& session, std::size_t bytes);

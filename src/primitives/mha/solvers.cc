@@ -6,7 +6,7 @@
 
 namespace polymio::mha {
 
-SolverMaker<Direction> cpu_blocks, gpu_tiles;
+SolverMaker<Direction> cpu_blocks, gpu_tiles, cuda_matrix_tiles;
 
 namespace {
 
@@ -17,6 +17,7 @@ constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) 
 constexpr Registration<Direction> kRows[] = {
     {info(12001, "MhaCpuFwd", kCpu), Direction::kForward, cpu_blocks},
     {info(12002, "MhaCpuBwd", kCpu), Direction::kBackward, cpu_blocks},
+    {info(12005, "MhaCudaMatrixFwd", kCuda), Direction::kForward, cuda_matrix_tiles},
     {info(12003, "MhaGpuFwd", kGpus), Direction::kForward, gpu_tiles},
     {info(12004, "MhaGpuBwd", kGpus), Direction::kBackward, gpu_tiles},
 };

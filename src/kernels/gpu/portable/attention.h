@@ -22,7 +22,8 @@ typedef struct {
 } Strides;
 
 typedef struct {
-  int heads, queries, keys, head_size, causal, has_bias, has_statistics, unused;
+  int heads, queries, keys, head_size, causal, has_bias, has_statistics;
+  int is_aligned;  // all tokens start at multiples of 16 bytes
   float scale;
 } Shape;
 

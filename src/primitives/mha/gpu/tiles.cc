@@ -1,5 +1,6 @@
-// MhaGpu: tiles of 64 queries by 64 keys in fp32, any type and head size. The workspace has the scalars of the call,
-// backward a sum for each query, and the largest magnitudes of the blocks.
+// MhaGpu: tiles of 64 queries by 64 keys in fp32, any type and head size. MhaCudaMatrix: the same tiles by matrix
+// units, forward, 16 bits and heads of up to 128 elements. The workspace has the scalars of the call, backward a sum
+// for each query, and the largest magnitudes of the blocks.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -13,7 +14,8 @@
 namespace polymio::mha {
 namespace {
 
-constexpr std::int64_t kRows = 64, kThreads = 256;  // of a block, as in the kernels
+constexpr std::int64_t kRows = 64, kThreads = 256, kMatrixThreads = 128;  // of a block, as in the kernels
+constexpr std::int64_t kMostMatrixHead = 128;
 constexpr std::size_t kScalarBytes = 1024;
 static_assert(sizeof(kernels::Scalars) <= kScalarBytes && static_cast<std::size_t>(kernels::SCALARS) == kScalars);
 
@@ -26,7 +28,7 @@ struct Strides {
   }
 };
 struct Shape {
-  int heads, queries, keys, head_size, causal, has_bias, has_statistics, unused;
+  int heads, queries, keys, head_size, causal, has_bias, has_statistics, is_aligned;
   float scale;
 };
 
@@ -34,7 +36,8 @@ std::int64_t blocks_of(std::int64_t tokens, const Problem& p) {
   return (tokens + kRows - 1) / kRows * p.batch() * p.heads();
 }
 
-std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_size, Direction direction) {
+std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_size, Direction direction,
+                              bool by_matrix_units = false) {
   const std::vector<std::string> options = {fmt::format("-DIN={}", polymio::name_of(type)),
                                             fmt::format("-DOUT={}", polymio::name_of(type)),
                                             fmt::format("-DDOUT={}", polymio::name_of(dout)), "-DNUM=float",
@@ -42,7 +45,8 @@ std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_si
   std::vector<KernelSpec> all;
   for (const char* entry : {"collect", "finish"}) all.push_back({"primitives/mha/gpu/scalars.cl", entry, {}});
   if (direction == Direction::kForward) {
-    all.push_back({"primitives/mha/gpu/forward.cl", "forward", options});
+    all.push_back({by_matrix_units ? "primitives/mha/gpu/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
+                   "forward", options});
   } else {
     for (const char* entry : {"gradient_q", "gradient_kv"})
       all.push_back({"primitives/mha/gpu/backward.cl", entry, options});
@@ -63,7 +67,7 @@ class Run {
               a.mask == Mask::kCausal ? 1 : 0,
               p.has_bias() ? 1 : 0,
               a.m && a.z_inv ? 1 : 0,
-              0,
+              is_aligned() ? 1 : 0,
               static_cast<float>(a.scale)};
     strides_.set(0, p.q);
     strides_.set(1, p.k);
@@ -72,12 +76,12 @@ class Run {
     if (p.has_bias()) strides_.set(4, p.bias);
   }
 
-  void forward() {
+  void forward(std::int64_t threads) {
     collect();
     const std::int64_t blocks = blocks_of(p_.queries(), p_);
     const Buffer magnitudes = part(0);
-    launch(stream_, *kernels_[2], launch_shape(kThreads, blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
-           Buffer(a_.o), given(a_.bias), given(a_.m), given(a_.z_inv), scalars(), magnitudes, strides_, shape_);
+    launch(stream_, *kernels_[2], launch_shape(threads, blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v), Buffer(a_.o),
+           given(a_.bias), given(a_.m), given(a_.z_inv), scalars(), magnitudes, strides_, shape_);
     finish(magnitudes, blocks, {Amax::kS, Amax::kO});
   }
 
@@ -101,6 +105,18 @@ class Run {
   }
 
  private:
+  /// Whether all tokens of q, k and v start at multiples of 16 bytes, and heads are as many.
+  bool is_aligned() const {
+    const std::pair<const TensorDesc&, const void*> inputs[] = {{p_.q, a_.q}, {p_.k, a_.k}, {p_.v, a_.v}};
+    const auto unit = static_cast<std::int64_t>(16 / size_of(p_.q.type));
+    for (const auto& [t, data] : inputs) {
+      if (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) return false;
+      for (std::size_t d = 0; d < 3; ++d)
+        if (t.lens[d] > 1 && t.strides[d] % unit != 0) return false;
+    }
+    return p_.head_size() % unit == 0;
+  }
+
   Buffer scalars() const { return {a_.workspace}; }
   /// Behind so many floats.
   Buffer part(std::int64_t floats) const {
@@ -136,12 +152,20 @@ class Run {
 
 class GpuTiles final : public GpuSolver<Problem> {
  public:
-  GpuTiles(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
+  GpuTiles(const SolverInfo& info, Direction d, bool by_matrix_units)
+      : GpuSolver(info), direction_(d), by_matrix_units_(by_matrix_units) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1, kMostTokens = kMostBlocks - kRows;
     POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
     POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    if (by_matrix_units_) {
+      const bool is_16_bit = p.q.type == DataType::kHalf || p.q.type == DataType::kBFloat16;
+      POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability >= 80,
+                      "the device has no such matrix units");
+      POLYMIO_REQUIRE(is_16_bit, "multiplies fp16 and bf16 only");
+      POLYMIO_REQUIRE_MOST(p.head_size(), kMostMatrixHead, "head size");
+    }
     POLYMIO_REQUIRE(d.gpu.block_threads >= kThreads, "the device has too few threads per block");
     POLYMIO_REQUIRE_MOST(p.queries(), kMostTokens, "queries");
     POLYMIO_REQUIRE_MOST(p.keys(), kMostTokens, "keys");
@@ -155,23 +179,25 @@ class GpuTiles final : public GpuSolver<Problem> {
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    constexpr double kLaunchUs = 9, kShareOfPeak = 0.3;
-    return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * kShareOfPeak);
+    constexpr double kLaunchUs = 9;
+    const double share_of_peak = by_matrix_units_ ? 5 : 0.3;  // of fp32
+    return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * share_of_peak);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
-    return specs(p.q.type, p.forward() ? p.q.type : p.dout.type, p.head_size(), p.direction);
+    return specs(p.q.type, p.forward() ? p.q.type : p.dout.type, p.head_size(), p.direction, by_matrix_units_);
   }
 
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
-    return [p, built](Stream& stream, const Args& a) {
+    return [p, built, threads = by_matrix_units_ ? kMatrixThreads : kThreads](Stream& stream, const Args& a) {
       Run run(stream, p, built, a);
-      p.forward() ? run.forward() : run.backward();
+      p.forward() ? run.forward(threads) : run.backward();
     };
   }
 
  private:
   Direction direction_;
+  bool by_matrix_units_;
 };
 
 }  // namespace
@@ -180,13 +206,21 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direct
   const bool known = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16 || is_fp8(type);
   if (device.kind == DeviceKind::kCpu || !known) return {};
   std::vector<KernelSpec> all;
-  for (const std::int64_t head_size : {64, 128})
+  const bool has_matrix_units = device.kind == DeviceKind::kCuda && device.gpu.compute_capability >= 80 &&
+                                (type == DataType::kHalf || type == DataType::kBFloat16);
+  for (const std::int64_t head_size : {64, 128}) {
     std::ranges::move(specs(type, type, head_size, direction), std::back_inserter(all));
+    if (has_matrix_units && direction == Direction::kForward)
+      std::ranges::move(specs(type, type, head_size, direction, true), std::back_inserter(all));
+  }
   return all;
 }
 
 std::unique_ptr<const SolverBase> gpu_tiles(const SolverInfo& info, Direction d) {
-  return std::make_unique<GpuTiles>(info, d);
+  return std::make_unique<GpuTiles>(info, d, false);
+}
+std::unique_ptr<const SolverBase> cuda_matrix_tiles(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuTiles>(info, d, true);
 }
 
 }  // namespace polymio::mha
