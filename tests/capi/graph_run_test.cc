@@ -31,6 +31,7 @@ int operands_of(int mode) {
 class EveryMode : public testing::TestWithParam<int> {};
 
 TEST_P(EveryMode, EqualsItsDefinition) {
+  if (!sampled()) GTEST_SKIP();
   const DeviceHandle handle;
   const int mode = GetParam();
   GraphBuilder g(handle);
@@ -69,6 +70,7 @@ TEST_P(EveryMode, EqualsItsDefinition) {
 }
 
 TEST_P(EveryMode, EqualsItsDefinitionInDouble) {
+  if (!sampled()) GTEST_SKIP();
   const DeviceHandle handle;
   const int mode = GetParam();
   GraphBuilder g(handle);
@@ -548,6 +550,63 @@ TEST_F(GraphRun, ExecuteRefusesWrongObjectsAndBuffers) {
       .set<void*>(MIOPEN_ATTR_VARIANT_PACK_WORKSPACE, MIOPEN_TYPE_VOID_PTR, {nullptr})
       .finalize();
   if (on_cpu()) expect_bad(miopenBackendExecute(handle, *plan, odd), {"tensor 101", "multiple of 4"});
+}
+
+/// What GPUs run in the suite: few programs that have everything.
+struct GraphDevices : GraphRun {};
+
+TEST_F(GraphDevices, EveryFunctionInOneChain) {
+  const Sizes sizes = {5, 77};
+  const int64_t x = g.input(miopenFloat, sizes, 0.3, 1.3), b = g.input(miopenHalf, {1, 77}, 0.4, 1.4);
+  int64_t sum = x;
+  Dense want = g.dense(x);
+  for (const int mode : implemented_modes()) {
+    const int count = operands_of(mode);
+    const int64_t f = g.tensor(miopenFloat, sizes, true),
+                  next = g.tensor(miopenFloat, sizes, mode != MIOPEN_POINTWISE_RECIPROCAL);
+    const Sizes in = count == 1 ? Sizes{x}
+                     : count == 2
+                         ? Sizes{x, mode >= MIOPEN_POINTWISE_RELU_BWD && mode < MIOPEN_POINTWISE_CMP_EQ ? x : b}
+                         : Sizes{x, x, x};
+    std::vector<const Dense*> values;
+    for (const int64_t t : in) values.push_back(&g.dense(t));
+    g.pointwise(mode, in, f);
+    const Pointwise add{.mode = MIOPEN_POINTWISE_ADD, .alpha1 = 0.75};
+    g.pointwise(add, {sum, f}, next);
+    const Dense value = ref::pointwise({.mode = mode}, values, sizes);
+    want = ref::pointwise(add, {&want, &value}, sizes);
+    sum = next;
+  }
+  const auto results = g.run(*g.plan(0));
+  GraphBuilder::expect_near(results.at(sum), want, 2e-5);
+}
+
+TEST_F(GraphDevices, EveryKindOfNode) {
+  const GraphBuilder::Window w{{0, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const Sizes x = {2, 3, 6, 8}, f = {4, 3, 2, 3}, y = {2, 4, 6, 8}, square = {2, 4, 6, 6}, bias = {1, 4, 1, 1},
+              one = {1, 1, 1, 1};
+  const int64_t tx = g.input(miopenFloat, x), tf = g.input(miopenFloat, f), tb = g.input(miopenFloat, bias),
+                offset = g.tensor(miopenInt64, one, false, one);
+  const int64_t c = g.tensor(miopenFloat, y, true), a = g.tensor(miopenFloat, y, true),
+                r = g.tensor(miopenFloat, y, true), m = g.tensor(miopenFloat, y),
+                p = g.tensor(miopenFloat, square, true), t = g.tensor(miopenFloat, square, true, {144, 36, 1, 6}),
+                top = g.tensor(miopenFloat, {2, 4, 6, 1});
+  g.convolution(ref::Direction::kForward, w, tx, tf, c);
+  g.pointwise(MIOPEN_POINTWISE_ADD, {c, tb}, a);
+  g.random(MIOPEN_RNG_DISTRIBUTION_BERNOULLI, 0.5, 0, 3, -1, offset, r);
+  g.pointwise(MIOPEN_POINTWISE_MUL, {a, r}, m);
+  g.product(m, m, p);
+  g.reshape(p, t);
+  g.reduction(MIOPEN_REDUCE_TENSOR_MAX, t, top);
+  const GraphBuilder::Window none{{0, 0}, {0, 0}, {1, 1}, {1, 1}};
+  Dense v = convolution(ref::Direction::kForward, padded(g.dense(tx), w.pre, w.post), g.dense(tf), y, none);
+  v = ref::pointwise({.mode = MIOPEN_POINTWISE_ADD}, {&v, &g.dense(tb)}, y);
+  const Dense mask = ref::random_numbers(0, 0.5, 0, 3, 0, y);
+  v = ref::pointwise({.mode = MIOPEN_POINTWISE_MUL}, {&v, &mask}, y);
+  const auto results = g.run(*g.plan(0));
+  GraphBuilder::expect_near(results.at(m), v, 1e-5);
+  v = ref::exchange_last(ref::product(v, v, true, square));
+  GraphBuilder::expect_near(results.at(top), ref::reduce(ref::ReduceOp::kMax, v, {2, 4, 6, 1}), 2e-5);
 }
 
 }  // namespace
