@@ -1,9 +1,11 @@
 // Graphs as JSON. One list of fields serves both directions, so that what is written can be read.
 // SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_tree.h"
 #include "primitives/graph/graph.h"
 
 namespace polymio::graph {
@@ -13,28 +15,41 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "polymio-graph";
 constexpr int kVersion = 1;
-constexpr std::size_t kMostBytes = std::size_t{1} << 24, kMostDepth = 8, kMostDims = 8;
+constexpr std::size_t kMostBytes = std::size_t{1} << 24, kMostDims = 8;
 
+/// Writes the members of an object.
 class Writer {
  public:
-  explicit Writer(Json& to) : to_(to) {}
-  void number(const char* name, double& v) {
+  explicit Writer(std::string& to) : to_(to) {}
+  void number(const char* name, double v) {
     if (std::isfinite(v))
-      to_[name] = v;
+      member(name, fmt::format("{}", v));
     else
-      to_[name] = std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+      member(name, std::isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\"");
   }
+  void value(const char* name, bool v) { member(name, v ? "true" : "false"); }
+  void value(const char* name, int v) { member(name, std::to_string(v)); }
+  void value(const char* name, std::int64_t v) { member(name, std::to_string(v)); }
   template <class T>
-  void value(const char* name, T& v) {
-    to_[name] = v;
+  void value(const char* name, const std::vector<T>& list) {
+    std::string text;
+    for (const T v : list) text += (text.empty() ? "[" : ",") + std::to_string(v);
+    member(name, text.empty() ? "[]" : text + "]");
   }
   template <class E>
-  void choice(const char* name, E& v, int) {
-    to_[name] = static_cast<int>(v);
+  void choice(const char* name, E v, int) {
+    value(name, static_cast<int>(v));
   }
 
  private:
-  Json& to_;
+  void member(const char* name, const std::string& text) {
+    to_ += first_ ? "\"" : ",\"";
+    to_ += name;
+    to_ += "\":" + text;
+    first_ = false;
+  }
+  std::string& to_;
+  bool first_ = true;
 };
 
 class Reader {
@@ -179,31 +194,34 @@ void check_node(const Graph& g, const Node& n) {
             "JSON of a plan: a pad is negative, or a stride or dilation not positive");
 }
 
-/// Stops texts that are nested deeper than any plan.
-bool accept(int depth, Json::parse_event_t, Json&) { return static_cast<std::size_t>(depth) <= kMostDepth; }
-
 }  // namespace
 
 std::string to_json(const Graph& graph, Engine engine) {
-  Json text = {{"format", kFormat}, {"version", kVersion}, {"engine", static_cast<int>(engine)}};
-  for (Tensor t : graph.tensors) {
-    Json& to = text["tensors"].emplace_back(Json::object());
-    Writer writer(to);
-    each_field(writer, t);
-  }
-  for (Node n : graph.nodes) {
-    Json& to = text["nodes"].emplace_back(Json::object());
-    Writer writer(to);
-    each_field(writer, n);
-  }
-  return text.dump();
+  std::string text =
+      fmt::format("{{\"format\":\"{}\",\"version\":{},\"engine\":{}", kFormat, kVersion, static_cast<int>(engine));
+  const auto add = [&](const char* name, auto list) {
+    text += fmt::format(",\"{}\":", name);
+    char separator = '[';
+    for (auto& element : list) {
+      text += separator;
+      text += '{';
+      Writer writer(text);
+      each_field(writer, element);
+      text += '}';
+      separator = ',';
+    }
+    text += ']';
+  };
+  add("tensors", graph.tensors);
+  add("nodes", graph.nodes);
+  return text + '}';
 }
 
 Graph from_json(std::string_view text, Engine& engine) {
   require(text.size() <= kMostBytes, "JSON of a plan: the text has {} bytes, at most {} are read", text.size(),
           kMostBytes);
-  const Json json = Json::parse(text, accept, false);
-  require(!json.is_discarded() && json.is_object(), "JSON of a plan: the text is no JSON object");
+  const JsonTree tree(text, "JSON of a plan");
+  const Json& json = tree.root();
   Reader head(json);
   const auto format = json.find("format");
   require(format != json.end() && *format == kFormat, "JSON of a plan: the format is not \"{}\"", kFormat);

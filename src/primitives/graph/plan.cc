@@ -85,7 +85,8 @@ Predictions predict(const DeviceInfo& device, const Graph& graph) {
       found.reason = e.what();
     }
   }
-  std::ranges::stable_sort(found.engines, {}, &Prediction::us);
+  if (found.engines.size() == 2 && found.engines[1].us < found.engines[0].us)
+    std::swap(found.engines[0], found.engines[1]);
   return found;
 }
 

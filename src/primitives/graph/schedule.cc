@@ -21,7 +21,9 @@ class Scheduler {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (!covered[i]) items_.push_back({{static_cast<int>(i)}, graph_.nodes[i].in, {graph_.nodes[i].out}, nullptr});
     // In the order of their last nodes, which follows every node that they read.
-    std::ranges::stable_sort(items_, {}, [](const Item& item) { return std::ranges::max(item.nodes); });
+    const auto last = [](const Item& item) { return std::ranges::max(item.nodes); };
+    for (std::size_t i = 1; i < items_.size(); ++i)
+      for (std::size_t k = i; k > 0 && last(items_[k]) < last(items_[k - 1]); --k) std::swap(items_[k], items_[k - 1]);
     made_.resize(graph_.tensors.size(), true);
     for (const Item& item : items_)
       for (const int t : item.writes) made_[static_cast<std::size_t>(t)] = false;
