@@ -50,12 +50,15 @@ V erf_of(V x) {
   return x == x ? with_sign<float>(result, x) : x;
 }
 
+// Loops over blocks stay rolled: they are many, and their bodies long enough.
 template <class F>
 void unary(const ChainStep<float>& s, const F& f) {
+#pragma GCC unroll 1
   for (i64 i = 0; i < kChainBlock; i += kLanes<float>) store(s.out + i, f(load(s.a + i)));
 }
 template <class F>
 void binary(const ChainStep<float>& s, const F& f) {
+#pragma GCC unroll 1
   for (i64 i = 0; i < kChainBlock; i += kLanes<float>) store(s.out + i, f(load(s.a + i), load(s.b + i)));
 }
 
@@ -64,6 +67,7 @@ V truth(I condition) { return condition ? number(1) : V{}; }
 void apply(const ChainStep<float>& s) {
   switch (s.op) {
     case ChainOp::kConstant:
+#pragma GCC unroll 1
       for (i64 i = 0; i < kChainBlock; i += kLanes<float>) store(s.out + i, number(s.shift));
       return;
     case ChainOp::kAffine: {
@@ -82,6 +86,7 @@ void apply(const ChainStep<float>& s) {
     case ChainOp::kLessEqual: return binary(s, [](V a, V b) { return truth(a <= b); });
     case ChainOp::kEqual: return binary(s, [](V a, V b) { return truth(a == b); });
     case ChainOp::kSelect:
+#pragma GCC unroll 1
       for (i64 i = 0; i < kChainBlock; i += kLanes<float>) {
         const V a = load(s.a + i), b = load(s.b + i), c = load(s.c + i);
         store(s.out + i, a != V{} ? b : c);
