@@ -50,13 +50,15 @@ const char* name_of_descriptor(int descriptor_type);
 /// Bytes of an element; 0 for types without.
 std::size_t size_of_element(int attribute_type);
 
-inline constexpr int kDescriptorTypes = 32;
-
-constexpr bool is_operation(int type) {
+constexpr bool is_convolution(int type) {
   return type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
          type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
-         type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ||
-         type == MIOPEN_BACKEND_OPERATION_MATMUL_DESCRIPTOR || type == MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+         type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
+constexpr bool is_operation(int type) {
+  return is_convolution(type) || type == MIOPEN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+         type == MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
          type == MIOPEN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == MIOPEN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR ||
          type == MIOPEN_BACKEND_OPERATION_RNG_DESCRIPTOR;
 }

@@ -276,6 +276,7 @@ void finalize_heuristic(DescriptorState& d) {
   const std::size_t engines = graph_value.children[0]->predictions.engines.size();
   const bool fallback = d.value(MIOPEN_ATTR_ENGINEHEUR_MODE).at<int>() == MIOPEN_HEUR_MODE_FALLBACK;
   std::vector<miopenBackendDescriptor_t> handles;
+  d.results.clear();
   const auto child_value = [](BackendObject& object) {
     AttributeValue v;
     v.type = MIOPEN_TYPE_BACKEND_DESCRIPTOR;
@@ -350,14 +351,10 @@ void finalize_pack(DescriptorState& d) {
 }  // namespace
 
 void finalize(DescriptorState& d) {
-  if (d.finalized) {
-    const bool convolution =
-        is_operation(d.type) && (d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
-                                 direction_of(d.type) == graph::Direction::kBackwardData ||
-                                 d.type == MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
-    fail(convolution ? Status::kBadParm : Status::kNotInitialized, "the {} descriptor is already finalized",
+  // MIOpen's convolutions answer with a status of their own.
+  if (d.finalized)
+    fail(is_convolution(d.type) ? Status::kBadParm : Status::kNotInitialized, "the {} descriptor is already finalized",
          name_of_descriptor(d.type));
-  }
   for (const Attribute& a : attributes_of(d.type)) {
     if (!a.required || d.has(a.name)) continue;
     // MIOpen: an engine without a graph has no engines to choose from.

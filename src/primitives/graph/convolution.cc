@@ -57,6 +57,10 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
             "a convolution of {} spatial dimensions needs tensors of rank {}, {} was given", spatial, spatial + 2,
             o->desc.rank);
   if (spatial > 3) fail(Status::kNotImplemented, "convolution has 1 to 3 spatial dimensions, {} were given", spatial);
+  for (const auto* sizes : {&c.pre, &c.post, &c.stride, &c.dilation})
+    for (const std::int64_t s : *sizes)
+      require(s <= INT32_MAX, "a pad, stride or dilation of a convolution is {}: at most {} is supported", s,
+              INT32_MAX);
   const bool has_output_pads = r.direction == PlainDirection::kBackwardData;
   Operand padded = r.x;
   const bool equal_pads = has_equal_pads(r, c);
