@@ -501,6 +501,11 @@ TEST(GraphDescriptors, JsonOfAPlanIsChecked) {
   expect_bad(finalize(with("\"in\":[0]", "\"in\":[]")), {"0 inputs"});
   expect_bad(finalize(with("\"sizes\":[4]", "\"sizes\":[0]")), {"lengths must be positive"});
   expect_bad(finalize(with("\"sizes\":[4]", "\"sizes\":[8]")), {"numbers of elements"});
+  std::string wide = with("\"kind\":4", R"("kind":2,"mode":12,"precision":1,"propagates_nan":false,"lower_clip":0,)"
+                                        R"("upper_clip":"inf","lower_slope":0,"elu_alpha":1,"softplus_beta":1,)"
+                                        R"("swish_beta":1,"alpha1":1,"alpha2":1)");
+  expect_ok(finalize(wide));
+  expect_bad(finalize(wide.replace(wide.find("\"sizes\":[4]"), 11, "\"sizes\":[8]")), {"sizes 8", "writes 4"});
   expect_bad(finalize(with("\"strides\":[1]", "\"strides\":[\"1\"]")), {"strides", "integer"});
   expect_bad(finalize(with("\"id\":2", "\"id\":1")), {"unique id 1"});
   expect_bad(finalize(std::string(1000, '[')), {"nested more than 64"});

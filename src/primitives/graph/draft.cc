@@ -178,7 +178,6 @@ void Draft::add_chain(const std::vector<const Node*>& nodes, const std::vector<i
 }
 
 void Draft::add(const Node& n) {
-  validate(graph_, n);
   require_separate(tensor(n.out).desc, "the result of an operation");
   switch (n.kind) {
     case Kind::kPointwise: return add_chain({&n}, {n.out});

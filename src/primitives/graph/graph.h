@@ -152,7 +152,8 @@ struct Predictions {
 };
 Predictions predict(const DeviceInfo&, const Graph&);
 
-/// Ready to run: its parts are built, its workspace is planned. Safe for concurrent runs with different buffers.
+/// Of a graph whose nodes are valid. Ready to run: its parts are built, its workspace is planned. Safe for concurrent
+/// runs with different buffers.
 class Plan {
  public:
   /// NotImplemented, with the reason, if the engine cannot compute the graph on the handle's device.
@@ -179,7 +180,7 @@ class Plan {
 
 /// The graph and the engine as JSON, and back. BadParm, naming what is wrong, for text that is not of that form.
 std::string to_json(const Graph&, Engine);
-Graph from_json(std::string_view text, Engine&);
+Graph from_json(std::string_view text, Engine&);  // its nodes are valid
 
 /// The program of every function that chains use, and that of random numbers.
 std::vector<KernelSpec> programs(const DeviceInfo&, DataType);

@@ -248,6 +248,7 @@ Graph from_json(std::string_view text, Engine& engine) {
     check_node(graph, graph.nodes.back());
   }
   complete(graph);
+  for (const Node& n : graph.nodes) validate(graph, n);
   return graph;
 }
 
