@@ -581,6 +581,19 @@ TEST_F(GraphDevices, EveryFunctionInOneChain) {
   GraphBuilder::expect_near(results.at(sum), want, 2e-5);
 }
 
+TEST_F(GraphDevices, RandomNumbersOfWideTypes) {
+  const Sizes sizes = {11, 13};
+  const int64_t offset = g.tensor(miopenInt64, {1, 1}, false, {1, 1}), wide = g.tensor(miopenDouble, sizes),
+                whole = g.tensor(miopenInt32, sizes), bits = g.tensor(miopenInt64, sizes);
+  g.random(MIOPEN_RNG_DISTRIBUTION_NORMAL, 1, 2, 4, -1, offset, wide);
+  g.random(MIOPEN_RNG_DISTRIBUTION_UNIFORM, -9, 9, 5, -1, offset, whole);
+  g.random(MIOPEN_RNG_DISTRIBUTION_BERNOULLI, 0.5, 0, 6, -1, offset, bits);
+  const auto results = g.run(*g.plan(0));
+  GraphBuilder::expect_near(results.at(wide), ref::random_numbers(2, 1, 2, 4, 0, sizes), 1e-5);
+  GraphBuilder::expect_near(results.at(whole), ref::random_numbers(1, -9, 9, 5, 0, sizes), 0.51);
+  GraphBuilder::expect_near(results.at(bits), ref::random_numbers(0, 0.5, 0, 6, 0, sizes), 0);
+}
+
 TEST_F(GraphDevices, EveryKindOfNode) {
   const GraphBuilder::Window w{{0, 1}, {1, 1}, {1, 1}, {1, 1}};
   const Sizes x = {2, 3, 6, 8}, f = {4, 3, 2, 3}, y = {2, 4, 6, 8}, square = {2, 4, 6, 6}, bias = {1, 4, 1, 1},

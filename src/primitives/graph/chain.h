@@ -10,6 +10,9 @@
 
 namespace polymio::graph {
 
+/// Whether values of the type need arithmetic in fp64.
+constexpr bool is_wide(DataType t) { return t == DataType::kDouble || t == DataType::kInt32 || t == DataType::kInt64; }
+
 /// Operands are numbers of values: the inputs, then the results of instructions, in order.
 struct Instruction {
   kernels::ChainOp op = kernels::ChainOp::kConstant;

@@ -156,7 +156,7 @@ void Draft::add_convolution(const Node& n, const Epilogue& fused) {
   Chain sum;
   sum.in = {inside.desc, given.desc};
   sum.out = {given.desc};
-  sum.in_double = given.desc.type == DataType::kDouble;
+  sum.in_double = is_wide(given.desc.type);
   sum.results = {sum.add(kernels::ChainOp::kAdd, 0, sum.affine(1, c.beta, 0))};
   push_chain("pointwise", {inside, given}, {given}, std::move(sum));
 }

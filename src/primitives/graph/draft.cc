@@ -21,8 +21,6 @@ namespace {
 
 bool on_cpu(const DeviceInfo& d) { return d.kind == DeviceKind::kCpu; }
 
-bool is_wide(DataType t) { return t == DataType::kDouble || t == DataType::kInt32 || t == DataType::kInt64; }
-
 bool is_plain_float(DataType t) {
   return t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16 || t == DataType::kDouble;
 }

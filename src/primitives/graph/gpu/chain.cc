@@ -154,8 +154,11 @@ ChainRun build_on_gpu(Stream& stream, const Chain& chain) {
 }
 
 std::vector<KernelSpec> random_kernels(const DeviceInfo& device, DataType type) {
+  if (is_wide(type) && !device.gpu.fp64)
+    fail(Status::kNotImplemented, "{} has no arithmetic in fp64, which random numbers of type {} need", device.name,
+         name_of(type));
   std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type)), fmt::format("-DOUT={}", name_of(type)),
-                                      "-DNUM=float"};
+                                      fmt::format("-DNUM={}", is_wide(type) ? "double" : "float")};
   if (device.gpu.fp64) options.emplace_back("-DFP64");
   return {{"primitives/graph/gpu/random.cl", "random_elements", options}};
 }

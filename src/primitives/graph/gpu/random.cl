@@ -1,5 +1,5 @@
 // Random numbers: element e, in row-major order of the sizes, takes number e mod 4 of the counter e / 4; a normal one
-// takes the numbers of a counter of its own. Options: OUT (type), NUM=float.
+// takes the numbers of a counter of its own. Options: OUT (type), NUM (float, or double for types that need it).
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/elements.h"
@@ -22,11 +22,12 @@ KERNEL THREADS_PER_BLOCK(256)
   const i64 e = (i64)BLOCK(0) * 256 + THREAD(0);
   if (e >= d.count) return;
   u32 v[4];
-  float value;
+  num value;
   const u64 key = (u64)(d.has_seed ? seed[0] : d.seed), from = (u64)offset[0];
   if (d.distribution == 2) {
     philox(key, (u64)e, from, v);
-    value = d.first + d.second * sqrt_of(-2 * log_of(philox_unit(v[0]))) * cos_of(6.28318531f * philox_unit(v[1]));
+    const num angle = (num)6.28318530717958647693 * philox_unit(v[1]);
+    value = d.first + d.second * sqrt_of(-2 * log_of(philox_unit(v[0]))) * cos_of(angle);
   } else {
     philox(key, (u64)(e / 4), from, v);
     const int k = (int)(e % 4);
