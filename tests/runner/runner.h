@@ -72,6 +72,7 @@ Cases soft_margin_cases(const std::string& line);
 Cases multi_margin_cases(const std::string& line);
 Cases dropout_cases(const std::string& line);
 Cases matmul_cases(const std::string& line);
+Cases ctc_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -93,6 +94,7 @@ inline constexpr Primitive kPrimitives[] = {
     {"multimarginloss", multi_margin_cases},
     {"dropout", dropout_cases},
     {"matmul", matmul_cases},
+    {"ctc", ctc_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case
