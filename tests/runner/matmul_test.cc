@@ -85,6 +85,21 @@ TEST(Matmul, StrideZeroRepeatsARow) {
   EXPECT_EQ(c, std::vector<float>(20, 32));
 }
 
+TEST(Matmul, NoDepthMakesZerosAtAnyAddress) {
+  Handle handle("cpu", nullptr);
+  const Problem p = problem(matmul::matrices(kF, 2, 0, 1, 1), matmul::matrices(kF, 0, 2, 2, 1), dense(kF, {2, 2}));
+  alignas(16) char c[4 * sizeof(float) + 1];
+  std::memset(c, 1, sizeof c);
+  Problem::Args args;
+  args.a = c + 1;
+  args.b = c + 1;
+  args.c = c + 1;
+  matmul::run(handle, p, args);
+  const char zeros[4 * sizeof(float)] = {};
+  EXPECT_EQ(std::memcmp(c + 1, zeros, sizeof zeros), 0);
+  EXPECT_EQ(c[0], 1);
+}
+
 TEST(Matmul, FindChecksResults) {
   Handle handle("cpu", nullptr);
   const Problem p = problem(dense(kF, {3, 30, 40}), dense(kF, {1, 40, 50}), dense(kF, {3, 30, 50}));

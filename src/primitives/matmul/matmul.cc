@@ -22,9 +22,10 @@ class Matmul final : public search::Primitive {
 };
 constexpr Matmul kMatmul;
 
-/// The matrix's own address, for messages and alignment.
+/// The matrix's own address; null for one without elements.
 CallerBuffer buffer(const TensorDesc& desc, const void* data, std::int64_t at, const char* name, bool is_output) {
-  return {desc, static_cast<const char*>(data) + at * static_cast<std::int64_t>(size_of(desc.type)), name, is_output};
+  const auto* const first = static_cast<const char*>(data) + at * static_cast<std::int64_t>(size_of(desc.type));
+  return {desc, desc.count() == 0 ? nullptr : first, name, is_output};
 }
 
 /// The default point, or one that differs from it in one knob and that the workspace suffices for; empty if none does.
