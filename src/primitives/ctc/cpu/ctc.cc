@@ -122,7 +122,7 @@ class Sequence {
       for (std::int64_t c = 0; c < classes; ++c)
         rows_.x[c] = static_cast<float>(dtype::load(d.type, args_.probs, first + c * d.strides[2]));
     }
-    std::fill(rows_.x + classes, rows_.x + padded(classes), kCtcNone);
+    std::fill(rows_.x + classes, rows_.x + padded(classes), kNoLog);
   }
 
   void gather(float log_sum) const {
