@@ -6,6 +6,7 @@
 #include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/lrn/lrn.h"
+#include "primitives/matmul/matmul.h"
 #include "primitives/norm/norm.h"
 #include "primitives/pooling/pooling.h"
 #include "primitives/softmax/softmax.h"
@@ -14,8 +15,8 @@ namespace polymio {
 
 std::span<const SolverList> registered_solvers() {
   static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), batch_norm::all_solvers(),
-                                      lrn::all_solvers(),         norm::all_solvers(),       pooling::all_solvers(),
-                                      softmax::all_solvers()};
+                                      lrn::all_solvers(),         matmul::all_solvers(),     norm::all_solvers(),
+                                      pooling::all_solvers(),     softmax::all_solvers()};
   return kLists;
 }
 

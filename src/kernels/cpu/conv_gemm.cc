@@ -131,26 +131,10 @@ bool is_thin(const Gemm& g) {
          !is_bounded(g.a);
 }
 
-/// Swaps A and B unless C is contiguous along the columns; also if few columns leave lanes empty and there are many
-/// rows that the kernel can read in place.
 void orient(ConvProduct& p) {
-  Output& c = p.gemm.c;
-  simplify(p.gemm.a);
-  simplify(p.gemm.b);
-  simplify(c);
-  const bool rows_unit = inner_stride(c.rows) == 1, columns_unit = inner_stride(c.columns) == 1;
-  const bool ragged = columns_unit && p.gemm.n < 64 && p.gemm.n % 16 != 0 && p.gemm.m >= 128 && p.gemm.k >= 64;
-  const bool thin = columns_unit && is_thin(p.gemm);
-  const bool swap = is_better_transposed(p.gemm) ? true
-                    : rows_unit && columns_unit  ? inner_size(c.rows) > inner_size(c.columns)
-                    : rows_unit                  ? p.gemm.m > 4
-                                                 : (ragged || thin) && inner_stride(p.gemm.a.lanes) == 1;
-  if (!swap) return;
-  std::swap(p.gemm.a, p.gemm.b);
+  if (!transpose_if_faster(p.gemm)) return;
   std::swap(p.a, p.b);
   std::swap(p.a_group, p.b_group);
-  std::swap(c.rows, c.columns);
-  std::swap(p.gemm.m, p.gemm.n);
 }
 
 Geometry forward_geometry(const ConvShape& s) {
@@ -298,6 +282,24 @@ int64_t row_limit(const Gemm& g, const TileShape& tile) {
 }
 
 }  // namespace
+
+bool transpose_if_faster(Gemm& g) {
+  simplify(g.a);
+  simplify(g.b);
+  simplify(g.c);
+  const bool rows_unit = inner_stride(g.c.rows) == 1, columns_unit = inner_stride(g.c.columns) == 1;
+  const bool ragged = columns_unit && g.n < 64 && g.n % 16 != 0 && g.m >= 128 && g.k >= 64;
+  const bool thin = columns_unit && is_thin(g);
+  const bool swap = is_better_transposed(g)     ? true
+                    : rows_unit && columns_unit ? inner_size(g.c.rows) > inner_size(g.c.columns)
+                    : rows_unit                 ? g.m > 4
+                                                : (ragged || thin) && inner_stride(g.a.lanes) == 1;
+  if (!swap) return false;
+  std::swap(g.a, g.b);
+  std::swap(g.c.rows, g.c.columns);
+  std::swap(g.m, g.n);
+  return true;
+}
 
 Cut cut_of(const Gemm& g, int64_t copies, const TileShape& tile, int64_t threads, const CutRequest& request) {
   const int64_t max_rows = request.rows > 0 ? std::min(request.rows, row_limit(g, tile)) : row_limit(g, tile);

@@ -24,6 +24,10 @@ struct ConvProduct {
 /// Backward data: one product if filters do not overlap, else one per phase.
 std::vector<ConvProduct> conv_products(const ConvShape& shape, ConvDirection direction);
 
+/// Simplifies the operands; exchanges A and B and transposes C unless C is contiguous along the columns, and also where
+/// few columns would leave lanes empty and the kernel can read many rows in place. Returns whether it exchanged.
+bool transpose_if_faster(Gemm& gemm);
+
 /// A piece: rows [m0, m1) x columns [n0, n1) of one product of one group.
 struct ConvPiece {
   std::int64_t product, group, m0, m1, n0, n1;
