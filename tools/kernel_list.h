@@ -46,7 +46,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     add(softmax::programs(device, DataType::kDouble, direction, false));
   }
   for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
-    for (const DataType type : {DataType::kFloat, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
+    for (const DataType type : {DataType::kHalf, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
   for (const DataType type : {DataType::kFloat, DataType::kInt8}) {
     add(kthvalue::programs(device, type));
     reduce::Problem p;
