@@ -20,6 +20,7 @@
 #include "primitives/lrn/lrn.h"
 #include "primitives/loss/loss.h"
 #include "primitives/matmul/matmul.h"
+#include "primitives/mha/mha.h"
 #include "primitives/prelu/prelu.h"
 #include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -49,6 +50,8 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   for (const DataType type : {DataType::kHalf, DataType::kDouble})
     add(matmul::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   add(ctc::programs(device, DataType::kHalf));
+  for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
+    for (const DataType type : {DataType::kHalf, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
   for (const DataType type : {DataType::kFloat, DataType::kInt8}) {
     add(kthvalue::programs(device, type));
     reduce::Problem p;

@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "primitives/activation/activation.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/mha/mha.h"
 #include "primitives/softmax/softmax.h"
 
 namespace {
@@ -204,11 +205,30 @@ void ask_softmax() {
       }
 }
 
+void ask_attention() {
+  using namespace mha;
+  for (const bool forward : {true, false})
+    for (const Types& types : types_of_convolutions())
+      for (const Order order : {Order::kChannelsFirst, Order::kGaps}) {
+        if (types.in != types.out || types.in != types.cast) continue;
+        const TensorDesc t = tensor(types.in, {8, 16, 512, 64}, order);
+        const auto p = forward ? forward_problem(t, t, t, t) : backward_problem(t, t, t, t, t, t, t, t);
+        if (!is_valid_problem(p)) continue;
+        const auto of_device = [](DeviceKind device, const ProblemBase& q) {
+          return solvers(static_cast<const Problem&>(q).direction, device);
+        };
+        ask("attention", of_device, p,
+            fmt::format("{}\t{}\t{}\tany", forward ? "forward" : "backward", types.name,
+                        order == Order::kGaps ? "with gaps" : "packed"));
+      }
+}
+
 }  // namespace
 
 int main() {
   ask_convolution();
   ask_activation();
   ask_softmax();
+  ask_attention();
   return 0;
 }

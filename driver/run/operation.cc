@@ -8,6 +8,7 @@
 
 #include "driver/run/conv_args.h"
 #include "driver/run/list.h"
+#include "driver/run/mha_args.h"
 #include "driver/run/pool_args.h"
 
 namespace polymio::driver {
@@ -54,6 +55,7 @@ std::span<const Primitive> primitives() {
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
       {{"ctc", kShort}, "CTC Loss", "Runs the CTC loss and its gradient.", make_ctc},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
+      {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
   };
   return kPrimitives;
 }

@@ -66,12 +66,16 @@ void Memory::restore(const Contents& contents) {
 }
 
 Operands::Operands(const Session& session, std::vector<Operand> operands) {
-  for (Operand& operand : operands) all_.emplace_back(session, std::move(operand), all_.size() + 1);
+  for (Operand& operand : operands) add(session, std::move(operand));
 }
 
-Memory& Operands::operator[](std::string_view name) {
-  return *std::find_if(all_.begin(), all_.end(), [&](const Memory& memory) { return memory.operand.name == name; });
+Memory* Operands::find(std::string_view name) {
+  const auto named = [&](const Memory& memory) { return memory.operand.name == name; };
+  const auto it = std::find_if(all_.begin(), all_.end(), named);
+  return it == all_.end() ? nullptr : &*it;
 }
+
+Memory& Operands::operator[](std::string_view name) { return *find(name); }
 
 std::vector<Memory*> Operands::written() {
   std::vector<Memory*> found;

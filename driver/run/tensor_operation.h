@@ -4,6 +4,7 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,11 +50,15 @@ class Operands {
  public:
   Operands(const Session& session, std::vector<Operand> operands);
   Memory& operator[](std::string_view name);
+  Memory* find(std::string_view name);  // null if there is none
+  void add(const Session& session, Operand operand) { all_.emplace_back(session, std::move(operand), all_.size() + 1); }
   std::vector<Memory*> written();
   // Memory of so many bytes, which lives as long as the tensors: calls are asynchronous.
   void* workspace(const Session& session, std::size_t bytes);
   double bytes_read() const;
   double bytes_written() const;
+
+  std::shared_ptr<void> kept = {};  // what the primitive keeps between launches on these tensors
 
  private:
   std::list<Memory> all_;

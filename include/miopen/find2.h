@@ -1,6 +1,6 @@
 // Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
 // loaded. Implemented for convolutions, for a forward convolution with a fused bias, activation, or bias and
-// activation, and for softmax; functions for attention and batch normalisation return miopenStatusNotImplemented. Null
+// activation, for softmax and for attention; functions for batch normalisation return miopenStatusNotImplemented. Null
 // and foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
@@ -110,7 +110,7 @@ typedef enum {
 /// Mask of an attention.
 typedef enum {
   miopenMhaMaskNone = 0,    ///< every position sees all
-  miopenMhaMaskCausal = 1,  ///< a position sees itself and those before
+  miopenMhaMaskCausal = 1,  ///< query i sees the keys 0 to i
 } miopenMhaMask_t;
 
 /// One argument of miopenRunSolution.
@@ -126,17 +126,23 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateConvProblem(miopenProblem_t* problem,
                                                      miopenConvolutionDescriptor_t operatorDesc,
                                                      miopenProblemDirection_t direction);
 
-/// Creates a multi-head attention problem. The descriptor is copied.
+/// Creates a multi-head attention problem, forward or backward. The descriptor is copied. Needs the tensors
+/// miopenTensorMhaK, Q, V, O, M and ZInv, backward also DO, DQ, DK and DV; the scalars Descale*, Scale* and Dropout* of
+/// its direction and its Amax* results, device memory of one fp32 (seed and offset: int64) each; Bias if there is one.
+/// miopenTensorMhaMask is an optional argument of a run, host memory. Sizes, formulas and types: docs/attention.md.
+/// Find fails with InvalidValue for a missing descriptor and NotImplemented for another direction; BadParm for a null
+/// problem or descriptor.
 MIOPEN_EXPORT miopenStatus_t miopenCreateMhaProblem(miopenProblem_t* problem, miopenMhaDescriptor_t operatorDesc,
                                                     miopenProblemDirection_t direction);
 
-/// Creates an attention descriptor.
+/// Creates an attention descriptor: scale 1. There is no function that frees it. BadParm for null.
 MIOPEN_EXPORT miopenStatus_t miopenCreateMhaDescriptor(miopenMhaDescriptor_t* mhaDesc);
 
-/// Sets the factor of the products of queries and keys.
+/// Sets the factor of the products of queries and keys, usually 1 / sqrt(head size). Problems that were made before
+/// keep theirs.
 MIOPEN_EXPORT miopenStatus_t miopenSetMhaDescriptor(miopenMhaDescriptor_t mhaDesc, float scale);
 
-/// The factor.
+/// The factor. BadParm for null.
 MIOPEN_EXPORT miopenStatus_t miopenGetMhaDescriptor(miopenMhaDescriptor_t mhaDesc, float* scale);
 
 /// Creates a softmax descriptor: alpha 1, beta 0, ACCURATE, over channels. There is no function that frees it.

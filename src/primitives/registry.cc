@@ -7,6 +7,7 @@
 #include "primitives/convolution/convolution.h"
 #include "primitives/lrn/lrn.h"
 #include "primitives/matmul/matmul.h"
+#include "primitives/mha/mha.h"
 #include "primitives/norm/norm.h"
 #include "primitives/pooling/pooling.h"
 #include "primitives/softmax/softmax.h"
@@ -17,6 +18,8 @@ std::span<const SolverList> registered_solvers() {
   static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), batch_norm::all_solvers(),
                                       lrn::all_solvers(),         matmul::all_solvers(),     norm::all_solvers(),
                                       pooling::all_solvers(),     softmax::all_solvers()};
+                                      lrn::all_solvers(),         norm::all_solvers(),       pooling::all_solvers(),
+                                      softmax::all_solvers(),     mha::all_solvers()};
   return kLists;
 }
 

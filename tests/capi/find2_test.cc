@@ -117,7 +117,6 @@ TEST(Find2, WrongArgumentsOfProblemsAndOptions) {
   expect_bad(miopenSetProblemTensorDescriptor(problem, miopenTensorMhaK, c.x),
              {"id 4", "miopenTensorConvolutionX (1)"});
   expect_bad(miopenSetProblemTensorDescriptor(problem, miopenTensorConvolutionX, nullptr), {"null"});
-  expect_error(miopenCreateMhaProblem(&p, nullptr, miopenProblemDirectionForward), miopenStatusNotImplemented, {"Mha"});
 
   const Options o;
   expect_bad(miopenCreateFindOptions(nullptr), {"options is null"});

@@ -345,9 +345,9 @@ TEST(LastError, BelongsToTheThreadAndStaysUntilTheNextFailure) {
 }
 
 TEST(NotImplemented, IsSaidByName) {
-  miopenMhaDescriptor_t attention = nullptr;
-  expect_error(miopenCreateMhaDescriptor(&attention), miopenStatusNotImplemented,
-               {"miopenCreateMhaDescriptor", "not implemented"});
+  miopenCTCLossDescriptor_t loss = nullptr;
+  expect_error(miopenCreateCTCLossDescriptor(&loss), miopenStatusNotImplemented,
+               {"miopenCreateCTCLossDescriptor", "not implemented"});
 }
 
 }  // namespace

@@ -580,6 +580,41 @@ void create_softmax_problem(World& w) {
     w.created(Kind::kProblem, p);
 }
 
+// Attention. No function destroys its descriptor, so there is one.
+
+struct MhaModel {
+  float scale = 1;
+  miopenMhaDescriptor_t descriptor = nullptr;
+};
+MhaModel& attention() {
+  static MhaModel model;
+  if (!model.descriptor) miopenCreateMhaDescriptor(&model.descriptor);
+  return model;
+}
+
+void set_attention(World& w) {
+  Draw d(w);
+  const float scale = d.random().pick({0.125f, -1.0f, 1e30f});
+  if (d.check(miopenSetMhaDescriptor(d.pointer(attention().descriptor), scale))) attention().scale = scale;
+}
+
+void get_attention(World& w) {
+  Draw d(w);
+  const MhaModel m = attention();
+  float scale = 0;
+  if (d.check(miopenGetMhaDescriptor(d.pointer(m.descriptor), d.pointer(&scale))) && scale != m.scale)
+    w.report("the scale is not what was set");
+}
+
+void create_attention_problem(World& w) {
+  if (w.count(Kind::kProblem) > 6) return;
+  Draw d(w);
+  miopenProblem_t p = nullptr;
+  const auto direction = static_cast<miopenProblemDirection_t>(d.random().below(3));
+  if (d.check(miopenCreateMhaProblem(d.pointer(&p), d.pointer(attention().descriptor), direction)))
+    w.created(Kind::kProblem, p);
+}
+
 Registration g_entries[] = {
     {"miopenCreateTensorDescriptor", [](World& w) { create(w, Kind::kTensor, miopenCreateTensorDescriptor); }},
     {"miopenDestroyTensorDescriptor", [](World& w) { destroy(w, Kind::kTensor, miopenDestroyTensorDescriptor); }},
@@ -657,6 +692,16 @@ Registration g_entries[] = {
     {"miopenSetSoftmaxDescriptor", set_softmax},
     {"miopenGetSoftmaxDescriptor", get_softmax},
     {"miopenCreateSoftmaxProblem", create_softmax_problem},
+    {"miopenCreateMhaDescriptor",
+     [](World& w) {
+       static std::vector<miopenMhaDescriptor_t> all;
+       Draw d(w);
+       miopenMhaDescriptor_t m = nullptr;
+       if (d.check(miopenCreateMhaDescriptor(d.pointer(&m)))) all.push_back(m);
+     }},
+    {"miopenSetMhaDescriptor", set_attention},
+    {"miopenGetMhaDescriptor", get_attention},
+    {"miopenCreateMhaProblem", create_attention_problem},
     {"miopenCreateFindOptions", [](World& w) { create(w, Kind::kOptions, miopenCreateFindOptions); }},
     {"miopenDestroyFindOptions", [](World& w) { destroy(w, Kind::kOptions, miopenDestroyFindOptions); }},
     {"miopenDestroyProblem", [](World& w) { destroy(w, Kind::kProblem, miopenDestroyProblem); }},

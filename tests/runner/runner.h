@@ -73,6 +73,7 @@ Cases multi_margin_cases(const std::string& line);
 Cases dropout_cases(const std::string& line);
 Cases matmul_cases(const std::string& line);
 Cases ctc_cases(const std::string& line);
+Cases mha_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -95,6 +96,7 @@ inline constexpr Primitive kPrimitives[] = {
     {"dropout", dropout_cases},
     {"matmul", matmul_cases},
     {"ctc", ctc_cases},
+    {"mha", mha_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case

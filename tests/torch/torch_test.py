@@ -11,6 +11,7 @@ import sys
 
 import torch
 
+import attention as attending
 import operations as op
 
 # Norm of the difference / norm of the result in double.
@@ -75,6 +76,16 @@ def sequences(draw, dtype, device):
     return draw.choice((x, x.transpose(0, 1).contiguous().transpose(0, 1)))
 
 
+def attention(lib, draw, dtype, backward):
+    dtype = torch.float32 if dtype == torch.float64 else dtype
+    size = [draw.randint(1, 3), draw.randint(1, 3), draw.randint(1, 150), draw.choice((1, 8, 17, 64, 80, 128))]
+    q = torch.randn(size, device=lib.device).to(dtype)
+    if draw.random() < 0.3:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    return attending.attention(lib, q, draw.choice((None, draw.randint(1, 300))), draw.random() < 0.4, draw.random() < 0.4,
+                               backward)
+
+
 def reduced(draw, dtype):
     return draw.choice(op.REDUCED if dtype != torch.float16 else ("none", "mean"))  # sums may be above 65504
 
@@ -107,6 +118,7 @@ for backward in (False, True):
         f"activation{name}": lambda lib, d, t, b=backward: (
             op.activation(lib, image(d, t, lib.device), d.choice(list(op.ACTIVATIONS)), b)),
     })
+    CASES[f"attention{name}"] = lambda lib, d, t, b=backward: attention(lib, d, t, b)
 CASES["prelu backward"] = lambda lib, d, t: op.prelu_backward(lib, image(d, t, lib.device), d.random() < 0.5)
 CASES["multi margin loss"] = lambda lib, d, t: (
     op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))))

@@ -10,6 +10,7 @@
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
 #include "capi/find2/options.h"
 #include "capi/find2/solution.h"
@@ -52,7 +53,7 @@ class FindBuffers {
     for (TensorBuffer& tensor : tensors_) {
       if (!is_missing(tensor)) continue;
       tensor.data = allocate(h, tensor.desc->bytes());
-      fill_random(h.stream(), *tensor.desc, tensor.data, static_cast<std::uint64_t>(tensor.id));
+      fill_random(h.stream(), *tensor.desc, tensor.data, static_cast<std::uint64_t>(tensor.id), tensor.limit);
     }
   }
   void allocate_workspace(Handle& h, std::size_t bytes) {

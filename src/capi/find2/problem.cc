@@ -12,6 +12,7 @@
 #include "capi/common/guard.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
 
 using namespace polymio;
@@ -47,10 +48,15 @@ ConvolutionCall make_call(const ActivationOperation&, const ProblemState&, Statu
 
 const char* name_of(miopenTensorArgumentId_t id) { return find_name(id, std::type_identity<Operation>()); }
 
-void check_id(const ProblemState& p, miopenTensorArgumentId_t id) {
+bool has_id(const ProblemState& p, miopenTensorArgumentId_t id) {
   for (const Operation& operation : p.operations)
     for (const TensorName& tensor : tensors_of(operation))
-      if (tensor.id == id) return;
+      if (tensor.id == id) return true;
+  return false;
+}
+
+void check_id(const ProblemState& p, miopenTensorArgumentId_t id) {
+  if (has_id(p, id)) return;
   std::string allowed;
   for (const Operation& operation : p.operations)
     for (const TensorName& tensor : tensors_of(operation))
@@ -59,9 +65,9 @@ void check_id(const ProblemState& p, miopenTensorArgumentId_t id) {
        allowed);
 }
 
-void check_no_scalar(miopenTensorArgumentId_t id) {
-  require((id & miopenTensorArgumentIsScalar) == 0, "argument id {:#x} is a scalar: the problem has none",
-          static_cast<unsigned>(id));
+void check_no_scalar(miopenTensorArgumentId_t id, const ProblemState* p) {
+  require((id & miopenTensorArgumentIsScalar) == 0 || (p && has_id(*p, id)),
+          "argument id {:#x} is a scalar: the problem has none", static_cast<unsigned>(id));
 }
 
 const TensorDesc& tensor(const ProblemState& p, miopenTensorArgumentId_t id, Status missing) {
@@ -138,6 +144,14 @@ miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem, miopenSoftma
   return guard([&] {
     not_null(problem, "problem");
     give(problem, capi::SoftmaxOperation{deref(operatorDesc)}, direction);
+  });
+}
+
+miopenStatus_t miopenCreateMhaProblem(miopenProblem_t* problem, miopenMhaDescriptor_t operatorDesc,
+                                      miopenProblemDirection_t direction) {
+  return guard([&] {
+    not_null(problem, "problem");
+    give(problem, capi::MhaOperation{deref(operatorDesc)}, direction);
   });
 }
 

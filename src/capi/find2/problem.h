@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capi/convolution/call.h"
+#include "capi/mha.h"
 #include "capi/softmax.h"
 #include "primitives/activation/activation.h"
 
@@ -60,7 +61,48 @@ struct SoftmaxOperation {
   SoftmaxObject::State descriptor;
 };
 
-using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, SoftmaxOperation>;
+struct MhaOperation {
+  static constexpr const char* kName = "attention";
+  static constexpr int kFusionPlace = kNotFused;
+  static constexpr TensorName kTensors[] = {{miopenTensorMhaK, "miopenTensorMhaK"},
+                                            {miopenTensorMhaQ, "miopenTensorMhaQ"},
+                                            {miopenTensorMhaV, "miopenTensorMhaV"},
+                                            {miopenTensorMhaDescaleK, "miopenTensorMhaDescaleK"},
+                                            {miopenTensorMhaDescaleQ, "miopenTensorMhaDescaleQ"},
+                                            {miopenTensorMhaDescaleV, "miopenTensorMhaDescaleV"},
+                                            {miopenTensorMhaDescaleS, "miopenTensorMhaDescaleS"},
+                                            {miopenTensorMhaScaleS, "miopenTensorMhaScaleS"},
+                                            {miopenTensorMhaScaleO, "miopenTensorMhaScaleO"},
+                                            {miopenTensorMhaDropoutProbability, "miopenTensorMhaDropoutProbability"},
+                                            {miopenTensorMhaDropoutSeed, "miopenTensorMhaDropoutSeed"},
+                                            {miopenTensorMhaDropoutOffset, "miopenTensorMhaDropoutOffset"},
+                                            {miopenTensorMhaO, "miopenTensorMhaO"},
+                                            {miopenTensorMhaAmaxO, "miopenTensorMhaAmaxO"},
+                                            {miopenTensorMhaAmaxS, "miopenTensorMhaAmaxS"},
+                                            {miopenTensorMhaM, "miopenTensorMhaM"},
+                                            {miopenTensorMhaZInv, "miopenTensorMhaZInv"},
+                                            {miopenTensorMhaDO, "miopenTensorMhaDO"},
+                                            {miopenTensorMhaDescaleO, "miopenTensorMhaDescaleO"},
+                                            {miopenTensorMhaDescaleDO, "miopenTensorMhaDescaleDO"},
+                                            {miopenTensorMhaDescaleDS, "miopenTensorMhaDescaleDS"},
+                                            {miopenTensorMhaScaleDS, "miopenTensorMhaScaleDS"},
+                                            {miopenTensorMhaScaleDQ, "miopenTensorMhaScaleDQ"},
+                                            {miopenTensorMhaScaleDK, "miopenTensorMhaScaleDK"},
+                                            {miopenTensorMhaScaleDV, "miopenTensorMhaScaleDV"},
+                                            {miopenTensorMhaDQ, "miopenTensorMhaDQ"},
+                                            {miopenTensorMhaDK, "miopenTensorMhaDK"},
+                                            {miopenTensorMhaDV, "miopenTensorMhaDV"},
+                                            {miopenTensorMhaAmaxDQ, "miopenTensorMhaAmaxDQ"},
+                                            {miopenTensorMhaAmaxDK, "miopenTensorMhaAmaxDK"},
+                                            {miopenTensorMhaAmaxDV, "miopenTensorMhaAmaxDV"},
+                                            {miopenTensorMhaAmaxDS, "miopenTensorMhaAmaxDS"},
+                                            {miopenTensorMhaBias, "miopenTensorMhaBias"},
+                                            {miopenTensorMhaMask, "miopenTensorMhaMask"}};
+  MhaObject::State descriptor;
+};
+
+using Operation =
+    std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, SoftmaxOperation, MhaOperation>;
 
 /// An operation, or several that are fused: each reads the result of the one before.
 struct ProblemState {
@@ -87,7 +129,7 @@ struct ProblemObject : miopenProblem, InSlots<ProblemObject> {
 inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
 
 /// A problem as its primitive takes it.
-using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall>;
+using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall, MhaCall>;
 
 /// The call of a complete problem; `missing` is the status if a tensor descriptor is not set.
 ProblemCall make_call(const ProblemState&, Status missing);
@@ -100,13 +142,14 @@ struct TensorBuffer {
   miopenTensorArgumentId_t id;
   const TensorDesc* desc;  // null: the problem has no such tensor
   void* data = nullptr;
+  double limit = 1;  // of the random values that find makes
 };
 
 /// BadParm unless the tensor belongs to the problem.
 void check_id(const ProblemState&, miopenTensorArgumentId_t);
 
-/// BadParm for the id of a scalar, which no operation has.
-void check_no_scalar(miopenTensorArgumentId_t);
+/// BadParm for the id of a scalar that the problem, if there is one, does not have.
+void check_no_scalar(miopenTensorArgumentId_t, const ProblemState* = nullptr);
 
 const char* name_of(miopenTensorArgumentId_t);
 

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
 #include "capi/find2/solution.h"
 #include "core/registry.h"
@@ -105,7 +106,7 @@ void fields(Archive& io, ConvolutionObject::State& c) {
 }
 
 /// The first operation. Other numbers are in solutions of later versions.
-enum class SavedKind : int { kConvolution = 1, kSoftmax = 2 };
+enum class SavedKind : int { kConvolution = 1, kSoftmax = 2, kMha = 4 };
 
 template <class Archive>
 void fields(Archive& io, SoftmaxObject::State& s) {
@@ -118,7 +119,14 @@ void fields(Archive& io, SoftmaxObject::State& s) {
   io(s.mode);
 }
 
-/// The problem of a solution: a convolution and what is fused into it, or a softmax.
+template <class Archive>
+void fields(Archive& io, MhaObject::State& s) {
+  double scale = s.scale;
+  io(scale);
+  s.scale = static_cast<float>(scale);
+}
+
+/// The problem of a solution: a convolution and what is fused into it, a softmax, or attention.
 struct SavedProblem {
   SavedKind kind = SavedKind::kConvolution;
   bool has_bias = false, has_activation = false;
@@ -126,6 +134,7 @@ struct SavedProblem {
   miopenProblemDirection_t direction = miopenProblemDirectionForward;
   ActivationOperation activation;
   SoftmaxOperation softmax;
+  MhaOperation mha;
   std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
 };
 
@@ -134,6 +143,9 @@ SavedProblem to_saved(const ProblemState& p) {
   if (const auto* convolution = p.find<ConvolutionOperation>()) {
     saved.convolution = *convolution;
     saved.convolution.descriptor.math = saved.convolution.descriptor.allowed_math();
+  } else if (const auto* mha = p.find<MhaOperation>()) {
+    saved.kind = SavedKind::kMha;
+    saved.mha = *mha;
   } else {
     saved.kind = SavedKind::kSoftmax;
     saved.softmax = std::get<SoftmaxOperation>(p.operations.front());
@@ -152,6 +164,8 @@ ProblemState from_saved(SavedProblem saved) {
   ProblemState p;
   if (saved.kind == SavedKind::kSoftmax)
     p.operations.emplace_back(saved.softmax);
+  else if (saved.kind == SavedKind::kMha)
+    p.operations.emplace_back(saved.mha);
   else
     p.operations.emplace_back(std::move(saved.convolution));
   if (saved.has_bias) p.operations.emplace_back(BiasOperation());
@@ -168,6 +182,8 @@ void fields(Archive& io, SavedProblem& p) {
   io(p.has_activation);
   if (p.kind == SavedKind::kSoftmax)
     fields(io, p.softmax.descriptor);
+  else if (p.kind == SavedKind::kMha)
+    fields(io, p.mha.descriptor);
   else
     fields(io, p.convolution.descriptor);
   io(p.direction);
@@ -230,10 +246,11 @@ void check(const ConvolutionObject::State& c) {
 
 /// The problem, if the API would have taken it.
 ProblemState checked_problem(SavedProblem saved) {
-  const bool softmax = saved.kind == SavedKind::kSoftmax;
-  expect(softmax || saved.kind == SavedKind::kConvolution, "its operation is unknown");
-  expect(!softmax || !(saved.has_bias || saved.has_activation), "it fuses what cannot be fused");
-  if (!softmax) check(saved.convolution.descriptor);
+  const bool is_convolution = saved.kind == SavedKind::kConvolution;
+  expect(is_convolution || saved.kind == SavedKind::kSoftmax || saved.kind == SavedKind::kMha,
+         "its operation is unknown");
+  expect(is_convolution || !(saved.has_bias || saved.has_activation), "it fuses what cannot be fused");
+  if (is_convolution) check(saved.convolution.descriptor);
   expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
          "the direction is unknown");
   expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kClamp,

@@ -14,6 +14,7 @@
 #include "capi/common/handle.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
 #include "core/registry.h"
 
@@ -37,7 +38,7 @@ struct Run {
   Run(const SolutionState& s, const Call& call, std::span<const miopenTensorArgument_t> arguments)
       : solution(s), tensors(tensors_of(s.problem, call)) {
     for (const miopenTensorArgument_t& argument : arguments) {
-      capi::check_no_scalar(argument.id);
+      capi::check_no_scalar(argument.id, &s.problem);
       capi::check_id(s.problem, argument.id);
       take_buffer(argument);
       take_descriptor(argument);

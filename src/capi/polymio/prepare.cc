@@ -37,6 +37,11 @@ void add_programs(const capi::SoftmaxOperation& softmax, const DeviceInfo& devic
     std::ranges::move(softmax::programs(device, type, direction, log), std::back_inserter(to));
 }
 
+void add_programs(const capi::MhaOperation&, const DeviceInfo& device, DataType type, Programs& to) {
+  for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
+    std::ranges::move(mha::programs(device, type, direction), std::back_inserter(to));
+}
+
 /// The same of a problem, and those of element-wise operations on its tensors.
 void add_programs(const capi::ProblemState& problem, const DeviceInfo& device, Programs& to) {
   if (device.kind == DeviceKind::kCpu) return;
@@ -71,7 +76,7 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
     for (size_t i = 0; i < count; ++i) {
       const capi::ProblemState& problem = deref(not_null(problems, "problems")[i]);
       add_programs(problem, h.device(), programs);
-      // A bias, an activation or a softmax has programs, but no plan.
+      // A bias, an activation, a softmax or attention has programs, but no plan.
       if (!problem.find<capi::ConvolutionOperation>()) continue;
       add_problems(std::get<capi::ConvolutionCall>(capi::make_call(problem, Status::kBadParm)), all, wanted);
     }

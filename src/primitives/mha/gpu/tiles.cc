@@ -1,0 +1,227 @@
+// MhaGpu: tiles of 64 queries by 64 keys in fp32, any type and head size. MhaCudaMatrix: the same tiles by matrix
+// units, 16 bits and heads of up to 128 elements. The workspace has the scalars of the call, backward a sum for each
+// query, and the largest magnitudes of the blocks.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/kernel_builder.h"
+#include "kernels/gpu/portable/attention_scalars.h"
+#include "primitives/mha/solvers.h"
+
+namespace polymio::mha {
+namespace {
+
+constexpr std::int64_t kRows = 64, kThreads = 256, kMatrixThreads = 128;  // of a block, as in the kernels
+constexpr std::int64_t kMostMatrixHead = 128;
+constexpr std::size_t kScalarBytes = 1024;
+static_assert(sizeof(kernels::Scalars) <= kScalarBytes && static_cast<std::size_t>(kernels::SCALARS) == kScalars);
+
+/// As in the kernels.
+struct Strides {
+  std::int64_t step[5][3] = {};
+
+  void set(int number, const TensorDesc& t) {
+    for (std::size_t d = 0; d < 3; ++d) step[number][d] = t.lens[d] == 1 ? 0 : t.strides[d];
+  }
+};
+struct Shape {
+  int heads, queries, keys, head_size, causal, has_bias, has_statistics, is_aligned;
+  float scale;
+};
+
+std::int64_t blocks_of(std::int64_t tokens, const Problem& p) {
+  return (tokens + kRows - 1) / kRows * p.batch() * p.heads();
+}
+
+std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_size, Direction direction,
+                              bool by_matrix_units = false) {
+  const std::vector<std::string> options = {fmt::format("-DIN={}", polymio::name_of(type)),
+                                            fmt::format("-DOUT={}", polymio::name_of(type)),
+                                            fmt::format("-DDOUT={}", polymio::name_of(dout)), "-DNUM=float",
+                                            fmt::format("-DHEAD={}", (head_size + 15) / 16 * 16)};
+  std::vector<KernelSpec> all;
+  for (const char* entry : {"collect", "finish"}) all.push_back({"primitives/mha/gpu/scalars.cl", entry, {}});
+  if (direction == Direction::kForward) {
+    all.push_back({by_matrix_units ? "primitives/mha/gpu/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
+                   "forward", options});
+  } else {
+    for (const char* entry : {"gradient_q", "gradient_kv"})
+      all.push_back({by_matrix_units ? "primitives/mha/gpu/backward_matrix.cl" : "primitives/mha/gpu/backward.cl",
+                     entry, options});
+  }
+  return all;
+}
+
+/// A call on a stream.
+class Run {
+ public:
+  Run(Stream& stream, const Problem& p, const Kernels& kernels, const Problem::Args& a)
+      : stream_(stream), p_(p), kernels_(kernels), a_(a) {
+    const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+    shape_ = {number(p.heads()),
+              number(p.queries()),
+              number(p.keys()),
+              number(p.head_size()),
+              a.mask == Mask::kCausal ? 1 : 0,
+              p.has_bias() ? 1 : 0,
+              a.m && a.z_inv ? 1 : 0,
+              is_aligned() ? 1 : 0,
+              static_cast<float>(a.scale)};
+    strides_.set(0, p.q);
+    strides_.set(1, p.k);
+    strides_.set(2, p.v);
+    strides_.set(3, p.o);
+    if (p.has_bias()) strides_.set(4, p.bias);
+  }
+
+  void forward(std::int64_t threads) {
+    collect();
+    const std::int64_t blocks = blocks_of(p_.queries(), p_);
+    const Buffer magnitudes = part(0);
+    launch(stream_, *kernels_[2], launch_shape(threads, blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v), Buffer(a_.o),
+           given(a_.bias), given(a_.m), given(a_.z_inv), scalars(), magnitudes, strides_, shape_);
+    finish(magnitudes, blocks, {Amax::kS, Amax::kO});
+  }
+
+  void backward(std::int64_t threads) {
+    collect();
+    Strides more;
+    more.set(0, p_.dout);
+    more.set(1, p_.dq);
+    more.set(2, p_.dk);
+    more.set(3, p_.dv);
+    const std::int64_t q_blocks = blocks_of(p_.queries(), p_), k_blocks = blocks_of(p_.keys(), p_);
+    const Buffer deltas = part(0), of_q = part(p_.rows()), of_k = part(p_.rows() + 2 * q_blocks);
+    launch(stream_, *kernels_[2], launch_shape(threads, q_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+           Buffer(a_.o), given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dq), scalars(),
+           deltas, of_q, strides_, more, shape_);
+    launch(stream_, *kernels_[3], launch_shape(threads, k_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+           given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dk), Buffer(a_.dv), scalars(),
+           deltas, of_k, strides_, more, shape_);
+    finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
+    finish(of_k, k_blocks, {Amax::kDK, Amax::kDV});
+  }
+
+ private:
+  /// Whether all tokens of q, k, v and dout start at multiples of 16 bytes and heads end at them.
+  bool is_aligned() const {
+    const std::pair<const TensorDesc&, const void*> inputs[] = {
+        {p_.q, a_.q}, {p_.k, a_.k}, {p_.v, a_.v}, {p_.dout, a_.dout}};
+    const auto unit = static_cast<std::int64_t>(16 / size_of(p_.q.type));
+    for (const auto& [t, data] : inputs) {
+      if (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) return false;
+      for (std::size_t d = 0; d < 3; ++d)  // no dout: no sizes
+        if (t.lens[d] > 1 && t.strides[d] % unit != 0) return false;
+    }
+    return p_.head_size() % unit == 0;
+  }
+
+  Buffer scalars() const { return {a_.workspace}; }
+  /// Behind so many floats.
+  Buffer part(std::int64_t floats) const {
+    return {a_.workspace, kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float)};
+  }
+  /// The workspace instead of null, which not every driver accepts.
+  Buffer given(const void* data) const { return {data ? data : a_.workspace}; }
+
+  void collect() {
+    int bits = a_.probability ? 1 << kScalars : 0;
+    for (std::size_t i = 0; i < kScalars; ++i) bits |= a_.scalars[i] ? 1 << i : 0;
+    const auto& s = a_.scalars;
+    launch(stream_, *kernels_[0], launch_shape(kThreads, 1), scalars(), given(s[0]), given(s[1]), given(s[2]),
+           given(s[3]), given(s[4]), given(s[5]), given(s[6]), given(s[7]), given(s[8]), given(s[9]), given(s[10]),
+           given(s[11]), given(s[12]), given(a_.probability), given(a_.seed), given(a_.offset), bits);
+  }
+
+  void finish(const Buffer& magnitudes, std::int64_t blocks, std::array<Amax, 2> results) {
+    void* const first = a_.largest(results[0]);
+    void* const second = a_.largest(results[1]);
+    if (!first && !second) return;
+    const int bits = (first ? 1 : 0) | (second ? 2 : 0);
+    launch(stream_, *kernels_[1], launch_shape(kThreads, 2), magnitudes, blocks, given(first), given(second), bits);
+  }
+
+  Stream& stream_;
+  const Problem& p_;
+  const Kernels& kernels_;
+  const Problem::Args& a_;
+  Shape shape_;
+  Strides strides_;
+};
+
+class GpuTiles final : public GpuSolver<Problem> {
+ public:
+  GpuTiles(const SolverInfo& info, Direction d, bool by_matrix_units)
+      : GpuSolver(info), direction_(d), by_matrix_units_(by_matrix_units) {}
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1, kMostTokens = kMostBlocks - kRows;
+    POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
+    POLYMIO_REQUIRE(p.direction == direction_, "computes another direction");
+    if (by_matrix_units_) {
+      const bool is_16_bit = p.q.type == DataType::kHalf || p.q.type == DataType::kBFloat16;
+      POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability >= 80,
+                      "the device has no such matrix units");
+      POLYMIO_REQUIRE(is_16_bit, "multiplies fp16 and bf16 only");
+      POLYMIO_REQUIRE_MOST(p.head_size(), kMostMatrixHead, "head size");
+    }
+    POLYMIO_REQUIRE(d.gpu.block_threads >= kThreads, "the device has too few threads per block");
+    POLYMIO_REQUIRE_MOST(p.queries(), kMostTokens, "queries");
+    POLYMIO_REQUIRE_MOST(p.keys(), kMostTokens, "keys");
+    POLYMIO_REQUIRE_MOST(std::max(blocks_of(p.queries(), p), blocks_of(p.keys(), p)), kMostBlocks, "blocks");
+    return {};
+  }
+
+  std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+    const std::int64_t magnitudes = 2 * (blocks_of(p.queries(), p) + (p.forward() ? 0 : blocks_of(p.keys(), p)));
+    return kScalarBytes + static_cast<std::size_t>(magnitudes + (p.forward() ? 0 : p.rows())) * sizeof(float);
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+    constexpr double kLaunchUs = 9;
+    const double share_of_peak = by_matrix_units_ ? p.forward() ? 5 : 3 : 0.3;  // of fp32
+    return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * share_of_peak);
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
+    return specs(p.q.type, p.forward() ? p.q.type : p.dout.type, p.head_size(), p.direction, by_matrix_units_);
+  }
+
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
+    return [p, built, threads = by_matrix_units_ ? kMatrixThreads : kThreads](Stream& stream, const Args& a) {
+      Run run(stream, p, built, a);
+      p.forward() ? run.forward(threads) : run.backward(threads);
+    };
+  }
+
+ private:
+  Direction direction_;
+  bool by_matrix_units_;
+};
+
+}  // namespace
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direction direction) {
+  const bool known = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16 || is_fp8(type);
+  if (device.kind == DeviceKind::kCpu || !known) return {};
+  std::vector<KernelSpec> all;
+  const bool has_matrix_units = device.kind == DeviceKind::kCuda && device.gpu.compute_capability >= 80 &&
+                                (type == DataType::kHalf || type == DataType::kBFloat16);
+  for (const std::int64_t head_size : {64, 128}) {
+    std::ranges::move(specs(type, type, head_size, direction), std::back_inserter(all));
+    if (has_matrix_units) std::ranges::move(specs(type, type, head_size, direction, true), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::unique_ptr<const SolverBase> gpu_tiles(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuTiles>(info, d, false);
+}
+std::unique_ptr<const SolverBase> cuda_matrix_tiles(const SolverInfo& info, Direction d) {
+  return std::make_unique<GpuTiles>(info, d, true);
+}
+
+}  // namespace polymio::mha
