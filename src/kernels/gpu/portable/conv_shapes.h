@@ -43,6 +43,15 @@ typedef struct PixelShape {
   int vectors, in_d, in_h, in_w, out_d, out_h, out_w, stride_d, stride_h, stride_w;
 } PixelShape;
 
+/// Copies between x and the im2col matrix of filters that do not overlap: `planes` planes of in_h rows, one per image,
+/// channel (NCHW) and depth. Rows, runs (rows of a filter) and steps between filters of a row are in units of a copy,
+/// in NHWC with all channels.
+typedef struct PatchShape {
+  i64 planes;
+  int channels;  // planes per image and depth
+  int in_d, in_h, row, filter_d, filter_h, run, step_d, step_h, step, out_d, out_h, out_w;
+} PatchShape;
+
 #ifndef KERNEL
 }  // namespace polymio::kernels
 #endif

@@ -49,10 +49,12 @@ class LibraryProduct {
         filters_(p.k() / p.groups()),
         pixels_(gpu::pixels_of(p)),
         last_(!columns.pixels_innermost()),
+        x_last_(columns.depth_innermost()),
         sums_(weights() && (images < all_images_ || !last_ || columns.in_place())),
         library_bytes_(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
     const std::int64_t rows = groups_ * depth_, channels = groups_ * filters_, group_elements = filters_ * depth_;
-    x_ = {last_ ? rows : pixels_, last_ ? depth_ : rows * pixels_, depth_ * pixels_, rows * pixels_};
+    x_ = {x_last_ ? rows : pixels_, last_ ? depth_ : rows * pixels_, x_last_ ? depth_ : depth_ * pixels_,
+          rows * pixels_};
     y_ = {last_ ? channels : pixels_, last_ ? filters_ : channels * pixels_, filters_ * pixels_, channels * pixels_};
     w_ = {depth_, last_ ? group_elements : weights() ? groups_ * group_elements : 0, group_elements, 0};
     if (columns.in_place()) set_columns(p);
@@ -91,6 +93,8 @@ class LibraryProduct {
  private:
   static TunePoint start() { return {0, 32, 32}; }
   bool weights() const { return direction_ == Direction::kBackwardWeights; }
+  /// Whether the columns of the result have channels, not pixels, innermost.
+  bool writes_channels() const { return direction_ == Direction::kBackwardData ? x_last_ : last_; }
   std::int64_t products() const { return last_ ? 1 : groups_; }  // per chunk
   DataType written() const {
     return sums_ ? DataType::kFloat : direction_ == Direction::kBackwardData ? columns.type() : type_;
@@ -112,7 +116,7 @@ class LibraryProduct {
     if (weights()) return {x, y, w};
     const bool forward = direction_ == Direction::kForward;
     const T src = forward ? x : y, dst = forward ? y : x;
-    return last_ ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
+    return writes_channels() ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
   }
 
   static bool in_place(const Problem&);
@@ -128,8 +132,8 @@ class LibraryProduct {
   Direction direction_;
   DataType type_;
   std::int64_t all_images_, groups_, depth_, filters_, pixels_;  // depth, filters per group
-  bool last_, sums_;                                             // NHWC; the gradient is accumulated in fp32
-  std::int64_t batch_ = 0;                                       // in place: columns of y, one product each
+  bool last_, x_last_, sums_;  // channels innermost in y, in the matrix; the gradient is accumulated in fp32
+  std::int64_t batch_ = 0;     // in place: columns of y, one product each
   Matrix x_, w_, y_;
   std::size_t library_bytes_;
   Multipliers multipliers_;
@@ -174,7 +178,7 @@ void LibraryProduct::set_columns(const Problem& p) {
 }
 
 MatrixProduct LibraryProduct::product(std::int64_t chunk, int alignment) const {
-  const bool forward = direction_ == Direction::kForward;
+  const bool forward = direction_ == Direction::kForward, data = direction_ == Direction::kBackwardData;
   const std::int64_t all_pixels = columns.in_place() ? chunk * (pixels_ / batch_) : last_ ? chunk * pixels_ : pixels_;
   const std::int64_t outputs = forward ? filters_ : depth_, reduced = forward ? depth_ : filters_;
   const auto [a, b, c] = operands(x_, w_, y_);
@@ -182,10 +186,10 @@ MatrixProduct LibraryProduct::product(std::int64_t chunk, int alignment) const {
   product.in = type_;
   product.out = written();
   product.tf32 = tf32_;
-  product.transpose_a = last_ ? forward : weights();
-  product.transpose_b = last_ ? weights() : direction_ == Direction::kBackwardData;
-  product.m = weights() ? depth_ : last_ ? outputs : all_pixels;
-  product.n = weights() ? filters_ : last_ ? all_pixels : outputs;
+  product.transpose_a = weights() ? !x_last_ : forward && x_last_;
+  product.transpose_b = weights() ? last_ : data && !last_;
+  product.m = weights() ? depth_ : writes_channels() ? outputs : all_pixels;
+  product.n = weights() ? filters_ : writes_channels() ? all_pixels : outputs;
   product.k = weights() ? all_pixels : reduced;
   product.step_a = a.step;
   product.step_b = b.step;

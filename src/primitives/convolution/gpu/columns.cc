@@ -62,7 +62,7 @@ std::int64_t pixels_of(const Problem& p) {
   return pixels;
 }
 
-bool is_pointwise(const Problem& p) { return plain_taps(p, 1); }
+bool is_pointwise(const Problem& p) { return plain_taps(p, 1) || has_patches_in_place(p); }
 
 bool has_even_rows(const Problem& p) {
   const auto z = sizes_of(p);
@@ -100,7 +100,7 @@ Columns::Columns(const Problem& p, std::int64_t images, bool in_place)
       pixels_(pixel_shape(p)),
       backward_(p.direction == Direction::kBackwardData),
       pointwise_(is_pointwise(p)),
-      picks_(!pointwise_ && plain_taps(p, std::int64_t{1} << 30)),
+      picks_(!pointwise_ && (plain_taps(p, std::int64_t{1} << 30) || has_patches(p))),
       in_place_(in_place),
       wide_(0),
       // Backward sums the products of an element's taps in fp32.
@@ -110,6 +110,11 @@ Columns::Columns(const Problem& p, std::int64_t images, bool in_place)
       image_elements_(p.c() * taps_of(p) * pixels_of(p)),
       bytes_(static_cast<double>(bytes()) +
              static_cast<double>(p.x.bytes()) * static_cast<double>(images) / static_cast<double>(p.n())) {
+  if (has_patches(p)) {
+    patches_.emplace(p);
+    wide_ = patches_->unit() == 1 ? 0 : patches_->unit();
+    return;
+  }
   const int vector = static_cast<int>(16 / size_of(type_));
   const bool plain = order_.taps_first && !order_.pixels_innermost && p.x.is_channels_last();
   if (plain && p.c() / p.groups() % vector == 0) wide_ = vector;
@@ -131,21 +136,21 @@ double Columns::predict(const DeviceInfo& d) const {
   return kLaunchUs + bytes_ / (1e3 * d.bandwidth_gbs * (backward_ ? scattered : gathered));
 }
 
-KernelSpec Columns::spec(const char* source, const char* entry, int wide) const {
+KernelSpec Columns::spec(std::string_view source, const char* entry, int wide) const {
+  const std::string width = source == "patches" ? fmt::format("-DUNIT={}", wide ? wide_ : 1)
+                                                : fmt::format("-DWIDE={}", wide && runs_ ? 2 : wide);
   return {fmt::format("primitives/convolution/gpu/{}.cl", source),
           entry,
-          {fmt::format("-DIN={}", name_of(x_type_)), fmt::format("-DOUT={}", name_of(x_type_)),
-           fmt::format("-DWIDE={}", wide && runs_ ? 2 : wide)}};
+          {fmt::format("-DIN={}", name_of(x_type_)), fmt::format("-DOUT={}", name_of(x_type_)), width}};
 }
 
 std::vector<KernelSpec> Columns::kernels() const {
   if (pointwise_ || (in_place_ && !backward_)) return {};
-  const char* const source = picks_ ? "pixels" : "columns";
-  std::vector<const char*> entries = {!picks_     ? (backward_ ? "col2im" : "im2col")
-                                      : in_place_ ? "scale_others"
-                                      : backward_ ? "upsample_pixels"
-                                                  : "pick_pixels"};
-  if (picks_ && backward_ && !in_place_) entries.push_back("pick_pixels");
+  const char* const source = patches_ ? "patches" : picks_ ? "pixels" : "columns";
+  const char* const gather = patches_ ? "gather_patches" : picks_ ? "pick_pixels" : "im2col";
+  const char* const scatter = patches_ ? "scatter_patches" : picks_ ? "upsample_pixels" : "col2im";
+  std::vector<const char*> entries = {in_place_ ? "scale_others" : backward_ ? scatter : gather};
+  if (picks_ && backward_ && !in_place_) entries.push_back(gather);
   std::vector<KernelSpec> specs;
   for (const char* entry : entries)
     for (int wide = 0; wide < (wide_ == 0 ? 1 : 2); ++wide) specs.push_back(spec(source, entry, wide));
@@ -167,12 +172,21 @@ Launch Columns::launch_picks(kernels::PixelShape& s, const Call& c, bool upsampl
 }
 
 void Columns::run_picks(Stream& stream, const Kernel& kernel, const Call& c, bool upsample) const {
+  if (patches_) return run_patches(stream, kernel, c, upsample);
   kernels::PixelShape s = pixels_;
   const Launch shape = launch_picks(s, c, upsample);
   if (upsample)
     launch(stream, kernel, shape, c.matrix, c.x, c.matrix_at, s, c.beta);
   else
     launch(stream, kernel, shape, c.x, c.matrix, c.matrix_at, s);
+}
+
+void Columns::run_patches(Stream& stream, const Kernel& kernel, const Call& c, bool scatter) const {
+  const Patches::Call call = {c.x, c.matrix, c.matrix_at, c.images, wide(c) ? wide_ : 1};
+  if (scatter)
+    patches_->scatter(stream, kernel, call, c.beta);
+  else
+    patches_->gather(stream, kernel, call);
 }
 
 void Columns::scale_others(Stream& stream, const Kernel& kernel, const Call& c) const {

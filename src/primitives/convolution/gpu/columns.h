@@ -2,14 +2,18 @@
 // For a pointwise convolution x is the matrix, in place.
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <optional>
+#include <string_view>
+
 #include "primitives/convolution/gpu/arguments.h"
+#include "primitives/convolution/gpu/patches.h"
 
 namespace polymio::convolution::gpu {
 
 std::int64_t taps_of(const Problem&);
 std::int64_t pixels_of(const Problem&);
 
-/// Whether x is the matrix, in place: 1x1 filter, no padding, strides 1.
+/// Whether x is the matrix, in place: 1x1 filter, no padding, strides 1; or has_patches_in_place().
 bool is_pointwise(const Problem&);
 
 /// Sizes that fit the 32-bit indices of columns.cl, and layouts that the product supports.
@@ -26,12 +30,14 @@ class Columns {
 
   /// Whether x is the matrix, or one matrix per column of y.
   bool direct() const { return pointwise_ || in_place_; }
-  /// Whether the matrix consists of single pixels of x: then the backward product writes them scaled.
+  /// Whether the matrix consists of elements of x, each once at most: then the backward product writes them scaled.
   bool picks() const { return picks_; }
   bool in_place() const { return in_place_; }
   /// Elements of x between images.
   std::int64_t image_step() const { return strides_.x[0]; }
   bool pixels_innermost() const { return order_.pixels_innermost != 0; }
+  /// Whether the rows of a pixel are contiguous, whatever the layout of y.
+  bool depth_innermost() const { return patches_.has_value() || !pixels_innermost(); }
   std::int64_t elements() const { return images_ * image_elements_; }
   DataType type() const { return type_; }
   std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(type_); }
@@ -64,8 +70,9 @@ class Columns {
     int taps_first, pixels_innermost;
   };
 
-  KernelSpec spec(const char* source, const char* entry, int wide) const;
+  KernelSpec spec(std::string_view source, const char* entry, int wide) const;
   void run_picks(Stream&, const Kernel&, const Call&, bool upsample) const;
+  void run_patches(Stream&, const Kernel&, const Call&, bool scatter) const;
   void scale_others(Stream&, const Kernel&, const Call&) const;
   Launch launch_picks(kernels::PixelShape&, const Call&, bool upsample) const;
   bool wide(const Call& c) const { return wide_ != 0 && c.aligned; }
@@ -76,6 +83,7 @@ class Columns {
   Order order_;
   kernels::PixelShape pixels_;
   bool backward_, pointwise_, picks_, in_place_;
+  std::optional<Patches> patches_;
   bool runs_ = false;  // gathers NCHW rows in 16-byte vectors
   int wide_;           // elements per vector if all is aligned, 0: none
   DataType type_, x_type_;

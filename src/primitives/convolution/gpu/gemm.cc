@@ -28,7 +28,7 @@ Problem product_of(const Problem& p, const gpu::Columns& columns) {
   const bool last = !columns.pixels_innermost();
   Problem product = p;
   product.geometry = {1, {}, {1, 1, 1}, {1, 1, 1}, p.groups()};
-  product.x = matrix(columns.type(), p.n(), p.c() * taps, pixels, last);
+  product.x = matrix(columns.type(), p.n(), p.c() * taps, pixels, columns.depth_innermost());
   product.y = matrix(p.y.type, p.n(), p.k(), pixels, last);
   product.w = matrix(p.w.type, p.k(), p.c() / p.groups() * taps, 1, false);
   return product;
