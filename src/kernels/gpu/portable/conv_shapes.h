@@ -37,9 +37,9 @@ typedef struct GroupedShape {
 } GroupedShape;
 
 /// Copies of the pixels that a strided pointwise convolution reads: `planes` planes, one per image and channel (NCHW)
-/// or one per image (NHWC), where a pixel has `vectors` units.
+/// or one per image (NHWC), where a pixel has `vectors` units. x begins at element `x_at`.
 typedef struct PixelShape {
-  i64 planes;
+  i64 planes, x_at;
   int vectors, in_d, in_h, in_w, out_d, out_h, out_w, stride_d, stride_h, stride_w;
 } PixelShape;
 

@@ -32,7 +32,7 @@ bool small_positions(const kernels::ConvSizes& z, const kernels::ConvSteps& t) {
 
 // One for many outputs, two for few, one for few rows (few pixels, or weights of few taps and channels).
 const GeneralProduct::Tile GeneralProduct::kTileTable[kTiles] = {
-    {64, 64, 16, 1}, {128, 16, 16, 1}, {256, 4, 8, 1}, {16, 16, 64, 16}};
+    {64, 64, 16, 1}, {128, 16, 8, 1}, {256, 4, 8, 1}, {16, 16, 64, 16}};
 
 GeneralProduct::GeneralProduct(const DeviceInfo& d, const Problem& p, int choice)
     : tile_(kTileTable[choice % kTiles]),
@@ -123,7 +123,7 @@ double GeneralProduct::predict(const DeviceInfo& d) const { return time_of(d, sh
 
 /// From counts of instructions and bytes; nothing of it was measured.
 double GeneralProduct::time_of(const DeviceInfo& d, std::int64_t splits) const {
-  constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.5;
+  constexpr double kLaunchUs = 3, kEfficiency = 0.5, kMemory = 0.5;
   constexpr double kStepUs = 0.8;  // at least, for a load from memory and two barriers
   constexpr double kRow = 250;     // instructions for the position of a row
   const double load = wide_positions_ ? 24 : 14, multiply = in_ == DataType::kDouble ? 2.3 : 1.15;
@@ -131,7 +131,7 @@ double GeneralProduct::time_of(const DeviceInfo& d, std::int64_t splits) const {
   const double steps = std::ceil(depth_ / tile_.k / real(splits)), blocks = real(shape_.tiles * splits);
   const double instructions = blocks * (steps * step + tile_.p * kRow);
   const double throughput = instructions * 2 / (1e3 * d.fp32_gflops * kEfficiency);
-  const double slots = d.units * std::max(1.0, 1024.0 / real(tile_.threads()));
+  const double slots = d.units * static_cast<double>(std::max<std::int64_t>(1, 384 / tile_.threads()));
   const double latency = std::ceil(blocks / slots) * (steps + 1) * kStepUs;
   const double memory = (tensor_bytes_ + 2 * partial_bytes(splits)) / (1e3 * d.bandwidth_gbs * kMemory);
   return (splits > 1 ? 2 : 1) * kLaunchUs + std::max({throughput, latency, memory});

@@ -13,6 +13,7 @@
 #include "kernels/gpu/portable/conv_args.h"
 
 #define THREADS (SLICES * (TILE_P / 4) * (TILE_Q / 4))
+#define RESIDENT MAX(1, 384 / THREADS)  // blocks per multiprocessor: leaves 168 registers
 #define PITCH_P (TILE_P + 4)
 #define PITCH_Q (TILE_Q + 4)
 #define OPERANDS (TILE_K * (PITCH_P + PITCH_Q))
@@ -128,12 +129,12 @@ INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
 }
 
 /// The channel and the taps of element `i` of their product.
-INLINE i64 channel_and_taps(i64 i, Tile tile, int channels_fast, i64* tap) {
-  const i64 taps1 = tile.axes[1].taps, taps2 = tile.axes[2].taps, taps = tile.axes[0].taps * taps1 * taps2;
+INLINE i64 channel_and_taps(i64 i, LOCAL const Tile* tile, int channels_fast, i64* tap) {
+  const i64 taps1 = tile->axes[1].taps, taps2 = tile->axes[2].taps, taps = tile->axes[0].taps * taps1 * taps2;
   i64 channel, at;
   if (channels_fast) {
-    at = quotient(i, tile.reduced);
-    channel = i - at * tile.reduced;
+    at = quotient(i, tile->reduced);
+    channel = i - at * tile->reduced;
   } else {
     channel = quotient(i, taps);
     at = i - channel * taps;
@@ -146,12 +147,12 @@ INLINE i64 channel_and_taps(i64 i, Tile tile, int channels_fast, i64* tap) {
 }
 
 /// The image and the place along the axes of pixel `i`.
-INLINE i64 image_and_place(i64 i, Tile tile, i64* place) {
-  const i64 lines = quotient(i, tile.axes[2].count), planes = quotient(lines, tile.axes[1].count);
-  const i64 image = quotient(planes, tile.axes[0].count);
-  place[2] = i - lines * tile.axes[2].count;
-  place[1] = lines - planes * tile.axes[1].count;
-  place[0] = planes - image * tile.axes[0].count;
+INLINE i64 image_and_place(i64 i, LOCAL const Tile* tile, i64* place) {
+  const i64 lines = quotient(i, tile->axes[2].count), planes = quotient(lines, tile->axes[1].count);
+  const i64 image = quotient(planes, tile->axes[0].count);
+  place[2] = i - lines * tile->axes[2].count;
+  place[1] = lines - planes * tile->axes[1].count;
+  place[0] = planes - image * tile->axes[0].count;
   return image;
 }
 
@@ -170,7 +171,7 @@ INLINE i64 image_and_place(i64 i, Tile tile, i64* place) {
 #define SIZE z.in
 #endif
 
-INLINE Row make_row(i64 p, Tile tile, ConvStrides e, int channels_fast) {
+INLINE Row make_row(i64 p, LOCAL const Tile* tile, ConvStrides e, int channels_fast) {
   const i64 outside = -((i64)1 << (sizeof(position_t) == 8 ? 61 : 29));
   i64 place[3];
   Row row;
@@ -178,7 +179,7 @@ INLINE Row make_row(i64 p, Tile tile, ConvStrides e, int channels_fast) {
   row.source = 0;
   row.at[0] = (position_t)outside;
   row.at[1] = row.at[2] = 0;
-  if (p >= tile.rows) return row;
+  if (p >= tile->rows) return row;
 #if DIRECTION == 2
   const i64 channel = channel_and_taps(p, tile, channels_fast, place);
   row.source = channel * e.x[1];
@@ -190,11 +191,11 @@ INLINE Row make_row(i64 p, Tile tile, ConvStrides e, int channels_fast) {
 #endif
   UNROLL
   for (int i = 0; i < 3; ++i) {
-    const Axis a = tile.axes[i];
+    LOCAL const Axis* const a = &tile->axes[i];
 #if DIRECTION == 2
-    const i64 at = place[i] * a.delta, to = place[i];
+    const i64 at = place[i] * a->delta, to = place[i];
 #else
-    const i64 at = place[i] * a.in_step + a.base, to = a.phase + place[i] * a.out_step;
+    const i64 at = place[i] * a->in_step + a->base, to = a->phase + place[i] * a->out_step;
 #endif
     row.at[i] = (position_t)at;
     row.source += at * SOURCE[2 + i];
@@ -203,7 +204,7 @@ INLINE Row make_row(i64 p, Tile tile, ConvStrides e, int channels_fast) {
   return row;
 }
 
-INLINE Step make_step(i64 k, i64 last, Tile tile, ConvStrides e, int channels_fast) {
+INLINE Step make_step(i64 k, i64 last, LOCAL const Tile* tile, ConvStrides e, int channels_fast) {
   i64 place[3];
   Step step;
   step.plain = -1;
@@ -222,13 +223,13 @@ INLINE Step make_step(i64 k, i64 last, Tile tile, ConvStrides e, int channels_fa
 #endif
   UNROLL
   for (int i = 0; i < 3; ++i) {
-    const Axis a = tile.axes[i];
+    LOCAL const Axis* const a = &tile->axes[i];
 #if DIRECTION == 2
-    const i64 at = place[i] * a.in_step + a.base;
+    const i64 at = place[i] * a->in_step + a->base;
     step.plain += place[i] * e.y[2 + i];
 #else
-    const i64 at = place[i] * a.delta;
-    step.plain += (a.first + place[i] * a.tap_step) * e.w[2 + i];
+    const i64 at = place[i] * a->delta;
+    step.plain += (a->first + place[i] * a->tap_step) * e.w[2 + i];
 #endif
     step.at[i] = (position_t)at;
     step.source += at * SOURCE[2 + i];
@@ -237,16 +238,16 @@ INLINE Step make_step(i64 k, i64 last, Tile tile, ConvStrides e, int channels_fa
 }
 
 /// Offsets of the tile's group, and the distance of neighbouring q.
-#define GATHERED_AT (tile.group * (DIRECTION == 1 ? tile.reduced : quotient(z.c, z.groups)) * SOURCE[1])
+#define GATHERED_AT (tile->group * (DIRECTION == 1 ? tile->reduced : quotient(z.c, z.groups)) * SOURCE[1])
 #if DIRECTION == 2
-#define PLAIN_AT (tile.group * tile.outputs * e.y[1])
+#define PLAIN_AT (tile->group * tile->outputs * e.y[1])
 #define PLAIN_Q e.y[1]
-#define RESULT_AT (tile.group * tile.outputs * e.w[0])
+#define RESULT_AT (tile->group * tile->outputs * e.w[0])
 #define RESULT_Q e.w[0]
 #else
-#define PLAIN_AT (tile.group * quotient(z.k, z.groups) * e.w[0])
+#define PLAIN_AT (tile->group * quotient(z.k, z.groups) * e.w[0])
 #define PLAIN_Q e.w[DIRECTION]
-#define RESULT_AT (tile.group * tile.outputs * RESULT[1])
+#define RESULT_AT (tile->group * tile->outputs * RESULT[1])
 #define RESULT_Q RESULT[1]
 #endif
 
@@ -259,27 +260,30 @@ INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alp
 #define TILE_INDEX ((i64)BLOCK(2) * BLOCKS(0) + BLOCK(0))
 
 /// Blocks: tiles along the dimensions 0 and 2, splits of k along 1, whose sums go to `partials` as whole tiles.
-KERNEL THREADS_PER_BLOCK(THREADS)
+KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     general_gemm(GLOBAL const STORED(IN) * RESTRICT gathered, GLOBAL const STORED(IN) * RESTRICT plain,
                  GLOBAL STORED(OUT) * result, GLOBAL sum_t* partials, const ConvSizes z, const ConvSteps t,
                  const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta) {
   SHARED sum_t pool[POOL] __attribute__((aligned(16)));
   SHARED Row rows[TILE_P];
   SHARED Step steps[TILE_K];
+  SHARED Tile shared;
   LOCAL OPERAND* const p_tile = (LOCAL OPERAND*)pool;
   LOCAL OPERAND* const q_tile = p_tile + TILE_K * PITCH_P;
+  LOCAL const Tile* const tile = &shared;
   if (TILE_INDEX >= s.tiles) return;
-  const Tile tile = make_tile(TILE_INDEX, z, t, s);
-  if (tile.p0 >= tile.rows) return;
+  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, s);
+  BARRIER();
+  if (tile->p0 >= tile->rows) return;
   const int thread = THREAD(0), split = BLOCK(1);
-  const i64 blocks = quotient(tile.depth + TILE_K - 1, TILE_K);
+  const i64 blocks = quotient(tile->depth + TILE_K - 1, TILE_K);
   const i64 first = quotient(blocks * split, s.splits), last = quotient(blocks * (split + 1), s.splits);
   gathered += GATHERED_AT;
-  plain += PLAIN_AT + tile.q0 * PLAIN_Q;
+  plain += PLAIN_AT + tile->q0 * PLAIN_Q;
 
-  for (int p = thread; p < TILE_P; p += THREADS) rows[p] = make_row(tile.p0 + p, tile, e, s.channels_fast);
+  for (int p = thread; p < TILE_P; p += THREADS) rows[p] = make_row(tile->p0 + p, tile, e, s.channels_fast);
   for (int k = thread; k < TILE_K; k += THREADS)
-    steps[k] = make_step(first * TILE_K + k, first < last ? tile.depth : 0, tile, e, s.channels_fast);
+    steps[k] = make_step(first * TILE_K + k, first < last ? tile->depth : 0, tile, e, s.channels_fast);
   BARRIER();
   const int lane_p = LANE_P(thread), lane_k = LANE_K(thread);
   i64 source[ROWS];
@@ -316,7 +320,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         if (n < TILE_Q * TILE_K) q_tile[k * PITCH_Q + q] = q_regs[i];
       }
       for (int k = thread; k < TILE_K; k += THREADS)
-        steps[k] = make_step(block * TILE_K + k, tile.depth, tile, e, s.channels_fast);
+        steps[k] = make_step(block * TILE_K + k, tile->depth, tile, e, s.channels_fast);
     }
     BARRIER();
     if (block < last) {
@@ -335,7 +339,8 @@ KERNEL THREADS_PER_BLOCK(THREADS)
         const int n = thread + i * THREADS, q = s.plain_fast ? n % TILE_Q : n / TILE_K,
                   k = s.plain_fast ? n / TILE_Q : n % TILE_K;
         const i64 from = n < TILE_Q * TILE_K ? steps[k].plain : -1;
-        q_regs[i] = from >= 0 && tile.q0 + q < tile.outputs ? (OPERAND)LOAD(IN, plain, from + q * PLAIN_Q) : (OPERAND)0;
+        q_regs[i] =
+            from >= 0 && tile->q0 + q < tile->outputs ? (OPERAND)LOAD(IN, plain, from + q * PLAIN_Q) : (OPERAND)0;
       }
     }
     if (block > first) {
@@ -361,7 +366,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 
   GLOBAL sum_t* const partial =
       s.splits > 1 ? partials + ((i64)split * s.tiles + TILE_INDEX) * (TILE_P * TILE_Q) : (GLOBAL sum_t*)0;
-  result += RESULT_AT + tile.q0 * RESULT_Q;
+  result += RESULT_AT + tile->q0 * RESULT_Q;
 #if SLICES > 1
   UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -375,7 +380,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     for (int k = 0; k < SLICES; ++k) sum += pool[k * TILE_P * TILE_Q + i];
     if (partial)
       partial[i] = sum;
-    else if (rows[p].result >= 0 && tile.q0 + q < tile.outputs)
+    else if (rows[p].result >= 0 && tile->q0 + q < tile->outputs)
       store_sum(result, rows[p].result + q * RESULT_Q, sum, alpha, beta);
   }
 #else
@@ -386,25 +391,28 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     for (int j = 0; j < 4; ++j) {
       if (partial)
         partial[(tile_q + j) * TILE_P + tile_p + i] = sums[i][j];
-      else if (row >= 0 && tile.q0 + tile_q + j < tile.outputs)
+      else if (row >= 0 && tile->q0 + tile_q + j < tile->outputs)
         store_sum(result, row + (tile_q + j) * RESULT_Q, sums[i][j], alpha, beta);
     }
   }
 #endif
 }
 
-/// result = alpha * the sum of the splits + beta * result, in a fixed order. A block per tile.
+/// result = alpha * the sum of the splits + beta * result, in a fixed order. A block per tile->
 KERNEL THREADS_PER_BLOCK(THREADS)
     sum_splits(GLOBAL const sum_t* RESTRICT partials, GLOBAL STORED(OUT) * result, const ConvSizes z, const ConvSteps t,
                const ConvStrides e, const GeneralShape s, const SCALAR alpha, const SCALAR beta) {
+  SHARED Tile shared;
+  LOCAL const Tile* const tile = &shared;
   if (TILE_INDEX >= s.tiles) return;
-  const Tile tile = make_tile(TILE_INDEX, z, t, s);
-  if (tile.p0 >= tile.rows) return;
-  result += RESULT_AT + tile.q0 * RESULT_Q;
+  if (THREAD(0) == 0) shared = make_tile(TILE_INDEX, z, t, s);
+  BARRIER();
+  if (tile->p0 >= tile->rows) return;
+  result += RESULT_AT + tile->q0 * RESULT_Q;
   for (int i = THREAD(0); i < TILE_P * TILE_Q; i += THREADS) {
     const int q = i / TILE_P;
-    const i64 row = make_row(tile.p0 + i % TILE_P, tile, e, s.channels_fast).result;
-    if (row < 0 || tile.q0 + q >= tile.outputs) continue;
+    const i64 row = make_row(tile->p0 + i % TILE_P, tile, e, s.channels_fast).result;
+    if (row < 0 || tile->q0 + q >= tile->outputs) continue;
     sum_t sum = 0;
     for (int split = 0; split < s.splits; ++split)
       sum += partials[((i64)split * s.tiles + TILE_INDEX) * (TILE_P * TILE_Q) + i];
