@@ -94,12 +94,27 @@ void GeneralProduct::set_tiles() {
   // Rows are pixels, or taps and channels of backward weights. The narrow tile keeps few rows per thread only so.
   neighbours_in_p_ = channels_innermost == weights || tile_.q == 4;
   wide_positions_ = !small_positions(z, t);
-  // The mean over the phases of backward data.
   const double deepest =
       weights ? real(z.n) * real(z.out[0]) * real(z.out[1]) * real(z.out[2]) : real(data ? k : c) * real(taps);
-  depth_ = deepest / real(phases);
+  depth_ = weights ? deepest : real(data ? k : c) * mean_taps();
   constexpr double kMostOfInt = 131071;  // products of -128 and -128 whose sum is below 2^31
   wide_sums_ = in_ == DataType::kInt8 && deepest > kMostOfInt;
+}
+
+/// Taps per row of a tile: the mean over the phases of backward data, without taps that only read the padding.
+double GeneralProduct::mean_taps() const {
+  const bool data = direction_ == Direction::kBackwardData;
+  double taps = 1, rows = tile_.p;
+  for (int i = 2; i >= 0; --i) {
+    const double stride = real(steps_.stride[i]), phases = data ? std::min(stride, real(sizes_.in[i])) : 1;
+    const double count = data ? std::ceil(real(sizes_.in[i]) / stride) : real(sizes_.out[i]);
+    const double covered = std::min(count, std::ceil(rows));  // of this axis, by the rows of a tile
+    const double reached = data ? (real(sizes_.out[i]) + covered) / real(shape_.tap_delta[i])
+                                : (real(sizes_.in[i]) + covered * stride) / real(steps_.dilation[i]);
+    taps *= std::min(real(sizes_.filter[i]) / phases, reached + 1);
+    rows = rows <= count ? 1 : rows / count + 1;
+  }
+  return taps;
 }
 
 /// Splits k into the number of parts with the least predicted time.

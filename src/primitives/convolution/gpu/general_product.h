@@ -33,6 +33,7 @@ class GeneralProduct {
   static const Tile kTileTable[kTiles];
 
   void set_tiles();
+  double mean_taps() const;
   void split(const DeviceInfo&);
   double partial_bytes(std::int64_t splits) const;
   double time_of(const DeviceInfo&, std::int64_t splits) const;

@@ -92,10 +92,51 @@ typedef struct {
   Axis axes[3];
 } Tile;
 
+// Strides of the gathered tensor, its spatial sizes, and strides of the result.
+#if DIRECTION == 1
+#define SOURCE e.y
+#define RESULT e.x
+#define SIZE z.out
+#elif DIRECTION == 0
+#define SOURCE e.x
+#define RESULT e.y
+#define SIZE z.in
+#else
+#define SOURCE e.x
+#define RESULT e.w
+#define SIZE z.in
+#endif
+
 #if DIRECTION == 1
 #define PHASES(i) MIN(t.stride[i], z.in[i])
 #else
 #define PHASES(i) 1
+#endif
+
+#if DIRECTION != 2
+/// Restricts the taps to those that read from the source for any of the rows, of which `last` is the last.
+INLINE void leave_out_padding(Tile* tile, i64 last, ConvSizes z) {
+  i64 from = tile->p0, to = last;
+  UNROLL
+  for (int i = 2; i >= 0; --i) {
+    Axis* const a = &tile->axes[i];
+    if (from > to || a->count == 0 || a->taps == 0) return;
+    const i64 next_from = quotient(from, a->count), next_to = quotient(to, a->count);
+    const int whole = next_from != next_to;  // the rows cover the axis, or nearly so
+    const i64 low = (whole ? 0 : from - next_from * a->count) * a->in_step + a->base;
+    const i64 high = (whole ? a->count - 1 : to - next_to * a->count) * a->in_step + a->base;
+    const i64 step = a->delta < 0 ? -a->delta : a->delta;
+    const i64 before = a->delta < 0 ? low - (SIZE[i] - 1) : -high;  // positions that the first tap must move by
+    const i64 within = a->delta < 0 ? high : SIZE[i] - 1 - low;     // and the last one may
+    const i64 begin = before > 0 ? quotient(before + step - 1, step) : 0;
+    const i64 end = within < 0 ? 0 : MIN(a->taps, quotient(within, step) + 1);
+    a->first += begin * a->tap_step;
+    a->base += begin * a->delta;
+    a->taps = MAX(end - begin, 0);
+    from = next_from;
+    to = next_to;
+  }
+}
 #endif
 
 INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
@@ -112,8 +153,11 @@ INLINE Tile make_tile(i64 index, ConvSizes z, ConvSteps t, GeneralShape s) {
                              t.dilation[i], s.tap_step[i], s.tap_delta[i]);
   }
   tile.group = next;
-  const i64 taps = tile.axes[0].taps * tile.axes[1].taps * tile.axes[2].taps;
   const i64 pixels = z.n * tile.axes[0].count * tile.axes[1].count * tile.axes[2].count;
+#if DIRECTION != 2
+  leave_out_padding(&tile, MIN(tile.p0 + TILE_P, pixels) - 1, z);
+#endif
+  const i64 taps = tile.axes[0].taps * tile.axes[1].taps * tile.axes[2].taps;
   const i64 group_c = quotient(z.c, z.groups), group_k = quotient(z.k, z.groups);
 #if DIRECTION == 2
   tile.reduced = group_c;
@@ -155,21 +199,6 @@ INLINE i64 image_and_place(i64 i, LOCAL const Tile* tile, i64* place) {
   place[0] = planes - image * tile->axes[0].count;
   return image;
 }
-
-// Strides of the gathered tensor, and of the result.
-#if DIRECTION == 1
-#define SOURCE e.y
-#define RESULT e.x
-#define SIZE z.out
-#elif DIRECTION == 0
-#define SOURCE e.x
-#define RESULT e.y
-#define SIZE z.in
-#else
-#define SOURCE e.x
-#define RESULT e.w
-#define SIZE z.in
-#endif
 
 INLINE Row make_row(i64 p, LOCAL const Tile* tile, ConvStrides e, int channels_fast) {
   const i64 outside = -((i64)1 << (sizeof(position_t) == 8 ? 61 : 29));
