@@ -75,6 +75,7 @@ Patches::Patches(const Problem& p) : shape_(patch_shape(p)), unit_(unit_of(shape
 
 kernels::PatchShape Patches::shape_of(const Call& c) const {
   kernels::PatchShape s = shape_;
+  s.x_at = c.x_at;
   s.planes *= c.images * s.in_d;
   s.row /= c.unit;
   s.run /= c.unit;

@@ -51,7 +51,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     gather_patches(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT matrix, const i64 at, const PatchShape s) {
   const Part part = part_of(&s);
   if (part.unit >= part.size || part.column < 0) return;
-  GLOBAL const unit_t* from = (GLOBAL const unit_t*)x + part.unit;
+  GLOBAL const unit_t* from = (GLOBAL const unit_t*)(x + s.x_at) + part.unit;
   GLOBAL unit_t* to = (GLOBAL unit_t*)(matrix + at) + part.column;
   unit_t units[PLANES];
   UNROLL
@@ -69,6 +69,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) scatter_patches(GLOBAL const in_t* RESTRICT ma
   const Part part = part_of(&s);
   if (part.unit >= part.size) return;
   GLOBAL const unit_t* from = (GLOBAL const unit_t*)(matrix + at) + part.column;
+  x += s.x_at;
   unit_t units[PLANES];
   i64 offsets[PLANES];
   UNROLL

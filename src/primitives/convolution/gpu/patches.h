@@ -21,10 +21,10 @@ class Patches {
   /// Elements that are copied together if x and the matrix are aligned to 16 bytes.
   int unit() const { return unit_; }
 
-  /// Some images of x, and the matrix from element `matrix_at` on.
+  /// Some images of x, and the matrix, from these elements on.
   struct Call {
     Buffer x, matrix;
-    std::int64_t matrix_at, images;
+    std::int64_t x_at, matrix_at, images;
     int unit;  // 1 or unit(), as the kernel was compiled
   };
   /// Kernel gather_patches: the matrix from x.
