@@ -22,6 +22,7 @@ DIRECTIONS = {"fwd": "Forward", "bwd": "BackwardData", "wrw": "BackwardWeights"}
 TYPE_NUMBERS = {"fp16": 0, "fp32": 1, "bf16": 5}
 TOLERANCE = {"fp32": 2e-5, "fp16": 2e-3, "bf16": 1e-2}  # norm of the difference / norm of the expected result
 LAYOUTS = ("nchw", "nhwc")
+LARGE = 1e11  # operations per image, of whose result only some channels are compared
 LIST_SIZE = 16
 V = ctypes.c_void_p
 
@@ -36,30 +37,69 @@ class Solution(ctypes.Structure):
 
 
 class Problem:
-    """A line of the suite."""
+    """A line of a list of problems: two dimensions as in h200_suite.csv, or 1 to 3 as in user_shapes.csv, where missing
+    dimensions have size 1, and a line has its type and directions."""
 
     def __init__(self, row):
         self.name = row["name"]
-        for key in row.keys() - {"name"}:
-            setattr(self, key, int(row[key]))
-        self.p = (self.h + 2 * self.pad_h - self.dilation * (self.r - 1) - 1) // self.stride + 1
-        self.q = (self.w + 2 * self.pad_w - self.dilation * (self.s - 1) - 1) // self.stride + 1
-        self.x_size = (self.n, self.c, self.h, self.w)
-        self.w_size = (self.k, self.c // self.groups, self.r, self.s)
-        self.y_size = (self.n, self.k, self.p, self.q)
-        self.flops = 2.0 * math.prod(self.y_size) * math.prod(self.w_size[1:])
+        if "dims" in row:
+            self.read_dims(row)
+        else:
+            self.read_planes({key: int(value) for key, value in row.items() if key != "name"})
+        taps, pairs = math.prod(self.filter), zip(self.image, self.filter, self.stride, self.pad, self.dilation)
+        if self.transposed:
+            out = [(size - 1) * u - 2 * p + d * (r - 1) + 1 for size, r, u, p, d in pairs]
+        else:
+            out = [(size + 2 * p - d * (r - 1) - 1) // u + 1 for size, r, u, p, d in pairs]
+        first, second = (self.c, self.k) if self.transposed else (self.k, self.c)
+        self.x_size = (self.n, self.c, *self.image)
+        self.w_size = (first, second // self.groups, *self.filter)
+        self.y_size = (self.n, self.k, *out)
+        pixels = math.prod(self.image if self.transposed else out)
+        self.flops = 2.0 * self.n * pixels * self.c * self.k // self.groups * taps
         self.elements = sum(math.prod(size) for size in (self.x_size, self.w_size, self.y_size))
 
+    def read_planes(self, row):
+        self.n, self.c, self.k, self.groups = (row[key] for key in ("n", "c", "k", "groups"))
+        self.image, self.filter = (row["h"], row["w"]), (row["r"], row["s"])
+        self.pad = (row["pad_h"], row["pad_w"])
+        self.stride, self.dilation = (row["stride"],) * 2, (row["dilation"],) * 2
+        self.transposed, self.dtype, self.directions, self.kind = False, None, tuple(DIRECTIONS), None
+
+    def read_dims(self, row):
+        dims = int(row["dims"])
+        self.n, self.c, self.k, self.groups = (int(row[key]) for key in ("N", "C", "K", "groups"))
+        self.image = tuple(int(row[key]) for key in "DHW")[-dims:]
+        self.filter, self.stride, self.pad, self.dilation = (
+            tuple(map(int, row[key].split("x")))[-dims:] for key in ("filter", "stride", "pad", "dilation"))
+        self.transposed, self.dtype, self.kind = row["transposed"] == "1", row["dtype"], row["family"]
+        self.directions = tuple(d for letter, d in zip("FBW", DIRECTIONS) if letter in row["directions"])
+
+    def measured_in(self, direction, dtype):
+        return direction in self.directions and self.dtype in (None, dtype)
+
     def family(self):
+        if self.kind:
+            return self.kind
         if self.groups == self.c:
             return "depthwise"
         if self.groups > 1:
             return "grouped"
         if self.n == 1:
             return "one image"
-        if self.r == self.s == 1:
+        if self.filter == (1, 1):
             return "1x1"
-        return "3x3" if self.r == self.s == 3 and self.dilation == 1 and self.c % 8 == 0 else "others"
+        return "3x3" if self.filter == (3, 3) and self.dilation == (1, 1) and self.c % 8 == 0 else "others"
+
+
+def strides_of(size, layout):
+    """Elements between neighbours of a packed tensor; `layout` nhwc: channels are innermost, in any number of
+    dimensions."""
+    order = range(len(size)) if layout == "nchw" else (0, *range(2, len(size)), 1)
+    strides, step = [0] * len(size), 1
+    for axis in reversed(order):
+        strides[axis], step = step, step * size[axis]
+    return tuple(strides)
 
 
 class Library:
@@ -80,19 +120,17 @@ class Library:
             raise RuntimeError(f"{name}: {self.c.polymioGetLastError().decode()}")
 
     def tensor(self, size, dtype, layout):
-        n, c, h, w = size
-        strides = (c * h * w, h * w, w, 1) if layout == "nchw" else (c * h * w, 1, w * c, c)
-        made = V()
+        made, ints = V(), ctypes.c_int * len(size)
         self.call("miopenCreateTensorDescriptor", ctypes.byref(made))
-        ints = ctypes.c_int * 4
-        self.call("miopenSetTensorDescriptor", made, TYPE_NUMBERS[dtype], 4, ints(*size), ints(*strides))
+        self.call("miopenSetTensorDescriptor", made, TYPE_NUMBERS[dtype], len(size), ints(*size),
+                  ints(*strides_of(size, layout)))
         return made
 
     def convolution(self, p):
-        made = V()
+        made, ints = V(), ctypes.c_int * len(p.image)
         self.call("miopenCreateConvolutionDescriptor", ctypes.byref(made))
-        self.call("miopenInitConvolutionDescriptor", made, 0, p.pad_h, p.pad_w, p.stride, p.stride, p.dilation,
-                  p.dilation)
+        self.call("miopenInitConvolutionNdDescriptor", made, len(p.image), ints(*p.pad), ints(*p.stride),
+                  ints(*p.dilation), int(p.transposed))
         self.call("miopenSetConvolutionGroupCount", made, p.groups)
         return made
 
@@ -128,8 +166,29 @@ class Ours:
             self.library.call(self.api + "CompileSolution", self.library.handle, a, b, self.conv, out,
                               ctypes.c_uint64(solution.id))
 
+    def runner(self, torch, pointers, solution):
+        """Runs a solution in the immediate mode."""
+        workspace = torch.empty(max(solution.workspace, 1), dtype=torch.uint8, device="cuda")
+        a, b, out = self.descriptors
+
+        def run():
+            self.library.call(self.api + "Immediate", self.library.handle, a, pointers[0], b, pointers[1], self.conv,
+                              out, pointers[2], V(workspace.data_ptr()), ctypes.c_size_t(solution.workspace),
+                              ctypes.c_uint64(solution.id))
+
+        return run
+
+    def first_call(self, torch, tensors):
+        """Milliseconds of a problem's first call, without find, until its result is there."""
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        self.runner(torch, [V(t.data_ptr()) for t in tensors], self.solutions()[0])()
+        torch.cuda.synchronize()
+        return 1e3 * (time.perf_counter() - begin)
+
     def find(self, torch, tensors):
-        """`tensors` in the order of the descriptors, the output last."""
+        """`tensors` in the order of the descriptors, the output last: the solver's name, its bytes of workspace, and a
+        call."""
         descriptors, pointers = self.descriptors, [V(t.data_ptr()) for t in tensors]
         size = ctypes.c_size_t()
         first, second = self.find_order
@@ -141,15 +200,7 @@ class Ours:
                           descriptors[second], pointers[second], self.conv, descriptors[2], pointers[2], 1,
                           ctypes.byref(count), perf, V(workspace.data_ptr()), size, False)
         best = next(s for s in self.solutions() if s.algorithm == perf[0].algorithm)
-        workspace = torch.empty(max(best.workspace, 1), dtype=torch.uint8, device="cuda")
-        a, b, out = descriptors
-
-        def run():
-            self.library.call(self.api + "Immediate", self.library.handle, a, pointers[0], b, pointers[1], self.conv,
-                              out, pointers[2], V(workspace.data_ptr()), ctypes.c_size_t(best.workspace),
-                              ctypes.c_uint64(best.id))
-
-        return self.library.name_of(best.id), run
+        return self.library.name_of(best.id), best.workspace, self.runner(torch, pointers, best)
 
 
 class Bench:
@@ -210,17 +261,19 @@ class Bench:
         torch, measured, rows = self.torch, [], []
         for layout in LAYOUTS:
             tensors = self.tensors(problem, dtype, layout)
-            row, ours = {"layout": layout}, Ours(self.library, problem, direction, dtype, layout)
+            row = {"layout": layout, "first_ms": math.nan, "workspace": 0}
+            ours = Ours(self.library, problem, direction, dtype, layout)
             ordered = [tensors[i] for i in {"fwd": "wxy", "bwd": "ywx", "wrw": "yxw"}[direction]]
             baseline = self.baseline(problem, direction, tensors)
             want = self.exact(problem, direction, tensors)
             inputs = ordered[:2]
             ordered[2] = torch.full_like(ordered[2], float("nan"))
             try:
-                row["solver"], run = ours.find(torch, ordered)
+                row["first_ms"] = ours.first_call(torch, ordered)
+                row["solver"], row["workspace"], run = ours.find(torch, ordered)
                 ordered[2].fill_(float("nan"))
                 run()
-                row["error"] = self.difference(ordered[2][:want.shape[0]], want)
+                row["error"] = self.difference(ordered[2][tuple(map(slice, want.shape))], want)
                 row["wrong"] = not row["error"] <= TOLERANCE[dtype]
             except RuntimeError as error:
                 row.update(solver=str(error), wrong=True, error=math.nan)
@@ -240,36 +293,48 @@ class Bench:
         return rows
 
     def tensors(self, problem, dtype, layout):
-        torch = self.torch
-        form = torch.contiguous_format if layout == "nchw" else torch.channels_last
-        sizes = {"x": problem.x_size, "w": problem.w_size, "y": problem.y_size}
-        return {name: torch.rand(*size, device="cuda").sub_(0.5).to(self.types[dtype]).to(memory_format=form)
-                for name, size in sizes.items()}
+        """x, w and y; one dimension as two, of which the first has size 1, as PyTorch passes it to cuDNN."""
+        torch, sizes = self.torch, {"x": problem.x_size, "w": problem.w_size, "y": problem.y_size}
+        made = {}
+        for name, size in sizes.items():
+            size = planes_of(size)
+            last = torch.channels_last if len(size) == 4 else torch.channels_last_3d
+            made[name] = torch.rand(*size, device="cuda").sub_(0.5).to(self.types[dtype]).to(
+                memory_format=torch.contiguous_format if layout == "nchw" else last)
+        return made
 
     def convolve(self, problem, direction, x, w, y):
-        torch, p = self.torch, problem
+        p, dims = problem, x.dim() - 2
+        missing = dims - len(p.image)
+        stride, dilation = (1,) * missing + p.stride, (1,) * missing + p.dilation
+        pad, out_pad = (0,) * missing + p.pad, (0,) * dims
         if direction == "fwd":
-            return torch.nn.functional.conv2d(x, w, stride=p.stride, padding=(p.pad_h, p.pad_w), dilation=p.dilation,
-                                              groups=p.groups)
+            return self.torch.ops.aten.convolution(x, w, None, stride, pad, dilation, p.transposed, out_pad, p.groups)
         mask = [direction == "bwd", direction == "wrw", False]
-        return torch.ops.aten.convolution_backward(y, x, w, None, [p.stride] * 2, [p.pad_h, p.pad_w], [p.dilation] * 2,
-                                                   False, [0, 0], p.groups, mask)[mask.index(True)]
+        return self.torch.ops.aten.convolution_backward(y, x, w, None, stride, pad, dilation, p.transposed, out_pad,
+                                                        p.groups, mask)[mask.index(True)]
 
     def baseline(self, problem, direction, tensors):
         return lambda: self.convolve(problem, direction, tensors["x"], tensors["w"], tensors["y"])
 
     def exact(self, problem, direction, tensors):
-        """The expected result: in double for the first image; for gradients of weights in double for the first filters,
-        with groups in fp32 for all."""
+        """The leading part of the expected result: in double for the first image, of a large problem without groups for
+        the first channels; for gradients of weights in double for the first filters, with groups in fp32 for all."""
         x, w, y = (tensors[name] for name in "xwy")
         self.torch.backends.cudnn.benchmark = False
-        if direction == "wrw" and problem.groups == 1:
-            few = min(4, problem.k)
-            want = self.convolve(problem, direction, x.double(), w[:few].double(), y[:, :few].double())
-        elif direction == "wrw":
+        if direction == "wrw" and problem.groups > 1:
             want = self.convolve(problem, direction, x.float(), w.float(), y.float())
         else:
-            want = self.convolve(problem, direction, x[:1].double(), w.double(), y[:1].double())
+            images = problem.n if direction == "wrw" else 1
+            large = problem.groups == 1 and problem.flops / problem.n > LARGE
+            few = 4 if direction == "wrw" or large else max(problem.c, problem.k)
+            # Of w, the axis of the channels of y is the first, that of x the second; transposed, the reverse.
+            x_few, y_few = (few, problem.k) if direction == "bwd" else (problem.c, few)
+            w_few = (x_few, y_few) if problem.transposed else (y_few, x_few)
+            if problem.groups > 1:
+                w_few = w.shape[:2]
+            want = self.convolve(problem, direction, x[:images, :x_few].double(), w[:w_few[0], :w_few[1]].double(),
+                                 y[:images, :y_few].double())
         self.torch.backends.cudnn.benchmark = True
         return want
 
@@ -305,6 +370,11 @@ class Bench:
         return rows
 
 
+def planes_of(size):
+    """The size of a 1-D tensor as a 2-D one; others as they are."""
+    return (*size[:2], 1, *size[2:]) if len(size) == 3 else size
+
+
 def geomean(values):
     values = [v for v in values if v > 0 and math.isfinite(v)]
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
@@ -325,12 +395,14 @@ def family_table(rows):
 
 def row_table(rows):
     lines = ["| problem | dir | dtype | layout | us | baseline us | baseline us, faster layout | baseline / ours | floor us | "
-             "TFLOP/s | GB/s | solver |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+             "floor / ours | TFLOP/s | GB/s | first call ms | workspace MiB | solver |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
         mark = f" WRONG ({r['error']:.1e})" if r["wrong"] else ""
         lines.append(f"| {r['name']} | {r['direction']} | {r['dtype']} | {r['layout']} | {r['us']:.1f} | "
                      f"{r['cudnn_us']:.1f} | {r['best_us']:.1f} | {r['best_us'] / r['us']:.2f} | {r['floor_us']:.1f} | "
-                     f"{r['tflops']:.1f} | {r['gbs']:.0f} | {r['solver']}{mark} |")
+                     f"{r['floor_us'] / r['us']:.2f} | {r['tflops']:.1f} | {r['gbs']:.0f} | {r['first_ms']:.1f} | "
+                     f"{r['workspace'] / 2**20:.1f} | {r['solver']}{mark} |")
     return lines
 
 
@@ -363,7 +435,8 @@ def compile_all(options):
 def compile_part(options, problems):
     part, parts = map(int, options.compile_part.split("/"))
     library = Library(options.library)
-    jobs = [(p, d, t, layout) for p in problems for d in DIRECTIONS for t in options.dtypes for layout in LAYOUTS]
+    jobs = [(p, d, t, layout) for p in problems for d in DIRECTIONS for t in options.dtypes for layout in LAYOUTS
+            if p.measured_in(d, t)]
     for job in jobs[part::parts]:
         Ours(library, *job).compile()
 
@@ -397,10 +470,44 @@ def arguments():
     return parser.parse_args()
 
 
+def read_problems(path):
+    with open(path, encoding="utf-8") as file:
+        return list(map(Problem, csv.DictReader(file)))
+
+
+def self_test():
+    """Reads the lists of problems: no library and no GPU is needed."""
+    suite, user = ({p.name: p for p in read_problems(os.path.join(HERE, "problems", name))}
+                   for name in ("h200_suite.csv", "user_shapes.csv"))
+    conv1 = suite["rn50_conv1"]
+    assert (conv1.x_size, conv1.w_size, conv1.y_size) == ((256, 3, 224, 224), (64, 3, 7, 7), (256, 64, 112, 112))
+    assert conv1.flops == 2.0 * 256 * 64 * 112 * 112 * 3 * 49 and conv1.family() == "others"
+    assert conv1.measured_in("bwd", "fp32") and conv1.measured_in("fwd", "bf16")
+    video = user["hunyuan_512_512"]
+    assert (video.x_size, video.w_size, video.y_size) == ((1, 512, 35, 130, 130), (512, 512, 3, 3, 3),
+                                                          (1, 512, 33, 128, 128))
+    assert video.measured_in("fwd", "bf16") and not video.measured_in("fwd", "fp16")
+    assert not video.measured_in("bwd", "bf16") and video.family() == "video VAE"
+    audio = user["conformer_dw31"]
+    assert (audio.x_size, audio.w_size, audio.y_size) == ((16, 768, 1024), (768, 1, 31), (16, 768, 1024))
+    assert audio.directions == ("fwd", "bwd", "wrw") and audio.flops == 2.0 * 16 * 768 * 1024 * 31
+    up = user["hifigan_up0"]
+    assert (up.x_size, up.w_size, up.y_size) == ((1, 512, 400), (512, 256, 16), (1, 256, 3200))
+    patch = user["video_patch_2x16x16"]
+    assert (patch.w_size, patch.y_size) == ((1024, 3, 2, 16, 16), (4, 1024, 8, 14, 14))
+    assert strides_of((2, 3, 4, 5), "nchw") == (60, 20, 5, 1) and strides_of((2, 3, 4, 5), "nhwc") == (60, 1, 15, 3)
+    assert strides_of((2, 3, 4), "nhwc") == (12, 1, 3) and planes_of((2, 3, 4)) == (2, 3, 1, 4)
+    row = {"name": "a", "direction": "fwd", "dtype": "fp32", "layout": "nchw", "us": 4.0, "cudnn_us": 8.0, "best_us": 6.0,
+           "floor_us": 2.0, "tflops": 1.0, "gbs": 2.0, "first_ms": 3.5, "workspace": 3 << 19, "solver": "s", "wrong": False}
+    head, rule, line = row_table([row])
+    assert head.count("|") == rule.count("|") == line.count("|")
+    assert line == "| a | fwd | fp32 | nchw | 4.0 | 8.0 | 6.0 | 1.50 | 2.0 | 0.50 | 1.0 | 2 | 3.5 | 1.5 | s |", line
+    print("self-test passed")
+
+
 def main():
     options = arguments()
-    with open(options.problems, encoding="utf-8") as file:
-        problems = [p for p in map(Problem, csv.DictReader(file)) if any(part in p.name for part in options.only.split(","))]
+    problems = [p for p in read_problems(options.problems) if any(part in p.name for part in options.only.split(","))]
     if options.compile_part:
         return compile_part(options, problems)
     try:
@@ -424,6 +531,8 @@ def main():
         for dtype in options.dtypes:
             for problem in problems:
                 for direction in DIRECTIONS:
+                    if not problem.measured_in(direction, dtype):
+                        continue
                     if time.perf_counter() - begin > options.seconds:
                         skipped += len(LAYOUTS)
                         continue
@@ -445,4 +554,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+    else:
+        main()

@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" 
 # Images: ResNet-50's, a video network's and a U-Net's layers, odd sizes. Rows: BERT's and Llama's.
 IMAGES = [(32, 64, 112, 112), (32, 256, 56, 56), (32, 512, 28, 28), (32, 2048, 7, 7), (1, 64, 56, 56), (4, 64, 8, 56, 56),
           (2, 64, 256, 256), (5, 37, 29, 31)]
+SEQUENCES = [(500, 32, 41), (150, 64, 29), (1000, 8, 5000)]
 ROWS = [(1, 4096), (128, 768), (4096, 768), (2048, 4096), (256, 16384), (65536, 128), (333, 1001)]
 GROUPS = [(2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16), (8, 320, 64, 64)]
 
@@ -46,6 +47,8 @@ def problems(op):
         yield "layer norm backward", lambda lib, x: op.layer_norm(lib, x, True), size, False
         yield "reduce max rows", lambda lib, x: op.reduction(lib, x, "max", (1,)), size, False
         yield "reduce sum columns", lambda lib, x: op.reduction(lib, x, "sum", (0,)), size, False
+    for size in SEQUENCES:
+        yield "ctc loss", lambda lib, x: op.ctc_loss(lib, x, 100), size, False
     for size in GROUPS:
         yield "group norm", op.group_norm, size, True
 

@@ -67,8 +67,11 @@ std::vector<Xorwow> start_generators(std::uint64_t seed, std::int64_t count) {
   const std::uint32_t t0 = (static_cast<std::uint32_t>(seed) ^ 0x2c7f967f) * 1228688033;
   const std::uint32_t t1 = (static_cast<std::uint32_t>(seed >> 32) ^ 0xa03697cb) * 2073658381;
   std::vector<Xorwow> all = {{123456789, 362436069, 521288629, 88675123, 5783321, 6615241}};
-  for (const std::size_t i : {0, 2, 4}) all[0][i] += t0;
-  for (const std::size_t i : {1, 3}) all[0][i] ^= t1;
+  all[0][0] += t0;
+  all[0][1] ^= t0;
+  all[0][2] += t1;
+  all[0][3] ^= t1;
+  all[0][4] += t0;
   all[0][5] += t0 + t1;
   while (static_cast<std::int64_t>(all.size()) < count) all.push_back(jump(all.back(), 67));
   return all;

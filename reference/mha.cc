@@ -29,17 +29,21 @@ struct Value {
   double value = 0, magnitude = 0;
 };
 
-// Roundings of a weight to the type of q, in units of fp32 roundings.
-double weight_roundings(const Mha& p) {
-  switch (p.q.type) {
-    case Type::kHalf: return 0x1p11;
-    case Type::kBFloat16: return 0x1p14;
-    default: return p.rounds ? 0x1p19 : 1;
-  }
+// What error_bound multiplies magnitudes with.
+double bound_of_1(const Mha& p) {
+  const auto n = static_cast<double>(mha_arithmetic(p, Type::kFloat).reduction_length + 3);
+  return std::min(n, 8 * std::sqrt(n)) * unit_roundoff(Type::kFloat);
 }
-// What a weight may be off besides, in the same units: a step between the smallest numbers.
+// The magnitude that stands for the rounding of a weight of 1 to the type of q. Where the exact weights are rounded,
+// those of an implementation may be the next 8-bit float.
+double weight_roundings(const Mha& p) {
+  const bool is_narrow = p.q.type == Type::kHalf || p.q.type == Type::kBFloat16;
+  const double steps = p.rounds || is_narrow ? 2 * unit_roundoff(p.q.type) : 0;
+  return 1 + steps / bound_of_1(p);
+}
+// The same of a weight near 0.
 double weight_step(const Mha& p) {
-  return p.rounds ? smallest_positive(p.q.type) * 0x1p21 : p.q.type == Type::kHalf ? 1 : 0;
+  return p.rounds || p.q.type == Type::kHalf ? smallest_positive(p.q.type) / bound_of_1(p) : 0;
 }
 
 // The rows of scores of a head.

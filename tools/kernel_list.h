@@ -8,6 +8,7 @@
 #include "primitives/activation/activation.h"
 #include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
+#include "primitives/ctc/ctc.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
 #include "primitives/graph/graph.h"
@@ -49,8 +50,9 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   }
   for (const DataType type : {DataType::kHalf, DataType::kDouble})
     add(matmul::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
+  add(ctc::programs(device, DataType::kHalf));
   for (const auto direction : {mha::Direction::kForward, mha::Direction::kBackward})
-    for (const DataType type : {DataType::kFloat, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
+    for (const DataType type : {DataType::kHalf, DataType::kFloat8Fnuz}) add(mha::programs(device, type, direction));
   for (const DataType type : {DataType::kFloat, DataType::kInt8}) {
     add(kthvalue::programs(device, type));
     reduce::Problem p;

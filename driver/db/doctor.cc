@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -109,6 +110,14 @@ std::string searching_settings(const Json& report) {
                      enforced ? fmt::format("MIOPEN_FIND_ENFORCE={}", enforce_name(enforce)) : "");
 }
 
+// The solvers that refuse the problem, by reason.
+void print_refusals(const Json& problem) {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Json& solver : problem.value("refused", Json::array()))
+    names[solver.value("reason", "")].push_back(solver.value("name", ""));
+  for (const auto& [reason, solvers] : names) fmt::print("  {} refused: {}\n", fmt::join(solvers, ", "), reason);
+}
+
 void print_problem(const Json& report) {
   const Json& problem = report["problem"];
   fmt::print("problem\n  {}\n", problem.value("line", ""));
@@ -124,6 +133,7 @@ void print_problem(const Json& report) {
   fmt::print("  miss: {}\n", problem.value("why_missed", ""));
   if (!chosen.empty()) fmt::print("  until then: {} ({})\n", chosen, problem.value("source", ""));
   fmt::print("  what to do: {}\n", problem.value("advice", ""));
+  print_refusals(problem);
 }
 
 int print_state(const Json& report) {

@@ -151,17 +151,15 @@ class Mha final : public TensorOperation {
 
   // The first backward run has o, m and z_inv computed.
   void launch(const Session& session, Direction which, Operands& data) const override {
-    if (of_ != &data) {
-      call_.reset();
+    if (!data.kept) {
       if (which != kForward) {
         data.add(session, {"amax_s", {reference::Type::kFloat, {1}}, 0, kPassed});
         data.add(session, {"amax_o", {reference::Type::kFloat, {1}}, 0, kPassed});
         Call(session, mha_, problem(kForward), data).run(session, data);
       }
-      call_ = std::make_unique<Call>(session, mha_, problem(which), data);
-      of_ = &data;
+      data.kept = std::make_shared<Call>(session, mha_, problem(which), data);
     }
-    call_->run(session, data);
+    static_cast<Call*>(data.kept.get())->run(session, data);
   }
 
   reference::Result expected(Direction which, Operands& data, const Expectation& wanted) const override {
@@ -193,8 +191,6 @@ class Mha final : public TensorOperation {
   reference::Mha problem(Direction which) const { return mha_.problem(args_.type, which != kForward); }
 
   MhaArgs mha_;
-  mutable std::unique_ptr<Call> call_;
-  mutable const Operands* of_ = nullptr;  // whose tensors the call has
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace polymio::driver {
 
 namespace {
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat}, kShort[] = {kFloat, kHalf},
                    kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
                    kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
@@ -53,6 +53,7 @@ std::span<const Primitive> primitives() {
        "Runs the soft margin loss and its gradient.",
        make_soft_margin_loss},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
+      {{"ctc", kShort}, "CTC Loss", "Runs the CTC loss and its gradient.", make_ctc},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
       {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
   };

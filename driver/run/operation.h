@@ -67,6 +67,7 @@ std::unique_ptr<Operation> make_prelu(const Primitive& primitive, const std::str
 std::unique_ptr<Operation> make_rope(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_soft_margin_loss(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_multi_margin_loss(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_ctc(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_dropout(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_mha(const Primitive& primitive, const std::string& base);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ class Operands {
   void* workspace(const Session& session, std::size_t bytes);
   double bytes_read() const;
   double bytes_written() const;
+
+  std::shared_ptr<void> kept = {};  // what the primitive keeps between launches on these tensors
 
  private:
   std::list<Memory> all_;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "state.h"
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace polymio::hip_layer {
@@ -10,6 +14,23 @@ namespace {
 thread_local hipError_t last_error = hipSuccess;
 thread_local int current = 0;  // position in Runtime::devices()
 std::atomic<hipError_t> kernel_error{hipSuccess};
+
+/// The GPUs that HIP_VISIBLE_DEVICES names, in its order, up to the first entry that is no number of one; all if it is
+/// not set.
+std::vector<int> visible(const std::vector<int>& gpus) {
+  const char* const value = std::getenv("HIP_VISIBLE_DEVICES");
+  if (!value) return gpus;
+  std::vector<int> named;
+  for (std::string_view rest = value; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+    if (error != std::errc{} || end != entry.data() + entry.size() || number >= gpus.size()) break;
+    named.push_back(gpus[number]);
+  }
+  return named;
+}
 
 int current_for_handles() {
   const auto& devices = Runtime::get().devices();
@@ -39,13 +60,17 @@ Runtime& Runtime::get() {
 Runtime::Runtime() : table_(polymioRuntimeAccess(kPolymioRuntimeVersion)) {
   if (!table_) return;
   int named = -1, count = 0;
-  if (table_->named_device(&named) != miopenStatusSuccess || polymioGetDeviceCount(&count) != miopenStatusSuccess) return;
+  if (table_->named_device(&named) != miopenStatusSuccess || polymioGetDeviceCount(&count) != miopenStatusSuccess)
+    return;
+  std::vector<int> gpus;
   for (int i = 0; i < count; ++i) {
     polymioDeviceInfo_t info{};
     info.size = sizeof info;
-    const bool known = polymioGetDeviceInfo(i, &info) == miopenStatusSuccess && info.kind != polymioDeviceHip;
-    if (known && (named < 0 || named == i)) devices_.push_back(i);
+    if (polymioGetDeviceInfo(i, &info) != miopenStatusSuccess || info.kind == polymioDeviceHip) continue;
+    if (named == i || (named < 0 && info.kind == polymioDeviceCpu)) devices_.push_back(i);
+    if (named < 0 && info.kind != polymioDeviceCpu) gpus.push_back(i);
   }
+  for (const int gpu : visible(gpus)) devices_.push_back(gpu);
   table_->set_current(current_for_handles);
 }
 
@@ -135,4 +160,6 @@ hipError_t hipGetDevice(int* id) {
 }
 
 // Kernels report here, on whatever thread they run.
-extern "C" __attribute__((visibility("hidden"))) void polymioHipKeepLaunchError(hipError_t code) { kernel_error = code; }
+extern "C" __attribute__((visibility("hidden"))) void polymioHipKeepLaunchError(hipError_t code) {
+  kernel_error = code;
+}

@@ -1,5 +1,4 @@
 // Loss functions: connectionist temporal classification (CTC), soft margin, multi margin (beta).
-// CTC is not implemented yet: its functions return miopenStatusNotImplemented.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_LOSS_H_
 #define MIOPEN_LOSS_H_
@@ -15,10 +14,10 @@ typedef enum {
   MIOPEN_CTC_LOSS_ALGO_DETERMINISTIC = 0,  ///< the same bits every time
 } miopenCTCLossAlgo_t;
 
-/// Creates a descriptor: blank label 0, softmax on. Free it with miopenDestroyCTCLossDescriptor.
+/// Creates a descriptor: fp32, blank label 0, softmax on. Free it with miopenDestroyCTCLossDescriptor.
 MIOPEN_EXPORT miopenStatus_t miopenCreateCTCLossDescriptor(miopenCTCLossDescriptor_t* ctcLossDesc);
 
-/// The values of a descriptor. Null outputs are skipped.
+/// The values of a descriptor. `dataType` must not be null; the other outputs are skipped if they are.
 MIOPEN_EXPORT miopenStatus_t miopenGetCTCLossDescriptor(miopenCTCLossDescriptor_t ctcLossDesc,
                                                         miopenDataType_t* dataType, int* blank_label_id,
                                                         bool* apply_softmax_layer);
@@ -26,22 +25,32 @@ MIOPEN_EXPORT miopenStatus_t miopenGetCTCLossDescriptor(miopenCTCLossDescriptor_
 /// Frees a descriptor. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroyCTCLossDescriptor(miopenCTCLossDescriptor_t ctcLossDesc);
 
-/// Sets the data type, the label that means "nothing", and whether a softmax is applied to the
-/// inputs first.
+/// Sets the data type, which is only stored (tensors have their own); the label that means "nothing", of which a call
+/// uses the nearest class; and whether a softmax over the classes is applied to the inputs first, which are else
+/// logarithms of probabilities.
 MIOPEN_EXPORT miopenStatus_t miopenSetCTCLossDescriptor(miopenCTCLossDescriptor_t ctcLossDesc,
                                                         miopenDataType_t dataType, const int blank_label_id,
                                                         bool apply_softmax_layer);
 
-/// Workspace bytes of miopenCTCLoss. The arrays are host memory.
+/// Workspace bytes of miopenCTCLoss with the same arguments. BadParm: the sizes of `probs` and `gradients` differ or
+/// are not three; an input length above the number of steps; a label that is no class; more labels (an equal one after
+/// another counts twice) than steps. NotImplemented: bf16.
 MIOPEN_EXPORT miopenStatus_t miopenGetCTCLossWorkspaceSize(
     miopenHandle_t handle, const miopenTensorDescriptor_t probsDesc, const miopenTensorDescriptor_t gradientsDesc,
     const int* labels, const int* labelLengths, const int* inputLengths, miopenCTCLossAlgo_t algo,
     const miopenCTCLossDescriptor_t ctcLossDesc, size_t* workSpaceSize);
 
-/// The loss of each sequence and, if `gradients` is not null, its gradient. `probs` and `gradients`
-/// are (longest time, batch, labels). `labels` holds the labels of all sequences one after the
-/// other, `labelLengths` and `inputLengths` one number per sequence; these arrays are host memory.
-/// `losses` has one element per sequence.
+/// The loss of each sequence, the negative logarithm of the probability of its labels, and its gradient, with respect
+/// to `probs` before the softmax, or to the probabilities themselves where there is none. `probs` and `gradients` are
+/// (steps, batch, classes), fp32 or fp16, of any strides and not the same memory; null `gradients` are not computed.
+/// `labels` holds the labels of all sequences one after the other (null if there are none), `labelLengths` and
+/// `inputLengths` one number per sequence; the gradient of later steps is 0. These arrays are in host memory, or in
+/// device memory, which waits for the stream. `losses` has one element per sequence, infinity if no path has a
+/// probability. `algo` is ignored: results are the same bits every time.
+///
+/// UnknownError: the mistakes for which the size query answers BadParm, as in MIOpen. BadParm: too little workspace.
+/// NotInitialized: arrays in device memory while the stream is being captured. A captured graph keeps the values of
+/// arrays in host memory.
 MIOPEN_EXPORT miopenStatus_t miopenCTCLoss(miopenHandle_t handle, const miopenTensorDescriptor_t probsDesc,
                                            const void* probs, const int* labels, const int* labelLengths,
                                            const int* inputLengths, void* losses,

@@ -345,8 +345,8 @@ MIOPEN_EXPORT miopenStatus_t polymioLoadPack(const char* architecture, const cha
 MIOPEN_EXPORT miopenStatus_t polymioLoadPackFromMemory(const char* architecture, const void* data, size_t size);
 
 /// JSON: the database files of the handle's device, whether they can be read and written, their numbers of records and
-/// damaged lines; and, if `problem` is not null, whether the database has it, and if not, why and what to do. `buffer`
-/// and `size` as in polymioExplain.
+/// damaged lines; and, if `problem` is not null, whether the database has it, and if not, why and what to do, and which
+/// solvers refuse it for which reason. `buffer` and `size` as in polymioExplain.
 MIOPEN_EXPORT miopenStatus_t polymioDiagnose(miopenHandle_t handle, miopenProblem_t problem, char* buffer,
                                              size_t* size);
 

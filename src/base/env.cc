@@ -24,6 +24,8 @@ const Variable kUserDbPath{"MIOPEN_USER_DB_PATH", "$XDG_CONFIG_HOME/miopen, else
 const Variable kSystemDbPath{"MIOPEN_SYSTEM_DB_PATH", "<prefix>/share/polymio/db",
                              "Folder of the read-only find database shipped with the library."};
 const Variable kDisableFindDb{"MIOPEN_DEBUG_DISABLE_FIND_DB", "0", "1 neither reads nor writes the find database."};
+const Variable kDisableUserDb{"MIOPEN_DEBUG_DISABLE_USER_DB", "0", "1 neither reads nor writes the user's database."};
+const Variable kDisableSystemDb{"MIOPEN_DEBUG_DISABLE_SYSTEM_DB", "0", "1 does not read the installed database."};
 const Variable kLogLevel{"MIOPEN_LOG_LEVEL", "0",
                          "0 default (warnings), 1 quiet, 2 fatal, 3 errors, 4 warnings, 5 info, "
                          "6 detailed info, 7 trace; to stderr."};
@@ -83,14 +85,13 @@ const Variable kKernelDir{"POLYMIO_KERNEL_DIR", "unset",
 
 std::span<const Variable* const> all() {
   static const std::array list = {
-      &kDevice,          &kCpuIsa,           &kThreads,      &kExecutor,         &kUserDbPath,
-      &kSystemDbPath,    &kDisableFindDb,    &kLogLevel,     &kLogApi,           &kLogCommand,
-      &kDeterministic,   &kFp16Alt,          &kFp8Rounding,  &kFp8Seed,          &kConvGemm,
-      &kConvDirect,      &kConvFft,          &kConvWinograd, &kConvImplicitGemm, &kLegacyAlgorithms,
-      &kFindMode,        &kVerifyTolerance,  &kFindEnforce,  &kFindOnlySolver,   &kImmediateFallback,
-      &kLearnedFallback, &kCheckNumerics,    &kTuningTime,   &kTuningPatience,   &kTuningIterations,
-      &kFindBudget,      &kTuneWhileRunning, &kRecord,       &kCacheDir,         &kDisableCache,
-      &kCompileLevel,    &kKernelDir};
+      &kDevice,         &kCpuIsa,           &kThreads,           &kExecutor,         &kUserDbPath,    &kSystemDbPath,
+      &kDisableFindDb,  &kDisableUserDb,    &kDisableSystemDb,   &kLogLevel,         &kLogApi,        &kLogCommand,
+      &kDeterministic,  &kFp16Alt,          &kFp8Rounding,       &kFp8Seed,          &kConvGemm,      &kConvDirect,
+      &kConvFft,        &kConvWinograd,     &kConvImplicitGemm,  &kLegacyAlgorithms, &kFindMode,      &kVerifyTolerance,
+      &kFindEnforce,    &kFindOnlySolver,   &kImmediateFallback, &kLearnedFallback,  &kCheckNumerics, &kTuningTime,
+      &kTuningPatience, &kTuningIterations, &kFindBudget,        &kTuneWhileRunning, &kRecord,        &kCacheDir,
+      &kDisableCache,   &kCompileLevel,     &kKernelDir};
   return list;
 }
 

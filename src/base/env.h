@@ -15,11 +15,11 @@ struct Variable {
   const char* help;
 };
 
-extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSystemDbPath, kDisableFindDb, kLogLevel,
-    kLogApi, kLogCommand, kDeterministic, kFp16Alt, kFp8Rounding, kFp8Seed, kConvGemm, kConvDirect, kConvFft,
-    kConvWinograd, kConvImplicitGemm, kLegacyAlgorithms, kFindMode, kVerifyTolerance, kFindEnforce, kFindOnlySolver,
-    kImmediateFallback, kLearnedFallback, kCheckNumerics, kTuningTime, kTuningPatience, kTuningIterations, kFindBudget,
-    kTuneWhileRunning, kRecord, kCacheDir, kDisableCache, kCompileLevel, kKernelDir;
+extern const Variable kDevice, kCpuIsa, kThreads, kExecutor, kUserDbPath, kSystemDbPath, kDisableFindDb, kDisableUserDb,
+    kDisableSystemDb, kLogLevel, kLogApi, kLogCommand, kDeterministic, kFp16Alt, kFp8Rounding, kFp8Seed, kConvGemm,
+    kConvDirect, kConvFft, kConvWinograd, kConvImplicitGemm, kLegacyAlgorithms, kFindMode, kVerifyTolerance,
+    kFindEnforce, kFindOnlySolver, kImmediateFallback, kLearnedFallback, kCheckNumerics, kTuningTime, kTuningPatience,
+    kTuningIterations, kFindBudget, kTuneWhileRunning, kRecord, kCacheDir, kDisableCache, kCompileLevel, kKernelDir;
 
 std::span<const Variable* const> all();
 

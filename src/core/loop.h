@@ -64,6 +64,10 @@ class Cursor {
   std::int64_t offset(std::size_t operand) const { return offsets_[operand]; }
   /// Elements left in the innermost dimension.
   std::int64_t run() const { return loop_->inner().size - index_[loop_->rank - 1]; }
+  /// Rows left in the dimension before that, this one included; 1 if there is none.
+  std::int64_t rows() const {
+    return loop_->rank == 1 ? 1 : loop_->dims[loop_->rank - 2].size - index_[loop_->rank - 2];
+  }
   /// Moves by n <= run() elements.
   void advance(std::int64_t n);
 

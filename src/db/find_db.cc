@@ -74,6 +74,7 @@ const char* home() {
 }
 
 std::optional<fs::path> user_folder() {
+  if (env::flag(env::kDisableUserDb, false)) return std::nullopt;
   if (auto value = env::text(env::kUserDbPath)) {
     const bool tilde = *value == "~" || value->starts_with("~/");
     if (!tilde) return *value;
@@ -88,6 +89,7 @@ std::optional<fs::path> user_folder() {
 }
 
 std::optional<fs::path> system_folder() {
+  if (env::flag(env::kDisableSystemDb, false)) return std::nullopt;
   if (auto value = env::text(env::kSystemDbPath)) return *value;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(&system_folder), &info) == 0 || !info.dli_fname) return std::nullopt;

@@ -170,6 +170,11 @@ class Stream {
   virtual double elapsed_us(const Event& from, const Event& to) = 0;
   /// BadParm if the pointer is certainly not memory of this device. Slow.
   virtual void check_memory(const void* pointer, const char* what) const = 0;
+  /// Whether the pointer is certainly the device's own memory, which the host may not read. Slow.
+  virtual bool is_device_memory(const void* pointer) const {
+    (void)pointer;
+    return false;
+  }
 
   /// GPUs only; an error on the CPU.
   virtual const Compiler& compiler() const = 0;

@@ -172,6 +172,10 @@ std::string diagnose(Handle& handle, const Request* rq) {
   const bool normal = default_find_mode() == FindMode::kNormal || default_find_mode() == FindMode::kReserved;
   JsonArray out;
   for (const SolverBase* s : quarantined(*rq)) out.add(s->info().name);
+  JsonArray refused;
+  for (const SolverBase* s : rq->solvers)
+    if (const Verdict v = admit(*s, device, rq->problem, rq->constraints); !v)
+      refused.add_raw(JsonObject().add("name", s->info().name).add("reason", v.text()).text());
   JsonObject problem;
   problem.add("line", rq->problem.key())
       .add("hit", missed.why.empty())
@@ -181,6 +185,7 @@ std::string diagnose(Handle& handle, const Request* rq) {
       .add("why_missed", missed.why)
       .add("advice", missed.advice)
       .add_raw("quarantined", out.text());
+  problem.add_raw("refused", refused.text());
   return j.add_raw("problem", problem.text()).text();
 }
 

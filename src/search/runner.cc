@@ -26,6 +26,12 @@ std::size_t least_workspace(const Request& rq, const Candidate& c) {
   return least;
 }
 
+/// Whether a solver serves the request with so much workspace.
+bool is_served(Request rq, std::size_t workspace) {
+  rq.constraints.workspace_limit = workspace;
+  return !rank(rq).empty();
+}
+
 /// As the request lists it; a solver of another direction will be refused with that reason.
 const SolverBase& known_solver(const Request& rq, const Primitive& primitive, std::uint64_t id) {
   if (const SolverBase* listed = solver_by_id(id, rq.solvers)) return *listed;
@@ -239,7 +245,12 @@ Plan Call::online_plan() const {
 Plan Call::plan_of_algorithm(int algorithm, unsigned enabled) const {
   Request rq = request_;
   rq.constraints.algorithms &= 1u << algorithm;
-  const auto candidates = rank(rq);
+  auto candidates = rank(rq);
+  if (candidates.empty() && algorithm == primitive_.promised_algorithm() && (enabled >> algorithm & 1u) &&
+      !is_served(rq, SIZE_MAX)) {
+    rq.constraints.algorithms = enabled;
+    candidates = rank(rq);
+  }
   if (candidates.empty()) fail_algorithm(algorithm, enabled);
   if (rq.handle.tunes_while_running() && !primitive_.reads_output(rq.problem)) return online_plan();
   return plan(candidates[0]);
@@ -304,6 +315,9 @@ void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted>
       if (!(seen & bit)) handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, 0), plan);
       seen |= bit;
     }
+    const int promised = primitive.promised_algorithm();
+    if (promised < 0 || (seen >> promised & 1u) || !(allowed.algorithms >> promised & 1u)) continue;
+    handle.plans().put(key_for(handle, *problem, allowed, promised, 0), calls[i].plan(rankings[i][0]));
   }
 }
 

@@ -31,6 +31,8 @@ class Primitive {
   /// Whether callers choose among the solvers by find: then a restriction to solvers of another direction leaves none,
   /// else all.
   virtual bool has_find() const { return true; }
+  /// Number of an algorithm that callers may count on, -1: none. Where no solver has it, runs take the best other one.
+  virtual int promised_algorithm() const { return -1; }
 
  protected:
   ~Primitive() = default;

@@ -230,5 +230,16 @@ TEST_F(FindDbTest, DisabledNeitherStoresNorFinds) {
   EXPECT_EQ(find_db("dev-1").lookup("k").size(), 1u);
 }
 
+TEST_F(FindDbTest, EachFolderCanBeDisabled) {
+  set("MIOPEN_SYSTEM_DB_PATH", system_.c_str());
+  set("MIOPEN_USER_DB_PATH", user_.c_str());
+  set("MIOPEN_DEBUG_DISABLE_USER_DB", "1");
+  EXPECT_EQ(db_folders(), std::vector<fs::path>{system_});
+  EXPECT_EQ(find_db("dev-1").path(), "");
+  set("MIOPEN_DEBUG_DISABLE_USER_DB", nullptr);
+  set("MIOPEN_DEBUG_DISABLE_SYSTEM_DB", "1");
+  EXPECT_EQ(db_folders(), std::vector<fs::path>{user_});
+}
+
 }  // namespace
 }  // namespace polymio

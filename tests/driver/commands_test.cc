@@ -228,6 +228,7 @@ TEST_F(Commands, DoctorSaysWhatIsThereAndWhyAProblemMissed) {
   EXPECT_TRUE(has(fresh, "^device cpu \\("));
   EXPECT_TRUE(has(fresh, "miss: no record of this problem"));
   EXPECT_TRUE(has(fresh, "what to do: run find"));
+  EXPECT_TRUE(has(fresh, "ConvCpuDepthwiseFwd.* refused: "));
   learn();
   const Outcome known = drive("doctor " + kLine);
   EXPECT_TRUE(has(known, "readable and writable; \\d+ records"));

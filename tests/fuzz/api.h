@@ -129,6 +129,16 @@ class World {
   bool failed_ = false;
 };
 
+/// A descriptor for one call.
+template <class T, Status (*kCreate)(T*), Status (*kDestroy)(T)>
+struct Owned {
+  Owned() { kCreate(&desc); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { kDestroy(desc); }
+  T desc = nullptr;
+};
+
 /// The arguments of one call. At most a few are wrong; each wrong one adds the statuses that it allows.
 class Draw {
  public:

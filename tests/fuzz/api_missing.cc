@@ -45,11 +45,9 @@ void missing(World& w) {
 }
 
 Registration g_entries[] = {
-    {"miopenCTCLoss", missing<miopenCTCLoss>, false},
     {"miopenCompileFusionPlan", missing<miopenCompileFusionPlan>, false},
     {"miopenConvolutionBiasActivationForward", missing<miopenConvolutionBiasActivationForward>, false},
     {"miopenCreateBatchnormProblem", missing<miopenCreateBatchnormProblem>, false},
-    {"miopenCreateCTCLossDescriptor", missing<miopenCreateCTCLossDescriptor>, false},
     {"miopenCreateFusionPlan", missing<miopenCreateFusionPlan>, false},
     {"miopenCreateOpActivationBackward", missing<miopenCreateOpActivationBackward>, false},
     {"miopenCreateOpActivationForward", missing<miopenCreateOpActivationForward>, false},
@@ -60,7 +58,6 @@ Registration g_entries[] = {
     {"miopenCreateOpConvForward", missing<miopenCreateOpConvForward>, false},
     {"miopenCreateOperatorArgs", missing<miopenCreateOperatorArgs>, false},
     {"miopenCreateRNNDescriptor", missing<miopenCreateRNNDescriptor>, false},
-    {"miopenDestroyCTCLossDescriptor", missing<miopenDestroyCTCLossDescriptor>, false},
     {"miopenDestroyFusionPlan", missing<miopenDestroyFusionPlan>, false},
     {"miopenDestroyOperatorArgs", missing<miopenDestroyOperatorArgs>, false},
     {"miopenDestroyRNNDescriptor", missing<miopenDestroyRNNDescriptor>, false},
@@ -70,8 +67,6 @@ Registration g_entries[] = {
     {"miopenFusionPlanConvolutionSetAlgo", missing<miopenFusionPlanConvolutionSetAlgo>, false},
     {"miopenFusionPlanGetOp", missing<miopenFusionPlanGetOp>, false},
     {"miopenFusionPlanGetWorkSpaceSize", missing<miopenFusionPlanGetWorkSpaceSize>, false},
-    {"miopenGetCTCLossDescriptor", missing<miopenGetCTCLossDescriptor>, false},
-    {"miopenGetCTCLossWorkspaceSize", missing<miopenGetCTCLossWorkspaceSize>, false},
     {"miopenGetRNNDataSeqTensorDescriptor", missing<miopenGetRNNDataSeqTensorDescriptor>, false},
     {"miopenGetRNNDescriptor", missing<miopenGetRNNDescriptor>, false},
     {"miopenGetRNNDescriptor_V2", missing<miopenGetRNNDescriptor_V2>, false},
@@ -96,7 +91,6 @@ Registration g_entries[] = {
     {"miopenRNNForward", missing<miopenRNNForward>, false},
     {"miopenRNNForwardInference", missing<miopenRNNForwardInference>, false},
     {"miopenRNNForwardTraining", missing<miopenRNNForwardTraining>, false},
-    {"miopenSetCTCLossDescriptor", missing<miopenSetCTCLossDescriptor>, false},
     {"miopenSetOpArgsActivBackward", missing<miopenSetOpArgsActivBackward>, false},
     {"miopenSetOpArgsActivForward", missing<miopenSetOpArgsActivForward>, false},
     {"miopenSetOpArgsBatchNormBackward", missing<miopenSetOpArgsBatchNormBackward>, false},

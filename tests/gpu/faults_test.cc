@@ -151,6 +151,31 @@ TEST(CudaFaults, WithoutCublasLtOurOwnProductsRemain) {
   EXPECT_TRUE(says(explanation(c.session(), c.problem()), {"ConvCudaGemmFwd", "there is no cuBLASLt"}));
 }
 
+/// In int8, which only the implicit GEMM and the reference compute.
+const char* const kWithoutGemm = "convint8 -g 4";
+
+TEST(CudaRuns, GemmMayBeNamedWithoutASolverOfIt) {
+  for (const Direction direction : kDirections) {
+    const Case c(4, direction, kWithoutGemm);
+    for (const auto& solution : c.solutions()) EXPECT_NE(solution.algorithm, miopenConvolutionAlgoGEMM);
+    const Counts before;
+    c.run(miopenConvolutionAlgoGEMM);
+    EXPECT_GT(Counts().launches, before.launches);
+    EXPECT_TRUE(says(error_of([&] { c.run(miopenConvolutionAlgoFFT); }), {"miopenStatusNotImplemented"}));
+  }
+}
+
+TEST(CudaCapture, GemmMayBeNamedWithoutASolverOfIt) {
+  const Case c(4, kForward, kWithoutGemm);
+  c.prepare();
+  const Counts before;
+  const Trouble trouble("capture");
+  c.run(miopenConvolutionAlgoGEMM);
+  const Counts after;
+  EXPECT_EQ(after.violations, before.violations);
+  EXPECT_GT(after.launches, before.launches);
+}
+
 TEST(CudaCapture, WithoutAPlanIsRefusedByName) {
   const Case c(5);
   const auto choice = c.solutions().at(0);

@@ -113,6 +113,15 @@ TEST(HipDevices, TheNamedOneIsDevice0) {
   expect_error(hipDeviceGetPCIBusId(id, 3, 0), hipErrorInvalidValue, "13");
 }
 
+TEST(HipDevices, AListOfVisibleOnesEndsAtAWrongNumber) {
+  const char* const list = std::getenv("HIP_VISIBLE_DEVICES");
+  if (!list || std::string(list) != "9999,0" || std::getenv("POLYMIO_DEVICE"))
+    GTEST_SKIP() << "needs HIP_VISIBLE_DEVICES=9999,0";
+  int count = 0;
+  OK(hipGetDeviceCount(&count));
+  EXPECT_EQ(count, 1) << "the CPU";
+}
+
 TEST(HipErrors, HaveNamesAndTexts) {
   EXPECT_STREQ(hipGetErrorName(hipErrorOutOfMemory), "hipErrorOutOfMemory");
   EXPECT_STREQ(hipGetErrorString(hipErrorOutOfMemory), "out of memory");

@@ -379,6 +379,32 @@ def multi_margin_loss(lib, x, reduction="none", p=1, margin=0.75):
     return Operation(ours, theirs, [y], [x, y])
 
 
+def ctc_loss(lib, x, longest=10, blank=0):
+    """Losses of sequences of (steps, batch, classes), and the gradients of the logits x. At least two classes."""
+    steps, batch, classes = x.shape
+    inputs = torch.randint((steps + 1) // 2, steps + 1, (batch,), dtype=torch.int32)
+    counts = torch.minimum(torch.randint(0, longest + 1, (batch,), dtype=torch.int32), (inputs + 1) // 2)
+    labels = torch.randint(1, classes, (max(int(counts.sum()), 1),), dtype=torch.int32)
+    labels[labels <= blank] -= 1
+    descriptor, d, size, losses, gradient = lib.made("CTCLoss"), lib.tensor(x), ctypes.c_size_t(), like(x[0, :, 0]), like(x)
+    lib("miopenSetCTCLossDescriptor", descriptor, TYPES[x.dtype], blank, True)
+    arrays = (labels, counts, inputs)
+    lib("miopenGetCTCLossWorkspaceSize", lib.handle, d, d, *arrays, 0, descriptor, ctypes.byref(size))
+    workspace = torch.empty(size.value, dtype=torch.uint8, device=x.device)
+
+    def ours():
+        lib("miopenCTCLoss", lib.handle, d, x, *arrays, losses, d, gradient, 0, descriptor, workspace, size)
+
+    @torch.enable_grad()
+    def theirs(x=x):
+        logits = x.detach().clone().requires_grad_()
+        each = functional.ctc_loss(logits.log_softmax(2), labels[:int(counts.sum())].long(), inputs.long(), counts.long(),
+                                   blank, "none")
+        return [each.detach(), torch.autograd.grad(each.sum(), logits)[0]]
+
+    return Operation(ours, theirs, [losses, gradient], [x, gradient])
+
+
 # No value of 16 bits is at a kink.
 ACTIVATIONS = {"logistic": (1, torch.sigmoid), "tanh": (2, lambda x: 1.2501 * torch.tanh(0.7501 * x)), "relu": (3, torch.relu),
                "softrelu": (4, functional.softplus), "abs": (5, torch.abs),

@@ -11,6 +11,7 @@ import sys
 
 import torch
 
+import attention as attending
 import operations as op
 
 # Norm of the difference / norm of the result in double.
@@ -68,6 +69,23 @@ def pairs(draw, dtype, device):
     return draw.choice((x, x.transpose(1, 2)))
 
 
+def sequences(draw, dtype, device):
+    """(steps, batch, classes), in this order in memory or batch first, of a type that CTC losses take."""
+    size = [draw.choice((1, 7, 40, 130)), draw.randint(1, 6), draw.choice((2, 9, 16, 33, 70))]
+    x = torch.randn(size, device=device).mul(2).to(torch.float16 if dtype == torch.float16 else torch.float32)
+    return draw.choice((x, x.transpose(0, 1).contiguous().transpose(0, 1)))
+
+
+def attention(lib, draw, dtype, backward):
+    dtype = torch.float32 if dtype == torch.float64 else dtype
+    size = [draw.randint(1, 3), draw.randint(1, 3), draw.randint(1, 150), draw.choice((1, 8, 17, 64, 80, 128))]
+    q = torch.randn(size, device=lib.device).to(dtype)
+    if draw.random() < 0.3:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    return attending.attention(lib, q, draw.choice((None, draw.randint(1, 300))), draw.random() < 0.4, draw.random() < 0.4,
+                               backward)
+
+
 def reduced(draw, dtype):
     return draw.choice(op.REDUCED if dtype != torch.float16 else ("none", "mean"))  # sums may be above 65504
 
@@ -100,9 +118,12 @@ for backward in (False, True):
         f"activation{name}": lambda lib, d, t, b=backward: (
             op.activation(lib, image(d, t, lib.device), d.choice(list(op.ACTIVATIONS)), b)),
     })
+    CASES[f"attention{name}"] = lambda lib, d, t, b=backward: attention(lib, d, t, b)
 CASES["prelu backward"] = lambda lib, d, t: op.prelu_backward(lib, image(d, t, lib.device), d.random() < 0.5)
 CASES["multi margin loss"] = lambda lib, d, t: (
     op.multi_margin_loss(lib, rows(d, t, lib.device), reduced(d, t), d.choice((1, 2))))
+CASES["ctc loss"] = lambda lib, d, t: (
+    lambda x: op.ctc_loss(lib, x, d.choice((0, 3, 40)), d.randint(0, x.shape[2] - 1)))(sequences(d, t, lib.device))
 for reduction in op.REDUCTIONS:
     CASES[f"reduce {reduction}"] = lambda lib, d, t, r=reduction: (
         lambda x: op.reduction(lib, x, r, some_dims(d, x)))(image(d, t, lib.device))
@@ -135,8 +156,8 @@ def main():
         draw, worst = random.Random(options.seed), collections.defaultdict(float)
         torch.manual_seed(options.seed)
         for number in range(options.shapes):
-            dtype = FLOATS[number % len(FLOATS)]
-            operation = make(lib, draw, dtype)
+            operation = make(lib, draw, FLOATS[number % len(FLOATS)])
+            dtype = operation.theirs.__defaults__[0].dtype
             operation.ours()
             if options.device != "cpu":
                 torch.cuda.synchronize()

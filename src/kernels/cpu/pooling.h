@@ -37,6 +37,9 @@ struct PoolingKernels {
   /// Lines [first, end).
   void (*forward)(const Pooling&, std::int64_t first, std::int64_t end, void* scratch);
   void (*backward)(const Pooling&, std::int64_t first, std::int64_t end, void* scratch);
+  /// The gradient of maxima with indices, planes [first, end) of the images' channels; ignores across_channels.
+  std::size_t (*scatter_scratch)(const Pooling&);
+  void (*scatter)(const Pooling&, std::int64_t first, std::int64_t end, void* scratch);
 };
 
 }  // namespace polymio::kernels

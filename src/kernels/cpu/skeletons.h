@@ -9,11 +9,14 @@ namespace polymio::kernels {
 
 inline constexpr std::size_t kMaxInputs = 5, kMaxOutputs = 5, kMaxAccumulators = 4;
 
-/// n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it otherwise.
+/// Rows of n contiguous elements of each operand. An output may be the same memory as an input, but not overlap it
+/// otherwise.
 struct Run {
   const void* in[kMaxInputs + kMaxAccumulators] = {};  // a second pass over columns adds their values to the inputs
   void* out[kMaxOutputs] = {};
-  std::int64_t n = 0;
+  std::int64_t n = 0, rows = 1;
+  std::int64_t in_row_bytes[kMaxInputs + kMaxAccumulators] = {}, out_row_bytes[kMaxOutputs] = {};
+  unsigned repeats = 0;  // bit i: input i has one element per row, for all n
 };
 
 /// Rows of `n` contiguous elements; in[i] is the first row of an input, whose rows are row_bytes[i] apart.
@@ -25,6 +28,8 @@ struct Rows {
   std::int64_t rows = 0, n = 0;
 };
 
+inline constexpr std::int64_t kMostRowElements = 1024;  // elements of rows of reduce_each
+
 /// A reduction to `accumulators` values of type A. `job` points to the parameters that the functor is made from.
 template <class A = double>
 struct Reduction {
@@ -34,11 +39,16 @@ struct Reduction {
   void (*start)(const void* job, A* values) = nullptr;
   /// Adds a run, whose first element is element number `first` of those that are reduced.
   void (*reduce)(const void* job, const Run& run, std::int64_t first, A* values) = nullptr;
+  /// The values of each row of the run alone, values[accumulator * pitch + row]; n is at most kMostRowElements. Null:
+  /// none.
+  void (*reduce_each)(const void* job, const Run& run, A* values, std::int64_t pitch) = nullptr;
   /// Adds rows, the first of which is number `first`, to values[accumulator * pitch + column].
   void (*reduce_columns)(const void* job, const Rows& rows, std::int64_t first, A* values,
                          std::int64_t pitch) = nullptr;
   /// Adds the values of later elements.
   void (*merge)(const void* job, const A* later, A* values) = nullptr;
+  /// The same for n rows or columns: values[accumulator * pitch + row]. Null: none.
+  void (*merge_each)(const void* job, std::int64_t n, const A* later, A* values, std::int64_t pitch) = nullptr;
   /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
   /// The same for rows of columns, with values[accumulator * pitch + column].

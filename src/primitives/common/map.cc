@@ -21,9 +21,9 @@ void split(Stream& stream, const Loop& loop, std::int64_t task_elements,
 }
 
 void map(Stream& stream, const Tiles& tiles, const Operands& operands, FunctionRef<void(const kernels::Run&)> kernel,
-         std::int64_t task_elements) {
+         std::int64_t task_elements, RunShape shape) {
   const auto run_loop = [&](const Loop& loop) {
-    const Runs runs(loop, operands);
+    const Runs runs(loop, operands, shape);
     split(stream, loop, task_elements, [&](std::int64_t begin, std::int64_t end) { runs.each(begin, end, kernel); });
   };
   run_loop(tiles.main);

@@ -17,6 +17,6 @@ void split(Stream&, const Loop&, std::int64_t task_elements, FunctionRef<void(st
 /// Calls the kernel for all elements. The loop of the tiles has the operands: outputs first, then inputs. An output may
 /// be an input at the same strides; without `reads_outputs` the kernel must not read outputs.
 void map(Stream&, const Tiles&, const Operands&, FunctionRef<void(const kernels::Run&)> kernel,
-         std::int64_t task_elements = kTaskElements);
+         std::int64_t task_elements = kTaskElements, RunShape = RunShape::kRows);
 
 }  // namespace polymio::common

@@ -16,6 +16,7 @@ constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us, a
 constexpr std::int64_t kLeastColumns = 16;                     // fewest contiguous columns that are reduced as such
 constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
 constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
+constexpr std::int64_t kColumnChunks = 64;   // most chunks of columns: their values are merged one by one
 constexpr std::int64_t kTasksPerThread = 2;  // tasks that suffice to reduce rows whole
 constexpr std::int64_t kShortRow = 64;       // elements of rows that take longer than a transposed copy of them
 constexpr std::int64_t kCopied = 2048;       // elements of such a copy
@@ -74,17 +75,21 @@ class Reducer {
         operands_(operands),
         kernel_(kernel),
         jobs_(jobs),
-        runs_(loops.reduced, operands, operands.outputs, operands.outputs + kernel.reads),
-        applied_(loops.reduced, operands),
+        runs_(loops.reduced, operands, RunShape::kRows, operands.outputs, operands.outputs + kernel.reads),
+        applied_(loops.reduced, operands, RunShape::kRows),
         rows_(loops.kept.count()),
         length_(loops.reduced.count()),
         columns_(!jobs.own && has_columns(loops, operands, kernel)),
-        short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns) {
+        short_(kernel.apply_columns && !jobs.own && !columns_ && length_ <= kShortRow && rows_ >= kLeastColumns),
+        simple_(!kernel.apply && kernel.reduce_each && !jobs.own && !columns_ && length_ <= kernels::kMostRowElements &&
+                loops.reduced.rank == 1 && all_contiguous()) {
     const std::int64_t width = loops.kept.inner().size, fitting = kTaskElements / length_;
     const std::int64_t cached = std::clamp(fitting / kCachedColumns * kCachedColumns, kCachedColumns, kBlock);
-    group_ = columns_ ? std::min(width, kernel.apply ? cached : kBlock) : std::clamp<std::int64_t>(fitting, 1, rows_);
-    const std::int64_t in_chunk = kernel.apply ? kCachedTasks * kTaskElements : kTaskElements;
-    chunk_ = columns_ ? std::max<std::int64_t>(1, in_chunk / group_) : kTaskElements;
+    const bool stays_cached = length_ * cached <= kCachedTasks * kTaskElements;
+    group_ = !columns_ ? std::clamp<std::int64_t>(fitting, 1, rows_)
+                       : std::min(width, kernel.apply && stays_cached ? cached : kBlock);
+    const std::int64_t in_chunk = kernel.apply && stays_cached ? kCachedTasks * kTaskElements : kTaskElements;
+    chunk_ = columns_ ? std::max(in_chunk / group_, ceil_div(length_, kColumnChunks)) : kTaskElements;
     chunks_ = ceil_div(length_, chunk_);
     groups_in_width_ = ceil_div(columns_ ? width : rows_, group_);
     groups_ = groups_in_width_ * (columns_ ? rows_ / width : 1);
@@ -100,7 +105,12 @@ class Reducer {
   }
 
   /// Passes the merged values of every row on, rows in order.
-  void finish(RowResult<A> result) const {
+  void finish(RowResult<A> result) {
+    if (kernel_.merge_each && !jobs_.own) {
+      for (std::int64_t c = 1; c < chunks_; ++c)
+        kernel_.merge_each(jobs_.shared, rows_, at(c, 0, 0), at(0, 0, 0), rows_);
+      chunks_merged_ = true;
+    }
     for (std::int64_t row = 0; row < rows_; ++row) {
       A values[kernels::kMaxAccumulators];
       merged(row, values);
@@ -109,18 +119,34 @@ class Reducer {
   }
 
   void run_and_apply(Stream& stream, RowResult<A> result) {
+    run_and_apply(stream, RowsResult<A>([&](std::int64_t first, std::int64_t n, A* values, std::int64_t pitch) {
+                    for (std::int64_t i = 0; i < n; ++i) {
+                      A one[kernels::kMaxAccumulators];
+                      for (std::size_t k = 0; k < kernel_.accumulators; ++k)
+                        one[k] = values[static_cast<std::int64_t>(k) * pitch + i];
+                      result(first + i, one);
+                      for (std::size_t k = 0; k < kernel_.accumulators; ++k)
+                        values[static_cast<std::int64_t>(k) * pitch + i] = one[k];
+                    }
+                  }));
+  }
+
+  void run_and_apply(Stream& stream, RowsResult<A> result) {
     if (chunks_ == 1 || groups_ >= kTasksPerThread * stream.threads()) {
       return stream.parallel_for(static_cast<std::size_t>(groups_), 0, [&](std::size_t i, void*) {
         const Group g = group(static_cast<std::int64_t>(i));
-        columns_ ? finish_columns(g, result) : short_ ? finish_short_rows(g, result) : finish_rows(g, result);
+        columns_  ? finish_columns(g, result)
+        : short_  ? finish_short_rows(g, result)
+        : simple_ ? finish_simple_rows(g, result)
+                  : finish_rows(g, result);
       });
     }
     run(stream);
-    if (!kernel_.apply) return finish(result);
     finish([&](std::int64_t row, A* values) {
-      result(row, values);
+      result(row, 1, values, 1);
       for (std::size_t k = 0; k < kernel_.accumulators; ++k) *at(0, k, row) = values[k];
     });
+    if (!kernel_.apply) return;
     stream.parallel_for(static_cast<std::size_t>(chunks_ * groups_), 0, [&](std::size_t i, void*) {
       const std::int64_t task = static_cast<std::int64_t>(i), c = task / groups_;
       const Group g = group(task % groups_);
@@ -129,6 +155,7 @@ class Reducer {
   }
 
  private:
+  using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
   struct Group {
     std::int64_t first, n;  // rows
   };
@@ -139,6 +166,11 @@ class Reducer {
     const std::int64_t width = columns_ ? loops_.kept.inner().size : rows_;
     const std::int64_t at = number % groups_in_width_ * group_;
     return {number / groups_in_width_ * width + at, std::min(group_, width - at)};
+  }
+  bool all_contiguous() const {
+    for (std::size_t o = operands_.outputs; o < operands_.count; ++o)
+      if (loops_.reduced.inner().strides[o] != 1) return false;
+    return true;
   }
   Part part(std::int64_t chunk) const { return {chunk * chunk_, std::min((chunk + 1) * chunk_, length_)}; }
 
@@ -152,7 +184,7 @@ class Reducer {
   /// The values of a row, all chunks merged.
   void merged(std::int64_t row, A* values) const {
     for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
-    if (chunks_ == 1) return;
+    if (chunks_ == 1 || chunks_merged_) return;
     const JobOfRow job(jobs_, row);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       A later[kernels::kMaxAccumulators];
@@ -167,7 +199,7 @@ class Reducer {
     auto [done, end] = part(chunk);
     runs_.each(done, end, offsets_of(cursor), [&](const kernels::Run& run) {
       kernel_.reduce(job, run, done, values);
-      done += run.n;
+      done += run.n * run.rows;
     });
   }
   void apply_row(const void* job, const Cursor& cursor, std::int64_t chunk, const A* values) const {
@@ -192,7 +224,7 @@ class Reducer {
       apply_row(JobOfRow(jobs_, row), cursor, chunk, values);
     }
   }
-  void finish_rows(const Group& g, RowResult<A> result) const {
+  void finish_rows(const Group& g, RowsResult<A> result) const {
     Cursor cursor(loops_.kept, g.first);
     for (std::int64_t row = g.first; row < g.first + g.n; ++row, cursor.advance(1)) {
       const JobOfRow job(jobs_, row);
@@ -202,8 +234,26 @@ class Reducer {
         reduce_row(job, cursor, c, later);
         kernel_.merge(job, later, values);
       }
-      result(row, values);
+      result(row, 1, values, 1);
       for (std::int64_t c = 0; c < chunks_; ++c) apply_row(job, cursor, c, values);
+    }
+  }
+
+  /// Contiguous rows of one chunk, without a second pass.
+  void finish_simple_rows(const Group& g, RowsResult<A> result) const {
+    Values values;
+    kernels::Run run;
+    run.n = length_;
+    Cursor cursor(loops_.kept, g.first);
+    for (std::int64_t row = g.first; row < g.first + g.n; row += run.rows, cursor.advance(run.rows)) {
+      run.rows = std::min({cursor.run(), g.first + g.n - row, kBlock});
+      for (std::size_t o = operands_.outputs; o < operands_.count; ++o) {
+        const auto bytes = static_cast<std::int64_t>(operands_.size[o]);
+        run.in[o - operands_.outputs] = static_cast<char*>(operands_.data[o]) + cursor.offset(o) * bytes;
+        run.in_row_bytes[o - operands_.outputs] = loops_.kept.inner().strides[o] * bytes;
+      }
+      kernel_.reduce_each(jobs_.shared, run, values.data(), kBlock);
+      result(row, run.rows, values.data(), kBlock);
     }
   }
 
@@ -253,31 +303,19 @@ class Reducer {
       kernel_.apply_columns(jobs_.shared, rows, values, pitch);
     });
   }
-  using Values = std::array<A, kernels::kMaxAccumulators* static_cast<std::size_t>(kBlock)>;
-  /// Calls body with the values of a column, then stores them.
-  template <class Body>
-  void on_column(Values& all, std::int64_t column, const Body& body) const {
-    A one[kernels::kMaxAccumulators];
-    const auto at = [&](std::size_t k) -> A& { return all[k * kBlock + static_cast<std::size_t>(column)]; };
-    for (std::size_t k = 0; k < kernel_.accumulators; ++k) one[k] = at(k);
-    body(one);
-    for (std::size_t k = 0; k < kernel_.accumulators; ++k) at(k) = one[k];
-  }
-  void finish_columns(const Group& g, RowResult<A> result) const {
+  void finish_columns(const Group& g, RowsResult<A> result) const {
     Values values, later;
     reduce_columns(0, g, values.data(), kBlock);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       reduce_columns(c, g, later.data(), kBlock);
-      for (std::int64_t i = 0; i < g.n; ++i)
-        on_column(later, i,
-                  [&](A* other) { on_column(values, i, [&](A* sum) { kernel_.merge(jobs_.shared, other, sum); }); });
+      kernel_.merge_each(jobs_.shared, g.n, later.data(), values.data(), kBlock);
     }
-    for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
+    result(g.first, g.n, values.data(), kBlock);
     for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
   }
 
   /// Rows of few elements as columns of a transposed copy.
-  void finish_short_rows(const Group& all, RowResult<A> result) const {
+  void finish_short_rows(const Group& all, RowsResult<A> result) const {
     alignas(64) unsigned char copies[kMaxOperands][kCopied * sizeof(double)];
     const std::int64_t most = std::min(kCopied / length_, kBlock);
     for (std::int64_t first = 0; first < all.n; first += most) {
@@ -299,7 +337,7 @@ class Reducer {
       Values values;
       set_none(g.n, values.data(), kBlock);
       kernel_.reduce_columns(jobs_.shared, rows, 0, values.data(), kBlock);
-      for (std::int64_t i = 0; i < g.n; ++i) on_column(values, i, [&](A* sum) { result(g.first + i, sum); });
+      result(g.first, g.n, values.data(), kBlock);
       kernel_.apply_columns(jobs_.shared, rows, values.data(), kBlock);
       for (std::size_t o = 0; o < operands_.outputs; ++o) copy_rows<false>(o, g, copies[o]);
     }
@@ -330,7 +368,7 @@ class Reducer {
   const Jobs jobs_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_, short_;
+  bool columns_, short_, simple_, chunks_merged_ = false;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   std::vector<A> table_;  // [chunk][accumulator][row]
 };
@@ -371,6 +409,11 @@ void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& ope
 void reduce_and_apply(Stream& stream, const RowLoops& loops, const Operands& operands,
                       const kernels::Reduction<>& kernel, RowJob job, RowResult<double> result) {
   Reducer<double>(loops, operands, kernel, {nullptr, &job}).run_and_apply(stream, result);
+}
+
+void reduce_many(Stream& stream, const RowLoops& loops, const Operands& inputs, const kernels::Reduction<>& kernel,
+                 const void* job, RowsResult<double> result) {
+  Reducer<double>(loops, inputs, kernel, {job}).run_and_apply(stream, result);
 }
 
 }  // namespace polymio::common

@@ -21,6 +21,10 @@ RowLoops row_loops(const Loop& all, FunctionRef<bool(std::size_t dim)> reduced);
 template <class A>
 using RowResult = FunctionRef<void(std::int64_t row, A* values)>;
 
+/// The same for `n` consecutive rows at once: values[accumulator * pitch + row - first].
+template <class A>
+using RowsResult = FunctionRef<void(std::int64_t first, std::int64_t n, A* values, std::int64_t pitch)>;
+
 /// Writes the job of a row, of at most kRowJobBytes bytes, where rows have parameters of their own.
 using RowJob = FunctionRef<void(std::int64_t row, void* job)>;
 inline constexpr std::size_t kRowJobBytes = 64;
@@ -38,5 +42,10 @@ void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::
                       RowResult<double> result);
 void reduce_and_apply(Stream&, const RowLoops&, const Operands&, const kernels::Reduction<>&, RowJob job,
                       RowResult<double> result);
+
+/// Reduces every row of many, whose results are cheap to use: those of neighbouring rows are passed on together,
+/// concurrently. The kernel has no apply.
+void reduce_many(Stream&, const RowLoops&, const Operands& inputs, const kernels::Reduction<>&, const void* job,
+                 RowsResult<double> result);
 
 }  // namespace polymio::common

@@ -7,13 +7,16 @@
 namespace polymio::common {
 namespace {
 
-constexpr std::int64_t kLongRun = 32;  // the shortest run that is passed on alone
+constexpr std::int64_t kLongRun = 32;   // the shortest run that is passed on alone
+constexpr std::int64_t kLeastRow = 16;  // the shortest row that is passed on in place
 
 template <class T>
 void copy_as(const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride, std::int64_t n) {
   const T* src = static_cast<const T*>(from);
   T* dst = static_cast<T*>(to);
-  if (to_stride == 1) {
+  if (to_stride == 1 && from_stride == 0) {
+    std::fill_n(dst, n, *src);
+  } else if (to_stride == 1) {
     for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i * from_stride];
   } else {
     for (std::int64_t i = 0; i < n; ++i) dst[i * to_stride] = src[i * from_stride];
@@ -40,11 +43,14 @@ struct Runs::Buffers {
   std::array<Repeated, kMaxOperands> repeated;
 };
 
-Runs::Runs(const Loop& loop, const Operands& operands, std::size_t first, std::size_t end)
+Runs::Runs(const Loop& loop, const Operands& operands, RunShape shape, std::size_t first, std::size_t end)
     : loop_(loop), operands_(operands), first_(first), end_(std::min(end, operands.count)) {
+  in_rows_ = shape == RunShape::kRows && loop.inner().size >= kLeastRow;
   for (std::size_t o = first_; o < end_; ++o) {
-    in_place_[o] = loop.inner().strides[o] == 1;
+    const std::int64_t stride = loop.inner().strides[o];
+    in_place_[o] = stride == 1;
     all_in_place_ = all_in_place_ && in_place_[o];
+    in_rows_ = in_rows_ && (in_place_[o] || (stride == 0 && o >= operands.outputs));
   }
 }
 
@@ -60,10 +66,35 @@ void Runs::each(std::int64_t begin, std::int64_t end, Body body) const { each(be
 
 void Runs::each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
                 Body body) const {
-  if (loop_.rank > 1 || !all_in_place_) return each_block(begin, end, moved, body);
+  if (loop_.rank > 1 || !all_in_place_)
+    return in_rows_ ? each_rows(begin, end, moved, body) : each_block(begin, end, moved, body);
   Pointers pointers{};
   for (std::size_t o = first_; o < end_; ++o) pointers[o] = address(o, loop_.base[o] + begin + moved[o]);
   body(run_of(pointers, end - begin));
+}
+
+void Runs::each_rows(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+                     Body body) const {
+  const std::int64_t width = loop_.inner().size;
+  kernels::Run run;
+  for (std::size_t o = std::max(first_, operands_.outputs); o < end_; ++o)
+    if (!in_place_[o]) run.repeats |= 1u << (o - operands_.outputs);
+  Pointers pointers{};
+  for (std::int64_t i = begin; i < end; i += run.rows * run.n) {
+    const Cursor cursor(loop_, i);
+    const bool whole = cursor.run() == width && end - i >= width;
+    run.n = std::min(cursor.run(), end - i);
+    run.rows = whole ? std::min(cursor.rows(), (end - i) / width) : 1;
+    for (std::size_t o = first_; o < end_; ++o) {
+      pointers[o] = address(o, cursor.offset(o) + moved[o]);
+      const std::int64_t bytes =
+          loop_.rank > 1 ? loop_.dims[loop_.rank - 2].strides[o] * static_cast<std::int64_t>(operands_.size[o]) : 0;
+      (o < operands_.outputs ? run.out_row_bytes[o] : run.in_row_bytes[o - operands_.outputs]) = bytes;
+    }
+    std::copy_n(pointers.begin(), operands_.outputs, run.out);
+    std::copy_n(pointers.begin() + operands_.outputs, operands_.count - operands_.outputs, run.in);
+    body(run);
+  }
 }
 
 void Runs::each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,

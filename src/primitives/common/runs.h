@@ -1,5 +1,5 @@
-// Elements of a loop nest as contiguous runs, which kernels take: in place where an operand is contiguous, else through
-// copies of a block of elements.
+// Elements of a loop nest as contiguous runs, which kernels take: in place where operands are contiguous or repeat,
+// else through copies of a block of elements.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
@@ -28,14 +28,17 @@ struct Operands {
 void copy_elements(std::size_t size, const void* from, std::int64_t from_stride, void* to, std::int64_t to_stride,
                    std::int64_t n);
 
+/// Whether kernels take runs of several rows and with inputs that repeat.
+enum class RunShape { kOneRow, kRows };
+
 class Runs {
  public:
   /// Uses the operands [first, end) of those given, all by default.
-  Runs(const Loop& loop, const Operands& operands, std::size_t first = 0, std::size_t end = kMaxOperands);
+  Runs(const Loop& loop, const Operands& operands, RunShape shape = RunShape::kOneRow, std::size_t first = 0,
+       std::size_t end = kMaxOperands);
 
   using Body = FunctionRef<void(const kernels::Run&)>;
-  /// Calls body for the elements [begin, end) of the loop, in order: contiguous elements of each operand. `moved`:
-  /// elements by which every operand is moved.
+  /// Calls body for the elements [begin, end) of the loop, in order. `moved`: elements by which every operand is moved.
   void each(std::int64_t begin, std::int64_t end, Body body) const;
   void each(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved, Body body) const;
 
@@ -46,6 +49,9 @@ class Runs {
   void* address(std::size_t operand, std::int64_t offset) const {
     return static_cast<char*>(operands_.data[operand]) + offset * static_cast<std::int64_t>(operands_.size[operand]);
   }
+  /// In place: what is left of a row, then whole rows, then the beginning of one.
+  void each_rows(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
+                 Body body) const;
   void each_block(std::int64_t begin, std::int64_t end, const std::array<std::int64_t, kMaxOperands>& moved,
                   Body body) const;
   void* gather(std::size_t operand, Cursor at, std::int64_t n, bool one_run, std::int64_t moved, Buffers&) const;
@@ -54,7 +60,7 @@ class Runs {
   const Loop& loop_;
   const Operands& operands_;
   std::size_t first_, end_;
-  bool all_in_place_ = true;
+  bool all_in_place_ = true, in_rows_ = false;
   std::array<bool, kMaxOperands> in_place_{};
 };
 

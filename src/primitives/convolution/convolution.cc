@@ -30,6 +30,7 @@ class Convolution final : public search::Primitive {
   }
   Plan finish(Plan plan, const ProblemBase& p) const override { return check_numerics(std::move(plan), typed(p)); }
   bool reads_output(const ProblemBase& p) const override { return typed(p).scalars == Scalars::kBilinear; }
+  int promised_algorithm() const override { return static_cast<int>(Algorithm::kGemm); }
 };
 constexpr Convolution kConvolution;
 

@@ -15,13 +15,14 @@ struct Shape {
 // The first kBaseShapes are those of the base programs: ordinary, grouped, depthwise.
 constexpr Shape kShapes[] = {{64, 64, 1, 3, 1}, {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
                              {64, 64, 1, 3, 2}, {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
-                             {64, 64, 1, 5, 1}, {64, 64, 1, 1, 2}};
+                             {64, 64, 1, 5, 1}, {64, 64, 1, 1, 2},    {64, 3, 1, 3, 1},   {8, 64, 1, 4, 4}};
 constexpr std::size_t kBaseShapes = 3;
 constexpr std::int64_t kImages[] = {8, 64}, kSide = 28;  // base programs: the first
 
 Problem make_problem(const Shape& s, std::int64_t images, Direction direction, DataType type, bool channels_last) {
   const Layout layout = channels_last ? Layout::kNHWC : Layout::kNCHW;
-  const std::int64_t pad = s.filter / 2, side = forward_size(kSide, s.filter, pad, s.stride, 1);
+  const std::int64_t pad = s.filter == s.stride ? 0 : s.filter / 2,
+                     side = forward_size(kSide, s.filter, pad, s.stride, 1);
   Problem p;
   p.direction = direction;
   p.geometry.pad = {pad, pad, 0};

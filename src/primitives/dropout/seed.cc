@@ -69,7 +69,7 @@ const std::vector<Linear>& jumps() {
 Xorwow first_state(std::uint64_t seed) {
   const auto low = static_cast<std::uint32_t>(seed), high = static_cast<std::uint32_t>(seed >> 32);
   const std::uint32_t t0 = 1228688033u * (low ^ 0x2c7f967fu), t1 = 2073658381u * (high ^ 0xa03697cbu);
-  return {{123456789u + t0, 362436069u ^ t1, 521288629u + t0, 88675123u ^ t1, 5783321u + t0}, 6615241u + t0 + t1};
+  return {{123456789u + t0, 362436069u ^ t0, 521288629u + t1, 88675123u ^ t1, 5783321u + t0}, 6615241u + t0 + t1};
 }
 
 }  // namespace

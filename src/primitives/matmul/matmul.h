@@ -71,8 +71,8 @@ std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 /// The GPU kernels for operands of the type `in` and results of the type `out`.
 std::vector<KernelSpec> programs(const DeviceInfo&, DataType in, DataType out);
 
-/// Runs the best known solver that the workspace suffices for; every problem has one that needs none. Throws BadParm
-/// for tensors that do not fit together. Composites that run products directly, at offsets, use this, too.
+/// Runs best_solver() as it is predicted to be fastest with this workspace, which may be none. Never searches. Throws
+/// BadParm for tensors that do not fit together.
 void run(Handle&, const Problem&, const Problem::Args&);
 
 /// Find, immediate mode and tuning of the problem, which must outlive the result.

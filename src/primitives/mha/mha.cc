@@ -138,6 +138,9 @@ void run(Handle& handle, const Problem& problem, const Problem::Args& given, std
     return id == 0 ? call.first_plan() : call.plan(id, point);
   });
   check_arguments(args, slots);
+  constexpr std::uintptr_t kWidest = 8;  // bytes of a number that GPU solvers keep in workspace
+  require(plan->workspace == 0 || reinterpret_cast<std::uintptr_t>(args.workspace) % kWidest == 0,
+          "the workspace starts at {}, but must start at a multiple of {} bytes", args.workspace, kWidest);
   handle.run(*plan, &args);
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <utility>
+#include <span>
 
 #include "base/error.h"
 #include "core/tensor_checks.h"
@@ -21,15 +21,10 @@ struct Named {
 template <class Body>
 void for_tensors(const Problem& p, const Body& body) {
   const bool forward = p.forward();
-  body(Named{p.q, "q"});
-  body(Named{p.k, "k", true});
-  body(Named{p.v, "v", true});
-  body(Named{p.o, "o", false, forward});
-  if (forward) return;
-  body(Named{p.dout, "dout"});
-  body(Named{p.dq, "dq", false, true});
-  body(Named{p.dk, "dk", true, true});
-  body(Named{p.dv, "dv", true, true});
+  const Named all[] = {
+      {p.q, "q"},       {p.k, "k", true},          {p.v, "v", true},         {p.o, "o", false, forward},
+      {p.dout, "dout"}, {p.dq, "dq", false, true}, {p.dk, "dk", true, true}, {p.dv, "dv", true, true}};
+  for (const Named& t : std::span(all).first(forward ? 4 : std::size(all))) body(t);
 }
 
 void check(const Problem& p, const Named& t) {

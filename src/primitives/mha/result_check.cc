@@ -17,6 +17,9 @@ using search::Operand;
 
 constexpr std::int64_t kMostTerms = std::int64_t{1} << 23;  // of all products together
 
+/// Not inlined: this file has no speed to gain.
+[[gnu::noinline]] double load(DataType type, const void* data, std::int64_t i) { return dtype::load(type, data, i); }
+
 /// The scalars of a call on the host.
 struct Scalars {
   std::array<double, kScalars> values;
@@ -107,7 +110,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
              double& magnitude) const {
     double sum = 0;
     for (std::int64_t d = 0; d < p_.head_size(); ++d) {
-      const double term = dtype::load(s.type, a, at + d) * dtype::load(t.type, b, b_at + d);
+      const double term = load(s.type, a, at + d) * load(t.type, b, b_at + d);
       sum += term;
       magnitude += std::fabs(term);
     }
@@ -135,7 +138,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
     if (p_.has_bias()) {
       const std::int64_t at = (p_.bias.lens[0] == 1 ? 0 : row.n) * p_.bias.strides[0] +
                               (p_.bias.lens[1] == 1 ? 0 : row.h) * p_.bias.strides[1] + row.i * p_.bias.strides[2] + j;
-      const double bias = dtype::load(DataType::kFloat, a.bias, at);
+      const double bias = load(DataType::kFloat, a.bias, at);
       v += bias;
       m += std::isinf(bias) ? 0 : std::fabs(bias);
     }
@@ -175,7 +178,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
     double sum = 0, magnitude = 0, steps = 0;
     for (std::size_t j = 0; j < score.size(); ++j) {
       const auto key = static_cast<std::int64_t>(j);
-      const double v = dtype::load(p_.v.type, a.v, row.of(p_.v, key) + d);
+      const double v = load(p_.v.type, a.v, row.of(p_.v, key) + d);
       double weight = std::exp(score[j] - largest) / total * kept(s, row, key) * s[Scalar::kScaleS];
       const double exact = weight;
       if (is_fp8(p_.q.type)) weight = rounded(p_.q.type, weight);
@@ -189,7 +192,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
 
   Value backward(const Args& a, const Scalars& s, const Row& row, std::int64_t d, std::int64_t number,
                  const std::vector<double>& score, const std::vector<double>& error) const {
-    const double m = dtype::load(DataType::kFloat, a.m, number), z = dtype::load(DataType::kFloat, a.z_inv, number);
+    const double m = load(DataType::kFloat, a.m, number), z = load(DataType::kFloat, a.z_inv, number);
     double delta_magnitude = 0;
     const double of_o = s[Scalar::kDescaleDO] * s[Scalar::kDescaleO],
                  of_v = s[Scalar::kDescaleDO] * s[Scalar::kDescaleV];
@@ -201,7 +204,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
       const auto key = static_cast<std::int64_t>(j);
       double dp_magnitude = 0;
       const double dp = of_v * dot(p_.dout, a.dout, row.of(p_.dout, row.i), p_.v, a.v, row.of(p_.v, key), dp_magnitude);
-      const double keep = kept(s, row, key), k = dtype::load(p_.k.type, a.k, row.of(p_.k, key) + d);
+      const double keep = kept(s, row, key), k = load(p_.k.type, a.k, row.of(p_.k, key) + d);
       const double weight = a.scale * std::exp(score[j] - m) * z * s[Scalar::kScaleDS];
       double gradient = weight * (keep * dp - delta);
       const double terms = keep * std::fabs(of_v) * dp_magnitude + std::fabs(of_o) * delta_magnitude;

@@ -18,6 +18,7 @@ constexpr Registration<Direction> kRows[] = {
     {info(12001, "MhaCpuFwd", kCpu), Direction::kForward, cpu_blocks},
     {info(12002, "MhaCpuBwd", kCpu), Direction::kBackward, cpu_blocks},
     {info(12005, "MhaCudaMatrixFwd", kCuda), Direction::kForward, cuda_matrix_tiles},
+    {info(12006, "MhaCudaMatrixBwd", kCuda), Direction::kBackward, cuda_matrix_tiles},
     {info(12003, "MhaGpuFwd", kGpus), Direction::kForward, gpu_tiles},
     {info(12004, "MhaGpuBwd", kGpus), Direction::kBackward, gpu_tiles},
 };

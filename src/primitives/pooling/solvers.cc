@@ -12,7 +12,7 @@
 namespace polymio::pooling {
 
 using Maker = SolverMaker<Direction>;
-Maker cpu_window, cpu_reference, gpu_window;
+Maker cpu_window, cpu_scatter, cpu_reference, gpu_window;
 
 namespace {
 
@@ -27,6 +27,7 @@ constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices, 
 constexpr Registration<Direction> kRows[] = {
     {info(3001, "PoolCpuWindowFwd", kCpu), Direction::kForward, cpu_window},
     {info(3002, "PoolCpuWindowBwd", kCpu), Direction::kBackward, cpu_window},
+    {info(3007, "PoolCpuScatterBwd", kCpu), Direction::kBackward, cpu_scatter},
     {info(3003, "PoolCpuReferenceFwd", kCpu, true), Direction::kForward, cpu_reference},
     {info(3004, "PoolCpuReferenceBwd", kCpu, true), Direction::kBackward, cpu_reference},
     {info(3005, "PoolGpuWindowFwd", kGpus), Direction::kForward, gpu_window},

@@ -1,7 +1,7 @@
 // Helpers of the solvers.
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cpu/window.h"
+#include "kernels/cpu/pooling.h"
 #include "primitives/pooling/pooling.h"
 
 namespace polymio::pooling {
@@ -28,6 +28,9 @@ struct Geometry {
  private:
   void merge(const Problem&);
 };
+
+/// The kernels' parameters, without buffers and factors.
+kernels::Pooling job_of(const Problem&);
 
 /// The coordinates of an element that is numbered in N, C, [D], [H], W order.
 struct Coordinates {

@@ -23,6 +23,7 @@ namespace {
 constexpr int kOutOfMemory = 2;
 constexpr int kMaxSharedAttribute = 8;   // function attribute: dynamic shared memory beyond 48 KiB
 constexpr int kMemoryTypeAttribute = 2;  // pointer attribute
+constexpr int kDeviceMemory = 2;         // a value of it
 constexpr int kClusterAttribute = 4, kProgrammaticAttribute = 6;
 constexpr std::uint32_t kUsualShared = 48u << 10;
 constexpr std::size_t kMaxArguments = 32;
@@ -168,6 +169,12 @@ class DriverStream final : public GpuStream {
     const int code = driver_.pointer_attribute(&type, kMemoryTypeAttribute, reinterpret_cast<Address>(pointer));
     require(code == 0, "{} is no memory of {}: allocate it with polymioMalloc or the device's own functions", what,
             info_.name);
+  }
+  bool is_device_memory(const void* pointer) const override {
+    const Current current(driver_, context_);
+    int type = 0;
+    const int code = driver_.pointer_attribute(&type, kMemoryTypeAttribute, reinterpret_cast<Address>(pointer));
+    return code == 0 && type == kDeviceMemory;
   }
 
   const Compiler& compiler() const override {

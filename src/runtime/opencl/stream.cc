@@ -140,6 +140,7 @@ class QueueStream final : public gpu::GpuStream {
   }
   // Not checked: a memory object cannot be distinguished from an invalid pointer.
   void check_memory(const void*, const char*) const override {}
+  bool is_device_memory(const void* pointer) const override { return scope_->is_address(pointer); }
 
   const Compiler& compiler() const override { return *scope_; }
   std::shared_ptr<Module> load(const std::string& program) override {

@@ -24,7 +24,7 @@ Floats weight_of(Floats x) {
 }
 
 /// The factors of kN neighbouring scores from number `element` on: 0, or that of a score that is kept.
-Floats kept_factors(const AttentionDropout& dropout, std::uint64_t element) {
+[[gnu::noinline]] Floats kept_factors(const AttentionDropout& dropout, std::uint64_t element) {
   Wide x;
   for (int i = 0; i < kN; ++i) x[i] = dropout.seed + element + static_cast<std::uint64_t>(i);
   x = HASH_STEP_1(x);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/isa/isa_namespaces.h"
 #include "kernels/cpu/isa/pooling_backward.h"
+#include "kernels/cpu/isa/pooling_scatter.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 namespace {
@@ -58,11 +59,33 @@ std::size_t scratch(const Pooling& p, bool backward) {
   return p.type == DataType::kDouble ? scratch_of<double>(p, backward) : scratch_of<float>(p, backward);
 }
 
+void scatter(const Pooling& p, i64 first, i64 end, void* memory) {
+  switch (p.type) {
+    case DataType::kHalf: return pooling_scatter<Half>(p, first, end, memory);
+    case DataType::kBFloat16: return pooling_scatter<Bfloat16>(p, first, end, memory);
+    case DataType::kDouble: return pooling_scatter<double>(p, first, end, memory);
+    default: return pooling_scatter<float>(p, first, end, memory);
+  }
+}
+
+std::size_t scatter_scratch(const Pooling& p) {
+  Scratch scratch(nullptr);
+  if (p.type == DataType::kDouble)
+    const PoolingScatter<double> doubles(p, scratch);
+  else
+    const PoolingScatter<float> floats(p, scratch);
+  return scratch.end();
+}
+
 }  // namespace
 
 template <>
 const PoolingKernels& entry_points<PoolingKernels>() {
-  static constexpr PoolingKernels kKernels{.scratch = scratch, .forward = forward, .backward = backward};
+  static constexpr PoolingKernels kKernels{.scratch = scratch,
+                                           .forward = forward,
+                                           .backward = backward,
+                                           .scatter_scratch = scatter_scratch,
+                                           .scatter = scatter};
   return kKernels;
 }
 

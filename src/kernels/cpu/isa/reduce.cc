@@ -11,7 +11,7 @@ namespace {
 template <ReduceKind kKind, class T>
 struct SumOf {
   using Job = void;
-  static constexpr int kReads = 1, kAccumulators = 1, kIndex = -1;
+  static constexpr int kReads = 1, kAccumulators = 1, kIndex = -1, kElementsPerLane = 64;
   void start(Vec<T> (&acc)[1]) const { acc[0] = Vec<T>{}; }
   void add(Vec<T> (&acc)[1], Vec<T>, Vec<T> x) const { acc[0] = acc[0] + term(x); }
   void merge(Vec<T> (&acc)[1], const Vec<T> (&later)[1]) const { acc[0] = acc[0] + later[0]; }
@@ -90,19 +90,19 @@ struct Position : ExtremeOf<true, T> {
   using ExtremeOf<true, T>::ExtremeOf;
 };
 
-/// The functor's reduction of elements of S with lanes of T, in columns of C.
-template <template <class> class F, class S, class T, class C = T>
-constexpr Reduction<> kReduction = reduction<F, T, Types<S>, Types<>, C>();
+/// The functor's reduction of elements of S with lanes of T.
+template <template <class> class F, class S, class T>
+constexpr Reduction<> kReduction = reduction<F, T, Types<S>>();
 
 template <class S>
 const Reduction<>* kernel_of(ReduceKind kind) {
   using T = std::conditional_t<sizeof(S) == 8 || __is_same(S, std::int32_t), double, float>;
   using Square = std::conditional_t<__is_same(S, Half) || __is_same(S, std::int8_t), float, double>;
   switch (kind) {
-    case ReduceKind::kSum: return &kReduction<Sum, S, T, double>;
-    case ReduceKind::kMagnitudes: return &kReduction<Magnitudes, S, T, double>;
-    case ReduceKind::kNumbers: return &kReduction<Numbers, S, T, double>;
-    case ReduceKind::kSquares: return &kReduction<Squares, S, Square, double>;
+    case ReduceKind::kSum: return &kReduction<Sum, S, T>;
+    case ReduceKind::kMagnitudes: return &kReduction<Magnitudes, S, T>;
+    case ReduceKind::kNumbers: return &kReduction<Numbers, S, T>;
+    case ReduceKind::kSquares: return &kReduction<Squares, S, Square>;
     case ReduceKind::kProduct: return &kReduction<Product, S, double>;
     case ReduceKind::kExtreme: return &kReduction<Extreme, S, T>;
     case ReduceKind::kPosition: return &kReduction<Position, S, T>;

@@ -51,7 +51,9 @@ void compute(const Binary& job, const Run& run) {
   const Accumulate<kFunction, T> accumulate{combine, static_cast<T>(job.beta)};
   constexpr bool kUnary = kFunction == Function::kFirst;
   Run with_output = run;
-  with_output.in[kUnary ? 1 : 2] = run.out[0];
+  constexpr std::size_t kOld = kUnary ? 1 : 2;
+  with_output.in[kOld] = run.out[0];
+  with_output.in_row_bytes[kOld] = run.out_row_bytes[0];
   if constexpr (kUnary) {
     if (job.beta == 0) return map<T, Types<S>, Types<Out>>(combine, run);
     map<T, Types<S, Out>, Types<Out>>(accumulate, with_output);
@@ -86,15 +88,14 @@ BinaryKernel conversion(DataType out) {
 template <class T>
 struct Sum {
   using Job = void;
-  static constexpr int kReads = 1, kAccumulators = 1, kIndex = -1;
+  static constexpr int kReads = 1, kAccumulators = 1, kIndex = -1, kElementsPerLane = 64;
   void start(Vec<T> (&acc)[1]) const { acc[0] = Vec<T>{}; }
   void add(Vec<T> (&acc)[1], Vec<T>, Vec<T> x) const { acc[0] = acc[0] + x; }
   void merge(Vec<T> (&acc)[1], const Vec<T> (&later)[1]) const { acc[0] = acc[0] + later[0]; }
 };
 
 template <class S>
-constexpr Reduction<> kSum =
-    reduction<Sum, std::conditional_t<__is_same(S, double), double, float>, Types<S>, Types<>, double>();
+constexpr Reduction<> kSum = reduction<Sum, std::conditional_t<__is_same(S, double), double, float>, Types<S>>();
 
 BinaryKernel binary(const Binary& job) {
   const bool converts = job.in != job.out;

@@ -126,7 +126,7 @@ INLINE void add_across(const Operands* p, const Walk* w, const ColumnShape* c, i
   const int rows = THREADS / c->together;
   i64 column_at[INPUTS];
   UNROLL
-  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column;
+  for (int k = 0; k < INPUTS; ++k) column_at[k] = EQUAL_ACROSS(k) ? 0 : column_offset(c, column, k);
   UNROLL
   for (int j = 0; j < VECTOR; ++j) sum[j] = start();
   if (column < c->columns) add_pixels(p, w, c, column_at, part * rows + THREAD(0) / c->together, rows * parts, sum);

@@ -21,6 +21,14 @@ typedef struct ConvStrides {
   i64 x[5], w[5], y[5];
 } ConvStrides;
 
+/// Implicit GEMM of any convolution (implicit_gemm_general.cl). In backward data the taps of a phase are `tap_step`
+/// apart and read source positions `tap_delta` apart.
+typedef struct GeneralShape {
+  i64 tiles, tiles_p, tiles_q;  // all, and of one group and phase
+  i64 tap_step[3], tap_delta[3];
+  int splits, channels_fast, plain_fast;  // order of (tap, channel); neighbouring threads load neighbouring q
+} GeneralShape;
+
 #ifndef KERNEL
 }  // namespace polymio::kernels
 #endif

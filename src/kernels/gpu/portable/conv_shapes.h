@@ -37,11 +37,20 @@ typedef struct GroupedShape {
 } GroupedShape;
 
 /// Copies of the pixels that a strided pointwise convolution reads: `planes` planes, one per image and channel (NCHW)
-/// or one per image (NHWC), where a pixel has `vectors` units.
+/// or one per image (NHWC), where a pixel has `vectors` units. x begins at element `x_at`.
 typedef struct PixelShape {
-  i64 planes;
+  i64 planes, x_at;
   int vectors, in_d, in_h, in_w, out_d, out_h, out_w, stride_d, stride_h, stride_w;
 } PixelShape;
+
+/// Copies between x and the im2col matrix of filters that do not overlap: `planes` planes of in_h rows, one per image,
+/// channel (NCHW) and depth. Rows, runs (rows of a filter) and steps between filters of a row are in units of a copy,
+/// in NHWC with all channels. They begin at element x_at.
+typedef struct PatchShape {
+  i64 x_at, planes;
+  int channels;  // planes per image and depth
+  int in_d, in_h, row, filter_d, filter_h, run, step_d, step_h, step, out_d, out_h, out_w;
+} PatchShape;
 
 #ifndef KERNEL
 }  // namespace polymio::kernels

@@ -20,6 +20,7 @@ typedef unsigned short u16;
 #define BLOCKS(d) ((int)get_num_groups(d))
 #define THREAD(d) ((int)get_local_id(d))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define BARRIER_GLOBAL() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)  // the block sees its own stores
 #define THREADS_PER_BLOCK(n) __attribute__((reqd_work_group_size(n, 1, 1)))
 #define THREADS_PER_BLOCK_OF(n, blocks) THREADS_PER_BLOCK(n)
 #define FLOAT_OF_BITS(u) as_float(u)
@@ -120,6 +121,9 @@ INLINE u16 half_of_float(float v) {
 #endif
 #endif
 
+#ifndef BARRIER_GLOBAL
+#define BARRIER_GLOBAL() BARRIER()
+#endif
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 #define MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -23,6 +23,10 @@
 //                        MAPPED on, may hold parameters of it instead (start())
 //   REDUCES(i)           whether accumulate() uses input i (1); in[i] is undefined there otherwise
 //   READS_OUTPUT(f, o)   whether the old value of output o is read (0)
+//   ADD_UNIT(a, v, unit, n, column)
+//                        accumulate() of the first n elements v[input][0..unit) at once; n is at most unit
+//   REDUCED(a)           what a thread's accumulator becomes before it is combined with others (a)
+//   PREPARED(f, a)       what a row's accumulator becomes before apply() and finish() (a)
 //   WHOLE_ROWS           no entry points for several blocks per row
 // Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
 // partial_row_vectors, which write accumulators to the workspace, [rows][parts], then apply_row_elements,
@@ -38,6 +42,12 @@
 #endif
 #ifndef READS_OUTPUT
 #define READS_OUTPUT(f, o) 0
+#endif
+#ifndef REDUCED
+#define REDUCED(a) (a)
+#endif
+#ifndef PREPARED
+#define PREPARED(f, a) (a)
 #endif
 
 /// A thread's share of a row: units `lane`, `lane + lanes`, ... of the row whose elements begin at `at`.
@@ -87,6 +97,9 @@ INLINE int locate_unit(const Operands* p, const Walk* w, const RowShape* s, cons
 }
 
 INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, num (*v)[VECTOR]) {
+#ifdef ADD_UNIT
+  return ADD_UNIT(sum, v, unit, n, column);
+#else
   UNROLL
   for (int j = 0; j < unit; ++j) {
     num in[INPUTS];
@@ -95,6 +108,7 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
     if (j < n) sum = accumulate(sum, in, column + j);
   }
   return sum;
+#endif
 }
 
 /// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
@@ -120,9 +134,9 @@ INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape*
     num v[INPUTS][VECTOR];
     const int n = locate_unit(p, w, s, part, index, unit, at);
     read_inputs(p, at, 1, unit, n, v);
-    sum = add_unit(sum, index * unit, unit, n, v);
+    sum = add_unit(sum, index * unit, unit, MIN(n, unit), v);
   }
-  return sum;
+  return REDUCED(sum);
 }
 
 #if MAPPED > 0
@@ -188,7 +202,7 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
     const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
     const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
     const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
-    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, KEPT_UNITS);                                             \
+    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, KEPT_UNITS);                               \
   }
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
@@ -219,7 +233,7 @@ PARTIAL_ROW(partial_row_vectors, VECTOR)
     const RowPart part = part_of_row(&p, &w, row, lane, s.parts * THREADS, &s);                                  \
     Accumulator sum = workspace[row * s.parts];                                                                  \
     for (int i = 1; i < s.parts; ++i) sum = combine(sum, workspace[row * s.parts + i]);                          \
-    apply_part(&p, &w, &s, &f, &part, sum, unit, kept, 0);                                                       \
+    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, 0);                                         \
   }
 APPLY_ROW(apply_row_elements, 1)
 APPLY_ROW(apply_row_vectors, VECTOR)

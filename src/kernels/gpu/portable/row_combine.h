@@ -36,10 +36,8 @@ INLINE Accumulator combine_lanes(Accumulator own, LOCAL Accumulator* sums, int l
     if (lanes <= SUBGROUP) return own;
     if (lane % SUBGROUP == 0) sums[THREAD(0) / SUBGROUP] = own;
     BARRIER();
-    const int first = (THREAD(0) - lane) / SUBGROUP;
-    own = sums[first];
-    for (int i = 1; i < lanes / SUBGROUP; ++i) own = combine(own, sums[first + i]);
-    return own;
+    const int subgroups = lanes / SUBGROUP, subgroup = lane % subgroups;
+    return combine_subgroup(sums[(THREAD(0) - lane) / SUBGROUP + subgroup], subgroup, subgroups);
   }
 #endif
   sums[THREAD(0)] = own;

@@ -53,7 +53,7 @@ void run_strided(Stream& stream, const Tiles& tiles, const kernels::Activation& 
     part.result = run.out[0];
     kernels.run(part, 0, run.n);
   };
-  common::map(stream, tiles, operands, kernel, kTaskElements);
+  common::map(stream, tiles, operands, kernel, kTaskElements, common::RunShape::kOneRow);
 }
 
 std::unique_ptr<const SolverBase> cpu_strided(const SolverInfo& info, Direction d) {

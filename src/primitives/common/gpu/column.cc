@@ -59,9 +59,10 @@ class Inputs {
       const auto i = static_cast<int>(o);
       kernels::Side side = columns_.sides[o];
       if (in_aligned_buffers && columns_.any_alignment) side.data = &kAligned;
+      const i64 stride = columns_.shape.stride[o], neighbours = columns_.shape.vector[o];
+      const bool divides = neighbours == 1 ? stride == 1 : neighbours % vector_ == 0 && stride % vector_ == 0;
       return i >= nest_.inputs - columns_.equal_across ||
-             (columns_.shape.stride[o] == 1 && columns_.shape.vector[o] == 1 &&
-              kernels::is_aligned(nest_, i, side, -1, vector_));
+             (divides && kernels::is_aligned(nest_, i, side, -1, vector_));
     });
   }
   template <class Condition>
@@ -79,9 +80,9 @@ class Inputs {
 /// Columns per block: those that share cache lines, fewer if multiprocessors would idle.
 int columns_together(const DeviceInfo& device, const Columns& columns) {
   const int vector = columns.shape.vector[0];
-  if (vector > 1) return vector;
-  if (columns.shape.stride[0] >= columns.nest.inner().strides[0]) return 1;
+  if (vector == 1 && columns.shape.stride[0] >= columns.nest.inner().strides[0]) return 1;
   int together = 32;
+  if (vector > 1 && together % vector == 0) return vector;
   while (together > 1 && columns.shape.columns < i64{together} * device.units) together /= 2;
   return together;
 }

@@ -38,11 +38,15 @@ i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   return lanes;
 }
 
-/// Otherwise: a subgroup, or what keeps a row in registers, up to a block.
-i64 lanes_of_row(i64 units) {
+/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 128 bytes at
+/// once while rows fill the device.
+i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, std::size_t unit_bytes) {
+  constexpr i64 kTransaction = 128, kThreadsPerUnit = 1024;
   const auto power = [](i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); };
   const i64 keeping = power(ceil_div(units, kKeptUnits));
-  return std::min(std::max(std::min(power(units), kSubgroup), keeping), kThreads);
+  const i64 coalesced = power(ceil_div(kTransaction, static_cast<i64>(unit_bytes)));
+  const bool fills = rows * std::max(keeping, coalesced) >= kThreadsPerUnit * device.units;
+  return std::min(std::max(std::min(power(units), fills ? coalesced : kSubgroup), keeping), kThreads);
 }
 
 /// Whether vectors are aligned if buffers are. Units depend on that, so that sums do not depend on addresses.
@@ -67,7 +71,9 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
     fail(Status::kNotImplemented, "a row has {} elements, at most {} are supported", units, kernels::kMaxPartUnits);
   const i64 count = count_of(plan.nest, 0, row_dims);
   const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
-  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units) : lanes_of_row(units);
+  const std::size_t unit_bytes = rows.sides[0].size * static_cast<std::size_t>(plan.vectors ? vector : 1);
+  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units)
+                               : lanes_of_row(device, count, units, unit_bytes);
   plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1};
   if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
   return plan;

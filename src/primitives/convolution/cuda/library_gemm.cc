@@ -1,10 +1,11 @@
-// ConvCudaGemm: as ConvGpuGemm, with products by cuBLASLt if it is installed. The im2col matrix is gathered for chunks
-// of images so that it stays in the cache; backward weights accumulates in fp32. Tune points are the algorithms that
+// ConvCudaGemm: as ConvGpuGemm, with products by cuBLASLt if it is installed. The im2col matrix is gathered for parts
+// of the batch so that it stays in the cache; backward weights accumulates in fp32. Tune points are the algorithms that
 // the heuristic of the library offers. TF32 products are a solver of their own, since they are less accurate.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -13,12 +14,15 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
+using gpu::kMiB;
 constexpr std::int64_t kLine = 256;                   // bytes: alignment of the parts of the workspace
 constexpr std::int64_t kMaxPartialBytes = 64 * kMiB;  // bytes of partial gradients of the weights
 constexpr std::int64_t kMaxGroups = 8;                // one product per group
 
 enum Knobs { kChoice, kLibraryMiB, kChunkMiB };
+
+/// Chunks of these sizes have at least one image if its matrix is at most kMostMatrix; other sizes are never exceeded.
+bool is_target(int chunk_mib) { return chunk_mib == 32 || chunk_mib == 256; }
 
 std::size_t whole_lines(std::size_t bytes) {
   return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), kLine));
@@ -29,7 +33,7 @@ struct Matrix {
   std::int64_t step, batch_step, group_step, image_step;
 };
 
-/// Multipliers of a chunk: [full chunk, last chunk][aligned tensors, unaligned tensors].
+/// Multipliers of a chunk: [full chunk, smaller chunk][aligned tensors, unaligned tensors].
 using Multipliers = std::array<std::array<std::shared_ptr<const Multiplier>, 2>, 2>;
 
 bool is_tf32(ErrorClass error) { return error == ErrorClass::kReduced; }
@@ -37,22 +41,23 @@ bool is_tf32(ErrorClass error) { return error == ErrorClass::kReduced; }
 class LibraryProduct {
  public:
   LibraryProduct(const DeviceInfo&, const Problem& p, const TunePoint& point, ErrorClass error)
-      : columns(p, chunk_of(p, point), in_place(p)),
-        images(chunk_of(p, point)),
+      : slices(*slices_at(p, point)),
+        columns(p, slices, in_place(p)),
         point_(point),
         tf32_(is_tf32(error)),
         direction_(p.direction),
         type_(p.x.type),
-        all_images_(p.n()),
+        parts_(gpu::parts(p, slices)),
         groups_(p.groups()),
+        channels_(p.c() / p.groups()),
         depth_(p.c() / p.groups() * gpu::taps_of(p)),
         filters_(p.k() / p.groups()),
         pixels_(gpu::pixels_of(p)),
         last_(!columns.pixels_innermost()),
-        sums_(weights() && (images < all_images_ || !last_ || columns.in_place())),
+        x_last_(columns.depth_innermost()),
+        sums_(weights() && (parts_ > 1 || !last_ || columns.in_place())),
         library_bytes_(static_cast<std::size_t>(point[kLibraryMiB] * kMiB)) {
-    const std::int64_t rows = groups_ * depth_, channels = groups_ * filters_, group_elements = filters_ * depth_;
-    x_ = {last_ ? rows : pixels_, last_ ? depth_ : rows * pixels_, depth_ * pixels_, rows * pixels_};
+    const std::int64_t channels = groups_ * filters_, group_elements = filters_ * depth_;
     y_ = {last_ ? channels : pixels_, last_ ? filters_ : channels * pixels_, filters_ * pixels_, channels * pixels_};
     w_ = {depth_, last_ ? group_elements : weights() ? groups_ * group_elements : 0, group_elements, 0};
     if (columns.in_place()) set_columns(p);
@@ -61,12 +66,14 @@ class LibraryProduct {
   static Verdict check(const DeviceInfo&, const Problem&, ErrorClass);
 
   static TuneSpace tune_space() {
-    return {{"choice", {0, 1, 2, 3, 4, 5, 6, 7}}, {"library_mib", {32, 0}}, {"chunk_mib", {32, 256}}};
+    return {{"choice", {0, 1, 2, 3, 4, 5, 6, 7}}, {"library_mib", {32, 0}}, {"chunk_mib", {32, 256, 128, 8, 1}}};
   }
   static bool is_valid(const Problem& p, const TunePoint& point) {
     if (point.size() != 3 || point[kChoice] < 0 || point[kLibraryMiB] < 0 || point[kChunkMiB] <= 0) return false;
-    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;  // for callers without workspace
-    return !is_direct(p) || point[kChunkMiB] == start()[kChunkMiB];
+    // For callers with little workspace.
+    if (point[kLibraryMiB] == 0 && point[kChoice] > 0) return false;
+    if (!is_target(point[kChunkMiB]) && point[kLibraryMiB] > 0) return false;
+    return is_direct(p) ? point[kChunkMiB] == start()[kChunkMiB] : slices_at(p, point).has_value();
   }
   static TunePoint default_point(const DeviceInfo&, const Problem&) { return start(); }
 
@@ -85,21 +92,29 @@ class LibraryProduct {
   gpu::MatrixPlace matrix(void* workspace) const { return {Buffer(scratch(workspace) + library_bytes_), 0}; }
   void run(Stream&, const Kernels& built, std::size_t first, const gpu::Chunk&) const;
 
+  gpu::Slices slices;
   gpu::Columns columns;
-  std::int64_t images;  // per chunk
 
  private:
   static TunePoint start() { return {0, 32, 32}; }
   bool weights() const { return direction_ == Direction::kBackwardWeights; }
+  /// Whether the columns of the result have channels, not pixels, innermost.
+  bool writes_channels() const { return direction_ == Direction::kBackwardData ? x_last_ : last_; }
   std::int64_t products() const { return last_ ? 1 : groups_; }  // per chunk
+  bool cuts_channels() const { return direction_ == Direction::kBackwardData && slices.channels < channels_; }
+  /// A part of the channels is a product per tap if rows of the matrix are ordered by tap.
+  bool per_tap() const { return cuts_channels() && columns.taps_first() && depth_ > channels_; }
+  Matrix matrix_of(const gpu::Slices& size) const;
   DataType written() const {
     return sums_ ? DataType::kFloat : direction_ == Direction::kBackwardData ? columns.type() : type_;
   }
   std::int64_t weight_count() const { return groups_ * filters_ * depth_; }
-  std::int64_t parts() const { return columns.in_place() ? batch_ : last_ ? 1 : images; }
+  /// Elements of w between channels.
+  std::int64_t weight_step() const { return columns.taps_first() ? 1 : depth_ / channels_; }
+  std::int64_t sums_of_part() const { return columns.in_place() ? batch_ : last_ ? 1 : slices.images; }
   std::size_t matrix_bytes() const { return columns.direct() ? 0 : whole_lines(columns.bytes()); }
   std::size_t sum_bytes() const {
-    return sums_ ? whole_lines(static_cast<std::size_t>(parts() * weight_count()) * sizeof(float)) : 0;
+    return sums_ ? whole_lines(static_cast<std::size_t>(sums_of_part() * weight_count()) * sizeof(float)) : 0;
   }
   /// The library's part of the workspace, its beginning.
   static char* scratch(void* workspace) {
@@ -112,25 +127,26 @@ class LibraryProduct {
     if (weights()) return {x, y, w};
     const bool forward = direction_ == Direction::kForward;
     const T src = forward ? x : y, dst = forward ? y : x;
-    return last_ ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
+    return writes_channels() ? std::array<T, 3>{w, src, dst} : std::array<T, 3>{src, w, dst};
   }
 
   static bool in_place(const Problem&);
   static bool is_direct(const Problem& p) { return gpu::is_pointwise(p) || in_place(p); }
-  static std::int64_t chunk_of(const Problem&, const TunePoint&);
+  static std::optional<gpu::Slices> slices_at(const Problem&, const TunePoint&);
   void set_columns(const Problem&);
   double slowdown() const;
-  MatrixProduct product(std::int64_t chunk, int alignment) const;
-  void multiply(Stream&, const Multiplier&, char* x, char* w, char* y, Multiplier::Operands) const;
+  MatrixProduct product(const gpu::Slices& size, int alignment) const;
+  void multiply(Stream&, const Multiplier&, const gpu::Slices& size, char* x, char* w, char* y,
+                Multiplier::Operands) const;
 
   TunePoint point_;
   bool tf32_;
   Direction direction_;
   DataType type_;
-  std::int64_t all_images_, groups_, depth_, filters_, pixels_;  // depth, filters per group
-  bool last_, sums_;                                             // NHWC; the gradient is accumulated in fp32
-  std::int64_t batch_ = 0;                                       // in place: columns of y, one product each
-  Matrix x_, w_, y_;
+  std::int64_t parts_, groups_, channels_, depth_, filters_, pixels_;  // channels, depth, filters per group
+  bool last_, x_last_, sums_;  // channels innermost in y, in the matrix; the gradient is accumulated in fp32
+  std::int64_t batch_ = 0;     // in place: columns of y, one product each
+  Matrix x_{}, w_, y_;         // x_: in place
   std::size_t library_bytes_;
   Multipliers multipliers_;
 };
@@ -142,6 +158,7 @@ Verdict LibraryProduct::check(const DeviceInfo& d, const Problem& p, ErrorClass 
   POLYMIO_REQUIRE(!p.depthwise() || p.k() / p.groups() > 1, "products of one row");
   POLYMIO_REQUIRE_MOST(p.y.is_channels_last() ? 1 : p.groups(), kMaxGroups, "groups with rows innermost");
   POLYMIO_REQUIRE_MOST(p.n() * gpu::pixels_of(p), kMax, "pixels of y");
+  POLYMIO_REQUIRE(slices_at(p, start()), "the least matrix, of 64 pixels or of one channel backward, exceeds 384 MiB");
   POLYMIO_REQUIRE(has_multipliers(d), "there is no cuBLASLt, or only one that is newer than the driver");
   return {};
 }
@@ -153,13 +170,18 @@ bool LibraryProduct::in_place(const Problem& p) {
          (p.direction != Direction::kBackwardWeights || p.out(p.spatial() - 1) * part <= kMaxPartialBytes);
 }
 
-std::int64_t LibraryProduct::chunk_of(const Problem& p, const TunePoint& point) {
+std::optional<gpu::Slices> LibraryProduct::slices_at(const Problem& p, const TunePoint& point) {
   const bool first = !p.y.is_channels_last(), weights = p.direction == Direction::kBackwardWeights;
-  std::int64_t images = p.n();
-  if (!is_direct(p)) images = point[kChunkMiB] * kMiB / static_cast<std::int64_t>(gpu::Columns(p, 1).bytes());
-  if (first && weights) images = std::min(images, kMaxPartialBytes / static_cast<std::int64_t>(p.w.count() * 4));
-  images = std::clamp<std::int64_t>(images, 1, p.n());
-  return ceil_div(p.n(), ceil_div(p.n(), images));  // chunks of about equal size
+  const std::int64_t target = point[kChunkMiB] * kMiB, sums = weights ? p.w.count() * 4 : 0;
+  // The sums of the weights need workspace, too.
+  const std::int64_t most =
+      is_target(point[kChunkMiB]) ? gpu::kMostMatrix - std::max<std::int64_t>(0, sums - kMaxPartialBytes) : target;
+  auto slices = most > 0 ? gpu::slices_of(p, is_direct(p), target, most) : std::nullopt;
+  if (slices && first && weights) {
+    const std::int64_t images = std::clamp<std::int64_t>(kMaxPartialBytes / sums, 1, slices->images);
+    slices->images = ceil_div(p.n(), ceil_div(p.n(), images));  // of about equal size
+  }
+  return slices;
 }
 
 /// One product per column of y.
@@ -173,32 +195,54 @@ void LibraryProduct::set_columns(const Problem& p) {
   w_ = {depth_, weights() ? weight_count() : 0, 0, 0};
 }
 
-MatrixProduct LibraryProduct::product(std::int64_t chunk, int alignment) const {
-  const bool forward = direction_ == Direction::kForward;
-  const std::int64_t all_pixels = columns.in_place() ? chunk * (pixels_ / batch_) : last_ ? chunk * pixels_ : pixels_;
-  const std::int64_t outputs = forward ? filters_ : depth_, reduced = forward ? depth_ : filters_;
-  const auto [a, b, c] = operands(x_, w_, y_);
+/// The matrix of a part in the workspace, or x in place.
+Matrix LibraryProduct::matrix_of(const gpu::Slices& size) const {
+  if (columns.in_place()) return x_;
+  const std::int64_t depth = depth_ / channels_ * size.channels, rows = groups_ * depth;
+  const std::int64_t taps = per_tap() ? size.channels : 0;  // rows between the products of a part of the channels
+  return {x_last_ ? rows : size.pixels,
+          taps > 0 ? (last_ ? taps : taps * size.pixels)
+          : last_  ? depth
+                   : rows * size.pixels,
+          x_last_ ? depth : depth * size.pixels, rows * size.pixels};
+}
+
+MatrixProduct LibraryProduct::product(const gpu::Slices& size, int alignment) const {
+  const bool forward = direction_ == Direction::kForward, data = direction_ == Direction::kBackwardData;
+  const std::int64_t all_pixels = columns.in_place() ? size.images * (pixels_ / batch_)
+                                  : last_            ? size.images * size.pixels
+                                                     : size.pixels;
+  const std::int64_t depth = per_tap() ? size.channels : depth_ / channels_ * size.channels;
+  const std::int64_t outputs = forward ? filters_ : depth, reduced = forward ? depth : filters_;
+  Matrix x = matrix_of(size), w = w_, y = y_;
+  if (per_tap()) {
+    w.batch_step = channels_;
+    y.batch_step = 0;
+  }
+  const auto [a, b, c] = operands(x, w, y);
   MatrixProduct product = {};
   product.in = type_;
   product.out = written();
   product.tf32 = tf32_;
-  product.transpose_a = last_ ? forward : weights();
-  product.transpose_b = last_ ? weights() : direction_ == Direction::kBackwardData;
-  product.m = weights() ? depth_ : last_ ? outputs : all_pixels;
-  product.n = weights() ? filters_ : last_ ? all_pixels : outputs;
+  product.transpose_a = weights() ? !x_last_ : forward && x_last_;
+  product.transpose_b = weights() ? last_ : data && !last_;
+  product.m = weights() ? depth : writes_channels() ? outputs : all_pixels;
+  product.n = weights() ? filters_ : writes_channels() ? all_pixels : outputs;
   product.k = weights() ? all_pixels : reduced;
   product.step_a = a.step;
   product.step_b = b.step;
   product.step_c = c.step;
-  product.batch = columns.in_place() ? batch_ : last_ ? groups_ : chunk;
+  product.batch = columns.in_place() ? batch_ : per_tap() ? depth_ / channels_ : last_ ? groups_ : size.images;
   product.batch_step_a = a.batch_step;
   product.batch_step_b = b.batch_step;
   product.batch_step_c = c.batch_step;
   std::int64_t common_alignment = alignment;
-  if (product.batch > 1 || products() > 1 || images < all_images_)
-    for (const Matrix* m : {&x_, &w_, &y_})
+  const auto bytes = static_cast<std::int64_t>(size_of(type_));
+  if (product.batch > 1 || products() > 1 || parts_ > 1)
+    for (const Matrix* m : {&x, &w, &y})
       for (const std::int64_t step : {m->batch_step, m->group_step, m->image_step})
-        common_alignment = std::gcd(common_alignment, step * static_cast<std::int64_t>(size_of(type_)));
+        common_alignment = std::gcd(common_alignment, step * bytes);
+  if (cuts_channels()) common_alignment = std::gcd(common_alignment, weight_step() * slices.channels * bytes);
   product.alignment = static_cast<int>(common_alignment);
   product.workspace = library_bytes_;
   return product;
@@ -208,8 +252,11 @@ double LibraryProduct::predict(const DeviceInfo& d, const Problem& p) const {
   // Tensor cores have 16 times the throughput of SIMT fp32 for 16-bit floats, 8 times for TF32.
   constexpr double kLaunchUs = 3, kEfficiency = 0.6, kMemory = 0.7;
   const double rate = d.fp32_gflops * (type_ != DataType::kFloat ? 16 : tf32_ ? 8 : 1);
-  const auto chunks = static_cast<double>(ceil_div(all_images_, images));
-  const double matrix = columns.direct() ? 0 : chunks * static_cast<double>(columns.bytes());
+  const auto chunks = static_cast<double>(parts_);
+  double matrix = columns.direct() ? 0 : chunks * static_cast<double>(columns.bytes());
+  if (cuts_channels())
+    matrix += (static_cast<double>(ceil_div(channels_, slices.channels)) - 1) *
+              static_cast<double>(p.y.bytes());  // y is read for each run of channels
   const double memory = (gpu::tensor_bytes(p) + matrix) / (1e3 * d.bandwidth_gbs * kMemory);
   const double compute = p.flops() / (1e3 * rate * kEfficiency);
   const double launches = chunks * static_cast<double>(products()) + (sums_ ? 1 : 0);
@@ -226,12 +273,12 @@ double LibraryProduct::slowdown() const {
 }
 
 void LibraryProduct::prepare(Stream& stream, const Problem& p) {
-  const std::int64_t rest = all_images_ % images;
+  const gpu::Slices rest = gpu::part(p, slices, parts_ - 1).size;
   const int size = static_cast<int>(size_of(type_));
-  for (int tail = 0; tail < (rest == 0 ? 1 : 2); ++tail)
+  for (int smaller = 0; smaller < (rest == slices ? 1 : 2); ++smaller)
     for (const int alignment : {size, 16}) {
-      auto& variants = multipliers_[static_cast<std::size_t>(tail)];
-      auto made = stream.multiplier(product(tail ? rest : images, alignment), point_[kChoice]);
+      auto& variants = multipliers_[static_cast<std::size_t>(smaller)];
+      auto made = stream.multiplier(product(smaller ? rest : slices, alignment), point_[kChoice]);
       if (!made && !variants[1])
         fail(Status::kNotImplemented, "cuBLASLt has no algorithm for the product of {}", p.key());
       variants[alignment == 16 ? 0 : 1] = made ? std::move(made) : variants[1];
@@ -239,26 +286,29 @@ void LibraryProduct::prepare(Stream& stream, const Problem& p) {
 }
 
 void LibraryProduct::run(Stream& stream, const Kernels& built, std::size_t first, const gpu::Chunk& c) const {
-  const Multiplier& multiplier = *multipliers_[c.images == images ? 0 : 1][c.aligned ? 0 : 1];
+  const Multiplier& multiplier = *multipliers_[columns.is_full(c.part) ? 0 : 1][c.aligned ? 0 : 1];
   char* const scratch = LibraryProduct::scratch(c.workspace.handle);
   char* const sums = scratch + library_bytes_ + matrix_bytes();
+  const auto size = static_cast<std::int64_t>(size_of(type_));
+  char* const x = static_cast<char*>(c.x.address()) + c.x_at * size;
+  char* const w = static_cast<char*>(c.w.address()) + c.part.channel * weight_step() * size;
+  char* const y = static_cast<char*>(c.y.address()) + c.y_at * size;
   Multiplier::Operands o = {nullptr, nullptr, nullptr, scratch, c.alpha, c.beta};
   if (sums_) {
     o.alpha = 1;
     o.beta = c.first ? 0 : 1;
   }
-  multiply(stream, multiplier, static_cast<char*>(c.x.address()), sums_ ? sums : static_cast<char*>(c.w.address()),
-           static_cast<char*>(c.y.address()), o);
+  multiply(stream, multiplier, c.part.size, x, sums_ ? sums : w, y, o);
   if (!sums_ || !c.last) return;
-  gpu::add_partials(stream, *built[first], {Buffer(sums), c.w, weight_count(), static_cast<int>(parts())}, c.alpha,
-                    c.beta);
+  gpu::add_partials(stream, *built[first], {Buffer(sums), c.w, weight_count(), static_cast<int>(sums_of_part())},
+                    c.alpha, c.beta);
 }
 
 /// The product, or one per group.
-void LibraryProduct::multiply(Stream& stream, const Multiplier& multiplier, char* x, char* w, char* y,
-                              Multiplier::Operands o) const {
+void LibraryProduct::multiply(Stream& stream, const Multiplier& multiplier, const gpu::Slices& part, char* x, char* w,
+                              char* y, Multiplier::Operands o) const {
   const auto size = static_cast<std::int64_t>(size_of(type_)), sum_size = static_cast<std::int64_t>(size_of(written()));
-  const std::int64_t x_step = x_.group_step * (direction_ == Direction::kBackwardData ? sum_size : size);
+  const std::int64_t x_step = matrix_of(part).group_step * (direction_ == Direction::kBackwardData ? sum_size : size);
   const std::int64_t w_step = w_.group_step * (weights() ? sum_size : size), y_step = y_.group_step * size;
   for (std::int64_t g = 0; g < products(); ++g) {
     const auto [a, b, c] = operands(x + g * x_step, w + g * w_step, y + g * y_step);

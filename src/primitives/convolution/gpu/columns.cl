@@ -48,14 +48,16 @@ INLINE item_t zero_item(void) { return 0; }
 #define STORE_SUMS(p, v, alpha, beta) store_scaled(p, (v)[0], alpha, beta)
 #endif
 
+/// `pixels` pixels of each image, from `first_pixel` on. x begins at element `x_at`, the matrix at element `at`.
 KERNEL THREADS_PER_BLOCK(THREADS)
-    im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 at, const ConvSizes z, const ConvSteps t,
-           const ConvStrides e, const ColumnOrder o) {
+    im2col(GLOBAL const item_t* RESTRICT x, GLOBAL item_t* columns, const i64 x_at, const i64 at, const ConvSizes z,
+           const ConvSteps t, const ConvStrides e, const ColumnOrder o, const int first_pixel, const int pixels) {
   const int group_channels = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
-  const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]), rows = (int)z.c * taps;
-  const int size = rows * pixels;
+  const int rows = (int)z.c * taps, size = rows * pixels;
+  x += x_at;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
-    const int row = o.pixels_innermost ? i / pixels : i % rows, pixel = o.pixels_innermost ? i % pixels : i / rows;
+    const int row = o.pixels_innermost ? i / pixels : i % rows,
+              pixel = first_pixel + (o.pixels_innermost ? i % pixels : i / rows);
     const int group = row / (group_channels * taps), group_row = row - group * group_channels * taps;
     const int c = group * group_channels + (o.taps_first ? group_row % group_channels : group_row / taps),
               tap = o.taps_first ? group_row / group_channels : group_row % taps;
@@ -77,13 +79,14 @@ INLINE int output_of(int h, int r, int pad, int stride, int dilation, int out) {
 }
 
 KERNEL THREADS_PER_BLOCK(THREADS)
-    col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const ConvSizes z, const ConvSteps t,
-           const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
+    col2im(GLOBAL const sum_t* RESTRICT columns, GLOBAL out_t* x, const i64 at, const i64 x_at, const ConvSizes z,
+           const ConvSteps t, const ConvStrides e, const ColumnOrder o, const float alpha, const float beta) {
   const int group_channels = (int)(z.c / z.groups), taps = (int)(z.filter[0] * z.filter[1] * z.filter[2]);
   const int pixels = (int)(z.out[0] * z.out[1] * z.out[2]);
   const int x2 = (int)z.in[2], x1 = (int)z.in[1], x0 = (int)z.in[0], size = (int)z.c * x0 * x1 * x2;
   const int f0 = (int)z.filter[0], f1 = (int)z.filter[1], f2 = (int)z.filter[2];
   const i64 matrix = z.c * taps * pixels;
+  x += LANES * x_at;
   for (int i = BLOCK(0) * THREADS + THREAD(0); i < size; i += BLOCKS(0) * THREADS) {
     const int position = o.pixels_innermost ? i : i / (int)z.c,
               c = o.pixels_innermost ? i / x2 / x1 / x0 : i % (int)z.c;
@@ -112,4 +115,11 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       STORE_SUMS(x + LANES * (n * e.x[0] + c * e.x[1] + h0 * e.x[2] + h1 * e.x[3] + h2 * e.x[4]), sum, alpha, beta);
     }
   }
+}
+
+/// result = alpha * sums + beta * result for `size` elements of a packed tensor; the sums begin at element `at`.
+KERNEL THREADS_PER_BLOCK(THREADS) scale_sums(GLOBAL const float* RESTRICT sums, GLOBAL out_t* result, const i64 at,
+                                             const i64 size, const float alpha, const float beta) {
+  for (i64 i = (i64)BLOCK(0) * THREADS + THREAD(0); i < size; i += (i64)BLOCKS(0) * THREADS)
+    store_scaled(result + i, sums[at + i], alpha, beta);
 }

@@ -1,24 +1,26 @@
-// Convolution as products with the im2col matrix, which is gathered in the workspace for chunks of images, or read in
+// Convolution as products with the im2col matrix, which is gathered in the workspace for parts of the batch, or read in
 // place. What multiplies is a parameter: the library's own tiles (gemm.cc) or cuBLASLt (cuda/library_gemm.cc).
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "base/math.h"
 #include "core/kernel_builder.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/convolution/gpu/columns.h"
 
 namespace polymio::convolution::gpu {
 
-/// The operands of the product of some images: tensors from the first of these on; x is the matrix if that is in the
-/// workspace.
+constexpr std::int64_t kMiB = 1 << 20;
+/// Bytes of the matrix of a part, with which the workspace stays below 512 MiB.
+constexpr std::int64_t kMostMatrix = 384 * kMiB;
+
+/// The operands of the product of a part: tensors, and the elements of x and y from which the part's matrices begin; x
+/// is the matrix if that is in the workspace.
 struct Chunk {
   Buffer x, w, y, workspace;
-  std::int64_t x_at;  // offset in x, in elements
-  std::int64_t images;
+  std::int64_t x_at, y_at;
+  Part part;
   bool first, last, aligned;
   float alpha, beta;
 };
@@ -46,8 +48,7 @@ class Gemm final : public Solver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const Product product(d, p, point, error_);
-    const auto chunks = static_cast<double>(ceil_div(p.n(), product.images));
-    return product.predict(d, p) + chunks * product.columns.predict(d);
+    return product.predict(d, p) + static_cast<double>(parts(p, product.slices)) * product.columns.predict(d);
   }
 
   TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return Product::tune_space(); }
@@ -67,10 +68,10 @@ class Gemm final : public Solver<Problem> {
   Invoker build(Stream& stream, const Problem& p, const TunePoint& point) const override {
     Product product(stream.info(), p, point, error_);
     product.prepare(stream, p);
-    const auto size = static_cast<std::int64_t>(size_of(p.x.type));
     const std::size_t first = product.columns.kernels().size();
     Kernels built = build_kernels(stream, specs_of(product));
-    return [plan = Plan{std::move(product), std::move(built), first, p.direction, p.n(), p.y.strides[0] * size, size}](
+    const std::int64_t y_pixel = p.y.is_channels_last() ? p.k() : 1;
+    return [plan = Plan{std::move(product), std::move(built), first, p, p.y.strides[0], y_pixel}](
                Stream& on, const Args& a) { run(on, plan, a); };
   }
 
@@ -79,8 +80,8 @@ class Gemm final : public Solver<Problem> {
     Product product;
     Kernels built;
     std::size_t first;  // kernel of the product, after those of the columns
-    Direction direction;
-    std::int64_t images, y_step, element;  // of the batch; bytes per image of y and per element
+    Problem problem;
+    std::int64_t y_image, y_pixel;  // elements of y between images and between pixels
   };
 
   static std::vector<KernelSpec> specs_of(const Product& product) {
@@ -91,17 +92,29 @@ class Gemm final : public Solver<Problem> {
 
   static void run(Stream& stream, const Plan& plan, const Args& a) {
     const Columns& columns = plan.product.columns;
-    const bool backward = plan.direction == Direction::kBackwardData, copied = !columns.direct();
+    const bool backward = plan.problem.direction == Direction::kBackwardData, copied = !columns.direct();
     const MatrixPlace matrix = plan.product.matrix(a.workspace);
     const bool all_aligned = aligned(a) && (!copied || is_aligned(matrix.buffer.handle));
     const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
-    for (std::int64_t first = 0; first < plan.images; first += plan.product.images) {
-      const std::int64_t images = std::min(plan.product.images, plan.images - first);
-      char* const x = static_cast<char*>(a.x) + first * columns.image_step() * plan.element;
-      char* const y = static_cast<char*>(a.y) + first * plan.y_step;
-      const Columns::Call call = {x, matrix.buffer, matrix.at, images, all_aligned, alpha, beta};
-      Chunk chunk = {x,           a.w,   y,   a.workspace, 0, images, first == 0, first + images == plan.images,
-                     all_aligned, alpha, beta};
+    const Slices& slices = plan.product.slices;
+    const std::int64_t count = parts(plan.problem, slices);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Part now = part(plan.problem, slices, i);
+      const std::int64_t x_at = now.image * columns.image_step(),
+                         y_at = now.image * plan.y_image + now.pixel * plan.y_pixel;
+      const Columns::Call call = {a.x, matrix.buffer, x_at, matrix.at, now, all_aligned, alpha, beta};
+      Chunk chunk = {.x = a.x,
+                     .w = a.w,
+                     .y = a.y,
+                     .workspace = a.workspace,
+                     .x_at = x_at,
+                     .y_at = y_at,
+                     .part = now,
+                     .first = i == 0,
+                     .last = i + 1 == count,
+                     .aligned = all_aligned,
+                     .alpha = alpha,
+                     .beta = beta};
       if (copied) {
         chunk.x = matrix.buffer;
         chunk.x_at = matrix.at;

@@ -54,6 +54,7 @@ INLINE i64 source_plane(const PixelShape* s, i64 plane) {
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     pick_pixels(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT packed, const i64 at, const PixelShape s) {
+  x += s.x_at;
   const i64 planes = s.planes * s.out_d, in_plane = (i64)s.in_h * s.in_w;
   const int out_plane = s.out_h * s.out_w;
   const Part part = part_of(out_plane / VECTOR);
@@ -83,6 +84,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 /// x = the packed tensor at its pixels, beta * x elsewhere.
 KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT packed, GLOBAL out_t* x, const i64 at,
                                                   const PixelShape s, const float beta) {
+  x += s.x_at;
   const i64 planes = s.planes * s.in_d, in_plane = (i64)s.in_h * s.in_w, out_plane = (i64)s.out_h * s.out_w;
   const int row = s.in_w / VECTOR;
   const Part part = part_of(s.in_h * row);
@@ -119,6 +121,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT pa
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     pick_pixels(GLOBAL const in_t* RESTRICT x, GLOBAL in_t* RESTRICT packed, const i64 at, const PixelShape s) {
+  x += s.x_at;
   const int row = s.out_w * s.vectors, size = s.out_h * row;
   const Part part = part_of(size);
   const int h = part.unit / row, row_unit = part.unit - h * row, w = row_unit / s.vectors, v = row_unit - w * s.vectors;
@@ -141,6 +144,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
 /// x = the packed tensor at its pixels, beta * x elsewhere.
 KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT packed, GLOBAL out_t* x, const i64 at,
                                                   const PixelShape s, const float beta) {
+  x += s.x_at;
   const int row = s.in_w * s.vectors, size = s.in_h * row;
   const Part part = part_of(size);
   const int h = part.unit / row, row_unit = part.unit - h * row, w = row_unit / s.vectors, v = row_unit - w * s.vectors;
@@ -174,6 +178,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) upsample_pixels(GLOBAL const in_t* RESTRICT pa
 
 /// x = beta * x at the pixels that the convolution does not read.
 KERNEL THREADS_PER_BLOCK(THREADS) scale_others(GLOBAL out_t* x, const PixelShape s, const float beta) {
+  x += s.x_at;
   const int row = s.in_w * s.vectors, size = s.in_h * row;
   const Part part = part_of(size);
   const int h = part.unit / row, w = (part.unit - h * row) / s.vectors, p = h / s.stride_h, q = w / s.stride_w;

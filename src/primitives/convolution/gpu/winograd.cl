@@ -102,14 +102,14 @@ typedef struct {
   i64 image, channel, row, col;
 } Strides;
 
-/// Tensor and tiles of TILE x TILE outputs.
+/// Tensor and tiles of TILE x TILE outputs: a slice of `tiles` tiles, from `first` of `all` on.
 typedef struct {
-  int channels, height, width, pad_h, pad_w, tiles_h, tiles_w, tiles;
+  int channels, height, width, pad_h, pad_w, tiles_h, tiles_w, tiles, first, all;
 } Tiles;
 
-/// row and col: the first output of the tile.
+/// tile: in the slice, which may end after the last tile (`exists`). row and col: the first output of the tile.
 typedef struct {
-  int channel, tile, image, row, col;
+  int channel, tile, exists, image, row, col;
 } Position;
 
 INLINE Position position_of(i64 i, Tiles s) {
@@ -121,8 +121,10 @@ INLINE Position position_of(i64 i, Tiles s) {
   at.tile = (int)(i % s.tiles);
   at.channel = (int)(i / s.tiles);
 #endif
-  at.image = at.tile / (s.tiles_h * s.tiles_w);
-  const int tile_of_image = at.tile - at.image * s.tiles_h * s.tiles_w;
+  const int tile = s.first + at.tile;
+  at.exists = tile < s.all;
+  at.image = tile / (s.tiles_h * s.tiles_w);
+  const int tile_of_image = tile - at.image * s.tiles_h * s.tiles_w;
   at.row = tile_of_image / s.tiles_w * TILE;
   at.col = tile_of_image % s.tiles_w * TILE;
   return at;
@@ -148,7 +150,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) winograd_source(GLOBAL const in_t* RESTRICT x,
     UNROLL
     for (int j = 0; j < SIDE; ++j) {
       const int h = at.row - s.pad_h + i, v = at.col - s.pad_w + j;
-      const int inside = (u32)h < (u32)s.height && (u32)v < (u32)s.width;
+      const int inside = at.exists && (u32)h < (u32)s.height && (u32)v < (u32)s.width;
       window[i][j] = inside ? LOAD(IN, from, h * e.row + v * e.col) : 0;
     }
   }
@@ -169,7 +171,7 @@ KERNEL THREADS_PER_BLOCK(THREADS) winograd_slopes(GLOBAL const in_t* RESTRICT dy
   for (int i = 0; i < TILE; ++i) {
     UNROLL
     for (int j = 0; j < TILE; ++j) {
-      const int inside = at.row + i < s.height && at.col + j < s.width;
+      const int inside = at.exists && at.row + i < s.height && at.col + j < s.width;
       tile[i][j] = inside ? LOAD(IN, from, (at.row + i) * e.row + (at.col + j) * e.col) : 0;
     }
   }
@@ -204,6 +206,7 @@ KERNEL THREADS_PER_BLOCK(THREADS)
                     const Strides e, const float alpha, const float beta) {
   if (FIRST >= (i64)s.channels * s.tiles) return;
   const Position at = position_of(FIRST, s);
+  if (!at.exists) return;
   GLOBAL const float* from = points + points_at + point_offset(at, s);
   float point[SIDE][SIDE], result[TILE][TILE];
   UNROLL

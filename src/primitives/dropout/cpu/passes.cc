@@ -76,7 +76,7 @@ void run_on_cpu(Stream& stream, const Job& job) {
   // Elements in the order of their numbers are not always near each other in memory: then the mask is drawn first.
   const bool fused = !job.choice.mask || job.ordered.contiguous();
   if (!job.choice.stored) {
-    const common::Runs runs(job.ordered, operands, 0, 2);
+    const common::Runs runs(job.ordered, operands, common::RunShape::kOneRow, 0, 2);
     draw_mask(stream, kernels, job, [&](std::int64_t first, std::int64_t n, const std::uint8_t* mask) {
       if (!fused) return;
       runs.each(first, first + n, [&](const kernels::Run& run) {

@@ -86,7 +86,10 @@ template <class A>
 class Adder {
  public:
   Adder(const Stream& stream, const Rows& rows, const std::uint64_t* sorted)
-      : rows_(rows), sorted_(sorted), runs_dx_(rows.row, operands_, 0, 1), runs_dy_(rows.row, operands_, 1, 2) {
+      : rows_(rows),
+        sorted_(sorted),
+        runs_dx_(rows.row, operands_, common::RunShape::kOneRow, 0, 1),
+        runs_dy_(rows.row, operands_, common::RunShape::kOneRow, 1, 2) {
     const auto& kernels = kernels::kernels_of<kernels::TensorOpsKernels>(stream.info().isa);
     first_ = {kernels::BinaryFunction::kFirst, rows.type, kSum, 1, 0, 0};
     later_ = {kernels::BinaryFunction::kFirst, rows.type, kSum, 1, 0, 1};

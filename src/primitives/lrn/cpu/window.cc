@@ -204,7 +204,7 @@ struct Work {
   template <class Body>
   void rows(const Tile& tile, const Indices& before, const Indices& after, std::size_t first, std::size_t end,
             const Body& body) const {
-    const common::Runs runs(row, operands, first, end);
+    const common::Runs runs(row, operands, common::RunShape::kOneRow, first, end);
     tile.rows(before, after, [&](const Offsets& offsets, std::int64_t n, const Indices& at) {
       std::int64_t done = 0;
       runs.each(0, n, offsets, [&](const kernels::Run& run) {

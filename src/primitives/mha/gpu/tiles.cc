@@ -1,6 +1,6 @@
 // MhaGpu: tiles of 64 queries by 64 keys in fp32, any type and head size. MhaCudaMatrix: the same tiles by matrix
-// units, forward, 16 bits and heads of up to 128 elements. The workspace has the scalars of the call, backward a sum
-// for each query, and the largest magnitudes of the blocks.
+// units, 16 bits and heads of up to 128 elements. The workspace has the scalars of the call, backward a sum for each
+// query, and the largest magnitudes of the blocks.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -49,7 +49,8 @@ std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_si
                    "forward", options});
   } else {
     for (const char* entry : {"gradient_q", "gradient_kv"})
-      all.push_back({"primitives/mha/gpu/backward.cl", entry, options});
+      all.push_back({by_matrix_units ? "primitives/mha/gpu/backward_matrix.cl" : "primitives/mha/gpu/backward.cl",
+                     entry, options});
   }
   return all;
 }
@@ -85,7 +86,7 @@ class Run {
     finish(magnitudes, blocks, {Amax::kS, Amax::kO});
   }
 
-  void backward() {
+  void backward(std::int64_t threads) {
     collect();
     Strides more;
     more.set(0, p_.dout);
@@ -94,10 +95,10 @@ class Run {
     more.set(3, p_.dv);
     const std::int64_t q_blocks = blocks_of(p_.queries(), p_), k_blocks = blocks_of(p_.keys(), p_);
     const Buffer deltas = part(0), of_q = part(p_.rows()), of_k = part(p_.rows() + 2 * q_blocks);
-    launch(stream_, *kernels_[2], launch_shape(kThreads, q_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+    launch(stream_, *kernels_[2], launch_shape(threads, q_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
            Buffer(a_.o), given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dq), scalars(),
            deltas, of_q, strides_, more, shape_);
-    launch(stream_, *kernels_[3], launch_shape(kThreads, k_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
+    launch(stream_, *kernels_[3], launch_shape(threads, k_blocks), Buffer(a_.q), Buffer(a_.k), Buffer(a_.v),
            given(a_.bias), Buffer(a_.m), Buffer(a_.z_inv), Buffer(a_.dout), Buffer(a_.dk), Buffer(a_.dv), scalars(),
            deltas, of_k, strides_, more, shape_);
     finish(of_q, q_blocks, {Amax::kDQ, Amax::kDS});
@@ -105,13 +106,14 @@ class Run {
   }
 
  private:
-  /// Whether all tokens of q, k and v start at multiples of 16 bytes, and heads are as many.
+  /// Whether all tokens of q, k, v and dout start at multiples of 16 bytes and heads end at them.
   bool is_aligned() const {
-    const std::pair<const TensorDesc&, const void*> inputs[] = {{p_.q, a_.q}, {p_.k, a_.k}, {p_.v, a_.v}};
+    const std::pair<const TensorDesc&, const void*> inputs[] = {
+        {p_.q, a_.q}, {p_.k, a_.k}, {p_.v, a_.v}, {p_.dout, a_.dout}};
     const auto unit = static_cast<std::int64_t>(16 / size_of(p_.q.type));
     for (const auto& [t, data] : inputs) {
       if (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) return false;
-      for (std::size_t d = 0; d < 3; ++d)
+      for (std::size_t d = 0; d < 3; ++d)  // no dout: no sizes
         if (t.lens[d] > 1 && t.strides[d] % unit != 0) return false;
     }
     return p_.head_size() % unit == 0;
@@ -180,7 +182,7 @@ class GpuTiles final : public GpuSolver<Problem> {
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 9;
-    const double share_of_peak = by_matrix_units_ ? 5 : 0.3;  // of fp32
+    const double share_of_peak = by_matrix_units_ ? p.forward() ? 5 : 3 : 0.3;  // of fp32
     return kLaunchUs + p.work() * 1.4 / (std::max(d.fp32_gflops, 1.0) * 1e3 * share_of_peak);
   }
 
@@ -191,7 +193,7 @@ class GpuTiles final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
     return [p, built, threads = by_matrix_units_ ? kMatrixThreads : kThreads](Stream& stream, const Args& a) {
       Run run(stream, p, built, a);
-      p.forward() ? run.forward(threads) : run.backward();
+      p.forward() ? run.forward(threads) : run.backward(threads);
     };
   }
 
@@ -210,8 +212,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direct
                                 (type == DataType::kHalf || type == DataType::kBFloat16);
   for (const std::int64_t head_size : {64, 128}) {
     std::ranges::move(specs(type, type, head_size, direction), std::back_inserter(all));
-    if (has_matrix_units && direction == Direction::kForward)
-      std::ranges::move(specs(type, type, head_size, direction, true), std::back_inserter(all));
+    if (has_matrix_units) std::ranges::move(specs(type, type, head_size, direction, true), std::back_inserter(all));
   }
   return all;
 }

@@ -65,11 +65,11 @@ INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
   const Accumulator all = {a.squares + element(in) * element(in)};
   return all;
 }
-INLINE num mean_of(Accumulator a) { return 0; }
 #else
-/// The sums of d and d^2, where d is the distance from the shift, a thread's first element.
+/// The sums of d and d^2, where d is the distance from the shift: a thread's first element, then the mean of what was
+/// combined, and `sum` is not used any more.
 typedef struct {
-  num count, shift, sum, squares;
+  num count, shift, squares, sum;
 } Accumulator;
 INLINE Accumulator start(void) {
   const Accumulator none = {0, 0, 0, 0};
@@ -84,34 +84,36 @@ INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
   return a;
 }
 /// The same elements with their mean as the shift.
+#define REDUCED(a) centred(a)
 INLINE Accumulator centred(Accumulator a) {
   if (a.count == 0) return a;
   const num offset = a.sum / a.count, squares = a.squares - a.sum * offset;
-  const Accumulator all = {a.count, a.shift + offset, 0, squares < 0 ? 0 : squares};
+  const Accumulator all = {a.count, a.shift + offset, squares < 0 ? 0 : squares, 0};
   return all;
 }
-INLINE Accumulator combine(Accumulator x, Accumulator y) {
-  const Accumulator a = centred(x), b = centred(y);
-  if (a.count == 0) return b;
-  if (b.count == 0) return a;
-  const num count = a.count + b.count, share = b.count / count, distance = b.shift - a.shift;
-  const num squares = a.squares + b.squares + distance * distance * a.count * share;
-  const Accumulator all = {count, a.shift + distance * share, 0, squares};
+INLINE Accumulator combine(Accumulator a, Accumulator b) {
+  const num count = a.count + b.count, share = count > 0 ? b.count / count : 0, distance = b.shift - a.shift;
+  const num squares = a.squares + b.squares + distance * (a.count * share) * distance;
+  const Accumulator all = {count, a.shift + distance * share, squares, 0};
   return all;
 }
-INLINE num mean_of(Accumulator a) { return centred(a).shift; }
 #endif
 
-INLINE num rstd_of(const Formula* f, Accumulator a) {
-#if RMS
-  return 1 / SQRT(a.squares / f->length + f->epsilon);
-#else
-  return 1 / SQRT(centred(a).squares / f->length + f->epsilon);
-#endif
+/// Then `shift` and `squares` are the mean and 1 / the standard deviation.
+#define PREPARED(f, a) prepared(f, a)
+INLINE Accumulator prepared(const Formula* f, Accumulator a) {
+  a.squares = 1 / SQRT(a.squares / f->length + f->epsilon);
+  return a;
 }
+#if RMS
+#define MEAN(a) (num)0
+#else
+#define MEAN(a) (a).shift
+#endif
+#define RSTD(a) (a).squares
 
 INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
-  out[0] = (element(in) - mean_of(a)) * rstd_of(f, a);
+  out[0] = (element(in) - MEAN(a)) * RSTD(a);
 #if AFFINE > 0
   out[0] *= in[1 + ADDS];
 #endif
@@ -122,8 +124,8 @@ INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
 
 INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accumulator a) {
   const int size = SIZE_OF(STAT_TYPE);
-  if (f->writes_mean) store_bits(out[1], size, at[1], encode(STAT_TYPE, mean_of(a)));
-  if (f->writes_rstd) store_bits(out[2], size, at[2], encode(STAT_TYPE, rstd_of(f, a)));
+  if (f->writes_mean) store_bits(out[1], size, at[1], encode(STAT_TYPE, MEAN(a)));
+  if (f->writes_rstd) store_bits(out[2], size, at[2], encode(STAT_TYPE, RSTD(a)));
 }
 
 #elif PASS == 1

@@ -26,25 +26,6 @@ double output_bytes(const Problem& p) {
   return static_cast<double>(p.output().count()) * static_cast<double>(polymio::size_of(p.x.type));
 }
 
-kernels::Pooling job_of(const Problem& p) {
-  const Geometry g(p);
-  kernels::Pooling job;
-  job.type = p.x.type;
-  job.maximum = p.mode == Mode::kMax;
-  job.inclusive = p.mode == Mode::kAverageInclusive;
-  std::ranges::copy(g.dims, job.dims);
-  job.channels = p.x.lens[1];
-  job.in_at = g.in;
-  job.out_at = g.out;
-  job.x_at = g.x;
-  job.index_at = g.index;
-  job.index_bytes = static_cast<int>(size_of(p.index));
-  job.image_index = p.position == Position::kImage;
-  job.across_channels = job.channels > 1 && g.in.channel == 1 && g.out.channel == 1 &&
-                        (!p.searches_x() || g.x.channel == 1) && (p.index == Index::kNone || g.index.channel == 1);
-  return job;
-}
-
 class CpuWindow final : public Solver<Problem> {
  public:
   CpuWindow(const SolverInfo& info, Direction d) : Solver(info), direction_(d) {}
@@ -86,7 +67,14 @@ class CpuWindow final : public Solver<Problem> {
     const double tasks = std::ceil(written / (t[0] * 1024.0)), rounds = std::ceil(tasks / d.threads);
     // Loads from the caches: one for each element of a window, in vectors.
     const double loads = static_cast<double>(p.y.count()) * static_cast<double>(p.window.volume());
-    const double arithmetic = 8 * loads / (std::max(d.fp32_gflops, 1.0) * 1e3);
+    double arithmetic = 8 * loads / (std::max(d.fp32_gflops, 1.0) * 1e3);
+    if (!p.forward() && p.mode == Mode::kMax && !job_of(p).across_channels) {
+      // Rows of gathered maxima are shifted and compared, window by window.
+      constexpr double kNsPerLoad = 0.5, kNsPerRow = 36;
+      const double row = static_cast<double>(p.dx.lens[static_cast<std::size_t>(p.dx.rank) - 1]);
+      const double rows = static_cast<double>(p.dx.count()) / row;
+      arithmetic = (kNsPerLoad * loads + kNsPerRow * rows) / d.threads * 1e-3;
+    }
     return rounds * d.threads / tasks * std::max(traffic / gbs * 1e-3, arithmetic) +
            (tasks > 1 ? 2 + 0.2 * rounds : 0.1);
   }
@@ -121,6 +109,25 @@ class CpuWindow final : public Solver<Problem> {
 };
 
 }  // namespace
+
+kernels::Pooling job_of(const Problem& p) {
+  const Geometry g(p);
+  kernels::Pooling job;
+  job.type = p.x.type;
+  job.maximum = p.mode == Mode::kMax;
+  job.inclusive = p.mode == Mode::kAverageInclusive;
+  std::ranges::copy(g.dims, job.dims);
+  job.channels = p.x.lens[1];
+  job.in_at = g.in;
+  job.out_at = g.out;
+  job.x_at = g.x;
+  job.index_at = g.index;
+  job.index_bytes = static_cast<int>(size_of(p.index));
+  job.image_index = p.position == Position::kImage;
+  job.across_channels = job.channels > 1 && g.in.channel == 1 && g.out.channel == 1 &&
+                        (!p.searches_x() || g.x.channel == 1) && (p.index == Index::kNone || g.index.channel == 1);
+  return job;
+}
 
 std::unique_ptr<const SolverBase> cpu_window(const SolverInfo& info, Direction d) {
   return std::make_unique<CpuWindow>(info, d);

@@ -1,5 +1,6 @@
 // Reductions on the CPU: rows or columns of memory, then the results in double.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,9 +58,8 @@ void run_cpu(Stream& stream, const Problem& p, const Args& args) {
   const auto& kernel = *kernels::kernels_of<kernels::ReduceKernels>(stream.info().isa).kernel(kind_of(p), p.a.type);
   const kernels::ReduceJob job = job_of(p);
   const std::int64_t length = loops.reduced.count();
-  const auto finish = [&](std::int64_t row, const double* found) {
-    double value = finished(p.op, found[0], length);
-    std::int64_t position = p.has_positions() ? static_cast<std::int64_t>(found[1]) : 0;
+  const bool plain = p.values && !p.has_positions() && p.nan != Nan::kFirst && args.beta == 0;
+  const auto finish = [&](std::int64_t row, double value, std::int64_t position) {
     if (p.nan == Nan::kFirst) {
       const double first = dtype::load(p.a.type, args.a, offset_of(loops.kept, row, 0));
       if (std::isnan(first)) {
@@ -74,7 +74,22 @@ void run_cpu(Stream& stream, const Problem& p, const Args& args) {
     if (args.beta != 0) value += args.beta * dtype::load(p.c.type, args.c, at);
     dtype::store(p.c.type, args.c, at, value);
   };
-  common::reduce_and_apply(stream, {loops.kept, loops.reduced}, operands, kernel, &job, finish);
+  const auto finish_rows = [&](std::int64_t first, std::int64_t n, double* values, std::int64_t pitch) {
+    for (std::int64_t i = 0; i < n; ++i) values[i] = finished(p.op, values[i], length);
+    if (plain && p.c.type == DataType::kFloat) {
+      Cursor at(loops.kept, first);
+      for (std::int64_t i = 0, m; i < n; i += m, at.advance(m)) {
+        m = std::min(at.run(), n - i);
+        float* const c = static_cast<float*>(args.c) + at.offset(1);
+        const std::int64_t stride = loops.kept.inner().strides[1];
+        for (std::int64_t j = 0; j < m; ++j) c[j * stride] = static_cast<float>(args.alpha * values[i + j]);
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      finish(first + i, values[i], p.has_positions() ? static_cast<std::int64_t>(values[pitch + i]) : 0);
+  };
+  common::reduce_many(stream, {loops.kept, loops.reduced}, operands, kernel, &job, finish_rows);
 }
 
 }  // namespace polymio::reduce

@@ -99,12 +99,22 @@ struct Plan {
   ColumnPlan columns;
 };
 
+/// Whether neighbours in memory are kept: one dimension, or an inner one that is contiguous (channels of images in NHWC).
+bool keeps_neighbours(const Problem& p, const Loop& kept) {
+  constexpr std::int64_t kLeastVector = 16;
+  if (kept.rank != 2) return kept.rank == 1 && kept.count() > 1;
+  const auto& strides = kept.inner().strides;
+  return strides[0] == 1 && strides[1] == 1 && (!p.has_positions() || strides[2] == 1) &&
+         kept.inner().size >= kLeastVector && kept.inner().size <= kernels::kMaxPartUnits;
+}
+
 /// Whether to reduce columns of memory: neighbours are kept, and columns are worth a second kernel.
 bool has_columns(const Problem& p, const Loops& loops) {
   constexpr std::int64_t kLeastLength = 32;
-  const std::int64_t length = loops.reduced.count(), column = loops.kept.inner().strides[0];
-  return p.allows_workspace && loops.kept.rank == 1 && loops.kept.count() > 1 && length >= kLeastLength &&
-         length <= kernels::kMaxPartUnits && std::abs(column) < std::abs(loops.reduced.inner().strides[0]);
+  const std::int64_t length = loops.reduced.count();
+  return p.allows_workspace && keeps_neighbours(p, loops.kept) && length >= kLeastLength &&
+         length <= kernels::kMaxPartUnits &&
+         std::abs(loops.kept.inner().strides[0]) < std::abs(loops.reduced.inner().strides[0]);
 }
 
 Nest nest_of(const Problem& p, const Loop& loop) {
@@ -124,8 +134,8 @@ Plan::Plan(const DeviceInfo& device, const Problem& p, const Args& args) {
     all.shape.columns = loops.kept.count();
     const Nest kept = nest_of(p, loops.kept);
     for (std::size_t o = 0; o < static_cast<std::size_t>(kept.operands); ++o) {
-      all.shape.stride[o] = kept.inner().strides[o];
-      all.shape.vector[o] = 1;
+      all.shape.stride[o] = kept.dim(0).strides[o];
+      all.shape.vector[o] = kept.rank == 1 ? 1 : static_cast<int>(kept.inner().size);
     }
     columns = plan_column_partials(device, all);
     return;

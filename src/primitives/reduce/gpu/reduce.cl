@@ -105,14 +105,25 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
   return a;
 }
 
+INLINE num term(num x) {
+  return NAN_IS_ZERO && x != x ? (num)0 : OPERATION == OP_norm1 && x < 0 ? -x : OPERATION == OP_norm2 ? x * x : x;
+}
 INLINE Accumulator accumulate(Accumulator a, const num* in, int index) {
   Accumulator b = start();
-  b.value = NAN_IS_ZERO && in[0] != in[0] ? (num)0
-            : OPERATION == OP_norm1 && in[0] < 0 ? -in[0]
-            : OPERATION == OP_norm2 ? in[0] * in[0]
-                                    : in[0];
+  b.value = term(in[0]);
   return combine(a, b);
 }
+#if COMPENSATED
+/// The few elements of a vector are added without the correction, which takes six times as long.
+#define ADD_UNIT(a, v, unit, n, index) add_elements(a, (v)[0], unit, n)
+INLINE Accumulator add_elements(Accumulator a, const num* v, const int unit, int n) {
+  Accumulator own = start();
+  UNROLL
+  for (int j = 0; j < unit; ++j)
+    if (j < n) own.value += term(v[j]);
+  return combine(a, own);
+}
+#endif
 #endif
 
 INLINE void finish(const Formula* f, GLOBAL u8* const* out, const i64* at, Accumulator a) {

@@ -75,19 +75,38 @@ INLINE Accumulator combine(Accumulator a, Accumulator b) {
   return both;
 }
 
-INLINE Accumulator accumulate(Accumulator a, const num* in, int column) {
-  const Accumulator x = {in[0], 1};
-  return combine(a, x);
+/// The exponentials of a unit do not wait for each other: its maximum comes first.
+#define ADD_UNIT(a, v, unit, n, column) add_elements(a, (v)[0], unit, n)
+INLINE Accumulator add_elements(Accumulator a, const num* v, const int unit, int n) {
+  Accumulator own = start();
+  UNROLL
+  for (int j = 0; j < unit; ++j)
+    if (j < n && v[j] > own.largest) own.largest = v[j];
+  UNROLL
+  for (int j = 0; j < unit; ++j)
+    if (j < n) own.sum += exp_of_term(v[j] - own.largest);
+  return combine(a, own);
+}
+
+/// What apply() needs of the sum, in its place: 1 / sum or its logarithm.
+#define PREPARED(f, a) prepared(a)
+INLINE Accumulator prepared(Accumulator a) {
+  // Without a finite maximum the sum becomes NaN, and so does every result: 0 times infinity, or less than 1.
+  const num sum = a.sum >= 1 ? a.sum + 0 * a.largest : FLOAT_OF_BITS(0x7fc00000u);
+#if LOG
+  a.sum = log_of_sum(sum);
+#else
+  a.sum = 1 / sum;
+#endif
+  return a;
 }
 
 INLINE void apply(const Formula* f, Accumulator a, const num* in, num* out) {
   const num down = in[0] - a.largest;
-  // Without a finite maximum the sum becomes NaN, and so does every result: 0 times infinity, or less than 1.
-  const num sum = a.sum >= 1 ? a.sum + 0 * a.largest : FLOAT_OF_BITS(0x7fc00000u);
 #if LOG
-  const num v = down - log_of_sum(sum);
+  const num v = down - a.sum;
 #else
-  const num v = exp_of_difference(down) * (1 / sum);
+  const num v = exp_of_difference(down) * a.sum;
 #endif
   out[0] = blend(f->scale, v, f->keep, out[0]);
 }

@@ -37,10 +37,13 @@ struct ConvertedSum {
 
   static void reduce(const void* job, const kernels::Run& run, std::int64_t, A* sum) {
     D block[kBlock];
-    for (std::int64_t i = 0; i < run.n; i += kBlock) {
-      const std::int64_t n = std::min(kBlock, run.n - i);
-      reader<D>(type(job))(at(run.in[0], type(job), i), 1, n, block);
-      *sum += sum_block(block, n);
+    for (std::int64_t r = 0; r < run.rows; ++r) {
+      const char* const row = static_cast<const char*>(run.in[0]) + r * run.in_row_bytes[0];
+      for (std::int64_t i = 0; i < run.n; i += kBlock) {
+        const std::int64_t n = std::min(kBlock, run.n - i);
+        reader<D>(type(job))(at(row, type(job), i), 1, n, block);
+        *sum += sum_block(block, n);
+      }
     }
   }
 

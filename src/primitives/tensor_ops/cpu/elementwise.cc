@@ -106,7 +106,9 @@ class Converted {
 template <class D>
 void run_converted(Stream& stream, const Elementwise& p, const Tiles& tiles, const common::Operands& operands) {
   const Converted<D> pass(p);
-  common::map(stream, tiles, operands, [&](const kernels::Run& run) { pass.run(run); });
+  common::map(
+      stream, tiles, operands, [&](const kernels::Run& run) { pass.run(run); }, common::kTaskElements,
+      common::RunShape::kOneRow);
 }
 
 template <class T>

@@ -7,7 +7,7 @@ namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
 /// Elements of a row, or of each column, that are reduced in lanes of T before they are merged in double: sums in float
 /// stay accurate, and numbers of elements are exact.
-inline constexpr i64 kMostElements = 1024;
+inline constexpr i64 kMostElements = kMostRowElements;
 
 template <template <class> class F, class T>
 F<T> functor(const void* job) {
@@ -25,6 +25,15 @@ constexpr int row_scalars() {
     return F::kRowScalars;
   else
     return 0;
+}
+
+/// Elements of a column that a lane reduces before they are merged in double.
+template <class F>
+constexpr i64 elements_per_lane() {
+  if constexpr (requires { F::kElementsPerLane; })
+    return F::kElementsPerLane;
+  else
+    return kMostElements;
 }
 
 template <template <class> class F, class T>
@@ -75,13 +84,6 @@ template <class F>
 void finish_applied(const F& f) {
   if constexpr (requires { f.blend(); })
     if (f.blend().non_temporal) finish_non_temporal_stores();
-}
-
-/// Calls body with the vectors of the first inputs at element i.
-template <class T, class... I, std::size_t... K, class Body>
-[[gnu::always_inline]] inline void with_inputs(Types<I...>, std::index_sequence<K...>, const void* const* in, i64 i,
-                                               const Body& body) {
-  body(Elements<typename TypeAt<K, I...>::type, T>::load(in[K], i)...);
 }
 
 /// The first n elements of inputs from element i on, in full vectors.

@@ -16,7 +16,7 @@ struct Column<F, T, Types<I...>> {
   static constexpr int kCount = F<T>::kAccumulators, kReads = F<T>::kReads;
   static constexpr int kScalars = row_scalars<F<T>>(), kArrays = kReads - kScalars;
   static constexpr i64 kStep = kLanes<T>, kVectors = 4096 / kVectorBytes / kCount;  // 4 KiB of accumulators
-  static constexpr i64 kRowsAtOnce = 4;
+  static constexpr i64 kRowsAtOnce = 4, kMostRows = elements_per_lane<F<T>>();
   using Lanes = Accumulators<F, T>;
   static constexpr auto kNumbers = std::make_index_sequence<static_cast<std::size_t>(kReads)>{};
 
@@ -26,8 +26,8 @@ struct Column<F, T, Types<I...>> {
     const F<double> wide = functor<F, double>(job);
     for (i64 c = 0; c < rows.n; c += kVectors * kStep) {
       const i64 columns = min_of(rows.n - c, kVectors * kStep);
-      for (i64 r = 0; r < rows.rows; r += kMostElements) {
-        const i64 end = min_of(r + kMostElements, rows.rows);
+      for (i64 r = 0; r < rows.rows; r += kMostRows) {
+        const i64 end = min_of(r + kMostRows, rows.rows);
         reduce_block(f, wide, rows, {r, end, c, columns}, first, values + c, pitch);
       }
     }
@@ -49,13 +49,16 @@ struct Column<F, T, Types<I...>> {
     for (; r < b.end; ++r) add_rows<1>(f, rows, b, r, sums);
     constexpr int kDoubles = kLanes<double>;
     for (i64 i = 0; i < b.columns; i += kDoubles) {
-      double part[kCount][kDoubles] = {};
-      const int n = static_cast<int>(min_of<i64>(kDoubles, b.columns - i));
-      for (int k = 0; k < kCount; ++k)
-        for (int j = 0; j < n; ++j)
-          part[k][j] =
-              static_cast<double>(sums[k][i + j]) + (k == F<T>::kIndex ? static_cast<double>(first + b.row) : 0);
-      merge_values<F>(wide, part[0], kDoubles, values + i, pitch, n);
+      double part[kCount][kDoubles];
+      for (int k = 0; k < kCount; ++k) {
+        typename VecType<T, kDoubles>::type some;
+        __builtin_memcpy(&some, sums[k] + i, sizeof some);
+        Vec<double> v = __builtin_convertvector(some, Vec<double>);
+        if (k == F<T>::kIndex) v = v + static_cast<double>(first + b.row);
+        store(part[k], v);
+      }
+      merge_values<F>(wide, part[0], kDoubles, values + i, pitch,
+                      static_cast<int>(min_of<i64>(kDoubles, b.columns - i)));
     }
   }
 
@@ -130,7 +133,7 @@ struct WithValues<T, 0, I...> {
 template <template <class> class F, class T, class Inputs, class Outputs>
 struct ColumnPass;
 
-/// The second pass, row by row.
+/// The second pass.
 template <template <class> class F, class T, class... I, class Outputs>
 struct ColumnPass<F, T, Types<I...>, Outputs> {
   static constexpr int kCount = F<T>::kAccumulators, kInputs = sizeof...(I);
@@ -143,16 +146,17 @@ struct ColumnPass<F, T, Types<I...>, Outputs> {
     for (i64 c = 0; c < rows.n; c += kColumns) {
       Run run;
       run.n = min_of(rows.n - c, kColumns);
+      run.rows = rows.rows;
       for (int k = 0; k < kCount; ++k) {
         for (i64 i = 0; i < run.n; ++i) of_columns[k][i] = static_cast<T>(values[k * pitch + c + i]);
         run.in[k] = of_columns[k];
       }
-      for (i64 r = 0; r < rows.rows; ++r) {
-        for (int k = 0; k < kInputs; ++k)
-          run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + r * rows.row_bytes[k] + c * kSizes[k];
-        set_outputs(rows, r, c, Outputs{}, run);
-        map_applied<T, typename WithValues<T, kCount, I...>::type, Outputs>(applied.f, applied, run);
+      for (int k = 0; k < kInputs; ++k) {
+        run.in[kCount + k] = static_cast<const unsigned char*>(rows.in[k]) + c * kSizes[k];
+        run.in_row_bytes[kCount + k] = rows.row_bytes[k];
       }
+      set_outputs(rows, c, Outputs{}, run);
+      map_applied<T, typename WithValues<T, kCount, I...>::type, Outputs>(applied.f, applied, run);
     }
     finish_applied(applied.f);
   }
@@ -174,10 +178,12 @@ struct ColumnPass<F, T, Types<I...>, Outputs> {
   };
 
   template <class... O>
-  static void set_outputs(const Rows& rows, i64 row, i64 column, Types<O...>, Run& run) {
+  static void set_outputs(const Rows& rows, i64 column, Types<O...>, Run& run) {
     constexpr i64 kSizes[] = {sizeof(O)...};
-    for (std::size_t o = 0; o < sizeof...(O); ++o)
-      run.out[o] = static_cast<unsigned char*>(rows.out[o]) + row * rows.out_row_bytes[o] + column * kSizes[o];
+    for (std::size_t o = 0; o < sizeof...(O); ++o) {
+      run.out[o] = static_cast<unsigned char*>(rows.out[o]) + column * kSizes[o];
+      run.out_row_bytes[o] = rows.out_row_bytes[o];
+    }
   }
 };
 

@@ -7,6 +7,7 @@
 //     using Job = Parameters;              // what the kernels' `job` points to; void: nothing
 //     static constexpr int kReads = 1;     // inputs that are reduced
 //     static constexpr int kRowScalars = 0;  // optional: the last so many of them are one number per row of columns
+//     static constexpr int kElementsPerLane = 64;  // optional: of a column (kMostElements), fewer for more exact sums
 //     static constexpr int kAccumulators = 2;
 //     static constexpr int kIndex = 1;     // the accumulator that holds an element's number; -1: none
 //     explicit Largest(const Job&);
@@ -23,8 +24,8 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// T: type of the lanes of rows, C: of columns, whose lanes take up to kMostElements elements each.
-template <template <class> class F, class T, class Inputs, class Outputs = Types<>, class C = T>
+/// T: type of the lanes.
+template <template <class> class F, class T, class Inputs, class Outputs = Types<>>
 constexpr Reduction<> reduction() {
   using R = Row<F, T, Inputs, Outputs>;
   Reduction<> r;
@@ -33,8 +34,10 @@ constexpr Reduction<> reduction() {
   r.row_scalars = row_scalars<F<T>>();
   r.start = &R::start;
   r.reduce = &R::reduce;
-  r.reduce_columns = &Column<F, C, Inputs>::reduce;
+  r.reduce_each = &R::reduce_each;
+  r.reduce_columns = &Column<F, T, Inputs>::reduce;
   r.merge = &R::merge;
+  r.merge_each = &R::merge_each;
   if constexpr (!__is_same(Outputs, Types<>)) {
     r.apply = &R::apply;
     r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;

@@ -1,0 +1,157 @@
+// Whether GPUs have a solver besides the reference for every problem, with and without workspace, which is not
+// predicted to be hopelessly slow. Asks the solvers only: needs no GPU.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr int kProblems = 2000;
+
+/// An H100, an AMD GPU, and an OpenCL device without double precision.
+std::vector<DeviceInfo> gpus() {
+  DeviceInfo cuda = usual_device("cuda-sm90"), hip = usual_device("hip-gfx90a"), opencl = hip;
+  cuda.fp32_gflops = 60'000;
+  cuda.bandwidth_gbs = 3'300;
+  opencl.kind = DeviceKind::kOpenCl;
+  opencl.architecture = "opencl-some-device";
+  opencl.units = 24;
+  opencl.gpu.fp64 = false;
+  return {cuda, hip, opencl};
+}
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : engine_(seed) {}
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n)); }
+  bool one_in(std::int64_t n) { return below(n) == 0; }
+  /// From 1 to 2^bits, each power of two as likely as the others.
+  std::int64_t up_to_power(std::int64_t bits) {
+    const std::int64_t power = std::int64_t{1} << below(bits + 1);
+    return power == 1 ? 1 : power / 2 + 1 + below(power / 2);
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Layout 0: channels first, 1: channels last, 2: any order of the dimensions, with gaps.
+TensorDesc tensor(Draw& draw, DataType type, const std::vector<std::int64_t>& lens, int layout) {
+  std::vector<std::size_t> order;  // innermost first
+  if (layout == 1) order.push_back(1);
+  for (std::size_t d = lens.size() - 1; d > 1; --d) order.push_back(d);
+  if (layout != 1) order.push_back(1);
+  order.push_back(0);
+  if (layout == 2)
+    for (std::size_t i = order.size() - 1; i > 0; --i)
+      std::swap(order[i], order[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i) + 1))]);
+  std::vector<std::int64_t> strides(lens.size());
+  std::int64_t step = 1;
+  for (const std::size_t d : order) {
+    strides[d] = step;
+    step *= lens[d];
+    if (layout == 2) step += draw.below(3);
+  }
+  return make_tensor(type, lens, strides);
+}
+
+/// Tensors of at most 2^33 elements.
+Problem draw_problem(Draw& draw) {
+  static constexpr DataType kTypes[] = {DataType::kFloat, DataType::kHalf, DataType::kBFloat16, DataType::kDouble,
+                                        DataType::kInt8};
+  static constexpr DataType kOfInt8[] = {DataType::kInt8, DataType::kInt32, DataType::kFloat};
+  Problem p;
+  p.direction = static_cast<Direction>(draw.below(3));
+  p.scalars = static_cast<Scalars>(draw.below(3));
+  const auto spatial = static_cast<std::size_t>(1 + draw.below(3));
+  p.geometry.spatial = static_cast<int>(spatial);
+  const std::int64_t most_bits = draw.one_in(3) ? 33 : 12;
+  const std::int64_t groups = draw.one_in(2) ? 1 : draw.up_to_power(most_bits / 2);
+  p.geometry.groups = groups;
+  const std::int64_t c = draw.one_in(5) ? 1 : draw.up_to_power(most_bits / 2),
+                     k = draw.one_in(4) ? 1 + draw.below(4) : draw.up_to_power(most_bits / 2);
+  std::vector<std::int64_t> x{draw.up_to_power(8), groups * c}, w{groups * k, c}, y{x[0], groups * k};
+  for (std::size_t i = 0; i < spatial; ++i) {
+    x.push_back(draw.up_to_power(most_bits / 2));
+    w.push_back(draw.one_in(10) ? draw.up_to_power(most_bits / 2) : 1 + draw.below(7));
+    p.geometry.pad[i] = draw.one_in(20) ? draw.up_to_power(12) : draw.below(4);
+    p.geometry.stride[i] = draw.one_in(20) ? draw.up_to_power(12) : 1 + draw.below(3);
+    p.geometry.dilation[i] = draw.one_in(20) ? draw.up_to_power(12) : 1 + draw.below(2);
+    y.push_back(forward_size(x[i + 2], w[i + 2], p.geometry.pad[i], p.geometry.stride[i], p.geometry.dilation[i]));
+  }
+  for (const auto* lens : {&x, &w, &y}) {
+    double elements = 1;
+    for (const std::int64_t len : *lens) elements *= static_cast<double>(len);
+    require(elements <= 0x1p33, "too large");
+  }
+  const DataType type = kTypes[draw.below(std::size(kTypes))];
+  const DataType out = type == DataType::kInt8 ? kOfInt8[draw.below(std::size(kOfInt8))] : type;
+  const int layout = draw.one_in(6) ? 2 : static_cast<int>(draw.below(2));
+  const auto type_of = [&](Direction d) { return p.direction == d ? out : type; };
+  p.x = tensor(draw, type_of(Direction::kBackwardData), x, layout);
+  p.w = tensor(draw, type_of(Direction::kBackwardWeights), w, layout);
+  p.y = tensor(draw, type_of(Direction::kForward), y, layout);
+  validate(p);
+  return p;
+}
+
+/// Microseconds that the device's peak and bandwidth allow, taps in the padding included.
+double least_us(const DeviceInfo& d, const Problem& p) {
+  const bool narrow = p.x.type == DataType::kHalf || p.x.type == DataType::kBFloat16;
+  const double rate = d.fp32_gflops * (narrow && d.kind == DeviceKind::kCuda ? 16 : 1);
+  double bytes = 0;
+  for (const TensorDesc* t : {&p.x, &p.w, &p.y})
+    bytes += static_cast<double>(t->count()) * static_cast<double>(size_of(t->type));
+  return std::max(p.flops() / (1e3 * rate), bytes / (1e3 * d.bandwidth_gbs));
+}
+
+TEST(Coverage, EveryProblemHasASolverBesidesTheReference) {
+  const auto devices = gpus();
+  Draw draw(1);
+  int drawn = 0, large = 0, slow = 0, of_spatial[4] = {};
+  while (drawn < kProblems) {
+    Problem p;
+    try {
+      p = draw_problem(draw);
+    } catch (const Error&) {  // larger than the limits of the library or of this test
+      continue;
+    }
+    ++drawn;
+    ++of_spatial[p.spatial()];
+    large += std::max({p.x.count(), p.w.count(), p.y.count()}) > std::int64_t{1} << 30;
+    SCOPED_TRACE(p.key());
+    for (const DeviceInfo& d : devices)
+      for (const std::size_t limit : {SIZE_MAX, std::size_t{0}}) {
+        SCOPED_TRACE(d.architecture + (limit == 0 ? ", no workspace" : ""));
+        bool reference = false;
+        double least = INFINITY;
+        for (const SolverBase* s : solvers(p.direction, d.kind)) {
+          if (!admit(*s, d, p, {.workspace_limit = limit})) continue;
+          if (s->info().reference)
+            reference = true;
+          else
+            least = std::min(least, s->estimate(d, p, *starting_point(*s, d, p, limit)));
+        }
+        EXPECT_EQ(reference, least < INFINITY);
+        constexpr double kLatencyUs = 100;  // of a few launches and the steps of one block
+        if (!reference || limit == 0) continue;
+        EXPECT_LT(least, kLatencyUs + 1000 * least_us(d, p));
+        slow += least > kLatencyUs + 100 * least_us(d, p);
+      }
+  }
+  // Predicted below 1 % of the floor: groups of few channels in 16 bits without matrix units.
+  EXPECT_LE(slow, kProblems / 100);
+  EXPECT_GT(large, kProblems / 100);
+  for (int i = 1; i <= 3; ++i) EXPECT_GT(of_spatial[i], kProblems / 10);
+}
+
+}  // namespace
+}  // namespace polymio::convolution
