@@ -170,7 +170,7 @@ ChainRun build(Stream& stream, const Chain& chain) {
     for (std::size_t i = 0; i < program.chain().in.size(); ++i)
       operands.push(in[i], size_of(program.chain().in[i].type));
     common::map(
-        on, tiles, operands, [&](const kernels::Run& run) { program.run(run); }, part);
+        on, tiles, operands, [&](const kernels::Run& run) { program.run(run); }, part, common::RunShape::kOneRow);
   };
 }
 
