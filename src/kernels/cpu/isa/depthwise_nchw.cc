@@ -66,7 +66,9 @@ struct NchwPlan {
     const i64 x = s.c * s.in[0] * s.in[1] * s.in[2], y = s.k * s.out[0] * s.out[1] * s.out[2];
     const i64 plane = max_of<i64>((x + y) * static_cast<i64>(sizeof(T)), 1);
     const i64 blocks = max_of<i64>(s.out[0] * s.out[1] / kMostRows, 1);
-    const i64 max_groups = min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
+    // A plane that is one row is streamed whatever the number of planes.
+    const bool one_row = s.in[0] * s.in[1] == 1 && s.out[0] * s.out[1] == 1 && s.stride[2] == 1;
+    const i64 max_groups = one_row ? kMostPlanes : min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
     const i64 sums =
         backward_weights() ? sums_plane * static_cast<i64>(sizeof(Vec<T>)) : filters.taps * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters.count * sums);
@@ -74,7 +76,8 @@ struct NchwPlan {
     const i64 bytes = s.n * s.groups * plane;
     prefetches = plane > kShortBytes && bytes > kCachedBytes;
     const bool has_phases = backward_data() && s.stride[1] * s.stride[2] > 1;
-    if (plane > kLongBytes && bytes > 2 * kResultCaches && !has_phases) groups_per_call = 1;  // streams whole planes
+    const bool streams_planes = plane > kLongBytes && bytes > 2 * kResultCaches && !has_phases;
+    if (streams_planes && !one_row) groups_per_call = 1;
   }
 };
 
