@@ -30,8 +30,7 @@ constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {
 constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
 constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
 
-/// The activation without double arithmetic.
-constexpr int kPower = 6;
+constexpr int kPower = 6;  // the activation that computes in double
 
 std::span<const Run> runs_of(bool planes, bool weights) {
   if (!planes) return kChannelRuns;
@@ -147,7 +146,10 @@ void DepthwiseWindows::set_shape(const Problem& p) {
   s.tap_step_h = data ? narrow(t.stride[1] / std::gcd(t.stride[1], t.dilation[1])) : 1;
   s.tap_step_w = data ? narrow(t.stride[2] / std::gcd(t.stride[2], t.dilation[2])) : 1;
   last_ = s.src_channel == 1 && s.dst_channel == 1;
-  if (slides && last_)
+  // Kernels count the runs of all rows in 32 bits; those of a row are a multiple of the dilation.
+  constexpr std::int64_t kMaxRuns = std::int64_t{1} << 30;
+  const std::int64_t runs = (dst[2] + t.dilation[2]) * dst[1] * z.n;
+  if (slides && last_ && runs <= kMaxRuns)
     kind_ = Kind::kChannels;
   else if (slides && (s.src_w == 1 || s.src_col == 1) && (s.dst_w == 1 || s.dst_col == 1))
     kind_ = Kind::kPlanes;
