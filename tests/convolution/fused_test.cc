@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr int kRelu = 3, kLeaky = 8, kClamp = 10, kModes = 11;
+constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kModes = 11;
 
 Handle& handle() {
   static Handle h(test::device_name(), nullptr);
@@ -152,6 +152,11 @@ void check_all(const Shape& shape, const Epilogue& epilogue, std::map<std::strin
   }
 }
 
+/// A causal depthwise filter: callers use the first 21 results.
+Shape causal(bool channels_last) {
+  return {{2, 12, 21}, {12, 1, 4}, {3}, {}, {}, 12, DataType::kFloat, DataType::kFloat, channels_last};
+}
+
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> kShapes = {
       {{2, 16, 14, 15}, {24, 16, 3, 3}, {1, 1}},
@@ -167,6 +172,8 @@ const std::vector<Shape>& shapes() {
       {{1, 3, 40, 50}, {8, 3, 1, 1}},
       {{2, 32, 9, 10}, {32, 4, 3, 3}, {1, 1}, {}, {}, 8, DataType::kFloat, DataType::kFloat, true},
       {{3, 64, 9, 11}, {80, 64, 1, 1}, {}, {}, {}, 1, DataType::kFloat, DataType::kFloat, true},
+      causal(false),
+      causal(true),
   };
   return kShapes;
 }
@@ -203,7 +210,7 @@ TEST(Fused, ScalarsComeBeforeBiasAndActivation) {
   }
 }
 
-TEST(Fused, DenseSolversFuseAndTheOthersReportThatTheyDoNot) {
+TEST(Fused, SomeSolversFuseAndTheOthersReportThatTheyDoNot) {
   const auto refusal = [](const std::string& solver, const Shape& shape) {
     for (const SolverBase* s : solvers(Direction::kForward))
       if (s->info().name == solver) return s->is_applicable(handle().device(), fused(shape, {true, kRelu})).text();
@@ -213,6 +220,17 @@ TEST(Fused, DenseSolversFuseAndTheOthersReportThatTheyDoNot) {
     EXPECT_EQ(refusal(name, shapes()[0]), "") << name;
   const std::string depthwise = refusal("ConvCpuDepthwiseFwd", shapes()[3]);
   EXPECT_NE(depthwise.find("epilogue"), std::string::npos) << depthwise;
+  const DeviceInfo gpu = usual_device("cuda-sm90");
+  for (const SolverBase* s : solvers(Direction::kForward, DeviceKind::kCuda)) {
+    const auto accepts = [&](const Shape& shape, int mode) {
+      return static_cast<bool>(s->is_applicable(gpu, fused(shape, {true, mode})));
+    };
+    const bool is_depthwise = std::string(s->info().name) == "ConvGpuDepthwiseFwd";
+    EXPECT_EQ(accepts(causal(false), kRelu), is_depthwise) << s->info().name;
+    EXPECT_EQ(accepts(causal(true), kClamp), is_depthwise) << s->info().name;
+    EXPECT_FALSE(accepts(causal(true), kPower)) << s->info().name;
+    EXPECT_FALSE(accepts(shapes()[3], kRelu)) << s->info().name << ": its 3x3 kernels do not fuse";
+  }
 }
 
 TEST(Fused, NamesAndIdsAreThoseOfThePlainSolvers) {
