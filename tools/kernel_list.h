@@ -9,6 +9,7 @@
 #include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/ctc/ctc.h"
+#include "primitives/convolution/fused.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
 #include "primitives/optimizer/optimizer.h"
@@ -40,7 +41,14 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
-  add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  add(activation::epilogue_kernels(device, DataType::kHalf, {Mode::kRelu, false, true, false}));
+  add(activation::epilogue_kernels(device, DataType::kHalf, {Mode::kRelu, true, true, true}));
+  for (const DataType type : {DataType::kHalf, DataType::kDouble}) {
+    convolution::Problem fused;
+    fused.y.type = type;
+    fused.epilogue = {true, 0, true};
+    add(convolution::norm_programs(device, fused));
+  }
   for (const DataType type : {DataType::kHalf, DataType::kDouble})
     add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward}) {

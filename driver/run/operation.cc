@@ -21,6 +21,10 @@ constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
+      {{"CBAInfer", kFloats},
+       "Fusion",
+       "Runs a convolution with bias, batch norm and activation as one plan.",
+       make_fusion},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"bnorm", kFloats},

@@ -53,6 +53,7 @@ struct Primitive {
 std::unique_ptr<Operation> make_convolution(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_activation(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_batch_norm(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_fusion(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_bias(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_reduction(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_kthvalue(const Primitive& primitive, const std::string& base);
