@@ -18,6 +18,7 @@
 #include "primitives/dropout/dropout.h"
 #include "primitives/lrn/lrn.h"
 #include "primitives/loss/loss.h"
+#include "primitives/matmul/matmul.h"
 #include "primitives/prelu/prelu.h"
 #include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -44,6 +45,8 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     for (const bool log : {false, true}) add(softmax::programs(device, DataType::kFloat, direction, log));
     add(softmax::programs(device, DataType::kDouble, direction, false));
   }
+  for (const DataType type : {DataType::kHalf, DataType::kDouble})
+    add(matmul::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   for (const DataType type : {DataType::kFloat, DataType::kInt8}) {
     add(kthvalue::programs(device, type));
     reduce::Problem p;

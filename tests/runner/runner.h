@@ -71,6 +71,7 @@ Cases rope_cases(const std::string& line);
 Cases soft_margin_cases(const std::string& line);
 Cases multi_margin_cases(const std::string& line);
 Cases dropout_cases(const std::string& line);
+Cases matmul_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -91,6 +92,7 @@ inline constexpr Primitive kPrimitives[] = {
     {"softmarginloss", soft_margin_cases},
     {"multimarginloss", multi_margin_cases},
     {"dropout", dropout_cases},
+    {"matmul", matmul_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case

@@ -17,7 +17,7 @@ std::span<const std::int64_t> batch_of(const TensorDesc& t) { return t.sizes().f
 
 bool is_dense(const TensorDesc& t) {
   std::int64_t step = 1;
-  for (auto d = static_cast<std::size_t>(t.rank); d-- > 0; step *= t.lens[d])
+  for (auto d = static_cast<std::size_t>(t.rank); d-- > 0; step *= std::max<std::int64_t>(t.lens[d], 1))
     if (t.lens[d] > 1 && t.strides[d] != step) return false;
   return true;
 }

@@ -9,16 +9,18 @@
 
 namespace polymio::matmul {
 
-SolverMaker<Direction> cpu_gemm;
+SolverMaker<Direction> cpu_gemm, cuda_library;
 
 namespace {
 
-constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) {
-  return {.id = id, .name = name, .method = "Gemm", .devices = devices};
+constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices, bool deterministic = true) {
+  return {.id = id, .name = name, .method = "Gemm", .devices = devices, .deterministic = deterministic};
 }
 
 constexpr Registration<Direction> kRows[] = {
     {info(9001, "MatmulCpuGemm", kCpu), Direction::kForward, cpu_gemm},
+    {info(9002, "MatmulCudaLibrary", kCuda, false), Direction::kForward, cuda_library},
+    {info(9003, "MatmulGpuTiles", kGpus), Direction::kForward, gpu_tiles},
 };
 
 const RegisteredSolvers<Direction>& registered() {

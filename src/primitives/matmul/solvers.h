@@ -20,6 +20,9 @@ Shape shape_of(const Problem&);
 /// For the table of solvers. There are no directions: a transpose is a pair of strides.
 enum class Direction : int { kForward = 0 };
 
+/// Works for every problem that fits 32-bit sizes.
+std::unique_ptr<const SolverBase> gpu_tiles(const SolverInfo&, Direction);
+
 /// Bytes of the three tensors' elements.
 double tensor_bytes(const Problem&);
 
