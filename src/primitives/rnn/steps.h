@@ -46,6 +46,6 @@ std::unique_ptr<const Steps> make_gpu_steps(Stream&, const Network&, const Sched
 
 /// Bytes of LayerForward::workspace and LayerBackward::workspace for so many samples, whatever the lengths.
 std::size_t cpu_steps_workspace(const Network&, std::int64_t samples, Pass);
-std::size_t gpu_steps_workspace(const Network&, std::int64_t samples, Pass);
+std::size_t gpu_steps_workspace(const DeviceInfo&, const Network&, std::int64_t samples, Pass);
 
 }  // namespace polymio::rnn
