@@ -20,6 +20,7 @@ using kernels::GemmKernels;
 using kernels::RnnKernels;
 
 constexpr std::int64_t kPanelColumns = 64;  // or 48 for GRU: a register tile's
+constexpr std::int64_t kDepthBlock = 192;   // so deep a panel stays in the first-level cache and is not copied
 
 /// Hidden units of a panel: of all their gates forward, of the state backward.
 std::int64_t panel_units(const Network& n, Pass pass) {
@@ -127,6 +128,7 @@ class CpuSteps final : public Steps {
     g.m = rows;
     g.n = panels * panels_.columns;
     g.k = panels_.depth;
+    g.depth_block = kDepthBlock;
     g.a.lanes = axis(rows, net_.hidden);
     g.a.depth = axis(panels_.depth, 1);
     g.b.data = packed;
