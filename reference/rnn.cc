@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "reference/rnn.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace polymio::reference {
@@ -227,6 +228,66 @@ RnnResults evaluate(const Rnn& network, const RnnInputs& inputs) {
                zeros(network.weights())};
   for (std::int64_t s = 0; s < network.samples(); ++s) Sample(network, inputs, r, s).run();
   return r;
+}
+
+namespace {
+
+// Calls body(index in [steps, samples], row of the tensor) for each row of the tensor that a sample has.
+template <class Body>
+void each_row(const Rnn& n, RnnOrder order, const Body& body) {
+  std::int64_t row = 0;
+  for (std::int64_t t = 0; t < n.steps; ++t)
+    for (std::int64_t s = 0; s < n.samples(); ++s) {
+      const std::int64_t dense = t * n.samples() + s;
+      if (n.lengths[static_cast<std::size_t>(s)] <= t) continue;
+      body(dense, order == RnnOrder::kPacked ? row : order == RnnOrder::kTimeMajor ? dense : s * n.steps + t);
+      ++row;
+    }
+}
+
+}  // namespace
+
+Tensor rnn_tensor(const Rnn& network, RnnOrder order, Type type, std::int64_t width) {
+  std::int64_t rows = network.steps * network.samples();
+  if (order == RnnOrder::kPacked) {
+    rows = 0;
+    for (const std::int64_t length : network.lengths) rows += length;
+  }
+  return {type, {rows, width}};
+}
+
+Doubles from_sequence(const Rnn& network, RnnOrder order, const Tensor& tensor, const void* data) {
+  const std::int64_t width = tensor.lens[1];
+  Doubles values(static_cast<std::size_t>(network.steps * network.samples() * width));
+  each_row(network, order, [&](std::int64_t to, std::int64_t from) {
+    for (std::int64_t i = 0; i < width; ++i)
+      values[static_cast<std::size_t>(to * width + i)] = load(tensor.type, data, from * width + i);
+  });
+  return values;
+}
+
+Result to_sequence(const Rnn& network, RnnOrder order, const Tensor& tensor, const Doubles& values) {
+  const std::int64_t width = tensor.lens[1];
+  Doubles rows(static_cast<std::size_t>(tensor.count()));
+  each_row(network, order, [&](std::int64_t from, std::int64_t to) {
+    std::copy_n(values.begin() + from * width, width, rows.begin() + to * width);
+  });
+  return to_result(rows);
+}
+
+Result to_result(const Doubles& values) {
+  double most = 0;
+  for (const double v : values) most = std::max(most, std::fabs(v));
+  return {values, Doubles(values.size(), most)};
+}
+
+Arithmetic arithmetic(const Rnn& network, Type type) {
+  constexpr double kRoundings = 16;
+  Arithmetic how;
+  how.output = type;
+  how.reduction_length = network.gates() * (network.input + network.hidden) * network.layers;
+  if (type != Type::kFloat) how.input_rounding = kRoundings * unit_roundoff(type);
+  return how;
 }
 
 }  // namespace polymio::reference

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "reference/convolution.h"
+#include "reference/tensor.h"
+#include "reference/tolerance.h"
+
 namespace polymio::reference {
 
 using Doubles = std::vector<double>;
@@ -44,5 +48,18 @@ struct RnnResults {
   Doubles y, hy, cy, dx, dhx, dcx, dw;
 };
 RnnResults evaluate(const Rnn& network, const RnnInputs& inputs);
+
+// Order of a sequence tensor; the numbers are those of miopenRNNBaseLayout_t. Packed: step by step the samples that are
+// long enough; their lengths must not ascend.
+enum class RnnOrder { kPacked = 1, kTimeMajor = 2, kBatchMajor = 3 };
+// The sequence tensor of x or y, [rows, width].
+Tensor rnn_tensor(const Rnn& network, RnnOrder order, Type type, std::int64_t width);
+Doubles from_sequence(const Rnn& network, RnnOrder order, const Tensor& tensor, const void* data);
+// The elements of such a tensor, or of a state or the weights, as compare() takes them; errors scale with the largest.
+Result to_sequence(const Rnn& network, RnnOrder order, const Tensor& tensor, const Doubles& values);
+Result to_result(const Doubles& values);
+// What an implementation that keeps states and gates in this type rounds: a bound of the rounding error of all steps is
+// useless, errors of independent steps mostly cancel.
+Arithmetic arithmetic(const Rnn& network, Type type);
 
 }  // namespace polymio::reference

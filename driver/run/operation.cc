@@ -14,6 +14,7 @@ namespace polymio::driver {
 
 namespace {
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kShortFloats[] = {kFloat, kHalf, kBFloat16},
                    kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
                    kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
@@ -53,6 +54,9 @@ std::span<const Primitive> primitives() {
        make_soft_margin_loss},
       {{"multimarginloss", kFloats}, "MultiMarginLoss", "Runs the multi margin loss.", make_multi_margin_loss},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
+      {{"rnn", kShortFloats}, "RNN", "Runs a recurrent network and its gradients.", make_rnn},
+      {{"lstm", kShortFloats}, "LSTM", "The same; the mode is lstm unless -m says another.", make_rnn},
+      {{"gru", kShortFloats}, "GRU", "The same; the mode is gru unless -m says another.", make_rnn},
   };
   return kPrimitives;
 }
