@@ -283,9 +283,11 @@ Result to_result(const Doubles& values) {
 
 Arithmetic arithmetic(const Rnn& network, Type type) {
   constexpr double kRoundings = 16;
+  constexpr std::int64_t kOperations = 64;  // of a cell and its gradient, at each step
   Arithmetic how;
   how.output = type;
-  how.reduction_length = network.gates() * (network.input + network.hidden) * network.layers;
+  const std::int64_t terms = network.gates() * (network.input + network.hidden);
+  how.reduction_length = (terms + kOperations * network.steps) * network.layers;
   if (type != Type::kFloat) how.input_rounding = kRoundings * unit_roundoff(type);
   return how;
 }

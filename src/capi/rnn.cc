@@ -35,8 +35,8 @@ class StepDescriptors {
   std::size_t steps() const { return steps_; }
   const TensorDesc& at(std::size_t t) const {
     const TensorDesc& desc = described(descriptors_[t], name_);
-    if (desc.rank < 2)
-      fail(Status::kBadParm, "{} of step {} has rank {}: it must be [samples, elements]", name_, t, desc.rank);
+    if (desc.rank < 2 || desc.count() != desc.lens[0] * desc.lens[1])
+      fail(Status::kBadParm, "{} of step {} is {}: it must be [samples, elements]", name_, t, sizes_text(desc));
     return desc;
   }
   std::int64_t samples(std::size_t t) const { return at(t).lens[0]; }
@@ -51,7 +51,9 @@ class StepDescriptors {
       require(desc.lens[0] <= before,
               "{} has {} samples at step {}, {} at the step before: their number must not ascend", name_, desc.lens[0],
               t, before);
-      require(desc.lens[1] == width, "{} of step {} has {} elements: they must be {}", name_, t, desc.lens[1], width);
+      require(desc.lens[1] == width && desc.type == at(0).type,
+              "{} of step {} is {} of {}, that of step 0 has {} of {}", name_, t, sizes_text(desc), name_of(desc.type),
+              width, name_of(at(0).type));
       before = desc.lens[0];
       for (std::int64_t s = 0; s < before; ++s) ++memory[static_cast<std::size_t>(s)];
     }
@@ -92,14 +94,17 @@ void check_y(const Problem& p, const miopenTensorDescriptor_t* y_desc, int steps
   }
 }
 
-/// A state, [layers * directions, samples, hidden].
+/// A state, [layers * directions, samples, hidden] and any dimensions of size 1. One that is not used may be empty.
 void check_state(const Problem& p, miopenTensorDescriptor_t desc, const char* name, bool used = true) {
-  const TensorDesc& state = described(desc, name);
-  require(state.rank == 3, "{} has rank {}: states have 3", name, state.rank);
+  if (!desc) fail(Status::kBadParm, "{} is null", name);
+  const TensorDesc& state = deref(desc);
+  if (!used && state.rank == 0) return;
+  require(state.rank >= 3, "{} has rank {}: states have 3", name, state.rank);
   if (!used) return;
   const std::int64_t lens[] = {p.network.layers * p.network.directions(),
                                static_cast<std::int64_t>(p.sequences.lengths.all().size()), p.network.hidden};
-  require(state.type == p.network.type && std::ranges::equal(state.sizes(), lens) && state.packed(),
+  require(state.type == p.network.type && std::ranges::equal(state.sizes().first(3), lens) && state.packed() &&
+              state.count() == lens[0] * lens[1] * lens[2],
           "{} is {} of {}: it must be dense {} x {} x {} of {}", name, sizes_text(state), name_of(state.type), lens[0],
           lens[1], lens[2], name_of(p.network.type));
 }

@@ -95,7 +95,8 @@ class RnnCase final : public Case {
   bool has_problem_of(const Case& other) const override { return problem_.equals(other.problem()); }
 
   void prepare() override {
-    for (std::size_t i = 0; i < kY; ++i) operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      operands[i].content = random_tensor(operands[i].tensor, i + 1, Gaps::kNan);
     const Tensor& w = operands[kW].tensor;
     for (std::int64_t i = 0; i < w.count(); ++i) {
       void* const data = operands[kW].content.data();

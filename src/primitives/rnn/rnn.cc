@@ -100,22 +100,26 @@ Sizes largest_sizes(const DeviceInfo& device, const Problem& p) {
 
 namespace {
 
-/// Throws BadParm for an element that is not aligned.
-void check_alignment(const Problem& p, const Problem::Args& a) {
+/// Calls body(address, name) for the buffers of tensors.
+template <class Body>
+void each_buffer(const Problem::Args& a, const Body& body) {
   const std::pair<const void*, const char*> buffers[] = {
       {a.x, "x"},   {a.w, "w"},     {a.hx, "hx"},   {a.cx, "cx"}, {a.y, "y"},     {a.hy, "hy"},   {a.cy, "cy"},
       {a.dy, "dy"}, {a.dhy, "dhy"}, {a.dcy, "dcy"}, {a.dx, "dx"}, {a.dhx, "dhx"}, {a.dcx, "dcx"}, {a.dw, "dw"}};
   for (const auto& [data, name] : buffers)
-    require(is_element_aligned(data, p.network.type), "the buffer of {} at {} is not aligned to its {} elements", name,
-            data, name_of(p.network.type));
+    if (data) body(data, name);
 }
 
 }  // namespace
 
 void run(Handle& handle, const Problem& problem, const Problem::Args& args) {
-  check_alignment(problem, args);
+  each_buffer(args, [&](const void* data, const char* name) {
+    require(is_element_aligned(data, problem.network.type), "the buffer of {} at {} is not aligned to its {} elements",
+            name, data, name_of(problem.network.type));
+  });
   const auto plan = handle.plans().get({&problem, Constraints{}, 0, -1, nullptr}, [&] {
     validate(problem);
+    each_buffer(args, [&](const void* data, const char* name) { handle.stream().check_memory(data, name); });
     const auto made = std::make_shared<const NetworkPlan>(handle.stream(), problem);
     Plan p;
     p.invoke = [made](Stream& stream, const void* a) { made->run(stream, *static_cast<const Problem::Args*>(a)); };

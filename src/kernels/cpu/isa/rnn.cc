@@ -62,6 +62,7 @@ struct Units {
   /// Rows are often pages apart, where processors do not prefetch.
   template <class Data>
   void prefetch(const RnnRows<Data>& rows, int gates = 1) const {
+    if (!rows.data) return;
     constexpr i64 kSamples = 4;
     const i64 size = std::is_same_v<Data, float> ? 4 : static_cast<i64>(size_of(type));
     const char* const at = reinterpret_cast<const char*>(rows.data) + ((sample + kSamples) * rows.pitch + first) * size;
@@ -95,6 +96,9 @@ struct Forward {
 
   void step(const Units& u) const {
     u.prefetch(f.x, kGates);
+    u.prefetch(f.y);
+    u.prefetch(f.previous_h);
+    if constexpr (kCell == RnnCell::kLstm) u.prefetch(f.previous_c);
     const bool begins = u.sample >= f.begun;
     const Floats before = u.read(f.h_before);
     Floats in[kGates], state[kGates], gates[kGates], h;
@@ -140,6 +144,8 @@ struct Backward {
     const Floats one = broadcast(1.0f);
     u.prefetch(b.gates, gates_of(kCell));
     u.prefetch(b.dy);
+    u.prefetch(b.input_gradient, gates_of(kCell));
+    if constexpr (kCell == RnnCell::kLstm) u.prefetch(b.previous_c);
     const bool continues = u.sample < b.continued, begins = u.sample >= b.begun;
     Floats dh = u.read(b.dy) + (continues ? u.read(b.product) : u.read_or_zero(b.dhy));
     if constexpr (kCell == RnnCell::kLstm) {

@@ -39,10 +39,10 @@ INLINE float tanh_of(float x) {
 }
 
 // Buffers that a call does not use may be any.
-THREADS_PER_BLOCK(THREADS)
-KERNEL forward(Step s, GLOBAL const stored* x, GLOBAL const float* recurrent, GLOBAL const stored* w, GLOBAL stored* h,
-               GLOBAL const stored* cx, GLOBAL float* c, GLOBAL stored* y, GLOBAL stored* hy, GLOBAL stored* cy,
-               GLOBAL stored* gates, GLOBAL stored* previous_h, GLOBAL float* previous_c, GLOBAL stored* recurrent_n) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    forward(Step s, GLOBAL const stored* x, GLOBAL const float* recurrent, GLOBAL const stored* w, GLOBAL stored* h,
+            GLOBAL const stored* cx, GLOBAL float* c, GLOBAL stored* y, GLOBAL stored* hy, GLOBAL stored* cy,
+            GLOBAL stored* gates, GLOBAL stored* previous_h, GLOBAL float* previous_c, GLOBAL stored* recurrent_n) {
   const i64 number = (i64)BLOCK(0) * THREADS + THREAD(0);
   if (number >= (i64)s.samples * s.hidden) return;
   const int sample = (int)(number / s.hidden), unit = (int)(number % s.hidden);
@@ -92,15 +92,15 @@ KERNEL forward(Step s, GLOBAL const stored* x, GLOBAL const float* recurrent, GL
   if (ends && s.has_hy) STORE(OUT, hy, number, after);
 }
 
-THREADS_PER_BLOCK(THREADS)
-KERNEL backward(Step s, GLOBAL const stored* dy, GLOBAL const float* product, GLOBAL float* direct, GLOBAL float* dc,
-                GLOBAL const stored* dhy, GLOBAL const stored* dcy, GLOBAL stored* dhx, GLOBAL stored* dcx,
-                GLOBAL const stored* gates, GLOBAL const stored* previous_h, GLOBAL const float* previous_c,
-                GLOBAL const stored* recurrent_n, GLOBAL stored* input_gradient, GLOBAL stored* recurrent_gradient) {
+KERNEL THREADS_PER_BLOCK(THREADS)
+    backward(Step s, GLOBAL const stored* dy, GLOBAL const float* product, GLOBAL float* direct, GLOBAL float* dc,
+             GLOBAL const stored* dhy, GLOBAL const stored* dcy, GLOBAL stored* dhx, GLOBAL stored* dcx,
+             GLOBAL const stored* gates, GLOBAL const stored* previous_h, GLOBAL const float* previous_c,
+             GLOBAL const stored* recurrent_n, GLOBAL stored* input_gradient, GLOBAL stored* recurrent_gradient) {
   const i64 number = (i64)BLOCK(0) * THREADS + THREAD(0);
   if (number >= (i64)s.samples * s.hidden) return;
   const int sample = (int)(number / s.hidden), unit = (int)(number % s.hidden);
-  const int begins = sample >= s.begun, continues = sample < s.continued;
+  const int continues = sample < s.continued;
   const i64 place = sample * s.width + unit, of_gates = sample * s.gates + unit;
   float gate[GATES], of_input[GATES];
   UNROLL
@@ -117,7 +117,7 @@ KERNEL backward(Step s, GLOBAL const stored* dy, GLOBAL const float* product, GL
   of_input[2] = dh * t * o * (1 - o);
   of_input[3] = of_c * i * (1 - n * n);
   dc[number] = of_c * f;
-  if (begins && s.has_cy) STORE(OUT, dcx, number, of_c * f);
+  if (sample >= s.begun && s.has_cy) STORE(OUT, dcx, number, of_c * f);
 #elif MODE == 3
   if (continues) dh += direct[number];
   const float z = gate[0], r = gate[1], n = gate[2];
@@ -128,7 +128,7 @@ KERNEL backward(Step s, GLOBAL const stored* dy, GLOBAL const float* product, GL
   for (int g = 0; g < GATES; ++g)
     STORE(OUT, recurrent_gradient, of_gates + (i64)g * s.hidden, of_input[g] * (g == 2 ? r : 1.0f));
   direct[number] = dh * z;
-  if (begins && s.has_hy) STORE(OUT, dhx, number, dh * z);
+  if (sample >= s.begun && s.has_hy) STORE(OUT, dhx, number, dh * z);
 #elif MODE == 1
   of_input[0] = dh * (1 - gate[0] * gate[0]);
 #else
