@@ -248,6 +248,7 @@ miopenStatus_t miopenGetRNNInputTensorSize(miopenHandle_t handle, miopenRNNDescr
     const StepDescriptors x(xDesc, seqLen, "xDesc");
     require(x.at(0).type == d.network.type, "x is {}, the RNN descriptor {}: their data types must be equal",
             name_of(x.at(0).type), name_of(d.network.type));
+    rnn::require_addressable(8.0 * seqLen * static_cast<double>(x.at(0).count()), "x of all steps");
     std::int64_t rows = d.padded ? seqLen * x.samples(0) : 0;
     if (!d.padded)
       for (const std::int64_t length : x.lengths(x.at(0).lens[1])) rows += length;
@@ -264,8 +265,10 @@ miopenStatus_t miopenGetRNNHiddenTensorSize(miopenHandle_t handle, miopenRNNDesc
     const rnn::Network& n = d.network;
     require(x.at(0).type == n.type, "x is {}, the RNN descriptor {}: their data types must be equal",
             name_of(x.at(0).type), name_of(n.type));
-    *not_null(numBytes, "numBytes") =
-        static_cast<std::size_t>(n.layers * n.directions() * x.samples(0) * n.hidden) * size_of(n.type);
+    rnn::require_addressable(
+        4.0 * static_cast<double>(n.layers) * static_cast<double>(n.width()) * static_cast<double>(x.samples(0)),
+        "states");
+    *not_null(numBytes, "numBytes") = static_cast<std::size_t>(n.layers * n.width() * x.samples(0)) * size_of(n.type);
   });
 }
 

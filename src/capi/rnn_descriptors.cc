@@ -25,6 +25,9 @@ rnn::Network network_of(const RnnObject& d, DataType type, std::int64_t input, c
           name_of(type), name_of(d.network.type));
   rnn::Network network = d.network;
   network.input = input;
+  const double columns = static_cast<double>(input) + 3 * static_cast<double>(network.hidden) + 2;
+  rnn::require_addressable(8 * static_cast<double>(network.layers) * static_cast<double>(network.all_gates()) * columns,
+                           "the weights");
   require(!network.skips_input || input == network.hidden,
           "{} has {} elements, the hidden state {}: without an input matrix they must be equal", name, input,
           network.hidden);

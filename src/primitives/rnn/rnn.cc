@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "core/aligned_buffer.h"
@@ -69,11 +70,20 @@ void validate(const Problem& p) {
             fmt::join(lengths, ","));
 }
 
+void require_addressable(double bytes, const char* what) {
+  require(bytes < 0x1p62, "{} have {:.3g} bytes, more than 2^62", what, bytes);
+}
+
 namespace {
 
 Sizes sizes_of_all_passes(const DeviceInfo& device, const Problem& problem, std::int64_t rows, bool sorted,
                           bool converts_x, bool converts_y) {
   const auto samples = static_cast<std::int64_t>(problem.sequences.lengths.all().size());
+  const Network& n = problem.network;
+  constexpr double kMostBytes = 64;  // for each unit of a layer, row and gate
+  const double units = static_cast<double>(n.all_gates()) * static_cast<double>(n.layers);
+  require_addressable(kMostBytes * static_cast<double>(rows + samples) * (units + static_cast<double>(n.input)),
+                      "the workspace and reserve space");
   Problem p(problem);
   Sizes most;
   for (const Pass pass : {Pass::kInference, Pass::kTraining, Pass::kBackwardData, Pass::kBackwardWeights}) {
@@ -100,26 +110,82 @@ Sizes largest_sizes(const DeviceInfo& device, const Problem& p) {
 
 namespace {
 
-/// Calls body(address, name) for the buffers of tensors.
-template <class Body>
-void each_buffer(const Problem::Args& a, const Body& body) {
-  const std::pair<const void*, const char*> buffers[] = {
-      {a.x, "x"},   {a.w, "w"},     {a.hx, "hx"},   {a.cx, "cx"}, {a.y, "y"},     {a.hy, "hy"},   {a.cy, "cy"},
-      {a.dy, "dy"}, {a.dhy, "dhy"}, {a.dcy, "dcy"}, {a.dx, "dx"}, {a.dhx, "dhx"}, {a.dcx, "dcx"}, {a.dw, "dw"}};
-  for (const auto& [data, name] : buffers)
-    if (data) body(data, name);
+/// The descriptions of all buffers, as flat tensors.
+struct Descriptions {
+  TensorDesc x, y, state, weights;
+  explicit Descriptions(const Problem& p) {
+    const Network& n = p.network;
+    const auto lengths = p.sequences.lengths.all();
+    const auto samples = static_cast<std::int64_t>(lengths.size());
+    const auto flat = [&](std::int64_t elements) {
+      const std::int64_t lens[] = {std::max<std::int64_t>(elements, 1)};
+      return make_tensor(n.type, lens, {});
+    };
+    const auto rows = [&](Order order) {
+      return order == Order::kPacked ? std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})
+                                     : samples * p.sequences.steps;
+    };
+    x = flat(rows(p.x_order) * n.input);
+    y = flat(rows(p.y_order) * n.width());
+    state = flat(n.layers * n.width() * samples);
+    weights = flat(n.elements());
+  }
+};
+
+/// A member of the arguments, and its buffer.
+struct Tensor {
+  const void* Problem::Args::*in = nullptr;
+  void* Problem::Args::*out = nullptr;
+  TensorDesc Descriptions::*desc;
+  const char* name;
+  const void* address(const Problem::Args& a) const { return in ? a.*in : a.*out; }
+};
+constexpr Tensor kTensors[] = {{&Problem::Args::x, nullptr, &Descriptions::x, "the buffer of x"},
+                               {&Problem::Args::w, nullptr, &Descriptions::weights, "the buffer of w"},
+                               {&Problem::Args::hx, nullptr, &Descriptions::state, "the buffer of hx"},
+                               {&Problem::Args::cx, nullptr, &Descriptions::state, "the buffer of cx"},
+                               {&Problem::Args::dy, nullptr, &Descriptions::y, "the buffer of dy"},
+                               {&Problem::Args::dhy, nullptr, &Descriptions::state, "the buffer of dhy"},
+                               {&Problem::Args::dcy, nullptr, &Descriptions::state, "the buffer of dcy"},
+                               {nullptr, &Problem::Args::y, &Descriptions::y, "the buffer of y"},
+                               {nullptr, &Problem::Args::hy, &Descriptions::state, "the buffer of hy"},
+                               {nullptr, &Problem::Args::cy, &Descriptions::state, "the buffer of cy"},
+                               {nullptr, &Problem::Args::dx, &Descriptions::x, "the buffer of dx"},
+                               {nullptr, &Problem::Args::dhx, &Descriptions::state, "the buffer of dhx"},
+                               {nullptr, &Problem::Args::dcx, &Descriptions::state, "the buffer of dcx"},
+                               {nullptr, &Problem::Args::dw, &Descriptions::weights, "the buffer of dw"}};
+
+bool is_aligned(const Problem& p, const Problem::Args& args) {
+  return std::ranges::all_of(kTensors,
+                             [&](const Tensor& t) { return is_element_aligned(t.address(args), p.network.type); });
+}
+
+/// Runs on copies of the buffers whose elements are not aligned.
+void run_unaligned(Handle& handle, const Problem& problem, const Problem::Args& given) {
+  validate(problem);
+  const Descriptions descriptions(problem);
+  std::vector<CallerBuffer> buffers;
+  for (const Tensor& t : kTensors)
+    buffers.push_back({descriptions.*t.desc, t.address(given), t.name, t.out != nullptr});
+  run_on_aligned(handle.device(), buffers, [&](void* const* data) {
+    Problem::Args args = given;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const Tensor& t = kTensors[i];
+      if (t.in) args.*t.in = data[i];
+      if (t.out) args.*t.out = data[i];
+    }
+    run(handle, problem, args);
+  });
 }
 
 }  // namespace
 
 void run(Handle& handle, const Problem& problem, const Problem::Args& args) {
-  each_buffer(args, [&](const void* data, const char* name) {
-    require(is_element_aligned(data, problem.network.type), "the buffer of {} at {} is not aligned to its {} elements",
-            name, data, name_of(problem.network.type));
-  });
+  if (!is_aligned(problem, args)) return run_unaligned(handle, problem, args);
   const auto plan = handle.plans().get({&problem, Constraints{}, 0, -1, nullptr}, [&] {
     validate(problem);
-    each_buffer(args, [&](const void* data, const char* name) { handle.stream().check_memory(data, name); });
+    for (const Tensor& t : kTensors)
+      if (t.address(args)) handle.stream().check_memory(t.address(args), t.name);
     const auto made = std::make_shared<const NetworkPlan>(handle.stream(), problem);
     Plan p;
     p.invoke = [made](Stream& stream, const void* a) { made->run(stream, *static_cast<const Problem::Args*>(a)); };

@@ -83,6 +83,9 @@ struct Problem final : ProblemOf<Problem> {
   double work() const override;  // operations
 };
 
+/// Throws BadParm unless so many bytes are less than 2^62.
+void require_addressable(double bytes, const char* what);
+
 /// Bytes. The workspace serves every pass; gradients of the gates stay in it between the two backward passes.
 struct Sizes {
   std::size_t workspace = 0, reserve = 0;
