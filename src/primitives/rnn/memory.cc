@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "primitives/rnn/memory.h"
 
+#include <algorithm>
+
 #include "base/math.h"
 #include "primitives/rnn/products.h"
 #include "primitives/rnn/steps.h"
@@ -28,6 +30,11 @@ class Regions {
 void* aligned_start(void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   return static_cast<char*>(memory) + (kAlignment - address % kAlignment) % kAlignment;
+}
+
+// Measured: with fewer rows transposing costs more than it saves.
+bool transposes_weights(const DeviceInfo& device, const Network& n, std::int64_t layer, std::int64_t rows) {
+  return device.kind == DeviceKind::kCpu && n.columns(layer) > 0 && rows >= n.columns(layer);
 }
 
 Memory::Memory(const DeviceInfo& device, const Problem& p, std::int64_t samples, std::int64_t rows, bool sorted,
@@ -66,6 +73,10 @@ Memory::Memory(const DeviceInfo& device, const Problem& p, std::int64_t samples,
     if (n.layers > 1) outputs[0] = space.take(outputs_of_layer, size);
     if (n.layers > 2) outputs[1] = space.take(outputs_of_layer, size);
   }
+  for (std::int64_t l = 0; !backward && l < std::min<std::int64_t>(n.layers, 2); ++l)
+    if (transposes_weights(device, n, l, rows))
+      weights.bytes = std::max(weights.bytes, static_cast<std::size_t>(n.columns(l) * n.all_gates()) * size);
+  weights = space.take(static_cast<std::int64_t>(weights.bytes), 1);
   if (p.pass == Pass::kBackwardData && n.layers > 1) outputs[0] = space.take(outputs_of_layer, size);
   if (p.pass != Pass::kBackwardWeights) {
     const bool cpu = device.kind == DeviceKind::kCpu;

@@ -33,10 +33,14 @@ struct Memory {
   Region x, y;                       // packed; y: and dy
   std::array<Region, 4> states;      // sorted: initial h and c, final ones; or their gradients
   Region products;                   // of the input, in inference
+  Region weights;                    // of the input, [columns, all_gates()], where transposes_weights()
   std::array<Region, 2> outputs;     // of layers in inference; of one layer the gradient
   Region steps, multiplier;
   Sizes sizes;  // each 256 bytes larger, so that its start can be aligned
 };
+
+/// Whether the forward pass transposes the input matrices of a layer first: on the CPU products read them faster then.
+bool transposes_weights(const DeviceInfo&, const Network&, std::int64_t layer, std::int64_t rows);
 
 /// The aligned start of a workspace or reserve space.
 void* aligned_start(void* memory);

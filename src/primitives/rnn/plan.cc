@@ -51,7 +51,10 @@ NetworkPlan::NetworkPlan(Stream& stream, const Problem& problem)
       case Pass::kBackwardWeights:
         made = make_product(stream, matrix(all, rows, 1, all), in, matrix(all, columns, columns, 1));
         break;
-      default: made = make_product(stream, in, matrix(columns, all, 1, columns), gates);
+      default:
+        transposes_[l] = transposes_weights(stream.info(), net_, l, rows);
+        made = make_product(stream, in,
+                            transposes_[l] ? matrix(columns, all, all, 1) : matrix(columns, all, 1, columns), gates);
     }
   }
   if (problem_.pass == Pass::kBackwardWeights) {
@@ -134,7 +137,7 @@ void NetworkPlan::forward(Stream& stream, const Problem::Args& args, void* works
     f.same_for_all_gates = net_.columns(l) == 0;
     if (!f.same_for_all_gates) {
       void* const products = trains ? f.gates : memory_.products.in(workspace);
-      const void* const w = static_cast<const char*>(args.w) + bytes(net_.matrix(l, 0, 0).offset);
+      const void* const w = input_weights(stream, l, args.w, workspace);
       layer_products_[std::min<std::size_t>(index, 1)].run(stream, in, w, products, memory_.multiplier.in(workspace));
       f.products = products;
     }
@@ -146,6 +149,16 @@ void NetworkPlan::forward(Stream& stream, const Problem::Args& args, void* works
   unsort_state(stream, args.hy, memory_.states[2], workspace);
   unsort_state(stream, args.cy, memory_.states[3], workspace);
   unpack(stream, problem_.y_order, net_.width(), y, args.padding, args.y);
+}
+
+/// The input matrices of a layer, as its product takes them.
+const void* NetworkPlan::input_weights(Stream& stream, std::int64_t layer, const void* w, void* workspace) const {
+  const void* const given = static_cast<const char*>(w) + bytes(net_.matrix(layer, 0, 0).offset);
+  if (!transposes_[std::min<std::int64_t>(layer, 1)]) return given;
+  const std::int64_t columns = net_.columns(layer), all = net_.all_gates();
+  void* const transposed = memory_.weights.in(workspace);
+  copy(stream, tensor(net_.type, {columns, all}, {1, columns}), given, tensor(net_.type, {columns, all}), transposed);
+  return transposed;
 }
 
 void NetworkPlan::backward_data(Stream& stream, const Problem::Args& args, void* workspace, void* reserve) const {

@@ -29,6 +29,7 @@ class NetworkPlan {
   void sum_rows(Stream&, const char* from, std::int64_t pitch, std::int64_t columns, std::int64_t first,
                 std::int64_t count, double beta, void* to) const;
   void add_gates(Stream&, const char* gradients, void* dx) const;
+  const void* input_weights(Stream&, std::int64_t layer, const void* w, void* workspace) const;
   void drop(Stream&, const Problem::Args&, std::int64_t layer, void* data, void* reserve, bool stored) const;
 
   // Conversions between the caller's form and the internal one.
@@ -52,6 +53,7 @@ class NetworkPlan {
   std::unique_ptr<const Steps> steps_;
   /// Of the first layer and of the others: forward, input gradients or weight gradients; and those of the state.
   Product layer_products_[2], state_product_;
+  bool transposes_[2] = {};  // of the first layer and of the others: see transposes_weights()
 };
 
 }  // namespace polymio::rnn
