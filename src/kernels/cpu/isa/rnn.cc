@@ -123,7 +123,10 @@ struct Forward {
       u.write(f.recurrent_n, state[2]);
     } else {
       const Floats sum = in[0] + state[0];
-      h = kCell == RnnCell::kTanh ? tanh_of(sum) : sum <= Floats{} ? Floats{} : sum;
+      if (f.cell == RnnCell::kTanh)
+        h = tanh_of(sum);
+      else
+        h = sum <= Floats{} ? Floats{} : sum;
       gates[0] = h;
     }
     for (int g = 0; g < kGates; ++g) u.write(f.gates, gates[g], g);
@@ -172,7 +175,8 @@ struct Backward {
       if (begins) u.write(b.dhx, dh * z);
     } else {
       const Floats h = u.read(b.gates);
-      u.write(b.input_gradient, kCell == RnnCell::kTanh ? dh * (one - h * h) : h > Floats{} ? dh : Floats{});
+      const Floats of_relu = h > Floats{} ? dh : Floats{};
+      u.write(b.input_gradient, b.cell == RnnCell::kTanh ? dh * (one - h * h) : of_relu);
     }
   }
 };
@@ -189,7 +193,7 @@ void each_unit(const Step& step) {
 template <template <RnnCell> class Cell, class Step>
 void run(const Step& step) {
   switch (step.cell) {
-    case RnnCell::kRelu: return each_unit<Cell<RnnCell::kRelu>>(step);
+    case RnnCell::kRelu:
     case RnnCell::kTanh: return each_unit<Cell<RnnCell::kTanh>>(step);
     case RnnCell::kLstm: return each_unit<Cell<RnnCell::kLstm>>(step);
     case RnnCell::kGru: return each_unit<Cell<RnnCell::kGru>>(step);

@@ -1,13 +1,9 @@
 // The steps of a layer on GPUs: a product of the state and a kernel of cells per step and direction.
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
 #include <map>
 
-#include "base/error.h"
 #include "base/math.h"
 #include "core/kernel_builder.h"
-#include "primitives/common/gpu/skeletons.h"
 #include "primitives/rnn/products.h"
 #include "primitives/rnn/steps.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -25,15 +21,14 @@ struct Step {
 };
 
 std::vector<KernelSpec> specs(const DeviceInfo& device, DataType type, Mode mode) {
-  std::vector<KernelSpec> all;
-  for (const char* entry : {"forward", "backward"}) {
-    KernelSpec spec{"primitives/rnn/gpu/rnn.cl", entry, {}};
-    spec.options = {fmt::format("-DMODE={}", static_cast<int>(mode)), fmt::format("-DIN={}", polymio::name_of(type)),
-                    fmt::format("-DOUT={}", polymio::name_of(type)), "-DNUM=float"};
-    if (device.gpu.fp64) spec.options.emplace_back("-DFP64");
-    all.push_back(std::move(spec));
-  }
-  return all;
+  const std::string name = polymio::name_of(type);
+  KernelSpec forward{"primitives/rnn/gpu/rnn.cl", "forward", {}};
+  forward.options = {"-DMODE=" + std::to_string(static_cast<int>(mode)), "-DIN=" + name, "-DOUT=" + name,
+                     "-DNUM=float"};
+  if (device.gpu.fp64) forward.options.emplace_back("-DFP64");
+  KernelSpec backward = forward;
+  backward.entry = "backward";
+  return {std::move(forward), std::move(backward)};
 }
 
 /// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h and c, backward the gradients of c and
