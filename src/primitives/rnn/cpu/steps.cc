@@ -301,7 +301,7 @@ class CpuSteps final : public Steps {
     step.gates = {at(b.gates, gate), all, h};
     step.previous_h = {at(b.previous_h, place), width};
     step.recurrent_n = {at(b.recurrent_n, place), width};
-    step.previous_c = {const_cast<float*>(b.previous_c) + place, width};
+    step.previous_c = {b.previous_c ? const_cast<float*>(b.previous_c) + place : nullptr, width};
     step.input_gradient = {at(b.input_gradient, gate), all, h};
     step.recurrent_gradient = {at(b.recurrent_gradient, gate), all, h};
     cells_->backward(step);
