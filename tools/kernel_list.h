@@ -23,6 +23,7 @@
 #include "primitives/matmul/matmul.h"
 #include "primitives/mha/mha.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rnn/rnn.h"
 #include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
@@ -82,6 +83,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     add(lrn::programs(device, type));
     add(dropout::programs(device, type));
   }
+  add(rnn::programs(device, DataType::kHalf));
   for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {
     batch_norm::Problem p;
     p.x = p.out =
