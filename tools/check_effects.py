@@ -14,7 +14,7 @@ import generate_stubs
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUPS = {"pooling", "LRN", "layernorm", "cat", "batchnorm", "softmax", "GraphAPI", "LossFunction", "dropout", "TensorReduce",
           "find2", "reducecalculation", "ReduceExtreme", "groupnorm", "SGD", "getitem", "RotaryPositionalEmbeddings",
-          "kthvalue", "ReLU"}
+          "kthvalue", "ReLU", "FUSION", "RNN"}
 OLDER = {"miopenGLUForward", "miopenGLUBackward"}  # their tests are older than the table
 SEARCH = re.compile(r"Softmax|Batchnorm|Mha")  # of the group find2, what belongs to a primitive
 

@@ -9,6 +9,7 @@
 #include "primitives/batch_norm/batch_norm.h"
 #include "primitives/convolution/convolution.h"
 #include "primitives/ctc/ctc.h"
+#include "primitives/convolution/fused.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
 #include "primitives/graph/graph.h"
@@ -23,6 +24,7 @@
 #include "primitives/matmul/matmul.h"
 #include "primitives/mha/mha.h"
 #include "primitives/prelu/prelu.h"
+#include "primitives/rnn/rnn.h"
 #include "primitives/rope/rope.h"
 #include "primitives/tensor_ops/tensor_ops.h"
 
@@ -41,7 +43,14 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   for (int mode = 0; mode < 10; ++mode) add(activation::programs(device, DataType::kFloat, static_cast<Mode>(mode)));
   for (const Mode mode : {Mode::kTanh, Mode::kPower, Mode::kElu})
     add(activation::programs(device, DataType::kDouble, mode));
-  add(activation::epilogue_kernels(device, DataType::kHalf, Mode::kRelu, true));
+  add(activation::epilogue_kernels(device, DataType::kHalf, {Mode::kRelu, false, true, false}));
+  add(activation::epilogue_kernels(device, DataType::kHalf, {Mode::kRelu, true, true, true}));
+  for (const DataType type : {DataType::kHalf, DataType::kDouble}) {
+    convolution::Problem fused;
+    fused.y.type = type;
+    fused.epilogue = {true, 0, true};
+    add(convolution::norm_programs(device, fused));
+  }
   for (const DataType type : {DataType::kHalf, DataType::kDouble})
     add(norm::programs(device, type, type == DataType::kHalf ? DataType::kFloat : type));
   for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward}) {
@@ -76,6 +85,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     add(graph::programs(device, type));
     add(dropout::programs(device, type));
   }
+  add(rnn::programs(device, DataType::kHalf));
   for (const Mode mode : {Mode::kPassthru, Mode::kRelu, Mode::kClamp}) {
     batch_norm::Problem p;
     p.x = p.out =

@@ -52,7 +52,8 @@ void check_args(ConvArgs& args) {
     check_strides(find_row(flags, name), args.spatial_dim);
   }
   if (fused_activation(args) < 0) {
-    refuse_value(find_row(flags, "fuse"), args.fuse, "b0 (bias), 0 to 10 (activation), b1 to b10");
+    refuse_value(find_row(flags, "fuse"), args.fuse,
+                 "b (bias), n (batch norm), z (residual), as far as there are any, then 0 to 10 (activation): b0, bn3");
   }
   if (args.wall > 0 && args.time == 0) throw ArgError("-w --wall: needs -t 1");
   input_lens(args);
@@ -92,7 +93,9 @@ std::string problem_line(const ConvArgs& args, std::int64_t directions) {
 
 int fused_activation(const ConvArgs& args) {
   if (args.fuse.empty()) return 0;
-  const std::string text = args.fuse.substr(args.fuse.starts_with('b') ? 1 : 0);
+  std::string_view text = args.fuse;
+  for (const char part : {'b', 'n', 'z'})
+    if (text.starts_with(part)) text.remove_prefix(1);
   for (const Choice& mode : kActivationModes) {
     if (text == std::to_string(mode.value)) return mode.value;
   }

@@ -37,6 +37,20 @@ void fuse_bias(miopenProblem_t convolution, const Problem& p) {
   check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
 }
 
+void fuse_norm(miopenProblem_t convolution, const Problem& p) {
+  miopenProblem_t raw = nullptr;
+  check(miopenCreateBatchnormProblem(&raw, miopenBNSpatial, false, miopenProblemDirectionInference),
+        "miopenCreateBatchnormProblem");
+  const ConvProblem owner(raw);
+  std::vector<std::int64_t> lens(p.tensors[kY].lens.size(), 1);
+  lens[1] = p.tensors[kY].lens[1];
+  const int type = p.tensors[kY].type == reference::Type::kDouble ? kDouble : kFloat;
+  const auto scale = make_tensor(type, lens, tensor_strides(lens, "", {}), kNoType);
+  check(miopenSetProblemTensorDescriptor(raw, miopenTensorBatchnormScale, scale.get()),
+        "miopenSetProblemTensorDescriptor");
+  check(miopenFuseProblems(convolution, raw), "miopenFuseProblems");
+}
+
 void fuse_activation(miopenProblem_t convolution, int mode) {
   const auto descriptor =
       create<miopenDestroyActivationDescriptor>(miopenCreateActivationDescriptor, "miopenCreateActivationDescriptor");
@@ -232,6 +246,9 @@ ConvProblem make_problem(const Problem& p) {
           "miopenSetProblemTensorDescriptor");
   }
   if (p.args.fuse.starts_with('b')) fuse_bias(raw, p);
+  if (p.args.fuse.find('n') != std::string::npos) fuse_norm(raw, p);
+  if (p.args.fuse.find('z') != std::string::npos)
+    throw RunError("--fuse: problems with a residual are run by miopenConvolutionBiasActivationForward only");
   if (const int mode = fused_activation(p.args); mode > 0) fuse_activation(raw, mode);
   return owner;
 }

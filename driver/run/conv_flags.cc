@@ -85,7 +85,8 @@ Flags option_flags(ConvArgs& a) {
        "rounding to 8-bit floats (default: the library's; standard with cast types)", kOption},
       {"b", "bias", Integer{&a.bias, 0, 1}, "1: also run bias forward / backward", kOption},
       {"", "fuse", Text{&a.fuse, "EPILOGUE"},
-       "fused epilogue: b for a bias, then an activation mode or 0; for tune, doctor and options", kOption},
+       "fused epilogue: b for a bias, n for a batch norm, then an activation mode or 0; for tune, doctor and options",
+       kOption},
       {"F", "forw", Integer{&a.directions, 0, 7},
        "directions: sum of 1 forward, 2 backward data, 4 backward weights; 0 = all", kShape},
   };

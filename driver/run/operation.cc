@@ -15,12 +15,18 @@ namespace polymio::driver {
 
 namespace {
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat}, kShort[] = {kFloat, kHalf},
+constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
+                   kShortFloats[] = {kFloat, kHalf, kBFloat16},
                    kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
                    kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};
 
 std::span<const Primitive> primitives() {
   static const Primitive kPrimitives[] = {
       {conv_bases(), "Convolution", "Runs a convolution in its three directions.", make_convolution},
+      {{"CBAInfer", kFloats},
+       "Fusion",
+       "Runs a convolution with bias, batch norm and activation as one plan.",
+       make_fusion},
       {{"activ", kFloats}, "Activation", "Runs an activation function and its gradient.", make_activation},
       {{"bias", kFloats}, "Convolution Bias", "Adds a bias to each channel; the gradient of the bias.", make_bias},
       {{"bnorm", kFloats},
@@ -56,6 +62,9 @@ std::span<const Primitive> primitives() {
       {{"ctc", kShort}, "CTC Loss", "Runs the CTC loss and its gradient.", make_ctc},
       {{"dropout", kFloats}, "Dropout", "Drops elements at random, and their gradients.", make_dropout},
       {{"mha", kMhaTypes}, "Attention", "Runs attention of heads and its gradients.", make_mha},
+      {{"rnn", kShortFloats}, "RNN", "Runs a recurrent network and its gradients.", make_rnn},
+      {{"lstm", kShortFloats}, "LSTM", "The same; the mode is lstm unless -m says another.", make_rnn},
+      {{"gru", kShortFloats}, "GRU", "The same; the mode is gru unless -m says another.", make_rnn},
   };
   return kPrimitives;
 }

@@ -53,6 +53,7 @@ struct Primitive {
 std::unique_ptr<Operation> make_convolution(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_activation(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_batch_norm(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_fusion(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_bias(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_reduction(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_kthvalue(const Primitive& primitive, const std::string& base);
@@ -70,6 +71,7 @@ std::unique_ptr<Operation> make_multi_margin_loss(const Primitive& primitive, co
 std::unique_ptr<Operation> make_ctc(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_dropout(const Primitive& primitive, const std::string& base);
 std::unique_ptr<Operation> make_mha(const Primitive& primitive, const std::string& base);
+std::unique_ptr<Operation> make_rnn(const Primitive& primitive, const std::string& base);
 
 // The primitive with this base argument, or null.
 const Primitive* find_primitive(std::string_view base);

@@ -1,7 +1,6 @@
 // Find 2.0: a problem describes what to compute, find returns solutions, a solution is run, saved and
-// loaded. Implemented for convolutions, for a forward convolution with a fused bias, activation, or bias and
-// activation, for softmax and for attention; functions for batch normalisation return miopenStatusNotImplemented. Null
-// and foreign objects are BadParm.
+// loaded. Implemented for convolutions, softmax, attention, batch normalisation, and fused problems of convolution,
+// bias, batch normalisation and activation. Null and foreign objects are BadParm.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FIND2_H_
 #define MIOPEN_FIND2_H_
@@ -245,19 +244,25 @@ MIOPEN_EXPORT miopenStatus_t miopenGetSolutionSolverId(miopenSolution_t solution
 MIOPEN_EXPORT miopenStatus_t miopenGetSolverIdConvAlgorithm(uint64_t solverId, miopenConvAlgorithm_t* result);
 
 #ifdef MIOPEN_BETA_API
-/// Creates an activation problem, to be fused with a convolution. The descriptor is copied.
+/// Creates an activation problem, to be fused with others. The descriptor is copied.
 MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* problem,
                                                            miopenActivationDescriptor_t operatorDesc,
                                                            miopenProblemDirection_t direction);
 
-/// Creates a batch normalisation problem; `runningMeanVariance` also updates the running mean and
-/// variance.
+/// Creates a batch normalisation problem: forward (training), backward or inference, else BadParm;
+/// `runningMeanVariance`: training also updates the running mean and variance. Its tensors: X, Y, Scale and Bias;
+/// inference also EstimatedMean and EstimatedVariance; training RunningMean and RunningVariance if it updates them, and
+/// SavedMean and SavedVariance if they have descriptors; backward X, DY, DX, Scale, Bias, ScaleDiff, BiasDiff,
+/// SavedMean and SavedVariance. Parameters without a descriptor are like the scale. A run forward needs
+/// miopenScalarBatchnormEpsilon, training also miopenScalarBatchnormExpAvgFactor: a host double, without a descriptor.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
                                                           bool runningMeanVariance, miopenProblemDirection_t direction);
 
 /// Appends problem2 to problem1: the output of the first becomes the input of the second. problem2 does not change. Set
-/// tensors before: X and W of the convolution and miopenTensorBias are required; an output without descriptor has the
-/// computed sizes and the layout of X. UnsupportedOp for other sequences than forward convolution, bias, activation.
+/// tensors before: the input of the first operation, W of a convolution, miopenTensorBias and the scale of a batch
+/// normalisation are required; an output without descriptor has the computed sizes and the layout of X. Any order of
+/// forward problems, at most one of each kind, but no bias in front of a convolution; or the gradients of a batch
+/// normalisation and an activation. Else UnsupportedOp; NotImplemented for softmax.
 MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
 
 /// Creates a problem that adds one bias per channel, to be fused with a convolution. miopenTensorBias is

@@ -1,6 +1,7 @@
-// Fusion: several operations that run as one. A plan is a list of operations on a tensor
-// (convolution, bias, batch normalisation, activation), compiled once and run with arguments.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
+// Fusion: several operations that run as one. A plan is a list of operations on a tensor (convolution, bias, batch
+// normalisation, activation), in any order, compiled once for each handle and run with arguments, which may change
+// between runs. Null and foreign objects, and operations that cannot follow, are BadParm. Plans and arguments must not
+// be changed while other threads use them; several threads may execute a compiled plan.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_FUSION_H_
 #define MIOPEN_FUSION_H_
@@ -28,30 +29,32 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateFusionPlan(miopenFusionPlanDescriptor_t
 /// Frees a plan with its operations. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenDestroyFusionPlan(miopenFusionPlanDescriptor_t fusePlanDesc);
 
-/// Prepares the plan for the device. UnsupportedOp if no kernel does this list of operations. A
-/// plan must be compiled before it is executed.
+/// Prepares the plan for the handle: chooses solvers without running any, and allocates the memory that executions
+/// need, which lives as long as the plan and the handle. Cheap if nothing has changed. UnsupportedOp if the operations
+/// make no sense or refuse the tensors, UnknownError without operations, NotImplemented for horizontal fusion.
 MIOPEN_EXPORT miopenStatus_t miopenCompileFusionPlan(miopenHandle_t handle, miopenFusionPlanDescriptor_t fusePlanDesc);
 
-/// The operation at `op_idx`, counted from 0 in the order of creation. It belongs to the plan.
+/// The operation at `op_idx`, counted from 0 in the order of creation. It belongs to the plan. BadParm if there is
+/// none.
 MIOPEN_EXPORT miopenStatus_t miopenFusionPlanGetOp(miopenFusionPlanDescriptor_t fusePlanDesc, const int op_idx,
                                                    miopenFusionOpDescriptor_t* op);
 
-/// Workspace bytes of the convolution in the plan with this algorithm.
+/// Workspace bytes of an execution: 0, since a compiled plan owns what it needs.
 MIOPEN_EXPORT miopenStatus_t miopenFusionPlanGetWorkSpaceSize(miopenHandle_t handle,
                                                               miopenFusionPlanDescriptor_t fusePlanDesc,
                                                               size_t* workSpaceSize, miopenConvFwdAlgorithm_t algo);
 
-/// Up to `requestAlgoCount` algorithms that the convolution of the plan can use.
+/// Up to `requestAlgoCount` algorithms that the convolution of the plan can use; none without a convolution.
 MIOPEN_EXPORT miopenStatus_t miopenFusionPlanConvolutionGetAlgo(miopenFusionPlanDescriptor_t fusePlanDesc,
                                                                 const int requestAlgoCount, int* returnedAlgoCount,
                                                                 miopenConvFwdAlgorithm_t* returnedAlgos);
 
-/// Restricts the convolution of the plan to one algorithm. Call it before compiling.
+/// Restricts the convolutions of the plan to one algorithm, where a solver has it. The plan must be compiled again.
 MIOPEN_EXPORT miopenStatus_t miopenFusionPlanConvolutionSetAlgo(miopenFusionPlanDescriptor_t fusePlanDesc,
                                                                 miopenConvFwdAlgorithm_t algo);
 
-/// Appends a forward convolution with filters like `wDesc`. The operation belongs to the plan, as
-/// with all create functions below.
+/// Appends a forward convolution with filters like `wDesc`, whose result is dense and has the layout of its input. The
+/// operation belongs to the plan, as with all create functions below.
 MIOPEN_EXPORT miopenStatus_t miopenCreateOpConvForward(miopenFusionPlanDescriptor_t fusePlanDesc,
                                                        miopenFusionOpDescriptor_t* convOp,
                                                        miopenConvolutionDescriptor_t convDesc,
@@ -62,12 +65,13 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateOpActivationForward(miopenFusionPlanDes
                                                              miopenFusionOpDescriptor_t* activFwdOp,
                                                              miopenActivationMode_t mode);
 
-/// Appends the backward pass of an activation.
+/// Appends the backward pass of an activation. Together with a backward batch normalisation, before or after it, the
+/// gradient is that of the activation behind the normalisation; alone it is computed from the forward result.
 MIOPEN_EXPORT miopenStatus_t miopenCreateOpActivationBackward(miopenFusionPlanDescriptor_t fusePlanDesc,
                                                               miopenFusionOpDescriptor_t* activBwdOp,
                                                               miopenActivationMode_t mode);
 
-/// Appends a bias per channel.
+/// Appends a bias per channel: `bDesc` is (1, K, 1, 1[, 1]), packed, in the type of the plan's tensors.
 MIOPEN_EXPORT miopenStatus_t miopenCreateOpBiasForward(miopenFusionPlanDescriptor_t fusePlanDesc,
                                                        miopenFusionOpDescriptor_t* biasOp,
                                                        const miopenTensorDescriptor_t bDesc);
@@ -91,8 +95,9 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateOpBatchNormBackward(miopenFusionPlanDes
                                                              const miopenBatchNormMode_t bn_mode);
 
 /// Creates an empty set of run-time arguments. Free it with miopenDestroyOperatorArgs. The set
-/// functions below store pointers, which must be valid when the plan is executed; scaling factors
-/// must be 1 and 0.
+/// functions below store pointers, which must be valid when the plan is executed, for the place of an operation in its
+/// plan; they are UnknownError for an operation of another kind. Scaling factors may be null; those of a convolution
+/// must be 1 and 0, the others are not read.
 MIOPEN_EXPORT miopenStatus_t miopenCreateOperatorArgs(miopenOperatorArgs_t* args);
 
 /// Frees a set of arguments. BadParm if null.
@@ -146,15 +151,15 @@ MIOPEN_EXPORT miopenStatus_t miopenSetOpArgsBiasForward(miopenOperatorArgs_t arg
                                                         const miopenFusionOpDescriptor_t biasOp, const void* alpha,
                                                         const void* beta, const void* bias);
 
-/// Runs a compiled plan on `input`. The descriptors must be those of the plan. All arguments must
-/// have been set.
+/// Runs a compiled plan on `input`, on the stream of the handle. The descriptors must be those of the plan, with equal
+/// strides, and all arguments must have been set: else BadParm. `output` may be `input` if there is no convolution.
 MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan(const miopenHandle_t handle,
                                                      const miopenFusionPlanDescriptor_t fusePlanDesc,
                                                      const miopenTensorDescriptor_t inputDesc, const void* input,
                                                      const miopenTensorDescriptor_t outputDesc, void* output,
                                                      miopenOperatorArgs_t args);
 
-/// miopenExecuteFusionPlan with a workspace of the size that miopenFusionPlanGetWorkSpaceSize gives.
+/// miopenExecuteFusionPlan with a workspace, which is not used.
 MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan_v2(const miopenHandle_t handle,
                                                         const miopenFusionPlanDescriptor_t fusePlanDesc,
                                                         const miopenTensorDescriptor_t inputDesc, const void* input,
@@ -162,8 +167,9 @@ MIOPEN_EXPORT miopenStatus_t miopenExecuteFusionPlan_v2(const miopenHandle_t han
                                                         miopenOperatorArgs_t args, void* workspace,
                                                         size_t workspaceSize);
 
-/// y = activation(alpha1 * convolution(x, w) + alpha2 * z + bias). z has the sizes of y, the bias
-/// is (1, K, 1, 1[, 1]). z and the bias may be null.
+/// y = activation(alpha1 * convolution(x, w) + alpha2 * z + bias). z has the type and the sizes of y, and is y or does
+/// not overlap it; the bias is (1, K, 1, 1[, 1]). z and the bias may be null, the factors too: 1. The fastest known
+/// solver within the workspace runs; `algo` is not used.
 MIOPEN_EXPORT miopenStatus_t miopenConvolutionBiasActivationForward(
     miopenHandle_t handle, const void* alpha1, const miopenTensorDescriptor_t xDesc, const void* x,
     const miopenTensorDescriptor_t wDesc, const void* w, const miopenConvolutionDescriptor_t convDesc,

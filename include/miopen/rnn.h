@@ -1,5 +1,4 @@
 // Recurrent networks: plain (ReLU, tanh), LSTM and GRU, in several layers, one or both directions.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // The newer functions take sequence tensors; the older take an array of one descriptor per time
 // step, each (batch, vector), where the batch never grows from one step to the next.
 // SPDX-License-Identifier: MIT
@@ -9,9 +8,13 @@
 #include <miopen/types.h>
 
 // Sizes. With L layers, D directions (1 or 2), batch B and hidden size H: x is (time, B, input
-// size), y is (time, B, D * H), and the states hx, hy, cx, cy and their gradients are (L * D, B,
-// H). Cell states (c) are used by LSTM only. A null initial state counts as 0, a null final state
-// is not written.
+// size), y is (time, B, D * H), and the states hx, hy, cx, cy and their gradients are dense (L * D,
+// B, H). Cell states (c) are used by LSTM only, their descriptors must have three dimensions
+// always. A null initial state counts as 0; as in MIOpen, without hx the biases of the hidden state
+// are left out at the first step of each sequence. A null final state is not written. Null
+// gradients of final states count as 0, null gradients of initial states are not computed. A
+// sequence without steps passes its states through. Data types: float, half and bfloat16, with sums
+// in float.
 //
 // Weights. All matrices and biases are one buffer of miopenGetRNNParamsSize bytes. Layers are
 // counted from 0; with two directions layer 2 * i is the forward and 2 * i + 1 the backward half.
@@ -20,7 +23,13 @@
 // reset, new).
 //
 // Training. The forward call leaves in the reserve space what the backward calls need: backward
-// data comes next, then backward weights, with the same reserve space and workspace.
+// data comes next, then backward weights, with the same reserve space and workspace. Gradients are
+// written, not added. With a dropout descriptor of a rate above 0 each training draws masks between
+// the layers; their states move on where the descriptor says so.
+//
+// Errors. BadParm for wrong descriptors and null pointers; UnknownError, as in MIOpen, for a
+// workspace, reserve space or weight space that is too small. Refused calls write nothing. Calls
+// are asynchronous on GPUs, and safe from several threads with handles of their own.
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,7 +103,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetRNNDescriptor(miopenRNNDescriptor_t rnnDes
                                                     miopenRNNDirectionMode_t* dirMode, miopenRNNBiasMode_t* biasMode,
                                                     int* hiddenSize, int* layer);
 
-/// The values of a descriptor, dropout and data type included. Null outputs are skipped.
+/// The values of a descriptor, dropout (null if there is none) and data type included. Null outputs
+/// are skipped.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNDescriptor_V2(miopenRNNDescriptor_t rnnDesc, int* hiddenSize, int* layer,
                                                        miopenDropoutDescriptor_t* dropoutDesc,
                                                        miopenRNNInputMode_t* inputMode,
@@ -121,16 +131,17 @@ MIOPEN_EXPORT miopenStatus_t miopenSetRNNDescriptor_V2(miopenRNNDescriptor_t rnn
                                                        miopenRNNAlgo_t algo, miopenDataType_t dataType);
 
 /// Describes a batch of sequences of vectors. `sequenceLenArray` holds `batchSize` lengths (host
-/// memory, copied), none above `maxSequenceLen`. `paddingMarker`, if not null, is the value written
-/// to padded elements of an output.
+/// memory, copied), from 0 to `maxSequenceLen`; those of a packed tensor must not ascend.
+/// `paddingMarker`, if not null, is one host element, which is written to padded elements of an
+/// output, else they are 0. BadParm for other values, and if there is nothing to describe.
 MIOPEN_EXPORT miopenStatus_t miopenSetRNNDataSeqTensorDescriptor(miopenSeqTensorDescriptor_t seqTensorDesc,
                                                                  miopenDataType_t dataType,
                                                                  miopenRNNBaseLayout_t layout, int maxSequenceLen,
                                                                  int batchSize, int vectorSize,
                                                                  const int* sequenceLenArray, void* paddingMarker);
 
-/// The values of a sequence descriptor; at most `sequenceLenArrayLimit` lengths are written. Null
-/// outputs are skipped.
+/// The values of a sequence descriptor; at most `sequenceLenArrayLimit` lengths are written. The
+/// array and the marker may be null, the others not.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNDataSeqTensorDescriptor(miopenSeqTensorDescriptor_t seqTensorDesc,
                                                                  miopenDataType_t* dataType,
                                                                  miopenRNNBaseLayout_t* layout, int* maxSequenceLen,
@@ -148,7 +159,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetRNNTrainingReserveSize(miopenHandle_t hand
                                                              const int sequenceLen,
                                                              const miopenTensorDescriptor_t* xDesc, size_t* numBytes);
 
-/// Workspace and reserve space bytes of the functions that take sequence tensors.
+/// Workspace and reserve space bytes of the functions that take sequence tensors, enough for
+/// sequences of any lengths. Null outputs are skipped; in inference `reserveSpaceSize` is not written.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNTempSpaceSizes(miopenHandle_t handle, miopenRNNDescriptor_t rnnDesc,
                                                         miopenSeqTensorDescriptor_t xDesc, miopenRNNFWDMode_t fwdMode,
                                                         size_t* workSpaceSize, size_t* reserveSpaceSize);
@@ -173,7 +185,7 @@ MIOPEN_EXPORT miopenStatus_t miopenGetRNNHiddenTensorSize(miopenHandle_t handle,
                                                           const int seqLen, miopenTensorDescriptor_t* xDesc,
                                                           size_t* numBytes);
 
-/// Bytes of one matrix.
+/// Bytes of one matrix; 0 for an input matrix that the input mode leaves out.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNLayerParamSize(miopenHandle_t handle, miopenRNNDescriptor_t rnnDesc,
                                                         const int layer, miopenTensorDescriptor_t xDesc,
                                                         const int paramID, size_t* numBytes);
@@ -190,13 +202,15 @@ MIOPEN_EXPORT miopenStatus_t miopenGetRNNLayerParam(miopenHandle_t handle, miope
                                                     miopenTensorDescriptor_t paramDesc, void* layerParam);
 
 /// Copies one bias vector out of the weights to `layerBias` and describes it in `biasDesc`. With a
-/// null `layerBias` only the description is written.
+/// null `layerBias` only the description is written. Functions of biases do nothing in a network
+/// without them.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNLayerBias(miopenHandle_t handle, miopenRNNDescriptor_t rnnDesc,
                                                    const int layer, miopenTensorDescriptor_t xDesc,
                                                    miopenTensorDescriptor_t wDesc, const void* w, const int biasID,
                                                    miopenTensorDescriptor_t biasDesc, void* layerBias);
 
-/// Where one matrix begins in the weights, in elements, and its description.
+/// Where one matrix begins in the weights, in elements, and its description. BadParm for an input
+/// matrix that the input mode leaves out. `layerParamOffset` may be null.
 MIOPEN_EXPORT miopenStatus_t miopenGetRNNLayerParamOffset(miopenRNNDescriptor_t rnnDesc, const int layer,
                                                           miopenTensorDescriptor_t xDesc, const int paramID,
                                                           miopenTensorDescriptor_t paramDesc, size_t* layerParamOffset);
@@ -206,7 +220,8 @@ MIOPEN_EXPORT miopenStatus_t miopenGetRNNLayerBiasOffset(miopenRNNDescriptor_t r
                                                          miopenTensorDescriptor_t xDesc, const int biasID,
                                                          miopenTensorDescriptor_t biasDesc, size_t* layerBiasOffset);
 
-/// Copies a matrix from `layerParam` (device memory) into the weights.
+/// Copies a matrix from `layerParam` (device memory) into the weights. It is not transposed, as MIOpen
+/// does: miopenGetRNNLayerParam copies the same matrix back.
 MIOPEN_EXPORT miopenStatus_t miopenSetRNNLayerParam(miopenHandle_t handle, miopenRNNDescriptor_t rnnDesc,
                                                     const int layer, miopenTensorDescriptor_t xDesc,
                                                     miopenTensorDescriptor_t wDesc, void* w, const int paramID,
@@ -236,7 +251,7 @@ MIOPEN_EXPORT miopenStatus_t miopenRNNForward(miopenHandle_t handle, const miope
                                               void* reserveSpace, size_t reserveSpaceNumBytes);
 
 /// dx and the gradients of the initial states from dy and those of the final states; after
-/// miopenRNNForward in training.
+/// miopenRNNForward in training. y, hx and cx are not read.
 MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardSeqData(
     miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc, const miopenSeqTensorDescriptor_t yDesc, const void* y,
     const void* dy, const miopenTensorDescriptor_t hDesc, const void* hx, const void* dhy, void* dhx,
@@ -244,7 +259,7 @@ MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardSeqData(
     const miopenSeqTensorDescriptor_t xDesc, void* dx, const void* w, size_t weightSpaceSize, void* workSpace,
     size_t workSpaceNumBytes, void* reserveSpace, size_t reserveSpaceNumBytes);
 
-/// Adds the gradient of the weights to dw; after miopenRNNBackwardSeqData.
+/// Writes the gradient of the weights to dw; after miopenRNNBackwardSeqData. y is not read.
 MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardWeightsSeqTensor(
     miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc, const miopenSeqTensorDescriptor_t xDesc, const void* x,
     const miopenTensorDescriptor_t hDesc, const void* hx, const miopenSeqTensorDescriptor_t yDesc, const void* y,
@@ -260,7 +275,8 @@ MIOPEN_EXPORT miopenStatus_t miopenRNNForwardTraining(
     const miopenTensorDescriptor_t cyDesc, void* cy, void* workSpace, size_t workSpaceNumBytes, void* reserveSpace,
     size_t reserveSpaceNumBytes);
 
-/// dx and the gradients of the initial states; after miopenRNNForwardTraining.
+/// dx and the gradients of the initial states; after miopenRNNForwardTraining. y, hx and cx are not
+/// read.
 MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardData(
     miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc, const int sequenceLen,
     const miopenTensorDescriptor_t* yDesc, const void* y, const miopenTensorDescriptor_t* dyDesc, const void* dy,
@@ -270,7 +286,7 @@ MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardData(
     const miopenTensorDescriptor_t dhxDesc, void* dhx, const miopenTensorDescriptor_t dcxDesc, void* dcx,
     void* workSpace, size_t workSpaceNumBytes, void* reserveSpace, size_t reserveSpaceNumBytes);
 
-/// Adds the gradient of the weights to dw; after miopenRNNBackwardData.
+/// Writes the gradient of the weights to dw; after miopenRNNBackwardData. y is not read.
 MIOPEN_EXPORT miopenStatus_t miopenRNNBackwardWeights(miopenHandle_t handle, const miopenRNNDescriptor_t rnnDesc,
                                                       const int sequenceLen, const miopenTensorDescriptor_t* xDesc,
                                                       const void* x, const miopenTensorDescriptor_t hxDesc,

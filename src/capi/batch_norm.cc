@@ -1,5 +1,7 @@
 // Group `batchnorm`.
 // SPDX-License-Identifier: MIT
+#include "capi/batch_norm.h"
+
 #include <miopen/batchnorm.h>
 
 #include "base/log.h"
@@ -42,13 +44,11 @@ TensorDesc fitted(const TensorDesc& given, const TensorDesc& x) {
   return t;
 }
 
-/// Sets the parameters of the problem. One descriptor of 16 bits is that of scale and bias; then moments, and the
-/// gradients of parameters, are fp32 for tensors with channels last.
-void set_parameters(Problem& p, const Parameters& given) {
-  const TensorDesc scale = fitted(described(given.scale, "the scale"), p.x);
-  const TensorDesc bias = fitted(described(given.bias, "the bias"), p.x);
-  const TensorDesc mean = fitted(described(given.mean, "the mean"), p.x);
-  const TensorDesc variance = fitted(described(given.variance, "the variance"), p.x);
+}  // namespace
+
+void capi::set_parameters(Problem& p, const NormParameters& given) {
+  const TensorDesc scale = fitted(given.scale, p.x), bias = fitted(given.bias, p.x);
+  const TensorDesc mean = fitted(given.mean, p.x), variance = fitted(given.variance, p.x);
   require_same_type(mean, "the mean", variance, "the variance");
   const TensorDesc* const others[] = {&bias, &mean, &variance};
   for (const TensorDesc* t : others) {
@@ -66,6 +66,13 @@ void set_parameters(Problem& p, const Parameters& given) {
     p.moment_type = DataType::kFloat;
     if (!p.forward()) p.bias_type = DataType::kFloat;
   }
+}
+
+namespace {
+
+void set_parameters(Problem& p, const Parameters& given) {
+  capi::set_parameters(p, {described(given.scale, "the scale"), described(given.bias, "the bias"),
+                           described(given.mean, "the mean"), described(given.variance, "the variance"), given.one});
 }
 
 void set_activation(Problem& p, Problem::Args& args, miopenActivationDescriptor_t descriptor) {

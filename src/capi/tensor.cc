@@ -8,6 +8,7 @@
 
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
+#include "capi/common/sequence.h"
 
 using namespace polymio;
 using capi::deref;
@@ -15,11 +16,6 @@ using capi::guard;
 using capi::not_null;
 
 namespace {
-
-struct SeqTensorObject : miopenSeqTensorDescriptor, capi::InSlots<SeqTensorObject> {
-  static constexpr const char* kKind = "sequence tensor descriptor";
-  capi::Magic<0x706f6c7973657174> magic;
-};
 
 template <class T>
 std::vector<std::int64_t> widen(const T* values, int count, const char* name) {
@@ -204,10 +200,10 @@ miopenStatus_t miopenGetTensorNumBytes(miopenTensorDescriptor_t tensorDesc, size
 miopenStatus_t miopenCreateSeqTensorDescriptor(miopenSeqTensorDescriptor_t* tensorDesc) {
   return guard([&] {
     not_null(tensorDesc, "tensorDesc");
-    *tensorDesc = new SeqTensorObject;
+    *tensorDesc = new capi::SeqTensorObject;
   });
 }
 
 miopenStatus_t miopenDestroySeqTensorDescriptor(miopenSeqTensorDescriptor_t tensorDesc) {
-  return guard([&] { delete &capi::checked<SeqTensorObject>(tensorDesc); });
+  return guard([&] { delete &deref(tensorDesc); });
 }

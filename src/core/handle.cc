@@ -10,13 +10,30 @@
 
 namespace polymio {
 
-Handle::Handle(const std::string& device, void* native_stream) : stream_(create_stream(device, native_stream)) {
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+Handle::Handle(const std::string& device, void* native_stream)
+    : id_(next_id()), stream_(create_stream(device, native_stream)) {
   constexpr double kHourMs = 3'600'000;
   find_budget_us_ = 1e3 * env::number(env::kFindBudget, 0, kHourMs).value_or(0);
   tunes_while_running_ = env::flag(env::kTuneWhileRunning, false);
+  kept_ = std::make_shared<Kept>();
+  kept_->owner = this;
 }
 
 Handle::~Handle() {
+  {
+    const std::scoped_lock lock(kept_->mutex);
+    for (void* const memory : kept_->memory) deallocate(memory);
+    kept_->owner = nullptr;
+  }
   if (!background_) return;
   if (background_process_ == ::getpid())
     background_->join();
@@ -90,6 +107,20 @@ void Handle::deallocate(void* memory) {
   callers_memory_.erase(it);
   if (!owner.deallocate) return stream_->deallocate(memory);
   owner.deallocate(owner.context, memory);
+}
+
+std::shared_ptr<void> Handle::keep(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const auto release = [kept = kept_](void* memory) {
+    const std::scoped_lock lock(kept->mutex);
+    if (kept->owner && kept->memory.erase(memory) > 0) kept->owner->deallocate(memory);
+  };
+  void* const memory = allocate(bytes);
+  {
+    const std::scoped_lock lock(kept_->mutex);
+    kept_->memory.insert(memory);
+  }
+  return {memory, release};
 }
 
 void Handle::run(FunctionRef<void(Stream&)> work) {

@@ -35,6 +35,9 @@ class Handle {
   Handle(const std::string& device, void* native_stream);
   ~Handle();
 
+  /// Different for every handle of the process, also for one that takes the memory of a destroyed one.
+  std::uint64_t id() const { return id_; }
+
   Stream& stream() { return *stream_; }
   const Stream& stream() const { return *stream_; }
   const DeviceInfo& device() const { return stream_->info(); }
@@ -46,6 +49,9 @@ class Handle {
   void* allocate(std::size_t bytes);
   /// Frees with the deallocator that was set when the memory was allocated.
   void deallocate(void* memory);
+
+  /// Memory that is freed with the last copy of the pointer, at the latest with the handle; null for 0 bytes.
+  std::shared_ptr<void> keep(std::size_t bytes);
 
   /// The most bytes of workspace that calls with this handle may require or allocate.
   std::size_t workspace_limit() const { return workspace_limit_; }
@@ -89,6 +95,7 @@ class Handle {
   }
 
  private:
+  const std::uint64_t id_;
   std::unique_ptr<Stream> stream_;
   PlanCache plans_;
   struct CallerAllocator {
@@ -97,6 +104,12 @@ class Handle {
     void* context = nullptr;
     bool given() const { return allocate || deallocate; }
   };
+  struct Kept {
+    std::mutex mutex;
+    std::unordered_set<void*> memory;
+    Handle* owner;  // null once it has freed all
+  };
+  std::shared_ptr<Kept> kept_;
   std::mutex allocator_mutex_;
   CallerAllocator allocator_;
   std::unordered_map<void*, CallerAllocator> callers_memory_;

@@ -537,7 +537,7 @@ TEST(FusedProblems, UnsupportedFusionsAreReported) {
     expect_error(got, miopenStatusUnsupportedOp, parts);
   };
   unsupported(miopenFuseProblems(conv, conv), {"a convolution cannot be fused behind a convolution"});
-  unsupported(miopenFuseProblems(activation, bias), {"a bias cannot be fused behind an activation"});
+  unsupported(miopenFuseProblems(activation, activation), {"an activation cannot be fused behind an activation"});
   unsupported(miopenFuseProblems(bias, conv), {"a convolution", "a bias"});
   unsupported(miopenFuseProblems(c.problem(Direction::kBackwardData), bias), {"forward"});
   expect_bad(miopenFuseProblems(conv, nullptr), {"problem is null"});

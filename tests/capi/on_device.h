@@ -28,8 +28,12 @@ class There {
   There& operator=(const There&) = delete;
   ~There() {
     if (on_cpu()) return;
-    expect_ok(polymioCopy(handle_, host_, address(), bytes_, polymioCopyDeviceToHost));
+    fetch();
     expect_ok(polymioFree(handle_, memory_));
+  }
+  /// Copies the buffer back now.
+  void fetch() const {
+    if (!on_cpu()) expect_ok(polymioCopy(handle_, host_, address(), bytes_, polymioCopyDeviceToHost));
   }
   operator void*() const { return on_cpu() ? host_ : address(); }  // NOLINT: passes to the API as it is
 

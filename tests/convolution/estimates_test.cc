@@ -67,6 +67,46 @@ TEST(Estimates, DirectIsNotChosenWhereItIsSlow) {
   }
 }
 
+/// Depthwise filters of sequence models, and strided and transposed ones of speech models: on a usual NVIDIA GPU the
+/// solver with the least estimate is no reference, and its estimate is near what memory or arithmetic allows.
+TEST(Estimates, OneDimensionHasFastSolversOnGpus) {
+  const DeviceInfo device = usual_device("cuda-sm90");
+  const auto depthwise = [](std::int64_t n, std::int64_t c, std::int64_t w, std::int64_t taps, std::int64_t pad) {
+    return Shape{.x = {n, c, w}, .w = {c, 1, taps}, .pad = {pad}, .groups = c};
+  };
+  const Shape shapes[] = {depthwise(1, 12288, 16384, 4, 3),
+                          depthwise(2, 2048, 21, 4, 3),
+                          depthwise(16, 768, 1024, 31, 15),
+                          depthwise(64, 2048, 4, 4, 0),
+                          {.x = {8, 512, 4000}, .w = {512, 512, 10}, .pad = {2}, .stride = {5}},
+                          {.x = {1, 256, 3200}, .w = {512, 256, 16}, .pad = {4}, .stride = {8}},
+                          {.x = {1, 32, 9000}, .w = {64, 32, 4}, .pad = {1}, .stride = {2}},
+                          {.x = {4, 1, 64000}, .w = {512, 1, 10}, .stride = {5}}};
+  for (Shape shape : shapes)
+    for (const Direction direction : kDirections)
+      for (const DataType type : {DataType::kFloat, DataType::kHalf})
+        for (const bool last : {false, true}) {
+          shape.type = type;
+          shape.channels_last = last;
+          const Problem p = problem(direction, shape);
+          SCOPED_TRACE(p.key());
+          const SolverBase* best = nullptr;
+          double least = INFINITY;
+          for (const SolverBase* s : solvers(direction, DeviceKind::kCuda)) {
+            if (!s->is_applicable(device, p) || estimate(*s, device, p) >= least) continue;
+            best = s;
+            least = estimate(*s, device, p);
+          }
+          ASSERT_NE(best, nullptr);
+          EXPECT_FALSE(best->info().reference);
+          EXPECT_EQ(std::string(best->info().name).starts_with("ConvGpuDepthwise"), p.depthwise()) << best->info().name;
+          constexpr double kNear = 10, kLaunchesUs = 15;
+          const double bytes = static_cast<double>(p.x.bytes() + p.w.bytes() + p.y.bytes());
+          const double floor = std::max(bytes / device.bandwidth_gbs, p.flops() / device.fp32_gflops) / 1e3;
+          EXPECT_LT(least, kLaunchesUs + kNear * floor) << best->info().name;
+        }
+}
+
 TEST(Knobs, GradientsOf16BitsAreSummedInOnePass) {
   const DeviceInfo device = plain_device();
   Shape shape{.x = {4, 8, 40, 40}, .w = {6, 8, 3, 3}, .pad = {1, 1}};

@@ -19,7 +19,7 @@
 namespace polymio::convolution {
 namespace {
 
-constexpr int kRelu = 3, kLeaky = 8, kClamp = 10, kModes = 11;
+constexpr int kRelu = 3, kPower = 6, kLeaky = 8, kClamp = 10, kModes = 11;
 
 Handle& handle() {
   static Handle h(test::device_name(), nullptr);
@@ -33,14 +33,27 @@ Problem fused(const Shape& shape, const Epilogue& epilogue) {
   return p;
 }
 
-/// Data with a bias, and activation parameters that are no special case of any function.
+using Bytes = std::vector<unsigned char>;
+
+/// Data with a bias, a batch norm and a residual, and activation parameters that are no special case of any function.
 struct FusedData : Data {
-  std::vector<unsigned char> bias;
+  Bytes bias, norm[4], residual;
   explicit FusedData(const Problem& p) : Data(p) {
-    const TensorDesc desc = make_tensor(p.y.type, Sizes{p.k()}, {});
-    bias.resize(desc.bytes());
-    fill(desc, bias, 4);
+    auto make = [seed = 4U](const TensorDesc& desc, Bytes& bytes) mutable {
+      bytes.resize(desc.bytes());
+      fill(desc, bytes, seed++);
+    };
+    make(make_tensor(p.y.type, Sizes{p.k()}, {}), bias);
+    for (Bytes& bytes : norm) make(make_tensor(p.parameter_type(), Sizes{p.k()}, {}), bytes);
+    make(p.y, residual);
     args.bias = bias.data();
+    args.norm_scale = norm[0].data();
+    args.norm_bias = norm[1].data();
+    args.norm_mean = norm[2].data();
+    args.norm_variance = norm[3].data();
+    args.norm_epsilon = 2;  // more than any random variance is negative
+    args.residual = residual.data();
+    args.residual_alpha = -1.5;
     const bool clamp = p.epilogue.activation == kClamp;
     args.activation_alpha = clamp ? -0.5 : 0.75;
     args.activation_beta = clamp ? 0.75 : 0.5;
@@ -76,12 +89,18 @@ void run_there(const SolverBase& solver, const Problem& p, FusedData& data) {
   const TunePoint point = solver.default_point(handle().device(), p);
   std::vector<unsigned char> workspace(solver.workspace_size(handle().device(), p, point));
   const test::There x(handle(), data.x), w(handle(), data.w), y(handle(), data.y), b(handle(), data.bias),
-      space(handle(), workspace);
+      scale(handle(), data.norm[0]), shift(handle(), data.norm[1]), mean(handle(), data.norm[2]),
+      variance(handle(), data.norm[3]), residual(handle(), data.residual), space(handle(), workspace);
   Problem::Args args = data.args;
   args.x = x.data();
   args.w = w.data();
   args.y = y.data();
   args.bias = b.data();
+  args.norm_scale = scale.data();
+  args.norm_bias = shift.data();
+  args.norm_mean = mean.data();
+  args.norm_variance = variance.data();
+  args.residual = residual.data();
   args.workspace = workspace.empty() ? nullptr : space.data();
   args.workspace_bytes = workspace.size();
   solver.build(handle().stream(), p, point)(handle().stream(), &args);
@@ -105,12 +124,22 @@ std::vector<reference::Interval> expected(const Problem& p, const FusedData& dat
   std::vector<reference::Interval> ranges;
   for (std::size_t i = 0; i < sums.value.size(); ++i) {
     const std::int64_t channel = static_cast<std::int64_t>(i) / positions % p.k();
-    const double bias = p.epilogue.bias ? dtype::load(p.y.type, data.bias.data(), channel) : 0;
-    const double v = sums.value[i] + bias;
+    double factor = 1, bias = p.epilogue.bias ? dtype::load(p.y.type, data.bias.data(), channel) : 0;
+    if (p.epilogue.norm) {
+      const auto parameter = [&](int n) { return dtype::load(p.parameter_type(), data.norm[n].data(), channel); };
+      factor = parameter(0) / std::sqrt(parameter(3) + a.norm_epsilon);
+      bias = factor * (bias - parameter(2)) + parameter(1);
+    }
+    if (p.epilogue.residual)
+      bias +=
+          a.residual_alpha * reference::load(type, data.residual.data(), conv.y.offset(static_cast<std::int64_t>(i)));
+    const double v = factor * sums.value[i] + bias;
     // The sum may be rounded to the output's type before the epilogue reads it.
     const double between = type == reference::Type::kHalf ? 0x1p-11 : type == reference::Type::kBFloat16 ? 0x1p-8 : 0;
-    const double bound = reference::error_bound(arithmetic, sums.magnitude[i] + std::fabs(bias)) +
-                         between * std::fabs(sums.value[i]) + (between > 0 ? 0x1p-24 : 0);
+    const double terms = p.epilogue.norm || p.epilogue.residual ? 4 : 0;  // of the bias, each at most 1
+    const double bound =
+        reference::error_bound(arithmetic, std::fabs(factor) * sums.magnitude[i] + std::fabs(bias) + terms) +
+        between * std::fabs(factor * sums.value[i]) + (between > 0 ? 0x1p-24 : 0);
     double low = INFINITY, high = -INFINITY;
     for (const double x : {v - bound, v + bound, v - bound < 0 && v + bound > 0 ? 0.0 : v}) {
       const double y = reference::activate(f, x);
@@ -152,6 +181,11 @@ void check_all(const Shape& shape, const Epilogue& epilogue, std::map<std::strin
   }
 }
 
+/// A causal depthwise filter: callers use the first 21 results.
+Shape causal(bool channels_last) {
+  return {{2, 12, 21}, {12, 1, 4}, {3}, {}, {}, 12, DataType::kFloat, DataType::kFloat, channels_last};
+}
+
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> kShapes = {
       {{2, 16, 14, 15}, {24, 16, 3, 3}, {1, 1}},
@@ -167,6 +201,8 @@ const std::vector<Shape>& shapes() {
       {{1, 3, 40, 50}, {8, 3, 1, 1}},
       {{2, 32, 9, 10}, {32, 4, 3, 3}, {1, 1}, {}, {}, 8, DataType::kFloat, DataType::kFloat, true},
       {{3, 64, 9, 11}, {80, 64, 1, 1}, {}, {}, {}, 1, DataType::kFloat, DataType::kFloat, true},
+      causal(false),
+      causal(true),
   };
   return kShapes;
 }
@@ -181,6 +217,25 @@ TEST(Fused, EverySolverComputesEveryActivation) {
     }
   if (!test::on_cpu()) return;  // a sample of cases may not reach every solver
   for (const SolverBase* s : solvers(Direction::kForward)) EXPECT_GE(ran[s->info().name], kModes) << s->info().name;
+}
+
+TEST(Fused, EverySolverComputesNormsAndResiduals) {
+  std::map<std::string, int> ran;
+  std::size_t number = 0;
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kHalf, DataType::kBFloat16})
+    for (Shape shape : shapes()) {
+      if (type != DataType::kFloat && ++number % 3 != 0) continue;
+      shape.type = type;
+      // Activations that are ranges, and one that is not.
+      for (const int mode : {kRelu, kClamp, 2}) check_all(shape, {false, mode, true, false}, ran);
+      check_all(shape, {true, kRelu, true, false}, ran);
+      check_all(shape, {true, kLeaky, true, true}, ran);
+      check_all(shape, {false, kRelu, false, true}, ran);
+      check_all(shape, {true, 0, false, true}, ran, 0.5, 0.25);
+      if (HasFatalFailure()) return;
+    }
+  if (!test::on_cpu()) return;
+  for (const SolverBase* s : solvers(Direction::kForward)) EXPECT_GE(ran[s->info().name], 7) << s->info().name;
 }
 
 TEST(Fused, EveryTypeAndLayout) {
@@ -203,16 +258,28 @@ TEST(Fused, ScalarsComeBeforeBiasAndActivation) {
   }
 }
 
-TEST(Fused, DenseSolversFuseAndTheOthersReportThatTheyDoNot) {
+TEST(Fused, SomeSolversFuseAndTheOthersReportThatTheyDoNot) {
   const auto refusal = [](const std::string& solver, const Shape& shape) {
     for (const SolverBase* s : solvers(Direction::kForward))
       if (s->info().name == solver) return s->is_applicable(handle().device(), fused(shape, {true, kRelu})).text();
     return "no solver " + solver;
   };
-  for (const char* name : {"ConvCpuGemmFwd", "ConvCpuImplicitGemmFwd", "ConvCpuDirectFwd", "ConvCpuReferenceFwd"})
+  for (const char* name :
+       {"ConvCpuGemmFwd", "ConvCpuImplicitGemmFwd", "ConvCpuDirectFwd", "ConvCpuWinogradFwd", "ConvCpuReferenceFwd"})
     EXPECT_EQ(refusal(name, shapes()[0]), "") << name;
   const std::string depthwise = refusal("ConvCpuDepthwiseFwd", shapes()[3]);
   EXPECT_NE(depthwise.find("epilogue"), std::string::npos) << depthwise;
+  const DeviceInfo gpu = usual_device("cuda-sm90");
+  for (const SolverBase* s : solvers(Direction::kForward, DeviceKind::kCuda)) {
+    const auto accepts = [&](const Shape& shape, int mode) {
+      return static_cast<bool>(s->is_applicable(gpu, fused(shape, {true, mode})));
+    };
+    const bool is_depthwise = std::string(s->info().name) == "ConvGpuDepthwiseFwd";
+    EXPECT_EQ(accepts(causal(false), kRelu), is_depthwise) << s->info().name;
+    EXPECT_EQ(accepts(causal(true), kClamp), is_depthwise) << s->info().name;
+    EXPECT_FALSE(accepts(causal(true), kPower)) << s->info().name;
+    EXPECT_FALSE(accepts(shapes()[3], kRelu)) << s->info().name << ": its 3x3 kernels do not fuse";
+  }
 }
 
 TEST(Fused, NamesAndIdsAreThoseOfThePlainSolvers) {
@@ -246,7 +313,8 @@ TEST(Fused, ProblemsWithoutAnEpilogueAreRefusedWithAReason) {
 TEST(Fused, KeysAndHashesDistinguishEpilogues) {
   const Problem plain = problem(Direction::kForward, shapes()[0]);
   std::map<std::string, std::uint64_t> seen;
-  for (const Epilogue& e : {Epilogue{}, Epilogue{true, 0}, Epilogue{false, 3}, Epilogue{true, 3}, Epilogue{true, 8}}) {
+  for (const Epilogue& e : {Epilogue{}, Epilogue{true, 0}, Epilogue{false, 3}, Epilogue{true, 3}, Epilogue{true, 8},
+                            Epilogue{true, 3, true}, Epilogue{true, 3, false, true}, Epilogue{true, 3, true, true}}) {
     Problem p = plain;
     p.epilogue = e;
     EXPECT_TRUE(seen.emplace(p.key(), p.hash()).second) << p.key();
@@ -285,6 +353,34 @@ TEST(Fused, TheCheckEvaluatesEpilogues) {
         without.epilogue = {true, 0};
         EXPECT_EQ(outcome(reference_solver(p.direction), without, text), search::CheckResult::kWrong) << p.key();
       }
+}
+
+/// The same of a batch norm and a residual.
+TEST(Fused, TheCheckEvaluatesNormsAndResiduals) {
+  for (const DataType type : {DataType::kFloat, DataType::kDouble, DataType::kHalf})
+    for (const Epilogue& e : {Epilogue{true, kRelu, true}, Epilogue{true, kRelu, true, true}}) {
+      Shape shape{{2, 16, 9, 10}, {24, 16, 3, 3}, {1, 1}};
+      shape.type = type;
+      const Problem p = fused(shape, e);
+      FusedData data(p);
+      const auto check = make_check(p);
+      const auto outcome = [&](const SolverBase& s, const Problem& done) {
+        check->poison(handle().stream(), &data.args);
+        run_solver(handle(), s, done, data);
+        std::string text;
+        return check->check(handle().stream(), &data.args, {s, p}, text);
+      };
+      for (const SolverBase* s : solvers(p))
+        if (s->is_applicable(handle().device(), p)) {
+          EXPECT_EQ(outcome(*s, p), search::CheckResult::kRight) << s->info().name << ": " << p.key();
+        }
+      Problem without = p;
+      (e.residual ? without.epilogue.residual : without.epilogue.norm) = false;
+      for (const SolverBase* s : solvers(without))
+        if (s->info().reference) {
+          EXPECT_EQ(outcome(*s, without), search::CheckResult::kWrong) << p.key();
+        }
+    }
 }
 
 TEST(Fused, FindMeasuresAndTheWinnersPlanRuns) {

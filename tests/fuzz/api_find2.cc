@@ -107,9 +107,10 @@ void fuse(World& w) {
   const Operation a(w, static_cast<int>(d.random().below(3)), direction);
   const Operation b(w, static_cast<int>(d.random().below(3)), miopenProblemDirectionForward);
   const auto first = d.object(Kind::kProblem, a.problem), second = d.object(Kind::kProblem, b.problem);
-  if (a.kind >= b.kind || direction != miopenProblemDirectionForward) d.refuse({kUnsupported});
+  const bool is_bias_first = a.kind == 1 && b.kind == 0;
+  if (a.kind == b.kind || is_bias_first || direction != miopenProblemDirectionForward) d.refuse({kUnsupported});
   if (!d.check(miopenFuseProblems(first, second))) return;
-  // A fused problem is complete: its tensors cannot be set, and no problem can precede it.
+  // A fused problem is complete: its tensors cannot be set, and it has the operations of the second one already.
   Operand t(w, random_tensor(d.random(), miopenFloat, {1, 1, 1, 1}));
   if (miopenSetProblemTensorDescriptor(first, miopenTensorConvolutionX, t.desc) != kBad ||
       miopenFuseProblems(first, second) != kUnsupported)

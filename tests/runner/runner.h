@@ -71,6 +71,7 @@ Cases rope_cases(const std::string& line);
 Cases soft_margin_cases(const std::string& line);
 Cases multi_margin_cases(const std::string& line);
 Cases dropout_cases(const std::string& line);
+Cases rnn_cases(const std::string& line);
 Cases matmul_cases(const std::string& line);
 Cases ctc_cases(const std::string& line);
 Cases mha_cases(const std::string& line);
@@ -95,6 +96,7 @@ inline constexpr Primitive kPrimitives[] = {
     {"softmarginloss", soft_margin_cases},
     {"multimarginloss", multi_margin_cases},
     {"dropout", dropout_cases},
+    {"rnn", rnn_cases},
     {"matmul", matmul_cases},
     {"ctc", ctc_cases},
     {"mha", mha_cases},

@@ -443,3 +443,57 @@ def glu(lib, x, dim=0, backward=False):
         return gradients(lambda t: functional.glu(t, dim), (x,), dy.to(x.dtype)) if backward else [functional.glu(x, dim)]
 
     return Operation(ours, theirs, [result], [x, result])
+
+
+# mode -> number, gates, PyTorch's gates in the library's order
+CELLS = {"relu": (0, [0]), "tanh": (1, [0]), "lstm": (2, [0, 1, 3, 2]), "gru": (3, [1, 0, 2])}
+
+
+def recurrent(lib, x, lengths, mode="lstm", hidden=8, layers=2, both=False):
+    """A training step on packed sequences: x is [rows, elements], the lengths do not ascend."""
+    number, order = CELLS[mode]
+    gates, directions, batch, steps, dtype = len(order), 1 + both, len(lengths), max(lengths), TYPES[x.dtype]
+    network, sequences, sizes = lib.made("RNN"), [lib.made("SeqTensor"), lib.made("SeqTensor")], [ctypes.c_size_t() for _ in range(3)]
+    lib("miopenSetRNNDescriptor", network, hidden, layers, 0, int(both), number, 1, 0, dtype)
+    for sequence, width in zip(sequences, (x.shape[1], directions * hidden)):
+        lib("miopenSetRNNDataSeqTensorDescriptor", sequence, dtype, 1, steps, batch, width,
+            (ctypes.c_int * batch)(*lengths), None)
+    lib("miopenGetRNNParamsSize", lib.handle, network, lib.tensor(x), ctypes.byref(sizes[0]), dtype)
+    lib("miopenGetRNNTempSpaceSizes", lib.handle, network, sequences[0], 0, ctypes.byref(sizes[1]), ctypes.byref(sizes[2]))
+    w = torch.rand(sizes[0].value // x.element_size(), device=x.device).sub(0.5).mul(2 / hidden ** 0.5).to(x)
+    h = torch.randn(layers * directions, batch, hidden, device=x.device).to(x)
+    c, y = torch.randn_like(h), like(x.new_empty(x.shape[0], directions * hidden))
+    dy, hy, cy, dx, dw = torch.randn_like(y), like(h), torch.zeros_like(c), like(x), like(w)
+    state, cell = lib.tensor(h), c if mode == "lstm" else None
+    space, reserve = [torch.empty(s.value, dtype=torch.uint8, device=x.device) for s in sizes[1:]]
+    weight_bytes, size = sizes[0], torch.tensor([sum(n > t for n in lengths) for t in range(steps)])
+
+    def ours():
+        lib("miopenRNNForward", lib.handle, network, 0, sequences[0], x, state, h, hy, state, cell, cy, sequences[1], y, w,
+            weight_bytes, space, sizes[1], reserve, sizes[2])
+        lib("miopenRNNBackwardSeqData", lib.handle, network, sequences[1], y, dy, state, h, None, None, state, cell, None,
+            None, sequences[0], dx, w, weight_bytes, space, sizes[1], reserve, sizes[2])
+        lib("miopenRNNBackwardWeightsSeqTensor", lib.handle, network, sequences[0], x, state, h, sequences[1], y, dw,
+            weight_bytes, space, sizes[1], reserve, sizes[2])
+
+    def parts(w):
+        """PyTorch's list of weights: per layer and direction both matrices, then both biases."""
+        taken, of = 0, {}
+        for kind in ("matrix", "bias"):
+            for layer in range(layers):
+                for columns in (x.shape[1] if layer == 0 else directions * hidden, hidden):
+                    for direction in range(directions):
+                        shape = (gates, hidden, columns) if kind == "matrix" else (gates, hidden)
+                        part = w[taken:taken + math.prod(shape)].view(shape)
+                        taken += part.numel()
+                        of.setdefault((layer, direction), []).append(part[order].flatten(0, 1))
+        return [part for key in sorted(of) for part in of[key]]
+
+    def theirs(x=x):
+        x, w_ = x.detach().requires_grad_(), w.detach().to(x.dtype).requires_grad_()
+        run = getattr(torch, mode if mode in ("lstm", "gru") else f"rnn_{mode}")
+        start = (h.to(x.dtype), c.to(x.dtype)) if mode == "lstm" else h.to(x.dtype)
+        out, *last = run(x, size, start, parts(w_), True, layers, 0.0, False, both)
+        return [out.detach(), last[0].detach(), *torch.autograd.grad(out, (x, w_), dy.to(x.dtype))]
+
+    return Operation(ours, theirs, [y, hy, dx, dw], [x, y, w, dy, dx, dw])

@@ -126,4 +126,12 @@ std::vector<std::int64_t> output_sizes(const ConvolutionObject::State& c, const 
   return sizes;
 }
 
+TensorDesc output_like(const ConvolutionObject::State& c, const TensorDesc& x, const TensorDesc& w) {
+  const auto lens = output_sizes(c, x, w);
+  const bool last = x.is_channels_last() && !x.is_channels_first();
+  return last && x.rank == 4   ? make_tensor(x.type, Layout::kNHWC, lens)
+         : last && x.rank == 5 ? make_tensor(x.type, Layout::kNDHWC, lens)
+                               : make_tensor(x.type, lens, {});
+}
+
 }  // namespace polymio::capi

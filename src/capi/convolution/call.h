@@ -77,5 +77,7 @@ void log_call(const ConvolutionCall&, const convolution::Problem::Args&, const c
 
 /// Sizes of the result of a convolution (or transposed convolution) of x with w.
 std::vector<std::int64_t> output_sizes(const ConvolutionObject::State&, const TensorDesc& x, const TensorDesc& w);
+/// A dense tensor of these sizes, in the layout of x.
+TensorDesc output_like(const ConvolutionObject::State&, const TensorDesc& x, const TensorDesc& w);
 
 }  // namespace polymio::capi

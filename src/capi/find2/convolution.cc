@@ -17,11 +17,7 @@ miopenTensorArgumentId_t output_id(const ProblemState& p) {
 /// The output of the last operation: the last given descriptor, else a dense tensor in the layout of x.
 TensorDesc fused_output(const ProblemState& p, const ConvolutionObject::State& c, const TensorDesc& x,
                         const TensorDesc& w) {
-  const auto lens = output_sizes(c, x, w);
-  const bool last = x.is_channels_last() && !x.is_channels_first();
-  TensorDesc y = last && x.rank == 4   ? make_tensor(x.type, Layout::kNHWC, lens)
-                 : last && x.rank == 5 ? make_tensor(x.type, Layout::kNDHWC, lens)
-                                       : make_tensor(x.type, lens, {});
+  TensorDesc y = output_like(c, x, w);
   const TensorDesc first = y;
   for (const auto id : kResults) {
     const auto it = p.tensors.find(id);

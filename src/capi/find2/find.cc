@@ -9,6 +9,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/convolution.h"
 #include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
@@ -84,6 +85,20 @@ double us_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
+template <class Call>
+std::size_t find_workspace(Handle& h, const Call& call, const Constraints& allowed) {
+  return capi::search_call(h, call, allowed).find_workspace(search::FindMode::kNormal);
+}
+std::size_t find_workspace(Handle& h, const capi::ChainCall& call, const Constraints& allowed) {
+  return capi::most_workspace(h, call, allowed);
+}
+
+template <class Call>
+std::string text_of(const Call& call) {
+  return call.problem.key();
+}
+std::string text_of(const capi::ChainCall& call) { return call.chain->text(); }
+
 /// Find with measurements, within the handle's memory limit and time budget.
 template <class Call>
 std::vector<search::Candidate> measure(Handle& h, const Call& call, const FindOptionsState& o,
@@ -97,13 +112,12 @@ std::vector<search::Candidate> measure(Handle& h, const Call& call, const FindOp
     fail(Status::kBadParm,
          "the workspace limit of {} bytes has no room for the tensors of: {}. They have {} bytes; "
          "miopenSetFindOptionPreallocatedTensor sets buffers of the caller",
-         limit, call.problem.key(), missing);
+         limit, text_of(call), missing);
   if (o.workspace) {
     buffers.set_workspace(o.workspace->data, allowed.workspace_limit);
   } else {
     allowed.workspace_limit = std::min(allowed.workspace_limit, limit - missing);
-    const search::Call solvers = capi::search_call(h, call, allowed);
-    buffers.allocate_workspace(h, solvers.find_workspace(search::FindMode::kNormal));
+    buffers.allocate_workspace(h, find_workspace(h, call, allowed));
   }
   buffers.allocate_missing(h);
   options.spent_us += us_since(start);

@@ -6,12 +6,14 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "capi/activation.h"
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/tensor.h"
 #include "capi/find2/convolution.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
 
@@ -38,11 +40,16 @@ const char* find_name(miopenTensorArgumentId_t id, std::type_identity<std::varia
   return "an unknown tensor";
 }
 
-[[noreturn]] ConvolutionCall fail_alone() {
-  fail(Status::kNotImplemented, "a bias or activation problem alone is not implemented: fuse it with a convolution");
+/// Whether it is a convolution with a bias and an activation in this order, each of which may be missing.
+bool is_convolution_with_epilogue(const ProblemState& p) {
+  std::size_t last = 0;
+  for (const Operation& operation : p.operations) {
+    const std::size_t place = operation.index();  // of Operation: convolution, bias, activation, others
+    if (place > 2 || (&operation == &p.operations.front() ? place != 0 : place <= last)) return false;
+    last = place;
+  }
+  return true;
 }
-ConvolutionCall make_call(const BiasOperation&, const ProblemState&, Status) { fail_alone(); }
-ConvolutionCall make_call(const ActivationOperation&, const ProblemState&, Status) { fail_alone(); }
 
 }  // namespace
 
@@ -78,8 +85,12 @@ const TensorDesc& tensor(const ProblemState& p, miopenTensorArgumentId_t id, Sta
 }
 
 ProblemCall make_call(const ProblemState& p, Status missing) {
-  return std::visit([&](const auto& first) -> ProblemCall { return make_call(first, p, missing); },
-                    p.operations.front());
+  if (const auto* softmax = p.find<SoftmaxOperation>()) return make_call(*softmax, p, missing);
+  if (const auto* mha = p.find<MhaOperation>()) return make_call(*mha, p, missing);
+  if (is_convolution_with_epilogue(p)) return make_call(*p.find<ConvolutionOperation>(), p, missing);
+  if (!p.fused() && !p.find<BatchnormOperation>())
+    fail(Status::kNotImplemented, "a bias or activation problem alone is not implemented: fuse it with a convolution");
+  return make_chain_call(p, missing);
 }
 
 }  // namespace polymio::capi
@@ -100,12 +111,36 @@ void check_without_weights(miopenProblemDirection_t d) {
           "direction {} is not one of this operation: 0 (forward), 1 (backward)", static_cast<int>(d));
 }
 
-struct FusionPlace {
-  int number;
-  const char* name;
-};
-FusionPlace fusion_place(const Operation& operation) {
-  return std::visit([](const auto& kind) { return FusionPlace{kind.kFusionPlace, kind.kName}; }, operation);
+const char* name_of(const Operation& operation) {
+  return std::visit([](const auto& kind) { return kind.kName; }, operation);
+}
+bool is_fusable(const Operation& operation) {
+  return std::visit([](const auto& kind) { return kind.kIsFusable; }, operation);
+}
+
+bool is_forward(miopenProblemDirection_t d) {
+  return d == miopenProblemDirectionForward || d == miopenProblemDirectionInference;
+}
+
+/// Their arguments have one id each, so that a fused problem has at most one operation of a kind.
+void check_kinds(const ProblemState& a, const ProblemState& b) {
+  for (const Operation& last : a.operations)
+    for (const Operation& next : b.operations)
+      if (last.index() == next.index())
+        fail(Status::kUnsupportedOp, "{} cannot be fused behind {}: their tensors have the same ids", name_of(next),
+             name_of(last));
+}
+
+/// Forward problems, or the gradients of a batch norm and an activation.
+void check_directions(const ProblemState& a, const ProblemState& b) {
+  if (is_forward(a.direction) && is_forward(b.direction)) return;
+  const auto has_gradient = [](const ProblemState& p) {
+    return p.direction == miopenProblemDirectionBackward && !p.find<capi::ConvolutionOperation>() &&
+           !p.find<capi::BiasOperation>();
+  };
+  if (!has_gradient(a) || !has_gradient(b))
+    fail(Status::kUnsupportedOp,
+         "only forward problems can be fused, or the gradients of a batch norm and an activation");
 }
 
 }  // namespace
@@ -139,6 +174,26 @@ miopenStatus_t miopenCreateBiasProblem(miopenProblem_t* problem, miopenProblemDi
   });
 }
 
+miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
+                                            bool runningMeanVariance, miopenProblemDirection_t direction) {
+  return guard([&] {
+    not_null(problem, "problem");
+    using batch_norm::Direction;
+    capi::BatchnormOperation operation;
+    operation.mode = static_cast<batch_norm::Mode>(mode);
+    require(operation.mode == batch_norm::Mode::kPerActivation || operation.mode == batch_norm::Mode::kSpatial,
+            "batch norm mode {} is unknown: allowed are 0 (per activation) and 1 (spatial)", static_cast<int>(mode));
+    require(is_forward(direction) || direction == miopenProblemDirectionBackward,
+            "direction {} is not one of a batch norm: 0 (forward), 1 (backward), 4 (inference)",
+            static_cast<int>(direction));
+    operation.direction = direction == miopenProblemDirectionForward    ? Direction::kTraining
+                          : direction == miopenProblemDirectionBackward ? Direction::kBackward
+                                                                        : Direction::kInference;
+    operation.updates_running_moments = runningMeanVariance;
+    give(problem, operation, direction);
+  });
+}
+
 miopenStatus_t miopenCreateSoftmaxProblem(miopenProblem_t* problem, miopenSoftmaxDescriptor_t operatorDesc,
                                           miopenProblemDirection_t direction) {
   return guard([&] {
@@ -159,17 +214,14 @@ miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t prob
   return guard([&] {
     ProblemState& a = deref(problem1);
     const ProblemState& b = deref(problem2);
-    const FusionPlace last = fusion_place(a.operations.back()), next = fusion_place(b.operations.front());
-    for (const FusionPlace& place : {last, next})
-      if (place.number == capi::kNotFused)
-        fail(Status::kNotImplemented, "{} cannot be part of a fused problem", place.name);
-    if (last.number >= next.number)
-      fail(Status::kUnsupportedOp,
-           "{} cannot be fused behind {}: supported is a convolution, then a bias, then an activation, where bias or "
-           "activation may be missing",
-           next.name, last.name);
-    if (a.direction != miopenProblemDirectionForward || b.direction != miopenProblemDirectionForward)
-      fail(Status::kUnsupportedOp, "only forward problems can be fused");
+    for (const Operation* operation : {std::as_const(a.operations).data(), b.operations.data()})
+      if (!is_fusable(*operation))
+        fail(Status::kNotImplemented, "{} cannot be part of a fused problem", name_of(*operation));
+    check_kinds(a, b);
+    check_directions(a, b);
+    if (std::holds_alternative<capi::BiasOperation>(a.operations.back()) &&
+        std::holds_alternative<capi::ConvolutionOperation>(b.operations.front()))
+      fail(Status::kUnsupportedOp, "a convolution cannot be fused behind a bias");
     a.operations.insert(a.operations.end(), b.operations.begin(), b.operations.end());
     a.tensors.insert(b.tensors.begin(), b.tensors.end());
   });
@@ -183,6 +235,7 @@ miopenStatus_t miopenSetProblemTensorDescriptor(miopenProblem_t problem, miopenT
                                                 const miopenTensorDescriptor_t descriptor) {
   return guard([&] {
     ProblemState& p = deref(problem);
+    capi::check_no_scalar(id);
     require(!p.fused(), "the problem is fused: set the tensors of its parts before miopenFuseProblems");
     capi::check_id(p, id);
     p.tensors[id] = capi::described(descriptor, "the tensor");

@@ -5,13 +5,14 @@
 #include <miopen/find2.h>
 
 #include <map>
+#include <memory>
 #include <variant>
 #include <vector>
 
 #include "capi/convolution/call.h"
 #include "capi/mha.h"
 #include "capi/softmax.h"
-#include "primitives/activation/activation.h"
+#include "primitives/fusion/fusion.h"
 
 namespace polymio::capi {
 
@@ -21,11 +22,9 @@ struct TensorName {
   const char* text;
 };
 
-inline constexpr int kNotFused = -1;  // the place of operations that are never part of a fused problem
-
 struct ConvolutionOperation {
   static constexpr const char* kName = "a convolution";
-  static constexpr int kFusionPlace = 0;  // operations of a fused problem have ascending places
+  static constexpr bool kIsFusable = true;  // may be part of a fused problem
   static constexpr TensorName kTensors[] = {{miopenTensorConvolutionX, "miopenTensorConvolutionX"},
                                             {miopenTensorConvolutionW, "miopenTensorConvolutionW"},
                                             {miopenTensorConvolutionY, "miopenTensorConvolutionY"}};
@@ -34,7 +33,7 @@ struct ConvolutionOperation {
 
 struct BiasOperation {
   static constexpr const char* kName = "a bias";
-  static constexpr int kFusionPlace = 1;
+  static constexpr bool kIsFusable = true;
   static constexpr TensorName kTensors[] = {{miopenTensorBiasX, "miopenTensorBiasX"},
                                             {miopenTensorBiasY, "miopenTensorBiasY"},
                                             {miopenTensorBias, "miopenTensorBias"}};
@@ -42,7 +41,7 @@ struct BiasOperation {
 
 struct ActivationOperation {
   static constexpr const char* kName = "an activation";
-  static constexpr int kFusionPlace = 2;
+  static constexpr bool kIsFusable = true;
   static constexpr TensorName kTensors[] = {{miopenTensorActivationX, "miopenTensorActivationX"},
                                             {miopenTensorActivationY, "miopenTensorActivationY"},
                                             {miopenTensorActivationDX, "miopenTensorActivationDX"},
@@ -51,9 +50,35 @@ struct ActivationOperation {
   activation::Parameters parameters;
 };
 
+/// Its direction is that of the problem, but in a fused forward problem it may be inference.
+struct BatchnormOperation {
+  static constexpr const char* kName = "a batch norm";
+  static constexpr bool kIsFusable = true;
+  static constexpr TensorName kTensors[] = {
+      {miopenTensorBatchnormX, "miopenTensorBatchnormX"},
+      {miopenTensorBatchnormY, "miopenTensorBatchnormY"},
+      {miopenTensorBatchnormRunningMean, "miopenTensorBatchnormRunningMean"},
+      {miopenTensorBatchnormRunningVariance, "miopenTensorBatchnormRunningVariance"},
+      {miopenTensorBatchnormSavedMean, "miopenTensorBatchnormSavedMean"},
+      {miopenTensorBatchnormSavedVariance, "miopenTensorBatchnormSavedVariance"},
+      {miopenTensorBatchnormScale, "miopenTensorBatchnormScale"},
+      {miopenTensorBatchnormScaleDiff, "miopenTensorBatchnormScaleDiff"},
+      {miopenTensorBatchnormEstimatedMean, "miopenTensorBatchnormEstimatedMean"},
+      {miopenTensorBatchnormEstimatedVariance, "miopenTensorBatchnormEstimatedVariance"},
+      {miopenTensorBatchnormBias, "miopenTensorBatchnormBias"},
+      {miopenTensorBatchnormBiasDiff, "miopenTensorBatchnormBiasDiff"},
+      {miopenTensorBatchnormDX, "miopenTensorBatchnormDX"},
+      {miopenTensorBatchnormDY, "miopenTensorBatchnormDY"},
+      {miopenScalarBatchnormExpAvgFactor, "miopenScalarBatchnormExpAvgFactor"},
+      {miopenScalarBatchnormEpsilon, "miopenScalarBatchnormEpsilon"}};
+  batch_norm::Mode mode = batch_norm::Mode::kSpatial;
+  batch_norm::Direction direction = batch_norm::Direction::kTraining;
+  bool updates_running_moments = false;
+};
+
 struct SoftmaxOperation {
   static constexpr const char* kName = "a softmax";
-  static constexpr int kFusionPlace = kNotFused;
+  static constexpr bool kIsFusable = false;
   static constexpr TensorName kTensors[] = {{miopenTensorSoftmaxX, "miopenTensorSoftmaxX"},
                                             {miopenTensorSoftmaxY, "miopenTensorSoftmaxY"},
                                             {miopenTensorSoftmaxDX, "miopenTensorSoftmaxDX"},
@@ -63,7 +88,7 @@ struct SoftmaxOperation {
 
 struct MhaOperation {
   static constexpr const char* kName = "attention";
-  static constexpr int kFusionPlace = kNotFused;
+  static constexpr bool kIsFusable = false;
   static constexpr TensorName kTensors[] = {{miopenTensorMhaK, "miopenTensorMhaK"},
                                             {miopenTensorMhaQ, "miopenTensorMhaQ"},
                                             {miopenTensorMhaV, "miopenTensorMhaV"},
@@ -101,8 +126,8 @@ struct MhaOperation {
   MhaObject::State descriptor;
 };
 
-using Operation =
-    std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, SoftmaxOperation, MhaOperation>;
+using Operation = std::variant<ConvolutionOperation, BiasOperation, ActivationOperation, BatchnormOperation,
+                               SoftmaxOperation, MhaOperation>;
 
 /// An operation, or several that are fused: each reads the result of the one before.
 struct ProblemState {
@@ -128,8 +153,21 @@ struct ProblemObject : miopenProblem, InSlots<ProblemObject> {
 
 inline ProblemState& deref(miopenProblem_t p) { return checked<ProblemObject>(p).state; }
 
+/// The plans of a problem that runs as several calls, by handle and solution.
+class ChainPlans;
+
+/// A batch norm, or a fused problem that is no convolution with bias and activation.
+struct ChainCall {
+  std::shared_ptr<const fusion::Chain> chain;
+  miopenTensorArgumentId_t in, out;
+  TensorDesc in_desc, out_desc;
+  Constraints constraints{};
+  search::FindMode find_mode = search::default_find_mode();
+  std::shared_ptr<ChainPlans> plans;
+};
+
 /// A problem as its primitive takes it.
-using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall, MhaCall>;
+using ProblemCall = std::variant<ConvolutionCall, SoftmaxCall, ChainCall, MhaCall>;
 
 /// The call of a complete problem; `missing` is the status if a tensor descriptor is not set.
 ProblemCall make_call(const ProblemState&, Status missing);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/hash.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/convolution.h"
 #include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
@@ -106,7 +107,7 @@ void fields(Archive& io, ConvolutionObject::State& c) {
 }
 
 /// The first operation. Other numbers are in solutions of later versions.
-enum class SavedKind : int { kConvolution = 1, kSoftmax = 2, kMha = 4 };
+enum class SavedKind : int { kConvolution = 1, kSoftmax = 2, kChain = 3, kMha = 4 };
 
 template <class Archive>
 void fields(Archive& io, SoftmaxObject::State& s) {
@@ -126,7 +127,10 @@ void fields(Archive& io, MhaObject::State& s) {
   s.scale = static_cast<float>(scale);
 }
 
-/// The problem of a solution: a convolution and what is fused into it, a softmax, or attention.
+/// The operations of a chain as numbers; part of the format.
+enum class SavedOperation : int { kConvolution = 1, kBias = 2, kActivation = 3, kBatchnorm = 4 };
+
+/// The problem of a solution: a convolution with bias and activation, a softmax, attention, or a chain.
 struct SavedProblem {
   SavedKind kind = SavedKind::kConvolution;
   bool has_bias = false, has_activation = false;
@@ -135,20 +139,44 @@ struct SavedProblem {
   ActivationOperation activation;
   SoftmaxOperation softmax;
   MhaOperation mha;
+  BatchnormOperation batchnorm;
+  std::vector<SavedOperation> order;  // of a chain; the operations are in the other fields
   std::map<miopenTensorArgumentId_t, TensorDesc> tensors;
 };
 
-SavedProblem to_saved(const ProblemState& p) {
+SavedOperation number_of(const Operation& operation) {
+  if (std::holds_alternative<ConvolutionOperation>(operation)) return SavedOperation::kConvolution;
+  if (std::holds_alternative<BiasOperation>(operation)) return SavedOperation::kBias;
+  return std::holds_alternative<ActivationOperation>(operation) ? SavedOperation::kActivation
+                                                                : SavedOperation::kBatchnorm;
+}
+
+Operation operation_of(SavedProblem& saved, SavedOperation number) {
+  switch (number) {
+    case SavedOperation::kConvolution: return std::move(saved.convolution);
+    case SavedOperation::kBias: return BiasOperation();
+    case SavedOperation::kActivation: return saved.activation;
+    case SavedOperation::kBatchnorm: return saved.batchnorm;
+  }
+  fail(Status::kInvalidValue, "the saved solution is damaged: an operation is unknown");
+}
+
+SavedProblem to_saved(const ProblemState& p, const ProblemCall& call) {
   SavedProblem saved;
   if (const auto* convolution = p.find<ConvolutionOperation>()) {
     saved.convolution = *convolution;
     saved.convolution.descriptor.math = saved.convolution.descriptor.allowed_math();
-  } else if (const auto* mha = p.find<MhaOperation>()) {
+  }
+  if (const auto* mha = p.find<MhaOperation>()) {
     saved.kind = SavedKind::kMha;
     saved.mha = *mha;
-  } else {
+  } else if (const auto* softmax = p.find<SoftmaxOperation>()) {
     saved.kind = SavedKind::kSoftmax;
-    saved.softmax = std::get<SoftmaxOperation>(p.operations.front());
+    saved.softmax = *softmax;
+  } else if (std::holds_alternative<ChainCall>(call)) {
+    saved.kind = SavedKind::kChain;
+    for (const Operation& operation : p.operations) saved.order.push_back(number_of(operation));
+    if (const auto* batchnorm = p.find<BatchnormOperation>()) saved.batchnorm = *batchnorm;
   }
   saved.has_bias = p.find<BiasOperation>();
   if (const auto* activation = p.find<ActivationOperation>()) {
@@ -162,14 +190,18 @@ SavedProblem to_saved(const ProblemState& p) {
 
 ProblemState from_saved(SavedProblem saved) {
   ProblemState p;
-  if (saved.kind == SavedKind::kSoftmax)
-    p.operations.emplace_back(saved.softmax);
-  else if (saved.kind == SavedKind::kMha)
-    p.operations.emplace_back(saved.mha);
-  else
-    p.operations.emplace_back(std::move(saved.convolution));
-  if (saved.has_bias) p.operations.emplace_back(BiasOperation());
-  if (saved.has_activation) p.operations.emplace_back(saved.activation);
+  if (saved.kind == SavedKind::kChain) {
+    for (const SavedOperation number : saved.order) p.operations.push_back(operation_of(saved, number));
+  } else {
+    if (saved.kind == SavedKind::kSoftmax)
+      p.operations.emplace_back(saved.softmax);
+    else if (saved.kind == SavedKind::kMha)
+      p.operations.emplace_back(saved.mha);
+    else
+      p.operations.emplace_back(std::move(saved.convolution));
+    if (saved.has_bias) p.operations.emplace_back(BiasOperation());
+    if (saved.has_activation) p.operations.emplace_back(saved.activation);
+  }
   p.direction = saved.direction;
   p.tensors = std::move(saved.tensors);
   return p;
@@ -186,6 +218,12 @@ void fields(Archive& io, SavedProblem& p) {
     fields(io, p.mha.descriptor);
   else
     fields(io, p.convolution.descriptor);
+  if (p.kind == SavedKind::kChain) {
+    list(io, p.order);
+    io(p.batchnorm.mode);
+    io(p.batchnorm.direction);
+    io(p.batchnorm.updates_running_moments);
+  }
   io(p.direction);
   io(p.activation.mode);
   io(p.activation.parameters.alpha);
@@ -244,19 +282,38 @@ void check(const ConvolutionObject::State& c) {
   expect(c.math >= MathMode::kStrict && c.math <= MathMode::kAny, "the math mode is unknown");
 }
 
+/// Throws for a chain that the API would have refused; the operations are checked where its call is made.
+void check(const SavedProblem& p) {
+  using batch_norm::Direction;
+  expect(!p.order.empty(), "it has no operations");
+  for (std::size_t i = 0; i < p.order.size(); ++i)
+    expect(std::count(p.order.begin(), p.order.end(), p.order[i]) == 1, "an operation is there twice");
+  expect(p.batchnorm.mode == batch_norm::Mode::kPerActivation || p.batchnorm.mode == batch_norm::Mode::kSpatial,
+         "the batch norm's mode is unknown");
+  expect(p.batchnorm.direction >= Direction::kTraining && p.batchnorm.direction <= Direction::kBackward,
+         "the batch norm's direction is unknown");
+  const bool has_norm = std::count(p.order.begin(), p.order.end(), SavedOperation::kBatchnorm) > 0;
+  const bool is_backward = p.direction == miopenProblemDirectionBackward;
+  expect(p.direction != miopenProblemDirectionBackwardWeights, "a chain has no such direction");
+  expect(!has_norm || (p.batchnorm.direction == Direction::kBackward) == is_backward, "its directions disagree");
+}
+
 /// The problem, if the API would have taken it.
 ProblemState checked_problem(SavedProblem saved) {
-  const bool is_convolution = saved.kind == SavedKind::kConvolution;
-  expect(is_convolution || saved.kind == SavedKind::kSoftmax || saved.kind == SavedKind::kMha,
-         "its operation is unknown");
-  expect(is_convolution || !(saved.has_bias || saved.has_activation), "it fuses what cannot be fused");
-  if (is_convolution) check(saved.convolution.descriptor);
-  expect(saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights,
-         "the direction is unknown");
+  const bool chain = saved.kind == SavedKind::kChain;
+  const bool alone = saved.kind == SavedKind::kSoftmax || saved.kind == SavedKind::kMha;
+  expect(alone || chain || saved.kind == SavedKind::kConvolution, "its operation is unknown");
+  if (chain) check(saved);
+  expect(!alone || !(saved.has_bias || saved.has_activation), "it fuses what cannot be fused");
+  if (!alone) check(saved.convolution.descriptor);
+  expect(
+      (saved.direction >= miopenProblemDirectionForward && saved.direction <= miopenProblemDirectionBackwardWeights) ||
+          (chain && saved.direction == miopenProblemDirectionInference),
+      "the direction is unknown");
   expect(saved.activation.mode >= activation::Mode::kPassthru && saved.activation.mode <= activation::Mode::kClamp,
          "the activation is unknown");
   ProblemState p = from_saved(std::move(saved));
-  expect(!p.fused() || p.direction == miopenProblemDirectionForward, "it is fused, and not forward");
+  expect(!p.fused() || chain || p.direction == miopenProblemDirectionForward, "it is fused, and not forward");
   for (const auto& [id, t] : p.tensors) {
     check_id(p, id);
     make_tensor(t.type, t.sizes(), {t.strides.data(), static_cast<std::size_t>(t.rank)});
@@ -290,7 +347,7 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
 std::string save(const SolutionState& s) {
   const SolverInfo info = s.candidate.solver->info();
   Name name{info.id, info.version, info.name};
-  SavedProblem problem = to_saved(s.problem);
+  SavedProblem problem = to_saved(s.problem, s.call);
   search::Candidate candidate = s.candidate;
   Writer body;
   fields(body, name, problem, candidate);

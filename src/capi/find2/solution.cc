@@ -13,6 +13,7 @@
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
 #include "capi/common/tensor.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/convolution.h"
 #include "capi/find2/mha.h"
 #include "capi/find2/softmax.h"
@@ -45,7 +46,7 @@ struct Run {
     }
     if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
     for (const TensorBuffer& tensor : tensors)
-      if (tensor.desc && !tensor.data)
+      if ((tensor.desc || tensor.id & miopenTensorArgumentIsScalar) && !tensor.data)
         fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(tensor.id),
              static_cast<unsigned>(tensor.id));
   }
@@ -61,7 +62,7 @@ struct Run {
   }
 
   void take_descriptor(const miopenTensorArgument_t& argument) {
-    if (!argument.descriptor) return;
+    if (!argument.descriptor || argument.id & miopenTensorArgumentIsScalar) return;
     const TensorDesc& desc = capi::described(*argument.descriptor, capi::name_of(argument.id));
     const auto old = solution.problem.tensors.find(argument.id);
     if (old != solution.problem.tensors.end() && old->second == desc) return;

@@ -31,9 +31,11 @@ miopenStatus_t polymioPackWeights(miopenHandle_t handle, miopenProblem_t problem
                                   polymioPackedWeights_t* packed) {
   return guard([&] {
     Handle& h = deref(handle);
-    const auto call = std::get<capi::ConvolutionCall>(capi::make_call(deref(problem), Status::kBadParm));
+    const capi::ProblemCall given = capi::make_call(deref(problem), Status::kBadParm);
+    const auto* const call = std::get_if<capi::ConvolutionCall>(&given);
+    require(call, "weights are packed for a convolution alone, without fused operations");
     polymioPackedWeights_t& made = *not_null(packed, "packed");
-    made = new PackedObject(h, call, not_null(w, "the buffer of w"));
+    made = new PackedObject(h, *call, not_null(w, "the buffer of w"));
   });
 }
 

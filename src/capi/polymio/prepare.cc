@@ -31,6 +31,8 @@ void add_programs(const capi::ActivationOperation& activation, const DeviceInfo&
   std::ranges::move(activation::programs(device, type, activation.mode), std::back_inserter(to));
 }
 
+void add_programs(const capi::BatchnormOperation&, const DeviceInfo&, DataType, Programs&) {}
+
 void add_programs(const capi::SoftmaxOperation& softmax, const DeviceInfo& device, DataType type, Programs& to) {
   const bool log = softmax.descriptor.algorithm == softmax::Algorithm::kLog;
   for (const auto direction : {softmax::Direction::kForward, softmax::Direction::kBackward})
@@ -78,7 +80,8 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
       add_programs(problem, h.device(), programs);
       // A bias, an activation, a softmax or attention has programs, but no plan.
       if (!problem.find<capi::ConvolutionOperation>()) continue;
-      add_problems(std::get<capi::ConvolutionCall>(capi::make_call(problem, Status::kBadParm)), all, wanted);
+      const capi::ProblemCall call = capi::make_call(problem, Status::kBadParm);
+      if (const auto* convolution = std::get_if<capi::ConvolutionCall>(&call)) add_problems(*convolution, all, wanted);
     }
     if (!programs.empty()) build_kernels(h.stream(), programs);
     convolution::prepare(h, wanted);

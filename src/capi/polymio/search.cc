@@ -9,6 +9,7 @@
 #include "capi/common/arguments.h"
 #include "capi/common/guard.h"
 #include "capi/common/handle.h"
+#include "capi/find2/chain.h"
 #include "capi/find2/problem.h"
 #include "core/registry.h"
 

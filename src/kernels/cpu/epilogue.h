@@ -1,4 +1,5 @@
-// Epilogue on results that are still in the cache: y = activation(y + bias), in place.
+// Epilogue on results that are still in the cache: y = activation(y * scale + bias + residual_alpha * residual), in
+// place.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/operand.h"
@@ -6,8 +7,12 @@
 namespace polymio::kernels {
 
 struct Epilogue {
-  Output y;                       // fp32, fp64, fp16 or bf16
-  const void* bias = nullptr;     // one value per channel, of y's type; null: none
+  Output y;  // fp32, fp64, fp16 or bf16
+  /// One value per channel; null: none. The bias has y's type; with a scale both have the type of the arithmetic, fp64
+  /// for fp64 and fp32 for all others.
+  const void *scale = nullptr, *bias = nullptr;
+  const void* residual = nullptr;  // elements of y's type at y's offsets, no part of y; null: none
+  double residual_alpha = 1;
   bool channels_are_rows = true;  // else channels are the columns of y
   int mode = 0;                   // miopenActivationMode_t
   double alpha = 0, beta = 0, gamma = 0;

@@ -12,6 +12,8 @@ namespace polymio::kernels {
 /// products of few lanes: vectors per block.)
 inline constexpr std::int64_t kGemmDepthBlock = 512;
 
+struct Epilogue;
+
 /// One product; k == 0 is allowed (C = beta * C). Types: all three fp64, or each of them
 /// fp32, fp16 or bf16 (converted to fp32 when loaded, rounded once when stored).
 struct Gemm {
@@ -20,6 +22,7 @@ struct Gemm {
   Output c;
   double alpha = 1, beta = 0;                  // beta == 0: C is never read
   std::int64_t depth_block = kGemmDepthBlock;  // determines the order of summation
+  const Epilogue* epilogue = nullptr;          // of C, which is its `y`; applied once sums are complete
   /// Depths per block; blocks are equal except for a smaller last one.
   std::int64_t depth_step() const;
 };

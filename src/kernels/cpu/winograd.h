@@ -9,6 +9,8 @@
 
 namespace polymio::kernels {
 
+struct Epilogue;
+
 /// Images are cut into tiles of tile x tile outputs, filters into parts of taps x taps (dimension 0: single planes).
 /// Results are summed over parts and channels; each tile and part need points() products. With dilation d the pixels of
 /// a tile are d apart, and d tiles that start at neighbouring columns cover one band of the image.
@@ -47,6 +49,7 @@ struct Winograd : WinogradTiles {
   const void* x = nullptr;
   const void* w = nullptr;
   void* y = nullptr;
+  const Epilogue* epilogue = nullptr;  // without its y and without a residual; requires beta == 0
 
   std::int64_t c_blocks() const { return (shape.c + c_block - 1) / c_block; }
   /// Chunks of transforms: c_block channels of part_rows rows of parts.

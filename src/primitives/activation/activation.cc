@@ -37,7 +37,7 @@ Parameters rounded(const Parameters& p, DataType t) {
 }
 
 // A cached plan belongs to exactly this problem, so that a warm call skips validation.
-void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
+void run(Handle& handle, const Problem& problem, const Problem::Args& given, std::uint64_t id, const TunePoint& point) {
   Problem::Args args = given;
   const CallerBuffer buffers[] = {{problem.x, given.x, "the buffer of x"},
                                   {problem.dy, given.dy, "the buffer of dy"},
@@ -49,19 +49,24 @@ void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
       args.x = data[0];
       args.dy = data[1];
       args.result = data[2];
-      run(handle, problem, args);
+      run(handle, problem, args, id, point);
     });
   }
-  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
+  const auto plan = handle.plans().get({&problem, Constraints{}, id, -1, point.empty() ? nullptr : &point}, [&] {
     const Stream& stream = handle.stream();
     stream.check_memory(given.x, "the buffer of x");
     stream.check_memory(given.result, problem.forward() ? "the buffer of y" : "the buffer of dx");
     if (!problem.forward()) stream.check_memory(given.dy, "the buffer of dy");
-    return search::Call(handle, kActivation, problem, {}).first_plan();
+    const search::Call call = search_call(handle, problem, {});
+    return id == 0 ? call.first_plan() : call.plan(id, point);
   });
   check_memory(problem, given);
   args.parameters = rounded(given.parameters, problem.x.type);
   handle.run(*plan, &args);
+}
+
+search::Call search_call(Handle& handle, const Problem& problem, const Constraints& allowed) {
+  return {handle, kActivation, problem, allowed};
 }
 
 void apply(Stream& stream, const TensorDesc& desc, void* data, Mode mode, const Parameters& parameters) {

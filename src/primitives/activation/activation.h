@@ -9,7 +9,7 @@
 
 #include "core/handle.h"
 #include "core/problem_text.h"
-#include "search/find.h"
+#include "search/runner.h"
 
 namespace polymio::activation {
 
@@ -85,18 +85,33 @@ SolverList all_solvers();
 /// Checks results of the problem by an evaluation in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
-/// Runs the best known solver. With MIOPEN_FIND_ENFORCE the first run of a problem tunes, on private data. Throws
-/// BadParm if the result overlaps an input without being the same buffer.
-void run(Handle&, const Problem&, const Problem::Args&);
+/// Runs the solver `id` at a tune point, or the best known one if the id is 0. With MIOPEN_FIND_ENFORCE the first run
+/// of a problem tunes, on private data. Throws BadParm if the result overlaps an input without being the same buffer.
+void run(Handle&, const Problem&, const Problem::Args&, std::uint64_t id = 0, const TunePoint& = {});
+
+/// Immediate mode and tuning of the problem, which must outlive the result.
+search::Call search_call(Handle&, const Problem&, const Constraints&);
 
 /// data = f(data), any strides, without search: an epilogue pass for other primitives.
 void apply(Stream&, const TensorDesc& desc, void* data, Mode, const Parameters&);
 
-/// On GPUs: y = f(y + b), with one b per channel or none: whether the device supports it, its kernels, and the invoker.
+/// On GPUs: y = f(y * scale + bias + residual_alpha * residual), with one scale and bias per channel and a residual
+/// like y, each if the epilogue has it. The bias has y's type; with a scale both are fp64 for fp64, else fp32.
+struct Epilogue {
+  Mode mode = Mode::kPassthru;
+  bool scale = false, bias = false, residual = false;
+};
+struct EpilogueArgs {
+  void* y;
+  const void *scale, *bias, *residual;
+  double residual_alpha;
+  Parameters parameters;
+};
+/// Whether the device supports it, its kernels, and the invoker.
 Verdict check_epilogue(const DeviceInfo&, DataType, Mode);
-std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, Mode, bool bias);
-using EpilogueInvoker = std::function<void(Stream&, void* y, const void* bias, const Parameters&)>;
-EpilogueInvoker epilogue(Stream&, const TensorDesc& y, Mode, bool bias);
+std::vector<KernelSpec> epilogue_kernels(const DeviceInfo&, DataType, const Epilogue&);
+using EpilogueInvoker = std::function<void(Stream&, const EpilogueArgs&)>;
+EpilogueInvoker epilogue(Stream&, const TensorDesc& y, const Epilogue&);
 
 /// The GPU kernels of a function and its gradient for this type, and of the gated linear unit.
 std::vector<KernelSpec> programs(const DeviceInfo&, DataType, Mode);

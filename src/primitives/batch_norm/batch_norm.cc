@@ -75,7 +75,8 @@ bool all_aligned(const Problem& p, const Args& args) {
   return true;
 }
 
-void run_on_copies(Handle& handle, const Problem& p, const Args& given) {
+template <class Body>
+void on_copies(Handle& handle, const Problem& p, const Args& given, const Body& body) {
   std::vector<TensorDesc> descs;
   for (const Member& m : kMembers) descs.push_back(desc_of(p, m));
   std::vector<CallerBuffer> buffers;
@@ -88,26 +89,31 @@ void run_on_copies(Handle& handle, const Problem& p, const Args& given) {
         args.*m.in = data[i];
       else
         args.*m.out = data[i];
-    run(handle, p, args);
+    body(args);
   });
 }
 
 }  // namespace
 
 // A cached plan belongs to exactly this problem, so that a warm call skips validation.
-void run(Handle& handle, const Problem& problem, const Problem::Args& given) {
+void run(Handle& handle, const Problem& problem, const Problem::Args& given, std::uint64_t id, const TunePoint& point) {
   if (!all_aligned(problem, given)) {
     validate(problem);
     check_memory(problem, given);
-    return run_on_copies(handle, problem, given);
+    return on_copies(handle, problem, given, [&](const Args& aligned) { run(handle, problem, aligned, id, point); });
   }
-  const auto plan = handle.plans().get({&problem, Constraints{}}, [&] {
+  const auto plan = handle.plans().get({&problem, Constraints{}, id, -1, point.empty() ? nullptr : &point}, [&] {
     for (const Member& m : kMembers)
       if (const void* const data = address(given, m)) handle.stream().check_memory(data, m.name);
-    return search::Call(handle, kBatchNorm, problem, {}).first_plan();
+    const search::Call call = search_call(handle, problem, {});
+    return id == 0 ? call.first_plan() : call.plan(id, point);
   });
   check_memory(problem, given);
   handle.run(*plan, &given);
+}
+
+search::Call search_call(Handle& handle, const Problem& problem, const Constraints& allowed) {
+  return {handle, kBatchNorm, problem, allowed};
 }
 
 }  // namespace polymio::batch_norm

@@ -12,7 +12,7 @@
 
 #include "core/problem_text.h"
 #include "primitives/activation/activation.h"
-#include "search/find.h"
+#include "search/runner.h"
 
 namespace polymio::batch_norm {
 
@@ -79,8 +79,12 @@ SolverList all_solvers();
 /// Checks y or dx by an evaluation in double.
 std::unique_ptr<const search::ResultCheck> make_check(const Problem&);
 
-/// Runs the best known solver. Throws BadParm if the result overlaps an input without being the same buffer.
-void run(Handle&, const Problem&, const Problem::Args&);
+/// Runs the solver `id` at a tune point, or the best known one if the id is 0. Throws BadParm if the result overlaps an
+/// input without being the same buffer.
+void run(Handle&, const Problem&, const Problem::Args&, std::uint64_t id = 0, const TunePoint& = {});
+
+/// Immediate mode and tuning of the problem, which must outlive the result.
+search::Call search_call(Handle&, const Problem&, const Constraints&);
 
 /// The GPU kernels of a problem.
 std::vector<KernelSpec> programs(const DeviceInfo&, const Problem&);

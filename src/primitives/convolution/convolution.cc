@@ -57,7 +57,10 @@ void check_memory(const Handle& handle, const Problem::Args& args) {
 
 bool has_aligned_elements(const Problem& p, const Problem::Args& a) {
   constexpr std::uintptr_t kWidest = sizeof(double);  // the largest element that solvers keep in workspace
-  return is_element_aligned(a.x, p.x.type) && is_element_aligned(a.w, p.w.type) && is_element_aligned(a.y, p.y.type) &&
+  for (const void* parameter : {a.scale, a.norm_scale, a.norm_bias, a.norm_mean, a.norm_variance})
+    if (!is_element_aligned(parameter, p.parameter_type())) return false;
+  return is_element_aligned(a.residual, p.y.type) && is_element_aligned(a.x, p.x.type) &&
+         is_element_aligned(a.w, p.w.type) && is_element_aligned(a.y, p.y.type) &&
          is_element_aligned(a.bias, p.y.type) && reinterpret_cast<std::uintptr_t>(a.workspace) % kWidest == 0;
 }
 
@@ -68,13 +71,23 @@ auto on_aligned(Handle& handle, const Problem& p, Problem::Args args, const Use&
   validate(p);  // before copies read buffers by their sizes
   const DeviceInfo& device = handle.device();
   const TensorDesc channels = make_tensor(p.y.type, std::array{p.k()}, {});
+  const TensorDesc parameters = make_tensor(p.parameter_type(), std::array{p.k()}, {});
   const AlignedBuffer x(device, p.x, args.x, "the buffer of x"), w(device, p.w, args.w, "the buffer of w"),
-      y(device, p.y, args.y, "the buffer of y"), bias(device, channels, args.bias, "the bias");
+      y(device, p.y, args.y, "the buffer of y"), bias(device, channels, args.bias, "the bias"),
+      scale(device, parameters, args.norm_scale, "the scale"), shift(device, parameters, args.norm_bias, "the bias"),
+      mean(device, parameters, args.norm_mean, "the mean"),
+      variance(device, parameters, args.norm_variance, "the variance"),
+      residual(device, p.y, args.residual, "the residual");
   const Memory workspace(handle, args.workspace ? args.workspace_bytes : 0);
   args.x = x.data();
   args.w = w.data();
   args.y = y.data();
   args.bias = bias.data();
+  args.norm_scale = scale.data();
+  args.norm_bias = shift.data();
+  args.norm_mean = mean.data();
+  args.norm_variance = variance.data();
+  args.residual = residual.data();
   args.workspace = workspace.data();
   const auto finish = [&] {
     (p.direction == Direction::kForward ? y : p.direction == Direction::kBackwardData ? x : w).write_back();
@@ -173,6 +186,21 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
   const auto plan = handle.plans().get({&problem, limits, id, -1, point.empty() ? nullptr : &point}, [&] {
     check_memory(handle, args);
     return make_call(handle, problem, limits).plan(id, point);
+  });
+  handle.run(*plan, &args);
+}
+
+void run(Handle& handle, const Problem& problem, const Constraints& allowed, const Problem::Args& args) {
+  if (!has_aligned_elements(problem, args)) {
+    return on_aligned(handle, problem, args, [&](const auto& aligned) { run(handle, problem, allowed, aligned); });
+  }
+  const Constraints limits = for_call(handle, allowed, args);
+  const auto plan = handle.plans().get({&problem, limits}, [&] {
+    check_memory(handle, args);
+    const search::Call call = make_call(handle, problem, limits);
+    const auto ranking = call.solutions();
+    if (ranking.empty()) search::fail_refused(call.request());
+    return call.plan(ranking[0]);
   });
   handle.run(*plan, &args);
 }

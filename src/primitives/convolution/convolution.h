@@ -45,11 +45,15 @@ struct Geometry {
   std::uint64_t hash(std::uint64_t seed) const;
 };
 
-/// Operations fused into a forward convolution: y = activation(alpha * conv + beta * y + bias). For a solver that
-/// refuses the epilogue the primitive runs a pass over y after the solver.
+/// Operations fused into a forward convolution: y = activation(norm(alpha * conv + beta * y + bias) + residual_alpha *
+/// residual), where norm is a batch norm by given moments, one of each per channel. For a solver that refuses the
+/// epilogue the primitive runs a pass over y after the solver.
 struct Epilogue {
   bool bias = false;
-  int activation = 0;  // miopenActivationMode_t; 0 is none
+  int activation = 0;     // miopenActivationMode_t; 0 is none
+  bool norm = false;      // needs workspace: the primitive makes a scale and a bias of it
+  bool residual = false;  // a tensor like y that does not overlap it
+  bool scale = false;     // instead of norm, for solvers: a factor per channel before the bias
   bool operator==(const Epilogue&) const = default;
   std::uint64_t hash(std::uint64_t seed) const;
   bool empty() const { return *this == Epilogue{}; }
@@ -66,8 +70,13 @@ struct Problem final : ProblemOf<Problem> {
     std::size_t workspace_bytes = 0;
     void* packed = nullptr;  // weights as packed by the solver's packing()
     std::uint64_t seed = 0;  // of stochastic rounding
-    // Epilogue: one bias per channel of y, in y's type; the activation's parameters.
+    // Epilogue: one bias per channel of y, in y's type, with a scale in parameter_type(); the activation's parameters.
     const void* bias = nullptr;
+    const void* scale = nullptr;
+    const void *norm_scale = nullptr, *norm_bias = nullptr, *norm_mean = nullptr, *norm_variance = nullptr;
+    double norm_epsilon = 0;
+    const void* residual = nullptr;
+    double residual_alpha = 1;
     double activation_alpha = 0, activation_beta = 0, activation_gamma = 0;
   };
 
@@ -104,6 +113,8 @@ struct Problem final : ProblemOf<Problem> {
   bool all_types(DataType t) const { return x.type == t && w.type == t && y.type == t; }
   bool has_casts() const { return x.has_cast() || w.has_cast() || y.has_cast(); }
   bool depthwise() const { return geometry.groups > 1 && geometry.groups == c(); }
+  /// Of the scale and the batch norm of an epilogue: that of the arithmetic.
+  DataType parameter_type() const { return y.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat; }
   /// 2 N K C/g R S P Q: the usual count, taps in the padding included.
   double flops() const;
 };
@@ -153,6 +164,9 @@ void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, Algo
 /// Immediate mode: runs the solver `id`. prepare() only builds its plan.
 void run(Handle&, const Problem&, const Constraints&, const Problem::Args&, std::uint64_t id);
 void prepare(Handle&, const Problem&, const Constraints&, std::uint64_t id);
+
+/// Runs the best known solver within args.workspace_bytes.
+void run(Handle&, const Problem&, const Constraints&, const Problem::Args&);
 
 /// Plans for runs while the stream is being captured, see search::prepare.
 void prepare(Handle&, std::span<const search::Wanted>);

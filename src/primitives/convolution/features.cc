@@ -36,7 +36,7 @@ struct Sizes {
 bool describable(const Problem& p, bool& last) {
   const DataType type = p.x.type;
   const bool types = type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16;
-  if (p.has_casts() || !p.epilogue.empty()) return false;
+  if (p.has_casts()) return false;
   if (type == DataType::kInt8 ? p.w.type != type || p.y.type != DataType::kInt32 : !types || !p.all_types(type))
     return false;
   bool first = true, channels_last = true;

@@ -59,6 +59,11 @@ std::string size_flags(const Problem& p) {
   return text;
 }
 
+/// The letters of an epilogue's parts before the activation.
+std::string parts_of(const Epilogue& e) {
+  return fmt::format("{}{}{}{}", e.scale ? "s" : "", e.bias ? "b" : "", e.norm ? "n" : "", e.residual ? "z" : "");
+}
+
 const char* layout_class(const TensorDesc& t) {
   return t.is_channels_first() ? "first" : t.is_channels_last() ? "last" : "strided";
 }
@@ -162,7 +167,9 @@ std::uint64_t Geometry::hash(std::uint64_t seed) const {
 }
 
 std::uint64_t Epilogue::hash(std::uint64_t seed) const {
-  return mix(seed, static_cast<std::uint64_t>(activation) << 1 | static_cast<std::uint64_t>(bias));
+  std::uint64_t bits = static_cast<std::uint64_t>(activation);
+  for (const bool flag : {scale, residual, norm, bias}) bits = bits << 1 | static_cast<std::uint64_t>(flag);
+  return mix(seed, bits);
 }
 
 std::string Problem::key() const {
@@ -175,7 +182,7 @@ std::string Problem::key() const {
   text += cast_flag(x, "-U") + cast_flag(w, "-R") + cast_flag(y, "-T");
   if (is_fp8(output().type) || has_casts())
     text += rounding == Rounding::kStochastic ? " --fp8_rounding stochastic" : " --fp8_rounding standard";
-  if (!epilogue.empty()) text += fmt::format(" --fuse {}{}", epilogue.bias ? "b" : "", epilogue.activation);
+  if (!epilogue.empty()) text += fmt::format(" --fuse {}{}", parts_of(epilogue), epilogue.activation);
   return text;
 }
 
@@ -191,7 +198,7 @@ std::string Problem::family() const {
                   type_class(w), type_class(y), layout_class(x), layout_class(w), layout_class(y), by(&w.lens[2]),
                   by(g.stride.data()), by(g.dilation.data()), padded ? "p" : "p0", kind);
   if (rounding == Rounding::kStochastic) text += " stochastic";
-  if (!epilogue.empty()) text += fmt::format(" {}a{}", epilogue.bias ? "b" : "", epilogue.activation);
+  if (!epilogue.empty()) text += fmt::format(" {}a{}", parts_of(epilogue), epilogue.activation);
   return text;
 }
 

@@ -13,9 +13,10 @@ struct Shape {
   std::int64_t channels, outputs, groups, filter, stride;
 };
 // The first kBaseShapes are those of the base programs: ordinary, grouped, depthwise.
-constexpr Shape kShapes[] = {{64, 64, 1, 3, 1}, {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
-                             {64, 64, 1, 3, 2}, {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
-                             {64, 64, 1, 5, 1}, {64, 64, 1, 1, 2},    {64, 3, 1, 3, 1},   {8, 64, 1, 4, 4}};
+constexpr Shape kShapes[] = {{64, 64, 1, 3, 1},  {256, 256, 32, 3, 1}, {96, 96, 96, 3, 1}, {64, 64, 1, 1, 1},
+                             {64, 64, 1, 3, 2},  {3, 64, 1, 7, 2},     {96, 96, 96, 3, 2}, {96, 96, 96, 5, 1},
+                             {64, 64, 1, 5, 1},  {64, 64, 1, 1, 2},    {64, 3, 1, 3, 1},   {8, 64, 1, 4, 4},
+                             {96, 96, 96, 9, 1}, {96, 96, 96, 9, 2}};
 constexpr std::size_t kBaseShapes = 3;
 constexpr std::int64_t kImages[] = {8, 64}, kSide = 28;  // base programs: the first
 

@@ -22,7 +22,11 @@ using search::Tolerance;
 constexpr std::int64_t kMostSamples = 64, kLeastSamples = 8;
 constexpr double kMostPairs = 2e6;  // most multiply-adds per check, unless kLeastSamples need more
 
-TensorDesc bias_tensor(const Problem& p) { return make_tensor(p.y.type, std::array{p.k()}, {}); }
+TensorDesc channels_of(const Problem& p, DataType type) { return make_tensor(type, std::array{p.k()}, {}); }
+
+/// Of the bias that the caller gives: the primitive makes scales only of a batch norm.
+TensorDesc bias_tensor(const Problem& p) { return channels_of(p, p.epilogue.scale ? p.parameter_type() : p.y.type); }
+TensorDesc parameter_tensor(const Problem& p) { return channels_of(p, p.parameter_type()); }
 
 Position position(const Points& points, std::int64_t element) {
   std::int64_t at[5];
@@ -33,10 +37,10 @@ Position position(const Points& points, std::int64_t element) {
   return {{at[0], at[1]}, {at[2], at[3], at[4]}};
 }
 
-/// The exact value of an output element before the activation: the sum of a bias and `pairs` products. `magnitude` is
-/// the sum of their absolute values.
+/// The exact value of an output element before the activation: `factor` times the sum of `pairs` products, and a bias.
+/// `magnitude` is the sum of the absolute values of its terms, `bias_magnitude` that of the terms of the bias.
 struct Sum {
-  double value = 0, magnitude = 0, pairs = 0, bias = 0;
+  double value = 0, magnitude = 0, pairs = 0, bias = 0, bias_magnitude = 0, factor = 1;
 };
 
 /// The largest relative distance of adjacent values, and the smallest positive value.
@@ -62,7 +66,7 @@ Steps steps_of(DataType t) {
 /// terms; independent errors exceed 8 sqrt(n) u once in 10^13.
 double error_bound(const Problem& p, ErrorClass error, const Sum& e) {
   const bool wide = error == ErrorClass::kExact || p.all_types(DataType::kDouble);
-  const double n = e.pairs + 3;  // scaling, bias and the evaluation's own error
+  const double n = e.pairs + (p.epilogue.empty() ? 3 : 9);  // scaling, epilogue and the evaluation's own error
   const double sum = std::min(n, 8 * std::sqrt(n)) * (wide ? 0x1p-52 : 0x1p-24);
   double relative = error == ErrorClass::kApproximate ? 64 * sum : sum;
   if (error == ErrorClass::kReduced) relative += 0x1p-7;                   // both factors rounded to bf16
@@ -124,7 +128,15 @@ class ConvolutionCheck final : public search::SampledCheck<Problem> {
     std::vector<Operand> all{{use(Direction::kBackwardData), p_.x, a.x, 1},
                              {use(Direction::kBackwardWeights), p_.w, a.w, 2},
                              {use(Direction::kForward), p_.y, a.y, 3}};
-    if (p_.epilogue.bias) all.emplace_back(Operand::Use::kElements, bias_tensor(p_), a.bias, 4);
+    const Epilogue& e = p_.epilogue;
+    const auto add = [&](bool used, const TensorDesc& desc, const void*& data) {
+      if (used) all.emplace_back(Operand::Use::kElements, desc, data, all.size() + 1);
+    };
+    add(e.bias, bias_tensor(p_), a.bias);
+    add(e.scale, parameter_tensor(p_), a.scale);
+    for (const void** data : {&a.norm_scale, &a.norm_bias, &a.norm_mean, &a.norm_variance})
+      add(e.norm, parameter_tensor(p_), *data);
+    add(e.residual, p_.y, a.residual);
     return all;
   }
   const char* obstacle(const Args& a) const override {
@@ -132,6 +144,8 @@ class ConvolutionCheck final : public search::SampledCheck<Problem> {
   }
   std::vector<Accepted> accepted(Stream&, const Args&, Tolerance, std::string& why) const override;
   std::vector<Sum> evaluate(Stream&, const Args&) const;
+  /// The factor and the bias of an element: its channel, its offset in y.
+  Sum epilogue_of(Stream&, const Args&, std::int64_t channel, std::int64_t at) const;
 
   std::vector<std::int64_t> pick() const override;
   std::string name(std::int64_t element) const override {
@@ -145,6 +159,7 @@ class ConvolutionCheck final : public search::SampledCheck<Problem> {
     // Bounds of a clamp that let about half of the sums pass.
     const bool clamp = p_.epilogue.activation == static_cast<int>(activation::Mode::kClamp);
     return {.alpha = p_.scalars == Scalars::kDefault ? 1 : 0.75,
+            .norm_epsilon = 2,  // variances are as random as all tensors
             .activation_alpha = clamp ? -1.0 : 0.5,
             .activation_beta = clamp ? 64.0 : 1.0,
             .activation_gamma = 1};
@@ -198,8 +213,33 @@ void sum_products(const Walk& walk, const First& first, const Second& second, do
     sum += product;
     magnitude += std::fabs(product);
   });
-  s.value = alpha * sum + s.bias;
-  s.magnitude = std::fabs(alpha) * magnitude + std::fabs(s.bias);
+  s.value = s.factor * alpha * sum + s.bias;
+  s.magnitude = std::fabs(s.factor * alpha) * magnitude + s.bias_magnitude;
+}
+
+Sum ConvolutionCheck::epilogue_of(Stream& stream, const Args& a, std::int64_t channel, std::int64_t at) const {
+  const Epilogue& e = p_.epilogue;
+  const auto read = [&](bool used, const TensorDesc& desc, const void* data, std::int64_t place) {
+    return used ? read_element(stream, desc, data, place) : 0;
+  };
+  const TensorDesc parameters = parameter_tensor(p_);
+  Sum sum;
+  if (e.scale) sum.factor = read(true, parameters, a.scale, channel);
+  const auto add = [&](double term) {
+    sum.bias += term;
+    sum.bias_magnitude += std::fabs(term);
+  };
+  add(read(e.bias, bias_tensor(p_), a.bias, channel));
+  if (e.norm) {
+    const double variance = read(true, parameters, a.norm_variance, channel);
+    add(-read(true, parameters, a.norm_mean, channel));
+    sum.factor = read(true, parameters, a.norm_scale, channel) / std::sqrt(variance + a.norm_epsilon);
+    sum.bias *= sum.factor;
+    sum.bias_magnitude *= std::fabs(sum.factor);
+    add(read(true, parameters, a.norm_bias, channel));
+  }
+  add(a.residual_alpha * read(e.residual, p_.y, a.residual, at));
+  return sum;
 }
 
 std::vector<Sum> ConvolutionCheck::evaluate(Stream& stream, const Args& a) const {
@@ -209,8 +249,8 @@ std::vector<Sum> ConvolutionCheck::evaluate(Stream& stream, const Args& a) const
   for (const std::int64_t element : samples()) {
     const Position at = position(points_, element);
     const Walk& walk = walks.emplace_back(points_.walk(at));
-    const double bias = p_.epilogue.bias ? read_element(stream, bias_tensor(p_), a.bias, at.i[1]) : 0;
-    sums.push_back({.pairs = static_cast<double>(walk.pairs()), .bias = bias});
+    Sum& sum = sums.emplace_back(epilogue_of(stream, a, at.i[1], offset(element)));
+    sum.pairs = static_cast<double>(walk.pairs());
     pairs += sums.back().pairs;
   }
   const Reader first = first_reader(p_, a), second = second_reader(p_, a);

@@ -66,7 +66,9 @@ struct NchwPlan {
     const i64 x = s.c * s.in[0] * s.in[1] * s.in[2], y = s.k * s.out[0] * s.out[1] * s.out[2];
     const i64 plane = max_of<i64>((x + y) * static_cast<i64>(sizeof(T)), 1);
     const i64 blocks = max_of<i64>(s.out[0] * s.out[1] / kMostRows, 1);
-    const i64 max_groups = min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
+    // A plane that is one row is streamed whatever the number of planes.
+    const bool one_row = s.in[0] * s.in[1] == 1 && s.out[0] * s.out[1] == 1 && s.stride[2] == 1;
+    const i64 max_groups = one_row ? kMostPlanes : min_of(kGroupBytes * blocks, kPlanesBytes) / plane;
     const i64 sums =
         backward_weights() ? sums_plane * static_cast<i64>(sizeof(Vec<T>)) : filters.taps * static_cast<i64>(sizeof(T));
     const i64 fits = kGroupBytes / (filters.count * sums);
@@ -74,16 +76,17 @@ struct NchwPlan {
     const i64 bytes = s.n * s.groups * plane;
     prefetches = plane > kShortBytes && bytes > kCachedBytes;
     const bool has_phases = backward_data() && s.stride[1] * s.stride[2] > 1;
-    if (plane > kLongBytes && bytes > 2 * kResultCaches && !has_phases) groups_per_call = 1;  // streams whole planes
+    const bool streams_planes = plane > kLongBytes && bytes > 2 * kResultCaches && !has_phases;
+    if (streams_planes && !one_row) groups_per_call = 1;
   }
 };
 
 /// The arrays of a call in scratch memory.
 template <class T>
 struct NchwScratch {
-  Vec<T>* sums;  // backward weights, per filter of a call
-  T* weights;    // copied filters of a call
-  TapColumn* columns;
+  Vec<T>* sums;        // backward weights, per filter of a call
+  T* weights;          // copied filters of a call
+  TapColumn* columns;  // per phase, then those of wide tiles
   i64* offsets;
   Span* spans;  // per vector of columns, phase and tap of dimension 2
   std::size_t bytes;
@@ -98,7 +101,7 @@ struct NchwScratch {
     const i64 filters = plan.groups_per_call * plan.filters.count;
     reserve(sums, weights_only ? filters * plan.sums_plane : 0);
     reserve(weights, plan.filters.copied && !weights_only ? filters * plan.filters.taps : 0);
-    reserve(columns, plan.phases_per_tile * plan.filters.taps);
+    reserve(columns, (plan.phases_per_tile + 1) * plan.filters.taps);
     reserve(offsets, plan.s.taps[2]);
     reserve(spans, plan.phases_per_tile * plan.column_vectors * plan.s.taps[2]);
     bytes = static_cast<std::size_t>(next - static_cast<char*>(memory));
@@ -127,6 +130,16 @@ class NchwRows {
   }
 
   const NchwBlock<T>& block() const { return block_; }
+  /// A row of its own whose columns have one tap, as of 1-D problems: the same block for kMostRows adjacent vectors of
+  /// columns in place of rows.
+  NchwBlock<T> wide_block() const {
+    NchwBlock<T> wide = block_;
+    wide.columns[0] = scratch_.columns + plan_.filters.taps;
+    wide.pitch = wide.out_pitch = kN;
+    return wide;
+  }
+  /// Whether kMostRows vectors of columns from this one on can be such a tile.
+  bool is_wide(i64 vector) const { return single_ && vector >= full_.low && vector + kMostRows <= full_.high; }
   /// Whether no tap of the current rows is above or below the source.
   bool is_inside() const { return inside_; }
   /// The pass of dimension 2; of the first of two phases.
@@ -153,15 +166,21 @@ class NchwRows {
   /// dimension 2. Other lanes are loaded as zero: the source may be infinite there.
   void find_spans() {
     Span* to = scratch_.spans;
+    full_ = {plan_.column_vectors, 0};
     for (i64 vector = 0; vector < plan_.column_vectors; ++vector) {
+      bool full = true;
       for (i64 f = 0; f < plan_.phases_per_tile; ++f) {
         const Pass& p = column_passes_[f];
         for (i64 t = 0; t < s_.taps[2]; ++t) {
-          const Range r = inside(p.first + vector * kN * p.stride + t * p.dilation, p.stride, source_.size[2],
-                                 max_of<i64>(min_of<i64>(p.count - vector * kN, kN), 0));
+          const i64 first = p.first + vector * kN * p.stride + t * p.dilation;
+          const i64 count = max_of<i64>(min_of<i64>(p.count - vector * kN, kN), 0);
+          const bool whole = count == kN && first >= 0 && first + (kN - 1) * p.stride < source_.size[2];
+          const Range r = whole ? Range{0, kN} : inside(first, p.stride, source_.size[2], count);  // without divisions
           *to++ = {static_cast<int>(r.low), static_cast<int>(r.high), p.stride};
+          full &= whole;
         }
       }
+      if (full) full_ = {min_of(full_.low, vector), vector + 1};
     }
   }
 
@@ -198,6 +217,13 @@ class NchwRows {
       inside_ &= all_inside(columns, block_.count[f], rows);
       columns += block_.count[f];
     }
+    single_ = plan_.mode == ColumnMode::kDense && rows == 1 && inside_;
+    TapColumn* wide = scratch_.columns + plan_.filters.taps;
+    for (i64 i = 0; single_ && i < block_.count[0]; ++i) {
+      single_ = block_.columns[0][i].taps == 1;
+      wide[i] = block_.columns[0][i];
+      wide[i].lines = kAllLines;
+    }
   }
 
   const NchwPlan<T>& plan_;
@@ -205,7 +231,8 @@ class NchwRows {
   const ConvShape& s_;
   StencilSource source_{};
   Pass column_passes_[2];
-  bool inside_ = false;
+  bool inside_ = false, single_ = false;
+  Range full_{};  // vectors of columns without lanes outside the source
   NchwBlock<T> block_{};
 };
 
@@ -277,18 +304,21 @@ class Planes {
   template <ColumnMode kMode, int kRows, bool kInside>
   void planes(Place place, i64 count) {
     const i64 source_group = plan_.backward_data() ? s_.k * s_.y_k : s_.c * s_.x_c;
-    const NchwBlock<T> block = rows_.block();
+    const NchwBlock<T> block = rows_.block(), wide = rows_.wide_block();
     const i64 weight_group = s_.k * plan_.filters.w_k - plan_.result_planes * block.result_weight;
     for (i64 i = 0; i < count; ++i, place.source += source_group, place.weights += weight_group) {
       for (i64 r = 0; r < plan_.result_planes;) {
         const i64 planes = min_of<i64>(plan_.result_planes - r, kMostResults<T>);
-        each_column_vector<kMode>(place.source, place.result, [&](const T* x, T* out, const Span* spans, i64 left) {
-          const i64 taps = s_.taps[2];
+        const auto tile = [&](const T* x, T* out, const Span* spans, i64 left, auto is_wide) {
+          constexpr bool kWide = is_wide.value, kWithin = kInside || kWide;
+          constexpr int kHeight = kWide ? kMostRows : kRows;
+          const NchwBlock<T>& b = kWide ? wide : block;
           if (planes == 1) {
-            return nchw_tile<T, kMode, kRows, 1, kInside>(block, x, spans, taps, place.weights, out, left);
+            return nchw_tile<T, kMode, kHeight, 1, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
           }
-          nchw_tile<T, kMode, kRows, kMostResults<T>, kInside>(block, x, spans, taps, place.weights, out, left);
-        });
+          nchw_tile<T, kMode, kHeight, kMostResults<T>, kWithin>(b, x, spans, s_.taps[2], place.weights, out, left);
+        };
+        each_column_vector<kMode, kRows>(place.source, place.result, tile);
         r += planes;
         place.result += planes * block.result_plane;
         place.weights += planes * block.result_weight;
@@ -298,14 +328,15 @@ class Planes {
 
   template <ColumnMode kMode, int kRows>
   void weights_planes(Place place, i64 count) {
-    const NchwBlock<T> block = rows_.block();
+    const NchwBlock<T> block = rows_.block(), wide = rows_.wide_block();
     for (i64 i = 0; i < count * s_.k; ++i, place.result += s_.y_k) {
       const T* const x = place.source + i / s_.k * s_.c * s_.x_c;
       for (i64 c = 0; c < s_.c; ++c, place.sums += plan_.sums_plane) {
-        each_column_vector<kMode>(x + c * s_.x_c, place.result,
-                                  [&](const T* source, T* dy, const Span* spans, i64 left) {
-                                    nchw_weights_tile<T, kMode, kRows>(block, source, spans, dy, left, place.sums);
-                                  });
+        const auto tile = [&](const T* source, T* dy, const Span* spans, i64 left, auto is_wide) {
+          constexpr int kHeight = is_wide.value ? kMostRows : kRows;
+          nchw_weights_tile<T, kMode, kHeight>(is_wide.value ? wide : block, source, spans, dy, left, place.sums);
+        };
+        each_column_vector<kMode, kRows>(x + c * s_.x_c, place.result, tile);
       }
     }
   }
@@ -333,8 +364,9 @@ class Planes {
         }
   }
 
-  /// Calls use(source, result, spans, remaining columns) for each vector of columns of a plane.
-  template <ColumnMode kMode, class Use>
+  /// Calls use(source, result, spans, remaining columns, wide) for each vector of columns of a plane, or for the first
+  /// of those of a wide tile.
+  template <ColumnMode kMode, int kRows, class Use>
   [[gnu::always_inline]] void each_column_vector(const T* x, T* y, const Use& use) const {
     constexpr int kResultColumns = kMode == ColumnMode::kDoubled ? 2 * kN : kN;
     const Pass& pass = rows_.column_pass();
@@ -344,10 +376,17 @@ class Planes {
     const T *const x0 = x, *const y0 = y;
     for (i64 left = width; left > 0;
          left -= kResultColumns, x += step, y += out_step, spans += plan_.phases_per_tile * s_.taps[2]) {
+      if constexpr (kMode == ColumnMode::kDense && kRows == 1) {
+        for (; rows_.is_wide((width - left) / kN); left -= kMostRows * kN, x += kMostRows * kN, y += kMostRows * kN) {
+          use(x, y, spans, left, std::true_type{});
+          spans += kMostRows * s_.taps[2];
+        }
+        if (left <= 0) break;
+      }
       if (plan_.prefetches && rows_.block().count[0] > 0) {
         prefetch_next<kResultColumns, source_step(kMode)>(x, x - x0, y, y - y0);
       }
-      use(x, y, spans, left);
+      use(x, y, spans, left, std::false_type{});
     }
   }
 

@@ -101,19 +101,24 @@ class PanelSums {
   /// Finishes and stores the sums of `outputs` neighbouring outputs of the folded images from `image` on. Not inlined:
   /// in the loops of sum_lines() its variables would be spilled, and with AMX short lines take up to 1.5 times as long.
   [[gnu::noinline]] void finish(char* sums, i64 outputs, i64 image, char* to, i64 to_pixel) const {
-    const i64 fold = job_.cut.fold;
+    const i64 fold = job_.cut.fold, images = min_of(fold, piece_.images - image);
+    const i64 first_channel = piece_.group * job_.to.channels + panel_.first;
+    const bool is_scaled = stores_scaled(job_, p_.args);
     finish_sums(job_, p_.args,
-                {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels,
-                 piece_.group * job_.to.channels + panel_.first, zero_point()});
-    for (i64 j = 0; j < min_of(fold, piece_.images - image); ++j, sums += pixel()) {
+                {sums, outputs * fold, panel_.vectors * job_.unit.lanes, panel_.channels, first_channel, zero_point(),
+                 to, to_pixel, images});
+    for (i64 j = 0; j < images; ++j, sums += pixel()) {
       char* const line = to + bytes_of(job_.to.type, j * job_.to.n);
       if (stores_.is_rounded_to_bf16) {
         store_bf16_lines(reinterpret_cast<const float*>(sums), fold * panel_.vectors * kLanes<float>, outputs,
                          panel_.channels, reinterpret_cast<Bfloat16*>(line), to_pixel, stores_.is_non_temporal);
       } else {
-        store_line(
-            job_, p_.args,
-            {sums, fold * pixel(), outputs, panel_.channels, line, to_pixel, job_.to.c, stores_.is_non_temporal});
+        const DirectLine stored{sums, fold * pixel(), outputs,   panel_.channels,
+                                line, to_pixel,       job_.to.c, stores_.is_non_temporal};
+        if (is_scaled)
+          store_scaled_line(p_.args, stored, first_channel);
+        else
+          store_line(job_, p_.args, stored);
       }
     }
   }

@@ -38,13 +38,20 @@ struct DirectLine {
 };
 
 /// Sums of `pixels` x `lanes`, whole vectors; the first `channels` lanes are used. `first`: the channel of lane 0.
+/// Their place in the result is that of `images` lines whose pixels alternate.
 struct DirectSums {
   char* sums;
   i64 pixels, lanes, channels, first;
   const char* zero_point;  // s32 per lane, from pack_panel()
+  const char* to;
+  i64 to_pixel, images;
 };
 
-/// Subtracts the zero point of int8 sums; applies alpha, the bias and the activation of an epilogue. In place.
+/// Whether store_scaled_line() applies alpha and the epilogue, so that finish_sums() does not.
+bool stores_scaled(const Direct& job, const DirectArgs& args);
+void store_scaled_line(const DirectArgs& args, const DirectLine& line, i64 first_channel);
+
+/// Subtracts the zero point of int8 sums; applies alpha and the epilogue. In place.
 void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums);
 
 /// Stores a line: scaled by alpha (unless an epilogue did) and beta, and converted.

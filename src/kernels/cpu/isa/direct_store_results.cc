@@ -1,8 +1,8 @@
-// Stores the sums of a direct convolution: scaling, bias, activation, conversion, change of layout.
+// Stores the sums of a direct convolution: scaling, epilogue, conversion, change of layout.
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/activation.h"
-#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/isa/direct_stages.h"
+#include "kernels/cpu/isa/epilogue_sums.h"
+#include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/store_results.h"
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
@@ -81,19 +81,57 @@ void store_as(const DirectArgs& args, const DirectLine& l) {
   store_strided<A, S>(l, args.beta != 0, emit);
 }
 
-/// sums = alpha * sums + bias.
+/// sums += residual_alpha * residual, for images that are `fold` lines of sums apart.
 template <class A, class S>
-void add_bias(const DirectArgs& args, const DirectSums& s) {
-  const S* bias = static_cast<const S*>(args.epilogue->bias);
-  A* sums = reinterpret_cast<A*>(s.sums);
-  const A alpha = static_cast<A>(args.alpha);
-  for (i64 c = 0; c < s.lanes; c += kLanes<A>) {
-    A line[kLanes<A>] = {};
-    for (i64 j = 0; bias && j < min_of<i64>(kLanes<A>, s.channels - c); ++j) line[j] = widen(bias[s.first + c + j]);
-    const Vec<A> add = load(line);
-    for (i64 i = 0; i < s.pixels; ++i) {
-      A* p = sums + i * s.lanes + c;
-      store(p, load(p) * alpha + add);
+void add_residual(const Direct& job, const DirectArgs& args, const DirectSums& s) {
+  const A alpha = static_cast<A>(args.epilogue->residual_alpha);
+  const char* const from = static_cast<const char*>(args.epilogue->residual) + (s.to - static_cast<char*>(args.to));
+  const i64 fold = job.cut.fold;
+  for (i64 image = 0; image < s.images; ++image) {
+    const S* residual = reinterpret_cast<const S*>(from) + image * job.to.n;
+    A* sums = reinterpret_cast<A*>(s.sums) + image * s.lanes;
+    for (i64 i = 0; i < s.pixels / fold; ++i, residual += s.to_pixel, sums += fold * s.lanes)
+      for (i64 c = 0; c < s.channels; ++c) sums[c] += alpha * static_cast<A>(widen(residual[c * job.to.c]));
+  }
+}
+
+template <class A, class S>
+void finish_as(const Direct& job, const DirectArgs& args, const DirectSums& s) {
+  const EpilogueSums<A> sums{reinterpret_cast<A*>(s.sums), s.pixels, s.lanes, s.channels, s.first};
+  apply_epilogue<A, S>(*args.epilogue, args.alpha, sums, [&] { add_residual<A, S>(job, args, s); });
+}
+
+/// Sums of a panel of `kVectors` vectors to outputs with contiguous channels, through an epilogue that is a range, in
+/// one pass. Pixels are the outer loop: with many channels neighbouring pixels would share the sets of the first-level
+/// cache.
+template <int kVectors>
+void store_scaled(const DirectArgs& args, const DirectLine& l, i64 first_channel) {
+  using T = float;
+  constexpr i64 kN = kLanes<T>;
+  const ChannelValues<T, T> values(*args.epilogue);
+  const Range<T> range(*args.epilogue);
+  const int tail = static_cast<int>(l.channels - (kVectors - 1) * kN);
+  Vec<T> scale[kVectors], bias[kVectors];
+  for (int j = 0; j < kVectors; ++j) {
+    const i64 c = first_channel + j * kN;
+    const int width = j + 1 < kVectors ? static_cast<int>(kN) : tail;
+    scale[j] = broadcast(static_cast<T>(args.alpha));
+    if (values.has_scale()) scale[j] *= load_lanes(values.scales(c), 0, width);
+    bias[j] = values.has_bias() ? load_lanes(values.biases(c), 0, width) : Vec<T>{};
+  }
+  const char* sums = l.sums;
+  T* y = reinterpret_cast<T*>(l.to);
+  for (i64 i = 0; i < l.count; ++i, sums += l.sums_pixel, y += l.pixel) {
+    const T* const pixel = reinterpret_cast<const T*>(sums);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      const Vec<T> v = range(load(pixel + j * kN) * scale[j] + bias[j]);
+      if (j + 1 == kVectors && tail < kN)
+        store_lanes(y + j * kN, v, tail);
+      else if (kStreams && l.non_temporal)
+        stream(y + j * kN, v);
+      else
+        store(y + j * kN, v);
     }
   }
 }
@@ -111,19 +149,29 @@ void subtract_zero_point(const DirectSums& s) {
 
 void finish_sums(const Direct& job, const DirectArgs& args, const DirectSums& sums) {
   if (job.unit.shifts()) subtract_zero_point(sums);
-  if (!args.epilogue) return;
+  if (!args.epilogue || stores_scaled(job, args)) return;
   switch (job.to.type) {
-    case DataType::kHalf: add_bias<float, Half>(args, sums); break;
-    case DataType::kBFloat16: add_bias<float, Bfloat16>(args, sums); break;
-    case DataType::kDouble: add_bias<double, double>(args, sums); break;
-    default: add_bias<float, float>(args, sums); break;
+    case DataType::kHalf: return finish_as<float, Half>(job, args, sums);
+    case DataType::kBFloat16: return finish_as<float, Bfloat16>(job, args, sums);
+    case DataType::kDouble: return finish_as<double, double>(job, args, sums);
+    default: return finish_as<float, float>(job, args, sums);
   }
-  const Epilogue& e = *args.epilogue;
-  if (e.mode == 0) return;
-  const DataType type = job.to.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
-  const Activation in_place{type,   e.mode, ActivationPass::kForward, sums.sums, nullptr, sums.sums, e.alpha,
-                            e.beta, e.gamma};
-  entry_points<ActivationKernels>().run(in_place, 0, sums.pixels * sums.lanes);
+}
+
+bool stores_scaled(const Direct& job, const DirectArgs& args) {
+  const bool is_plain = args.epilogue && args.epilogue->residual == nullptr && job.to.c == 1;
+  const bool is_float = job.to.type == DataType::kFloat && !job.unit.sums_integers();
+  return is_plain && is_float && Range<float>(*args.epilogue).is_known;
+}
+
+void store_scaled_line(const DirectArgs& args, const DirectLine& line, i64 first_channel) {
+  static_assert(kMicroVectors == 4);
+  switch (ceil_div(line.channels, i64{kLanes<float>})) {
+    case 1: return store_scaled<1>(args, line, first_channel);
+    case 2: return store_scaled<2>(args, line, first_channel);
+    case 3: return store_scaled<3>(args, line, first_channel);
+    default: return store_scaled<4>(args, line, first_channel);
+  }
 }
 
 void store_line(const Direct& job, const DirectArgs& args, const DirectLine& line) {

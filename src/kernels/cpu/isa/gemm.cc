@@ -2,6 +2,7 @@
 // second-level cache; B is copied panel by panel, by the first register tile if B is uniformly strided. Partial sums
 // stay in C, or in scratch if C is 16-bit or strided. Large results are written with non-temporal stores.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/isa/gemm_operand_b.h"
 #include "kernels/cpu/isa/gemm_write_c.h"
 #include "kernels/cpu/isa/gemm_operand_a.h"
@@ -22,6 +23,11 @@ struct Panels {
 
   const Panel<T>& operator[](int i) const { return panel[i]; }
 };
+
+/// Applies the epilogue to a part of C.
+inline void finish(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1) {
+  if (g.epilogue) entry_points<EpilogueKernels>().run(*g.epilogue, m0, m1, n0, n1);
+}
 
 /// Multiplies a piece of C; `arena` holds copies and sums.
 template <class T>
@@ -44,6 +50,7 @@ class Product {
       for (i64 n = 0; n < plan_.columns;) {
         const auto columns = b_.block_at(n0 + n, min_of(plan_.columns - n, plan_.block_columns));
         multiply(n, columns);
+        if (block.is_last) finish(g_, m0, m0 + plan_.rows, n0 + n, n0 + n + columns.columns);
         n += columns.columns;
       }
     });
@@ -190,10 +197,11 @@ std::size_t scratch_of(const Gemm& g, i64 rows, i64 columns) {
 template <class T>
 void multiply(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   if (is_gemv_dot(g) || is_gemv_axpy(g)) {
-    return with_storage<T>(g.c.dtype, [&](auto* s) {
+    with_storage<T>(g.c.dtype, [&](auto* s) {
       using S = std::remove_pointer_t<decltype(s)>;
       is_gemv_dot(g) ? gemv_dot<T, S>(g, m0, m1, n0, n1) : gemv_axpy<T, S>(g, m0, m1, n0, n1, scratch);
     });
+    return finish(g, m0, m1, n0, n1);
   }
   const GemmPlan<T> plan(g, m1 - m0, n1 - n0);
   Arena arena(static_cast<char*>(scratch));

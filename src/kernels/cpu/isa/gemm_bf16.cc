@@ -2,6 +2,7 @@
 // products are those of POLYMIO_SHARED_NAMESPACE.
 // Instruction sets: only those that add dot products.
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/isa/gemm_bf16_operands.h"
 #include "kernels/cpu/isa/gemm_bf16_write_c.h"
 #include "kernels/cpu/isa/gemv_axpy.h"
@@ -228,6 +229,7 @@ void gemm(const Gemm& g, i64 m0, i64 m1, i64 n0, i64 n1, void* scratch) {
   const PairPlan plan(g, m1 - m0, n1 - n0);
   Arena arena(static_cast<char*>(scratch));
   PairProduct(g, plan, arena).run(m0, n0);
+  if (g.epilogue) POLYMIO_SHARED_NAMESPACE::entry_points<EpilogueKernels>().run(*g.epilogue, m0, m1, n0, n1);
 }
 
 }  // namespace

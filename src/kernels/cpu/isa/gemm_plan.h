@@ -47,7 +47,7 @@ struct GemmPlan {
     sums_pitch = pitch_of<T>(columns);
     is_upsampled = g.c.gap != 0 && g.beta == 0;
     const bool is_large = max_of(g.k, g.m) * g.n * static_cast<i64>(sizeof(T)) > kResultCaches / 2;
-    is_non_temporal = kVectorBytes == 64 && is_large && (is_upsampled || max_depth >= g.k);
+    is_non_temporal = kVectorBytes == 64 && !g.epilogue && is_large && (is_upsampled || max_depth >= g.k);
     has_scratch_sums =
         is_upsampled || (max_depth < g.k && (size_of_type<T>(g.c.dtype) < sizeof(T) || inner(g.c.columns).stride != 1));
   }

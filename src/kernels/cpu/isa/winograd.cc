@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/winograd.h"
 
+#include "kernels/cpu/isa/epilogue_sums.h"
 #include "kernels/cpu/isa/micro_kernel.h"
 #include "kernels/cpu/isa/winograd_tiles.h"
 
@@ -191,8 +192,14 @@ void output_block(const Winograd& job, const Steps& steps, i64 group, i64 begin,
         for (i64 k = 0; k < channels; k += kN) {
           const auto image = image_of(y + k * s.y_k, s.out, s.y_d, s.y_k, channels - k);
           steps.collect_run(job, m + k / kPanel * work.m_panel + k % kPanel, work.m_tile, run.count, work.tile_row);
-          write_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, run.count * job.tile, work.tile_row,
-                       {job.alpha, job.beta});
+          const i64 pixels = run.count * job.tile;
+          if (job.epilogue) {
+            const EpilogueSums<float> sums{work.tile_row, job.tile * pixels, kN, min_of<i64>(kN, channels - k),
+                                           group * s.k + k0 + k};
+            apply_epilogue<float, T>(*job.epilogue, job.alpha, sums, [] {});
+          }
+          write_pixels(image, {run.row, s.dilation[1], job.tile}, run.column, pixels, work.tile_row,
+                       {job.epilogue ? 1 : job.alpha, job.beta});
         }
       }
     });

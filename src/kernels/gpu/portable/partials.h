@@ -4,6 +4,16 @@
 
 #define PARTIAL_THREADS 256
 
+/// sums[i] = the sum of sums[slot * width + i] over the slots, whose number is a power of two. For all threads of a
+/// block, with barriers before and after.
+INLINE void add_slots(LOCAL sum_t* sums, int width, int slots) {
+  BARRIER();
+  for (int other = slots / 2; other > 0; other /= 2) {
+    for (int i = THREAD(0); i < other * width; i += PARTIAL_THREADS) sums[i] += sums[i + other * width];
+    BARRIER();
+  }
+}
+
 /// dst = alpha * (sum of the partial results) + beta * dst, for `size` elements of packed tensors. The partial results
 /// [splits][size] begin at element `at` of the 16-byte aligned workspace, dst at element `dst_at`. `side`
 /// threads share the sum of an element; `side` is a power of two.

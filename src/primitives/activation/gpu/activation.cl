@@ -1,5 +1,7 @@
 // c = scale * v + keep * c for tensors of any strides, where v is, by PASS: 0 f(a); 1 b f'(a); 2 the same from a =
-// f(x); 3 f(a + b); 4 a f(b). PASS 5 is the gradient of the gated linear unit: for y = a logistic(b) and dy = g it
+// f(x); 4 a f(b). PASS 3 is an epilogue, c = f(a * s + b + scale * r): with HAS_SCALE, HAS_BIAS and HAS_RESIDUAL the
+// factor s, the bias b and the residual r are inputs after a, else they are absent; s and b have the type CHANNEL, and
+// INPUTS counts all. PASS 5 is the gradient of the gated linear unit: for y = a logistic(b) and dy = g it
 // writes the gradients of a and of b, unscaled.
 // Options: MODE (f), IN = OUT (type), NUM (arithmetic), PASS.
 // SPDX-License-Identifier: MIT
@@ -11,6 +13,8 @@
 
 #if PASS == 0
 #define INPUTS 1
+#elif PASS == 3
+#define INPUT_TYPE(i) ((i) == 0 || (i) == 1 + HAS_SCALE + HAS_BIAS ? IN_TYPE : TYPE(CHANNEL))
 #elif PASS == 5
 #define INPUTS 3
 #else
@@ -20,7 +24,9 @@
 #define OUTPUTS 2
 #else
 #define OUTPUTS 1
+#if PASS != 3
 #define READS_OUTPUT(f, o) ((f)->keep != 0)
+#endif
 #endif
 
 typedef struct {
@@ -41,11 +47,23 @@ INLINE void compute(const Formula* f, const num* in, num* out) {
 #elif PASS == 2
   const num v = gradient_from_y(MODE, in[0], in[1], alpha, beta, gamma);
 #elif PASS == 3
-  const num v = activate(MODE, in[0] + in[1], alpha, beta, gamma);
+  num t = in[0];
+#if HAS_SCALE
+  t *= in[1];
+#endif
+#if HAS_BIAS
+  t += in[1 + HAS_SCALE];
+#endif
+#if HAS_RESIDUAL
+  t += f->scale * in[1 + HAS_SCALE + HAS_BIAS];
+#endif
+  out[0] = activate(MODE, t, alpha, beta, gamma);
 #else
   const num v = in[0] * activate(MODE, in[1], alpha, beta, gamma);
 #endif
+#if PASS != 3
   out[0] = blend(f->scale, v, f->keep, out[0]);
+#endif
 #endif
 }
 

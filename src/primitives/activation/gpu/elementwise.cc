@@ -21,7 +21,7 @@ using kernels::Nest;
 using kernels::Sides;
 
 /// Values of -DPASS.
-enum class Pass { kForward, kBackward, kBackwardFromY, kBiased, kGated, kGatedBackward };
+enum class Pass { kForward, kBackward, kBackwardFromY, kEpilogue, kGated, kGatedBackward };
 
 bool computes_in_double(DataType type, Mode mode) { return type == DataType::kDouble || mode == Mode::kPower; }
 
@@ -116,6 +116,11 @@ class GpuElementwise final : public GpuSolver<Problem> {
 
 SharedKernels& shared = *new SharedKernels;
 
+/// The type of an epilogue's scale and bias.
+DataType channel_type(DataType y, const Epilogue& e) {
+  return !e.scale ? y : y == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
+}
+
 /// The kernels of the gated linear unit.
 auto gate_kernels_of(Stream& stream, DataType type, Pass pass) {
   return [&stream, type, pass](gpu_skeletons::MapEntry entry) -> const Kernel& {
@@ -145,28 +150,48 @@ std::unique_ptr<const SolverBase> gpu_elementwise(const SolverInfo& info, Direct
   return std::make_unique<GpuElementwise>(info, d);
 }
 
-std::vector<KernelSpec> epilogue_kernels(const DeviceInfo& d, DataType type, Mode mode, bool bias) {
+std::vector<KernelSpec> epilogue_kernels(const DeviceInfo& d, DataType type, const Epilogue& e) {
   std::vector<KernelSpec> specs;
-  add_kernels(d, type, mode, bias ? Pass::kBiased : Pass::kForward, specs);
+  add_kernels(d, type, e.mode, Pass::kEpilogue, specs);
+  for (KernelSpec& spec : specs)
+    for (const std::string& option : {fmt::format("-DCHANNEL={}", polymio::name_of(channel_type(type, e))),
+                                      fmt::format("-DHAS_SCALE={:d}", e.scale), fmt::format("-DHAS_BIAS={:d}", e.bias),
+                                      fmt::format("-DHAS_RESIDUAL={:d}", e.residual),
+                                      fmt::format("-DINPUTS={}", 1 + e.scale + e.bias + e.residual)})
+      spec.options.push_back(option);
   return specs;
 }
 
-EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, Mode mode, bool bias) {
+EpilogueInvoker epilogue(Stream& stream, const TensorDesc& y, const Epilogue& e) {
   TensorDesc channels = y;
   channels.strides.fill(0);
   channels.strides[1] = 1;
   const TensorDesc* const operands[] = {&y, &channels};
   const Loop loop = simplified_loop(operands);
-  return [nest = bias ? nest_of(loop, 2, {0, 1, 0}) : nest_of(loop, 1, {0, 0}), type = y.type, mode, bias,
-          built = build_kernels(stream, epilogue_kernels(stream.info(), y.type, mode, bias))](
-             Stream& on, void* data, const void* b, const Parameters& parameters) {
-    const std::size_t size = size_of(type);
-    const Sides sides = bias ? Sides{{{data, size}, {b, size}, {data, size}}} : Sides{{{data, size}, {data, size}}};
-    const auto kernel_of = [&](gpu_skeletons::MapEntry entry) -> const Kernel& {
-      return *built[static_cast<std::size_t>(entry)];
-    };
-    run(on, type, mode, nest, sides, {rounded(parameters, type)}, kernel_of);
-  };
+  // As the program counts its operands: y, scale, bias, residual, result.
+  std::vector<std::size_t> order{0};
+  if (e.scale) order.push_back(1);
+  if (e.bias) order.push_back(1);
+  if (e.residual) order.push_back(0);
+  const int inputs = static_cast<int>(order.size());
+  order.push_back(0);
+  return
+      [nest = nest_of(loop, inputs, order), type = y.type, e,
+       built = build_kernels(stream, epilogue_kernels(stream.info(), y.type, e))](Stream& on, const EpilogueArgs& a) {
+        const std::size_t size = size_of(type), channel = size_of(channel_type(type, e));
+        Sides sides{};
+        std::size_t count = 0;
+        const auto add = [&](const void* data, std::size_t bytes) { sides[count++] = {data, bytes}; };
+        add(a.y, size);
+        if (e.scale) add(a.scale, channel);
+        if (e.bias) add(a.bias, channel);
+        if (e.residual) add(a.residual, size);
+        add(a.y, size);
+        const auto kernel_of = [&](gpu_skeletons::MapEntry entry) -> const Kernel& {
+          return *built[static_cast<std::size_t>(entry)];
+        };
+        run(on, type, e.mode, nest, sides, {rounded(a.parameters, type), a.residual_alpha}, kernel_of);
+      };
 }
 
 std::vector<KernelSpec> programs(const DeviceInfo& d, DataType type, Mode mode) {

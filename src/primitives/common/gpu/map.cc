@@ -28,7 +28,9 @@ int vector_length(const Nest& nest, const Sides& sides) {
   return kernels::vector_of(nest.inputs > 0 ? sides[0].size : out, out);
 }
 
-Nest make_nest(const Loop& loop, int inputs, std::span<const std::size_t> operands) {
+}  // namespace
+
+Nest nest_of(const Loop& loop, int inputs, std::span<const std::size_t> operands) {
   Nest nest;
   nest.rank = static_cast<int>(loop.rank);
   nest.inputs = inputs;
@@ -41,16 +43,14 @@ Nest make_nest(const Loop& loop, int inputs, std::span<const std::size_t> operan
   return nest;
 }
 
-}  // namespace
-
 Nest nest_of(const Loop& loop, int inputs, std::initializer_list<std::size_t> operands) {
-  return make_nest(loop, inputs, {operands.begin(), operands.size()});
+  return nest_of(loop, inputs, std::span(operands.begin(), operands.size()));
 }
 
 Nest nest_of(const Loop& loop, std::size_t outputs) {
   std::array<std::size_t, kernels::kMaxOperands> operands;
   for (std::size_t o = 0; o < loop.operands; ++o) operands[o] = (o + outputs) % loop.operands;
-  return make_nest(loop, static_cast<int>(loop.operands - outputs), std::span(operands).first(loop.operands));
+  return nest_of(loop, static_cast<int>(loop.operands - outputs), std::span(operands).first(loop.operands));
 }
 
 MapPlan plan_map(const Nest& nest, const Sides& sides, int group) {

@@ -24,6 +24,7 @@ Argument value_argument(const T& value) {
 }
 
 /// The loop's iteration space for these of its operands, inputs first.
+kernels::Nest nest_of(const Loop&, int inputs, std::span<const std::size_t> operands);
 kernels::Nest nest_of(const Loop&, int inputs, std::initializer_list<std::size_t> operands);
 /// The same for all operands of a loop that has its `outputs` first.
 kernels::Nest nest_of(const Loop&, std::size_t outputs);

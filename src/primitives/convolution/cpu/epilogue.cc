@@ -40,6 +40,7 @@ Verdict check_epilogue(const Problem& p) {
   const DataType t = p.y.type;
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kDouble || t == DataType::kHalf || t == DataType::kBFloat16,
                   "an epilogue needs fp32, fp64, fp16 or bf16 output");
+  POLYMIO_REQUIRE(!p.epilogue.norm, "takes a batch norm as scale and bias only");
   POLYMIO_REQUIRE(p.epilogue.activation >= 0 && p.epilogue.activation < kernels::kActivationModes,
                   "the activation is unknown");
   return {};
@@ -48,7 +49,10 @@ Verdict check_epilogue(const Problem& p) {
 kernels::Epilogue epilogue_job(const Problem& p, const Problem::Args& a) {
   kernels::Epilogue e;
   e.y.dtype = p.y.type;
+  e.scale = p.epilogue.scale ? a.scale : nullptr;
   e.bias = p.epilogue.bias ? a.bias : nullptr;
+  e.residual = p.epilogue.residual ? a.residual : nullptr;
+  e.residual_alpha = a.residual_alpha;
   e.mode = p.epilogue.activation;
   e.alpha = a.activation_alpha;
   e.beta = a.activation_beta;
@@ -56,8 +60,11 @@ kernels::Epilogue epilogue_job(const Problem& p, const Problem::Args& a) {
   return e;
 }
 
-double bias_of(const Problem& p, const Problem::Args& a, std::int64_t channel) {
-  return p.epilogue.bias ? dtype::load(p.y.type, a.bias, channel) : 0;
+double combine(const Problem& p, const Problem::Args& a, double v, std::int64_t channel, std::int64_t offset) {
+  if (p.epilogue.scale) v *= dtype::load(p.parameter_type(), a.scale, channel);
+  if (p.epilogue.bias) v += dtype::load(p.epilogue.scale ? p.parameter_type() : p.y.type, a.bias, channel);
+  if (p.epilogue.residual) v += a.residual_alpha * dtype::load(p.y.type, a.residual, offset);
+  return v;
 }
 
 double activate(const kernels::ActivationKernels& kernels, const Problem& p, const Problem::Args& a, double v) {

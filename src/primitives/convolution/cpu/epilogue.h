@@ -16,8 +16,8 @@ Verdict check_epilogue(const Problem&);
 /// The problem's epilogue with the parameters of a call; y has no data, rows and columns yet.
 kernels::Epilogue epilogue_job(const Problem&, const Problem::Args&);
 
-/// The bias of a channel, 0 without one.
-double bias_of(const Problem&, const Problem::Args&, std::int64_t channel);
+/// The value v of a channel, at `offset` of y, with scale, bias and residual, in double.
+double combine(const Problem&, const Problem::Args&, double v, std::int64_t channel, std::int64_t offset);
 /// The problem's activation of one value, in double.
 double activate(const kernels::ActivationKernels&, const Problem&, const Problem::Args&, double v);
 

@@ -308,9 +308,11 @@ class Passes {
     if (!problem_.epilogue.empty()) epilogue = epilogue_job(problem_, a);
     for (std::int64_t n = 0; n < problem_.n(); n += extent_.images)
       for (std::int64_t row = (all_rows_ - 1) / extent_.rows * extent_.rows; row >= 0; row -= extent_.rows) {
+        const std::int64_t shift = (n * problem_.y.strides[0] + row * y_row) * size;
+        if (epilogue && epilogue->residual) epilogue->residual = static_cast<const char*>(a.residual) + shift;
         const Buffers b{static_cast<char*>(a.x) + n * problem_.x.strides[0] * size,
                         static_cast<char*>(a.w),
-                        static_cast<char*>(a.y) + (n * problem_.y.strides[0] + row * y_row) * size,
+                        static_cast<char*>(a.y) + shift,
                         static_cast<char*>(a.workspace),
                         row,
                         a.alpha,

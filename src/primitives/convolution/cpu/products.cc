@@ -17,9 +17,7 @@ using kernels::ConvProduct;
 
 Products::Products(std::vector<ConvProduct> products, std::int64_t groups, CpuIsa isa, int threads,
                    const ProductTuning& tuning)
-    : gemm_(&kernels::kernels_of<kernels::GemmKernels>(isa)),
-      epilogue_(&kernels::kernels_of<kernels::EpilogueKernels>(isa)),
-      products_(std::move(products)) {
+    : gemm_(&kernels::kernels_of<kernels::GemmKernels>(isa)), products_(std::move(products)) {
   if (products_.empty()) return;
   for (ConvProduct& p : products_) p.gemm.depth_block = tuning.depth;
   pieces_ = cut_products(products_, groups, gemm_->tile(products_[0].gemm.a.dtype), threads, tuning.cut);
@@ -43,13 +41,17 @@ void Products::run(Stream& stream, const ProductArgs& args) const {
     g.c.data = static_cast<char*>(args.result) + shift(product.c_group, g.c.dtype);
     g.alpha = args.alpha;
     g.beta = args.beta;
-    gemm_->run(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
-    if (!args.epilogue) return;
+    if (!args.epilogue) return gemm_->run(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
     kernels::Epilogue e = *args.epilogue;
     e.y = g.c;
     e.channels_are_rows = product.a == kernels::ConvTensor::kW;
-    if (e.bias) e.bias = static_cast<const char*>(e.bias) + shift(e.channels_are_rows ? g.m : g.n, g.c.dtype);
-    epilogue_->run(e, piece.m0, piece.m1, piece.n0, piece.n1);
+    const std::int64_t channels = e.channels_are_rows ? g.m : g.n;
+    const DataType wide = g.c.dtype == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
+    if (e.bias) e.bias = static_cast<const char*>(e.bias) + shift(channels, e.scale ? wide : g.c.dtype);
+    if (e.scale) e.scale = static_cast<const char*>(e.scale) + shift(channels, wide);
+    if (e.residual) e.residual = static_cast<const char*>(e.residual) + shift(product.c_group, g.c.dtype);
+    g.epilogue = &e;
+    gemm_->run(g, piece.m0, piece.m1, piece.n0, piece.n1, scratch);
   });
 }
 

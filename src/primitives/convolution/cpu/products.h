@@ -27,7 +27,6 @@ class Products {
 
  private:
   const kernels::GemmKernels* gemm_;
-  const kernels::EpilogueKernels* epilogue_;
   std::vector<kernels::ConvProduct> products_;
   std::vector<kernels::ConvPiece> pieces_;
   std::size_t scratch_bytes_ = 0;

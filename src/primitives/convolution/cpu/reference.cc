@@ -59,7 +59,7 @@ struct Job {
     for (; at.s[2] < size[4]; ++at.s[2], offset += points.last_stride()) {
       double v = args.alpha * static_cast<double>(element<Acc>(at));
       if (args.beta != 0) v += args.beta * dtype::load(type, out, offset);
-      if (!p.epilogue.empty()) v = activate(activation, p, args, v + bias_of(p, args, at.i[1]));
+      if (!p.epilogue.empty()) v = activate(activation, p, args, combine(p, args, v, at.i[1], offset));
       dtype::store(type, out, offset, v, stochastic ? dither(args.seed, static_cast<std::uint64_t>(offset)) : -1);
     }
   }

@@ -11,6 +11,7 @@
 #include "kernels/cpu/kernels_of.h"
 #include "kernels/cpu/winograd.h"
 #include "primitives/convolution/cpu/cost.h"
+#include "primitives/convolution/cpu/epilogue.h"
 #include "primitives/convolution/cpu/problem_shape.h"
 #include "primitives/convolution/weight_packing.h"
 
@@ -129,7 +130,9 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
   }
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (const Verdict v = check_float_problem(p, direction_); !v) return v;
+    if (const Verdict v = check_float_problem(p, direction_, true); !v) return v;
+    POLYMIO_REQUIRE(p.epilogue.empty() || (p.scalars != Scalars::kBilinear && !p.epilogue.residual),
+                    "fuses an epilogue only without beta and residual");
     if (const Verdict v = check_winograd(p); !v) return v;
     // Outputs that only see padding must be exactly zero; Winograd would give rounding errors of their tile.
     const kernels::ConvShape s = plain_job(p).shape;
@@ -201,6 +204,7 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
     stream.reserve_scratch(scratch);
     const std::int64_t panels = job.stored ? job.shape.groups * ceil_div(job.shape.k, kernels.panel) : 0;
     const bool forward = p.direction == Direction::kForward;
+    const bool fuses = !p.epilogue.empty();
     return [=, &kernels, tap = first_tap(job) * static_cast<std::int64_t>(size)](Stream& on, const Args& a) {
       Winograd call = job;
       call.x = forward ? a.x : a.y;
@@ -208,6 +212,11 @@ class CpuWinograd final : public Solver<Problem>, public PacksWeights {
       call.w = static_cast<const char*>(a.w) + tap;
       call.alpha = static_cast<float>(a.alpha);
       call.beta = static_cast<float>(a.beta);
+      kernels::Epilogue epilogue;
+      if (fuses) {
+        epilogue = epilogue_job(p, a);
+        call.epilogue = &epilogue;
+      }
       const auto address =
           reinterpret_cast<std::uintptr_t>(stages == (kTransformFilters | kCompute) ? a.workspace : a.packed);
       call.memory = reinterpret_cast<float*>((address + kAlign - 1) / kAlign * kAlign);

@@ -78,12 +78,12 @@ kernels::ConvStrides strides_of(const Problem& p) {
   return e;
 }
 
-Verdict check_types(const DeviceInfo& d, const Problem& p) {
+Verdict check_types(const DeviceInfo& d, const Problem& p, bool fuses) {
   const DataType in = p.first_input().type, out = p.output().type;
   POLYMIO_REQUIRE(d.kind != DeviceKind::kCpu, "does not run on this kind of device");
   POLYMIO_REQUIRE(!p.has_casts(), "cast types run on the CPU only");
   POLYMIO_REQUIRE(!is_fp8(in) && !is_fp8(p.second_input().type) && !is_fp8(out), "8-bit floats run on the CPU only");
-  POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues");
+  POLYMIO_REQUIRE(fuses || p.epilogue.empty(), "does not fuse epilogues");
   POLYMIO_REQUIRE(d.gpu.fp64 || (in != DataType::kDouble && in != DataType::kInt8),
                   "the device has no double-precision arithmetic");
   return {};
@@ -110,13 +110,13 @@ Verdict check_sizes(const Problem& p) {
   return {};
 }
 
-Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction) {
+Verdict check_planes(const DeviceInfo& d, const Problem& p, Direction direction, bool fuses) {
   POLYMIO_REQUIRE(p.direction == direction, "serves another direction");
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(t == DataType::kFloat || t == DataType::kHalf || t == DataType::kBFloat16,
                   "not a float of 16 or 32 bits");
   POLYMIO_REQUIRE(p.all_types(t), "mixed types");
-  if (const Verdict v = check_types(d, p); !v) return v;
+  if (const Verdict v = check_types(d, p, fuses); !v) return v;
   return check_sizes(p);
 }
 

@@ -19,11 +19,11 @@ kernels::ConvStrides strides_of(const Problem&);
 /// with the flipped filter, hence with its padding.
 kernels::DepthwiseShape depthwise_shape(const Problem&);
 
-/// What portable kernels support: element types, device, no epilogue.
-Verdict check_types(const DeviceInfo&, const Problem&);
+/// What portable kernels support: element types, device, no epilogue unless `fuses`.
+Verdict check_types(const DeviceInfo&, const Problem&, bool fuses = false);
 
 /// The same for the specialised kernels: all tensors fp32, fp16 or bf16, and check_sizes.
-Verdict check_planes(const DeviceInfo&, const Problem&, Direction);
+Verdict check_planes(const DeviceInfo&, const Problem&, Direction, bool fuses = false);
 
 /// At most two spatial dimensions, and sizes that fit the 32-bit indices of kernels.
 Verdict check_sizes(const Problem&);

@@ -1,7 +1,7 @@
-// ConvGpuDepthwise: one input and one output channel per group, bound by memory bandwidth. Packed NCHW and NHWC,
-// filters 3x3, 5x5 and 7x7, any stride and dilation. Most problems with stride 1 run depthwise_tiles or, on matrix
-// units, depthwise_matrix. Only backward weights needs workspace: blocks write partial results that are summed in a
-// fixed order.
+// ConvGpuDepthwise: one input and one output channel per group, mostly bound by memory bandwidth. Filters 3x3, 5x5 and
+// 7x7 of packed NCHW and NHWC with stride 1 run depthwise_tiles or, on matrix units, depthwise_matrix, with stride 2
+// the kernels of this file; all other problems of one or two spatial dimensions run depthwise_windows. Only backward
+// weights needs workspace: blocks write partial results that are summed in a fixed order.
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "primitives/convolution/cuda/depthwise_matrix.h"
 #include "primitives/convolution/gpu/arguments.h"
 #include "primitives/convolution/gpu/depthwise_tiles.h"
+#include "primitives/convolution/gpu/depthwise_windows.h"
 
 namespace polymio::convolution {
 namespace {
@@ -38,13 +39,6 @@ std::span<const Variant> variants(const Problem& p) {
   const bool weights = p.direction == Direction::kBackwardWeights;
   if (channels_last(p)) return weights ? std::span<const Variant>(kChannelsWeights) : kChannels;
   return weights ? kPlanesWeights : kPlanes;
-}
-
-/// 1 or 2 where the kernels are specialised on the stride, 0 for all others.
-int stride_class(const Problem& p) {
-  const auto& g = p.geometry;
-  const bool plain = g.dilation[0] == 1 && g.dilation[1] == 1 && g.stride[0] == g.stride[1];
-  return plain && g.stride[0] <= 2 ? static_cast<int>(g.stride[0]) : 0;
 }
 
 struct Plan {
@@ -71,7 +65,6 @@ void plan_channels(Plan& plan, Direction direction) {
   // Backward data with stride 2: tiles begin at an output that tap 0 maps to a pixel of src.
   const bool phases = direction == Direction::kBackwardData && plan.stride == 2;
   if (s.channels % plan.v.vec != 0) plan.v.vec = 1;
-  if (plan.stride == 0 && !weights) plan.v.rows = plan.v.cols = 1;
   if (phases) plan.v.rows = 2;
   const int vectors = s.channels / plan.v.vec;
   s.vectors = vectors_of_block(vectors, plan.v.vec);
@@ -89,7 +82,7 @@ void plan_channels(Plan& plan, Direction direction) {
 /// Elements per plane of src that a band of `rows` rows of dst depends on.
 std::int64_t band_elements(const Plan& plan, bool backward, int rows) {
   const auto& s = plan.s;
-  const std::int64_t reach = std::int64_t{plan.filter - 1} * s.dilation_h;
+  const std::int64_t reach = plan.filter - 1;
   const std::int64_t lines =
       backward && plan.stride != 1 ? (rows - 1 + reach) / s.stride_h + 2 : (rows - 1) * s.stride_h + reach + 1;
   return std::min<std::int64_t>(s.src_h, lines) * s.src_w;
@@ -99,7 +92,6 @@ void plan_planes(Plan& plan, const DeviceInfo& d, const Problem& p) {
   constexpr std::int64_t kMinOutputs = 1024;  // per block
   auto& s = plan.s;
   const bool weights = p.direction == Direction::kBackwardWeights, backward = p.direction == Direction::kBackwardData;
-  if (plan.stride == 0) plan.v.rows = 1;
   if (backward && plan.stride == 2) plan.v.rows += plan.v.rows % 2;
   const int vector = p.x.type == DataType::kFloat ? 4 : 8, rows = plan.v.rows;
   const auto pitch = [&](std::int64_t elements) { return (elements + vector - 1) / vector * vector + vector; };
@@ -128,12 +120,22 @@ Plan plan_of(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   plan.v = variants(p)[static_cast<std::size_t>(point[0])];
   plan.s = gpu::depthwise_shape(p);
   plan.filter = static_cast<int>(p.filter(0));
-  plan.stride = stride_class(p);
+  plan.stride = static_cast<int>(p.geometry.stride[0]);
   if (channels_last(p))
     plan_channels(plan, p.direction);
   else
     plan_planes(plan, d, p);
   return plan;
+}
+
+/// Whether depthwise_windows computes the problem.
+bool needs_windows(const DeviceInfo& d, const Problem& p) {
+  const auto& g = p.geometry;
+  if (p.spatial() != 2 || p.filter(0) != p.filter(1)) return true;
+  if (p.filter(0) != 3 && p.filter(0) != 5 && p.filter(0) != 7) return true;
+  if (g.dilation[0] != 1 || g.dilation[1] != 1 || g.stride[0] != g.stride[1] || g.stride[0] > 2) return true;
+  if (channels_last(p) || gpu::DepthwiseTiles::serve(p)) return false;
+  return !p.x.is_channels_first() || !p.y.is_channels_first() || !plan_of(d, p, {1}).fits;
 }
 
 /// Tune points after those of DepthwiseTiles select variants of DepthwiseMatrix: the variant, or negative.
@@ -142,6 +144,7 @@ int matrix_variant(const DeviceInfo& d, const Problem& p, const TunePoint& point
 }
 
 int count_variants(const DeviceInfo& d, const Problem& p) {
+  if (needs_windows(d, p)) return gpu::DepthwiseWindows::variants(d, p);
   if (!gpu::DepthwiseTiles::serve(p)) return static_cast<int>(variants(p).size());
   return gpu::DepthwiseTiles::variants(p) +
          (cuda::DepthwiseMatrix::serve(d, p) ? cuda::DepthwiseMatrix::variants(p) : 0);
@@ -152,29 +155,24 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   GpuDepthwise(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
-    if (const Verdict v = gpu::check_planes(d, p, direction_); !v) return v;
+    if (const Verdict v = gpu::check_planes(d, p, direction_, true); !v) return v;
     POLYMIO_REQUIRE(p.depthwise() && p.k() == p.c(), "not one input and one output channel per group");
-    POLYMIO_REQUIRE(p.spatial() == 2 && p.filter(0) == p.filter(1), "the filter is not square");
-    POLYMIO_REQUIRE(p.filter(0) == 3 || p.filter(0) == 5 || p.filter(0) == 7, "the filter is not 3x3, 5x5 or 7x7");
-    POLYMIO_REQUIRE(channels_last(p) || (p.x.is_channels_first() && p.y.is_channels_first()),
-                    "x and y are neither packed NCHW nor packed NHWC");
+    if (needs_windows(d, p)) return gpu::DepthwiseWindows::check(d, p);
+    POLYMIO_REQUIRE(p.epilogue.empty(), "does not fuse epilogues");
     POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
-    if (gpu::DepthwiseTiles::serve(p)) return {};
-    POLYMIO_REQUIRE(channels_last(p) || plan_of(d, p, {1}).fits, "rows too long for local memory");
     return {};
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     constexpr double kLaunchUs = 3, kMemory = 0.5, kTilesMemory = 0.6, kArithmetic = 0.2, kTilesArithmetic = 0.4;
-    constexpr double kMatrixArithmetic = 0.55, kGeneral = 6, kOther = 1.1;
+    constexpr double kMatrixArithmetic = 0.55, kOther = 1.1;
+    if (needs_windows(d, p)) return gpu::DepthwiseWindows(d, p, point[0]).predict(d);
     const bool tiles = gpu::DepthwiseTiles::serve(p), matrix = matrix_variant(d, p, point) >= 0;
     const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * (tiles ? kTilesMemory : kMemory));
     const double arithmetic = matrix ? kMatrixArithmetic : tiles ? kTilesArithmetic : kArithmetic;
     const double compute = p.flops() / (1e3 * d.fp32_gflops * arithmetic);
     const bool weights = direction_ == Direction::kBackwardWeights;
-    const double slower =
-        (stride_class(p) == 0 && !weights ? kGeneral : 1) * (point == default_point(d, p) ? 1 : kOther);
-    return kLaunchUs * (weights ? 2 : 1) + slower * std::max(memory, compute);
+    return kLaunchUs * (weights ? 2 : 1) + (point == default_point(d, p) ? 1 : kOther) * std::max(memory, compute);
   }
 
   TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
@@ -185,24 +183,27 @@ class GpuDepthwise final : public GpuSolver<Problem> {
 
   bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (point.size() != 1 || point[0] < 0 || point[0] >= count_variants(d, p)) return false;
+    if (needs_windows(d, p)) return gpu::DepthwiseWindows(d, p, point[0]).fits();
     if (matrix_variant(d, p, point) >= 0) return true;
     return gpu::DepthwiseTiles::serve(p) ? gpu::DepthwiseTiles::fits(p, point[0]) : plan_of(d, p, point).fits;
   }
 
   /// Measured on an H200.
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    if (needs_windows(d, p)) return {gpu::DepthwiseWindows::best(d, p)};
     constexpr std::int64_t kSmall = 1536;  // elements per multiprocessor: below it tiles beat matrix units
     const bool is_small =
         direction_ != Direction::kBackwardWeights && std::min(p.x.count(), p.y.count()) < kSmall * d.units;
     if (cuda::DepthwiseMatrix::serve(d, p) && !is_small)
       return {gpu::DepthwiseTiles::variants(p) + cuda::DepthwiseMatrix::best(d, p)};
     if (gpu::DepthwiseTiles::serve(p)) return {gpu::DepthwiseTiles::best(d, p)};
-    const int stride = stride_class(p);
+    const std::int64_t stride = p.geometry.stride[0];
     if (!channels_last(p)) return {stride != 2 && plan_of(d, p, {0}).fits ? 0 : 1};
     return {direction_ != Direction::kBackwardWeights && stride == 2 ? 1 : 0};
   }
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (needs_windows(d, p)) return gpu::DepthwiseWindows(d, p, point[0]).workspace();
     if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).workspace();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).workspace();
     if (direction_ != Direction::kBackwardWeights) return 0;
@@ -210,6 +211,7 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (needs_windows(d, p)) return gpu::DepthwiseWindows(d, p, point[0]).kernels();
     if (const int m = matrix_variant(d, p, point); m >= 0) return cuda::DepthwiseMatrix(d, p, m).kernels();
     if (gpu::DepthwiseTiles::serve(p)) return gpu::DepthwiseTiles(d, p, point[0]).kernels();
     const Plan plan = plan_of(d, p, point);
@@ -236,6 +238,10 @@ class GpuDepthwise final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    if (needs_windows(d, p))
+      return [windows = gpu::DepthwiseWindows(d, p, point[0]), built](Stream& stream, const Args& a) {
+        windows.run(stream, built, a);
+      };
     if (const int m = matrix_variant(d, p, point); m >= 0)
       return [matrix = cuda::DepthwiseMatrix(d, p, m), built](Stream& stream, const Args& a) {
         matrix.run(stream, built, a);

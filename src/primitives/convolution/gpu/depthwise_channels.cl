@@ -1,7 +1,7 @@
 // NHWC depthwise convolution, forward and backward data. A thread computes VEC neighbouring channels of ROWS rows by
 // COLS columns of outputs: every input vector is loaded once and used for all taps that read it.
-// Options: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, without reuse),
-// VEC (1, 4 or VECTOR), ROWS, COLS.
+// Options: IN, OUT, DIRECTION (0, 1), FILTER_H, FILTER_W, STRIDE (1, 2), VEC (1, 4 or VECTOR), ROWS,
+// COLS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -47,7 +47,7 @@ INLINE void gather_phases(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
 #define PHASES 0
 #endif
 
-#if STRIDE != 0 && !PHASES
+#if !PHASES
 /// Processes the input window of a tile row by row; a row contributes to all output rows that it belongs to.
 INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
                           sum_t (*acc)[COLS][VEC]) {
@@ -73,29 +73,6 @@ INLINE void gather_window(GLOBAL const in_t* src, LOCAL const sum_t* w, Depthwis
       }
     }
   }
-}
-#endif
-
-#if STRIDE == 0
-/// Any stride and dilation: tap by tap; ROWS and COLS are 1.
-INLINE void gather_taps(GLOBAL const in_t* src, LOCAL const sum_t* w, DepthwiseShape d, Tile t,
-                        sum_t (*acc)[COLS][VEC]) {
-  for (int r = 0; r < FILTER_H; ++r)
-    for (int s = 0; s < FILTER_W; ++s) {
-#if DIRECTION == 0
-      const int h = t.row * d.stride_h - d.pad_h + r * d.dilation_h;
-      const int v = t.col * d.stride_w - d.pad_w + s * d.dilation_w;
-#else
-      const int a = t.row + d.pad_h - r * d.dilation_h, b = t.col + d.pad_w - s * d.dilation_w;
-      if (a < 0 || b < 0 || a % d.stride_h != 0 || b % d.stride_w != 0) continue;
-      const int h = a / d.stride_h, v = b / d.stride_w;
-#endif
-      if ((u32)h >= (u32)d.src_h || (u32)v >= (u32)d.src_w) continue;
-      sum_t x[VEC], tap[VEC];
-      LOAD_VEC(src + (i64)(h * d.src_w + v) * d.channels, x);
-      LOAD_TAP(w, r * FILTER_W + s, d.vectors, tap);
-      multiply_add(x, tap, acc[0][0]);
-    }
 }
 #endif
 
@@ -131,8 +108,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     }
 #if PHASES
     gather_phases(from, taps + LANE_AT(lane), d, t, acc);
-#elif STRIDE == 0
-    gather_taps(from, taps + LANE_AT(lane), d, t, acc);
 #else
     gather_window(from, taps + LANE_AT(lane), d, t, acc);
 #endif

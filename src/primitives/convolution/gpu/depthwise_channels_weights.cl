@@ -1,6 +1,6 @@
 // Backward weights of NHWC depthwise convolution. A block processes every BLOCKS(0)-th group of row tiles (COLS
 // outputs) for TAP_ROWS rows of the filters and writes its partial sums, which add_partials reduces.
-// Options: IN, OUT, FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation), VEC, COLS, TAP_ROWS.
+// Options: IN, OUT, FILTER_H, FILTER_W, STRIDE (1, 2), VEC, COLS, TAP_ROWS.
 // SPDX-License-Identifier: MIT
 #define DIRECTION 2
 #define ROWS 1
@@ -10,17 +10,6 @@
 #include "kernels/gpu/portable/partials.h"
 
 #define ROW_W ((COLS - 1) * STRIDE + FILTER_W)
-#if STRIDE == 0
-#define STEP_H d.stride_h
-#define STEP_W d.stride_w
-#define GAP_H d.dilation_h
-#define GAP_W d.dilation_w
-#else
-#define STEP_H STRIDE
-#define STEP_W STRIDE
-#define GAP_H 1
-#define GAP_W 1
-#endif
 
 INLINE void load_dy(GLOBAL const in_t* dy, DepthwiseShape d, int row, int col, int inside, sum_t (*dy_values)[VEC]) {
   UNROLL
@@ -33,23 +22,11 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape
                      sum_t (*acc)[FILTER_W][VEC]) {
   sum_t dy_values[COLS][VEC];
   load_dy(dy, d, t.row, t.col, 1, dy_values);
-  const int w0 = t.col * STEP_W - d.pad_w;
+  const int w0 = t.col * STRIDE - d.pad_w;
   UNROLL
   for (int r = 0; r < TAP_ROWS; ++r) {
-    const int h = t.row * STEP_H - d.pad_h + (first_row + r) * GAP_H;
+    const int h = t.row * STRIDE - d.pad_h + first_row + r;
     if (first_row + r >= FILTER_H || (u32)h >= (u32)d.src_h) continue;
-#if STRIDE == 0
-    UNROLL
-    for (int q = 0; q < COLS; ++q) {
-      UNROLL
-      for (int s = 0; s < FILTER_W; ++s) {
-        const int at = w0 + q * STEP_W + s * GAP_W;
-        sum_t v[VEC];
-        load_or_zero(x + (i64)(h * d.src_w + at) * d.channels, (u32)at < (u32)d.src_w, v);
-        multiply_add(v, dy_values[q], acc[r][s]);
-      }
-    }
-#else
     sum_t v[ROW_W][VEC];
     UNROLL
     for (int j = 0; j < ROW_W; ++j)
@@ -59,7 +36,6 @@ INLINE void add_taps(GLOBAL const in_t* x, GLOBAL const in_t* dy, DepthwiseShape
       UNROLL
       for (int s = 0; s < FILTER_W; ++s) multiply_add(v[q * STRIDE + s], dy_values[q], acc[r][s]);
     }
-#endif
   }
 }
 

@@ -1,8 +1,7 @@
 // NCHW depthwise convolution, three directions. A block copies bands of planes to local memory in 16-byte vectors,
 // whatever the width; a thread then computes ROWS outputs of one column, using every input for all filter rows that
 // read it.
-// Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2; 0 for any stride and dilation, where ROWS is
-// 1), ROWS, LOCAL_FLOATS.
+// Options: IN, OUT, DIRECTION (0, 1, 2), FILTER_H, FILTER_W, STRIDE (1, 2), ROWS, LOCAL_FLOATS.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/vector.h"
@@ -20,18 +19,6 @@
 #define BAND_H ((ROWS - 1) * STRIDE + FILTER_H)
 #endif
 
-#if STRIDE == 0
-#define STEP_H d.stride_h
-#define STEP_W d.stride_w
-#define GAP_H d.dilation_h
-#define GAP_W d.dilation_w
-#else
-#define STEP_H STRIDE
-#define STEP_W STRIDE
-#define GAP_H 1
-#define GAP_W 1
-#endif
-
 /// Rows [first, end) of src that rows [row, row + count) of dst depend on.
 typedef struct {
   int first, end;
@@ -40,12 +27,12 @@ typedef struct {
 INLINE Band band_of(DepthwiseShape d, int row, int count) {
   Band b;
   const int last = row + count - 1;
-#if DIRECTION == 1 && STRIDE != 1
-  b.first = MAX(0, (row + d.pad_h - (FILTER_H - 1) * GAP_H + STEP_H - 1) / STEP_H);
-  b.end = MIN(d.src_h, (last + d.pad_h) / STEP_H + 1);
+#if PHASES
+  b.first = MAX(0, (row + d.pad_h - FILTER_H + STRIDE) / STRIDE);
+  b.end = MIN(d.src_h, (last + d.pad_h) / STRIDE + 1);
 #else
-  b.first = MAX(0, row * STEP_H - d.pad_h);
-  b.end = MIN(d.src_h, last * STEP_H - d.pad_h + (FILTER_H - 1) * GAP_H + 1);
+  b.first = MAX(0, row * STRIDE - d.pad_h);
+  b.end = MIN(d.src_h, last * STRIDE - d.pad_h + FILTER_H);
 #endif
   return b;
 }
@@ -89,7 +76,6 @@ INLINE int band_at(int j, i64 plane, i64 plane_size, int offset, int pitch) {
 }
 
 #if DIRECTION != 2
-#if STRIDE != 0
 /// Computes a column of ROWS outputs; `row` is the src row of the first tap, relative to the rows in local memory.
 INLINE void compute_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseShape d, int rows, int row, int col,
                            sum_t* acc) {
@@ -118,24 +104,6 @@ INLINE void compute_column(LOCAL const sum_t* tile, const sum_t* w, DepthwiseSha
     }
   }
 }
-#else
-INLINE sum_t gather_taps(LOCAL const sum_t* tile, GLOBAL const in_t* w, DepthwiseShape d, Band band, int row, int col) {
-  sum_t sum = 0;
-  for (int r = 0; r < FILTER_H; ++r)
-    for (int s = 0; s < FILTER_W; ++s) {
-#if DIRECTION == 0
-      const int h = row * d.stride_h - d.pad_h + r * d.dilation_h, v = col * d.stride_w - d.pad_w + s * d.dilation_w;
-#else
-      const int a = row + d.pad_h - r * d.dilation_h, b = col + d.pad_w - s * d.dilation_w;
-      if (a < 0 || b < 0 || a % d.stride_h != 0 || b % d.stride_w != 0) continue;
-      const int h = a / d.stride_h, v = b / d.stride_w;
-#endif
-      if (h >= band.first && h < band.end && (u32)v < (u32)d.src_w)
-        sum = MULTIPLY_ADD(tile[(h - band.first) * d.src_w + v], LOAD(IN, w, r * FILTER_W + s), sum);
-    }
-  return sum;
-}
-#endif
 
 KERNEL THREADS_PER_BLOCK(THREADS)
     depthwise_planes(GLOBAL const in_t* RESTRICT src, GLOBAL const in_t* RESTRICT w, GLOBAL out_t* dst,
@@ -160,9 +128,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     GLOBAL const in_t* filter = w + c * TAPS;
     LOCAL const sum_t* from = tile + band_at(j, plane, plane_size, offset, pitch);
     sum_t acc[ROWS];
-#if STRIDE == 0
-    acc[0] = gather_taps(from, filter, d, band, row, col);
-#else
     sum_t taps[TAPS];
     UNROLL
     for (int t = 0; t < TAPS; ++t) taps[t] = LOAD(IN, filter, DIRECTION == 1 && STRIDE == 1 ? TAPS - 1 - t : t);
@@ -174,7 +139,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
     const int h0 = row * STRIDE - d.pad_h, w0 = col * STRIDE - d.pad_w;
 #endif
     compute_column(from, taps, d, band.end - band.first, h0 - band.first, w0, acc);
-#endif
     GLOBAL out_t* to = dst + (plane * d.dst_h + row) * d.dst_w + col;
     UNROLL
     for (int p = 0; p < ROWS; ++p)
@@ -214,21 +178,10 @@ KERNEL THREADS_PER_BLOCK(THREADS)
       const i64 plane = first + (i64)j * d.channels;
       LOCAL const sum_t* from = tile + band_at(j, plane, plane_size, offset, pitch);
       GLOBAL const in_t* dy_column = dy + (plane * d.dst_h + row) * d.dst_w + col;
-      const int w0 = col * STEP_W - d.pad_w, h0 = row * STEP_H - d.pad_h - band.first;
+      const int w0 = col * STRIDE - d.pad_w, h0 = row * STRIDE - d.pad_h - band.first;
       sum_t dy_values[ROWS];
       UNROLL
       for (int p = 0; p < ROWS; ++p) dy_values[p] = row + p < row0 + rows ? LOAD(IN, dy_column, p * d.dst_w) : 0;
-#if STRIDE == 0
-      UNROLL
-      for (int r = 0; r < FILTER_H; ++r) {
-        UNROLL
-        for (int s = 0; s < FILTER_W; ++s) {
-          const int h = h0 + r * GAP_H, v = w0 + s * GAP_W;
-          if ((u32)h < (u32)inside && (u32)v < (u32)d.src_w)
-            acc[r * FILTER_W + s] = MULTIPLY_ADD(dy_values[0], from[h * d.src_w + v], acc[r * FILTER_W + s]);
-        }
-      }
-#else
       UNROLL
       for (int k = 0; k < BAND_H; ++k) {
         const int row_inside = (u32)(h0 + k) < (u32)inside;
@@ -242,7 +195,6 @@ KERNEL THREADS_PER_BLOCK(THREADS)
           }
         }
       }
-#endif
     }
   }
   // Reduction over the threads, TAPS_PER_ROUND taps at a time: 32 threads per tap, then one.

@@ -1,0 +1,31 @@
+// Scalars, bias and activation where a kernel stores its results.
+// Options: HAS_BIAS (one per channel), MODE (the activation's number in the C API, 0 for none; not POWER).
+// SPDX-License-Identifier: MIT
+#pragma once
+
+typedef float num;
+#define NUMBERS_double 2
+#define NUMBERS 1
+#include "kernels/gpu/portable/functions.h"
+#include "kernels/gpu/portable/modes.h"
+
+/// Of the convolution, and the parameters of the activation.
+typedef struct {
+  float alpha, beta, act_alpha, act_beta, act_gamma;
+} Scalars;
+
+/// activation(alpha * v + beta * dst + bias); beta 0 does not read dst.
+INLINE sum_t finished(sum_t v, GLOBAL const out_t* dst, sum_t bias, Scalars s) {
+  v *= s.alpha;
+  if (s.beta != 0) v = FMA(s.beta, LOAD(OUT, dst, 0), v);
+#if HAS_BIAS
+  v += bias;
+#endif
+  return MODE == 0 ? v : activate(MODE, v, s.act_alpha, s.act_beta, s.act_gamma);
+}
+
+#if HAS_BIAS
+#define BIAS_OF(bias, c) LOAD(OUT, bias, c)
+#else
+#define BIAS_OF(bias, c) 0
+#endif

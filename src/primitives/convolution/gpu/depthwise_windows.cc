@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/gpu/depthwise_windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/math.h"
+#include "primitives/convolution/cpu/epilogue.h"
+
+namespace polymio::convolution::gpu {
+namespace {
+
+constexpr int kThreads = 256, kMaxChunk = 32, kMaxLanes = 32;
+constexpr std::int64_t kLocalFloats = 10752, kWeightsLocalFloats = 8192;  // 42 and 32 KiB
+// Local memory grows in steps, so that problems of other sizes share programs.
+constexpr std::int64_t kLocalStep = 1024, kTapStep = 512;
+constexpr std::int64_t kReduction = 8 * kThreads;  // floats that the sum over threads takes
+constexpr std::int64_t kWeightsBlocks = 4224;      // for all channels and chunks of taps together; 32 per SM of an H100
+
+/// Columns and rows of results per thread. An odd number of columns avoids bank conflicts.
+struct Run {
+  int cols, rows;
+};
+constexpr Run kPlaneRuns[] = {{15, 1}, {7, 1}, {7, 2}, {7, 4}, {3, 1}, {3, 4}, {1, 1}};
+constexpr Run kPlaneWeightsRuns[] = {{7, 1}, {15, 1}, {3, 1}, {1, 1}};
+constexpr Run kChannelRuns[] = {{8, 1}, {7, 1}, {4, 1}, {2, 1}, {1, 1}};
+
+constexpr int kPower = 6;  // the activation that computes in double
+
+std::span<const Run> runs_of(bool planes, bool weights) {
+  if (!planes) return kChannelRuns;
+  return weights ? std::span<const Run>(kPlaneWeightsRuns) : kPlaneRuns;
+}
+
+/// `total` in equal parts of at most `most`.
+std::int64_t equal_part(std::int64_t total, std::int64_t most) { return ceil_div(total, ceil_div(total, most)); }
+
+int narrow_to(std::int64_t v, std::int64_t least, std::int64_t most) { return narrow(std::clamp(v, least, most)); }
+
+struct Scalars {
+  float alpha, beta, activation_alpha, activation_beta, activation_gamma;
+};
+
+}  // namespace
+
+Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
+  // Other variants have at most 15 times as many blocks as the first.
+  constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 27, kMaxTaps = 1 << 16;
+  if (const Verdict v = check_epilogue(p); !v) return v;
+  POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
+  POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
+  std::int64_t filter = 1;
+  for (int i = 0; i < p.spatial(); ++i) filter *= p.filter(i);
+  POLYMIO_REQUIRE_MOST(filter, kMaxTaps, "taps of a filter");
+  POLYMIO_REQUIRE_MOST(DepthwiseWindows(d, p, 0).blocks_, kMaxBlocks, "blocks");
+  return {};
+}
+
+int DepthwiseWindows::variants(const DeviceInfo& d, const Problem& p) {
+  const DepthwiseWindows first(d, p, 0);
+  if (first.kind_ == Kind::kTaps) return 1;
+  return narrow(static_cast<std::int64_t>(runs_of(first.kind_ == Kind::kPlanes, first.weights()).size()));
+}
+
+int DepthwiseWindows::best(const DeviceInfo& d, const Problem& p) {
+  int best = 0;
+  double least = 0;
+  for (int i = 0; i < variants(d, p); ++i) {
+    const DepthwiseWindows plan(d, p, i);
+    const double time = plan.predict(d);
+    if (!plan.fits() || (least > 0 && time >= least)) continue;
+    best = i;
+    least = time;
+  }
+  return best;
+}
+
+DepthwiseWindows::DepthwiseWindows(const DeviceInfo& d, const Problem& p, int variant)
+    : direction_(p.direction),
+      type_(p.x.type),
+      epilogue_(p.epilogue),
+      weight_count_(p.w.count()),
+      bytes_(tensor_bytes(p)) {
+  set_shape(p);
+  if (kind_ == Kind::kChannels) plan_channels(variant);
+  if (kind_ == Kind::kPlanes) {
+    // The last variant takes the least local memory.
+    plan_planes(d, narrow(std::ssize(runs_of(true, weights()))) - 1);
+    if (fits_)
+      plan_planes(d, variant);
+    else
+      kind_ = Kind::kTaps;
+  }
+  if (kind_ == Kind::kTaps) plan_taps();
+  if (kind_ == Kind::kTaps || direction_ != Direction::kBackwardData) return;
+  // A forward convolution with rotated filters.
+  shape_.pad_h = (shape_.filter_h - 1) * shape_.dilation_h - shape_.pad_h;
+  shape_.pad_w = (filter_w_ - 1) * shape_.dilation_w - shape_.pad_w;
+}
+
+/// A dimension whose size is 1 in x, w and y goes first; steps that have no effect become 1.
+void DepthwiseWindows::set_shape(const Problem& p) {
+  auto z = sizes_of(p);
+  auto t = steps_of(p);
+  auto e = strides_of(p);
+  if (z.in[2] == 1 && z.out[2] == 1 && z.filter[2] == 1) {
+    for (auto* sizes : {z.in, z.out, z.filter, t.pad, t.stride, t.dilation}) std::swap(sizes[1], sizes[2]);
+    for (auto* strides : {e.x, e.w, e.y}) std::swap(strides[3], strides[4]);
+  }
+  const bool data = direction_ == Direction::kBackwardData;
+  for (int i = 1; i < 3; ++i) {
+    if (z.out[i] == 1) t.stride[i] = 1;
+    if (z.filter[i] == 1) t.dilation[i] = 1;
+  }
+  const bool slides = t.stride[1] == 1 && t.stride[2] == 1;
+  const auto &src = data ? z.out : z.in, &dst = data ? z.in : z.out;
+  const auto &from = data ? e.y : e.x, &to = data ? e.x : e.y;
+  auto& s = shape_;
+  s.src_image = from[0];
+  s.src_channel = narrow(from[1]);
+  s.src_row = narrow(from[3]);
+  s.src_col = narrow(from[4]);
+  s.dst_image = to[0];
+  s.dst_channel = narrow(to[1]);
+  s.dst_row = narrow(to[3]);
+  s.dst_col = narrow(to[4]);
+  s.images = narrow(z.n);
+  s.channels = narrow(z.c);
+  s.src_h = narrow(src[1]);
+  s.src_w = narrow(src[2]);
+  s.dst_h = narrow(dst[1]);
+  s.dst_w = narrow(dst[2]);
+  s.filter_h = narrow(z.filter[1]);
+  filter_w_ = narrow(z.filter[2]);
+  s.pad_h = narrow(t.pad[1]);
+  s.pad_w = narrow(t.pad[2]);
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]);
+  s.dilation_w = narrow(t.dilation[2]);
+  s.tap_step_h = data ? narrow(t.stride[1] / std::gcd(t.stride[1], t.dilation[1])) : 1;
+  s.tap_step_w = data ? narrow(t.stride[2] / std::gcd(t.stride[2], t.dilation[2])) : 1;
+  last_ = s.src_channel == 1 && s.dst_channel == 1;
+  // Kernels count the runs of all rows in 32 bits; those of a row are a multiple of the dilation.
+  constexpr std::int64_t kMaxRuns = std::int64_t{1} << 30;
+  const std::int64_t runs = (dst[2] + t.dilation[2]) * dst[1] * z.n;
+  if (slides && last_ && runs <= kMaxRuns)
+    kind_ = Kind::kChannels;
+  else if (slides && (s.src_w == 1 || s.src_col == 1) && (s.dst_w == 1 || s.dst_col == 1))
+    kind_ = Kind::kPlanes;
+}
+
+void DepthwiseWindows::plan_planes(const DeviceInfo& d, int variant) {
+  weights() ? plan_planes_weights(variant) : plan_planes_data(d, variant);
+}
+
+/// A thread computes one run of cols_ x rows_ results.
+void DepthwiseWindows::plan_planes_data(const DeviceInfo& d, int variant) {
+  auto& s = shape_;
+  const Run run = kPlaneRuns[variant];
+  cols_ = run.cols;
+  rows_ = run.rows;
+  const std::int64_t gap = s.dilation_w, chunks = ceil_div(filter_w_, kMaxChunk);
+  chunk_ = narrow(chunks == 1 ? filter_w_ : round_up(ceil_div(filter_w_, chunks), 4));
+  const std::int64_t vector = 16 / static_cast<std::int64_t>(size_of(type_)),
+                     taps_w = ceil_div(filter_w_, chunk_) * chunk_;
+  const std::int64_t tap_pitch = round_up(taps_w, 4), width = cols_ * gap;
+  const std::int64_t runs = kThreads / gap;  // of neighbouring columns per thread block
+  fits_ = runs > 0 && (rows_ == 1 || (s.dilation_h == 1 && s.filter_h > 1));
+  if (!fits_) return;
+  const std::int64_t tile_runs = equal_part(ceil_div(s.dst_w, width), runs), units_w = tile_runs * gap;
+  s.tile_w = narrow(std::min<std::int64_t>(s.dst_w, tile_runs * width));
+  s.src_pitch = narrow(round_up(tile_runs * width + (taps_w - 1) * gap, vector) + vector);
+  s.dst_pitch = narrow(round_up(s.tile_w, vector) + vector);
+  const auto src_rows = [&](std::int64_t units_h) {
+    return std::min<std::int64_t>(s.src_h, units_h * rows_ + std::int64_t{s.filter_h - 1} * s.dilation_h);
+  };
+  const auto floats = [&](std::int64_t units_h) {
+    return std::max(src_rows(units_h) * s.src_pitch, units_h * rows_ * s.dst_pitch);
+  };
+  const std::int64_t filter = s.filter_h * tap_pitch, all_units_h = ceil_div(s.dst_h, rows_);
+  std::int64_t units_h = equal_part(all_units_h, kThreads / units_w);
+  while (units_h > 1 && floats(units_h) + filter > kLocalFloats)
+    units_h = ceil_div(all_units_h, ceil_div(all_units_h, units_h) + 1);
+  s.tile_h = narrow(std::min<std::int64_t>(s.dst_h, units_h * rows_));
+  const std::int64_t tiles = ceil_div(s.dst_h, s.tile_h) * ceil_div(s.dst_w, s.tile_w);
+  const std::int64_t all = std::int64_t{s.images} * s.channels;
+  // Several planes per block, as long as every multiprocessor has two blocks.
+  const std::int64_t most = std::min({kThreads / (units_w * units_h), kLocalFloats / (floats(units_h) + filter),
+                                      std::max<std::int64_t>(1, all / (2 * d.units))});
+  s.planes = tiles > 1 ? 1 : narrow_to(most, 1, all);
+  fits_ = floats(units_h) + filter <= kLocalFloats;
+  local_floats_ = narrow(round_up(s.planes * floats(units_h), kLocalStep));
+  tap_floats_ = narrow(round_up(s.planes * filter, kTapStep));
+  blocks_ = ceil_div(all, s.planes) * tiles;
+  const auto lanes = static_cast<double>(round_up(s.planes * units_w * units_h, 32) * blocks_);
+  const std::int64_t lines = std::min<std::int64_t>(s.filter_h + rows_ - 1, s.src_h);
+  const std::int64_t loads = lines * (ceil_div(filter_w_, chunk_) * (cols_ + chunk_ - 1) + rows_ * tap_pitch / 4);
+  accesses_ = lanes * static_cast<double>(loads + 2 * cols_ * rows_);
+  products_ = lanes * static_cast<double>(std::min(s.filter_h, s.src_h)) * filter_w_ * cols_ * rows_;
+}
+
+void DepthwiseWindows::set_parts(std::int64_t blocks, std::int64_t pieces) {
+  parts_ = narrow_to(kWeightsBlocks / blocks, 1, pieces);
+  parts_ = narrow(ceil_div(pieces, ceil_div(pieces, parts_)));
+  blocks_ = blocks * parts_;
+}
+
+void DepthwiseWindows::plan_planes_weights(int variant) {
+  auto& s = shape_;
+  cols_ = kPlaneWeightsRuns[variant].cols;
+  const std::int64_t gap = s.dilation_w, chunks_w = ceil_div(filter_w_, kMaxChunk);
+  chunk_ = narrow(ceil_div(filter_w_, chunks_w));
+  const std::int64_t vector = 16 / static_cast<std::int64_t>(size_of(type_)), width = cols_ * gap;
+  const std::int64_t tile_runs = equal_part(ceil_div(s.dst_w, width), std::max<std::int64_t>(1, kThreads / gap));
+  const std::int64_t units_w = tile_runs * gap;
+  s.tile_w = narrow(std::min<std::int64_t>(s.dst_w, tile_runs * width));
+  s.src_pitch = narrow(round_up(tile_runs * width + (chunk_ - 1) * gap, vector) + vector);
+  s.dst_pitch = narrow(round_up(tile_runs * width, vector) + vector);
+  const std::int64_t line = s.src_pitch + s.dst_pitch;
+  fits_ = line <= kWeightsLocalFloats;
+  // Rows of an image, then images, then channels until each thread has a run.
+  const std::int64_t lines =
+      std::min(std::max<std::int64_t>(1, kThreads / units_w), kWeightsLocalFloats / std::max(line, std::int64_t{1}));
+  s.tile_h = narrow(equal_part(s.dst_h, std::max<std::int64_t>(1, lines)));
+  s.planes = s.tile_h < s.dst_h ? 1 : narrow_to(lines / s.tile_h, 1, s.images);
+  const std::int64_t more =
+      std::min<std::int64_t>({lines / (std::int64_t{s.tile_h} * s.planes), s.channels, kMaxLanes});
+  s.lanes =
+      narrow(static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, more)))));
+  local_floats_ = narrow(std::max(kReduction, round_up(line * s.tile_h * s.planes * s.lanes, kLocalStep)));
+  const std::int64_t tiles = ceil_div(s.images, s.planes) * ceil_div(s.dst_h, s.tile_h) * ceil_div(s.dst_w, s.tile_w);
+  set_parts(ceil_div(s.channels, s.lanes) * s.filter_h * chunks_w, tiles);
+  const double runs = static_cast<double>(s.images) * static_cast<double>(s.channels) * s.dst_h *
+                      static_cast<double>(ceil_div(s.dst_w, width) * gap * s.filter_h * chunks_w);
+  accesses_ = runs * (3.0 * cols_ + chunk_ + 4);
+  products_ = runs * cols_ * chunk_;
+}
+
+void DepthwiseWindows::plan_channels(int variant) {
+  constexpr int kTapsAtATime = 8;
+  auto& s = shape_;
+  cols_ = kChannelRuns[variant].cols;
+  chunk_ = narrow(equal_part(filter_w_, kTapsAtATime));
+  const auto fours = [](std::initializer_list<std::int64_t> values) {
+    return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v % 4 == 0; });
+  };
+  vec_ = fours({s.channels, s.src_image, s.src_row, s.src_col, s.dst_image, s.dst_row, s.dst_col}) ? 4 : 1;
+  const std::int64_t vectors = s.channels / vec_, gap = s.dilation_w;
+  s.lanes = weights() ? narrow(static_cast<std::int64_t>(
+                            std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(kMaxLanes, vectors)))))
+                      : narrow(equal_part(vectors, kMaxLanes));
+  const std::int64_t units_w = ceil_div(s.dst_w, cols_ * gap) * gap, runs = units_w * s.dst_h * s.images;
+  const std::int64_t chunks_c = ceil_div(vectors, s.lanes), slots = kThreads / s.lanes;
+  const std::int64_t chunks_w = ceil_div(filter_w_, chunk_);
+  const double threads = static_cast<double>(runs) * static_cast<double>(vectors);
+  const double windows = static_cast<double>(s.filter_h * chunks_w) * vec_;
+  products_ = threads * windows * chunk_ * cols_;
+  if (weights()) {
+    set_parts(chunks_c * s.filter_h * chunks_w, ceil_div(runs, 2 * slots));
+    accesses_ = threads * windows * (2.0 * cols_ + chunk_);
+  } else {
+    blocks_ = chunks_c * ceil_div(runs, slots);
+    accesses_ = threads * windows * (cols_ + 2.0 * chunk_);
+  }
+}
+
+void DepthwiseWindows::plan_taps() {
+  constexpr std::int64_t kTapsAtATime = 8, kFewResults = 4;
+  auto& s = shape_;
+  kind_ = Kind::kTaps;
+  fits_ = true;
+  cols_ = rows_ = chunk_ = 1;
+  const double results = static_cast<double>(s.images) * static_cast<double>(s.channels) * s.dst_h * s.dst_w;
+  products_ = results * static_cast<double>(taps()) / (weights() ? 1 : s.tap_step_h * s.tap_step_w);
+  accesses_ = 2 * products_;
+  if (!weights()) {
+    blocks_ = ceil_div(std::int64_t{s.channels} * s.dst_h * s.dst_w, kThreads);
+    return;
+  }
+  s.lanes = last_ ? narrow(static_cast<std::int64_t>(
+                        std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(kMaxLanes, s.channels)))))
+                  : 1;
+  set_parts(ceil_div(s.channels, s.lanes) * ceil_div(taps(), kTapsAtATime),
+            ceil_div(std::int64_t{s.images} * s.dst_h * s.dst_w, kFewResults * kThreads / s.lanes));
+}
+
+/// Not measured: shares of the peaks. Local memory and the first-level cache serve one access per thread and four
+/// cycles of a multiprocessor's arithmetic.
+double DepthwiseWindows::predict(const DeviceInfo& d) const {
+  constexpr double kLaunchUs = 3, kMemory = 0.7, kArithmetic = 0.6, kAccess = 4, kTapAccess = 8;
+  const double memory = bytes_ / (1e3 * d.bandwidth_gbs * kMemory);
+  const bool half = vec_ > 1 && size_of(type_) == 2;  // of the bytes per access
+  const double access = kind_ == Kind::kTaps ? kTapAccess : half ? kAccess / 2 : kAccess;
+  const double idle = std::max(1.0, static_cast<double>(d.units) / static_cast<double>(blocks_));
+  const double cycles = idle * std::max(products_, access * accesses_);
+  return kLaunchUs * (weights() ? 2 : 1) + std::max(memory, 2 * cycles / (1e3 * d.fp32_gflops * kArithmetic));
+}
+
+std::size_t DepthwiseWindows::workspace() const { return weights() ? sum_bytes(parts_ * weight_count_) : 0; }
+
+std::vector<KernelSpec> DepthwiseWindows::kernels() const {
+  const bool planes = kind_ == Kind::kPlanes, channels = kind_ == Kind::kChannels;
+  const std::string family = planes     ? "depthwise_window_planes"
+                             : channels ? "depthwise_window_channels"
+                                        : "depthwise_taps";
+  std::vector<std::string> options = {fmt::format("-DIN={}", name_of(type_)), fmt::format("-DOUT={}", name_of(type_))};
+  const auto add = [&](const char* flag, int value) { options.push_back(fmt::format("-D{}={}", flag, value)); };
+  add("DIRECTION", static_cast<int>(direction_));
+  add("FILTER_W", filter_w_);
+  if (kind_ == Kind::kTaps) {
+    add("LAST", last_);
+  } else {
+    add("CHUNK", chunk_);
+    add("COLS", cols_);
+  }
+  if (channels) add("VEC", vec_);
+  if (planes) {
+    add("DILATED", shape_.dilation_w > 1);
+    add("LOCAL_FLOATS", local_floats_);
+  }
+  if (planes && !weights()) {
+    add("ROWS", rows_);
+    add("TAP_FLOATS", tap_floats_);
+  }
+  if (!weights()) {
+    add("HAS_BIAS", epilogue_.bias);
+    add("MODE", epilogue_.activation);
+  }
+  return kernel_variants(fmt::format("primitives/convolution/gpu/{}.cl", family),
+                         family + (weights() ? "_weights" : ""), std::move(options), weights(), vec_ > 1);
+}
+
+void DepthwiseWindows::run(Stream& stream, const Kernels& built, const Problem::Args& a) const {
+  constexpr std::int64_t kMaxImages = 32768;
+  const auto vector = static_cast<std::int64_t>(16 / size_of(type_));
+  const auto by_src = divider(std::max<std::int64_t>(1, shape_.src_pitch / vector));
+  const auto by_dst = divider(std::max<std::int64_t>(1, shape_.dst_pitch / vector));
+  const bool planes = kind_ == Kind::kPlanes;
+  if (weights()) {
+    const Variants variants{direction_, weight_count_, parts_, vec_ > 1};
+    const Launch shape = launch_shape(kThreads, blocks_);
+    if (planes) return launch_variant(stream, built, variants, shape, a, shape_, parts_, by_src, by_dst);
+    return launch_variant(stream, built, variants, shape, a, shape_, parts_);
+  }
+  const bool data = direction_ == Direction::kBackwardData;
+  const Buffer src(data ? a.y : a.x), w(a.w), dst(data ? a.x : a.y), bias(epilogue_.bias ? a.bias : a.w);
+  const auto real = [](double v) { return static_cast<float>(v); };
+  const Scalars scalars{real(a.alpha), real(a.beta), real(a.activation_alpha), real(a.activation_beta),
+                        real(a.activation_gamma)};
+  const Kernel& kernel = *built[vec_ > 1 && !aligned(a) ? 1 : 0];
+  const Launch shape =
+      launch_shape(kThreads, blocks_, kind_ == Kind::kTaps ? std::min<std::int64_t>(shape_.images, kMaxImages) : 1);
+  if (planes) return launch(stream, kernel, shape, src, w, dst, bias, shape_, by_src, by_dst, scalars);
+  launch(stream, kernel, shape, src, w, dst, bias, shape_, scalars);
+}
+
+}  // namespace polymio::convolution::gpu

@@ -1,0 +1,49 @@
+// The kernels of ConvGpuDepthwise for filters of any size: windows of a row in registers for stride 1, with columns
+// (depthwise_window_planes) or channels (depthwise_window_channels) innermost; tap by tap for all others
+// (depthwise_taps). One and two spatial dimensions, any strides, bias and activation in the same pass.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "core/kernel_builder.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution::gpu {
+
+class DepthwiseWindows {
+ public:
+  /// Refusals of a depthwise problem that check_planes accepts, epilogue included.
+  static Verdict check(const DeviceInfo&, const Problem&);
+  static int variants(const DeviceInfo&, const Problem&);
+  static int best(const DeviceInfo&, const Problem&);  // with the least estimated time
+
+  DepthwiseWindows(const DeviceInfo&, const Problem&, int variant);
+  bool fits() const { return fits_; }
+  double predict(const DeviceInfo&) const;  // microseconds
+  std::size_t workspace() const;
+  std::vector<KernelSpec> kernels() const;
+  void run(Stream&, const Kernels&, const Problem::Args&) const;
+
+ private:
+  enum class Kind { kPlanes, kChannels, kTaps };
+
+  bool weights() const { return direction_ == Direction::kBackwardWeights; }
+  std::int64_t taps() const { return std::int64_t{shape_.filter_h} * filter_w_; }
+  void set_shape(const Problem&);
+  void plan_planes(const DeviceInfo&, int variant);
+  void plan_planes_data(const DeviceInfo&, int variant);
+  void plan_planes_weights(int variant);
+  void plan_channels(int variant);
+  void plan_taps();
+  void set_parts(std::int64_t blocks, std::int64_t pieces);
+
+  kernels::WindowShape shape_{};
+  Kind kind_ = Kind::kTaps;
+  Direction direction_;
+  DataType type_;
+  Epilogue epilogue_;
+  bool last_ = false, fits_ = true;
+  int filter_w_ = 1, chunk_ = 1, cols_ = 1, rows_ = 1, vec_ = 1, local_floats_ = 0, tap_floats_ = 0, parts_ = 1;
+  std::int64_t blocks_ = 1, weight_count_;
+  double bytes_, accesses_ = 0, products_ = 0;  // loads of a thread from caches or local memory, multiply-adds; in all
+};
+
+}  // namespace polymio::convolution::gpu

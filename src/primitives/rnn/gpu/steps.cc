@@ -1,0 +1,203 @@
+// The steps of a layer on GPUs: a product of the state and a kernel of cells per step and direction.
+// SPDX-License-Identifier: MIT
+#include <map>
+
+#include "base/math.h"
+#include "core/kernel_builder.h"
+#include "primitives/rnn/products.h"
+#include "primitives/rnn/steps.h"
+#include "primitives/tensor_ops/tensor_ops.h"
+
+namespace polymio::rnn {
+namespace {
+
+constexpr std::int64_t kThreads = 256;  // as in rnn.cl
+
+/// As in rnn.cl.
+struct Step {
+  std::int64_t x_pitch = 0, x_gate = 0, gates = 0, width = 0, input_bias = -1, recurrent_bias = -1;
+  int samples = 0, begun = 0, continued = 0, hidden = 0, bias_of_first = 0;
+  int has_cx = 0, has_hy = 0, has_cy = 0, keeps = 0;
+};
+
+std::vector<KernelSpec> specs(const DeviceInfo& device, DataType type, Mode mode) {
+  const std::string name = polymio::name_of(type);
+  KernelSpec forward{"primitives/rnn/gpu/rnn.cl", "forward", {}};
+  forward.options = {"-DMODE=" + std::to_string(static_cast<int>(mode)), "-DIN=" + name, "-DOUT=" + name,
+                     "-DNUM=float"};
+  if (device.gpu.fp64) forward.options.emplace_back("-DFP64");
+  KernelSpec backward = forward;
+  backward.entry = "backward";
+  return {std::move(forward), std::move(backward)};
+}
+
+/// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h and c, backward the gradients of c and
+/// of h through z. Reused for each direction.
+struct Workspace {
+  std::size_t product, first, second, multiplier, bytes;
+  Workspace(const Network& n, std::int64_t samples, Pass pass) {
+    const auto round = [](std::int64_t elements) { return static_cast<std::size_t>(round_up(4 * elements, 256)); };
+    const std::int64_t state = samples * n.hidden;
+    product = 0;
+    first = round(pass == Pass::kBackwardData ? state : n.gates() * state);
+    second = first + round(state);
+    bytes = second + round(state);
+    multiplier = bytes;
+  }
+};
+
+class GpuSteps final : public Steps {
+ public:
+  GpuSteps(Stream& stream, const Network& network, const Schedule& schedule, bool bias_of_first, Pass pass)
+      : net_(network),
+        schedule_(schedule),
+        bias_of_first_(bias_of_first),
+        space_(network, schedule.samples, pass),
+        kernels_(build_kernels(stream, specs(stream.info(), network.type, network.mode))) {
+    const std::int64_t hidden = net_.hidden, own = net_.gates() * hidden, all = net_.all_gates();
+    const auto matrix = [&](DataType type, std::int64_t rows, std::int64_t columns, std::int64_t row,
+                            std::int64_t column) { return matmul::matrices(type, rows, columns, row, column); };
+    // Products of as many samples as a step has; backward those that begin are apart.
+    const auto add = [&](std::map<std::int64_t, Product>& products, std::int64_t rows, bool begins) {
+      if (rows == 0 || products.contains(rows)) return;
+      if (pass != Pass::kBackwardData) {
+        products[rows] =
+            make_product(stream, matrix(net_.type, rows, hidden, hidden, 1), matrix(net_.type, hidden, own, 1, hidden),
+                         matrix(DataType::kFloat, rows, own, own, 1));
+        return;
+      }
+      products[rows] =
+          make_product(stream, matrix(net_.type, rows, own, all, 1), matrix(net_.type, own, hidden, hidden, 1),
+                       matrix(begins ? net_.type : DataType::kFloat, rows, hidden, hidden, 1));
+    };
+    for (std::int64_t d = 0; d < net_.directions(); ++d)
+      for (std::int64_t t = 0; t < schedule_.steps; ++t) {
+        const std::int64_t samples = schedule_.active[static_cast<std::size_t>(t)], begun = schedule_.begun(d, t);
+        add(products_, pass == Pass::kBackwardData ? begun : samples, false);
+        if (pass == Pass::kBackwardData) add(first_products_, samples - begun, true);
+      }
+  }
+
+  void forward(Stream& stream, const LayerForward& f) const override {
+    char* const space = static_cast<char*>(f.workspace);
+    const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates(), own = net_.gates() * h;
+    for (std::int64_t d = 0; d < net_.directions(); ++d) {
+      const auto of_states = [&](auto* data) { return at(data, d * state); };
+      begin_state(stream, of_states(f.hx), space + space_.first);
+      for (std::int64_t s = 0; s < schedule_.steps; ++s) {
+        const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
+        Step step = step_of(d, t);
+        const void* const w = at(f.w, net_.matrix(f.layer, d, net_.gates()).offset);
+        products_.at(step.samples)
+            .run(stream, space + space_.first, w, space + space_.product, space + space_.multiplier);
+        const std::int64_t x = f.same_for_all_gates ? row * h : row * all + d * own, place = row * net_.width() + d * h;
+        step.x_pitch = f.same_for_all_gates ? h : all;
+        step.x_gate = f.same_for_all_gates ? 0 : h;
+        if (net_.has_bias) {
+          step.input_bias = net_.bias(f.layer, d, 0).offset;
+          step.recurrent_bias = net_.bias(f.layer, d, net_.gates()).offset;
+        }
+        step.bias_of_first = bias_of_first_;
+        step.has_cx = f.cx != nullptr;
+        step.has_hy = f.hy != nullptr;
+        step.has_cy = f.cy != nullptr;
+        step.keeps = f.gates != nullptr;
+        const auto given = [&](void* data) { return Buffer(data ? data : f.y); };  // not every driver accepts null
+        launch(stream, *kernels_[0], shape_of(step), step, Buffer(at(f.products, x)), Buffer(space + space_.product),
+               Buffer(f.w), Buffer(space + space_.first), given(const_cast<char*>(of_states(f.cx))),
+               Buffer(space + space_.second), Buffer(at(f.y, place)), given(of_states(f.hy)), given(of_states(f.cy)),
+               given(at(f.gates, row * all + d * own)), given(at(f.previous_h, place)),
+               given(f.previous_c ? f.previous_c + place : nullptr), given(at(f.recurrent_n, place)));
+      }
+    }
+  }
+
+  void backward(Stream& stream, const LayerBackward& b) const override {
+    char* const space = static_cast<char*>(b.workspace);
+    const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates(), own = net_.gates() * h;
+    for (std::int64_t d = 0; d < net_.directions(); ++d)
+      for (std::int64_t s = schedule_.steps - 1; s >= 0; --s) {
+        const auto of_states = [&](auto* data) { return at(data, d * state); };
+        const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
+        const std::int64_t gates = row * all + d * own, place = row * net_.width() + d * h;
+        Step step = step_of(d, t);
+        step.has_cx = b.dcy != nullptr;
+        step.has_hy = b.dhx != nullptr;
+        step.has_cy = b.dcx != nullptr;
+        step.keeps = b.dhy != nullptr;
+        const auto given = [&](const void* data) { return Buffer(data ? data : b.input_gradient); };
+        launch(stream, *kernels_[1], shape_of(step), step, Buffer(at(b.dy, place)), Buffer(space + space_.product),
+               Buffer(space + space_.second), Buffer(space + space_.first), given(of_states(b.dhy)),
+               given(of_states(b.dcy)), given(of_states(b.dhx)), given(of_states(b.dcx)), Buffer(at(b.gates, gates)),
+               Buffer(at(b.previous_h, place)), given(b.previous_c ? b.previous_c + place : nullptr),
+               given(at(b.recurrent_n, place)), Buffer(at(b.input_gradient, gates)),
+               Buffer(at(b.recurrent_gradient, gates)));
+        const void* const w = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset);
+        const char* const gradient = at(static_cast<const void*>(b.recurrent_gradient), gates);
+        if (step.begun > 0)
+          products_.at(step.begun).run(stream, gradient, w, space + space_.product, space + space_.multiplier);
+        const std::int64_t rest = step.samples - step.begun;
+        if (b.dhx && rest > 0)
+          first_products_.at(rest).run(stream, gradient + size(step.begun * all), w,
+                                       at(b.dhx, d * state + step.begun * h), space + space_.multiplier,
+                                       net_.mode == Mode::kGru ? 1 : 0);
+      }
+  }
+
+ private:
+  std::int64_t size(std::int64_t elements) const { return elements * static_cast<std::int64_t>(size_of(net_.type)); }
+  char* at(void* data, std::int64_t elements) const {
+    return data ? static_cast<char*>(data) + size(elements) : nullptr;
+  }
+  const char* at(const void* data, std::int64_t elements) const { return at(const_cast<void*>(data), elements); }
+
+  Launch shape_of(const Step& step) const {
+    return launch_shape(kThreads, ceil_div(std::int64_t{step.samples} * step.hidden, kThreads));
+  }
+
+  Step step_of(std::int64_t direction, std::int64_t t) const {
+    Step step;
+    step.gates = net_.all_gates();
+    step.width = net_.width();
+    step.samples = static_cast<int>(schedule_.active[static_cast<std::size_t>(t)]);
+    step.begun = static_cast<int>(schedule_.begun(direction, t));
+    step.continued = static_cast<int>(schedule_.continued(direction, t));
+    step.hidden = static_cast<int>(net_.hidden);
+    return step;
+  }
+
+  void begin_state(Stream& stream, const void* hx, void* h) const {
+    const std::int64_t lens[] = {schedule_.samples * net_.hidden};
+    const TensorDesc state = make_tensor(net_.type, lens, {});
+    const double zero = 0;
+    if (!hx) return tensor_ops::set(stream, {state, h}, &zero);
+    tensor_ops::transform(stream, 1, {state, hx}, 0, {state, h});
+  }
+
+  const Network net_;
+  const Schedule& schedule_;
+  const bool bias_of_first_;
+  const Workspace space_;
+  const Kernels kernels_;
+  std::map<std::int64_t, Product> products_, first_products_;  // by samples
+};
+
+}  // namespace
+
+std::unique_ptr<const Steps> make_gpu_steps(Stream& stream, const Network& network, const Schedule& schedule,
+                                            bool bias_of_first, Pass pass) {
+  return std::make_unique<GpuSteps>(stream, network, schedule, bias_of_first, pass);
+}
+
+std::size_t gpu_steps_workspace(const DeviceInfo& device, const Network& network, std::int64_t samples, Pass pass) {
+  return Workspace(network, samples, pass).bytes + multiplier_bytes(device);
+}
+
+std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
+  std::vector<KernelSpec> all;
+  for (const Mode mode : {Mode::kRelu, Mode::kTanh, Mode::kLstm, Mode::kGru})
+    for (KernelSpec& spec : specs(device, type, mode)) all.push_back(std::move(spec));
+  return all;
+}
+
+}  // namespace polymio::rnn

@@ -1,0 +1,269 @@
+// Find 2.0: batch norm problems, and fused problems of any chain: every solution measured, run, saved and loaded.
+// SPDX-License-Identifier: MIT
+#include <map>
+
+#include "find2_case.h"
+#include "fusion_case.h"
+
+namespace polymio::test {
+namespace {
+
+using Buffers = std::map<miopenTensorArgumentId_t, void*>;
+using Arguments = std::vector<miopenTensorArgument_t>;
+
+Arguments arguments_of(const Buffers& buffers) {
+  Arguments all;
+  for (const auto& [id, data] : buffers) all.push_back({id, nullptr, data});
+  return all;
+}
+
+struct Chains : testing::Test {
+  Chains() {
+    expect_ok(miopenInitConvolutionNdDescriptor(convolution, 2, kOne, kOne, kOne, miopenConvolution));
+    expect_ok(miopenSetActivationDescriptor(activation, data.mode, data.alpha, data.beta, data.gamma));
+    w_memory = data.w;
+  }
+  void set(miopenProblem_t p, miopenTensorArgumentId_t id, miopenTensorDescriptor_t desc) {
+    expect_ok(miopenSetProblemTensorDescriptor(p, id, desc));
+  }
+
+  Problem norm_problem(miopenProblemDirection_t direction, bool running = false, bool with_x = true) {
+    miopenProblem_t p = nullptr;
+    expect_ok(miopenCreateBatchnormProblem(&p, miopenBNSpatial, running, direction));
+    set(p, miopenTensorBatchnormScale, channels);
+    set(p, miopenTensorBatchnormBias, channels);
+    if (with_x) set(p, miopenTensorBatchnormX, image);
+    if (direction == miopenProblemDirectionBackward) {
+      for (const auto id : {miopenTensorBatchnormDY, miopenTensorBatchnormDX}) set(p, id, image);
+      for (const auto id : {miopenTensorBatchnormScaleDiff, miopenTensorBatchnormBiasDiff,
+                            miopenTensorBatchnormSavedMean, miopenTensorBatchnormSavedVariance})
+        set(p, id, channels);
+      return own(p);
+    }
+    set(p, miopenTensorBatchnormY, image);
+    const bool inference = direction == miopenProblemDirectionInference;
+    for (const auto id : {inference ? miopenTensorBatchnormEstimatedMean : miopenTensorBatchnormSavedMean,
+                          inference ? miopenTensorBatchnormEstimatedVariance : miopenTensorBatchnormSavedVariance})
+      set(p, id, channels);
+    if (running)
+      for (const auto id : {miopenTensorBatchnormRunningMean, miopenTensorBatchnormRunningVariance})
+        set(p, id, channels);
+    return own(p);
+  }
+
+  /// One operation of a chain, with what it reads; `first`: it reads the input of the chain.
+  Problem part(char operation, bool first) {
+    miopenProblem_t p = nullptr;
+    switch (operation) {
+      case 'C':
+        expect_ok(miopenCreateConvProblem(&p, convolution, miopenProblemDirectionForward));
+        if (first) set(p, miopenTensorConvolutionX, image);
+        set(p, miopenTensorConvolutionW, filter);
+        buffers[miopenTensorConvolutionW] = w_memory.data();
+        return own(p);
+      case 'B':
+        expect_ok(miopenCreateBiasProblem(&p, miopenProblemDirectionForward));
+        if (first) set(p, miopenTensorBiasX, image);
+        set(p, miopenTensorBias, channels);
+        buffers[miopenTensorBias] = data.bias.data();
+        return own(p);
+      case 'A':
+        expect_ok(miopenCreateActivationProblem(&p, activation, miopenProblemDirectionForward));
+        if (first) set(p, miopenTensorActivationX, image);
+        return own(p);
+      default: {
+        const bool inference = operation == 'N';
+        add_norm_buffers(inference);
+        return norm_problem(inference ? miopenProblemDirectionInference : miopenProblemDirectionForward, false, first);
+      }
+    }
+  }
+  void add_norm_buffers(bool inference) {
+    buffers[miopenTensorBatchnormScale] = data.scale.data();
+    buffers[miopenTensorBatchnormBias] = data.shift.data();
+    buffers[miopenScalarBatchnormEpsilon] = &epsilon;
+    if (!inference) {
+      buffers[miopenScalarBatchnormExpAvgFactor] = &factor;
+      buffers[miopenTensorBatchnormSavedMean] = saved_mean.data();
+      buffers[miopenTensorBatchnormSavedVariance] = saved_inverse.data();
+      return;
+    }
+    buffers[miopenTensorBatchnormEstimatedMean] = data.mean.data();
+    buffers[miopenTensorBatchnormEstimatedVariance] = data.variance.data();
+  }
+  static miopenTensorArgumentId_t end_id(char operation, bool input) {
+    switch (operation) {
+      case 'C': return input ? miopenTensorConvolutionX : miopenTensorConvolutionY;
+      case 'B': return input ? miopenTensorBiasX : miopenTensorBiasY;
+      case 'A': return input ? miopenTensorActivationX : miopenTensorActivationY;
+      default: return input ? miopenTensorBatchnormX : miopenTensorBatchnormY;
+    }
+  }
+
+  /// Runs a measured solution, then its saved form on another handle; `check` sees the results of both.
+  template <class Check>
+  void expect_solutions(miopenProblem_t p, const Check& check) {
+    const auto solutions = find(handle, p);
+    ASSERT_GE(solutions.size(), 1u);
+    float before = 0;
+    for (const Solution& s : solutions) {
+      EXPECT_EQ(source_of(s), polymioSourceMeasured);
+      EXPECT_GT(time_of(s), 0);
+      EXPECT_GE(time_of(s), before);
+      before = time_of(s);
+      expect_ok(run(handle, s, arguments_of(buffers)));
+      check();
+      std::size_t size = 0;
+      expect_ok(miopenGetSolutionSize(s, &size));
+      std::string bytes(size, '\0');
+      expect_ok(miopenSaveSolution(s, bytes.data()));
+      miopenSolution_t raw = nullptr;
+      expect_ok(miopenLoadSolution(&raw, bytes.data(), size));
+      const Solution loaded(raw, miopenDestroySolution);
+      EXPECT_EQ(id_of(loaded), id_of(s));
+      EXPECT_EQ(time_of(loaded), time_of(s));
+      std::fill(y.begin(), y.end(), -99.0F);
+      const Handle fresh;
+      expect_ok(run(fresh, loaded, arguments_of(buffers)));
+      check();
+    }
+  }
+  void expect_chain(const std::string& chain) {
+    const testing::ScopedTrace trace("chain", 0, chain);
+    buffers.clear();
+    const Problem all = part(chain[0], true);
+    for (std::size_t i = 1; i < chain.size(); ++i) expect_ok(miopenFuseProblems(all, part(chain[i], false)));
+    buffers[end_id(chain[0], true)] = data.x.data();
+    buffers[end_id(chain.back(), false)] = y.data();
+    const Doubles want = data.expected(chain);
+    expect_solutions(all, [&] { data.expect_result(y, want, chain); });
+  }
+
+  static constexpr int kOne[] = {1, 1};
+  Handle handle;
+  ChainData data;
+  Tensor image{miopenFloat, {2, 4, 7, 6}}, filter{miopenFloat, {4, 4, 3, 3}}, channels{miopenFloat, {1, 4, 1, 1}};
+  ConvolutionDescriptor convolution;
+  Activation activation;
+  Floats w_memory, y = Floats(Images::kCount), saved_mean = Floats(4), saved_inverse = Floats(4);
+  double epsilon = kEpsilon, factor = kFactor;
+  Buffers buffers;
+};
+
+TEST_F(Chains, EveryOrderRuns) {
+  for (const char* chain : {"N", "T", "NA", "TA", "BA", "AB", "BN", "CN", "CNA", "CBN", "CBNA", "CTA", "CAB", "CABN",
+                            "AC", "NAC", "TBA", "NCA"})
+    expect_chain(chain);
+}
+
+TEST_F(Chains, ABatchNormUpdatesItsMoments) {
+  Floats running_mean, running_variance;
+  add_norm_buffers(false);
+  buffers[miopenTensorBatchnormX] = data.x.data();
+  buffers[miopenTensorBatchnormY] = y.data();
+  const Problem p = norm_problem(miopenProblemDirectionForward, true);
+  const auto solutions = find(handle, p);
+  ASSERT_GE(solutions.size(), 1u);
+  running_mean = data.mean;
+  running_variance = data.variance;
+  auto arguments = arguments_of(buffers);
+  arguments.push_back({miopenTensorBatchnormRunningMean, nullptr, running_mean.data()});
+  expect_error(run(handle, solutions[0], arguments), miopenStatusInvalidValue,
+               {"miopenTensorBatchnormRunningVariance"});
+  arguments.push_back({miopenTensorBatchnormRunningVariance, nullptr, running_variance.data()});
+  expect_ok(run(handle, solutions[0], arguments));
+  const auto [mean, variance] = ChainData::moments(data.images.dense(data.x));
+  for (std::size_t c = 0; c < 4; ++c) {
+    EXPECT_NEAR(running_mean[c], 0.75 * data.mean[c] + 0.25 * mean[c], 1e-5);
+    EXPECT_NEAR(running_variance[c], 0.75 * data.variance[c] + 0.25 * variance[c] * 84 / 83, 1e-5);
+    EXPECT_NEAR(saved_mean[c], mean[c], 1e-5);
+    EXPECT_NEAR(saved_inverse[c], 1 / std::sqrt(variance[c] + kEpsilon), 1e-4);
+  }
+}
+
+TEST_F(Chains, GradientsWithAndWithoutAnActivation) {
+  Floats dy = random_floats(Images::kCount, 20), dscale(4), dbias(4);
+  for (const int kind : {0, 1, 2}) {  // no activation, behind the norm, before it
+    data.mode = kind == 0 ? miopenActivationLEAKYRELU : miopenActivationTANH;
+    data.alpha = kind == 0 ? 1 : 0.75;  // a slope of 1 is none
+    const auto want = data.gradients(data.images.dense(dy));
+    Floats forward = data.images.permuted<float>(want.y, true);
+    Floats mean(want.mean.begin(), want.mean.end()), inverse(want.inverse.begin(), want.inverse.end());
+    buffers = {{miopenTensorBatchnormX, data.x.data()},
+               {miopenTensorBatchnormScale, data.scale.data()},
+               {miopenTensorBatchnormBias, data.shift.data()},
+               {miopenTensorBatchnormDX, y.data()},
+               {miopenTensorBatchnormScaleDiff, dscale.data()},
+               {miopenTensorBatchnormBiasDiff, dbias.data()},
+               {miopenTensorBatchnormSavedMean, mean.data()},
+               {miopenTensorBatchnormSavedVariance, inverse.data()},
+               {miopenTensorBatchnormDY, dy.data()}};
+    Problem norm = norm_problem(miopenProblemDirectionBackward);
+    const auto check = [&] {
+      data.expect_result(y, want.dx, "dx");
+      for (std::size_t c = 0; c < 4; ++c) {
+        EXPECT_NEAR(dscale[c], want.dscale[c], 1e-4);
+        EXPECT_NEAR(dbias[c], want.dbias[c], 1e-4);
+      }
+    };
+    if (kind == 0) {
+      expect_solutions(norm, check);
+      continue;
+    }
+    expect_ok(miopenSetActivationDescriptor(activation, data.mode, data.alpha, data.beta, data.gamma));
+    miopenProblem_t raw = nullptr;
+    expect_ok(miopenCreateActivationProblem(&raw, activation, miopenProblemDirectionBackward));
+    const Problem gradient = own(raw);
+    buffers[miopenTensorActivationY] = forward.data();
+    const miopenProblem_t first = kind == 1 ? norm : gradient, second = kind == 1 ? gradient : norm;
+    expect_ok(miopenFuseProblems(first, second));
+    expect_solutions(first, check);
+  }
+}
+
+TEST_F(Chains, WorkspaceAndMissingArgumentsAreReported) {
+  buffers.clear();
+  const Problem all = part('C', true);
+  expect_ok(miopenFuseProblems(all, part('N', false)));
+  buffers[miopenTensorConvolutionX] = data.x.data();
+  buffers[miopenTensorBatchnormY] = y.data();
+  const auto solutions = find(handle, all);
+  ASSERT_GE(solutions.size(), 2u);  // convolutions have several solvers
+  const auto arguments = arguments_of(buffers);
+  EXPECT_GT(workspace_of(solutions[0]), 0u);  // for the scale and the bias that the batch norm becomes
+  expect_bad(miopenRunSolution(handle, solutions[0], arguments.size(), arguments.data(), nullptr, 0),
+             {"workspace", "0 were given"});
+  for (const auto id : {miopenScalarBatchnormEpsilon, miopenTensorBatchnormEstimatedMean, miopenTensorConvolutionW}) {
+    Buffers fewer = buffers;
+    fewer.erase(id);
+    expect_error(run(handle, solutions[0], arguments_of(fewer)), miopenStatusInvalidValue, {"no buffer", "miopen"});
+  }
+  buffers[miopenTensorSoftmaxX] = data.x.data();
+  expect_bad(run(handle, solutions[0], arguments_of(buffers)), {"does not belong"});
+}
+
+TEST_F(Chains, WrongBatchNormProblemsAreBadParm) {
+  miopenProblem_t p = nullptr;
+  expect_bad(miopenCreateBatchnormProblem(&p, miopenBNSpatial, false, miopenProblemDirectionBackwardWeights),
+             {"direction 2", "4 (inference)"});
+  expect_bad(
+      miopenCreateBatchnormProblem(&p, static_cast<miopenBatchNormMode_t>(3), false, miopenProblemDirectionForward),
+      {"mode 3"});
+  expect_bad(miopenCreateBatchnormProblem(nullptr, miopenBNSpatial, false, miopenProblemDirectionForward), {"null"});
+  const Problem norm = norm_problem(miopenProblemDirectionInference);
+  expect_bad(miopenSetProblemTensorDescriptor(norm, miopenScalarBatchnormEpsilon, channels), {"scalar"});
+  expect_bad(miopenSetProblemTensorDescriptor(norm, miopenTensorBiasX, channels), {"miopenTensorBatchnormX"});
+  const Problem gradient = norm_problem(miopenProblemDirectionBackward), convolution_problem = part('C', true);
+  expect_error(miopenFuseProblems(convolution_problem, gradient), miopenStatusUnsupportedOp, {"forward"});
+  expect_error(miopenFuseProblems(norm, gradient), miopenStatusUnsupportedOp, {"same ids"});
+  miopenProblem_t raw = nullptr;
+  expect_ok(miopenCreateBatchnormProblem(&raw, miopenBNSpatial, false, miopenProblemDirectionInference));
+  const Problem empty = own(raw);
+  miopenSolution_t s = nullptr;
+  std::size_t n = 0;
+  expect_error(miopenFindSolutions(handle, empty, nullptr, &s, &n, 1), miopenStatusInvalidValue,
+               {"miopenTensorBatchnormX"});
+}
+
+}  // namespace
+}  // namespace polymio::test
