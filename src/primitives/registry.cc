@@ -17,9 +17,7 @@ namespace polymio {
 std::span<const SolverList> registered_solvers() {
   static const SolverList kLists[] = {convolution::all_solvers(), activation::all_solvers(), batch_norm::all_solvers(),
                                       lrn::all_solvers(),         matmul::all_solvers(),     norm::all_solvers(),
-                                      pooling::all_solvers(),     softmax::all_solvers()};
-                                      lrn::all_solvers(),         norm::all_solvers(),       pooling::all_solvers(),
-                                      softmax::all_solvers(),     mha::all_solvers()};
+                                      pooling::all_solvers(),     softmax::all_solvers(),    mha::all_solvers()};
   return kLists;
 }
 
