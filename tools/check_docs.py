@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ["find-and-immediate", "databases", "first-call-is-slow", "ship-tuned", "gpu", "report",
-         "porting-from-cudnn", "containers-and-hpc"]
+         "porting-from-cudnn", "graph-api", "containers-and-hpc"]
 BLOCK = re.compile(r"^<!-- (run|expect: (?P<pattern>.*?)|file: (?P<file>[\w.]+)) -->\n+```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 SECONDS = 300
 

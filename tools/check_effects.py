@@ -12,7 +12,7 @@ import sys
 import generate_stubs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GROUPS = {"pooling", "LRN", "layernorm", "cat", "batchnorm", "softmax", "LossFunction", "dropout", "TensorReduce",
+GROUPS = {"pooling", "LRN", "layernorm", "cat", "batchnorm", "softmax", "GraphAPI", "LossFunction", "dropout", "TensorReduce",
           "find2", "reducecalculation", "ReduceExtreme", "groupnorm", "SGD", "getitem", "RotaryPositionalEmbeddings",
           "kthvalue", "ReLU", "FUSION", "RNN"}
 OLDER = {"miopenGLUForward", "miopenGLUBackward"}  # their tests are older than the table

@@ -12,6 +12,7 @@
 #include "primitives/convolution/fused.h"
 #include "primitives/kthvalue/kthvalue.h"
 #include "primitives/getitem/getitem.h"
+#include "primitives/graph/graph.h"
 #include "primitives/optimizer/optimizer.h"
 #include "primitives/norm/norm.h"
 #include "primitives/softmax/softmax.h"
@@ -81,6 +82,7 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
   }
   for (const DataType type : {DataType::kFloat, DataType::kDouble}) {
     add(lrn::programs(device, type));
+    add(graph::programs(device, type));
     add(dropout::programs(device, type));
   }
   add(rnn::programs(device, DataType::kHalf));

@@ -1,7 +1,8 @@
 // The graph API: operations on tensors form a graph, engines are found for it and an
 // execution plan runs it. All functions are beta.
-// Not implemented yet: every function returns miopenStatusNotImplemented.
 // Objects are made of attributes: create, set each attribute, finalize; then read or use.
+// docs/graph-api.md describes operations, engines and plans. Objects must not be changed by two
+// threads at once; plans may be executed by several with different buffers.
 // SPDX-License-Identifier: MIT
 #ifndef MIOPEN_GRAPH_H_
 #define MIOPEN_GRAPH_H_
@@ -374,37 +375,45 @@ typedef enum {
 } miopenBackendHeurMode_t;
 
 /// Creates a descriptor of this type without attributes. Free it with
-/// miopenBackendDestroyDescriptor.
+/// miopenBackendDestroyDescriptor. UnsupportedOp for types that cannot be created: intermediate,
+/// knob and layout infos, knob choices, resampling, concatenation, statistics, norms and signals.
 MIOPEN_EXPORT miopenStatus_t miopenBackendCreateDescriptor(miopenBackendDescriptorType_t descriptorType,
                                                            miopenBackendDescriptor_t* descriptor);
 
-/// Sets an attribute to `elementCount` elements, which are copied. BadParm if the descriptor has no
-/// such attribute, if type or count do not fit, or if it is finalized.
+/// Sets an attribute to `elementCount` elements, which are copied; descriptors among them must be
+/// finalized and stay alive as long as this one. BadParm if the descriptor has no such attribute,
+/// if type, count or a value do not fit; NotInitialized if it is finalized.
 MIOPEN_EXPORT miopenStatus_t miopenBackendSetAttribute(miopenBackendDescriptor_t descriptor,
                                                        miopenBackendAttributeName_t attributeName,
                                                        miopenBackendAttributeType_t attributeType, int64_t elementCount,
                                                        void* arrayOfElements);
 
 /// Checks the attributes and completes the descriptor; after that it cannot be changed. BadParm if
-/// one is missing or wrong.
+/// one is missing or wrong, NotInitialized if it is finalized already. A graph looks for engines, an
+/// execution plan builds and compiles all that it runs.
 MIOPEN_EXPORT miopenStatus_t miopenBackendFinalize(miopenBackendDescriptor_t descriptor);
 
 /// Copies up to `requestedElementCount` elements of an attribute; `*elementCount` is how many it
-/// has. NotInitialized if the descriptor is not finalized.
+/// has. NotInitialized if the descriptor is not finalized; BadParm for another type of elements and
+/// null pointers, and for attributes of one element if another number is requested.
 MIOPEN_EXPORT miopenStatus_t miopenBackendGetAttribute(miopenBackendDescriptor_t descriptor,
                                                        miopenBackendAttributeName_t attributeName,
                                                        miopenBackendAttributeType_t attributeType,
                                                        int64_t requestedElementCount, int64_t* elementCount,
                                                        void* arrayOfElements);
 
-/// Runs a finalized plan on the handle with the buffers of the variant pack.
+/// Runs a finalized plan on the handle with the buffers of the variant pack, asynchronously on GPUs.
+/// BadParm if a tensor that is not virtual has no buffer, or one that is not aligned, and if the
+/// handle is of another device. The workspace has the plan's WORKSPACE_SIZE bytes, may be null if
+/// that is 0, and shares no memory with other buffers.
 MIOPEN_EXPORT miopenStatus_t miopenBackendExecute(miopenHandle_t handle, miopenBackendDescriptor_t executionPlan,
                                                   miopenBackendDescriptor_t variantPack);
 
-/// Frees a descriptor. BadParm if null.
+/// Frees a descriptor; does nothing with those that a heuristic owns. BadParm if null.
 MIOPEN_EXPORT miopenStatus_t miopenBackendDestroyDescriptor(miopenBackendDescriptor_t descriptor);
 
-/// Makes a descriptor of this type in memory of the caller, `sizeInBytes` bytes at `descriptor`.
+/// Makes a descriptor of this type in memory of the caller, `sizeInBytes` bytes at `descriptor`: at
+/// least 64, aligned to 8; else BadParm. Destroy it before the memory is freed.
 MIOPEN_EXPORT miopenStatus_t miopenBackendInitialize(miopenBackendDescriptor_t descriptor,
                                                      miopenBackendDescriptorType_t descriptorType, size_t sizeInBytes);
 

@@ -56,7 +56,9 @@ std::string entry_point(const KernelSpec& spec) {
   return fmt::format("ENTRY_POINT({}, {})\n", spec.entry, spec.instantiation);
 }
 
-std::string program_source(const KernelSpec& spec) { return kernel_source(spec.source) + entry_point(spec); }
+std::string program_source(const KernelSpec& spec) {
+  return spec.generated + kernel_source(spec.source) + entry_point(spec);
+}
 
 /// A hash of everything that the compiled program depends on: its file name in the cache.
 std::string key_of(const std::string& identity, const KernelSpec& spec, const std::string& source) {
@@ -188,6 +190,7 @@ std::vector<std::string> kernel_programs() {
 std::string program_name(const KernelSpec& spec) {
   std::string name = spec.source;
   for (const std::string& option : spec.options) name += ' ' + option;
+  if (!spec.generated.empty()) name += fmt::format(" with {:016x}", content_hash(spec.generated));
   return spec.instantiation.empty() ? name : fmt::format("{} {} = {}", name, spec.entry, spec.instantiation);
 }
 

@@ -33,7 +33,7 @@ class SharedKernels {
   std::map<std::pair<const void*, std::uint64_t>, std::shared_ptr<const Kernel>> kernels_;  // by context and number
 };
 
-/// Source, options and instantiation: equal for functions of the same program.
+/// Source, options, generated text and instantiation: equal for functions of the same program.
 std::string program_name(const KernelSpec&);
 
 /// A program compiled without a device, as the caches store it, and the compiler's log.

@@ -101,6 +101,7 @@ struct KernelSpec {
   std::string entry;                 // the function
   std::vector<std::string> options;  // "-DTILE=64"
   std::string instantiation = "";    // of a C++ template in the source, "Tile<64, 4>": becomes the function `entry`
+  std::string generated = "";        // text before the source: macros that a generator made
 };
 
 /// Ready to launch: holds all it needs; never looks up, allocates, logs or reads the environment.

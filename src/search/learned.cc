@@ -17,6 +17,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json_tree.h"
 #include "base/process_mutex.h"
 
 namespace polymio::search {
@@ -373,74 +374,6 @@ std::optional<TunePoint> LearnedModel::point(const DeviceInfo& device, const Pro
   return found;
 }
 
-/// The JSON header as a tree whose destructor does not allocate: that of nlohmann::json does, and would terminate the
-/// process when out of memory.
-class HeaderTree final : nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit HeaderTree(std::string_view text) {
-    try {
-      nlohmann::json::sax_parse(text, static_cast<nlohmann::json_sax<nlohmann::json>*>(this));
-    } catch (...) {
-      clear(root_);
-      throw;
-    }
-  }
-  HeaderTree(const HeaderTree&) = delete;
-  HeaderTree& operator=(const HeaderTree&) = delete;
-  ~HeaderTree() override { clear(root_); }
-  const nlohmann::json& root() const { return root_; }
-
- private:
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }
-  bool key(string_t& value) override {
-    key_ = std::move(value);
-    return true;
-  }
-  bool start_object(std::size_t) override { return open(nlohmann::json::value_t::object); }
-  bool start_array(std::size_t) override { return open(nlohmann::json::value_t::array); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t place, const std::string&, const nlohmann::detail::exception& problem) override {
-    fail(Status::kBadParm, "its header is wrong at byte {}: {}", place, problem.what());
-  }
-
-  template <class T>
-  nlohmann::json& place(T&& value) {
-    if (open_.empty()) return root_ = std::forward<T>(value);
-    if (open_.back()->is_array()) return open_.back()->emplace_back(std::forward<T>(value));
-    return (*open_.back())[key_] = std::forward<T>(value);
-  }
-  template <class T>
-  bool add(T&& value) {
-    place(std::forward<T>(value));
-    return true;
-  }
-  bool open(nlohmann::json::value_t kind) {
-    open_.reserve(open_.size() + 1);
-    open_.push_back(&place(kind));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-  static void clear(nlohmann::json& value) noexcept {
-    if (!value.is_structured()) return;
-    for (auto& child : value) clear(child);
-    value.clear();
-  }
-
-  nlohmann::json root_;
-  std::vector<nlohmann::json*> open_;  // containers being read, outermost first; stable: only the innermost grows
-  std::string key_;
-};
-
 }  // namespace
 
 std::unique_ptr<const Model> parse_model(std::string_view file) {
@@ -456,7 +389,7 @@ std::unique_ptr<const Model> parse_model(std::string_view file) {
   const auto [rest, error] = std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), bytes);
   require(error == std::errc() && bytes <= body.size(), "its header has {} of {} bytes", fields[3], body.size());
   try {
-    const HeaderTree header(body.substr(0, bytes));
+    const JsonTree header(body.substr(0, bytes), "its header");
     return std::make_unique<const LearnedModel>(header.root(), body.substr(bytes));
   } catch (const nlohmann::json::exception& problem) {
     fail(Status::kBadParm, "its header is wrong: {}", problem.what());

@@ -1,0 +1,177 @@
+// Nodes that other primitives compute in one step: what follows a convolution, and softmax.
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <optional>
+
+#include "primitives/activation/activation.h"
+#include "primitives/graph/draft.h"
+#include "primitives/reduce/reduce.h"
+
+namespace polymio::graph {
+namespace {
+
+class Finder {
+ public:
+  explicit Finder(const Graph& g) : g_(g), covered_(g.nodes.size()) {}
+
+  std::vector<Item> run() {
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (covered_[i]) continue;
+      if (g_.nodes[i].kind == Kind::kConvolution) convolution(static_cast<int>(i));
+      if (g_.nodes[i].kind == Kind::kReduction) softmax(static_cast<int>(i));
+    }
+    return std::move(items_);
+  }
+
+ private:
+  const Node& node(int i) const { return g_.nodes[static_cast<std::size_t>(i)]; }
+  const Tensor& tensor(int t) const { return g_.tensors[static_cast<std::size_t>(t)]; }
+
+  std::vector<int> readers(int t) const {
+    std::vector<int> found;
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i)
+      if (std::ranges::find(g_.nodes[i].in, t) != g_.nodes[i].in.end()) found.push_back(static_cast<int>(i));
+    return found;
+  }
+  /// The only reader of a virtual tensor, or -1.
+  int reader(int t) const {
+    const auto found = readers(t);
+    return tensor(t).is_virtual && found.size() == 1 ? found[0] : -1;
+  }
+  bool is(int i, Mode mode) const {
+    return i >= 0 && node(i).kind == Kind::kPointwise && node(i).pointwise.mode == mode;
+  }
+  /// A node with this mode that does not scale its operands.
+  bool is_plain(int i, Mode mode) const {
+    return is(i, mode) && node(i).pointwise.alpha1 == 1 && node(i).pointwise.alpha2 == 1;
+  }
+  void cover(Item item) {
+    for (const int n : item.nodes) covered_[static_cast<std::size_t>(n)] = true;
+    items_.push_back(std::move(item));
+  }
+
+  // Convolution, then up to one sum with a tensor and one with a bias in either order, then an activation.
+
+  bool is_bias(int t, int y) const {
+    const TensorDesc &b = tensor(t).desc, &to = tensor(y).desc;
+    if (b.type != to.type || b.rank != to.rank || b.rank < 2) return false;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(b.rank); ++d)
+      if (b.lens[d] != (d == 1 ? to.lens[1] : 1)) return false;
+    return b.strides[1] == 1 || b.lens[1] == 1;
+  }
+
+  static std::optional<activation::Mode> activation_of(const Pointwise& p) {
+    if (p.alpha1 != 1) return {};
+    switch (p.mode) {
+      case Mode::kRelu:
+        if (p.lower_clip != 0 || p.lower_slope != 0) return {};
+        return p.upper_clip >= Pointwise{}.upper_clip ? activation::Mode::kRelu : activation::Mode::kClippedRelu;
+      case Mode::kSigmoid: return activation::Mode::kLogistic;
+      default: return {};
+    }
+  }
+
+  void convolution(int first) {
+    const Node& conv = node(first);
+    const Convolution& c = conv.convolution;
+    if (c.direction != Direction::kForward || c.transposed || c.beta != 0) return;
+    Draft::Epilogue e;
+    std::vector<int> nodes = {first};
+    std::vector<int> reads = conv.in;
+    int y = conv.out;
+    const auto same = [&](int t) {
+      return tensor(t).desc.type == tensor(conv.out).desc.type && tensor(t).desc.lens == tensor(conv.out).desc.lens;
+    };
+    if (tensor(conv.in[0]).desc.type != tensor(conv.in[1]).desc.type ||
+        tensor(conv.in[0]).desc.type != tensor(conv.out).desc.type)
+      return;
+    for (int next; (next = reader(y)) >= 0 && is(next, Mode::kAdd);) {
+      const Node& sum = node(next);
+      const bool first_slot = sum.in[0] == y;
+      if (sum.in[0] == sum.in[1] || !same(sum.out)) break;
+      const int other = sum.in[first_slot ? 1 : 0];
+      const double of_y = first_slot ? sum.pointwise.alpha1 : sum.pointwise.alpha2,
+                   of_other = first_slot ? sum.pointwise.alpha2 : sum.pointwise.alpha1;
+      if (e.bias < 0 && is_bias(other, y) && of_y == 1 && of_other == 1) {
+        e.bias = other;
+      } else if (e.residual < 0 && same(other) && (of_y == 1 || e.bias < 0)) {
+        e.residual = other;
+        e.residual_scale = of_other;
+        e.scale *= of_y;
+      } else {
+        break;
+      }
+      nodes.push_back(next);
+      reads.push_back(other);
+      y = sum.out;
+    }
+    const int last = reader(y);
+    if (last >= 0 && node(last).kind == Kind::kPointwise && same(node(last).out)) {
+      if (const auto mode = activation_of(node(last).pointwise)) {
+        e.activation = static_cast<int>(*mode);
+        e.clip = node(last).pointwise.upper_clip;
+        nodes.push_back(last);
+        y = node(last).out;
+      }
+    }
+    if (nodes.size() == 1) return;
+    e.y = y;
+    cover({nodes, reads, {y}, [first, e](Draft& d) {
+             d.add_convolution(d.graph().nodes[static_cast<std::size_t>(first)], e);
+           }});
+  }
+
+  // The largest of a row, e^(x - largest), their sum, and the quotients: by division, or by the reciprocal of the sum.
+
+  bool reduces_last(int i, reduce::Op op) const {
+    if (i < 0 || node(i).kind != Kind::kReduction || node(i).reduction != static_cast<int>(op)) return false;
+    const TensorDesc &x = tensor(node(i).in[0]).desc, &y = tensor(node(i).out).desc;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(x.rank); ++d)
+      if (y.lens[d] != (d + 1 == static_cast<std::size_t>(x.rank) ? 1 : x.lens[d])) return false;
+    return true;
+  }
+
+  bool is_dense(int t) const {
+    const TensorDesc& d = tensor(t).desc;
+    return make_tensor(d.type, d.sizes(), {}) == d && !is_integer(d.type) && !is_fp8(d.type);
+  }
+
+  void softmax(int largest) {
+    if (!reduces_last(largest, reduce::Op::kMax)) return;
+    const int x = node(largest).in[0], difference = reader(node(largest).out);
+    if (!is_plain(difference, Mode::kSub) || node(difference).in != std::vector<int>{x, node(largest).out}) return;
+    const int power = reader(node(difference).out);
+    if (!is_plain(power, Mode::kExp) || !tensor(node(power).out).is_virtual) return;
+    const int e = node(power).out;
+    const auto of_power = readers(e);
+    if (of_power.size() != 2) return;
+    const int sum = reduces_last(of_power[0], reduce::Op::kAdd) ? of_power[0] : of_power[1];
+    const int last = sum == of_power[0] ? of_power[1] : of_power[0];
+    if (!reduces_last(sum, reduce::Op::kAdd)) return;
+    int denominator = reader(node(sum).out);
+    std::vector<int> nodes = {largest, difference, power, sum, last};
+    if (is_plain(denominator, Mode::kReciprocal)) {
+      nodes.push_back(denominator);
+      const int inverse = node(denominator).out;
+      const std::vector<int> factors = {e, inverse}, exchanged = {inverse, e};
+      if (!is_plain(last, Mode::kMul) || reader(inverse) != last) return;
+      if (node(last).in != factors && node(last).in != exchanged) return;
+    } else if (denominator != last || !is_plain(last, Mode::kDiv) ||
+               node(last).in != std::vector<int>{e, node(sum).out}) {
+      return;
+    }
+    const int y = node(last).out;
+    if (!is_dense(x) || !is_dense(y) || tensor(x).desc != tensor(y).desc) return;
+    cover({nodes, {x}, {y}, [x, y](Draft& d) { d.add_softmax(x, y); }});
+  }
+
+  const Graph& g_;
+  std::vector<bool> covered_;
+  std::vector<Item> items_;
+};
+
+}  // namespace
+
+std::vector<Item> find_patterns(const Graph& graph) { return Finder(graph).run(); }
+
+}  // namespace polymio::graph
