@@ -344,11 +344,5 @@ TEST(LastError, BelongsToTheThreadAndStaysUntilTheNextFailure) {
   expect_bad(miopenDestroyTensorDescriptor(nullptr), {"tensor descriptor is null"});
 }
 
-TEST(NotImplemented, IsSaidByName) {
-  miopenCTCLossDescriptor_t loss = nullptr;
-  expect_error(miopenCreateCTCLossDescriptor(&loss), miopenStatusNotImplemented,
-               {"miopenCreateCTCLossDescriptor", "not implemented"});
-}
-
 }  // namespace
 }  // namespace polymio::test
