@@ -15,7 +15,6 @@ namespace polymio::driver {
 
 namespace {
 constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat}, kShort[] = {kFloat, kHalf},
-constexpr DataType kFloats[] = {kFloat, kHalf, kBFloat16, kDouble}, kSingle[] = {kFloat},
                    kShortFloats[] = {kFloat, kHalf, kBFloat16},
                    kOfEverySize[] = {kFloat, kHalf, kBFloat16, kInt8, kDouble},
                    kNumbers[] = {kFloat, kHalf, kBFloat16, kDouble, kInt32, kInt8};

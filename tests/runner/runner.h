@@ -75,7 +75,6 @@ Cases rnn_cases(const std::string& line);
 Cases matmul_cases(const std::string& line);
 Cases ctc_cases(const std::string& line);
 Cases mha_cases(const std::string& line);
-Cases matmul_cases(const std::string& line);
 
 inline constexpr Primitive kPrimitives[] = {
     {"convolution", convolution_cases},
@@ -100,7 +99,6 @@ inline constexpr Primitive kPrimitives[] = {
     {"matmul", matmul_cases},
     {"ctc", ctc_cases},
     {"mha", mha_cases},
-    {"matmul", matmul_cases},
 };
 
 /// Runs the solver twice, the second time on buffers that are misaligned by one element. Expects: results that the case

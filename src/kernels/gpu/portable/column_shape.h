@@ -8,9 +8,8 @@ namespace polymio::kernels {
 
 enum { kColumnOperands = 7 };  // inputs, then outputs
 
-/// Strides in elements between columns or, where an operand has vectors of columns (NCHWc; an image's channels in NHWC),
-/// between these. A block
-/// reduces `together` neighbouring columns, a power of two.
+/// Strides in elements between columns or, where an operand has vectors of columns (NCHWc; an image's channels in
+/// NHWC), between these. A block reduces `together` neighbouring columns, a power of two.
 typedef struct ColumnShape {
   i64 columns;
   i64 stride[kColumnOperands];

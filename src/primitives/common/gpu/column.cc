@@ -61,8 +61,7 @@ class Inputs {
       if (in_aligned_buffers && columns_.any_alignment) side.data = &kAligned;
       const i64 stride = columns_.shape.stride[o], neighbours = columns_.shape.vector[o];
       const bool divides = neighbours == 1 ? stride == 1 : neighbours % vector_ == 0 && stride % vector_ == 0;
-      return i >= nest_.inputs - columns_.equal_across ||
-             (divides && kernels::is_aligned(nest_, i, side, -1, vector_));
+      return i >= nest_.inputs - columns_.equal_across || (divides && kernels::is_aligned(nest_, i, side, -1, vector_));
     });
   }
   template <class Condition>

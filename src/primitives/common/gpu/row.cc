@@ -38,8 +38,8 @@ i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
   return lanes;
 }
 
-/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 128 bytes at
-/// once while rows fill the device.
+/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 128 bytes
+/// at once while rows fill the device.
 i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, std::size_t unit_bytes) {
   constexpr i64 kTransaction = 128, kThreadsPerUnit = 1024;
   const auto power = [](i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); };
@@ -72,8 +72,8 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const i64 count = count_of(plan.nest, 0, row_dims);
   const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
   const std::size_t unit_bytes = rows.sides[0].size * static_cast<std::size_t>(plan.vectors ? vector : 1);
-  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units)
-                               : lanes_of_row(device, count, units, unit_bytes);
+  const i64 lanes =
+      neighbours ? lanes_of_near_rows(device, count, units) : lanes_of_row(device, count, units, unit_bytes);
   plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1};
   if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
   return plan;

@@ -99,7 +99,8 @@ struct Plan {
   ColumnPlan columns;
 };
 
-/// Whether neighbours in memory are kept: one dimension, or an inner one that is contiguous (channels of images in NHWC).
+/// Whether neighbours in memory are kept: one dimension, or an inner one that is contiguous (channels of images in
+/// NHWC).
 bool keeps_neighbours(const Problem& p, const Loop& kept) {
   constexpr std::int64_t kLeastVector = 16;
   if (kept.rank != 2) return kept.rank == 1 && kept.count() > 1;
