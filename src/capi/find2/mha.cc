@@ -107,6 +107,7 @@ MhaBuffers tensors_of(const ProblemState& p, const MhaCall& call) {
     const Role& role = kRoles[i];
     const bool has = is_needed(role, p.direction) || (role.id == miopenTensorMhaBias && call.problem.has_bias());
     all[i] = {role.id, has ? &p.tensors.at(role.id) : nullptr};
+    all[i].is_optional = role.kind == Kind::kMask;
     if (role.kind == Kind::kNumber) all[i].limit = 0;  // find measures without dropout
   }
   return all;

@@ -181,6 +181,7 @@ struct TensorBuffer {
   const TensorDesc* desc;  // null: the problem has no such tensor
   void* data = nullptr;
   double limit = 1;  // of the random values that find makes
+  bool is_optional = false;  // may be missing when the problem runs
 };
 
 /// BadParm unless the tensor belongs to the problem.

@@ -46,7 +46,7 @@ struct Run {
     }
     if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
     for (const TensorBuffer& tensor : tensors)
-      if ((tensor.desc || tensor.id & miopenTensorArgumentIsScalar) && !tensor.data)
+      if (!tensor.data && !tensor.is_optional && (tensor.desc || tensor.id & miopenTensorArgumentIsScalar))
         fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(tensor.id),
              static_cast<unsigned>(tensor.id));
   }
