@@ -52,6 +52,7 @@ Verdict DepthwiseWindows::check(const DeviceInfo& d, const Problem& p) {
   // Other variants have at most 15 times as many blocks as the first.
   constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 27, kMaxTaps = 1 << 16;
   if (const Verdict v = check_epilogue(p); !v) return v;
+  POLYMIO_REQUIRE(!p.epilogue.scale && !p.epilogue.residual, "fuses bias and activation only");
   POLYMIO_REQUIRE(p.w.is_channels_first() || p.w.is_channels_last(), "w is not packed");
   POLYMIO_REQUIRE(p.epilogue.activation != kPower, "does not fuse this activation");
   std::int64_t filter = 1;

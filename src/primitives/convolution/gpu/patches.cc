@@ -55,6 +55,7 @@ bool has_patches(const Problem& p) {
     const std::int64_t filter = p.filter(i), extent = (filter - 1) * p.geometry.dilation[axis] + 1;
     if (p.geometry.pad[axis] != 0 || extent != filter) return false;
     if (p.out(i) != 1 && p.geometry.stride[axis] < filter) return false;
+    if ((p.out(i) - 1) * p.geometry.stride[axis] + filter > p.in(i)) return false;  // taps outside of the image
     taps *= filter;
   }
   return taps > 1 && (channels_first(p) || last);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kRows = 64, kThreads = 256, kMatrixThreads = 128;  // of a block, as in the kernels
 constexpr std::int64_t kMostMatrixHead = 128;
-constexpr std::size_t kScalarBytes = 1024;
+constexpr std::size_t kScalarBytes = 1024, kAlignment = 16;  // of the workspace: scalars, alignment
 static_assert(sizeof(kernels::Scalars) <= kScalarBytes && static_cast<std::size_t>(kernels::SCALARS) == kScalars);
 
 /// As in the kernels.
@@ -119,10 +119,15 @@ class Run {
     return p_.head_size() % unit == 0;
   }
 
-  Buffer scalars() const { return {a_.workspace}; }
+  /// From the first aligned address of the workspace on.
+  Buffer scalars() const {
+    return {a_.workspace, (kAlignment - reinterpret_cast<std::uintptr_t>(a_.workspace) % kAlignment) % kAlignment};
+  }
   /// Behind so many floats.
   Buffer part(std::int64_t floats) const {
-    return {a_.workspace, kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float)};
+    Buffer part = scalars();
+    part.offset += kScalarBytes + static_cast<std::size_t>(floats) * sizeof(float);
+    return part;
   }
   /// The workspace instead of null, which not every driver accepts.
   Buffer given(const void* data) const { return {data ? data : a_.workspace}; }
@@ -177,7 +182,8 @@ class GpuTiles final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo&, const Problem& p, const TunePoint&) const override {
     const std::int64_t magnitudes = 2 * (blocks_of(p.queries(), p) + (p.forward() ? 0 : blocks_of(p.keys(), p)));
-    return kScalarBytes + static_cast<std::size_t>(magnitudes + (p.forward() ? 0 : p.rows())) * sizeof(float);
+    return kAlignment + kScalarBytes +
+           static_cast<std::size_t>(magnitudes + (p.forward() ? 0 : p.rows())) * sizeof(float);
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
