@@ -17,7 +17,7 @@ class PoolingScatter {
         elements_(p.dims[0].size * p.dims[1].size * p.dims[2].size),
         positions_(p.image_index ? 0 : p.dims[0].length * p.dims[1].length * p.dims[2].length),
         sums_(scratch.take<T>(elements_)),
-        offsets_(scratch.take<i64>(positions_)),
+        places_(scratch.take<Place>(positions_)),
         writer_(scratch, {p.scale, p.keep, p.non_temporal}, p.out_at.dims[2]) {}
 
   /// Fills tables; not done by the constructor, which also measures scratch.
@@ -25,7 +25,7 @@ class PoolingScatter {
     const WindowDim* const k = p_.dims;
     for (i64 i = 0; i < positions_; ++i) {
       const i64 w = i % k[2].length, h = i / k[2].length % k[1].length, d = i / k[2].length / k[1].length;
-      offsets_[i] = in_plane(d, h, w);
+      places_[i] = {in_plane(d, h, w), h, w};
     }
   }
 
@@ -50,6 +50,12 @@ class PoolingScatter {
  private:
   static constexpr i64 kStep = kLanes<T>;
 
+  /// A position in a window: its element relative to that at the window's start, and its row and column.
+  struct Place {
+    i64 offset, h, w;
+  };
+
+  static bool is_below(i64 v, i64 end) { return static_cast<std::uint64_t>(v) < static_cast<std::uint64_t>(end); }
   i64 in_plane(i64 d, i64 h, i64 w) const { return (d * p_.dims[1].size + h) * p_.dims[2].size + w; }
 
   /// Adds a line of windows.
@@ -59,7 +65,7 @@ class PoolingScatter {
     const S* const gradient =
         static_cast<const S*>(p_.in) + image * s.image + channel * s.channel + d * s.dims[0] + h * s.dims[1];
     const IndexLine index = index_line(p_, image, channel, d, h);
-    const i64 start = in_plane(d * k[0].stride - k[0].pad, h * k[1].stride - k[1].pad, -k[2].pad);
+    const i64 top = h * k[1].stride - k[1].pad, start = in_plane(d * k[0].stride - k[0].pad, top, -k[2].pad);
     const Range widths = windows_inside(k[2]);
     for (i64 w = widths.first; w < widths.end; w += kStep) {
       const i64 n = min_of(kStep, widths.end - w);
@@ -71,10 +77,14 @@ class PoolingScatter {
       for (i64 i = 0; i < n; ++i) {
         i64 at = indices[i];
         if (!p_.image_index) {
-          if (static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(positions_)) continue;
-          at = start + (w + i) * k[2].stride + offsets_[at];
+          if (!is_below(at, positions_)) continue;
+          const Place& place = places_[at];
+          const i64 left = (w + i) * k[2].stride;
+          // Positions in the padding have no element.
+          if (!is_below(top + place.h, k[1].size) || !is_below(left - k[2].pad + place.w, k[2].size)) continue;
+          at = start + left + place.offset;
         }
-        if (static_cast<std::uint64_t>(at) < static_cast<std::uint64_t>(elements_)) sums_[at] += values[i];
+        if (is_below(at, elements_)) sums_[at] += values[i];
       }
     }
   }
@@ -82,7 +92,7 @@ class PoolingScatter {
   const Pooling& p_;
   const i64 elements_, positions_;
   T* const sums_;
-  i64* const offsets_;  // of the positions in a window, in the plane
+  Place* const places_;
   Writer<S, T> writer_;
 };
 

@@ -67,7 +67,7 @@ struct RowInputs {
     using Stored = typename Elements<S, T>::Stored;
     typename Elements<S, T>::Bits bits;
     __builtin_memcpy(&bits, in[k], sizeof bits);
-    const Stored all = Stored{} + bits;
+    const Stored all = bits - Stored{};  // adding 0 would lose the sign of -0
     __builtin_memcpy(buffers[k], &all, sizeof all);
     in[k] = buffers[k];
     mask[k] = 0;
