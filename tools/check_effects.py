@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 """Checks tests/effects.tsv: which test checks the effect of a function of a primitive.
 
-Every function of these groups of the API table that a source of src/capi defines has a row, no other has one, and the
-test it names exists. One line for each difference; exit status 1 if there is any. --self-test plants violations."""
+Every function of these groups of the API table has a row, no other has one, and the test it names exists. One line for each difference; exit status 1 if there is any. --self-test plants violations."""
 # SPDX-License-Identifier: MIT
 import csv
 import pathlib
 import re
 import sys
-
-import generate_stubs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUPS = {"pooling", "LRN", "layernorm", "cat", "batchnorm", "softmax", "GraphAPI", "LossFunction", "dropout", "TensorReduce",
@@ -24,7 +21,7 @@ def demanded():
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     names = {row["name"] for row in rows
              if row["group"] in GROUPS and (row["group"] != "find2" or SEARCH.search(row["name"]))}
-    return (names & generate_stubs.defined((ROOT / "src" / "capi").rglob("*.cc"))) - OLDER
+    return names - OLDER
 
 
 def tests():
@@ -48,7 +45,7 @@ def differences(lines, names, existing):
             yield f"line {number}: {name} has another row"
         seen.add(name)
         if name not in names:
-            yield f"line {number}: {name} is no function of a primitive, or no source of src/capi defines it"
+            yield f"line {number}: {name} is no function of a primitive"
         if test.split("/")[-1] not in existing:
             yield f"line {number}: there is no test {test}"
     if lines != sorted(lines):

@@ -54,8 +54,8 @@ TEST(Driver, BadArgumentsFailWithAText) {
     const char* arguments;
     const char* pattern;
   } cases[] = {
-      {"rnn",
-       "Incorrect BaseArg 'rnn', allowed: conv convfp16 .* activ .* activfp64 bias .* dataset db demo devices doctor "
+      {"crnn",
+       "Incorrect BaseArg 'crnn', allowed: conv convfp16 .* activ .* activfp64 bias .* dataset db demo devices doctor "
        "options report tune warm$"},
       {"conv -n 0", "-n --batchsize: bad value '0', allowed: an integer from 1"},
       {"conv --frobnicate 1", "unknown flag '--frobnicate'"},

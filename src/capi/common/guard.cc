@@ -28,10 +28,4 @@ miopenStatus_t keep_error(Status status, const char* text) noexcept {
 
 const char* last_error() noexcept { return t_text; }
 
-miopenStatus_t not_implemented(const char* function) noexcept {
-  char text[256];
-  std::snprintf(text, sizeof text, "%s is not implemented by this version of the library", function);
-  return keep_error(Status::kNotImplemented, text);
-}
-
 }  // namespace polymio::capi

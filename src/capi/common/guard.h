@@ -16,9 +16,6 @@ miopenStatus_t keep_error(Status status, const char* text) noexcept;
 /// The last stored text of this thread.
 const char* last_error() noexcept;
 
-/// Returns NotImplemented, with a text naming the function.
-miopenStatus_t not_implemented(const char* function) noexcept;
-
 /// Runs `body` and returns its status; every exported function is one call of guard().
 template <class Body>
 miopenStatus_t guard(Body&& body) noexcept {
