@@ -252,8 +252,9 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateActivationProblem(miopenProblem_t* prob
 /// Creates a batch normalisation problem: forward (training), backward or inference, else BadParm;
 /// `runningMeanVariance`: training also updates the running mean and variance. Its tensors: X, Y, Scale and Bias;
 /// inference also EstimatedMean and EstimatedVariance; training RunningMean and RunningVariance if it updates them, and
-/// SavedMean and SavedVariance if they have descriptors; backward X, DY, DX, Scale, Bias, ScaleDiff, BiasDiff,
-/// SavedMean and SavedVariance. Parameters without a descriptor are like the scale. A run forward needs
+/// SavedMean and SavedVariance if they have descriptors; backward X, DY, DX, Scale, ScaleDiff, BiasDiff, SavedMean,
+/// SavedVariance, and Bias if fused with an activation. Bias, ScaleDiff and BiasDiff have one type and layout, by
+/// default those of the scale; so have means and variances, by default fp32, or fp64 for X of fp64. A run forward needs
 /// miopenScalarBatchnormEpsilon, training also miopenScalarBatchnormExpAvgFactor: a host double, without a descriptor.
 MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* problem, miopenBatchNormMode_t mode,
                                                           bool runningMeanVariance, miopenProblemDirection_t direction);
@@ -262,7 +263,8 @@ MIOPEN_EXPORT miopenStatus_t miopenCreateBatchnormProblem(miopenProblem_t* probl
 /// tensors before: the input of the first operation, W of a convolution, miopenTensorBias and the scale of a batch
 /// normalisation are required; an output without descriptor has the computed sizes and the layout of X. Any order of
 /// forward problems, at most one of each kind, but no bias in front of a convolution; or the gradients of a batch
-/// normalisation and an activation. Else UnsupportedOp; NotImplemented for softmax.
+/// normalisation and an activation, from the activation's DY to the normalisation's DX. Else UnsupportedOp;
+/// NotImplemented for softmax.
 MIOPEN_EXPORT miopenStatus_t miopenFuseProblems(miopenProblem_t problem1, miopenProblem_t problem2);
 
 /// Creates a problem that adds one bias per channel, to be fused with a convolution. miopenTensorBias is

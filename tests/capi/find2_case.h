@@ -4,6 +4,9 @@
 #pragma once
 #include <miopen/find2.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -124,6 +127,28 @@ inline miopenStatus_t run(miopenHandle_t h, miopenSolution_t s, const std::vecto
   Bytes workspace(workspace_of(s));
   return miopenRunSolution(h, s, arguments.size(), arguments.data(), workspace.empty() ? nullptr : workspace.data(),
                            workspace.size());
+}
+
+inline std::string save(miopenSolution_t s) {
+  std::size_t size = 0;
+  expect_ok(miopenGetSolutionSize(s, &size));
+  std::string bytes(size, '\0');
+  expect_ok(miopenSaveSolution(s, bytes.data()));
+  return bytes;
+}
+
+inline miopenStatus_t load(const std::string& bytes, miopenSolution_t& s) {
+  // A block of its own, so that a sanitizer sees any read beyond its end.
+  const auto copy = std::make_unique<char[]>(bytes.size());
+  std::memcpy(copy.get(), bytes.data(), bytes.size());
+  return miopenLoadSolution(&s, copy.get(), bytes.size());
+}
+
+/// The bytes with a valid checksum appended.
+inline std::string signed_again(std::string bytes) {
+  const std::uint64_t sum = XXH3_64bits(bytes.data(), bytes.size() - 8);
+  std::memcpy(bytes.data() + bytes.size() - 8, &sum, 8);
+  return bytes;
 }
 
 /// A result with integer exact values, rounded to integers to remove the rounding errors of transforms.

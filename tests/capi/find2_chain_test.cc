@@ -113,12 +113,8 @@ struct Chains : testing::Test {
       before = time_of(s);
       expect_ok(run(handle, s, arguments_of(buffers)));
       check();
-      std::size_t size = 0;
-      expect_ok(miopenGetSolutionSize(s, &size));
-      std::string bytes(size, '\0');
-      expect_ok(miopenSaveSolution(s, bytes.data()));
       miopenSolution_t raw = nullptr;
-      expect_ok(miopenLoadSolution(&raw, bytes.data(), size));
+      expect_ok(load(save(s), raw));
       const Solution loaded(raw, miopenDestroySolution);
       EXPECT_EQ(id_of(loaded), id_of(s));
       EXPECT_EQ(time_of(loaded), time_of(s));
@@ -137,6 +133,86 @@ struct Chains : testing::Test {
     buffers[end_id(chain.back(), false)] = y.data();
     const Doubles want = data.expected(chain);
     expect_solutions(all, [&] { data.expect_result(y, want, chain); });
+  }
+
+  /// The gradients of a batch norm and an activation ("NA", "AN"), or of a batch norm ("N"); `all`: with descriptors of
+  /// the activation's tensors too.
+  Problem gradient_problem(const std::string& chain, miopenTensorDescriptor_t dx, bool all) {
+    Problem norm = norm_problem(miopenProblemDirectionBackward);
+    set(norm, miopenTensorBatchnormDX, dx);
+    if (chain == "N") return norm;
+    expect_ok(miopenSetActivationDescriptor(activation, data.mode, data.alpha, data.beta, data.gamma));
+    miopenProblem_t raw = nullptr;
+    expect_ok(miopenCreateActivationProblem(&raw, activation, miopenProblemDirectionBackward));
+    Problem gradient = own(raw);
+    if (all)
+      for (const auto id : {miopenTensorActivationDY, miopenTensorActivationDX}) set(gradient, id, image);
+    const bool norm_first = chain == "NA";
+    expect_ok(miopenFuseProblems(norm_first ? norm : gradient, norm_first ? gradient : norm));
+    return norm_first ? std::move(norm) : std::move(gradient);
+  }
+
+  /// The operands of gradients, and what is right.
+  struct Gradients {
+    Gradients(Chains& chains, miopenActivationMode_t mode) : data(chains.data), dx(chains.y) {
+      data.mode = mode == miopenActivationPASTHRU ? miopenActivationLEAKYRELU : mode;
+      data.alpha = mode == miopenActivationPASTHRU ? 1 : 0.75;  // a slope of 1 is none
+      want = data.gradients(data.images.dense(dy));
+      mean.assign(want.mean.begin(), want.mean.end());
+      inverse.assign(want.inverse.begin(), want.inverse.end());
+    }
+    Buffers buffers() {
+      return {{miopenTensorBatchnormX, data.x.data()},
+              {miopenTensorBatchnormScale, data.scale.data()},
+              {miopenTensorBatchnormBias, data.shift.data()},
+              {miopenTensorBatchnormDX, dx.data()},
+              {miopenTensorBatchnormScaleDiff, dscale.data()},
+              {miopenTensorBatchnormBiasDiff, dbias.data()},
+              {miopenTensorBatchnormSavedMean, mean.data()},
+              {miopenTensorBatchnormSavedVariance, inverse.data()},
+              {miopenTensorBatchnormDY, dy.data()}};
+    }
+    void expect_right(const Floats& result) const {
+      data.expect_result(result, want.dx, "dx");
+      for (std::size_t c = 0; c < 4; ++c) {
+        EXPECT_NEAR(dscale[c], want.dscale[c], 1e-4);
+        EXPECT_NEAR(dbias[c], want.dbias[c], 1e-4);
+      }
+    }
+    ChainData& data;
+    Floats& dx;
+    ChainData::Gradients want;
+    Floats dy = random_floats(Images::kCount, 20), dscale = Floats(4), dbias = Floats(4), mean, inverse;
+  };
+
+  void expect_gradients(const std::string& chain, miopenActivationMode_t mode, bool channels_last) {
+    const testing::ScopedTrace trace("gradients", 0, chain);
+    Gradients g(*this, mode);
+    const Images layout{channels_last};
+    const Tensor dx{miopenFloat, layout.lens(), layout.strides()};
+    const Problem p = gradient_problem(chain, dx, false);
+    buffers = g.buffers();
+    if (chain == "N") buffers.erase(miopenTensorBatchnormBias);  // nothing reads it
+    expect_solutions(p, [&] { g.expect_right(layout.permuted<float>(y, false)); });
+  }
+
+  /// Where the operations of a saved chain are; behind them are three numbers of a batch norm and the direction.
+  static std::size_t order_of(const std::string& bytes) {
+    std::size_t at = 16;
+    const auto number = [&] {
+      std::int64_t v = 0;
+      std::memcpy(&v, bytes.data() + at, 8);
+      at += 8;
+      return static_cast<std::size_t>(v);
+    };
+    const auto skip = [&](std::size_t count) { at += 8 * count; };
+    skip(2);         // the solver's id and version
+    skip(number());  // and name
+    skip(4);         // the kind, what is fused, whether the convolution is transposed
+    for (int list = 0; list < 4; ++list) skip(number());
+    skip(7);  // the rest of the convolution
+    skip(1);  // the length of the order
+    return at;
   }
 
   static constexpr int kOne[] = {1, 1};
@@ -181,44 +257,104 @@ TEST_F(Chains, ABatchNormUpdatesItsMoments) {
   }
 }
 
-TEST_F(Chains, GradientsWithAndWithoutAnActivation) {
-  Floats dy = random_floats(Images::kCount, 20), dscale(4), dbias(4);
-  for (const int kind : {0, 1, 2}) {  // no activation, behind the norm, before it
-    data.mode = kind == 0 ? miopenActivationLEAKYRELU : miopenActivationTANH;
-    data.alpha = kind == 0 ? 1 : 0.75;  // a slope of 1 is none
-    const auto want = data.gradients(data.images.dense(dy));
-    Floats forward = data.images.permuted<float>(want.y, true);
-    Floats mean(want.mean.begin(), want.mean.end()), inverse(want.inverse.begin(), want.inverse.end());
-    buffers = {{miopenTensorBatchnormX, data.x.data()},
-               {miopenTensorBatchnormScale, data.scale.data()},
-               {miopenTensorBatchnormBias, data.shift.data()},
-               {miopenTensorBatchnormDX, y.data()},
-               {miopenTensorBatchnormScaleDiff, dscale.data()},
-               {miopenTensorBatchnormBiasDiff, dbias.data()},
-               {miopenTensorBatchnormSavedMean, mean.data()},
-               {miopenTensorBatchnormSavedVariance, inverse.data()},
-               {miopenTensorBatchnormDY, dy.data()}};
-    Problem norm = norm_problem(miopenProblemDirectionBackward);
-    const auto check = [&] {
-      data.expect_result(y, want.dx, "dx");
-      for (std::size_t c = 0; c < 4; ++c) {
-        EXPECT_NEAR(dscale[c], want.dscale[c], 1e-4);
-        EXPECT_NEAR(dbias[c], want.dbias[c], 1e-4);
-      }
-    };
-    if (kind == 0) {
-      expect_solutions(norm, check);
-      continue;
-    }
-    expect_ok(miopenSetActivationDescriptor(activation, data.mode, data.alpha, data.beta, data.gamma));
-    miopenProblem_t raw = nullptr;
-    expect_ok(miopenCreateActivationProblem(&raw, activation, miopenProblemDirectionBackward));
-    const Problem gradient = own(raw);
-    buffers[miopenTensorActivationY] = forward.data();
-    const miopenProblem_t first = kind == 1 ? norm : gradient, second = kind == 1 ? gradient : norm;
-    expect_ok(miopenFuseProblems(first, second));
-    expect_solutions(first, check);
+TEST_F(Chains, Gradients) {
+  for (const bool channels_last : {false, true}) {  // dx, and never dy
+    expect_gradients("N", miopenActivationPASTHRU, channels_last);
+    for (const auto mode : {miopenActivationRELU, miopenActivationTANH})
+      for (const char* chain : {"NA", "AN"}) expect_gradients(chain, mode, channels_last);
   }
+}
+
+TEST_F(Chains, GradientsGoFromTheActivationsToTheBatchNorms) {
+  Gradients g(*this, miopenActivationRELU);
+  for (const char* chain : {"NA", "AN"}) {
+    const Problem p = gradient_problem(chain, image, true);
+    buffers = g.buffers();
+    Floats between(Images::kCount), wrong = random_floats(Images::kCount, 21);
+    buffers[miopenTensorActivationDY] = g.dy.data();
+    buffers[miopenTensorBatchnormDY] = wrong.data();
+    buffers[miopenTensorActivationDX] = between.data();
+    expect_solutions(p, [&] { g.expect_right(y); });
+    EXPECT_EQ(between, Floats(Images::kCount));
+  }
+}
+
+TEST_F(Chains, ARunMayNameAnotherInput) {
+  Gradients g(*this, miopenActivationRELU);
+  const Problem p = gradient_problem("NA", image, false);
+  const auto solutions = find(handle, p);
+  ASSERT_GE(solutions.size(), 1u);
+  buffers = g.buffers();
+  buffers.erase(miopenTensorBatchnormDY);
+  auto arguments = arguments_of(buffers);
+  miopenTensorDescriptor_t desc = image;
+  arguments.push_back({miopenTensorActivationDY, &desc, g.dy.data()});
+  expect_ok(run(handle, solutions[0], arguments));
+  g.expect_right(y);
+}
+
+TEST_F(Chains, ParametersThatNothingDescribes) {
+  const Tensor half{miopenHalf, {1, 4, 1, 1}}, wide{miopenDouble, {2, 4, 7, 6}};
+  const auto bytes_of = [&](miopenProblemDirection_t direction, const Tensor& x, const Tensor& scale,
+                            std::initializer_list<miopenTensorArgumentId_t> images) {
+    miopenProblem_t raw = nullptr;
+    expect_ok(miopenCreateBatchnormProblem(&raw, miopenBNSpatial, true, direction));
+    const Problem p = own(raw);
+    set(p, miopenTensorBatchnormScale, scale);
+    for (const auto id : images) set(p, id, x);
+    expect_ok(polymioSetWorkspaceLimit(handle, 1));
+    miopenSolution_t s = nullptr;
+    std::size_t n = 0;
+    expect_bad(miopenFindSolutions(handle, p, nullptr, &s, &n, 1), {"no room for the tensors"});
+    const std::string text = polymioGetLastError();
+    expect_ok(polymioSetWorkspaceLimit(handle, SIZE_MAX));
+    EXPECT_GE(find(handle, p).size(), 1u);
+    return std::stoul(text.substr(text.find("They have ") + 10));
+  };
+  const auto forward = {miopenTensorBatchnormX}, backward = {miopenTensorBatchnormX, miopenTensorBatchnormDY};
+  constexpr std::size_t kImage = 4 * Images::kCount;
+  EXPECT_EQ(bytes_of(miopenProblemDirectionInference, image, half, forward), 2 * kImage + 2 * 8 + 2 * 16);
+  EXPECT_EQ(bytes_of(miopenProblemDirectionForward, wide, channels, forward), 4 * kImage + 2 * 16 + 2 * 32);
+  EXPECT_EQ(bytes_of(miopenProblemDirectionBackward, image, half, backward), 3 * kImage + 3 * 8 + 2 * 16);
+}
+
+TEST_F(Chains, ParametersOfDifferentTypesAreBadParm) {
+  const Tensor half{miopenHalf, {1, 4, 1, 1}}, wide{miopenDouble, {1, 4, 1, 1}}, more{miopenFloat, {1, 5, 1, 1}};
+  const auto refuses = [&](miopenProblemDirection_t direction, miopenTensorArgumentId_t id, miopenTensorDescriptor_t t,
+                           const char* first, const char* second) {
+    const Problem p = norm_problem(direction, true);
+    set(p, id, t);
+    miopenSolution_t s = nullptr;
+    std::size_t n = 0;
+    expect_bad(miopenFindSolutions(handle, p, nullptr, &s, &n, 1), {first, second});
+  };
+  refuses(miopenProblemDirectionBackward, miopenTensorBatchnormBias, half, "BatchnormBias", "BatchnormBiasDiff");
+  refuses(miopenProblemDirectionBackward, miopenTensorBatchnormScaleDiff, more, "BatchnormBias", "BatchnormScaleDiff");
+  refuses(miopenProblemDirectionForward, miopenTensorBatchnormSavedVariance, wide, "BatchnormRunningMean",
+          "BatchnormSavedVariance");
+  refuses(miopenProblemDirectionInference, miopenTensorBatchnormEstimatedMean, wide, "BatchnormRunningMean",
+          "BatchnormEstimatedMean");
+}
+
+TEST_F(Chains, ForgedSolutionsAreRefused) {
+  const auto saved = [&](const std::string& chain) {
+    const Problem p = part(chain[0], true);
+    for (std::size_t i = 1; i < chain.size(); ++i) expect_ok(miopenFuseProblems(p, part(chain[i], false)));
+    return save(find(handle, p).front());
+  };
+  const auto refuses = [](std::string bytes, std::size_t at, std::initializer_list<std::int64_t> values,
+                          const char* text) {
+    for (const std::int64_t value : values) {
+      std::memcpy(bytes.data() + at, &value, 8);
+      at += 8;
+    }
+    miopenSolution_t s = nullptr;
+    expect_error(load(signed_again(bytes), s), miopenStatusInvalidValue, {text});
+    EXPECT_EQ(s, nullptr);
+  };
+  const std::string with_convolution = saved("CAB"), with_bias = saved("BA");
+  refuses(with_convolution, order_of(with_convolution), {1, 2, 3}, "another kind");
+  refuses(with_bias, order_of(with_bias) + 5 * 8, {miopenProblemDirectionBackward}, "cannot be fused");
 }
 
 TEST_F(Chains, WorkspaceAndMissingArgumentsAreReported) {

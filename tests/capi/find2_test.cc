@@ -5,9 +5,6 @@
 #include <set>
 #include <thread>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "find2_case.h"
 
 namespace polymio::test {
@@ -250,28 +247,6 @@ TEST(Find2, ManyThreadsRunOneSolution) {
 }
 
 // ---- saved solutions ----
-
-std::string save(miopenSolution_t s) {
-  std::size_t size = 0;
-  expect_ok(miopenGetSolutionSize(s, &size));
-  std::string bytes(size, '\0');
-  expect_ok(miopenSaveSolution(s, bytes.data()));
-  return bytes;
-}
-
-miopenStatus_t load(const std::string& bytes, miopenSolution_t& s) {
-  // A block of its own, so that a sanitizer sees any read beyond its end.
-  const auto copy = std::make_unique<char[]>(bytes.size());
-  std::memcpy(copy.get(), bytes.data(), bytes.size());
-  return miopenLoadSolution(&s, copy.get(), bytes.size());
-}
-
-/// The bytes with a valid checksum appended.
-std::string signed_again(std::string bytes) {
-  const std::uint64_t sum = XXH3_64bits(bytes.data(), bytes.size() - 8);
-  std::memcpy(bytes.data() + bytes.size() - 8, &sum, 8);
-  return bytes;
-}
 
 TEST(SavedSolutions, RunInAFreshHandle) {
   for (const Shape& shape : kShapes)

@@ -7,6 +7,8 @@
 
 #include "base/log.h"
 #include "capi/batch_norm.h"
+#include "core/problem_text.h"
+#include "core/tensor_checks.h"
 #include "search/measure.h"
 
 namespace polymio::capi {
@@ -42,19 +44,16 @@ using Id = miopenTensorArgumentId_t;
 
 constexpr double kUsualEpsilon = 1e-5, kUsualFactor = 0.1;  // of measured runs
 
-/// The tensors through which the result of one operation goes to the next.
+/// The tensors through which the result of one forward operation goes to the next.
 struct Ends {
   Id in, out;
 };
-Ends ends_of(const Operation& operation, bool backward) {
+Ends ends_of(const Operation& operation) {
   if (std::holds_alternative<ConvolutionOperation>(operation))
     return {miopenTensorConvolutionX, miopenTensorConvolutionY};
   if (std::holds_alternative<BiasOperation>(operation)) return {miopenTensorBiasX, miopenTensorBiasY};
-  if (std::holds_alternative<ActivationOperation>(operation))
-    return backward ? Ends{miopenTensorActivationDY, miopenTensorActivationDX}
-                    : Ends{miopenTensorActivationX, miopenTensorActivationY};
-  return backward ? Ends{miopenTensorBatchnormDY, miopenTensorBatchnormDX}
-                  : Ends{miopenTensorBatchnormX, miopenTensorBatchnormY};
+  if (std::holds_alternative<ActivationOperation>(operation)) return {miopenTensorActivationX, miopenTensorActivationY};
+  return {miopenTensorBatchnormX, miopenTensorBatchnormY};
 }
 
 const TensorDesc* given(const ProblemState& p, Id id) {
@@ -64,7 +63,7 @@ const TensorDesc* given(const ProblemState& p, Id id) {
 
 /// The result from operation i on: the last given descriptor, which must have the computed type and sizes, else
 /// `computed`.
-TensorDesc result_from(const ProblemState& p, std::size_t i, bool backward, const TensorDesc& computed) {
+TensorDesc result_from(const ProblemState& p, std::size_t i, const TensorDesc& computed) {
   TensorDesc y = computed;
   const auto take = [&](Id id) {
     const TensorDesc* const desc = given(p, id);
@@ -76,38 +75,51 @@ TensorDesc result_from(const ProblemState& p, std::size_t i, bool backward, cons
     y = *desc;
   };
   for (std::size_t j = i; j < p.operations.size(); ++j) {
-    const Ends ends = ends_of(p.operations[j], backward);
+    const Ends ends = ends_of(p.operations[j]);
     if (j > i) take(ends.in);
     take(ends.out);
   }
   return y;
 }
 
-/// Sets the parameters from the descriptors that the problem has.
-void describe_parameters(batch_norm::Problem& norm, const ProblemState& p, Status missing) {
-  using batch_norm::Direction;
-  const TensorDesc& scale = tensor(p, miopenTensorBatchnormScale, missing);
-  const auto first = [&](std::initializer_list<Id> ids, const TensorDesc& other) -> const TensorDesc& {
-    for (const Id id : ids)
-      if (const TensorDesc* desc = given(p, id)) return *desc;
-    return other;
-  };
-  TensorDesc moments = scale;
-  moments.type = moments.cast = norm.x.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
-  const TensorDesc& mean = first(
-      {miopenTensorBatchnormRunningMean, miopenTensorBatchnormEstimatedMean, miopenTensorBatchnormSavedMean}, moments);
-  const TensorDesc& variance = first({miopenTensorBatchnormRunningVariance, miopenTensorBatchnormEstimatedVariance,
-                                      miopenTensorBatchnormSavedVariance},
-                                     moments);
-  set_parameters(norm,
-                 {scale, first({miopenTensorBatchnormBias, miopenTensorBatchnormBiasDiff}, scale), mean, variance});
+/// The descriptor of the first described tensor of a group that the batch norm describes by one, or `other`.
+TensorDesc common_of(const ProblemState& p, std::initializer_list<Id> group, const TensorDesc& other) {
+  const Id* first = nullptr;
+  for (const Id& id : group) {
+    const TensorDesc* const desc = given(p, id);
+    if (!desc) continue;
+    if (!first) first = &id;
+    const TensorDesc& common = *given(p, *first);
+    require_same_type(common, name_of(*first), *desc, name_of(id));
+    require_same_sizes(common, name_of(*first), *desc, name_of(id));
+    require(same_strides(common, *desc), "the strides of {} are {}, those of {} are {}: they must be equal",
+            name_of(*first), strides_text(common), name_of(id), strides_text(*desc));
+  }
+  return first ? *given(p, *first) : other;
 }
 
-/// The chain's operations while they are made; each reads `at`.
+/// Sets the parameters of the call and of its batch norm from the descriptors that the problem has.
+void describe_parameters(ChainCall& call, batch_norm::Problem& norm, const ProblemState& p, Status missing) {
+  call.scale = tensor(p, miopenTensorBatchnormScale, missing);
+  call.bias = common_of(p, {miopenTensorBatchnormBias, miopenTensorBatchnormBiasDiff, miopenTensorBatchnormScaleDiff},
+                        call.scale);
+  TensorDesc usual = call.scale;
+  usual.type = usual.cast = norm.x.type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
+  call.moments = common_of(
+      p,
+      {miopenTensorBatchnormRunningMean, miopenTensorBatchnormRunningVariance, miopenTensorBatchnormEstimatedMean,
+       miopenTensorBatchnormEstimatedVariance, miopenTensorBatchnormSavedMean, miopenTensorBatchnormSavedVariance},
+      usual);
+  set_parameters(norm, {call.scale, call.bias, call.moments, call.moments});
+}
+
+/// The chain's operations while they are made. A forward one reads `at`; gradients go from the input of the chain to
+/// its result, since nothing between them is stored.
 struct Maker {
   const ProblemState& p;
   Status missing;
   bool backward;
+  ChainCall& call;
   TensorDesc at;
 
   fusion::Operation operator()(std::size_t i) {
@@ -117,14 +129,17 @@ struct Maker {
       const auto& c = convolution->descriptor;
       if (c.transposed) fail(Status::kUnsupportedOp, "a transposed convolution cannot be fused with other operations");
       const TensorDesc& w = tensor(p, miopenTensorConvolutionW, missing);
-      at = result_from(p, i, backward, output_like(c, x, w));
-      const auto call = make_call(c, convolution::Direction::kForward, x, w, at);
-      return fusion::Convolution{call.problem, call.constraints, call.seed};
+      at = result_from(p, i, output_like(c, x, w));
+      const auto forward = make_call(c, convolution::Direction::kForward, x, w, at);
+      return fusion::Convolution{forward.problem, forward.constraints, forward.seed};
     }
     const bool convolution_follows =
         std::any_of(p.operations.begin() + static_cast<std::ptrdiff_t>(i), p.operations.end(),
                     [](const Operation& o) { return std::holds_alternative<ConvolutionOperation>(o); });
-    if (!convolution_follows) at = result_from(p, i, backward, x);
+    if (backward)
+      at = call.out_desc;
+    else if (!convolution_follows)
+      at = result_from(p, i, x);
     if (std::holds_alternative<BiasOperation>(operation)) {
       fusion::check_bias(tensor(p, miopenTensorBias, missing), x);
       return fusion::Bias{x, at};
@@ -137,18 +152,11 @@ struct Maker {
     norm.mode = batchnorm.mode;
     norm.x = backward ? tensor(p, miopenTensorBatchnormX, missing) : x;
     norm.out = at;
-    if (backward) norm.dy = x;
-    describe_parameters(norm, p, missing);
+    if (backward) norm.dy = call.in_desc;
+    describe_parameters(call, norm, p, missing);
     return fusion::BatchNorm{norm};
   }
 };
-
-/// The first of the operations' inputs, or the last of their outputs, that has a descriptor; else `usual`.
-Id external(const ProblemState& p, bool backward, Id Ends::*end, Id usual) {
-  for (const Operation& operation : p.operations)
-    if (const Id id = ends_of(operation, backward).*end; given(p, id)) return id;
-  return usual;
-}
 
 search::Candidate with_workspace(search::Candidate candidate, const fusion::Plan& plan) {
   candidate.workspace = plan.workspace;
@@ -160,14 +168,18 @@ search::Candidate with_workspace(search::Candidate candidate, const fusion::Plan
 ChainCall make_chain_call(const ProblemState& p, Status missing) {
   const bool backward = p.direction == miopenProblemDirectionBackward;
   ChainCall call;
-  call.in = ends_of(p.operations.front(), backward).in;
-  call.out = ends_of(p.operations.back(), backward).out;
-  if (backward) {  // the two gradients may be in either order
-    call.in = external(p, true, &Ends::in, call.in);
-    call.out = external(p, true, &Ends::out, call.out);
+  if (backward) {  // the activation's gradient comes first, whichever order the operations have
+    call.in = given(p, miopenTensorActivationDY) ? miopenTensorActivationDY : miopenTensorBatchnormDY;
+    const bool ends_at_activation = given(p, miopenTensorActivationDX) && !given(p, miopenTensorBatchnormDX);
+    call.out = ends_at_activation ? miopenTensorActivationDX : miopenTensorBatchnormDX;
+  } else {
+    call.in = ends_of(p.operations.front()).in;
+    call.out = ends_of(p.operations.back()).out;
   }
   call.in_desc = tensor(p, call.in, missing);
-  Maker make{p, missing, backward, call.in_desc};
+  const TensorDesc* const out = given(p, call.out);
+  call.out_desc = out ? *out : call.in_desc;
+  Maker make{p, missing, backward, call, call.in_desc};
   std::vector<fusion::Operation> operations;
   for (std::size_t i = 0; i < p.operations.size(); ++i) operations.push_back(make(i));
   call.out_desc = make.at;
@@ -186,31 +198,27 @@ std::array<TensorBuffer, kMostChainTensors> tensors_of(const ProblemState& p, co
   add(call.out, &call.out_desc);
   if (p.find<ConvolutionOperation>()) add(miopenTensorConvolutionW, given(p, miopenTensorConvolutionW));
   if (p.find<BiasOperation>()) add(miopenTensorBias, given(p, miopenTensorBias));
-  const bool backward = p.direction == miopenProblemDirectionBackward;
-  if (backward && p.find<ActivationOperation>()) add(miopenTensorActivationY, &call.in_desc);
   const auto* norm = p.find<BatchnormOperation>();
   if (!norm) return all;
-  const TensorDesc* const scale = given(p, miopenTensorBatchnormScale);
-  const auto needed = [&](Id id) { add(id, given(p, id) ? given(p, id) : scale); };
-  needed(miopenTensorBatchnormScale);
-  needed(miopenTensorBatchnormBias);
-  if (backward) {
-    needed(miopenTensorBatchnormX);
-    for (const Id id : {miopenTensorBatchnormScaleDiff, miopenTensorBatchnormBiasDiff, miopenTensorBatchnormSavedMean,
-                        miopenTensorBatchnormSavedVariance})
-      needed(id);
+  add(miopenTensorBatchnormScale, &call.scale);
+  if (p.direction == miopenProblemDirectionBackward) {
+    if (p.find<ActivationOperation>()) add(miopenTensorBatchnormBias, &call.bias);
+    add(miopenTensorBatchnormX, given(p, miopenTensorBatchnormX));
+    for (const Id id : {miopenTensorBatchnormScaleDiff, miopenTensorBatchnormBiasDiff}) add(id, &call.bias);
+    for (const Id id : {miopenTensorBatchnormSavedMean, miopenTensorBatchnormSavedVariance}) add(id, &call.moments);
     return all;
   }
+  add(miopenTensorBatchnormBias, &call.bias);
   add(miopenScalarBatchnormEpsilon, nullptr);
   if (norm->direction == batch_norm::Direction::kInference) {
-    needed(miopenTensorBatchnormEstimatedMean);
-    needed(miopenTensorBatchnormEstimatedVariance);
+    for (const Id id : {miopenTensorBatchnormEstimatedMean, miopenTensorBatchnormEstimatedVariance})
+      add(id, &call.moments);
     return all;
   }
   add(miopenScalarBatchnormExpAvgFactor, nullptr);
   for (const Id id : {miopenTensorBatchnormSavedMean, miopenTensorBatchnormSavedVariance}) add(id, given(p, id));
   if (norm->updates_running_moments)
-    for (const Id id : {miopenTensorBatchnormRunningMean, miopenTensorBatchnormRunningVariance}) needed(id);
+    for (const Id id : {miopenTensorBatchnormRunningMean, miopenTensorBatchnormRunningVariance}) add(id, &call.moments);
   return all;
 }
 
@@ -254,7 +262,6 @@ ChainArgs arguments(const ProblemState& p, const ChainCall& call,
     fusion::Args& a = args.operations[i];
     a.w = data(miopenTensorConvolutionW);
     a.bias = data(miopenTensorBias);
-    a.y = data(miopenTensorActivationY);
     a.norm = norm;
     if (const auto* activation = std::get_if<ActivationOperation>(&p.operations[i]))
       a.activation = activation->parameters;

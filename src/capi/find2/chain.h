@@ -15,7 +15,8 @@ ChainCall make_chain_call(const ProblemState&, Status missing);
 
 inline constexpr std::size_t kMostChainTensors = 18;
 
-/// The tensors and scalars that a run needs, then absent ones. Moments that a forward batch norm saves are optional.
+/// The tensors and scalars that a run needs, then absent ones. Moments that a forward batch norm saves are optional;
+/// gradients take no result of an activation, and a bias only with an activation.
 std::array<TensorBuffer, kMostChainTensors> tensors_of(const ProblemState&, const ChainCall&);
 
 /// Arguments of a run.

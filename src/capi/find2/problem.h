@@ -161,6 +161,7 @@ struct ChainCall {
   std::shared_ptr<const fusion::Chain> chain;
   miopenTensorArgumentId_t in, out;
   TensorDesc in_desc, out_desc;
+  TensorDesc scale, bias, moments;  // of a batch norm; the gradients of scale and bias are described as the bias
   Constraints constraints{};
   search::FindMode find_mode = search::default_find_mode();
   std::shared_ptr<ChainPlans> plans;
@@ -180,7 +181,7 @@ struct TensorBuffer {
   miopenTensorArgumentId_t id;
   const TensorDesc* desc;  // null: the problem has no such tensor
   void* data = nullptr;
-  double limit = 1;  // of the random values that find makes
+  double limit = 1;          // of the random values that find makes
   bool is_optional = false;  // may be missing when the problem runs
 };
 

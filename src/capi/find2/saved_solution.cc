@@ -292,10 +292,15 @@ void check(const SavedProblem& p) {
          "the batch norm's mode is unknown");
   expect(p.batchnorm.direction >= Direction::kTraining && p.batchnorm.direction <= Direction::kBackward,
          "the batch norm's direction is unknown");
-  const bool has_norm = std::count(p.order.begin(), p.order.end(), SavedOperation::kBatchnorm) > 0;
+  const auto has = [&](SavedOperation operation) {
+    return std::find(p.order.begin(), p.order.end(), operation) != p.order.end();
+  };
   const bool is_backward = p.direction == miopenProblemDirectionBackward;
   expect(p.direction != miopenProblemDirectionBackwardWeights, "a chain has no such direction");
-  expect(!has_norm || (p.batchnorm.direction == Direction::kBackward) == is_backward, "its directions disagree");
+  expect(!has(SavedOperation::kBatchnorm) || (p.batchnorm.direction == Direction::kBackward) == is_backward,
+         "its directions disagree");
+  expect(!is_backward || !(has(SavedOperation::kConvolution) || has(SavedOperation::kBias)),
+         "it fuses gradients that cannot be fused");
 }
 
 /// The problem, if the API would have taken it.
@@ -322,7 +327,7 @@ ProblemState checked_problem(SavedProblem saved) {
   return p;
 }
 
-SolutionState restore(const Name& name, ProblemState problem, search::Candidate candidate) {
+SolutionState restore(const Name& name, ProblemState problem, SavedKind kind, search::Candidate candidate) {
   candidate.solver = solver_by_id(name.id);
   if (!candidate.solver || name.text != candidate.solver->info().name)
     fail(Status::kVersionMismatch, "the saved solution is for the solver {} ({}), which this version does not have",
@@ -333,6 +338,7 @@ SolutionState restore(const Name& name, ProblemState problem, search::Candidate 
     candidate.source = std::min(candidate.source, search::Source::kNeighbour);
   }
   ProblemCall call = make_call(problem, Status::kInvalidValue);
+  expect(std::holds_alternative<ChainCall>(call) == (kind == SavedKind::kChain), "its operations are of another kind");
   std::visit([](const auto& of_primitive) { validate(of_primitive); }, call);
   const auto serves = [&](DeviceKind kind) {
     const auto list = std::visit([&](const auto& of_primitive) { return solvers(of_primitive, kind); }, call);
@@ -384,7 +390,8 @@ SolutionState load(std::string_view bytes) {
   expect(candidate.source >= search::Source::kEstimate && candidate.source <= search::Source::kMeasured,
          "the source of its time is unknown");
   try {
-    return restore(name, checked_problem(std::move(problem)), std::move(candidate));
+    const SavedKind kind = problem.kind;
+    return restore(name, checked_problem(std::move(problem)), kind, std::move(candidate));
   } catch (const Error& e) {
     if (e.status == Status::kInvalidValue || e.status == Status::kVersionMismatch) throw;
     fail(Status::kInvalidValue, "the saved solution is damaged: {}", e.what());

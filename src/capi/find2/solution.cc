@@ -33,18 +33,18 @@ namespace {
 template <class Call>
 struct Run {
   const SolutionState& solution;
-  decltype(tensors_of(std::declval<const ProblemState&>(), std::declval<const Call&>())) tensors;
+  decltype(tensors_of(std::declval<const ProblemState&>(), std::declval<const Call&>())) tensors{};
   std::unique_ptr<SolutionState> changed;
 
-  Run(const SolutionState& s, const Call& call, std::span<const miopenTensorArgument_t> arguments)
-      : solution(s), tensors(tensors_of(s.problem, call)) {
+  Run(const SolutionState& s, const Call& call, std::span<const miopenTensorArgument_t> arguments) : solution(s) {
     for (const miopenTensorArgument_t& argument : arguments) {
       capi::check_no_scalar(argument.id, &s.problem);
       capi::check_id(s.problem, argument.id);
-      take_buffer(argument);
       take_descriptor(argument);
     }
     if (changed) changed->call = capi::make_call(changed->problem, Status::kInvalidValue);
+    tensors = changed ? tensors_of(changed->problem, std::get<Call>(changed->call)) : tensors_of(s.problem, call);
+    for (const miopenTensorArgument_t& argument : arguments) take_buffer(argument);
     for (const TensorBuffer& tensor : tensors)
       if (!tensor.data && !tensor.is_optional && (tensor.desc || tensor.id & miopenTensorArgumentIsScalar))
         fail(Status::kInvalidValue, "no buffer was given for {} ({})", capi::name_of(tensor.id),

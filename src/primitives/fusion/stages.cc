@@ -184,6 +184,7 @@ void Chain::add_gradient(const BatchNorm& norm, std::size_t i, const Activation&
   activation.problem = activation::backward_problem(a.mode, p.x, p.x, p.dy, p.out);
   activation.activation = j;
   stages_.push_back(std::move(activation));
+  p.dy = p.out;  // where the activation's gradient is
   gradient.problem = p;
   stages_.push_back(std::move(gradient));
 }
