@@ -14,7 +14,13 @@ typedef unsigned short u16;
 #define GLOBAL __global
 #define LOCAL __local   // qualifies pointers
 #define SHARED __local  // qualifies arrays
+#ifdef __OPTIMIZE__
+// PoCL's compiler crashes on a local variable of a kernel in another function, where the optimizer puts it in place of
+// a pointer argument that always points to it.
+#define INLINE inline static __attribute__((always_inline))
+#else
 #define INLINE inline static
+#endif
 #define RESTRICT restrict
 #define BLOCK(d) ((int)get_group_id(d))
 #define BLOCKS(d) ((int)get_num_groups(d))

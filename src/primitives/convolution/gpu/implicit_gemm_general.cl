@@ -286,6 +286,13 @@ INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alp
   STORE(OUT, result, at, v);
 }
 
+// If this is unrolled, PoCL makes the stores of rows that do not exist unconditional.
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define UNROLL_STORES NO_UNROLL
+#else
+#define UNROLL_STORES UNROLL
+#endif
+
 #define TILE_INDEX ((i64)BLOCK(2) * BLOCKS(0) + BLOCK(0))
 
 /// Blocks: tiles along the dimensions 0 and 2, splits of k along 1, whose sums go to `partials` as whole tiles.
@@ -413,10 +420,10 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       store_sum(result, rows[p].result + q * RESULT_Q, sum, alpha, beta);
   }
 #else
-  UNROLL
+  UNROLL_STORES
   for (int i = 0; i < 4; ++i) {
     const i64 row = rows[tile_p + i].result;
-    UNROLL
+    UNROLL_STORES
     for (int j = 0; j < 4; ++j) {
       if (partial)
         partial[(tile_q + j) * TILE_P + tile_p + i] = sums[i][j];
