@@ -95,6 +95,16 @@ TEST_F(KernelFiles, AreNotKeptWhenTheCacheIsOff) {
   EXPECT_TRUE(files().empty());
 }
 
+/// Other tests of kernels turn the optimizer of PoCL off, which takes half of the time.
+TEST_F(KernelFiles, AreRightWhenTheCompilerOptimizes) {
+  const Outcome outcome = run("MIOPEN_CUSTOM_CACHE_DIR=" + folder_.string() +
+                              " " POLYMIO_DRIVER_PATH
+                              " convfp16 -n 1 -c 8 -H 14 -W 14 -k 8 -y 3 -x 3 -p 1 -q 1 -F 1 -i 1 -V 1 "
+                              "-S ConvGpuImplicitGemmFwd --device opencl:0");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(has(outcome, "Verifies OK"));
+}
+
 TEST_F(KernelFiles, FollowTheSource) {
   const fs::path sources = folder_.string() + ".src";
   const auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
