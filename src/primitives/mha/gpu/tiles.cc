@@ -45,11 +45,11 @@ std::vector<KernelSpec> specs(DataType type, DataType dout, std::int64_t head_si
   std::vector<KernelSpec> all;
   for (const char* entry : {"collect", "finish"}) all.push_back({"primitives/mha/gpu/scalars.cl", entry, {}});
   if (direction == Direction::kForward) {
-    all.push_back({by_matrix_units ? "primitives/mha/gpu/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
+    all.push_back({by_matrix_units ? "primitives/mha/cuda/forward_matrix.cl" : "primitives/mha/gpu/forward.cl",
                    "forward", options});
   } else {
     for (const char* entry : {"gradient_q", "gradient_kv"})
-      all.push_back({by_matrix_units ? "primitives/mha/gpu/backward_matrix.cl" : "primitives/mha/gpu/backward.cl",
+      all.push_back({by_matrix_units ? "primitives/mha/cuda/backward_matrix.cl" : "primitives/mha/gpu/backward.cl",
                      entry, options});
   }
   return all;
