@@ -15,7 +15,7 @@ V number(float v) { return broadcast<float>(v); }
 
 V log_of(V x) {
   const I subnormal = x < number(0x1p-126f);
-  const V normal = subnormal ? x * 0x1p24f : x;
+  const V normal = absolute<float>(subnormal ? x * 0x1p24f : x);
   const I least = (I)number(0.70710678f);
   const I n = ((I)normal - least) >> 23;
   const V m = (V)((I)normal - (n << 23));  // in [sqrt(1/2), sqrt(2))
