@@ -78,7 +78,10 @@ ctc::Problem problem_of(miopenCTCLossDescriptor_t desc, miopenTensorDescriptor_t
 }  // namespace
 
 miopenStatus_t miopenCreateCTCLossDescriptor(miopenCTCLossDescriptor_t* ctcLossDesc) {
-  return guard([&] { *not_null(ctcLossDesc, "ctcLossDesc") = new CtcObject; });
+  return guard([&] {
+    not_null(ctcLossDesc, "ctcLossDesc");
+    *ctcLossDesc = new CtcObject;
+  });
 }
 
 miopenStatus_t miopenDestroyCTCLossDescriptor(miopenCTCLossDescriptor_t ctcLossDesc) {
