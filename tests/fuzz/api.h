@@ -34,18 +34,14 @@ class World;
 struct Entry {
   const char* name;
   void (*call)(World&);
-  bool implemented = true;
   std::atomic<std::uint64_t> calls{0}, accepted{0};
 
-  Entry(const char* name, void (*call)(World&), bool implemented = true)
-      : name(name), call(call), implemented(implemented) {}
+  Entry(const char* name, void (*call)(World&)) : name(name), call(call) {}
 };
 /// All functions; each part adds its own.
 std::vector<Entry*>& entries();
 struct Registration {
-  Registration(const char* name, void (*call)(World&), bool implemented = true) : entry(name, call, implemented) {
-    entries().push_back(&entry);
-  }
+  Registration(const char* name, void (*call)(World&)) : entry(name, call) { entries().push_back(&entry); }
   Entry entry;
 };
 
