@@ -45,10 +45,8 @@ struct Reduction {
   /// Adds rows, the first of which is number `first`, to values[accumulator * pitch + column].
   void (*reduce_columns)(const void* job, const Rows& rows, std::int64_t first, A* values,
                          std::int64_t pitch) = nullptr;
-  /// Adds the values of later elements.
-  void (*merge)(const void* job, const A* later, A* values) = nullptr;
-  /// The same for n rows or columns: values[accumulator * pitch + row]. Null: none.
-  void (*merge_each)(const void* job, std::int64_t n, const A* later, A* values, std::int64_t pitch) = nullptr;
+  /// Adds the values of later elements for n rows or columns: values[accumulator * pitch + row], `later` likewise.
+  void (*merge)(const void* job, std::int64_t n, const A* later, A* values, std::int64_t pitch) = nullptr;
   /// Computes the outputs of a run from its inputs and the values; null if the reduction has none.
   void (*apply)(const void* job, const Run& run, const A* values) = nullptr;
   /// The same for rows of columns, with values[accumulator * pitch + column].

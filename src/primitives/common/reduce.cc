@@ -16,7 +16,7 @@ constexpr std::int64_t kTaskElements = std::int64_t{1} << 15;  // about 10 us, a
 constexpr std::int64_t kLeastColumns = 16;                     // fewest contiguous columns that are reduced as such
 constexpr std::int64_t kCachedColumns = 32;  // fewest columns of a second pass: 64 bytes of 16-bit elements
 constexpr std::int64_t kCachedTasks = 4;     // task sizes that the caches keep until the second pass
-constexpr std::int64_t kColumnChunks = 64;   // most chunks of columns: their values are merged one by one
+constexpr std::int64_t kColumnChunks = 64;   // most chunks of columns, whose values one thread merges
 constexpr std::int64_t kTasksPerThread = 2;  // tasks that suffice to reduce rows whole
 constexpr std::int64_t kShortRow = 64;       // elements of rows that take longer than a transposed copy of them
 constexpr std::int64_t kCopied = 2048;       // elements of such a copy
@@ -104,16 +104,12 @@ class Reducer {
     });
   }
 
-  /// Passes the merged values of every row on, rows in order.
+  /// Merges the chunks and passes the values of every row on, rows in order.
   void finish(RowResult<A> result) {
-    if (kernel_.merge_each && !jobs_.own) {
-      for (std::int64_t c = 1; c < chunks_; ++c)
-        kernel_.merge_each(jobs_.shared, rows_, at(c, 0, 0), at(0, 0, 0), rows_);
-      chunks_merged_ = true;
-    }
+    for (std::int64_t c = 1; c < chunks_; ++c) merge_chunk(c);
     for (std::int64_t row = 0; row < rows_; ++row) {
       A values[kernels::kMaxAccumulators];
-      merged(row, values);
+      for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
       result(row, values);
     }
   }
@@ -181,16 +177,11 @@ class Reducer {
     return const_cast<Reducer*>(this)->at(chunk, accumulator, row);
   }
 
-  /// The values of a row, all chunks merged.
-  void merged(std::int64_t row, A* values) const {
-    for (std::size_t k = 0; k < kernel_.accumulators; ++k) values[k] = *at(0, k, row);
-    if (chunks_ == 1 || chunks_merged_) return;
-    const JobOfRow job(jobs_, row);
-    for (std::int64_t c = 1; c < chunks_; ++c) {
-      A later[kernels::kMaxAccumulators];
-      for (std::size_t k = 0; k < kernel_.accumulators; ++k) later[k] = *at(c, k, row);
-      kernel_.merge(job, later, values);
-    }
+  /// Adds the values of a later chunk to those of the first.
+  void merge_chunk(std::int64_t chunk) {
+    if (!jobs_.own) return kernel_.merge(jobs_.shared, rows_, at(chunk, 0, 0), at(0, 0, 0), rows_);
+    for (std::int64_t row = 0; row < rows_; ++row)
+      kernel_.merge(JobOfRow(jobs_, row), 1, at(chunk, 0, row), at(0, 0, row), rows_);
   }
 
   /// The values of a chunk of the row at `cursor`.
@@ -232,7 +223,7 @@ class Reducer {
       reduce_row(job, cursor, 0, values);
       for (std::int64_t c = 1; c < chunks_; ++c) {
         reduce_row(job, cursor, c, later);
-        kernel_.merge(job, later, values);
+        kernel_.merge(job, 1, later, values, 1);
       }
       result(row, 1, values, 1);
       for (std::int64_t c = 0; c < chunks_; ++c) apply_row(job, cursor, c, values);
@@ -308,7 +299,7 @@ class Reducer {
     reduce_columns(0, g, values.data(), kBlock);
     for (std::int64_t c = 1; c < chunks_; ++c) {
       reduce_columns(c, g, later.data(), kBlock);
-      kernel_.merge_each(jobs_.shared, g.n, later.data(), values.data(), kBlock);
+      kernel_.merge(jobs_.shared, g.n, later.data(), values.data(), kBlock);
     }
     result(g.first, g.n, values.data(), kBlock);
     for (std::int64_t c = 0; c < chunks_; ++c) apply_columns(c, g, values.data(), kBlock);
@@ -368,7 +359,7 @@ class Reducer {
   const Jobs jobs_;
   const Runs runs_, applied_;  // of the reduced inputs, of all operands
   std::int64_t rows_, length_;
-  bool columns_, short_, simple_, chunks_merged_ = false;
+  bool columns_, short_, simple_;
   std::int64_t group_ = 1, chunk_ = 1, chunks_ = 1, groups_in_width_ = 1, groups_ = 1;
   std::vector<A> table_;  // [chunk][accumulator][row]
 };

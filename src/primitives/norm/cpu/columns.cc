@@ -36,7 +36,7 @@ struct Channels {
     const kernels::NormJob job;
     common::reduce<double>(stream, moments, x, *kernel, &job, [&](std::int64_t i, double* values) {
       if (i % of_group == 0) kernel->start(&job, group);
-      kernel->merge(&job, values, group);
+      kernel->merge(&job, 1, values, group, 1);
       if ((i + 1) % of_group != 0) return;
       const Statistics s = statistics_of(p, group, group[0], a.epsilon);
       const std::int64_t row = i / of_group;

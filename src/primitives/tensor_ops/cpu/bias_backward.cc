@@ -33,7 +33,9 @@ struct ConvertedSum {
   static DataType type(const void* job) { return *static_cast<const DataType*>(job); }
 
   static void start(const void*, A* sum) { *sum = 0; }
-  static void merge(const void*, const A* later, A* sum) { *sum += *later; }
+  static void merge(const void*, std::int64_t n, const A* later, A* sums, std::int64_t) {
+    for (std::int64_t i = 0; i < n; ++i) sums[i] += later[i];
+  }
 
   static void reduce(const void* job, const kernels::Run& run, std::int64_t, A* sum) {
     D block[kBlock];

@@ -37,7 +37,6 @@ constexpr Reduction<> reduction() {
   r.reduce_each = &R::reduce_each;
   r.reduce_columns = &Column<F, T, Inputs>::reduce;
   r.merge = &R::merge;
-  r.merge_each = &R::merge_each;
   if constexpr (!__is_same(Outputs, Types<>)) {
     r.apply = &R::apply;
     r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;

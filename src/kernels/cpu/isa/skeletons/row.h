@@ -21,10 +21,7 @@ struct Row<F, T, Types<I...>, Types<O...>> {
     for (int k = 0; k < kCount; ++k) values[k] = none.v[k][0];
   }
 
-  static void merge(const void* job, const double* later, double* values) {
-    merge_values<F>(functor<F, double>(job), later, 1, values, 1, 1);
-  }
-  static void merge_each(const void* job, i64 n, const double* later, double* values, i64 pitch) {
+  static void merge(const void* job, i64 n, const double* later, double* values, i64 pitch) {
     const F<double> f = functor<F, double>(job);
     for (i64 i = 0; i < n; i += kLanes<double>)
       merge_values<F>(f, later + i, pitch, values + i, pitch, static_cast<int>(min_of<i64>(kLanes<double>, n - i)));
