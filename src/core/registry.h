@@ -54,6 +54,14 @@ class RegisteredSolvers {
   std::map<std::pair<Direction, bool>, std::vector<const SolverBase*>> lists_;
 };
 
+/// The solvers of a table, a constexpr array of Registration.
+template <const auto& kRows>
+const auto& registered() {
+  using Direction = std::remove_cv_t<decltype(kRows[0].direction)>;
+  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
+  return solvers;
+}
+
 /// The solvers of every primitive; primitives/registry.cc names the primitives.
 std::span<const SolverList> registered_solvers();
 

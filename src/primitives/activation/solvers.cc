@@ -29,16 +29,11 @@ constexpr Registration<Direction> kRows[] = {
     {info(1008, "ActivGpuElementwiseBwd", kGpus), Direction::kBackward, gpu_elementwise},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 }  // namespace
 
-SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+SolverList solvers(Direction direction, DeviceKind kind) { return registered<kRows>().list(direction, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 double arithmetic_us(const DeviceInfo& device, const Problem& p) {
   // Cost per element and mode, in fp32 operations at peak; measured with data in the L1 cache.

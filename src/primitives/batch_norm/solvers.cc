@@ -28,16 +28,11 @@ constexpr Registration<Direction> kRows[] = {
     {info(2006, "BnormGpuBwd", kGpus), Direction::kBackward, gpu_passes},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 }  // namespace
 
-SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+SolverList solvers(Direction direction, DeviceKind kind) { return registered<kRows>().list(direction, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 Range range_of(activation::Mode mode, const activation::Parameters& p) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -23,16 +23,11 @@ constexpr Registration<Direction> kRows[] = {
     {info(9003, "MatmulGpuTiles", kGpus), Direction::kForward, gpu_tiles},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 }  // namespace
 
-SolverList solvers(DeviceKind kind) { return registered().list(Direction::kForward, kind); }
+SolverList solvers(DeviceKind kind) { return registered<kRows>().list(Direction::kForward, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 const SolverBase& best_solver(const DeviceInfo& device, const Problem& p) {
   const SolverBase* best = nullptr;

@@ -23,15 +23,10 @@ constexpr Registration<Direction> kRows[] = {
     {info(12004, "MhaGpuBwd", kGpus), Direction::kBackward, gpu_tiles},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 }  // namespace
 
-SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+SolverList solvers(Direction direction, DeviceKind kind) { return registered<kRows>().list(direction, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 }  // namespace polymio::mha

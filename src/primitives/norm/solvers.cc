@@ -25,15 +25,10 @@ constexpr Registration<Direction> kRows[] = {
     {info(5005, "NormGpuRowsBwd", kGpus), Direction::kBackward, gpu_rows},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 }  // namespace
 
-SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+SolverList solvers(Direction direction, DeviceKind kind) { return registered<kRows>().list(direction, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 }  // namespace polymio::norm

@@ -34,11 +34,6 @@ constexpr Registration<Direction> kRows[] = {
     {info(3006, "PoolGpuWindowBwd", kGpus), Direction::kBackward, gpu_window},
 };
 
-const RegisteredSolvers<Direction>& registered() {
-  static const auto& solvers = *new RegisteredSolvers<Direction>(kRows);
-  return solvers;
-}
-
 /// Calls body(d, h, w) for all places in three ranges.
 template <class Body>
 void each(const kernels::Range (&r)[kMostSpatial], const Body& body) {
@@ -49,9 +44,9 @@ void each(const kernels::Range (&r)[kMostSpatial], const Body& body) {
 
 }  // namespace
 
-SolverList solvers(Direction direction, DeviceKind kind) { return registered().list(direction, kind); }
+SolverList solvers(Direction direction, DeviceKind kind) { return registered<kRows>().list(direction, kind); }
 
-SolverList all_solvers() { return registered().all(); }
+SolverList all_solvers() { return registered<kRows>().all(); }
 
 double least(DataType t) {
   switch (t) {
