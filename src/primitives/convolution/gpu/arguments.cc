@@ -55,10 +55,7 @@ kernels::DepthwiseShape depthwise_shape(const Problem& p) {
   s.dst_w = narrow(dst[2]);
   s.pad_h = pad(1);
   s.pad_w = pad(2);
-  s.stride_h = narrow(t.stride[1]);
-  s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]);
-  s.dilation_w = narrow(t.dilation[2]);
+  set_steps(s, t);
   s.by_width = divider(s.dst_w);
   return s;
 }

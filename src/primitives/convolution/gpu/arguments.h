@@ -30,6 +30,15 @@ Verdict check_sizes(const Problem&);
 
 inline int narrow(std::int64_t v) { return static_cast<int>(v); }
 
+/// Steps along the last two dimensions.
+template <class Shape>
+void set_steps(Shape& s, const kernels::ConvSteps& t) {
+  s.stride_h = narrow(t.stride[1]);
+  s.stride_w = narrow(t.stride[2]);
+  s.dilation_h = narrow(t.dilation[1]);
+  s.dilation_w = narrow(t.dilation[2]);
+}
+
 kernels::Divider divider(std::int64_t divisor);
 
 /// Whether all three tensors begin at multiples of 16 bytes.

@@ -140,10 +140,7 @@ void DepthwiseWindows::set_shape(const Problem& p) {
   filter_w_ = narrow(z.filter[2]);
   s.pad_h = narrow(t.pad[1]);
   s.pad_w = narrow(t.pad[2]);
-  s.stride_h = narrow(t.stride[1]);
-  s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]);
-  s.dilation_w = narrow(t.dilation[2]);
+  set_steps(s, t);
   s.tap_step_h = data ? narrow(t.stride[1] / std::gcd(t.stride[1], t.dilation[1])) : 1;
   s.tap_step_w = data ? narrow(t.stride[2] / std::gcd(t.stride[2], t.dilation[2])) : 1;
   last_ = s.src_channel == 1 && s.dst_channel == 1;

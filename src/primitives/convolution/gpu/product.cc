@@ -69,10 +69,7 @@ void Product::set_shape(const Problem& p) {
   s.filter_w = narrow(z.filter[2]);
   s.pad_h = narrow(t.pad[1]);
   s.pad_w = narrow(t.pad[2]);
-  s.stride_h = narrow(t.stride[1]);
-  s.stride_w = narrow(t.stride[2]);
-  s.dilation_h = narrow(t.dilation[1]);
-  s.dilation_w = narrow(t.dilation[2]);
+  set_steps(s, t);
   s.tap_step_h = s.stride_h / std::gcd(s.stride_h, s.dilation_h);
   s.tap_step_w = s.stride_w / std::gcd(s.stride_w, s.dilation_w);
   const std::int64_t c = z.c / z.groups, k = z.k / z.groups;
