@@ -9,15 +9,6 @@
 namespace polymio::fuzz {
 namespace {
 
-/// A descriptor for one call.
-template <class T, Status (*kCreate)(T*), Status (*kDestroy)(T)>
-struct Owned {
-  Owned() { kCreate(&desc); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() { kDestroy(desc); }
-  T desc = nullptr;
-};
 using Descriptor = Owned<miopenRNNDescriptor_t, miopenCreateRNNDescriptor, miopenDestroyRNNDescriptor>;
 using Dropout = Owned<miopenDropoutDescriptor_t, miopenCreateDropoutDescriptor, miopenDestroyDropoutDescriptor>;
 using Sequence = Owned<miopenSeqTensorDescriptor_t, miopenCreateSeqTensorDescriptor, miopenDestroySeqTensorDescriptor>;
