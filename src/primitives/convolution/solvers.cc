@@ -13,7 +13,7 @@ namespace polymio::convolution {
 using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
-Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
+Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
     gpu_reference;
 
 namespace {
@@ -76,6 +76,9 @@ constexpr Registration<Direction> kRows[] = {
         kTransforms),
     row(116, "ConvGpuFftFwd", Algorithm::kFft, 1, kGpus, Direction::kForward, gpu_fft, kTransforms),
     row(117, "ConvGpuFftBwd", Algorithm::kFft, 1, kGpus, Direction::kBackwardData, gpu_fft, kTransforms),
+    row(127, "ConvHopperFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper),
+    row(128, "ConvHopperBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper),
+    row(129, "ConvHopperWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_hopper),
     row(121, "ConvCudaGemmFwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm, kNotDeterministic),
     row(122, "ConvCudaGemmBwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm, kNotDeterministic),
     row(123, "ConvCudaGemmWrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm, kNotDeterministic),

@@ -58,6 +58,12 @@ struct RingPosition {
     slot = 0;
     parity ^= 1;
   }
+  /// Advances `n` times.
+  DEVICE void skip(int n) {
+    const int to = slot + n;
+    slot = to % kSlots;
+    parity ^= to / kSlots & 1;
+  }
 };
 
 }  // namespace sm90

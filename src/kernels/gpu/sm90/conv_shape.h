@@ -1,0 +1,43 @@
+// Arguments of the convolution kernels for sm90 (primitives/convolution/cuda/hopper*.cu), shared with the host, which
+// includes runtime/device.h before. Spatial dimensions are in the order of tensor maps: W, H, D; missing ones have
+// size 1. Strides are in elements.
+// SPDX-License-Identifier: MIT
+#pragma once
+#ifdef __CUDACC_RTC__
+namespace sm90 {
+#else
+namespace polymio::kernels {
+#endif
+
+/// Output pixels that are evenly spaced and use the same taps of the filter: a forward convolution is one phase;
+/// backward data has one per remainder of a pixel's position by the strides. The source pixel of output pixel p and the
+/// i-th tap of the phase along a dimension is p * step + base + offset + i * offset_step, the tap's number in the filter
+/// tap + i * tap_step, summed over dimensions.
+struct ConvPhase {
+  int size[3];                    // output pixels
+  int taps[3];                    // none along a dimension: the outputs are zero
+  int step[3], base[3];           // base + offset is what the tensor map of the phase counts from its lower corner
+  int offset[3], offset_step[3];  // offset is never negative
+  int tap, tap_step[3];
+  int first_tile, row_tiles;
+  long long dst;  // the first output pixel
+};
+
+/// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.
+struct ConvShape {
+  int images, reduced, outputs;    // channels that are summed over and that are written
+  int phases, tiles, column_tiles;
+  int raster;                      // row tiles that share a column tile in the order of tiles
+  int taps_innermost;              // order of steps: taps of 64 channels, or channels of a tap
+  float alpha, beta, residual_alpha, act_alpha, act_beta, act_gamma;
+  long long dst_step[3], dst_image;  // between output pixels of a phase
+};
+
+/// Sizes of ConvWeights: 64 pixels a step, `parts` runs of steps.
+struct ConvWeightsShape {
+  int images, channels, outputs, size[3], taps[3];
+  int step[3], base[3], offset_step[3];
+  int row_tiles, column_tiles, steps, parts;
+};
+
+}  // namespace

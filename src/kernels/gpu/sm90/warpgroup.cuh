@@ -1,0 +1,127 @@
+// What the four warps of a warpgroup do together: matrix products (wgmma) of operands in shared memory, their ordering,
+// registers, and barriers. The product itself, multiply(), is generated for the shape (kernels/gpu/wgmma.h).
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/sm90/barrier.cuh"
+
+namespace sm90 {
+
+/// Bytes of a row of an operand in shared memory, in which 16-byte pieces are swizzled as maps with a swizzle of 128
+/// bytes do: piece ^= row % 8. Operands begin at multiples of 1024 bytes.
+constexpr int kRowBytes = 128;
+
+/// The descriptor of an operand at this address, in units of 16 bytes in its low bits: an offset is added as
+/// bytes / 16. `box` is the distance in bytes between boxes of 64 rows or columns of an operand that is contiguous
+/// along them (transposed); others have none.
+DEVICE u64 operand(u32 shared, u32 box = 16) {
+  constexpr u64 kSwizzle128 = u64(1) << 62, kEightRows = 8 * kRowBytes;
+  return (shared >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+}
+
+/// Products begin after this: their operands and accumulators are ready.
+DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Until at most kPending groups of products are under way.
+template <int kPending>
+DEVICE void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+template <int kRegisters>
+DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+/// A barrier of `threads` threads; numbers 1 to 15 are free for use.
+DEVICE void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEVICE void signal(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+/// One thread of a converged warp.
+DEVICE bool elected() {
+  u32 chosen;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}"
+      : "=r"(chosen));
+  return chosen != 0;
+}
+
+/// Stores four 8x8 matrices of 16-bit elements; lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
+DEVICE void store_matrices(u32 shared, const u32 (&m)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(m[0]), "r"(m[1]),
+               "r"(m[2]), "r"(m[3])
+               : "memory");
+}
+DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(m[0]),
+               "r"(m[1]), "r"(m[2]), "r"(m[3])
+               : "memory");
+}
+
+DEVICE u32 load_shared(u32 address) {
+  u32 v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+/// 16-bit floats, in pairs.
+struct Half {
+  static DEVICE u32 pack(float low, float high) {
+    u32 v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+  }
+  static DEVICE float low(u32 v) { return of((unsigned short)v); }
+  static DEVICE float high(u32 v) { return of((unsigned short)(v >> 16)); }
+  static DEVICE float of(unsigned short bits) {
+    float v;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
+    return v;
+  }
+};
+struct Bfloat16 {
+  static DEVICE u32 pack(float low, float high) {
+    u32 v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+  }
+  static DEVICE float low(u32 v) { return __uint_as_float(v << 16); }
+  static DEVICE float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
+  static DEVICE float of(unsigned short bits) { return __uint_as_float(u32(bits) << 16); }
+};
+
+/// Blocks of a cluster.
+DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// All threads of the cluster; their writes to shared memory become visible to each other.
+DEVICE void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/// Reads shared memory of block `rank` of the cluster, at the address of this block's own.
+DEVICE float4 load_of_block(u32 shared, u32 rank) {
+  float4 v;
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+      "}"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(shared), "r"(rank)
+      : "memory");
+  return v;
+}
+
+}  // namespace sm90

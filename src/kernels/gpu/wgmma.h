@@ -1,0 +1,13 @@
+// The matrix product of a warpgroup on NVIDIA's sm90, as text for a program.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <string>
+
+namespace polymio::kernels {
+
+/// d (64 x columns) = a (64 x 16) * b (16 x columns) + d, or without d: multiply(float (&d)[columns / 2], a, b,
+/// accumulate) with descriptors of operands in shared memory. `type` is "f16" or "bf16"; a transposed operand is
+/// contiguous along rows of a or columns of b, others along the 16. `columns` is a multiple of 8, at most 256.
+std::string wgmma(int columns, const char* type, bool transpose_a, bool transpose_b);
+
+}  // namespace polymio::kernels

@@ -1,0 +1,172 @@
+// ConvHopper: 16-bit convolutions of channels-last tensors on the matrix units of NVIDIA's sm90, in three directions.
+// Pixels are gathered by the copy engine: no im2col matrix, and workspace only for partial gradients of the weights.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/math.h"
+#include "kernels/gpu/wgmma.h"
+#include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution {
+namespace {
+
+using cuda::HopperProduct;
+using cuda::HopperWeights;
+
+constexpr std::int64_t kThreads = 384;  // as in the kernels
+
+/// The arguments of ConvProduct.
+template <int kPhases>
+struct ProductArguments {
+  TensorMap weights, residual, src[kPhases], dst[kPhases];
+  kernels::ConvPhase phase[kPhases];
+  kernels::ConvShape shape;
+  const void* bias;
+  const void* scale;
+  void* dst_data;
+  const void* residual_data;
+};
+
+/// The arguments of ConvWeights.
+struct WeightsArguments {
+  TensorMap x, dy;
+  kernels::ConvWeightsShape shape;
+  void* sums;
+};
+
+const char* element_of(DataType t) { return t == DataType::kHalf ? "sm90::Half" : "sm90::Bfloat16"; }
+const char* wgmma_type(DataType t) { return t == DataType::kHalf ? "f16" : "bf16"; }
+
+class Hopper final : public GpuSolver<Problem> {
+ public:
+  Hopper(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
+    constexpr int kCapability = 90;
+    POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability == kCapability, "the device is no sm90");
+    return cuda::hopper_serves(p);
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return cuda::hopper_estimate(d, p, point);
+  }
+  TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override { return cuda::hopper_space(p); }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return cuda::hopper_takes(d, p, point);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override { return cuda::hopper_default(d, p); }
+
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    if (direction_ != Direction::kBackwardWeights) return 0;
+    return gpu::sum_bytes(cuda::hopper_weights(d, p, point).partial_sums() * p.w.count());
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    return direction_ == Direction::kBackwardWeights ? weights_specs(d, p, point) : product_specs(d, p, point);
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    if (direction_ == Direction::kBackwardWeights) return assemble_weights(d, p, point, built);
+    const HopperProduct plan = cuda::hopper_product(d, p, point);
+    return plan.one_phase ? assemble_product<1>(d, p, plan, built)
+                          : assemble_product<HopperProduct::kMaxPhases>(d, p, plan, built);
+  }
+
+ private:
+  std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
+    const HopperProduct plan = cuda::hopper_product(d, p, point);
+    const auto& tile = plan.tile;
+    const bool data = direction_ == Direction::kBackwardData;
+    const char* const addend = p.epilogue.residual               ? "sm90::kResidual"
+                               : p.scalars == Scalars::kBilinear ? "sm90::kOld"
+                                                                 : "sm90::kNone";
+    KernelSpec spec{"primitives/convolution/cuda/hopper.cu", "conv_product", {}};
+    spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), false, data);
+    spec.instantiation = fmt::format(
+        "sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
+        data, tile.row_blocks, tile.columns, tile.stages, tile.apart, plan.split, addend, p.epilogue.bias,
+        p.epilogue.scale, p.epilogue.activation, plan.one_phase ? 1 : HopperProduct::kMaxPhases);
+    return {spec};
+  }
+
+  static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+    const HopperWeights plan = cuda::hopper_weights(d, p, point);
+    const auto& tile = plan.tile;
+    KernelSpec spec{"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
+    spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
+    spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}>", p.spatial(), tile.row_blocks,
+                                     tile.columns / 64, tile.stages, tile.apart);
+    const std::string type(name_of(p.w.type));
+    return {spec, {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}}};
+  }
+
+  template <int kPhases>
+  Invoker assemble_product(const DeviceInfo& d, const Problem& p, const HopperProduct& plan, const Kernels& built) const {
+    const auto& tile = plan.tile;
+    const int slab = tile.columns % 64 == 0 ? 64 : 32;
+    const std::size_t per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
+    Launch shape = launch_shape(
+        kThreads, plan.split > 1 ? plan.shape.tiles * plan.split : std::min<std::int64_t>(plan.shape.tiles, d.units));
+    shape.cluster = static_cast<std::uint32_t>(plan.split);
+    const auto columns = static_cast<std::size_t>(tile.columns), stages = static_cast<std::size_t>(tile.stages);
+    shape.shared_bytes = static_cast<std::uint32_t>(
+        stages * (static_cast<std::size_t>(tile.rows()) + columns) * 128 +
+        (plan.split > 1 ? 0 : 4 * 64 * static_cast<std::size_t>(slab) * 2) + 2 * per_channel * columns * 4 +
+        (2 * stages + 2) * 8);
+    const bool data = direction_ == Direction::kBackwardData;
+    return [p, plan, built, shape, data](Stream& stream, const Args& a) {
+      void* const dst = data ? a.x : a.y;
+      ProductArguments<kPhases> arguments;
+      arguments.weights = stream.tensor_map(plan.weights, a.w);
+      arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
+      for (std::size_t i = 0; i < plan.phases.size(); ++i) {
+        arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
+        arguments.dst[i] =
+            stream.tensor_map(plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
+        arguments.phase[i] = plan.phases[i];
+      }
+      arguments.shape = plan.shape;
+      auto& s = arguments.shape;
+      s.alpha = static_cast<float>(a.alpha);
+      s.beta = static_cast<float>(a.beta);
+      s.residual_alpha = static_cast<float>(a.residual_alpha);
+      s.act_alpha = static_cast<float>(a.activation_alpha);
+      s.act_beta = static_cast<float>(a.activation_beta);
+      s.act_gamma = static_cast<float>(a.activation_gamma);
+      arguments.bias = a.bias;
+      arguments.scale = a.scale;
+      arguments.dst_data = dst;
+      arguments.residual_data = a.residual;
+      launch(stream, *built[0], shape, arguments);
+    };
+  }
+
+  static Invoker assemble_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) {
+    const HopperWeights plan = cuda::hopper_weights(d, p, point);
+    const auto& s = plan.shape;
+    Launch shape = launch_shape(kThreads, std::int64_t{s.row_tiles} * s.column_tiles * s.parts);
+    shape.shared_bytes = static_cast<std::uint32_t>(plan.tile.stages * (plan.tile.rows() + plan.tile.columns) * 128 +
+                                                    2 * plan.tile.stages * 8);
+    return [p, plan, built, shape](Stream& stream, const Args& a) {
+      void* const sums = reinterpret_cast<void*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
+      launch(stream, *built[0], shape,
+             WeightsArguments{stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, sums});
+      gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.partial_sums()},
+                        static_cast<float>(a.alpha), static_cast<float>(a.beta));
+    };
+  }
+
+  Direction direction_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cuda_hopper(const SolverInfo& info, Direction d) {
+  return std::make_unique<Hopper>(info, d);
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,415 @@
+// Forward convolution and its gradient of data as an implicit matrix product on sm90: rows are output pixels, columns
+// output channels. A producer thread loads the pixels of a tap by im2col maps and the weights by tiled maps into a ring
+// of stages; two consumer warpgroups multiply (wgmma) and store through shared memory. Blocks are persistent. Method:
+// implicit GEMM (Chetlur et al., cuDNN, 2014) with warp specialisation as in CUTLASS 3.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/conv_shape.h"
+#include "kernels/gpu/sm90/tensor_map.cuh"
+#include "kernels/gpu/sm90/warpgroup.cuh"
+#include "kernels/gpu/portable/portable.h"
+typedef float num;
+#define NUMBERS_double 2
+#define NUMBERS 1
+#include "kernels/gpu/portable/functions.h"
+#include "kernels/gpu/portable/modes.h"
+
+namespace sm90 {
+
+/// What is added to alpha * convolution: nothing, beta * the old output, residual_alpha * another tensor.
+enum Addend { kNone, kOld, kResidual };
+
+/// kTransposed: the weights are contiguous along output channels (backward data). kRowBlocks: blocks of 64 rows of a
+/// consumer. kPingPong: the consumers work on different tiles, so that one stores while the other multiplies; else each
+/// has half the rows of a tile. kSplit: blocks of a cluster that share a tile, each with a part of the steps.
+template <class Element, int kSpatial, bool kTransposed, int kRowBlocks, int kColumns, int kStages, bool kPingPong,
+          int kSplit, Addend kAddend, bool kBias, bool kScale, int kActivation, int kMaxPhases>
+struct ConvProduct {
+  static constexpr int kThreads = 384, kResident = 1;
+
+  struct Arguments {
+    TensorMap weights, residual, src[kMaxPhases], dst[kMaxPhases];
+    ConvPhase phase[kMaxPhases];
+    ConvShape shape;
+    const void* bias;  // elements, or fp32 with a scale
+    const float* scale;
+    u16* dst_data;             // where clusters store, and read what is added
+    const u16* residual_data;
+  };
+
+ private:
+  static constexpr int kConsumers = 2, kDepth = 64, kAccumulators = kColumns / 2;
+  static constexpr int kTileRows = 64 * kRowBlocks * (kPingPong ? 1 : kConsumers);
+  static constexpr u32 kPixelBytes = kTileRows * kRowBytes, kWeightBytes = kColumns * kRowBytes;
+  static constexpr u32 kStageBytes = kPixelBytes + kWeightBytes, kBoxBytes = kDepth * kRowBytes;
+  // A slab is what one store writes: 64 rows of kSlabColumns.
+  static constexpr int kSlabColumns = kColumns % 64 == 0 ? 64 : 32, kSlabs = kColumns / kSlabColumns;
+  static constexpr u32 kSlabRow = kSlabColumns * 2, kSlabBytes = 64 * kSlabRow;
+  static constexpr int kSlabBuffers = kSplit > 1 ? 0 : 2;  // of each consumer
+  static constexpr int kPerChannel = (kBias ? 1 : 0) + (kScale ? 1 : 0);
+  static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
+  enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
+
+  // The ring, slabs, per-channel parameters, barriers.
+  static constexpr u32 kSlabsAt = kStages * kStageBytes;
+  static constexpr u32 kParametersAt = kSlabsAt + kConsumers * kSlabBuffers * kSlabBytes;
+  static constexpr u32 kBarriersAt = kParametersAt + kConsumers * kPerChannel * kColumns * 4;
+
+ public:
+  static constexpr u32 kSharedBytes = kBarriersAt + (2 * kStages + kConsumers) * 8;
+
+ private:
+  struct Tile {
+    int phase, row, column;
+  };
+
+  static DEVICE unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
+  static DEVICE Barrier& full(int slot) { return barrier(slot); }
+  static DEVICE Barrier& empty(int slot) { return barrier(kStages + slot); }
+  static DEVICE Barrier& addend(int consumer) { return barrier(2 * kStages + consumer); }
+
+  static DEVICE Tile tile_at(const Arguments& a, int index) {
+    int phase = 0;
+    if constexpr (kMaxPhases > 1)
+      while (phase + 1 < a.shape.phases && index >= a.phase[phase + 1].first_tile) ++phase;
+    const int rest = index - a.phase[phase].first_tile, band = a.shape.raster * a.shape.column_tiles;
+    const int first = rest / band * a.shape.raster, in_band = rest % band;
+    const int height = min(a.shape.raster, a.phase[phase].row_tiles - first);
+    return {phase, first + in_band % height, in_band / height};
+  }
+
+  /// The output pixel of a row; images beyond the last for rows beyond the last.
+  static DEVICE Pixel<kSpatial> pixel_at(const ConvPhase& p, int row) {
+    Pixel<kSpatial> pixel;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) {
+      pixel.at[i] = row % p.size[i];
+      row /= p.size[i];
+    }
+    pixel.image = row;
+    return pixel;
+  }
+
+  static DEVICE int all_steps(const Arguments& a, const ConvPhase& p) {
+    int taps = 1;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) taps *= p.taps[i];
+    return taps * ((a.shape.reduced + kDepth - 1) / kDepth);
+  }
+  /// Steps of a block. Those beyond the last load zeros.
+  static DEVICE int steps_of(const Arguments& a, const ConvPhase& p) {
+    return max(1, (all_steps(a, p) + kSplit - 1) / kSplit);
+  }
+
+  /// The tap and the channels of a step.
+  struct Step {
+    int tap[kSpatial], channel;
+
+    DEVICE Step(const Arguments& a, const ConvPhase& p, int index) {
+      if (index >= all_steps(a, p)) {
+        UNROLL
+        for (int i = 0; i < kSpatial; ++i) tap[i] = 0;
+        channel = a.shape.reduced;
+        return;
+      }
+      const int blocks = (a.shape.reduced + kDepth - 1) / kDepth;
+      if (!a.shape.taps_innermost) {
+        channel = index % blocks * kDepth;
+        index /= blocks;
+      }
+      UNROLL
+      for (int i = 0; i < kSpatial; ++i) {
+        tap[i] = index % p.taps[i];
+        index /= p.taps[i];
+      }
+      if (a.shape.taps_innermost) channel = index * kDepth;
+    }
+
+    DEVICE void advance(const Arguments& a, const ConvPhase& p) {
+      if (a.shape.taps_innermost) {
+        if (!next_tap(p)) channel += kDepth;
+        return;
+      }
+      channel += kDepth;
+      if (channel >= a.shape.reduced && next_tap(p)) channel = 0;
+    }
+
+    /// False after the last, and then at the first again.
+    DEVICE bool next_tap(const ConvPhase& p) {
+      UNROLL
+      for (int i = 0; i < kSpatial; ++i) {
+        if (++tap[i] < p.taps[i]) return true;
+        tap[i] = 0;
+      }
+      return false;
+    }
+  };
+
+  static DEVICE void load(const Arguments& a, const Tile& t, const ConvPhase& p, const Pixel<kSpatial>& pixel,
+                          const Step& step, int slot) {
+    const u32 pixels = shared_address(shared()) + slot * kStageBytes, weights = pixels + kPixelBytes;
+    int offset[kSpatial], tap = p.tap;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) {
+      offset[i] = p.offset[i] + step.tap[i] * p.offset_step[i];
+      tap += step.tap[i] * p.tap_step[i];
+    }
+    const Barrier& bar = full(slot);
+    load_pixels<kSpatial>(pixels, a.src[t.phase], bar, step.channel, pixel, offset);
+    const int column = t.column * kColumns;
+    if constexpr (kTransposed) {
+      UNROLL
+      for (int i = 0; i < kColumns / 64; ++i)
+        load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel);
+    } else {
+      load_box(weights, a.weights, bar, step.channel, tap, column);
+    }
+  }
+
+  static DEVICE void produce(const Arguments& a, int first, int stride, int rank) {
+    RingPosition<kStages> at;
+    NO_UNROLL
+    for (int index = first; index < a.shape.tiles; index += stride) {
+      const Tile t = tile_at(a, index);
+      const ConvPhase& p = a.phase[t.phase];
+      Pixel<kSpatial> pixel = pixel_at(p, t.row * kTileRows);
+      UNROLL
+      for (int i = 0; i < kSpatial; ++i) pixel.at[i] = pixel.at[i] * p.step[i] + p.base[i];
+      const int steps = steps_of(a, p);
+      Step step(a, p, rank * steps);
+      NO_UNROLL
+      for (int i = 0; i < steps; ++i) {
+        empty(at.slot).wait(at.parity ^ 1);
+        full(at.slot).arrive_and_expect(kStageBytes);
+        load(a, t, p, pixel, step, at.slot);
+        step.advance(a, p);
+        at.advance();
+      }
+    }
+  }
+
+  using Sums = float[kRowBlocks][kAccumulators];
+
+  static DEVICE void multiply_tile(Sums& d, int consumer, int steps, RingPosition<kStages>& at) {
+    const u32 base = shared_address(shared());
+    const u64 a0 = operand(base + (kPingPong ? 0 : consumer * 64 * kRowBlocks * kRowBytes));
+    const u64 b0 = operand(base + kPixelBytes, kBoxBytes);
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of b, for the next 16 of the depth
+    const bool first_lane = threadIdx.x % 32 == 0;
+    int before = 0;
+    NO_UNROLL
+    for (int i = 0; i < steps; ++i) {
+      full(at.slot).wait(at.parity);
+      const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
+      begin_products();
+      UNROLL
+      for (int k = 0; k < kDepth / 16; ++k)
+        UNROLL
+        for (int b = 0; b < kRowBlocks; ++b)
+          multiply(d[b], da + b * (64 * kRowBytes / 16) + 2 * k, db + k * kNextDepth, i | k);
+      commit_products();
+      wait_for_products<1>();  // those of the step before have read their stage
+      if (i > 0 && first_lane) empty(before).arrive();
+      before = at.slot;
+      at.advance();
+    }
+    wait_for_products<0>();
+    if (first_lane) empty(before).arrive();
+  }
+
+  /// Of the columns of a tile, in shared memory: the biases and then the scales.
+  static DEVICE float* parameters(int consumer) {
+    return reinterpret_cast<float*>(shared() + kParametersAt) + consumer * kPerChannel * kColumns;
+  }
+  static DEVICE float bias_of(const Arguments& a, int channel) {
+    if constexpr (kScale) return static_cast<const float*>(a.bias)[channel];
+    return Element::of(static_cast<const u16*>(a.bias)[channel]);
+  }
+  static DEVICE void load_parameters(const Arguments& a, int consumer, int first) {
+    if constexpr (kPerChannel > 0) {
+      float* const to = parameters(consumer);
+      for (int i = threadIdx.x % 128; i < kColumns; i += 128) {
+        const bool inside = first + i < a.shape.outputs;
+        if constexpr (kBias) to[i] = inside ? bias_of(a, first + i) : 0.0f;
+        if constexpr (kScale) to[(kBias ? kColumns : 0) + i] = inside ? a.scale[first + i] : 0.0f;
+      }
+    }
+  }
+
+  /// The result of a sum at column `column` of the tile.
+  static DEVICE float finish(const Arguments& a, const float* parameters, int column, float sum, float added) {
+    const ConvShape& s = a.shape;
+    float v = sum * s.alpha;
+    if constexpr (kAddend == kOld) v = FMA(s.beta, added, v);
+    if constexpr (kScale) v *= parameters[(kBias ? kColumns : 0) + column];
+    if constexpr (kBias) v += parameters[column];
+    if constexpr (kAddend == kResidual) v = FMA(s.residual_alpha, added, v);
+    if constexpr (kActivation != 0) v = activate(kActivation, v, s.act_alpha, s.act_beta, s.act_gamma);
+    return v;
+  }
+
+  /// The address of 16 bytes of a slab, swizzled as its map.
+  static DEVICE u32 slab_address(u32 slab, int row, int piece) {
+    constexpr int kPieces = kSlabRow / 16, kRowsPerLine = kRowBytes / kSlabRow;
+    return slab + row * kSlabRow + ((piece ^ (row / kRowsPerLine % kPieces)) << 4);
+  }
+
+  static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, u32& addends) {
+    const ConvPhase& p = a.phase[t.phase];
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    const u32 slabs = shared_address(shared()) + kSlabsAt + consumer * kSlabBuffers * kSlabBytes;
+    const float* const per_channel = parameters(consumer);
+    const int row0 = t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks);
+    UNROLL
+    for (int b = 0; b < kRowBlocks; ++b) {
+      Pixel<kSpatial> pixel;
+      if (thread == 0) pixel = pixel_at(p, row0 + 64 * b);
+      UNROLL
+      for (int j = 0; j < kSlabs; ++j) {
+        const u32 slab = slabs + (b * kSlabs + j) % kSlabBuffers * kSlabBytes;
+        const int column = j * kSlabColumns;  // of the tile
+        if (thread == 0) {
+          wait_for_reads<kSlabBuffers - 1>();
+          if constexpr (kLoadsAddend) {
+            constexpr int kNowhere[kSpatial] = {};
+            addend(consumer).arrive_and_expect(kSlabBytes);
+            load_pixels<kSpatial>(slab, kAddend == kOld ? a.dst[t.phase] : a.residual, addend(consumer),
+                                  t.column * kColumns + column, pixel, kNowhere);
+          }
+        }
+        if constexpr (kLoadsAddend) {
+          addend(consumer).wait(addends & 1);
+          ++addends;
+        } else {
+          meet(kStore + consumer, 128);
+        }
+        UNROLL
+        for (int u = 0; u < kSlabColumns / 16; ++u) {
+          const float* const sums = &d[b][(column + 16 * u) / 2];
+          u32 packed[4];
+          UNROLL
+          for (int m = 0; m < 4; ++m) {  // an 8x8 matrix: rows 8 (m % 2), columns 8 (m / 2)
+            const int c = column + 16 * u + 8 * (m / 2) + 2 * (lane % 4);
+            u32 added = 0;
+            if constexpr (kLoadsAddend)
+              added = load_shared(slab_address(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) + 4 * (lane % 4));
+            packed[m] = Element::pack(finish(a, per_channel, c, sums[2 * m], Element::low(added)),
+                                      finish(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
+          }
+          if constexpr (kLoadsAddend) __syncwarp();
+          store_matrices(slab_address(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
+        }
+        publish_writes();
+        meet(kStore + consumer, 128);
+        if (thread == 0) {
+          store_pixels<kSpatial>(a.dst[t.phase], slab, t.column * kColumns + column, pixel);
+          commit_stores();
+        }
+      }
+    }
+  }
+
+  /// The blocks of a cluster add their sums in the order of their ranks, each for its share of the columns, and store.
+  static DEVICE void add_and_store(const Arguments& a, const Tile& t, int consumer, const Sums& d, int rank) {
+    const ConvPhase& p = a.phase[t.phase];
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    constexpr int kQuads = kRowBlocks * kAccumulators / 4, kShare = kQuads / kSplit;
+    static_assert(kQuads % kSplit == 0 && kQuads * kConsumers * 128 * 16 <= kStages * kStageBytes);
+    meet(kBoth, kConsumers * 128);  // no product of either consumer reads the ring
+    float4* const mine = reinterpret_cast<float4*>(shared()) + consumer * kQuads * 128 + thread;
+    UNROLL
+    for (int q = 0; q < kQuads; ++q) {
+      const float* const sums = &d[q / (kAccumulators / 4)][q % (kAccumulators / 4) * 4];
+      mine[q * 128] = make_float4(sums[0], sums[1], sums[2], sums[3]);
+    }
+    meet_cluster();
+    const float* const per_channel = parameters(consumer);
+    NO_UNROLL
+    for (int i = 0; i < kShare; ++i) {
+      const int q = rank * kShare + i, b = q / (kAccumulators / 4), column = q % (kAccumulators / 4) * 8 + 2 * (lane % 4);
+      const u32 at = shared_address(mine + q * 128);
+      float4 sum = load_of_block(at, 0);
+      UNROLL
+      for (int r = 1; r < kSplit; ++r) {
+        const float4 v = load_of_block(at, r);
+        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+      }
+      const int c = t.column * kColumns + column;
+      UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const int row = t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
+        const Pixel<kSpatial> pixel = pixel_at(p, row);
+        if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
+        i64 place = p.dst + pixel.image * a.shape.dst_image + c;
+        UNROLL
+        for (int s = 0; s < kSpatial; ++s) place += pixel.at[s] * a.shape.dst_step[s];
+        u32 added = 0;
+        if constexpr (kAddend != kNone)
+          added = *reinterpret_cast<const u32*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
+        *reinterpret_cast<u32*>(a.dst_data + place) =
+            Element::pack(finish(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
+                          finish(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+      }
+    }
+    meet_cluster();  // the others have read this block's sums
+  }
+
+  static DEVICE void consume(const Arguments& a, int consumer, int first, int stride, int rank) {
+    RingPosition<kStages> at;
+    u32 addends = 0;
+    int turn = 0;  // of the tile, among those of the block
+    NO_UNROLL
+    for (int index = first; index < a.shape.tiles; index += stride, ++turn) {
+      const Tile t = tile_at(a, index);
+      const int steps = steps_of(a, a.phase[t.phase]);
+      if (kPingPong && turn % kConsumers != consumer) {
+        at.skip(steps);
+        continue;
+      }
+      Sums d;
+      load_parameters(a, consumer, t.column * kColumns);
+      if (kPingPong && turn > 0) meet(kTurn + consumer, 256);
+      multiply_tile(d, consumer, steps, at);
+      if (kPingPong && index + stride < a.shape.tiles) signal(kTurn + 1 - consumer, 256);
+      if constexpr (kSplit > 1)
+        add_and_store(a, t, consumer, d, rank);
+      else
+        store_tile(a, t, consumer, d, addends);
+    }
+    if (kSplit == 1 && threadIdx.x % 128 == 0) wait_for_stores();
+  }
+
+ public:
+  static DEVICE void run(const Arguments& a) {
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    const int rank = kSplit > 1 ? cluster_rank() : 0;
+    const int first = blockIdx.x / kSplit, stride = gridDim.x / kSplit;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        full(i).init(1);
+        empty(i).init(kPingPong ? 4 : 4 * kConsumers);  // a warp each
+      }
+      for (int i = 0; i < kConsumers; ++i) addend(i).init(1);
+      publish_barriers();
+    }
+    __syncthreads();
+    constexpr bool kMany = kRowBlocks * kAccumulators > 128;
+    if (warpgroup == 0) {
+      give_registers<kMany ? 24 : 40>();
+      if (threadIdx.x < 32 && elected()) produce(a, first, stride, rank);
+      __syncwarp();
+      if constexpr (kSplit > 1) {
+        meet_cluster();
+        meet_cluster();
+      }
+    } else {
+      take_registers<kMany ? 240 : 232>();
+      consume(a, warpgroup - 1, first, stride, rank);
+    }
+  }
+};
+
+}  // namespace sm90

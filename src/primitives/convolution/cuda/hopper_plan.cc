@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/cuda/hopper_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include "base/math.h"
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution::cuda {
+namespace {
+
+using gpu::narrow;
+constexpr int kDepth = 64;  // channels or pixels of a step
+constexpr std::int64_t kMaxIndex = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the weights
+
+// The tiles that tuning chooses from. A tile of 128x256 and its like have the least traffic; tiles apart hide the store
+// of one behind the products of the other.
+constexpr HopperTile kProductTiles[] = {{1, 256, 4, false}, {2, 128, 4, false}, {2, 192, 3, false}, {1, 192, 4, false},
+                                        {1, 128, 6, false}, {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},
+                                        {2, 160, 3, false}, {2, 160, 5, true},  {1, 64, 8, false},  {1, 128, 8, true},
+                                        {2, 64, 8, true}};
+constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false},
+                                       {1, 256, 4, true},  {1, 192, 6, true},  {2, 128, 6, true},  {2, 192, 4, true}};
+constexpr int kSplits[] = {1, 2, 4, 8};
+constexpr int kMostWaves = 3;
+
+enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves
+
+/// The last spatial dimension first, as in tensor maps.
+struct Axis {
+  std::int64_t in, out, filter, pad, stride, dilation, x_step, y_step;
+};
+
+int axes(const Problem& p) { return p.spatial(); }
+Axis axis(const Problem& p, int i) {
+  const int s = p.spatial() - 1 - i;
+  const auto at = static_cast<std::size_t>(s);
+  return {p.in(s),
+          p.out(s),
+          p.filter(s),
+          p.geometry.pad[at],
+          p.geometry.stride[at],
+          p.geometry.dilation[at],
+          meaningful_strides(p.x)[at + 2],
+          meaningful_strides(p.y)[at + 2]};
+}
+
+/// One dimension of a phase, and the corners of its map.
+struct PhaseAxis {
+  std::int64_t size, taps, step, base, offset, offset_step, tap, tap_step, lower, upper, first;
+};
+
+PhaseAxis forward_axis(const Axis& a) {
+  const std::int64_t lower = -a.pad;
+  return {.size = a.out,
+          .taps = a.filter,
+          .step = a.stride,
+          .base = lower,
+          .offset = 0,
+          .offset_step = a.dilation,
+          .tap = 0,
+          .tap_step = 1,
+          .lower = lower,
+          .upper = lower + (a.out - 1) * a.stride + 1 - a.in,
+          .first = 0};
+}
+
+/// Backward data at the positions `first` + i * stride: a convolution of dy with stride 1 by every so many-th tap.
+PhaseAxis data_axis(const Axis& a, std::int64_t first) {
+  const std::int64_t common = std::gcd(a.dilation, a.stride), delta = a.dilation / common;
+  PhaseAxis phase{};
+  phase.first = first;
+  phase.size = first < a.in ? ceil_div(a.in - first, a.stride) : 0;
+  phase.step = 1;
+  phase.tap_step = a.stride / common;
+  phase.offset_step = -delta;
+  while (phase.tap < a.filter && (first + a.pad - phase.tap * a.dilation) % a.stride != 0) ++phase.tap;
+  if (phase.tap < a.filter) {
+    phase.taps = ceil_div(a.filter - phase.tap, phase.tap_step);
+    phase.offset = (phase.taps - 1) * delta;
+    phase.lower = phase.base = (first + a.pad - phase.tap * a.dilation) / a.stride - phase.offset;
+  } else {
+    phase.tap = 0;
+  }
+  phase.upper = phase.lower + phase.size - a.out;
+  return phase;
+}
+
+using PhaseAxes = std::array<PhaseAxis, 3>;
+
+/// Those with output pixels, most taps first.
+std::vector<PhaseAxes> phases_of(const Problem& p) {
+  std::vector<PhaseAxes> all(1);
+  for (PhaseAxis& a : all[0]) a.size = a.taps = 1;
+  for (int i = 0; i < axes(p); ++i) {
+    const Axis a = axis(p, i);
+    const bool data = p.direction == Direction::kBackwardData;
+    std::vector<PhaseAxes> product;
+    for (std::int64_t first = 0; first < (data ? a.stride : 1); ++first) {
+      const PhaseAxis own = data ? data_axis(a, first) : forward_axis(a);
+      if (own.size <= 0) continue;
+      for (PhaseAxes phase : all) {
+        phase[static_cast<std::size_t>(i)] = own;
+        product.push_back(phase);
+      }
+    }
+    all = std::move(product);
+  }
+  const auto taps = [](const PhaseAxes& phase) { return phase[0].taps * phase[1].taps * phase[2].taps; };
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return taps(a) > taps(b); });
+  return all;
+}
+
+/// The limits of im2col maps.
+Verdict check_axis(const PhaseAxis& a, int spatial) {
+  const std::int64_t corner = spatial == 1 ? 1 << 15 : spatial == 2 ? 128 : 16;
+  const std::int64_t offsets = spatial == 1 ? 65535 : spatial == 2 ? 255 : 31;
+  POLYMIO_REQUIRE_MOST(std::max({-a.lower, -a.upper, a.lower + 1, a.upper + 1}), corner, "reach of the padded filter");
+  POLYMIO_REQUIRE_MOST(std::abs(a.offset_step) * std::max<std::int64_t>(0, a.taps - 1), offsets, "reach of the filter");
+  constexpr std::int64_t kMaxStep = 8;
+  POLYMIO_REQUIRE_MOST(a.step, kMaxStep, "stride");
+  return {};
+}
+
+/// Rows of 16 bytes that a tensor map can address.
+Verdict check_tensor(const TensorDesc& t) {
+  const auto strides = meaningful_strides(t);
+  POLYMIO_REQUIRE(strides[1] == 1, "channels are not innermost");
+  for (int i = 0; i < t.rank; ++i)
+    POLYMIO_REQUIRE(i == 1 || strides[static_cast<std::size_t>(i)] % 8 == 0, "rows that are not aligned to 16 bytes");
+  POLYMIO_REQUIRE_MOST(strides[0], std::int64_t{1} << 38, "elements of an image");
+  std::int64_t pixels = 1;
+  for (int i = 0; i < t.rank; ++i) pixels *= i == 1 ? 1 : t.lens[static_cast<std::size_t>(i)];
+  POLYMIO_REQUIRE_MOST(pixels, kMaxIndex, "pixels");
+  return {};
+}
+
+std::span<const HopperTile> tiles_of(Direction d) {
+  return d == Direction::kBackwardWeights ? std::span(kWeightTiles) : std::span<const HopperTile>(kProductTiles);
+}
+
+/// A map of pixels x channels of a tensor in boxes of 64 channels.
+TensorMapSpec pixel_map(const TensorDesc& t, int pixels) {
+  TensorMapSpec map;
+  map.element = t.type == DataType::kHalf ? TensorMapSpec::Element::kFloat16 : TensorMapSpec::Element::kBfloat16;
+  map.rank = t.rank;
+  map.im2col = true;
+  map.box = {kDepth, pixels};
+  const auto strides = meaningful_strides(t);
+  map.sizes[0] = t.lens[1];
+  for (int i = 1; i < t.rank; ++i) {
+    const auto from = static_cast<std::size_t>(i == t.rank - 1 ? 0 : t.rank - i), to = static_cast<std::size_t>(i);
+    map.sizes[to] = t.lens[from];
+    map.strides[to] = strides[from] * static_cast<std::int64_t>(size_of(t.type));
+  }
+  return map;
+}
+
+/// The source of a phase: corners and steps.
+TensorMapSpec source_map(const TensorDesc& t, int pixels, const PhaseAxes& phase, int spatial) {
+  TensorMapSpec map = pixel_map(t, pixels);
+  for (int i = 0; i < spatial; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    map.lower[at] = narrow(phase[at].lower);
+    map.upper[at] = narrow(phase[at].upper);
+    map.steps[at + 1] = narrow(phase[at].step);
+  }
+  return map;
+}
+
+TensorMapSpec weight_map(const TensorDesc& w, int rows) {
+  TensorMapSpec map;
+  map.element = w.type == DataType::kHalf ? TensorMapSpec::Element::kFloat16 : TensorMapSpec::Element::kBfloat16;
+  map.rank = 3;
+  const std::int64_t taps = w.count() / w.lens[0] / w.lens[1], bytes = static_cast<std::int64_t>(size_of(w.type));
+  map.sizes = {w.lens[1], taps, w.lens[0]};
+  map.strides = {0, w.lens[1] * bytes, w.lens[1] * taps * bytes};
+  map.box = {kDepth, 1, rows};
+  return map;
+}
+
+std::int64_t depth_steps(std::int64_t channels) { return ceil_div(channels, std::int64_t{kDepth}); }
+
+}  // namespace
+
+Verdict hopper_serves(const Problem& p) {
+  const DataType t = p.x.type;
+  POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16, "not a float of 16 bits");
+  POLYMIO_REQUIRE(p.all_types(t) && !p.has_casts(), "mixed types");
+  POLYMIO_REQUIRE(p.groups() == 1, "groups");
+  POLYMIO_REQUIRE(p.c() % 8 == 0 && p.k() % 8 == 0, "channels that are no multiple of 8");
+  POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
+  if (const Verdict v = check_tensor(p.x); !v) return v;
+  if (const Verdict v = check_tensor(p.y); !v) return v;
+  POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
+  POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
+  POLYMIO_REQUIRE(p.epilogue.activation != static_cast<int>(activation::Mode::kPower), "does not fuse this activation");
+  POLYMIO_REQUIRE(!(p.epilogue.residual && p.scalars == Scalars::kBilinear), "does not add two tensors");
+  const auto phases = phases_of(p);
+  POLYMIO_REQUIRE_MOST(static_cast<std::int64_t>(phases.size()), HopperProduct::kMaxPhases, "phases of the strides");
+  for (const PhaseAxes& phase : phases)
+    for (int i = 0; i < p.spatial(); ++i)
+      if (const Verdict v = check_axis(phase[static_cast<std::size_t>(i)], p.spatial()); !v) return v;
+  return {};
+}
+
+HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const bool data = p.direction == Direction::kBackwardData;
+  const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
+  const int spatial = p.spatial();
+  HopperProduct plan;
+  plan.tile = kProductTiles[point[kTile]];
+  // The parameters of channels and of the fused scale take the room of a stage.
+  if (p.epilogue.bias && p.epilogue.scale && plan.tile.columns == 256) --plan.tile.stages;
+  plan.split = point[kSplit];
+  auto& s = plan.shape;
+  s.images = narrow(p.n());
+  s.reduced = narrow(src.lens[1]);
+  s.outputs = narrow(dst.lens[1]);
+  s.column_tiles = narrow(ceil_div(dst.lens[1], plan.tile.columns));
+  s.taps_innermost = point[kOrder] == 0;
+  const auto dst_strides = meaningful_strides(dst);
+  s.dst_image = dst_strides[0];
+  const auto phases = phases_of(p);
+  plan.one_phase = phases.size() == 1;
+  s.phases = narrow(static_cast<std::int64_t>(phases.size()));
+  plan.weights = weight_map(p.w, data ? kDepth : plan.tile.columns);
+  for (int i = 0; i < spatial; ++i) {
+    const Axis a = axis(p, i);
+    s.dst_step[i] = data ? a.x_step * a.stride : a.y_step;
+  }
+  const int slab = plan.tile.columns % 64 == 0 ? 64 : 32;
+  for (const PhaseAxes& phase : phases) {
+    kernels::ConvPhase out{};
+    std::int64_t tap_pitch = 1, pixels = p.n();
+    TensorMapSpec dst_map = pixel_map(dst, 64);
+    dst_map.box[0] = slab;
+    dst_map.swizzle = slab * 2;
+    for (int i = 0; i < 3; ++i) {
+      const PhaseAxis& a = phase[static_cast<std::size_t>(i)];
+      out.size[i] = narrow(a.size);
+      out.taps[i] = narrow(a.taps);
+      if (i >= spatial) continue;
+      out.step[i] = narrow(a.step);
+      out.base[i] = narrow(a.base);
+      out.offset[i] = narrow(a.offset);
+      out.offset_step[i] = narrow(a.offset_step);
+      out.tap += narrow(a.tap * tap_pitch);
+      out.tap_step[i] = narrow(a.tap_step * tap_pitch);
+      tap_pitch *= axis(p, i).filter;
+      pixels *= a.size;
+      const auto at = static_cast<std::size_t>(i);
+      if (data) {
+        out.dst += a.first * axis(p, i).x_step;
+        dst_map.sizes[at + 1] = a.size;
+        dst_map.strides[at + 1] *= axis(p, i).stride;
+      }
+    }
+    out.row_tiles = narrow(ceil_div(pixels, plan.tile.rows()));
+    out.first_tile = s.tiles;
+    s.tiles += out.row_tiles * s.column_tiles;
+    plan.dst_at.push_back(out.dst);
+    plan.phases.push_back(out);
+    plan.src.push_back(source_map(src, plan.tile.rows(), phase, spatial));
+    plan.dst.push_back(dst_map);
+  }
+  // Row tiles whose pixels and whose weights have about the same size in the caches share a column tile.
+  constexpr int kRaster = 8;
+  s.raster = std::min(kRaster, std::max(1, d.units / s.column_tiles));
+  return plan;
+}
+
+HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  HopperWeights plan;
+  plan.tile = kWeightTiles[point[kTile]];
+  auto& s = plan.shape;
+  s.images = narrow(p.n());
+  s.channels = narrow(p.c());
+  s.outputs = narrow(p.k());
+  std::int64_t pixels = p.n(), taps = 1;
+  PhaseAxes phase{};
+  for (int i = 0; i < 3; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    s.size[i] = s.taps[i] = 1;
+    if (i >= p.spatial()) continue;
+    const PhaseAxis a = phase[at] = forward_axis(axis(p, i));
+    s.size[i] = narrow(a.size);
+    s.taps[i] = narrow(a.taps);
+    s.step[i] = narrow(a.step);
+    s.base[i] = narrow(a.base);
+    s.offset_step[i] = narrow(a.offset_step);
+    pixels *= a.size;
+    taps *= a.taps;
+  }
+  s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
+  s.column_tiles = narrow(ceil_div(taps * depth_steps(p.c()), plan.tile.columns / 64));
+  s.steps = narrow(ceil_div(pixels, std::int64_t{kDepth}));
+  constexpr std::int64_t kLeastSteps = 8;
+  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles, waves = point[kSplit];
+  const std::int64_t copies = plan.tile.apart ? 2 : 1, most = kMaxSumBytes / (p.w.count() * 4 * copies);
+  s.parts = narrow(std::clamp<std::int64_t>(std::min({waves * d.units / tiles, s.steps / kLeastSteps, most}), 1,
+                                            kMaxIndex));
+  plan.x = source_map(p.x, kDepth, phase, p.spatial());
+  plan.dy = pixel_map(p.y, kDepth);
+  return plan;
+}
+
+TuneSpace hopper_space(const Problem& p) {
+  std::vector<int> tiles(tiles_of(p.direction).size());
+  std::iota(tiles.begin(), tiles.end(), 0);
+  if (p.direction == Direction::kBackwardWeights) return {{"tile", tiles}, {"waves", {1, 2, 3}}};
+  return {{"tile", tiles}, {"split", {std::begin(kSplits), std::end(kSplits)}}, {"order", {0, 1}}};
+}
+
+bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const auto tiles = tiles_of(p.direction);
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] >= narrow(std::ssize(tiles))) return false;
+  const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
+  if (weights) {
+    if (point[kSplit] < 1 || point[kSplit] > kMostWaves) return false;
+    const HopperWeights plan = hopper_weights(d, p, point);
+    // A tile of more than twice the rows or columns that are needed only wastes work.
+    return plan.tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) &&
+           (point[kSplit] == 1 || plan.shape.parts > hopper_weights(d, p, {point[kTile], point[kSplit] - 1}).shape.parts);
+  }
+  const int split = point[kSplit];
+  if (std::find(std::begin(kSplits), std::end(kSplits), split) == std::end(kSplits)) return false;
+  if (point[kOrder] != 0 && point[kOrder] != 1) return false;
+  const bool data = p.direction == Direction::kBackwardData;
+  const std::int64_t outputs = data ? p.c() : p.k(), taps = p.w.count() / p.c() / p.k();
+  if (data && tile.columns % 64 != 0) return false;
+  if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
+  if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
+  if (split == 1) return true;
+  // Clusters are for few tiles and long sums; a register holds the share of a block.
+  const HopperProduct plan = hopper_product(d, p, point);
+  return !tile.apart && tile.row_blocks * tile.columns / 8 % split == 0 && plan.shape.tiles * split <= 2 * d.units &&
+         taps * depth_steps(plan.shape.reduced) >= 2 * split;
+}
+
+namespace {
+
+// Clocks of a multiprocessor, measured on an H100.
+constexpr double kStart = 2500;        // launch, first loads
+constexpr double kL2Bytes = 47;        // per clock
+constexpr double kFlop = 8192 / 2;     // per clock, 16-bit
+constexpr double kGhz = 1.6;
+constexpr double kLaunchUs = 2;
+
+double real(std::int64_t v) { return static_cast<double>(v); }
+
+/// Of a step: products, or loads from the second-level cache.
+double step_clocks(const HopperTile& tile) {
+  const double products = 2.0 * tile.rows() * tile.columns * kDepth / kFlop / (tile.columns < 128 ? 0.6 : 1);
+  const double loads = (tile.rows() + tile.columns) * kDepth * 2 / kL2Bytes;
+  return std::max(products, loads);
+}
+
+double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const HopperProduct plan = hopper_product(d, p, point);
+  const HopperTile& tile = plan.tile;
+  const double store = 0.05 * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
+  double clocks = 0;
+  for (const kernels::ConvPhase& phase : plan.phases) {
+    const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
+    const double steps = std::max(1.0, real(ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split})));
+    const double products = steps * step_clocks(tile);
+    const double own = tile.apart ? std::max(products, (products + store) / 2) : products + store;
+    const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
+    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{d.units})) : real(tiles) / d.units);
+  }
+  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
+  return kLaunchUs + std::max((clocks + kStart + (tile.apart ? store : 0)) / (1e3 * kGhz), memory);
+}
+
+double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const HopperWeights plan = hopper_weights(d, p, point);
+  const std::int64_t blocks = std::int64_t{plan.shape.row_tiles} * plan.shape.column_tiles * plan.shape.parts;
+  const double steps = real(ceil_div(plan.shape.steps, plan.shape.parts));
+  const double store = 0.08 * plan.tile.rows() * plan.tile.columns;
+  const double clocks = real(ceil_div(blocks, std::int64_t{d.units})) * (steps * step_clocks(plan.tile) + store + kStart);
+  const double sums = 4.0 * real(p.w.count()) * plan.partial_sums();
+  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
+  return 2 * kLaunchUs + std::max(clocks / (1e3 * kGhz), memory) + 2 * sums / (1e3 * d.bandwidth_gbs);
+}
+
+}  // namespace
+
+double hopper_estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  return p.direction == Direction::kBackwardWeights ? weights_us(d, p, point) : product_us(d, p, point);
+}
+
+TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {
+  TunePoint best;
+  double least = 0;
+  const TuneSpace space = hopper_space(p);
+  for (const int tile : space[kTile].values)
+    for (const int split : space[kSplit].values) {
+      TunePoint point = {tile, split};
+      if (space.size() > 2) point.push_back(0);
+      if (!hopper_takes(d, p, point)) continue;
+      const double us = hopper_estimate(d, p, point);
+      if (!best.empty() && us >= least) continue;
+      best = point;
+      least = us;
+    }
+  return best;
+}
+
+}  // namespace polymio::convolution::cuda

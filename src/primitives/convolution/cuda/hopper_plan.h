@@ -1,0 +1,55 @@
+// How ConvHopper computes a convolution: the kernel template, its tensor maps and arguments, as a pure function of the
+// problem and the tune point. A program depends on direction, types, tile, schedule and epilogue, never on sizes.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <vector>
+
+#include "core/solver.h"
+#include "kernels/gpu/sm90/conv_shape.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution::cuda {
+
+/// Whether the kernels serve the problem; the device is not asked.
+Verdict hopper_serves(const Problem&);
+
+/// A tile of the product and how the two consumer warpgroups of a block share the work.
+struct HopperTile {
+  int row_blocks;  // of 64 rows, of a consumer
+  int columns;
+  int stages;
+  bool apart;  // consumers have tiles (forward, backward data) or steps (weights) of their own, else half the rows each
+  int rows() const { return 64 * row_blocks * (apart ? 1 : 2); }
+};
+
+/// Forward and backward data.
+struct HopperProduct {
+  static constexpr int kMaxPhases = 9;  // of one program for strided backward data
+  HopperTile tile{};
+  int split = 1;    // blocks of a cluster that share a tile
+  bool one_phase = true;
+  kernels::ConvShape shape{};
+  std::vector<kernels::ConvPhase> phases;
+  TensorMapSpec weights;
+  std::vector<TensorMapSpec> src, dst;  // of each phase
+  std::vector<std::int64_t> dst_at;     // element of the first output pixel of each phase
+};
+HopperProduct hopper_product(const DeviceInfo&, const Problem&, const TunePoint&);
+
+/// Backward weights.
+struct HopperWeights {
+  HopperTile tile{};
+  kernels::ConvWeightsShape shape{};
+  TensorMapSpec x, dy;
+  int partial_sums() const { return shape.parts * (tile.apart ? 2 : 1); }
+};
+HopperWeights hopper_weights(const DeviceInfo&, const Problem&, const TunePoint&);
+
+TuneSpace hopper_space(const Problem&);
+bool hopper_takes(const DeviceInfo&, const Problem&, const TunePoint&);
+TunePoint hopper_default(const DeviceInfo&, const Problem&);
+
+/// Microseconds.
+double hopper_estimate(const DeviceInfo&, const Problem&, const TunePoint&);
+
+}  // namespace polymio::convolution::cuda
