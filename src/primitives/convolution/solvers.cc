@@ -13,8 +13,8 @@ namespace polymio::convolution {
 using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
-Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm, cuda_gemm_tf32, gpu_gemm, gpu_implicit_gemm,
-    gpu_reference;
+Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm, cuda_gemm_tf32, gpu_gemm,
+    gpu_implicit_gemm, gpu_reference;
 
 namespace {
 

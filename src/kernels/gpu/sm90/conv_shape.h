@@ -11,8 +11,8 @@ namespace polymio::kernels {
 
 /// Output pixels that are evenly spaced and use the same taps of the filter: a forward convolution is one phase;
 /// backward data has one per remainder of a pixel's position by the strides. The source pixel of output pixel p and the
-/// i-th tap of the phase along a dimension is p * step + base + offset + i * offset_step, the tap's number in the filter
-/// tap + i * tap_step, summed over dimensions.
+/// i-th tap of the phase along a dimension is p * step + base + offset + i * offset_step, the tap's number in the
+/// filter tap + i * tap_step, summed over dimensions.
 struct ConvPhase {
   int size[3];                    // output pixels
   int taps[3];                    // none along a dimension: the outputs are zero
@@ -23,21 +23,39 @@ struct ConvPhase {
   long long dst;  // the first output pixel
 };
 
+/// Of the convolution, and the parameters of the activation (sm90/conv_epilogue.cuh).
+struct ConvScalars {
+  float alpha, beta, residual_alpha, act_alpha, act_beta, act_gamma;
+};
+
 /// Sizes and scalars of ConvProduct. A step of the product is a tap and 64 channels.
 struct ConvShape {
-  int images, reduced, outputs;    // channels that are summed over and that are written
+  int images, reduced, outputs;  // channels that are summed over and that are written
   int phases, tiles, column_tiles;
-  int raster;                      // row tiles that share a column tile in the order of tiles
-  int taps_innermost;              // order of steps: taps of 64 channels, or channels of a tap
-  float alpha, beta, residual_alpha, act_alpha, act_beta, act_gamma;
+  int raster;          // row tiles that share a column tile in the order of tiles
+  int taps_innermost;  // order of steps: taps of 64 channels, or channels of a tap
+  ConvScalars scalars;
   long long dst_step[3], dst_image;  // between output pixels of a phase
 };
 
-/// Sizes of ConvWeights: 64 pixels a step, `parts` runs of steps.
+/// Sizes of ConvHalo: W, H. A tile has its halo around it, and begins at `base` from its first output pixel.
+struct ConvHaloShape {
+  int reduced, outputs;
+  int tiles, tiles_w, tiles_h, output_tiles;
+  int tile_w, tile_h, halo_w;
+  int halo_bytes, box_bytes;  // of a tile with halo in shared memory, and of what is loaded there
+  int taps[2], base[2], offset[2], offset_step[2];
+  int resident;  // all weights stay in shared memory
+  ConvScalars scalars;
+};
+
+/// Sizes of ConvWeights: 64 pixels a step.
 struct ConvWeightsShape {
   int images, channels, outputs, size[3], taps[3];
   int step[3], base[3], offset_step[3];
-  int row_tiles, column_tiles, steps, parts;
+  int row_tiles, column_tiles, steps;  // steps of a tile
+  int parts;                           // of a tile, a block each; 0: all steps are divided among the blocks
+  float alpha, beta;
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ DEVICE void load_pixels(u32 shared, const TensorMap& map, const Barrier& full, i
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
         "%6}], [%2], {%7, %8};" ::"r"(shared),
-        "l"(&map), "r"(bar), "r"(channel), "r"(first.at[0]), "r"(first.at[1]), "r"(first.image),
-        "h"((short)offset[0]), "h"((short)offset[1])
+        "l"(&map), "r"(bar), "r"(channel), "r"(first.at[0]), "r"(first.at[1]), "r"(first.image), "h"((short)offset[0]),
+        "h"((short)offset[1])
         : "memory");
   else
     asm volatile(
@@ -76,6 +76,22 @@ DEVICE void load_box(u32 shared, const TensorMap& map, const Barrier& full, int 
       "[%2];" ::"r"(shared),
       "l"(&map), "r"(full.address()), "r"(x), "r"(y), "r"(z)
       : "memory");
+}
+
+/// With four dimensions.
+DEVICE void load_box(u32 shared, const TensorMap& map, const Barrier& full, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared),
+      "l"(&map), "r"(full.address()), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+/// Stores a box of a tiled map with four dimensions. commit_stores() follows.
+DEVICE void store_box(const TensorMap& map, u32 shared, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(shared), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
 }
 
 DEVICE void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

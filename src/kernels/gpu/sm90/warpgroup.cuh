@@ -15,7 +15,8 @@ constexpr int kRowBytes = 128;
 /// along them (transposed); others have none.
 DEVICE u64 operand(u32 shared, u32 box = 16) {
   constexpr u64 kSwizzle128 = u64(1) << 62, kEightRows = 8 * kRowBytes;
-  return (shared >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+  constexpr u32 kOfBlock = 0x3ffff;  // the other bits of an address are the block's in its cluster
+  return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
 }
 
 /// Products begin after this: their operands and accumulators are ready.
@@ -70,6 +71,12 @@ DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
 DEVICE u32 load_shared(u32 address) {
   u32 v;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+DEVICE unsigned short load_shared16(u32 address) {
+  unsigned short v;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
   return v;
 }
 

@@ -13,6 +13,7 @@
 namespace polymio::convolution {
 namespace {
 
+using cuda::HopperHalo;
 using cuda::HopperProduct;
 using cuda::HopperWeights;
 
@@ -30,15 +31,30 @@ struct ProductArguments {
   const void* residual_data;
 };
 
+/// The arguments of ConvHalo.
+struct HaloArguments {
+  TensorMap weights, src, dst, residual;
+  kernels::ConvHaloShape shape;
+  const void* bias;
+  const void* scale;
+};
+
 /// The arguments of ConvWeights.
 struct WeightsArguments {
   TensorMap x, dy;
   kernels::ConvWeightsShape shape;
-  void* sums;
+  void *dw, *partials, *sums, *done;
 };
 
 const char* element_of(DataType t) { return t == DataType::kHalf ? "sm90::Half" : "sm90::Bfloat16"; }
 const char* wgmma_type(DataType t) { return t == DataType::kHalf ? "f16" : "bf16"; }
+
+kernels::ConvScalars scalars_of(const Problem::Args& a) {
+  const auto narrow = [](double v) { return static_cast<float>(v); };
+  return {narrow(a.alpha),           narrow(a.beta),
+          narrow(a.residual_alpha),  narrow(a.activation_alpha),
+          narrow(a.activation_beta), narrow(a.activation_gamma)};
+}
 
 class Hopper final : public GpuSolver<Problem> {
  public:
@@ -62,7 +78,8 @@ class Hopper final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
-    return gpu::sum_bytes(cuda::hopper_weights(d, p, point).partial_sums() * p.w.count());
+    const HopperWeights plan = cuda::hopper_weights(d, p, point);
+    return gpu::sum_bytes(plan.partials + plan.sums + plan.blocks);
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -71,25 +88,38 @@ class Hopper final : public GpuSolver<Problem> {
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     if (direction_ == Direction::kBackwardWeights) return assemble_weights(d, p, point, built);
+    if (cuda::hopper_has_halo(point)) return assemble_halo(d, p, built);
     const HopperProduct plan = cuda::hopper_product(d, p, point);
     return plan.one_phase ? assemble_product<1>(d, p, plan, built)
                           : assemble_product<HopperProduct::kMaxPhases>(d, p, plan, built);
   }
 
  private:
-  std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
-    const HopperProduct plan = cuda::hopper_product(d, p, point);
-    const auto& tile = plan.tile;
-    const bool data = direction_ == Direction::kBackwardData;
+  /// The last arguments of the templates of forward and backward data.
+  static std::string epilogue(const Problem& p) {
     const char* const addend = p.epilogue.residual               ? "sm90::kResidual"
                                : p.scalars == Scalars::kBilinear ? "sm90::kOld"
                                                                  : "sm90::kNone";
+    return fmt::format("{}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation);
+  }
+
+  std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
+    const bool data = direction_ == Direction::kBackwardData;
+    if (cuda::hopper_has_halo(point)) {
+      const HopperHalo plan = cuda::hopper_halo(p);
+      KernelSpec spec{"primitives/convolution/cuda/hopper_halo.cu", "conv_halo", {}};
+      spec.generated = kernels::wgmma(plan.columns, wgmma_type(p.x.type), data, false);
+      spec.instantiation = fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), data,
+                                       plan.columns, HopperHalo::kHalos, HopperHalo::kStages, epilogue(p));
+      return {spec};
+    }
+    const HopperProduct plan = cuda::hopper_product(d, p, point);
+    const auto& tile = plan.tile;
     KernelSpec spec{"primitives/convolution/cuda/hopper.cu", "conv_product", {}};
     spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), false, data);
-    spec.instantiation = fmt::format(
-        "sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
-        data, tile.row_blocks, tile.columns, tile.stages, tile.apart, plan.split, addend, p.epilogue.bias,
-        p.epilogue.scale, p.epilogue.activation, plan.one_phase ? 1 : HopperProduct::kMaxPhases);
+    spec.instantiation = fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_of(p.x.type),
+                                     p.spatial(), data, tile.row_blocks, tile.columns, tile.stages, tile.apart,
+                                     plan.split, epilogue(p), plan.one_phase ? 1 : HopperProduct::kMaxPhases);
     return {spec};
   }
 
@@ -98,26 +128,30 @@ class Hopper final : public GpuSolver<Problem> {
     const auto& tile = plan.tile;
     KernelSpec spec{"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
     spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
-    spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}>", p.spatial(), tile.row_blocks,
-                                     tile.columns / 64, tile.stages, tile.apart);
+    spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
+                                     tile.row_blocks, tile.columns / 64, tile.stages, tile.apart);
+    if (plan.partials == 0) return {spec};
     const std::string type(name_of(p.w.type));
-    return {spec, {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}}};
+    return {spec,
+            {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}}};
   }
 
   template <int kPhases>
-  Invoker assemble_product(const DeviceInfo& d, const Problem& p, const HopperProduct& plan, const Kernels& built) const {
+  Invoker assemble_product(const DeviceInfo& d, const Problem& p, const HopperProduct& plan,
+                           const Kernels& built) const {
     const auto& tile = plan.tile;
+    const bool data = direction_ == Direction::kBackwardData;
     const int slab = tile.columns % 64 == 0 ? 64 : 32;
     const std::size_t per_channel = (p.epilogue.bias ? 1 : 0) + (p.epilogue.scale ? 1 : 0);
     Launch shape = launch_shape(
         kThreads, plan.split > 1 ? plan.shape.tiles * plan.split : std::min<std::int64_t>(plan.shape.tiles, d.units));
     shape.cluster = static_cast<std::uint32_t>(plan.split);
     const auto columns = static_cast<std::size_t>(tile.columns), stages = static_cast<std::size_t>(tile.stages);
-    shape.shared_bytes = static_cast<std::uint32_t>(
-        stages * (static_cast<std::size_t>(tile.rows()) + columns) * 128 +
-        (plan.split > 1 ? 0 : 4 * 64 * static_cast<std::size_t>(slab) * 2) + 2 * per_channel * columns * 4 +
-        (2 * stages + 2) * 8);
-    const bool data = direction_ == Direction::kBackwardData;
+    const auto weight_rows = static_cast<std::size_t>(data ? round_up(tile.columns, 64) : tile.columns);
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(stages * (static_cast<std::size_t>(tile.rows()) + weight_rows) * 128 +
+                                   (plan.split > 1 ? 0 : 4 * 64 * static_cast<std::size_t>(slab) * 2) +
+                                   2 * per_channel * columns * 4 + (2 * stages + 2) * 8);
     return [p, plan, built, shape, data](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
       ProductArguments<kPhases> arguments;
@@ -125,18 +159,12 @@ class Hopper final : public GpuSolver<Problem> {
       arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
         arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
-        arguments.dst[i] =
-            stream.tensor_map(plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
+        arguments.dst[i] = stream.tensor_map(
+            plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
         arguments.phase[i] = plan.phases[i];
       }
       arguments.shape = plan.shape;
-      auto& s = arguments.shape;
-      s.alpha = static_cast<float>(a.alpha);
-      s.beta = static_cast<float>(a.beta);
-      s.residual_alpha = static_cast<float>(a.residual_alpha);
-      s.act_alpha = static_cast<float>(a.activation_alpha);
-      s.act_beta = static_cast<float>(a.activation_beta);
-      s.act_gamma = static_cast<float>(a.activation_gamma);
+      arguments.shape.scalars = scalars_of(a);
       arguments.bias = a.bias;
       arguments.scale = a.scale;
       arguments.dst_data = dst;
@@ -145,18 +173,43 @@ class Hopper final : public GpuSolver<Problem> {
     };
   }
 
+  Invoker assemble_halo(const DeviceInfo& d, const Problem& p, const Kernels& built) const {
+    const HopperHalo plan = cuda::hopper_halo(p);
+    Launch shape = launch_shape(kThreads, std::min(plan.shape.tiles, d.units));
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * plan.shape.halo_bytes);
+    const bool data = direction_ == Direction::kBackwardData;
+    return [p, plan, built, shape, data](Stream& stream, const Args& a) {
+      HaloArguments arguments{stream.tensor_map(plan.weights, a.w),
+                              stream.tensor_map(plan.src, data ? a.y : a.x),
+                              stream.tensor_map(plan.dst, data ? a.x : a.y),
+                              {},
+                              plan.shape,
+                              a.bias,
+                              a.scale};
+      if (p.epilogue.residual) arguments.residual = stream.tensor_map(plan.dst, a.residual);
+      arguments.shape.scalars = scalars_of(a);
+      launch(stream, *built[0], shape, arguments);
+    };
+  }
+
   static Invoker assemble_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) {
     const HopperWeights plan = cuda::hopper_weights(d, p, point);
-    const auto& s = plan.shape;
-    Launch shape = launch_shape(kThreads, std::int64_t{s.row_tiles} * s.column_tiles * s.parts);
+    Launch shape = launch_shape(kThreads, plan.blocks);
     shape.shared_bytes = static_cast<std::uint32_t>(plan.tile.stages * (plan.tile.rows() + plan.tile.columns) * 128 +
                                                     2 * plan.tile.stages * 8);
     return [p, plan, built, shape](Stream& stream, const Args& a) {
-      void* const sums = reinterpret_cast<void*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
-      launch(stream, *built[0], shape,
-             WeightsArguments{stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, sums});
-      gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.partial_sums()},
-                        static_cast<float>(a.alpha), static_cast<float>(a.beta));
+      char* const partials = reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
+      char *const sums = partials + plan.partials * 4, *const done = sums + plan.sums * 4;
+      WeightsArguments arguments{
+          stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, a.w, partials, sums, done};
+      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+      arguments.shape.alpha = alpha;
+      arguments.shape.beta = beta;
+      if (plan.shape.parts == 0) stream.clear(done, static_cast<std::size_t>(plan.blocks) * 4);
+      launch(stream, *built[0], shape, arguments);
+      if (plan.shape.parts > 0)
+        gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.shape.parts}, alpha, beta);
     };
   }
 

@@ -3,20 +3,10 @@
 // of stages; two consumer warpgroups multiply (wgmma) and store through shared memory. Blocks are persistent. Method:
 // implicit GEMM (Chetlur et al., cuDNN, 2014) with warp specialisation as in CUTLASS 3.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/sm90/conv_shape.h"
+#include "kernels/gpu/sm90/conv_epilogue.cuh"
 #include "kernels/gpu/sm90/tensor_map.cuh"
-#include "kernels/gpu/sm90/warpgroup.cuh"
-#include "kernels/gpu/portable/portable.h"
-typedef float num;
-#define NUMBERS_double 2
-#define NUMBERS 1
-#include "kernels/gpu/portable/functions.h"
-#include "kernels/gpu/portable/modes.h"
 
 namespace sm90 {
-
-/// What is added to alpha * convolution: nothing, beta * the old output, residual_alpha * another tensor.
-enum Addend { kNone, kOld, kResidual };
 
 /// kTransposed: the weights are contiguous along output channels (backward data). kRowBlocks: blocks of 64 rows of a
 /// consumer. kPingPong: the consumers work on different tiles, so that one stores while the other multiplies; else each
@@ -32,14 +22,16 @@ struct ConvProduct {
     ConvShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
-    u16* dst_data;             // where clusters store, and read what is added
+    u16* dst_data;  // where clusters store, and read what is added
     const u16* residual_data;
   };
 
  private:
   static constexpr int kConsumers = 2, kDepth = 64, kAccumulators = kColumns / 2;
   static constexpr int kTileRows = 64 * kRowBlocks * (kPingPong ? 1 : kConsumers);
-  static constexpr u32 kPixelBytes = kTileRows * kRowBytes, kWeightBytes = kColumns * kRowBytes;
+  static constexpr int kBoxes = (kColumns + 63) / 64;  // of transposed weights, 64 columns each
+  static constexpr u32 kPixelBytes = kTileRows * kRowBytes;
+  static constexpr u32 kWeightBytes = (kTransposed ? 64 * kBoxes : kColumns) * kRowBytes;
   static constexpr u32 kStageBytes = kPixelBytes + kWeightBytes, kBoxBytes = kDepth * kRowBytes;
   // A slab is what one store writes: 64 rows of kSlabColumns.
   static constexpr int kSlabColumns = kColumns % 64 == 0 ? 64 : 32, kSlabs = kColumns / kSlabColumns;
@@ -162,7 +154,7 @@ struct ConvProduct {
     const int column = t.column * kColumns;
     if constexpr (kTransposed) {
       UNROLL
-      for (int i = 0; i < kColumns / 64; ++i)
+      for (int i = 0; i < kBoxes; ++i)
         load_box(weights + i * kBoxBytes, a.weights, bar, column + 64 * i, tap, step.channel);
     } else {
       load_box(weights, a.weights, bar, step.channel, tap, column);
@@ -206,10 +198,9 @@ struct ConvProduct {
       const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
       begin_products();
       UNROLL
-      for (int k = 0; k < kDepth / 16; ++k)
-        UNROLL
-        for (int b = 0; b < kRowBlocks; ++b)
-          multiply(d[b], da + b * (64 * kRowBytes / 16) + 2 * k, db + k * kNextDepth, i | k);
+      for (int k = 0; k < kDepth / 16; ++k) UNROLL
+      for (int b = 0; b < kRowBlocks; ++b)
+        multiply(d[b], da + b * (64 * kRowBytes / 16) + 2 * k, db + k * kNextDepth, i | k);
       commit_products();
       wait_for_products<1>();  // those of the step before have read their stage
       if (i > 0 && first_lane) empty(before).arrive();
@@ -224,40 +215,25 @@ struct ConvProduct {
   static DEVICE float* parameters(int consumer) {
     return reinterpret_cast<float*>(shared() + kParametersAt) + consumer * kPerChannel * kColumns;
   }
-  static DEVICE float bias_of(const Arguments& a, int channel) {
-    if constexpr (kScale) return static_cast<const float*>(a.bias)[channel];
-    return Element::of(static_cast<const u16*>(a.bias)[channel]);
-  }
   static DEVICE void load_parameters(const Arguments& a, int consumer, int first) {
     if constexpr (kPerChannel > 0) {
       float* const to = parameters(consumer);
       for (int i = threadIdx.x % 128; i < kColumns; i += 128) {
         const bool inside = first + i < a.shape.outputs;
-        if constexpr (kBias) to[i] = inside ? bias_of(a, first + i) : 0.0f;
+        if constexpr (kBias) to[i] = inside ? bias_of<Element, kScale>(a.bias, first + i) : 0.0f;
         if constexpr (kScale) to[(kBias ? kColumns : 0) + i] = inside ? a.scale[first + i] : 0.0f;
       }
     }
   }
 
   /// The result of a sum at column `column` of the tile.
-  static DEVICE float finish(const Arguments& a, const float* parameters, int column, float sum, float added) {
-    const ConvShape& s = a.shape;
-    float v = sum * s.alpha;
-    if constexpr (kAddend == kOld) v = FMA(s.beta, added, v);
-    if constexpr (kScale) v *= parameters[(kBias ? kColumns : 0) + column];
-    if constexpr (kBias) v += parameters[column];
-    if constexpr (kAddend == kResidual) v = FMA(s.residual_alpha, added, v);
-    if constexpr (kActivation != 0) v = activate(kActivation, v, s.act_alpha, s.act_beta, s.act_gamma);
-    return v;
+  static DEVICE float result(const Arguments& a, const float* parameters, int column, float sum, float added) {
+    const float bias = kBias ? parameters[column] : 0.0f;
+    const float scale = kScale ? parameters[(kBias ? kColumns : 0) + column] : 1.0f;
+    return finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sum, scale, bias, added);
   }
 
-  /// The address of 16 bytes of a slab, swizzled as its map.
-  static DEVICE u32 slab_address(u32 slab, int row, int piece) {
-    constexpr int kPieces = kSlabRow / 16, kRowsPerLine = kRowBytes / kSlabRow;
-    return slab + row * kSlabRow + ((piece ^ (row / kRowsPerLine % kPieces)) << 4);
-  }
-
-  static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, u32& addends) {
+  static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, u32& stores) {
     const ConvPhase& p = a.phase[t.phase];
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
     const u32 slabs = shared_address(shared()) + kSlabsAt + consumer * kSlabBuffers * kSlabBytes;
@@ -269,7 +245,7 @@ struct ConvProduct {
       if (thread == 0) pixel = pixel_at(p, row0 + 64 * b);
       UNROLL
       for (int j = 0; j < kSlabs; ++j) {
-        const u32 slab = slabs + (b * kSlabs + j) % kSlabBuffers * kSlabBytes;
+        const u32 slab = slabs + stores % kSlabBuffers * kSlabBytes;
         const int column = j * kSlabColumns;  // of the tile
         if (thread == 0) {
           wait_for_reads<kSlabBuffers - 1>();
@@ -281,8 +257,7 @@ struct ConvProduct {
           }
         }
         if constexpr (kLoadsAddend) {
-          addend(consumer).wait(addends & 1);
-          ++addends;
+          addend(consumer).wait(stores & 1);
         } else {
           meet(kStore + consumer, 128);
         }
@@ -295,12 +270,13 @@ struct ConvProduct {
             const int c = column + 16 * u + 8 * (m / 2) + 2 * (lane % 4);
             u32 added = 0;
             if constexpr (kLoadsAddend)
-              added = load_shared(slab_address(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) + 4 * (lane % 4));
-            packed[m] = Element::pack(finish(a, per_channel, c, sums[2 * m], Element::low(added)),
-                                      finish(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
+              added = load_shared(swizzled<kSlabRow>(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) +
+                                  4 * (lane % 4));
+            packed[m] = Element::pack(result(a, per_channel, c, sums[2 * m], Element::low(added)),
+                                      result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
           }
           if constexpr (kLoadsAddend) __syncwarp();
-          store_matrices(slab_address(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
+          store_matrices(swizzled<kSlabRow>(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
         }
         publish_writes();
         meet(kStore + consumer, 128);
@@ -308,6 +284,7 @@ struct ConvProduct {
           store_pixels<kSpatial>(a.dst[t.phase], slab, t.column * kColumns + column, pixel);
           commit_stores();
         }
+        ++stores;
       }
     }
   }
@@ -329,7 +306,8 @@ struct ConvProduct {
     const float* const per_channel = parameters(consumer);
     NO_UNROLL
     for (int i = 0; i < kShare; ++i) {
-      const int q = rank * kShare + i, b = q / (kAccumulators / 4), column = q % (kAccumulators / 4) * 8 + 2 * (lane % 4);
+      const int q = rank * kShare + i, b = q / (kAccumulators / 4),
+                column = q % (kAccumulators / 4) * 8 + 2 * (lane % 4);
       const u32 at = shared_address(mine + q * 128);
       float4 sum = load_of_block(at, 0);
       UNROLL
@@ -340,7 +318,8 @@ struct ConvProduct {
       const int c = t.column * kColumns + column;
       UNROLL
       for (int h = 0; h < 2; ++h) {
-        const int row = t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
+        const int row =
+            t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
         const Pixel<kSpatial> pixel = pixel_at(p, row);
         if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
         i64 place = p.dst + pixel.image * a.shape.dst_image + c;
@@ -350,8 +329,8 @@ struct ConvProduct {
         if constexpr (kAddend != kNone)
           added = *reinterpret_cast<const u32*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
         *reinterpret_cast<u32*>(a.dst_data + place) =
-            Element::pack(finish(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
-                          finish(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+            Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
+                          result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
       }
     }
     meet_cluster();  // the others have read this block's sums
@@ -359,8 +338,8 @@ struct ConvProduct {
 
   static DEVICE void consume(const Arguments& a, int consumer, int first, int stride, int rank) {
     RingPosition<kStages> at;
-    u32 addends = 0;
-    int turn = 0;  // of the tile, among those of the block
+    u32 stores = 0;  // of slabs
+    int turn = 0;    // of the tile, among those of the block
     NO_UNROLL
     for (int index = first; index < a.shape.tiles; index += stride, ++turn) {
       const Tile t = tile_at(a, index);
@@ -377,7 +356,7 @@ struct ConvProduct {
       if constexpr (kSplit > 1)
         add_and_store(a, t, consumer, d, rank);
       else
-        store_tile(a, t, consumer, d, addends);
+        store_tile(a, t, consumer, d, stores);
     }
     if (kSplit == 1 && threadIdx.x % 128 == 0) wait_for_stores();
   }

@@ -25,12 +25,14 @@ constexpr HopperTile kProductTiles[] = {{1, 256, 4, false}, {2, 128, 4, false}, 
                                         {1, 128, 6, false}, {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},
                                         {2, 160, 3, false}, {2, 160, 5, true},  {1, 64, 8, false},  {1, 128, 8, true},
                                         {2, 64, 8, true}};
+constexpr int kHaloTile = std::size(kProductTiles);  // the number of tiles with halo in points
 constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false},
                                        {1, 256, 4, true},  {1, 192, 6, true},  {2, 128, 6, true},  {2, 192, 4, true}};
 constexpr int kSplits[] = {1, 2, 4, 8};
-constexpr int kMostWaves = 3;
+constexpr int kMostWaves = 2;
+constexpr std::size_t kSharedBytes = 227 << 10;  // that a block may have
 
-enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves
+enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves of blocks with a part of a tile each, 0: shares of all
 
 /// The last spatial dimension first, as in tensor maps.
 struct Axis {
@@ -276,6 +278,69 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   return plan;
 }
 
+bool hopper_has_halo(const TunePoint& point) { return point[kTile] == kHaloTile; }
+
+HopperHalo hopper_halo(const Problem& p) {
+  HopperHalo plan;
+  if (p.spatial() != 2 || p.geometry.stride[0] != 1 || p.geometry.stride[1] != 1) return plan;
+  const bool data = p.direction == Direction::kBackwardData;
+  const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
+  const PhaseAxes phase = phases_of(p).front();
+  const auto reach = [&](std::size_t i) { return std::abs(phase[i].offset_step) * (phase[i].taps - 1); };
+  // The tile with the most useful columns; a column more has about the cost of the store.
+  constexpr std::int64_t kMaxColumns = 256, kStoreColumns = 8, kLeastWidth = 8;
+  auto& s = plan.shape;
+  double best = 0;
+  for (std::int64_t parts = 1; parts <= phase[0].size; ++parts) {
+    const std::int64_t width = ceil_div(phase[0].size, parts), halo_w = width + reach(0);
+    if (parts > 1 && width < kLeastWidth) break;
+    for (std::int64_t height = 1; height <= phase[1].size && halo_w <= kMaxColumns; ++height) {
+      const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
+      const std::int64_t rows = reach(1) * halo_w + reach(0) + columns;
+      const std::int64_t bytes = round_up(rows * 128, 1024);
+      if (columns > kMaxColumns || height + reach(1) > kMaxColumns) break;
+      if (static_cast<std::size_t>(HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes) > kSharedBytes)
+        break;
+      const std::int64_t tiles = ceil_div(phase[0].size, width) * ceil_div(phase[1].size, height);
+      const double useful =
+          static_cast<double>(phase[0].size * phase[1].size) / static_cast<double>(tiles * (columns + kStoreColumns));
+      if (useful <= best) continue;
+      best = useful;
+      plan.columns = narrow(columns);
+      s.tile_w = narrow(width);
+      s.tile_h = narrow(height);
+      s.halo_w = narrow(halo_w);
+      s.halo_bytes = narrow(bytes);
+      s.box_bytes = narrow((height + reach(1)) * halo_w * 128);
+    }
+  }
+  if (plan.columns == 0) return plan;
+  s.reduced = narrow(src.lens[1]);
+  s.outputs = narrow(dst.lens[1]);
+  s.output_tiles = narrow(ceil_div(dst.lens[1], std::int64_t{64}));
+  s.tiles_w = narrow(ceil_div(phase[0].size, s.tile_w));
+  s.tiles_h = narrow(ceil_div(phase[1].size, s.tile_h));
+  s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h * s.output_tiles;
+  for (std::size_t i = 0; i < 2; ++i) {
+    s.taps[i] = narrow(phase[i].taps);
+    s.base[i] = narrow(phase[i].base);
+    s.offset[i] = narrow(phase[i].offset);
+    s.offset_step[i] = narrow(phase[i].offset_step);
+  }
+  const std::int64_t steps = phase[0].taps * phase[1].taps * depth_steps(src.lens[1]);
+  s.resident = s.output_tiles == 1 && steps <= HopperHalo::kStages;
+  plan.weights = weight_map(p.w, kDepth);
+  const auto tiled = [](const TensorDesc& t, std::int64_t width, std::int64_t height) {
+    TensorMapSpec map = pixel_map(t, 1);
+    map.im2col = false;
+    map.box = {kDepth, narrow(width), narrow(height), 1};
+    return map;
+  };
+  plan.src = tiled(src, s.halo_w, s.tile_h + reach(1));
+  plan.dst = tiled(dst, s.tile_w, s.tile_h);
+  return plan;
+}
+
 HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   HopperWeights plan;
   plan.tile = kWeightTiles[point[kTile]];
@@ -301,41 +366,53 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
   s.column_tiles = narrow(ceil_div(taps * depth_steps(p.c()), plan.tile.columns / 64));
   s.steps = narrow(ceil_div(pixels, std::int64_t{kDepth}));
-  constexpr std::int64_t kLeastSteps = 8;
-  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles, waves = point[kSplit];
-  const std::int64_t copies = plan.tile.apart ? 2 : 1, most = kMaxSumBytes / (p.w.count() * 4 * copies);
-  s.parts = narrow(std::clamp<std::int64_t>(std::min({waves * d.units / tiles, s.steps / kLeastSteps, most}), 1,
-                                            kMaxIndex));
+  constexpr std::int64_t kLeastSteps = 8;  // of a block
+  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
+                     tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
+  if (point[kSplit] == 0) {
+    plan.blocks = narrow(std::clamp<std::int64_t>(tiles * s.steps / kLeastSteps, 1, d.units));
+    plan.sums = plan.blocks * (plan.tile.apart ? 3 : 1) * tile_sums;
+  } else {
+    const std::int64_t most = kMaxSumBytes / (p.w.count() * 4), wanted = point[kSplit] * d.units / tiles;
+    s.parts = narrow(std::clamp<std::int64_t>(std::min({wanted, s.steps / kLeastSteps, most}), 1, kMaxIndex));
+    plan.blocks = narrow(tiles * s.parts);
+    plan.partials = s.parts * p.w.count();
+    if (plan.tile.apart) plan.sums = 3 * plan.blocks * tile_sums;
+  }
   plan.x = source_map(p.x, kDepth, phase, p.spatial());
   plan.dy = pixel_map(p.y, kDepth);
   return plan;
 }
 
 TuneSpace hopper_space(const Problem& p) {
-  std::vector<int> tiles(tiles_of(p.direction).size());
+  const bool weights = p.direction == Direction::kBackwardWeights;
+  std::vector<int> tiles(tiles_of(p.direction).size() + (weights ? 0 : 1));  // kHaloTile is the last
   std::iota(tiles.begin(), tiles.end(), 0);
-  if (p.direction == Direction::kBackwardWeights) return {{"tile", tiles}, {"waves", {1, 2, 3}}};
+  if (weights) return {{"tile", tiles}, {"waves", {0, 1, 2}}};
   return {{"tile", tiles}, {"split", {std::begin(kSplits), std::end(kSplits)}}, {"order", {0, 1}}};
 }
 
 bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const auto tiles = tiles_of(p.direction);
   const bool weights = p.direction == Direction::kBackwardWeights;
-  if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] >= narrow(std::ssize(tiles))) return false;
-  const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
+  const int last = narrow(std::ssize(tiles)) - (weights ? 1 : 0);
+  if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] > last) return false;
   if (weights) {
-    if (point[kSplit] < 1 || point[kSplit] > kMostWaves) return false;
+    if (point[kSplit] < 0 || point[kSplit] > kMostWaves) return false;
+    const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
     const HopperWeights plan = hopper_weights(d, p, point);
-    // A tile of more than twice the rows or columns that are needed only wastes work.
-    return plan.tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) &&
-           (point[kSplit] == 1 || plan.shape.parts > hopper_weights(d, p, {point[kTile], point[kSplit] - 1}).shape.parts);
+    // A tile of more than twice the rows that are needed only wastes work.
+    return tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) && (plan.partials + plan.sums) * 4 <= 2 * kMaxSumBytes &&
+           (point[kSplit] <= 1 ||
+            plan.shape.parts > hopper_weights(d, p, {point[kTile], point[kSplit] - 1}).shape.parts);
   }
   const int split = point[kSplit];
   if (std::find(std::begin(kSplits), std::end(kSplits), split) == std::end(kSplits)) return false;
   if (point[kOrder] != 0 && point[kOrder] != 1) return false;
   const bool data = p.direction == Direction::kBackwardData;
   const std::int64_t outputs = data ? p.c() : p.k(), taps = p.w.count() / p.c() / p.k();
-  if (data && tile.columns % 64 != 0) return false;
+  if (hopper_has_halo(point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
+  const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
   if (split == 1) return true;
@@ -348,9 +425,9 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
 namespace {
 
 // Clocks of a multiprocessor, measured on an H100.
-constexpr double kStart = 2500;        // launch, first loads
-constexpr double kL2Bytes = 47;        // per clock
-constexpr double kFlop = 8192 / 2;     // per clock, 16-bit
+constexpr double kStart = 2500;     // launch, first loads
+constexpr double kL2Bytes = 47;     // per clock
+constexpr double kFlop = 8192 / 2;  // per clock, 16-bit
 constexpr double kGhz = 1.6;
 constexpr double kLaunchUs = 2;
 
@@ -363,14 +440,28 @@ double step_clocks(const HopperTile& tile) {
   return std::max(products, loads);
 }
 
+double halo_us(const DeviceInfo& d, const Problem& p) {
+  const HopperHalo plan = hopper_halo(p);
+  const auto& s = plan.shape;
+  const double taps = s.taps[0] * s.taps[1], blocks = real(depth_steps(s.reduced));
+  const double products = 2.0 * 64 * plan.columns * kDepth / kFlop;
+  const double weights = s.resident ? 0 : 64 * 128 / kL2Bytes;
+  const double tile = blocks * (taps * std::max(products, weights) + (weights > 0 ? s.box_bytes / kL2Bytes / 4 : 0));
+  const double store = 0.05 * 64 * plan.columns;
+  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store + kStart;
+  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8));
+}
+
 double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  if (hopper_has_halo(point)) return halo_us(d, p);
   const HopperProduct plan = hopper_product(d, p, point);
   const HopperTile& tile = plan.tile;
   const double store = 0.05 * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
   double clocks = 0;
   for (const kernels::ConvPhase& phase : plan.phases) {
     const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
-    const double steps = std::max(1.0, real(ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split})));
+    const double steps =
+        std::max(1.0, real(ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split})));
     const double products = steps * step_clocks(tile);
     const double own = tile.apart ? std::max(products, (products + store) / 2) : products + store;
     const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
@@ -382,13 +473,21 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
 
 double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const HopperWeights plan = hopper_weights(d, p, point);
-  const std::int64_t blocks = std::int64_t{plan.shape.row_tiles} * plan.shape.column_tiles * plan.shape.parts;
-  const double steps = real(ceil_div(plan.shape.steps, plan.shape.parts));
-  const double store = 0.08 * plan.tile.rows() * plan.tile.columns;
-  const double clocks = real(ceil_div(blocks, std::int64_t{d.units})) * (steps * step_clocks(plan.tile) + store + kStart);
-  const double sums = 4.0 * real(p.w.count()) * plan.partial_sums();
+  const auto& s = plan.shape;
+  const double tiles = real(s.row_tiles) * s.column_tiles, store = 0.08 * plan.tile.rows() * plan.tile.columns;
+  const double tile_bytes = 4.0 * plan.tile.rows() * plan.tile.columns;
+  double clocks, after = 0;
+  if (s.parts == 0) {
+    const double steps = tiles * s.steps / plan.blocks, shared = std::max(1.0, plan.blocks / tiles);
+    constexpr double kSumBytes = 40;  // per clock of one block
+    clocks = steps * step_clocks(plan.tile) + store * std::ceil(steps / s.steps) + shared * tile_bytes / kSumBytes;
+  } else {
+    const double steps = real(ceil_div(s.steps, s.parts));
+    clocks = real(ceil_div(plan.blocks, d.units)) * (steps * step_clocks(plan.tile) + store + kStart);
+    after = kLaunchUs + 8.0 * real(plan.partials) / (1e3 * d.bandwidth_gbs);
+  }
   const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
-  return 2 * kLaunchUs + std::max(clocks / (1e3 * kGhz), memory) + 2 * sums / (1e3 * d.bandwidth_gbs);
+  return kLaunchUs + std::max((clocks + kStart) / (1e3 * kGhz), memory) + after;
 }
 
 }  // namespace

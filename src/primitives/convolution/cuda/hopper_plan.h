@@ -26,7 +26,7 @@ struct HopperTile {
 struct HopperProduct {
   static constexpr int kMaxPhases = 9;  // of one program for strided backward data
   HopperTile tile{};
-  int split = 1;    // blocks of a cluster that share a tile
+  int split = 1;  // blocks of a cluster that share a tile
   bool one_phase = true;
   kernels::ConvShape shape{};
   std::vector<kernels::ConvPhase> phases;
@@ -36,12 +36,25 @@ struct HopperProduct {
 };
 HopperProduct hopper_product(const DeviceInfo&, const Problem&, const TunePoint&);
 
+/// Forward and backward data with unit strides from tiles with their halo.
+struct HopperHalo {
+  static constexpr int kHalos = 3, kStages = 9;  // in shared memory: tiles, taps of weights
+  int columns = 0;                               // of the product; 0: no tile fits
+  kernels::ConvHaloShape shape{};
+  TensorMapSpec weights, src, dst;
+};
+HopperHalo hopper_halo(const Problem&);
+
+/// Whether a point of forward or backward data takes its tiles with their halo.
+bool hopper_has_halo(const TunePoint&);
+
 /// Backward weights.
 struct HopperWeights {
   HopperTile tile{};
   kernels::ConvWeightsShape shape{};
   TensorMapSpec x, dy;
-  int partial_sums() const { return shape.parts * (tile.apart ? 2 : 1); }
+  int blocks = 0;
+  std::int64_t partials = 0, sums = 0;  // elements of fp32 in the workspace: of parts, of blocks
 };
 HopperWeights hopper_weights(const DeviceInfo&, const Problem&, const TunePoint&);
 

@@ -1,6 +1,8 @@
 // The gradient of the weights as an implicit matrix product on sm90: rows are output channels (of dy), columns slabs of
 // 64 input channels of a tap, summed over pixels. Both operands are contiguous along rows and columns (transposed).
-// Each block sums a part of the pixels and writes fp32, which add_partials reduces in a fixed order.
+// With many tiles, the steps of all of them, one after another, are divided evenly among the blocks (stream-K, Osama et
+// al., 2023): the block that has the last step of a tile adds what other blocks summed, in a fixed order. With few,
+// each block sums a part of the steps of a tile and writes fp32, which add_partials reduces in a fixed order.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/sm90/conv_shape.h"
 #include "kernels/gpu/sm90/tensor_map.cuh"
@@ -11,14 +13,17 @@ namespace sm90 {
 
 /// kRowBlocks: blocks of 64 rows of a consumer. kSlabs: slabs of a tile. kAlternate: both consumers have all rows and
 /// take alternate steps; else each has half the rows.
-template <int kSpatial, int kRowBlocks, int kSlabs, int kStages, bool kAlternate>
+template <class Element, int kSpatial, int kRowBlocks, int kSlabs, int kStages, bool kAlternate>
 struct ConvWeights {
   static constexpr int kThreads = 384, kResident = 1;
 
   struct Arguments {
     TensorMap x, dy;
     ConvWeightsShape shape;
-    float* sums;  // [parts or, if kAlternate, 2 parts][outputs][taps][channels]
+    u16* dw;          // [outputs][taps][channels]
+    float* partials;  // [parts][outputs][taps][channels], or none
+    float4* sums;     // a tile of each block, and with kAlternate of its second consumer
+    u32* done;        // of each block: 0 before, 1 when its sums are written
   };
 
  private:
@@ -26,6 +31,7 @@ struct ConvWeights {
   static constexpr int kRowSlabs = kRowBlocks * (kAlternate ? 1 : kConsumers);  // of 64 output channels
   static constexpr u32 kSlabBytes = kDepth * kRowBytes, kStageBytes = (kRowSlabs + kSlabs) * kSlabBytes;
   static constexpr u32 kBarriersAt = kStages * kStageBytes;
+  enum Meeting { kBoth = 1 };  // number of a barrier
   static_assert(!kAlternate || kStages % 2 == 0, "a slot belongs to one consumer");
 
  public:
@@ -39,17 +45,39 @@ struct ConvWeights {
   static DEVICE Barrier& full(int slot) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[slot]; }
   static DEVICE Barrier& empty(int slot) { return full(kStages + slot); }
 
-  /// The part of the pixels and the tile of a block.
+  /// A run of steps of a tile.
   struct Work {
-    int part, row, column, first, last;
+    int row, column, first, last;
+    bool ends;  // the block stores the tile, or its part of it
+  };
 
-    DEVICE Work(const ConvWeightsShape& s) {
-      const int tile = blockIdx.x / s.parts;
-      part = blockIdx.x % s.parts;
-      row = tile % s.row_tiles;
-      column = tile / s.row_tiles;
-      first = int(i64(part) * s.steps / s.parts);
-      last = int(i64(part + 1) * s.steps / s.parts);
+  /// The steps of a block, from the last to the first: what others wait for is written before the block waits.
+  struct Steps {
+    i64 first, last;
+
+    DEVICE Steps(const ConvWeightsShape& s) {
+      if (s.parts > 0) {
+        const i64 start = i64(blockIdx.x / s.parts) * s.steps, part = blockIdx.x % s.parts;
+        first = start + part * s.steps / s.parts;
+        last = start + (part + 1) * s.steps / s.parts;
+      } else {
+        const i64 all = i64(s.row_tiles) * s.column_tiles * s.steps;
+        first = all * blockIdx.x / gridDim.x;
+        last = all * (blockIdx.x + 1) / gridDim.x;
+      }
+    }
+    /// False when there are none left.
+    DEVICE bool next(const ConvWeightsShape& s, Work& work) {
+      if (first >= last) return false;
+      const int tile = int((last - 1) / s.steps);
+      const i64 start = i64(tile) * s.steps;
+      work.row = tile % s.row_tiles;
+      work.column = tile / s.row_tiles;
+      work.last = int(last - start);
+      work.first = int(max(first, start) - start);
+      work.ends = work.last == s.steps || s.parts > 0;
+      last = max(first, start);
+      return true;
     }
   };
 
@@ -58,6 +86,7 @@ struct ConvWeights {
     int tap, channel;
     int offset[kSpatial];
 
+    Slab() = default;
     DEVICE Slab(const ConvWeightsShape& s, int index) {
       const int blocks = (s.channels + 63) / 64;
       tap = index / blocks;
@@ -76,21 +105,31 @@ struct ConvWeights {
     }
   };
 
-  static DEVICE void produce(const Arguments& a, const Work& work) {
+  static DEVICE Pixel<kSpatial> pixel_at(const ConvWeightsShape& s, int index) {
+    Pixel<kSpatial> pixel;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) {
+      pixel.at[i] = index % s.size[i];
+      index /= s.size[i];
+    }
+    pixel.image = index;
+    return pixel;
+  }
+
+  static DEVICE void load_steps(const Arguments& a, const Work& work, RingPosition<kStages>& at) {
     const ConvWeightsShape& s = a.shape;
-    RingPosition<kStages> at;
     const u32 base = shared_address(shared());
+    Pixel<kSpatial> out = pixel_at(s, work.first * kDepth);
+    const Pixel<kSpatial> advance = pixel_at(s, kDepth);  // to the pixels of the next step
+    Slab slabs[kSlabs];
+    UNROLL
+    for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, work.column * kSlabs + i);
     NO_UNROLL
     for (int step = work.first; step < work.last; ++step) {
-      Pixel<kSpatial> out, in;
-      int rest = step * kDepth;
+      Pixel<kSpatial> in;
       UNROLL
-      for (int i = 0; i < kSpatial; ++i) {
-        out.at[i] = rest % s.size[i];
-        rest /= s.size[i];
-        in.at[i] = out.at[i] * s.step[i] + s.base[i];
-      }
-      out.image = in.image = rest;
+      for (int i = 0; i < kSpatial; ++i) in.at[i] = out.at[i] * s.step[i] + s.base[i];
+      in.image = out.image;
       empty(at.slot).wait(at.parity ^ 1);
       const Barrier& bar = full(at.slot);
       full(at.slot).arrive_and_expect(kStageBytes);
@@ -99,75 +138,194 @@ struct ConvWeights {
       UNROLL
       for (int i = 0; i < kRowSlabs; ++i, to += kSlabBytes)
         load_pixels<kSpatial>(to, a.dy, bar, (work.row * kRowSlabs + i) * 64, out, kNowhere);
-      NO_UNROLL
-      for (int i = 0; i < kSlabs; ++i, to += kSlabBytes) {
-        const Slab slab(s, work.column * kSlabs + i);
-        load_pixels<kSpatial>(to, a.x, bar, slab.channel, in, slab.offset);
-      }
+      UNROLL
+      for (int i = 0; i < kSlabs; ++i, to += kSlabBytes)
+        load_pixels<kSpatial>(to, a.x, bar, slabs[i].channel, in, slabs[i].offset);
       at.advance();
+      int carry = 0;
+      UNROLL
+      for (int i = 0; i < kSpatial; ++i) {
+        out.at[i] += advance.at[i] + carry;
+        carry = out.at[i] >= s.size[i];
+        out.at[i] -= carry ? s.size[i] : 0;
+      }
+      out.image += advance.image + carry;
     }
   }
 
-  using Sums = float[kRowBlocks][32 * kSlabs];
-
-  static DEVICE void multiply_part(Sums& d, int consumer, const Work& work) {
+  static DEVICE void produce(const Arguments& a) {
     RingPosition<kStages> at;
+    Steps steps(a.shape);
+    Work work;
+    while (steps.next(a.shape, work)) load_steps(a, work, at);
+  }
+
+  using Sums = float[kRowBlocks][32 * kSlabs];
+  static constexpr int kQuads = kRowBlocks * 8 * kSlabs;  // of sums of a thread
+
+  static DEVICE void clear(Sums& d) {
+    UNROLL
+    for (int b = 0; b < kRowBlocks; ++b) {
+      UNROLL
+      for (int i = 0; i < 32 * kSlabs; ++i) d[b][i] = 0;
+    }
+  }
+
+  static DEVICE void multiply_steps(Sums& d, int consumer, const Work& work, RingPosition<kStages>& at) {
     const u32 base = shared_address(shared());
     const u64 a0 = operand(base + (kAlternate ? 0 : consumer * kRowBlocks * kSlabBytes), kSlabBytes);
     const u64 b0 = operand(base + kRowSlabs * kSlabBytes, kSlabBytes);
     const bool first_lane = threadIdx.x % 32 == 0;
-    const int first = work.first + (kAlternate ? consumer : 0);
+    // A slot of the ring, and so a step, belongs to one of the consumers that alternate.
     constexpr int kStride = kAlternate ? kConsumers : 1;
-    if (kAlternate && consumer == 1) at.advance();
-    int before = 0;
+    const int count = work.last - work.first, skipped = kAlternate ? (at.slot + consumer) % kConsumers : 0;
+    int before = -1;
+    if (kAlternate && count <= skipped) {
+      clear(d);
+      at.skip(count);
+      return;
+    }
+    at.skip(skipped);
     NO_UNROLL
-    for (int step = first; step < work.last; step += kStride) {
+    for (int step = skipped; step < count; step += kStride) {
       full(at.slot).wait(at.parity);
       const u64 da = a0 + at.slot * (kStageBytes / 16), db = b0 + at.slot * (kStageBytes / 16);
       begin_products();
       UNROLL
-      for (int k = 0; k < kDepth / 16; ++k)
+      for (int k = 0; k < kDepth / 16; ++k) {
         UNROLL
         for (int b = 0; b < kRowBlocks; ++b)
           multiply(d[b], da + b * (kSlabBytes / 16) + 16 * kRowBytes / 16 * k, db + 16 * kRowBytes / 16 * k,
-                   (step - first) | k);
+                   (step - skipped) | k);
+      }
       commit_products();
       wait_for_products<1>();  // those of the step before have read their stage
-      if (step > first && first_lane) empty(before).arrive();
+      if (before >= 0 && first_lane) empty(before).arrive();
       before = at.slot;
-      at.skip(kStride);
+      at.skip(min(kStride, count - step));
     }
     wait_for_products<0>();
+    if (first_lane) empty(before).arrive();
   }
 
-  static DEVICE void store_part(const Arguments& a, const Work& work, int consumer, const Sums& d) {
+  /// The sums of a consumer of a block, as its threads have them.
+  static DEVICE float4* sums_of(const Arguments& a, int block, int consumer) {
+    return a.sums + (i64(block) * kConsumers + consumer) * (kQuads * 128) + threadIdx.x % 128;
+  }
+  static DEVICE void write_sums(float4* to, const Sums& d) {
+    UNROLL
+    for (int q = 0; q < kQuads; ++q) {
+      const float* const v = &d[q / (8 * kSlabs)][q % (8 * kSlabs) * 4];
+      __stcg(to + q * 128, make_float4(v[0], v[1], v[2], v[3]));
+    }
+  }
+  static DEVICE void add_sums(Sums& d, const float4* from) {
+    UNROLL
+    for (int q = 0; q < kQuads; ++q) {
+      float* const v = &d[q / (8 * kSlabs)][q % (8 * kSlabs) * 4];
+      const float4 other = __ldcg(from + q * 128);
+      v[0] += other.x;
+      v[1] += other.y;
+      v[2] += other.z;
+      v[3] += other.w;
+    }
+  }
+
+  /// Adds the sums of the blocks before this one that have steps of the tile.
+  static DEVICE void add_others(const Arguments& a, Sums& d, int consumer, const Work& work) {
+    const ConvWeightsShape& s = a.shape;
+    const i64 start = (i64(work.column) * s.row_tiles + work.row) * s.steps,
+              all = i64(s.row_tiles) * s.column_tiles * s.steps;
+    for (int block = blockIdx.x - 1; block >= 0 && all * (block + 1) / gridDim.x > start; --block) {
+      while (load_done(a.done + block) == 0) __nanosleep(100);
+      add_sums(d, sums_of(a, block, consumer));
+    }
+  }
+  static DEVICE u32 load_done(const u32* flag) {
+    u32 v;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(flag) : "memory");
+    return v;
+  }
+
+  static DEVICE void store_tile(const Arguments& a, const Work& work, int consumer, const Sums& d) {
     const ConvWeightsShape& s = a.shape;
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
     int taps = 1;
     UNROLL
     for (int i = 0; i < kSpatial; ++i) taps *= s.taps[i];
-    const int part = kAlternate ? work.part * kConsumers + consumer : work.part;
-    const i64 row_elements = i64(taps) * s.channels;
-    float* const sums = a.sums + part * (i64(s.outputs) * row_elements);
     UNROLL
-    for (int b = 0; b < kRowBlocks; ++b)
+    for (int j = 0; j < kSlabs; ++j) {
+      const Slab slab(s, work.column * kSlabs + j);
+      if (slab.tap < 0) continue;
       UNROLL
-      for (int h = 0; h < 2; ++h) {
-        const int row = (work.row * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks) + b) * 64 + 16 * warp + lane / 4 + 8 * h;
-        if (row >= s.outputs) continue;
+      for (int b = 0; b < kRowBlocks; ++b) {
         UNROLL
-        for (int j = 0; j < kSlabs; ++j) {
-          const Slab slab(s, work.column * kSlabs + j);
-          if (slab.tap < 0) continue;
-          float* const to = sums + row * row_elements + i64(slab.tap) * s.channels;
-          UNROLL
-          for (int c = 0; c < 8; ++c) {
-            const int channel = slab.channel + 8 * c + 2 * (lane % 4);
-            const float* const from = &d[b][32 * j + 4 * c + 2 * h];
-            if (channel < s.channels) *reinterpret_cast<float2*>(to + channel) = make_float2(from[0], from[1]);
-          }
+        for (int h = 0; h < 2; ++h) {
+          const int block = work.row * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks) + b;
+          const int row = block * 64 + 16 * warp + lane / 4 + 8 * h;
+          if (row >= s.outputs) continue;
+          const i64 at = (i64(row) * taps + slab.tap) * s.channels + slab.channel;
+          const int left = s.channels - slab.channel;
+          const float* const from = &d[b][32 * j + 2 * h];
+          if (s.parts > 0)
+            store_partials(a.partials + blockIdx.x % s.parts * (i64(s.outputs) * taps * s.channels) + at, left, from);
+          else
+            store_elements(s, a.dw + at, left, from);
         }
       }
+    }
+  }
+
+  /// Channels of a slab that a thread has: pairs, of which `left` / 2 exist.
+  static DEVICE void store_partials(float* to, int left, const float* from) {
+    UNROLL
+    for (int c = 0; c < 8; ++c) {
+      const int channel = 8 * c + 2 * (threadIdx.x % 4);
+      if (channel < left) *reinterpret_cast<float2*>(to + channel) = make_float2(from[4 * c], from[4 * c + 1]);
+    }
+  }
+  static DEVICE void store_elements(const ConvWeightsShape& s, u16* to, int left, const float* from) {
+    UNROLL
+    for (int c = 0; c < 8; ++c) {
+      const int channel = 8 * c + 2 * (threadIdx.x % 4);
+      if (channel >= left) continue;
+      u32* const pair = reinterpret_cast<u32*>(to + channel);
+      float low = s.alpha * from[4 * c], high = s.alpha * from[4 * c + 1];
+      if (s.beta != 0) {
+        low = FMA(s.beta, Element::low(*pair), low);
+        high = FMA(s.beta, Element::high(*pair), high);
+      }
+      *pair = Element::pack(low, high);
+    }
+  }
+
+  static DEVICE void consume(const Arguments& a, int consumer) {
+    RingPosition<kStages> at;
+    Steps steps(a.shape);
+    Work work;
+    while (steps.next(a.shape, work)) {
+      Sums d;
+      multiply_steps(d, consumer, work, at);
+      if (!work.ends) {
+        write_sums(sums_of(a, blockIdx.x, consumer), d);
+        __threadfence();
+        meet(kBoth, kConsumers * 128);
+        if (threadIdx.x == 128) atomicExch(a.done + blockIdx.x, 1);
+        continue;
+      }
+      if (a.shape.parts == 0) add_others(a, d, consumer, work);
+      if constexpr (kAlternate) {
+        // The second consumer's part of the tile, after its own sums of the block.
+        float4* const passed = a.sums + (i64(kConsumers) * gridDim.x + blockIdx.x) * (kQuads * 128) + threadIdx.x % 128;
+        if (consumer == 1) write_sums(passed, d);
+        __threadfence_block();
+        meet(kBoth, kConsumers * 128);
+        if (consumer == 0) add_sums(d, passed);
+        meet(kBoth, kConsumers * 128);  // `passed` may be written again
+        if (consumer == 1) continue;
+      }
+      store_tile(a, work, consumer, d);
+    }
   }
 
  public:
@@ -181,25 +339,13 @@ struct ConvWeights {
       publish_barriers();
     }
     __syncthreads();
-    const Work work(a.shape);
-    constexpr bool kMany = kRowBlocks * kSlabs * 32 > 128;
     if (warpgroup == 0) {
-      give_registers<kMany ? 24 : 40>();
-      if (threadIdx.x < 32 && elected()) produce(a, work);
-      return;
-    }
-    take_registers<kMany ? 240 : 232>();
-    const int consumer = warpgroup - 1;
-    Sums d;
-    if (kAlternate && work.first + consumer >= work.last) {
-      UNROLL
-      for (int b = 0; b < kRowBlocks; ++b)
-        UNROLL
-        for (int i = 0; i < 32 * kSlabs; ++i) d[b][i] = 0;
+      give_registers<24>();
+      if (threadIdx.x < 32 && elected()) produce(a);
     } else {
-      multiply_part(d, consumer, work);
+      take_registers<240>();
+      consume(a, warpgroup - 1);
     }
-    store_part(a, work, consumer, d);
   }
 };
 

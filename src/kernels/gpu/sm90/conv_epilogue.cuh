@@ -1,0 +1,45 @@
+// What the convolution kernels for sm90 do with sums before they store them.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/sm90/conv_shape.h"
+#include "kernels/gpu/sm90/warpgroup.cuh"
+#include "kernels/gpu/portable/portable.h"
+typedef float num;
+#define NUMBERS_double 2
+#define NUMBERS 1
+#include "kernels/gpu/portable/functions.h"
+#include "kernels/gpu/portable/modes.h"
+
+namespace sm90 {
+
+/// What is added to alpha * convolution: nothing, beta * the old output, residual_alpha * another tensor.
+enum Addend { kNone, kOld, kResidual };
+
+/// activation((alpha * sum + beta * old) * scale + bias + residual_alpha * residual); kActivation is the function's
+/// number in the C API, 0 for none.
+template <Addend kAddend, bool kBias, bool kScale, int kActivation>
+DEVICE float finish(const ConvScalars& s, float sum, float scale, float bias, float added) {
+  float v = sum * s.alpha;
+  if constexpr (kAddend == kOld) v = FMA(s.beta, added, v);
+  if constexpr (kScale) v *= scale;
+  if constexpr (kBias) v += bias;
+  if constexpr (kAddend == kResidual) v = FMA(s.residual_alpha, added, v);
+  if constexpr (kActivation != 0) v = activate(kActivation, v, s.act_alpha, s.act_beta, s.act_gamma);
+  return v;
+}
+
+/// Biases are elements, or fp32 beside a scale.
+template <class Element, bool kScale>
+DEVICE float bias_of(const void* bias, int channel) {
+  if constexpr (kScale) return static_cast<const float*>(bias)[channel];
+  return Element::of(static_cast<const u16*>(bias)[channel]);
+}
+
+/// The address of a 16-byte piece of a row of kBytes, swizzled as a map with a swizzle of as many bytes.
+template <int kBytes = kRowBytes>
+DEVICE u32 swizzled(u32 tile, int row, int piece) {
+  constexpr int kPieces = kBytes / 16, kRowsPerLine = kRowBytes / kBytes;
+  return tile + row * kBytes + ((piece ^ (row / kRowsPerLine % kPieces)) << 4);
+}
+
+}  // namespace sm90

@@ -1,0 +1,252 @@
+// Forward convolution and its gradient of data with unit strides on sm90, for few channels: rows of the matrix product
+// are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps: a
+// pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of the operand by whole rows.
+// Columns run over the rows of the halo; those beyond the tile's width are dropped. The consumers work on different
+// tiles, so that one stores while the other multiplies.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/conv_epilogue.cuh"
+#include "kernels/gpu/sm90/tensor_map.cuh"
+
+namespace sm90 {
+
+/// kTransposed: the weights are contiguous along output channels (backward data). kHalos: tiles with halo in shared
+/// memory. kStages: taps of weights there; if all of them fit, they are loaded once.
+template <class Element, bool kTransposed, int kColumns, int kHalos, int kStages, Addend kAddend, bool kBias,
+          bool kScale, int kActivation>
+struct ConvHalo {
+  static constexpr int kThreads = 384, kResident = 1;
+
+  struct Arguments {
+    TensorMap weights, src, dst, residual;
+    ConvHaloShape shape;
+    const void* bias;  // elements, or fp32 with a scale
+    const float* scale;
+  };
+
+ private:
+  static constexpr int kConsumers = 2, kDepth = 64;
+  static constexpr u32 kStageBytes = 64 * kRowBytes;
+  enum Meeting { kStore = 1, kTurn = 3 };  // numbers of barriers, one per consumer
+
+  // Weights, barriers, tiles.
+  static constexpr u32 kBarriersAt = kStages * kStageBytes, kHalosAt = kBarriersAt + 1024;
+
+  struct Tile {
+    int image, row, column, output;  // the first of each
+  };
+
+  static DEVICE unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static DEVICE Barrier& barrier(int i) { return reinterpret_cast<Barrier*>(shared() + kBarriersAt)[i]; }
+  static DEVICE Barrier& full(int slot) { return barrier(slot); }
+  static DEVICE Barrier& empty(int slot) { return barrier(kStages + slot); }
+  static DEVICE Barrier& full_halo(int slot) { return barrier(2 * kStages + slot); }
+  static DEVICE Barrier& empty_halo(int slot) { return barrier(2 * kStages + kHalos + slot); }
+  static DEVICE Barrier& addend(int consumer) { return barrier(2 * (kStages + kHalos) + consumer); }
+  static DEVICE u32 halo_at(const ConvHaloShape& s, int slot) {
+    return shared_address(shared()) + kHalosAt + slot * s.halo_bytes;
+  }
+
+  static DEVICE Tile tile_at(const ConvHaloShape& s, int index) {
+    const int output = index % s.output_tiles * 64;
+    index /= s.output_tiles;
+    const int column = index % s.tiles_w * s.tile_w;
+    index /= s.tiles_w;
+    return {index / s.tiles_h, index % s.tiles_h * s.tile_h, column, output};
+  }
+
+  static DEVICE int channel_blocks(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth; }
+
+  static DEVICE void produce(const Arguments& a) {
+    const ConvHaloShape& s = a.shape;
+    RingPosition<kStages> at;
+    RingPosition<kHalos> halo;
+    bool loads = true;
+    NO_UNROLL
+    for (int index = blockIdx.x; index < s.tiles; index += gridDim.x) {
+      const Tile t = tile_at(s, index);
+      NO_UNROLL
+      for (int c = 0; c < s.reduced; c += kDepth) {
+        empty_halo(halo.slot).wait(halo.parity ^ 1);
+        full_halo(halo.slot).arrive_and_expect(s.box_bytes);
+        load_box(halo_at(s, halo.slot), a.src, full_halo(halo.slot), c, t.column + s.base[0], t.row + s.base[1],
+                 t.image);
+        halo.advance();
+        if (!loads) continue;
+        NO_UNROLL
+        for (int tap = 0; tap < s.taps[0] * s.taps[1]; ++tap) {
+          empty(at.slot).wait(at.parity ^ 1);
+          full(at.slot).arrive_and_expect(kStageBytes);
+          const u32 to = shared_address(shared()) + at.slot * kStageBytes;
+          if constexpr (kTransposed)
+            load_box(to, a.weights, full(at.slot), t.output, tap, c);
+          else
+            load_box(to, a.weights, full(at.slot), c, tap, t.output);
+          at.advance();
+        }
+      }
+      if (s.resident) loads = false;
+    }
+  }
+
+  using Sums = float[kColumns / 2];
+
+  /// Leaves the slot of the last halo unreleased, and `halo` at it.
+  static DEVICE void multiply_tile(const ConvHaloShape& s, Sums& d, RingPosition<kStages>& at,
+                                   RingPosition<kHalos>& halo) {
+    const u64 a0 = operand(shared_address(shared()));
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of a, for the next 16 of the depth
+    const bool first_lane = threadIdx.x % 32 == 0;
+    const int blocks = channel_blocks(s);
+    int before = -1, accumulate = 0;
+    NO_UNROLL
+    for (int c = 0; c < blocks; ++c) {
+      full_halo(halo.slot).wait(halo.parity);
+      const u64 b0 = operand(halo_at(s, halo.slot));
+      NO_UNROLL
+      for (int r = 0; r < s.taps[1]; ++r) {
+        u64 db = b0 + u64((s.offset[1] + r * s.offset_step[1]) * s.halo_w + s.offset[0]) * (kRowBytes / 16);
+        NO_UNROLL
+        for (int q = 0; q < s.taps[0]; ++q) {
+          full(at.slot).wait(at.parity);
+          const u64 da = a0 + at.slot * (kStageBytes / 16);
+          begin_products();
+          UNROLL
+          for (int k = 0; k < kDepth / 16; ++k) multiply(d, da + k * kNextDepth, db + 2 * k, accumulate | k);
+          commit_products();
+          wait_for_products<1>();  // those of the tap before have read their operands
+          accumulate = 1;
+          if (first_lane && before >= 0 && !s.resident) empty(before).arrive();
+          if (first_lane && c > 0 && r == 0 && q == 0) empty_halo(halo.slot == 0 ? kHalos - 1 : halo.slot - 1).arrive();
+          before = at.slot;
+          at.advance();
+          db += s.offset_step[0] * (kRowBytes / 16);
+        }
+      }
+      if (c + 1 < blocks) halo.advance();
+    }
+    wait_for_products<0>();
+    if (first_lane && !s.resident) empty(before).arrive();
+    if (s.resident) at = {};
+  }
+
+  static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, int slot,
+                                u32& addends) {
+    const ConvHaloShape& s = a.shape;
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    const u32 tile = halo_at(s, slot);  // now of tile_h * tile_w pixels x 64 channels
+    float bias[2] = {}, scale[2] = {1, 1};
+    UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const int channel = t.output + 16 * warp + lane / 4 + 8 * h;
+      if (channel >= s.outputs) continue;
+      if constexpr (kBias) bias[h] = bias_of<Element, kScale>(a.bias, channel);
+      if constexpr (kScale) scale[h] = a.scale[channel];
+    }
+    meet(kStore + consumer, 128);  // all products have read the halo
+    if constexpr (kAddend != kNone) {
+      if (thread == 0) {
+        addend(consumer).arrive_and_expect(s.tile_w * s.tile_h * kRowBytes);
+        load_box(tile, kAddend == kOld ? a.dst : a.residual, addend(consumer), t.output, t.column, t.row, t.image);
+      }
+      addend(consumer).wait(addends & 1);
+      ++addends;
+    }
+    // The row of the tile that this lane addresses: that of column 8 (lane / 16) + lane % 8 of the product.
+    int x = lane / 16 * 8 + lane % 8, y = 0;
+    const int piece = 2 * warp + lane / 8 % 2, dropped = s.tile_w * s.tile_h;
+    UNROLL
+    for (int j = 0; j < kColumns / 8; j += 2) {
+      while (x >= s.halo_w) {
+        x -= s.halo_w;
+        ++y;
+      }
+      const int row = x < s.tile_w && y < s.tile_h ? y * s.tile_w + x : dropped;
+      u32 packed[4] = {};
+      UNROLL
+      for (int m = 0; m < 4; ++m) {  // an 8x8 matrix: channels 8 (m % 2), columns 8 (m / 2)
+        if (j + m / 2 >= kColumns / 8) continue;
+        float v[2], added[2] = {};
+        if constexpr (kAddend != kNone) {
+          UNROLL
+          for (int e = 0; e < 2; ++e) {
+            // The lane that addresses column 8 (m / 2) + 2 (lane % 4) + e knows its row.
+            const int from = __shfl_sync(~0u, row, m / 2 * 16 + 2 * (lane % 4) + e);
+            const int channel = 16 * warp + 8 * (m % 2) + lane / 4;
+            added[e] = Element::of(load_shared16(swizzled(tile, from, channel / 8) + channel % 8 * 2));
+          }
+        }
+        UNROLL
+        for (int e = 0; e < 2; ++e)
+          v[e] = finish<kAddend, kBias, kScale, kActivation>(s.scalars, d[4 * (j + m / 2) + 2 * (m % 2) + e],
+                                                             scale[m % 2], bias[m % 2], added[e]);
+        packed[m] = Element::pack(v[0], v[1]);
+      }
+      if constexpr (kAddend != kNone) __syncwarp();
+      store_matrices_transposed(swizzled(tile, row, piece), packed);
+      x += 16;
+    }
+    publish_writes();
+    meet(kStore + consumer, 128);
+    if (thread == 0) {
+      store_box(a.dst, tile, t.output, t.column, t.row, t.image);
+      commit_stores();
+      wait_for_reads<0>();
+      for (int i = 0; i < 4; ++i) empty_halo(slot).arrive();
+    }
+  }
+
+  static DEVICE void consume(const Arguments& a, int consumer) {
+    const ConvHaloShape& s = a.shape;
+    RingPosition<kStages> at;
+    RingPosition<kHalos> halo;
+    u32 addends = 0;
+    const int blocks = channel_blocks(s), steps = s.resident ? 0 : blocks * s.taps[0] * s.taps[1];
+    int turn = 0;  // of the tile, among those of the block
+    NO_UNROLL
+    for (int index = blockIdx.x; index < s.tiles; index += gridDim.x, ++turn) {
+      if (turn % kConsumers != consumer) {
+        at.skip(steps);
+        halo.skip(blocks);
+        continue;
+      }
+      const Tile t = tile_at(s, index);
+      Sums d;
+      if (turn > 0) meet(kTurn + consumer, 256);
+      multiply_tile(s, d, at, halo);
+      if (index + int(gridDim.x) < s.tiles) signal(kTurn + 1 - consumer, 256);
+      store_tile(a, t, consumer, d, halo.slot, addends);
+      halo.advance();
+    }
+    if (threadIdx.x % 128 == 0) wait_for_stores();
+  }
+
+ public:
+  static DEVICE void run(const Arguments& a) {
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        full(i).init(1);
+        empty(i).init(4);  // a warp each
+      }
+      for (int i = 0; i < kHalos; ++i) {
+        full_halo(i).init(1);
+        empty_halo(i).init(4);
+      }
+      for (int i = 0; i < kConsumers; ++i) addend(i).init(1);
+      publish_barriers();
+    }
+    __syncthreads();
+    if (warpgroup == 0) {
+      give_registers<40>();
+      if (threadIdx.x < 32 && elected()) produce(a);
+    } else {
+      take_registers<232>();
+      consume(a, warpgroup - 1);
+    }
+  }
+};
+
+}  // namespace sm90
