@@ -55,6 +55,10 @@ std::chrono::steady_clock::time_point StopAt::current() { return stop_at; }
 StopAt::Pause::Pause() : outer_(std::exchange(stop_at, kNever)) {}
 StopAt::Pause::~Pause() { stop_at = outer_; }
 
+TensorMap Stream::tensor_map(const TensorMapSpec&, Buffer) const {
+  fail(Status::kNotImplemented, "{} has no tensor maps", info().name);
+}
+
 const std::vector<DeviceInfo>& devices() {
   static const std::vector<DeviceInfo> list = [] {
     std::vector<DeviceInfo> all = {cpu::info()};
@@ -121,15 +125,14 @@ std::unique_ptr<DeviceAccess> create_access(int index) {
 }
 
 DeviceInfo usual_device(const std::string& architecture) {
-  const bool amd = architecture.starts_with("hip-");
-  const int compute_capability = cuda::compute_capability(architecture);
+  if (cuda::compute_capability(architecture) > 0) return cuda::usual_device(architecture);
   DeviceInfo device;
-  device.kind = amd ? DeviceKind::kHip : DeviceKind::kCuda;
+  device.kind = DeviceKind::kHip;
   device.architecture = architecture;
-  device.units = compute_capability == 90 ? 132 : 108;
+  device.units = 108;
   device.fp32_gflops = 20'000;
   device.bandwidth_gbs = 1'500;
-  device.gpu = {48u << 10, amd ? 64 : 32, 1024, true, true, compute_capability};
+  device.gpu = {.shared_bytes = 48u << 10, .warp = 64, .block_threads = 1024, .fp64 = true, .capture = true};
   return device;
 }
 

@@ -15,6 +15,7 @@
 #include "base/cpu_isa.h"
 #include "base/dtype.h"
 #include "base/function_ref.h"
+#include "runtime/tensor_map.h"
 
 namespace polymio {
 
@@ -38,12 +39,17 @@ struct DeviceInfo {
   double bandwidth_gbs = 0;                  // memory bandwidth with these threads, likewise
   bool calibrated = false;
   struct Gpu {
-    std::size_t shared_bytes = 0;  // per block, without opting in to more
-    int warp = 1;                  // threads per warp
-    int block_threads = 1;         // most threads per block
-    bool fp64 = false;             // arithmetic in double
-    bool capture = false;          // streams may be recorded into graphs
-    int compute_capability = 0;    // NVIDIA's, 90 for sm90; 0: another vendor's
+    std::size_t shared_bytes = 0;         // per block, without opting in to more
+    int warp = 1;                         // threads per warp
+    int block_threads = 1;                // most threads per block
+    bool fp64 = false;                    // arithmetic in double
+    bool capture = false;                 // streams may be recorded into graphs
+    int compute_capability = 0;           // NVIDIA's, 90 for sm90; 0: another vendor's
+    std::size_t shared_opt_in_bytes = 0;  // per block, on request
+    double clock_ghz = 0;                 // 0: unknown
+    struct MatrixFlops {
+      int bits16, tf32, bits8;
+    } matrix_flops{};  // of dense products with 32-bit sums, per multiprocessor and clock; 0: unknown
   } gpu;
 };
 
@@ -106,7 +112,7 @@ class Compiler {
 
 struct Argument {
   enum class Kind { kBuffer, kValue } kind;
-  const void* data;  // a Buffer, or a value of at most 128 bytes
+  const void* data;  // a Buffer, or a value
   std::size_t bytes;
 };
 
@@ -160,6 +166,7 @@ class Stream {
   virtual void synchronize() = 0;
   /// Device to device, in order. Host memory is allowed on the CPU only.
   virtual void copy(Buffer dst, Buffer src, std::size_t bytes) = 0;
+  virtual void clear(Buffer dst, std::size_t bytes) = 0;  // sets the bytes to zero, in order
   /// From and to host memory. The copies are complete when the call returns.
   virtual void upload(Buffer dst, const void* src, std::size_t bytes) = 0;
   virtual void download(void* dst, Buffer src, std::size_t bytes) = 0;
@@ -180,6 +187,9 @@ class Stream {
   virtual const Compiler& compiler() const = 0;
   virtual std::shared_ptr<Module> load(const std::string& program) = 0;  // null if it is corrupt
   virtual void launch(const Kernel&, const Launch&, std::span<const Argument>) = 0;
+  /// The map of a tensor at this address. Allowed in a capture. InternalError for what the driver refuses,
+  /// NotImplemented on devices without tensor maps.
+  virtual TensorMap tensor_map(const TensorMapSpec&, Buffer) const;
   /// With the algorithm that the library ranks `choice`-th, or the last one; null without a library or algorithm.
   virtual std::unique_ptr<Multiplier> multiplier(const MatrixProduct&, int choice) {
     (void)choice;
@@ -208,11 +218,11 @@ class Stream {
   virtual void calibrate(const DevicePeak&) = 0;
 };
 
-/// Launches with these arguments: Buffers, or values of at most 128 bytes that kernels take by value.
+/// Launches with these arguments: Buffers, or values that kernels take by value, of 4 KiB in all.
 template <class... T>
 void launch(Stream& stream, const Kernel& kernel, const Launch& shape, const T&... values) {
   constexpr auto kKind = []<class V>(const V*) {
-    static_assert(std::is_trivially_copyable_v<V> && sizeof(V) <= 128);
+    static_assert(std::is_trivially_copyable_v<V> && sizeof(V) <= 4096);
     return std::is_same_v<V, Buffer> ? Argument::Kind::kBuffer : Argument::Kind::kValue;
   };
   const std::array arguments = {Argument{kKind(&values), &values, sizeof(values)}...};

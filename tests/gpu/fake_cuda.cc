@@ -3,6 +3,7 @@
 // or stream capture: capture.
 // SPDX-License-Identifier: MIT
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -49,14 +50,15 @@ int device_name(char* name, int size, int) {
 }
 int total_memory(std::size_t* n, int) { return *n = std::size_t{1} << 30, 0; }
 int attribute(int* value, int which, int) {
-  constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kMajor = 75;
-  *value = which == kBlockThreads ? 1024
-           : which == kShared     ? 48 << 10
-           : which == kWarp       ? 32
-           : which == kClock      ? 1'000'000
-           : which == kUnits      ? 132
-           : which == kMajor      ? 9
-                                  : 0;
+  constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kMajor = 75, kSharedOptIn = 97;
+  *value = which == kBlockThreads  ? 1024
+           : which == kShared      ? 48 << 10
+           : which == kWarp        ? 32
+           : which == kClock       ? 1'000'000
+           : which == kUnits       ? 132
+           : which == kMajor       ? 9
+           : which == kSharedOptIn ? 227 << 10
+                                   : 0;
   return 0;
 }
 int retain_context(void** c, int) {
@@ -99,6 +101,10 @@ int download(void* to, unsigned long long from, std::size_t n, void*) {
 }
 int copy(unsigned long long to, unsigned long long from, std::size_t n, void*) {
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), n);
+  return 0;
+}
+int clear(unsigned long long to, unsigned char value, std::size_t n, void*) {
+  std::memset(reinterpret_cast<void*>(to), value, n);
   return 0;
 }
 int synchronize(void*) { return outside_capture(); }
@@ -156,6 +162,71 @@ int stream_context(void*, void** c) {
   return 0;
 }
 
+// What the driver requires of a tensor map, by the documentation of cuTensorMapEncodeTiled and ...Im2col.
+template <class T>
+bool within(T value, T low, T high) {
+  return value >= low && value <= high;
+}
+
+/// 0 for types that Polymio does not use.
+int element_bytes(int element) {
+  constexpr int kUint8 = 0, kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9, kTf32 = 11;
+  return element == kUint8                             ? 1
+         : element == kFloat16 || element == kBfloat16 ? 2
+         : element == kFloat32 || element == kTf32     ? 4
+                                                       : 0;
+}
+
+/// `inner`: elements of the innermost dimension that a box holds.
+bool is_tensor(const void* map, int element, unsigned rank, const void* address, const std::uint64_t* sizes,
+               const std::uint64_t* strides, unsigned inner, const unsigned* steps, int interleave, int swizzle,
+               int promotion, int fill) {
+  const auto misaligned = [](const void* p, std::uintptr_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(p) % bytes != 0;
+  };
+  const unsigned inner_bytes = inner * static_cast<unsigned>(element_bytes(element));
+  if (misaligned(map, 64) || misaligned(address, 16) || inner_bytes == 0 || inner_bytes % 16 != 0) return false;
+  if (interleave != 0 || fill != 0 || !within(promotion, 0, 3) || !within(swizzle, 0, 3)) return false;
+  if (swizzle != 0 && inner_bytes > 16u << swizzle) return false;
+  for (unsigned d = 0; d < rank; ++d) {
+    if (!within(sizes[d], std::uint64_t{1}, std::uint64_t{1} << 32) || !within(steps[d], 1u, 8u)) return false;
+    if (d > 0 && (strides[d - 1] % 16 != 0 || strides[d - 1] >= std::uint64_t{1} << 40)) return false;
+  }
+  return true;
+}
+
+/// Among them is the bit that drivers to 13.1 set wrongly.
+int encoded(void* map, const void* address) {
+  auto* const bits = static_cast<std::uint64_t*>(map);
+  bits[0] = reinterpret_cast<std::uintptr_t>(address);
+  bits[1] = ~std::uint64_t{0};
+  return 0;
+}
+
+int encode_tiled(void* map, int element, unsigned rank, void* address, const std::uint64_t* sizes,
+                 const std::uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave, int swizzle,
+                 int promotion, int fill) {
+  bool good = within(rank, 1u, 5u);
+  for (unsigned d = 0; good && d < rank; ++d) good = within(box[d], 1u, 256u);
+  good = good &&
+         is_tensor(map, element, rank, address, sizes, strides, box[0], steps, interleave, swizzle, promotion, fill);
+  return good ? encoded(map, address) : kInvalid;
+}
+
+int encode_im2col(void* map, int element, unsigned rank, void* address, const std::uint64_t* sizes,
+                  const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels, unsigned pixels,
+                  const unsigned* steps, int interleave, int swizzle, int promotion, int fill) {
+  bool good = within(rank, 3u, 5u) && within(channels, 1u, 256u) && within(pixels, 1u, 1024u);
+  const int corner = rank == 3 ? 1 << 15 : rank == 4 ? 128 : 16;
+  for (unsigned d = 0; good && d < rank - 2; ++d) {
+    good = within(lower[d], -corner, corner - 1) && within(upper[d], -corner, corner - 1) &&
+           static_cast<std::int64_t>(sizes[d + 1]) + upper[d] > lower[d];
+  }
+  good = good &&
+         is_tensor(map, element, rank, address, sizes, strides, channels, steps, interleave, swizzle, promotion, fill);
+  return good ? encoded(map, address) : kInvalid;
+}
+
 struct Entry {
   const char* name;
   void* address;
@@ -182,6 +253,9 @@ const Entry kEntries[] = {entry("cuDriverGetVersion", version),
                           entry("cuMemcpyHtoDAsync", upload),
                           entry("cuMemcpyDtoHAsync", download),
                           entry("cuMemcpyDtoDAsync", copy),
+                          entry("cuMemsetD8Async", clear),
+                          entry("cuTensorMapEncodeTiled", encode_tiled),
+                          entry("cuTensorMapEncodeIm2col", encode_im2col),
                           entry("cuStreamSynchronize", synchronize),
                           entry("cuStreamIsCapturing", is_capturing),
                           entry("cuStreamGetCtx", stream_context),

@@ -93,6 +93,7 @@ class HostProducts final : public Stream {
   void set_native(void* n) override { device_.set_native(n); }
   void synchronize() override { device_.synchronize(); }
   void copy(Buffer dst, Buffer src, std::size_t bytes) override { device_.copy(dst, src, bytes); }
+  void clear(Buffer dst, std::size_t bytes) override { device_.clear(dst, bytes); }
   void upload(Buffer dst, const void* src, std::size_t bytes) override { device_.upload(dst, src, bytes); }
   void download(void* dst, Buffer src, std::size_t bytes) override { device_.download(dst, src, bytes); }
   void* allocate(std::size_t bytes) override { return device_.allocate(bytes); }

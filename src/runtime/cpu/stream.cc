@@ -140,6 +140,7 @@ class CpuStream final : public Stream {
   /// Waits for the stream's queue; the default stream for the blocking queues.
   void synchronize() override { queue_ ? queue_->synchronize() : wait_for_blocking_queues(); }
   void copy(Buffer dst, Buffer src, std::size_t bytes) override { move(dst.address(), src.address(), bytes); }
+  void clear(Buffer dst, std::size_t bytes) override { std::memset(dst.address(), 0, bytes); }
   void upload(Buffer dst, const void* src, std::size_t bytes) override { move(dst.address(), src, bytes); }
   void download(void* dst, Buffer src, std::size_t bytes) override { move(dst, src.address(), bytes); }
 

@@ -21,7 +21,31 @@ constexpr std::string_view kArchitecture = "cuda-sm";  // before the compute cap
 
 // Device attributes.
 constexpr int kBlockThreads = 1, kSharedBytes = 8, kWarp = 10, kClockKhz = 13, kUnits = 16, kMemoryClockKhz = 36,
-              kBusBits = 37, kL2Bytes = 38, kMajor = 75, kMinor = 76;
+              kBusBits = 37, kL2Bytes = 38, kMajor = 75, kMinor = 76, kSharedOptInBytes = 97;
+
+constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+/// What the driver does not tell of a compute capability, and the data sheet of one device.
+struct Model {
+  int compute_capability, units;
+  double clock_ghz, bandwidth_gbs;
+  std::size_t l2_bytes, shared_opt_in_bytes;
+  DeviceInfo::Gpu::MatrixFlops matrix_flops;
+};
+constexpr Model kModels[] = {{80, 108, 1.41, 1555, 40 * kMiB, 163 * kKiB, {2048, 1024, 4096}},   // A100
+                             {86, 84, 1.74, 696, 6 * kMiB, 99 * kKiB, {1024, 512, 2048}},        // A40
+                             {89, 142, 2.52, 864, 96 * kMiB, 99 * kKiB, {1024, 512, 2048}},      // L40S
+                             {90, 132, 1.98, 3352, 50 * kMiB, 227 * kKiB, {4096, 2048, 8192}}};  // H100
+constexpr Model kOtherModel = {0, 80, 1.5, 500, 0, 48 * kKiB, {}};
+
+const Model& model_of(int compute_capability) {
+  for (const Model& m : kModels)
+    if (m.compute_capability == compute_capability) return m;
+  return kOtherModel;
+}
+
+/// 128 FMA lanes per multiprocessor.
+double fp32_gflops(int units, double clock_ghz) { return 256 * units * clock_ghz; }
 
 struct Cuda {
   gpu::Driver driver{};
@@ -69,6 +93,7 @@ std::string Cuda::open() {
   get(d.upload, "cuMemcpyHtoDAsync");
   get(d.download, "cuMemcpyDtoHAsync");
   get(d.copy, "cuMemcpyDtoDAsync");
+  get(d.clear, "cuMemsetD8Async");
   get(d.synchronize, "cuStreamSynchronize");
   get(d.is_capturing, "cuStreamIsCapturing");
   get(d.create_event, "cuEventCreate");
@@ -86,19 +111,22 @@ std::string Cuda::open() {
   get(d.error_text, "cuGetErrorString");
   get(d.stream_context, "cuStreamGetCtx");
   get(context_device, "cuCtxGetDevice");
-  const std::string needed = missing;  // the HIP layer alone needs what follows
+  const std::string needed = missing;  // the HIP layer and the newest devices alone need what follows
   get(d.queues.create, "cuStreamCreate");
   get(d.queues.destroy, "cuStreamDestroy");
   get(d.queues.ready, "cuStreamQuery");
   get(d.queues.wait, "cuStreamWaitEvent");
   get(d.queues.event_ready, "cuEventQuery");
   get(d.queues.copy, "cuMemcpyAsync");
-  get(d.queues.fill, "cuMemsetD8Async");
+  d.queues.fill = d.clear;
   get(d.queues.memory, "cuMemGetInfo");
   get(d.queues.synchronize_all, "cuCtxSynchronize");
+  get(d.tensor_maps.tiled, "cuTensorMapEncodeTiled");
+  get(d.tensor_maps.im2col, "cuTensorMapEncodeIm2col");
   missing = needed;
   if (!missing.empty()) return "the NVIDIA driver is too old: it lacks " + missing;
   version(&driver_version);
+  d.tensor_maps.small_are_wrong = driver_version <= 13010;
   d.multiplier = make_multiplier;
   return add_devices();
 }
@@ -136,13 +164,21 @@ DeviceInfo Cuda::describe(int index) const {
   d.units = get(kUnits);
   driver.total_memory(&d.memory_bytes, device);
   d.cache_bytes = {0, static_cast<std::size_t>(get(kL2Bytes)), 0};
-  // 128 FMA lanes per multiprocessor; two memory transfers per clock. Newer drivers report no memory clock.
-  constexpr double kUnknownGbs = 500;
-  d.fp32_gflops = 256.0 * d.units * get(kClockKhz) * 1e-6;
+  const Model& usual = model_of(compute_capability);
+  d.gpu = {static_cast<std::size_t>(get(kSharedBytes)),
+           get(kWarp),
+           get(kBlockThreads),
+           true,
+           true,
+           compute_capability,
+           static_cast<std::size_t>(get(kSharedOptInBytes)),
+           get(kClockKhz) * 1e-6,
+           usual.matrix_flops};
+  d.fp32_gflops = fp32_gflops(d.units, d.gpu.clock_ghz);
+  // Two memory transfers per clock. Newer drivers report no memory clock.
   const double bandwidth = 2.0 * get(kMemoryClockKhz) * 1e3 * get(kBusBits) / 8 * 1e-9;
-  d.bandwidth_gbs = bandwidth > 0 ? bandwidth : kUnknownGbs;
+  d.bandwidth_gbs = bandwidth > 0 ? bandwidth : usual.bandwidth_gbs;
   d.calibrated = true;
-  d.gpu = {static_cast<std::size_t>(get(kSharedBytes)), get(kWarp), get(kBlockThreads), true, true, compute_capability};
   return d;
 }
 
@@ -229,6 +265,28 @@ int compute_capability(const std::string& architecture) {
   if (architecture.starts_with(kArchitecture))
     std::from_chars(architecture.data() + kArchitecture.size(), architecture.data() + architecture.size(), number);
   return number;
+}
+
+DeviceInfo usual_device(const std::string& architecture) {
+  const Model& model = model_of(compute_capability(architecture));
+  DeviceInfo d;
+  d.kind = DeviceKind::kCuda;
+  d.architecture = architecture;
+  d.units = model.units;
+  d.cache_bytes = {0, model.l2_bytes, 0};
+  d.fp32_gflops = fp32_gflops(d.units, model.clock_ghz);
+  d.bandwidth_gbs = model.bandwidth_gbs;
+  d.calibrated = true;
+  d.gpu = {48 * kKiB,
+           32,
+           1024,
+           true,
+           true,
+           compute_capability(architecture),
+           model.shared_opt_in_bytes,
+           model.clock_ghz,
+           model.matrix_flops};
+  return d;
 }
 
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture) {

@@ -23,7 +23,10 @@ int device_in_use(void* native);
 /// 90 for "cuda-sm90", 0 for the architecture of another vendor.
 int compute_capability(const std::string& architecture);
 
-/// "cuda-sm90".
+/// A typical device of "cuda-sm90".
+DeviceInfo usual_device(const std::string& architecture);
+
+/// For "cuda-sm90".
 std::unique_ptr<Compiler> create_compiler(const std::string& architecture);
 
 }  // namespace polymio::cuda

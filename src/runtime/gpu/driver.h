@@ -28,6 +28,7 @@ struct Driver {
   int (*download)(void*, Address, std::size_t, void*);
   int (*copy)(Address, Address, std::size_t, void*);
   int (*synchronize)(void*);
+  int (*clear)(Address, unsigned char, std::size_t, void*);
   int (*is_capturing)(void*, int*);
   int (*create_event)(void**, unsigned);
   int (*record)(void*, void*);
@@ -44,7 +45,16 @@ struct Driver {
   int (*error_text)(int, const char**);
   int (*stream_context)(void*, void**);  // null without such a function
   std::unique_ptr<Multiplier> (*multiplier)(void* context, const MatrixProduct&, int choice);  // null without library
-  struct Queues {                                                                              // may all be null
+  struct TensorMaps {  // both null without such functions
+    int (*tiled)(TensorMap*, int element, unsigned rank, void* address, const std::uint64_t* sizes,
+                 const std::uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave, int swizzle,
+                 int promotion, int fill);
+    int (*im2col)(TensorMap*, int element, unsigned rank, void* address, const std::uint64_t* sizes,
+                  const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels, unsigned pixels,
+                  const unsigned* steps, int interleave, int swizzle, int promotion, int fill);
+    bool small_are_wrong;  // those of less than 128 KiB: see encode()
+  } tensor_maps;
+  struct Queues {  // may all be null
     int (*create)(void**, unsigned);
     int (*destroy)(void*);
     int (*ready)(void*);
@@ -93,6 +103,9 @@ class Current {
   void* before_ = nullptr;
   bool changed_;
 };
+
+/// Encodes a map for a tensor at this address; InternalError if the driver refuses it.
+TensorMap encode(const Driver&, const TensorMapSpec&, Address);
 
 /// `target` is the option that names the architecture.
 std::unique_ptr<Compiler> make_compiler(const RuntimeCompiler&, const std::string& target);

@@ -119,6 +119,10 @@ class DriverStream final : public GpuStream {
     const Current current(driver_, context_);
     check(driver_, driver_.copy(at(dst), at(src), bytes, native_), "copying");
   }
+  void clear(Buffer dst, std::size_t bytes) override {
+    const Current current(driver_, context_);
+    check(driver_, driver_.clear(at(dst), 0, bytes, native_), "clearing");
+  }
   void upload(Buffer dst, const void* src, std::size_t bytes) override {
     const Current current(driver_, context_);
     check(driver_, driver_.upload(at(dst), src, bytes, native_), "copying to the device");
@@ -190,6 +194,11 @@ class DriverStream final : public GpuStream {
     return code == 0 ? std::make_shared<DriverModule>(driver_, context_, handle) : nullptr;
   }
   void launch(const Kernel& kernel, const Launch& l, std::span<const Argument> arguments) override;
+  TensorMap tensor_map(const TensorMapSpec& spec, Buffer tensor) const override {
+    if (!driver_.tensor_maps.im2col) return GpuStream::tensor_map(spec, tensor);
+    const Current current(driver_, context_);
+    return encode(driver_, spec, at(tensor));
+  }
   std::unique_ptr<Multiplier> multiplier(const MatrixProduct& product, int choice) override {
     if (!driver_.multiplier) return nullptr;
     refuse_in_capture("a product has to be planned");

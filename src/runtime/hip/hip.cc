@@ -56,6 +56,7 @@ std::string Hip::open() {
   get(d.upload, "hipMemcpyHtoDAsync");
   get(d.download, "hipMemcpyDtoHAsync");
   get(d.copy, "hipMemcpyDtoDAsync");
+  get(d.clear, "hipMemsetD8Async");
   get(d.synchronize, "hipStreamSynchronize");
   get(d.is_capturing, "hipStreamIsCapturing");
   get(d.create_event, "hipEventCreateWithFlags");

@@ -104,6 +104,13 @@ class QueueStream final : public gpu::GpuStream {
     check(api().finish(queue_), "waiting for the device");
   }
   void copy(Buffer dst, Buffer src, std::size_t bytes) override;
+  void clear(Buffer dst, std::size_t bytes) override {
+    wait_for_queues();
+    constexpr unsigned char kZero = 0;
+    check(is_address(dst) ? api().svm_fill(queue_, dst.address(), &kZero, 1, bytes, 0, nullptr, nullptr)
+                          : api().fill(queue_, object(dst), &kZero, 1, dst.offset, bytes, 0, nullptr, nullptr),
+          "clearing");
+  }
   void upload(Buffer dst, const void* src, std::size_t bytes) override {
     wait_for_queues();
     if (is_address(dst)) return move(dst.address(), src, bytes, kBlocking);
