@@ -66,6 +66,8 @@ class Call {
   TunedAll tune(const TuneAll&) const;
 
   Plan plan(const Candidate&) const;
+  /// Of the first of a ranking whose programs can be built: a compiler may refuse some.
+  Plan plan_of_first(const std::vector<Candidate>& ranking) const;
   /// The solver `id` at this tune point; the best known one where it is empty, invalid for the problem or needs more
   /// workspace than allowed.
   Plan plan(std::uint64_t id, const TunePoint& = {}) const;
