@@ -40,6 +40,11 @@ const SolverBase& known_solver(const Request& rq, const Primitive& primitive, st
   return *solver;
 }
 
+/// Whether the tensors are less aligned than the solver needs. Solutions are chosen before their addresses are known.
+bool needs_alignment(const Request& rq, const Primitive& primitive, std::uint64_t id, const Constraints& limits) {
+  return known_solver(rq, primitive, id).info().alignment > limits.alignment;
+}
+
 /// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
 Candidate candidate_of(const Request& rq, const Primitive& primitive, std::uint64_t id) {
   const SolverBase& solver = known_solver(rq, primitive, id);
@@ -223,7 +228,14 @@ Plan Call::plan_of_first(const std::vector<Candidate>& ranking) const {
   return plan(ranking[0]);  // says what is wrong
 }
 
+Plan Call::plan_of_best() const {
+  const auto ranking = rank(request_);
+  if (ranking.empty()) fail_unsolved(request_);
+  return plan_of_first(ranking);
+}
+
 Plan Call::plan(std::uint64_t id, const TunePoint& point) const {
+  if (needs_alignment(request_, primitive_, id, request_.constraints)) return plan_of_best();
   if (!point.empty()) {
     // The point may need less workspace than the one that is best known.
     Request unlimited = request_;
@@ -242,6 +254,8 @@ Plan Call::plan(std::uint64_t id, const TunePoint& point) const {
 Plan Call::plan_within(std::uint64_t id, const Constraints& limits) const {
   const DeviceInfo& device = request_.handle.device();
   const ProblemBase& problem = request_.problem;
+  if (needs_alignment(request_, primitive_, id, limits))
+    return Call(request_.handle, primitive_, problem, limits).plan_of_best();
   const Candidate c = candidate(id);
   const std::size_t least =
       std::min(c.workspace, c.solver->workspace_size(device, problem, c.solver->default_point(device, problem)));
