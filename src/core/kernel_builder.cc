@@ -73,11 +73,28 @@ struct Modules {
 };
 Modules& modules = *new Modules;
 
-/// The cache key of a program's register spill notes.
+/// The cache key of what the compiler noted about a program.
 std::string notes_key(const std::string& key) { return key + "n"; }
 
+/// Whether this line of a compiler's log says that the program is slow: registers are spilled, or, with a number from
+/// C7500 to C7599, matrix products of a warpgroup are serialised or its register counts are not as asked for.
+bool is_note(std::string_view line) {
+  constexpr std::string_view kNoSpill = ", 0 bytes spill stores, 0 bytes spill loads";  // of --ptxas-options=-v
+  const bool spills = line.find("spill") != std::string_view::npos && line.find(kNoSpill) == std::string_view::npos;
+  return spills || line.find("(C75") != std::string_view::npos;
+}
+
+/// Templates have instantiations that do not spill, so that one that does is not worth a run.
+bool must_be_clean(const KernelSpec& spec) { return !spec.instantiation.empty(); }
+[[noreturn]] void refuse(const KernelSpec& spec, const std::string& notes) {
+  fail(Status::kInternalError, "{} is not used, since it would be slow:\n{}", program_name(spec), notes);
+}
+
+/// The program; InternalError if it is refused.
 std::string compile_source(const Compiler& compiler, const KernelSpec& spec, const std::string& source,
                            const std::string& key, KernelCache& cache) {
+  if (must_be_clean(spec))
+    if (const auto known = cache.load(notes_key(key))) refuse(spec, *known);
   std::string log, notes;
   const auto start = std::chrono::steady_clock::now();
   std::string program = compiler.compile(source, spec.options, log);
@@ -85,9 +102,11 @@ std::string compile_source(const Compiler& compiler, const KernelSpec& spec, con
   log::info("compiled {} by {} in {:.0f} ms", program_name(spec), compiler.identity(), took.count());
   if (log.size() > 1) log::detail("{}", log);
   each_line(log, [&](std::string_view line) {
-    if (line.find("spill") != std::string_view::npos) notes.append(notes.empty() ? "" : "\n").append(line);
+    if (is_note(line)) notes.append(notes.empty() ? "" : "\n").append(line);
   });
-  if (!notes.empty()) cache.store(notes_key(key), notes);
+  if (notes.empty()) return program;
+  cache.store(notes_key(key), notes);
+  if (must_be_clean(spec)) refuse(spec, notes);
   return program;
 }
 
@@ -150,8 +169,6 @@ class Builder {
 /// Calls work(i) for i in [0, count) on as many threads as may compile at the same time; rethrows the error with the
 /// smallest i.
 void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
-  const auto most =
-      env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
   std::atomic<std::size_t> next{0};
   std::vector<std::exception_ptr> errors(count);
   const auto loop = [&] {
@@ -163,7 +180,7 @@ void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   };
   {
     std::vector<std::jthread> others;
-    const std::size_t wanted = std::min(count, static_cast<std::size_t>(most));
+    const std::size_t wanted = std::min(count, compile_threads());
     start_threads(others, std::max<std::size_t>(wanted, 1) - 1, [&](std::size_t) { loop(); });
     loop();
   }
@@ -192,6 +209,12 @@ std::string program_name(const KernelSpec& spec) {
   for (const std::string& option : spec.options) name += ' ' + option;
   if (!spec.generated.empty()) name += fmt::format(" with {:016x}", content_hash(spec.generated));
   return spec.instantiation.empty() ? name : fmt::format("{} {} = {}", name, spec.entry, spec.instantiation);
+}
+
+std::size_t compile_threads() {
+  const auto level =
+      env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
+  return static_cast<std::size_t>(level);
 }
 
 CompiledProgram compile_program(const Compiler& compiler, const KernelSpec& spec) {

@@ -19,7 +19,9 @@ namespace polymio {
 using Kernels = std::vector<std::shared_ptr<const Kernel>>;
 
 /// Looks programs up in this process, then on disk; compiles the others in parallel. Throws NotInitialized if a program
-/// is not loaded yet while the stream is being captured.
+/// is not loaded yet while the stream is being captured, and InternalError with the compiler's text for one that does
+/// not compile, or that is a template and spills registers or has its matrix products serialised. The other programs
+/// are then built nevertheless.
 Kernels build_kernels(Stream&, std::span<const KernelSpec>);
 
 /// Kernels that do not depend on shapes, for passes without a plan. Owned by this object and keyed by a number, which
@@ -42,7 +44,11 @@ struct CompiledProgram {
 };
 CompiledProgram compile_program(const Compiler&, const KernelSpec&);
 
-/// Compiles the programs that are not on disk yet, in parallel, without loading them; returns their number.
+/// How many programs are compiled at the same time.
+std::size_t compile_threads();
+
+/// Compiles the programs that are not on disk yet, in parallel, without loading them; returns their number. Errors as
+/// of build_kernels.
 std::size_t compile_to_disk(const Compiler&, std::span<const KernelSpec>);
 
 /// A solver whose invokers launch the kernels of kernels(), in that order.
@@ -57,7 +63,7 @@ class GpuSolver : public Solver<Problem> {
   }
 };
 
-/// The compiler's notes about register spills, of those programs that are on disk.
+/// The compiler's notes about what makes programs slow, register spills above all, of those programs that are on disk.
 std::vector<std::string> spill_notes(const Stream&, std::span<const KernelSpec>);
 
 /// The text of a source with its includes expanded; `path` is below src/. Read from POLYMIO_KERNEL_DIR if that is set.

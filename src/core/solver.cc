@@ -87,6 +87,8 @@ Verdict admit(const SolverBase& solver, const DeviceInfo& device, const ProblemB
   POLYMIO_REQUIRE(info.devices & static_cast<unsigned>(device.kind), "does not run on this kind of device");
   POLYMIO_REQUIRE(allowed.algorithms >> info.algorithm & 1u, "its algorithm is disabled");
   POLYMIO_REQUIRE(!allowed.deterministic || info.deterministic, "not deterministic, and determinism is required");
+  if (allowed.alignment < info.alignment)
+    return {"the tensors in memory are not aligned as it needs", info.alignment, allowed.alignment, true};
   if (const Verdict v = solver.is_applicable(device, problem); !v) return v;
   POLYMIO_REQUIRE_MOST(static_cast<int>(solver.error_class(problem)), static_cast<int>(allowed.math),
                        "its error class exceeds the math mode");

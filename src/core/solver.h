@@ -60,6 +60,7 @@ struct SolverInfo {
   const char* method = "";  // the algorithm's name
   int version = 1;          // bumped when stored times no longer describe the solver
   unsigned devices = 0;     // OR of DeviceKind
+  int alignment = 1;        // of the tensors in memory, in bytes, that it needs: at most 16
   bool dynamic = true;      // not specialised on N, H, W
   bool deterministic = true;
   bool capture_safe = true;

@@ -40,6 +40,11 @@ const SolverBase& known_solver(const Request& rq, const Primitive& primitive, st
   return *solver;
 }
 
+/// Whether the tensors are less aligned than the solver needs. Solutions are chosen before their addresses are known.
+bool needs_alignment(const Request& rq, const Primitive& primitive, std::uint64_t id, const Constraints& limits) {
+  return known_solver(rq, primitive, id).info().alignment > limits.alignment;
+}
+
 /// Solver `id` with its best known tune point; BadParm with the reason if it does not apply.
 Candidate candidate_of(const Request& rq, const Primitive& primitive, std::uint64_t id) {
   const SolverBase& solver = known_solver(rq, primitive, id);
@@ -56,6 +61,18 @@ Candidate candidate_of(const Request& rq, const Primitive& primitive, std::uint6
   fail(Status::kNotInitialized,
        "the stream is being captured and there is no plan yet: call polymioPrepare with the problem before: {}",
        problem.key());
+}
+
+/// Nothing, with a warning, where a program cannot be built.
+std::optional<Plan> buildable_plan(const Call& call, const Candidate& c) {
+  try {
+    return call.plan(c);
+  } catch (const Error& e) {
+    if (e.status != Status::kInternalError) throw;
+    const char* name = c.solver->info().name;
+    log::warn_once(name, "{} is passed over for {}: {}", name, call.request().problem.key(), e.what());
+    return std::nullopt;
+  }
 }
 
 /// The best after a find on data of our own, or nothing where there is no memory for it.
@@ -168,7 +185,9 @@ std::vector<Candidate> Call::find(FindOptions options, const void* args) const {
   if (best.empty()) fail_unsolved(request_);
   // What was found is what the next run takes, whatever was chosen before.
   for (const auto& c : best)
-    request_.handle.plans().put({&request_.problem, request_.constraints, 0, c.solver->info().algorithm}, plan(c));
+    if (auto made = buildable_plan(*this, c))
+      request_.handle.plans().put({&request_.problem, request_.constraints, 0, c.solver->info().algorithm},
+                                  std::move(*made));
   return best;
 }
 
@@ -203,7 +222,20 @@ Plan Call::plan(const Candidate& c) const {
       problem);
 }
 
+Plan Call::plan_of_first(const std::vector<Candidate>& ranking) const {
+  for (const Candidate& c : ranking)
+    if (auto made = buildable_plan(*this, c)) return *made;
+  return plan(ranking[0]);  // says what is wrong
+}
+
+Plan Call::plan_of_best() const {
+  const auto ranking = rank(request_);
+  if (ranking.empty()) fail_unsolved(request_);
+  return plan_of_first(ranking);
+}
+
 Plan Call::plan(std::uint64_t id, const TunePoint& point) const {
+  if (needs_alignment(request_, primitive_, id, request_.constraints)) return plan_of_best();
   if (!point.empty()) {
     // The point may need less workspace than the one that is best known.
     Request unlimited = request_;
@@ -222,6 +254,8 @@ Plan Call::plan(std::uint64_t id, const TunePoint& point) const {
 Plan Call::plan_within(std::uint64_t id, const Constraints& limits) const {
   const DeviceInfo& device = request_.handle.device();
   const ProblemBase& problem = request_.problem;
+  if (needs_alignment(request_, primitive_, id, limits))
+    return Call(request_.handle, primitive_, problem, limits).plan_of_best();
   const Candidate c = candidate(id);
   const std::size_t least =
       std::min(c.workspace, c.solver->workspace_size(device, problem, c.solver->default_point(device, problem)));
@@ -253,21 +287,18 @@ Plan Call::plan_of_algorithm(int algorithm, unsigned enabled) const {
   }
   if (candidates.empty()) fail_algorithm(algorithm, enabled);
   if (rq.handle.tunes_while_running() && !primitive_.reads_output(rq.problem)) return online_plan();
-  return plan(candidates[0]);
+  return plan_of_first(candidates);
 }
 
 Plan Call::first_plan() const {
   const auto allowed = only();
   Request rq = request_;
   if (!allowed.empty()) rq.solvers = allowed;
-  std::optional<Candidate> best;
-  if (enforce(rq.handle) != Enforce::kNone && !rq.handle.stream().capturing()) best = best_on_private_data(rq);
-  if (!best) {
-    const auto ranking = rank(rq);
-    if (ranking.empty()) fail_refused(rq);
-    best = ranking[0];
-  }
-  return plan(*best);
+  if (enforce(rq.handle) != Enforce::kNone && !rq.handle.stream().capturing())
+    if (const auto best = best_on_private_data(rq)) return plan(*best);
+  const auto ranking = rank(rq);
+  if (ranking.empty()) fail_refused(rq);
+  return plan_of_first(ranking);
 }
 
 namespace {
@@ -303,21 +334,29 @@ void prepare(Handle& handle, const Primitive& primitive, std::span<const Wanted>
     for (const auto& c : rankings.back())
       std::ranges::move(c.solver->kernel_specs(stream.info(), *problem, c.point), std::back_inserter(specs));
   }
-  const auto together = specs.empty() ? Kernels() : build_kernels(stream, specs);
+  try {
+    if (!specs.empty()) build_kernels(stream, specs);
+  } catch (const Error& e) {  // below, the plan whose program it is says why
+    if (e.status != Status::kInternalError) throw;
+  }
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const auto& [problem, allowed] = problems[i];
     unsigned seen = 0;
+    std::optional<Plan> best;
     for (const auto& c : rankings[i]) {
       const SolverInfo info = c.solver->info();
-      const Plan plan = calls[i].plan(c);
-      handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, info.id), plan);
+      const auto plan = buildable_plan(calls[i], c);
+      if (!plan) continue;
+      if (!best) best = plan;
+      handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, info.id), *plan);
       const unsigned bit = 1u << info.algorithm;
-      if (!(seen & bit)) handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, 0), plan);
+      if (!(seen & bit)) handle.plans().put(key_for(handle, *problem, allowed, info.algorithm, 0), *plan);
       seen |= bit;
     }
+    if (!best) best = calls[i].plan(rankings[i][0]);  // says what is wrong
     const int promised = primitive.promised_algorithm();
     if (promised < 0 || (seen >> promised & 1u) || !(allowed.algorithms >> promised & 1u)) continue;
-    handle.plans().put(key_for(handle, *problem, allowed, promised, 0), calls[i].plan(rankings[i][0]));
+    handle.plans().put(key_for(handle, *problem, allowed, promised, 0), *best);
   }
 }
 

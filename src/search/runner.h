@@ -66,8 +66,12 @@ class Call {
   TunedAll tune(const TuneAll&) const;
 
   Plan plan(const Candidate&) const;
+  /// Of the first of a ranking whose programs can be built: a compiler may refuse some.
+  Plan plan_of_first(const std::vector<Candidate>& ranking) const;
+  /// The best solver's.
+  Plan plan_of_best() const;
   /// The solver `id` at this tune point; the best known one where it is empty, invalid for the problem or needs more
-  /// workspace than allowed.
+  /// workspace than allowed. The best solver where the tensors are less aligned than the solver needs.
   Plan plan(std::uint64_t id, const TunePoint& = {}) const;
   /// The same with what may be less workspace than the best known point needs. What GetSolutionWorkspaceSize said must
   /// be given; that may have been the default point's, before the database knew a better one with more.

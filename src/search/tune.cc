@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "core/kernel_builder.h"
 
 namespace polymio::search {
 namespace {
@@ -46,6 +49,7 @@ class Search {
         exhausted = false;
         break;
       }
+      build_next_programs(static_cast<std::size_t>(&point - points_.data()));
       const double us = try_point(point);
       without_gain = us < best_us_ ? 0 : without_gain + 1;
       best_us_ = std::min(best_us_, us);
@@ -106,6 +110,25 @@ class Search {
     return c;
   }
 
+  /// On GPUs: builds the programs of this point and of the next ones together, as many as are compiled at the same
+  /// time. Nothing is compiled while a point is measured: that would disturb it.
+  void build_next_programs(std::size_t point) {
+    if (point < built_) return;
+    std::vector<KernelSpec> programs;
+    std::size_t rest = std::min(compile_threads(), limits_.iterations - times_.size());
+    for (built_ = point; built_ < points_.size() && rest > 0; ++built_) {
+      if (times_.contains(points_[built_])) continue;
+      std::ranges::move(candidate_.solver->kernel_specs(rq_.handle.device(), rq_.problem, points_[built_]),
+                        std::back_inserter(programs));
+      --rest;
+    }
+    if (programs.empty()) return;
+    try {
+      build_kernels(rq_.handle.stream(), programs);
+    } catch (const Error&) {  // the point whose program it is will say why
+    }
+  }
+
   /// Measures a point and stores the result; infinite when it failed.
   double try_point(const TunePoint& point) {
     MeasuredCandidate measured(rq_, verifier_, at(point), args_);
@@ -152,6 +175,7 @@ class Search {
   const void* args_;
   TuneLimits limits_;
   std::vector<TunePoint> points_;
+  std::size_t built_ = 0;  // the programs of the points before this one are built
   std::map<TunePoint, double> times_;
   double best_us_ = INFINITY, start_us_ = 0;
   TuneResult result_;

@@ -77,6 +77,54 @@ struct RingCopy {
 };
 )kernel";
 
+/// Reads more values than registers can hold.
+constexpr const char* kSpills = R"kernel(
+template <int kValues>
+struct Spills {
+  static constexpr int kThreads = 1024, kResident = 1;
+  struct Arguments {
+    float* data;
+    int steps;
+  };
+  static __device__ void run(const Arguments& a) {
+    float v[kValues];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) v[i] = a.data[i * kThreads + threadIdx.x];
+    for (int step = 0; step < a.steps; ++step) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) v[i] = v[i] * v[(i * 7 + 3) % kValues] + a.data[i];
+      __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) a.data[i * kThreads + threadIdx.x] = v[i];
+  }
+};
+)kernel";
+
+/// Products in a loop between one fence and one commit.
+constexpr const char* kSerialised = R"kernel(
+template <class T>
+struct Serialised {
+  static constexpr int kThreads = 128, kResident = 1;
+  struct Arguments {
+    T* out;
+    u64 a, b;
+    int steps;
+  };
+  static __device__ void run(const Arguments& p) {
+    T d[4] = {};
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int i = 0; i < p.steps; ++i)
+      asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "l"(p.a + i), "l"(p.b));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    for (int i = 0; i < 4; ++i) p.out[threadIdx.x * 4 + i] = d[i];
+  }
+};
+)kernel";
+
 /// The kernel's arguments, as RingCopy<.., int> has them.
 struct Arguments {
   const void* src;
@@ -90,6 +138,7 @@ class Sm90Kernels : public testing::Test {
   Sm90Kernels() : folder_(fs::temp_directory_path() / fmt::format("polymio-sm90-{}", ::getpid())) {
     fs::create_directories(folder_);
     std::ofstream(folder_ / "ring_copy.cu") << kernel_source(kHelpers) << kRingCopy;
+    std::ofstream(folder_ / "slow.cu") << kernel_source(kHelpers) << kSpills << kSerialised;
     ::setenv("POLYMIO_KERNEL_DIR", folder_.c_str(), 1);
   }
   ~Sm90Kernels() override {
@@ -131,6 +180,29 @@ TEST_F(Sm90Kernels, AreInstantiatedByTheirSpec) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("Missing"), std::string::npos) << e.what();
   }
+}
+
+TEST_F(Sm90Kernels, AreRefusedWhereTheCompilerSaysThatTheyAreSlow) {
+  const auto compiler = compiler_for("cuda-sm90");
+  if (!compiler) GTEST_SKIP() << "no NVRTC";
+  const auto refusal = [&](KernelSpec spec) {
+    try {
+      compile_to_disk(*compiler, {&spec, 1});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status, Status::kInternalError);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto slow = [](const char* instantiation) {
+    return KernelSpec{.source = "slow.cu", .entry = "slow", .options = {}, .instantiation = instantiation};
+  };
+  EXPECT_NE(refusal(slow("Spills<128>")).find("Registers are spilled"), std::string::npos);
+  EXPECT_EQ(refusal(slow("Spills<8>")), "");
+  EXPECT_NE(refusal(slow("Serialised<float>")).find("C7515"), std::string::npos);
+  KernelSpec verbose = ring_copy("int");
+  verbose.options = {"--ptxas-options=-v"};
+  EXPECT_EQ(refusal(verbose), "") << "0 bytes are spilled";
 }
 
 TEST_F(Sm90Kernels, ComputeOnADevice) {

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/kernel_builder.h"
 #include "db/find_db.h"
 #include "search/find.h"
 #include "search/measure.h"
+#include "search/runner.h"
 
 namespace polymio::search {
 
@@ -78,6 +80,7 @@ struct FakeSolver final : Solver<FakeProblem> {
   TuneSpace space{};
   std::function<double(const TunePoint&)> factor{};  // of the predicted and the actual time
   std::function<std::size_t(const TunePoint&)> workspace_of{};
+  std::function<std::vector<KernelSpec>(const TunePoint&)> programs{};  // of a GPU
   std::function<void()> on_run{};
   FakeClock& clock;
   mutable int runs = 0, builds = 0;
@@ -108,8 +111,12 @@ struct FakeSolver final : Solver<FakeProblem> {
   TunePoint default_point(const DeviceInfo&, const FakeProblem&) const override {
     return TunePoint(space.size(), space.empty() ? 0 : space[0].values[0]);
   }
-  Invoker build(Stream&, const FakeProblem& p, const TunePoint& t) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo&, const FakeProblem&, const TunePoint& t) const override {
+    return programs ? programs(t) : std::vector<KernelSpec>();
+  }
+  Invoker build(Stream& stream, const FakeProblem& p, const TunePoint& t) const override {
     ++builds;
+    if (programs) build_kernels(stream, programs(t));
     if (broken) throw std::bad_alloc();
     return [this, us = run_us * p.size * scale(t)](Stream&, const Args& args) {
       ++runs;
@@ -117,6 +124,18 @@ struct FakeSolver final : Solver<FakeProblem> {
       if (on_run) on_run();
       if (args.y) *args.y = answer;
     };
+  }
+};
+
+/// Its solvers are given.
+struct FakePrimitive final : Primitive {
+  SolverList list;
+  explicit FakePrimitive(SolverList l) : list(l) {}
+  void validate(const ProblemBase&) const override {}
+  SolverList solvers(const ProblemBase&, DeviceKind) const override { return list; }
+  SolverList all_solvers() const override { return list; }
+  std::unique_ptr<const ResultCheck> make_check(const ProblemBase&) const override {
+    return std::make_unique<FakeCheck>();
   }
 };
 

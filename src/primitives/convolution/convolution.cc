@@ -200,7 +200,7 @@ void run(Handle& handle, const Problem& problem, const Constraints& allowed, con
     const search::Call call = make_call(handle, problem, limits);
     const auto ranking = call.solutions();
     if (ranking.empty()) search::fail_refused(call.request());
-    return call.plan(ranking[0]);
+    return call.plan_of_first(ranking);
   });
   handle.run(*plan, &args);
 }
