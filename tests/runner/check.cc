@@ -109,9 +109,10 @@ void check(Handle& handle, const Case& c, const SolverBase& solver, const TunePo
                             << found.want << " +- " << found.tolerance;
     check_gaps(operand, results[i]);
   }
-  const std::vector<Bytes> again = run(handle, c, solver, point, 1);
+  // As many elements as the solver needs bytes of alignment.
+  const std::vector<Bytes> again = run(handle, c, solver, point, static_cast<std::size_t>(solver.info().alignment));
   if (solver.info().deterministic) {
-    EXPECT_TRUE(results == again) << "a second run, off by one element, differs";
+    EXPECT_TRUE(results == again) << "a second run, at other addresses, differs";
   }
 }
 

@@ -42,7 +42,7 @@ int alignment(std::initializer_list<const void*> pointers) {
 
 Constraints for_call(const Handle& handle, Constraints allowed, const Problem::Args& args) {
   allowed.workspace_limit = std::min(args.workspace ? args.workspace_bytes : 0, handle.workspace_limit());
-  allowed.alignment = alignment({args.x, args.w, args.y});
+  allowed.alignment = alignment({args.x, args.w, args.y, args.residual});
   return allowed;
 }
 
@@ -139,7 +139,7 @@ std::vector<search::Candidate> find(Handle& handle, const Problem& problem, cons
 std::optional<std::vector<search::Candidate>> answer(Handle& handle, const Problem& problem, Constraints allowed,
                                                      const Problem::Args& args, const search::FindOptions& options,
                                                      const char* reason) {
-  allowed.alignment = alignment({args.x, args.w, args.y});
+  allowed.alignment = alignment({args.x, args.w, args.y, args.residual});
   return make_call(handle, problem, allowed).answer(options, reason);
 }
 

@@ -18,7 +18,7 @@ Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm,
 
 namespace {
 
-enum Trait { kUsual, kReference, kTransforms, kNotDeterministic };
+enum Trait { kUsual, kReference, kTransforms, kNotDeterministic, kAligned };
 
 /// The columns of a row; every other trait is the default.
 constexpr Registration<Direction> row(std::uint64_t id, const char* name, Algorithm algorithm, int version,
@@ -29,6 +29,7 @@ constexpr Registration<Direction> row(std::uint64_t id, const char* name, Algori
                         .method = name_of(algorithm),
                         .version = version,
                         .devices = devices,
+                        .alignment = trait == kAligned ? 16 : 1,
                         .deterministic = trait != kNotDeterministic,
                         .reference = trait == kReference,
                         .transforms = trait == kTransforms};
@@ -76,9 +77,9 @@ constexpr Registration<Direction> kRows[] = {
         kTransforms),
     row(116, "ConvGpuFftFwd", Algorithm::kFft, 1, kGpus, Direction::kForward, gpu_fft, kTransforms),
     row(117, "ConvGpuFftBwd", Algorithm::kFft, 1, kGpus, Direction::kBackwardData, gpu_fft, kTransforms),
-    row(127, "ConvHopperFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper),
-    row(128, "ConvHopperBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper),
-    row(129, "ConvHopperWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_hopper),
+    row(127, "ConvHopperFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_hopper, kAligned),
+    row(128, "ConvHopperBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_hopper, kAligned),
+    row(129, "ConvHopperWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_hopper, kAligned),
     row(121, "ConvCudaGemmFwd", Algorithm::kGemm, 2, kCuda, Direction::kForward, cuda_gemm, kNotDeterministic),
     row(122, "ConvCudaGemmBwd", Algorithm::kGemm, 2, kCuda, Direction::kBackwardData, cuda_gemm, kNotDeterministic),
     row(123, "ConvCudaGemmWrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm, kNotDeterministic),

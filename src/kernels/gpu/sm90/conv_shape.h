@@ -58,4 +58,14 @@ struct ConvWeightsShape {
   float alpha, beta;
 };
 
+/// Sizes of ConvHaloWeights: W, H. A work is a part of the tiles of all images, for 64 x 64 channels.
+struct ConvHaloWeightsShape {
+  int channels, outputs;
+  int tiles, tiles_w, tiles_h, works, parts;
+  int tile_w, tile_h, halo_w;
+  int stage_bytes, box_bytes;  // in shared memory: of a tile of dy and of x, and what is loaded of x
+  int pad[2], dilation[2];
+  float alpha, beta;
+};
+
 }  // namespace

@@ -14,6 +14,7 @@ namespace polymio::convolution {
 namespace {
 
 using cuda::HopperHalo;
+using cuda::HopperHaloWeights;
 using cuda::HopperProduct;
 using cuda::HopperWeights;
 
@@ -56,6 +57,18 @@ kernels::ConvScalars scalars_of(const Problem::Args& a) {
           narrow(a.activation_beta), narrow(a.activation_gamma)};
 }
 
+/// The arguments of ConvHaloWeights.
+struct HaloWeightsArguments {
+  TensorMap x, dy;
+  kernels::ConvHaloWeightsShape shape;
+  void *dw, *partials;
+};
+
+/// The partial gradients, aligned as the kernels need.
+char* partials_of(const Problem::Args& a) {
+  return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
+}
+
 class Hopper final : public GpuSolver<Problem> {
  public:
   Hopper(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
@@ -78,6 +91,10 @@ class Hopper final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
+    if (cuda::hopper_has_halo(p, point)) {
+      const int parts = cuda::hopper_halo_weights(d, p, point).shape.parts;
+      return parts == 1 ? 0 : gpu::sum_bytes(parts * p.w.count());
+    }
     const HopperWeights plan = cuda::hopper_weights(d, p, point);
     return gpu::sum_bytes(plan.partials + plan.sums + plan.blocks);
   }
@@ -87,8 +104,10 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    if (direction_ == Direction::kBackwardWeights) return assemble_weights(d, p, point, built);
-    if (cuda::hopper_has_halo(point)) return assemble_halo(d, p, built);
+    const bool halo = cuda::hopper_has_halo(p, point);
+    if (direction_ == Direction::kBackwardWeights)
+      return halo ? assemble_halo_weights(d, p, point, built) : assemble_weights(d, p, point, built);
+    if (halo) return assemble_halo(d, p, built);
     const HopperProduct plan = cuda::hopper_product(d, p, point);
     return plan.one_phase ? assemble_product<1>(d, p, plan, built)
                           : assemble_product<HopperProduct::kMaxPhases>(d, p, plan, built);
@@ -105,7 +124,7 @@ class Hopper final : public GpuSolver<Problem> {
 
   std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
     const bool data = direction_ == Direction::kBackwardData;
-    if (cuda::hopper_has_halo(point)) {
+    if (cuda::hopper_has_halo(p, point)) {
       const HopperHalo plan = cuda::hopper_halo(p);
       KernelSpec spec{"primitives/convolution/cuda/hopper_halo.cu", "conv_halo", {}};
       spec.generated = kernels::wgmma(plan.columns, wgmma_type(p.x.type), data, false);
@@ -124,13 +143,25 @@ class Hopper final : public GpuSolver<Problem> {
   }
 
   static std::vector<KernelSpec> weights_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-    const HopperWeights plan = cuda::hopper_weights(d, p, point);
-    const auto& tile = plan.tile;
-    KernelSpec spec{"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
-    spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
-    spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
-                                     tile.row_blocks, tile.columns / 64, tile.stages, tile.apart);
-    if (plan.partials == 0) return {spec};
+    KernelSpec spec;
+    bool has_partials = false;
+    if (cuda::hopper_has_halo(p, point)) {
+      const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p, point);
+      has_partials = plan.shape.parts > 1;
+      spec = {"primitives/convolution/cuda/hopper_halo_weights.cu", "conv_halo_weights", {}};
+      spec.generated = kernels::wgmma(64 * gpu::narrow(p.filter(1)), wgmma_type(p.x.type), true, true);
+      spec.instantiation = fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", element_of(p.x.type), p.filter(0),
+                                       p.filter(1), plan.pixels, HopperHaloWeights::kStages);
+    } else {
+      const HopperWeights plan = cuda::hopper_weights(d, p, point);
+      const auto& tile = plan.tile;
+      has_partials = plan.partials > 0;
+      spec = {"primitives/convolution/cuda/hopper_weights.cu", "conv_weights", {}};
+      spec.generated = kernels::wgmma(tile.columns, wgmma_type(p.x.type), true, true);
+      spec.instantiation = fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", element_of(p.x.type), p.spatial(),
+                                       tile.row_blocks, tile.columns / 64, tile.stages, tile.apart);
+    }
+    if (!has_partials) return {spec};
     const std::string type(name_of(p.w.type));
     return {spec,
             {"primitives/convolution/gpu/columns.cl", "add_partials", {"-DIN=" + type, "-DOUT=" + type, "-DWIDE=0"}}};
@@ -193,13 +224,30 @@ class Hopper final : public GpuSolver<Problem> {
     };
   }
 
+  static Invoker assemble_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point,
+                                       const Kernels& built) {
+    const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p, point);
+    Launch shape = launch_shape(128 * (1 + p.filter(0)), std::min(plan.shape.works, d.units));
+    shape.shared_bytes = static_cast<std::uint32_t>(1024 + HopperHaloWeights::kStages * plan.shape.stage_bytes);
+    return [p, plan, built, shape](Stream& stream, const Args& a) {
+      HaloWeightsArguments arguments{stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, a.w,
+                                     partials_of(a)};
+      const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
+      arguments.shape.alpha = alpha;
+      arguments.shape.beta = beta;
+      launch(stream, *built[0], shape, arguments);
+      if (plan.shape.parts > 1)
+        gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.shape.parts}, alpha, beta);
+    };
+  }
+
   static Invoker assemble_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) {
     const HopperWeights plan = cuda::hopper_weights(d, p, point);
     Launch shape = launch_shape(kThreads, plan.blocks);
     shape.shared_bytes = static_cast<std::uint32_t>(plan.tile.stages * (plan.tile.rows() + plan.tile.columns) * 128 +
                                                     2 * plan.tile.stages * 8);
     return [p, plan, built, shape](Stream& stream, const Args& a) {
-      char* const partials = reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), 16));
+      char* const partials = partials_of(a);
       char *const sums = partials + plan.partials * 4, *const done = sums + plan.sums * 4;
       WeightsArguments arguments{
           stream.tensor_map(plan.x, a.x), stream.tensor_map(plan.dy, a.y), plan.shape, a.w, partials, sums, done};

@@ -28,9 +28,10 @@ constexpr HopperTile kProductTiles[] = {{1, 256, 4, false}, {2, 128, 4, false}, 
 constexpr int kHaloTile = std::size(kProductTiles);  // the number of tiles with halo in points
 constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false},
                                        {1, 256, 4, true},  {1, 192, 6, true},  {2, 128, 6, true},  {2, 192, 4, true}};
+constexpr int kWeightHaloTile = std::size(kWeightTiles);
 constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr int kMostWaves = 2;
-constexpr std::size_t kSharedBytes = 227 << 10;  // that a block may have
+constexpr std::int64_t kSharedBytes = 227 << 10;  // that a block may have
 
 enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves of blocks with a part of a tile each, 0: shares of all
 
@@ -278,48 +279,91 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   return plan;
 }
 
-bool hopper_has_halo(const TunePoint& point) { return point[kTile] == kHaloTile; }
+bool hopper_has_halo(const Problem& p, const TunePoint& point) {
+  return point[kTile] == (p.direction == Direction::kBackwardWeights ? kWeightHaloTile : kHaloTile);
+}
+
+namespace {
+
+/// A tile of an image and its halo; no columns if none fits.
+struct Halo {
+  std::int64_t width = 0, height = 0, halo_w = 0, columns = 0;
+};
+
+/// The tile with the most useful columns of the product; a column more has about the cost of the rest of a tile.
+/// `columns_of(width, height, halo_w)` gives the columns of a tile, 0 if it does not fit.
+template <class Columns>
+Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std::int64_t reach_h,
+               const Columns& columns_of) {
+  constexpr std::int64_t kMaxBox = 256, kOtherColumns = 8, kLeastWidth = 8;
+  Halo best;
+  double most = 0;
+  for (std::int64_t parts = 1; parts <= out_w; ++parts) {
+    const std::int64_t width = ceil_div(out_w, parts), halo_w = width + reach_w;
+    if (parts > 1 && width < kLeastWidth) break;
+    for (std::int64_t height = 1; height <= out_h && halo_w <= kMaxBox && height + reach_h <= kMaxBox; ++height) {
+      const std::int64_t columns = columns_of(width, height, halo_w);
+      if (columns == 0) break;
+      const std::int64_t tiles = ceil_div(out_w, width) * ceil_div(out_h, height);
+      const double useful = static_cast<double>(out_w * out_h) / static_cast<double>(tiles * (columns + kOtherColumns));
+      if (useful <= most) continue;
+      most = useful;
+      best = {width, height, halo_w, columns};
+    }
+  }
+  return best;
+}
+
+bool has_unit_strides(const Problem& p) {
+  return p.spatial() == 2 && p.geometry.stride[0] == 1 && p.geometry.stride[1] == 1;
+}
+
+/// Boxes of an image and 64 channels.
+TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t height) {
+  TensorMapSpec map = pixel_map(t, 1);
+  map.im2col = false;
+  map.box = {kDepth, narrow(width), narrow(height), 1};
+  return map;
+}
+
+std::int64_t reach(const PhaseAxis& a) { return std::abs(a.offset_step) * (a.taps - 1); }
+
+/// Bytes of rows of 64 channels.
+std::int64_t row_bytes(std::int64_t rows) { return round_up(rows * 128, 1024); }
+
+}  // namespace
 
 HopperHalo hopper_halo(const Problem& p) {
   HopperHalo plan;
-  if (p.spatial() != 2 || p.geometry.stride[0] != 1 || p.geometry.stride[1] != 1) return plan;
+  if (!has_unit_strides(p)) return plan;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const PhaseAxes phase = phases_of(p).front();
-  const auto reach = [&](std::size_t i) { return std::abs(phase[i].offset_step) * (phase[i].taps - 1); };
-  // The tile with the most useful columns; a column more has about the cost of the store.
-  constexpr std::int64_t kMaxColumns = 256, kStoreColumns = 8, kLeastWidth = 8;
-  auto& s = plan.shape;
-  double best = 0;
-  for (std::int64_t parts = 1; parts <= phase[0].size; ++parts) {
-    const std::int64_t width = ceil_div(phase[0].size, parts), halo_w = width + reach(0);
-    if (parts > 1 && width < kLeastWidth) break;
-    for (std::int64_t height = 1; height <= phase[1].size && halo_w <= kMaxColumns; ++height) {
-      const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
-      const std::int64_t rows = reach(1) * halo_w + reach(0) + columns;
-      const std::int64_t bytes = round_up(rows * 128, 1024);
-      if (columns > kMaxColumns || height + reach(1) > kMaxColumns) break;
-      if (static_cast<std::size_t>(HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes) > kSharedBytes)
-        break;
-      const std::int64_t tiles = ceil_div(phase[0].size, width) * ceil_div(phase[1].size, height);
-      const double useful =
-          static_cast<double>(phase[0].size * phase[1].size) / static_cast<double>(tiles * (columns + kStoreColumns));
-      if (useful <= best) continue;
-      best = useful;
-      plan.columns = narrow(columns);
-      s.tile_w = narrow(width);
-      s.tile_h = narrow(height);
-      s.halo_w = narrow(halo_w);
-      s.halo_bytes = narrow(bytes);
-      s.box_bytes = narrow((height + reach(1)) * halo_w * 128);
-    }
-  }
+  const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
+  const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
+    return row_bytes(reach_h * halo_w + reach_w + columns);
+  };
+  const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
+                              [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
+                                constexpr std::int64_t kMaxColumns = 256;
+                                const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
+                                const std::int64_t bytes =
+                                    HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes_of(halo_w, columns);
+                                return columns <= kMaxColumns && bytes <= kSharedBytes ? columns : 0;
+                              });
+  plan.columns = narrow(halo.columns);
   if (plan.columns == 0) return plan;
+  auto& s = plan.shape;
+  s.tile_w = narrow(halo.width);
+  s.tile_h = narrow(halo.height);
+  s.halo_w = narrow(halo.halo_w);
+  s.halo_bytes = narrow(bytes_of(halo.halo_w, halo.columns));
+  s.box_bytes = narrow((halo.height + reach_h) * halo.halo_w * 128);
   s.reduced = narrow(src.lens[1]);
   s.outputs = narrow(dst.lens[1]);
-  s.output_tiles = narrow(ceil_div(dst.lens[1], std::int64_t{64}));
-  s.tiles_w = narrow(ceil_div(phase[0].size, s.tile_w));
-  s.tiles_h = narrow(ceil_div(phase[1].size, s.tile_h));
+  s.output_tiles = narrow(depth_steps(dst.lens[1]));
+  s.tiles_w = narrow(ceil_div(phase[0].size, halo.width));
+  s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
   s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h * s.output_tiles;
   for (std::size_t i = 0; i < 2; ++i) {
     s.taps[i] = narrow(phase[i].taps);
@@ -330,14 +374,51 @@ HopperHalo hopper_halo(const Problem& p) {
   const std::int64_t steps = phase[0].taps * phase[1].taps * depth_steps(src.lens[1]);
   s.resident = s.output_tiles == 1 && steps <= HopperHalo::kStages;
   plan.weights = weight_map(p.w, kDepth);
-  const auto tiled = [](const TensorDesc& t, std::int64_t width, std::int64_t height) {
-    TensorMapSpec map = pixel_map(t, 1);
-    map.im2col = false;
-    map.box = {kDepth, narrow(width), narrow(height), 1};
-    return map;
+  plan.src = box_map(src, halo.halo_w, halo.height + reach_h);
+  plan.dst = box_map(dst, halo.width, halo.height);
+  return plan;
+}
+
+HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  HopperHaloWeights plan;
+  constexpr std::int64_t kMaxTaps = 3;
+  if (!has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
+  const PhaseAxes phase = phases_of(p).front();
+  const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
+  const auto bytes_of = [&](std::int64_t halo_w, std::int64_t pixels) {
+    return row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
-  plan.src = tiled(src, s.halo_w, s.tile_h + reach(1));
-  plan.dst = tiled(dst, s.tile_w, s.tile_h);
+  const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
+                              [&](std::int64_t, std::int64_t height, std::int64_t halo_w) {
+                                const std::int64_t pixels = round_up(height * halo_w, 16);
+                                const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
+                                return bytes <= kSharedBytes ? pixels : 0;
+                              });
+  plan.pixels = narrow(halo.columns);
+  if (plan.pixels == 0) return plan;
+  auto& s = plan.shape;
+  s.channels = narrow(p.c());
+  s.outputs = narrow(p.k());
+  s.tile_w = narrow(halo.width);
+  s.tile_h = narrow(halo.height);
+  s.halo_w = narrow(halo.halo_w);
+  s.stage_bytes = narrow(bytes_of(halo.halo_w, halo.columns));
+  s.box_bytes = narrow((halo.height + reach_h) * halo.halo_w * 128);
+  s.tiles_w = narrow(ceil_div(phase[0].size, halo.width));
+  s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
+  s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h;
+  constexpr std::int64_t kLeastTiles = 2;  // of a part
+  const std::int64_t pairs = depth_steps(p.c()) * depth_steps(p.k());
+  s.parts = narrow(std::clamp<std::int64_t>(
+      std::min({point[kSplit] * d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1,
+      kMaxIndex));
+  s.works = narrow(pairs * s.parts);
+  for (std::size_t i = 0; i < 2; ++i) {
+    s.pad[i] = -narrow(phase[i].base);
+    s.dilation[i] = narrow(phase[i].offset_step);
+  }
+  plan.x = box_map(p.x, halo.halo_w, halo.height + reach_h);
+  plan.dy = box_map(p.y, halo.width, 1);
   return plan;
 }
 
@@ -386,19 +467,31 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
 
 TuneSpace hopper_space(const Problem& p) {
   const bool weights = p.direction == Direction::kBackwardWeights;
-  std::vector<int> tiles(tiles_of(p.direction).size() + (weights ? 0 : 1));  // kHaloTile is the last
+  std::vector<int> tiles(tiles_of(p.direction).size() + 1);  // the last takes its tiles with their halo
   std::iota(tiles.begin(), tiles.end(), 0);
   if (weights) return {{"tile", tiles}, {"waves", {0, 1, 2}}};
   return {{"tile", tiles}, {"split", {std::begin(kSplits), std::end(kSplits)}}, {"order", {0, 1}}};
 }
 
+namespace {
+
+bool takes_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  if (p.filter(0) * (p.spatial() > 1 ? p.filter(1) : 1) == 1) return false;
+  if (point[kSplit] == 0) return false;
+  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
+  if (plan.pixels == 0) return false;
+  return point[kSplit] == 1 || plan.shape.parts > hopper_halo_weights(d, p, {point[kTile], 1}).shape.parts;
+}
+
+}  // namespace
+
 bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const auto tiles = tiles_of(p.direction);
   const bool weights = p.direction == Direction::kBackwardWeights;
-  const int last = narrow(std::ssize(tiles)) - (weights ? 1 : 0);
-  if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] > last) return false;
+  if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] > narrow(std::ssize(tiles))) return false;
   if (weights) {
     if (point[kSplit] < 0 || point[kSplit] > kMostWaves) return false;
+    if (hopper_has_halo(p, point)) return takes_halo_weights(d, p, point);
     const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
     const HopperWeights plan = hopper_weights(d, p, point);
     // A tile of more than twice the rows that are needed only wastes work.
@@ -411,7 +504,7 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (point[kOrder] != 0 && point[kOrder] != 1) return false;
   const bool data = p.direction == Direction::kBackwardData;
   const std::int64_t outputs = data ? p.c() : p.k(), taps = p.w.count() / p.c() / p.k();
-  if (hopper_has_halo(point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
+  if (hopper_has_halo(p, point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
   if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
@@ -453,7 +546,7 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
 }
 
 double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  if (hopper_has_halo(point)) return halo_us(d, p);
+  if (hopper_has_halo(p, point)) return halo_us(d, p);
   const HopperProduct plan = hopper_product(d, p, point);
   const HopperTile& tile = plan.tile;
   const double store = 0.05 * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
@@ -471,7 +564,21 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   return kLaunchUs + std::max((clocks + kStart + (tile.apart ? store : 0)) / (1e3 * kGhz), memory);
 }
 
+double halo_weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
+  const auto& s = plan.shape;
+  const double taps = real(p.filter(0)) * real(p.filter(1));
+  const double products = 2.0 * 64 * 64 * taps * plan.pixels / kFlop,
+               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / kL2Bytes;
+  const double store = 0.08 * 64 * 64 * taps;
+  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + store;
+  const double clocks = real(ceil_div(s.works, d.units)) * work + kStart;
+  const double after = s.parts > 1 ? kLaunchUs + 8.0 * s.parts * real(p.w.count()) / (1e3 * d.bandwidth_gbs) : 0;
+  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8)) + after;
+}
+
 double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+  if (hopper_has_halo(p, point)) return halo_weights_us(d, p, point);
   const HopperWeights plan = hopper_weights(d, p, point);
   const auto& s = plan.shape;
   const double tiles = real(s.row_tiles) * s.column_tiles, store = 0.08 * plan.tile.rows() * plan.tile.columns;

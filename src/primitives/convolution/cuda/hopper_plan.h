@@ -45,8 +45,17 @@ struct HopperHalo {
 };
 HopperHalo hopper_halo(const Problem&);
 
-/// Whether a point of forward or backward data takes its tiles with their halo.
-bool hopper_has_halo(const TunePoint&);
+/// Backward weights with unit strides and a filter of at most 3x3 from tiles with their halo.
+struct HopperHaloWeights {
+  static constexpr int kStages = 2;
+  int pixels = 0;  // of a tile; 0: no tile fits
+  kernels::ConvHaloWeightsShape shape{};
+  TensorMapSpec x, dy;
+};
+HopperHaloWeights hopper_halo_weights(const DeviceInfo&, const Problem&, const TunePoint&);
+
+/// Whether a point takes its tiles with their halo.
+bool hopper_has_halo(const Problem&, const TunePoint&);
 
 /// Backward weights.
 struct HopperWeights {

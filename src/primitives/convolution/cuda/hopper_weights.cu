@@ -4,10 +4,8 @@
 // al., 2023): the block that has the last step of a tile adds what other blocks summed, in a fixed order. With few,
 // each block sums a part of the steps of a tile and writes fp32, which add_partials reduces in a fixed order.
 // SPDX-License-Identifier: MIT
-#include "kernels/gpu/sm90/conv_shape.h"
+#include "kernels/gpu/sm90/conv_gradient.cuh"
 #include "kernels/gpu/sm90/tensor_map.cuh"
-#include "kernels/gpu/sm90/warpgroup.cuh"
-#include "kernels/gpu/portable/portable.h"
 
 namespace sm90 {
 
@@ -270,32 +268,9 @@ struct ConvWeights {
           if (s.parts > 0)
             store_partials(a.partials + blockIdx.x % s.parts * (i64(s.outputs) * taps * s.channels) + at, left, from);
           else
-            store_elements(s, a.dw + at, left, from);
+            store_elements<Element>(a.dw + at, left, from, s.alpha, s.beta);
         }
       }
-    }
-  }
-
-  /// Channels of a slab that a thread has: pairs, of which `left` / 2 exist.
-  static DEVICE void store_partials(float* to, int left, const float* from) {
-    UNROLL
-    for (int c = 0; c < 8; ++c) {
-      const int channel = 8 * c + 2 * (threadIdx.x % 4);
-      if (channel < left) *reinterpret_cast<float2*>(to + channel) = make_float2(from[4 * c], from[4 * c + 1]);
-    }
-  }
-  static DEVICE void store_elements(const ConvWeightsShape& s, u16* to, int left, const float* from) {
-    UNROLL
-    for (int c = 0; c < 8; ++c) {
-      const int channel = 8 * c + 2 * (threadIdx.x % 4);
-      if (channel >= left) continue;
-      u32* const pair = reinterpret_cast<u32*>(to + channel);
-      float low = s.alpha * from[4 * c], high = s.alpha * from[4 * c + 1];
-      if (s.beta != 0) {
-        low = FMA(s.beta, Element::low(*pair), low);
-        high = FMA(s.beta, Element::high(*pair), high);
-      }
-      *pair = Element::pack(low, high);
     }
   }
 

@@ -1,0 +1,147 @@
+// The gradient of the weights of a convolution with unit strides and a small filter on sm90, from tiles of an image
+// with their halo: rows of the matrix product are 64 output channels, columns 64 input channels of every tap, summed
+// over pixels. A pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of x by whole
+// rows; the taps of a row of the filter are one operand. Pixels run over the rows of the halo: where they are beyond
+// the tile's width, dy is zero. Each consumer has a row of the filter.
+// SPDX-License-Identifier: MIT
+#include "kernels/gpu/sm90/conv_gradient.cuh"
+#include "kernels/gpu/sm90/tensor_map.cuh"
+
+namespace sm90 {
+
+/// kTapsH, kTapsW: the filter. kPixels: of a tile, a multiple of 16, those beyond the tile's width included.
+template <class Element, int kTapsH, int kTapsW, int kPixels, int kStages>
+struct ConvHaloWeights {
+  static constexpr int kThreads = 128 * (1 + kTapsH), kResident = 1;
+
+  struct Arguments {
+    TensorMap x, dy;
+    ConvHaloWeightsShape shape;
+    u16* dw;          // [outputs][taps][channels]
+    float* partials;  // [parts][outputs][taps][channels]; not used for one part
+  };
+
+ private:
+  static constexpr u32 kPixelBytes = kPixels * kRowBytes;  // of dy; x follows
+
+  static DEVICE unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static DEVICE Barrier& full(int slot) { return reinterpret_cast<Barrier*>(shared())[slot]; }
+  static DEVICE Barrier& empty(int slot) { return full(kStages + slot); }
+  static DEVICE u32 stage(const ConvHaloWeightsShape& s, int slot) {
+    return shared_address(shared()) + 1024 + slot * s.stage_bytes;
+  }
+
+  /// A part of the tiles of the images for a pair of channel blocks.
+  struct Work {
+    int part, output, channel, first, last;
+
+    DEVICE Work(const ConvHaloWeightsShape& s, int index) {
+      const int pair = index / s.parts, blocks = (s.channels + 63) / 64;
+      part = index % s.parts;
+      channel = pair % blocks * 64;
+      output = pair / blocks * 64;
+      first = int(i64(part) * s.tiles / s.parts);
+      last = int(i64(part + 1) * s.tiles / s.parts);
+    }
+  };
+
+  static DEVICE void produce(const Arguments& a) {
+    const ConvHaloWeightsShape& s = a.shape;
+    RingPosition<kStages> at;
+    NO_UNROLL
+    for (int index = blockIdx.x; index < s.works; index += gridDim.x) {
+      const Work work(s, index);
+      NO_UNROLL
+      for (int tile = work.first; tile < work.last; ++tile) {
+        const int column = tile % s.tiles_w * s.tile_w, rest = tile / s.tiles_w;
+        const int row = rest % s.tiles_h * s.tile_h, image = rest / s.tiles_h;
+        empty(at.slot).wait(at.parity ^ 1);
+        full(at.slot).arrive_and_expect(s.box_bytes + s.tile_h * s.tile_w * kRowBytes);
+        const u32 dy = stage(s, at.slot);
+        load_box(dy + kPixelBytes, a.x, full(at.slot), work.channel, column - s.pad[0], row - s.pad[1], image);
+        NO_UNROLL
+        for (int i = 0; i < s.tile_h; ++i)
+          load_box(dy + i * s.halo_w * kRowBytes, a.dy, full(at.slot), work.output, column, row + i, image);
+        at.advance();
+      }
+    }
+  }
+
+  using Sums = float[32 * kTapsW];
+
+  static DEVICE void consume(const Arguments& a, int tap_row) {
+    const ConvHaloWeightsShape& s = a.shape;
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    RingPosition<kStages> at;
+    NO_UNROLL
+    for (int index = blockIdx.x; index < s.works; index += gridDim.x) {
+      const Work work(s, index);
+      Sums d;
+      int before = -1;
+      NO_UNROLL
+      for (int tile = work.first; tile < work.last; ++tile) {
+        full(at.slot).wait(at.parity);
+        const u32 dy = stage(s, at.slot);
+        const u64 da = operand(dy);
+        const u64 db =
+            operand(dy + kPixelBytes + tap_row * s.dilation[1] * s.halo_w * kRowBytes, s.dilation[0] * kRowBytes);
+        begin_products();
+        UNROLL
+        for (int k = 0; k < kPixels / 16; ++k)
+          multiply(d, da + 16 * kRowBytes / 16 * k, db + 16 * kRowBytes / 16 * k, (tile - work.first) | k);
+        commit_products();
+        wait_for_products<1>();  // those of the tile before have read their stage
+        if (before >= 0 && lane == 0) empty(before).arrive();
+        before = at.slot;
+        at.advance();
+      }
+      wait_for_products<0>();
+      if (lane == 0) empty(before).arrive();
+      UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const int row = work.output + 16 * warp + lane / 4 + 8 * h;
+        if (row >= s.outputs) continue;
+        UNROLL
+        for (int q = 0; q < kTapsW; ++q) {
+          const i64 place = (i64(row) * (kTapsH * kTapsW) + tap_row * kTapsW + q) * s.channels + work.channel;
+          const float* const from = &d[32 * q + 2 * h];
+          if (s.parts > 1)
+            store_partials(a.partials + work.part * (i64(s.outputs) * kTapsH * kTapsW * s.channels) + place,
+                           s.channels - work.channel, from);
+          else
+            store_elements<Element>(a.dw + place, s.channels - work.channel, from, s.alpha, s.beta);
+        }
+      }
+    }
+  }
+
+ public:
+  static DEVICE void run(const Arguments& a) {
+    const ConvHaloWeightsShape& s = a.shape;
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for all threads of a warp
+    // What is never loaded is zero: dy beyond the tile's width, both beyond the last row.
+    for (int i = threadIdx.x; i < kStages * s.stage_bytes / 16; i += kThreads)
+      reinterpret_cast<uint4*>(shared() + 1024)[i] = make_uint4(0, 0, 0, 0);
+    publish_writes();
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        full(i).init(1);
+        empty(i).init(4 * kTapsH);  // a warp each
+      }
+      publish_barriers();
+    }
+    __syncthreads();
+    if (warpgroup == 0) {
+      give_registers<kTapsH == 3 ? 32 : 40>();
+      if (threadIdx.x < 32 && elected()) produce(a);
+    } else {
+      take_registers<kTapsH == 3 ? 160 : 232>();
+      consume(a, warpgroup - 1);
+    }
+  }
+};
+
+}  // namespace sm90
