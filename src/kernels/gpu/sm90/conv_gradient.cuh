@@ -1,4 +1,4 @@
-// How the kernels for sm90 store gradients of weights: of a slab of 64 channels a thread has pairs 8 apart.
+// How the kernels for sm90 store gradients of weights. A thread has pairs of channels, 8 apart, of a slab of 64.
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/conv_shape.h"

@@ -38,7 +38,7 @@ struct ConvShape {
   long long dst_step[3], dst_image;  // between output pixels of a phase
 };
 
-/// Sizes of ConvHalo: W, H. A tile has its halo around it, and begins at `base` from its first output pixel.
+/// Sizes of ConvHalo: W, H. A tile with its halo begins at `base` from its first output pixel.
 struct ConvHaloShape {
   int reduced, outputs;
   int tiles, tiles_w, tiles_h, output_tiles;

@@ -9,7 +9,7 @@ namespace sm90 {
 
 /// Encoded by the host (Stream::tensor_map).
 struct alignas(64) TensorMap {
-  u64 words[16];
+  u64 encoded[16];
 };
 
 DEVICE void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }

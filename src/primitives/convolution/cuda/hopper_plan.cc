@@ -519,16 +519,17 @@ namespace {
 
 // Clocks of a multiprocessor, measured on an H100.
 constexpr double kStart = 2500;     // launch, first loads
-constexpr double kL2Bytes = 47;     // per clock
+constexpr double kL2Bytes = 55;     // per clock
 constexpr double kFlop = 8192 / 2;  // per clock, 16-bit
-constexpr double kGhz = 1.6;
+constexpr double kGhz = 1.5;
 constexpr double kLaunchUs = 2;
+constexpr double kStore = 0.08;        // per element of a tile
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 
 /// Of a step: products, or loads from the second-level cache.
 double step_clocks(const HopperTile& tile) {
-  const double products = 2.0 * tile.rows() * tile.columns * kDepth / kFlop / (tile.columns < 128 ? 0.6 : 1);
+  const double products = 2.0 * tile.rows() * tile.columns * kDepth / kFlop / (tile.columns < 128 ? 0.5 : 1);
   const double loads = (tile.rows() + tile.columns) * kDepth * 2 / kL2Bytes;
   return std::max(products, loads);
 }
@@ -540,7 +541,7 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
   const double products = 2.0 * 64 * plan.columns * kDepth / kFlop;
   const double weights = s.resident ? 0 : 64 * 128 / kL2Bytes;
   const double tile = blocks * (taps * std::max(products, weights) + (weights > 0 ? s.box_bytes / kL2Bytes / 4 : 0));
-  const double store = 0.05 * 64 * plan.columns;
+  const double store = kStore * 64 * plan.columns;
   const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store + kStart;
   return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8));
 }
@@ -549,7 +550,7 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (hopper_has_halo(p, point)) return halo_us(d, p);
   const HopperProduct plan = hopper_product(d, p, point);
   const HopperTile& tile = plan.tile;
-  const double store = 0.05 * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
+  const double store = kStore * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
   double clocks = 0;
   for (const kernels::ConvPhase& phase : plan.phases) {
     const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
@@ -570,7 +571,7 @@ double halo_weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& p
   const double taps = real(p.filter(0)) * real(p.filter(1));
   const double products = 2.0 * 64 * 64 * taps * plan.pixels / kFlop,
                loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / kL2Bytes;
-  const double store = 0.08 * 64 * 64 * taps;
+  const double store = kStore * 64 * 64 * taps;
   const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + store;
   const double clocks = real(ceil_div(s.works, d.units)) * work + kStart;
   const double after = s.parts > 1 ? kLaunchUs + 8.0 * s.parts * real(p.w.count()) / (1e3 * d.bandwidth_gbs) : 0;
@@ -581,7 +582,7 @@ double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (hopper_has_halo(p, point)) return halo_weights_us(d, p, point);
   const HopperWeights plan = hopper_weights(d, p, point);
   const auto& s = plan.shape;
-  const double tiles = real(s.row_tiles) * s.column_tiles, store = 0.08 * plan.tile.rows() * plan.tile.columns;
+  const double tiles = real(s.row_tiles) * s.column_tiles, store = kStore * plan.tile.rows() * plan.tile.columns;
   const double tile_bytes = 4.0 * plan.tile.rows() * plan.tile.columns;
   double clocks, after = 0;
   if (s.parts == 0) {
