@@ -184,7 +184,7 @@ std::array<Result, 7> mha_backward(const Mha& p, const MhaData& data) {
         const double softmax = std::exp(score.value - m) * z, kept = head.kept(i, j);
         const double weight = softmax * kept * p.scale_s;
         const double ds = p.scale * softmax * (kept * of_dp * dp.value - of_delta * delta.value);
-        const double terms = std::fabs(p.scale) * softmax *
+        const double terms = std::fabs(p.scale * softmax) *
                              (kept * std::fabs(of_dp) * dp.magnitude + std::fabs(of_delta) * delta.magnitude);
         const double relative = 1 + score.magnitude + std::fabs(score.value - m);
         const double ds_error = std::fabs(ds) * relative + terms;

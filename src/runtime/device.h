@@ -121,6 +121,7 @@ struct Launch {
   std::uint32_t shared_bytes = 0;  // dynamic, in addition to what the kernel declares
   std::uint32_t cluster = 1;       // blocks per cluster along x; CUDA only
   bool programmatic = false;  // programmatic dependent launch: may begin before the previous kernel ends; CUDA only
+  bool cooperative = false;   // all blocks are resident at once, so that they can wait for each other; CUDA only
 };
 
 /// Blocks along three dimensions, threads along one.

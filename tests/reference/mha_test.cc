@@ -84,5 +84,26 @@ TEST(MhaReference, GradientsAreThoseOfDifferences) {
     }
 }
 
+/// A caller may pass any statistics: an error bound must not be negative, or cancel, where 1 / sum is below 0.
+TEST(MhaReference, ErrorBoundsDoNotDependOnTheSignOfTheStatistics) {
+  const Mha p = problem(true, 0.4f);
+  const Inputs in(p);
+  const Values o = random(p.o, 5);
+  const std::vector<float> m(static_cast<std::size_t>(p.statistics().count()), 0.5f);
+  const auto magnitudes = [&](float sign) {
+    std::vector<float> z_inv;
+    for (std::size_t i = 0; i < m.size(); ++i) z_inv.push_back(i % 2 == 0 ? 0.25f : sign * 0.25f);
+    MhaData data = in.data();
+    data.o = o.data();
+    data.m = m.data();
+    data.z_inv = z_inv.data();
+    data.dout = in.dout.data();
+    std::vector<Values> all;
+    for (const Result& r : mha_backward(p, data)) all.push_back(r.magnitude);
+    return all;
+  };
+  EXPECT_EQ(magnitudes(-1), magnitudes(1));
+}
+
 }  // namespace
 }  // namespace polymio::reference

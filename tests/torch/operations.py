@@ -445,6 +445,52 @@ def glu(lib, x, dim=0, backward=False):
     return Operation(ours, theirs, [result], [x, result])
 
 
+def fused_convolution(lib, x, filters=16, size=3, stride=1, norm=False, mode="relu"):
+    """Convolution, bias or batch norm with given moments, and an activation as one fusion plan."""
+    spatial = x.dim() - 2
+    w = torch.randn(filters, x.shape[1], *[size] * spatial, device=x.device).div((x.shape[1] * size ** spatial) ** 0.5)
+    form = torch.contiguous_format if x.is_contiguous() else torch.channels_last if spatial == 2 else torch.channels_last_3d
+    w = w.to(x).to(memory_format=form)
+    convolution = getattr(functional, f"conv{spatial}d")
+    y = like(convolution(x, w, None, stride, size // 2)).to(memory_format=form)
+    bias, = parameters(filters, x.device, 1, x.dtype)
+    moments = parameters(filters, x.device, 4, scale_type(x))  # scale, bias, mean, variance
+    plan, arguments, conv = POINTER(), POINTER(), lib.made("Convolution")
+    ints, operators = ctypes.c_int * spatial, [POINTER() for _ in range(3)]
+    number, (alpha, beta) = ACTIVATIONS[mode][0], lib.floats()
+    dx, dw, dy = lib.tensor(x), lib.tensor(w), lib.tensor(y)
+    of_channels = lib.tensor((moments[0] if norm else bias).view(1, -1, *[1] * spatial))
+    lib("miopenInitConvolutionNdDescriptor", conv, spatial, ints(*[size // 2] * spatial), ints(*[stride] * spatial),
+        ints(*[1] * spatial), 0)
+    lib("miopenCreateFusionPlan", ctypes.byref(plan), 0, dx)
+    lib("miopenCreateOpConvForward", plan, ctypes.byref(operators[0]), conv, dw)
+    if norm:
+        lib("miopenCreateOpBatchNormInference", plan, ctypes.byref(operators[1]), 1, of_channels)
+    else:
+        lib("miopenCreateOpBiasForward", plan, ctypes.byref(operators[1]), of_channels)
+    lib("miopenCreateOpActivationForward", plan, ctypes.byref(operators[2]), number)
+    lib("miopenCompileFusionPlan", lib.handle, plan)
+    lib("miopenCreateOperatorArgs", ctypes.byref(arguments))
+    lib("miopenSetOpArgsConvForward", arguments, operators[0], alpha, beta, w)
+    if norm:
+        lib("miopenSetOpArgsBatchNormInference", arguments, operators[1], alpha, beta, *moments, EPSILON)
+    else:
+        lib("miopenSetOpArgsBiasForward", arguments, operators[1], alpha, beta, bias)
+    lib("miopenSetOpArgsActivForward", arguments, operators[2], alpha, beta, 0.7501, 1.2501, 1.5)
+
+    def ours():
+        lib("miopenExecuteFusionPlan", lib.handle, plan, dx, x, dy, y, arguments)
+
+    def theirs(x=x):
+        out = convolution(x, w.to(x.dtype), None if norm else bias.to(x.dtype), stride, size // 2)
+        if norm:
+            scale, shift, mean, variance = [p.to(scale_type(x)) for p in moments]
+            out = aten.native_batch_norm(out, scale, shift, mean, variance, False, 0.1, EPSILON)[0]
+        return [ACTIVATIONS[mode][1](out)]
+
+    return Operation(ours, theirs, [y], [x, w, y])
+
+
 # mode -> number, gates, PyTorch's gates in the library's order
 CELLS = {"relu": (0, [0]), "tanh": (1, [0]), "lstm": (2, [0, 1, 3, 2]), "gru": (3, [1, 0, 2])}
 

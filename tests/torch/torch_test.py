@@ -103,6 +103,12 @@ def recurrent(lib, draw, dtype, mode):
     return op.recurrent(lib, x, lengths, mode, draw.randint(1, 70), draw.randint(1, 3), draw.random() < 0.5)
 
 
+def fused_convolution(lib, draw, dtype, norm):
+    x = wide_image(draw, dtype, lib.device)
+    mode = draw.choice(("relu", "logistic", "clipped relu", "leaky relu", "elu"))
+    return op.fused_convolution(lib, x, draw.randint(1, 40), draw.choice((1, 3)), draw.randint(1, 2), norm, mode)
+
+
 # name -> operation of a random problem
 CASES = {
     "batch norm training": lambda lib, d, t: op.batch_norm_training(lib, many(image(d, t, lib.device))),
@@ -116,6 +122,8 @@ CASES = {
     "layer norm backward": lambda lib, d, t: op.layer_norm(lib, rows(d, t, lib.device, 3), True),
     "group norm": group_norm,
     "lrn": lambda lib, d, t: op.lrn(lib, image(d, t, lib.device), d.choice((1, 3, 5))),
+    "convolution+bias+activation": lambda lib, d, t: fused_convolution(lib, d, t, False),
+    "convolution+batch norm+activation": lambda lib, d, t: fused_convolution(lib, d, t, True),
 }
 for backward in (False, True):
     name = " backward" if backward else ""

@@ -7,7 +7,8 @@ namespace {
 using Name = miopenBackendAttributeName_t;
 using Type = miopenBackendAttributeType_t;
 
-constexpr int kModes = 50, kHeuristics = 4, kReductions = 8, kDistributions = 3, kTwo = 2, kConvolutions = 4;
+constexpr int kModes = 50, kHeuristics = 4, kReductions = 8, kDistributions = 3, kTwo = 2, kConvolutions = 4,
+              kNorms = 4;
 
 // Kinds of rows.
 constexpr Attribute one(Name name, Type type, bool required = false, Check check = Check::kNone, int limit = 0) {
@@ -129,6 +130,35 @@ constexpr Attribute kReductionOperation[] = {
 constexpr Attribute kReshapeOperation[] = {tensor(MIOPEN_ATTR_OPERATION_RESHAPE_XDESC),
                                            tensor(MIOPEN_ATTR_OPERATION_RESHAPE_YDESC)};
 
+constexpr Attribute kNormForward[] = {
+    need(MIOPEN_ATTR_OPERATION_NORM_FWD_MODE, MIOPEN_TYPE_NORM_MODE, Check::kBelow, kNorms),
+    need(MIOPEN_ATTR_OPERATION_NORM_FWD_PHASE, MIOPEN_TYPE_NORM_FWD_PHASE, Check::kBelow, kTwo),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_XDESC),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_FWD_YDESC),
+};
+constexpr Attribute kNormBackward[] = {
+    need(MIOPEN_ATTR_OPERATION_NORM_BWD_MODE, MIOPEN_TYPE_NORM_MODE, Check::kBelow, kNorms),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_XDESC),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_MEAN_DESC),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_DYDESC),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, false),
+    tensor(MIOPEN_ATTR_OPERATION_NORM_BWD_DXDESC),
+};
+
 constexpr Attribute kRng[] = {
     need(MIOPEN_ATTR_RNG_DISTRIBUTION, MIOPEN_TYPE_RNG_DISTRIBUTION, Check::kBelow, kDistributions),
     one(MIOPEN_ATTR_RNG_NORMAL_DIST_MEAN, MIOPEN_TYPE_DOUBLE),
@@ -203,6 +233,8 @@ constexpr Kind kKinds[] = {
     {MIOPEN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, "backward filter operation", kBackwardFilter},
     {MIOPEN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, "forward convolution operation", kForward},
     {MIOPEN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, "matrix product operation", kMatmulOperation},
+    {MIOPEN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, "normalization backward operation", kNormBackward},
+    {MIOPEN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, "normalization operation", kNormForward},
     {MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "pointwise operation", kPointwiseOperation},
     {MIOPEN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, "reduction operation", kReductionOperation},
     {MIOPEN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, "reshape operation", kReshapeOperation},

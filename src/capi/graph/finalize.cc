@@ -4,10 +4,25 @@
 
 #include <algorithm>
 
-#include "capi/graph/descriptor.h"
+#include "capi/graph/nodes.h"
 #include "core/problem_text.h"
 
 namespace polymio::capi {
+
+int tensor_in(graph::Graph& g, const DescriptorState& tensor) {
+  const graph::Tensor t{tensor.value(MIOPEN_ATTR_TENSOR_UNIQUE_ID).at<std::int64_t>(), tensor.tensor,
+                        tensor.value(MIOPEN_ATTR_TENSOR_IS_VIRTUAL).at<unsigned char>() != 0};
+  for (std::size_t i = 0; i < g.tensors.size(); ++i) {
+    if (g.tensors[i].id != t.id) continue;
+    require(g.tensors[i].desc == t.desc && g.tensors[i].is_virtual == t.is_virtual,
+            "two tensors with the unique id {} differ: sizes {} and {}", t.id, sizes_text(g.tensors[i].desc),
+            sizes_text(t.desc));
+    return static_cast<int>(i);
+  }
+  g.tensors.push_back(t);
+  return static_cast<int>(g.tensors.size()) - 1;
+}
+
 namespace {
 
 template <class T>
@@ -71,22 +86,6 @@ void finalize_rng(const DescriptorState& d) {
       require(least <= most, "the minimum {} of the distribution exceeds its maximum {}", least, most);
     }
   }
-}
-
-/// The number of an operation's tensor in the graph, which it joins if it is not there yet. Tensors are told apart by
-/// their unique ids.
-int tensor_in(graph::Graph& g, const DescriptorState& tensor) {
-  const graph::Tensor t{tensor.value(MIOPEN_ATTR_TENSOR_UNIQUE_ID).at<std::int64_t>(), tensor.tensor,
-                        tensor.value(MIOPEN_ATTR_TENSOR_IS_VIRTUAL).at<unsigned char>() != 0};
-  for (std::size_t i = 0; i < g.tensors.size(); ++i) {
-    if (g.tensors[i].id != t.id) continue;
-    require(g.tensors[i].desc == t.desc && g.tensors[i].is_virtual == t.is_virtual,
-            "two tensors with the unique id {} differ: sizes {} and {}", t.id, sizes_text(g.tensors[i].desc),
-            sizes_text(t.desc));
-    return static_cast<int>(i);
-  }
-  g.tensors.push_back(t);
-  return static_cast<int>(g.tensors.size()) - 1;
 }
 
 /// Attributes of the three convolution operations: descriptor, inputs in the order of Node::in, result, scalars.
@@ -206,7 +205,7 @@ graph::Node random_node(const DescriptorState& d, graph::Graph& g) {
   return n;
 }
 
-graph::Node node_of(const DescriptorState& d, graph::Graph& g) {
+std::vector<graph::Node> nodes_of(const DescriptorState& d, graph::Graph& g) {
   const auto plain = [&](graph::Kind kind, std::initializer_list<int> in, int out) {
     graph::Node n;
     n.kind = kind;
@@ -215,20 +214,22 @@ graph::Node node_of(const DescriptorState& d, graph::Graph& g) {
     return n;
   };
   switch (d.type) {
-    case MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return pointwise_node(d, g);
-    case MIOPEN_BACKEND_OPERATION_RNG_DESCRIPTOR: return random_node(d, g);
+    case MIOPEN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return {pointwise_node(d, g)};
+    case MIOPEN_BACKEND_OPERATION_RNG_DESCRIPTOR: return {random_node(d, g)};
     case MIOPEN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-      return plain(graph::Kind::kMatmul, {MIOPEN_ATTR_OPERATION_MATMUL_ADESC, MIOPEN_ATTR_OPERATION_MATMUL_BDESC},
-                   MIOPEN_ATTR_OPERATION_MATMUL_CDESC);
+      return {plain(graph::Kind::kMatmul, {MIOPEN_ATTR_OPERATION_MATMUL_ADESC, MIOPEN_ATTR_OPERATION_MATMUL_BDESC},
+                    MIOPEN_ATTR_OPERATION_MATMUL_CDESC)};
     case MIOPEN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
       graph::Node n = plain(graph::Kind::kReduction, {MIOPEN_ATTR_OPERATION_REDUCTION_XDESC},
                             MIOPEN_ATTR_OPERATION_REDUCTION_YDESC);
       n.reduction = d.child(MIOPEN_ATTR_OPERATION_REDUCTION_DESC).value(MIOPEN_ATTR_REDUCTION_OPERATOR).at<int>();
-      return n;
+      return {n};
     }
     case MIOPEN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-      return plain(graph::Kind::kReshape, {MIOPEN_ATTR_OPERATION_RESHAPE_XDESC}, MIOPEN_ATTR_OPERATION_RESHAPE_YDESC);
-    default: return convolution_node(d, g);
+      return {plain(graph::Kind::kReshape, {MIOPEN_ATTR_OPERATION_RESHAPE_XDESC}, MIOPEN_ATTR_OPERATION_RESHAPE_YDESC)};
+    case MIOPEN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR: return norm_forward_nodes(d, g);
+    case MIOPEN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR: return norm_backward_nodes(d, g);
+    default: return {convolution_node(d, g)};
   }
 }
 
@@ -236,15 +237,14 @@ Handle& handle_of(const DescriptorState& d, int name) { return deref(d.value(nam
 
 void finalize_operation(const DescriptorState& d) {
   graph::Graph alone;
-  graph::validate(alone, node_of(d, alone));
+  for (const graph::Node& n : nodes_of(d, alone)) graph::validate(alone, n);
 }
 
 void finalize_graph(DescriptorState& d) {
   graph::Graph g;
   bool has_overrides = false;
   for (const DescriptorPointer& op : d.value(MIOPEN_ATTR_OPERATIONGRAPH_OPS).children) {
-    const graph::Node n = node_of(*op, g);
-    g.nodes.push_back(n);
+    for (graph::Node& n : nodes_of(*op, g)) g.nodes.push_back(std::move(n));
     for (const int name :
          {MIOPEN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, MIOPEN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
           MIOPEN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC})

@@ -29,11 +29,12 @@ struct RnnStep {
 };
 
 struct RnnForward : RnnStep {
-  RnnIn x;                                // products of the input
-  RnnFloats recurrent;                    // of the state
-  RnnIn input_bias, recurrent_bias;       // absent: 0; pitch is not used
-  bool bias_of_first = true;              // whether samples that begin have a recurrent bias
-  RnnFloats h_before, h_after;            // fp32
+  RnnIn x;                           // products of the input
+  RnnFloats recurrent;               // of the state
+  RnnIn input_bias, recurrent_bias;  // absent: 0; pitch is not used
+  bool bias_of_first = true;         // whether samples that begin have a recurrent bias
+  RnnIn h_before;
+  RnnOut h_after;
   RnnIn cx;                               // of samples that begin; absent: 0
   RnnFloats c;                            // fp32, in place
   RnnOut y, hy, cy;                       // hy, cy: of samples that end
@@ -58,6 +59,25 @@ struct RnnKernels {
   static constexpr bool kHasDotProducts = false;
   void (*forward)(const RnnForward& step);
   void (*backward)(const RnnBackward& step);
+};
+
+/// c = a x panels: products of bf16 pairs, neighbouring depths, summed in fp32.
+struct RnnProduct {
+  const void* a = nullptr;       // [rows, depth], bf16
+  const void* panels = nullptr;  // [panel][depth / 2][column] of pairs
+  float* c = nullptr;            // [rows, panels * columns]
+  std::int64_t rows = 0, depth = 0, a_pitch = 0, c_pitch = 0;
+  std::int64_t count = 0, columns = 0;  // of panels; columns are a multiple of 16
+};
+
+struct RnnProductKernels {
+  static constexpr bool kHasDotProducts = true;
+  /// Whether they are faster than products in fp32; if not, the other functions are null.
+  bool (*has_pairs)();
+  void (*multiply)(const RnnProduct&);
+  /// A panel of `columns` columns from a matrix [depth, count], count <= columns; zeros in the other columns.
+  void (*pack)(const void* matrix, std::int64_t pitch, std::int64_t depth, std::int64_t count, std::int64_t columns,
+               void* panel);
 };
 
 }  // namespace polymio::kernels

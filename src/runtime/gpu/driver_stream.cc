@@ -24,7 +24,7 @@ constexpr int kOutOfMemory = 2;
 constexpr int kMaxSharedAttribute = 8;   // function attribute: dynamic shared memory beyond 48 KiB
 constexpr int kMemoryTypeAttribute = 2;  // pointer attribute
 constexpr int kDeviceMemory = 2;         // a value of it
-constexpr int kClusterAttribute = 4, kProgrammaticAttribute = 6;
+constexpr int kCooperativeAttribute = 2, kClusterAttribute = 4, kProgrammaticAttribute = 6;
 constexpr std::uint32_t kUsualShared = 48u << 10;
 constexpr std::size_t kMaxArguments = 32;
 
@@ -257,7 +257,7 @@ void DriverStream::launch(const Kernel& kernel, const Launch& l, std::span<const
   }
   const Current current(driver_, context_);
   allow_shared(k, l.shared_bytes);
-  const bool plain = (l.cluster == 1 && !l.programmatic) || !driver_.launch_with;
+  const bool plain = (l.cluster == 1 && !l.programmatic && !l.cooperative) || !driver_.launch_with;
   const auto &b = l.blocks, &t = l.threads;
   const int code = plain ? driver_.launch(k.function, b[0], b[1], b[2], t[0], t[1], t[2], l.shared_bytes, native_,
                                           parameters, nullptr)
@@ -266,9 +266,10 @@ void DriverStream::launch(const Kernel& kernel, const Launch& l, std::span<const
 }
 
 int DriverStream::launch_with_attributes(void* function, const Launch& l, void** parameters) const {
-  LaunchConfig::Attribute attributes[2] = {};
+  LaunchConfig::Attribute attributes[3] = {};
   unsigned count = 0;
   if (l.cluster > 1) attributes[count++] = {kClusterAttribute, {l.cluster, 1, 1}};
+  if (l.cooperative) attributes[count++] = {kCooperativeAttribute, {1}};
   if (l.programmatic) attributes[count++] = {kProgrammaticAttribute, {1}};
   const LaunchConfig config{{l.blocks[0], l.blocks[1], l.blocks[2]},
                             {l.threads[0], l.threads[1], l.threads[2]},

@@ -19,7 +19,7 @@ using Floats = Vec<float>;
   return with_sign<float>(u / (u + 2), x);
 }
 
-// Elements of 16 bits and parts of vectors are not inlined, which would triple the code.
+// Parts of vectors and fp16 are not inlined, which would triple the code.
 template <class S>
 Floats load_part(const void* data, i64 at, i64 n) {
   alignas(64) S part[kLanes<float>] = {};
@@ -53,6 +53,7 @@ struct Units {
     const DataType t = std::is_same_v<Data, float> ? DataType::kFloat : type;
     const i64 at = sample * rows.pitch + gate * rows.gate + first;
     if (t == DataType::kFloat && n == kLanes<float>) return load(static_cast<const float*>(rows.data) + at);
+    if (t == DataType::kBFloat16 && n == kLanes<float>) return Elements<Bfloat16, float>::load(rows.data, at);
     return load_any(t, rows.data, at, n);
   }
   template <class Data>
@@ -74,6 +75,7 @@ struct Units {
     const DataType t = std::is_same_v<Data, float> ? DataType::kFloat : type;
     const i64 at = sample * rows.pitch + gate * rows.gate + first;
     if (t == DataType::kFloat && n == kLanes<float>) return store(static_cast<float*>(rows.data) + at, v);
+    if (t == DataType::kBFloat16 && n == kLanes<float>) return Elements<Bfloat16, float>::store(rows.data, at, v);
     store_any(t, rows.data, at, n, v);
   }
 };

@@ -1,8 +1,9 @@
-// The steps of a layer on the CPU. The recurrent weights are packed once per call, in fp32, as panels that the products
-// of all steps read in order. A task multiplies some panels and computes their cells while the products are in the
-// cache: one parallel region per step, both directions at once.
+// The steps of a layer on the CPU. The recurrent weights are packed once per call as panels that the products of all
+// steps read in order: in fp32, or in bf16 pairs where their products are faster. A task multiplies some panels and
+// computes their cells while the products are in the cache: one parallel region per step, both directions at once.
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cstring>
 
 #include "base/math.h"
 #include "kernels/cpu/gemm.h"
@@ -18,6 +19,7 @@ using kernels::Axis;
 using kernels::Gemm;
 using kernels::GemmKernels;
 using kernels::RnnKernels;
+using kernels::RnnProductKernels;
 
 constexpr std::int64_t kPanelColumns = 64;  // or 48 for GRU: a register tile's
 constexpr std::int64_t kDepthBlock = 192;   // so deep a panel stays in the first-level cache and is not copied
@@ -40,7 +42,7 @@ struct Panels {
   std::int64_t elements() const { return count * depth * columns; }
 };
 
-/// All in fp32.
+/// Four bytes for each element; packed pairs take half of theirs, states in 16 bits, too.
 struct Workspace {
   std::int64_t packed, state, direct;  // elements of one direction
   Workspace(const Network& n, std::int64_t samples, Pass pass)
@@ -65,13 +67,16 @@ class CpuSteps final : public Steps {
         panels_(network, pass),
         space_(network, schedule.samples, pass),
         gemm_(&kernels::kernels_of<GemmKernels>(stream.info().isa)),
-        cells_(&kernels::kernels_of<RnnKernels>(stream.info().isa)) {
+        cells_(&kernels::kernels_of<RnnKernels>(stream.info().isa)),
+        products_(&kernels::kernels_of<RnnProductKernels>(stream.info().isa)),
+        pairs_(network.type == DataType::kBFloat16 && network.hidden % 2 == 0 && products_->has_pairs()) {
     constexpr std::int64_t kTasksPerThread = 2;
     const std::int64_t most = ceil_div(kTasksPerThread * stream.threads(), net_.directions());
     panels_per_task_ = ceil_div(panels_.count, std::min(most, panels_.count));
     tasks_ = ceil_div(panels_.count, panels_per_task_);
     product_bytes_ = static_cast<std::size_t>(
         round_up(schedule.samples * panels_per_task_ * panels_.columns * static_cast<std::int64_t>(sizeof(float)), 64));
+    scratch_bytes_ = product_bytes_;
     for (const std::int64_t panels : {panels_per_task_, panels_.count - (tasks_ - 1) * panels_per_task_})
       for (std::int64_t t = 0; t < schedule.steps; ++t) reserve(pass, t, panels);
     stream.reserve_scratch(scratch_bytes_);
@@ -83,7 +88,7 @@ class CpuSteps final : public Steps {
     for (std::int64_t d = 0; d < directions; ++d) {
       float* const mine = space + d * space_.elements();
       pack_forward(stream, at(f.w, net_.matrix(f.layer, d, net_.gates()).offset), mine);
-      begin_state(stream, f.hx ? at(f.hx, d * space_.state) : nullptr, mine + space_.packed);
+      begin_state(at(f.hx, d * space_.state), mine + space_.packed);
     }
     for (std::int64_t s = 0; s < schedule_.steps; ++s)
       stream.parallel_for(static_cast<std::size_t>(directions * tasks_), scratch_bytes_,
@@ -122,13 +127,19 @@ class CpuSteps final : public Steps {
     return data ? static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(net_.type)) : nullptr;
   }
 
-  /// c [rows, columns of the panels] = a [rows, depth] x panels.
+  /// The panels from `first` on.
+  const float* panel(const float* packed, std::int64_t first) const {
+    return packed + first * panels_.depth * panels_.columns / (pairs_ ? 2 : 1);
+  }
+
+  /// c [rows, columns of the panels] = a [rows, depth] x panels, in fp32.
   Gemm gemm(std::int64_t rows, std::int64_t panels, const float* packed) const {
     Gemm g;
     g.m = rows;
     g.n = panels * panels_.columns;
     g.k = panels_.depth;
     g.depth_block = kDepthBlock;
+    g.a.dtype = net_.type;
     g.a.lanes = axis(rows, net_.hidden);
     g.a.depth = axis(panels_.depth, 1);
     g.b.data = packed;
@@ -140,12 +151,18 @@ class CpuSteps final : public Steps {
     return g;
   }
 
-  /// The backward product; of samples that begin its result is dhx.
-  Gemm backward_gemm(std::int64_t samples, std::int64_t panels, const float* packed, bool begins) const {
+  /// The backward product; of samples that begin its result is dhx. Pairs are for the steps: these read `weights`.
+  Gemm backward_gemm(std::int64_t samples, std::int64_t panels, const float* packed, const void* weights,
+                     bool begins) const {
     Gemm g = gemm(samples, panels, packed);
-    g.a.dtype = net_.type;
     g.a.lanes = axis(samples, net_.all_gates());
     if (!begins) return g;
+    if (pairs_) {
+      g.b.dtype = net_.type;
+      g.b.data = weights;
+      g.b.lanes = axis(g.n, 1);
+      g.b.depth = axis(g.k, net_.hidden);
+    }
     g.c.dtype = net_.type;
     g.c.rows = axis(samples, net_.hidden);
     g.beta = net_.mode == Mode::kGru ? 1 : 0;
@@ -158,30 +175,33 @@ class CpuSteps final : public Steps {
     const auto add = [&](const Gemm& g, std::int64_t rows) {
       if (rows > 0) scratch_bytes_ = std::max(scratch_bytes_, product_bytes_ + gemm_->scratch(g, rows, g.n));
     };
-    if (pass != Pass::kBackwardData) return add(gemm(samples, panels, nullptr), samples);
+    if (pass != Pass::kBackwardData) return pairs_ ? void() : add(gemm(samples, panels, nullptr), samples);
     for (std::int64_t d = 0; d < net_.directions(); ++d) {
       const std::int64_t begun = schedule_.begun(d, t);
-      add(backward_gemm(samples, panels, nullptr, false), begun);
-      add(backward_gemm(samples, panels, nullptr, true), samples - begun);
+      if (!pairs_) add(backward_gemm(samples, panels, nullptr, nullptr, false), begun);
+      add(backward_gemm(samples, panels, nullptr, nullptr, true), samples - begun);
     }
   }
 
+  /// The weights in fp32, or pairs of them as they are.
   void transform(Stream& stream, std::initializer_list<std::int64_t> lens, const void* from,
                  std::initializer_list<std::int64_t> from_strides, float* to,
                  std::initializer_list<std::int64_t> to_strides) const {
     const std::span<const std::int64_t> sizes(lens.begin(), lens.size());
-    tensor_ops::transform(stream, 1, {make_tensor(net_.type, sizes, {from_strides.begin(), from_strides.size()}), from},
-                          0, {make_tensor(DataType::kFloat, sizes, {to_strides.begin(), to_strides.size()}), to});
+    const DataType in = pairs_ ? DataType::kInt32 : net_.type, out = pairs_ ? in : DataType::kFloat;
+    tensor_ops::transform(stream, 1, {make_tensor(in, sizes, {from_strides.begin(), from_strides.size()}), from}, 0,
+                          {make_tensor(out, sizes, {to_strides.begin(), to_strides.size()}), to});
   }
 
-  /// weights: [gate][unit][depth].
+  /// weights: [gate][unit][depth], depths that become pairs are neighbours.
   void pack_forward(Stream& stream, const void* weights, float* packed) const {
     const std::int64_t h = net_.hidden, u = panels_.units, columns = panels_.columns, whole = h / u, rest = h % u;
+    const std::int64_t depth = pairs_ ? h / 2 : h;
     const auto pack = [&](std::int64_t first, std::int64_t count, std::int64_t units) {
-      transform(stream, {count, h, net_.gates(), units}, at(weights, first * u * h), {u * h, 1, h * h, h},
-                packed + first * h * columns, {h * columns, columns, u, 1});
+      transform(stream, {count, depth, net_.gates(), units}, at(weights, first * u * h),
+                {u * depth, 1, h * depth, depth}, packed + first * depth * columns, {depth * columns, columns, u, 1});
     };
-    if (rest > 0) std::fill_n(packed + whole * h * columns, h * columns, 0.0f);
+    if (rest > 0) std::fill_n(packed + whole * depth * columns, depth * columns, 0.0f);
     if (whole > 0) pack(0, whole, u);
     if (rest > 0) pack(whole, 1, rest);
   }
@@ -189,6 +209,11 @@ class CpuSteps final : public Steps {
   /// weights: [depth][unit].
   void pack_backward(Stream& stream, const void* weights, float* packed) const {
     const std::int64_t h = net_.hidden, u = panels_.units, depth = panels_.depth, whole = h / u, rest = h % u;
+    if (pairs_)
+      return stream.parallel_for(static_cast<std::size_t>(panels_.count), 0, [&](std::size_t task, void*) {
+        const auto p = static_cast<std::int64_t>(task);
+        products_->pack(at(weights, p * u), h, depth, std::min(u, h - p * u), u, packed + p * depth * u / 2);
+      });
     const auto pack = [&](std::int64_t first, std::int64_t count, std::int64_t units) {
       transform(stream, {count, depth, units}, at(weights, first * u), {u, h, 1}, packed + first * depth * u,
                 {depth * u, u, 1});
@@ -199,10 +224,10 @@ class CpuSteps final : public Steps {
   }
 
   /// Both copies of the state: steps read one and write the other. Samples that begin later read either.
-  void begin_state(Stream& stream, const void* hx, float* states) const {
-    if (!hx) return static_cast<void>(std::fill_n(states, 2 * space_.state, 0.0f));
-    transform(stream, {space_.state}, hx, {1}, states, {1});
-    std::copy_n(states, space_.state, states + space_.state);
+  void begin_state(const void* hx, float* states) const {
+    const std::size_t bytes = static_cast<std::size_t>(space_.state) * size_of(net_.type);
+    for (float* const state : {states, states + space_.state})
+      hx ? std::memcpy(state, hx, bytes) : std::memset(state, 0, bytes);
   }
 
   kernels::RnnStep step_of(std::int64_t direction, std::int64_t t) const {
@@ -215,24 +240,42 @@ class CpuSteps final : public Steps {
     return step;
   }
 
+  /// Rows [first, end) of a product. Those of pairs have their operands in place.
+  void multiply(Gemm g, const void* a, std::int64_t first, std::int64_t end, std::int64_t columns, void* c,
+                void* scratch) const {
+    if (pairs_ && g.b.dtype == DataType::kFloat) {
+      const std::int64_t pitch = g.a.lanes.level[kernels::kLevels - 1].stride;
+      return products_->multiply({.a = a,
+                                  .panels = g.b.data,
+                                  .c = static_cast<float*>(c),
+                                  .rows = end,
+                                  .depth = g.k,
+                                  .a_pitch = pitch,
+                                  .c_pitch = g.n,
+                                  .count = g.n / panels_.columns,
+                                  .columns = panels_.columns});
+    }
+    g.a.data = a;
+    g.c.data = c;
+    gemm_->run(g, first, end, 0, columns, static_cast<char*>(scratch) + product_bytes_);
+  }
+
   void forward_task(const LayerForward& f, std::int64_t d, std::int64_t s, std::int64_t task, void* scratch) const {
     const Range panels = range(task);
     const std::int64_t h = net_.hidden, t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
     const std::int64_t all = net_.all_gates(), own = net_.gates() * h, width = net_.width();
     float* const mine = static_cast<float*>(f.workspace) + d * space_.elements();
-    float* const before = mine + space_.packed + s % 2 * space_.state;
-    float* const after = mine + space_.packed + (1 - s % 2) * space_.state;
+    void* const before = mine + space_.packed + s % 2 * space_.state;
+    void* const after = mine + space_.packed + (1 - s % 2) * space_.state;
     kernels::RnnForward step;
     static_cast<kernels::RnnStep&>(step) = step_of(d, t);
     auto* const products = static_cast<float*>(scratch);
-    Gemm g = gemm(step.samples, panels.count, mine + panels.first * panels_.depth * panels_.columns);
-    const bool has_products = f.hx || s > 0;
-    if (has_products) {
-      g.a.data = before;
-      g.c.data = products;
-      gemm_->run(g, 0, g.m, 0, g.n, static_cast<char*>(scratch) + product_bytes_);
+    const std::int64_t pitch = panels.count * panels_.columns;
+    if (!f.hx && s == 0) {
+      std::fill_n(products, step.samples * pitch, 0.0f);
     } else {
-      std::fill_n(products, g.m * g.n, 0.0f);
+      multiply(gemm(step.samples, panels.count, panel(mine, panels.first)), before, 0, step.samples, pitch, products,
+               scratch);
     }
     step.bias_of_first = bias_of_first_;
     for (std::int64_t p = 0; p < panels.count; ++p) {
@@ -241,13 +284,13 @@ class CpuSteps final : public Steps {
       step.units = std::min(panels_.units, h - unit);
       step.x = {at(f.products, f.same_for_all_gates ? row * h + unit : row * all + d * own + unit),
                 f.same_for_all_gates ? h : all, f.same_for_all_gates ? 0 : h};
-      step.recurrent = {products + p * panels_.columns, g.n, panels_.units};
+      step.recurrent = {products + p * panels_.columns, pitch, panels_.units};
       if (net_.has_bias) {
         step.input_bias = {at(f.w, net_.bias(f.layer, d, 0).offset + unit), 0, h};
         step.recurrent_bias = {at(f.w, net_.bias(f.layer, d, net_.gates()).offset + unit), 0, h};
       }
-      step.h_before = {before + unit, h};
-      step.h_after = {after + unit, h};
+      step.h_before = {at(before, unit), h};
+      step.h_after = {at(after, unit), h};
       step.cx = {state(f.cx), h};
       step.c = {mine + space_.packed + space_.direct + unit, h};
       step.y = {at(f.y, place), width};
@@ -273,16 +316,13 @@ class CpuSteps final : public Steps {
     if (s + 1 < schedule_.steps) {
       const std::int64_t t = schedule_.step(d, s + 1), row = schedule_.row[static_cast<std::size_t>(t)];
       const std::int64_t samples = schedule_.active[static_cast<std::size_t>(t)], begun = schedule_.begun(d, t);
-      const float* const packed = mine + panels.first * panels_.depth * panels_.columns;
-      void* const rest = static_cast<char*>(scratch) + product_bytes_;
-      const auto multiply = [&](bool begins, void* to, std::int64_t first, std::int64_t end, std::int64_t columns) {
-        Gemm g = backward_gemm(samples, panels.count, packed, begins);
-        g.a.data = at(b.recurrent_gradient, row * all + d * own);
-        g.c.data = to;
-        gemm_->run(g, first, end, 0, columns, rest);
+      const void* const weights = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset + unit);
+      const auto add = [&](bool begins, void* to, std::int64_t first, std::int64_t end, std::int64_t columns) {
+        multiply(backward_gemm(samples, panels.count, panel(mine, panels.first), weights, begins),
+                 at(b.recurrent_gradient, row * all + d * own), first, end, columns, to, scratch);
       };
-      if (begun > 0) multiply(false, product, 0, begun, pitch);
-      if (b.dhx && begun < samples) multiply(true, state(b.dhx), begun, samples, units);
+      if (begun > 0) add(false, product, 0, begun, pitch);
+      if (b.dhx && begun < samples) add(true, state(b.dhx), begun, samples, units);
     }
     if (s < 0) return;
     const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
@@ -314,6 +354,8 @@ class CpuSteps final : public Steps {
   const Workspace space_;
   const GemmKernels* gemm_;
   const RnnKernels* cells_;
+  const RnnProductKernels* products_;
+  const bool pairs_;                              // whether the weights are packed as pairs
   std::int64_t panels_per_task_ = 1, tasks_ = 1;  // of a direction
   std::size_t product_bytes_ = 0, scratch_bytes_ = 0;
 };

@@ -1,9 +1,15 @@
-// The steps of a layer on GPUs: a product of the state and a kernel of cells per step and direction.
+// The steps of a layer on GPUs: one launch of all forward steps where that is possible, else a product of the state and
+// a kernel of cells per step and direction.
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 
 #include "base/math.h"
 #include "core/kernel_builder.h"
+#include "primitives/rnn/gpu/persistent.h"
+#include "primitives/rnn/gpu/step.h"
 #include "primitives/rnn/products.h"
 #include "primitives/rnn/steps.h"
 #include "primitives/tensor_ops/tensor_ops.h"
@@ -13,26 +19,15 @@ namespace {
 
 constexpr std::int64_t kThreads = 256;  // as in rnn.cl
 
-/// As in rnn.cl.
-struct Step {
-  std::int64_t x_pitch = 0, x_gate = 0, gates = 0, width = 0, input_bias = -1, recurrent_bias = -1;
-  int samples = 0, begun = 0, continued = 0, hidden = 0, bias_of_first = 0;
-  int has_cx = 0, has_hy = 0, has_cy = 0, keeps = 0;
-};
-
 std::vector<KernelSpec> specs(const DeviceInfo& device, DataType type, Mode mode) {
-  const std::string name = polymio::name_of(type);
-  KernelSpec forward{"primitives/rnn/gpu/rnn.cl", "forward", {}};
-  forward.options = {"-DMODE=" + std::to_string(static_cast<int>(mode)), "-DIN=" + name, "-DOUT=" + name,
-                     "-DNUM=float"};
-  if (device.gpu.fp64) forward.options.emplace_back("-DFP64");
+  KernelSpec forward{"primitives/rnn/gpu/rnn.cl", "forward", cell_options(device, type, mode)};
   KernelSpec backward = forward;
   backward.entry = "backward";
   return {std::move(forward), std::move(backward)};
 }
 
 /// Parts of the workspace, aligned to 256 bytes: the products, fp32; forward h and c, backward the gradients of c and
-/// of h through z. Reused for each direction.
+/// of h through z. Of one launch for all steps: its counter and states instead of h. Reused for each direction.
 struct Workspace {
   std::size_t product, first, second, multiplier, bytes;
   Workspace(const Network& n, std::int64_t samples, Pass pass) {
@@ -40,7 +35,8 @@ struct Workspace {
     const std::int64_t state = samples * n.hidden;
     product = 0;
     first = round(pass == Pass::kBackwardData ? state : n.gates() * state);
-    second = first + round(state);
+    const std::size_t of_h = static_cast<std::size_t>(round_up(persistent_bytes(n, samples), 256));
+    second = first + (pass == Pass::kBackwardData ? round(state) : std::max(round(state), of_h));
     bytes = second + round(state);
     multiplier = bytes;
   }
@@ -49,11 +45,13 @@ struct Workspace {
 class GpuSteps final : public Steps {
  public:
   GpuSteps(Stream& stream, const Network& network, const Schedule& schedule, bool bias_of_first, Pass pass)
-      : net_(network),
-        schedule_(schedule),
-        bias_of_first_(bias_of_first),
-        space_(network, schedule.samples, pass),
-        kernels_(build_kernels(stream, specs(stream.info(), network.type, network.mode))) {
+      : net_(network), schedule_(schedule), bias_of_first_(bias_of_first), space_(network, schedule.samples, pass) {
+    if (pass != Pass::kBackwardData) persistent_ = persistent_forward(stream.info(), net_, schedule_);
+    if (persistent_) {
+      kernels_ = build_kernels(stream, std::array{persistent_->spec(stream.info(), net_)});
+      return;
+    }
+    kernels_ = build_kernels(stream, specs(stream.info(), net_.type, net_.mode));
     const std::int64_t hidden = net_.hidden, own = net_.gates() * hidden, all = net_.all_gates();
     const auto matrix = [&](DataType type, std::int64_t rows, std::int64_t columns, std::int64_t row,
                             std::int64_t column) { return matmul::matrices(type, rows, columns, row, column); };
@@ -80,34 +78,24 @@ class GpuSteps final : public Steps {
 
   void forward(Stream& stream, const LayerForward& f) const override {
     char* const space = static_cast<char*>(f.workspace);
-    const std::int64_t h = net_.hidden, state = schedule_.samples * h, all = net_.all_gates(), own = net_.gates() * h;
+    const std::int64_t state = schedule_.samples * net_.hidden;
     for (std::int64_t d = 0; d < net_.directions(); ++d) {
-      const auto of_states = [&](auto* data) { return at(data, d * state); };
-      begin_state(stream, of_states(f.hx), space + space_.first);
+      const std::int64_t weights = net_.matrix(f.layer, d, net_.gates()).offset;
+      const void* const hx = at(f.hx, d * state);
+      if (persistent_) {
+        begin_states(stream, hx, space + space_.first);
+        const Walk walk{weights, static_cast<int>(schedule_.steps), static_cast<int>(d),
+                        static_cast<int>(persistent_depth(net_))};
+        launch_cells(stream, persistent_->launch, f, d, 0, Buffer(space + space_.first),
+                     Buffer(space + space_.first + kArrivedBytes), walk);
+        continue;
+      }
+      begin_state(stream, hx, space + space_.first);
       for (std::int64_t s = 0; s < schedule_.steps; ++s) {
-        const std::int64_t t = schedule_.step(d, s), row = schedule_.row[static_cast<std::size_t>(t)];
-        Step step = step_of(d, t);
-        const void* const w = at(f.w, net_.matrix(f.layer, d, net_.gates()).offset);
-        products_.at(step.samples)
-            .run(stream, space + space_.first, w, space + space_.product, space + space_.multiplier);
-        const std::int64_t x = f.same_for_all_gates ? row * h : row * all + d * own, place = row * net_.width() + d * h;
-        step.x_pitch = f.same_for_all_gates ? h : all;
-        step.x_gate = f.same_for_all_gates ? 0 : h;
-        if (net_.has_bias) {
-          step.input_bias = net_.bias(f.layer, d, 0).offset;
-          step.recurrent_bias = net_.bias(f.layer, d, net_.gates()).offset;
-        }
-        step.bias_of_first = bias_of_first_;
-        step.has_cx = f.cx != nullptr;
-        step.has_hy = f.hy != nullptr;
-        step.has_cy = f.cy != nullptr;
-        step.keeps = f.gates != nullptr;
-        const auto given = [&](void* data) { return Buffer(data ? data : f.y); };  // not every driver accepts null
-        launch(stream, *kernels_[0], shape_of(step), step, Buffer(at(f.products, x)), Buffer(space + space_.product),
-               Buffer(f.w), Buffer(space + space_.first), given(const_cast<char*>(of_states(f.cx))),
-               Buffer(space + space_.second), Buffer(at(f.y, place)), given(of_states(f.hy)), given(of_states(f.cy)),
-               given(at(f.gates, row * all + d * own)), given(at(f.previous_h, place)),
-               given(f.previous_c ? f.previous_c + place : nullptr), given(at(f.recurrent_n, place)));
+        const std::int64_t t = schedule_.step(d, s), samples = schedule_.active[static_cast<std::size_t>(t)];
+        products_.at(samples).run(stream, space + space_.first, at(f.w, weights), space + space_.product,
+                                  space + space_.multiplier);
+        launch_cells(stream, shape_of(samples), f, d, t, Buffer(space + space_.product), Buffer(space + space_.first));
       }
     }
   }
@@ -126,12 +114,12 @@ class GpuSteps final : public Steps {
         step.has_cy = b.dcx != nullptr;
         step.keeps = b.dhy != nullptr;
         const auto given = [&](const void* data) { return Buffer(data ? data : b.input_gradient); };
-        launch(stream, *kernels_[1], shape_of(step), step, Buffer(at(b.dy, place)), Buffer(space + space_.product),
-               Buffer(space + space_.second), Buffer(space + space_.first), given(of_states(b.dhy)),
-               given(of_states(b.dcy)), given(of_states(b.dhx)), given(of_states(b.dcx)), Buffer(at(b.gates, gates)),
-               Buffer(at(b.previous_h, place)), given(b.previous_c ? b.previous_c + place : nullptr),
-               given(at(b.recurrent_n, place)), Buffer(at(b.input_gradient, gates)),
-               Buffer(at(b.recurrent_gradient, gates)));
+        launch(stream, *kernels_[1], shape_of(step.samples), step, Buffer(at(b.dy, place)),
+               Buffer(space + space_.product), Buffer(space + space_.second), Buffer(space + space_.first),
+               given(of_states(b.dhy)), given(of_states(b.dcy)), given(of_states(b.dhx)), given(of_states(b.dcx)),
+               Buffer(at(b.gates, gates)), Buffer(at(b.previous_h, place)),
+               given(b.previous_c ? b.previous_c + place : nullptr), given(at(b.recurrent_n, place)),
+               Buffer(at(b.input_gradient, gates)), Buffer(at(b.recurrent_gradient, gates)));
         const void* const w = at(b.w, net_.matrix(b.layer, d, net_.gates()).offset);
         const char* const gradient = at(static_cast<const void*>(b.recurrent_gradient), gates);
         if (step.begun > 0)
@@ -151,8 +139,35 @@ class GpuSteps final : public Steps {
   }
   const char* at(const void* data, std::int64_t elements) const { return at(const_cast<void*>(data), elements); }
 
-  Launch shape_of(const Step& step) const {
-    return launch_shape(kThreads, ceil_div(std::int64_t{step.samples} * step.hidden, kThreads));
+  Launch shape_of(std::int64_t samples) const {
+    return launch_shape(kThreads, ceil_div(samples * net_.hidden, kThreads));
+  }
+
+  /// The forward kernel from step t on. `second` is its second buffer, `more` are arguments after all others.
+  template <class... More>
+  void launch_cells(Stream& stream, const Launch& shape, const LayerForward& f, std::int64_t d, std::int64_t t,
+                    Buffer second, Buffer h_state, const More&... more) const {
+    const std::int64_t h = net_.hidden, all = net_.all_gates(), own = net_.gates() * h, state = schedule_.samples * h;
+    const std::int64_t row = schedule_.row[static_cast<std::size_t>(t)], place = row * net_.width() + d * h;
+    const std::int64_t x = f.same_for_all_gates ? row * h : row * all + d * own;
+    Step step = step_of(d, t);
+    step.x_pitch = f.same_for_all_gates ? h : all;
+    step.x_gate = f.same_for_all_gates ? 0 : h;
+    if (net_.has_bias) {
+      step.input_bias = net_.bias(f.layer, d, 0).offset;
+      step.recurrent_bias = net_.bias(f.layer, d, net_.gates()).offset;
+    }
+    step.bias_of_first = bias_of_first_;
+    step.has_cx = f.cx != nullptr;
+    step.has_hy = f.hy != nullptr;
+    step.has_cy = f.cy != nullptr;
+    step.keeps = f.gates != nullptr;
+    const auto given = [&](const void* data) { return Buffer(data ? data : f.y); };  // not every driver accepts null
+    launch(stream, *kernels_[0], shape, step, Buffer(at(f.products, x)), second, Buffer(f.w), h_state,
+           given(at(f.cx, d * state)), Buffer(static_cast<char*>(f.workspace) + space_.second), Buffer(at(f.y, place)),
+           given(at(f.hy, d * state)), given(at(f.cy, d * state)), given(at(f.gates, row * all + d * own)),
+           given(at(f.previous_h, place)), given(f.previous_c ? f.previous_c + place : nullptr),
+           given(at(f.recurrent_n, place)), more...);
   }
 
   Step step_of(std::int64_t direction, std::int64_t t) const {
@@ -174,11 +189,23 @@ class GpuSteps final : public Steps {
     tensor_ops::transform(stream, 1, {state, hx}, 0, {state, h});
   }
 
+  /// The counter of arrivals and both states of a launch of all steps, zero but for hx.
+  void begin_states(Stream& stream, const void* hx, char* space) const {
+    const std::int64_t numbers[] = {static_cast<std::int64_t>(persistent_bytes(net_, schedule_.samples) / 4)};
+    const double zero = 0;
+    tensor_ops::set(stream, {make_tensor(DataType::kFloat, numbers, {}), space}, &zero);
+    if (!hx) return;
+    const std::int64_t lens[] = {schedule_.samples, net_.hidden}, strides[] = {persistent_depth(net_), 1};
+    tensor_ops::transform(stream, 1, {make_tensor(net_.type, lens, {}), hx}, 0,
+                          {make_tensor(net_.type, lens, strides), space + kArrivedBytes});
+  }
+
   const Network net_;
   const Schedule& schedule_;
   const bool bias_of_first_;
   const Workspace space_;
-  const Kernels kernels_;
+  std::optional<Persistent> persistent_;
+  Kernels kernels_;
   std::map<std::int64_t, Product> products_, first_products_;  // by samples
 };
 
@@ -197,6 +224,16 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type) {
   std::vector<KernelSpec> all;
   for (const Mode mode : {Mode::kRelu, Mode::kTanh, Mode::kLstm, Mode::kGru})
     for (KernelSpec& spec : specs(device, type, mode)) all.push_back(std::move(spec));
+  for (const Mode mode : {Mode::kTanh, Mode::kLstm, Mode::kGru})
+    for (const std::int64_t samples : {1, 32}) {
+      const Network network{.mode = mode, .type = type, .hidden = 64};
+      Sequences sequences;
+      const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), 1);
+      sequences.lengths.view(lengths);
+      sequences.steps = 1;
+      if (const auto p = persistent_forward(device, network, Schedule(sequences)))
+        all.push_back(p->spec(device, network));
+    }
   return all;
 }
 

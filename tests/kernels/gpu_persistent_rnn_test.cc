@@ -1,0 +1,74 @@
+// Where all forward steps of a recurrent layer are one launch, on models of devices.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include "primitives/rnn/gpu/persistent.h"
+
+namespace polymio::rnn {
+namespace {
+
+Network network(Mode mode, DataType type, std::int64_t hidden) {
+  Network n;
+  n.mode = mode;
+  n.type = type;
+  n.hidden = hidden;
+  return n;
+}
+
+std::optional<Persistent> chosen(const DeviceInfo& device, const Network& n, const std::vector<std::int64_t>& lengths) {
+  Sequences s;
+  s.lengths.view(lengths);
+  s.steps = 50;
+  return persistent_forward(device, n, Schedule(s));
+}
+std::optional<Persistent> chosen(const Network& n, std::size_t samples) {
+  return chosen(usual_device("cuda-sm90"), n, std::vector<std::int64_t>(samples, 50));
+}
+
+constexpr std::size_t kSharedBytes = 227u << 10;  // of a block on sm90
+
+TEST(PersistentRnn, WeightsFitTheMultiprocessors) {
+  for (const Mode mode : {Mode::kTanh, Mode::kLstm, Mode::kGru})
+    for (const DataType type : {DataType::kFloat, DataType::kHalf, DataType::kBFloat16})
+      for (const std::int64_t hidden : {1, 64, 333, 512, 1024})
+        for (const std::size_t samples : {1, 8, 32, 64}) {
+          const auto p = chosen(network(mode, type, hidden), samples);
+          ASSERT_TRUE(p) << hidden << " " << samples;
+          EXPECT_LE(p->launch.blocks[0], 132u);
+          EXPECT_LE(p->launch.shared_bytes, kSharedBytes);
+          EXPECT_EQ(p->launch.cooperative, p->launch.blocks[0] > 1);
+          EXPECT_EQ(p->by_matrix_units, type != DataType::kFloat && samples >= 8);
+          const std::int64_t weights = (mode == Mode::kLstm ? 4 : mode == Mode::kGru ? 3 : 1) * hidden * hidden;
+          EXPECT_GE(p->launch.blocks[0] * p->local_bytes, static_cast<std::size_t>(weights) * size_of(type));
+        }
+}
+
+TEST(PersistentRnn, IsLeftToStepsWhereItCannotRun) {
+  const Network lstm = network(Mode::kLstm, DataType::kHalf, 1024);
+  EXPECT_TRUE(chosen(lstm, 64));
+  EXPECT_FALSE(chosen(network(Mode::kLstm, DataType::kHalf, 2048), 64)) << "32 MiB";
+  EXPECT_FALSE(chosen(network(Mode::kLstm, DataType::kFloat, 1536), 64)) << "36 MiB";
+  EXPECT_FALSE(chosen(lstm, 1000));
+  DeviceInfo device = usual_device("cuda-sm90");
+  EXPECT_FALSE(chosen(device, lstm, {50, 50, 49}));
+  EXPECT_FALSE(chosen(device, lstm, {50, 0}));
+  device.units = 16;
+  EXPECT_FALSE(chosen(device, lstm, {50, 50}));
+  EXPECT_TRUE(chosen(device, network(Mode::kLstm, DataType::kHalf, 256), {50, 50}));
+  EXPECT_FALSE(chosen(usual_device("hip-gfx90a"), lstm, {50, 50}));
+}
+
+/// One block needs no other.
+TEST(PersistentRnn, OtherDevicesRunOneBlock) {
+  DeviceInfo device = usual_device("hip-gfx90a");
+  device.kind = DeviceKind::kOpenCl;
+  const auto p = chosen(device, network(Mode::kGru, DataType::kHalf, 40), {50, 50, 50});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->launch.blocks[0], 1u);
+  EXPECT_EQ(p->launch.shared_bytes, 0u) << "OpenCL kernels declare their memory";
+  EXPECT_LE(p->local_bytes, device.gpu.shared_bytes);
+  EXPECT_FALSE(chosen(device, network(Mode::kGru, DataType::kHalf, 500), {50, 50, 50}));
+}
+
+}  // namespace
+}  // namespace polymio::rnn
