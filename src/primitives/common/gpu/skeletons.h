@@ -109,6 +109,8 @@ inline constexpr std::array<const char*, 6> kRowEntries = {"row_elements",      
                                                            "partial_row_elements", "partial_row_vectors",
                                                            "apply_row_elements",   "apply_row_vectors"};
 
+inline constexpr int kRowThreads = 256;  // THREADS of row.h, unless a program defines it
+
 /// Rows to reduce: the innermost `column_rank` dimensions of the nest are those of a row. Operands are the inputs, the
 /// `mapped` outputs that have elements of rows, then those with one element per row, which have stride 0 in a row.
 struct Rows {
@@ -116,18 +118,23 @@ struct Rows {
   kernels::Sides sides{};
   int column_rank = 1;
   int mapped = 0;
+  int threads = kRowThreads;  // THREADS of the program
 };
 
 struct RowPlan {
   kernels::Nest nest{};  // in units
   kernels::RowShape shape{};
   bool vectors = false;
+  int threads = kRowThreads;
   std::int64_t rows() const;
   /// Bytes that launch_row() needs; 0 unless several blocks share a row.
   std::size_t workspace(std::size_t accumulator_bytes) const;
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
+/// Threads per block, from kRowThreads up to `most`, that keep rows of so many units in registers; those that load such
+/// rows at once if rows are fewer than multiprocessors.
+int row_threads(const DeviceInfo&, std::int64_t rows, std::int64_t units, int most);
 /// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
 std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
                               std::size_t accumulator_bytes);
