@@ -274,7 +274,7 @@ class GpuColumn : public GpuSkeletons {
  protected:
   /// Columns of x and y, each of these sizes, by strides of their elements and of the columns.
   void check(std::int64_t count, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
-             std::int64_t stride, int units, gpu_skeletons::ColumnEntry entry) {
+             std::int64_t stride, int units, gpu_skeletons::ColumnEntry entry, bool in_parts = true) {
     const std::vector<std::int64_t> none(sizes.size(), 0);
     gpu_skeletons::Columns columns{nest_of(sizes, 2, {strides, strides, none, none}), {}, {}};
     const std::size_t elements =
@@ -285,7 +285,7 @@ class GpuColumn : public GpuSkeletons {
     const Array<float> out_xy(stream(), Floats(static_cast<std::size_t>(2 * count)));
     columns.sides = {in_x.side(), in_y.side(), out_x.side(), out_xy.side()};
     columns.shape = {count, {stride, stride, 1, 2}, {1, 1, 1, 1}, 1, 1};
-    run(columns, units, entry);
+    run(columns, units, entry, in_parts);
     const Floats got_x = out_x.values(), got_xy = out_xy.values();
     for (std::int64_t c = 0; c < count; ++c) {
       float sum_x = 0, sum_xy = 0;
@@ -300,7 +300,7 @@ class GpuColumn : public GpuSkeletons {
   }
 
  private:
-  void run(const gpu_skeletons::Columns& columns, int units, gpu_skeletons::ColumnEntry entry) {
+  void run(const gpu_skeletons::Columns& columns, int units, gpu_skeletons::ColumnEntry entry, bool in_parts) {
     struct {
       float alpha = 2;
     } formula;
@@ -310,8 +310,8 @@ class GpuColumn : public GpuSkeletons {
     ASSERT_EQ(plan.entry, entry);
     const auto first = kernel(gpu_skeletons::kColumnEntries[static_cast<std::size_t>(entry)]);
     if (!two_stages) return launch_column(stream(), *first, plan, columns.sides, [&](bool) { return value; });
-    EXPECT_GT(plan.parts, 1);
-    const Array<float> workspace(stream(), Floats(plan.workspace(8) / sizeof(float)));
+    EXPECT_EQ(plan.is_whole(), !in_parts);
+    const Array<float> workspace(stream(), Floats(plan.workspace(8) / sizeof(float) + 1));
     launch_column_partials(stream(), *first, *kernel("column_finish"), plan, columns.sides, value,
                            Buffer(workspace.data()));
     stream().synchronize();
@@ -322,6 +322,7 @@ TEST_F(GpuColumn, ReducesTwoInputsToTwoAccumulatorsInOneStage) {
   compile(kTwoSums, "column");
   using gpu_skeletons::ColumnEntry;
   check(24, {2, 35}, {35 * 24, 24}, 1, 4, ColumnEntry::kAcross);
+  check(24, {200, 35}, {35 * 24, 24}, 1, 132, ColumnEntry::kAcrossClusters);
   check(64, {3, 49}, {49 * 64, 1}, 49, 4, ColumnEntry::kPlanes);
   check(3, {2, 64}, {64 * 3, 1}, 64, 200, ColumnEntry::kVectors);
   check(3, {2, 64}, {64 * 3 + 3, 1}, 65, 200, ColumnEntry::kUnits);
@@ -334,6 +335,8 @@ TEST_F(GpuColumn, DistributesLongColumnsOverBlocksInTwoStages) {
   check(8, {2, 5001}, {5001 * 8, 8}, 1, 132, ColumnEntry::kPartialAcross);
   check(3, {2, 16384}, {16384 * 3, 1}, 16384, 132, ColumnEntry::kPartialVectors);
   check(3, {9001}, {3}, 1, 132, ColumnEntry::kPartialElements);
+  check(96, {2, 40}, {40 * 96, 96}, 1, 4, ColumnEntry::kPartialAcross, false);
+  check(3, {2, 64}, {64 * 3, 1}, 64, 4, ColumnEntry::kPartialVectors, false);
 }
 
 class GpuRow : public GpuSkeletons {
@@ -358,9 +361,10 @@ struct RowCase {
   int units, lanes, parts;
 };
 // Rows in one thread, part of a subgroup, a subgroup, a block, several blocks; with neighbouring rows.
-const RowCase kRowCases[] = {{5, 1, false, 4, 1, 1},        {9, 7, false, 4, 8, 1},      {6, 64, false, 4, 16, 1},
-                             {5, 1000, false, 4, 64, 1},    {3, 3001, false, 1, 256, 1}, {2, 40000, false, 132, 256, 9},
-                             {1, 9001, false, 132, 256, 8}, {300, 12, true, 1, 4, 1},    {40, 33, true, 132, 16, 1}};
+const RowCase kRowCases[] = {{5, 1, false, 4, 1, 1},         {9, 7, false, 4, 8, 1},        {6, 64, false, 4, 16, 1},
+                             {5, 1000, false, 4, 256, 1},    {40, 1000, false, 4, 64, 1},   {3, 3001, false, 1, 256, 1},
+                             {2, 40000, false, 132, 256, 9}, {1, 9001, false, 132, 256, 8}, {300, 12, true, 1, 4, 1},
+                             {40, 33, true, 132, 16, 1}};
 
 std::vector<std::int64_t> strides_of(const RowCase& c) {
   return c.transposed ? std::vector<std::int64_t>{1, c.rows} : std::vector<std::int64_t>{c.columns, 1};

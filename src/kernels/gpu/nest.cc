@@ -38,7 +38,7 @@ bool is_aligned(const Nest& nest, int operand, const Side& side, int along, int 
   const auto o = static_cast<std::size_t>(operand);
   auto bits = reinterpret_cast<std::uintptr_t>(side.data) | bytes_of(nest.first[o], side);
   for (int d = 0; d < nest.rank; ++d)
-    if (d != along) bits |= bytes_of(nest.dim(d).strides[o], side);
+    if (d != along && nest.dim(d).size > 1) bits |= bytes_of(nest.dim(d).strides[o], side);
   return bits % std::min<std::uintptr_t>(16, bytes_of(n, side)) == 0;
 }
 

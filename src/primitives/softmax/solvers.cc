@@ -12,7 +12,12 @@ namespace {
 
 // On GPUs the order of a sum depends on the alignment of the tensors, too.
 constexpr SolverInfo info(std::uint64_t id, const char* name, unsigned devices) {
-  return {.id = id, .name = name, .method = "Direct", .devices = devices, .deterministic = devices == kCpu};
+  return {.id = id,
+          .name = name,
+          .method = "Direct",
+          .version = devices == kCpu ? 1 : 2,
+          .devices = devices,
+          .deterministic = devices == kCpu};
 }
 
 constexpr Registration<Direction> kRows[] = {

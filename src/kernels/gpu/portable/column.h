@@ -17,10 +17,12 @@
 // and may define
 //   EQUAL_ACROSS(i)      whether input i has one element for all columns, so its stride between columns is 0 (0)
 //   ANY_ALIGNMENT        sums of columns that are neighbours have one order, whatever the addresses of tensors are
-// Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across, column_planes.
+// Entry points, chosen by plan_column(): column_elements, column_units, column_vectors, column_across,
+// column_across_clusters, column_planes.
 
 #define MAX_CLUSTER 8                                                 // blocks launched per group of columns
 #define FEW_SUMS (INPUTS == 1 && VECTOR * sizeof(Accumulator) <= 16)  // per thread: registers for more blocks
+#define MANY_SUMS (VECTOR * sizeof(Accumulator) > 32)
 
 /// Blocks per cluster share the sums of the same columns through distributed shared memory.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && NUMBERS == NUMBERS_float
@@ -61,8 +63,32 @@ COLUMN(column_units, VECTOR, 0)
 COLUMN(column_vectors, VECTOR, 1)
 
 /// Columns are neighbours (NHWC): VECTOR columns per thread, `together` vectors of columns per block.
-KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 4 : 2) IN_CLUSTERS
+KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
+                                     : MANY_SUMS ? 1
+                                                 : 2)
     column_across(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
+  SHARED Accumulator sums[kColumnsAtOnce * THREADS];
+  const Operands p = OPERAND_VALUES;
+  const i64 column = ((i64)BLOCK(0) * c.together + THREAD(0) % c.together) * VECTOR;
+  Accumulator sum[VECTOR];
+  add_across(&p, &w, &c, column, 0, 1, sum);
+  UNROLL
+  for (int first = 0; first < VECTOR; first += kColumnsAtOnce) {
+    if (first > 0) BARRIER();
+    combine_rows(&c, sums, sum + first);
+    if (THREAD(0) < c.together && column < c.columns) {
+      UNROLL
+      for (int j = 0; j < kColumnsAtOnce; ++j)
+        finish_column(&p, &c, &f, column + first + j, sums[j * THREADS + THREAD(0)]);
+    }
+  }
+}
+
+/// The same for long columns, whose elements the blocks of a cluster share.
+KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 4
+                                     : MANY_SUMS ? 1
+                                                 : 2) IN_CLUSTERS
+    column_across_clusters(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f) {
   SHARED Accumulator sums[kColumnsAtOnce * THREADS];
   const Operands p = OPERAND_VALUES;
   const int part = BLOCK(0) % MAX_CLUSTER;
@@ -91,7 +117,9 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 4 : 2) IN_CLUSTERS
 /// Columns have contiguous planes (NCHW) of `together` neighbouring columns; each thread sums one of `vectors` vectors
 /// of these planes, in which a second plane may begin, over images. Larger planes are cut into parts that count as
 /// images. `parts` blocks share the images; `parts` is a power of two up to MAX_CLUSTER.
-KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS ? 3 : 2) IN_CLUSTERS
+KERNEL THREADS_PER_BLOCK_OF(THREADS, FEW_SUMS    ? 3
+                                     : MANY_SUMS ? 1
+                                                 : 2) IN_CLUSTERS
     column_planes(const Walk w, OPERAND_PARAMETERS, const ColumnShape c, const Formula f, const int vectors,
                   const int parts) {
   SHARED Accumulator first[THREADS];

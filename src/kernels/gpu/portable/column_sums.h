@@ -78,12 +78,14 @@ INLINE Accumulator reduce_columns(const Operands* p, const Walk* w, const Column
   return sums[THREAD(0)];
 }
 
-/// Adds every `step`-th element from `first` on to VECTOR columns, PIXELS at a time. `uniform`: elements have a
-/// constant stride. `n`: VECTOR, or more if vectors are not aligned: read_unit then accesses every element.
+/// Adds every `step`-th element from `first` on to VECTOR columns, PIXELS at a time, which stay as they are in memory
+/// until they are added: 16-bit elements then take half the registers. `uniform`: elements have a constant stride.
+/// `n`: VECTOR, or more if vectors are not aligned: read_packed then accesses every element.
 INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* column_at, int n, int first, int step,
                                const int uniform, Accumulator* sum) {
   for (int i = first; i < w->count; i += step * PIXELS) {
-    num v[PIXELS][INPUTS][VECTOR];
+    u32 packed[PIXELS][INPUTS][16];
+    num equal[PIXELS][INPUTS];
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
       i64 at[INPUTS];
@@ -96,13 +98,23 @@ INLINE void add_strided_pixels(const Operands* p, const Walk* w, const i64* colu
       }
       UNROLL
       for (int o = 0; o < INPUTS; ++o)
-        read_unit(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], EQUAL_ACROSS(o) ? 0 : 1, VECTOR, n, v[k][o]);
+        if (EQUAL_ACROSS(o))
+          equal[k][o] = decode(INPUT_TYPE(o), load_bits(p->in[o], SIZE_OF(INPUT_TYPE(o)), column_at[o] + at[o]));
+        else
+          read_packed(p->in[o], INPUT_TYPE(o), column_at[o] + at[o], 1, VECTOR, n, packed[k][o]);
     }
     UNROLL
     for (int k = 0; k < PIXELS; ++k) {
       if (i + k * step >= w->count) continue;
       UNROLL
-      for (int j = 0; j < VECTOR; ++j) sum[j] = add_element(sum[j], v[k], j, i + k * step);
+      for (int j = 0; j < VECTOR; ++j) {
+        num in[INPUTS];
+        UNROLL
+        for (int o = 0; o < INPUTS; ++o)
+          in[o] = EQUAL_ACROSS(o) ? equal[k][o]
+                                  : decode(INPUT_TYPE(o), unpack_bits(packed[k][o], SIZE_OF(INPUT_TYPE(o)), j));
+        sum[j] = ACCUMULATE(sum[j], in, i + k * step);
+      }
     }
   }
 }

@@ -265,6 +265,19 @@ INLINE void read_unit(GLOBAL const u8* p, const int type, i64 at, i64 step, cons
     read_elements(p, type, at, step, unit, n, v);
   }
 }
+/// A unit as it is in memory, of which unpack_bits() takes elements; read as by read_unit().
+INLINE void read_packed(GLOBAL const u8* p, const int type, i64 at, i64 step, const int unit, int n, u32* packed) {
+  const int size = SIZE_OF(type);
+  if (unit > 1 && step == 1 && n == unit) {
+    load_u32s(p + at * size, unit * size / 4, packed);
+    return;
+  }
+  UNROLL
+  for (int i = 0; i < MAX(unit * size / 4, 1); ++i) packed[i] = 0;
+  UNROLL
+  for (int i = 0; i < unit; ++i)
+    if (i < n) pack_bits(packed, size, i, load_bits(p, size, at + i * step));
+}
 INLINE void write_unit(GLOBAL u8* p, const int type, i64 at, i64 step, const int unit, int n, const num* v) {
   const int size = SIZE_OF(type);
   if (unit > 1 && step == 1 && n == unit) {

@@ -28,12 +28,17 @@
 //   REDUCED(a)           what a thread's accumulator becomes before it is combined with others (a)
 //   PREPARED(f, a)       what a row's accumulator becomes before apply() and finish() (a)
 //   WHOLE_ROWS           no entry points for several blocks per row
+//   THREADS              threads per block (256)
 // Entry points, chosen by plan_row(): row_elements, row_vectors; for several blocks per row partial_row_elements,
 // partial_row_vectors, which write accumulators to the workspace, [rows][parts], then apply_row_elements,
 // apply_row_vectors.
 
-#define THREADS 256
+#ifndef THREADS
+#define THREADS 256  // per block
+#endif
 #define KEPT_UNITS 4  // of a row, that a thread keeps in registers between the reduction and apply()
+#define MORE_UNITS 2  // of a longer row, that a thread has in flight
+#define PACKED 16     // most 32-bit units of a unit of an input
 #ifndef START_ROW
 #define START_ROW(f, p, at) start()
 #endif
@@ -58,6 +63,11 @@ typedef struct {
 
 /// Adds to the offsets where `index` is in the dimensions of the walk from `from` up to `end`.
 INLINE void add_offsets(const Operands* p, const Walk* w, int index, int from, int end, i64* offset) {
+  if (from == 0 && end == 1) {
+    UNROLL
+    for (int o = 0; o < OPERANDS; ++o) offset[o] += index * p->at[o]->stride[0];
+    return;
+  }
   UNROLL
   for (int d = 0; d < kMaxDims; ++d) {
     if (d < from) continue;
@@ -76,13 +86,6 @@ INLINE RowPart part_of_row(const Operands* p, const Walk* w, int row, int lane, 
   for (int o = 0; o < OPERANDS; ++o) part.at[o] = p->at[o]->first;
   add_offsets(p, w, MIN(row, s->rows - 1), s->column_rank, w->rank, part.at);
   return part;
-}
-
-/// Reads a unit of the inputs that accumulate() uses, or of the others.
-INLINE void read_inputs(const Operands* p, const i64* at, const int reduced, const int unit, int n, num (*v)[VECTOR]) {
-  UNROLL
-  for (int k = 0; k < INPUTS; ++k)
-    if (!REDUCES(k) == !reduced) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
 }
 
 /// Offsets of a row's unit and its number of elements; more than `unit` if vectors are not aligned: read_unit and
@@ -111,79 +114,112 @@ INLINE Accumulator add_unit(Accumulator sum, int column, const int unit, int n, 
 #endif
 }
 
-/// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
-INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
-                               const RowPart* part, const int unit, num (*kept)[INPUTS][VECTOR]) {
-  if (part->row >= s->rows) return start();
-  Accumulator sum = START_ROW(f, p, part->at);
+/// Reads `units` units of the inputs that accumulate() uses: `first` and every `lanes`-th after it. They stay as they
+/// are in memory, where 16-bit elements take half the registers.
+INLINE void read_units(const Operands* p, const Walk* w, const RowShape* s, const RowPart* part, int first,
+                       const int units, const int unit, u32 (*packed)[INPUTS][PACKED]) {
   i64 at[OPERANDS];
   UNROLL
-  for (int u = 0; u < KEPT_UNITS; ++u) {
-    const int index = part->lane + u * part->lanes;
+  for (int u = 0; u < units; ++u) {
+    const int index = first + u * part->lanes;
     if (index >= s->columns) break;
     const int n = locate_unit(p, w, s, part, index, unit, at);
-    read_inputs(p, at, 1, unit, n, kept[u]);
+    UNROLL
+    for (int k = 0; k < INPUTS; ++k)
+      if (REDUCES(k)) read_packed(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, packed[u][k]);
   }
+}
+
+INLINE void unpack(u32 (*packed)[PACKED], const int unit, num (*v)[VECTOR]) {
   UNROLL
-  for (int u = 0; u < KEPT_UNITS; ++u) {
-    const int index = part->lane + u * part->lanes;
-    if (index >= s->columns) break;
-    sum = add_unit(sum, index * unit, unit, index == s->columns - 1 ? w->last : unit, kept[u]);
+  for (int k = 0; k < INPUTS; ++k) {
+    UNROLL
+    for (int j = 0; j < unit; ++j)
+      if (REDUCES(k)) v[k][j] = decode(INPUT_TYPE(k), unpack_bits(packed[k], SIZE_OF(INPUT_TYPE(k)), j));
   }
-  for (int index = part->lane + KEPT_UNITS * part->lanes; index < s->columns; index += part->lanes) {
+}
+
+INLINE Accumulator add_units(Accumulator sum, const Walk* w, const RowShape* s, const RowPart* part, int first,
+                             const int units, const int unit, u32 (*packed)[INPUTS][PACKED]) {
+  UNROLL
+  for (int u = 0; u < units; ++u) {
     num v[INPUTS][VECTOR];
-    const int n = locate_unit(p, w, s, part, index, unit, at);
-    read_inputs(p, at, 1, unit, n, v);
-    sum = add_unit(sum, index * unit, unit, MIN(n, unit), v);
+    const int index = first + u * part->lanes;
+    if (index >= s->columns) break;
+    unpack(packed[u], unit, v);
+    sum = add_unit(sum, index * unit, unit, index == s->columns - 1 ? w->last : unit, v);
+  }
+  return sum;
+}
+
+/// Reduces a thread's share; its first KEPT_UNITS units stay in `kept`.
+INLINE Accumulator reduce_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f,
+                               const RowPart* part, const int unit, u32 (*kept)[INPUTS][PACKED]) {
+  if (part->row >= s->rows) return start();
+  Accumulator sum = START_ROW(f, p, part->at);
+  read_units(p, w, s, part, part->lane, KEPT_UNITS, unit, kept);
+  sum = add_units(sum, w, s, part, part->lane, KEPT_UNITS, unit, kept);
+  for (int i = part->lane + KEPT_UNITS * part->lanes; i < s->columns; i += MORE_UNITS * part->lanes) {
+    u32 more[MORE_UNITS][INPUTS][PACKED];
+    read_units(p, w, s, part, i, MORE_UNITS, unit, more);
+    sum = add_units(sum, w, s, part, i, MORE_UNITS, unit, more);
   }
   return REDUCED(sum);
 }
 
 #if MAPPED > 0
-INLINE void apply_unit(const Operands* p, const Formula* f, Accumulator sum, const i64* at, const int unit, int n,
-                       num (*v)[VECTOR]) {
-  num result[MAPPED][VECTOR];
-  read_inputs(p, at, 0, unit, n, v);
+/// Writes the mapped outputs of these units.
+INLINE void apply_units(const Operands* p, const Walk* w, const RowShape* s, const Formula* f, const RowPart* part,
+                        Accumulator sum, int first, const int units, const int unit, u32 (*packed)[INPUTS][PACKED]) {
+  i64 at[OPERANDS];
   UNROLL
-  for (int o = 0; o < MAPPED; ++o)
-    if (READS_OUTPUT(f, o))
-      read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
-  UNROLL
-  for (int j = 0; j < unit; ++j) {
-    num in[INPUTS];
-    num out[MAPPED];
+  for (int u = 0; u < units; ++u) {
+    num v[INPUTS][VECTOR];
+    num result[MAPPED][VECTOR];
+    const int index = first + u * part->lanes;
+    if (index >= s->columns) break;
+    const int n = locate_unit(p, w, s, part, index, unit, at);
+    unpack(packed[u], unit, v);
     UNROLL
-    for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
+    for (int k = 0; k < INPUTS; ++k)
+      if (!REDUCES(k)) read_unit(p->in[k], INPUT_TYPE(k), at[k], p->at[k]->step, unit, n, v[k]);
     UNROLL
-    for (int o = 0; o < MAPPED; ++o) out[o] = result[o][j];
-    apply(f, sum, in, out);
+    for (int o = 0; o < MAPPED; ++o)
+      if (READS_OUTPUT(f, o))
+        read_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
     UNROLL
-    for (int o = 0; o < MAPPED; ++o) result[o][j] = out[o];
+    for (int j = 0; j < unit; ++j) {
+      num in[INPUTS];
+      num out[MAPPED];
+      UNROLL
+      for (int k = 0; k < INPUTS; ++k) in[k] = v[k][j];
+      UNROLL
+      for (int o = 0; o < MAPPED; ++o) out[o] = result[o][j];
+      apply(f, sum, in, out);
+      UNROLL
+      for (int o = 0; o < MAPPED; ++o) result[o][j] = out[o];
+    }
+    UNROLL
+    for (int o = 0; o < MAPPED; ++o)
+      write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
   }
-  UNROLL
-  for (int o = 0; o < MAPPED; ++o)
-    write_unit(p->out[o], OUTPUT_TYPE(o), at[INPUTS + o], p->at[INPUTS + o]->step, unit, n, result[o]);
 }
 #endif
 
-/// Writes a thread's share of the outputs. `kept_units`: how many units are in `kept`.
+/// Writes a thread's share of the outputs. `is_kept`: whether its first units are in `kept`.
 INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, const Formula* f, const RowPart* part,
-                       Accumulator sum, const int unit, num (*kept)[INPUTS][VECTOR], const int kept_units) {
+                       Accumulator sum, const int unit, u32 (*kept)[INPUTS][PACKED], const int is_kept) {
   if (part->row >= s->rows) return;
 #if MAPPED > 0
-  i64 at[OPERANDS];
-  UNROLL
-  for (int u = 0; u < KEPT_UNITS; ++u) {
-    const int index = part->lane + u * part->lanes;
-    if (u >= kept_units || index >= s->columns) break;
-    const int n = locate_unit(p, w, s, part, index, unit, at);
-    apply_unit(p, f, sum, at, unit, n, kept[u]);
+  int i = part->lane;
+  if (is_kept) {
+    apply_units(p, w, s, f, part, sum, i, KEPT_UNITS, unit, kept);
+    i += KEPT_UNITS * part->lanes;
   }
-  for (int index = part->lane + kept_units * part->lanes; index < s->columns; index += part->lanes) {
-    num v[INPUTS][VECTOR];
-    const int n = locate_unit(p, w, s, part, index, unit, at);
-    read_inputs(p, at, 1, unit, n, v);
-    apply_unit(p, f, sum, at, unit, n, v);
+  for (; i < s->columns; i += MORE_UNITS * part->lanes) {
+    u32 more[MORE_UNITS][INPUTS][PACKED];
+    read_units(p, w, s, part, i, MORE_UNITS, unit, more);
+    apply_units(p, w, s, f, part, sum, i, MORE_UNITS, unit, more);
   }
 #endif
   if (part->lane == 0) finish(f, p->out, part->at + INPUTS, sum);
@@ -195,14 +231,14 @@ INLINE void apply_part(const Operands* p, const Walk* w, const RowShape* s, cons
   KERNEL THREADS_PER_BLOCK(THREADS) name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f) { \
     SHARED Accumulator sums[THREADS];                                                                           \
     const Operands p = OPERAND_VALUES;                                                                          \
-    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                       \
+    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                       \
     const int rows = THREADS / s.lanes;                                                                         \
     const int lane = s.neighbours ? THREAD(0) / rows : THREAD(0) % s.lanes;                                     \
     const int row = BLOCK(0) * rows + (s.neighbours ? THREAD(0) % rows : THREAD(0) / s.lanes);                  \
     const RowPart part = part_of_row(&p, &w, row, lane, s.lanes, &s);                                           \
     const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                     \
     const Accumulator sum = combine_lanes(own, sums, lane, s.lanes, s.neighbours ? rows : 1);                   \
-    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, KEPT_UNITS);                               \
+    apply_part(&p, &w, &s, &f, &part, PREPARED(&f, sum), unit, kept, 1);                                        \
   }
 ROW(row_elements, 1)
 ROW(row_vectors, VECTOR)
@@ -213,7 +249,7 @@ ROW(row_vectors, VECTOR)
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     SHARED Accumulator sums[THREADS];                                                                            \
     const Operands p = OPERAND_VALUES;                                                                           \
-    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
+    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                        \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, BLOCK(0) / s.parts, lane, s.parts * THREADS, &s);                   \
     const Accumulator own = reduce_part(&p, &w, &s, &f, &part, unit, kept);                                      \
@@ -227,7 +263,7 @@ PARTIAL_ROW(partial_row_vectors, VECTOR)
   KERNEL THREADS_PER_BLOCK(THREADS)                                                                              \
       name(const Walk w, OPERAND_PARAMETERS, const RowShape s, const Formula f, GLOBAL Accumulator* workspace) { \
     const Operands p = OPERAND_VALUES;                                                                           \
-    num kept[KEPT_UNITS][INPUTS][VECTOR];                                                                        \
+    u32 kept[KEPT_UNITS][INPUTS][PACKED];                                                                        \
     const int row = BLOCK(0) / s.parts;                                                                          \
     const int lane = BLOCK(0) % s.parts * THREADS + THREAD(0);                                                   \
     const RowPart part = part_of_row(&p, &w, row, lane, s.parts * THREADS, &s);                                  \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "base/error.h"
@@ -13,7 +14,8 @@ namespace {
 using kernels::i64;
 using kernels::Nest;
 
-constexpr i64 kThreads = 512, kMaxCluster = 8;  // as in column.h
+constexpr i64 kThreads = 512, kMaxCluster = 8, kPixels = 4;  // as in column.h
+constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4, kMaxColumnsPerBlock = 64;
 
 /// What a plan asks about the inputs. Outputs have one element per column.
 class Inputs {
@@ -76,24 +78,38 @@ class Inputs {
   int vector_;
 };
 
-/// Columns per block: those that share cache lines, fewer if multiprocessors would idle.
-int columns_together(const DeviceInfo& device, const Columns& columns) {
+/// Columns per block: those that share cache lines, fewer if multiprocessors would idle. `blocks` can share a column.
+int columns_together(const DeviceInfo& device, const Columns& columns, i64 blocks) {
   const int vector = columns.shape.vector[0];
   if (vector == 1 && columns.shape.stride[0] >= columns.nest.inner().strides[0]) return 1;
   int together = 32;
   if (vector > 1 && together % vector == 0) return vector;
-  while (together > 1 && columns.shape.columns < i64{together} * device.units) together /= 2;
+  while (together > 1 && columns.shape.columns * blocks < i64{together} * device.units) together /= 2;
   return together;
 }
 
-/// Columns that are neighbours in vectors: vectors of columns per block; otherwise 0. `blocks` share a column.
-int vectors_together(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 blocks) {
-  const i64 count = columns.shape.columns;
-  const int vector = inputs.vector();
-  if (count % vector != 0 || !inputs.have_vectors_across()) return 0;
-  int together = 8;
-  while (together > 1 && count / (vector * together) * 2 * blocks < device.units) together /= 2;
-  return together;
+/// Columns that are neighbours in vectors: vectors of columns per block, 0 if they are not, and blocks per column.
+struct Across {
+  int together = 0;
+  int blocks = 1;
+};
+
+/// Few threads share a column where columns fill the device: partial sums cost more than elements. Each thread has a
+/// few elements to load at once.
+Across share_across(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 most_blocks) {
+  constexpr i64 kThreadsPerUnit = 1024, kMostRows = 64, kNeighbours = 4;
+  const i64 vectors = columns.shape.columns / inputs.vector();
+  if (columns.shape.columns % inputs.vector() != 0 || !inputs.have_vectors_across()) return {};
+  const auto power_below = [](i64 n) { return static_cast<i64>(std::bit_floor(static_cast<std::uint64_t>(n))); };
+  const i64 filling = kThreadsPerUnit * device.units / vectors;
+  const i64 sharing = std::max<i64>(std::min(filling, columns.nest.count() / kPixels), 1);
+  i64 together = kThreads / std::min(power_below(sharing), kMostRows);
+  while (together > 1 && together / 2 >= vectors) together /= 2;
+  const i64 blocks = std::clamp<i64>(sharing * together / kThreads, 1, most_blocks);
+  while (together > kNeighbours && 3 * ceil_div(vectors, together) * blocks < device.units &&
+         columns.nest.count() >= kPixels * kThreads / together)
+    together /= 2;
+  return {static_cast<int>(together), static_cast<int>(blocks)};
 }
 
 /// Plan of column_planes for contiguous planes of columns. plane_vectors is 0 if the kernel does not apply.
@@ -122,8 +138,6 @@ ColumnPlan plan_planes(const DeviceInfo& device, const Columns& columns, const I
   return plan;
 }
 
-constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4, kMaxColumnsPerBlock = 64;
-
 /// Blocks that share a column, so that they fill the device and each has something to do.
 int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
   const i64 filling = ceil_div(4 * device.units, std::max<i64>(groups, 1));
@@ -135,16 +149,17 @@ int count_parts(const DeviceInfo& device, i64 groups, i64 units, i64 rows) {
 ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
   const Inputs inputs(columns);
   ColumnPlan plan{ColumnEntry::kElements, columns.nest, columns.shape};
-  if (const int across = vectors_together(device, columns, inputs, kMaxCluster)) {
-    plan.entry = ColumnEntry::kAcross;
+  if (const Across across = share_across(device, columns, inputs, kMaxCluster); across.together > 0) {
+    const bool clusters = 2 * across.blocks >= kMaxCluster;
+    plan.entry = clusters ? ColumnEntry::kAcrossClusters : ColumnEntry::kAcross;
     plan.shape.aligned = inputs.aligned_across();
-    plan.shape.together = across;
+    plan.shape.together = across.together;
     plan.nest.group(1);
-    plan.blocks = ceil_div(plan.shape.columns, across * inputs.vector()) * kMaxCluster;
+    plan.blocks = ceil_div(plan.shape.columns, across.together * inputs.vector()) * (clusters ? kMaxCluster : 1);
     return plan;
   }
   if (const ColumnPlan planes = plan_planes(device, columns, inputs); planes.plane_vectors > 0) return planes;
-  plan.shape.together = columns_together(device, columns);
+  plan.shape.together = columns_together(device, columns, 1);
   const bool units = plan.shape.together == 1 && inputs.have_units();
   if (units) plan.entry = inputs.have_vectors() ? ColumnEntry::kVectors : ColumnEntry::kUnits;
   plan.nest.group(units ? inputs.vector() : 1);
@@ -155,23 +170,24 @@ ColumnPlan plan_column(const DeviceInfo& device, const Columns& columns) {
 ColumnPlan plan_column_partials(const DeviceInfo& device, const Columns& columns) {
   const Inputs inputs(columns);
   ColumnPlan plan{ColumnEntry::kPartialElements, columns.nest, columns.shape};
-  i64 per_block;
-  if (const int across = vectors_together(device, columns, inputs, kMaxParts)) {
+  if (const Across across = share_across(device, columns, inputs, kMaxParts); across.together > 0) {
     plan.entry = ColumnEntry::kPartialAcross;
     plan.shape.aligned = inputs.aligned_across();
-    plan.shape.together = across;
+    plan.shape.together = across.together;
     plan.nest.group(1);
-    per_block = across * inputs.vector();
+    plan.parts = across.blocks;
+    plan.blocks = ceil_div(plan.shape.columns, across.together * inputs.vector()) * plan.parts;
   } else {
-    plan.shape.together = columns_together(device, columns);
+    constexpr i64 kElementsPerBlock = kThreads / 32 * kMinUnitsPerThread;  // of 32 columns
+    const i64 sharing = std::clamp<i64>(plan.nest.count() / kElementsPerBlock, 1, kMaxParts);
+    plan.shape.together = columns_together(device, columns, sharing);
     const bool vectors = plan.shape.together == 1 && inputs.have_vectors();
     if (vectors) plan.entry = ColumnEntry::kPartialVectors;
     plan.nest.group(vectors ? inputs.vector() : 1);
-    per_block = plan.shape.together;
+    const i64 groups = ceil_div(plan.shape.columns, plan.shape.together);
+    plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
+    plan.blocks = groups * plan.parts;
   }
-  const i64 groups = ceil_div(plan.shape.columns, per_block);
-  plan.parts = count_parts(device, groups, plan.nest.count(), kThreads / plan.shape.together);
-  plan.blocks = groups * plan.parts;
   plan.launches = 0;
   each_part(plan.nest, [&](const Nest&) { ++plan.launches; });
   return plan;
@@ -201,8 +217,9 @@ void launch_column(Stream& stream, const Kernel& kernel, const ColumnPlan& plan,
 
 void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel& finish, const ColumnPlan& plan,
                             const kernels::Sides& sides, Argument formula, Buffer workspace) {
+  if (plan.is_whole()) workspace = Buffer(sides[static_cast<std::size_t>(plan.nest.operands) - 1].data);  // not null
   const Argument partials{Argument::Kind::kBuffer, &workspace, sizeof(workspace)};
-  int done = 0;
+  int done = plan.is_whole() ? -1 : 0;
   each_part(plan.nest, [&](const Nest& part) {
     const std::array added = {value_argument(plan.shape), formula, partials, value_argument(plan.parts),
                               value_argument(done)};
@@ -210,9 +227,11 @@ void launch_column_partials(Stream& stream, const Kernel& partial, const Kernel&
     stream.launch(partial, launch_shape(kThreads, plan.blocks), arguments.list());
     done += plan.parts;
   });
-  const std::array added = {value_argument(plan.shape), formula, partials, value_argument(done)};
+  if (plan.is_whole()) return;
+  const int lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min<i64>(done, kMaxParts))));
+  const std::array added = {value_argument(plan.shape), formula, partials, value_argument(done), value_argument(lanes)};
   const Arguments arguments(plan.nest, sides, added);
-  stream.launch(finish, launch_shape(kThreads, ceil_div(plan.shape.columns, kThreads)), arguments.list());
+  stream.launch(finish, launch_shape(kThreads, ceil_div(plan.shape.columns, kThreads / lanes)), arguments.list());
 }
 
 }  // namespace polymio::gpu_skeletons

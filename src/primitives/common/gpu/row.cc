@@ -13,8 +13,10 @@ namespace {
 using kernels::i64;
 using kernels::Nest;
 
-constexpr i64 kThreads = 256, kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
+constexpr i64 kKeptUnits = 4, kSubgroup = 32;  // as in row.h and row_combine.h
 constexpr i64 kMaxParts = 64, kMinUnitsPerThread = 4;
+
+i64 power(i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); }
 
 /// Elements of the dimensions [first, end).
 i64 count_of(const Nest& nest, int first, int end) {
@@ -31,22 +33,23 @@ bool has_near_rows(const Nest& nest, int row_dims) {
 /// Threads per row if consecutive threads have neighbouring rows: few, while they keep a row in registers and rows fill
 /// the device.
 i64 lanes_of_near_rows(const DeviceInfo& device, i64 rows, i64 units) {
-  constexpr i64 kMaxLanes = 16;
+  constexpr i64 kMaxLanes = 16, kThreadsPerUnit = 512;
   i64 lanes = 1;
-  const auto suffice = [&] { return rows * lanes >= 2 * kThreads * device.units && lanes * kKeptUnits >= units; };
+  const auto suffice = [&] { return rows * lanes >= kThreadsPerUnit * device.units && lanes * kKeptUnits >= units; };
   while (lanes < kMaxLanes && 2 * lanes <= units && !suffice()) lanes *= 2;
   return lanes;
 }
 
-/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 128 bytes
-/// at once while rows fill the device.
-i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, std::size_t unit_bytes) {
-  constexpr i64 kTransaction = 128, kThreadsPerUnit = 1024;
-  const auto power = [](i64 n) { return static_cast<i64>(std::bit_ceil(static_cast<std::uint64_t>(n))); };
-  const i64 keeping = power(ceil_div(units, kKeptUnits));
-  const i64 coalesced = power(ceil_div(kTransaction, static_cast<i64>(unit_bytes)));
+/// Otherwise: what keeps a row in registers, up to a block; at least a subgroup, or fewer threads that load 64 bytes at
+/// once (a vector each: 128) while rows fill the device; more while they do not.
+i64 lanes_of_row(const DeviceInfo& device, i64 rows, i64 units, std::size_t unit_bytes, i64 threads) {
+  constexpr i64 kThreadsPerUnit = 1024, kLeastThreadsPerUnit = 256;
+  const i64 keeping = power(ceil_div(units, kKeptUnits)), most = std::min(power(units), threads);
+  const i64 coalesced = power(ceil_div(i64{unit_bytes < 16 ? 64 : 128}, static_cast<i64>(unit_bytes)));
   const bool fills = rows * std::max(keeping, coalesced) >= kThreadsPerUnit * device.units;
-  return std::min(std::max(std::min(power(units), fills ? coalesced : kSubgroup), keeping), kThreads);
+  i64 lanes = std::min(std::max(fills ? coalesced : kSubgroup, keeping), most);
+  while (lanes < most && rows * lanes < kLeastThreadsPerUnit * device.units) lanes *= 2;
+  return lanes;
 }
 
 /// Whether vectors are aligned if buffers are. Units depend on that, so that sums do not depend on addresses.
@@ -59,7 +62,7 @@ bool may_take_vectors(const Nest& nest, kernels::Sides sides, int vector) {
 
 RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const int row_dims = rows.nest.rank - rows.column_rank;
-  RowPlan plan{rows.nest, {}};
+  RowPlan plan{rows.nest, {}, false, rows.threads};
   Nest mapped = rows.nest;
   mapped.operands = rows.nest.inputs + rows.mapped;
   const std::size_t out = rows.sides[static_cast<std::size_t>(rows.nest.operands) - 1].size;
@@ -72,17 +75,17 @@ RowPlan plan_lanes(const DeviceInfo& device, const Rows& rows) {
   const i64 count = count_of(plan.nest, 0, row_dims);
   const bool neighbours = !plan.vectors && has_near_rows(rows.nest, row_dims);
   const std::size_t unit_bytes = rows.sides[0].size * static_cast<std::size_t>(plan.vectors ? vector : 1);
-  const i64 lanes =
-      neighbours ? lanes_of_near_rows(device, count, units) : lanes_of_row(device, count, units, unit_bytes);
+  const i64 lanes = neighbours ? lanes_of_near_rows(device, count, units)
+                               : lanes_of_row(device, count, units, unit_bytes, rows.threads);
   plan.shape = {0, static_cast<int>(units), rows.column_rank, static_cast<int>(lanes), neighbours, 1, 1};
   if (plan.vectors) plan.shape.aligned = takes_vectors(mapped, rows.sides, vector);
   return plan;
 }
 
 /// Blocks per row: several if rows are long and too few to fill the device.
-int count_parts(const DeviceInfo& device, i64 rows, i64 units) {
+int count_parts(const DeviceInfo& device, i64 rows, i64 units, i64 threads) {
   const i64 filling = ceil_div(2 * device.units, std::max<i64>(rows, 1));
-  const i64 useful = units / (kThreads * kMinUnitsPerThread);
+  const i64 useful = units / (threads * kMinUnitsPerThread);
   return static_cast<int>(std::clamp<i64>(std::min(filling, useful), 1, kMaxParts));
 }
 
@@ -90,12 +93,21 @@ int count_parts(const DeviceInfo& device, i64 rows, i64 units) {
 
 RowPlan plan_row(const DeviceInfo& device, const Rows& rows) {
   RowPlan plan = plan_lanes(device, rows);
-  if (plan.shape.lanes == kThreads) plan.shape.parts = count_parts(device, plan.rows(), plan.shape.columns);
+  if (plan.shape.lanes == plan.threads)
+    plan.shape.parts = count_parts(device, plan.rows(), plan.shape.columns, plan.threads);
   return plan;
 }
 
+int row_threads(const DeviceInfo& device, i64 rows, i64 units, int most) {
+  const i64 wanted = rows < device.units ? units : ceil_div(units, kKeptUnits);
+  const i64 limit = std::min<i64>(most, std::max(device.gpu.block_threads, kRowThreads));
+  i64 threads = kRowThreads;
+  while (2 * threads <= limit && threads < wanted) threads *= 2;
+  return static_cast<int>(threads);
+}
+
 std::size_t max_row_workspace(const DeviceInfo& device, i64 rows, i64 elements_per_row, std::size_t accumulator_bytes) {
-  const int parts = count_parts(device, rows, elements_per_row);
+  const int parts = count_parts(device, rows, elements_per_row, kRowThreads);
   return parts == 1 ? 0 : static_cast<std::size_t>(rows * parts) * accumulator_bytes;
 }
 
@@ -119,10 +131,10 @@ void launch_row(Stream& stream, KernelOfRow kernel_of, const RowPlan& plan, cons
     const bool whole = shape.parts == 1;
     const Arguments arguments(part, sides, std::span(added).first(whole ? 2 : 3));
     if (whole) {
-      const i64 blocks = ceil_div(shape.rows, kThreads / shape.lanes);
-      return stream.launch(entry(RowEntry::kElements), launch_shape(kThreads, blocks), arguments.list());
+      const i64 blocks = ceil_div(shape.rows, plan.threads / shape.lanes);
+      return stream.launch(entry(RowEntry::kElements), launch_shape(plan.threads, blocks), arguments.list());
     }
-    const Launch launched = launch_shape(kThreads, i64{shape.rows} * shape.parts);
+    const Launch launched = launch_shape(plan.threads, i64{shape.rows} * shape.parts);
     stream.launch(entry(RowEntry::kPartialElements), launched, arguments.list());
     stream.launch(entry(RowEntry::kApplyElements), launched, arguments.list());
   });

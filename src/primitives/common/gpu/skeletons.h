@@ -55,15 +55,17 @@ enum class ColumnEntry {
   kUnits,
   kVectors,
   kAcross,
+  kAcrossClusters,
   kPlanes,
   kPartialElements,
   kPartialVectors,
   kPartialAcross,
   kFinish
 };
-inline constexpr std::array<const char*, 9> kColumnEntries = {"column_elements", "column_units",   "column_vectors",
-                                                              "column_across",   "column_planes",  "partial_elements",
-                                                              "partial_vectors", "partial_across", "column_finish"};
+inline constexpr std::array<const char*, 10> kColumnEntries = {
+    "column_elements", "column_units",     "column_vectors",  "column_across",  "column_across_clusters",
+    "column_planes",   "partial_elements", "partial_vectors", "partial_across", "column_finish"};
+inline constexpr std::size_t kWholeColumnEntries = static_cast<std::size_t>(ColumnEntry::kPartialElements);
 
 /// Columns to reduce: the nest iterates over the elements of one of them, in the inputs. The planner sets
 /// shape.together.
@@ -83,8 +85,10 @@ struct ColumnPlan {
   int plane_vectors = 0;  // kPlanes: vectors of a block's planes
   int parts = 1;          // blocks that share a column, for each launch
   int launches = 1;       // of the first stage: columns of more than 2^30 units take several
+  bool is_whole() const { return parts * launches == 1; }
+  /// Bytes that launch_column_partials() needs; 0 if one block has all of a column, which takes no second stage.
   std::size_t workspace(std::size_t accumulator_bytes) const {
-    return static_cast<std::size_t>(shape.columns * parts * launches) * accumulator_bytes;
+    return is_whole() ? 0 : static_cast<std::size_t>(shape.columns * parts * launches) * accumulator_bytes;
   }
 };
 ColumnPlan plan_column(const DeviceInfo&, const Columns&);
@@ -98,7 +102,7 @@ std::size_t max_column_workspace(const DeviceInfo&, std::int64_t columns, std::i
 using FormulaOfPart = FunctionRef<Argument(bool first)>;
 void launch_column(Stream&, const Kernel&, const ColumnPlan&, const kernels::Sides&, FormulaOfPart formula);
 
-/// Launches both stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
+/// Launches the stages of plan_column_partials(). `workspace` has plan.workspace(sizeof(Accumulator)) bytes, aligned
 /// as Accumulator is.
 void launch_column_partials(Stream&, const Kernel& partial, const Kernel& finish, const ColumnPlan&,
                             const kernels::Sides&, Argument formula, Buffer workspace);
@@ -109,6 +113,8 @@ inline constexpr std::array<const char*, 6> kRowEntries = {"row_elements",      
                                                            "partial_row_elements", "partial_row_vectors",
                                                            "apply_row_elements",   "apply_row_vectors"};
 
+inline constexpr int kRowThreads = 256;  // THREADS of row.h, unless a program defines it
+
 /// Rows to reduce: the innermost `column_rank` dimensions of the nest are those of a row. Operands are the inputs, the
 /// `mapped` outputs that have elements of rows, then those with one element per row, which have stride 0 in a row.
 struct Rows {
@@ -116,18 +122,23 @@ struct Rows {
   kernels::Sides sides{};
   int column_rank = 1;
   int mapped = 0;
+  int threads = kRowThreads;  // THREADS of the program
 };
 
 struct RowPlan {
   kernels::Nest nest{};  // in units
   kernels::RowShape shape{};
   bool vectors = false;
+  int threads = kRowThreads;
   std::int64_t rows() const;
   /// Bytes that launch_row() needs; 0 unless several blocks share a row.
   std::size_t workspace(std::size_t accumulator_bytes) const;
 };
 /// Throws NotImplemented for rows of more than 2^30 units.
 RowPlan plan_row(const DeviceInfo&, const Rows&);
+/// Threads per block, from kRowThreads up to `most`, that keep rows of so many units in registers; those that load such
+/// rows at once if rows are fewer than multiprocessors.
+int row_threads(const DeviceInfo&, std::int64_t rows, std::int64_t units, int most);
 /// What the workspace of plan_row() does not exceed, whatever the strides and alignment of the rows.
 std::size_t max_row_workspace(const DeviceInfo&, std::int64_t rows, std::int64_t elements_per_row,
                               std::size_t accumulator_bytes);

@@ -22,7 +22,7 @@ using kernels::Side;
 enum class Pass { kForward, kGradient, kParametersByRows, kParametersByColumns };
 
 constexpr std::size_t kRowKernels = 2;  // row_elements, row_vectors: one block has whole rows
-constexpr std::size_t kColumnKernels = 5;
+constexpr std::size_t kColumnKernels = gpu_skeletons::kWholeColumnEntries;
 
 bool is_double(const Problem& p) { return p.x.type == DataType::kDouble; }
 
@@ -93,7 +93,8 @@ gpu_skeletons::Columns columns_of(const Walk& w, const kernels::Sides& sides) {
   return columns;
 }
 
-void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, std::vector<KernelSpec>& specs) {
+/// `threads` per block of a row pass.
+void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, int threads, std::vector<KernelSpec>& specs) {
   const bool forward = pass == Pass::kForward, to_parameters = pass >= Pass::kParametersByRows;
   const int parameters = p.affine == Affine::kNo ? 0 : p.kind == Kind::kRms || !forward ? 1 : 2;
   const DataType parameter = p.affine == Affine::kYes || to_parameters ? p.parameters : p.x.type;
@@ -108,6 +109,7 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, std::vector<K
       fmt::format("-DAFFINE={}", to_parameters ? 0 : parameters),
       fmt::format("-DRMS={}", p.kind == Kind::kRms ? 1 : 0)};
   if (d.gpu.fp64) options.emplace_back("-DFP64");
+  if (pass != Pass::kParametersByColumns) options.push_back(fmt::format("-DTHREADS={}", threads));
   const auto entries = pass == Pass::kParametersByColumns
                            ? std::span(gpu_skeletons::kColumnEntries).first(kColumnKernels)
                            : std::span<const char* const>(gpu_skeletons::kRowEntries).first(kRowKernels);
@@ -115,9 +117,9 @@ void add_kernels(const DeviceInfo& d, const Problem& p, Pass pass, std::vector<K
 }
 
 /// Launches a kernel of a row program, whose kernels begin at `built`.
-void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped,
+void run_rows(Stream& stream, const Walk& walk, const kernels::Sides& sides, int mapped, int threads,
               const std::shared_ptr<const Kernel>* built, Argument formula) {
-  auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped});
+  auto plan = gpu_skeletons::plan_row(stream.info(), {walk.nest, sides, walk.row_rank, mapped, threads});
   plan.shape.parts = 1;  // WHOLE_ROWS
   launch_row(
       stream, [&](gpu_skeletons::RowEntry entry) -> const Kernel& { return *built[static_cast<std::size_t>(entry)]; },
@@ -150,7 +152,8 @@ struct Sizes {
       : data(size_of(p.x.type)), parameter(size_of(p.parameters)), statistic(size_of(p.statistics)) {}
 };
 
-void run_forward(Stream& stream, const Problem& p, const Walk& walk, const Kernels& built, const Problem::Args& a) {
+void run_forward(Stream& stream, const Problem& p, const Walk& walk, int threads, const Kernels& built,
+                 const Problem::Args& a) {
   const Sizes s(p);
   kernels::Sides sides;
   std::size_t n = 0;
@@ -165,12 +168,12 @@ void run_forward(Stream& stream, const Problem& p, const Walk& walk, const Kerne
   with_real(p, [&]<class Real>(Real) {
     const Forward<Real> formula{static_cast<Real>(p.length()), static_cast<Real>(a.epsilon),
                                 a.mean != nullptr && p.kind != Kind::kRms, a.rstd != nullptr};
-    run_rows(stream, walk, sides, 1, built.data(), value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, built.data(), value_argument(formula));
   });
 }
 
-void run_gradient(Stream& stream, const Problem& p, const Walk& walk, const std::shared_ptr<const Kernel>* built,
-                  const Problem::Args& a) {
+void run_gradient(Stream& stream, const Problem& p, const Walk& walk, int threads,
+                  const std::shared_ptr<const Kernel>* built, const Problem::Args& a) {
   const Sizes s(p);
   kernels::Sides sides{{{a.dy, s.data}, {a.x, s.data}}};
   std::size_t n = 2;
@@ -180,7 +183,7 @@ void run_gradient(Stream& stream, const Problem& p, const Walk& walk, const std:
   sides[n++] = {a.rstd, s.statistic};
   with_real(p, [&]<class Real>(Real) {
     const Gradient<Real> formula{static_cast<Real>(1 / static_cast<double>(p.length()))};
-    run_rows(stream, walk, sides, 1, built, value_argument(formula));
+    run_rows(stream, walk, sides, 1, threads, built, value_argument(formula));
   });
 }
 
@@ -192,7 +195,8 @@ void run_parameters(Stream& stream, const Problem& p, const Walk& walk, const st
   if (p.kind != Kind::kRms) sides[n++] = {a.mean, s.statistic};
   sides[n++] = {a.dw, s.parameter};
   if (p.kind != Kind::kRms) sides[n++] = {a.db, s.parameter};
-  if (!has_columns(walk)) return run_rows(stream, walk, sides, 0, built, value_argument(Parameters{0}));
+  if (!has_columns(walk))
+    return run_rows(stream, walk, sides, 0, gpu_skeletons::kRowThreads, built, value_argument(Parameters{0}));
   const gpu_skeletons::Columns columns = columns_of(walk, sides);
   const auto plan = gpu_skeletons::plan_column(stream.info(), columns);
   Parameters formula{0};
@@ -213,29 +217,46 @@ class GpuRows final : public GpuSolver<Problem> {
     return {};
   }
 
+  // More threads than registers allow would spill.
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return {{"threads", {256, 512}}}; }
+  bool is_valid(const DeviceInfo& d, const Problem&, const TunePoint& t) const override {
+    return t[0] <= std::max(d.gpu.block_threads, gpu_skeletons::kRowThreads);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    const Walk walk = p.forward() ? forward_walk(p) : gradient_walk(p);
+    if (walk.nest.inner().strides[0] != 1) return {gpu_skeletons::kRowThreads};
+    const std::size_t size = size_of(p.x.type);
+    const std::int64_t vector = kernels::vector_of(size, size_of(p.statistics)), n = p.length();
+    const std::int64_t units = n % vector == 0 ? n / vector : n;
+    return {gpu_skeletons::row_threads(d, p.rows(), units, tune_space(d, p)[0].values.back())};
+  }
+
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
     const double us = p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
     return p.forward() ? kLaunchUs + us : 2 * kLaunchUs + us * 5 / 3;
   }
 
-  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
     std::vector<KernelSpec> specs;
     if (p.forward()) {
-      add_kernels(d, p, Pass::kForward, specs);
+      add_kernels(d, p, Pass::kForward, t[0], specs);
       return specs;
     }
-    add_kernels(d, p, Pass::kGradient, specs);
-    add_kernels(d, p, has_columns(parameter_walk(p)) ? Pass::kParametersByColumns : Pass::kParametersByRows, specs);
+    add_kernels(d, p, Pass::kGradient, t[0], specs);
+    add_kernels(d, p, has_columns(parameter_walk(p)) ? Pass::kParametersByColumns : Pass::kParametersByRows,
+                gpu_skeletons::kRowThreads, specs);
     return specs;
   }
 
-  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint&, const Kernels& built) const override {
+  Invoker assemble(const DeviceInfo&, const Problem& p, const TunePoint& t, const Kernels& built) const override {
     if (p.forward())
-      return [p, built, walk = forward_walk(p)](Stream& on, const Args& a) { run_forward(on, p, walk, built, a); };
-    return [p, built, rows = gradient_walk(p), columns = parameter_walk(p)](Stream& on, const Args& a) {
+      return [p, built, threads = t[0], walk = forward_walk(p)](Stream& on, const Args& a) {
+        run_forward(on, p, walk, threads, built, a);
+      };
+    return [p, built, threads = t[0], rows = gradient_walk(p), columns = parameter_walk(p)](Stream& on, const Args& a) {
       run_parameters(on, p, columns, built.data() + kRowKernels, a);
-      run_gradient(on, p, rows, built.data(), a);
+      run_gradient(on, p, rows, threads, built.data(), a);
     };
   }
 
@@ -259,10 +280,10 @@ std::vector<KernelSpec> programs(const DeviceInfo& d, DataType data, DataType pa
       p.affine = affine;
       p.x.type = p.statistics = data;
       p.parameters = parameters;
-      add_kernels(d, p, Pass::kForward, specs);
+      add_kernels(d, p, Pass::kForward, gpu_skeletons::kRowThreads, specs);
       if (p.kind != Kind::kLayer && p.kind != Kind::kRms) continue;
       for (const Pass pass : {Pass::kGradient, Pass::kParametersByRows, Pass::kParametersByColumns})
-        add_kernels(d, p, pass, specs);
+        add_kernels(d, p, pass, gpu_skeletons::kRowThreads, specs);
     }
   return specs;
 }

@@ -252,6 +252,47 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
       }
 }
 
+#if MAXIMUM
+/// Whether there are indices, and up to two windows along height and width cover an element of an image.
+INLINE int has_few_windows(const Tensors* t) {
+  const WindowAxis* a = t->axis;
+  return t->f->index_bytes > 0 && a[0].windows == 1 && a[0].size == 1 && a[1].length <= 2 * (int)a[1].stride.divisor &&
+         a[2].length <= 2 * (int)a[2].stride.divisor;
+}
+
+/// Then gather() without a loop, so that all loads are in flight. `bytes`: of an index.
+INLINE num gather_few(const Tensors* t, const WindowPlace* at, const int bytes) {
+  const WindowRange rows = windows_of(&t->axis[1], at->axis[1]), columns = windows_of(&t->axis[2], at->axis[2]);
+  const i64 plane = window_plane(t->in_at, at), indices = window_plane(t->index_at, at);
+  const u32 step_h = positions_along(t, 1);
+  num gradient[4], v = 0;
+  u64 index[4];
+  UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int h = MIN(rows.first + i / 2, t->axis[1].windows - 1),
+              w = MIN(columns.first + i % 2, t->axis[2].windows - 1);
+    gradient[i] =
+        decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), plane + h * t->in_at->axis[1] + w * t->in_at->axis[2]));
+    index[i] = load_bits(t->index, bytes, indices + h * t->index_at->axis[1] + w * t->index_at->axis[2]);
+  }
+  UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int h = rows.first + i / 2, w = columns.first + i % 2;
+    const u32 position = position_along(t, 1, at->axis[1], h) * step_h + position_along(t, 2, at->axis[2], w);
+    v += h < rows.end && w < columns.end && index[i] == position ? gradient[i] : 0;
+  }
+  return v;
+}
+
+INLINE void gather_run(const Tensors* t, WindowPlace at, int n, const int bytes, num* v) {
+  UNROLL
+  for (int k = 0; k < kWindowRun; ++k) {
+    v[k] = gather_few(t, &at, bytes);
+    if (k + 1 < n) next_window_place(t->shape, &at);
+  }
+}
+#endif
+
 INLINE void compute(const Tensors* t, const int along_channels, const int unit) {
   if (window_thread() >= t->shape->count) return;
   const WindowPlace at = window_place(t->shape, along_channels, unit, window_thread());
@@ -265,6 +306,17 @@ INLINE void compute_run(const Tensors* t) {
   if (n <= 0) return;
   WindowPlace at = window_place(t->shape, 0, 1, first);
   num v[kWindowRun];
+#if MAXIMUM
+  if (has_few_windows(t)) {
+    const int bytes = t->f->index_bytes;
+    if (bytes == 1) gather_run(t, at, n, 1, v);
+    if (bytes == 2) gather_run(t, at, n, 2, v);
+    if (bytes == 4) gather_run(t, at, n, 4, v);
+    if (bytes == 8) gather_run(t, at, n, 8, v);
+    write_results(t, t->out_at->first + first, kWindowRun, n, v);
+    return;
+  }
+#endif
   UNROLL
   for (int k = 0; k < kWindowRun; ++k) {
     if (k >= n) break;

@@ -61,7 +61,7 @@ KernelSpec spec_of(const DeviceInfo& device, const Program& p, const char* entry
 }
 
 std::span<const char* const> entries_of(const Program& p) {
-  if (p.columns) return std::span(gpu_skeletons::kColumnEntries).subspan(5);
+  if (p.columns) return std::span(gpu_skeletons::kColumnEntries).subspan(gpu_skeletons::kWholeColumnEntries);
   return gpu_skeletons::kRowEntries;
 }
 

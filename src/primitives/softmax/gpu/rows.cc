@@ -28,6 +28,21 @@ Loop loop_of(const common::RowLoops& loops) {
   return all;
 }
 
+/// In the order of RowEntry.
+std::vector<KernelSpec> specs_of(const DeviceInfo& device, DataType type, Direction direction, bool log, int threads) {
+  std::vector<std::string> options = {fmt::format("-DIN={}", polymio::name_of(type)),
+                                      fmt::format("-DOUT={}", polymio::name_of(type)),
+                                      fmt::format("-DNUM={}", type == DataType::kDouble ? "double" : "float"),
+                                      fmt::format("-DINPUTS={}", direction == Direction::kForward ? 1 : 2),
+                                      fmt::format("-DLOG={}", log ? 1 : 0),
+                                      fmt::format("-DTHREADS={}", threads)};
+  if (device.gpu.fp64) options.emplace_back("-DFP64");
+  std::vector<KernelSpec> specs;
+  for (const auto entry : {gpu_skeletons::RowEntry::kElements, gpu_skeletons::RowEntry::kVectors})
+    specs.push_back({"primitives/softmax/gpu/softmax.cl", kRowEntries[static_cast<std::size_t>(entry)], options});
+  return specs;
+}
+
 class GpuRows final : public GpuSolver<Problem> {
  public:
   GpuRows(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {}
@@ -40,22 +55,41 @@ class GpuRows final : public GpuSolver<Problem> {
     return {};
   }
 
+  // More threads than registers allow would spill.
+  TuneSpace tune_space(const DeviceInfo&, const Problem& p) const override {
+    if (p.forward() && p.in.type != DataType::kDouble) return {{"threads", {256, 512, 1024}}};
+    return {{"threads", {256, 512}}};
+  }
+  bool is_valid(const DeviceInfo& d, const Problem&, const TunePoint& t) const override {
+    return t[0] <= std::max(d.gpu.block_threads, gpu_skeletons::kRowThreads);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    const common::RowLoops loops = row_loops_of(p);
+    if (!loops.reduced.contiguous()) return {gpu_skeletons::kRowThreads};
+    const std::size_t size = size_of(p.in.type);
+    const std::int64_t vector = kernels::vector_of(size, size), n = p.row_size();
+    const std::int64_t units = n % vector == 0 ? n / vector : n;
+    return {gpu_skeletons::row_threads(d, loops.kept.count(), units, tune_space(d, p)[0].values.back())};
+  }
+
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
     constexpr double kLaunchUs = 3;
     return kLaunchUs + p.work() / std::max(d.bandwidth_gbs, 1.0) * 1e-3;
   }
 
-  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint&) const override {
-    return programs(d, p.in.type, p.direction, p.log());
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return specs_of(d, p.in.type, p.direction, p.log(), t[0]);
   }
 
-  Invoker assemble(const DeviceInfo& device, const Problem& p, const TunePoint&, const Kernels& built) const override {
+  Invoker assemble(const DeviceInfo& device, const Problem& p, const TunePoint& t,
+                   const Kernels& built) const override {
     const common::RowLoops loops = row_loops_of(p);
     gpu_skeletons::Rows rows;
     rows.nest = p.forward() ? gpu_skeletons::nest_of(loop_of(loops), 1, {1, 0})
                             : gpu_skeletons::nest_of(loop_of(loops), 2, {1, 2, 0});
     rows.column_rank = static_cast<int>(loops.reduced.rank);
     rows.mapped = 1;
+    rows.threads = t[0];
     return [p, built, rows, device](Stream& stream, const Args& a) {
       const std::size_t size = size_of(p.in.type);
       gpu_skeletons::Rows now = rows;
@@ -86,15 +120,7 @@ std::vector<KernelSpec> programs(const DeviceInfo& device, DataType type, Direct
   const bool wide = type == DataType::kDouble;
   const bool known = wide || type == DataType::kFloat || type == DataType::kHalf || type == DataType::kBFloat16;
   if (device.kind == DeviceKind::kCpu || !known || (wide && !device.gpu.fp64)) return {};
-  std::vector<std::string> options = {
-      fmt::format("-DIN={}", polymio::name_of(type)), fmt::format("-DOUT={}", polymio::name_of(type)),
-      fmt::format("-DNUM={}", wide ? "double" : "float"),
-      fmt::format("-DINPUTS={}", direction == Direction::kForward ? 1 : 2), fmt::format("-DLOG={}", log ? 1 : 0)};
-  if (device.gpu.fp64) options.emplace_back("-DFP64");
-  std::vector<KernelSpec> specs;
-  for (const auto entry : {gpu_skeletons::RowEntry::kElements, gpu_skeletons::RowEntry::kVectors})
-    specs.push_back({"primitives/softmax/gpu/softmax.cl", kRowEntries[static_cast<std::size_t>(entry)], options});
-  return specs;
+  return specs_of(device, type, direction, log, gpu_skeletons::kRowThreads);
 }
 
 std::unique_ptr<const SolverBase> gpu_rows(const SolverInfo& info, Direction d) {

@@ -33,7 +33,7 @@ struct Source {
 };
 constexpr std::array kTransposeEntries = {"transpose", "transpose_x", "transpose_y", "transpose_xy"};
 constexpr Source kElementwise{"elementwise", gpu_skeletons::kMapEntries}, kTranspose{"transpose", kTransposeEntries},
-    kBias{"bias", std::span(gpu_skeletons::kColumnEntries).first(5)};
+    kBias{"bias", std::span(gpu_skeletons::kColumnEntries).first(gpu_skeletons::kWholeColumnEntries)};
 constexpr const Source* kSources[] = {&kElementwise, &kTranspose, &kBias};
 
 struct Program {
