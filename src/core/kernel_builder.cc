@@ -147,8 +147,8 @@ class Builder {
   KernelCache cache_;
 };
 
-/// Calls work(i) for i in [0, count) on as many threads as may compile at the same time; rethrows the error with the
-/// smallest i.
+}  // namespace
+
 void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   const auto most =
       env::integer(env::kCompileLevel, 1, 256).value_or(std::max(1u, std::thread::hardware_concurrency()));
@@ -170,8 +170,6 @@ void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
 }
-
-}  // namespace
 
 std::string kernel_source(const std::string& path) {
   std::string text;
