@@ -31,9 +31,8 @@ class GpuRig : public InFolder {
   static fs::path program() { return fs::path(POLYMIO_DRIVER_PATH).parent_path() / "gpu_rig"; }
 
   Outcome rig(const std::string& flags, const std::string& environment = "") const {
-    return run("cd " + folder_.string() +
-               " && POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable MIOPEN_CUSTOM_CACHE_DIR=" + (folder_ / "kernels").string() +
-               " " + environment + " " + program().string() + " --device opencl:0 --sample 1 --patience 600 " + flags);
+    return run("cd " + folder_.string() + " && POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable " + environment + " " +
+               program().string() + " --device opencl:0 --sample 1 --patience 600 " + flags);
   }
 
   std::vector<nlohmann::json> rows(const std::string& name) const {
