@@ -24,6 +24,7 @@
 
 #include "bench/onednn_baseline.h"
 #include "bench/peak.h"
+#include "bench/problem_list.h"
 #include "bench/results_table.h"
 #include "driver/run/conv_calls.h"
 #include "driver/run/conv_data.h"
@@ -174,30 +175,6 @@ void interleave(const std::vector<Implementation*>& all, double seconds, int thr
     }
 }
 
-struct Entry {
-  std::string list, name, group;
-  driver::ConvArgs args;
-};
-
-std::vector<Entry> read_list(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw driver::ArgError("--list: cannot open '" + path + "'");
-  std::vector<Entry> entries;
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t hash = std::min(line.find('#'), line.size());
-    Entry e;
-    e.list = std::filesystem::path(path).stem().string();
-    if (hash < line.size()) std::istringstream(line.substr(hash + 1)) >> e.name >> e.group;
-    line.resize(hash);
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    e.args = driver::parse_line(line);
-    if (e.name.empty()) e.name = fmt::format("line{}", entries.size() + 1);
-    if (e.group.empty()) e.group = "other";
-    entries.push_back(std::move(e));
-  }
-  return entries;
-}
-
 /// Number of layers of ResNet-50 per problem, by its forward line.
 std::map<std::string, int> resnet_counts() {
   std::map<std::string, int> counts;
@@ -241,8 +218,8 @@ class Bench {
         processors_(allowed_processors()),
         resnet_(resnet_counts()) {}
 
-  Row measure(const Entry& entry, const std::string& dtype, const std::string& layout, driver::Direction direction,
-              int threads);
+  Row measure(const ListedProblem& entry, const std::string& dtype, const std::string& layout,
+              driver::Direction direction, int threads);
   const driver::Session& session(int threads);
   double peak(const std::string& dtype, int threads);
 
@@ -326,8 +303,8 @@ std::uint64_t Bench::choose(const driver::Session& session, const Problem& probl
   return solutions[0].solution_id;
 }
 
-Row Bench::measure(const Entry& entry, const std::string& dtype, const std::string& layout, driver::Direction direction,
-                   int threads) {
+Row Bench::measure(const ListedProblem& entry, const std::string& dtype, const std::string& layout,
+                   driver::Direction direction, int threads) {
   driver::ConvArgs args = entry.args;
   args.base = dtype == "fp32" ? "conv" : dtype == "fp16" ? "convfp16" : dtype == "bf16" ? "convbfp16" : "convint8";
   const std::string full =
@@ -471,11 +448,11 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-std::vector<Entry> read_entries(const Options& o) {
-  std::vector<Entry> selected;
+std::vector<ListedProblem> read_entries(const Options& o) {
+  std::vector<ListedProblem> selected;
   for (const std::string& list : o.lists) {
     std::size_t index = 0;
-    for (Entry& e : read_list(list)) {
+    for (ListedProblem& e : read_problem_list(list, "--list")) {
       if (!o.groups.empty() && std::find(o.groups.begin(), o.groups.end(), e.group) == o.groups.end()) continue;
       if (e.name.find(o.filter) == std::string::npos) continue;
       if (index++ % o.parts == o.part - 1) selected.push_back(std::move(e));
@@ -549,7 +526,7 @@ std::vector<Row> measure_all(const Options& o, Bench& bench) {
   for (const int threads : o.threads)
     for (const std::string& dtype : o.dtypes)
       for (const std::string& layout : o.layouts)
-        for (const Entry& e : entries)
+        for (const ListedProblem& e : entries)
           for (const driver::Direction d : {driver::kForward, driver::kBackwardData, driver::kBackwardWeights}) {
             const bool requested =
                 std::find(o.directions.begin(), o.directions.end(), direction_letter(d)) != o.directions.end();

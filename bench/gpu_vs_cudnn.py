@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Convolution on a CUDA device against cuDNN: both in this process, on the same PyTorch tensors, timed by interleaved
 replays of CUDA graphs. This library is autotuned by find, cuDNN by torch.backends.cudnn.benchmark; fp32 without TF32.
-Also layout transposes against copies, memory and compile time of ResNet-50. Writes Markdown."""
+Also layout transposes against copies, memory and compile time of ResNet-50. Writes Markdown, and a line of JSON per
+row, which later runs may merge."""
 # SPDX-License-Identifier: MIT
 import argparse
 import concurrent.futures
 import csv
 import ctypes
+import json
 import math
 import os
 import re
@@ -77,6 +79,20 @@ class Problem:
 
     def measured_in(self, direction, dtype):
         return direction in self.directions and self.dtype in (None, dtype)
+
+    def line(self, dtype, layout):
+        """The problem as a line of MIOpenDriver; a transposed convolution as the plain one whose gradient it is."""
+        c, k, image = (self.k, self.c, self.y_size[2:]) if self.transposed else (self.c, self.k, self.image)
+        swapped = {"fwd": "bwd", "bwd": "fwd", "wrw": "wrw"} if self.transposed else {d: d for d in DIRECTIONS}
+        mask = sum(1 << list(DIRECTIONS).index(swapped[d]) for d in self.directions)
+        dims, base = len(image), {"fp32": "conv", "fp16": "convfp16", "bf16": "convbfp16"}[dtype]
+        flags = [("_", dims), ("n", self.n), ("c", c), ("k", k), ("g", self.groups)]
+        for letters, values in (("!HW", image), ("@yx", self.filter), ("$pq", self.pad), ("#uv", self.stride),
+                                ("^lj", self.dilation)):
+            flags += zip(letters[-dims:], values)
+        name = {"nchw": ("NCW", "NCHW", "NCDHW"), "nhwc": ("NWC", "NHWC", "NDHWC")}[layout][dims - 1]
+        flags += [(letter, name) for letter in "IfO"] + [("F", mask)]
+        return f"{base} {' '.join(f'-{f} {v}' for f, v in flags)}  # {self.name} {self.family().replace(' ', '_')}"
 
     def family(self):
         if self.kind:
@@ -204,8 +220,9 @@ class Ours:
 
 
 class Bench:
-    def __init__(self, torch, library_path, stream):
-        self.torch, self.stream, self.library = torch, stream, Library(library_path, stream)
+    def __init__(self, torch, library_path, stream, layouts):
+        self.torch, self.stream, self.library, self.layouts = torch, stream, Library(library_path, stream), layouts
+        self.device = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
         self.types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
         self.pass_rate = self.measure_pass()
         self.peaks = {name: self.measure_product(dtype) for name, dtype in self.types.items()}
@@ -259,7 +276,7 @@ class Bench:
     def measure(self, problem, direction, dtype):
         """One row per layout; the baseline's times are those of the same layout and of its faster layout."""
         torch, measured, rows = self.torch, [], []
-        for layout in LAYOUTS:
+        for layout in self.layouts:
             tensors = self.tensors(problem, dtype, layout)
             row = {"layout": layout, "first_ms": math.nan, "workspace": 0}
             ours = Ours(self.library, problem, direction, dtype, layout)
@@ -287,8 +304,8 @@ class Bench:
             rows.append(row)
         best = min(row["cudnn_us"] for row in rows)
         for row in rows:
-            row.update(name=problem.name, family=problem.family(), direction=direction, dtype=dtype, best_us=best,
-                       floor_us=self.floor_us(problem, dtype), tflops=problem.flops / row["us"] / 1e6,
+            row.update(device=self.device, name=problem.name, family=problem.family(), direction=direction, dtype=dtype,
+                       best_us=best, floor_us=self.floor_us(problem, dtype), tflops=problem.flops / row["us"] / 1e6,
                        gbs=problem.elements * (4 if dtype == "fp32" else 2) / row["us"] / 1e3)
         return rows
 
@@ -435,20 +452,40 @@ def compile_all(options):
 def compile_part(options, problems):
     part, parts = map(int, options.compile_part.split("/"))
     library = Library(options.library)
-    jobs = [(p, d, t, layout) for p in problems for d in DIRECTIONS for t in options.dtypes for layout in LAYOUTS
+    jobs = [(p, d, t, layout) for p in problems for d in DIRECTIONS for t in options.dtypes for layout in options.layouts
             if p.measured_in(d, t)]
     for job in jobs[part::parts]:
         Ours(library, *job).compile()
 
 
-def report(bench, rows, lines, skipped):
-    torch = bench.torch
+def key_of(row):
+    """What a row measures."""
+    return tuple(row[name] for name in ("device", "name", "direction", "dtype", "layout"))
+
+
+def read_rows(paths):
+    """The rows of earlier runs; of those that measure the same the last one. A last line that is cut off is left out."""
+    rows = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    break
+                try:
+                    row = json.loads(line)
+                    rows[key_of(row)] = row
+                except (ValueError, KeyError, TypeError) as error:
+                    sys.exit(f"{path}:{number}: not a row of gpu_vs_cudnn.py: {error!r}")
+    return list(rows.values())
+
+
+def report(rows, rates, lines, skipped):
+    """`rates`: a sentence on the rates of the device, if it was measured."""
+    devices = "; ".join(sorted({row["device"] for row in rows}))
     head = ["# Convolution on a GPU against cuDNN", "",
-            f"`bench/gpu_vs_cudnn.py` on {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN "
-            f"{torch.backends.cudnn.version()}. An elementwise multiply moves {bench.pass_rate / 1e12:.2f} TB/s; 8192x8192 "
-            "matrix products reach " + ", ".join(f"{rate / 1e12:.0f} TFLOP/s in {name}" for name, rate in bench.peaks.items()) +
-            ". Ratio: the baseline's (cuDNN's) time / ours, geometric means by family; above 1 ours is faster. The "
-            "floor is the larger of bytes / memory rate and operations / rate of the type.", ""]
+            f"`bench/gpu_vs_cudnn.py` on {devices}.{rates} Ratio: the baseline's (cuDNN's) time / ours, geometric means by "
+            "family; above 1 ours is faster. The floor is the larger of bytes / memory rate and operations / rate of the "
+            "type.", ""]
     if skipped:
         head += [f"Not measured within --seconds: {skipped} combinations.", ""]
     worst = sorted(rows, key=lambda r: r["best_us"] / r["us"])[:10]
@@ -458,16 +495,28 @@ def report(bench, rows, lines, skipped):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", help="libMIOpen.so.1")
+    parser.add_argument("library", nargs="?", help="libMIOpen.so.1")
     parser.add_argument("--problems", default=os.path.join(HERE, "problems", "h200_suite.csv"))
     parser.add_argument("--only", default="", help="substrings of problem names, separated by commas")
     parser.add_argument("--dtypes", default="fp32,bf16,fp16", type=lambda text: text.split(","))
+    parser.add_argument("--layouts", default="nchw,nhwc", type=lambda text: text.split(","))
+    parser.add_argument("--lines", action="store_true", help="only print the problems as lines of MIOpenDriver")
+    parser.add_argument("--rows", help="append a line of JSON per row to this file")
+    parser.add_argument("--merge", nargs="+", default=[], metavar="FILE",
+                        help="files of --rows: their rows are in the report and not measured again; without a library only "
+                        "the report is made")
     parser.add_argument("--out", default=os.path.join(HERE, "results", "gpu.md"))
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no measurement after this time")
     parser.add_argument("--find-ms", type=float, default=0, help="budget of a find in milliseconds; 0: none")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) - 1), help="number of compiling processes")
     parser.add_argument("--compile-part", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    for name, values, allowed in (("--dtypes", options.dtypes, TYPE_NUMBERS), ("--layouts", options.layouts, LAYOUTS)):
+        for value in set(values) - set(allowed):
+            parser.error(f"{name}: bad value '{value}', allowed: {', '.join(allowed)}")
+    if not (options.library or options.lines or options.merge):
+        parser.error("the library is missing")
+    return options
 
 
 def read_problems(path):
@@ -499,17 +548,44 @@ def self_test():
     assert strides_of((2, 3, 4), "nhwc") == (12, 1, 3) and planes_of((2, 3, 4)) == (2, 3, 1, 4)
     row = {"name": "a", "direction": "fwd", "dtype": "fp32", "layout": "nchw", "us": 4.0, "cudnn_us": 8.0, "best_us": 6.0,
            "floor_us": 2.0, "tflops": 1.0, "gbs": 2.0, "first_ms": 3.5, "workspace": 3 << 19, "solver": "s", "wrong": False}
+    assert conv1.line("fp16", "nhwc") == (
+        "convfp16 -_ 2 -n 256 -c 3 -k 64 -g 1 -H 224 -W 224 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -I NHWC -f NHWC -O NHWC "
+        "-F 7  # rn50_conv1 others")
+    assert up.line("fp32", "nchw").startswith("conv -_ 1 -n 1 -c 256 -k 512 -g 1 -W 3200 -x 16"), "a gradient"
     head, rule, line = row_table([row])
     assert head.count("|") == rule.count("|") == line.count("|")
     assert line == "| a | fwd | fp32 | nchw | 4.0 | 8.0 | 6.0 | 1.50 | 2.0 | 0.50 | 1.0 | 2 | 3.5 | 1.5 | s |", line
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows")
+        rows = [{**row, "device": "d", "us": us, "layout": layout} for us, layout in ((1, "nchw"), (2, "nhwc"), (3, "nchw"))]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(r) + "\n" for r in rows) + '{"device": "cut')
+        assert read_rows([path]) == [rows[2], rows[1]], read_rows([path])
     print("self-test passed")
 
 
 def main():
     options = arguments()
     problems = [p for p in read_problems(options.problems) if any(part in p.name for part in options.only.split(","))]
+    if options.lines:
+        chosen = [(p, t, layout) for p in problems for t in options.dtypes for layout in options.layouts if p.dtype in (None, t)]
+        return print(*(p.line(t, layout) for p, t, layout in chosen), sep="\n")
     if options.compile_part:
         return compile_part(options, problems)
+    rows, rates, lines, skipped = read_rows(options.merge), "", [], 0
+    if options.library:
+        rates, lines, skipped = measure_all(options, problems, rows)
+    text = report(rows, rates, lines, skipped)
+    with open(options.out, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(text.split("## All")[0])
+    wrong = sum(row["wrong"] for row in rows)
+    if wrong:
+        sys.exit(f"WRONG: {wrong} results")
+
+
+def measure_all(options, problems, rows):
+    """Adds what is not in `rows` yet; returns the device's rates, what else was measured, and what was skipped."""
     try:
         import torch
     except ImportError as error:
@@ -523,34 +599,35 @@ def main():
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     torch.zeros(1, device="cuda")
-    rows, skipped = [], 0
+    skipped, done = 0, set(map(key_of, rows))
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream), torch.no_grad():
-        bench = Bench(torch, options.library, stream)
+        bench = Bench(torch, options.library, stream, options.layouts)
         bench.library.call("polymioSetFindBudget", bench.library.handle, ctypes.c_double(options.find_ms))
         for dtype in options.dtypes:
             for problem in problems:
                 for direction in DIRECTIONS:
-                    if not problem.measured_in(direction, dtype):
+                    keys = {(bench.device, problem.name, direction, dtype, layout) for layout in options.layouts}
+                    if not problem.measured_in(direction, dtype) or keys <= done:
                         continue
                     if time.perf_counter() - begin > options.seconds:
-                        skipped += len(LAYOUTS)
+                        skipped += len(options.layouts)
                         continue
-                    rows += bench.measure(problem, direction, dtype)
-                    print(*row_table(rows[-2:])[2:], sep="\n", flush=True)
+                    made = bench.measure(problem, direction, dtype)
+                    rows += made
+                    if options.rows:
+                        with open(options.rows, "a", encoding="utf-8") as file:
+                            file.writelines(json.dumps(row) + "\n" for row in made)
+                    print(*row_table(made)[2:], sep="\n", flush=True)
         lines = ["## Layout transposes", "", "| tensor | us | multiply us | multiply / transpose |", "|---|---|---|---|",
                  *bench.transposes()]
     driver = os.path.join(os.path.dirname(os.path.abspath(options.library)), "..", "bin", "MIOpenDriver")
     if os.path.exists(driver):
         torch.cuda.empty_cache()
         lines += ["", demo_cost(torch, driver)]
-    text = report(bench, rows, lines, skipped)
-    with open(options.out, "w", encoding="utf-8") as file:
-        file.write(text)
-    print(text.split("## All")[0])
-    wrong = sum(row["wrong"] for row in rows)
-    if wrong:
-        sys.exit(f"WRONG: {wrong} results")
+    rates = (f" An elementwise multiply moves {bench.pass_rate / 1e12:.2f} TB/s; 8192x8192 matrix products reach " +
+             ", ".join(f"{rate / 1e12:.0f} TFLOP/s in {name}" for name, rate in bench.peaks.items()) + ".")
+    return rates, lines, skipped
 
 
 if __name__ == "__main__":

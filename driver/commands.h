@@ -33,7 +33,7 @@ int run_report(std::span<const std::string> arguments);
 // Tunes the problems of a list. 3: the budget or a signal ended it before; 1: a problem failed.
 int run_tune(std::span<const std::string> arguments);
 
-// Compiles the common GPU programs into the kernel cache.
+// Compiles the common GPU programs, or those of a list of problems, into the kernel cache.
 int run_warm(std::span<const std::string> arguments);
 
 }  // namespace polymio::driver

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <array>
+#include <set>
 #include <vector>
 
 #include "core/kernel_builder.h"
@@ -96,6 +97,43 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
     add(batch_norm::programs(device, p));
   }
   return specs;
+}
+
+/// The programs of every tune point of the convolution solvers whose kernels are C++ templates: 16-bit channels-last
+/// problems of one to three dimensions with few and with many channels, with steps of 1 and 2.
+inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
+  using convolution::Direction;
+  std::vector<KernelSpec> all;
+  std::set<std::string> seen;
+  const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,
+                       std::int64_t filter, std::int64_t stride) {
+    convolution::Problem p;
+    p.direction = direction;
+    p.geometry.spatial = static_cast<int>(spatial);
+    const std::int64_t side = spatial == 3 ? 12 : 28,
+                       out = convolution::forward_size(side, filter, filter / 2, stride, 1);
+    std::vector<std::int64_t> x{8, channels}, w{channels, channels}, y{8, channels};
+    for (std::size_t i = 0; i < spatial; ++i) {
+      p.geometry.pad[i] = filter / 2;
+      p.geometry.stride[i] = stride;
+      x.push_back(side);
+      w.push_back(filter);
+      y.push_back(out);
+    }
+    p.x = make_tensor(type, Layout::kNHWC, x);
+    p.w = make_tensor(type, Layout::kNHWC, w);
+    p.y = make_tensor(type, Layout::kNHWC, y);
+    convolution::validate(p);
+    for (KernelSpec& spec : convolution::programs(device, p, {}, "", true))
+      if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
+  };
+  for (const DataType type : {DataType::kHalf, DataType::kBFloat16})
+    for (const Direction d : {Direction::kForward, Direction::kBackwardData, Direction::kBackwardWeights})
+      for (const std::int64_t channels : {64, 256})
+        for (const std::size_t spatial : {1u, 2u, 3u})
+          for (const std::int64_t filter : {1, 3})
+            for (const std::int64_t stride : {1, 2}) add(type, d, spatial, channels, filter, stride);
+  return all;
 }
 
 }  // namespace polymio

@@ -1,4 +1,5 @@
-// Prints polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence and polymioWarm as tables.
+// Prints polymioGetDeviceInfo, polymioGetMatrixLibrary, polymioGetDeviceAbsence, polymioWarm and polymioWarmProblems as
+// tables.
 // SPDX-License-Identifier: MIT
 #include "driver/commands.h"
 
@@ -9,6 +10,8 @@
 
 #include "driver/base/library.h"
 #include "driver/base/flags.h"
+#include "driver/run/conv_calls.h"
+#include "driver/run/list.h"
 
 namespace polymio::driver {
 namespace {
@@ -23,6 +26,15 @@ std::vector<polymioDeviceInfo_t> all_devices() {
     check(polymioGetDeviceInfo(i, &info), "polymioGetDeviceInfo");
   }
   return devices;
+}
+
+/// Every direction of the convolutions of a list.
+std::vector<ConvProblem> problems_of(const std::string& list) {
+  std::vector<ConvProblem> problems;
+  for (const ListItem& item : read_list(list))
+    for (const Direction direction : kDirections)
+      if ((direction_mask(item.args) & direction) != 0) problems.push_back(make_problem(Problem(item.args, direction)));
+  return problems;
 }
 
 }  // namespace
@@ -49,20 +61,38 @@ int run_devices(std::span<const std::string> arguments) {
 
 int run_warm(std::span<const std::string> arguments) {
   constexpr Command kCommand{"warm", "",
-                             "Compiles the GPU programs that serve nearly every convolution into the kernel cache."};
+                             "Compiles GPU programs into the kernel cache: those that serve nearly every convolution,\n"
+                             "or those of the problems of a list."};
+  static constexpr Choice kPoints[] = {{"default", 0}, {"all", 1}};
   std::vector<std::string> names;
-  const Flags flags = {{"", "device", Texts{&names, "NAME"},
-                        "a device (cuda:0), or an architecture (cuda-sm90) that need not be there;\n"
-                        "may be repeated; default: every GPU"}};
+  std::string list, solver;
+  int points = 0;
+  const Flags flags = {
+      {"", "device", Texts{&names, "NAME"},
+       "a device (cuda:0), or an architecture (cuda-sm90) that need not be there;\n"
+       "may be repeated; default: every GPU"},
+      {"", "problems", Text{&list, "FILE"}, "file with one convolution per line, as for --from-list"},
+      {"", "solver", Text{&solver, "NAME"}, "with --problems: solvers whose names begin so (default: all)"},
+      {"", "points", Name{&points, kPoints}, "with --problems: tune points"}};
   if (!parse_or_help(kCommand, flags, arguments)) return 0;
+  if (list.empty() && (!solver.empty() || points != 0))
+    throw ArgError("--problems is missing: --solver and --points choose programs of problems");
   if (names.empty())
     for (const polymioDeviceInfo_t& info : all_devices())
       if (info.kind != polymioDeviceCpu) names.emplace_back(info.name);
   if (names.empty()) throw RunError("there is no GPU; 'MIOpenDriver devices' says why");
+  const std::vector<ConvProblem> problems = list.empty() ? std::vector<ConvProblem>() : problems_of(list);
+  std::vector<miopenProblem_t> given;
+  for (const ConvProblem& p : problems) given.push_back(p.get());
   for (const std::string& name : names) {
     const auto start = std::chrono::steady_clock::now();
     std::size_t programs = 0, compiled = 0;
-    check(polymioWarm(name.c_str(), &programs, &compiled), "polymioWarm");
+    if (list.empty())
+      check(polymioWarm(name.c_str(), &programs, &compiled), "polymioWarm");
+    else
+      check(polymioWarmProblems(name.c_str(), given.data(), given.size(), solver.empty() ? nullptr : solver.c_str(),
+                                points, &programs, &compiled),
+            "polymioWarmProblems");
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     fmt::print("{:<10} {} programs, {} compiled in {:.1f} s\n", name, programs, compiled, took.count());
   }

@@ -166,8 +166,8 @@ class Builder {
   KernelCache cache_;
 };
 
-/// Calls work(i) for i in [0, count) on as many threads as may compile at the same time; rethrows the error with the
-/// smallest i.
+}  // namespace
+
 void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   std::atomic<std::size_t> next{0};
   std::vector<std::exception_ptr> errors(count);
@@ -187,8 +187,6 @@ void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work) {
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
 }
-
-}  // namespace
 
 std::string kernel_source(const std::string& path) {
   std::string text;

@@ -47,6 +47,10 @@ CompiledProgram compile_program(const Compiler&, const KernelSpec&);
 /// How many programs are compiled at the same time.
 std::size_t compile_threads();
 
+/// Calls work(i) for i in [0, count) on as many threads as may compile at the same time; rethrows the error with the
+/// smallest i when all are done.
+void in_parallel(std::size_t count, FunctionRef<void(std::size_t)> work);
+
 /// Compiles the programs that are not on disk yet, in parallel, without loading them; returns their number. Errors as
 /// of build_kernels.
 std::size_t compile_to_disk(const Compiler&, std::span<const KernelSpec>);

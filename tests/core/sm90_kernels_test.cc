@@ -6,11 +6,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "core/kernel_builder.h"
+#include "tools/kernel_list.h"
 
 namespace polymio {
 namespace {
@@ -203,6 +207,38 @@ TEST_F(Sm90Kernels, AreRefusedWhereTheCompilerSaysThatTheyAreSlow) {
   KernelSpec verbose = ring_copy("int");
   verbose.options = {"--ptxas-options=-v"};
   EXPECT_EQ(refusal(verbose), "") << "0 bytes are spilled";
+}
+
+/// Every tune point with POLYMIO_TEST_POINTS=all (./dev test --points), else some of each source.
+TEST(Sm90Templates, CompileAtTunePointsWithoutSpills) {
+  constexpr const char* kArchitecture = "cuda-sm90";
+  constexpr std::size_t kFew = 10;  // per source
+  const auto compiler = compiler_for(kArchitecture);
+  if (!compiler) GTEST_SKIP() << "no NVRTC";
+  std::map<std::string, std::vector<KernelSpec>> by_source;
+  for (KernelSpec& spec : template_programs(usual_device(kArchitecture))) by_source[spec.source].push_back(spec);
+  const char* points = std::getenv("POLYMIO_TEST_POINTS");
+  std::vector<KernelSpec> chosen;
+  for (const std::string& source : kernel_programs()) {
+    if (!source.ends_with(".cu")) continue;
+    const auto& all = by_source[source];
+    EXPECT_FALSE(all.empty()) << source << " is in no program";
+    const std::size_t count = points && std::string_view(points) == "all" ? all.size() : std::min(kFew, all.size());
+    for (std::size_t i = 0; i < count; ++i) chosen.push_back(all[i * all.size() / count]);
+    std::printf("%s: %zu of %zu programs\n", source.c_str(), count, all.size());
+  }
+  std::mutex mutex;
+  std::size_t compiled = 0;
+  in_parallel(chosen.size(), [&](std::size_t i) {
+    const CompiledProgram program = compile_program(*compiler, chosen[i]);
+    const std::scoped_lock lock(mutex);
+    compiled += program.binary.substr(1, 3) == "ELF";
+    for (const char* note : {"spill", "(C75"})  // C75xx: the compiler serializes wgmma
+      EXPECT_EQ(program.log.find(note), std::string::npos) << program_name(chosen[i]) << ":\n" << program.log;
+  });
+  std::printf("%zu programs compiled\n", compiled);
+  EXPECT_EQ(compiled, chosen.size());
+  EXPECT_GT(compiled, 0u);
 }
 
 TEST_F(Sm90Kernels, ComputeOnADevice) {

@@ -484,6 +484,27 @@ void prepare(World& w) {
   d.check(polymioPrepare(handle, given, count));
 }
 
+void warm_problems(World& w) {
+  Draw d(w);
+  ProblemCase a(w);
+  std::string device = "cpu", solver = d.random().pick<std::string>({"", "Conv", "ConvGpu"});
+  if (d.wrong()) {
+    device = d.random().pick<std::string>({"", "abacus", "abacus-1", "cpu:9"});
+    d.refuse({kBad, miopenStatusNotInitialized, miopenStatusNotImplemented});
+  }
+  if (d.wrong()) {
+    solver = "Softmax";
+    d.bad();
+  }
+  std::size_t programs = 9, compiled = 9;
+  auto *const p = d.optional(&programs), *const c = d.optional(&compiled);
+  const auto* const given = d.pointer(&a.problem);
+  if (!d.check(polymioWarmProblems(d.pointer(device.c_str()), given, 1, solver.empty() ? nullptr : solver.c_str(),
+                                   d.random().one_in(2), p, c)))
+    return;
+  if ((p && programs != 0) || (c && compiled != 0)) w.report("a CPU has no programs");
+}
+
 /// A text for a buffer of the caller, queried by size first; a buffer that is too small is refused.
 template <class Get>
 void get_text(World& w, bool problem_optional, const Get& get) {
@@ -629,6 +650,7 @@ Registration g_entries[] = {
     {"polymioGetPackedWeightsInfo", packed_info},
     {"polymioDestroyPackedWeights", destroy_packed},
     {"polymioPrepare", prepare},
+    {"polymioWarmProblems", warm_problems},
     {"polymioExplain", [](World& w) { get_text(w, false, polymioExplain); }},
     {"polymioDiagnose", [](World& w) { get_text(w, true, polymioDiagnose); }},
     {"polymioGetOptions", get_options},

@@ -405,5 +405,20 @@ TEST_F(Processes, WarmFillsTheCacheOnce) {
   EXPECT_EQ(driver("", "warm --device toaster:0").status, 1);
 }
 
+TEST_F(Processes, WarmFillsTheCacheForTuning) {
+  const std::string list = (folder_ / "list").string(), warm = "warm --device cuda-sm90 --problems " + list;
+  std::ofstream(list) << kConv << "\n";
+  const Outcome one = driver("", warm + " --solver ConvGpuImplicitGemm");
+  EXPECT_EQ(one.status, 0) << one.text;
+  EXPECT_TRUE(has(one, "^cuda-sm90 +1 programs, 1 compiled"));
+  const Outcome all = driver("", warm + " --points all");
+  EXPECT_TRUE(has(all, "^cuda-sm90 +[0-9]{2,} programs, [0-9]{2,} compiled"));
+  EXPECT_TRUE(has(driver("", warm + " --points all"), " 0 compiled"));
+  EXPECT_FALSE(has(driver("MIOPEN_LOG_LEVEL=5 MIOPEN_FIND_ENFORCE=3", kConv), "compiled primitives/convolution"))
+      << "with a driver the same programs have the same keys";
+  EXPECT_EQ(driver("", warm + " --solver None").status, 1);
+  EXPECT_EQ(driver("", "warm --device cuda-sm90 --points all").status, 2);
+}
+
 }  // namespace
 }  // namespace polymio::driver

@@ -67,6 +67,29 @@ void add_problems(capi::ConvolutionCall call, std::deque<convolution::Problem>& 
   }
 }
 
+/// A device, or an architecture without its device, that programs are compiled for.
+class Target {
+ public:
+  explicit Target(const std::string& name) {
+    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
+    if (name.find('-') == std::string::npos) {
+      stream_ = create_stream(name, nullptr);
+      return;
+    }
+    compiler_ = create_compiler(name);
+    usual_ = usual_device(name);
+  }
+  const DeviceInfo& info() const { return stream_ ? stream_->info() : usual_; }
+  size_t compile(const Programs& programs) const {
+    return programs.empty() ? 0 : compile_to_disk(stream_ ? stream_->compiler() : *compiler_, programs);
+  }
+
+ private:
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Compiler> compiler_;
+  DeviceInfo usual_;
+};
+
 }  // namespace
 
 miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* problems, size_t count) {
@@ -90,14 +113,35 @@ miopenStatus_t polymioPrepare(miopenHandle_t handle, const miopenProblem_t* prob
 
 miopenStatus_t polymioWarm(const char* device, size_t* programs, size_t* compiled) {
   return guard([&] {
-    const std::string name = not_null(device, "device");
-    // Architectures look like "cuda-sm90", devices like "cuda:0" and "cpu".
-    const bool without_device = name.find('-') != std::string::npos;
-    const auto stream = without_device ? nullptr : create_stream(name, nullptr);
-    const auto compiler = without_device ? create_compiler(name) : nullptr;
-    const auto specs = convolution::base_programs(without_device ? usual_device(name) : stream->info());
-    const size_t made = specs.empty() ? 0 : compile_to_disk(without_device ? *compiler : stream->compiler(), specs);
-    if (programs) *programs = specs.size();
+    const Target target(not_null(device, "device"));
+    const Programs wanted = convolution::base_programs(target.info());
+    const size_t made = target.compile(wanted);
+    if (programs) *programs = wanted.size();
+    if (compiled) *compiled = made;
+  });
+}
+
+miopenStatus_t polymioWarmProblems(const char* device, const miopenProblem_t* problems, size_t count,
+                                   const char* solver, int all_points, size_t* programs, size_t* compiled) {
+  return guard([&] {
+    const Target target(not_null(device, "device"));
+    const std::string begin = solver ? solver : "";
+    const auto is_named = [&](const SolverBase* s) { return std::string_view(s->info().name).starts_with(begin); };
+    require(std::ranges::any_of(convolution::all_solvers(), is_named),
+            "no solver of convolutions has a name that begins with '{}'; docs/support.md has the names", begin);
+    Programs wanted;
+    std::set<std::string> seen;
+    for (size_t i = 0; i < count; ++i) {
+      const capi::ProblemCall any = capi::make_call(deref(not_null(problems, "problems")[i]), Status::kBadParm);
+      const auto* call = std::get_if<capi::ConvolutionCall>(&any);
+      require(call, "problem {} is not a convolution, allowed: convolutions", i);
+      convolution::validate(call->problem);
+      for (KernelSpec& spec :
+           convolution::programs(target.info(), call->problem, call->constraints, begin, all_points != 0))
+        if (seen.insert(program_name(spec)).second) wanted.push_back(std::move(spec));
+    }
+    const size_t made = target.compile(wanted);
+    if (programs) *programs = wanted.size();
     if (compiled) *compiled = made;
   });
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "core/handle.h"
@@ -135,6 +136,11 @@ SolverList all_solvers();
 /// The programs of the default points of a GPU's solvers for the usual kinds of convolutions, each once; with
 /// `others` also for rarer ones and unaligned pointers. The device need not be there.
 std::vector<KernelSpec> base_programs(const DeviceInfo&, bool others = false);
+
+/// The programs of the admitted solvers for a problem whose names begin with `solver`, each once: of their default
+/// points or of all points. The device need not be there.
+std::vector<KernelSpec> programs(const DeviceInfo&, const Problem&, const Constraints&, std::string_view solver,
+                                 bool all_points);
 
 /// A problem as the runner sees it: find, immediate mode, tuning and plans. Validates the problem, which must outlive
 /// the call; NotInitialized while the stream is being captured.
