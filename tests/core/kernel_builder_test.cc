@@ -16,8 +16,8 @@ namespace polymio {
 namespace {
 
 // Per device: limit of the programs that a first start compiles. The general matrix product and the depthwise windows,
-// which replace the reference kernel, are among them.
-constexpr std::size_t kMostBasePrograms = 114;
+// which replace the reference kernel, and the tensor core tiles, which are compiled for each layout, are among them.
+constexpr std::size_t kMostBasePrograms = 141;
 constexpr const char* kReference = "primitives/convolution/gpu/reference.cl";
 
 KernelSpec reference(const std::string& type, const std::string& extra = "-DFP64") {

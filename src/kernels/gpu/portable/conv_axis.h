@@ -23,9 +23,12 @@ INLINE Axis make_axis(i64 phase, i64 in, i64 out, i64 filter, i64 pad, i64 strid
   a.in_step = 1;
   a.tap_step = tap_step;
   a.delta = -tap_delta;
-  while (a.first < tap_step && a.first < filter && (phase + pad - a.first * dilation) % stride != 0) ++a.first;
+  // Stride 1 needs no division.
+  while (stride > 1 && a.first < tap_step && a.first < filter && (phase + pad - a.first * dilation) % stride != 0)
+    ++a.first;
   a.taps = a.first < MIN(tap_step, filter) ? quotient(filter - a.first + tap_step - 1, tap_step) : 0;
-  a.base = (phase + pad - a.first * dilation) / stride;
+  a.base = phase + pad - a.first * dilation;
+  if (stride > 1) a.base /= stride;
 #else
   a.count = out;
   a.out_step = 1;

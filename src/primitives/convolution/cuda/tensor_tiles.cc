@@ -90,11 +90,11 @@ Verdict check_sizes(const Problem& p) {
 }  // namespace
 
 // efficiency: fraction of the peak of mma.sync on large products, a guess.
-const TensorTiles::Tile TensorTiles::kTileTable[] = {{128, 128, 2, 4, 2, 0.50},
-                                                     {128, 64, 2, 2, 3, 0.42},
-                                                     {64, 64, 2, 2, 4, 0.34},
-                                                     {128, 32, 4, 1, 3, 0.25},
-                                                     {128, 16, 4, 1, 4, 0.15}};
+const TensorTiles::Tile TensorTiles::kTileTable[] = {{128, 128, 2, 4, 2, 0.36},
+                                                     {128, 64, 2, 2, 3, 0.32},
+                                                     {64, 64, 2, 2, 4, 0.26},
+                                                     {128, 32, 4, 1, 3, 0.20},
+                                                     {128, 16, 4, 1, 4, 0.12}};
 
 Verdict TensorTiles::check(const DeviceInfo& d, const Problem& p) {
   constexpr int kPower = 6, kFewest = 4;  // the activation's number in the C API
@@ -170,6 +170,8 @@ TensorTiles::TensorTiles(const DeviceInfo& d, const Problem& p, const TunePoint&
       steps_(gpu::steps_of(p)),
       strides_(gpu::strides_of(p)),
       channels_fast_(source()[1] == 1) {
+  sizes_.c = channels_;
+  sizes_.k = filters_;
   set_tiles();
   gathered_ = gathered_unit();
   plain_ = plain_unit();
@@ -294,8 +296,7 @@ double TensorTiles::time_of(const DeviceInfo& d, std::int64_t splits) const {
       elements * (tile_.p / real(gathered_.elements) + tile_.q / real(plain_.elements)) / 32 / kCopiesPerUs;
   // A multiprocessor runs `resident` blocks at a time, each of which takes at least kStepUs per step.
   const double waves = std::ceil(blocks / (d.units * tile_.resident)), full = blocks / d.units;
-  const double compute =
-      std::max(full * (steps * std::max(multiply, copy)), waves * (steps * (kStepUs + multiply) + kBlockUs));
+  const double compute = std::max(full * steps * (multiply + copy), waves * (steps * (kStepUs + multiply) + kBlockUs));
   const double partials = splits > 1 ? 8 * real(splits * result_count_) : 0;
   const double memory = tensor_bytes_ / (1e3 * d.bandwidth_gbs * kMemory);
   return (splits > 1 ? 2 : 1) * kLaunchUs + std::max(compute, memory) + partials / (1e3 * d.bandwidth_gbs);

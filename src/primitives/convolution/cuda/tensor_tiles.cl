@@ -141,7 +141,7 @@ INLINE void set_tile(LOCAL Tile* tile, i64 index, ConvSizes z, ConvSteps t, Conv
     taps_other += a.first * e.w[2 + i];
 #endif
   }
-  const i64 c = quotient(z.c, z.groups), k = quotient(z.k, z.groups), group = next;
+  const i64 c = z.c, k = z.k, group = next;
 #if DIRECTION == 2
   set_digit(pixels, 3, z.n, SOURCE[0], e.y[0], 0);
   set_digit(taps, CHANNEL_DIGIT, c, SOURCE[1], e.w[1], 0);
@@ -375,7 +375,8 @@ INLINE void store_results(GLOBAL out_t* dst, const sum_t* v, GLOBAL const out_t*
 #endif
 }
 
-/// Blocks: tiles along dimension 0, splits of k along 1, whose sums go to `partials`, `count` of each.
+/// Blocks: tiles along dimension 0, splits of k along 1, whose sums go to `partials`, `count` of each. The channels in
+/// z are those of a group.
 KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     tensor_tiles(GLOBAL const in_t* RESTRICT gathered, GLOBAL const in_t* RESTRICT plain, GLOBAL out_t* result,
                  GLOBAL sum_t* partials, GLOBAL const out_t* RESTRICT bias, const ConvSizes z, const ConvSteps t,
@@ -466,9 +467,14 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
       const int at = results[row / 16 * WARP_P + i * 16 + row % 16];
       if (at < 0 || q >= outputs) continue;
       sum_t v[STORE_UNIT];
+#if STORE_Q && STORE_UNIT % 4 == 0
+      UNROLL
+      for (int u = 0; u < STORE_UNIT; u += 4) local_load4(slice + row * SLICE_PITCH + q + u, v + u);
+#else
       UNROLL
       for (int u = 0; u < STORE_UNIT; ++u)
         v[u] = slice[(STORE_Q ? row : row + u) * SLICE_PITCH + q + (STORE_Q ? u : 0)];
+#endif
       const i64 offset = at + (i64)q * RESULT_Q;
       if (partials)
         store_partials(partials + offset, v);

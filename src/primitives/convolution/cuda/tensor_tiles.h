@@ -64,7 +64,7 @@ class TensorTiles {
   bool fp64_, static_shared_;        // the device's arithmetic; the kernel declares all its shared memory
   double tensor_bytes_, depth_ = 0;  // mean depth of the sums
   std::int64_t channels_, filters_, result_count_;  // per group; elements of the result
-  kernels::ConvSizes sizes_;
+  kernels::ConvSizes sizes_;                        // with the channels of a group
   kernels::ConvSteps steps_;
   kernels::ConvStrides strides_;
   kernels::GeneralShape shape_{};
