@@ -57,8 +57,10 @@ start_memory_checks() {  # a small problem per kernel
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    POLYMIO_TEST_ONLY=ConvGpuDepthwise start "$tool.$i" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_depthwise_matrix"
+    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles"; do
+      POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${job#* }"
+    done
   done
   unset POLYMIO_TEST_WITHOUT
 }

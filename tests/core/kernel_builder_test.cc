@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "base/error.h"
 #include "primitives/convolution/convolution.h"
@@ -15,8 +16,8 @@ namespace polymio {
 namespace {
 
 // Per device: limit of the programs that a first start compiles. The general matrix product and the depthwise windows,
-// which replace the reference kernel, are among them.
-constexpr std::size_t kMostBasePrograms = 114;
+// which replace the reference kernel, and the tensor core tiles, which are compiled for each layout, are among them.
+constexpr std::size_t kMostBasePrograms = 141;
 constexpr const char* kReference = "primitives/convolution/gpu/reference.cl";
 
 KernelSpec reference(const std::string& type, const std::string& extra = "-DFP64") {
@@ -86,6 +87,19 @@ TEST(Nvrtc, CompilesASampleOfEverySource) {
   EXPECT_EQ(sample.size(), kernel_programs().size()) << "a source is in no program";
   compile_to_disk(*compiler, sample);
   EXPECT_EQ(compile_to_disk(*compiler, sample), 0u) << "they are on disk now";
+}
+
+TEST(Nvrtc, CompilesTensorTilesForGpusSinceAmpere) {
+  for (const char* architecture : {"cuda-sm80", "cuda-sm86", "cuda-sm89", "cuda-sm90"}) {
+    SCOPED_TRACE(architecture);
+    if (!nvrtc()) GTEST_SKIP() << "no NVRTC";
+    const auto compiler = create_compiler(architecture);
+    std::set<std::string> kinds;  // a program of each type and direction
+    for (const KernelSpec& spec : convolution::base_programs(usual_device(architecture), true))
+      if (spec.entry == "tensor_tiles" && kinds.insert(spec.options[0] + spec.options[2]).second)
+        EXPECT_FALSE(compile_program(*compiler, spec).binary.empty());
+    EXPECT_EQ(kinds.size(), 10u) << "three float types in three directions, int8 forward";
+  }
 }
 
 TEST(BasePrograms, AreFew) {

@@ -64,7 +64,9 @@ std::vector<KernelSpec> base_programs(const DeviceInfo& device, bool others) {
   };
   const auto add_all = [&](const Problem& p) {
     for (const SolverBase* s : solvers(p.direction, device.kind)) {
-      if (!s->is_applicable(device, p) || (s->info().reference && !others)) continue;
+      const bool usual =
+          !s->info().reference && static_cast<int>(s->error_class(p)) <= static_cast<int>(Constraints{}.math);
+      if (!s->is_applicable(device, p) || (!usual && !others)) continue;
       for (KernelSpec& spec : s->kernel_specs(device, p, s->default_point(device, p))) add(spec);
     }
   };

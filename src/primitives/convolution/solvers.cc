@@ -13,7 +13,7 @@ namespace polymio::convolution {
 using Maker = SolverMaker<Direction>;
 Maker cpu_depthwise, cpu_grouped, cpu_gemm, cpu_implicit_gemm, cpu_direct, cpu_direct_weights, cpu_winograd,
     cpu_winograd_large, cpu_winograd_weights, cpu_winograd_weights_large, cpu_reference;
-Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm, cuda_gemm_tf32, gpu_gemm,
+Maker gpu_depthwise, gpu_grouped, gpu_winograd, gpu_fft, cuda_hopper, cuda_gemm, cuda_gemm_tf32, cuda_tensor, gpu_gemm,
     gpu_implicit_gemm, gpu_reference;
 
 namespace {
@@ -88,6 +88,9 @@ constexpr Registration<Direction> kRows[] = {
         kNotDeterministic),
     row(126, "ConvCudaGemmTf32Wrw", Algorithm::kGemm, 2, kCuda, Direction::kBackwardWeights, cuda_gemm_tf32,
         kNotDeterministic),
+    row(130, "ConvCudaTensorFwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kForward, cuda_tensor),
+    row(131, "ConvCudaTensorBwd", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardData, cuda_tensor),
+    row(132, "ConvCudaTensorWrw", Algorithm::kImplicitGemm, 1, kCuda, Direction::kBackwardWeights, cuda_tensor),
     row(118, "ConvGpuGemmFwd", Algorithm::kGemm, 1, kGpus, Direction::kForward, gpu_gemm),
     row(119, "ConvGpuGemmBwd", Algorithm::kGemm, 1, kGpus, Direction::kBackwardData, gpu_gemm),
     row(120, "ConvGpuGemmWrw", Algorithm::kGemm, 1, kGpus, Direction::kBackwardWeights, gpu_gemm),

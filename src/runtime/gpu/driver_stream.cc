@@ -21,11 +21,10 @@ struct LaunchConfig {
 namespace {
 
 constexpr int kOutOfMemory = 2;
-constexpr int kMaxSharedAttribute = 8;   // function attribute: dynamic shared memory beyond 48 KiB
+constexpr int kMaxSharedAttribute = 8;   // function attribute: most dynamic shared memory
 constexpr int kMemoryTypeAttribute = 2;  // pointer attribute
 constexpr int kDeviceMemory = 2;         // a value of it
 constexpr int kCooperativeAttribute = 2, kClusterAttribute = 4, kProgrammaticAttribute = 6;
-constexpr std::uint32_t kUsualShared = 48u << 10;
 constexpr std::size_t kMaxArguments = 32;
 
 struct DriverEvent final : Event {
@@ -45,7 +44,8 @@ class DriverModule;
 struct DriverKernel final : Kernel {
   std::shared_ptr<DriverModule> module;
   void* function = nullptr;
-  mutable std::atomic<std::uint32_t> shared_limit{kUsualShared};
+  // That was asked for. Without, 48 KiB in all, of which the kernel's static shared memory is a part.
+  mutable std::atomic<std::uint32_t> shared_limit{0};
 };
 
 class DriverModule final : public Module, public std::enable_shared_from_this<DriverModule> {

@@ -12,6 +12,18 @@ INLINE void copy_chunk(LOCAL in_t* dst, GLOBAL const in_t* src, int inside) {
                "l"(src), "r"(inside ? 16 : 0)
                : "memory");
 }
+#define COPY_ASYNC(dst, src, bytes, inside)                                                                       \
+  asm volatile("cp.async.ca.shared.global [%0], [%1], " #bytes ", %2;" ::"r"((u32)__cvta_generic_to_shared(dst)), \
+               "l"(src), "r"((inside) ? (bytes) : 0)                                                              \
+               : "memory")
+/// The same for `bytes`, 4, 8 or 16, at multiples of them.
+INLINE void copy_bytes(LOCAL in_t* dst, GLOBAL const in_t* src, const int bytes, int inside) {
+  if (bytes == 16) return copy_chunk(dst, src, inside);
+  if (bytes == 8)
+    COPY_ASYNC(dst, src, 8, inside);
+  else
+    COPY_ASYNC(dst, src, 4, inside);
+}
 INLINE void wait_for_all_copies(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");
   BARRIER();
@@ -35,6 +47,10 @@ INLINE void copy_chunk(LOCAL in_t* dst, GLOBAL const in_t* src, int inside) {
   *(LOCAL u32x4*)dst = v;
 #endif
 }
+INLINE void copy_bytes(LOCAL in_t* dst, GLOBAL const in_t* src, const int bytes, int inside) {
+  UNROLL
+  for (int i = 0; i < bytes * CHUNK / 16; ++i) dst[i] = inside ? src[i] : 0;
+}
 INLINE void wait_for_all_copies(void) { BARRIER(); }
 INLINE void commit_copies(void) {}
 #define WAIT_FOR_COPY_GROUPS(n) BARRIER()
@@ -44,6 +60,9 @@ INLINE void commit_copies(void) {}
 INLINE void local_load_4(LOCAL const in_t* p, sum_t* v) {
 #if IN_KIND == KIND_fp32
   local_load4(p, v);
+#elif IN_KIND == KIND_int8
+  UNROLL
+  for (int i = 0; i < 4; ++i) v[i] = p[i];
 #else
   const u64 u = *(LOCAL const u64*)p;
   v[0] = NARROW(u);

@@ -1,5 +1,5 @@
-// NVIDIA matrix units for 16-bit floats (mma.sync and ldmatrix, PTX ISA 9.7.14), per warp. ldmatrix loads blocks of
-// 8 x 8 elements from local memory: eight lanes per block each pass the address of a row of 16 bytes.
+// NVIDIA matrix units (mma.sync and ldmatrix, PTX ISA 9.7.14), per warp: 16-bit floats, TF32 products of fp32, int8.
+// ldmatrix loads blocks of 8 rows of 16 bytes from local memory: eight lanes per block each pass the address of a row.
 // SPDX-License-Identifier: MIT
 #pragma once
 
@@ -27,6 +27,33 @@ INLINE void mma_16x8x16_to(const u32* a, const u32* b, const float* c, float* d)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 INLINE void mma_16x8x16(const u32* a, const u32* b, float* c) { mma_16x8x16_to(a, b, c, c); }
+
+#if IN_KIND == KIND_fp32
+INLINE u32 tf32_of_bits(u32 bits) {
+  u32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(FLOAT_OF_BITS(bits)));
+  return rounded;
+}
+#endif
+
+/// c (16 x 8) += a (16 x k) b (k x 8), where a row of k is 32 bytes. Blocks of 16 bytes of k, as load_4_blocks and
+/// load_2_blocks fetch them; a: top left, bottom left, top right, bottom right. Rounds fp32 to TF32.
+INLINE void multiply_blocks(const u32* a, const u32* b, sum_t* c) {
+#if IN_KIND == KIND_fp32
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(tf32_of_bits(a[0])), "r"(tf32_of_bits(a[1])), "r"(tf32_of_bits(a[2])), "r"(tf32_of_bits(a[3])),
+        "r"(tf32_of_bits(b[0])), "r"(tf32_of_bits(b[1])));
+#elif IN_KIND == KIND_int8
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  mma_16x8x16(a, b, c);
+#endif
+}
 
 /// Local memory address as the instructions take it.
 INLINE u32 local_address(LOCAL const in_t* p) { return (u32)__cvta_generic_to_shared(p); }

@@ -14,6 +14,7 @@ typedef unsigned short u16;
 #define GLOBAL __global
 #define LOCAL __local   // qualifies pointers
 #define SHARED __local  // qualifies arrays
+#define LARGE_SHARED(type, name, count) __local type name[count]
 #ifdef __OPTIMIZE__
 // PoCL's compiler crashes on a local variable of a kernel in another function, where the optimizer puts it in place of
 // a pointer argument that always points to it.
@@ -62,6 +63,7 @@ typedef unsigned short u16;
 #define KERNEL extern "C" __attribute__((global)) void
 #define LOCAL
 #define SHARED __attribute__((shared))
+#define LARGE_SHARED(type, name, count) __attribute__((shared)) type name[count]
 #define INLINE __attribute__((device)) inline static
 #define BLOCK(d)                                        \
   ((int)((d) == 0   ? __builtin_amdgcn_workgroup_id_x() \
@@ -95,6 +97,7 @@ INLINE u16 half_of_float(float v) { return __builtin_bit_cast(u16, (_Float16)v);
 #define KERNEL extern "C" __global__ void
 #define LOCAL
 #define SHARED __shared__
+#define LARGE_SHARED(type, name, count) extern __shared__ type name[]  // above 48 KiB in all: sized by the launch
 #define INLINE __device__ __forceinline__ static
 #define BLOCK(d) ((int)((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z))
 #define BLOCKS(d) ((int)((d) == 0 ? gridDim.x : (d) == 1 ? gridDim.y : gridDim.z))

@@ -1,5 +1,5 @@
 // Vector loads and stores of elements of types IN and OUT, which registers hold as sum_t: fp32 for fp32, fp16 and bf16,
-// int32 for int8 (whose OUT is int32).
+// int32 for int8 (whose OUT is int32 where vectors are stored).
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/portable/conv_shapes.h"
@@ -99,7 +99,7 @@ INLINE void store4(GLOBAL out_t* p, const sum_t* v) {
 #if defined(UNALIGNED) && OUT_KIND == KIND_int32
   UNROLL
   for (int i = 0; i < 4; ++i) p[i] = v[i];
-#elif defined(UNALIGNED)
+#elif defined(UNALIGNED) || OUT_KIND == KIND_int8
   UNROLL
   for (int i = 0; i < 4; ++i) STORE(OUT, p, i, v[i]);
 #elif OUT_KIND == KIND_fp32 || OUT_KIND == KIND_int32

@@ -11,6 +11,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/portable/portable.h"
 #include "kernels/gpu/portable/conv_args.h"
+#include "kernels/gpu/portable/conv_axis.h"
 
 #define THREADS (SLICES * (TILE_P / 4) * (TILE_Q / 4))
 #define RESIDENT MAX(1, 384 / THREADS)  // blocks per multiprocessor: leaves 168 registers
@@ -51,67 +52,11 @@ typedef struct {
   position_t at[3];
 } Step;
 
-/// a / b, faster for small numbers.
-INLINE i64 quotient(i64 a, i64 b) { return (((u64)a | (u64)b) >> 32) == 0 ? (i64)((u32)a / (u32)b) : a / b; }
-
-/// One axis of the results of a tile: position phase + j * out_step reads source positions j * in_step + base + i *
-/// delta with taps first + i * tap_step.
-typedef struct {
-  i64 count, phase, out_step, in_step, base, delta, first, taps, tap_step;
-} Axis;
-
-INLINE Axis make_axis(i64 phase, i64 in, i64 out, i64 filter, i64 pad, i64 stride, i64 dilation, i64 tap_step,
-                      i64 tap_delta) {
-  Axis a;
-  a.phase = phase;
-  a.first = 0;
-#if DIRECTION == 1
-  a.count = phase < in ? quotient(in - phase + stride - 1, stride) : 0;
-  a.out_step = stride;
-  a.in_step = 1;
-  a.tap_step = tap_step;
-  a.delta = -tap_delta;
-  while (a.first < tap_step && a.first < filter && (phase + pad - a.first * dilation) % stride != 0) ++a.first;
-  a.taps = a.first < MIN(tap_step, filter) ? quotient(filter - a.first + tap_step - 1, tap_step) : 0;
-  a.base = (phase + pad - a.first * dilation) / stride;
-#else
-  a.count = out;
-  a.out_step = 1;
-  a.in_step = stride;
-  a.tap_step = 1;
-  a.delta = dilation;
-  a.taps = filter;
-  a.base = -pad;
-#endif
-  return a;
-}
-
 /// A tile of the result: its first row and column, its group, the axes of its phase.
 typedef struct {
   i64 group, p0, q0, rows, outputs, reduced, depth;
   Axis axes[3];
 } Tile;
-
-// Strides of the gathered tensor, its spatial sizes, and strides of the result.
-#if DIRECTION == 1
-#define SOURCE e.y
-#define RESULT e.x
-#define SIZE z.out
-#elif DIRECTION == 0
-#define SOURCE e.x
-#define RESULT e.y
-#define SIZE z.in
-#else
-#define SOURCE e.x
-#define RESULT e.w
-#define SIZE z.in
-#endif
-
-#if DIRECTION == 1
-#define PHASES(i) MIN(t.stride[i], z.in[i])
-#else
-#define PHASES(i) 1
-#endif
 
 #if DIRECTION != 2
 /// Restricts the taps to those that read from the source for any of the rows, of which `last` is the last.
@@ -266,18 +211,14 @@ INLINE Step make_step(i64 k, i64 last, LOCAL const Tile* tile, ConvStrides e, in
   return step;
 }
 
-/// Offsets of the tile's group, and the distance of neighbouring q.
+/// Offsets of the tile's group.
 #define GATHERED_AT (tile->group * (DIRECTION == 1 ? tile->reduced : quotient(z.c, z.groups)) * SOURCE[1])
 #if DIRECTION == 2
 #define PLAIN_AT (tile->group * tile->outputs * e.y[1])
-#define PLAIN_Q e.y[1]
 #define RESULT_AT (tile->group * tile->outputs * e.w[0])
-#define RESULT_Q e.w[0]
 #else
 #define PLAIN_AT (tile->group * quotient(z.k, z.groups) * e.w[0])
-#define PLAIN_Q e.w[DIRECTION]
 #define RESULT_AT (tile->group * tile->outputs * RESULT[1])
-#define RESULT_Q RESULT[1]
 #endif
 
 INLINE void store_sum(GLOBAL STORED(OUT) * result, i64 at, sum_t sum, SCALAR alpha, SCALAR beta) {

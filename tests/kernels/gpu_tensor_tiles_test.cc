@@ -1,0 +1,91 @@
+// The tiles of tensor_tiles.cl on the GPU that POLYMIO_TEST_DEVICE names. For OpenCL they emulate the matrix units of
+// NVIDIA's GPUs: this proves which elements they copy, where the tiles hold them, and which results they write.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "primitives/convolution/cuda/tensor_tiles.h"
+#include "tests/device.h"
+#include "tests/runner/runner.h"
+
+namespace polymio::test {
+namespace {
+
+using convolution::Problem;
+using convolution::cuda::TensorTiles;
+
+/// Without the solver's check of the device.
+class Tiles final : public GpuSolver<Problem> {
+ public:
+  Tiles() : GpuSolver({.name = "TensorTiles"}) {}
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override { return TensorTiles::check(d, p); }
+  ErrorClass error_class(const Problem& p) const override { return TensorTiles::error_class(p); }
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return TensorTiles(d, p, t).predict(d);
+  }
+  TuneSpace tune_space(const DeviceInfo&, const Problem&) const override { return TensorTiles::tune_space(); }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return TensorTiles::is_valid(d, p, t);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    return TensorTiles::default_point(d, p);
+  }
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return TensorTiles(d, p, t).workspace();
+  }
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& t) const override {
+    return TensorTiles(d, p, t).kernels();
+  }
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& t, const Kernels& built) const override {
+    return [p, tiles = TensorTiles(d, p, t), built](Stream& s, const Args& a) { tiles.run(s, built, p, a); };
+  }
+};
+
+/// Every direction of the line at its default point, and at each point if `all`.
+void check_line(const std::string& line, bool all = false) {
+  if (on_cpu()) GTEST_SKIP() << "no GPU";
+  Handle handle(device_name(), nullptr);
+  const DeviceInfo& device = handle.device();
+  const Tiles tiles;
+  for (const auto& c : convolution_cases(line)) {
+    SCOPED_TRACE(c->line());
+    c->prepare();
+    const SolverBase& solver = tiles;
+    ASSERT_TRUE(solver.is_applicable(device, c->problem())) << solver.is_applicable(device, c->problem()).text();
+    std::vector<TunePoint> points = {solver.default_point(device, c->problem())};
+    if (all) points = valid_points(solver, device, c->problem());
+    for (const TunePoint& point : points) {
+      SCOPED_TRACE(to_text(point));
+      check(handle, *c, tiles, point);
+    }
+  }
+}
+
+class TensorTilesOnGpu : public testing::TestWithParam<const char*> {};
+
+TEST_P(TensorTilesOnGpu, ComputesTheLine) { check_line(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, TensorTilesOnGpu,
+    testing::Values(
+        // Units of 16, 8 and 4 bytes and of an element, NHWC
+        "convbfp16 -n 2 -c 16 -H 7 -W 6 -k 24 -y 3 -x 3 -p 1 -q 1 -F 0 -I NHWC -f NHWC -O NHWC --alpha 0.5 --beta 2",
+        "convfp16 -n 1 -c 12 -H 6 -W 7 -k 20 -y 3 -x 2 -p 0 -q 1 -u 2 -v 1 -F 0 -I NHWC -f NHWC -O NHWC",
+        "convfp16 -n 2 -c 6 -H 8 -W 9 -k 10 -y 3 -x 3 -p 2 -q 2 -u 1 -v 1 -l 2 -j 2 -F 0 -I NHWC -f NHWC -O NHWC",
+        "convbfp16 -n 1 -c 3 -H 9 -W 10 -k 5 -y 3 -x 3 -p 1 -q 1 -u 2 -v 3 -F 0 -I NHWC -f NHWC -O NHWC",
+        // Planes: gathered by elements, or pointwise
+        "convfp16 -n 2 -c 5 -H 7 -W 6 -k 9 -y 3 -x 3 -p 1 -q 1 -u 1 -v 2 -F 0 --alpha 1 --beta 1",
+        "convbfp16 -n 2 -c 16 -H 4 -W 6 -k 24 -y 1 -x 1 -p 0 -q 0 -F 0",
+        // Groups, one and three spatial dimensions
+        "convfp16 -n 2 -c 24 -H 5 -W 6 -k 12 -y 3 -x 3 -p 1 -q 1 -g 3 -F 0 -I NHWC -f NHWC -O NHWC",
+        "convbfp16 -_ 1 -n 2 -c 10 -W 30 -k 8 -x 5 -q 4 -v 3 -j 2 -g 1 -F 0",
+        "convfp16 -_ 3 -n 1 -c 8 -! 4 -H 5 -W 4 -k 6 -@ 3 -y 2 -x 3 -$ 1 -p 0 -q 1 -# 2 -u 1 -v 2 -F 0 -I NDHWC -f "
+        "NDHWC -O NDHWC"));
+
+TEST(GpuTensorTiles, EveryTile) {
+  check_line("convbfp16 -n 1 -c 72 -H 9 -W 8 -k 80 -y 2 -x 2 -p 1 -q 0 -u 1 -v 1 -F 0 -I NHWC -f NHWC -O NHWC", true);
+}
+
+}  // namespace
+}  // namespace polymio::test
