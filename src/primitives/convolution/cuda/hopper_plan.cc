@@ -523,7 +523,7 @@ constexpr double kL2Bytes = 55;     // per clock
 constexpr double kFlop = 8192 / 2;  // per clock, 16-bit
 constexpr double kGhz = 1.5;
 constexpr double kLaunchUs = 2;
-constexpr double kStore = 0.08;        // per element of a tile
+constexpr double kStore = 0.08;  // per element of a tile
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 
