@@ -149,7 +149,9 @@ TEST(CudaDevice, IsDescribedAsAUsualOne) {
   EXPECT_EQ(device.gpu.matrix_flops.tf32, 2048);
   EXPECT_EQ(device.gpu.matrix_flops.bits8, 8192);
   EXPECT_EQ(device.bandwidth_gbs, usual.bandwidth_gbs) << "the driver reports no memory clock";
-  EXPECT_DOUBLE_EQ(device.gpu.clock_ghz, 1.0);
+  EXPECT_DOUBLE_EQ(device.gpu.clock_ghz, usual.gpu.clock_ghz);
+  EXPECT_DOUBLE_EQ(device.fp32_gflops, usual.fp32_gflops);
+  EXPECT_EQ(device.cache_bytes, usual.cache_bytes);
   constexpr double kTera = 1e-3;
   EXPECT_NEAR(usual.gpu.matrix_flops.bits16 * usual.units * usual.gpu.clock_ghz * kTera, 1070, 1);
   EXPECT_EQ(usual_device("cuda-sm75").gpu.matrix_flops.bits16, 0) << "unknown";

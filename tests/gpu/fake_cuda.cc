@@ -50,12 +50,14 @@ int device_name(char* name, int size, int) {
 }
 int total_memory(std::size_t* n, int) { return *n = std::size_t{1} << 30, 0; }
 int attribute(int* value, int which, int) {
-  constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kMajor = 75, kSharedOptIn = 97;
+  constexpr int kBlockThreads = 1, kShared = 8, kWarp = 10, kClock = 13, kUnits = 16, kL2 = 38, kMajor = 75,
+                kSharedOptIn = 97;
   *value = which == kBlockThreads  ? 1024
            : which == kShared      ? 48 << 10
            : which == kWarp        ? 32
-           : which == kClock       ? 1'000'000
+           : which == kClock       ? 1'980'000
            : which == kUnits       ? 132
+           : which == kL2          ? 50 << 20
            : which == kMajor       ? 9
            : which == kSharedOptIn ? 227 << 10
                                    : 0;
