@@ -121,6 +121,7 @@ struct ConvProduct {
     }
 
     DEVICE void advance(const Arguments& a, const ConvPhase& p) {
+      if (channel >= a.shape.reduced) return;  // beyond the last
       if (a.shape.taps_innermost) {
         if (!next_tap(p)) channel += kDepth;
         return;
@@ -375,7 +376,7 @@ struct ConvProduct {
       publish_barriers();
     }
     __syncthreads();
-    constexpr bool kMany = kRowBlocks * kAccumulators > 128;
+    constexpr bool kMany = kRowBlocks * kAccumulators > 160;
     if (warpgroup == 0) {
       give_registers<kMany ? 24 : 40>();
       if (threadIdx.x < 32 && elected()) produce(a, first, stride, rank);

@@ -475,6 +475,13 @@ TuneSpace hopper_space(const Problem& p) {
 
 namespace {
 
+/// Its sums leave the consumers, or the producer, too few registers for more than a plain problem.
+bool fills_registers(const HopperTile& tile) { return tile.row_blocks * tile.columns > 320; }
+bool is_plain(const Problem& p) {
+  return p.spatial() <= 2 && p.scalars != Scalars::kBilinear && !p.epilogue.residual && !p.epilogue.scale &&
+         phases_of(p).size() == 1;
+}
+
 bool takes_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (p.filter(0) * (p.spatial() > 1 ? p.filter(1) : 1) == 1) return false;
   if (point[kSplit] == 0) return false;
@@ -507,12 +514,14 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (hopper_has_halo(p, point)) return split == 1 && point[kOrder] == 0 && taps > 1 && hopper_halo(p).columns > 0;
   const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
   if (tile.columns >= 2 * std::max<std::int64_t>(64, outputs)) return false;
+  if (fills_registers(tile) && !is_plain(p)) return false;
   if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
   if (split == 1) return true;
-  // Clusters are for few tiles and long sums; a register holds the share of a block.
+  // Clusters are for few tiles and long sums. Each block has a share of the sums, and its ring holds its own.
   const HopperProduct plan = hopper_product(d, p, point);
-  return !tile.apart && tile.row_blocks * tile.columns / 8 % split == 0 && plan.shape.tiles * split <= 2 * d.units &&
-         taps * depth_steps(plan.shape.reduced) >= 2 * split;
+  const int quads = tile.row_blocks * tile.columns / 8;
+  return !tile.apart && quads % split == 0 && quads * 32 <= tile.stages * (tile.rows() + tile.columns) &&
+         plan.shape.tiles * split <= 2 * d.units && taps * depth_steps(plan.shape.reduced) >= 2 * split;
 }
 
 namespace {

@@ -47,7 +47,7 @@ HopperHalo hopper_halo(const Problem&);
 
 /// Backward weights with unit strides and a filter of at most 3x3 from tiles with their halo.
 struct HopperHaloWeights {
-  static constexpr int kStages = 2;
+  static constexpr int kStages = 3;
   int pixels = 0;  // of a tile; 0: no tile fits
   kernels::ConvHaloWeightsShape shape{};
   TensorMapSpec x, dy;
