@@ -53,7 +53,7 @@
 #define P_UNITS (P_TILE / P_COPY / THREADS)
 #define Q_UNITS CEIL_DIV(Q_TILE / Q_COPY, THREADS)
 #define P_COPY_ROWS (P_ASYNC || P_K_MAJOR ? 1 : P_COPY)
-#define PLACES_HELD (P_LANES_K ? (P_UNITS <= 8 ? P_UNITS : 0) : P_COPY_ROWS)  // in registers
+#define PLACES_HELD (P_LANES_K ? (P_UNITS <= 4 ? P_UNITS : 0) : P_COPY_ROWS)  // in registers
 
 // Results pass local memory in slices: a block of 16 rows of every warp.
 #define SLICE_P (WARPS_P * 16)
@@ -260,20 +260,22 @@ INLINE int is_inside(Place a, Place b, const int* size) {
 #define QK_OF(i) (Q_LANES_K ? LANE(Q_LANES) * Q_COPY : LINE(Q_LANES, i) * (Q_K_MAJOR ? Q_COPY : 1))
 #define HAS_Q_UNIT(i) (((i) + 1) * THREADS <= Q_TILE / Q_COPY || THREAD(0) + (i)*THREADS < Q_TILE / Q_COPY)
 
-#if IN_BYTES < 4
-/// The bits of an element as element `i` of a quad.
-INLINE u32 in_quad(in_t element, int i) {
-#if IN_BYTES == 1
-  return (u32)(u8)element << i * 8;
-#else
-  return (u32)element << i * 16;
+// Registers that a quad is loaded to. Those of 16-bit elements are not used before the products of the step, which
+// would wait for them.
+#define RAW (IN_BYTES == 2 ? 2 : 1)
+INLINE void load_element(GLOBAL const in_t* p, int inside, int i, u32* raw) {
+#if IN_BYTES == 2
+  raw[i] = inside ? p[0] : 0;
+#elif IN_BYTES == 1
+  if (i == 0) raw[0] = 0;
+  if (inside) raw[0] |= (u32)(u8)p[0] << i * 8;
 #endif
 }
-#endif
+INLINE u32 quad_of(const u32* raw) { return RAW == 2 ? raw[0] | raw[RAW - 1] << 16 : raw[0]; }
 
 /// Copies a tile of the gathered operand to local memory or, by elements, to registers.
-INLINE void gather(LOCAL in_t* tile, u32* quads, GLOBAL const in_t* gathered, LOCAL const Place* rows,
-                   const Place* held, LOCAL const Columns* columns, const int* size) {
+INLINE void gather(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* gathered, LOCAL const Place* rows, const Place* held,
+                   LOCAL const Columns* columns, const int* size) {
 #if P_LANES_K
   Place fixed[P_ASYNC ? 1 : P_COPY];
   UNROLL
@@ -281,9 +283,6 @@ INLINE void gather(LOCAL in_t* tile, u32* quads, GLOBAL const in_t* gathered, LO
 #endif
   UNROLL
   for (int i = 0; i < P_UNITS; ++i) {
-#if !P_ASYNC
-    quads[i] = 0;
-#endif
     UNROLL
     for (int w = 0; w < (P_ASYNC ? 1 : P_COPY); ++w) {
 #if P_LANES_K
@@ -295,20 +294,17 @@ INLINE void gather(LOCAL in_t* tile, u32* quads, GLOBAL const in_t* gathered, LO
 #if P_ASYNC
       copy_bytes(tile + p_at(P_OF(i), PK_OF(i)), gathered + offset, P_UNIT * IN_BYTES, inside);
 #else
-      if (inside) quads[i] |= in_quad(gathered[offset], w);
+      load_element(gathered + offset, inside, w, raw + i * RAW);
 #endif
     }
   }
 }
 
 /// The same of the plain operand.
-INLINE void copy_plain(LOCAL in_t* tile, u32* quads, GLOBAL const in_t* plain, LOCAL const Columns* columns,
-                       int outputs, int q_stride) {
+INLINE void copy_plain(LOCAL in_t* tile, u32* raw, GLOBAL const in_t* plain, LOCAL const Columns* columns, int outputs,
+                       int q_stride) {
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i) {
-#if !Q_ASYNC
-    quads[i] = 0;
-#endif
     UNROLL
     for (int w = 0; w < (Q_ASYNC ? 1 : Q_COPY); ++w) {
       const int q = Q_OF(i) + (Q_K_MAJOR ? 0 : w), k = QK_OF(i) + (Q_K_MAJOR ? w : 0);
@@ -317,22 +313,22 @@ INLINE void copy_plain(LOCAL in_t* tile, u32* quads, GLOBAL const in_t* plain, L
 #if Q_ASYNC
       if (HAS_Q_UNIT(i)) copy_bytes(tile + q_at(q, k), plain + offset, Q_UNIT * IN_BYTES, inside);
 #else
-      if (inside) quads[i] |= in_quad(plain[offset], w);
+      load_element(plain + offset, inside, w, raw + i * RAW);
 #endif
     }
   }
 }
 
 /// Quads from registers to the tiles.
-INLINE void store_quads(LOCAL in_t* p_tile, LOCAL in_t* q_tile, const u32* p_quads, const u32* q_quads) {
+INLINE void store_quads(LOCAL in_t* p_tile, LOCAL in_t* q_tile, const u32* p_raw, const u32* q_raw) {
 #if !P_ASYNC
   UNROLL
-  for (int i = 0; i < P_UNITS; ++i) *(LOCAL u32*)(p_tile + p_at(P_OF(i), PK_OF(i))) = p_quads[i];
+  for (int i = 0; i < P_UNITS; ++i) *(LOCAL u32*)(p_tile + p_at(P_OF(i), PK_OF(i))) = quad_of(p_raw + i * RAW);
 #endif
 #if !Q_ASYNC
   UNROLL
   for (int i = 0; i < Q_UNITS; ++i)
-    if (HAS_Q_UNIT(i)) *(LOCAL u32*)(q_tile + q_at(Q_OF(i), QK_OF(i))) = q_quads[i];
+    if (HAS_Q_UNIT(i)) *(LOCAL u32*)(q_tile + q_at(Q_OF(i), QK_OF(i))) = quad_of(q_raw + i * RAW);
 #endif
 }
 
@@ -412,7 +408,7 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
   Place held[MAX(PLACES_HELD, 1)];
   UNROLL
   for (int i = 0; i < PLACES_HELD; ++i) held[i] = rows[P_LANES_K ? P_OF(i) : P_OF(0) + i];
-  u32 p_quads[P_UNITS], q_quads[Q_UNITS];
+  u32 p_raw[P_UNITS * RAW], q_raw[Q_UNITS * RAW];
   sum_t sums[BLOCKS_P][BLOCKS_Q][4];
   UNROLL
   for (int i = 0; i < BLOCKS_P; ++i) {
@@ -432,13 +428,13 @@ KERNEL THREADS_PER_BLOCK_OF(THREADS, RESIDENT)
     LOCAL const in_t* const ready = stages + slot * STAGE;  // copied TILE_STAGES - 1 iterations ago
     LOCAL const Columns* const now = &columns[(step - first) & 1];
     if (step < last) {
-      gather(target, p_quads, gathered, rows, held, now, size);
-      copy_plain(target + P_TILE, q_quads, plain, now, outputs, q_stride);
+      gather(target, p_raw, gathered, rows, held, now, size);
+      copy_plain(target + P_TILE, q_raw, plain, now, outputs, q_stride);
     }
     commit_copies();
     set_columns(&columns[(step - first + 1) & 1], digits, step + 1, tile);
     if (step >= first + TILE_STAGES - 1) multiply_tiles(ready, ready + P_TILE, p_warp, q_warp, lane, sums);
-    if (step < last) store_quads(target, target + P_TILE, p_quads, q_quads);
+    if (step < last) store_quads(target, target + P_TILE, p_raw, q_raw);
   }
   BARRIER();
 
