@@ -45,19 +45,25 @@ start_all_on() {  # device
   done
 }
 
+start_tune_points() {  # every one of the kernels whose tiles are templates
+  POLYMIO_TEST_POINTS=all POLYMIO_TEST_ONLY=ConvHopper POLYMIO_TEST_DEVICE=cuda:0 start points.0 540 \
+    "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_hopper"
+}
+
 start_memory_checks() {  # a small problem per kernel
   local tool job i every
   export POLYMIO_TEST_DEVICE=cuda:0
   for tool in memcheck racecheck; do
-    # racecheck does not track the barriers by which cuBLASLt's Hopper kernels pass copied data.
-    [ $tool = racecheck ] && export POLYMIO_TEST_WITHOUT=ConvCudaGemm
+    # racecheck does not track the barriers by which Hopper's kernels pass data that the copy engine (TMA) writes.
+    [ $tool = racecheck ] && export POLYMIO_TEST_WITHOUT=ConvCudaGemm,ConvHopper
     i=0
     for job in "1 solver_tests */convolution_gpu_kernels" "7 capi_tests TensorOps.*" "7 capi_tests ActivationApi.*-*Errors*"; do
       read -r every job <<<"$job"
       POLYMIO_TEST_EVERY=$every start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/${job% *}" --gtest_filter="${job#* }"
     done
-    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles"; do
+    for job in "ConvGpuDepthwise depthwise_matrix" "ConvCudaTensor tensor_tiles" "ConvHopper hopper"; do
+      [ "$tool ${job% *}" != "racecheck ConvHopper" ] || continue
       POLYMIO_TEST_ONLY=${job% *} start "$tool.$((i++))" 540 compute-sanitizer --tool "$tool" --error-exitcode 9 \
         "$build/bin/solver_tests" --gtest_filter="*/convolution_gpu_${job#* }"
     done
@@ -115,6 +121,7 @@ opencl=$(grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && echo opencl:0)
 [ -n "$opencl" ] || note "NVIDIA's OpenCL" failed
 checker=$(command -v compute-sanitizer)
 for device in cuda:0 $opencl; do start_all_on "$device"; done
+start_tune_points
 [ -z "$checker" ] || start_memory_checks
 sleep 1
 for device in cuda:0 $opencl; do
@@ -122,6 +129,7 @@ for device in cuda:0 $opencl; do
   cat "$work/cases.$device".* | awk '/^  [A-Z][A-Za-z0-9]+(Cpu|Gpu|Cuda)/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
   report "other operations on $device" "operations.$device.[0-9]"
 done
+report "tune points" "points.[0-9]"
 [ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.[0-9]"; done
 echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }

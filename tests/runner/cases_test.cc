@@ -1,7 +1,7 @@
 // Every registered solver x every line of tests/cases x every direction, against the independent evaluation in double;
 // see check() for what else is checked. On the device that POLYMIO_TEST_DEVICE names, the CPU by default; with
-// POLYMIO_TEST_EVERY=n only every n-th line of a file, with POLYMIO_TEST_ONLY=name only solvers whose names begin so,
-// with POLYMIO_TEST_WITHOUT=name only all others, with POLYMIO_TEST_POINTS every tune point.
+// POLYMIO_TEST_EVERY=n only every n-th line of a file, with POLYMIO_TEST_ONLY=name,.. only solvers whose names begin
+// so, with POLYMIO_TEST_WITHOUT=name,.. only all others, with POLYMIO_TEST_POINTS=all every tune point.
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
@@ -35,10 +35,20 @@ std::size_t every() {
   return text ? static_cast<std::size_t>(std::max(1, std::atoi(text))) : 1;
 }
 
+/// Whether the name begins as one of a list that commas separate.
+bool begins_as_one_of(std::string_view name, std::string_view list) {
+  for (std::size_t first = 0; first <= list.size();) {
+    const std::size_t last = std::min(list.find(',', first), list.size());
+    if (name.starts_with(list.substr(first, last - first))) return true;
+    first = last + 1;
+  }
+  return false;
+}
+
 bool is_left_out(const SolverBase& solver) {
   const char *const only = std::getenv("POLYMIO_TEST_ONLY"), *const without = std::getenv("POLYMIO_TEST_WITHOUT");
   const std::string_view name = solver.info().name;
-  return (only && !name.starts_with(only)) || (without && name.starts_with(without));
+  return (only && !begins_as_one_of(name, only)) || (without && begins_as_one_of(name, without));
 }
 
 /// The problem's key is a driver line: parsing it gives an equal problem.
