@@ -131,11 +131,11 @@ def main():
     if pathlib.Path(options.files[0]).name != "kernel_list":
         return not check(nvdisasm, [(path, path) for path in options.files], False)
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([options.files[0], "--templates", folder], capture_output=True, text=True, check=False)
+        done = subprocess.run([options.files[0], "--templates", folder, options.only], capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"check_sass: {done.stderr.strip()}")
         programs = [line.split(" ", 1) for line in done.stdout.splitlines()]
-        return not check(nvdisasm, [p for p in programs if options.only in p[1]], True)
+        return not check(nvdisasm, programs, True)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,16 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
   std::vector<KernelSpec> all;
   std::set<std::string> seen;
+  const auto channels_last = [](DataType type, const std::vector<std::int64_t>& lens) {
+    std::vector<std::int64_t> strides(lens.size(), 1);
+    std::int64_t step = lens[1];
+    for (std::size_t i = lens.size() - 1; i > 0; --i) {
+      const std::size_t axis = i == 1 ? 0 : i;
+      strides[axis] = step;
+      step *= lens[axis];
+    }
+    return make_tensor(type, lens, strides);
+  };
   const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,
                        std::int64_t filter, std::int64_t stride) {
     convolution::Problem p;
@@ -120,9 +130,9 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
       w.push_back(filter);
       y.push_back(out);
     }
-    p.x = make_tensor(type, Layout::kNHWC, x);
-    p.w = make_tensor(type, Layout::kNHWC, w);
-    p.y = make_tensor(type, Layout::kNHWC, y);
+    p.x = channels_last(type, x);
+    p.w = channels_last(type, w);
+    p.y = channels_last(type, y);
     convolution::validate(p);
     for (KernelSpec& spec : convolution::programs(device, p, {}, "", true))
       if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
