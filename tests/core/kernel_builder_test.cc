@@ -96,8 +96,9 @@ TEST(Nvrtc, CompilesTensorTilesForGpusSinceAmpere) {
     const auto compiler = create_compiler(architecture);
     std::set<std::string> kinds;  // a program of each type and direction
     for (const KernelSpec& spec : convolution::base_programs(usual_device(architecture), true))
-      if (spec.entry == "tensor_tiles" && kinds.insert(spec.options[0] + spec.options[2]).second)
+      if (spec.entry == "tensor_tiles" && kinds.insert(spec.options[0] + spec.options[2]).second) {
         EXPECT_FALSE(compile_program(*compiler, spec).binary.empty());
+      }
     EXPECT_EQ(kinds.size(), 10u) << "three float types in three directions, int8 forward";
   }
 }
