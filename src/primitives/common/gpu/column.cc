@@ -94,15 +94,16 @@ struct Across {
   int blocks = 1;
 };
 
-/// Few threads share a column where columns fill the device: partial sums cost more than elements. Each thread has a
-/// few elements to load at once.
+/// Few threads share a column where columns fill the device, fewer if each loads several tensors: partial sums cost
+/// more than elements. A thread has at least two rounds of elements to load at once, if columns are long enough.
 Across share_across(const DeviceInfo& device, const Columns& columns, const Inputs& inputs, i64 most_blocks) {
-  constexpr i64 kThreadsPerUnit = 1024, kMostRows = 64, kNeighbours = 4;
+  constexpr i64 kLoadsPerUnit = 2048, kMostRows = 64, kNeighbours = 4;
   const i64 vectors = columns.shape.columns / inputs.vector();
   if (columns.shape.columns % inputs.vector() != 0 || !inputs.have_vectors_across()) return {};
   const auto power_below = [](i64 n) { return static_cast<i64>(std::bit_floor(static_cast<std::uint64_t>(n))); };
-  const i64 filling = kThreadsPerUnit * device.units / vectors;
-  const i64 sharing = std::max<i64>(std::min(filling, columns.nest.count() / kPixels), 1);
+  const int tensors = std::clamp(columns.nest.inputs - columns.equal_across, 1, 2);
+  const i64 filling = kLoadsPerUnit / tensors * device.units / vectors;
+  const i64 sharing = std::max<i64>(std::min(filling, columns.nest.count() / (2 * kPixels)), 1);
   i64 together = kThreads / std::min(power_below(sharing), kMostRows);
   while (together > 1 && together / 2 >= vectors) together /= 2;
   const i64 blocks = std::clamp<i64>(sharing * together / kThreads, 1, most_blocks);
