@@ -22,10 +22,13 @@ nvidia_opencl() {  # its library is not always registered with the loader
   echo "$lib"
 }
 
-# All jobs run concurrently: compilation takes most of the time and does not load the cores evenly.
+# Jobs run concurrently: compilation takes most of the time and does not load the cores evenly. Each has about half a
+# GiB of the GPU's memory for its context.
+most_jobs=64
 start() {  # name, limit in seconds, command...
   local name=$1 limit=$2
   shift 2
+  while [ "$(jobs -rp | wc -l)" -ge $most_jobs ]; do sleep 0.2; done
   (begin=$SECONDS; timeout "$limit" "$@" >"$work/$name" 2>&1; echo $? $((SECONDS - begin)) >"$work/$name.status") &
 }
 

@@ -36,9 +36,15 @@ INLINE u32 tf32_of_bits(u32 bits) {
 }
 #endif
 
+#if IN_KIND == KIND_int8
+typedef int product_t;
+#else
+typedef float product_t;
+#endif
+
 /// c (16 x 8) += a (16 x k) b (k x 8), where a row of k is 32 bytes. Blocks of 16 bytes of k, as load_4_blocks and
 /// load_2_blocks fetch them; a: top left, bottom left, top right, bottom right. Rounds fp32 to TF32.
-INLINE void multiply_blocks(const u32* a, const u32* b, sum_t* c) {
+INLINE void multiply_blocks(const u32* a, const u32* b, product_t* c) {
 #if IN_KIND == KIND_fp32
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"

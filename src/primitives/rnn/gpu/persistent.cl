@@ -65,7 +65,6 @@ INLINE stored weight_of(GLOBAL const stored* w, Step s, int group, int row, int 
 #define KIND_bf16 3
 #define IN_KIND PASTE(KIND_, IN)
 typedef u16 in_t;
-typedef float sum_t;
 #include "kernels/gpu/portable/matrix_units.h"
 
 #define PARTS WARPS
