@@ -1,7 +1,7 @@
 // Barriers in shared memory that wait for threads and for the bytes of asynchronous copies (mbarrier).
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/gpu/sm90/entry.cuh"
+#include "kernels/gpu/sm90/ring.cuh"
 
 namespace sm90 {
 
@@ -46,24 +46,5 @@ class Barrier {
 
 /// Makes the initialised barriers of this thread visible to asynchronous copies.
 DEVICE void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-/// A slot of a ring of kSlots, and the parity of the phase in which it is used.
-template <int kSlots>
-struct RingPosition {
-  int slot = 0;
-  u32 parity = 0;
-
-  DEVICE void advance() {
-    if (++slot < kSlots) return;
-    slot = 0;
-    parity ^= 1;
-  }
-  /// Advances `n` times.
-  DEVICE void skip(int n) {
-    const int to = slot + n;
-    slot = to % kSlots;
-    parity ^= to / kSlots & 1;
-  }
-};
 
 }  // namespace sm90

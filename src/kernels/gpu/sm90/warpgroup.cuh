@@ -3,21 +3,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/gpu/sm90/barrier.cuh"
+#include "kernels/gpu/sm90/operand.cuh"
 
 namespace sm90 {
-
-/// Bytes of a row of an operand in shared memory, in which 16-byte pieces are swizzled as maps with a swizzle of 128
-/// bytes do: piece ^= row % 8. Operands begin at multiples of 1024 bytes.
-constexpr int kRowBytes = 128;
-
-/// The descriptor of an operand at this address, in units of 16 bytes in its low bits: an offset is added as
-/// bytes / 16. `box` is the distance in bytes between boxes of 64 rows or columns of an operand that is contiguous
-/// along them (transposed); others have none.
-DEVICE u64 operand(u32 shared, u32 box = 16) {
-  constexpr u64 kSwizzle128 = u64(1) << 62, kEightRows = 8 * kRowBytes;
-  constexpr u32 kOfBlock = 0x3ffff;  // the other bits of an address are the block's in its cluster
-  return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
-}
 
 /// Products begin after this: their operands and accumulators are ready.
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -77,6 +65,13 @@ DEVICE u32 load_shared(u32 address) {
 DEVICE unsigned short load_shared16(u32 address) {
   unsigned short v;
   asm volatile("ld.shared.b16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+  return v;
+}
+
+/// Another block's flag; what that block wrote before is visible if it is set.
+DEVICE u32 load_acquired(const u32* flag) {
+  u32 v;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(flag) : "memory");
   return v;
 }
 

@@ -19,15 +19,7 @@ constexpr int kDepth = 64;  // channels or pixels of a step
 constexpr std::int64_t kMaxIndex = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the weights
 
-// The tiles that tuning chooses from. A tile of 128x256 and its like have the least traffic; tiles apart hide the store
-// of one behind the products of the other.
-constexpr HopperTile kProductTiles[] = {{1, 256, 4, false}, {2, 128, 4, false}, {2, 192, 3, false}, {1, 192, 4, false},
-                                        {1, 128, 6, false}, {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},
-                                        {2, 160, 3, false}, {2, 160, 5, true},  {1, 64, 8, false},  {1, 128, 8, true},
-                                        {2, 64, 8, true}};
 constexpr int kHaloTile = std::size(kProductTiles);  // the number of tiles with halo in points
-constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false},
-                                       {1, 256, 4, true},  {1, 192, 6, true},  {2, 128, 6, true},  {2, 192, 4, true}};
 constexpr int kWeightHaloTile = std::size(kWeightTiles);
 constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr int kMostWaves = 2;
@@ -517,11 +509,10 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   if (fills_registers(tile) && !is_plain(p)) return false;
   if (point[kOrder] == 1 && (taps == 1 || depth_steps(data ? p.k() : p.c()) == 1)) return false;
   if (split == 1) return true;
-  // Clusters are for few tiles and long sums. Each block has a share of the sums, and its ring holds its own.
+  // Clusters are for few tiles and long sums.
   const HopperProduct plan = hopper_product(d, p, point);
-  const int quads = tile.row_blocks * tile.columns / 8;
-  return !tile.apart && quads % split == 0 && quads * 32 <= tile.stages * (tile.rows() + tile.columns) &&
-         plan.shape.tiles * split <= 2 * d.units && taps * depth_steps(plan.shape.reduced) >= 2 * split;
+  return plan.tile.can_split(split, data) && plan.shape.tiles * split <= 2 * d.units &&
+         taps * depth_steps(plan.shape.reduced) >= 2 * split;
 }
 
 namespace {

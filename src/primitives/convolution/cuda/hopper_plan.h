@@ -19,8 +19,26 @@ struct HopperTile {
   int columns;
   int stages;
   bool apart;  // consumers have tiles (forward, backward data) or steps (weights) of their own, else half the rows each
-  int rows() const { return 64 * row_blocks * (apart ? 1 : 2); }
+  constexpr int rows() const { return 64 * row_blocks * (apart ? 1 : 2); }
+  /// Rows of 128 bytes of a stage. Transposed weights are in boxes of 64 columns.
+  constexpr int stage_rows(bool transposed) const { return rows() + (transposed ? (columns + 63) / 64 * 64 : columns); }
+  /// Whether the blocks of a cluster can share a tile: each has registers to add up, and all sums pass through the
+  /// stages.
+  constexpr bool can_split(int blocks, bool transposed) const {
+    return blocks == 1 || (!apart && row_blocks * columns / 8 % blocks == 0 &&
+                           rows() * columns * 4 <= stages * stage_rows(transposed) * 128);
+  }
 };
+
+// The tiles that tuning chooses from. A tile of 128x256 and its like have the least traffic; tiles apart hide the store
+// of one behind the products of the other.
+inline constexpr HopperTile kProductTiles[] = {
+    {1, 256, 4, false}, {2, 128, 4, false}, {2, 192, 3, false}, {1, 192, 4, false}, {1, 128, 6, false},
+    {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},  {2, 160, 3, false}, {2, 160, 5, true},
+    {1, 64, 8, false},  {1, 128, 8, true},  {2, 64, 8, true}};
+inline constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false},
+                                              {1, 128, 6, false}, {1, 256, 4, true},  {1, 192, 6, true},
+                                              {2, 128, 6, true},  {2, 192, 4, true}};
 
 /// Forward and backward data.
 struct HopperProduct {

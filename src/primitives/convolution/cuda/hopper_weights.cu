@@ -235,14 +235,9 @@ struct ConvWeights {
     const i64 start = (i64(work.column) * s.row_tiles + work.row) * s.steps,
               all = i64(s.row_tiles) * s.column_tiles * s.steps;
     for (int block = blockIdx.x - 1; block >= 0 && all * (block + 1) / gridDim.x > start; --block) {
-      while (load_done(a.done + block) == 0) __nanosleep(100);
+      while (load_acquired(a.done + block) == 0) __nanosleep(100);
       add_sums(d, sums_of(a, block, consumer));
     }
-  }
-  static DEVICE u32 load_done(const u32* flag) {
-    u32 v;
-    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(flag) : "memory");
-    return v;
   }
 
   static DEVICE void store_tile(const Arguments& a, const Work& work, int consumer, const Sums& d) {

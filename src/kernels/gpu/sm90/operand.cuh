@@ -1,0 +1,21 @@
+// Operands of matrix products (wgmma) in shared memory.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/gpu/sm90/entry.cuh"
+
+namespace sm90 {
+
+/// Bytes of a row of an operand in shared memory, in which 16-byte pieces are swizzled as maps with a swizzle of 128
+/// bytes do: piece ^= row % 8. Operands begin at multiples of 1024 bytes.
+constexpr int kRowBytes = 128;
+
+/// The descriptor of an operand at this address, in units of 16 bytes in its low bits: an offset is added as
+/// bytes / 16. `box` is the distance in bytes between boxes of 64 rows or columns of an operand that is contiguous
+/// along them (transposed); others have none.
+DEVICE u64 operand(u32 shared, u32 box = 16) {
+  constexpr u64 kSwizzle128 = u64(1) << 62, kEightRows = 8 * kRowBytes;
+  constexpr u32 kOfBlock = 0x3ffff;  // the other bits of an address are the block's in its cluster
+  return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+}
+
+}  // namespace sm90

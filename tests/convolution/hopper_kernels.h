@@ -1,0 +1,15 @@
+// The kernels of ConvHopper as the host's compiler sees them: without its warnings.
+// SPDX-License-Identifier: MIT
+#pragma once
+#pragma GCC system_header
+#include "kernels/gpu/sm90/conv_shape.h"
+#include "tests/kernels/gpu/multiprocessor.h"
+
+namespace sm90 {
+using namespace polymio::kernels;
+}
+
+#include "primitives/convolution/cuda/hopper.cu"
+#include "primitives/convolution/cuda/hopper_halo.cu"
+#include "primitives/convolution/cuda/hopper_halo_weights.cu"
+#include "primitives/convolution/cuda/hopper_weights.cu"

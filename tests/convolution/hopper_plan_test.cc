@@ -1,0 +1,455 @@
+// Executes ConvHopper on the CPU: its plans, launches and kernels on an emulated multiprocessor, with values whose sums
+// are exact, against the definition in double.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <random>
+#include <set>
+
+#include "convolution/sample_problem.h"
+#include "core/kernel_builder.h"
+#include "primitives/activation/activation.h"
+#include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/definition.h"
+#include "tests/convolution/hopper_programs.h"
+#include "tests/kernels/forwarding_stream.h"
+#include "tests/kernels/gpu/multiprocessor.h"
+
+namespace polymio::convolution {
+namespace {
+
+constexpr Direction kForward = Direction::kForward, kData = Direction::kBackwardData,
+                    kWeights = Direction::kBackwardWeights;
+
+struct HostKernel final : Kernel {
+  explicit HostKernel(const KernelSpec& s) : spec(s) {}
+  KernelSpec spec;
+};
+
+/// The product that the text before a program defines (kernels/gpu/wgmma.h).
+emulated::Product product_of(const std::string& text) {
+  emulated::Product p{};
+  char type[8] = {};
+  int a = 0, b = 0;
+  const auto name = text.find("m64n"), last = text.find("p, 1, 1, ");
+  if (name == text.npos || last == text.npos ||
+      std::sscanf(text.c_str() + name, "m64n%dk16.f32.%7[a-z0-9]", &p.columns, type) != 2 ||
+      std::sscanf(text.c_str() + last, "p, 1, 1, %d, %d", &a, &b) != 2)
+    throw std::runtime_error("a program without a product");
+  p.type = type == std::string("f16") ? DataType::kHalf : DataType::kBFloat16;
+  p.transpose_a = a != 0;
+  p.transpose_b = b != 0;
+  return p;
+}
+
+/// A device of `units` multiprocessors that runs the programs of ConvHopper.
+class HostHopper final : public ForwardingStream {
+ public:
+  HostHopper(Stream& cpu, DataType type) : ForwardingStream(cpu), info_(usual_device("cuda-sm90")), type_(type) {}
+  const DeviceInfo& info() const override { return info_; }
+  void set_units(int units) { info_.units = units; }
+  void clear(Buffer dst, std::size_t bytes) override { std::memset(dst.address(), 0, bytes); }
+  TensorMap tensor_map(const TensorMapSpec& spec, Buffer tensor) const override {
+    return emulated::tensor_map(spec, tensor.address());
+  }
+  void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
+    const KernelSpec& spec = static_cast<const HostKernel&>(kernel).spec;
+    if (spec.entry == "add_partials") return add_partials(arguments);
+    const auto program = hopper_programs().find(spec.instantiation);
+    if (program == hopper_programs().end()) throw std::runtime_error("add to the programs " + spec.instantiation);
+    const auto& [run, bytes, threads] = program->second;
+    if (arguments.size() != 1 || arguments[0].bytes != bytes || shape.threads[0] != threads)
+      throw std::runtime_error("the launch does not fit " + spec.instantiation);
+    struct alignas(64) Line {
+      unsigned char bytes[64];
+    };
+    std::vector<Line> copy((bytes + sizeof(Line) - 1) / sizeof(Line));
+    std::memcpy(copy.data(), arguments[0].data, bytes);
+    emulated::run_blocks(shape, product_of(spec.generated), memory, [&] { run(copy.data()); });
+  }
+
+  std::vector<emulated::Extent> memory;  // that tensor maps may reach
+
+ private:
+  /// alpha * the sum of partial results + beta * the old ones, see gpu::add_partials.
+  void add_partials(std::span<const Argument> arguments) const {
+    const auto value = [&]<class T>(std::size_t i, T v) {
+      std::memcpy(&v, arguments[i].data, sizeof v);
+      return v;
+    };
+    const Buffer none(nullptr);
+    const auto from = reinterpret_cast<std::uintptr_t>(value(0, none).address());
+    const auto* const sums = reinterpret_cast<const float*>((from + 15) / 16 * 16);
+    void* const to = value(1, none).address();
+    const auto count = value(3, std::int64_t{});
+    const int parts = value(4, 0);
+    const float alpha = value(7, 0.0f), beta = value(8, 0.0f);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (int part = 0; part < parts; ++part) sum += static_cast<double>(sums[part * count + i]);
+      dtype::store(type_, to, i, alpha * sum + (beta != 0 ? beta * dtype::load(type_, to, i) : 0));
+    }
+  }
+
+  DeviceInfo info_;
+  DataType type_;
+};
+
+struct Options {
+  double alpha = 1, beta = 0;
+  int units = 2;
+  DataType type = DataType::kHalf;
+  Epilogue epilogue = {};
+  Sizes x_strides = {}, y_strides = {};  // of views
+};
+
+/// A problem with its tensors and the expected output.
+class Layer {
+ public:
+  Layer(Direction d, Shape shape, const Options& o) : cpu_("cpu", nullptr), stream_(cpu_.stream(), o.type) {
+    stream_.set_units(o.units);
+    shape.channels_last = true;
+    shape.type = o.type;
+    p_ = problem(d, shape);
+    if (!o.x_strides.empty()) p_.x = make_tensor(shape.type, shape.x, o.x_strides);
+    if (!o.y_strides.empty())
+      p_.y = make_tensor(shape.type, Sizes(p_.y.lens.begin(), p_.y.lens.begin() + p_.y.rank), o.y_strides);
+    p_.epilogue = o.epilogue;
+    p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
+    for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
+      if (std::string(s->info().name).starts_with("ConvHopper")) solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
+    const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
+    for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
+    old_ = output();
+    if (o.beta == 0) std::fill(old_.begin(), old_.end(), static_cast<unsigned char>(0xff));  // NaN
+    const DataType parameter = o.epilogue.scale ? DataType::kFloat : p_.y.type;
+    bias_ = random(parameter, p_.k(), 4);
+    scale_ = random(DataType::kFloat, p_.k(), 2);
+    args_.x = data_[0].data();
+    args_.w = data_[1].data();
+    args_.y = data_[2].data();
+    args_.alpha = o.alpha;
+    args_.beta = o.beta;
+    args_.bias = bias_.data();
+    args_.scale = scale_.data();
+    args_.residual = data_[3].data();
+    args_.residual_alpha = 0.5;
+    for (auto& bytes : data_) stream_.memory.push_back({bytes.data(), bytes.size()});
+    expect();
+  }
+
+  void set_units(int units) { stream_.set_units(units); }
+  bool takes(const TunePoint& point) const { return solver_->is_valid(stream_.info(), p_, point); }
+
+  void check(const TunePoint& point) {
+    SCOPED_TRACE(fmt::format("{}, point {}, {} units", p_.key(), to_string(point), stream_.info().units));
+    const DeviceInfo& d = stream_.info();
+    ASSERT_EQ(solver_->is_applicable(d, p_).text(), Verdict{}.text());
+    ASSERT_TRUE(takes(point));
+    output() = old_;
+    // Workspace is not aligned, and ends where the solver says.
+    constexpr std::size_t kOffset = 4;
+    const std::size_t bytes = solver_->workspace_size(d, p_, point);
+    std::vector<float> workspace((bytes + kOffset) / sizeof(float) + 64, std::nanf(""));
+    const std::vector<float> untouched(64, std::nanf(""));
+    args_.workspace = reinterpret_cast<unsigned char*>(workspace.data()) + kOffset;
+    args_.workspace_bytes = bytes;
+    Kernels kernels;
+    for (const KernelSpec& spec : solver_->kernel_specs(d, p_, point))
+      kernels.push_back(std::make_shared<HostKernel>(spec));
+    try {
+      solver_->assemble(d, p_, point, kernels)(stream_, args_);
+    } catch (const std::exception& e) {
+      FAIL() << e.what();
+    }
+    EXPECT_EQ(std::memcmp(&*workspace.end() - 64, untouched.data(), 64 * sizeof(float)), 0) << "beyond the workspace";
+    compare();
+  }
+
+  /// Checks all points with these splits that the solver accepts; their tiles, of `some` or of all.
+  std::set<int> check_tiles(const std::vector<int>& splits, const std::vector<int>& orders = {0},
+                            const std::set<int>& some = {}) {
+    std::set<int> tiles;
+    const TuneSpace space = solver_->tune_space(stream_.info(), p_);
+    for (const int tile : space[0].values)
+      for (const int split : splits)
+        for (const int order : orders) {
+          TunePoint point = {tile, split};
+          if (space.size() > 2) point.push_back(order);
+          if (!some.empty() && !some.contains(tile)) continue;
+          if (cuda::hopper_has_halo(p_, point) || !takes(point)) continue;
+          check(point);
+          tiles.insert(tile);
+        }
+    return tiles;
+  }
+
+ private:
+  static std::string to_string(const TunePoint& point) {
+    std::string text;
+    for (const int v : point) text += fmt::format("{} ", v);
+    return text;
+  }
+
+  std::vector<unsigned char> random(DataType type, std::int64_t count, int most) {
+    std::vector<unsigned char> bytes(static_cast<std::size_t>(count) * size_of(type));
+    std::uniform_int_distribution<int> integer(-most, most);
+    for (std::int64_t i = 0; i < count; ++i) dtype::store(type, bytes.data(), i, integer(engine_));
+    return bytes;
+  }
+
+  std::vector<unsigned char>& output() { return data_[p_.direction == kForward ? 2 : p_.direction == kData ? 0 : 1]; }
+
+  static std::vector<double> widened(const TensorDesc& t, const std::vector<unsigned char>& from) {
+    std::vector<double> to(static_cast<std::size_t>(t.space()));
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = dtype::load(t.type, from.data(), static_cast<std::int64_t>(i));
+    return to;
+  }
+
+  double finished(double sum, std::int64_t at, std::int64_t channel) const {
+    const Epilogue& e = p_.epilogue;
+    double v = args_.alpha * sum;
+    if (args_.beta != 0) v += args_.beta * dtype::load(p_.output().type, old_.data(), at);
+    if (e.scale) v *= dtype::load(DataType::kFloat, scale_.data(), channel);
+    if (e.bias) v += dtype::load(e.scale ? DataType::kFloat : p_.y.type, bias_.data(), channel);
+    if (e.residual) v += args_.residual_alpha * dtype::load(p_.y.type, data_[3].data(), at);
+    return e.activation != 0 && v < 0 ? 0 : v;
+  }
+
+  void expect() {
+    expected_ = old_;
+    const auto a = widened(p_.first_input(), data_[p_.direction == kData ? 2 : 0]);
+    const auto b = widened(p_.second_input(), data_[p_.direction == kWeights ? 2 : 1]);
+    const Points points(p_);
+    const auto& n = points.sizes();
+    Position at{};
+    for (at.i[0] = 0; at.i[0] < n[0]; ++at.i[0])
+      for (at.i[1] = 0; at.i[1] < n[1]; ++at.i[1])
+        for (at.s[0] = 0; at.s[0] < n[2]; ++at.s[0])
+          for (at.s[1] = 0; at.s[1] < n[3]; ++at.s[1])
+            for (at.s[2] = 0; at.s[2] < n[4]; ++at.s[2]) {
+              double sum = 0;
+              points.walk(at).each([&](std::int64_t i, std::int64_t j) {
+                sum += a[static_cast<std::size_t>(i)] * b[static_cast<std::size_t>(j)];
+              });
+              const std::int64_t to = points.offset(at);
+              dtype::store(p_.output().type, expected_.data(), to, finished(sum, to, at.i[1]));
+            }
+  }
+
+  /// Gaps of views must be as they were.
+  void compare() {
+    const DataType t = p_.output().type;
+    int wrong = 0;
+    for (std::int64_t i = 0; i < p_.output().space(); ++i) {
+      const auto bits = [&](const std::vector<unsigned char>& v) { return dtype::read<std::uint16_t>(v.data(), i); };
+      const double now = dtype::load(t, output().data(), i), wanted = dtype::load(t, expected_.data(), i);
+      if (now == wanted || bits(output()) == bits(expected_)) continue;
+      if (++wrong == 1) ADD_FAILURE() << "element " << i << " is " << now << ", not " << wanted;
+    }
+    EXPECT_EQ(wrong, 0) << "elements of " << p_.output().space();
+  }
+
+  std::mt19937 engine_{1};
+  Handle cpu_;
+  HostHopper stream_;
+  Problem p_;
+  const GpuSolver<Problem>* solver_ = nullptr;
+  std::vector<unsigned char> data_[4], old_, bias_, scale_, expected_;  // x, w, y, residual
+  Problem::Args args_{};
+};
+
+std::set<int> numbers(std::size_t count) {
+  std::set<int> all;
+  for (std::size_t i = 0; i < count; ++i) all.insert(static_cast<int>(i));
+  return all;
+}
+
+TunePoint halo_point(Direction d) {
+  const auto tiles = d == kWeights ? std::size(cuda::kWeightTiles) : std::size(cuda::kProductTiles);
+  TunePoint point = {static_cast<int>(tiles), 1};
+  if (d != kWeights) point.push_back(0);
+  return point;
+}
+
+// Tails of every tile: of channels that are read and written, of pixels.
+const Shape kTails{.x = {2, 72, 9, 10}, .w = {136, 72, 2, 3}, .pad = {1, 1}},
+    kBackwardTails{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 1}};
+
+TEST(HopperPlan, EveryTileForward) {
+  EXPECT_EQ(Layer(kForward, kTails, {}).check_tiles({1}, {0, 1}), numbers(std::size(cuda::kProductTiles)));
+}
+
+TEST(HopperPlan, EveryTileBackward) {
+  EXPECT_EQ(Layer(kData, kBackwardTails, {}).check_tiles({1}, {0, 1}), numbers(std::size(cuda::kProductTiles)));
+}
+
+// 12 and 27 steps: the last blocks of a cluster have fewer, or none.
+TEST(HopperPlan, BlocksOfAClusterShareTiles) {
+  for (const int split : {2, 4})
+    EXPECT_FALSE(Layer(kForward, kTails, {.units = 132}).check_tiles({split}, {0, 1}).empty());
+  const Shape long_sums{.x = {1, 40, 7, 9}, .w = {136, 40, 3, 3}, .pad = {1, 1}};
+  EXPECT_FALSE(Layer(kData, long_sums, {.units = 132}).check_tiles({8}, {0, 1}).empty());
+}
+
+// Strides, dilation, padding beyond the filter's reach, an input that the last window does not end at.
+TEST(HopperPlan, Windows) {
+  for (const Shape& s :
+       {Shape{.x = {2, 24, 12, 11}, .w = {40, 24, 3, 2}, .pad = {1, 0}, .stride = {2, 3}, .dilation = {1, 2}},
+        Shape{.x = {2, 64, 5, 6}, .w = {64, 64, 2, 3}, .pad = {4, 3}, .dilation = {1, 2}},
+        Shape{.x = {3, 8, 7, 9}, .w = {8, 8, 1, 1}, .pad = {1, 1}, .stride = {2, 2}},
+        Shape{.x = {1, 8, 20, 19}, .w = {16, 8, 5, 7}, .pad = {2, 3}, .stride = {8, 1}}}) {
+    EXPECT_FALSE(Layer(kForward, s, {.units = 1}).check_tiles({1}).empty());
+    EXPECT_FALSE(Layer(kWeights, s, {}).check_tiles({0, 1}).empty());
+    const bool few_phases = s.stride.empty() || s.stride[0] < 8;
+    if (few_phases) Layer(kData, s, {.units = 1}).check_tiles({1});
+  }
+}
+
+// All phases have taps; those of some dimensions, or all but one, have none; dilation.
+TEST(HopperPlan, PhasesOfStridedData) {
+  for (const Shape& s :
+       {Shape{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .stride = {2, 2}},
+        Shape{.x = {1, 40, 10, 9}, .w = {24, 40, 2, 2}, .stride = {3, 3}},
+        Shape{.x = {2, 136, 7, 8}, .w = {72, 136, 1, 1}, .stride = {2, 2}},
+        Shape{.x = {2, 64, 9, 12}, .w = {72, 64, 3, 3}, .pad = {2, 3}, .stride = {2, 3}, .dilation = {1, 2}}}) {
+    EXPECT_FALSE(Layer(kData, s, {}).check_tiles({1}, {0, 1}).empty());
+    const bool long_sums = s.w[2] > 1;
+    EXPECT_EQ(!Layer(kData, s, {.alpha = 0.5, .beta = 2, .units = 132}).check_tiles({2}).empty(), long_sums);
+  }
+}
+
+TEST(HopperPlan, OneAndThreeDimensions) {
+  const std::set<int> kSome = {8, 11, 12}, kSomeOfWeights = {3, 5};
+  std::set<int> products, gradients, weights;
+  for (const Shape& s : {Shape{.x = {3, 88, 101}, .w = {136, 88, 3}, .pad = {1}},
+                         Shape{.x = {2, 64, 75}, .w = {64, 64, 3}, .pad = {40}, .dilation = {40}},
+                         Shape{.x = {2, 24, 50}, .w = {40, 24, 80}, .pad = {20}},
+                         Shape{.x = {1, 24, 90}, .w = {40, 24, 3}, .pad = {1}, .stride = {4}},
+                         Shape{.x = {1, 88, 5, 7, 9}, .w = {72, 88, 2, 3, 2}, .pad = {1, 1, 1}},
+                         Shape{.x = {1, 40, 5, 7, 9}, .w = {72, 40, 3, 3, 3}, .pad = {1, 1, 1}, .stride = {2, 2, 1}},
+                         Shape{.x = {2, 8, 4, 6, 5},
+                         .w = {16, 8, 2, 1, 3},
+                         .pad = {0, 1, 2},
+                         .stride = {1, 2, 2},
+                         .dilation = {2, 1, 1}}}) {
+    const Options o{.type = DataType::kBFloat16};
+    products.merge(Layer(kForward, s, o).check_tiles({1}, {0}, kSome));
+    gradients.merge(Layer(kData, s, o).check_tiles({1}, {0}, kSome));
+    weights.merge(Layer(kWeights, s, o).check_tiles({0, 1}, {0}, kSomeOfWeights));
+  }
+  EXPECT_EQ(products, kSome);
+  EXPECT_EQ(gradients, kSome);
+  EXPECT_EQ(weights, kSomeOfWeights);
+}
+
+// Rows of 96 channels with 64 of them, and rows and images that do not follow each other.
+TEST(HopperPlan, Views) {
+  for (const std::int64_t stride : {1, 2}) {
+    const Shape s{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}, .pad = {1, 1}, .stride = {stride, 1}};
+    const Options o{
+        .alpha = 2, .beta = 1, .units = 132, .x_strides = {10000, 1, 968, 96}, .y_strides = {9600, 1, 960, 80}};
+    for (const TunePoint& point : {TunePoint{12, 1, 0}, TunePoint{10, 2, 0}}) {
+      Layer(kForward, s, o).check(point);
+      Layer(kData, s, o).check(point);
+    }
+    Layer(kWeights, s, o).check({3, 1});
+  }
+  const Shape halo{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}, .pad = {1, 1}};
+  const Options o{.alpha = 2, .beta = 1, .x_strides = {10000, 1, 968, 96}, .y_strides = {9600, 1, 960, 80}};
+  for (const Direction d : kDirections) Layer(d, halo, o).check(halo_point(d));
+}
+
+TEST(HopperPlan, Epilogues) {
+  const Epilogue bias{.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
+  const Epilogue all{
+      .bias = true, .activation = static_cast<int>(activation::Mode::kRelu), .residual = true, .scale = true};
+  const Options options[] = {{.alpha = 2, .beta = 0.5}, {.alpha = 0.5, .epilogue = bias}, {.epilogue = all}};
+  for (const Options& o : options) {
+    Layer layer(kForward, kTails, o);
+    for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{5, 1, 0}}) layer.check(point);
+    if (!(o.epilogue == bias)) layer.check(halo_point(kForward));
+    layer.set_units(132);
+    layer.check({1, 2, 0});
+  }
+}
+
+// One tile and several per row and column of an image, weights that stay in shared memory and that do not, several
+// tiles and works per block, parts.
+TEST(HopperPlan, TilesWithHalo) {
+  for (const Shape& s : {Shape{.x = {3, 64, 11, 29}, .w = {64, 64, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
+                         Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {2, 40, 13, 12}, .w = {8, 40, 3, 3}, .pad = {2, 3}, .dilation = {2, 3}},
+                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}}})
+    for (const Direction d : kDirections) {
+      if (d == kWeights && s.w[3] > 3) continue;
+      Layer layer(d, s, {.alpha = 2, .beta = 1});
+      for (const int units : {1, 2, 5}) {
+        layer.set_units(units);
+        layer.check(halo_point(d));
+      }
+    }
+}
+
+// Shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
+TEST(HopperPlan, SharesAndPartsOfWeights) {
+  const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};
+  Layer layer(kWeights, tails, {.alpha = 2, .beta = 0.5});
+  for (const int units : {1, 3, 40}) {
+    layer.set_units(units);
+    EXPECT_EQ(layer.check_tiles({0, 1, 2}), numbers(std::size(cuda::kWeightTiles)));
+  }
+}
+
+Verdict served(Direction d, Shape s, const Options& o = {}) {
+  s.channels_last = true;
+  s.type = o.type;
+  Problem p = problem(d, s);
+  if (!o.x_strides.empty()) p.x = make_tensor(s.type, s.x, o.x_strides);
+  p.epilogue = o.epilogue;
+  return cuda::hopper_serves(p);
+}
+
+TEST(HopperPlan, Refusals) {
+  const Shape usual{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}};
+  const auto expect = [](const Verdict& v, const std::string& reason, std::int64_t have = 0, std::int64_t need = 0) {
+    EXPECT_EQ(v.reason ? v.reason : "", reason);
+    EXPECT_EQ(v.have, have) << reason;
+    EXPECT_EQ(v.need, need) << reason;
+  };
+  const auto with = [&](auto change) {
+    Shape s = usual;
+    change(s);
+    return s;
+  };
+  for (const Direction d : kDirections) {
+    expect(served(d, usual), "");
+    expect(served(d, usual, {.type = DataType::kFloat}), "not a float of 16 bits");
+    expect(served(d, with([](Shape& s) {
+                    s.w = {72, 32, 3, 3};
+                    s.groups = 2;
+                  })),
+           "groups");
+    expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 8");
+    expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 8");
+    expect(served(d, usual, {.x_strides = {5760, 90, 10, 1}}), "channels are not innermost");
+    expect(served(d, usual, {.x_strides = {6120, 1, 680, 68}}), "rows that are not aligned to 16 bytes");
+    // What maps hold of corners (8 and 5 bits with a sign) and offsets (8 and 5 bits).
+    expect(served(d, {.x = {1, 8, 300, 4}, .w = {8, 8, 258, 1}}), "reach of the padded filter", 257, 128);
+    expect(served(d, {.x = {1, 8, 40, 4}, .w = {8, 8, 257, 1}, .pad = {128, 0}}), "reach of the filter", 256, 255);
+    expect(served(d, {.x = {1, 8, 8, 4, 4}, .w = {8, 8, 33, 1, 1}, .pad = {16, 0, 0}}), "reach of the filter", 32, 31);
+  }
+  expect(served(kForward, {.x = {1, 8, 40, 4}, .w = {8, 8, 1, 1}, .stride = {9, 1}}), "stride", 9, 8);
+  expect(served(kData, {.x = {1, 8, 40, 4}, .w = {8, 8, 1, 1}, .stride = {4, 3}}), "phases of the strides", 12, 9);
+  expect(served(kForward, {.x = {1, 8, 4, 4}, .w = {8, 8, 3, 3}, .pad = {129, 0}}), "reach of the padded filter", 129,
+         128);
+  const int power = static_cast<int>(activation::Mode::kPower);
+  expect(served(kForward, usual, {.epilogue = {.activation = power}}), "does not fuse this activation");
+  expect(served(kForward, usual, {.epilogue = {.norm = true}}), "does not fuse a batch norm before it is folded");
+}
+
+}  // namespace
+}  // namespace polymio::convolution

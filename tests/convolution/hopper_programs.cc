@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "tests/convolution/hopper_programs.h"
+
+#include <fmt/format.h>
+
+#include "primitives/convolution/cuda/hopper_plan.h"
+#include "tests/convolution/hopper_kernels.h"
+
+namespace polymio::convolution {
+namespace {
+
+using cuda::HopperTile;
+using cuda::kProductTiles;
+using cuda::kWeightTiles;
+
+using Programs = std::map<std::string, HopperProgram>;
+
+template <class Kernel>
+void add(Programs& to, const std::string& name) {
+  to[name] = {[](const void* arguments) { Kernel::run(*static_cast<const typename Kernel::Arguments*>(arguments)); },
+              sizeof(typename Kernel::Arguments), Kernel::kThreads};
+}
+
+template <class Element>
+constexpr const char* kName = std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16";
+constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
+
+/// The last arguments of the templates of forward and backward data.
+template <sm90::Addend kAddend = sm90::kNone, bool kBias = false, bool kScale = false, int kActivation = 0>
+struct Epilogue {
+  static constexpr sm90::Addend addend = kAddend;
+  static constexpr bool bias = kBias, scale = kScale;
+  static constexpr int activation = kActivation;
+  static std::string name() { return fmt::format("{}, {}, {}, {}", kAddends[kAddend], kBias, kScale, kActivation); }
+};
+using Plain = Epilogue<>;
+using Old = Epilogue<sm90::kOld>;
+using BiasRelu = Epilogue<sm90::kNone, true, false, RELU>;
+using All = Epilogue<sm90::kResidual, true, true, RELU>;
+
+template <class Element, int kSpatial, bool kData, int kTile, int kSplit, class E = Plain, int kPhases = 1>
+void add_product(Programs& to) {
+  constexpr HopperTile t = kProductTiles[kTile];
+  constexpr int kStages = t.stages - (E::bias && E::scale && t.columns == 256 ? 1 : 0);
+  if constexpr (t.can_split(kSplit, kData))
+    add<sm90::ConvProduct<Element, kSpatial, kData, t.row_blocks, t.columns, kStages, t.apart, kSplit, E::addend,
+                          E::bias, E::scale, E::activation, kPhases>>(
+        to, fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", kName<Element>, kSpatial, kData,
+                        t.row_blocks, t.columns, kStages, t.apart, kSplit, E::name(), kPhases));
+}
+
+template <class Element, bool kData, int kColumns, class E = Plain>
+void add_halo(Programs& to) {
+  using cuda::HopperHalo;
+  add<sm90::ConvHalo<Element, kData, kColumns, HopperHalo::kHalos, HopperHalo::kStages, E::addend, E::bias, E::scale,
+                     E::activation>>(to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData,
+                                                     kColumns, HopperHalo::kHalos, HopperHalo::kStages, E::name()));
+}
+
+template <class Element, int kSpatial, int kTile>
+void add_weights(Programs& to) {
+  constexpr HopperTile t = kWeightTiles[kTile];
+  add<sm90::ConvWeights<Element, kSpatial, t.row_blocks, t.columns / 64, t.stages, t.apart>>(
+      to, fmt::format("sm90::ConvWeights<{}, {}, {}, {}, {}, {}>", kName<Element>, kSpatial, t.row_blocks,
+                      t.columns / 64, t.stages, t.apart));
+}
+
+template <class Element, int kTapsH, int kTapsW, int kPixels>
+void add_halo_weights(Programs& to) {
+  constexpr int kStages = cuda::HopperHaloWeights::kStages;
+  add<sm90::ConvHaloWeights<Element, kTapsH, kTapsW, kPixels, kStages>>(
+      to, fmt::format("sm90::ConvHaloWeights<{}, {}, {}, {}, {}>", kName<Element>, kTapsH, kTapsW, kPixels, kStages));
+}
+
+using sm90::Bfloat16;
+using sm90::Half;
+
+constexpr int kMany = cuda::HopperProduct::kMaxPhases;
+
+template <int... kTiles>
+void add_product_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  (add_product<Half, 2, false, kTiles, 1>(to), ...);
+  (add_product<Half, 2, true, kTiles, 1>(to), ...);
+  (add_product<Half, 2, true, kTiles, 1, Plain, kMany>(to), ...);
+  (add_product<Half, 2, false, kTiles, 2>(to), ...);
+  (add_product<Half, 2, false, kTiles, 4>(to), ...);
+  (add_product<Half, 2, true, kTiles, 8>(to), ...);
+  (add_product<Half, 2, true, kTiles, 2, Old, kMany>(to), ...);
+}
+
+template <int... kTiles>
+void add_weight_tiles(Programs& to, std::integer_sequence<int, kTiles...>) {
+  (add_weights<Half, 2, kTiles>(to), ...);
+}
+
+template <int kSpatial, int... kTiles>
+void add_other_dimensions(Programs& to) {
+  (add_product<Bfloat16, kSpatial, false, kTiles, 1>(to), ...);
+  (add_product<Bfloat16, kSpatial, true, kTiles, 1>(to), ...);
+  (add_product<Bfloat16, kSpatial, true, kTiles, 1, Plain, kMany>(to), ...);
+  add_weights<Bfloat16, kSpatial, 3>(to);
+  add_weights<Bfloat16, kSpatial, 5>(to);
+}
+
+template <int kTile, int kSplit>
+void add_epilogues(Programs& to) {
+  add_product<Half, 2, false, kTile, kSplit, Old>(to);
+  add_product<Half, 2, false, kTile, kSplit, BiasRelu>(to);
+  add_product<Half, 2, false, kTile, kSplit, All>(to);
+}
+
+template <bool kData, class E, int... kColumns>
+void add_halos(Programs& to) {
+  (add_halo<Half, kData, kColumns, E>(to), ...);
+}
+
+template <int kTapsH, int kTapsW, int... kPixels>
+void add_halos_of_weights(Programs& to) {
+  (add_halo_weights<Half, kTapsH, kTapsW, kPixels>(to), ...);
+}
+
+Programs programs() {
+  Programs all;
+  add_product_tiles(all, std::make_integer_sequence<int, std::size(kProductTiles)>());
+  add_weight_tiles(all, std::make_integer_sequence<int, std::size(kWeightTiles)>());
+  add_other_dimensions<1, 8, 11, 12>(all);
+  add_other_dimensions<3, 8, 11, 12>(all);
+  add_epilogues<0, 1>(all);
+  add_epilogues<5, 1>(all);
+  add_epilogues<8, 1>(all);
+  add_epilogues<1, 2>(all);
+  add_product<Half, 2, false, 12, 1, Old>(all);
+  add_product<Half, 2, true, 12, 1, Old>(all);
+  add_product<Half, 2, true, 12, 1, Old, kMany>(all);
+  add_product<Half, 2, false, 10, 2, Old>(all);
+  add_product<Half, 2, true, 10, 2, Old>(all);
+  add_halos<false, Old, 48, 112, 120, 152, 184, 192, 232>(all);
+  add_halos<false, All, 120>(all);
+  add_halos<true, Old, 112, 152, 184, 192, 232>(all);
+  add_halos_of_weights<3, 3, 112, 192, 208, 240>(all);
+  add_halos_of_weights<2, 3, 112>(all);
+  return all;
+}
+
+}  // namespace
+
+const std::map<std::string, HopperProgram>& hopper_programs() {
+  static const auto kPrograms = programs();
+  return kPrograms;
+}
+
+}  // namespace polymio::convolution

@@ -1,0 +1,19 @@
+// The kernel templates of ConvHopper, compiled for the emulated multiprocessor.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace polymio::convolution {
+
+struct HopperProgram {
+  void (*run)(const void* arguments);  // a thread
+  std::size_t argument_bytes;
+  std::uint32_t threads;
+};
+
+/// By their instantiation.
+const std::map<std::string, HopperProgram>& hopper_programs();
+
+}  // namespace polymio::convolution
