@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the programs of kernel_list, its argument, as HIP for AMD GPUs, by clang-15 alone: no toolkit and no GPU is
-needed. Each program for one of two architectures, without optimization, and of each source one program for both, with
-it; --all: all for both, with it. A source that is in no program is an error, unless it is in a folder `cuda`.
+needed. Of each source one program for both of two architectures, with optimization. The others for one of them, without:
+every fourth to assembly, the rest to LLVM's intermediate code, which has all errors but those of the code generator. With
+--all: all for both, with optimization. A source that is in no program is an error, unless it is in a folder `cuda`.
 
 Exit status 1 with what the compiler says, 77 when there is no clang-15."""
 # SPDX-License-Identifier: MIT
@@ -20,9 +21,9 @@ ROLLED = {"primitives/optimizer/gpu/adam.cl", "primitives/pooling/gpu/pooling.cl
 
 
 def compile_hip(job):
-    architecture, level, source, options = job
+    architecture, flags, source, options = job
     command = ["clang-15", "-x", "hip", f"--offload-arch={architecture}", "--offload-device-only", "-nogpuinc",
-               "-nogpulib", "-std=c++17", level, "-Wall", "-Wno-unused-function", "-Werror",
+               "-nogpulib", "-std=c++17", *flags, "-Wall", "-Wno-unused-function", "-Werror",
                *(["-Wno-pass-failed"] if source in ROLLED else []), "-I", str(SRC), *options,
                "-S", "-o", "/dev/null", str(SRC / source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -42,9 +43,12 @@ def main():
     jobs = []
     for source, *options in programs:
         optimized = "--all" in sys.argv or [source, *options] in first
-        chosen = zlib.crc32(" ".join([source, *options]).encode()) % len(ARCHITECTURES)
+        number = zlib.crc32(" ".join([source, *options]).encode())
+        chosen = number % len(ARCHITECTURES)
+        to_assembly = number // len(ARCHITECTURES) % 4 == 0
+        flags = ["-O2"] if optimized else ["-O0"] if to_assembly else ["-O0", "-emit-llvm"]
         for architecture in ARCHITECTURES if optimized else ARCHITECTURES[chosen:chosen + 1]:
-            jobs.append((architecture, "-O2" if optimized else "-O0", source, options))
+            jobs.append((architecture, flags, source, options))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         failures += filter(None, pool.map(compile_hip, jobs))
     print("\n".join(failures) or f"{len(jobs)} programs compile as HIP")
