@@ -274,20 +274,26 @@ TunePoint halo_point(Direction d) {
   return point;
 }
 
+class HopperPlan : public testing::Test {
+  void SetUp() override {
+    if (hopper_programs().empty()) GTEST_SKIP() << "no programs with sanitizers";
+  }
+};
+
 // Tails of every tile: of channels that are read and written, of pixels.
 const Shape kTails{.x = {2, 72, 9, 10}, .w = {136, 72, 2, 3}, .pad = {1, 1}},
     kBackwardTails{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 1}};
 
-TEST(HopperPlan, EveryTileForward) {
+TEST_F(HopperPlan, EveryTileForward) {
   EXPECT_EQ(Layer(kForward, kTails, {}).check_tiles({1}, {0, 1}), numbers(std::size(cuda::kProductTiles)));
 }
 
-TEST(HopperPlan, EveryTileBackward) {
+TEST_F(HopperPlan, EveryTileBackward) {
   EXPECT_EQ(Layer(kData, kBackwardTails, {}).check_tiles({1}, {0, 1}), numbers(std::size(cuda::kProductTiles)));
 }
 
 // 12 and 27 steps: the last blocks of a cluster have fewer, or none.
-TEST(HopperPlan, BlocksOfAClusterShareTiles) {
+TEST_F(HopperPlan, BlocksOfAClusterShareTiles) {
   for (const int split : {2, 4})
     EXPECT_FALSE(Layer(kForward, kTails, {.units = 132}).check_tiles({split}, {0, 1}).empty());
   const Shape long_sums{.x = {1, 40, 7, 9}, .w = {136, 40, 3, 3}, .pad = {1, 1}};
@@ -295,7 +301,7 @@ TEST(HopperPlan, BlocksOfAClusterShareTiles) {
 }
 
 // Strides, dilation, padding beyond the filter's reach, an input that the last window does not end at.
-TEST(HopperPlan, Windows) {
+TEST_F(HopperPlan, Windows) {
   for (const Shape& s :
        {Shape{.x = {2, 24, 12, 11}, .w = {40, 24, 3, 2}, .pad = {1, 0}, .stride = {2, 3}, .dilation = {1, 2}},
         Shape{.x = {2, 64, 5, 6}, .w = {64, 64, 2, 3}, .pad = {4, 3}, .dilation = {1, 2}},
@@ -309,7 +315,7 @@ TEST(HopperPlan, Windows) {
 }
 
 // All phases have taps; those of some dimensions, or all but one, have none; dilation.
-TEST(HopperPlan, PhasesOfStridedData) {
+TEST_F(HopperPlan, PhasesOfStridedData) {
   for (const Shape& s :
        {Shape{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .stride = {2, 2}},
         Shape{.x = {1, 40, 10, 9}, .w = {24, 40, 2, 2}, .stride = {3, 3}},
@@ -321,7 +327,7 @@ TEST(HopperPlan, PhasesOfStridedData) {
   }
 }
 
-TEST(HopperPlan, OneAndThreeDimensions) {
+TEST_F(HopperPlan, OneAndThreeDimensions) {
   const std::set<int> kSome = {8, 11, 12}, kSomeOfWeights = {3, 5};
   std::set<int> products, gradients, weights;
   for (const Shape& s : {Shape{.x = {3, 88, 101}, .w = {136, 88, 3}, .pad = {1}},
@@ -346,7 +352,7 @@ TEST(HopperPlan, OneAndThreeDimensions) {
 }
 
 // Rows of 96 channels with 64 of them, and rows and images that do not follow each other.
-TEST(HopperPlan, Views) {
+TEST_F(HopperPlan, Views) {
   for (const std::int64_t stride : {1, 2}) {
     const Shape s{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}, .pad = {1, 1}, .stride = {stride, 1}};
     const Options o{
@@ -362,7 +368,7 @@ TEST(HopperPlan, Views) {
   for (const Direction d : kDirections) Layer(d, halo, o).check(halo_point(d));
 }
 
-TEST(HopperPlan, Epilogues) {
+TEST_F(HopperPlan, Epilogues) {
   const Epilogue bias{.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
   const Epilogue all{
       .bias = true, .activation = static_cast<int>(activation::Mode::kRelu), .residual = true, .scale = true};
@@ -378,7 +384,7 @@ TEST(HopperPlan, Epilogues) {
 
 // One tile and several per row and column of an image, weights that stay in shared memory and that do not, several
 // tiles and works per block, parts.
-TEST(HopperPlan, TilesWithHalo) {
+TEST_F(HopperPlan, TilesWithHalo) {
   for (const Shape& s : {Shape{.x = {3, 64, 11, 29}, .w = {64, 64, 3, 3}, .pad = {1, 1}},
                          Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
                          Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
@@ -395,7 +401,7 @@ TEST(HopperPlan, TilesWithHalo) {
 }
 
 // Shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
-TEST(HopperPlan, SharesAndPartsOfWeights) {
+TEST_F(HopperPlan, SharesAndPartsOfWeights) {
   const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};
   Layer layer(kWeights, tails, {.alpha = 2, .beta = 0.5});
   for (const int units : {1, 3, 40}) {
@@ -413,7 +419,7 @@ Verdict served(Direction d, Shape s, const Options& o = {}) {
   return cuda::hopper_serves(p);
 }
 
-TEST(HopperPlan, Refusals) {
+TEST(HopperServes, WhatMapsCanDescribe) {
   const Shape usual{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}};
   const auto expect = [](const Verdict& v, const std::string& reason, std::int64_t have = 0, std::int64_t need = 0) {
     EXPECT_EQ(v.reason ? v.reason : "", reason);

@@ -121,6 +121,7 @@ void add_halos_of_weights(Programs& to) {
 
 Programs programs() {
   Programs all;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   add_product_tiles(all, std::make_integer_sequence<int, std::size(kProductTiles)>());
   add_weight_tiles(all, std::make_integer_sequence<int, std::size(kWeightTiles)>());
   add_other_dimensions<1, 8, 11, 12>(all);
@@ -139,6 +140,7 @@ Programs programs() {
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);
   add_halos_of_weights<3, 3, 112, 192, 208, 240>(all);
   add_halos_of_weights<2, 3, 112>(all);
+#endif
   return all;
 }
 

@@ -13,7 +13,7 @@ struct HopperProgram {
   std::uint32_t threads;
 };
 
-/// By their instantiation.
+/// By their instantiation. None with sanitizers, which take minutes to compile them.
 const std::map<std::string, HopperProgram>& hopper_programs();
 
 }  // namespace polymio::convolution
