@@ -119,7 +119,9 @@ class Layer {
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
-      if (std::string(s->info().name).starts_with("ConvHopper")) solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
+      if (const std::string name = s->info().name;
+          name.starts_with("ConvHopper") && !name.starts_with("ConvHopperPacked"))
+        solver_ = dynamic_cast<const GpuSolver<Problem>*>(s);
     const TensorDesc* const tensors[] = {&p_.x, &p_.w, &p_.y, &p_.y};
     for (std::size_t i = 0; i < 4; ++i) data_[i] = random(tensors[i]->type, tensors[i]->space(), 2);
     old_ = output();

@@ -63,6 +63,27 @@ typedef struct PatchShape {
   int in_d, in_h, row, filter_d, filter_h, run, step_d, step_h, step, out_d, out_h, out_w;
 } PatchShape;
 
+/// Copies between a tensor (image, channel, row, column; strides in elements) and folded pixels: images x rows x
+/// columns of `depth` elements, a multiple of 8. Element (fx * fold_h + fy) * fold_c + c of pixel (y, x) is the
+/// tensor's channel c at row y * fold_h + fy - pad_h and column x * fold_w + fx - pad_w; where there is none it is 0.
+typedef struct FoldShape {
+  i64 image, folded_image;
+  int channel, row, column;          // strides of the tensor
+  int folded_row, folded_column;     // strides of the folded pixels
+  int images, rows, columns, depth;  // of the folded pixels
+  int tensor_images, channels, height, width;
+  int fold_h, fold_w, fold_c, pad_h, pad_w;
+} FoldShape;
+
+/// Weights for folded pixels of the input's gradient: folded (row f, taps, depth) = w(k, c, r, s), where f is
+/// (fx * fold_h + fy) * channels + c, k the element of depth, r = fy + first_h - tap_h * step_h, s likewise.
+typedef struct FoldedWeightsShape {
+  int output, channel, row, column;  // strides of w
+  int rows, taps_h, taps_w, depth;
+  int outputs, channels, filter_h, filter_w;
+  int fold_h, fold_w, first_h, first_w, step_h, step_w;
+} FoldedWeightsShape;
+
 #ifndef KERNEL
 }  // namespace polymio::kernels
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "kernels/gpu/wgmma.h"
+#include "primitives/convolution/cuda/hopper.h"
 #include "primitives/convolution/cuda/hopper_plan.h"
 #include "primitives/convolution/gpu/arguments.h"
 
@@ -266,8 +267,12 @@ class Hopper final : public GpuSolver<Problem> {
 
 }  // namespace
 
-std::unique_ptr<const SolverBase> cuda_hopper(const SolverInfo& info, Direction d) {
+std::unique_ptr<const GpuSolver<Problem>> cuda::make_hopper(const SolverInfo& info, Direction d) {
   return std::make_unique<Hopper>(info, d);
+}
+
+std::unique_ptr<const SolverBase> cuda_hopper(const SolverInfo& info, Direction d) {
+  return cuda::make_hopper(info, d);
 }
 
 }  // namespace polymio::convolution

@@ -123,19 +123,6 @@ Verdict check_axis(const PhaseAxis& a, int spatial) {
   return {};
 }
 
-/// Rows of 16 bytes that a tensor map can address.
-Verdict check_tensor(const TensorDesc& t) {
-  const auto strides = meaningful_strides(t);
-  POLYMIO_REQUIRE(strides[1] == 1, "channels are not innermost");
-  for (int i = 0; i < t.rank; ++i)
-    POLYMIO_REQUIRE(i == 1 || strides[static_cast<std::size_t>(i)] % 8 == 0, "rows that are not aligned to 16 bytes");
-  POLYMIO_REQUIRE_MOST(strides[0], std::int64_t{1} << 38, "elements of an image");
-  std::int64_t pixels = 1;
-  for (int i = 0; i < t.rank; ++i) pixels *= i == 1 ? 1 : t.lens[static_cast<std::size_t>(i)];
-  POLYMIO_REQUIRE_MOST(pixels, kMaxIndex, "pixels");
-  return {};
-}
-
 std::span<const HopperTile> tiles_of(Direction d) {
   return d == Direction::kBackwardWeights ? std::span(kWeightTiles) : std::span<const HopperTile>(kProductTiles);
 }
@@ -184,6 +171,18 @@ std::int64_t depth_steps(std::int64_t channels) { return ceil_div(channels, std:
 
 }  // namespace
 
+Verdict hopper_addresses(const TensorDesc& t) {
+  const auto strides = meaningful_strides(t);
+  POLYMIO_REQUIRE(strides[1] == 1, "channels are not innermost");
+  for (int i = 0; i < t.rank; ++i)
+    POLYMIO_REQUIRE(i == 1 || strides[static_cast<std::size_t>(i)] % 8 == 0, "rows that are not aligned to 16 bytes");
+  POLYMIO_REQUIRE_MOST(strides[0], std::int64_t{1} << 38, "elements of an image");
+  std::int64_t pixels = 1;
+  for (int i = 0; i < t.rank; ++i) pixels *= i == 1 ? 1 : t.lens[static_cast<std::size_t>(i)];
+  POLYMIO_REQUIRE_MOST(pixels, kMaxIndex, "pixels");
+  return {};
+}
+
 Verdict hopper_serves(const Problem& p) {
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16, "not a float of 16 bits");
@@ -191,8 +190,8 @@ Verdict hopper_serves(const Problem& p) {
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
   POLYMIO_REQUIRE(p.c() % 8 == 0 && p.k() % 8 == 0, "channels that are no multiple of 8");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
-  if (const Verdict v = check_tensor(p.x); !v) return v;
-  if (const Verdict v = check_tensor(p.y); !v) return v;
+  if (const Verdict v = hopper_addresses(p.x); !v) return v;
+  if (const Verdict v = hopper_addresses(p.y); !v) return v;
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
   POLYMIO_REQUIRE(p.epilogue.activation != static_cast<int>(activation::Mode::kPower), "does not fuse this activation");

@@ -13,6 +13,9 @@ namespace polymio::convolution::cuda {
 /// Whether the kernels serve the problem; the device is not asked.
 Verdict hopper_serves(const Problem&);
 
+/// Whether tensor maps can describe the tensor: channels innermost, rows aligned to 16 bytes.
+Verdict hopper_addresses(const TensorDesc&);
+
 /// A tile of the product and how the two consumer warpgroups of a block share the work.
 struct HopperTile {
   int row_blocks;  // of 64 rows, of a consumer

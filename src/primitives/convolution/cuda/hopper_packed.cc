@@ -1,0 +1,197 @@
+// ConvHopperPacked: ConvHopper on copies of tensors that it cannot address or would waste its steps on: channels first,
+// odd or few channels. The workspace holds the copies.
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "base/math.h"
+#include "primitives/convolution/cuda/hopper.h"
+#include "primitives/convolution/cuda/hopper_packing.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution {
+namespace {
+
+using cuda::HopperOperand;
+using cuda::HopperPacking;
+
+constexpr std::int64_t kThreads = 256, kUnit = 8, kPerThread = 8, kTile = 64;  // as in fold.cl
+constexpr std::size_t kAlignment = 256;                                        // of the copies
+
+/// Elements of a plane per access; 0: planes are contiguous, eight elements per access.
+int vector_of(const kernels::FoldShape& s) {
+  if (s.columns <= kTile && s.channel == s.columns && std::int64_t{s.channels} * s.columns % kUnit == 0) return 0;
+  for (const int vector : {8, 4, 2})
+    if (s.columns % vector == 0) return vector;
+  return 1;
+}
+
+/// Launches of the copies of one problem; `built`: one kernel per copied operand, x, w, y.
+class Copies {
+ public:
+  Copies(const Problem& p, HopperPacking plan) : direction_(p.direction), plan_(std::move(plan)) {}
+
+  const HopperPacking& plan() const { return plan_; }
+
+  std::vector<KernelSpec> kernel_specs() const {
+    std::vector<KernelSpec> specs;
+    for (const HopperOperand* o : {&plan_.x, &plan_.w, &plan_.y}) {
+      if (!o->copied) continue;
+      const char* const entry = is_flipped(*o)  ? "fold_weights"
+                                : is_output(*o) ? (o->planes ? "pixels_to_planes" : "unfold")
+                                                : (o->planes ? "planes_to_pixels" : "fold");
+      specs.push_back({"primitives/convolution/cuda/fold.cl",
+                       entry,
+                       {fmt::format("-DVECTOR={}", o->planes ? vector_of(o->shape) : 1)}});
+    }
+    return specs;
+  }
+
+  /// The arguments of the inner problem, whose tensors may be copies in the workspace.
+  Problem::Args inner(const Problem::Args& a) const {
+    Problem::Args in = a;
+    in.workspace = copy_of(plan_.y, a) + plan_.y.bytes;
+    const auto used = static_cast<std::size_t>(static_cast<char*>(in.workspace) - static_cast<char*>(a.workspace));
+    in.workspace_bytes = a.workspace_bytes - used;
+    void* const x = plan_.x.copied ? copy_of(plan_.x, a) : a.x;
+    void* const y = plan_.y.copied ? copy_of(plan_.y, a) : a.y;
+    in.x = plan_.swapped ? y : x;
+    in.y = plan_.swapped ? x : y;
+    if (plan_.w.copied) in.w = copy_of(plan_.w, a);
+    return in;
+  }
+
+  void before(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, false); }
+  void after(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, true); }
+
+ private:
+  bool is_output(const HopperOperand& o) const {
+    return &o == (direction_ == Direction::kForward        ? &plan_.y
+                  : direction_ == Direction::kBackwardData ? &plan_.x
+                                                           : &plan_.w);
+  }
+  bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
+
+  char* copy_of(const HopperOperand& o, const Problem::Args& a) const {
+    const auto begin = round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment});
+    const std::int64_t x = 0, w = plan_.x.bytes, y = w + plan_.w.bytes;
+    return reinterpret_cast<char*>(begin) + (&o == &plan_.x ? x : &o == &plan_.w ? w : y);
+  }
+
+  void run(Stream& stream, const Kernels& built, const Problem::Args& a, bool outputs) const {
+    std::size_t next = 0;
+    void* const tensors[] = {a.x, a.w, a.y};
+    const HopperOperand* const operands[] = {&plan_.x, &plan_.w, &plan_.y};
+    for (std::size_t i = 0; i < std::size(operands); ++i) {
+      const HopperOperand& o = *operands[i];
+      if (!o.copied) continue;
+      const Kernel& kernel = *built[next++];
+      if (is_output(o) != outputs) continue;
+      const Buffer tensor(tensors[i]), copy(copy_of(o, a));
+      if (is_flipped(o)) {
+        const auto& s = plan_.weights;
+        const std::int64_t elements = std::int64_t{s.rows} * s.taps_h * s.taps_w * s.depth;
+        launch(stream, kernel, launch_shape(kThreads, ceil_div(elements, kThreads)), tensor, copy, s);
+      } else {
+        launch(stream, kernel, launch_shape(kThreads, blocks_of(o)), outputs ? copy : tensor, outputs ? tensor : copy,
+               o.shape);
+      }
+    }
+  }
+
+  std::int64_t blocks_of(const HopperOperand& o) const {
+    const auto& s = o.shape;
+    const std::int64_t rows = std::int64_t{s.images} * s.rows, columns = s.columns, depth = s.depth;
+    if (o.planes) return rows * ceil_div(columns, kTile) * ceil_div(depth, kTile);
+    if (!is_output(o)) return rows * ceil_div(columns * (depth / kUnit), kThreads);
+    return std::int64_t{s.tensor_images} * s.height *
+           ceil_div(std::int64_t{s.channels} * s.width, kThreads * kPerThread);
+  }
+
+  Direction direction_;
+  HopperPacking plan_;
+};
+
+class HopperPacked final : public GpuSolver<Problem> {
+ public:
+  HopperPacked(const SolverInfo& info, Direction d) : GpuSolver(info), direction_(d) {
+    for (const Direction inner : kDirections)
+      solvers_[static_cast<std::size_t>(inner)] = cuda::make_hopper(info, inner);
+  }
+
+  Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
+    POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
+    if (const Verdict v = cuda::hopper_packing_serves(p); !v) return v;
+    const Problem inner = cuda::hopper_packing(p).inner;
+    return solver(inner).is_applicable(d, inner);
+  }
+
+  double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const HopperPacking plan = cuda::hopper_packing(p);
+    constexpr double kLaunchUs = 2, kRate = 0.7;  // of the memory's
+    double us = solver(plan.inner).estimate(d, plan.inner, point);
+    const auto add = [&](const HopperOperand& o, const TensorDesc& t) {
+      if (o.copied) us += kLaunchUs + static_cast<double>(o.bytes + t.count() * 2) / (1e3 * d.bandwidth_gbs * kRate);
+    };
+    add(plan.x, p.x);
+    add(plan.w, p.w);
+    add(plan.y, p.y);
+    return us;
+  }
+
+  TuneSpace tune_space(const DeviceInfo& d, const Problem& p) const override {
+    const Problem inner = cuda::hopper_packing(p).inner;
+    return solver(inner).tune_space(d, inner);
+  }
+  bool is_valid(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Problem inner = cuda::hopper_packing(p).inner;
+    return solver(inner).is_valid(d, inner, point);
+  }
+  TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
+    const Problem inner = cuda::hopper_packing(p).inner;
+    return solver(inner).default_point(d, inner);
+  }
+
+  std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const HopperPacking plan = cuda::hopper_packing(p);
+    return static_cast<std::size_t>(plan.bytes()) + kAlignment +
+           solver(plan.inner).workspace_size(d, plan.inner, point);
+  }
+
+  std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
+    const Copies copies(p, cuda::hopper_packing(p));
+    std::vector<KernelSpec> specs = copies.kernel_specs();
+    const Problem& inner = copies.plan().inner;
+    for (KernelSpec& spec : solver(inner).kernel_specs(d, inner, point)) specs.push_back(std::move(spec));
+    return specs;
+  }
+
+  Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
+    const Copies copies(p, cuda::hopper_packing(p));
+    const auto own = static_cast<std::ptrdiff_t>(copies.kernel_specs().size());
+    const Problem& inner = copies.plan().inner;
+    const Invoker convolve = solver(inner).assemble(d, inner, point, Kernels(built.begin() + own, built.end()));
+    return [copies, built, convolve](Stream& stream, const Args& a) {
+      copies.before(stream, built, a);
+      convolve(stream, copies.inner(a));
+      copies.after(stream, built, a);
+    };
+  }
+
+ private:
+  static constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackwardData,
+                                              Direction::kBackwardWeights};
+  const GpuSolver<Problem>& solver(const Problem& inner) const {
+    return *solvers_[static_cast<std::size_t>(inner.direction)];
+  }
+
+  Direction direction_;
+  std::array<std::unique_ptr<const GpuSolver<Problem>>, std::size(kDirections)> solvers_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SolverBase> cuda_hopper_packed(const SolverInfo& info, Direction d) {
+  return std::make_unique<HopperPacked>(info, d);
+}
+
+}  // namespace polymio::convolution

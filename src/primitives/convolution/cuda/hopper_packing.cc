@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+#include "primitives/convolution/cuda/hopper_packing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "base/math.h"
+#include "primitives/convolution/cuda/hopper_plan.h"
+#include "primitives/convolution/gpu/arguments.h"
+
+namespace polymio::convolution::cuda {
+namespace {
+
+using gpu::narrow;
+constexpr std::int64_t kUnit = 8;    // elements of 16 bytes
+constexpr std::int64_t kDepth = 64;  // channels of a step of the kernels
+constexpr std::int64_t kFewChannels = 32;
+constexpr std::int64_t kAlignment = 256;  // of copies in the workspace
+
+struct Axis {
+  std::int64_t in = 1, out = 1, filter = 1, pad = 0, stride = 1, dilation = 1;
+};
+
+/// `back` dimensions before the last one.
+Axis axis(const Problem& p, int back) {
+  const int i = p.spatial() - 1 - back;
+  if (i < 0) return {};
+  const auto at = static_cast<std::size_t>(i);
+  return {p.in(i), p.out(i), p.filter(i), p.geometry.pad[at], p.geometry.stride[at], p.geometry.dilation[at]};
+}
+
+TensorDesc tensor(DataType type, std::vector<std::int64_t> lens, const std::vector<std::int64_t>& strides) {
+  return make_tensor(type, lens, strides);
+}
+
+/// Channels last, dense.
+TensorDesc channels_last(const TensorDesc& like, std::int64_t images, std::int64_t channels) {
+  std::vector<std::int64_t> lens(like.lens.begin(), like.lens.begin() + like.rank), strides(lens.size());
+  lens[0] = images;
+  lens[1] = channels;
+  std::int64_t step = channels;
+  strides[1] = 1;
+  for (std::size_t i = lens.size() - 1; i >= 2; --i) {
+    strides[i] = step;
+    step *= lens[i];
+  }
+  strides[0] = step;
+  return tensor(like.type, lens, strides);
+}
+
+/// The tensor's part of a copy's arguments; images, rows and columns of a dense tensor.
+void set_tensor(HopperOperand& o, const TensorDesc& t, bool one_row) {
+  kernels::FoldShape& s = o.shape;
+  const auto strides = meaningful_strides(t);
+  const auto last = static_cast<std::size_t>(t.rank - 1);
+  s.tensor_images = narrow(t.lens[0]);
+  s.channels = narrow(t.lens[1]);
+  s.image = strides[0];
+  s.channel = narrow(strides[1]);
+  s.column = last >= 2 ? narrow(strides[last]) : 0;
+  s.width = last >= 2 ? narrow(t.lens[last]) : 1;
+  s.height = 1;
+  if (one_row) {
+    for (std::size_t i = 2; i < last; ++i) s.width *= narrow(t.lens[i]);
+  } else if (last >= 3) {
+    s.row = narrow(strides[last - 1]);
+    s.height = narrow(t.lens[last - 1]);
+  }
+  o.copied = true;
+}
+
+/// The folded pixels' part: images x rows x columns of `depth` elements.
+void set_folded(HopperOperand& o, std::int64_t images, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  kernels::FoldShape& s = o.shape;
+  s.images = narrow(images);
+  s.rows = narrow(rows);
+  s.columns = narrow(columns);
+  s.depth = narrow(depth);
+  s.folded_column = narrow(depth);
+  s.folded_row = narrow(columns * depth);
+  s.folded_image = rows * columns * depth;
+  o.bytes = round_up(images * rows * columns * depth * 2, kAlignment);
+}
+
+/// A dense copy with channels last, of `images` images with `channels` channels.
+HopperOperand whole_copy(const TensorDesc& t, std::int64_t images, std::int64_t channels) {
+  HopperOperand o;
+  set_tensor(o, t, true);
+  set_folded(o, images, 1, o.shape.width, channels);
+  o.shape.fold_h = o.shape.fold_w = 1;
+  o.shape.fold_c = narrow(channels);
+  o.planes = o.shape.column == 1 && o.shape.channel != 1;
+  return o;
+}
+
+bool is_dense(const TensorDesc& t) { return t.is_channels_first() || t.is_channels_last(); }
+bool needs_copy(const TensorDesc& t) { return t.lens[1] % kUnit != 0 || !hopper_addresses(t); }
+
+/// How rows and taps become channels of x.
+struct SourceFold {
+  std::int64_t rows = 1;      // of the image that a row of the copy joins
+  std::int64_t channels = 0;  // of a pixel of x, padded
+  std::int64_t taps = 1;      // of a row of the filter that a pixel of the copy joins
+  bool joins_taps = false;
+  std::int64_t pixel() const { return rows * channels; }
+};
+
+/// The fold with whole 16 bytes between pixels, if it needs fewer steps than the taps of the filter.
+std::optional<SourceFold> source_fold(const Problem& p) {
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  if (p.spatial() > 2 || p.c() > kFewChannels || w.dilation != 1) return {};
+  for (const bool joins_rows : {true, false}) {
+    SourceFold f;
+    if (joins_rows && (h.stride == 1 || h.filter == 1 || h.dilation != 1)) continue;
+    if (joins_rows) f.rows = h.stride;
+    f.channels = p.c();
+    while (f.pixel() * w.stride % kUnit != 0) ++f.channels;
+    const std::int64_t pixel = f.pixel(), whole = kUnit / std::gcd(kUnit, pixel);
+    for (std::int64_t parts = 1; parts <= w.filter && !f.joins_taps; ++parts) {
+      const std::int64_t multiple = parts == 1 ? whole : std::lcm(whole, w.stride);
+      f.taps = round_up(ceil_div(w.filter, parts), multiple);
+      f.joins_taps = f.taps * pixel <= kDepth;
+    }
+    if (!f.joins_taps) {
+      f.taps = 1;
+      while (f.pixel() % kUnit != 0) ++f.channels;
+      if (f.pixel() > kDepth) continue;
+    }
+    if (ceil_div(h.filter, f.rows) * ceil_div(w.filter, f.taps) < h.filter * w.filter) return f;
+  }
+  return {};
+}
+
+/// x and w of forward and backward weights with a fold.
+void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  const std::int64_t pixel = f.pixel(), parts = ceil_div(w.filter, f.taps), filter_rows = ceil_div(h.filter, f.rows);
+  const std::int64_t step_h = h.stride / f.rows, whole = kUnit / std::gcd(kUnit, pixel);
+  const std::int64_t rows = (h.out - 1) * step_h + (filter_rows - 1) * h.dilation + 1;
+  const std::int64_t columns = round_up((w.out - 1) * w.stride + parts * f.taps, whole);
+  set_tensor(plan.x, p.x, false);
+  set_folded(plan.x, p.n(), rows, columns / whole, whole * pixel);
+  kernels::FoldShape& x = plan.x.shape;
+  x.fold_h = narrow(f.rows);
+  x.fold_w = narrow(whole);
+  x.fold_c = narrow(f.channels);
+  x.pad_h = narrow(h.pad);
+  x.pad_w = narrow(w.pad);
+
+  const std::int64_t depth = f.taps * pixel, outputs = plan.inner.y.lens[1];
+  set_tensor(plan.w, p.w, false);
+  set_folded(plan.w, outputs, filter_rows, parts, depth);
+  kernels::FoldShape& k = plan.w.shape;
+  k.fold_h = narrow(f.rows);
+  k.fold_w = narrow(f.taps);
+  k.fold_c = narrow(f.channels);
+
+  // Pixels of the inner x overlap if it joins taps: the next one begins a stride later.
+  const std::int64_t step = f.joins_taps ? w.stride * pixel : pixel, row = columns * pixel;
+  const std::int64_t dilation = f.joins_taps && parts > 1 ? f.taps / w.stride : 1;
+  const std::int64_t width = f.joins_taps ? w.out + (parts - 1) * dilation : columns;
+  const bool plane = p.spatial() == 2;
+  plan.inner.x = plane ? tensor(p.x.type, {p.n(), depth, rows, width}, {rows * row, 1, row, step})
+                       : tensor(p.x.type, {p.n(), depth, width}, {row, 1, step});
+  TensorDesc filter = p.w;
+  if (plane) filter.lens[2] = filter_rows;
+  filter.lens[static_cast<std::size_t>(filter.rank - 1)] = parts;
+  plan.inner.w = channels_last(filter, outputs, depth);
+  Geometry& g = plan.inner.geometry;
+  g.pad = {};
+  const auto at = static_cast<std::size_t>(p.spatial() - 1);
+  if (plane) g.stride[0] = step_h;
+  g.stride[at] = f.joins_taps ? 1 : w.stride;
+  g.dilation[at] = dilation;
+}
+
+/// One axis of dx in blocks: a convolution of dy.
+struct BlockAxis {
+  std::int64_t block, first, taps, stride;  // first: the index of dy that the first tap of block 0 reads
+};
+BlockAxis block_axis(const Axis& a, std::int64_t block) {
+  BlockAxis b{};
+  b.block = block;
+  b.first = -((a.filter - 1 - a.pad) / a.stride);  // the padding is smaller than the filter
+  b.taps = (block - 1 + a.pad) / a.stride - b.first + 1;
+  b.stride = block / a.stride;
+  return b;
+}
+
+struct DataFold {
+  BlockAxis h, w;
+};
+
+/// The blocks of dx with the least products per element, if they are fewer than without.
+std::optional<DataFold> data_fold(const Problem& p) {
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  if (p.spatial() != 2 || p.c() > kFewChannels || h.dilation != 1 || w.dilation != 1) return {};
+  if (h.pad >= h.filter || w.pad >= w.filter) return {};
+  constexpr std::int64_t kMostOutputs = 128, kMostBlock = 8, kMostStride = 4;
+  const auto cost = [](std::int64_t taps, std::int64_t outputs, std::int64_t pixels) {
+    return static_cast<double>(taps * round_up(outputs, kDepth)) / static_cast<double>(pixels);
+  };
+  constexpr double kGain = 0.75;
+  double least = kGain * cost(h.filter * w.filter, p.c(), h.stride * w.stride);
+  std::optional<DataFold> best;
+  for (std::int64_t y = h.stride; y <= kMostBlock; y += h.stride)
+    for (std::int64_t x = w.stride; x <= kMostBlock; x += w.stride) {
+      if (x * y * p.c() > kMostOutputs || y / h.stride > kMostStride || x / w.stride > kMostStride) continue;
+      const DataFold f{block_axis(h, y), block_axis(w, x)};
+      const double own = cost(f.h.taps * f.w.taps, x * y * p.c(), x * y);
+      if (own >= least) continue;
+      least = own;
+      best = f;
+    }
+  return best;
+}
+
+/// dx and w of backward data with a fold; `depth`: channels of the inner dy.
+void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::int64_t depth) {
+  const Axis h = axis(p, 1), w = axis(p, 0);
+  const std::int64_t rows = ceil_div(h.in, f.h.block), columns = ceil_div(w.in, f.w.block);
+  const std::int64_t outputs = round_up(f.h.block * f.w.block * p.c(), kUnit);
+  plan.swapped = true;
+  set_tensor(plan.x, p.x, false);
+  set_folded(plan.x, p.n(), rows, columns, outputs);
+  kernels::FoldShape& x = plan.x.shape;
+  x.fold_h = narrow(f.h.block);
+  x.fold_w = narrow(f.w.block);
+  x.fold_c = narrow(p.c());
+
+  Problem& q = plan.inner;
+  q.direction = Direction::kForward;
+  q.x = q.y;
+  q.y = tensor(p.x.type, {p.n(), outputs, rows, columns}, {rows * columns * outputs, 1, columns * outputs, outputs});
+  TensorDesc filter = p.w;
+  filter.lens[2] = f.h.taps;
+  filter.lens[3] = f.w.taps;
+  q.w = channels_last(filter, outputs, depth);
+  q.geometry.pad = {-f.h.first, -f.w.first, 0};
+  q.geometry.stride = {f.h.stride, f.w.stride, 1};
+  plan.w.copied = true;
+  plan.w.bytes = round_up(q.w.count() * 2, kAlignment);
+  const auto strides = meaningful_strides(p.w);
+  plan.weights = {narrow(strides[0]),
+                  narrow(strides[1]),
+                  narrow(strides[2]),
+                  narrow(strides[3]),
+                  narrow(outputs),
+                  narrow(f.h.taps),
+                  narrow(f.w.taps),
+                  narrow(depth),
+                  narrow(p.k()),
+                  narrow(p.c()),
+                  narrow(h.filter),
+                  narrow(w.filter),
+                  narrow(f.h.block),
+                  narrow(f.w.block),
+                  narrow(h.pad - f.h.first * h.stride),
+                  narrow(w.pad - f.w.first * w.stride),
+                  narrow(h.stride),
+                  narrow(w.stride)};
+}
+
+}  // namespace
+
+HopperPacking hopper_packing(const Problem& p) {
+  HopperPacking plan;
+  Problem& q = plan.inner = p;
+  const bool data = p.direction == Direction::kBackwardData;
+  if (needs_copy(p.y)) {
+    q.y = channels_last(p.y, p.n(), round_up(p.k(), kUnit));
+    plan.y = whole_copy(p.y, p.n(), q.y.lens[1]);
+  }
+  if (data) {
+    if (const auto fold = data_fold(p)) {
+      fold_data(plan, p, *fold, q.y.lens[1]);
+      return plan;
+    }
+  } else if (const auto fold = source_fold(p)) {
+    fold_source(plan, p, *fold);
+    return plan;
+  }
+  if (needs_copy(p.x)) {
+    q.x = channels_last(p.x, p.n(), round_up(p.c(), kUnit));
+    plan.x = whole_copy(p.x, p.n(), q.x.lens[1]);
+  }
+  if (!p.w.is_channels_last() || q.x.lens[1] != p.c() || q.y.lens[1] != p.k()) {
+    q.w = channels_last(p.w, q.y.lens[1], q.x.lens[1]);
+    plan.w = whole_copy(p.w, q.y.lens[1], q.x.lens[1]);
+  }
+  return plan;
+}
+
+Verdict hopper_packing_serves(const Problem& p) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 31, kMostBytes = std::int64_t{2} << 30;
+  POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
+  POLYMIO_REQUIRE(!p.has_casts(), "casts");
+  POLYMIO_REQUIRE(p.groups() == 1, "groups");
+  POLYMIO_REQUIRE(is_dense(p.w), "strided weights");
+  for (const TensorDesc* t : {&p.x, &p.y, &p.w}) POLYMIO_REQUIRE_MOST(t->count(), kMostElements - 1, "elements");
+  const HopperPacking plan = hopper_packing(p);
+  POLYMIO_REQUIRE(plan.x.copied || plan.w.copied || plan.y.copied, "needs no copies");
+  POLYMIO_REQUIRE(!plan.x.copied || is_dense(p.x), "strided x");
+  POLYMIO_REQUIRE(!plan.y.copied || is_dense(p.y), "strided y");
+  POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
+  const HopperOperand& output = p.direction == Direction::kForward        ? plan.y
+                                : p.direction == Direction::kBackwardData ? plan.x
+                                                                          : plan.w;
+  POLYMIO_REQUIRE(!output.copied || p.scalars != Scalars::kBilinear, "does not add to a copy");
+  POLYMIO_REQUIRE(!output.copied || !p.epilogue.residual, "does not add a tensor to a copy");
+  POLYMIO_REQUIRE(p.k() % kUnit == 0 || !(p.epilogue.bias || p.epilogue.scale),
+                  "parameters of channels that are no multiple of 8");
+  return hopper_serves(plan.inner);
+}
+
+}  // namespace polymio::convolution::cuda

@@ -1,0 +1,37 @@
+// Convolutions that ConvHopper computes on copies of their tensors: channels first, odd or few channels. Few channels
+// are folded: rows that a stride joins and the taps of a filter's row become channels. Pure functions of the problem.
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "core/solver.h"
+#include "kernels/gpu/portable/conv_shapes.h"
+#include "primitives/convolution/convolution.h"
+
+namespace polymio::convolution::cuda {
+
+/// A tensor of the problem and its copy.
+struct HopperOperand {
+  bool copied = false;
+  bool planes = false;  // no fold, and the columns of the tensor are innermost
+  kernels::FoldShape shape{};
+  std::int64_t bytes = 0;  // of the copy
+};
+
+/// How the copies of a problem make a problem of channels-last tensors with multiples of 8 channels.
+///
+/// Forward and backward weights with few channels: a row of `inner.x` is a row of x with its padding, in which
+/// neighbouring pixels of the inner tensor overlap: each has all the taps of a row (or of a part of it) as channels.
+/// Backward data with few channels: a forward convolution of dy, whose outputs are blocks of rows and columns of dx.
+struct HopperPacking {
+  Problem inner;
+  bool swapped = false;  // inner.x is dy and inner.y is dx
+  HopperOperand x, w, y;
+  kernels::FoldedWeightsShape weights{};  // instead of w's shape, if `swapped`
+  std::int64_t bytes() const { return x.bytes + w.bytes + y.bytes; }
+};
+
+HopperPacking hopper_packing(const Problem&);
+
+/// Whether ConvHopper serves the problem on copies; no device is asked.
+Verdict hopper_packing_serves(const Problem&);
+
+}  // namespace polymio::convolution::cuda

@@ -1,0 +1,213 @@
+// The copies of ConvHopperPacked: its launches with the kernels of copies on an OpenCL device of the CPU, and the
+// convolution of the copies by its definition, with values whose sums are exact.
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/math.h"
+#include "convolution/sample_problem.h"
+#include "core/kernel_builder.h"
+#include "primitives/convolution/cuda/hopper_packing.h"
+#include "primitives/convolution/definition.h"
+#include "tests/kernels/forwarding_stream.h"
+
+namespace polymio::convolution {
+namespace {
+
+/// A kernel of the inner convolution.
+struct InnerKernel final : Kernel {};
+
+void convolve(const Problem& p, const Problem::Args& a) {
+  const Reader first = first_reader(p, a), second = second_reader(p, a);
+  const Points points(p);
+  const auto& n = points.sizes();
+  Position at{};
+  for (at.i[0] = 0; at.i[0] < n[0]; ++at.i[0])
+    for (at.i[1] = 0; at.i[1] < n[1]; ++at.i[1])
+      for (at.s[0] = 0; at.s[0] < n[2]; ++at.s[0])
+        for (at.s[1] = 0; at.s[1] < n[3]; ++at.s[1])
+          for (at.s[2] = 0; at.s[2] < n[4]; ++at.s[2]) {
+            double sum = 0;
+            points.walk(at).each([&](std::int64_t i, std::int64_t j) { sum += first(i) * second(j); });
+            dtype::store(p.output().type, output_of(p, a), points.offset(at), a.alpha * sum);
+          }
+}
+
+/// An OpenCL device whose memory the host can access, which computes the inner convolution by its definition.
+class Device final : public ForwardingStream {
+ public:
+  explicit Device(Stream& opencl) : ForwardingStream(opencl), info_(usual_device("cuda-sm90")) {}
+  const DeviceInfo& info() const override { return info_; }
+  void clear(Buffer, std::size_t) override {}
+  TensorMap tensor_map(const TensorMapSpec&, Buffer) const override { return {}; }
+  void launch(const Kernel& kernel, const Launch& shape, std::span<const Argument> arguments) override {
+    if (!dynamic_cast<const InnerKernel*>(&kernel)) return device_.launch(kernel, shape, arguments);
+    device_.synchronize();
+    if (!convolved) convolve(inner, args);
+    convolved = true;
+  }
+
+  Problem inner;
+  Problem::Args args;
+  bool convolved = false;
+
+ private:
+  DeviceInfo info_;
+};
+
+class HopperPacking : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto& why = absence(DeviceKind::kOpenCl); !why.empty()) GTEST_SKIP() << why;
+    opencl_ = create_stream("opencl:0", nullptr);
+    device_ = std::make_unique<Device>(*opencl_);
+  }
+  void TearDown() override {
+    for (void* p : memory_) opencl_->deallocate(p);
+  }
+
+  void* filled(DataType type, std::int64_t count) {
+    void* const p = opencl_->allocate(static_cast<std::size_t>(count) * size_of(type));
+    memory_.push_back(p);
+    std::uniform_int_distribution<int> integer(-2, 2);
+    for (std::int64_t i = 0; i < count; ++i) dtype::store(type, p, i, integer(engine_));
+    return p;
+  }
+
+  /// Runs the problem by copies, and compares with its definition; returns the inner problem.
+  Problem check(const Problem& p, double alpha = 1) {
+    SCOPED_TRACE(p.key());
+    const GpuSolver<Problem>* solver = nullptr;
+    for (const SolverBase* s : solvers(p.direction, DeviceKind::kCuda))
+      if (std::string(s->info().name).starts_with("ConvHopperPacked"))
+        solver = dynamic_cast<const GpuSolver<Problem>*>(s);
+    const DeviceInfo& d = device_->info();
+    const cuda::HopperPacking plan = cuda::hopper_packing(p);
+    EXPECT_EQ(solver->is_applicable(d, p).text(), Verdict{}.text());
+    const TunePoint point = solver->default_point(d, p);
+    EXPECT_TRUE(solver->is_valid(d, p, point));
+
+    Problem::Args args;
+    args.x = filled(p.x.type, p.x.space());
+    args.w = filled(p.w.type, p.w.space());
+    args.y = filled(p.y.type, p.y.space());
+    args.alpha = alpha;
+    Problem::Args wanted = args;
+    void*& output = p.direction == Direction::kForward        ? wanted.y
+                    : p.direction == Direction::kBackwardData ? wanted.x
+                                                              : wanted.w;
+    output = filled(p.output().type, p.output().space());
+    convolve(p, wanted);
+
+    const std::size_t bytes = solver->workspace_size(d, p, point);
+    void* const workspace = filled(DataType::kInt8, static_cast<std::int64_t>(bytes) + kGuard);
+    std::memset(workspace, 0xff, bytes + kGuard);  // NaN
+    void* const out = output_of(p, args);
+    std::memset(out, 0xff, p.output().bytes());
+    args.workspace = workspace;
+    args.workspace_bytes = bytes;
+
+    // The copies are in the order x, w, y.
+    char* copy = reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(workspace), std::intptr_t{256}));
+    const auto next = [&](const cuda::HopperOperand& o, void* tensor) -> void* {
+      return o.copied ? std::exchange(copy, copy + o.bytes) : tensor;
+    };
+    device_->inner = plan.inner;
+    device_->args = args;
+    device_->args.x = next(plan.x, args.x);
+    device_->args.w = next(plan.w, args.w);
+    device_->args.y = next(plan.y, args.y);
+    if (plan.swapped) std::swap(device_->args.x, device_->args.y);
+    device_->convolved = false;
+
+    Kernels kernels;
+    for (const KernelSpec& spec : solver->kernel_specs(d, p, point))
+      kernels.push_back(spec.source.ends_with("fold.cl") ? build_kernels(*opencl_, {&spec, 1})[0]
+                                                         : std::make_shared<InnerKernel>());
+    solver->assemble(d, p, point, kernels)(*device_, args);
+    opencl_->synchronize();
+    EXPECT_TRUE(device_->convolved);
+    int wrong = 0;
+    for (std::int64_t i = 0; i < p.output().space(); ++i) {
+      const double now = dtype::load(p.output().type, out, i), then = dtype::load(p.output().type, output, i);
+      if (now != then && ++wrong == 1) ADD_FAILURE() << "element " << i << " is " << now << ", not " << then;
+    }
+    EXPECT_EQ(wrong, 0) << "elements of " << p.output().space();
+    for (std::size_t i = 0; i < kGuard; ++i)
+      EXPECT_EQ(static_cast<unsigned char*>(workspace)[bytes + i], 0xff) << "beyond the workspace";
+    return plan.inner;
+  }
+
+  void check_directions(const Shape& shape) {
+    for (const bool last : {false, true})
+      for (const Direction d : kDirections) {
+        Shape s = shape;
+        s.channels_last = last;
+        const Problem p = problem(d, s);
+        if (cuda::hopper_packing_serves(p)) check(p, 0.5);
+      }
+  }
+
+  static constexpr std::size_t kGuard = 256;
+  std::mt19937 engine_{1};
+  std::unique_ptr<Stream> opencl_;
+  std::unique_ptr<Device> device_;
+  std::vector<void*> memory_;
+};
+
+TEST_F(HopperPacking, CopiesOfAllSizes) {
+  constexpr auto kBf16 = DataType::kBFloat16;
+  check_directions({.x = {2, 40, 6, 7}, .w = {72, 40, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf});
+  check_directions({.x = {3, 65, 5, 4}, .w = {33, 65, 3, 2}, .pad = {1, 0}, .stride = {2, 1}, .type = kBf16});
+  check_directions({.x = {2, 100, 3, 3}, .w = {7, 100, 1, 1}, .type = DataType::kHalf});
+  check_directions({.x = {2, 36, 90}, .w = {20, 36, 5}, .pad = {4}, .dilation = {2}, .type = kBf16});
+  check_directions({.x = {1, 35, 3, 4, 5}, .w = {9, 35, 3, 3, 3}, .pad = {1, 1, 1}, .type = DataType::kHalf});
+  check_directions({.x = {1, 65, 9, 40}, .w = {10, 65, 1, 3}, .pad = {0, 1}, .type = DataType::kHalf});
+}
+
+TEST_F(HopperPacking, FoldsOfFewChannels) {
+  constexpr auto kBf16 = DataType::kBFloat16;
+  // channels, outputs, height, width, filter, pads, strides
+  const int cases[][10] = {
+      {3, 8, 13, 15, 7, 7, 3, 3, 2, 2}, {3, 12, 23, 21, 11, 11, 2, 2, 4, 4}, {1, 8, 9, 10, 3, 3, 1, 1, 1, 1},
+      {3, 16, 9, 10, 3, 3, 1, 1, 1, 1}, {4, 9, 11, 12, 3, 3, 1, 1, 2, 2},    {32, 8, 11, 17, 5, 10, 0, 0, 2, 2},
+      {16, 8, 8, 9, 3, 3, 1, 1, 1, 1},  {8, 8, 7, 9, 5, 4, 2, 1, 1, 1},      {20, 8, 9, 9, 3, 3, 1, 1, 1, 1},
+      {6, 8, 10, 9, 4, 3, 1, 2, 3, 2},  {3, 8, 12, 12, 2, 2, 0, 0, 2, 2},    {5, 8, 8, 40, 1, 9, 0, 4, 1, 3},
+      {2, 8, 10, 11, 5, 5, 4, 4, 1, 1}, {3, 8, 16, 16, 4, 4, 0, 0, 4, 4}};
+  for (const auto& v : cases)
+    check_directions({.x = {2, v[0], v[2], v[3]},
+                      .w = {v[1], v[0], v[4], v[5]},
+                      .pad = {v[6], v[7]},
+                      .stride = {v[8], v[9]},
+                      .type = kBf16});
+  check_directions({.x = {2, 3, 50}, .w = {8, 3, 9}, .pad = {4}, .stride = {2}, .type = kBf16});
+}
+
+TEST_F(HopperPacking, JoinsRowsAndTapsOfAFirstLayer) {
+  Shape s{.x = {2, 3, 32, 32}, .w = {64, 3, 7, 7}, .pad = {3, 3}, .stride = {2, 2}, .type = DataType::kHalf};
+  s.channels_last = true;
+  const Problem forward = cuda::hopper_packing(problem(Direction::kForward, s)).inner;
+  EXPECT_EQ(forward.c(), 56) << "seven taps of two rows of four channels";
+  EXPECT_EQ(forward.filter(0), 4);
+  EXPECT_EQ(forward.filter(1), 1);
+  const Problem data = cuda::hopper_packing(problem(Direction::kBackwardData, s)).inner;
+  EXPECT_EQ(data.direction, Direction::kForward);
+  EXPECT_EQ(data.k(), 48) << "blocks of four rows and columns";
+}
+
+TEST_F(HopperPacking, RefusesWhatCopiesDoNotHelp) {
+  const Shape last{
+      .x = {2, 64, 6, 6}, .w = {64, 64, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf, .channels_last = true};
+  EXPECT_STREQ(cuda::hopper_packing_serves(problem(Direction::kForward, last)).reason, "needs no copies");
+  const Shape first{.x = {2, 64, 6, 6}, .w = {64, 64, 3, 3}, .pad = {1, 1}, .type = DataType::kHalf};
+  Problem p = problem(Direction::kForward, first);
+  EXPECT_TRUE(cuda::hopper_packing_serves(p));
+  p.scalars = Scalars::kBilinear;
+  EXPECT_STREQ(cuda::hopper_packing_serves(p).reason, "does not add to a copy");
+}
+
+}  // namespace
+}  // namespace polymio::convolution
