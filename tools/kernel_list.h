@@ -100,7 +100,8 @@ inline std::vector<KernelSpec> listed_programs(const DeviceInfo& device) {
 }
 
 /// The programs of every tune point of the convolution solvers whose kernels are C++ templates: 16-bit channels-last
-/// problems of one to three dimensions with few and with many channels, with steps of 1 and 2.
+/// problems of one to three dimensions with few and with many channels, with steps of 1 and 2; of two also those that
+/// write planes.
 inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
   using convolution::Direction;
   std::vector<KernelSpec> all;
@@ -116,7 +117,7 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     return make_tensor(type, lens, strides);
   };
   const auto add = [&](DataType type, Direction direction, std::size_t spatial, std::int64_t channels,
-                       std::int64_t filter, std::int64_t stride) {
+                       std::int64_t filter, std::int64_t stride, bool planes = false) {
     convolution::Problem p;
     p.direction = direction;
     p.geometry.spatial = static_cast<int>(spatial);
@@ -133,6 +134,8 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
     p.x = channels_last(type, x);
     p.w = channels_last(type, w);
     p.y = channels_last(type, y);
+    if (planes)
+      (direction == Direction::kForward ? p.y : p.x) = make_tensor(type, direction == Direction::kForward ? y : x, {});
     convolution::validate(p);
     for (KernelSpec& spec : convolution::programs(device, p, {}, "", true))
       if (!spec.instantiation.empty() && seen.insert(program_name(spec)).second) all.push_back(std::move(spec));
@@ -143,6 +146,9 @@ inline std::vector<KernelSpec> template_programs(const DeviceInfo& device) {
         for (const std::size_t spatial : {1u, 2u, 3u})
           for (const std::int64_t filter : {1, 3})
             for (const std::int64_t stride : {1, 2}) add(type, d, spatial, channels, filter, stride);
+  for (const Direction d : {Direction::kForward, Direction::kBackwardData})
+    for (const std::int64_t channels : {64, 256})
+      for (const std::int64_t stride : {1, 2}) add(DataType::kHalf, d, 2, channels, 3, stride, true);
   return all;
 }
 

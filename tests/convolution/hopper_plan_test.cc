@@ -103,6 +103,7 @@ struct Options {
   DataType type = DataType::kHalf;
   Epilogue epilogue = {};
   Sizes x_strides = {}, y_strides = {};  // of views
+  bool planes = false;                   // the output's channels are not innermost
 };
 
 /// A problem with its tensors and the expected output.
@@ -116,6 +117,10 @@ class Layer {
     if (!o.x_strides.empty()) p_.x = make_tensor(shape.type, shape.x, o.x_strides);
     if (!o.y_strides.empty())
       p_.y = make_tensor(shape.type, Sizes(p_.y.lens.begin(), p_.y.lens.begin() + p_.y.rank), o.y_strides);
+    if (o.planes) {
+      TensorDesc& output = d == kForward ? p_.y : p_.x;
+      output = make_tensor(shape.type, output.sizes(), {});
+    }
     p_.epilogue = o.epilogue;
     p_.scalars = o.beta != 0 ? Scalars::kBilinear : o.alpha != 1 ? Scalars::kScale : Scalars::kDefault;
     for (const SolverBase* s : solvers(d, DeviceKind::kCuda))
@@ -402,6 +407,30 @@ TEST_F(HopperPlan, TilesWithHalo) {
     }
 }
 
+// Images whose pixels are multiples of 8, of 4, and odd; phases; clusters; three dimensions; parts of rows.
+TEST_F(HopperPlan, Planes) {
+  const std::set<int> kSome = {0, 1, 5, 8, 10, 12};
+  const Options o{.alpha = 0.5, .planes = true};
+  for (const Shape& s : {Shape{.x = {2, 72, 9, 12}, .w = {136, 72, 2, 3}, .pad = {0, 1}},
+                         Shape{.x = {3, 40, 7, 14}, .w = {72, 40, 2, 3}, .pad = {1, 2}, .dilation = {2, 2}},
+                         Shape{.x = {3, 64, 7, 7}, .w = {64, 64, 3, 3}, .pad = {1, 1}}}) {
+    EXPECT_FALSE(Layer(kForward, s, o).check_tiles({1}, {0}, kSome).empty());
+    EXPECT_FALSE(Layer(kData, s, o).check_tiles({1}, {0}, kSome).empty());
+  }
+  Layer(kForward, kTails, {.units = 132, .planes = true}).check({1, 2, 0});
+  const Shape strided{.x = {2, 72, 9, 11}, .w = {72, 72, 3, 3}, .pad = {1, 1}, .stride = {2, 2}};
+  Layer(kData, strided, o).check({12, 1, 0});
+  const Shape volume{.x = {2, 24, 3, 5, 6}, .w = {72, 24, 2, 3, 3}, .pad = {1, 1, 1}};
+  Layer(kForward, volume, o).check({11, 1, 0});
+  Epilogue bias{.bias = true, .activation = static_cast<int>(activation::Mode::kRelu)};
+  Layer(kForward, kTails, {.epilogue = bias, .planes = true}).check({8, 1, 0});
+  for (const Shape& s : {Shape{.x = {3, 64, 11, 29}, .w = {64, 64, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
+                         Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
+                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}}})
+    for (const Direction d : {kForward, kData}) Layer(d, s, o).check(halo_point(d));
+}
+
 // Shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.
 TEST_F(HopperPlan, SharesAndPartsOfWeights) {
   const Shape tails{.x = {2, 72, 19, 30}, .w = {136, 72, 2, 1}, .pad = {1, 1}};
@@ -443,8 +472,11 @@ TEST(HopperServes, WhatMapsCanDescribe) {
            "groups");
     expect(served(d, with([](Shape& s) { s.w[0] = 70; })), "channels that are no multiple of 8");
     expect(served(d, with([](Shape& s) { s.x[1] = s.w[1] = 60; })), "channels that are no multiple of 8");
+    if (d == kData) continue;  // writes planes
     expect(served(d, usual, {.x_strides = {5760, 90, 10, 1}}), "channels are not innermost");
     expect(served(d, usual, {.x_strides = {6120, 1, 680, 68}}), "rows that are not aligned to 16 bytes");
+  }
+  for (const Direction d : kDirections) {
     // What maps hold of corners (8 and 5 bits with a sign) and offsets (8 and 5 bits).
     expect(served(d, {.x = {1, 8, 300, 4}, .w = {8, 8, 258, 1}}), "reach of the padded filter", 257, 128);
     expect(served(d, {.x = {1, 8, 40, 4}, .w = {8, 8, 257, 1}, .pad = {128, 0}}), "reach of the filter", 256, 255);

@@ -26,17 +26,22 @@ constexpr const char* kName = std::is_same_v<Element, sm90::Half> ? "sm90::Half"
 constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
 
 /// The last arguments of the templates of forward and backward data.
-template <sm90::Addend kAddend = sm90::kNone, bool kBias = false, bool kScale = false, int kActivation = 0>
+template <sm90::Addend kAddend = sm90::kNone, bool kBias = false, bool kScale = false, int kActivation = 0,
+          bool kPlanes = false>
 struct Epilogue {
   static constexpr sm90::Addend addend = kAddend;
-  static constexpr bool bias = kBias, scale = kScale;
+  static constexpr bool bias = kBias, scale = kScale, planes = kPlanes;
   static constexpr int activation = kActivation;
-  static std::string name() { return fmt::format("{}, {}, {}, {}", kAddends[kAddend], kBias, kScale, kActivation); }
+  static std::string name() {
+    return fmt::format("{}, {}, {}, {}, {}", kAddends[kAddend], kBias, kScale, kActivation, kPlanes);
+  }
 };
 using Plain = Epilogue<>;
 using Old = Epilogue<sm90::kOld>;
 using BiasRelu = Epilogue<sm90::kNone, true, false, RELU>;
 using All = Epilogue<sm90::kResidual, true, true, RELU>;
+using Planes = Epilogue<sm90::kNone, false, false, 0, true>;
+using PlanesBiasRelu = Epilogue<sm90::kNone, true, false, RELU, true>;
 
 template <class Element, int kSpatial, bool kData, int kTile, int kSplit, class E = Plain, int kPhases = 1>
 void add_product(Programs& to) {
@@ -44,7 +49,7 @@ void add_product(Programs& to) {
   constexpr int kStages = t.stages - (E::bias && E::scale && t.columns == 256 ? 1 : 0);
   if constexpr (t.can_split(kSplit, kData))
     add<sm90::ConvProduct<Element, kSpatial, kData, t.row_blocks, t.columns, kStages, t.apart, kSplit, E::addend,
-                          E::bias, E::scale, E::activation, kPhases>>(
+                          E::bias, E::scale, E::activation, E::planes, kPhases>>(
         to, fmt::format("sm90::ConvProduct<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", kName<Element>, kSpatial, kData,
                         t.row_blocks, t.columns, kStages, t.apart, kSplit, E::name(), kPhases));
 }
@@ -53,8 +58,9 @@ template <class Element, bool kData, int kColumns, class E = Plain>
 void add_halo(Programs& to) {
   using cuda::HopperHalo;
   add<sm90::ConvHalo<Element, kData, kColumns, HopperHalo::kHalos, HopperHalo::kStages, E::addend, E::bias, E::scale,
-                     E::activation>>(to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData,
-                                                     kColumns, HopperHalo::kHalos, HopperHalo::kStages, E::name()));
+                     E::activation, E::planes>>(
+      to, fmt::format("sm90::ConvHalo<{}, {}, {}, {}, {}, {}>", kName<Element>, kData, kColumns, HopperHalo::kHalos,
+                      HopperHalo::kStages, E::name()));
 }
 
 template <class Element, int kSpatial, int kTile>
@@ -109,6 +115,12 @@ void add_epilogues(Programs& to) {
   add_product<Half, 2, false, kTile, kSplit, All>(to);
 }
 
+template <int... kTiles>
+void add_planes(Programs& to) {
+  (add_product<Half, 2, false, kTiles, 1, Planes>(to), ...);
+  (add_product<Half, 2, true, kTiles, 1, Planes>(to), ...);
+}
+
 template <bool kData, class E, int... kColumns>
 void add_halos(Programs& to) {
   (add_halo<Half, kData, kColumns, E>(to), ...);
@@ -137,6 +149,14 @@ Programs programs() {
   add_product<Half, 2, true, 10, 2, Old>(all);
   add_halos<false, Old, 48, 112, 120, 152, 184, 192, 232>(all);
   add_halos<false, All, 120>(all);
+  add_planes<0, 1, 5, 8, 10, 12>(all);
+  add_product<Half, 2, false, 1, 2, Planes>(all);
+  add_product<Half, 2, true, 12, 1, Planes, kMany>(all);
+  add_product<Half, 3, false, 11, 1, Planes>(all);
+  add_product<Half, 2, false, 8, 1, PlanesBiasRelu>(all);
+  add_halos<false, Planes, 48, 112, 120, 152, 184, 192, 232>(all);
+  add_halos<true, Planes, 112, 152, 184, 192, 232>(all);
+  add_halos<false, PlanesBiasRelu, 120>(all);
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);
   add_halos_of_weights<3, 3, 112, 192, 208, 240>(all);
   add_halos_of_weights<2, 3, 112>(all);

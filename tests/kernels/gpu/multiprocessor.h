@@ -21,6 +21,9 @@
 struct float2 {
   float x, y;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };

@@ -35,7 +35,8 @@ struct ConvShape {
   int raster;          // row tiles that share a column tile in the order of tiles
   int taps_innermost;  // order of steps: taps of 64 channels, or channels of a tap
   ConvScalars scalars;
-  long long dst_step[3], dst_image;  // between output pixels of a phase
+  long long dst_step[3], dst_image, dst_channel;  // between output pixels of a phase
+  int unit;  // planes: pixels of an image that are stored at once, 8, 4 or 1; a phase's are contiguous unless it is 1
 };
 
 /// Sizes of ConvHalo: W, H. A tile with its halo begins at `base` from its first output pixel.
@@ -47,6 +48,9 @@ struct ConvHaloShape {
   int taps[2], base[2], offset[2], offset_step[2];
   int resident;  // all weights stay in shared memory
   ConvScalars scalars;
+  // Planes: output pixels of an image, and strides of the output.
+  int size[2];
+  long long dst_image, dst_channel, dst_row;
 };
 
 /// Sizes of ConvWeights: 64 pixels a step.

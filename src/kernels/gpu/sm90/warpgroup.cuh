@@ -56,15 +56,34 @@ DEVICE void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
                : "memory");
 }
 
+/// 2 to 16 bytes.
+template <class T>
+DEVICE T load_shared(u32 address);
+template <>
+DEVICE unsigned short load_shared(u32 address) {
+  unsigned short v;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+  return v;
+}
+template <>
 DEVICE u32 load_shared(u32 address) {
   u32 v;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
   return v;
 }
-
-DEVICE unsigned short load_shared16(u32 address) {
-  unsigned short v;
-  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+template <>
+DEVICE uint2 load_shared(u32 address) {
+  uint2 v;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
+  return v;
+}
+template <>
+DEVICE uint4 load_shared(u32 address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
   return v;
 }
 

@@ -48,9 +48,9 @@ INLINE u32x4 packed(const u16* v) {
 }
 
 INLINE void unpack(u32x4 unit, u16* v) {
-  const u32 words[] = {unit.x, unit.y, unit.z, unit.w};
+  const u32 pairs[] = {unit.x, unit.y, unit.z, unit.w};
   UNROLL
-  for (int i = 0; i < UNIT; ++i) v[i] = (u16)(words[i / 2] >> i % 2 * 16);
+  for (int i = 0; i < UNIT; ++i) v[i] = (u16)(pairs[i / 2] >> i % 2 * 16);
 }
 
 /// Any tensor to folded pixels: threads follow these, 16 bytes each.

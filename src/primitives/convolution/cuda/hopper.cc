@@ -39,6 +39,7 @@ struct HaloArguments {
   kernels::ConvHaloShape shape;
   const void* bias;
   const void* scale;
+  void* dst_data;
 };
 
 /// The arguments of ConvWeights.
@@ -120,7 +121,8 @@ class Hopper final : public GpuSolver<Problem> {
     const char* const addend = p.epilogue.residual               ? "sm90::kResidual"
                                : p.scalars == Scalars::kBilinear ? "sm90::kOld"
                                                                  : "sm90::kNone";
-    return fmt::format("{}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation);
+    return fmt::format("{}, {}, {}, {}, {}", addend, p.epilogue.bias, p.epilogue.scale, p.epilogue.activation,
+                       cuda::hopper_writes_planes(p));
   }
 
   std::vector<KernelSpec> product_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const {
@@ -184,15 +186,17 @@ class Hopper final : public GpuSolver<Problem> {
         static_cast<std::uint32_t>(stages * (static_cast<std::size_t>(tile.rows()) + weight_rows) * 128 +
                                    (plan.split > 1 ? 0 : 4 * 64 * static_cast<std::size_t>(slab) * 2) +
                                    2 * per_channel * columns * 4 + (2 * stages + 2) * 8);
-    return [p, plan, built, shape, data](Stream& stream, const Args& a) {
+    const bool planes = cuda::hopper_writes_planes(p);
+    return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
       ProductArguments<kPhases> arguments;
       arguments.weights = stream.tensor_map(plan.weights, a.w);
       arguments.residual = p.epilogue.residual ? stream.tensor_map(plan.dst[0], a.residual) : arguments.weights;
       for (std::size_t i = 0; i < plan.phases.size(); ++i) {
         arguments.src[i] = stream.tensor_map(plan.src[i], data ? a.y : a.x);
-        arguments.dst[i] = stream.tensor_map(
-            plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
+        if (!planes)
+          arguments.dst[i] = stream.tensor_map(
+              plan.dst[i], static_cast<char*>(dst) + plan.dst_at[i] * static_cast<std::int64_t>(size_of(p.x.type)));
         arguments.phase[i] = plan.phases[i];
       }
       arguments.shape = plan.shape;
@@ -211,14 +215,17 @@ class Hopper final : public GpuSolver<Problem> {
     shape.shared_bytes =
         static_cast<std::uint32_t>(HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * plan.shape.halo_bytes);
     const bool data = direction_ == Direction::kBackwardData;
-    return [p, plan, built, shape, data](Stream& stream, const Args& a) {
+    const bool planes = cuda::hopper_writes_planes(p);
+    return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
+      void* const dst = data ? a.x : a.y;
       HaloArguments arguments{stream.tensor_map(plan.weights, a.w),
                               stream.tensor_map(plan.src, data ? a.y : a.x),
-                              stream.tensor_map(plan.dst, data ? a.x : a.y),
+                              planes ? TensorMap{} : stream.tensor_map(plan.dst, dst),
                               {},
                               plan.shape,
                               a.bias,
-                              a.scale};
+                              a.scale,
+                              dst};
       if (p.epilogue.residual) arguments.residual = stream.tensor_map(plan.dst, a.residual);
       arguments.shape.scalars = scalars_of(a);
       launch(stream, *built[0], shape, arguments);

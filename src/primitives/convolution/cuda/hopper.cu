@@ -10,9 +10,10 @@ namespace sm90 {
 
 /// kTransposed: the weights are contiguous along output channels (backward data). kRowBlocks: blocks of 64 rows of a
 /// consumer. kPingPong: the consumers work on different tiles, so that one stores while the other multiplies; else each
-/// has half the rows of a tile. kSplit: blocks of a cluster that share a tile, each with a part of the steps.
+/// has half the rows of a tile. kSplit: blocks of a cluster that share a tile, each with a part of the steps. kPlanes:
+/// the output's channels are not innermost (and nothing is added to it).
 template <class Element, int kSpatial, bool kTransposed, int kRowBlocks, int kColumns, int kStages, bool kPingPong,
-          int kSplit, Addend kAddend, bool kBias, bool kScale, int kActivation, int kMaxPhases>
+          int kSplit, Addend kAddend, bool kBias, bool kScale, int kActivation, bool kPlanes, int kMaxPhases>
 struct ConvProduct {
   static constexpr int kThreads = 384, kResident = 1;
 
@@ -22,7 +23,7 @@ struct ConvProduct {
     ConvShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
-    u16* dst_data;  // where clusters store, and read what is added
+    u16* dst_data;  // where clusters and planes are stored, and what clusters add is
     const u16* residual_data;
   };
 
@@ -39,6 +40,7 @@ struct ConvProduct {
   static constexpr int kSlabBuffers = kSplit > 1 ? 0 : 2;  // of each consumer
   static constexpr int kPerChannel = (kBias ? 1 : 0) + (kScale ? 1 : 0);
   static constexpr bool kLoadsAddend = kAddend != kNone && kSplit == 1;
+  static_assert(!kPlanes || kAddend == kNone);
   enum Meeting { kStore = 1, kTurn = 3, kBoth = 5 };  // numbers of barriers; the first two have one per consumer
 
   // The ring, slabs, per-channel parameters, barriers.
@@ -234,6 +236,57 @@ struct ConvProduct {
     return finish<kAddend, kBias, kScale, kActivation>(a.shape.scalars, sum, scale, bias, added);
   }
 
+  /// The pixels of 64 rows that a thread stores to planes, from slabs of channels x pixels: units of 8, 4 or 1.
+  struct PlanePart {
+    int piece, first, step;  // of the rows in units; the first channel, and from one to the next
+    i64 place;               // of the first pixel in a plane, or -1
+
+    DEVICE PlanePart(const Arguments& a, const ConvPhase& p, int row) {
+      if constexpr (!kPlanes) return;
+      const int thread = threadIdx.x % 128, unit = a.shape.unit, units = 64 / unit;
+      piece = thread % units;
+      first = thread / units;
+      step = 128 / units;
+      const Pixel<kSpatial> pixel = pixel_at(p, row + piece * unit);
+      place = p.dst + pixel.image * a.shape.dst_image;
+      UNROLL
+      for (int i = 0; i < kSpatial; ++i) place += pixel.at[i] * a.shape.dst_step[i];
+      if (pixel.image >= a.shape.images) place = -1;
+    }
+
+    DEVICE void store(const Arguments& a, u32 slab, int channel) const {
+      if (place < 0) return;
+      const int channels = min(kSlabColumns, a.shape.outputs - channel);
+      u16* to = a.dst_data + place + channel * a.shape.dst_channel;
+      if (a.shape.unit == 8)
+        store_units<uint4>(a, slab, to, channels);
+      else if (a.shape.unit == 4)
+        store_units<uint2>(a, slab, to, channels);
+      else
+        store_units<u16>(a, slab, to, channels);
+    }
+
+   private:
+    template <class Unit>
+    DEVICE void store_units(const Arguments& a, u32 slab, u16* to, int channels) const {
+      constexpr int kUnit = sizeof(Unit) / 2, kInPiece = 8 / kUnit;
+      constexpr int kUnits = kSlabColumns * 64 / kUnit / 128, kBatch = kUnits < 8 ? kUnits : 8;
+      NO_UNROLL
+      for (int i = 0; i < kUnits; i += kBatch) {
+        Unit v[kBatch];  // loads that are under way before the first store
+        UNROLL
+        for (int n = 0; n < kBatch; ++n)
+          v[n] = load_shared<Unit>(swizzled(slab, first + (i + n) * step, piece / kInPiece) +
+                                   piece % kInPiece * sizeof(Unit));
+        UNROLL
+        for (int n = 0; n < kBatch; ++n) {
+          const int c = first + (i + n) * step;
+          if (c < channels) *reinterpret_cast<Unit*>(to + c * a.shape.dst_channel) = v[n];
+        }
+      }
+    }
+  };
+
   static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, u32& stores) {
     const ConvPhase& p = a.phase[t.phase];
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
@@ -244,11 +297,12 @@ struct ConvProduct {
     for (int b = 0; b < kRowBlocks; ++b) {
       Pixel<kSpatial> pixel;
       if (thread == 0) pixel = pixel_at(p, row0 + 64 * b);
+      const PlanePart part(a, p, row0 + 64 * b);
       UNROLL
       for (int j = 0; j < kSlabs; ++j) {
         const u32 slab = slabs + stores % kSlabBuffers * kSlabBytes;
         const int column = j * kSlabColumns;  // of the tile
-        if (thread == 0) {
+        if (!kPlanes && thread == 0) {
           wait_for_reads<kSlabBuffers - 1>();
           if constexpr (kLoadsAddend) {
             constexpr int kNowhere[kSpatial] = {};
@@ -259,7 +313,7 @@ struct ConvProduct {
         }
         if constexpr (kLoadsAddend) {
           addend(consumer).wait(stores & 1);
-        } else {
+        } else if constexpr (!kPlanes) {
           meet(kStore + consumer, 128);
         }
         UNROLL
@@ -271,17 +325,22 @@ struct ConvProduct {
             const int c = column + 16 * u + 8 * (m / 2) + 2 * (lane % 4);
             u32 added = 0;
             if constexpr (kLoadsAddend)
-              added = load_shared(swizzled<kSlabRow>(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) +
-                                  4 * (lane % 4));
+              added = load_shared<u32>(swizzled<kSlabRow>(slab, 16 * warp + 8 * (m % 2) + lane / 4, 2 * u + m / 2) +
+                                       4 * (lane % 4));
             packed[m] = Element::pack(result(a, per_channel, c, sums[2 * m], Element::low(added)),
                                       result(a, per_channel, c + 1, sums[2 * m + 1], Element::high(added)));
           }
           if constexpr (kLoadsAddend) __syncwarp();
-          store_matrices(swizzled<kSlabRow>(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
+          if constexpr (kPlanes)  // rows are channels, of 64 pixels
+            store_matrices_transposed(swizzled(slab, 16 * u + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2),
+                                      packed);
+          else
+            store_matrices(swizzled<kSlabRow>(slab, 16 * warp + lane % 16, 2 * u + lane / 16), packed);
         }
-        publish_writes();
+        if constexpr (!kPlanes) publish_writes();
         meet(kStore + consumer, 128);
-        if (thread == 0) {
+        if constexpr (kPlanes) part.store(a, slab, t.column * kColumns + column);
+        if (!kPlanes && thread == 0) {
           store_pixels<kSpatial>(a.dst[t.phase], slab, t.column * kColumns + column, pixel);
           commit_stores();
         }
@@ -323,15 +382,20 @@ struct ConvProduct {
             t.row * kTileRows + (kPingPong ? 0 : consumer * 64 * kRowBlocks) + 64 * b + 16 * warp + lane / 4 + 8 * h;
         const Pixel<kSpatial> pixel = pixel_at(p, row);
         if (pixel.image >= a.shape.images || c >= a.shape.outputs) continue;
-        i64 place = p.dst + pixel.image * a.shape.dst_image + c;
+        i64 place = p.dst + pixel.image * a.shape.dst_image + c * (kPlanes ? a.shape.dst_channel : 1);
         UNROLL
         for (int s = 0; s < kSpatial; ++s) place += pixel.at[s] * a.shape.dst_step[s];
         u32 added = 0;
         if constexpr (kAddend != kNone)
           added = *reinterpret_cast<const u32*>((kAddend == kOld ? a.dst_data : a.residual_data) + place);
-        *reinterpret_cast<u32*>(a.dst_data + place) =
-            Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
-                          result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+        const u32 pair = Element::pack(result(a, per_channel, column, h ? sum.z : sum.x, Element::low(added)),
+                                       result(a, per_channel, column + 1, h ? sum.w : sum.y, Element::high(added)));
+        if constexpr (kPlanes) {
+          a.dst_data[place] = u16(pair);
+          a.dst_data[place + a.shape.dst_channel] = u16(pair >> 16);
+        } else {
+          *reinterpret_cast<u32*>(a.dst_data + place) = pair;
+        }
       }
     }
     meet_cluster();  // the others have read this block's sums
@@ -359,7 +423,7 @@ struct ConvProduct {
       else
         store_tile(a, t, consumer, d, stores);
     }
-    if (kSplit == 1 && threadIdx.x % 128 == 0) wait_for_stores();
+    if (kSplit == 1 && !kPlanes && threadIdx.x % 128 == 0) wait_for_stores();
   }
 
  public:

@@ -10,9 +10,10 @@
 namespace sm90 {
 
 /// kTransposed: the weights are contiguous along output channels (backward data). kHalos: tiles with halo in shared
-/// memory. kStages: taps of weights there; if all of them fit, they are loaded once.
+/// memory. kStages: taps of weights there; if all of them fit, they are loaded once. kPlanes: the output's channels are
+/// not innermost (and nothing is added to it).
 template <class Element, bool kTransposed, int kColumns, int kHalos, int kStages, Addend kAddend, bool kBias,
-          bool kScale, int kActivation>
+          bool kScale, int kActivation, bool kPlanes>
 struct ConvHalo {
   static constexpr int kThreads = 384, kResident = 1;
 
@@ -21,9 +22,11 @@ struct ConvHalo {
     ConvHaloShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
+    u16* dst_data;  // where planes are stored
   };
 
  private:
+  static_assert(!kPlanes || kAddend == kNone);
   static constexpr int kConsumers = 2, kDepth = 64;
   static constexpr u32 kStageBytes = 64 * kRowBytes;
   enum Meeting { kStore = 1, kTurn = 3 };  // numbers of barriers, one per consumer
@@ -132,6 +135,66 @@ struct ConvHalo {
     if (s.resident) at = {};
   }
 
+  /// The address of a 16-byte piece of a channel's columns, rotated by the channel: eight channels are in different
+  /// banks.
+  static DEVICE u32 plane_piece(u32 tile, int channel, int piece) {
+    constexpr int kPieces = kColumns / 8, kRotations = kPieces < 8 ? kPieces : 8;
+    int at = piece + channel % kRotations;
+    if (at >= kPieces) at -= kPieces;
+    return tile + (channel * kPieces + at) * 16;
+  }
+
+  static DEVICE void store_planes(const Arguments& a, const Tile& t, int consumer, const Sums& d, int slot,
+                                  const float (&bias)[2], const float (&scale)[2]) {
+    const ConvHaloShape& s = a.shape;
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    const u32 tile = halo_at(s, slot);  // now of 64 channels x kColumns
+    UNROLL
+    for (int j = 0; j < kColumns / 8; j += 2) {
+      u32 packed[4] = {};
+      UNROLL
+      for (int m = 0; m < 4; ++m) {  // an 8x8 matrix: channels 8 (m % 2), columns 8 (m / 2)
+        if (j + m / 2 >= kColumns / 8) continue;
+        const float* const sums = &d[4 * (j + m / 2) + 2 * (m % 2)];
+        packed[m] =
+            Element::pack(finish<kNone, kBias, kScale, kActivation>(s.scalars, sums[0], scale[m % 2], bias[m % 2], 0),
+                          finish<kNone, kBias, kScale, kActivation>(s.scalars, sums[1], scale[m % 2], bias[m % 2], 0));
+      }
+      // Of an odd number of pieces the last matrices repeat the first address, of the same values.
+      const bool last = j + 1 == kColumns / 8;
+      if (last) {
+        packed[2] = packed[0];
+        packed[3] = packed[1];
+      }
+      store_matrices(plane_piece(tile, 16 * warp + lane / 8 % 2 * 8 + lane % 8, last ? j : j + lane / 16), packed);
+    }
+    meet(kStore + consumer, 128);
+    const int channels = min(64, s.outputs - t.output);
+    u16* const to = a.dst_data + t.image * s.dst_image + t.output * s.dst_channel;
+    NO_UNROLL
+    for (int column = thread; column < kColumns; column += 128) {
+      const int y = column / s.halo_w, x = column - y * s.halo_w;
+      if (x >= s.tile_w || y >= s.tile_h || t.row + y >= s.size[1] || t.column + x >= s.size[0]) continue;
+      u16* const plane = to + (t.row + y) * s.dst_row + t.column + x;
+      constexpr int kBatch = 16;  // loads that are under way before the first store
+      NO_UNROLL
+      for (int first = 0; first < channels; first += kBatch) {
+        u16 v[kBatch];
+        UNROLL
+        for (int c = 0; c < kBatch; ++c)
+          v[c] = load_shared<u16>(plane_piece(tile, first + c, column / 8) + column % 8 * 2);
+        u16* const batch = plane + first * s.dst_channel;
+        UNROLL
+        for (int c = 0; c < kBatch; ++c)
+          if (first + c < channels) batch[c * s.dst_channel] = v[c];
+      }
+    }
+    publish_writes();  // the copy engine writes the slot next
+    meet(kStore + consumer, 128);
+    if (thread == 0)
+      for (int i = 0; i < 4; ++i) empty_halo(slot).arrive();
+  }
+
   static DEVICE void store_tile(const Arguments& a, const Tile& t, int consumer, const Sums& d, int slot,
                                 u32& addends) {
     const ConvHaloShape& s = a.shape;
@@ -154,6 +217,7 @@ struct ConvHalo {
       addend(consumer).wait(addends & 1);
       ++addends;
     }
+    if constexpr (kPlanes) return store_planes(a, t, consumer, d, slot, bias, scale);
     // The row of the tile that this lane addresses: that of column 8 (lane / 16) + lane % 8 of the product.
     int x = lane / 16 * 8 + lane % 8, y = 0;
     const int piece = 2 * warp + lane / 8 % 2, dropped = s.tile_w * s.tile_h;
@@ -175,7 +239,7 @@ struct ConvHalo {
             // The lane that addresses column 8 (m / 2) + 2 (lane % 4) + e knows its row.
             const int from = __shfl_sync(~0u, row, m / 2 * 16 + 2 * (lane % 4) + e);
             const int channel = 16 * warp + 8 * (m % 2) + lane / 4;
-            added[e] = Element::of(load_shared16(swizzled(tile, from, channel / 8) + channel % 8 * 2));
+            added[e] = Element::of(load_shared<u16>(swizzled(tile, from, channel / 8) + channel % 8 * 2));
           }
         }
         UNROLL
@@ -220,7 +284,7 @@ struct ConvHalo {
       store_tile(a, t, consumer, d, halo.slot, addends);
       halo.advance();
     }
-    if (threadIdx.x % 128 == 0) wait_for_stores();
+    if (!kPlanes && threadIdx.x % 128 == 0) wait_for_stores();
   }
 
  public:

@@ -96,7 +96,18 @@ HopperOperand whole_copy(const TensorDesc& t, std::int64_t images, std::int64_t 
 }
 
 bool is_dense(const TensorDesc& t) { return t.is_channels_first() || t.is_channels_last(); }
-bool needs_copy(const TensorDesc& t) { return t.lens[1] % kUnit != 0 || !hopper_addresses(t); }
+/// Outputs may be planes, unless something is added to them, or their rows are written in phases, a pixel at a time.
+bool may_write_planes(const Problem& p) {
+  if (p.direction == Direction::kBackwardWeights || p.scalars == Scalars::kBilinear || p.epilogue.residual)
+    return false;
+  const auto& stride = p.geometry.stride;
+  return p.direction == Direction::kForward || std::all_of(stride.begin(), stride.end(), [](auto s) { return s == 1; });
+}
+
+bool needs_copy(const Problem& p, const TensorDesc& t) {
+  if (t.lens[1] % kUnit != 0) return true;
+  return !hopper_addresses(t) && !(&t == &p.output() && may_write_planes(p));
+}
 
 /// How rows and taps become channels of x.
 struct SourceFold {
@@ -162,6 +173,7 @@ void fold_source(HopperPacking& plan, const Problem& p, const SourceFold& f) {
   const std::int64_t dilation = f.joins_taps && parts > 1 ? f.taps / w.stride : 1;
   const std::int64_t width = f.joins_taps ? w.out + (parts - 1) * dilation : columns;
   const bool plane = p.spatial() == 2;
+  plan.overlaps = step < depth;
   plan.inner.x = plane ? tensor(p.x.type, {p.n(), depth, rows, width}, {rows * row, 1, row, step})
                        : tensor(p.x.type, {p.n(), depth, width}, {row, 1, step});
   TensorDesc filter = p.w;
@@ -269,7 +281,7 @@ HopperPacking hopper_packing(const Problem& p) {
   HopperPacking plan;
   Problem& q = plan.inner = p;
   const bool data = p.direction == Direction::kBackwardData;
-  if (needs_copy(p.y)) {
+  if (needs_copy(p, p.y)) {
     q.y = channels_last(p.y, p.n(), round_up(p.k(), kUnit));
     plan.y = whole_copy(p.y, p.n(), q.y.lens[1]);
   }
@@ -282,7 +294,7 @@ HopperPacking hopper_packing(const Problem& p) {
     fold_source(plan, p, *fold);
     return plan;
   }
-  if (needs_copy(p.x)) {
+  if (needs_copy(p, p.x)) {
     q.x = channels_last(p.x, p.n(), round_up(p.c(), kUnit));
     plan.x = whole_copy(p.x, p.n(), q.x.lens[1]);
   }

@@ -23,7 +23,8 @@ struct HopperOperand {
 /// Backward data with few channels: a forward convolution of dy, whose outputs are blocks of rows and columns of dx.
 struct HopperPacking {
   Problem inner;
-  bool swapped = false;  // inner.x is dy and inner.y is dx
+  bool swapped = false;   // inner.x is dy and inner.y is dx
+  bool overlaps = false;  // pixels of inner.x share elements
   HopperOperand x, w, y;
   kernels::FoldedWeightsShape weights{};  // instead of w's shape, if `swapped`
   std::int64_t bytes() const { return x.bytes + w.bytes + y.bytes; }

@@ -183,6 +183,10 @@ Verdict hopper_addresses(const TensorDesc& t) {
   return {};
 }
 
+bool hopper_writes_planes(const Problem& p) {
+  return p.direction != Direction::kBackwardWeights && !hopper_addresses(p.output());
+}
+
 Verdict hopper_serves(const Problem& p) {
   const DataType t = p.x.type;
   POLYMIO_REQUIRE(t == DataType::kHalf || t == DataType::kBFloat16, "not a float of 16 bits");
@@ -190,8 +194,10 @@ Verdict hopper_serves(const Problem& p) {
   POLYMIO_REQUIRE(p.groups() == 1, "groups");
   POLYMIO_REQUIRE(p.c() % 8 == 0 && p.k() % 8 == 0, "channels that are no multiple of 8");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
-  if (const Verdict v = hopper_addresses(p.x); !v) return v;
-  if (const Verdict v = hopper_addresses(p.y); !v) return v;
+  const bool planes = hopper_writes_planes(p);
+  if (const Verdict v = hopper_addresses(planes ? p.first_input() : p.x); !v) return v;
+  if (const Verdict v = hopper_addresses(planes ? p.first_input() : p.y); !v) return v;
+  POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
   POLYMIO_REQUIRE(p.epilogue.activation != static_cast<int>(activation::Mode::kPower), "does not fuse this activation");
@@ -203,6 +209,23 @@ Verdict hopper_serves(const Problem& p) {
       if (const Verdict v = check_axis(phase[static_cast<std::size_t>(i)], p.spatial()); !v) return v;
   return {};
 }
+
+namespace {
+
+/// Pixels of a plane that can be stored at once: the tensor begins at a multiple of 16 bytes.
+int plane_unit(const TensorDesc& t) {
+  const auto strides = meaningful_strides(t);
+  std::int64_t pixels = 1;
+  for (int i = t.rank - 1; i >= 2; --i) {
+    if (strides[static_cast<std::size_t>(i)] != pixels) return 1;
+    pixels *= t.lens[static_cast<std::size_t>(i)];
+  }
+  for (const int unit : {8, 4})
+    if (pixels % unit == 0 && strides[0] % unit == 0 && strides[1] % unit == 0) return unit;
+  return 1;
+}
+
+}  // namespace
 
 HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   const bool data = p.direction == Direction::kBackwardData;
@@ -221,7 +244,10 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   s.taps_innermost = point[kOrder] == 0;
   const auto dst_strides = meaningful_strides(dst);
   s.dst_image = dst_strides[0];
+  s.dst_channel = dst_strides[1];
+  const bool planes = hopper_writes_planes(p);
   const auto phases = phases_of(p);
+  s.unit = planes && phases.size() == 1 ? plane_unit(dst) : 1;
   plan.one_phase = phases.size() == 1;
   s.phases = narrow(static_cast<std::int64_t>(phases.size()));
   plan.weights = weight_map(p.w, data ? kDepth : plan.tile.columns);
@@ -233,7 +259,8 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
   for (const PhaseAxes& phase : phases) {
     kernels::ConvPhase out{};
     std::int64_t tap_pitch = 1, pixels = p.n();
-    TensorMapSpec dst_map = pixel_map(dst, 64);
+    TensorMapSpec dst_map;
+    if (!planes) dst_map = pixel_map(dst, 64);
     dst_map.box[0] = slab;
     dst_map.swizzle = slab * 2;
     for (int i = 0; i < 3; ++i) {
@@ -272,6 +299,11 @@ HopperProduct hopper_product(const DeviceInfo& d, const Problem& p, const TunePo
 
 bool hopper_has_halo(const Problem& p, const TunePoint& point) {
   return point[kTile] == (p.direction == Direction::kBackwardWeights ? kWeightHaloTile : kHaloTile);
+}
+
+TunePoint hopper_halo_point(const Problem& p) {
+  if (p.direction == Direction::kBackwardWeights) return {kWeightHaloTile, 1};
+  return {kHaloTile, 1, 0};
 }
 
 namespace {
@@ -329,6 +361,9 @@ HopperHalo hopper_halo(const Problem& p) {
   if (!has_unit_strides(p)) return plan;
   const bool data = p.direction == Direction::kBackwardData;
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
+  const bool planes = hopper_writes_planes(p);
+  const auto dst_strides = meaningful_strides(dst);
+  if (planes && dst_strides[3] != 1) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
@@ -361,12 +396,16 @@ HopperHalo hopper_halo(const Problem& p) {
     s.base[i] = narrow(phase[i].base);
     s.offset[i] = narrow(phase[i].offset);
     s.offset_step[i] = narrow(phase[i].offset_step);
+    s.size[i] = narrow(phase[i].size);
   }
+  s.dst_image = dst_strides[0];
+  s.dst_channel = dst_strides[1];
+  s.dst_row = dst_strides[2];
   const std::int64_t steps = phase[0].taps * phase[1].taps * depth_steps(src.lens[1]);
   s.resident = s.output_tiles == 1 && steps <= HopperHalo::kStages;
   plan.weights = weight_map(p.w, kDepth);
   plan.src = box_map(src, halo.halo_w, halo.height + reach_h);
-  plan.dst = box_map(dst, halo.width, halo.height);
+  if (!planes) plan.dst = box_map(dst, halo.width, halo.height);
   return plan;
 }
 

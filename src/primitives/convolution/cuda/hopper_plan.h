@@ -13,6 +13,9 @@ namespace polymio::convolution::cuda {
 /// Whether the kernels serve the problem; the device is not asked.
 Verdict hopper_serves(const Problem&);
 
+/// Whether forward or backward data writes a tensor whose channels are not innermost.
+bool hopper_writes_planes(const Problem&);
+
 /// Whether tensor maps can describe the tensor: channels innermost, rows aligned to 16 bytes.
 Verdict hopper_addresses(const TensorDesc&);
 
@@ -75,8 +78,9 @@ struct HopperHaloWeights {
 };
 HopperHaloWeights hopper_halo_weights(const DeviceInfo&, const Problem&, const TunePoint&);
 
-/// Whether a point takes its tiles with their halo.
+/// Whether a point takes its tiles with their halo; a point that does, which need not be valid.
 bool hopper_has_halo(const Problem&, const TunePoint&);
+TunePoint hopper_halo_point(const Problem&);
 
 /// Backward weights.
 struct HopperWeights {

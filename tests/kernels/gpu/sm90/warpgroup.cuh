@@ -32,8 +32,10 @@ inline void store_matrices(u32 shared, const u32 (&m)[4]) { polymio::emulated::s
 inline void store_matrices_transposed(u32 shared, const u32 (&m)[4]) {
   polymio::emulated::store_matrices(shared, m, true);
 }
-inline u32 load_shared(u32 address) { return polymio::emulated::read_shared<u32>(address); }
-inline std::uint16_t load_shared16(u32 address) { return polymio::emulated::read_shared<std::uint16_t>(address); }
+template <class T>
+T load_shared(u32 address) {
+  return polymio::emulated::read_shared<T>(address);
+}
 
 inline u32 load_acquired(const u32* flag) { return *flag; }
 
