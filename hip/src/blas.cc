@@ -10,7 +10,7 @@
 #include <array>
 #include <memory>
 
-#include "state.h"
+#include "live.h"
 
 using namespace polymio::hip_layer;
 
@@ -120,27 +120,30 @@ bool is_transposed(Operation operation) {
   return code != HIPBLAS_OP_N;
 }
 
+Live<Blas>& handles() {
+  static auto& all = *new Live<Blas>("handle");  // never destroyed: programs use handles after main
+  return all;
+}
+
 hipError_t create(void** handle) {
   return guard([&] {
     *not_null(handle, "handle") = nullptr;
-    *handle = new Blas;
+    *handle = handles().add(std::make_shared<Blas>());
   });
 }
 
-Blas& deref(void* handle) { return *static_cast<Blas*>(not_null(handle, "handle")); }
-
 hipError_t destroy(void* handle) {
-  return guard([&] { delete &deref(handle); });
+  return guard([&] { handles().remove(handle); });
 }
 
 hipError_t set_stream(void* handle, hipStream_t stream) {
-  return guard([&] { Runtime::check(miopenSetStream(deref(handle).handle, stream)); });
+  return guard([&] { Runtime::check(miopenSetStream(handles().get(handle)->handle, stream)); });
 }
 
 hipError_t get_stream(void* handle, hipStream_t* stream) {
   return guard([&] {
     miopenAcceleratorQueue_t found{};
-    Runtime::check(miopenGetStream(deref(handle).handle, &found));
+    Runtime::check(miopenGetStream(handles().get(handle)->handle, &found));
     *not_null(stream, "stream") = static_cast<hipStream_t>(found);
   });
 }
@@ -150,6 +153,7 @@ hipblasStatus_t hipblas_status(hipError_t code) {
     case hipSuccess: return HIPBLAS_STATUS_SUCCESS;
     case hipErrorOutOfMemory: return HIPBLAS_STATUS_ALLOC_FAILED;
     case hipErrorInvalidValue: return HIPBLAS_STATUS_INVALID_VALUE;
+    case hipErrorInvalidHandle: return HIPBLAS_STATUS_NOT_INITIALIZED;
     case hipErrorNotSupported: return HIPBLAS_STATUS_NOT_SUPPORTED;
     default: return HIPBLAS_STATUS_INTERNAL_ERROR;
   }
@@ -160,6 +164,7 @@ rocblas_status rocblas_status_of(hipError_t code) {
     case hipSuccess: return rocblas_status_success;
     case hipErrorOutOfMemory: return rocblas_status_memory_error;
     case hipErrorInvalidValue: return rocblas_status_invalid_value;
+    case hipErrorInvalidHandle: return rocblas_status_invalid_handle;
     case hipErrorNotSupported: return rocblas_status_not_implemented;
     default: return rocblas_status_internal_error;
   }
@@ -180,7 +185,7 @@ hipblasStatus_t hipblasSgemm(hipblasHandle_t handle, hipblasOperation_t transA, 
                              int k, const float* alpha, const float* A, int lda, const float* B, int ldb,
                              const float* beta, float* C, int ldc) {
   return hipblas_status(guard([&] {
-    multiply(deref(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
+    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
              {C, ldc, false});
   }));
 }
@@ -204,7 +209,7 @@ rocblas_status rocblas_sgemm(rocblas_handle handle, rocblas_operation transA, ro
                              rocblas_int n, rocblas_int k, const float* alpha, const float* A, rocblas_int lda,
                              const float* B, rocblas_int ldb, const float* beta, float* C, rocblas_int ldc) {
   return rocblas_status_of(guard([&] {
-    multiply(deref(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
+    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
              {C, ldc, false});
   }));
 }

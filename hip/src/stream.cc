@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
 #include <mutex>
-#include <unordered_set>
 
-#include "state.h"
+#include "live.h"
 
 using namespace polymio::hip_layer;
 
@@ -18,21 +17,9 @@ struct ihipEvent_t {
 
 namespace {
 
-struct Events {
-  std::mutex mutex;
-  std::unordered_set<hipEvent_t> live;
-};
-
-Events& events() {
-  static Events& all = *new Events;  // never destroyed: programs use events after main
+Live<ihipEvent_t>& events() {
+  static auto& all = *new Live<ihipEvent_t>("event");  // never destroyed: programs use events after main
   return all;
-}
-
-ihipEvent_t& deref(hipEvent_t event) {
-  Events& all = events();
-  const std::scoped_lock lock(all.mutex);
-  if (!all.live.contains(event)) fail(hipErrorInvalidHandle, "the event is not one of hipEventCreate, or was destroyed");
-  return *event;
 }
 
 struct Recorded {
@@ -41,9 +28,9 @@ struct Recorded {
 };
 
 Recorded recorded(hipEvent_t event) {
-  ihipEvent_t& e = deref(event);
-  const std::scoped_lock lock(e.mutex);
-  return {e.mark, e.device};
+  const auto e = events().get(event);
+  const std::scoped_lock lock(e->mutex);
+  return {e->mark, e->device};
 }
 
 bool is_reached(const Recorded& event) {
@@ -158,38 +145,28 @@ hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* dat
 hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
   return guard([&] {
     *not_null(event, "event") = nullptr;
-    auto made = std::make_unique<ihipEvent_t>();
+    auto made = std::make_shared<ihipEvent_t>();
     made->timed = !(flags & hipEventDisableTiming);
-    Events& all = events();
-    const std::scoped_lock lock(all.mutex);
-    all.live.insert(made.get());
-    *event = made.release();
+    *event = static_cast<hipEvent_t>(events().add(std::move(made)));
   });
 }
 
 hipError_t hipEventCreate(hipEvent_t* event) { return hipEventCreateWithFlags(event, hipEventDefault); }
 
 hipError_t hipEventDestroy(hipEvent_t event) {
-  return guard([&] {
-    Events& all = events();
-    std::unique_lock lock(all.mutex);
-    if (all.live.erase(event) == 0)
-      fail(hipErrorInvalidHandle, "the event is not one of hipEventCreate, or was destroyed");
-    lock.unlock();
-    delete event;
-  });
+  return guard([&] { events().remove(event); });
 }
 
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
   return guard([&] {
-    ihipEvent_t& e = deref(event);
+    const auto e = events().get(event);
     const StreamPlace at = place_of(stream);
     void* mark = nullptr;
     Runtime::get().call(&polymioRuntime::record, at.device, at.stream, &mark);
     std::shared_ptr<void> owned(mark, [](void* m) { Runtime::get().free_mark(m); });
-    const std::scoped_lock lock(e.mutex);
-    e.mark = std::move(owned);
-    e.device = at.device;
+    const std::scoped_lock lock(e->mutex);
+    e->mark = std::move(owned);
+    e->device = at.device;
   });
 }
 
@@ -209,7 +186,7 @@ hipError_t hipEventQuery(hipEvent_t event) {
 hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
   return guard([&] {
     not_null(ms, "ms");
-    if (!deref(start).timed || !deref(stop).timed)
+    if (!events().get(start)->timed || !events().get(stop)->timed)
       fail(hipErrorInvalidHandle, "an event of hipEventDisableTiming has no time");
     const Recorded from = recorded(start), to = recorded(stop);
     if (!from.mark || !to.mark) fail(hipErrorInvalidHandle, "an event was never recorded");

@@ -239,6 +239,25 @@ TEST(HipEvents, MeasureTime) {
   expect_error(hipEventDestroy(untimed), hipErrorInvalidHandle, "destroyed");
 }
 
+TEST(HipEvents, AreDestroyedBesideCalls) {
+  for (int i = 0; i < 200; ++i) {
+    hipEvent_t event = nullptr;
+    ASSERT_EQ(hipEventCreate(&event), hipSuccess);
+    std::atomic<bool> started = false;
+    std::thread user([&] {
+      hipError_t last = hipSuccess;
+      do {
+        last = hipEventRecord(event, nullptr);
+        started = true;
+      } while (last == hipSuccess);
+      EXPECT_EQ(last, hipErrorInvalidHandle);
+    });
+    while (!started) std::this_thread::yield();
+    EXPECT_EQ(hipEventDestroy(event), hipSuccess);
+    user.join();
+  }
+}
+
 TEST(HipStreams, RunSideBySideOnACpu) {
   if (!on_cpu()) GTEST_SKIP() << "not this test's device: host functions of other devices run in the caller";
   Gate gate;
@@ -475,8 +494,11 @@ TEST(HipBlas, EveryPairOfOperations) {
   EXPECT_EQ(hipblasSgemm(h, HIPBLAS_OP_N, HIPBLAS_OP_N, m, n, k, &one, da.p, m - 1, db.p, ldb, &one, dc.p, ldc),
             HIPBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(hipblasSgemm(nullptr, HIPBLAS_OP_N, HIPBLAS_OP_N, m, n, k, &one, da.p, lda, db.p, ldb, &one, dc.p, ldc),
-            HIPBLAS_STATUS_INVALID_VALUE);
+            HIPBLAS_STATUS_NOT_INITIALIZED);
   ASSERT_EQ(hipblasDestroy(h), HIPBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(hipblasSetStream(h, s.s), HIPBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT_EQ(hipblasDestroy(h), HIPBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT_NE(std::string(polymioGetLastError()).find("the handle was not created, or was destroyed"), std::string::npos);
   rocblas_handle r = nullptr;
   ASSERT_EQ(rocblas_create_handle(&r), rocblas_status_success);
   hipStream_t now = s.s;
@@ -487,6 +509,7 @@ TEST(HipBlas, EveryPairOfOperations) {
             rocblas_status_success)
       << polymioGetLastError();
   ASSERT_EQ(rocblas_destroy_handle(r), rocblas_status_success);
+  EXPECT_EQ(rocblas_destroy_handle(r), rocblas_status_invalid_handle);
 }
 
 // Numbers.
