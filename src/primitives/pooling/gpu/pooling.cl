@@ -253,33 +253,41 @@ INLINE void gather(const Tensors* t, const WindowPlace* at, const int unit, num*
 }
 
 #if MAXIMUM
-/// Whether there are indices, and up to two windows along height and width cover an element of an image.
+/// Whether there are indices, and up to two windows along each dimension cover an element.
 INLINE int has_few_windows(const Tensors* t) {
-  const WindowAxis* a = t->axis;
-  return t->f->index_bytes > 0 && a[0].windows == 1 && a[0].size == 1 && a[1].length <= 2 * (int)a[1].stride.divisor &&
-         a[2].length <= 2 * (int)a[2].stride.divisor;
+  int few = t->f->index_bytes > 0;
+  UNROLL
+  for (int k = 0; k < 3; ++k) few = few && t->axis[k].length <= 2 * (int)t->axis[k].stride.divisor;
+  return few;
 }
 
-/// Then gather() without a loop, so that all loads are in flight. `bytes`: of an index.
+/// Then gather() with all loads of a position along depth in flight. `bytes`: of an index.
 INLINE num gather_few(const Tensors* t, const WindowPlace* at, const int bytes) {
-  const WindowRange rows = windows_of(&t->axis[1], at->axis[1]), columns = windows_of(&t->axis[2], at->axis[2]);
+  const WindowRange depth = windows_of(&t->axis[0], at->axis[0]), rows = windows_of(&t->axis[1], at->axis[1]),
+                    columns = windows_of(&t->axis[2], at->axis[2]);
   const i64 plane = window_plane(t->in_at, at), indices = window_plane(t->index_at, at);
-  const u32 step_h = positions_along(t, 1);
-  num gradient[4], v = 0;
-  u64 index[4];
-  UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const int h = MIN(rows.first + i / 2, t->axis[1].windows - 1),
-              w = MIN(columns.first + i % 2, t->axis[2].windows - 1);
-    gradient[i] =
-        decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), plane + h * t->in_at->axis[1] + w * t->in_at->axis[2]));
-    index[i] = load_bits(t->index, bytes, indices + h * t->index_at->axis[1] + w * t->index_at->axis[2]);
-  }
-  UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const int h = rows.first + i / 2, w = columns.first + i % 2;
-    const u32 position = position_along(t, 1, at->axis[1], h) * step_h + position_along(t, 2, at->axis[2], w);
-    v += h < rows.end && w < columns.end && index[i] == position ? gradient[i] : 0;
+  const u32 step_d = positions_along(t, 0), step_h = positions_along(t, 1);
+  num v = 0;
+  NO_UNROLL
+  for (int d = depth.first; d < depth.end; ++d) {
+    num gradient[4];
+    u64 index[4];
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int h = MIN(rows.first + i / 2, t->axis[1].windows - 1),
+                w = MIN(columns.first + i % 2, t->axis[2].windows - 1);
+      const i64 *step = t->in_at->axis, *index_step = t->index_at->axis;
+      gradient[i] =
+          decode(IN_TYPE, load_bits(t->in, SIZE_OF(IN_TYPE), plane + d * step[0] + h * step[1] + w * step[2]));
+      index[i] = load_bits(t->index, bytes, indices + d * index_step[0] + h * index_step[1] + w * index_step[2]);
+    }
+    const u32 first = position_along(t, 0, at->axis[0], d) * step_d;
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int h = rows.first + i / 2, w = columns.first + i % 2;
+      const u32 position = first + position_along(t, 1, at->axis[1], h) * step_h + position_along(t, 2, at->axis[2], w);
+      v += h < rows.end && w < columns.end && index[i] == position ? gradient[i] : 0;
+    }
   }
   return v;
 }
