@@ -22,10 +22,9 @@ constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the 
 constexpr int kHaloTile = std::size(kProductTiles);  // the number of tiles with halo in points
 constexpr int kWeightHaloTile = std::size(kWeightTiles);
 constexpr int kSplits[] = {1, 2, 4, 8};
-constexpr int kMostWaves = 2;
 constexpr std::int64_t kSharedBytes = 227 << 10;  // that a block may have
 
-enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves of blocks with a part of a tile each, 0: shares of all
+enum Knobs { kTile, kSplit, kOrder };  // weights: tile, 1: every block has a part of a tile, 0: whole tiles and shares
 
 /// The last spatial dimension first, as in tensor maps.
 struct Axis {
@@ -409,7 +408,7 @@ HopperHalo hopper_halo(const Problem& p) {
   return plan;
 }
 
-HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   HopperHaloWeights plan;
   constexpr std::int64_t kMaxTaps = 3;
   if (!has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
@@ -419,8 +418,8 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
     return row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
   const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
-                              [&](std::int64_t, std::int64_t height, std::int64_t halo_w) {
-                                const std::int64_t pixels = round_up(height * halo_w, 16);
+                              [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
+                                const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16);
                                 const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
                                 return bytes <= kSharedBytes ? pixels : 0;
                               });
@@ -440,8 +439,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
   constexpr std::int64_t kLeastTiles = 2;  // of a part
   const std::int64_t pairs = depth_steps(p.c()) * depth_steps(p.k());
   s.parts = narrow(std::clamp<std::int64_t>(
-      std::min({point[kSplit] * d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1,
-      kMaxIndex));
+      std::min({d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1, kMaxIndex));
   s.works = narrow(pairs * s.parts);
   for (std::size_t i = 0; i < 2; ++i) {
     s.pad[i] = -narrow(phase[i].base);
@@ -451,6 +449,36 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
   plan.dy = box_map(p.y, halo.width, 1);
   return plan;
 }
+
+namespace {
+
+constexpr std::int64_t kLeastSteps = 8;  // of a block
+
+/// Groups of blocks with the same steps of different tiles.
+struct Groups {
+  std::int64_t count = 1, blocks = 1;
+};
+
+/// The groups with the least to do: few, since others read other pixels, and the block that ends a tile adds the sums
+/// of all blocks that share it.
+Groups best_groups(std::int64_t tiles, std::int64_t steps, std::int64_t units) {
+  constexpr double kGroup = 0.003, kSum = 2;  // a share of the time for each group; steps
+  Groups best;
+  double least = INFINITY;
+  for (std::int64_t blocks = 1; blocks <= std::min(tiles, units); ++blocks) {
+    const std::int64_t rounds = ceil_div(tiles, blocks);
+    const std::int64_t count = std::clamp<std::int64_t>(rounds * steps / kLeastSteps, 1, units / blocks);
+    const auto groups = static_cast<double>(count), all = static_cast<double>(rounds);
+    const double sums = count == 1 ? 0 : std::ceil(groups / all);
+    const double cost = all / groups * static_cast<double>(steps) * (1 + kGroup * groups) + kSum * sums;
+    if (cost >= least) continue;
+    least = cost;
+    best = {count, blocks};
+  }
+  return best;
+}
+
+}  // namespace
 
 HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   HopperWeights plan;
@@ -477,19 +505,25 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
   s.column_tiles = narrow(ceil_div(taps * depth_steps(p.c()), plan.tile.columns / 64));
   s.steps = narrow(ceil_div(pixels, std::int64_t{kDepth}));
-  constexpr std::int64_t kLeastSteps = 8;  // of a block
   const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
                      tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
+  Groups groups;
   if (point[kSplit] == 0) {
-    plan.blocks = narrow(std::clamp<std::int64_t>(tiles * s.steps / kLeastSteps, 1, d.units));
-    plan.sums = plan.blocks * (plan.tile.apart ? 3 : 1) * tile_sums;
+    groups = best_groups(tiles, s.steps, d.units);
   } else {
-    const std::int64_t most = kMaxSumBytes / (p.w.count() * 4), wanted = point[kSplit] * d.units / tiles;
-    s.parts = narrow(std::clamp<std::int64_t>(std::min({wanted, s.steps / kLeastSteps, most}), 1, kMaxIndex));
-    plan.blocks = narrow(tiles * s.parts);
-    plan.partials = s.parts * p.w.count();
-    if (plan.tile.apart) plan.sums = 3 * plan.blocks * tile_sums;
+    const std::int64_t most = kMaxSumBytes / (p.w.count() * 4);
+    groups = {std::clamp<std::int64_t>(std::min({d.units / tiles, s.steps / kLeastSteps, most}), 1, kMaxIndex), tiles};
   }
+  s.groups = narrow(groups.count);
+  s.group_blocks = narrow(groups.blocks);
+  s.has_parts = point[kSplit] == 1 && s.groups > 1;
+  const std::int64_t all_steps = ceil_div(tiles, groups.blocks) * s.steps;
+  s.share_steps = narrow(all_steps / groups.count);
+  s.longer_shares = narrow(all_steps % groups.count);
+  plan.blocks = narrow(groups.count * groups.blocks);
+  if (s.has_parts) plan.partials = s.groups * p.w.count();
+  const bool shares = !s.has_parts && s.groups > 1;
+  plan.sums = plan.blocks * tile_sums * (plan.tile.apart ? 3 : shares ? 1 : 0);
   plan.x = source_map(p.x, kDepth, phase, p.spatial());
   plan.dy = pixel_map(p.y, kDepth);
   return plan;
@@ -499,7 +533,7 @@ TuneSpace hopper_space(const Problem& p) {
   const bool weights = p.direction == Direction::kBackwardWeights;
   std::vector<int> tiles(tiles_of(p.direction).size() + 1);  // the last takes its tiles with their halo
   std::iota(tiles.begin(), tiles.end(), 0);
-  if (weights) return {{"tile", tiles}, {"waves", {0, 1, 2}}};
+  if (weights) return {{"tile", tiles}, {"parts", {0, 1}}};
   return {{"tile", tiles}, {"split", {std::begin(kSplits), std::end(kSplits)}}, {"order", {0, 1}}};
 }
 
@@ -514,10 +548,7 @@ bool is_plain(const Problem& p) {
 
 bool takes_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (p.filter(0) * (p.spatial() > 1 ? p.filter(1) : 1) == 1) return false;
-  if (point[kSplit] == 0) return false;
-  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
-  if (plan.pixels == 0) return false;
-  return point[kSplit] == 1 || plan.shape.parts > hopper_halo_weights(d, p, {point[kTile], 1}).shape.parts;
+  return point[kSplit] == 1 && hopper_halo_weights(d, p).pixels > 0;
 }
 
 }  // namespace
@@ -527,14 +558,14 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const bool weights = p.direction == Direction::kBackwardWeights;
   if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] > narrow(std::ssize(tiles))) return false;
   if (weights) {
-    if (point[kSplit] < 0 || point[kSplit] > kMostWaves) return false;
+    if (point[kSplit] != 0 && point[kSplit] != 1) return false;
     if (hopper_has_halo(p, point)) return takes_halo_weights(d, p, point);
     const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
     const HopperWeights plan = hopper_weights(d, p, point);
+    const auto& s = plan.shape;
     // A tile of more than twice the rows that are needed only wastes work.
     return tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) && (plan.partials + plan.sums) * 4 <= 2 * kMaxSumBytes &&
-           (point[kSplit] <= 1 ||
-            plan.shape.parts > hopper_weights(d, p, {point[kTile], point[kSplit] - 1}).shape.parts);
+           std::int64_t{s.row_tiles} * s.column_tiles * s.steps <= kMaxIndex;
   }
   const int split = point[kSplit];
   if (std::find(std::begin(kSplits), std::end(kSplits), split) == std::end(kSplits)) return false;
@@ -603,8 +634,8 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   return kLaunchUs + std::max((clocks + kStart + (tile.apart ? store : 0)) / (1e3 * kGhz), memory);
 }
 
-double halo_weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
+double halo_weights_us(const DeviceInfo& d, const Problem& p) {
+  const HopperHaloWeights plan = hopper_halo_weights(d, p);
   const auto& s = plan.shape;
   const double taps = real(p.filter(0)) * real(p.filter(1));
   const double products = 2.0 * 64 * 64 * taps * plan.pixels / kFlop,
@@ -617,18 +648,18 @@ double halo_weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& p
 }
 
 double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  if (hopper_has_halo(p, point)) return halo_weights_us(d, p, point);
+  if (hopper_has_halo(p, point)) return halo_weights_us(d, p);
   const HopperWeights plan = hopper_weights(d, p, point);
   const auto& s = plan.shape;
   const double tiles = real(s.row_tiles) * s.column_tiles, store = kStore * plan.tile.rows() * plan.tile.columns;
   const double tile_bytes = 4.0 * plan.tile.rows() * plan.tile.columns;
   double clocks, after = 0;
-  if (s.parts == 0) {
+  if (!s.has_parts) {
     const double steps = tiles * s.steps / plan.blocks, shared = std::max(1.0, plan.blocks / tiles);
     constexpr double kSumBytes = 40;  // per clock of one block
     clocks = steps * step_clocks(plan.tile) + store * std::ceil(steps / s.steps) + shared * tile_bytes / kSumBytes;
   } else {
-    const double steps = real(ceil_div(s.steps, s.parts));
+    const double steps = real(ceil_div(s.steps, s.groups));
     clocks = real(ceil_div(plan.blocks, d.units)) * (steps * step_clocks(plan.tile) + store + kStart);
     after = kLaunchUs + 8.0 * real(plan.partials) / (1e3 * d.bandwidth_gbs);
   }
