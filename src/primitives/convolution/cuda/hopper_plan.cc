@@ -586,85 +586,153 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
 
 namespace {
 
-// Clocks of a multiprocessor, measured on an H100.
-constexpr double kStart = 2500;     // launch, first loads
-constexpr double kL2Bytes = 55;     // per clock
-constexpr double kFlop = 8192 / 2;  // per clock, 16-bit
-constexpr double kGhz = 1.5;
-constexpr double kLaunchUs = 2;
-constexpr double kStore = 0.08;  // per element of a tile
-
 double real(std::int64_t v) { return static_cast<double>(v); }
 
-/// Of a step: products, or loads from the second-level cache.
-double step_clocks(const HopperTile& tile) {
-  const double products = 2.0 * tile.rows() * tile.columns * kDepth / kFlop / (tile.columns < 128 ? 0.5 : 1);
-  const double loads = (tile.rows() + tile.columns) * kDepth * 2 / kL2Bytes;
-  return std::max(products, loads);
+/// What is computed and what is read from memory overlap, but not all of it.
+double overlapped(double computed, double read) {
+  const double a = computed * computed, b = read * read;
+  return std::sqrt(std::sqrt(a * a + b * b));
 }
+
+/// Microseconds in which memory moves the tensors at a share of its bandwidth. Strides may leave out pixels of x.
+double memory_us(const DeviceInfo& d, const Problem& p, double share) {
+  auto x = static_cast<double>(p.x.bytes());
+  for (int i = 0; i < axes(p) && p.direction != Direction::kBackwardData; ++i) {
+    const Axis a = axis(p, i);
+    x *= std::min(1.0, real(a.filter) / real(a.stride));
+  }
+  return (x + static_cast<double>(p.w.bytes() + p.y.bytes())) / (1e3 * d.bandwidth_gbs * share);
+}
+
+/// Constants of forward and backward data, fitted to times on an H100.
+namespace product {
+constexpr double kGhz = 1.37, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
+constexpr double kFlop = 8192 / 2;   // per clock
+constexpr double kL2Bytes = 61;      // per clock
+constexpr double kStore = 0.07;      // clocks per element of a tile
+constexpr double kSplitStore = 3.4;  // times as much, if blocks add their sums
+constexpr double kSplitUs = 1.6;
+constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 128 columns
+constexpr double kApart = 1.02;                        // tiles apart
+constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
+constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
+constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.015, kHaloL2Bytes = 50;
+}  // namespace product
 
 double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
   const auto& s = plan.shape;
   const double taps = s.taps[0] * s.taps[1], blocks = real(depth_steps(s.reduced));
-  const double products = 2.0 * 64 * plan.columns * kDepth / kFlop;
-  const double weights = s.resident ? 0 : 64 * 128 / kL2Bytes;
-  const double tile = blocks * (taps * std::max(products, weights) + (weights > 0 ? s.box_bytes / kL2Bytes / 4 : 0));
-  const double store = kStore * 64 * plan.columns;
-  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store + kStart;
-  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8));
+  const double products = 2.0 * 64 * plan.columns * kDepth / product::kHaloFlop;
+  const double weights = s.resident ? 0 : 64 * 128 / product::kHaloL2Bytes;
+  const double tile = blocks * taps * std::max(products, weights), store = product::kHaloStore * 64 * plan.columns;
+  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store;
+  return product::kHaloStartUs + overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
 }
 
 double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (hopper_has_halo(p, point)) return halo_us(d, p);
   const HopperProduct plan = hopper_product(d, p, point);
   const HopperTile& tile = plan.tile;
-  const double store = kStore * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
-  double clocks = 0;
+  const bool data = p.direction == Direction::kBackwardData, split = plan.split > 1;
+  const double elements = real(tile.rows()) * tile.columns;
+  const double products = 2 * elements * kDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
+               loads = tile.stage_rows(data) * 128 / product::kL2Bytes;
+  const bool half_box = data && tile.apart && tile.columns % 64 != 0;
+  const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
+  const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
+                      (plan.shape.taps_innermost ? 1
+                       : strided                 ? product::kOrderStrided
+                                                 : product::kOrder);
+  const double store = product::kStore * elements;
+  // Larger clusters do not fill all parts of the device.
+  const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
+  double clocks = tile.apart ? store : 0;
   for (const kernels::ConvPhase& phase : plan.phases) {
     const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
-    const double steps =
-        std::max(1.0, real(ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split})));
-    const double products = steps * step_clocks(tile);
-    const double own = tile.apart ? std::max(products, (products + store) / 2) : products + store;
+    const std::int64_t steps =
+        std::max<std::int64_t>(1, ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split}));
+    const double all = real(steps) * step;
+    const double own = tile.apart ? std::max(all, (all + store) / 2) * product::kApart
+                                  : all + store * (split ? product::kSplitStore : 1);
     const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
-    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{d.units})) : real(tiles) / d.units);
+    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{units})) : real(tiles) / d.units);
   }
-  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
-  return kLaunchUs + std::max((clocks + kStart + (tile.apart ? store : 0)) / (1e3 * kGhz), memory);
+  return product::kStartUs + (split ? product::kSplitUs : 0) +
+         overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
+}
+
+/// Constants of the gradient of the weights, likewise.
+namespace weights {
+constexpr double kGhz = 1.76, kStartUs = 4.3, kHaloStartUs = 6.3, kMemory = 0.875;
+constexpr double kFlop = 8192 / 2 / 1.1;         // per clock
+constexpr double kSharedBytes = 116;             // per clock, of shared memory
+constexpr double kL2Bytes = 93, kNewBytes = 46;  // per clock; of pixels that no other block reads at the time
+constexpr double kPartialBox = 0.7;              // more time for boxes of which some channels do not exist
+constexpr double kStore = 0.062;                 // clocks per element of a tile
+constexpr double kSumBytes = 41;                 // per clock, of sums that a block writes or adds
+constexpr double kClearUs = 1.5, kAddUs = 1.1;   // launches
+constexpr double kPartBytes = 4.15e6;            // per microsecond
+}  // namespace weights
+
+double add_partials_us(std::int64_t parts, std::int64_t elements) {
+  return parts > 1 ? weights::kAddUs + 8.0 * real(parts * elements) / weights::kPartBytes : 0;
 }
 
 double halo_weights_us(const DeviceInfo& d, const Problem& p) {
   const HopperHaloWeights plan = hopper_halo_weights(d, p);
   const auto& s = plan.shape;
   const double taps = real(p.filter(0)) * real(p.filter(1));
-  const double products = 2.0 * 64 * 64 * taps * plan.pixels / kFlop,
-               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / kL2Bytes;
-  const double store = kStore * 64 * 64 * taps;
-  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + store;
-  const double clocks = real(ceil_div(s.works, d.units)) * work + kStart;
-  const double after = s.parts > 1 ? kLaunchUs + 8.0 * s.parts * real(p.w.count()) / (1e3 * d.bandwidth_gbs) : 0;
-  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8)) + after;
+  const double products = 2.0 * 64 * 64 * taps * plan.pixels / weights::kFlop,
+               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / weights::kL2Bytes;
+  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + weights::kStore * 64 * 64 * taps;
+  const double computed = real(ceil_div(s.works, d.units)) * work / (1e3 * weights::kGhz);
+  return weights::kHaloStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) +
+         add_partials_us(s.parts, p.w.count());
 }
 
 double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (hopper_has_halo(p, point)) return halo_weights_us(d, p);
   const HopperWeights plan = hopper_weights(d, p, point);
+  const HopperTile& tile = plan.tile;
   const auto& s = plan.shape;
-  const double tiles = real(s.row_tiles) * s.column_tiles, store = kStore * plan.tile.rows() * plan.tile.columns;
-  const double tile_bytes = 4.0 * plan.tile.rows() * plan.tile.columns;
-  double clocks, after = 0;
-  if (!s.has_parts) {
-    const double steps = tiles * s.steps / plan.blocks, shared = std::max(1.0, plan.blocks / tiles);
-    constexpr double kSumBytes = 40;  // per clock of one block
-    clocks = steps * step_clocks(plan.tile) + store * std::ceil(steps / s.steps) + shared * tile_bytes / kSumBytes;
-  } else {
-    const double steps = real(ceil_div(s.steps, s.groups));
-    clocks = real(ceil_div(plan.blocks, d.units)) * (steps * step_clocks(plan.tile) + store + kStart);
-    after = kLaunchUs + 8.0 * real(plan.partials) / (1e3 * d.bandwidth_gbs);
+  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
+                     rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
+  const double elements = real(tile.rows()) * tile.columns;
+  // Of a step: products; operands in shared memory; loads of what exists.
+  const double products = 2 * elements * kDepth / weights::kFlop;
+  const int consumers = tile.apart ? 1 : 2;
+  const double shared =
+      (consumers * tile.row_blocks * (64 + tile.columns) + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
+  const double outputs = real(depth_steps(p.k())) * 64, channels = real(depth_steps(p.c())) * 64;
+  double taps = 1, steps = 1;
+  for (int i = 0; i < axes(p); ++i) {
+    taps *= s.taps[i];
+    if (s.taps[i] > 1) steps *= s.step[i];
   }
-  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
-  return kLaunchUs + std::max((clocks + kStart) / (1e3 * kGhz), memory) + after;
+  const double row_boxes = real(depth_steps(p.k())) / s.row_tiles,
+               column_boxes = taps * real(depth_steps(p.c())) / s.column_tiles;
+  const double partial = (p.k() % 64 ? 1.0 / s.row_tiles : 0) + (p.c() % 64 ? taps / s.column_tiles : 0);
+  const double loaded = (row_boxes + column_boxes) * 64 * 128;
+  const double group = std::min(outputs, real(s.group_blocks) * tile.rows()) +
+                       std::min(channels * steps, real(s.group_blocks) * tile.columns);
+  const double loads =
+      loaded / weights::kL2Bytes + s.groups * group * 128 / std::min<double>(plan.blocks, d.units) / weights::kNewBytes;
+  const double ends = s.has_parts ? 1 : std::max(1.0, std::ceil(real(rounds) / s.groups));
+  double clocks = real(ceil_div(rounds * s.steps, std::int64_t{s.groups})) * std::max({products, shared, loads}) *
+                      (1 + weights::kPartialBox * partial / (row_boxes + column_boxes)) +
+                  weights::kStore * elements * ends * (s.has_parts ? 2 : 1);
+  const double sum = 4 * elements / weights::kSumBytes;
+  double after = 0;
+  if (s.has_parts) {
+    after = add_partials_us(s.groups, p.w.count());
+  } else if (s.groups > 1) {
+    clocks += (std::ceil(s.groups / real(rounds)) + 1) * sum;
+    after = weights::kClearUs;
+  }
+  if (tile.apart) clocks += 2 * sum * ends;
+  const double computed = real(ceil_div(plan.blocks, d.units)) * clocks / (1e3 * weights::kGhz);
+  return weights::kStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) + after;
 }
 
 }  // namespace
@@ -678,15 +746,16 @@ TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {
   double least = 0;
   const TuneSpace space = hopper_space(p);
   for (const int tile : space[kTile].values)
-    for (const int split : space[kSplit].values) {
-      TunePoint point = {tile, split};
-      if (space.size() > 2) point.push_back(0);
-      if (!hopper_takes(d, p, point)) continue;
-      const double us = hopper_estimate(d, p, point);
-      if (!best.empty() && us >= least) continue;
-      best = point;
-      least = us;
-    }
+    for (const int split : space[kSplit].values)
+      for (const int order : space.size() > 2 ? space[kOrder].values : std::vector<int>{0}) {
+        TunePoint point = {tile, split};
+        if (space.size() > 2) point.push_back(order);
+        if (!hopper_takes(d, p, point)) continue;
+        const double us = hopper_estimate(d, p, point);
+        if (!best.empty() && us >= least) continue;
+        best = point;
+        least = us;
+      }
   return best;
 }
 
