@@ -105,7 +105,7 @@ void add_other_dimensions(Programs& to) {
   (add_product<Bfloat16, kSpatial, true, kTiles, 1>(to), ...);
   (add_product<Bfloat16, kSpatial, true, kTiles, 1, Plain, kMany>(to), ...);
   add_weights<Bfloat16, kSpatial, 3>(to);
-  add_weights<Bfloat16, kSpatial, 5>(to);
+  add_weights<Bfloat16, kSpatial, 4>(to);
 }
 
 template <int kTile, int kSplit>
@@ -159,7 +159,7 @@ Programs programs() {
   add_halos<false, PlanesBiasRelu, 120>(all);
   add_halos<true, Old, 112, 152, 184, 192, 232>(all);
   add_halos_of_weights<3, 3, 112, 192, 208, 240>(all);
-  add_halos_of_weights<2, 3, 112>(all);
+  add_halos_of_weights<2, 3, 48>(all);
 #endif
   return all;
 }

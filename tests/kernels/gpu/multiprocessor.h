@@ -134,6 +134,9 @@ inline void __syncwarp() { polymio::emulated::exchange(0); }
 inline int __shfl_sync(unsigned, int v, int from) {
   return static_cast<int>(polymio::emulated::exchange(static_cast<unsigned>(v))[static_cast<unsigned>(from)]);
 }
+inline unsigned __shfl_xor_sync(unsigned, unsigned v, int mask) {
+  return polymio::emulated::exchange(v)[threadIdx.x % 32 ^ static_cast<unsigned>(mask)];
+}
 /// Blocks run one after the other: what a thread waits for outside of its block does not come.
 inline void __nanosleep(unsigned) {
   polymio::emulated::wait_until([] { return false; });

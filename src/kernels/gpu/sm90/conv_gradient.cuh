@@ -17,19 +17,46 @@ DEVICE void store_partials(float* to, int left, const float* from) {
   }
 }
 
-/// alpha * sums + beta * old.
+/// Lane i of four lanes gets what they have in v[i].
+DEVICE void transpose_four(u32 (&v)[4]) {
+  UNROLL
+  for (int mask = 1; mask <= 2; mask *= 2) {
+    const bool upper = (threadIdx.x & mask) != 0;
+    UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (i & mask) continue;
+      const u32 other = __shfl_xor_sync(~0u, upper ? v[i] : v[i | mask], mask);
+      if (upper)
+        v[i] = other;
+      else
+        v[i | mask] = other;
+    }
+  }
+}
+
+/// alpha * sums + beta * old. All lanes of the warp call this with the same `left`.
 template <class Element>
 DEVICE void store_elements(u16* to, int left, const float* from, float alpha, float beta) {
+  if (beta == 0) {
+    // Four lanes have 8 channels in a row: they exchange pairs, so that each stores 16 bytes.
+    UNROLL
+    for (int c = 0; c < 8; c += 4) {
+      u32 pairs[4];
+      UNROLL
+      for (int i = 0; i < 4; ++i) pairs[i] = Element::pack(alpha * from[4 * (c + i)], alpha * from[4 * (c + i) + 1]);
+      transpose_four(pairs);
+      const int channel = 8 * (c + threadIdx.x % 4);
+      if (channel < left) *reinterpret_cast<uint4*>(to + channel) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
+    return;
+  }
   UNROLL
   for (int c = 0; c < 8; ++c) {
     const int channel = 8 * c + 2 * (threadIdx.x % 4);
     if (channel >= left) continue;
     u32* const pair = reinterpret_cast<u32*>(to + channel);
-    float low = alpha * from[4 * c], high = alpha * from[4 * c + 1];
-    if (beta != 0) {
-      low = FMA(beta, Element::low(*pair), low);
-      high = FMA(beta, Element::high(*pair), high);
-    }
+    const float low = FMA(beta, Element::low(*pair), alpha * from[4 * c]),
+                high = FMA(beta, Element::high(*pair), alpha * from[4 * c + 1]);
     *pair = Element::pack(low, high);
   }
 }

@@ -58,7 +58,9 @@ struct ConvWeightsShape {
   int images, channels, outputs, size[3], taps[3];
   int step[3], base[3], offset_step[3];
   int row_tiles, column_tiles, steps;  // steps of a tile
-  int parts;                           // of a tile, a block each; 0: all steps are divided among the blocks
+  int groups, group_blocks;            // blocks with the same steps of different tiles
+  int share_steps, longer_shares;      // of a group, of its tiles one after another; so many shares have a step more
+  int has_parts;                       // each block writes a part of the sums of a tile
   float alpha, beta;
 };
 

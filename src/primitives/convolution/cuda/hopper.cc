@@ -94,7 +94,7 @@ class Hopper final : public GpuSolver<Problem> {
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     if (direction_ != Direction::kBackwardWeights) return 0;
     if (cuda::hopper_has_halo(p, point)) {
-      const int parts = cuda::hopper_halo_weights(d, p, point).shape.parts;
+      const int parts = cuda::hopper_halo_weights(d, p).shape.parts;
       return parts == 1 ? 0 : gpu::sum_bytes(parts * p.w.count());
     }
     const HopperWeights plan = cuda::hopper_weights(d, p, point);
@@ -108,7 +108,7 @@ class Hopper final : public GpuSolver<Problem> {
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
     const bool halo = cuda::hopper_has_halo(p, point);
     if (direction_ == Direction::kBackwardWeights)
-      return halo ? assemble_halo_weights(d, p, point, built) : assemble_weights(d, p, point, built);
+      return halo ? assemble_halo_weights(d, p, built) : assemble_weights(d, p, point, built);
     if (halo) return assemble_halo(d, p, built);
     const HopperProduct plan = cuda::hopper_product(d, p, point);
     return plan.one_phase ? assemble_product<1>(d, p, plan, built)
@@ -149,7 +149,7 @@ class Hopper final : public GpuSolver<Problem> {
     KernelSpec spec;
     bool has_partials = false;
     if (cuda::hopper_has_halo(p, point)) {
-      const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p, point);
+      const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p);
       has_partials = plan.shape.parts > 1;
       spec = {"primitives/convolution/cuda/hopper_halo_weights.cu", "conv_halo_weights", {}};
       spec.generated = kernels::wgmma(64 * gpu::narrow(p.filter(1)), wgmma_type(p.x.type), true, true);
@@ -232,9 +232,8 @@ class Hopper final : public GpuSolver<Problem> {
     };
   }
 
-  static Invoker assemble_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point,
-                                       const Kernels& built) {
-    const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p, point);
+  static Invoker assemble_halo_weights(const DeviceInfo& d, const Problem& p, const Kernels& built) {
+    const HopperHaloWeights plan = cuda::hopper_halo_weights(d, p);
     Launch shape = launch_shape(128 * (1 + p.filter(0)), std::min(plan.shape.works, d.units));
     shape.shared_bytes = static_cast<std::uint32_t>(1024 + HopperHaloWeights::kStages * plan.shape.stage_bytes);
     return [p, plan, built, shape](Stream& stream, const Args& a) {
@@ -262,10 +261,10 @@ class Hopper final : public GpuSolver<Problem> {
       const auto alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta);
       arguments.shape.alpha = alpha;
       arguments.shape.beta = beta;
-      if (plan.shape.parts == 0) stream.clear(done, static_cast<std::size_t>(plan.blocks) * 4);
+      if (!plan.shape.has_parts && plan.shape.groups > 1) stream.clear(done, static_cast<std::size_t>(plan.blocks) * 4);
       launch(stream, *built[0], shape, arguments);
-      if (plan.shape.parts > 0)
-        gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.shape.parts}, alpha, beta);
+      if (plan.shape.has_parts)
+        gpu::add_partials(stream, *built[1], {a.workspace, a.w, p.w.count(), plan.shape.groups}, alpha, beta);
     };
   }
 

@@ -39,8 +39,9 @@ struct ConvHaloWeights {
     int part, output, channel, first, last;
 
     DEVICE Work(const ConvHaloWeightsShape& s, int index) {
-      const int pair = index / s.parts, blocks = (s.channels + 63) / 64;
-      part = index % s.parts;
+      const int pairs = s.works / s.parts, blocks = (s.channels + 63) / 64;
+      const int pair = index % pairs;  // consecutive blocks read the same pixels
+      part = index / pairs;
       channel = pair % blocks * 64;
       output = pair / blocks * 64;
       first = int(i64(part) * s.tiles / s.parts);

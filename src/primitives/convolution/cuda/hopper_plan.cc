@@ -22,10 +22,9 @@ constexpr std::int64_t kMaxSumBytes = 64 << 20;  // of partial gradients of the 
 constexpr int kHaloTile = std::size(kProductTiles);  // the number of tiles with halo in points
 constexpr int kWeightHaloTile = std::size(kWeightTiles);
 constexpr int kSplits[] = {1, 2, 4, 8};
-constexpr int kMostWaves = 2;
 constexpr std::int64_t kSharedBytes = 227 << 10;  // that a block may have
 
-enum Knobs { kTile, kSplit, kOrder };  // weights: tile, waves of blocks with a part of a tile each, 0: shares of all
+enum Knobs { kTile, kSplit, kOrder };  // weights: tile, 1: every block has a part of a tile, 0: whole tiles and shares
 
 /// The last spatial dimension first, as in tensor maps.
 struct Axis {
@@ -409,7 +408,7 @@ HopperHalo hopper_halo(const Problem& p) {
   return plan;
 }
 
-HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
+HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   HopperHaloWeights plan;
   constexpr std::int64_t kMaxTaps = 3;
   if (!has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
@@ -419,8 +418,8 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
     return row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
   const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
-                              [&](std::int64_t, std::int64_t height, std::int64_t halo_w) {
-                                const std::int64_t pixels = round_up(height * halo_w, 16);
+                              [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
+                                const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16);
                                 const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
                                 return bytes <= kSharedBytes ? pixels : 0;
                               });
@@ -440,8 +439,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
   constexpr std::int64_t kLeastTiles = 2;  // of a part
   const std::int64_t pairs = depth_steps(p.c()) * depth_steps(p.k());
   s.parts = narrow(std::clamp<std::int64_t>(
-      std::min({point[kSplit] * d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1,
-      kMaxIndex));
+      std::min({d.units / pairs, s.tiles / kLeastTiles, kMaxSumBytes / (p.w.count() * 4)}), 1, kMaxIndex));
   s.works = narrow(pairs * s.parts);
   for (std::size_t i = 0; i < 2; ++i) {
     s.pad[i] = -narrow(phase[i].base);
@@ -451,6 +449,36 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p, con
   plan.dy = box_map(p.y, halo.width, 1);
   return plan;
 }
+
+namespace {
+
+constexpr std::int64_t kLeastSteps = 8;  // of a block
+
+/// Groups of blocks with the same steps of different tiles.
+struct Groups {
+  std::int64_t count = 1, blocks = 1;
+};
+
+/// The groups with the least to do: few, since others read other pixels, and the block that ends a tile adds the sums
+/// of all blocks that share it.
+Groups best_groups(std::int64_t tiles, std::int64_t steps, std::int64_t units) {
+  constexpr double kGroup = 0.003, kSum = 2;  // a share of the time for each group; steps
+  Groups best;
+  double least = INFINITY;
+  for (std::int64_t blocks = 1; blocks <= std::min(tiles, units); ++blocks) {
+    const std::int64_t rounds = ceil_div(tiles, blocks);
+    const std::int64_t count = std::clamp<std::int64_t>(rounds * steps / kLeastSteps, 1, units / blocks);
+    const auto groups = static_cast<double>(count), all = static_cast<double>(rounds);
+    const double sums = count == 1 ? 0 : std::ceil(groups / all);
+    const double cost = all / groups * static_cast<double>(steps) * (1 + kGroup * groups) + kSum * sums;
+    if (cost >= least) continue;
+    least = cost;
+    best = {count, blocks};
+  }
+  return best;
+}
+
+}  // namespace
 
 HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   HopperWeights plan;
@@ -477,19 +505,25 @@ HopperWeights hopper_weights(const DeviceInfo& d, const Problem& p, const TunePo
   s.row_tiles = narrow(ceil_div(p.k(), plan.tile.rows()));
   s.column_tiles = narrow(ceil_div(taps * depth_steps(p.c()), plan.tile.columns / 64));
   s.steps = narrow(ceil_div(pixels, std::int64_t{kDepth}));
-  constexpr std::int64_t kLeastSteps = 8;  // of a block
   const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
                      tile_sums = std::int64_t{plan.tile.rows()} * plan.tile.columns;
+  Groups groups;
   if (point[kSplit] == 0) {
-    plan.blocks = narrow(std::clamp<std::int64_t>(tiles * s.steps / kLeastSteps, 1, d.units));
-    plan.sums = plan.blocks * (plan.tile.apart ? 3 : 1) * tile_sums;
+    groups = best_groups(tiles, s.steps, d.units);
   } else {
-    const std::int64_t most = kMaxSumBytes / (p.w.count() * 4), wanted = point[kSplit] * d.units / tiles;
-    s.parts = narrow(std::clamp<std::int64_t>(std::min({wanted, s.steps / kLeastSteps, most}), 1, kMaxIndex));
-    plan.blocks = narrow(tiles * s.parts);
-    plan.partials = s.parts * p.w.count();
-    if (plan.tile.apart) plan.sums = 3 * plan.blocks * tile_sums;
+    const std::int64_t most = kMaxSumBytes / (p.w.count() * 4);
+    groups = {std::clamp<std::int64_t>(std::min({d.units / tiles, s.steps / kLeastSteps, most}), 1, kMaxIndex), tiles};
   }
+  s.groups = narrow(groups.count);
+  s.group_blocks = narrow(groups.blocks);
+  s.has_parts = point[kSplit] == 1 && s.groups > 1;
+  const std::int64_t all_steps = ceil_div(tiles, groups.blocks) * s.steps;
+  s.share_steps = narrow(all_steps / groups.count);
+  s.longer_shares = narrow(all_steps % groups.count);
+  plan.blocks = narrow(groups.count * groups.blocks);
+  if (s.has_parts) plan.partials = s.groups * p.w.count();
+  const bool shares = !s.has_parts && s.groups > 1;
+  plan.sums = plan.blocks * tile_sums * (plan.tile.apart ? 3 : shares ? 1 : 0);
   plan.x = source_map(p.x, kDepth, phase, p.spatial());
   plan.dy = pixel_map(p.y, kDepth);
   return plan;
@@ -499,7 +533,7 @@ TuneSpace hopper_space(const Problem& p) {
   const bool weights = p.direction == Direction::kBackwardWeights;
   std::vector<int> tiles(tiles_of(p.direction).size() + 1);  // the last takes its tiles with their halo
   std::iota(tiles.begin(), tiles.end(), 0);
-  if (weights) return {{"tile", tiles}, {"waves", {0, 1, 2}}};
+  if (weights) return {{"tile", tiles}, {"parts", {0, 1}}};
   return {{"tile", tiles}, {"split", {std::begin(kSplits), std::end(kSplits)}}, {"order", {0, 1}}};
 }
 
@@ -514,10 +548,7 @@ bool is_plain(const Problem& p) {
 
 bool takes_halo_weights(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (p.filter(0) * (p.spatial() > 1 ? p.filter(1) : 1) == 1) return false;
-  if (point[kSplit] == 0) return false;
-  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
-  if (plan.pixels == 0) return false;
-  return point[kSplit] == 1 || plan.shape.parts > hopper_halo_weights(d, p, {point[kTile], 1}).shape.parts;
+  return point[kSplit] == 1 && hopper_halo_weights(d, p).pixels > 0;
 }
 
 }  // namespace
@@ -527,14 +558,14 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
   const bool weights = p.direction == Direction::kBackwardWeights;
   if (point.size() != (weights ? 2 : 3) || point[kTile] < 0 || point[kTile] > narrow(std::ssize(tiles))) return false;
   if (weights) {
-    if (point[kSplit] < 0 || point[kSplit] > kMostWaves) return false;
+    if (point[kSplit] != 0 && point[kSplit] != 1) return false;
     if (hopper_has_halo(p, point)) return takes_halo_weights(d, p, point);
     const HopperTile& tile = tiles[static_cast<std::size_t>(point[kTile])];
     const HopperWeights plan = hopper_weights(d, p, point);
+    const auto& s = plan.shape;
     // A tile of more than twice the rows that are needed only wastes work.
     return tile.rows() < 2 * std::max<std::int64_t>(64, p.k()) && (plan.partials + plan.sums) * 4 <= 2 * kMaxSumBytes &&
-           (point[kSplit] <= 1 ||
-            plan.shape.parts > hopper_weights(d, p, {point[kTile], point[kSplit] - 1}).shape.parts);
+           std::int64_t{s.row_tiles} * s.column_tiles * s.steps <= kMaxIndex;
   }
   const int split = point[kSplit];
   if (std::find(std::begin(kSplits), std::end(kSplits), split) == std::end(kSplits)) return false;
@@ -555,85 +586,153 @@ bool hopper_takes(const DeviceInfo& d, const Problem& p, const TunePoint& point)
 
 namespace {
 
-// Clocks of a multiprocessor, measured on an H100.
-constexpr double kStart = 2500;     // launch, first loads
-constexpr double kL2Bytes = 55;     // per clock
-constexpr double kFlop = 8192 / 2;  // per clock, 16-bit
-constexpr double kGhz = 1.5;
-constexpr double kLaunchUs = 2;
-constexpr double kStore = 0.08;  // per element of a tile
-
 double real(std::int64_t v) { return static_cast<double>(v); }
 
-/// Of a step: products, or loads from the second-level cache.
-double step_clocks(const HopperTile& tile) {
-  const double products = 2.0 * tile.rows() * tile.columns * kDepth / kFlop / (tile.columns < 128 ? 0.5 : 1);
-  const double loads = (tile.rows() + tile.columns) * kDepth * 2 / kL2Bytes;
-  return std::max(products, loads);
+/// What is computed and what is read from memory overlap, but not all of it.
+double overlapped(double computed, double read) {
+  const double a = computed * computed, b = read * read;
+  return std::sqrt(std::sqrt(a * a + b * b));
 }
+
+/// Microseconds in which memory moves the tensors at a share of its bandwidth. Strides may leave out pixels of x.
+double memory_us(const DeviceInfo& d, const Problem& p, double share) {
+  auto x = static_cast<double>(p.x.bytes());
+  for (int i = 0; i < axes(p) && p.direction != Direction::kBackwardData; ++i) {
+    const Axis a = axis(p, i);
+    x *= std::min(1.0, real(a.filter) / real(a.stride));
+  }
+  return (x + static_cast<double>(p.w.bytes() + p.y.bytes())) / (1e3 * d.bandwidth_gbs * share);
+}
+
+/// Constants of forward and backward data, fitted to times on an H100.
+namespace product {
+constexpr double kGhz = 1.37, kStartUs = 1.8, kHaloStartUs = 3.2, kMemory = 0.8;
+constexpr double kFlop = 8192 / 2;   // per clock
+constexpr double kL2Bytes = 61;      // per clock
+constexpr double kStore = 0.07;      // clocks per element of a tile
+constexpr double kSplitStore = 3.4;  // times as much, if blocks add their sums
+constexpr double kSplitUs = 1.6;
+constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 128 columns
+constexpr double kApart = 1.02;                        // tiles apart
+constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
+constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
+constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.015, kHaloL2Bytes = 50;
+}  // namespace product
 
 double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
   const auto& s = plan.shape;
   const double taps = s.taps[0] * s.taps[1], blocks = real(depth_steps(s.reduced));
-  const double products = 2.0 * 64 * plan.columns * kDepth / kFlop;
-  const double weights = s.resident ? 0 : 64 * 128 / kL2Bytes;
-  const double tile = blocks * (taps * std::max(products, weights) + (weights > 0 ? s.box_bytes / kL2Bytes / 4 : 0));
-  const double store = kStore * 64 * plan.columns;
-  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store + kStart;
-  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8));
+  const double products = 2.0 * 64 * plan.columns * kDepth / product::kHaloFlop;
+  const double weights = s.resident ? 0 : 64 * 128 / product::kHaloL2Bytes;
+  const double tile = blocks * taps * std::max(products, weights), store = product::kHaloStore * 64 * plan.columns;
+  const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store;
+  return product::kHaloStartUs + overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
 }
 
 double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
   if (hopper_has_halo(p, point)) return halo_us(d, p);
   const HopperProduct plan = hopper_product(d, p, point);
   const HopperTile& tile = plan.tile;
-  const double store = kStore * tile.rows() * tile.columns * (plan.split > 1 ? 1.5 : 1);
-  double clocks = 0;
+  const bool data = p.direction == Direction::kBackwardData, split = plan.split > 1;
+  const double elements = real(tile.rows()) * tile.columns;
+  const double products = 2 * elements * kDepth / product::kFlop * (tile.columns < 128 ? product::kNarrow : 1),
+               loads = tile.stage_rows(data) * 128 / product::kL2Bytes;
+  const bool half_box = data && tile.apart && tile.columns % 64 != 0;
+  const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
+  const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
+                      (plan.shape.taps_innermost ? 1
+                       : strided                 ? product::kOrderStrided
+                                                 : product::kOrder);
+  const double store = product::kStore * elements;
+  // Larger clusters do not fill all parts of the device.
+  const int units = plan.split < 4 ? d.units : d.units * 10 / 11;
+  double clocks = tile.apart ? store : 0;
   for (const kernels::ConvPhase& phase : plan.phases) {
     const std::int64_t taps = std::int64_t{phase.taps[0]} * phase.taps[1] * phase.taps[2];
-    const double steps =
-        std::max(1.0, real(ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split})));
-    const double products = steps * step_clocks(tile);
-    const double own = tile.apart ? std::max(products, (products + store) / 2) : products + store;
+    const std::int64_t steps =
+        std::max<std::int64_t>(1, ceil_div(taps * depth_steps(plan.shape.reduced), std::int64_t{plan.split}));
+    const double all = real(steps) * step;
+    const double own = tile.apart ? std::max(all, (all + store) / 2) * product::kApart
+                                  : all + store * (split ? product::kSplitStore : 1);
     const std::int64_t tiles = std::int64_t{phase.row_tiles} * plan.shape.column_tiles * plan.split;
-    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{d.units})) : real(tiles) / d.units);
+    clocks += own * (plan.phases.size() == 1 ? real(ceil_div(tiles, std::int64_t{units})) : real(tiles) / d.units);
   }
-  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
-  return kLaunchUs + std::max((clocks + kStart + (tile.apart ? store : 0)) / (1e3 * kGhz), memory);
+  return product::kStartUs + (split ? product::kSplitUs : 0) +
+         overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));
 }
 
-double halo_weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  const HopperHaloWeights plan = hopper_halo_weights(d, p, point);
+/// Constants of the gradient of the weights, likewise.
+namespace weights {
+constexpr double kGhz = 1.76, kStartUs = 4.3, kHaloStartUs = 6.3, kMemory = 0.875;
+constexpr double kFlop = 8192 / 2 / 1.1;         // per clock
+constexpr double kSharedBytes = 116;             // per clock, of shared memory
+constexpr double kL2Bytes = 93, kNewBytes = 46;  // per clock; of pixels that no other block reads at the time
+constexpr double kPartialBox = 0.7;              // more time for boxes of which some channels do not exist
+constexpr double kStore = 0.062;                 // clocks per element of a tile
+constexpr double kSumBytes = 41;                 // per clock, of sums that a block writes or adds
+constexpr double kClearUs = 1.5, kAddUs = 1.1;   // launches
+constexpr double kPartBytes = 4.15e6;            // per microsecond
+}  // namespace weights
+
+double add_partials_us(std::int64_t parts, std::int64_t elements) {
+  return parts > 1 ? weights::kAddUs + 8.0 * real(parts * elements) / weights::kPartBytes : 0;
+}
+
+double halo_weights_us(const DeviceInfo& d, const Problem& p) {
+  const HopperHaloWeights plan = hopper_halo_weights(d, p);
   const auto& s = plan.shape;
   const double taps = real(p.filter(0)) * real(p.filter(1));
-  const double products = 2.0 * 64 * 64 * taps * plan.pixels / kFlop,
-               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / kL2Bytes;
-  const double store = kStore * 64 * 64 * taps;
-  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + store;
-  const double clocks = real(ceil_div(s.works, d.units)) * work + kStart;
-  const double after = s.parts > 1 ? kLaunchUs + 8.0 * s.parts * real(p.w.count()) / (1e3 * d.bandwidth_gbs) : 0;
-  return kLaunchUs + std::max(clocks / (1e3 * kGhz), gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8)) + after;
+  const double products = 2.0 * 64 * 64 * taps * plan.pixels / weights::kFlop,
+               loads = (s.box_bytes + s.tile_w * s.tile_h * 128) / weights::kL2Bytes;
+  const double work = real(ceil_div(s.tiles, s.parts)) * std::max(products, loads) + weights::kStore * 64 * 64 * taps;
+  const double computed = real(ceil_div(s.works, d.units)) * work / (1e3 * weights::kGhz);
+  return weights::kHaloStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) +
+         add_partials_us(s.parts, p.w.count());
 }
 
 double weights_us(const DeviceInfo& d, const Problem& p, const TunePoint& point) {
-  if (hopper_has_halo(p, point)) return halo_weights_us(d, p, point);
+  if (hopper_has_halo(p, point)) return halo_weights_us(d, p);
   const HopperWeights plan = hopper_weights(d, p, point);
+  const HopperTile& tile = plan.tile;
   const auto& s = plan.shape;
-  const double tiles = real(s.row_tiles) * s.column_tiles, store = kStore * plan.tile.rows() * plan.tile.columns;
-  const double tile_bytes = 4.0 * plan.tile.rows() * plan.tile.columns;
-  double clocks, after = 0;
-  if (s.parts == 0) {
-    const double steps = tiles * s.steps / plan.blocks, shared = std::max(1.0, plan.blocks / tiles);
-    constexpr double kSumBytes = 40;  // per clock of one block
-    clocks = steps * step_clocks(plan.tile) + store * std::ceil(steps / s.steps) + shared * tile_bytes / kSumBytes;
-  } else {
-    const double steps = real(ceil_div(s.steps, s.parts));
-    clocks = real(ceil_div(plan.blocks, d.units)) * (steps * step_clocks(plan.tile) + store + kStart);
-    after = kLaunchUs + 8.0 * real(plan.partials) / (1e3 * d.bandwidth_gbs);
+  const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles,
+                     rounds = ceil_div(tiles, std::int64_t{s.group_blocks});
+  const double elements = real(tile.rows()) * tile.columns;
+  // Of a step: products; operands in shared memory; loads of what exists.
+  const double products = 2 * elements * kDepth / weights::kFlop;
+  const int consumers = tile.apart ? 1 : 2;
+  const double shared =
+      (consumers * tile.row_blocks * (64 + tile.columns) + tile.rows() + tile.columns) * 128 / weights::kSharedBytes;
+  const double outputs = real(depth_steps(p.k())) * 64, channels = real(depth_steps(p.c())) * 64;
+  double taps = 1, steps = 1;
+  for (int i = 0; i < axes(p); ++i) {
+    taps *= s.taps[i];
+    if (s.taps[i] > 1) steps *= s.step[i];
   }
-  const double memory = gpu::tensor_bytes(p) / (1e3 * d.bandwidth_gbs * 0.8);
-  return kLaunchUs + std::max((clocks + kStart) / (1e3 * kGhz), memory) + after;
+  const double row_boxes = real(depth_steps(p.k())) / s.row_tiles,
+               column_boxes = taps * real(depth_steps(p.c())) / s.column_tiles;
+  const double partial = (p.k() % 64 ? 1.0 / s.row_tiles : 0) + (p.c() % 64 ? taps / s.column_tiles : 0);
+  const double loaded = (row_boxes + column_boxes) * 64 * 128;
+  const double group = std::min(outputs, real(s.group_blocks) * tile.rows()) +
+                       std::min(channels * steps, real(s.group_blocks) * tile.columns);
+  const double loads =
+      loaded / weights::kL2Bytes + s.groups * group * 128 / std::min<double>(plan.blocks, d.units) / weights::kNewBytes;
+  const double ends = s.has_parts ? 1 : std::max(1.0, std::ceil(real(rounds) / s.groups));
+  double clocks = real(ceil_div(rounds * s.steps, std::int64_t{s.groups})) * std::max({products, shared, loads}) *
+                      (1 + weights::kPartialBox * partial / (row_boxes + column_boxes)) +
+                  weights::kStore * elements * ends * (s.has_parts ? 2 : 1);
+  const double sum = 4 * elements / weights::kSumBytes;
+  double after = 0;
+  if (s.has_parts) {
+    after = add_partials_us(s.groups, p.w.count());
+  } else if (s.groups > 1) {
+    clocks += (std::ceil(s.groups / real(rounds)) + 1) * sum;
+    after = weights::kClearUs;
+  }
+  if (tile.apart) clocks += 2 * sum * ends;
+  const double computed = real(ceil_div(plan.blocks, d.units)) * clocks / (1e3 * weights::kGhz);
+  return weights::kStartUs + overlapped(computed, memory_us(d, p, weights::kMemory)) + after;
 }
 
 }  // namespace
@@ -647,15 +746,16 @@ TunePoint hopper_default(const DeviceInfo& d, const Problem& p) {
   double least = 0;
   const TuneSpace space = hopper_space(p);
   for (const int tile : space[kTile].values)
-    for (const int split : space[kSplit].values) {
-      TunePoint point = {tile, split};
-      if (space.size() > 2) point.push_back(0);
-      if (!hopper_takes(d, p, point)) continue;
-      const double us = hopper_estimate(d, p, point);
-      if (!best.empty() && us >= least) continue;
-      best = point;
-      least = us;
-    }
+    for (const int split : space[kSplit].values)
+      for (const int order : space.size() > 2 ? space[kOrder].values : std::vector<int>{0}) {
+        TunePoint point = {tile, split};
+        if (space.size() > 2) point.push_back(order);
+        if (!hopper_takes(d, p, point)) continue;
+        const double us = hopper_estimate(d, p, point);
+        if (!best.empty() && us >= least) continue;
+        best = point;
+        least = us;
+      }
   return best;
 }
 

@@ -42,9 +42,8 @@ inline constexpr HopperTile kProductTiles[] = {
     {1, 256, 4, false}, {2, 128, 4, false}, {2, 192, 3, false}, {1, 192, 4, false}, {1, 128, 6, false},
     {2, 128, 6, true},  {2, 192, 4, true},  {1, 256, 4, true},  {2, 160, 3, false}, {2, 160, 5, true},
     {1, 64, 8, false},  {1, 128, 8, true},  {2, 64, 8, true}};
-inline constexpr HopperTile kWeightTiles[] = {{1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false},
-                                              {1, 128, 6, false}, {1, 256, 4, true},  {1, 192, 6, true},
-                                              {2, 128, 6, true},  {2, 192, 4, true}};
+inline constexpr HopperTile kWeightTiles[] = {
+    {1, 256, 4, false}, {1, 192, 5, false}, {2, 128, 4, false}, {1, 128, 6, false}, {1, 192, 6, true}};
 
 /// Forward and backward data.
 struct HopperProduct {
@@ -76,7 +75,7 @@ struct HopperHaloWeights {
   kernels::ConvHaloWeightsShape shape{};
   TensorMapSpec x, dy;
 };
-HopperHaloWeights hopper_halo_weights(const DeviceInfo&, const Problem&, const TunePoint&);
+HopperHaloWeights hopper_halo_weights(const DeviceInfo&, const Problem&);
 
 /// Whether a point takes its tiles with their halo; a point that does, which need not be valid.
 bool hopper_has_halo(const Problem&, const TunePoint&);

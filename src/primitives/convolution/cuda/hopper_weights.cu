@@ -1,8 +1,10 @@
 // The gradient of the weights as an implicit matrix product on sm90: rows are output channels (of dy), columns slabs of
 // 64 input channels of a tap, summed over pixels. Both operands are contiguous along rows and columns (transposed).
-// With many tiles, the steps of all of them, one after another, are divided evenly among the blocks (stream-K, Osama et
-// al., 2023): the block that has the last step of a tile adds what other blocks summed, in a fixed order. With few,
-// each block sums a part of the steps of a tile and writes fp32, which add_partials reduces in a fixed order.
+// Consecutive blocks, a group, have consecutive tiles and the same steps, so that they read the same pixels at the same
+// time; the steps of all tiles of a group, one after another, are divided evenly among the groups (stream-K, Osama et
+// al., 2023). The block that has the last step of a tile adds what blocks of other groups summed, in a fixed order.
+// With few tiles, each block sums a part of the steps of one and writes fp32, which add_partials reduces in a fixed
+// order.
 // SPDX-License-Identifier: MIT
 #include "kernels/gpu/sm90/conv_gradient.cuh"
 #include "kernels/gpu/sm90/tensor_map.cuh"
@@ -45,41 +47,33 @@ struct ConvWeights {
 
   /// A run of steps of a tile.
   struct Work {
-    int row, column, first, last;
-    bool ends;  // the block stores the tile, or its part of it
+    int tile, first, last;
+
+    DEVICE int row(const ConvWeightsShape& s) const { return tile % s.row_tiles; }
+    DEVICE int column(const ConvWeightsShape& s) const { return tile / s.row_tiles; }
+    /// Whether the block stores the tile, or its part of it.
+    DEVICE bool ends(const ConvWeightsShape& s) const { return last == s.steps || s.has_parts; }
   };
 
-  /// The steps of a block, from the last to the first: what others wait for is written before the block waits.
-  struct Steps {
-    i64 first, last;
+  /// Where the steps of a group begin.
+  static DEVICE int share(const ConvWeightsShape& s, int group) {
+    return group * s.share_steps + group * s.longer_shares / s.groups;
+  }
 
-    DEVICE Steps(const ConvWeightsShape& s) {
-      if (s.parts > 0) {
-        const i64 start = i64(blockIdx.x / s.parts) * s.steps, part = blockIdx.x % s.parts;
-        first = start + part * s.steps / s.parts;
-        last = start + (part + 1) * s.steps / s.parts;
-      } else {
-        const i64 all = i64(s.row_tiles) * s.column_tiles * s.steps;
-        first = all * blockIdx.x / gridDim.x;
-        last = all * (blockIdx.x + 1) / gridDim.x;
-      }
-    }
-    /// False when there are none left.
-    DEVICE bool next(const ConvWeightsShape& s, Work& work) {
-      if (first >= last) return false;
-      const int tile = int((last - 1) / s.steps);
-      const i64 start = i64(tile) * s.steps;
-      work.row = tile % s.row_tiles;
-      work.column = tile / s.row_tiles;
-      work.last = int(last - start);
-      work.first = int(max(first, start) - start);
-      work.ends = work.last == s.steps || s.parts > 0;
-      last = max(first, start);
-      return true;
-    }
-  };
+  /// The steps of a block, of tiles from the last to the first: what others wait for is written before the block waits.
+  /// False when none are left.
+  static DEVICE bool work_at(const ConvWeightsShape& s, int turn, Work& work) {
+    const int group = blockIdx.x / s.group_blocks, number = blockIdx.x % s.group_blocks;
+    // The last of the rounds of tiles may be without a tile for this block.
+    const int rounds = (s.row_tiles * s.column_tiles - number + s.group_blocks - 1) / s.group_blocks;
+    const int first = share(s, group), last = min(share(s, group + 1), rounds * s.steps);
+    const int round = (last - 1) / s.steps - turn, start = round * s.steps;
+    if (first >= last || start + s.steps <= first) return false;
+    work = {int(round * s.group_blocks + number), max(first - start, 0), min(last - start, s.steps)};
+    return true;
+  }
 
-  /// A slab of 64 channels of a tap; beyond the last, of no channels.
+  /// A slab of 64 channels of a tap.
   struct Slab {
     int tap, channel;
     int offset[kSpatial];
@@ -95,13 +89,16 @@ struct ConvWeights {
         offset[i] = rest % s.taps[i] * s.offset_step[i];
         rest /= s.taps[i];
       }
-      if (rest == 0) return;
-      tap = -1;
-      channel = s.channels;
-      UNROLL
-      for (int i = 0; i < kSpatial; ++i) offset[i] = 0;
     }
   };
+
+  static DEVICE int taps_of(const ConvWeightsShape& s) {
+    int taps = 1;
+    UNROLL
+    for (int i = 0; i < kSpatial; ++i) taps *= s.taps[i];
+    return taps;
+  }
+  static DEVICE int slabs_of(const ConvWeightsShape& s) { return taps_of(s) * ((s.channels + 63) / 64); }
 
   static DEVICE Pixel<kSpatial> pixel_at(const ConvWeightsShape& s, int index) {
     Pixel<kSpatial> pixel;
@@ -117,11 +114,14 @@ struct ConvWeights {
   static DEVICE void load_steps(const Arguments& a, const Work& work, RingPosition<kStages>& at) {
     const ConvWeightsShape& s = a.shape;
     const u32 base = shared_address(shared());
+    const int row = work.row(s) * kRowSlabs * 64, column = work.column(s) * kSlabs;
     Pixel<kSpatial> out = pixel_at(s, work.first * kDepth);
     const Pixel<kSpatial> advance = pixel_at(s, kDepth);  // to the pixels of the next step
     Slab slabs[kSlabs];
     UNROLL
-    for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, work.column * kSlabs + i);
+    for (int i = 0; i < kSlabs; ++i) slabs[i] = Slab(s, column + i);
+    // What is beyond the last channel or slab is not loaded: its sums are not stored.
+    const int row_slabs = min((s.outputs - row + 63) / 64, kRowSlabs), columns = min(slabs_of(s) - column, kSlabs);
     NO_UNROLL
     for (int step = work.first; step < work.last; ++step) {
       Pixel<kSpatial> in;
@@ -130,15 +130,15 @@ struct ConvWeights {
       in.image = out.image;
       empty(at.slot).wait(at.parity ^ 1);
       const Barrier& bar = full(at.slot);
-      full(at.slot).arrive_and_expect(kStageBytes);
+      full(at.slot).arrive_and_expect((row_slabs + columns) * kSlabBytes);
       u32 to = base + at.slot * kStageBytes;
       constexpr int kNowhere[kSpatial] = {};
       UNROLL
       for (int i = 0; i < kRowSlabs; ++i, to += kSlabBytes)
-        load_pixels<kSpatial>(to, a.dy, bar, (work.row * kRowSlabs + i) * 64, out, kNowhere);
+        if (i < row_slabs) load_pixels<kSpatial>(to, a.dy, bar, row + 64 * i, out, kNowhere);
       UNROLL
       for (int i = 0; i < kSlabs; ++i, to += kSlabBytes)
-        load_pixels<kSpatial>(to, a.x, bar, slabs[i].channel, in, slabs[i].offset);
+        if (i < columns) load_pixels<kSpatial>(to, a.x, bar, slabs[i].channel, in, slabs[i].offset);
       at.advance();
       int carry = 0;
       UNROLL
@@ -153,9 +153,9 @@ struct ConvWeights {
 
   static DEVICE void produce(const Arguments& a) {
     RingPosition<kStages> at;
-    Steps steps(a.shape);
     Work work;
-    while (steps.next(a.shape, work)) load_steps(a, work, at);
+    NO_UNROLL
+    for (int turn = 0; work_at(a.shape, turn, work); ++turn) load_steps(a, work, at);
   }
 
   using Sums = float[kRowBlocks][32 * kSlabs];
@@ -232,9 +232,10 @@ struct ConvWeights {
   /// Adds the sums of the blocks before this one that have steps of the tile.
   static DEVICE void add_others(const Arguments& a, Sums& d, int consumer, const Work& work) {
     const ConvWeightsShape& s = a.shape;
-    const i64 start = (i64(work.column) * s.row_tiles + work.row) * s.steps,
-              all = i64(s.row_tiles) * s.column_tiles * s.steps;
-    for (int block = blockIdx.x - 1; block >= 0 && all * (block + 1) / gridDim.x > start; --block) {
+    const int start = work.tile / s.group_blocks * s.steps;
+    int block = blockIdx.x;
+    for (int group = block / s.group_blocks; group > 0 && share(s, group) > start; --group) {
+      block -= s.group_blocks;
       while (load_acquired(a.done + block) == 0) __nanosleep(100);
       add_sums(d, sums_of(a, block, consumer));
     }
@@ -242,26 +243,23 @@ struct ConvWeights {
 
   static DEVICE void store_tile(const Arguments& a, const Work& work, int consumer, const Sums& d) {
     const ConvWeightsShape& s = a.shape;
-    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    int taps = 1;
-    UNROLL
-    for (int i = 0; i < kSpatial; ++i) taps *= s.taps[i];
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    const int pitch = taps_of(s) * s.channels, slabs = slabs_of(s);  // pitch of rows
+    const int row = (work.row(s) * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks)) * 64 + 16 * warp + lane / 4;
     UNROLL
     for (int j = 0; j < kSlabs; ++j) {
-      const Slab slab(s, work.column * kSlabs + j);
-      if (slab.tap < 0) continue;
+      if (work.column(s) * kSlabs + j >= slabs) continue;
+      const Slab slab(s, work.column(s) * kSlabs + j);
+      const int first = row * pitch + slab.tap * s.channels + slab.channel, left = s.channels - slab.channel;
       UNROLL
       for (int b = 0; b < kRowBlocks; ++b) {
         UNROLL
         for (int h = 0; h < 2; ++h) {
-          const int block = work.row * kRowSlabs + (kAlternate ? 0 : consumer * kRowBlocks) + b;
-          const int row = block * 64 + 16 * warp + lane / 4 + 8 * h;
-          if (row >= s.outputs) continue;
-          const i64 at = (i64(row) * taps + slab.tap) * s.channels + slab.channel;
-          const int left = s.channels - slab.channel;
+          const int next = 64 * b + 8 * h, at = first + next * pitch;
+          if (row + next >= s.outputs) continue;
           const float* const from = &d[b][32 * j + 2 * h];
-          if (s.parts > 0)
-            store_partials(a.partials + blockIdx.x % s.parts * (i64(s.outputs) * taps * s.channels) + at, left, from);
+          if (s.has_parts)
+            store_partials(a.partials + (int(blockIdx.x / s.group_blocks) * s.outputs * pitch + at), left, from);
           else
             store_elements<Element>(a.dw + at, left, from, s.alpha, s.beta);
         }
@@ -271,19 +269,19 @@ struct ConvWeights {
 
   static DEVICE void consume(const Arguments& a, int consumer) {
     RingPosition<kStages> at;
-    Steps steps(a.shape);
     Work work;
-    while (steps.next(a.shape, work)) {
+    NO_UNROLL
+    for (int turn = 0; work_at(a.shape, turn, work); ++turn) {
       Sums d;
       multiply_steps(d, consumer, work, at);
-      if (!work.ends) {
+      if (!work.ends(a.shape)) {
         write_sums(sums_of(a, blockIdx.x, consumer), d);
         __threadfence();
         meet(kBoth, kConsumers * 128);
         if (threadIdx.x == 128) atomicExch(a.done + blockIdx.x, 1);
         continue;
       }
-      if (a.shape.parts == 0) add_others(a, d, consumer, work);
+      if (!a.shape.has_parts && work.first > 0) add_others(a, d, consumer, work);
       if constexpr (kAlternate) {
         // The second consumer's part of the tile, after its own sums of the block.
         float4* const passed = a.sums + (i64(kConsumers) * gridDim.x + blockIdx.x) * (kQuads * 128) + threadIdx.x % 128;
@@ -310,10 +308,10 @@ struct ConvWeights {
     }
     __syncthreads();
     if (warpgroup == 0) {
-      give_registers<24>();
+      give_registers<56>();
       if (threadIdx.x < 32 && elected()) produce(a);
     } else {
-      take_registers<240>();
+      take_registers<224>();
       consume(a, warpgroup - 1);
     }
   }
