@@ -17,7 +17,7 @@ namespace {
 
 // Per device: limit of the programs that a first start compiles. The general matrix product and the depthwise windows,
 // which replace the reference kernel, and the tensor core tiles, which are compiled for each layout, are among them.
-constexpr std::size_t kMostBasePrograms = 153;
+constexpr std::size_t kMostBasePrograms = 160;
 constexpr const char* kReference = "primitives/convolution/gpu/reference.cl";
 
 KernelSpec reference(const std::string& type, const std::string& extra = "-DFP64") {
