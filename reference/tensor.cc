@@ -3,6 +3,7 @@
 #include "reference/tensor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -44,12 +45,17 @@ std::int64_t Tensor::space() const {
 }
 
 std::int64_t Tensor::offset(std::int64_t dense) const {
-  std::int64_t address = 0;
-  for (std::size_t d = lens.size(); d-- > 0;) {
+  std::int64_t step = 1;
+  std::size_t packed = lens.size();  // dimensions from this one on are packed, in row-major order
+  while (packed > 0 && strides[packed - 1] == step) step *= lens[--packed];
+  if (packed == 0) return dense;
+  std::int64_t address = dense % step;
+  dense /= step;
+  for (std::size_t d = packed; d-- > 1;) {
     address += dense % lens[d] * strides[d];
     dense /= lens[d];
   }
-  return address;
+  return address + dense * strides[0];
 }
 
 std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& lens, bool channels_last) {
@@ -80,6 +86,14 @@ std::vector<std::int64_t> sample_indices(const Tensor& tensor, std::int64_t coun
     chosen.insert(static_cast<std::int64_t>(mix(i) % static_cast<std::uint64_t>(total)));
   }
   return {chosen.begin(), chosen.end()};
+}
+
+std::vector<unsigned char> element_bytes(const Tensor& tensor) {
+  const std::size_t size = size_of(tensor.type);
+  std::vector<unsigned char> mask(tensor.bytes());
+  for (std::int64_t i = 0; i < tensor.count(); ++i)
+    std::memset(&mask[static_cast<std::size_t>(tensor.offset(i)) * size], 1, size);
+  return mask;
 }
 
 }  // namespace polymio::reference

@@ -34,4 +34,7 @@ std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& lens, 
 // (every index when the tensor has no more than `count`). Equal arguments give equal samples.
 std::vector<std::int64_t> sample_indices(const Tensor& tensor, std::int64_t count, std::uint64_t seed = 0);
 
+// 1 for each byte of tensor.bytes() that belongs to an element, 0 for those in gaps between strided elements.
+std::vector<unsigned char> element_bytes(const Tensor& tensor);
+
 }  // namespace polymio::reference

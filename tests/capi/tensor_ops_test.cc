@@ -97,12 +97,9 @@ void expect_result(const Data& y, const ref::Result& want, const ref::Arithmetic
   const auto found = ref::compare(how, y.plain, y.data(), want);
   EXPECT_TRUE(found.ok()) << what << ": " << found.failures << " wrong, at " << found.index << " got " << found.got
                           << " want " << found.want << " +- " << found.tolerance;
-  std::vector<bool> owned(y.bytes.size());
-  const auto size = ref::size_of(y.plain.type);
-  for (std::int64_t i = 0; i < y.plain.count(); ++i)
-    for (std::size_t b = 0; b < size; ++b) owned[static_cast<std::size_t>(y.plain.offset(i)) * size + b] = true;
+  const Bytes owned = ref::element_bytes(y.plain);
   for (std::size_t i = 0; i < owned.size(); ++i)
-    ASSERT_TRUE(owned[i] || y.bytes[i] == kUntouched) << what << ": byte " << i << " is no element";
+    if (!owned[i] && y.bytes[i] != kUntouched) FAIL() << what << ": byte " << i << " is no element";
 }
 
 /// The bound of one operation in the arithmetic for these types: double if one has a wide integer or is

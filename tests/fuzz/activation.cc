@@ -77,7 +77,7 @@ bool run(Handle& handle, Random& r, const Case& c, const Problem& p, const Solve
     return report("element " + std::to_string(found.index) + " is " + std::to_string(found.got) + ", should be " +
                   std::to_string(found.want) + " +- " + std::to_string(found.tolerance));
   }
-  const auto mask = test::element_bytes(out.plain);
+  const auto mask = ref::element_bytes(out.plain);
   for (std::size_t i = 0; i < mask.size(); ++i)
     if (!mask[i] && got[i] != kUnused) return report("wrote between the elements of the output");
   return true;

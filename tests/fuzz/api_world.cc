@@ -237,10 +237,8 @@ void expect_result(World& w, const ref::Arithmetic& how, const ref::Tensor& t, c
     w.report(what + ": " + std::to_string(found.failures) + " wrong, at " + std::to_string(found.index) + " got " +
              std::to_string(found.got) + " want " + std::to_string(found.want) + " +- " +
              std::to_string(found.tolerance));
-  std::vector<bool> owned(before.size());
-  const std::size_t size = ref::size_of(t.type);
-  for (std::int64_t i = 0; i < t.count(); ++i)
-    std::fill_n(owned.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t.offset(i)) * size), size, true);
+  std::vector<unsigned char> owned = ref::element_bytes(t);
+  owned.resize(before.size());
   for (std::size_t i = 0; i < before.size(); ++i)
     if (!owned[i] && data[i] != before[i]) return w.report(what + ": byte " + std::to_string(i) + " is no element");
 }

@@ -135,7 +135,7 @@ std::unique_ptr<driver::Problem> draw_problem(Random& r) {
 }
 
 bool gaps_untouched(const Trial& t, const unsigned char* result) {
-  const auto mask = test::element_bytes(t.source.math.output());
+  const auto mask = reference::element_bytes(t.source.math.output());
   const bool kept = t.source.args.beta != 0;
   for (std::size_t i = 0; i < mask.size(); ++i)
     if (!mask[i] && result[i] != (kept ? t.output_before()[i] : kUnused)) return false;

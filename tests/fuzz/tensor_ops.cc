@@ -63,7 +63,7 @@ bool check(const std::vector<Operand*>& inputs, Operand& out, bool reads_out, st
     return report("element " + std::to_string(found.index) + " is " + std::to_string(found.got) + ", should be " +
                   std::to_string(found.want) + " +- " + std::to_string(found.tolerance));
   }
-  const auto mask = test::element_bytes(out.plain);
+  const auto mask = ref::element_bytes(out.plain);
   for (std::size_t i = 0; i < mask.size(); ++i)
     if (!mask[i] && out.buffer.host()[i] != (reads_out ? out.content[i] : kUnused))
       return report("wrote between the elements of the output");

@@ -85,7 +85,7 @@ std::vector<Bytes> run(Handle& handle, const Case& c, const SolverBase& solver, 
 }
 
 void check_gaps(const Operand& output, const Bytes& result) {
-  const std::vector<bool> mask = element_bytes(output.tensor);
+  const Bytes mask = reference::element_bytes(output.tensor);
   for (std::size_t i = 0; i < mask.size(); ++i)
     if (!mask[i] && result[i] != (output.use == Use::kUpdated ? output.content[i] : kPoison)) {
       ADD_FAILURE() << "wrote into the gap at byte " << i;
