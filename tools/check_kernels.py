@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the programs of kernel_list, its argument, as HIP for AMD GPUs, by clang-15 alone: no toolkit and no GPU is
-needed. Of each source one program for both of two architectures, with optimization. The others for one of them, without:
-every fourth to assembly, the rest to LLVM's intermediate code, which has all errors but those of the code generator. With
---all: all for both, with optimization. A source that is in no program is an error, unless it is in a folder `cuda` or
+needed. Of each source one program for one of two architectures, with optimization, and for the other without. The other
+programs for one of them, without: every fourth to assembly, the rest to LLVM's intermediate code, which has all errors
+but those of the code generator. With --all: all for both, with optimization. A source that is in no program is an error, unless it is in a folder `cuda` or
 listed here.
 
 Exit status 1 with what the compiler says, 77 when there is no clang-15."""
@@ -47,13 +47,15 @@ def main():
     first = {arguments[0]: arguments for arguments in programs}.values()
     jobs = []
     for source, *options in programs:
-        optimized = "--all" in sys.argv or [source, *options] in first
+        every, representative = "--all" in sys.argv, [source, *options] in first
         number = zlib.crc32(" ".join([source, *options]).encode())
         chosen = number % len(ARCHITECTURES)
         to_assembly = number // len(ARCHITECTURES) % 4 == 0
-        flags = ["-O2"] if optimized else ["-O0"] if to_assembly else ["-O0", "-emit-llvm"]
-        for architecture in ARCHITECTURES if optimized else ARCHITECTURES[chosen:chosen + 1]:
-            jobs.append((architecture, flags, source, options))
+        plain = ["-O0"] if to_assembly or representative else ["-O0", "-emit-llvm"]
+        for i, architecture in enumerate(ARCHITECTURES):
+            if every or representative or i == chosen:
+                optimized = every or (representative and i == chosen)
+                jobs.append((architecture, ["-O2"] if optimized else plain, source, options))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         failures += filter(None, pool.map(compile_hip, jobs))
     print("\n".join(failures) or f"{len(jobs)} programs compile as HIP")
