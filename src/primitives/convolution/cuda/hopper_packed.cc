@@ -29,7 +29,7 @@ int vector_of(const kernels::FoldShape& s) {
 /// Launches of the copies of one problem; `built`: one kernel per copied operand, x, w, y.
 class Copies {
  public:
-  Copies(const Problem& p, HopperPacking plan) : direction_(p.direction), plan_(std::move(plan)) {}
+  explicit Copies(HopperPacking plan) : plan_(std::move(plan)) {}
 
   const HopperPacking& plan() const { return plan_; }
 
@@ -37,9 +37,9 @@ class Copies {
     std::vector<KernelSpec> specs;
     for (const HopperOperand* o : {&plan_.x, &plan_.w, &plan_.y}) {
       if (!o->copied) continue;
-      const char* const entry = is_flipped(*o)  ? "fold_weights"
-                                : is_output(*o) ? (o->planes ? "pixels_to_planes" : "unfold")
-                                                : (o->planes ? "planes_to_pixels" : "fold");
+      const char* const entry = is_flipped(*o) ? "fold_weights"
+                                : o->output    ? (o->planes ? "pixels_to_planes" : "unfold")
+                                               : (o->planes ? "planes_to_pixels" : "fold");
       specs.push_back({"primitives/convolution/cuda/fold.cl",
                        entry,
                        {fmt::format("-DVECTOR={}", o->planes ? vector_of(o->shape) : 1)}});
@@ -50,7 +50,7 @@ class Copies {
   /// The arguments of the inner problem, whose tensors may be copies in the workspace.
   Problem::Args inner(const Problem::Args& a) const {
     Problem::Args in = a;
-    in.workspace = copy_of(plan_.y, a) + plan_.y.bytes;
+    in.workspace = copies(a) + plan_.bytes();
     const auto used = static_cast<std::size_t>(static_cast<char*>(in.workspace) - static_cast<char*>(a.workspace));
     in.workspace_bytes = a.workspace_bytes - used;
     void* const x = plan_.x.copied ? copy_of(plan_.x, a) : a.x;
@@ -65,18 +65,12 @@ class Copies {
   void after(Stream& stream, const Kernels& built, const Problem::Args& a) const { run(stream, built, a, true); }
 
  private:
-  bool is_output(const HopperOperand& o) const {
-    return &o == (direction_ == Direction::kForward        ? &plan_.y
-                  : direction_ == Direction::kBackwardData ? &plan_.x
-                                                           : &plan_.w);
-  }
   bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
 
-  char* copy_of(const HopperOperand& o, const Problem::Args& a) const {
-    const auto begin = round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment});
-    const std::int64_t x = 0, w = plan_.x.bytes, y = w + plan_.w.bytes;
-    return reinterpret_cast<char*>(begin) + (&o == &plan_.x ? x : &o == &plan_.w ? w : y);
+  static char* copies(const Problem::Args& a) {
+    return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment}));
   }
+  static char* copy_of(const HopperOperand& o, const Problem::Args& a) { return copies(a) + o.at; }
 
   void run(Stream& stream, const Kernels& built, const Problem::Args& a, bool outputs) const {
     std::size_t next = 0;
@@ -86,7 +80,7 @@ class Copies {
       const HopperOperand& o = *operands[i];
       if (!o.copied) continue;
       const Kernel& kernel = *built[next++];
-      if (is_output(o) != outputs) continue;
+      if (o.output != outputs) continue;
       const Buffer tensor(tensors[i]), copy(copy_of(o, a));
       if (is_flipped(o)) {
         const auto& s = plan_.weights;
@@ -99,16 +93,15 @@ class Copies {
     }
   }
 
-  std::int64_t blocks_of(const HopperOperand& o) const {
+  static std::int64_t blocks_of(const HopperOperand& o) {
     const auto& s = o.shape;
     const std::int64_t rows = std::int64_t{s.images} * s.rows, columns = s.columns, depth = s.depth;
     if (o.planes) return rows * ceil_div(columns, kTile) * ceil_div(depth, kTile);
-    if (!is_output(o)) return rows * ceil_div(columns * (depth / kUnit), kThreads);
+    if (!o.output) return rows * ceil_div(columns * (depth / kUnit), kThreads);
     return std::int64_t{s.tensor_images} * s.height *
            ceil_div(std::int64_t{s.channels} * s.width, kThreads * kPerThread);
   }
 
-  Direction direction_;
   HopperPacking plan_;
 };
 
@@ -169,7 +162,7 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   std::vector<KernelSpec> kernel_specs(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
-    const Copies copies(p, cuda::hopper_packing(p));
+    const Copies copies(cuda::hopper_packing(p));
     std::vector<KernelSpec> specs = copies.kernel_specs();
     const Problem& inner = copies.plan().inner;
     for (KernelSpec& spec : solver(inner).kernel_specs(d, inner, point)) specs.push_back(std::move(spec));
@@ -177,7 +170,7 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
 
   Invoker assemble(const DeviceInfo& d, const Problem& p, const TunePoint& point, const Kernels& built) const override {
-    const Copies copies(p, cuda::hopper_packing(p));
+    const Copies copies(cuda::hopper_packing(p));
     const auto own = static_cast<std::ptrdiff_t>(copies.kernel_specs().size());
     const Problem& inner = copies.plan().inner;
     const Invoker convolve = solver(inner).assemble(d, inner, point, Kernels(built.begin() + own, built.end()));

@@ -275,9 +275,8 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
                   narrow(w.stride)};
 }
 
-}  // namespace
-
-HopperPacking hopper_packing(const Problem& p) {
+/// All but where copies are in the workspace.
+HopperPacking packing_of(const Problem& p) {
   HopperPacking plan;
   Problem& q = plan.inner = p;
   const bool data = p.direction == Direction::kBackwardData;
@@ -305,6 +304,17 @@ HopperPacking hopper_packing(const Problem& p) {
   return plan;
 }
 
+}  // namespace
+
+HopperPacking hopper_packing(const Problem& p) {
+  HopperPacking plan = packing_of(p);
+  plan.w.at = plan.x.bytes;
+  plan.y.at = plan.w.at + plan.w.bytes;
+  HopperOperand* const operands[] = {&plan.y, &plan.x, &plan.w};  // in the order of directions
+  operands[static_cast<std::size_t>(p.direction)]->output = true;
+  return plan;
+}
+
 Verdict hopper_packing_serves(const Problem& p) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31, kMostBytes = std::int64_t{2} << 30;
   POLYMIO_REQUIRE(p.all_types(DataType::kHalf) || p.all_types(DataType::kBFloat16), "not all floats of 16 bits");
@@ -317,11 +327,11 @@ Verdict hopper_packing_serves(const Problem& p) {
   POLYMIO_REQUIRE(!plan.x.copied || is_dense(p.x), "strided x");
   POLYMIO_REQUIRE(!plan.y.copied || is_dense(p.y), "strided y");
   POLYMIO_REQUIRE_MOST(plan.bytes(), kMostBytes, "bytes of copies");
-  const HopperOperand& output = p.direction == Direction::kForward        ? plan.y
-                                : p.direction == Direction::kBackwardData ? plan.x
-                                                                          : plan.w;
-  POLYMIO_REQUIRE(!output.copied || p.scalars != Scalars::kBilinear, "does not add to a copy");
-  POLYMIO_REQUIRE(!output.copied || !p.epilogue.residual, "does not add a tensor to a copy");
+  for (const HopperOperand* o : {&plan.x, &plan.w, &plan.y}) {
+    if (!o->output || !o->copied) continue;
+    POLYMIO_REQUIRE(p.scalars != Scalars::kBilinear, "does not add to a copy");
+    POLYMIO_REQUIRE(!p.epilogue.residual, "does not add a tensor to a copy");
+  }
   POLYMIO_REQUIRE(p.k() % kUnit == 0 || !(p.epilogue.bias || p.epilogue.scale),
                   "parameters of channels that are no multiple of 8");
   return hopper_serves(plan.inner);

@@ -12,8 +12,9 @@ namespace polymio::convolution::cuda {
 struct HopperOperand {
   bool copied = false;
   bool planes = false;  // no fold, and the columns of the tensor are innermost
+  bool output = false;
   kernels::FoldShape shape{};
-  std::int64_t bytes = 0;  // of the copy
+  std::int64_t bytes = 0, at = 0;  // of the copy, and where it begins in the workspace
 };
 
 /// How the copies of a problem make a problem of channels-last tensors with multiples of 8 channels.
