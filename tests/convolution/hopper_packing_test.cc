@@ -20,23 +20,13 @@ namespace {
 /// A kernel of the inner convolution.
 struct InnerKernel final : Kernel {};
 
-void convolve(const Problem& p, const Problem::Args& a) {
-  const Reader first = first_reader(p, a), second = second_reader(p, a);
-  const Points points(p);
-  const auto& n = points.sizes();
-  Position at{};
-  for (at.i[0] = 0; at.i[0] < n[0]; ++at.i[0])
-    for (at.i[1] = 0; at.i[1] < n[1]; ++at.i[1])
-      for (at.s[0] = 0; at.s[0] < n[2]; ++at.s[0])
-        for (at.s[1] = 0; at.s[1] < n[3]; ++at.s[1])
-          for (at.s[2] = 0; at.s[2] < n[4]; ++at.s[2]) {
-            double sum = 0;
-            points.walk(at).each([&](std::int64_t i, std::int64_t j) { sum += first(i) * second(j); });
-            dtype::store(p.output().type, output_of(p, a), points.offset(at), a.alpha * sum);
-          }
+/// By the reference solver of the CPU.
+void convolve(const Problem& p, Problem::Args& a) {
+  static Handle& cpu = *new Handle("cpu", nullptr);
+  reference_solver(p.direction).build(cpu.stream(), p, {})(cpu.stream(), &a);
 }
 
-/// An OpenCL device whose memory the host can access, which computes the inner convolution by its definition.
+/// An OpenCL device whose memory the host can access, which computes the inner convolution by the reference solver.
 class Device final : public ForwardingStream {
  public:
   explicit Device(Stream& opencl) : ForwardingStream(opencl), info_(usual_device("cuda-sm90")) {}
@@ -111,7 +101,8 @@ class HopperPacking : public testing::Test {
     args.workspace_bytes = bytes;
 
     // The copies are in the order x, w, y.
-    char* copy = reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(workspace), std::intptr_t{256}));
+    char* copy = reinterpret_cast<char*>(
+        round_up(reinterpret_cast<std::intptr_t>(workspace), std::intptr_t{cuda::HopperPacking::kAlignment}));
     const auto next = [&](const cuda::HopperOperand& o, void* tensor) -> void* {
       return o.copied ? std::exchange(copy, copy + o.bytes) : tensor;
     };

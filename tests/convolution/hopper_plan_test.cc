@@ -274,13 +274,6 @@ std::set<int> numbers(std::size_t count) {
   return all;
 }
 
-TunePoint halo_point(Direction d) {
-  const auto tiles = d == kWeights ? std::size(cuda::kWeightTiles) : std::size(cuda::kProductTiles);
-  TunePoint point = {static_cast<int>(tiles), 1};
-  if (d != kWeights) point.push_back(0);
-  return point;
-}
-
 class HopperPlan : public testing::Test {
   void SetUp() override {
     if (hopper_programs().empty()) GTEST_SKIP() << "no programs with sanitizers";
@@ -372,7 +365,7 @@ TEST_F(HopperPlan, Views) {
   }
   const Shape halo{.x = {2, 64, 9, 10}, .w = {72, 64, 3, 3}, .pad = {1, 1}};
   const Options o{.alpha = 2, .beta = 1, .x_strides = {10000, 1, 968, 96}, .y_strides = {9600, 1, 960, 80}};
-  for (const Direction d : kDirections) Layer(d, halo, o).check(halo_point(d));
+  for (const Direction d : kDirections) Layer(d, halo, o).check(cuda::hopper_halo_point(d));
 }
 
 TEST_F(HopperPlan, Epilogues) {
@@ -383,7 +376,7 @@ TEST_F(HopperPlan, Epilogues) {
   for (const Options& o : options) {
     Layer layer(kForward, kTails, o);
     for (const TunePoint& point : {TunePoint{0, 1, 0}, TunePoint{8, 1, 0}, TunePoint{5, 1, 0}}) layer.check(point);
-    if (!(o.epilogue == bias)) layer.check(halo_point(kForward));
+    if (!(o.epilogue == bias)) layer.check(cuda::hopper_halo_point(kForward));
     layer.set_units(132);
     layer.check({1, 2, 0});
   }
@@ -402,7 +395,7 @@ TEST_F(HopperPlan, TilesWithHalo) {
       Layer layer(d, s, {.alpha = 2, .beta = 1});
       for (const int units : {1, 2, 5}) {
         layer.set_units(units);
-        layer.check(halo_point(d));
+        layer.check(cuda::hopper_halo_point(d));
       }
     }
 }
@@ -428,7 +421,7 @@ TEST_F(HopperPlan, Planes) {
                          Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
                          Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
                          Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}}})
-    for (const Direction d : {kForward, kData}) Layer(d, s, o).check(halo_point(d));
+    for (const Direction d : {kForward, kData}) Layer(d, s, o).check(cuda::hopper_halo_point(d));
 }
 
 // Whole tiles; shares that begin and end within tiles, more and fewer of them than tiles; parts of tiles.

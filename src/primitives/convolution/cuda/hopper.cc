@@ -77,8 +77,7 @@ class Hopper final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    constexpr int kCapability = 90;
-    POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability == kCapability, "the device is no sm90");
+    if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
     return cuda::hopper_serves(p);
   }
 

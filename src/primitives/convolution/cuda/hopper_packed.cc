@@ -16,7 +16,6 @@ using cuda::HopperOperand;
 using cuda::HopperPacking;
 
 constexpr std::int64_t kThreads = 256, kUnit = 8, kPerThread = 8, kTile = 64;  // as in fold.cl
-constexpr std::size_t kAlignment = 256;                                        // of the copies
 
 /// Elements of a plane per access; 0: planes are contiguous, eight elements per access.
 int vector_of(const kernels::FoldShape& s) {
@@ -68,7 +67,8 @@ class Copies {
   bool is_flipped(const HopperOperand& o) const { return &o == &plan_.w && plan_.swapped; }
 
   static char* copies(const Problem::Args& a) {
-    return reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{kAlignment}));
+    return reinterpret_cast<char*>(
+        round_up(reinterpret_cast<std::intptr_t>(a.workspace), std::intptr_t{HopperPacking::kAlignment}));
   }
   static char* copy_of(const HopperOperand& o, const Problem::Args& a) { return copies(a) + o.at; }
 
@@ -114,9 +114,8 @@ class HopperPacked final : public GpuSolver<Problem> {
 
   Verdict is_applicable(const DeviceInfo& d, const Problem& p) const override {
     POLYMIO_REQUIRE(p.direction == direction_, "serves another direction");
-    if (const Verdict v = cuda::hopper_packing_serves(p); !v) return v;
-    const Problem inner = cuda::hopper_packing(p).inner;
-    return solver(inner).is_applicable(d, inner);
+    if (const Verdict v = cuda::hopper_runs_on(d); !v) return v;
+    return cuda::hopper_packing_serves(p);
   }
 
   double estimate(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
@@ -149,7 +148,7 @@ class HopperPacked final : public GpuSolver<Problem> {
   }
   TunePoint default_point(const DeviceInfo& d, const Problem& p) const override {
     const HopperPacking plan = cuda::hopper_packing(p);
-    const TunePoint halo = cuda::hopper_halo_point(plan.inner);
+    const TunePoint halo = cuda::hopper_halo_point(plan.inner.direction);
     return plan.overlaps && solver(plan.inner).is_valid(d, plan.inner, halo)
                ? halo
                : solver(plan.inner).default_point(d, plan.inner);
@@ -157,7 +156,7 @@ class HopperPacked final : public GpuSolver<Problem> {
 
   std::size_t workspace_size(const DeviceInfo& d, const Problem& p, const TunePoint& point) const override {
     const HopperPacking plan = cuda::hopper_packing(p);
-    return static_cast<std::size_t>(plan.bytes()) + kAlignment +
+    return static_cast<std::size_t>(plan.bytes() + HopperPacking::kAlignment) +
            solver(plan.inner).workspace_size(d, plan.inner, point);
   }
 

@@ -17,7 +17,6 @@ using gpu::narrow;
 constexpr std::int64_t kUnit = 8;    // elements of 16 bytes
 constexpr std::int64_t kDepth = 64;  // channels of a step of the kernels
 constexpr std::int64_t kFewChannels = 32;
-constexpr std::int64_t kAlignment = 256;  // of copies in the workspace
 
 struct Axis {
   std::int64_t in = 1, out = 1, filter = 1, pad = 0, stride = 1, dilation = 1;
@@ -81,7 +80,7 @@ void set_folded(HopperOperand& o, std::int64_t images, std::int64_t rows, std::i
   s.folded_column = narrow(depth);
   s.folded_row = narrow(columns * depth);
   s.folded_image = rows * columns * depth;
-  o.bytes = round_up(images * rows * columns * depth * 2, kAlignment);
+  o.bytes = round_up(images * rows * columns * depth * 2, HopperPacking::kAlignment);
 }
 
 /// A dense copy with channels last, of `images` images with `channels` channels.
@@ -253,7 +252,7 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
   q.geometry.pad = {-f.h.first, -f.w.first, 0};
   q.geometry.stride = {f.h.stride, f.w.stride, 1};
   plan.w.copied = true;
-  plan.w.bytes = round_up(q.w.count() * 2, kAlignment);
+  plan.w.bytes = round_up(q.w.count() * 2, HopperPacking::kAlignment);
   const auto strides = meaningful_strides(p.w);
   plan.weights = {narrow(strides[0]),
                   narrow(strides[1]),

@@ -23,6 +23,7 @@ struct HopperOperand {
 /// neighbouring pixels of the inner tensor overlap: each has all the taps of a row (or of a part of it) as channels.
 /// Backward data with few channels: a forward convolution of dy, whose outputs are blocks of rows and columns of dx.
 struct HopperPacking {
+  static constexpr std::int64_t kAlignment = 256;  // of copies in the workspace
   Problem inner;
   bool swapped = false;   // inner.x is dy and inner.y is dx
   bool overlaps = false;  // pixels of inner.x share elements

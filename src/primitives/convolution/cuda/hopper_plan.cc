@@ -170,6 +170,12 @@ std::int64_t depth_steps(std::int64_t channels) { return ceil_div(channels, std:
 
 }  // namespace
 
+Verdict hopper_runs_on(const DeviceInfo& d) {
+  constexpr int kCapability = 90;
+  POLYMIO_REQUIRE(d.kind == DeviceKind::kCuda && d.gpu.compute_capability == kCapability, "the device is no sm90");
+  return {};
+}
+
 Verdict hopper_addresses(const TensorDesc& t) {
   const auto strides = meaningful_strides(t);
   POLYMIO_REQUIRE(strides[1] == 1, "channels are not innermost");
@@ -194,8 +200,10 @@ Verdict hopper_serves(const Problem& p) {
   POLYMIO_REQUIRE(p.c() % 8 == 0 && p.k() % 8 == 0, "channels that are no multiple of 8");
   POLYMIO_REQUIRE(p.spatial() <= 3 && p.w.is_channels_last(), "weights whose channels are not innermost");
   const bool planes = hopper_writes_planes(p);
-  if (const Verdict v = hopper_addresses(planes ? p.first_input() : p.x); !v) return v;
-  if (const Verdict v = hopper_addresses(planes ? p.first_input() : p.y); !v) return v;
+  for (const TensorDesc* t : {&p.x, &p.y}) {
+    if (planes && t == &p.output()) continue;
+    if (const Verdict v = hopper_addresses(*t); !v) return v;
+  }
   POLYMIO_REQUIRE(!planes || (p.scalars != Scalars::kBilinear && !p.epilogue.residual), "does not add to planes");
   POLYMIO_REQUIRE_MOST(p.w.count(), kMaxIndex, "elements of w");
   POLYMIO_REQUIRE(!p.epilogue.norm, "does not fuse a batch norm before it is folded");
@@ -300,8 +308,8 @@ bool hopper_has_halo(const Problem& p, const TunePoint& point) {
   return point[kTile] == (p.direction == Direction::kBackwardWeights ? kWeightHaloTile : kHaloTile);
 }
 
-TunePoint hopper_halo_point(const Problem& p) {
-  if (p.direction == Direction::kBackwardWeights) return {kWeightHaloTile, 1};
+TunePoint hopper_halo_point(Direction d) {
+  if (d == Direction::kBackwardWeights) return {kWeightHaloTile, 1};
   return {kHaloTile, 1, 0};
 }
 

@@ -10,6 +10,9 @@
 
 namespace polymio::convolution::cuda {
 
+/// Whether the kernels run on the device.
+Verdict hopper_runs_on(const DeviceInfo&);
+
 /// Whether the kernels serve the problem; the device is not asked.
 Verdict hopper_serves(const Problem&);
 
@@ -79,7 +82,7 @@ HopperHaloWeights hopper_halo_weights(const DeviceInfo&, const Problem&);
 
 /// Whether a point takes its tiles with their halo; a point that does, which need not be valid.
 bool hopper_has_halo(const Problem&, const TunePoint&);
-TunePoint hopper_halo_point(const Problem&);
+TunePoint hopper_halo_point(Direction);
 
 /// Backward weights.
 struct HopperWeights {
