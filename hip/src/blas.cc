@@ -185,8 +185,8 @@ hipblasStatus_t hipblasSgemm(hipblasHandle_t handle, hipblasOperation_t transA, 
                              int k, const float* alpha, const float* A, int lda, const float* B, int ldb,
                              const float* beta, float* C, int ldc) {
   return hipblas_status(guard([&] {
-    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
-             {C, ldc, false});
+    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)},
+             beta, {C, ldc, false});
   }));
 }
 
@@ -209,7 +209,7 @@ rocblas_status rocblas_sgemm(rocblas_handle handle, rocblas_operation transA, ro
                              rocblas_int n, rocblas_int k, const float* alpha, const float* A, rocblas_int lda,
                              const float* B, rocblas_int ldb, const float* beta, float* C, rocblas_int ldc) {
   return rocblas_status_of(guard([&] {
-    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)}, beta,
-             {C, ldc, false});
+    multiply(*handles().get(handle), m, n, k, alpha, {A, lda, is_transposed(transA)}, {B, ldb, is_transposed(transB)},
+             beta, {C, ldc, false});
   }));
 }
