@@ -15,20 +15,21 @@ double window_size(const Lrn& p) {
   return size;
 }
 
-// Dense indices of the elements that are from `before` before to `after` after element i along each window dimension.
-std::vector<std::int64_t> neighbours(const Lrn& p, std::int64_t i, std::int64_t before, std::int64_t after) {
-  std::vector<std::int64_t> all = {i};
-  std::int64_t step = 1;
-  for (std::size_t d = p.x.lens.size(); d-- > 0; step *= p.x.lens[d]) {
-    if (!in_window(p, d)) continue;
-    const std::int64_t at = i / step % p.x.lens[d];
-    const std::int64_t first = std::max<std::int64_t>(-before, -at), last = std::min(after, p.x.lens[d] - 1 - at);
-    std::vector<std::int64_t> more;
-    for (const std::int64_t j : all)
-      for (std::int64_t t = first; t <= last; ++t) more.push_back(j + t * step);
-    all = std::move(more);
-  }
-  return all;
+struct Reach {
+  std::int64_t before, after;
+};
+
+// Calls use(j) for the dense indices of the elements within reach of element i along each window dimension among the
+// first `dims` ones, whose last has the stride `step`.
+template <class Use>
+void each_neighbour(const Lrn& p, Reach reach, std::int64_t i, const Use& use, std::size_t dims,
+                    std::int64_t step = 1) {
+  if (dims-- == 0) return use(i);
+  const std::int64_t len = p.x.lens[dims], at = i / step % len;
+  const bool inside = in_window(p, dims);
+  const std::int64_t first = inside ? std::max(-reach.before, -at) : 0;
+  const std::int64_t last = inside ? std::min(reach.after, len - 1 - at) : 0;
+  for (std::int64_t t = first; t <= last; ++t) each_neighbour(p, reach, i + t * step, use, dims, step * len);
 }
 
 struct Sum {
@@ -40,11 +41,12 @@ Sum scale_of(const Lrn& p, const void* x, std::int64_t i) {
   // A window of one element within a channel has the factor 1: so does MIOpen.
   const double factor = !p.cross && p.n == 1 ? 1 : p.alpha / window_size(p);
   Sum sum{p.k, std::fabs(p.k)};
-  for (const std::int64_t j : neighbours(p, i, (p.n - 1) / 2, p.n / 2)) {
+  const auto add = [&](std::int64_t j) {
     const double v = load(p.x.type, x, p.x.offset(j));
     sum.value += factor * v * v;
     sum.magnitude += std::fabs(factor) * v * v;
-  }
+  };
+  each_neighbour(p, {(p.n - 1) / 2, p.n / 2}, i, add, p.x.lens.size());
   return sum;
 }
 
@@ -75,12 +77,13 @@ Result evaluate(const Lrn& p, const void* x, const void* y, const void* dy, cons
     const double at_x = load(p.x.type, x, p.x.offset(i));
     if (!p.backward) return Sum{at_x * power, std::fabs(at_x * power) * amplified};
     Sum products;
-    for (const std::int64_t j : neighbours(p, i, p.n / 2, (p.n - 1) / 2)) {
+    const auto add = [&](std::int64_t j) {
       const Sum other = scale_at(j);
       const double term = load(p.y.type, y, p.y.offset(j)) * load(p.dy.type, dy, p.dy.offset(j)) / other.value;
       products.value += term;
       products.magnitude += std::fabs(term) * other.amplification();
-    }
+    };
+    each_neighbour(p, {p.n / 2, (p.n - 1) / 2}, i, add, p.x.lens.size());
     const double direct = load(p.dy.type, dy, p.dy.offset(i)) * power;
     const double factor = 2 * p.alpha * p.beta / window_size(p) * at_x;
     return Sum{direct - factor * products.value,

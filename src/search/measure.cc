@@ -8,7 +8,6 @@
 namespace polymio::search {
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
 // Limit of a first run: cold caches make it slow even for the fastest candidate.
 constexpr double kColdRatio = 10, kColdUs = 20e3;
 

@@ -70,11 +70,11 @@ TEST_F(PoolingApi, DescriptorKeepsItsValues) {
   const int window[] = {1, 2, 3}, pad[] = {4, 5, 6}, stride[] = {7, 8, 9};
   expect_ok(miopenSetNdPoolingDescriptor(pool, miopenPoolingAverageInclusive, 3, window, pad, stride));
   expect_defaults(miopenPoolingWorkspaceIndexImage);
-  int rank = 0, got[3][3] = {};
-  expect_ok(miopenGetNdPoolingDescriptor(pool, 3, &mode, &rank, got[0], got[1], got[2]));
+  int rank = 0, got[9] = {};
+  expect_ok(miopenGetNdPoolingDescriptor(pool, 3, &mode, &rank, got, got + 3, got + 6));
   EXPECT_EQ(mode, miopenPoolingAverageInclusive);
   EXPECT_EQ(rank, 3);
-  EXPECT_EQ(Ints(got[0], got[0] + 9), Ints({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(Ints(got, got + 9), Ints({1, 2, 3, 4, 5, 6, 7, 8, 9}));
   // As many values as requested, and null outputs.
   int part[] = {-1, -1, -1};
   expect_ok(miopenGetNdPoolingDescriptor(pool, 2, nullptr, nullptr, part, nullptr, nullptr));

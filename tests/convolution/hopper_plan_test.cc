@@ -67,7 +67,7 @@ class HostHopper final : public ForwardingStream {
     };
     std::vector<Line> copy((bytes + sizeof(Line) - 1) / sizeof(Line));
     std::memcpy(copy.data(), arguments[0].data, bytes);
-    emulated::run_blocks(shape, product_of(spec.generated), memory, [&] { run(copy.data()); });
+    emulated::run_blocks(shape, product_of(spec.generated), memory, [&, call = run] { call(copy.data()); });
   }
 
   std::vector<emulated::Extent> memory;  // that tensor maps may reach

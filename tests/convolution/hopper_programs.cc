@@ -22,7 +22,7 @@ void add(Programs& to, const std::string& name) {
 }
 
 template <class Element>
-constexpr const char* kName = std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16";
+[[maybe_unused]] constexpr const char* kName = std::is_same_v<Element, sm90::Half> ? "sm90::Half" : "sm90::Bfloat16";
 constexpr const char* kAddends[] = {"sm90::kNone", "sm90::kOld", "sm90::kResidual"};
 
 /// The last arguments of the templates of forward and backward data.

@@ -19,6 +19,14 @@
 #include <numeric>
 #include <thread>
 
+/// Only compiled: nothing defines `any`.
+__global__ void dynamic(const float* in, float* out) {
+  extern __shared__ float any[];
+  any[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = any[0];
+}
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -421,14 +429,6 @@ __global__ void reverse(const float* in, float* out) {
   tile[threadIdx.x] = in[threadIdx.x];
   __syncthreads();
   out[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
-}
-
-/// Only defined: nothing of it is linked.
-__global__ void dynamic(const float* in, float* out) {
-  extern __shared__ float any[];
-  any[threadIdx.x] = in[threadIdx.x];
-  __syncthreads();
-  out[threadIdx.x] = any[0];
 }
 
 TEST(HipKernels, RunOnACpu) {

@@ -60,14 +60,14 @@ class BatchNormCheck final : public search::SampledCheck<Problem> {
       const std::int64_t row = i / length_;
       const auto [values, added] = rows.try_emplace(row);
       if (added) values->second = evaluate(args, row);
-      Accepted& e = all.emplace_back(element(args, values->second, i));
+      Accepted& e = all.emplace_back(accepted(args, values->second, i));
       e.known = std::isfinite(rounded(p_.out.type, e.want)) && std::isfinite(e.bound);
       if (e.known) why = "";
     }
     return all;
   }
 
-  Accepted element(const Args& a, const RowValues& v, std::int64_t number) const {
+  Accepted accepted(const Args& a, const RowValues& v, std::int64_t number) const {
     const Cursor row(loops_.kept, number / length_), at(loops_.reduced, number % length_);
     const double x = load(p_.x, a.x, row, at, kX), n = static_cast<double>(length_);
     const double distance = (std::fabs(x) + std::fabs(v.mean)) * std::fabs(v.inverse);

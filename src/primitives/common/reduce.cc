@@ -187,8 +187,8 @@ class Reducer {
   /// The values of a chunk of the row at `cursor`.
   void reduce_row(const void* job, const Cursor& cursor, std::int64_t chunk, A* values) const {
     kernel_.start(job, values);
-    auto [done, end] = part(chunk);
-    runs_.each(done, end, offsets_of(cursor), [&](const kernels::Run& run) {
+    const auto [begin, end] = part(chunk);
+    runs_.each(begin, end, offsets_of(cursor), [&, done = begin](const kernels::Run& run) mutable {
       kernel_.reduce(job, run, done, values);
       done += run.n * run.rows;
     });

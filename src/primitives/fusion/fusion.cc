@@ -102,9 +102,10 @@ void run_activation(Handle& handle, const Stage& s, const Plan::Choice& choice, 
 }
 
 void run_bias(Handle& handle, const Stage& s, const Chain::Call& call, const Buffers& b) {
-  const auto& [x, y, bias] = std::get<Stage::AddBias>(s.problem);
+  const auto& p = std::get<Stage::AddBias>(s.problem);
   handle.run([&](Stream& stream) {
-    tensor_ops::op_tensor(stream, tensor_ops::Op::kAdd, 1, {x, b.from}, 1, {bias, of(call, s.bias).bias}, 0, {y, b.to});
+    tensor_ops::op_tensor(stream, tensor_ops::Op::kAdd, 1, {p.x, b.from}, 1, {p.bias, of(call, s.bias).bias}, 0,
+                          {p.y, b.to});
   });
 }
 

@@ -73,7 +73,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
     std::vector<Accepted> all;
     why = "no result is finite";
     for (const std::int64_t i : samples()) {
-      Accepted& e = all.emplace_back(element(a, scalars, i));
+      Accepted& e = all.emplace_back(accepted(a, scalars, i));
       e.known = std::isfinite(e.bound) && std::isfinite(rounded(p_.output().type, e.want));
       if (e.known) why = "";
     }
@@ -117,7 +117,7 @@ class MhaCheck final : public search::SampledCheck<Problem> {
     return sum;
   }
 
-  Accepted element(const Args& a, const Scalars& s, std::int64_t element) const {
+  Accepted accepted(const Args& a, const Scalars& s, std::int64_t element) const {
     const std::int64_t d = element % p_.head_size(), row = element / p_.head_size();
     const Row at{row / p_.queries() / p_.heads(), row / p_.queries() % p_.heads(), row % p_.queries()};
     const std::int64_t keys = a.mask == Mask::kCausal ? std::min(p_.keys(), at.i + 1) : p_.keys();

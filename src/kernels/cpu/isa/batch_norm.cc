@@ -86,7 +86,7 @@ struct GatedBackward : Backward<T> {
   using Backward<T>::Backward;
   Vec<T> gated(Vec<T> x, Vec<T> dy, Vec<T> mean, Vec<T> factor, Vec<T> bias) const {
     const Vec<T> v = this->normalised(x, mean, factor, bias);
-    return (v > broadcast(this->low)) & (v <= broadcast(this->high)) ? dy : Vec<T>{};
+    return ((v > broadcast(this->low)) & (v <= broadcast(this->high))) ? dy : Vec<T>{};
   }
   void add(Vec<T> (&acc)[3], Vec<T> index, Vec<T> x, Vec<T> dy, Vec<T> mean, Vec<T> factor, Vec<T> bias) const {
     Backward<T>::add(acc, index, x, gated(x, dy, mean, factor, bias), mean);

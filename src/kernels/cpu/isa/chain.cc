@@ -25,7 +25,7 @@ V log_of(V x) {
   const V result = whole * Float<float>::kLn2High + (log_m + whole * Float<float>::kLn2Low);
   const V infinity = number(__builtin_inff());
   const V special = x == 0 ? -infinity : x > 0 ? x : number(__builtin_nanf(""));
-  return (x > 0) & (x < infinity) ? result : special;
+  return ((x > 0) & (x < infinity)) ? result : special;
 }
 
 V tanh_of(V x) {
@@ -78,10 +78,10 @@ void apply(const ChainStep<float>& s) {
     case ChainOp::kSub: return binary(s, [](V a, V b) { return a - b; });
     case ChainOp::kMul: return binary(s, [](V a, V b) { return a * b; });
     case ChainOp::kDiv: return binary(s, [](V a, V b) { return a / b; });
-    case ChainOp::kMin: return binary(s, [](V a, V b) { return (a < b) | (a != a) ? a : b; });
-    case ChainOp::kMax: return binary(s, [](V a, V b) { return (a > b) | (a != a) ? a : b; });
-    case ChainOp::kMinNumber: return binary(s, [](V a, V b) { return (a < b) | (b != b) ? a : b; });
-    case ChainOp::kMaxNumber: return binary(s, [](V a, V b) { return (a > b) | (b != b) ? a : b; });
+    case ChainOp::kMin: return binary(s, [](V a, V b) { return ((a < b) | (a != a)) ? a : b; });
+    case ChainOp::kMax: return binary(s, [](V a, V b) { return ((a > b) | (a != a)) ? a : b; });
+    case ChainOp::kMinNumber: return binary(s, [](V a, V b) { return ((a < b) | (b != b)) ? a : b; });
+    case ChainOp::kMaxNumber: return binary(s, [](V a, V b) { return ((a > b) | (b != b)) ? a : b; });
     case ChainOp::kLess: return binary(s, [](V a, V b) { return truth(a < b); });
     case ChainOp::kLessEqual: return binary(s, [](V a, V b) { return truth(a <= b); });
     case ChainOp::kEqual: return binary(s, [](V a, V b) { return truth(a == b); });

@@ -360,7 +360,10 @@ class Planes {
       for (int j = 0; j < kMostRows; ++j)
         for (i64 e = 0; e < kResultColumns; e += kLine) {
           const T* const line = y + i * block.result_plane + j * block.out_pitch + e;
-          writes ? __builtin_prefetch(line, 1, 2) : __builtin_prefetch(line, 0, 2);
+          if (writes)
+            __builtin_prefetch(line, 1, 2);
+          else
+            __builtin_prefetch(line, 0, 2);
         }
   }
 

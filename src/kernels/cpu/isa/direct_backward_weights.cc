@@ -371,7 +371,7 @@ void sum_slices(const DirectGradient& g, const GradientArgs& args, i64 index, ch
   store_block(g, args, b, sums, first, end);
 }
 
-void of_type(const DirectGradient& job, const GradientArgs& args, i64 index, char* scratch) {
+[[maybe_unused]] void of_type(const DirectGradient& job, const GradientArgs& args, i64 index, char* scratch) {
   switch (job.dy.type) {
     case DataType::kDouble: Worker<double, double>(job, args, index, scratch).run(); break;
     case DataType::kHalf: Worker<float, Half>(job, args, index, scratch).run(); break;
