@@ -45,7 +45,7 @@ void print_help() {
       names_of_commands(" | "), all_bases(), help_of(find_primitive("conv")->make("conv")->flags()));
 }
 
-int run(std::vector<std::string> arguments) {
+int run_arguments(std::vector<std::string> arguments) {
   if (!arguments.empty() && (arguments[0] == "--version" || arguments[0] == "-v")) return print_version();
   if (arguments.empty() || arguments[0] == "-h" || arguments[0] == "-?" || arguments[0] == "--help") {
     print_help();
@@ -71,7 +71,7 @@ int run(std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return polymio::driver::run(std::vector<std::string>(argv + 1, argv + argc));
+    return polymio::driver::run_arguments(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     std::fflush(stdout);
     fmt::print(stderr, "{}\n", error.what());

@@ -6,14 +6,14 @@
 namespace polymio::reference {
 namespace {
 
-Result reduced(const Result& all, Reduction reduction) {
-  if (reduction == Reduction::kNone) return all;
+Result reduced(const Result& all, LossReduction reduction) {
+  if (reduction == LossReduction::kNone) return all;
   Result one{{0}, {0}};
   for (std::size_t i = 0; i < all.value.size(); ++i) {
     one.value[0] += all.value[i];
     one.magnitude[0] += all.magnitude[i];
   }
-  if (reduction == Reduction::kMean) {
+  if (reduction == LossReduction::kMean) {
     one.value[0] /= static_cast<double>(all.value.size());
     one.magnitude[0] /= static_cast<double>(all.value.size());
   }
@@ -45,7 +45,7 @@ Result evaluate(const SoftMargin& p, const void* x, const void* target) {
 
 Result gradient(const SoftMargin& p, const void* x, const void* target, const Tensor& dy, const void* grad) {
   Result all;
-  const double scale = p.reduction == Reduction::kMean ? 1 / static_cast<double>(p.x.count()) : 1;
+  const double scale = p.reduction == LossReduction::kMean ? 1 / static_cast<double>(p.x.count()) : 1;
   for (std::int64_t i = 0; i < p.x.count(); ++i) {
     const double t = load(p.target.type, target, p.target.offset(i)), z = load(p.x.type, x, p.x.offset(i)) * t;
     const double outer = load(dy.type, grad, dy.offset(dy.count() == 1 ? 0 : i));
@@ -79,11 +79,11 @@ Result evaluate(const MultiMargin& p, const void* x, const void* target, const v
 }
 
 Arithmetic arithmetic(const SoftMargin& p, bool of_gradient) {
-  return arithmetic_of(p.x.type, kRoundings + (of_gradient || p.reduction == Reduction::kNone ? 0 : p.x.count()));
+  return arithmetic_of(p.x.type, kRoundings + (of_gradient || p.reduction == LossReduction::kNone ? 0 : p.x.count()));
 }
 
 Arithmetic arithmetic(const MultiMargin& p) {
-  return arithmetic_of(p.x.type, kRoundings + p.x.lens[1] + (p.reduction == Reduction::kNone ? 0 : p.x.lens[0]));
+  return arithmetic_of(p.x.type, kRoundings + p.x.lens[1] + (p.reduction == LossReduction::kNone ? 0 : p.x.lens[0]));
 }
 
 }  // namespace polymio::reference

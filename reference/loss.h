@@ -9,11 +9,11 @@
 namespace polymio::reference {
 
 // The numbers of miopenLossReductionMode_t.
-enum class Reduction { kNone = 0, kSum = 1, kMean = 2 };
+enum class LossReduction { kNone = 0, kSum = 1, kMean = 2 };
 
 struct SoftMargin {
   Tensor x, target;
-  Reduction reduction = Reduction::kNone;
+  LossReduction reduction = LossReduction::kNone;
 };
 
 // log(1 + e^(-x target)) of each element in dense order, or their sum or mean.
@@ -23,7 +23,7 @@ Result gradient(const SoftMargin& p, const void* x, const void* target, const Te
 
 struct MultiMargin {
   Tensor x, target, weight;  // (N, C); N numbers of classes, int64; C numbers
-  Reduction reduction = Reduction::kNone;
+  LossReduction reduction = LossReduction::kNone;
   std::int64_t power = 1;
   double margin = 1;
 };

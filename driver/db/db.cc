@@ -26,8 +26,6 @@ namespace {
 constexpr std::size_t kAny = 1000000;
 constexpr double kSameTime = 0.10;  // times within this relative difference are the same
 
-const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
-
 std::string_view kind_name(const Record& record) { return kRecordKinds[record.kind].name; }
 
 // The values of the flags of all sub-commands.

@@ -30,8 +30,6 @@ constexpr Command kCommand{"doctor", "[PROBLEM]",
                            "Says which database files answer and in which state they are; and of a problem,\n"
                            "given as 'conv -n ...', whether it hits, and if not, why and what to do."};
 
-const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
-
 // Prints why the user has no database of their own.
 void print_no_folder(const std::string& problem) {
   fmt::print("          ! {}\n", problem);

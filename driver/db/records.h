@@ -55,6 +55,9 @@ std::vector<Record> user_records(const std::string& device);
 // Replaces the file atomically; on failure throws RunError and leaves the old file.
 void write_records(const std::string& path, const std::vector<Record>& records);
 
+// The ending of a noun.
+inline const char* plural(std::size_t n) { return n == 1 ? "" : "s"; }
+
 // Indexed by polymioRecordKind_t.
 inline constexpr Choice kRecordKinds[] = {
     {"predicted", polymioRecordPredicted}, {"measured", polymioRecordMeasured},

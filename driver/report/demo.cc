@@ -34,7 +34,7 @@ constexpr std::size_t kListed = 10;           // problems that are printed
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr Command kCommand{"demo", "",
+constexpr Command kDemoCommand{"demo", "",
                            "Finds, runs and verifies every convolution of ResNet-50 and writes an HTML report; then\n"
                            "again in a new process, which must find every answer in the find database."};
 
@@ -205,7 +205,7 @@ void use_fresh_folders(const std::string& folder) {
 
 int run_demo(std::span<const std::string> arguments) {
   DemoArgs args;
-  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
+  if (!parse_or_help(kDemoCommand, flags_of(args), arguments)) return 0;
   if (!args.baseline.empty()) return run_again(args);
   const auto start = Clock::now();
   const TemporaryFolder folder;

@@ -19,7 +19,7 @@ class MultiMarginLoss final : public TensorOperation {
 
   std::vector<Operand> operands(Direction) const override {
     const reference::MultiMargin p = problem();
-    const std::int64_t outputs = p.reduction == reference::Reduction::kNone ? args_.lens()[0] : 1;
+    const std::int64_t outputs = p.reduction == reference::LossReduction::kNone ? args_.lens()[0] : 1;
     Operand target{"target", p.target, static_cast<double>(args_.lens()[1])};
     target.positive = true;
     return {{"x", p.x, 1}, target, {"weight", p.weight, 1}, {"y", {p.x.type, {outputs}}, 0, kWritten}};
@@ -53,7 +53,7 @@ class MultiMarginLoss final : public TensorOperation {
     return {{in().type, lens, loss_.x_strides(args_)},
             {reference::Type::kInt64, {lens[0]}, loss_.list_strides()},
             {in().type, {lens[1]}, loss_.list_strides()},
-            static_cast<reference::Reduction>(loss_.reduction),
+            static_cast<reference::LossReduction>(loss_.reduction),
             loss_.power,
             static_cast<float>(loss_.margin)};
   }

@@ -18,7 +18,7 @@ class SoftMarginLoss final : public TensorOperation {
 
   std::vector<Operand> operands(Direction which) const override {
     const reference::SoftMargin p = problem();
-    const bool reduced = p.reduction != reference::Reduction::kNone;
+    const bool reduced = p.reduction != reference::LossReduction::kNone;
     const Operand x{"x", p.x, 1}, target{"target", p.target, 1};
     if (which != kForward) return {x, target, {"dy", dout(), 1}, {"dx", din(), 0, kWritten}};
     return {x, target, {"y", reduced ? reference::Tensor(p.x.type, {1}) : out(), 0, kWritten}};
@@ -57,7 +57,7 @@ class SoftMarginLoss final : public TensorOperation {
   reference::SoftMargin problem() const {
     return {{in().type, args_.lens(), loss_.x_strides(args_)},
             {in().type, args_.lens()},
-            static_cast<reference::Reduction>(loss_.reduction)};
+            static_cast<reference::LossReduction>(loss_.reduction)};
   }
 
   SoftMarginArgs loss_;

@@ -29,7 +29,6 @@
 namespace polymio::driver {
 namespace {
 
-constexpr int kIncomplete = 3;  // exit status
 // Ratios to the best time of the problem.
 constexpr double kMaxTwoSamples = 8;     // a slower solver gets two samples, or one of at least kLongRunUs
 constexpr double kMaxFourSamples = 1.5;  // a slower solver gets four samples
@@ -43,7 +42,7 @@ constexpr int kMinRounds = 3;
 
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
-constexpr Command kCommand{"dataset", "--from-list FILE --out FILE",
+constexpr Command kDatasetCommand{"dataset", "--from-list FILE --out FILE",
                            "Times every solver on the problems of a list, to train the learned model on.\n"
                            "Your database is neither read nor written; the machine's peak is measured once and\n"
                            "kept in the folder dataset.db beside the file. Resumes where an earlier run ended.\n"
@@ -197,7 +196,7 @@ class RowFile {
   std::set<std::string> done_;
 };
 
-nlohmann::ordered_json row_of(const nlohmann::json& explanation, const std::vector<Timed>& all) {
+nlohmann::ordered_json dataset_row(const nlohmann::json& explanation, const std::vector<Timed>& all) {
   nlohmann::ordered_json solvers = nlohmann::ordered_json::array();
   const auto rounded = [](double us) { return std::stod(fmt::format("{:.5g}", us)); };
   for (const Timed& t : all)
@@ -281,7 +280,7 @@ bool time_one(const Session& session, const Stopwatch& watch, const Item& item, 
     std::vector<Timed> all = trials(explanation);
     if (file.has(name) || all.empty() || all[0].estimate > 1e6 * seconds) return true;
     if (!points) Comparison(session, watch, problem, all).run(seconds);
-    auto row = row_of(explanation, all);
+    auto row = dataset_row(explanation, all);
     if (points) row["points"] = points->run(session, problem, explanation.at("problem"), seconds);
     file.add(name, row);
     return true;
@@ -295,7 +294,7 @@ bool time_one(const Session& session, const Stopwatch& watch, const Item& item, 
 
 int run_dataset(std::span<const std::string> arguments) {
   DatasetArgs args;
-  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
+  if (!parse_or_help(kDatasetCommand, flags_of(args), arguments)) return 0;
   if (args.list.empty() || args.out.empty()) {
     throw ArgError(fmt::format("dataset: {} is missing, allowed: --from-list FILE --out FILE",
                                args.list.empty() ? "--from-list" : "--out"));

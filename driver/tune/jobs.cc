@@ -22,7 +22,6 @@
 namespace polymio::driver {
 namespace {
 
-constexpr int kIncomplete = 3;
 constexpr int kPollMs = 200;  // a signal may arrive just before the wait
 
 struct Child {

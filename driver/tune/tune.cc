@@ -20,9 +20,7 @@
 namespace polymio::driver {
 namespace {
 
-constexpr int kIncomplete = 3;  // exit status
-
-constexpr Command kCommand{"tune", "--from-list FILE",
+constexpr Command kTuneCommand{"tune", "--from-list FILE",
                            "Tunes every problem of a list and stores the results in your own database.\n"
                            "Resumes where an earlier run ended. Interrupt it once to end in good order,\n"
                            "twice to kill it. Results hold for the number of threads they ran with.\n"
@@ -209,7 +207,7 @@ int tune(const TuneArgs& args) {
 
 int run_tune(std::span<const std::string> arguments) {
   TuneArgs args;
-  if (!parse_or_help(kCommand, flags_of(args), arguments)) return 0;
+  if (!parse_or_help(kTuneCommand, flags_of(args), arguments)) return 0;
   TuneSettings& settings = args.settings;
   if (settings.list.empty()) throw ArgError("tune: no list, allowed: --from-list FILE");
   if (settings.devices.empty()) settings.devices = {""};

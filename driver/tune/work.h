@@ -55,6 +55,9 @@ class Signals {
   static int count();
 };
 
+// Exit status where a budget or an interrupt came first.
+inline constexpr int kIncomplete = 3;
+
 // Called per finished problem, in any order; again when a problem is resumed.
 using TuneReport = std::function<void(const TuneRow&)>;
 

@@ -11,7 +11,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-TensorDesc tensor(const Sizes& lens, const Sizes& strides = {}) { return make_tensor(DataType::kFloat, lens, strides); }
+TensorDesc float_tensor(const Sizes& lens, const Sizes& strides = {}) { return make_tensor(DataType::kFloat, lens, strides); }
 
 enum class Color : int { kRed = 0, kGreen = 1 };
 enum class Shape : int { kRound = 0, kSquare = 1 };
@@ -32,8 +32,8 @@ struct Painting final : ProblemOf<Painting<kType>> {
 
 Painting<0> painting() {
   Painting<0> p;
-  p.x = tensor({2, 3, 4, 5});
-  p.y = tensor({2, 7, 4, 5});
+  p.x = float_tensor({2, 3, 4, 5});
+  p.y = float_tensor({2, 7, 4, 5});
   return p;
 }
 
@@ -42,8 +42,8 @@ TEST(ProblemOf, EveryFieldCountsInEqualityAndHash) {
   std::vector<Painting<0>> others(5, p);
   others[0].color = Color::kGreen;
   others[1].shape = Shape::kSquare;
-  others[2].x = tensor({2, 3, 4, 6});
-  others[3].y = tensor({2, 7, 4, 6});
+  others[2].x = float_tensor({2, 3, 4, 6});
+  others[3].y = float_tensor({2, 7, 4, 6});
   std::swap(others[4].x, others[4].y);
   std::set<std::uint64_t> hashes = {p.hash()};
   for (const auto& other : others) {
@@ -93,21 +93,21 @@ TEST(BaseArg, NamesTypeAndDimensions) {
 
 TEST(TensorFlags, NameLayoutsElseStrides) {
   const auto flags = [](const TensorDesc& t) { return layout_flags(t, "-I", "--in_strides"); };
-  EXPECT_EQ(flags(tensor({2, 3, 4, 5})), "");
-  EXPECT_EQ(flags(tensor({2, 1, 4, 5}, {20, 1, 5, 1})), "") << "also dense in N, H, W, C order";
-  EXPECT_EQ(flags(tensor({2, 3, 4, 5}, {60, 1, 15, 3})), " -I NHWC");
-  EXPECT_EQ(flags(tensor({2, 3, 4}, {12, 1, 3})), " -I NWC");
-  EXPECT_EQ(flags(tensor({2, 3, 2, 4, 5}, {120, 1, 60, 15, 3})), " -I NDHWC");
-  EXPECT_EQ(flags(tensor({2, 3, 4, 5}, {120, 40, 10, 2})), " --in_strides 120,40,10,2");
-  EXPECT_EQ(flags(tensor({2, 3}, {4, 1})), " --in_strides 4,1");
-  EXPECT_EQ(strides_flag(tensor({2, 3, 4, 5}), "--din_strides"), " --din_strides 60,20,5,1");
+  EXPECT_EQ(flags(float_tensor({2, 3, 4, 5})), "");
+  EXPECT_EQ(flags(float_tensor({2, 1, 4, 5}, {20, 1, 5, 1})), "") << "also dense in N, H, W, C order";
+  EXPECT_EQ(flags(float_tensor({2, 3, 4, 5}, {60, 1, 15, 3})), " -I NHWC");
+  EXPECT_EQ(flags(float_tensor({2, 3, 4}, {12, 1, 3})), " -I NWC");
+  EXPECT_EQ(flags(float_tensor({2, 3, 2, 4, 5}, {120, 1, 60, 15, 3})), " -I NDHWC");
+  EXPECT_EQ(flags(float_tensor({2, 3, 4, 5}, {120, 40, 10, 2})), " --in_strides 120,40,10,2");
+  EXPECT_EQ(flags(float_tensor({2, 3}, {4, 1})), " --in_strides 4,1");
+  EXPECT_EQ(strides_flag(float_tensor({2, 3, 4, 5}), "--din_strides"), " --din_strides 60,20,5,1");
 }
 
 TEST(TensorTexts, HaveTheDimensionsOfTheTensor) {
-  EXPECT_EQ(sizes_text(tensor({2, 3, 4, 5})), "2x3x4x5");
-  EXPECT_EQ(sizes_text(tensor({9})), "9");
-  EXPECT_EQ(strides_text(tensor({2, 3, 4, 5})), "60,20,5,1");
-  EXPECT_EQ(strides_text(tensor({9}, {2})), "2");
+  EXPECT_EQ(sizes_text(float_tensor({2, 3, 4, 5})), "2x3x4x5");
+  EXPECT_EQ(sizes_text(float_tensor({9})), "9");
+  EXPECT_EQ(strides_text(float_tensor({2, 3, 4, 5})), "60,20,5,1");
+  EXPECT_EQ(strides_text(float_tensor({9}, {2})), "2");
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ class SoftMarginCase final : public LossCase {
   SoftMarginCase(SoftLine line, bool backward)
       : LossCase(line.text(backward ? driver::kBackwardData : driver::kForward)), backward_(backward) {
     wanted_ = {line.tensor(line.own.x_strides(line.tensors)), line.tensor({}),
-               static_cast<reference::Reduction>(line.own.reduction)};
-    const bool single = wanted_.reduction != reference::Reduction::kNone;
+               static_cast<reference::LossReduction>(line.own.reduction)};
+    const bool single = wanted_.reduction != reference::LossReduction::kNone;
     operands = {{wanted_.x}, {wanted_.target}};
     if (backward) operands.push_back({line.tensor(line.tensors.dy_strides())});
     const reference::Tensor y = single ? reference::Tensor(line.type(), {1}) : line.tensor(line.tensors.y_strides());
@@ -80,10 +80,10 @@ class MultiMarginCase final : public LossCase {
     wanted_ = {line.tensor(line.own.x_strides(line.tensors)),
                {reference::Type::kInt64, {rows}, line.own.list_strides()},
                {line.type(), {classes}, line.own.list_strides()},
-               static_cast<reference::Reduction>(line.own.reduction),
+               static_cast<reference::LossReduction>(line.own.reduction),
                line.own.power,
                static_cast<float>(line.own.margin)};
-    const bool single = wanted_.reduction != reference::Reduction::kNone;
+    const bool single = wanted_.reduction != reference::LossReduction::kNone;
     operands = {{wanted_.x}, {wanted_.target}, {wanted_.weight}};
     operands.push_back({{line.type(), {single ? 1 : rows}, line.own.list_strides()}, Use::kWritten});
     how_ = arithmetic(wanted_);

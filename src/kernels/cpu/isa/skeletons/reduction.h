@@ -24,10 +24,20 @@
 
 namespace polymio::kernels::POLYMIO_ISA_NAMESPACE {
 
-/// T: type of the lanes.
+/// The first kN of From.
+template <int kN, class From, class Kept = Types<>>
+struct FirstTypes {
+  using type = Kept;
+};
+template <int kN, class First, class... Others, class... Kept>
+  requires(kN > 0)
+struct FirstTypes<kN, Types<First, Others...>, Types<Kept...>> : FirstTypes<kN - 1, Types<Others...>, Types<Kept..., First>> {};
+
+/// T: type of the lanes. Functions that reduce depend on no type that only the second pass reads or writes.
 template <template <class> class F, class T, class Inputs, class Outputs = Types<>>
 constexpr Reduction<> reduction() {
-  using R = Row<F, T, Inputs, Outputs>;
+  using Reduced = typename FirstTypes<F<T>::kReads, Inputs>::type;
+  using R = Row<F, T, Reduced, Types<>>;
   Reduction<> r;
   r.accumulators = F<T>::kAccumulators;
   r.reads = F<T>::kReads;
@@ -35,10 +45,10 @@ constexpr Reduction<> reduction() {
   r.start = &R::start;
   r.reduce = &R::reduce;
   r.reduce_each = &R::reduce_each;
-  r.reduce_columns = &Column<F, T, Inputs>::reduce;
+  r.reduce_columns = &Column<F, T, Reduced>::reduce;
   r.merge = &R::merge;
   if constexpr (!__is_same(Outputs, Types<>)) {
-    r.apply = &R::apply;
+    r.apply = &Row<F, T, Inputs, Outputs>::apply;
     r.apply_columns = &ColumnPass<F, T, Inputs, Outputs>::apply;
   }
   return r;
