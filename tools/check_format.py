@@ -12,7 +12,7 @@ import tempfile
 
 VERSION = "14."
 SUFFIXES = {".cc", ".h", ".c", ".cl", ".cu", ".cuh"}
-FOLDERS = ("src", "include", "driver", "reference", "tests", "bench", "tools", "examples")
+FOLDERS = ("src", "include", "hip", "driver", "reference", "tests", "bench", "tools", "examples")
 
 
 def find_program():

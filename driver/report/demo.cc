@@ -34,9 +34,10 @@ constexpr std::size_t kListed = 10;           // problems that are printed
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr Command kDemoCommand{"demo", "",
-                           "Finds, runs and verifies every convolution of ResNet-50 and writes an HTML report; then\n"
-                           "again in a new process, which must find every answer in the find database."};
+constexpr Command kDemoCommand{
+    "demo", "",
+    "Finds, runs and verifies every convolution of ResNet-50 and writes an HTML report; then\n"
+    "again in a new process, which must find every answer in the find database."};
 
 struct DemoArgs {
   std::int64_t batch = 4, iterations = 10;

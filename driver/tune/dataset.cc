@@ -43,10 +43,10 @@ constexpr int kMinRounds = 3;
 constexpr const char* kUserDb = "MIOPEN_USER_DB_PATH";
 
 constexpr Command kDatasetCommand{"dataset", "--from-list FILE --out FILE",
-                           "Times every solver on the problems of a list, to train the learned model on.\n"
-                           "Your database is neither read nor written; the machine's peak is measured once and\n"
-                           "kept in the folder dataset.db beside the file. Resumes where an earlier run ended.\n"
-                           "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed."};
+                                  "Times every solver on the problems of a list, to train the learned model on.\n"
+                                  "Your database is neither read nor written; the machine's peak is measured once and\n"
+                                  "kept in the folder dataset.db beside the file. Resumes where an earlier run ended.\n"
+                                  "Status 0: all is timed; 3: budget or interrupt came first; 1: one failed."};
 
 struct DatasetArgs {
   std::string list, out, device, share;

@@ -21,10 +21,10 @@ namespace polymio::driver {
 namespace {
 
 constexpr Command kTuneCommand{"tune", "--from-list FILE",
-                           "Tunes every problem of a list and stores the results in your own database.\n"
-                           "Resumes where an earlier run ended. Interrupt it once to end in good order,\n"
-                           "twice to kill it. Results hold for the number of threads they ran with.\n"
-                           "Status 0: all is tuned; 3: budget or interrupt came first; 1: one failed."};
+                               "Tunes every problem of a list and stores the results in your own database.\n"
+                               "Resumes where an earlier run ended. Interrupt it once to end in good order,\n"
+                               "twice to kill it. Results hold for the number of threads they ran with.\n"
+                               "Status 0: all is tuned; 3: budget or interrupt came first; 1: one failed."};
 
 struct TuneArgs {
   TuneSettings settings;

@@ -17,7 +17,8 @@ int host_clock_khz() {
   if (limit >> khz) return static_cast<int>(khz);
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);)
-    if (line.starts_with("cpu MHz")) return static_cast<int>(1e3 * std::strtod(line.c_str() + line.find(':') + 1, nullptr));
+    if (line.starts_with("cpu MHz"))
+      return static_cast<int>(1e3 * std::strtod(line.c_str() + line.find(':') + 1, nullptr));
   return 0;
 }
 

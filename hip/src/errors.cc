@@ -8,7 +8,8 @@ struct Error {
   hipError_t code;
   const char *name, *text;
 };
-#define ERROR(code, text) {code, #code, text}
+#define ERROR(code, text) \
+  { code, #code, text }
 constexpr Error kErrors[] = {
     ERROR(hipSuccess, "no error"),
     ERROR(hipErrorInvalidValue, "invalid argument"),

@@ -11,7 +11,9 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-TensorDesc float_tensor(const Sizes& lens, const Sizes& strides = {}) { return make_tensor(DataType::kFloat, lens, strides); }
+TensorDesc float_tensor(const Sizes& lens, const Sizes& strides = {}) {
+  return make_tensor(DataType::kFloat, lens, strides);
+}
 
 enum class Color : int { kRed = 0, kGreen = 1 };
 enum class Shape : int { kRound = 0, kSquare = 1 };

@@ -1,5 +1,5 @@
-// HIP for C++: the functions of hip_runtime_api.h, and kernels of the program. On the CPU device a launch runs the kernel
-// for one thread of one block after the other, without barriers; on others it is hipErrorNotSupported.
+// HIP for C++: the functions of hip_runtime_api.h, and kernels of the program. On the CPU device a launch runs the
+// kernel for one thread of one block after the other, without barriers; on others it is hipErrorNotSupported.
 // SPDX-License-Identifier: MIT
 #ifndef HIP_INCLUDE_HIP_HIP_RUNTIME_H
 #define HIP_INCLUDE_HIP_HIP_RUNTIME_H

@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Rules. A function that fails returns what was wrong and keeps it for hipGetLastError, of each thread; the text is that
-// of polymioGetLastError (miopen/polymio.h). No function throws. All are safe to call from several threads, as long as
-// no other thread uses an object while it is destroyed.
+// Rules. A function that fails returns what was wrong and keeps it for hipGetLastError, of each thread; the text is
+// that of polymioGetLastError (miopen/polymio.h). No function throws. All are safe to call from several threads, as
+// long as no other thread uses an object while it is destroyed.
 //
 // Devices. With POLYMIO_DEVICE set there is one, the device that it names; else those of polymioGetDeviceInfo, the CPU
 // first. Each thread has a current one, which is device 0 until hipSetDevice, and which miopenCreate uses, too.
@@ -264,7 +264,8 @@ HIP_PUBLIC_API hipError_t hipStreamDestroy(hipStream_t stream);
 HIP_PUBLIC_API hipError_t hipStreamSynchronize(hipStream_t stream);
 /// hipErrorNotReady while commands are left.
 HIP_PUBLIC_API hipError_t hipStreamQuery(hipStream_t stream);
-HIP_PUBLIC_API hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags HIP_DEFAULT_ARG(0));
+HIP_PUBLIC_API hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event,
+                                             unsigned int flags HIP_DEFAULT_ARG(0));
 HIP_PUBLIC_API hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t* device);
 /// Calls a function of the host in order with the stream; on GPUs the call waits for the stream.
 HIP_PUBLIC_API hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void* userData,

@@ -34,11 +34,12 @@ HIP_PUBLIC_API hipblasStatus_t hipblasDestroy(hipblasHandle_t handle);
 HIP_PUBLIC_API hipblasStatus_t hipblasSetStream(hipblasHandle_t handle, hipStream_t stream);
 HIP_PUBLIC_API hipblasStatus_t hipblasGetStream(hipblasHandle_t handle, hipStream_t* stream);
 
-/// C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n, all column-major. alpha and beta are on the host; with
-/// beta 0 C is not read.
-HIP_PUBLIC_API hipblasStatus_t hipblasSgemm(hipblasHandle_t handle, hipblasOperation_t transA, hipblasOperation_t transB,
-                                            int m, int n, int k, const float* alpha, const float* A, int lda,
-                                            const float* B, int ldb, const float* beta, float* C, int ldc);
+/// C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n, all column-major. alpha and beta are on the host;
+/// with beta 0 C is not read.
+HIP_PUBLIC_API hipblasStatus_t hipblasSgemm(hipblasHandle_t handle, hipblasOperation_t transA,
+                                            hipblasOperation_t transB, int m, int n, int k, const float* alpha,
+                                            const float* A, int lda, const float* B, int ldb, const float* beta,
+                                            float* C, int ldc);
 
 #ifdef __cplusplus
 }

@@ -37,8 +37,8 @@ HIP_PUBLIC_API rocblas_status rocblas_get_stream(rocblas_handle handle, hipStrea
 /// Nothing to do.
 HIP_PUBLIC_API void rocblas_initialize(void);
 
-/// C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n, all column-major. alpha and beta are on the host; with
-/// beta 0 C is not read.
+/// C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n, all column-major. alpha and beta are on the host;
+/// with beta 0 C is not read.
 HIP_PUBLIC_API rocblas_status rocblas_sgemm(rocblas_handle handle, rocblas_operation transA, rocblas_operation transB,
                                             rocblas_int m, rocblas_int n, rocblas_int k, const float* alpha,
                                             const float* A, rocblas_int lda, const float* B, rocblas_int ldb,

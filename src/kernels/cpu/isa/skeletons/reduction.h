@@ -30,8 +30,9 @@ struct FirstTypes {
   using type = Kept;
 };
 template <int kN, class First, class... Others, class... Kept>
-  requires(kN > 0)
-struct FirstTypes<kN, Types<First, Others...>, Types<Kept...>> : FirstTypes<kN - 1, Types<Others...>, Types<Kept..., First>> {};
+requires(kN > 0) struct FirstTypes<kN, Types<First, Others...>, Types<Kept...>>
+    : FirstTypes<kN - 1, Types<Others...>, Types<Kept..., First>> {
+};
 
 /// T: type of the lanes. Functions that reduce depend on no type that only the second pass reads or writes.
 template <template <class> class F, class T, class Inputs, class Outputs = Types<>>
