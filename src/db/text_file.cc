@@ -32,6 +32,8 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
+constexpr int kMostAttempts = 1000;  // to open a file that others create and remove all the time
+
 }  // namespace
 
 File::~File() {
@@ -43,12 +45,13 @@ File open_regular(const fs::path& path, int flags, mode_t mode) {
   flags |= O_CLOEXEC | O_NONBLOCK;
   const bool create = (flags & O_CREAT) != 0;
   File file(::open(path.c_str(), flags & ~O_CREAT));
-  if (!file && errno == ENOENT && create) {
+  for (int attempt = 0; create && !file && errno == ENOENT && attempt < kMostAttempts; ++attempt) {
     file = File(::open(path.c_str(), flags | O_EXCL | O_NOFOLLOW, mode));
-    if (!file && errno == EEXIST) {  // another process has created it, or it is a dangling link
-      file = File(::open(path.c_str(), flags & ~O_CREAT));
-      if (!file && errno == ENOENT) errno = ELOOP;
-    }
+    if (file || errno != EEXIST) break;
+    // Another process has created it, and may remove it before the next line, or it is a dangling link.
+    file = File(::open(path.c_str(), flags & ~O_CREAT));
+    struct stat link {};
+    if (!file && errno == ENOENT && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode)) errno = ELOOP;
   }
   struct stat info {};
   if (!file || ::fstat(file.fd(), &info) != 0) return {};
