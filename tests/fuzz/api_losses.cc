@@ -108,7 +108,7 @@ struct SoftMargin {
     x.fill(-3, 3);
     target.fill(-1, 1);
     out.buffer.fill(0xff);
-    math = {x.plain, target.plain, static_cast<ref::Reduction>(how)};
+    math = {x.plain, target.plain, static_cast<ref::LossReduction>(how)};
   }
   miopenDataType_t type;
   Lens lens;
@@ -203,7 +203,7 @@ void multi_margin(World& w) {
                                               workspace.data(), bytes)) ||
         !d.clean())
       return;
-    const ref::MultiMargin p{x.plain, target.plain, weight.plain, static_cast<ref::Reduction>(how), power, 1};
+    const ref::MultiMargin p{x.plain, target.plain, weight.plain, static_cast<ref::LossReduction>(how), power, 1};
     expect(w, ref::arithmetic(p), out, ref::evaluate(p, x.data(), target.data(), weight.data()), "loss");
   }
 }
