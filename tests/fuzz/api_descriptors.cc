@@ -535,7 +535,7 @@ void get_activation(World& w) {
     w.report("the values are not what was set");
 }
 
-// Softmax. No function destroys its descriptor, so there is one.
+// Softmax. No function destroys its descriptor, so there is one for each thread.
 
 struct SoftmaxModel {
   float alpha = 1, beta = 0;
@@ -544,7 +544,7 @@ struct SoftmaxModel {
   miopenSoftmaxDescriptor_t descriptor = nullptr;
 };
 SoftmaxModel& softmax() {
-  static SoftmaxModel model;
+  static thread_local SoftmaxModel model;
   if (!model.descriptor) miopenCreateSoftmaxDescriptor(&model.descriptor);
   return model;
 }
