@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # Every test that needs an NVIDIA GPU: all cases on CUDA and on NVIDIA's OpenCL, PyTorch's memory and CUDA graphs, the
-# HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [CASES_DIR]; the
-# last line says passed or failed.
+# HIP layer with client programs, the demo, a memory check of every kernel. Usage: gpu_test.sh BUILD_DIR [PART [CASES_DIR]];
+# the last line says passed or failed. Parts, of about ten minutes each on 16 cores, where one run must not take longer:
+# cuda (with PyTorch, HIP and the demo), opencl, checks (tune points and memory checks); otherwise all.
 # SPDX-License-Identifier: MIT
 set -uo pipefail
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
-export POLYMIO_TEST_CASES=${2:-$here/tests/cases}
+part=${2:-all}
+case $part in all | cuda | opencl | checks) ;; *) echo "part '$part': allowed are cuda, opencl, checks and all"; exit 2 ;; esac
+export POLYMIO_TEST_CASES=${3:-$here/tests/cases}
 export LD_LIBRARY_PATH=$build/lib:${LD_LIBRARY_PATH:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export MIOPEN_USER_DB_PATH=$work/db MIOPEN_CUSTOM_CACHE_DIR=$work/kernels
 failed=()
+
+runs() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 note() { echo "$1: $2"; [ "$2" = passed ] || failed+=("$1"); }
 
@@ -102,7 +107,6 @@ OCL_ICD_FILENAMES=$(nvidia_opencl)
 mkdir "$OCL_ICD_VENDORS"
 echo "$OCL_ICD_FILENAMES" >"$OCL_ICD_VENDORS/nvidia.icd"
 "$build/bin/MIOpenDriver" devices | tee "$work/devices"
-python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
 hip_layer() {  # client programs and the layer's own tests on cuda:0
   local client
   export POLYMIO_DEVICE=cuda:0
@@ -113,26 +117,35 @@ hip_layer() {  # client programs and the layer's own tests on cuda:0
     MIOPEN_DEBUG_CONV_IMPLICIT_GEMM=$([ "${client##*/}" = layers ] && echo 0 || echo 1) "$client" || return
   done
 }
-(hip_layer) >"$work/hip" 2>&1 && [ "$(grep -c ': passed$' "$work/hip")" = 5 ] && ok=passed || ok=failed
-[ $ok = passed ] || tail -20 "$work/hip"
-note "HIP layer on cuda:0" $ok
-(cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
-tail -8 "$work/demo"
-note "demo on cuda:0" $ok
-echo "$SECONDS s so far"
-opencl=$(grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && echo opencl:0)
-[ -n "$opencl" ] || note "NVIDIA's OpenCL" failed
+programs() {  # that use the library as others do
+  local ok
+  python3 "$here/tests/gpu/torch_test.py" "$build/lib/libMIOpen.so.1" && note PyTorch passed || note PyTorch failed
+  (hip_layer) >"$work/hip" 2>&1 && [ "$(grep -c ': passed$' "$work/hip")" = 5 ] && ok=passed || ok=failed
+  [ $ok = passed ] || tail -20 "$work/hip"
+  note "HIP layer on cuda:0" $ok
+  (cd "$work" && "$build/bin/MIOpenDriver" demo --device cuda:0 >demo 2>&1) && ok=passed || ok=failed
+  tail -8 "$work/demo"
+  note "demo on cuda:0" $ok
+  echo "$SECONDS s so far"
+}
+
+devices=()
+runs cuda && programs && devices+=(cuda:0)
+if runs opencl; then
+  grep -q '^opencl:0 .*opencl-nvidia' "$work/devices" && devices+=(opencl:0) || note "NVIDIA's OpenCL" failed
+fi
 checker=$(command -v compute-sanitizer)
-for device in cuda:0 $opencl; do start_all_on "$device"; done
-start_tune_points
-[ -z "$checker" ] || start_memory_checks
+for device in "${devices[@]}"; do start_all_on "$device"; done
+runs checks && start_tune_points && [ -n "$checker" ] && start_memory_checks
 sleep 1
-for device in cuda:0 $opencl; do
+for device in "${devices[@]}"; do
   report "cases on $device" "cases.$device.*[a-z0-9_]"
-  cat "$work/cases.$device".* | awk '/^  [A-Z][A-Za-z0-9]+(Cpu|Gpu|Cuda)/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
+  cat "$work/cases.$device".* | awk '/^  [A-Z][A-Za-z0-9]+(Cpu|Gpu|Cuda|Hopper)/ {n[$1] += $2} END {for (s in n) print "  " s, n[s]}' | sort
   report "other operations on $device" "operations.$device.[0-9]"
 done
-report "tune points" "points.[0-9]"
-[ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.[0-9]"; done
+if runs checks; then
+  report "tune points" "points.[0-9]"
+  [ -z "$checker" ] || for tool in memcheck racecheck; do report $tool "$tool.[0-9]"; done
+fi
 echo "$SECONDS s"
 [ ${#failed[@]} -eq 0 ] && echo "all GPU tests passed" || { echo "FAILED: ${failed[*]}"; exit 1; }
