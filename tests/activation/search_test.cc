@@ -278,12 +278,21 @@ TEST_F(ActivationSearch, APrivateCaseShrinksToTheLimit) {
   EXPECT_EQ(check->private_case(handle_, 100), nullptr);
 }
 
-/// Runs the driver in a process of its own; its exit status.
-int drive(const std::string& arguments) {
-  return std::system((POLYMIO_DRIVER_PATH " " + arguments + " > /dev/null").c_str());
-}
+/// Processes of the driver, which sanitizer builds do without.
+class ActivationDriver : public ActivationSearch {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "built without the driver";
+#endif
+  }
+  /// The driver's exit status.
+  static int drive(const std::string& arguments) {
+    return std::system((POLYMIO_DRIVER_PATH " " + arguments + " > /dev/null").c_str());
+  }
+};
 
-TEST_F(ActivationSearch, AnotherProcessUsesTunedResults) {
+TEST_F(ActivationDriver, AnotherProcessUsesTunedResults) {
   const Problem p = forward_of(Mode::kSoftrelu, {4, 32, 28, 28});
   ASSERT_EQ(drive(p.key()), 0);
   EXPECT_TRUE(db().lookup(p.key()).empty());
@@ -300,7 +309,7 @@ TEST_F(ActivationSearch, AnotherProcessUsesTunedResults) {
   EXPECT_EQ(tried("ActivCpuPackedFwd"), before) << "what is tuned is not tuned again";
 }
 
-TEST_F(ActivationSearch, TheDriverRunsTheSolverThatIsNamed) {
+TEST_F(ActivationDriver, TheDriverRunsTheSolverThatIsNamed) {
   const Problem p = forward_of(Mode::kElu, {2, 3, 5, 7}),
                 gaps = forward_of(Mode::kElu, {2, 3, 5, 7}, {400, 100, 20, 2});
   for (const char* solver : {"ActivCpuPackedFwd", "ActivCpuReferenceFwd", "1005"})
@@ -309,7 +318,7 @@ TEST_F(ActivationSearch, TheDriverRunsTheSolverThatIsNamed) {
   EXPECT_EQ(drive(gaps.key() + " -A 1 -S ActivCpuStridedFwd"), 0);
 }
 
-TEST_F(ActivationSearch, SolversThatDoNotExistAreRefused) {
+TEST_F(ActivationDriver, SolversThatDoNotExistAreRefused) {
   const Problem p = forward_of(Mode::kElu, {2, 3, 5, 7});
   const std::string errors = folder_ / "errors";
   const auto text = [&] {
@@ -328,7 +337,7 @@ TEST_F(ActivationSearch, SolversThatDoNotExistAreRefused) {
   EXPECT_EQ(drive(p.key() + " -S ActivCpuPackedBwd"), 0) << "it is a choice for the other direction";
 }
 
-TEST_F(ActivationSearch, ProblemsAreRecordedOnce) {
+TEST_F(ActivationDriver, ProblemsAreRecordedOnce) {
   const Problem p = forward_of(Mode::kElu, {2, 3, 5, 7});
   const std::string list = folder_ / "list";
   setenv("POLYMIO_RECORD", list.c_str(), 1);
@@ -344,7 +353,7 @@ TEST_F(ActivationSearch, ProblemsAreRecordedOnce) {
   EXPECT_EQ(third, "");
 }
 
-TEST_F(ActivationSearch, TheDriverTakesEveryKey) {
+TEST_F(ActivationDriver, TheDriverTakesEveryKey) {
   const TensorDesc first = tensor({2, 3, 5, 7}), gaps = tensor({2, 3, 5, 7}, {400, 100, 20, 2});
   const TensorDesc last = tensor({2, 3, 5, 7}, {105, 1, 21, 3}, DataType::kBFloat16);
   const TensorDesc volume = tensor({2, 2, 3, 4, 5}, {}, DataType::kDouble), row = tensor({9}, {}, DataType::kHalf);
