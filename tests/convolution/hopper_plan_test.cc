@@ -389,9 +389,11 @@ TEST_F(HopperPlan, TilesWithHalo) {
                          Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
                          Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
                          Shape{.x = {2, 40, 13, 12}, .w = {8, 40, 3, 3}, .pad = {2, 3}, .dilation = {2, 3}},
-                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}}})
+                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}},
+                         Shape{.x = {2, 72, 3, 9, 10}, .w = {80, 72, 2, 3, 3}, .pad = {1, 1, 1}, .dilation = {2, 1, 1}},
+                         Shape{.x = {2, 96, 230}, .w = {96, 96, 3}, .pad = {1}}})
     for (const Direction d : kDirections) {
-      if (d == kWeights && s.w[3] > 3) continue;
+      if (d == kWeights && (s.w.size() != 4 || s.w[3] > 3)) continue;
       Layer layer(d, s, {.alpha = 2, .beta = 1});
       for (const int units : {1, 2, 5}) {
         layer.set_units(units);
@@ -420,7 +422,8 @@ TEST_F(HopperPlan, Planes) {
   for (const Shape& s : {Shape{.x = {3, 64, 11, 29}, .w = {64, 64, 3, 3}, .pad = {1, 1}},
                          Shape{.x = {2, 136, 9, 10}, .w = {72, 136, 2, 3}, .pad = {1, 0}},
                          Shape{.x = {1, 8, 4, 300}, .w = {24, 8, 3, 3}, .pad = {1, 1}},
-                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}}})
+                         Shape{.x = {1, 24, 21, 22}, .w = {40, 24, 5, 7}, .pad = {2, 3}},
+                         Shape{.x = {2, 24, 3, 9, 10}, .w = {72, 24, 2, 3, 3}, .pad = {1, 1, 1}}})
     for (const Direction d : {kForward, kData}) Layer(d, s, o).check(cuda::hopper_halo_point(d));
 }
 

@@ -39,18 +39,18 @@ struct ConvShape {
   int unit;  // planes: pixels of an image that are stored at once, 8, 4 or 1; a phase's are contiguous unless it is 1
 };
 
-/// Sizes of ConvHalo: W, H. A tile with its halo begins at `base` from its first output pixel.
+/// Sizes of ConvHalo. A tile is of one slice (D) of an image; with its halo it begins at `base` from its first output
+/// pixel.
 struct ConvHaloShape {
   int reduced, outputs;
   int tiles, tiles_w, tiles_h, output_tiles;
   int tile_w, tile_h, halo_w;
   int halo_bytes, box_bytes;  // of a tile with halo in shared memory, and of what is loaded there
-  int taps[2], base[2], offset[2], offset_step[2];
+  int size[3];                // output pixels of an image
+  int taps[3], base[3], offset[3], offset_step[3];
   int resident;  // all weights stay in shared memory
   ConvScalars scalars;
-  // Planes: output pixels of an image, and strides of the output.
-  int size[2];
-  long long dst_image, dst_channel, dst_row;
+  long long dst_image, dst_channel, dst_slice, dst_row;  // planes: strides of the output
 };
 
 /// Sizes of ConvWeights: 64 pixels a step.

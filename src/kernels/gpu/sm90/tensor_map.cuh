@@ -87,11 +87,21 @@ DEVICE void load_box(u32 shared, const TensorMap& map, const Barrier& full, int 
       : "memory");
 }
 
-/// Stores a box of a tiled map with four dimensions. commit_stores() follows.
-DEVICE void store_box(const TensorMap& map, u32 shared, int x, int y, int z, int w) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
-               "r"(shared), "r"(x), "r"(y), "r"(z), "r"(w)
-               : "memory");
+/// With five dimensions.
+DEVICE void load_box(u32 shared, const TensorMap& map, const Barrier& full, int x, int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(full.address()), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
+/// Stores a box of a tiled map with five dimensions. commit_stores() follows.
+DEVICE void store_box(const TensorMap& map, u32 shared, int x, int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+      "r"(shared), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
 }
 
 DEVICE void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

@@ -1,6 +1,7 @@
 // Forward convolution and its gradient of data with unit strides on sm90, for few channels: rows of the matrix product
-// are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps: a
-// pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of the operand by whole rows.
+// are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps of
+// a slice (D) of the filter: a pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of
+// the operand by whole rows.
 // Columns run over the rows of the halo; those beyond the tile's width are dropped. The consumers work on different
 // tiles, so that one stores while the other multiplies.
 // SPDX-License-Identifier: MIT
@@ -35,7 +36,7 @@ struct ConvHalo {
   static constexpr u32 kBarriersAt = kStages * kStageBytes, kHalosAt = kBarriersAt + 1024;
 
   struct Tile {
-    int image, row, column, output;  // the first of each
+    int image, slice, row, column, output;  // the first of each
   };
 
   static DEVICE unsigned char* shared() {
@@ -55,12 +56,15 @@ struct ConvHalo {
   static DEVICE Tile tile_at(const ConvHaloShape& s, int index) {
     const int output = index % s.output_tiles * 64;
     index /= s.output_tiles;
+    const int slice = index % s.size[2];  // neighbours read the same slices
+    index /= s.size[2];
     const int column = index % s.tiles_w * s.tile_w;
     index /= s.tiles_w;
-    return {index / s.tiles_h, index % s.tiles_h * s.tile_h, column, output};
+    return {index / s.tiles_h, slice, index % s.tiles_h * s.tile_h, column, output};
   }
 
-  static DEVICE int channel_blocks(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth; }
+  /// Tiles with halo that a tile of the output reads: of 64 channels for each slice of the filter.
+  static DEVICE int halos_of(const ConvHaloShape& s) { return (s.reduced + kDepth - 1) / kDepth * s.taps[2]; }
 
   static DEVICE void produce(const Arguments& a) {
     const ConvHaloShape& s = a.shape;
@@ -70,16 +74,17 @@ struct ConvHalo {
     NO_UNROLL
     for (int index = blockIdx.x; index < s.tiles; index += gridDim.x) {
       const Tile t = tile_at(s, index);
+      const int halos = halos_of(s), slice_taps = s.taps[0] * s.taps[1];
+      int slice = t.slice + s.base[2] + s.offset[2], first_tap = 0, c = 0;
       NO_UNROLL
-      for (int c = 0; c < s.reduced; c += kDepth) {
+      for (int h = 0; h < halos; ++h) {
         empty_halo(halo.slot).wait(halo.parity ^ 1);
         full_halo(halo.slot).arrive_and_expect(s.box_bytes);
-        load_box(halo_at(s, halo.slot), a.src, full_halo(halo.slot), c, t.column + s.base[0], t.row + s.base[1],
+        load_box(halo_at(s, halo.slot), a.src, full_halo(halo.slot), c, t.column + s.base[0], t.row + s.base[1], slice,
                  t.image);
         halo.advance();
-        if (!loads) continue;
         NO_UNROLL
-        for (int tap = 0; tap < s.taps[0] * s.taps[1]; ++tap) {
+        for (int tap = first_tap; loads && tap < first_tap + slice_taps; ++tap) {
           empty(at.slot).wait(at.parity ^ 1);
           full(at.slot).arrive_and_expect(kStageBytes);
           const u32 to = shared_address(shared()) + at.slot * kStageBytes;
@@ -89,6 +94,11 @@ struct ConvHalo {
             load_box(to, a.weights, full(at.slot), c, tap, t.output);
           at.advance();
         }
+        c += kDepth;
+        if (c < s.reduced) continue;
+        c = 0;
+        slice += s.offset_step[2];
+        first_tap += slice_taps;
       }
       if (s.resident) loads = false;
     }
@@ -96,16 +106,24 @@ struct ConvHalo {
 
   using Sums = float[kColumns / 2];
 
+  template <int kChannels>
+  static DEVICE void multiply_tap(Sums& d, u64 da, u64 db, int accumulate) {
+    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of a, for the next 16 of the depth
+    begin_products();
+    UNROLL
+    for (int k = 0; k < kChannels / 16; ++k) multiply(d, da + k * kNextDepth, db + 2 * k, accumulate | k);
+    commit_products();
+  }
+
   /// Leaves the slot of the last halo unreleased, and `halo` at it.
   static DEVICE void multiply_tile(const ConvHaloShape& s, Sums& d, RingPosition<kStages>& at,
                                    RingPosition<kHalos>& halo) {
     const u64 a0 = operand(shared_address(shared()));
-    constexpr u64 kNextDepth = kTransposed ? 16 * kRowBytes / 16 : 2;  // of a, for the next 16 of the depth
     const bool first_lane = threadIdx.x % 32 == 0;
-    const int blocks = channel_blocks(s);
-    int before = -1, accumulate = 0;
+    const int halos = halos_of(s);
+    int before = -1, accumulate = 0, channels = s.reduced;  // those that remain
     NO_UNROLL
-    for (int c = 0; c < blocks; ++c) {
+    for (int h = 0; h < halos; ++h) {
       full_halo(halo.slot).wait(halo.parity);
       const u64 b0 = operand(halo_at(s, halo.slot));
       NO_UNROLL
@@ -115,20 +133,21 @@ struct ConvHalo {
         for (int q = 0; q < s.taps[0]; ++q) {
           full(at.slot).wait(at.parity);
           const u64 da = a0 + at.slot * (kStageBytes / 16);
-          begin_products();
-          UNROLL
-          for (int k = 0; k < kDepth / 16; ++k) multiply(d, da + k * kNextDepth, db + 2 * k, accumulate | k);
-          commit_products();
+          if (channels > kDepth / 2)
+            multiply_tap<kDepth>(d, da, db, accumulate);
+          else
+            multiply_tap<kDepth / 2>(d, da, db, accumulate);
           wait_for_products<1>();  // those of the tap before have read their operands
           accumulate = 1;
           if (first_lane && before >= 0 && !s.resident) empty(before).arrive();
-          if (first_lane && c > 0 && r == 0 && q == 0) empty_halo(halo.slot == 0 ? kHalos - 1 : halo.slot - 1).arrive();
+          if (first_lane && h > 0 && r == 0 && q == 0) empty_halo(halo.slot == 0 ? kHalos - 1 : halo.slot - 1).arrive();
           before = at.slot;
           at.advance();
           db += s.offset_step[0] * (kRowBytes / 16);
         }
       }
-      if (c + 1 < blocks) halo.advance();
+      if (h + 1 < halos) halo.advance();
+      channels = channels > kDepth ? channels - kDepth : s.reduced;
     }
     wait_for_products<0>();
     if (first_lane && !s.resident) empty(before).arrive();
@@ -170,7 +189,7 @@ struct ConvHalo {
     }
     meet(kStore + consumer, 128);
     const int channels = min(64, s.outputs - t.output);
-    u16* const to = a.dst_data + t.image * s.dst_image + t.output * s.dst_channel;
+    u16* const to = a.dst_data + t.image * s.dst_image + t.output * s.dst_channel + t.slice * s.dst_slice;
     NO_UNROLL
     for (int column = thread; column < kColumns; column += 128) {
       const int y = column / s.halo_w, x = column - y * s.halo_w;
@@ -212,7 +231,8 @@ struct ConvHalo {
     if constexpr (kAddend != kNone) {
       if (thread == 0) {
         addend(consumer).arrive_and_expect(s.tile_w * s.tile_h * kRowBytes);
-        load_box(tile, kAddend == kOld ? a.dst : a.residual, addend(consumer), t.output, t.column, t.row, t.image);
+        load_box(tile, kAddend == kOld ? a.dst : a.residual, addend(consumer), t.output, t.column, t.row, t.slice,
+                 t.image);
       }
       addend(consumer).wait(addends & 1);
       ++addends;
@@ -255,7 +275,7 @@ struct ConvHalo {
     publish_writes();
     meet(kStore + consumer, 128);
     if (thread == 0) {
-      store_box(a.dst, tile, t.output, t.column, t.row, t.image);
+      store_box(a.dst, tile, t.output, t.column, t.row, t.slice, t.image);
       commit_stores();
       wait_for_reads<0>();
       for (int i = 0; i < 4; ++i) empty_halo(slot).arrive();
@@ -267,13 +287,13 @@ struct ConvHalo {
     RingPosition<kStages> at;
     RingPosition<kHalos> halo;
     u32 addends = 0;
-    const int blocks = channel_blocks(s), steps = s.resident ? 0 : blocks * s.taps[0] * s.taps[1];
+    const int halos = halos_of(s), steps = s.resident ? 0 : halos * s.taps[0] * s.taps[1];
     int turn = 0;  // of the tile, among those of the block
     NO_UNROLL
     for (int index = blockIdx.x; index < s.tiles; index += gridDim.x, ++turn) {
       if (turn % kConsumers != consumer) {
         at.skip(steps);
-        halo.skip(blocks);
+        halo.skip(halos);
         continue;
       }
       const Tile t = tile_at(s, index);

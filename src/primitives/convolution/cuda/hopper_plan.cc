@@ -320,11 +320,12 @@ struct Halo {
   std::int64_t width = 0, height = 0, halo_w = 0, columns = 0;
 };
 
-/// The tile with the most useful columns of the product; a column more has about the cost of the rest of a tile.
-/// `columns_of(width, height, halo_w)` gives the columns of a tile, 0 if it does not fit.
-template <class Columns>
+/// The tile with the most useful pixels for its time, which is counted in columns of the product.
+/// `columns_of(width, height, halo_w)` gives the columns of a tile, 0 if it does not fit, `loads_of(halo_w, columns)`
+/// the columns that are multiplied while its operands are loaded.
+template <class Columns, class Loads>
 Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std::int64_t reach_h,
-               const Columns& columns_of) {
+               const Columns& columns_of, const Loads& loads_of) {
   constexpr std::int64_t kMaxBox = 256, kOtherColumns = 8, kLeastWidth = 8;
   Halo best;
   double most = 0;
@@ -335,7 +336,8 @@ Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std
       const std::int64_t columns = columns_of(width, height, halo_w);
       if (columns == 0) break;
       const std::int64_t tiles = ceil_div(out_w, width) * ceil_div(out_h, height);
-      const double useful = static_cast<double>(out_w * out_h) / static_cast<double>(tiles * (columns + kOtherColumns));
+      const std::int64_t time = std::max(columns, loads_of(halo_w, columns)) + kOtherColumns;
+      const double useful = static_cast<double>(out_w * out_h) / static_cast<double>(tiles * time);
       if (useful <= most) continue;
       most = useful;
       best = {width, height, halo_w, columns};
@@ -345,7 +347,9 @@ Halo best_halo(std::int64_t out_w, std::int64_t out_h, std::int64_t reach_w, std
 }
 
 bool has_unit_strides(const Problem& p) {
-  return p.spatial() == 2 && p.geometry.stride[0] == 1 && p.geometry.stride[1] == 1;
+  for (int i = 0; i < axes(p); ++i)
+    if (axis(p, i).stride != 1) return false;
+  return true;
 }
 
 /// Boxes of an image and 64 channels.
@@ -353,6 +357,21 @@ TensorMapSpec box_map(const TensorDesc& t, std::int64_t width, std::int64_t heig
   TensorMapSpec map = pixel_map(t, 1);
   map.im2col = false;
   map.box = {kDepth, narrow(width), narrow(height), 1};
+  return map;
+}
+
+/// The same with all three spatial dimensions.
+TensorMapSpec slice_map(const TensorDesc& t, std::int64_t width, std::int64_t height) {
+  TensorMapSpec map = box_map(t, width, height);
+  const auto images = static_cast<std::size_t>(t.rank - 1), last = std::size_t{4};
+  map.rank = 5;
+  map.sizes[last] = map.sizes[images];
+  map.strides[last] = map.strides[images];
+  for (std::size_t i = images; i < last; ++i) {
+    map.sizes[i] = 1;
+    map.strides[i] = map.strides[last];
+  }
+  map.box = {kDepth, narrow(width), narrow(height), 1, 1};
   return map;
 }
 
@@ -370,20 +389,27 @@ HopperHalo hopper_halo(const Problem& p) {
   const TensorDesc &src = data ? p.y : p.x, &dst = data ? p.x : p.y;
   const bool planes = hopper_writes_planes(p);
   const auto dst_strides = meaningful_strides(dst);
-  if (planes && dst_strides[3] != 1) return plan;
+  const auto last = static_cast<std::size_t>(dst.rank - 1);
+  if (planes && dst_strides[last] != 1) return plan;
   const PhaseAxes phase = phases_of(p).front();
-  const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
+  const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]), slice_taps = phase[0].taps * phase[1].taps;
+  const std::int64_t steps = slice_taps * phase[2].taps * depth_steps(src.lens[1]);
+  const bool is_resident = dst.lens[1] <= kDepth && steps <= HopperHalo::kStages;
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t columns) {
     return row_bytes(reach_h * halo_w + reach_w + columns);
   };
-  const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
-                              [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
-                                constexpr std::int64_t kMaxColumns = 256;
-                                const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
-                                const std::int64_t bytes =
-                                    HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes_of(halo_w, columns);
-                                return columns <= kMaxColumns && bytes <= kSharedBytes ? columns : 0;
-                              });
+  const Halo halo = best_halo(
+      phase[0].size, phase[1].size, reach_w, reach_h,
+      [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
+        constexpr std::int64_t kMaxColumns = 256;
+        const std::int64_t columns = round_up((height - 1) * halo_w + width, 8);
+        const std::int64_t bytes = HopperHalo::kStages * 8192 + 1024 + HopperHalo::kHalos * bytes_of(halo_w, columns);
+        return columns <= kMaxColumns && bytes <= kSharedBytes ? columns : 0;
+      },
+      [&](std::int64_t halo_w, std::int64_t columns) {
+        constexpr std::int64_t kColumnBytes = 72;  // that arrive in the time of a column
+        return ((is_resident ? 0 : 8192) + bytes_of(halo_w, columns) / slice_taps) / kColumnBytes;
+      });
   plan.columns = narrow(halo.columns);
   if (plan.columns == 0) return plan;
   auto& s = plan.shape;
@@ -397,8 +423,10 @@ HopperHalo hopper_halo(const Problem& p) {
   s.output_tiles = narrow(depth_steps(dst.lens[1]));
   s.tiles_w = narrow(ceil_div(phase[0].size, halo.width));
   s.tiles_h = narrow(ceil_div(phase[1].size, halo.height));
-  s.tiles = narrow(p.n()) * s.tiles_w * s.tiles_h * s.output_tiles;
-  for (std::size_t i = 0; i < 2; ++i) {
+  const std::int64_t tiles = p.n() * phase[2].size * s.tiles_w * s.tiles_h * s.output_tiles;
+  if (tiles > kMaxIndex) return {};
+  s.tiles = narrow(tiles);
+  for (std::size_t i = 0; i < 3; ++i) {
     s.taps[i] = narrow(phase[i].taps);
     s.base[i] = narrow(phase[i].base);
     s.offset[i] = narrow(phase[i].offset);
@@ -407,30 +435,32 @@ HopperHalo hopper_halo(const Problem& p) {
   }
   s.dst_image = dst_strides[0];
   s.dst_channel = dst_strides[1];
-  s.dst_row = dst_strides[2];
-  const std::int64_t steps = phase[0].taps * phase[1].taps * depth_steps(src.lens[1]);
-  s.resident = s.output_tiles == 1 && steps <= HopperHalo::kStages;
+  s.dst_row = axes(p) > 1 ? dst_strides[last - 1] : 0;
+  s.dst_slice = axes(p) > 2 ? dst_strides[last - 2] : 0;
+  s.resident = is_resident;
   plan.weights = weight_map(p.w, kDepth);
-  plan.src = box_map(src, halo.halo_w, halo.height + reach_h);
-  if (!planes) plan.dst = box_map(dst, halo.width, halo.height);
+  plan.src = slice_map(src, halo.halo_w, halo.height + reach_h);
+  if (!planes) plan.dst = slice_map(dst, halo.width, halo.height);
   return plan;
 }
 
 HopperHaloWeights hopper_halo_weights(const DeviceInfo& d, const Problem& p) {
   HopperHaloWeights plan;
   constexpr std::int64_t kMaxTaps = 3;
-  if (!has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
+  if (axes(p) != 2 || !has_unit_strides(p) || p.filter(0) > kMaxTaps || p.filter(1) > kMaxTaps) return plan;
   const PhaseAxes phase = phases_of(p).front();
   const std::int64_t reach_w = reach(phase[0]), reach_h = reach(phase[1]);
   const auto bytes_of = [&](std::int64_t halo_w, std::int64_t pixels) {
     return row_bytes(pixels + reach_h * halo_w + reach_w + pixels);
   };
-  const Halo halo = best_halo(phase[0].size, phase[1].size, reach_w, reach_h,
-                              [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
-                                const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16);
-                                const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
-                                return bytes <= kSharedBytes ? pixels : 0;
-                              });
+  const Halo halo = best_halo(
+      phase[0].size, phase[1].size, reach_w, reach_h,
+      [&](std::int64_t width, std::int64_t height, std::int64_t halo_w) {
+        const std::int64_t pixels = round_up((height - 1) * halo_w + width, 16);
+        const std::int64_t bytes = 1024 + HopperHaloWeights::kStages * bytes_of(halo_w, pixels);
+        return bytes <= kSharedBytes ? pixels : 0;
+      },
+      [](std::int64_t, std::int64_t) { return std::int64_t{0}; });
   plan.pixels = narrow(halo.columns);
   if (plan.pixels == 0) return plan;
   auto& s = plan.shape;
@@ -623,6 +653,7 @@ constexpr double kSplitUs = 1.6;
 constexpr double kNarrow = 1.77;                       // times the clocks of products: fewer than 128 columns
 constexpr double kApart = 1.02;                        // tiles apart
 constexpr double kHalfBox = 1.4;                       // tiles apart that use half of a box of transposed weights
+constexpr double kPartialBox = 2;                      // more time for boxes of which some channels do not exist
 constexpr double kOrder = 1.03, kOrderStrided = 0.98;  // channels innermost
 constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.015, kHaloL2Bytes = 50;
 }  // namespace product
@@ -630,8 +661,8 @@ constexpr double kHaloFlop = 8192 / 1.92, kHaloStore = 0.015, kHaloL2Bytes = 50;
 double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
   const auto& s = plan.shape;
-  const double taps = s.taps[0] * s.taps[1], blocks = real(depth_steps(s.reduced));
-  const double products = 2.0 * 64 * plan.columns * kDepth / product::kHaloFlop;
+  const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(depth_steps(s.reduced));
+  const double products = 2.0 * 64 * plan.columns * real(round_up(s.reduced, kDepth / 2)) / blocks / product::kHaloFlop;
   const double weights = s.resident ? 0 : 64 * 128 / product::kHaloL2Bytes;
   const double tile = blocks * taps * std::max(products, weights), store = product::kHaloStore * 64 * plan.columns;
   const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store;
@@ -648,10 +679,12 @@ double product_us(const DeviceInfo& d, const Problem& p, const TunePoint& point)
                loads = tile.stage_rows(data) * 128 / product::kL2Bytes;
   const bool half_box = data && tile.apart && tile.columns % 64 != 0;
   const bool strided = !data && std::ranges::any_of(plan.phases.front().step, [](int step) { return step > 1; });
-  const double step = std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
-                      (plan.shape.taps_innermost ? 1
-                       : strided                 ? product::kOrderStrided
-                                                 : product::kOrder);
+  const double step =
+      std::max(products, loads) * (half_box ? product::kHalfBox : 1) *
+      (plan.shape.reduced % kDepth ? 1 + product::kPartialBox / real(depth_steps(plan.shape.reduced)) : 1) *
+      (plan.shape.taps_innermost ? 1
+       : strided                 ? product::kOrderStrided
+                                 : product::kOrder);
   const double store = product::kStore * elements;
   // Larger clusters do not fill all parts of the device.
   const int units = plan.split < 4 ? d.units : d.units * 10 / 11;

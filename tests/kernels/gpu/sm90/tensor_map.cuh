@@ -37,8 +37,11 @@ inline void load_box(u32 shared, const TensorMap& map, const Barrier& full, int 
 inline void load_box(u32 shared, const TensorMap& map, const Barrier& full, int x, int y, int z, int w) {
   full.receive(polymio::emulated::load_box(shared, map, 4, {x, y, z, w}));
 }
-inline void store_box(const TensorMap& map, u32 shared, int x, int y, int z, int w) {
-  polymio::emulated::store_box(map, shared, 4, {x, y, z, w});
+inline void load_box(u32 shared, const TensorMap& map, const Barrier& full, int x, int y, int z, int w, int v) {
+  full.receive(polymio::emulated::load_box(shared, map, 5, {x, y, z, w, v}));
+}
+inline void store_box(const TensorMap& map, u32 shared, int x, int y, int z, int w, int v) {
+  polymio::emulated::store_box(map, shared, 5, {x, y, z, w, v});
 }
 
 // Stores are complete when they return.
