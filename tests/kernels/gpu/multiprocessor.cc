@@ -209,21 +209,22 @@ void read_operand(float* to, std::int64_t step, std::int64_t depth_step, std::ui
                   bool transposed) {
   const auto field = [&](int bit) { return static_cast<std::uint32_t>(descriptor >> bit & 0x3fff) << 4; };
   const std::uint32_t start = field(0), box = field(16), eight = field(32);
-  require(descriptor >> 62 == 1 && (descriptor >> 49 & 7) == 0,
-          "operand {:#x}: only a swizzle of 128 bytes is emulated", descriptor);
-  const auto rest = [](int i) { return static_cast<std::uint32_t>(i % 8) * 128; };
+  const int swizzle = descriptor >> 62 == 2 ? 64 : 128;
+  require((swizzle == 64 ? !transposed : descriptor >> 62 == 1) && (descriptor >> 49 & 7) == 0,
+          "operand {:#x}: only a swizzle of 128 bytes, or of 64 if it is not transposed, is emulated", descriptor);
+  const auto rest = [&](int i) { return static_cast<std::uint32_t>(i % 8 * swizzle); };
   const auto group = [](int i) { return static_cast<std::uint32_t>(i / 8); };
   if (transposed) {
     for (int i = 0; i < size; i += 8)
       for (int k = 0; k < kDepth; ++k) {
         const std::uint32_t at = group(i) % 8 * 16 + group(i) / 8 * box + rest(k) + group(k) * eight;
-        read_piece(to + i * step + k * depth_step, step, swizzled(start + at, 128));
+        read_piece(to + i * step + k * depth_step, step, swizzled(start + at, swizzle));
       }
   } else {
     for (int i = 0; i < size; ++i)
       for (int k = 0; k < kDepth; k += 8)
         read_piece(to + i * step + k * depth_step, depth_step,
-                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k) * 2, 128));
+                   swizzled(start + rest(i) + group(i) * eight + static_cast<std::uint32_t>(k) * 2, swizzle));
   }
 }
 

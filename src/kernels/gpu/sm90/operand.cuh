@@ -11,11 +11,13 @@ constexpr int kRowBytes = 128;
 
 /// The descriptor of an operand at this address, in units of 16 bytes in its low bits: an offset is added as
 /// bytes / 16. `box` is the distance in bytes between boxes of 64 rows or columns of an operand that is contiguous
-/// along them (transposed); others have none.
+/// along them (transposed); others have none. With kRow = 64 rows are half as long, and so is the swizzle.
+template <int kRow = kRowBytes>
 DEVICE u64 operand(u32 shared, u32 box = 16) {
-  constexpr u64 kSwizzle128 = u64(1) << 62, kEightRows = 8 * kRowBytes;
+  static_assert(kRow == 128 || kRow == 64);
+  constexpr u64 kSwizzle = u64(kRow == 128 ? 1 : 2) << 62, kEightRows = 8 * kRow;
   constexpr u32 kOfBlock = 0x3ffff;  // the other bits of an address are the block's in its cluster
-  return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle128;
+  return ((shared & kOfBlock) >> 4) | u64(box >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle;
 }
 
 }  // namespace sm90

@@ -35,7 +35,7 @@ struct ProductArguments {
 
 /// The arguments of ConvHalo.
 struct HaloArguments {
-  TensorMap weights, src, dst, residual;
+  TensorMap weights, src, half_weights, half_src, dst, residual;
   kernels::ConvHaloShape shape;
   const void* bias;
   const void* scale;
@@ -217,14 +217,21 @@ class Hopper final : public GpuSolver<Problem> {
     const bool planes = cuda::hopper_writes_planes(p);
     return [p, plan, built, shape, data, planes](Stream& stream, const Args& a) {
       void* const dst = data ? a.x : a.y;
+      void* const src = data ? a.y : a.x;
       HaloArguments arguments{stream.tensor_map(plan.weights, a.w),
-                              stream.tensor_map(plan.src, data ? a.y : a.x),
+                              stream.tensor_map(plan.src, src),
+                              {},
+                              {},
                               planes ? TensorMap{} : stream.tensor_map(plan.dst, dst),
                               {},
                               plan.shape,
                               a.bias,
                               a.scale,
                               dst};
+      if (plan.half_src.rank > 0) {
+        arguments.half_weights = stream.tensor_map(plan.half_weights, a.w);
+        arguments.half_src = stream.tensor_map(plan.half_src, src);
+      }
       if (p.epilogue.residual) arguments.residual = stream.tensor_map(plan.dst, a.residual);
       arguments.shape.scalars = scalars_of(a);
       launch(stream, *built[0], shape, arguments);

@@ -1,7 +1,7 @@
 // Forward convolution and its gradient of data with unit strides on sm90, for few channels: rows of the matrix product
 // are output channels, columns the pixels of a tile of an image. The tile is loaded with its halo once for all taps of
 // a slice (D) of the filter: a pixel's 64 channels are a row of 128 bytes in shared memory, so that a tap is a shift of
-// the operand by whole rows.
+// the operand by whole rows. 32 channels or fewer, the last of an image, have rows of half the length.
 // Columns run over the rows of the halo; those beyond the tile's width are dropped. The consumers work on different
 // tiles, so that one stores while the other multiplies.
 // SPDX-License-Identifier: MIT
@@ -19,7 +19,7 @@ struct ConvHalo {
   static constexpr int kThreads = 384, kResident = 1;
 
   struct Arguments {
-    TensorMap weights, src, dst, residual;
+    TensorMap weights, src, half_weights, half_src, dst, residual;  // half: of 32 channels
     ConvHaloShape shape;
     const void* bias;  // elements, or fp32 with a scale
     const float* scale;
@@ -28,7 +28,7 @@ struct ConvHalo {
 
  private:
   static_assert(!kPlanes || kAddend == kNone);
-  static constexpr int kConsumers = 2, kDepth = 64;
+  static constexpr int kConsumers = 2, kDepth = 64, kHalf = 32;
   static constexpr u32 kStageBytes = 64 * kRowBytes;
   enum Meeting { kStore = 1, kTurn = 3 };  // numbers of barriers, one per consumer
 
@@ -79,19 +79,18 @@ struct ConvHalo {
       NO_UNROLL
       for (int h = 0; h < halos; ++h) {
         empty_halo(halo.slot).wait(halo.parity ^ 1);
-        full_halo(halo.slot).arrive_and_expect(s.box_bytes);
-        load_box(halo_at(s, halo.slot), a.src, full_halo(halo.slot), c, t.column + s.base[0], t.row + s.base[1], slice,
-                 t.image);
+        const bool half = s.reduced - c <= kHalf;
+        full_halo(halo.slot).arrive_and_expect(half ? s.box_bytes / 2 : s.box_bytes);
+        load_box(halo_at(s, halo.slot), half ? a.half_src : a.src, full_halo(halo.slot), c, t.column + s.base[0],
+                 t.row + s.base[1], slice, t.image);
         halo.advance();
         NO_UNROLL
         for (int tap = first_tap; loads && tap < first_tap + slice_taps; ++tap) {
           empty(at.slot).wait(at.parity ^ 1);
-          full(at.slot).arrive_and_expect(kStageBytes);
+          full(at.slot).arrive_and_expect(half ? kStageBytes / 2 : kStageBytes);
           const u32 to = shared_address(shared()) + at.slot * kStageBytes;
-          if constexpr (kTransposed)
-            load_box(to, a.weights, full(at.slot), t.output, tap, c);
-          else
-            load_box(to, a.weights, full(at.slot), c, tap, t.output);
+          load_box(to, half ? a.half_weights : a.weights, full(at.slot), kTransposed ? t.output : c, tap,
+                   kTransposed ? c : t.output);
           at.advance();
         }
         c += kDepth;
@@ -118,32 +117,35 @@ struct ConvHalo {
   /// Leaves the slot of the last halo unreleased, and `halo` at it.
   static DEVICE void multiply_tile(const ConvHaloShape& s, Sums& d, RingPosition<kStages>& at,
                                    RingPosition<kHalos>& halo) {
-    const u64 a0 = operand(shared_address(shared()));
+    const u32 weights = shared_address(shared());
     const bool first_lane = threadIdx.x % 32 == 0;
     const int halos = halos_of(s);
     int before = -1, accumulate = 0, channels = s.reduced;  // those that remain
     NO_UNROLL
     for (int h = 0; h < halos; ++h) {
       full_halo(halo.slot).wait(halo.parity);
-      const u64 b0 = operand(halo_at(s, halo.slot));
+      const bool half = channels <= kHalf;
+      const u64 a0 = half && !kTransposed ? operand<kRowBytes / 2>(weights) : operand(weights);
+      const u64 b0 = half ? operand<kRowBytes / 2>(halo_at(s, halo.slot)) : operand(halo_at(s, halo.slot));
+      const int row = (half ? kRowBytes / 2 : kRowBytes) / 16;
       NO_UNROLL
       for (int r = 0; r < s.taps[1]; ++r) {
-        u64 db = b0 + u64((s.offset[1] + r * s.offset_step[1]) * s.halo_w + s.offset[0]) * (kRowBytes / 16);
+        u64 db = b0 + u64(((s.offset[1] + r * s.offset_step[1]) * s.halo_w + s.offset[0]) * row);
         NO_UNROLL
         for (int q = 0; q < s.taps[0]; ++q) {
           full(at.slot).wait(at.parity);
           const u64 da = a0 + at.slot * (kStageBytes / 16);
-          if (channels > kDepth / 2)
-            multiply_tap<kDepth>(d, da, db, accumulate);
+          if (half)
+            multiply_tap<kHalf>(d, da, db, accumulate);
           else
-            multiply_tap<kDepth / 2>(d, da, db, accumulate);
+            multiply_tap<kDepth>(d, da, db, accumulate);
           wait_for_products<1>();  // those of the tap before have read their operands
           accumulate = 1;
           if (first_lane && before >= 0 && !s.resident) empty(before).arrive();
           if (first_lane && h > 0 && r == 0 && q == 0) empty_halo(halo.slot == 0 ? kHalos - 1 : halo.slot - 1).arrive();
           before = at.slot;
           at.advance();
-          db += s.offset_step[0] * (kRowBytes / 16);
+          db += s.offset_step[0] * row;
         }
       }
       if (h + 1 < halos) halo.advance();

@@ -440,6 +440,15 @@ HopperHalo hopper_halo(const Problem& p) {
   s.resident = is_resident;
   plan.weights = weight_map(p.w, kDepth);
   plan.src = slice_map(src, halo.halo_w, halo.height + reach_h);
+  if ((s.reduced - 1) % kDepth < kDepth / 2) {
+    constexpr int kHalfSwizzle = 64;
+    plan.half_weights = plan.weights;
+    plan.half_weights.box[data ? 2 : 0] = kDepth / 2;
+    if (!data) plan.half_weights.swizzle = kHalfSwizzle;
+    plan.half_src = plan.src;
+    plan.half_src.box[0] = kDepth / 2;
+    plan.half_src.swizzle = kHalfSwizzle;
+  }
   if (!planes) plan.dst = slice_map(dst, halo.width, halo.height);
   return plan;
 }
@@ -662,8 +671,9 @@ double halo_us(const DeviceInfo& d, const Problem& p) {
   const HopperHalo plan = hopper_halo(p);
   const auto& s = plan.shape;
   const double taps = s.taps[0] * s.taps[1] * s.taps[2], blocks = real(depth_steps(s.reduced));
-  const double products = 2.0 * 64 * plan.columns * real(round_up(s.reduced, kDepth / 2)) / blocks / product::kHaloFlop;
-  const double weights = s.resident ? 0 : 64 * 128 / product::kHaloL2Bytes;
+  const double depth = real(round_up(s.reduced, kDepth / 2)) / blocks;  // of a step
+  const double products = 2.0 * 64 * plan.columns * depth / product::kHaloFlop;
+  const double weights = s.resident ? 0 : 64 * 2 * depth / product::kHaloL2Bytes;
   const double tile = blocks * taps * std::max(products, weights), store = product::kHaloStore * 64 * plan.columns;
   const double clocks = real(ceil_div(s.tiles, d.units)) * std::max(tile, (tile + store) / 2) + store;
   return product::kHaloStartUs + overlapped(clocks / (1e3 * product::kGhz), memory_us(d, p, product::kMemory));

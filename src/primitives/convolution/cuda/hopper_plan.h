@@ -68,6 +68,7 @@ struct HopperHalo {
   int columns = 0;                               // of the product; 0: no tile fits
   kernels::ConvHaloShape shape{};
   TensorMapSpec weights, src, dst;
+  TensorMapSpec half_weights, half_src;  // of 32 channels, if the last 64 are no more; else of rank 0
 };
 HopperHalo hopper_halo(const Problem&);
 
