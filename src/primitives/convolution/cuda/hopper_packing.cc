@@ -274,13 +274,20 @@ void fold_data(HopperPacking& plan, const Problem& p, const DataFold& f, std::in
                   narrow(w.stride)};
 }
 
+/// Channels of a copy. Those of an input are whole boxes of 64, or of 32 for the last: loads of boxes whose channels do
+/// not all exist take longer.
+std::int64_t copied_channels(const Problem& p, const TensorDesc& t) {
+  const std::int64_t channels = round_up(t.lens[1], kUnit), last = channels % kDepth;
+  return &t != &p.output() && last > kDepth / 2 ? round_up(channels, kDepth) : channels;
+}
+
 /// All but where copies are in the workspace.
 HopperPacking packing_of(const Problem& p) {
   HopperPacking plan;
   Problem& q = plan.inner = p;
   const bool data = p.direction == Direction::kBackwardData;
   if (needs_copy(p, p.y)) {
-    q.y = channels_last(p.y, p.n(), round_up(p.k(), kUnit));
+    q.y = channels_last(p.y, p.n(), copied_channels(p, p.y));
     plan.y = whole_copy(p.y, p.n(), q.y.lens[1]);
   }
   if (data) {
@@ -293,7 +300,7 @@ HopperPacking packing_of(const Problem& p) {
     return plan;
   }
   if (needs_copy(p, p.x)) {
-    q.x = channels_last(p.x, p.n(), round_up(p.c(), kUnit));
+    q.x = channels_last(p.x, p.n(), copied_channels(p, p.x));
     plan.x = whole_copy(p.x, p.n(), q.x.lens[1]);
   }
   if (!p.w.is_channels_last() || q.x.lens[1] != p.c() || q.y.lens[1] != p.k()) {
