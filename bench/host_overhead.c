@@ -1,4 +1,5 @@
-/* Host time of a warm call: a complete 1x1x1x1 convolution, in immediate mode and by algorithm, for every solver.
+/* Host time of a warm call: the convolution of a pixel, in immediate mode and by algorithm, for every solver; of one
+ * channel in fp32, on GPUs of eight channels in fp16, which the kernels with tensor maps serve, too.
  * --check: exit status 1 when a call takes more than 300 ns. The result is the median of the best quarter of many
  * short batches: other work on the machine disturbs some batches, a slow call slows all of them.
  * --device NAME: on this device, without waiting for its work; for CUDA also the launch of an empty kernel.
@@ -22,26 +23,32 @@
   } while (0)
 
 /* The device's queue holds about a thousand launches before it blocks the host. */
-enum { kBatches = 400, kCpuCalls = 1000, kDeviceCalls = 100, kLimitNs = 300 };
+enum { kBatches = 400, kCpuCalls = 1000, kDeviceCalls = 100, kLimitNs = 300, kChannels = 8 };
+
+/* What x, w and y hold. */
+enum Content { kX, kW, kZero, kResult };
+static const float kFloats[] = {2, 3, 0, 6};
+static const unsigned short kHalves[] = {0x4000, 0x4200, 0, 0x5200}; /* 2, 3, 0, 8 * 6 */
 
 typedef struct {
   miopenHandle_t handle;
-  miopenTensorDescriptor_t t;
+  miopenTensorDescriptor_t t, weights;
   miopenConvolutionDescriptor_t conv;
   miopenConvSolution_t solution;
   void *x, *w, *y, *workspace;
   size_t bytes;
   int calls; /* of a batch */
+  int halves;
 } Case;
 
 static miopenStatus_t immediate(Case* c) {
-  return miopenConvolutionForwardImmediate(c->handle, c->t, c->w, c->t, c->x, c->conv, c->t, c->y, c->workspace,
+  return miopenConvolutionForwardImmediate(c->handle, c->weights, c->w, c->t, c->x, c->conv, c->t, c->y, c->workspace,
                                            c->bytes, c->solution.solution_id);
 }
 
 static miopenStatus_t by_algorithm(Case* c) {
   const float one = 1, zero = 0;
-  return miopenConvolutionForward(c->handle, &one, c->t, c->x, c->t, c->w, c->conv,
+  return miopenConvolutionForward(c->handle, &one, c->t, c->x, c->weights, c->w, c->conv,
                                   (miopenConvFwdAlgorithm_t)c->solution.algorithm, &zero, c->t, c->y, c->workspace,
                                   c->bytes);
 }
@@ -98,28 +105,33 @@ static void measure_launch(Case* c) {
   measure("cuLaunchKernel", launch_empty, c);
 }
 
-static void* to_device(Case* c, float value) {
+static void* to_device(Case* c, enum Content content, size_t count) {
   void* p = NULL;
-  CHECK(polymioMalloc(c->handle, &p, sizeof value));
-  CHECK(polymioCopy(c->handle, p, &value, sizeof value, polymioCopyHostToDevice));
+  unsigned short halves[kChannels * kChannels];
+  const void* const from = c->halves ? (const void*)halves : &kFloats[content];
+  const size_t bytes = c->halves ? count * sizeof *halves : sizeof *kFloats;
+  for (size_t i = 0; i < count; ++i) halves[i] = kHalves[content];
+  CHECK(polymioMalloc(c->handle, &p, bytes));
+  CHECK(polymioCopy(c->handle, p, from, bytes, polymioCopyHostToDevice));
   return p;
 }
 
 static int measure_solution(Case* c) {
   char name[64];
   const unsigned long long id = c->solution.solution_id;
-  float y = 0;
+  unsigned char y[sizeof(float)] = {0};
+  const size_t size = c->halves ? sizeof *kHalves : sizeof *kFloats;
   int good = 1;
-  CHECK(miopenConvolutionForwardGetSolutionWorkspaceSize(c->handle, c->t, c->t, c->conv, c->t, id, &c->bytes));
+  CHECK(miopenConvolutionForwardGetSolutionWorkspaceSize(c->handle, c->weights, c->t, c->conv, c->t, id, &c->bytes));
   CHECK(polymioMalloc(c->handle, &c->workspace, c->bytes));
-  c->y = to_device(c, 0);
+  c->y = to_device(c, kZero, kChannels);
   snprintf(name, sizeof name, "solution %llu: immediate", id);
   good &= measure(name, immediate, c) <= kLimitNs;
   snprintf(name, sizeof name, "solution %llu: by algorithm", id);
   good &= measure(name, by_algorithm, c) <= kLimitNs;
-  CHECK(polymioCopy(c->handle, &y, c->y, sizeof y, polymioCopyDeviceToHost));
-  if (y != 6) {
-    fprintf(stderr, "the result is %g, not 6\n", y);
+  CHECK(polymioCopy(c->handle, y, c->y, size, polymioCopyDeviceToHost));
+  if (memcmp(y, c->halves ? (const void*)&kHalves[kResult] : &kFloats[kResult], size) != 0) {
+    fprintf(stderr, "the result is wrong\n");
     exit(1);
   }
   CHECK(polymioFree(c->handle, c->y));
@@ -135,7 +147,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int cpu = strcmp(device, "cpu") == 0;
-  Case c = {.calls = cpu ? kCpuCalls : kDeviceCalls};
+  Case c = {.calls = cpu ? kCpuCalls : kDeviceCalls, .halves = !cpu};
+  const miopenDataType_t type = cpu ? miopenFloat : miopenHalf;
+  const int channels = cpu ? 1 : kChannels;
   miopenConvSolution_t solutions[10];
   size_t count = 0;
   int good = 1;
@@ -144,20 +158,23 @@ int main(int argc, char** argv) {
     return 1;
   }
   CHECK(miopenCreateTensorDescriptor(&c.t));
-  CHECK(miopenSet4dTensorDescriptor(c.t, miopenFloat, 1, 1, 1, 1));
+  CHECK(miopenCreateTensorDescriptor(&c.weights));
+  CHECK(miopenSet4dTensorDescriptor(c.t, type, 1, channels, 1, 1));
+  CHECK(miopenSet4dTensorDescriptor(c.weights, type, channels, channels, 1, 1));
   CHECK(miopenCreateConvolutionDescriptor(&c.conv));
-  CHECK(miopenConvolutionForwardGetSolution(c.handle, c.t, c.t, c.conv, c.t, 10, &count, solutions));
-  c.x = to_device(&c, 2);
-  c.w = to_device(&c, 3);
+  CHECK(miopenConvolutionForwardGetSolution(c.handle, c.weights, c.t, c.conv, c.t, 10, &count, solutions));
+  c.x = to_device(&c, kX, kChannels);
+  c.w = to_device(&c, kW, kChannels * kChannels);
   for (size_t s = 0; s < count; ++s) {
     c.solution = solutions[s];
-    CHECK(miopenConvolutionForwardCompileSolution(c.handle, c.t, c.t, c.conv, c.t, c.solution.solution_id));
+    CHECK(miopenConvolutionForwardCompileSolution(c.handle, c.weights, c.t, c.conv, c.t, c.solution.solution_id));
     good &= measure_solution(&c);
   }
   if (strncmp(device, "cuda", 4) == 0) measure_launch(&c);
   CHECK(polymioFree(c.handle, c.x));
   CHECK(polymioFree(c.handle, c.w));
   CHECK(miopenDestroyConvolutionDescriptor(c.conv));
+  CHECK(miopenDestroyTensorDescriptor(c.weights));
   CHECK(miopenDestroyTensorDescriptor(c.t));
   CHECK(miopenDestroy(c.handle));
   return check && !good;
