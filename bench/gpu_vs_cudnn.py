@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Convolution on a CUDA device against cuDNN: both in this process, on the same PyTorch tensors, timed by interleaved
-replays of CUDA graphs. This library is autotuned by find, cuDNN by torch.backends.cudnn.benchmark; fp32 without TF32.
+replays of CUDA graphs. This library is autotuned by find, cuDNN by torch.backends.cudnn.benchmark; tf32 is fp32 for which
+both may use TF32.
 Also layout transposes against copies, memory and compile time of ResNet-50. Writes Markdown, and a line of JSON per
 row, which later runs may merge."""
 # SPDX-License-Identifier: MIT
@@ -21,8 +22,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIRECTIONS = {"fwd": "Forward", "bwd": "BackwardData", "wrw": "BackwardWeights"}
-TYPE_NUMBERS = {"fp16": 0, "fp32": 1, "bf16": 5}
-TOLERANCE = {"fp32": 2e-5, "fp16": 2e-3, "bf16": 1e-2}  # norm of the difference / norm of the expected result
+TYPE_NUMBERS = {"fp16": 0, "fp32": 1, "tf32": 1, "bf16": 5}
+TYPE_BYTES = {"fp16": 2, "fp32": 4, "tf32": 4, "bf16": 2}
+MATH_TF32 = 2  # polymioMathTf32
+TOLERANCE = {"fp32": 2e-5, "tf32": 1e-3, "fp16": 2e-3, "bf16": 1e-2}  # norm of the difference / norm of the expected result
 LAYOUTS = ("nchw", "nhwc")
 LARGE = 1e11  # operations per image, of whose result only some channels are compared
 LIST_SIZE = 16
@@ -85,14 +88,16 @@ class Problem:
         c, k, image = (self.k, self.c, self.y_size[2:]) if self.transposed else (self.c, self.k, self.image)
         swapped = {"fwd": "bwd", "bwd": "fwd", "wrw": "wrw"} if self.transposed else {d: d for d in DIRECTIONS}
         mask = sum(1 << list(DIRECTIONS).index(swapped[d]) for d in self.directions)
-        dims, base = len(image), {"fp32": "conv", "fp16": "convfp16", "bf16": "convbfp16"}[dtype]
+        dims, base = len(image), {"fp16": "convfp16", "bf16": "convbfp16"}.get(dtype, "conv")
         flags = [("_", dims), ("n", self.n), ("c", c), ("k", k), ("g", self.groups)]
         for letters, values in (("!HW", image), ("@yx", self.filter), ("$pq", self.pad), ("#uv", self.stride),
                                 ("^lj", self.dilation)):
             flags += zip(letters[-dims:], values)
         name = {"nchw": ("NCW", "NCHW", "NCDHW"), "nhwc": ("NWC", "NHWC", "NDHWC")}[layout][dims - 1]
         flags += [(letter, name) for letter in "IfO"] + [("F", mask)]
-        return f"{base} {' '.join(f'-{f} {v}' for f, v in flags)}  # {self.name} {self.family().replace(' ', '_')}"
+        math_mode = " --math tf32" if dtype == "tf32" else ""
+        return (f"{base} {' '.join(f'-{f} {v}' for f, v in flags)}{math_mode}  # {self.name} "
+                f"{self.family().replace(' ', '_')}")
 
     def family(self):
         if self.kind:
@@ -142,12 +147,14 @@ class Library:
                   ints(*strides_of(size, layout)))
         return made
 
-    def convolution(self, p):
+    def convolution(self, p, dtype):
         made, ints = V(), ctypes.c_int * len(p.image)
         self.call("miopenCreateConvolutionDescriptor", ctypes.byref(made))
         self.call("miopenInitConvolutionNdDescriptor", made, len(p.image), ints(*p.pad), ints(*p.stride),
                   ints(*p.dilation), int(p.transposed))
         self.call("miopenSetConvolutionGroupCount", made, p.groups)
+        if dtype == "tf32":
+            self.call("polymioSetConvolutionMathMode", made, MATH_TF32)
         return made
 
     def name_of(self, solution):
@@ -162,7 +169,7 @@ class Ours:
     def __init__(self, library, problem, direction, dtype, layout):
         self.library, self.api = library, "miopenConvolution" + DIRECTIONS[direction]
         x, w, y = (library.tensor(size, dtype, layout) for size in (problem.x_size, problem.w_size, problem.y_size))
-        self.conv = library.convolution(problem)
+        self.conv = library.convolution(problem, dtype)
         forward = direction == "fwd"
         # In the order of the immediate-mode arguments; find takes x before w.
         self.descriptors = {"fwd": (w, x, y), "bwd": (y, w, x), "wrw": (y, x, w)}[direction]
@@ -223,9 +230,13 @@ class Bench:
     def __init__(self, torch, library_path, stream, layouts):
         self.torch, self.stream, self.library, self.layouts = torch, stream, Library(library_path, stream), layouts
         self.device = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
-        self.types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+        self.types = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
         self.pass_rate = self.measure_pass()
-        self.peaks = {name: self.measure_product(dtype) for name, dtype in self.types.items()}
+        self.peaks = {name: self.measure_product(name) for name in self.types}
+
+    def allow_tf32(self, allowed):
+        """Whether PyTorch's products and convolutions of fp32 may use TF32."""
+        self.torch.backends.cudnn.allow_tf32 = self.torch.backends.cuda.matmul.allow_tf32 = allowed
 
     def graph_of(self, call, least_us=1000.0):
         """A graph of as many calls as take about `least_us` microseconds, and their number."""
@@ -265,13 +276,13 @@ class Bench:
         return 8 * source.numel() / self.medians([lambda: self.torch.mul(source, 2, out=target)])[0] * 1e6
 
     def measure_product(self, dtype, size=8192):
-        a, b = (self.torch.randn(size, size, device="cuda").to(dtype) for _ in range(2))
+        self.allow_tf32(dtype == "tf32")
+        a, b = (self.torch.randn(size, size, device="cuda").to(self.types[dtype]) for _ in range(2))
         out = self.torch.empty_like(a)
         return 2.0 * size**3 / self.medians([lambda: self.torch.mm(a, b, out=out)], 5)[0] * 1e6
 
     def floor_us(self, problem, dtype):
-        size = {"fp32": 4}.get(dtype, 2)
-        return 1e6 * max(problem.elements * size / self.pass_rate, problem.flops / self.peaks[dtype])
+        return 1e6 * max(problem.elements * TYPE_BYTES[dtype] / self.pass_rate, problem.flops / self.peaks[dtype])
 
     def measure(self, problem, direction, dtype):
         """One row per layout; the baseline's times are those of the same layout and of its faster layout."""
@@ -282,7 +293,9 @@ class Bench:
             ours = Ours(self.library, problem, direction, dtype, layout)
             ordered = [tensors[i] for i in {"fwd": "wxy", "bwd": "ywx", "wrw": "yxw"}[direction]]
             baseline = self.baseline(problem, direction, tensors)
+            self.allow_tf32(False)
             want = self.exact(problem, direction, tensors)
+            self.allow_tf32(dtype == "tf32")
             inputs = ordered[:2]
             ordered[2] = torch.full_like(ordered[2], float("nan"))
             try:
@@ -306,7 +319,7 @@ class Bench:
         for row in rows:
             row.update(device=self.device, name=problem.name, family=problem.family(), direction=direction, dtype=dtype,
                        best_us=best, floor_us=self.floor_us(problem, dtype), tflops=problem.flops / row["us"] / 1e6,
-                       gbs=problem.elements * (4 if dtype == "fp32" else 2) / row["us"] / 1e3)
+                       gbs=problem.elements * TYPE_BYTES[dtype] / row["us"] / 1e3)
         return rows
 
     def tensors(self, problem, dtype, layout):
@@ -552,6 +565,7 @@ def self_test():
         "convfp16 -_ 2 -n 256 -c 3 -k 64 -g 1 -H 224 -W 224 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -I NHWC -f NHWC -O NHWC "
         "-F 7  # rn50_conv1 others")
     assert up.line("fp32", "nchw").startswith("conv -_ 1 -n 1 -c 256 -k 512 -g 1 -W 3200 -x 16"), "a gradient"
+    assert conv1.line("tf32", "nchw").endswith("-F 7 --math tf32  # rn50_conv1 others")
     head, rule, line = row_table([row])
     assert head.count("|") == rule.count("|") == line.count("|")
     assert line == "| a | fwd | fp32 | nchw | 4.0 | 8.0 | 6.0 | 1.50 | 2.0 | 0.50 | 1.0 | 2 | 3.5 | 1.5 | s |", line
@@ -596,7 +610,6 @@ def measure_all(options, problems, rows):
     if options.jobs > 1:
         compile_all(options)
         print(f"compiled in {time.perf_counter() - begin:.1f} s")
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     torch.zeros(1, device="cuda")
     skipped, done = 0, set(map(key_of, rows))
